@@ -18,7 +18,7 @@ fn json(path: &Path) -> Value {
 
 /// A value by its path in a report, such as `hosts[0].latency_ns.p99`.
 fn at(report: &Value, path: &str) -> f64 {
-    let pointer = path.replace('.', "/").replace('[', "/").replace(']', "");
+    let pointer = path.replace(['.', '['], "/").replace(']', "");
     let value = report.pointer(&format!("/{pointer}"));
     value
         .and_then(Value::as_f64)

@@ -1,6 +1,6 @@
 //! The analytic form as what an attached program sees: pools of memory with latency and bandwidth.
 
-use cxlab_analytic::{Flow, Host, Network, solve};
+use cxlab_analytic::{Classes, ErrorClass, Flow, Host, Network, classify, solve};
 use cxlab_attach::fabric::{Answer, Demand, Fabric};
 use cxlab_engine::units::Hpa;
 
@@ -18,6 +18,12 @@ pub struct PlanFabric<'a> {
     devices: Vec<Option<usize>>,
     /// By device: its pool.
     pool_of: Vec<usize>,
+    /// By device: whether its medium takes a constant time.
+    constant: Vec<bool>,
+    /// Lines that were asked for while the answers had each class.
+    classes: [f64; ErrorClass::ALL.len()],
+    /// The worst of them, with its reason.
+    worst: Option<Classes>,
     /// By pool: where its reads and writes are among the flows.
     flows: Vec<Option<[usize; 2]>>,
 }
@@ -39,6 +45,14 @@ impl<'a> PlanFabric<'a> {
             devices: vec![None],
             pool_of: vec![0; plan.devices.len()],
             flows: vec![None],
+            constant: (plan.devices.iter())
+                .map(|device| {
+                    let medium = device.memory().and_then(|group| media[group]);
+                    medium.is_none_or(|medium| medium.constant)
+                })
+                .collect(),
+            classes: [0.0; ErrorClass::ALL.len()],
+            worst: None,
         };
         let mut own: Vec<Flow> = Vec::new();
         for device in 0..plan.devices.len() {
@@ -55,6 +69,49 @@ impl<'a> PlanFabric<'a> {
         network.flows = own;
         fabric.network = network;
         Ok(fabric)
+    }
+
+    /// How far the latencies that the program was charged can be from the event engine's: by class, the part of its
+    /// lines, and what decided the worst. Nothing where it asked for nothing.
+    pub fn error_classes(&self) -> (Vec<(ErrorClass, f64)>, Option<&Classes>) {
+        let all: f64 = self.classes.iter().sum();
+        let parts = ErrorClass::ALL.into_iter().zip(self.classes);
+        let asked = parts.filter(|(_, lines)| *lines > 0.0);
+        (
+            asked.map(|(class, lines)| (class, lines / all)).collect(),
+            self.worst.as_ref(),
+        )
+    }
+
+    /// Notes the class of an answer to a demand of so many lines.
+    fn judge(&mut self, solution: &cxlab_analytic::Solution, demand: &[Demand], lines: f64) {
+        let (_, hosts) = classify(&self.network, solution);
+        let Some(mut classes) = hosts.into_iter().next() else {
+            return;
+        };
+        let used = self
+            .devices
+            .iter()
+            .zip(demand)
+            .filter(|(_, demand)| demand.reads_per_ns > 0.0);
+        if used
+            .filter_map(|(device, _)| *device)
+            .any(|device| !self.constant[device])
+        {
+            let class = ErrorClass::ThirtyPercent;
+            classes.at_best(class, class, "a medium that was measured alone");
+        }
+        let at = ErrorClass::ALL
+            .iter()
+            .position(|class| *class == classes.latency);
+        self.classes[at.unwrap_or(ErrorClass::ALL.len() - 1)] += lines;
+        if self
+            .worst
+            .as_ref()
+            .is_none_or(|worst| classes.latency > worst.latency)
+        {
+            self.worst = Some(classes);
+        }
     }
 
     /// Latency of a read of each pool without load, in nanoseconds.
@@ -101,6 +158,9 @@ impl Fabric for PlanFabric<'_> {
             interval_ps: 1.0 / wanted,
         };
         let solution = solve(&self.network);
+        if lines > 0.0 {
+            self.judge(&solution, demand, lines);
+        }
         let stretch = (wanted / solution.rates[0].max(f64::MIN_POSITIVE)).max(1.0);
         let latency = |flows: &Option<[usize; 2]>| match flows {
             Some([read, _]) => solution.latency_ps[*read] / 1e3,

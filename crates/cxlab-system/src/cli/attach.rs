@@ -145,11 +145,11 @@ mod linux {
             }
             false => None,
         };
-        let text = whole(plan, &pools, &report, verified.as_ref())?;
+        let text = whole(plan, &pools, &fabric, &report, verified.as_ref())?;
         folder.write("report.json", &text)?;
         if !args.quiet {
             // The program may have used standard output; this is about it.
-            let mut text = summary(plan, &pools, &report);
+            let mut text = summary(plan, &pools, &fabric, &report);
             if let Some(verified) = &verified {
                 text.push_str(&comparison(verified));
             }
@@ -363,6 +363,7 @@ mod linux {
     fn whole(
         plan: &Plan,
         pools: &[(String, f64)],
+        fabric: &PlanFabric<'_>,
         report: &AttachReport,
         verified: Option<&Verified>,
     ) -> Result<String, Failure> {
@@ -378,6 +379,15 @@ mod linux {
             object.insert("scenario".to_owned(), plan.scenario.name.clone().into());
             object.insert("plan_hash".to_owned(), plan.hash.clone().into());
             object.insert("devices".to_owned(), unloaded.into());
+            let (classes, worst) = fabric.error_classes();
+            let classes: Vec<Value> = classes
+                .into_iter()
+                .map(|(class, part)| json!({ "class": class, "lines": part }))
+                .collect();
+            object.insert(
+                "fabric_error".to_owned(),
+                json!({ "latency": classes, "worst": worst }),
+            );
             if let Some(verified) = verified {
                 let verified = serde_json::to_value(verified).map_err(internal)?;
                 object.insert("verified".to_owned(), verified);
@@ -388,7 +398,12 @@ mod linux {
             .map_err(internal)
     }
 
-    fn summary(plan: &Plan, pools: &[(String, f64)], report: &AttachReport) -> String {
+    fn summary(
+        plan: &Plan,
+        pools: &[(String, f64)],
+        fabric: &PlanFabric<'_>,
+        report: &AttachReport,
+    ) -> String {
         let delay = &report.delay;
         let mut text = format!(
             "\n{} (attach): tier {}, {}; {}\n",
@@ -437,6 +452,18 @@ mod linux {
         }
         rows[1][1] = nanos(report.local_latency_ns);
         text.push_str(&table(&rows));
+        let (classes, worst) = fabric.error_classes();
+        if let Some(worst) = worst {
+            let parts: Vec<String> = classes
+                .iter()
+                .map(|(class, part)| format!("{class} for {:.1} % of the lines", 100.0 * part))
+                .collect();
+            text.push_str(&format!(
+                "  error of the latencies against the event engine: {}; the worst because {}\n",
+                parts.join(", "),
+                worst.why
+            ));
+        }
         for note in &report.notes {
             text.push_str(&format!("  note: {note}\n"));
         }
