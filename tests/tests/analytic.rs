@@ -229,17 +229,12 @@ fn one_full_link_is_full_at_the_same_rate_within_ten_per_cent() {
     );
 }
 
-/// Where full links hold up messages that do not want them, the form knows nothing of it and
-/// promises too much: this says how far, so that the document cannot be wrong about it.
+/// Where full links hold up messages that do not want them.
 #[test]
-fn congestion_that_spreads_is_underestimated() {
+fn congestion_that_spreads_is_found_within_thirty_per_cent() {
     heading();
-    let error = compare("esf-fig10", &["fabric.topology={ kind = \"dragonfly\" }"]);
-    assert!(
-        (10.0..60.0).contains(&error.bandwidth),
-        "{:+.1} %",
-        error.bandwidth
-    );
+    let dragonfly = ["fabric.topology={ kind = \"dragonfly\" }"];
+    assert_within(&compare("esf-fig10", &dragonfly), 30.0);
 }
 
 /// Media without a constant latency are measured alone, which their device does not leave them.

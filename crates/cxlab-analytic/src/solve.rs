@@ -29,6 +29,8 @@ use crate::wire::{Rates, WireLoad};
 const OWN: f64 = 0.05;
 /// Latencies that change by less in a round, as a part of them, have settled.
 const SETTLED: f64 = 1e-7;
+/// What stays within such a part of itself has settled too.
+const BAND: f64 = 0.01;
 /// A wait grows in a round by this factor at most, so that rates can follow.
 const FASTEST: f64 = 1.1;
 /// How far waits go in a round towards what they should be: less where that has not let them settle.
@@ -81,7 +83,7 @@ pub struct Solution {
     pub waits_ps: Vec<Vec<f64>>,
     /// By station.
     pub stations: Vec<StationLoad>,
-    /// Whether the rates had settled when the work ended.
+    /// Whether latencies had settled when the work ended: to 10^-7, or to 1 % in the last half of the rounds.
     pub settled: bool,
 }
 
@@ -101,6 +103,8 @@ pub fn solve(network: &Network) -> Solution {
     let visits: usize = network.flows.iter().map(|flow| flow.visits.len()).sum();
     let rounds = (WORK / visits.max(1)).clamp(50, ROUNDS);
     let mut settled = false;
+    // By host: the shortest and the longest that requests took in the last half of the rounds.
+    let mut bands = vec![(f64::INFINITY, 0.0_f64); network.hosts.len()];
     for round in 0..rounds {
         state.step = STEPS[(STEPS.len() * round / rounds).min(STEPS.len() - 1)];
         state.load(network);
@@ -110,9 +114,15 @@ pub fn solve(network: &Network) -> Solution {
         }
         if 2 * round >= rounds {
             state.note_mean(1.0 + (round - rounds / 2) as f64);
+            for (band, held) in bands.iter_mut().zip(&state.held) {
+                *band = (band.0.min(*held), band.1.max(*held));
+            }
         }
     }
     if !settled {
+        settled = bands
+            .iter()
+            .all(|(least, most)| *most <= (1.0 + BAND) * least);
         (state.rates, state.waits) = std::mem::take(&mut state.mean);
     }
     state.load(network);

@@ -58,7 +58,7 @@ pub struct AnalyticReport {
     pub pairs: Vec<PairLatency>,
     /// What is fullest.
     pub bottleneck: Option<Bottleneck>,
-    /// Whether the rates had settled to one part in 10^9 when the work ended.
+    /// Whether latencies had settled when the work ended: to 10^-7, or to 1 % in the last half of the rounds.
     pub settled: bool,
     /// What a careful user would want to know.
     pub notes: Vec<Note>,
