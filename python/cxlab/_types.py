@@ -187,6 +187,8 @@ class ThrottleReport(TypedDict):
 
     faster: int
     slower: int
+    #: The part of the periods in which it issued nearly all that its rate allowed.
+    held: float
     #: The rate allowed at the end; none where there is no limit.
     rate_gbps: NotRequired[float]
 

@@ -2,7 +2,7 @@
 //! throttles.
 
 use cxlab_system::report::Report;
-use cxlab_tests::{plan, shipped, try_run};
+use cxlab_tests::{checkpoint, plan, shipped, try_run};
 
 /// Hosts at a device of 8 GB/s, each with room for more than all of it.
 const SHARED: &str = r#"
@@ -64,11 +64,11 @@ fn hosts_that_throttle_alike_get_alike_and_the_device_is_not_overloaded() {
     let throttled = report(SHARED, &[]);
     let all = rates(&throttled);
     let sum: f64 = all.iter().sum();
-    assert!(sum > 0.8 * free.bandwidth_gbps.total, "{all:?}");
+    assert!(sum > 0.9 * free.bandwidth_gbps.total, "{all:?}");
     for rate in &all {
         assert!((rate / sum - 1.0 / 3.0).abs() < 0.05, "{all:?}");
     }
-    assert!(throttled.latency_ns.mean < 0.3 * free.latency_ns.mean);
+    assert!(throttled.latency_ns.mean < 0.2 * free.latency_ns.mean);
     let load = throttled.devices[0].load.expect("it is told");
     let told = load.light + load.optimal + load.moderate + load.severe;
     assert!(load.severe < told / 20, "{load:?}");
@@ -97,7 +97,7 @@ fn throughput_follows_the_shares() {
         let all = [0, 1, 2].map(|host| (host, parts[host], None));
         let found = rates(&report(SHARED, &[&shares(&all)]));
         let sum: f64 = found.iter().sum();
-        assert!(sum > 0.75 * 8.0, "{found:?}");
+        assert!(sum > 0.9 * 8.0, "{found:?}");
         for (rate, part) in found.iter().zip(parts) {
             let share = f64::from(part) / 256.0;
             assert!((rate / sum - share).abs() < 0.05, "{parts:?} {found:?}");
@@ -134,8 +134,304 @@ fn a_noisy_neighbour_that_throttles_is_less_noisy() {
         noisy(&with),
         noisy(&without)
     );
-    assert!(victim(&with) < 0.4 * victim(&without));
-    assert!(noisy(&with) > 0.7 * noisy(&without));
+    assert!(victim(&with) < 0.2 * victim(&without));
+    assert!(noisy(&with) > 0.9 * noisy(&without));
+}
+
+/// Hosts at one device behind a switch, all with links wide enough for their parts and more in flight than the medium
+/// serves.
+struct Shared {
+    gb_per_s: u32,
+    hosts: u32,
+    coherent: bool,
+    /// Whether the last host joins when the others have found their rates.
+    joins: bool,
+}
+
+impl Shared {
+    fn new(gb_per_s: u32, hosts: u32) -> Shared {
+        Shared {
+            gb_per_s,
+            hosts,
+            coherent: false,
+            joins: false,
+        }
+    }
+
+    /// The sampling period by default, in nanoseconds: 1 us, and 16 lines of a host's part.
+    fn period(&self) -> u32 {
+        (1024 * self.hosts / self.gb_per_s).max(1000)
+    }
+
+    /// The scenario, measured from so many periods on for so many.
+    fn text(&self, from: u32, periods: u32, throttle: &str) -> String {
+        let Shared {
+            gb_per_s, hosts, ..
+        } = self;
+        let period = self.period();
+        let outstanding = (24 * gb_per_s / hosts).max(32);
+        let (cache, coherence) = match self.coherent {
+            true => (
+                ", cache = { size = \"64 KiB\", ways = 4 }",
+                "coherence = { class = \"hdm-db\" }",
+            ),
+            false => ("", ""),
+        };
+        let workload = match self.coherent {
+            true => {
+                "{ kind = \"uniform\", footprint = \"16 MiB\", private = true, read_ratio = 0.9 }"
+            }
+            false => "{ kind = \"uniform\" }",
+        };
+        let group = |name: &str, count: u32| {
+            format!(
+                "[[hosts]]\nname = \"{name}\"\ncount = {count}\nworkload = {workload}\n\
+                 issue = {{ outstanding = {outstanding}{cache}{throttle} }}\n"
+            )
+        };
+        let all = match self.joins {
+            false => group("h", *hosts),
+            true => format!(
+                "{}{}[[events]]\nkind = \"host-joins\"\nhost = \"late\"\nat = \"{} ns\"\n",
+                group("h", hosts - 1),
+                group("late", 1),
+                JOINS * period
+            ),
+        };
+        format!(
+            r#"
+name = "shared"
+[measure]
+warmup_time = "{} ns"
+duration = "{} ns"
+[fabric]
+topology = {{ kind = "chain", switches = 1 }}
+[fabric.link]
+generation = "7"
+lanes = 16
+[fabric.links.wide]
+generation = "7"
+bandwidth = "900 GB/s"
+[[fabric.overrides]]
+between = ["*", "pool"]
+link = "wide"
+[[devices]]
+name = "pool"
+controller = {{ contexts = 4096 }}
+memory = {{ kind = "fixed", bandwidth = "{gb_per_s} GB/s", queue = 4096 }}
+{coherence}
+[devices.qos]
+{all}"#,
+            from * period,
+            periods * period
+        )
+    }
+}
+
+/// When a late host joins, in periods.
+const JOINS: u32 = 100;
+const THROTTLE: &str = ", throttle = {}";
+
+/// The part of the medium that is used, and the largest deviation of a host from the mean of all.
+fn use_and_spread(shared: &Shared, report: &Report) -> (f64, f64) {
+    let all = rates(report);
+    let mean = all.iter().sum::<f64>() / all.len() as f64;
+    let spread = all.iter().map(|rate| (rate / mean - 1.0).abs());
+    let device = report.devices[0].bandwidth_gbps.total;
+    (
+        device / f64::from(shared.gb_per_s),
+        spread.fold(0.0, f64::max),
+    )
+}
+
+/// At least 90 % of the medium is used, and each host has what the mean has within 5 %, over 200 periods.
+fn a_medium_is_used_in_equal_parts(shared: &Shared) {
+    let free = report(&shared.text(20, 20, ""), &[]);
+    let (full, _) = use_and_spread(shared, &free);
+    let throttled = report(&shared.text(150, 200, THROTTLE), &[]);
+    let (used, spread) = use_and_spread(shared, &throttled);
+    println!(
+        "| {} | {} | {:.1} | {:.1} | {:.0} | {:.0} |",
+        shared.gb_per_s,
+        shared.hosts,
+        100.0 * used,
+        100.0 * spread,
+        throttled.latency_ns.mean,
+        free.latency_ns.mean
+    );
+    assert!(full > 0.97, "{full} without throttles");
+    assert!(used >= 0.9, "{used}");
+    assert!(spread <= 0.05, "{spread}: {:?}", rates(&throttled));
+    assert_eq!(throttled.notes, [], "nothing is left unused");
+}
+
+/// From 100 to 200 periods after it has joined, a late host has what the mean of all has, within 5 %.
+fn a_late_host_has_its_part(shared: Shared) {
+    let shared = Shared {
+        joins: true,
+        ..shared
+    };
+    let report = report(&shared.text(JOINS + 100, 100, THROTTLE), &[]);
+    let all = rates(&report);
+    let mean = all.iter().sum::<f64>() / all.len() as f64;
+    let late = all[all.len() - 1] / mean;
+    let (used, _) = use_and_spread(&shared, &report);
+    println!(
+        "| {} | {} | {late:.3} | {:.1} |",
+        shared.gb_per_s,
+        shared.hosts,
+        100.0 * used
+    );
+    assert!((late - 1.0).abs() < 0.05, "{all:?}");
+    assert!(used >= 0.9, "{used}");
+}
+
+/// Media in GB/s and numbers of hosts.
+const ALL: [(u32, u32); 10] = [
+    (4, 4),
+    (4, 16),
+    (16, 4),
+    (16, 16),
+    (40, 4),
+    (40, 16),
+    (100, 4),
+    (100, 16),
+    (400, 4),
+    (400, 16),
+];
+
+#[test]
+fn hosts_use_media_of_several_bandwidths_in_equal_parts() {
+    for (gb_per_s, hosts) in [(4, 4), (16, 16), (40, 4)] {
+        a_medium_is_used_in_equal_parts(&Shared::new(gb_per_s, hosts));
+    }
+}
+
+#[test]
+#[ignore = "slow: make test-all"]
+fn hosts_use_media_from_4_to_400_gb_per_s_in_equal_parts() {
+    for (gb_per_s, hosts) in ALL {
+        a_medium_is_used_in_equal_parts(&Shared::new(gb_per_s, hosts));
+    }
+}
+
+#[test]
+fn a_late_host_has_its_part_within_a_hundred_periods() {
+    for (gb_per_s, hosts) in [(4, 4), (16, 16)] {
+        a_late_host_has_its_part(Shared::new(gb_per_s, hosts));
+    }
+}
+
+#[test]
+#[ignore = "slow: make test-all"]
+fn a_late_host_has_its_part_of_media_from_4_to_400_gb_per_s() {
+    for (gb_per_s, hosts) in ALL {
+        a_late_host_has_its_part(Shared::new(gb_per_s, hosts));
+    }
+}
+
+#[test]
+#[ignore = "slow: make test-all"]
+fn hosts_with_coherent_caches_use_media_in_equal_parts() {
+    for (gb_per_s, hosts) in [(4, 4), (16, 4), (16, 16), (40, 4), (40, 16), (100, 4)] {
+        let shared = Shared {
+            coherent: true,
+            ..Shared::new(gb_per_s, hosts)
+        };
+        a_medium_is_used_in_equal_parts(&shared);
+        a_late_host_has_its_part(shared);
+    }
+}
+
+/// A DRAM stops for its refresh, in which requests gather; random addresses wait for banks.
+#[test]
+fn a_dram_is_used_though_it_refreshes() {
+    let dram = ["devices[0].memory={ kind = \"dram\" }"];
+    let shared = Shared::new(20, 4);
+    let full = report(&shared.text(20, 40, ""), &dram);
+    let throttled = report(&shared.text(100, 100, THROTTLE), &dram);
+    let (all, left) = (full.bandwidth_gbps.total, throttled.bandwidth_gbps.total);
+    println!(
+        "{left} of {all} GB/s, {} of {} ns",
+        throttled.latency_ns.mean, full.latency_ns.mean
+    );
+    assert!(left >= 0.9 * all, "{left} of {all}");
+    let (_, spread) = use_and_spread(&shared, &throttled);
+    assert!(spread < 0.05, "{spread}");
+    assert!(throttled.latency_ns.mean < 0.5 * full.latency_ns.mean);
+}
+
+/// The first host has one request in flight and leaves most of what it is allocated, or nobody is allocated all: hosts with more
+/// to send share the rest in the proportion of their allocations.
+#[test]
+fn leftovers_are_shared_by_allocation() {
+    let group = |host: usize, outstanding: u32| {
+        format!(
+            "[[hosts]]\nname = \"h{host}\"\nworkload = {{ kind = \"uniform\" }}\n\
+             issue = {{ outstanding = {outstanding}, throttle = {{}} }}\n"
+        )
+    };
+    for (parts, first) in [
+        ([128, 96, 32], 1),
+        ([64, 32, 64], 1),
+        ([32, 64, 32], 128),
+        ([8, 8, 32], 128),
+    ] {
+        let (before, rest) = SHARED.split_once("[[hosts]]").expect("it has hosts");
+        let (_, devices) = rest.split_once("[[devices]]").expect("it has a device");
+        let hosts: String = [(0, first), (1, 128), (2, 128)]
+            .map(|(host, outstanding)| group(host, outstanding))
+            .concat();
+        let text = format!("{before}{hosts}[[devices]]{devices}");
+        let all = [0, 1, 2].map(|host| (host, parts[host], None));
+        let found = rates(&report(&text, &[&shares(&all)]));
+        println!("{parts:?}: {found:?}");
+        assert!(found.iter().sum::<f64>() > 0.9 * 8.0, "{found:?}");
+        // Those that have more to send.
+        let full = usize::from(first == 1)..3;
+        let (left, allocated) = (&found[full.clone()], &parts[full]);
+        let (sum, of) = (
+            left.iter().sum::<f64>(),
+            f64::from(allocated.iter().sum::<u16>()),
+        );
+        for (rate, part) in left.iter().zip(allocated) {
+            let share = f64::from(*part) / of;
+            assert!((rate / sum - share).abs() < 0.05, "{parts:?} {found:?}");
+        }
+    }
+}
+
+/// Thresholds as low as the device is never full with leave it unused, and the report says so.
+#[test]
+fn a_medium_that_throttled_hosts_leave_unused_is_noted() {
+    let low = "devices[0].qos={ bandwidth = \"8 GB/s\", optimal = 1, moderate = 2, severe = 3 }";
+    let found = report(SHARED, &[low]);
+    let left = 8.0 - found.bandwidth_gbps.total;
+    assert!(left > 0.8, "{left}");
+    let notes: Vec<_> = found.notes.iter().map(ToString::to_string).collect();
+    let said = format!(
+        "`devices[0].qos`: the throttles of h0 and 2 more left {left:.1} of the 8.0 GB/s of pool unused"
+    );
+    assert!(
+        notes.iter().any(|note| note.starts_with(&said)),
+        "{notes:?}"
+    );
+    assert_eq!(report(SHARED, &[]).notes, []);
+}
+
+/// Shares change at 30 us, and with them the steps; the state is saved before and after.
+#[test]
+fn a_run_with_throttles_goes_on_from_a_random_time() {
+    let changed = "events=[{ kind = \"set-qos\", at = \"30 us\", device = \"pool\", host = \"h0\", allocated = 128 }]";
+    let first = shares(&[(0, 32, None), (1, 32, None), (2, 32, None)]);
+    let short = "measure={ warmup_time = \"10 us\", duration = \"50 us\" }";
+    for text in [SHARED, COHERENT] {
+        let plan = plan(text, &[&first, changed, short]);
+        let expected = checkpoint::timeless(try_run(&plan, 1).expect("it runs"));
+        for seed in 0..4 {
+            checkpoint::check(&plan, &expected, seed);
+        }
+    }
 }
 
 #[test]

@@ -20,7 +20,7 @@ mod wire;
 
 pub use class::{Classes, ErrorClass, classify};
 pub use flow::{Class, Flow, Stages, Visit};
-pub use medium::{Access, Medium, ProbeError, probe};
+pub use medium::{Access, Filled, Medium, ProbeError, fill, probe};
 pub use network::{Host, Network, Station, Turns};
 pub use solve::{Solution, StationLoad, solve};
 pub use wire::{Wire, WireLoad};

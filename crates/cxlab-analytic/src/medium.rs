@@ -79,13 +79,8 @@ pub fn probe(
         alone(fresh(), accesses, true)?,
     );
     let (service_ps, _) = Bench::new(fresh(), contexts).run(accesses, &mut |_| SimTime::ZERO)?;
-    let mut rng = StreamRng::new(0, "analytic/medium");
-    let (mut at, mean) = (0.0, service_ps / HALF);
-    let mut poisson = |_| {
-        at -= mean * libm::log(rng.unit());
-        SimTime(at as u64)
-    };
-    let (_, loaded) = Bench::new(fresh(), contexts).run(accesses, &mut poisson)?;
+    let mut arrivals = poisson(service_ps / HALF);
+    let (_, loaded) = Bench::new(fresh(), contexts).run(accesses, &mut |_| arrivals())?;
     // The mean over the mix that both measured.
     let writes = accesses.iter().filter(|access| access.write).count() as f64;
     let share = writes / accesses.len() as f64;
@@ -110,6 +105,84 @@ fn places(backend: Box<dyn MemoryBackend>, accesses: &[Access], contexts: u32) -
         .is_some_and(|access| bench.enter(SimTime::ZERO, *access))
     {}
     bench.held as f64
+}
+
+/// What fills a medium.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Filled {
+    /// Mean time between two accesses when the medium is full, in picoseconds.
+    pub service_ps: f64,
+    /// The fewest accesses inside at once with which the medium is as good as full.
+    pub inside: u32,
+    /// At 90 % of that rate with random arrivals, 5 % of them find more accesses in the medium or before it.
+    pub busy: u32,
+}
+
+/// A medium that carries this part of what it carries with all contexts in use is as good as full (*assumed*: in a DRAM
+/// each further access makes it a little faster).
+const AS_GOOD_AS_FULL: f64 = 0.95;
+
+/// The use of a medium and the part of arrivals that [`Filled::busy`] is for (*assumed*).
+const BUSY: f64 = 0.9;
+const RARELY: f64 = 0.05;
+/// The part of the accesses that each guess of [`Filled::inside`] is measured with. [`Filled::busy`] takes all, as a DRAM
+/// refreshes seldom.
+const FEWER: usize = 4;
+
+/// Measures how many accesses must be inside a medium at once to fill it, in a closed loop: `contexts` is how many its
+/// device has in it at most. The medium need not be faster than one access in `least_ps`, as its device has no use for
+/// more.
+///
+/// # Errors
+/// [`ProbeError`].
+pub fn fill(
+    fresh: impl Fn() -> Box<dyn MemoryBackend>,
+    accesses: &[Access],
+    contexts: u32,
+    least_ps: f64,
+) -> Result<Filled, ProbeError> {
+    let fewer = &accesses[..accesses.len() / FEWER];
+    let with = |inside: u32| {
+        let bench = Bench::new(fresh(), inside);
+        let (_, done) = bench.times(fewer, &mut |_| SimTime::ZERO)?;
+        // Without the beginning and the end, when fewer are inside.
+        let (from, to) = (done.len() / 4, done.len() * 3 / 4);
+        if from == to {
+            return Err(ProbeError::NoAccess);
+        }
+        let service_ps = (done[to] - done[from]) as f64 / (to - from) as f64;
+        Ok(service_ps.max(least_ps))
+    };
+    let service_ps = with(contexts)?;
+    let enough = service_ps / AS_GOOD_AS_FULL;
+    // Too few, and enough.
+    let (mut few, mut inside) = (0, contexts);
+    while few + 1 < inside {
+        // Most media need few: guesses double first.
+        let between = (2 * few + 1).min(few + (inside - few) / 2);
+        match with(between)? <= enough {
+            true => inside = between,
+            false => few = between,
+        }
+    }
+    let mut arrivals = poisson(service_ps / BUSY);
+    let bench = Bench::new(fresh(), contexts);
+    let busy = bench.found_by(accesses, &mut |_| arrivals())?;
+    Ok(Filled {
+        service_ps,
+        inside,
+        busy,
+    })
+}
+
+/// Random arrivals that are so far apart on average, in picoseconds.
+fn poisson(mean: f64) -> impl FnMut() -> SimTime {
+    let mut rng = StreamRng::new(0, "analytic/medium");
+    let mut at = 0.0;
+    move || {
+        at -= mean * libm::log(rng.unit());
+        SimTime(at as u64)
+    }
 }
 
 struct Alone {
@@ -188,10 +261,66 @@ impl Bench {
         Ok(took)
     }
 
+    /// All accesses, each when it comes and the medium takes it.
+    fn pass(
+        mut self,
+        accesses: &[Access],
+        comes: &mut dyn FnMut(usize) -> SimTime,
+        note: &mut dyn FnMut(SimTime, u64),
+    ) -> Result<(), ProbeError> {
+        for (number, access) in accesses.iter().enumerate() {
+            let at = comes(number);
+            self.until(at, note);
+            while !self.enter(at, *access) {
+                self.step(note)?;
+            }
+        }
+        while self.held > 0 {
+            self.step(note)?;
+        }
+        Ok(())
+    }
+
+    /// When accesses came and when they were done, each in order of time, in picoseconds.
+    fn times(
+        self,
+        accesses: &[Access],
+        comes: &mut dyn FnMut(usize) -> SimTime,
+    ) -> Result<(Vec<u64>, Vec<u64>), ProbeError> {
+        let (mut came, mut done) = (Vec::new(), Vec::new());
+        self.pass(accesses, comes, &mut |at, span| {
+            came.push(at.0 - span);
+            done.push(at.0);
+        })?;
+        came.sort_unstable();
+        done.sort_unstable();
+        Ok((came, done))
+    }
+
+    /// The number of accesses, itself included, that all but the part [`RARELY`] of the second half of the accesses find in
+    /// the medium or before it when they come.
+    fn found_by(
+        self,
+        accesses: &[Access],
+        comes: &mut dyn FnMut(usize) -> SimTime,
+    ) -> Result<u32, ProbeError> {
+        let (came, done) = self.times(accesses, comes)?;
+        let (mut gone, mut found) = (0, Vec::with_capacity(came.len()));
+        for (before, at) in came.iter().enumerate() {
+            gone += done[gone..].iter().take_while(|done| *done <= at).count();
+            found.push((before + 1 - gone) as u32);
+        }
+        let mut found = found.split_off(came.len() / 2);
+        found.sort_unstable();
+        let rarely = (found.len() as f64 * RARELY) as usize;
+        let most = found.iter().rev().nth(rarely).copied();
+        most.ok_or(ProbeError::NoAccess)
+    }
+
     /// All accesses, each when it comes and the medium takes it. Mean time between completions
     /// and mean latency, of the second half.
     fn run(
-        mut self,
+        self,
         accesses: &[Access],
         comes: &mut dyn FnMut(usize) -> SimTime,
     ) -> Result<(f64, f64), ProbeError> {
@@ -206,16 +335,7 @@ impl Bench {
                 to = at;
             }
         };
-        for (number, access) in accesses.iter().enumerate() {
-            let at = comes(number);
-            self.until(at, &mut note);
-            while !self.enter(at, *access) {
-                self.step(&mut note)?;
-            }
-        }
-        while self.held > 0 {
-            self.step(&mut note)?;
-        }
+        self.pass(accesses, comes, &mut note)?;
         let count = accesses.len() - skip;
         if count < 2 {
             return Err(ProbeError::NoAccess);
@@ -360,6 +480,43 @@ mod tests {
             (medium.half_wait_ps / 5_000.0 - 1.0).abs() < 0.15,
             "{medium:?}"
         );
+    }
+
+    /// A latency of 46 ns holds 5.75 lines at a line each 8 ns, and 11.5 at one each 4 ns. At 90 % use, 0.9 of them are served,
+    /// and 13 or fewer wait in 95 % of an M/D/1 queue (its tail falls by a factor of exp(-0.207) a request).
+    #[test]
+    fn what_fills_a_medium_is_its_bandwidth_times_its_latency() {
+        for (bandwidth, least_ps, service_ps, inside, busy) in [
+            (8, 0.0, 8_000.0, 6, 15..=22),
+            (16, 0.0, 4_000.0, 11, 20..=28),
+            // Half full.
+            (16, 8_000.0, 8_000.0, 6, 7..=10),
+            // 64 contexts of 46 ns: 0.72 ns a line.
+            (1000, 0.0, 718.75, 61, 62..=90),
+        ] {
+            let params = FixedParams {
+                bandwidth: Some(BytesPerSec(bandwidth * 1_000_000_000)),
+                ..FixedParams::default()
+            };
+            let accesses: Vec<Access> = (0..16_000)
+                .map(|line| Access {
+                    dpa: Dpa(line * 64),
+                    write: false,
+                })
+                .collect();
+            let fresh = || params.backend(Site::alone(Bytes(1 << 30), 1));
+            let found = fill(fresh, &accesses, 64, least_ps).unwrap();
+            assert!(
+                (found.service_ps / service_ps - 1.0).abs() < 0.02,
+                "{found:?}"
+            );
+            // Completions come in waves, of which the middle half has a whole number or one more.
+            assert!(
+                found.inside.abs_diff(inside) <= 1,
+                "{bandwidth} GB/s: {found:?}"
+            );
+            assert!(busy.contains(&found.busy), "{bandwidth} GB/s: {found:?}");
+        }
     }
 
     #[test]

@@ -22,5 +22,5 @@ pub use media_errors::{MediaErrorParams, MediaErrorStats};
 pub use memory_device::{
     ControllerPreset, DeviceConfig, DeviceParams, DeviceStats, MemoryDevice, WriteCompletion,
 };
-pub use qos::{QosConfig, QosParams, Share, ShareParams};
+pub use qos::{QosConfig, QosParams, Share, ShareParams, Thresholds};
 pub use waits::DeviceWaits;

@@ -41,17 +41,20 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Debug)]
 #[serde(deny_unknown_fields, default)]
 pub struct QosParams {
-    /// Requests inside from which on the load is optimal, below that light. 1 to 65536. Default 28
-    /// (*assumed*; the specification leaves it to the device). Hosts change nothing under optimal load, so a wide
-    /// range of it lets them stay at rates that are not those of their shares.
+    /// Requests inside from which on the load is optimal, below that light. 1 to 65536. Default: as many as
+    /// keep the device just full, which is its bandwidth times the time that a request is inside a device without load
+    /// (Little's law). The specification leaves all three thresholds to the device.
     #[schemars(range(min = 1, max = 65536))]
-    pub optimal: u32,
-    /// From which on it is moderate overload. 1 to 65536. Default 32 (*assumed*).
+    pub optimal: Option<u32>,
+    /// Requests inside from which on the load is moderate overload. 1 to 65536. Default: twice `optimal`, so that a
+    /// request waits as long as it is served; and more where as many are inside at 90 % use by chance, because requests
+    /// arrive at random and the medium stops now and then (refresh of DRAM).
     #[schemars(range(min = 1, max = 65536))]
-    pub moderate: u32,
-    /// From which on it is severe overload. 1 to 65536. Default 128 (*assumed*).
+    pub moderate: Option<u32>,
+    /// Requests inside from which on the load is severe overload. 1 to 65536. Default: four times `moderate`
+    /// (*assumed*).
     #[schemars(range(min = 1, max = 65536))]
-    pub severe: u32,
+    pub severe: Option<u32>,
     /// Completion Collection Interval: a host's answers are counted over the last 16 of them. 1 to 127 ns, as the
     /// register has it. Default 64 ns, as that of an MLD.
     pub completion_collection_interval: Picos,
@@ -75,15 +78,59 @@ pub struct QosParams {
 impl Default for QosParams {
     fn default() -> Self {
         QosParams {
-            optimal: 28,
-            moderate: 32,
-            severe: 128,
+            optimal: None,
+            moderate: None,
+            severe: None,
             completion_collection_interval: Picos::from_nanos(64),
             backpressure_sample_interval: Picos::ZERO,
             egress_moderate_percentage: 10,
             egress_severe_percentage: 25,
             bandwidth: None,
             shares: Vec::new(),
+        }
+    }
+}
+
+/// The highest threshold that can be given.
+const MOST_INSIDE: u32 = 65_536;
+/// The default of [`QosParams::moderate`] lies at least so far above `optimal` (*assumed*). The tail of an M/D/1 queue at
+/// 90 % use falls by a factor of exp(-0.207) a request, so that 16 or more wait in about 3 % of the time.
+const BURST: u32 = 16;
+/// The default of [`QosParams::severe`] is so many times `moderate`.
+const SEVERE: u32 = 4;
+
+/// From how many requests inside on a device tells each load.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Thresholds {
+    /// Optimal load.
+    pub optimal: u32,
+    /// Moderate overload.
+    pub moderate: u32,
+    /// Severe overload.
+    pub severe: u32,
+}
+
+impl QosParams {
+    /// The thresholds in force: those that the user gave, and defaults for the others. `full` is the number of requests
+    /// inside that keep the device just full; `spread` is how many more are inside by chance at 90 % use; `most` is how many
+    /// can be inside, so that a default is reached before the buffers are full.
+    pub fn thresholds(&self, full: u32, spread: u32, most: u32) -> Thresholds {
+        let optimal = self.optimal.unwrap_or(full.clamp(1, MOST_INSIDE - 2));
+        let moderate = self.moderate.unwrap_or_else(|| {
+            let between = optimal.saturating_add(most) / 2;
+            let twice = optimal.saturating_add(optimal.max(spread).max(BURST));
+            twice
+                .min(between)
+                .clamp(optimal + 1, MOST_INSIDE.max(optimal + 1))
+        });
+        let severe = self.severe.unwrap_or_else(|| {
+            let times = moderate.saturating_mul(SEVERE);
+            times.min(most).max(moderate + 1)
+        });
+        Thresholds {
+            optimal,
+            moderate,
+            severe,
         }
     }
 }
@@ -119,8 +166,10 @@ pub struct Share {
 /// What telemetry is built from.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct QosConfig {
-    /// What the user said; shares by name are not looked at.
+    /// What the user said. Shares by name and thresholds are not read from it.
     pub params: QosParams,
+    /// The thresholds in force.
+    pub thresholds: Thresholds,
     /// How many edge ports there are, from which requests may come.
     pub edge_ports: usize,
     /// Shares of some of them.
@@ -262,7 +311,7 @@ pub(crate) struct Telemetry {
 
 impl Telemetry {
     pub(crate) fn new(config: &QosConfig, ports: usize) -> Telemetry {
-        let params = &config.params;
+        let (params, thresholds) = (&config.params, &config.thresholds);
         let interval = params.completion_collection_interval.0.max(1);
         let completed = params.bandwidth.map_or(0, |rate| {
             let span = u128::from(interval * HISTORY);
@@ -270,7 +319,7 @@ impl Telemetry {
             bytes as u64 / LINE_BYTES
         });
         let mut telemetry = Telemetry {
-            steps: [params.optimal, params.moderate, params.severe],
+            steps: [thresholds.optimal, thresholds.moderate, thresholds.severe],
             interval,
             basis: completed,
             all: Use::default(),
@@ -435,10 +484,12 @@ mod tests {
             limit,
         };
         let config = QosConfig {
-            params: QosParams {
+            thresholds: Thresholds {
                 optimal: 2,
                 moderate: 4,
                 severe: 6,
+            },
+            params: QosParams {
                 completion_collection_interval: Picos(1000),
                 bandwidth: Some(BytesPerSec(4 * 64 * 1_000_000_000)),
                 backpressure_sample_interval: Picos(2_000),
@@ -592,6 +643,33 @@ mod tests {
         share.limit = None;
         all.set_share(&share);
         assert_eq!(told(&mut all), DevLoad::Light);
+    }
+
+    #[test]
+    fn thresholds_that_are_not_given_follow_from_those_below_and_fit_into_the_device() {
+        let of = |given: [Option<u32>; 3], full, most| {
+            let [optimal, moderate, severe] = given;
+            let params = QosParams {
+                optimal,
+                moderate,
+                severe,
+                ..QosParams::default()
+            };
+            let found = params.thresholds(full, 20, most);
+            [found.optimal, found.moderate, found.severe]
+        };
+        // A slow medium and a fast one, with room for a thousand requests.
+        assert_eq!(of([None; 3], 3, 1000), [3, 23, 92]);
+        assert_eq!(of([None; 3], 100, 1000), [100, 200, 800]);
+        // Buffers for 320: half of what is above the first threshold, and all.
+        assert_eq!(of([None; 3], 244, 320), [244, 282, 320]);
+        assert_eq!(of([None; 3], 400, 320), [400, 401, 402]);
+        assert_eq!(of([Some(8), None, None], 100, 1000), [8, 28, 112]);
+        assert_eq!(of([None, Some(32), None], 3, 1000), [3, 32, 128]);
+        assert_eq!(of([Some(1), Some(2), Some(3)], 100, 1000), [1, 2, 3]);
+        assert_eq!(of([None; 3], u32::MAX, 7), [65_534, 65_535, 65_536]);
+        let [optimal, moderate, severe] = of([Some(65_536), None, None], 1, 7);
+        assert!(optimal < moderate && moderate < severe);
     }
 
     /// Samples are those at whole intervals in which messages waited, of the last hundred; each port has its own, and the load

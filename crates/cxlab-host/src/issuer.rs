@@ -17,6 +17,8 @@ pub(crate) struct Issuer {
     rng: StreamRng,
     left: u64,
     interval_ps: u64,
+    /// Lines issued.
+    issued: u64,
     /// An operation taken from the source that could not be issued yet.
     held: Option<MemOp>,
     exhausted: bool,
@@ -39,7 +41,7 @@ struct Parked {
 
 // A sampled run is not saved.
 save_state!(Issuer {
-    values: interval_ps, left, held, exhausted, next_issue, wake, begun;
+    values: interval_ps, issued, left, held, exhausted, next_issue, wake, begun;
     states: source, rng;
     built: origin, parked;
 });
@@ -56,6 +58,7 @@ impl Issuer {
             rng,
             left: limit.unwrap_or(u64::MAX),
             interval_ps,
+            issued: 0,
             held: None,
             exhausted: false,
             next_issue: 0,
@@ -80,6 +83,16 @@ impl Issuer {
     /// From now on issues are at least so far apart.
     pub(crate) fn set_interval(&mut self, interval_ps: u64) {
         self.interval_ps = interval_ps;
+    }
+
+    /// The operation that was issued has so many lines more than the one that is counted.
+    pub(crate) fn count_lines(&mut self, more: u64) {
+        self.issued += more;
+    }
+
+    /// Lines issued since the beginning.
+    pub(crate) fn issued(&self) -> u64 {
+        self.issued
     }
 
     /// How far apart issues are at least, in picoseconds.
@@ -184,6 +197,7 @@ impl Issuer {
             return None;
         }
         self.held = None;
+        self.issued += 1;
         self.next_issue = now.0 + self.interval_ps;
         Some(op)
     }

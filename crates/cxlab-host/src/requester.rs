@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use cxlab_engine::rng::StreamRng;
 use cxlab_engine::save_state;
-use cxlab_engine::units::{Hpa, Picos, SimTime};
+use cxlab_engine::units::{BytesPerSec, Hpa, Picos, SimTime};
 use cxlab_engine::{Ctx, prefetch, prefetch_first};
 use cxlab_link::{Buffer, LinkPort, Parcel};
 use cxlab_protocol::{CacheMeta, DevLoad, LatencyStages, MemMeta, Message, Opcode, PortId};
@@ -35,6 +35,8 @@ use serde::{Deserialize, Serialize};
 
 /// What a requester is built from.
 pub struct RequesterConfig {
+    /// The steps that its throttle has after the first, and from when on after the workloads begin, in order of time.
+    pub steps: Vec<(Picos, BytesPerSec)>,
     /// How it issues.
     pub params: RequesterParams,
     /// Its number among the requesters.
@@ -203,6 +205,11 @@ impl Requester {
         };
         let limit = params.queue.unwrap_or(params.outstanding) as usize;
         let roots = RootPorts::new(config.ports, config.port_to, limit);
+        let interval = params.interval_ps();
+        let throttle = params
+            .throttle
+            .map(|one| Box::new(Throttle::new(one, config.steps)));
+        let throttled = throttle.as_ref().map_or(0, |one| one.interval());
         Requester {
             port_id: config.port_id,
             first_device: config.first_device,
@@ -223,7 +230,7 @@ impl Requester {
                 config.source,
                 config.rng,
                 config.limit,
-                params.interval_ps(),
+                interval.max(throttled),
             ),
             cache: params.cache.as_ref().map(PrivateCache::new),
             process_ps: params.process_time.0,
@@ -237,10 +244,8 @@ impl Requester {
             free_wholes: Vec::new(),
             writeback: None,
             ledger: Ledger::new(config.number, config.log),
-            interval_ps: params.interval_ps(),
-            throttle: params
-                .throttle
-                .map(|throttle| Box::new(Throttle::new(throttle))),
+            interval_ps: interval,
+            throttle,
             values: (
                 (config.number + 1) << 12,
                 if config.values { u16::MAX } else { 0 },
@@ -302,6 +307,9 @@ impl Requester {
     /// The run begins.
     pub fn start(&mut self, ctx: &mut Ctx<'_, Parcel>) {
         self.issuer.begin(ctx.now() + self.joins);
+        if let Some(throttle) = &mut self.throttle {
+            throttle.begin(ctx.now());
+        }
         if let Some(leaves) = self.leaves {
             ctx.wake_at(ctx.now() + leaves, LEAVE);
         }
@@ -449,8 +457,9 @@ impl Requester {
                 self.wholes.len() as u32
             }
         };
-        let more = u64::from(unissued) * self.issuer.interval();
-        self.issuer.hold_up(now, more);
+        let more = u64::from(unissued);
+        self.issuer.count_lines(more);
+        self.issuer.hold_up(now, more * self.issuer.interval());
         self.current
     }
 
@@ -591,8 +600,9 @@ impl Requester {
     /// Lets the throttle know what an answer says.
     #[inline(never)]
     fn heed(&mut self, now: SimTime, message: &Message) {
-        let throttle = self.throttle.as_mut();
-        if let Some(interval) = throttle.and_then(|one| one.note(now, DevLoad::of(message), true)) {
+        let (throttle, issued) = (self.throttle.as_mut(), self.issuer.issued());
+        let load = DevLoad::of(message);
+        if let Some(interval) = throttle.and_then(|one| one.note(now, load, issued)) {
             self.issuer.set_interval(self.interval_ps.max(interval));
         }
     }

@@ -1,15 +1,23 @@
-//! Throttling by QoS telemetry: a host issues no faster than the load that devices tell it allows (CXL
-//! 3.1, section 3.3.4.2, tables 3-29 and 3-30: under light load reduce throttling, under optimal load change
-//! nothing, under moderate overload throttle more, under severe overload throttle heavily).
+//! Throttling by QoS telemetry: a host issues no faster than the load that devices tell it allows (CXL 3.1, section
+//! 3.3.4.2, tables 3-29 and 3-30: the direction for each load; how far is left to the host).
 //!
-//! The host keeps the highest load that answers say in a period (LoadMax), and changes its rate by it when the period
-//! ends: by an addition under light load, by a factor under overload. Overload counts at once when it is told first,
-//! and again when it is told to be severe; a new period begins then, in which answers to what was in flight change
-//! nothing. Additions and factors make hosts which share a device come to equal rates, unless it tells them different
-//! loads (D. Chiu, R. Jain, "Analysis of the increase and decrease algorithms for congestion avoidance in computer
-//! networks", Computer Networks and ISDN Systems 17, 1989). One throttle is for all devices of a host.
+//! The host keeps the highest load that responses say in a period (LoadMax), and changes its rate when the period ends:
+//!
+//! - optimal load: the rate grows by a step, so that a host which has less than others gets its part;
+//! - light load: the same, and the step doubles with each further period of light load;
+//! - overload: the rate falls by a factor.
+//!
+//! Overload counts at once when it is told first, and again when it is told to be severe. A new period begins then, in
+//! which responses to requests that were in flight change nothing.
+//!
+//! Additions and factors make hosts that are told the same loads come to rates in the proportion of their steps (D. Chiu,
+//! R. Jain, "Analysis of the increase and decrease algorithms for congestion avoidance in computer networks", Computer
+//! Networks and ISDN Systems 17, 1989). In balance the steps of all periods make up for the factors, so the difference
+//! between two hosts shrinks in each period by the ratio of the step to the rate of a host.
+//!
+//! One throttle is for all devices of a host.
 
-use cxlab_engine::units::{BytesPerSec, LINE_BYTES, Picos, SimTime};
+use cxlab_engine::units::{Bytes, BytesPerSec, LINE_BYTES, Picos, SimTime};
 use cxlab_protocol::DevLoad;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -18,12 +26,18 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Debug)]
 #[serde(deny_unknown_fields, default)]
 pub struct ThrottleParams {
-    /// The sampling period, of which the highest load counts: at least as long as a request takes, so that answers
-    /// to what was in flight at a cut are not heeded. 10 ns to 1 ms. Default 1 us (*assumed*).
-    pub period: Picos,
-    /// How much faster after a period of light load. 1 MB/s to 1 TB/s. Default 100 MB/s (*assumed*).
-    pub step: BytesPerSec,
-    /// How much slower after a period of moderate overload, in 256ths. 1 to 255. Default 8
+    /// The sampling period, of which the highest load counts: at least as long as a request takes, so that responses
+    /// to requests that were in flight at a cut are not heeded. 10 ns to 1 ms. Default 1 us (*assumed*), and at least
+    /// the time of 16 lines (*assumed*) at the rate of the host's part of its devices, as fewer responses see different loads
+    /// in each host by chance.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub period: Option<Picos>,
+    /// How much faster after a period of optimal load; the first rate too. 1 MB/s to 1 TB/s. Default: a 12th
+    /// (*assumed*) of the host's part of the devices that tell it their load. Its part of a device is what the device
+    /// allocates it, or equal parts for all hosts that reach the device.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub step: Option<BytesPerSec>,
+    /// How much slower after a period of moderate overload, in 256ths. 1 to 255. Default 16
     /// (*assumed*).
     #[schemars(range(min = 1, max = 255))]
     pub moderate_cut: u16,
@@ -31,24 +45,66 @@ pub struct ThrottleParams {
     /// (*assumed*).
     #[schemars(range(min = 1, max = 255))]
     pub severe_cut: u16,
-    /// Never slower than that. 1 MB/s to 1 TB/s. Default 100 MB/s (*assumed*).
-    pub least: BytesPerSec,
+    /// The lowest rate. 1 MB/s to 1 TB/s. Default: `step`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub least: Option<BytesPerSec>,
 }
 
 impl Default for ThrottleParams {
     fn default() -> Self {
         ThrottleParams {
-            period: Picos::from_nanos(1000),
-            step: BytesPerSec(100_000_000),
-            moderate_cut: 8,
+            period: None,
+            step: None,
+            moderate_cut: 16,
             severe_cut: 128,
-            least: BytesPerSec(100_000_000),
+            least: None,
         }
+    }
+}
+
+/// The default step is the host's part of its devices over this number. With a step of `s` of the rate and a cut of `c` of it,
+/// periods of growth and of cuts are in balance as `c` to `s`, and a difference between hosts shrinks by `c s / (c + s)` a
+/// period: with the defaults by a 28th, to a 20th in 84 periods.
+const STEPS: u64 = 12;
+/// The default period is at least so long, and at least the time of so many lines.
+const PERIOD: Picos = Picos::from_nanos(1000);
+const LINES: u64 = 16;
+/// The longest period that a user can give.
+const LONGEST: Picos = Picos::from_nanos(1_000_000);
+/// The lowest step and the lowest rate that a user can give.
+const LOWEST: BytesPerSec = BytesPerSec(1_000_000);
+
+impl ThrottleParams {
+    /// With the step and the period that follow from a host's part of its devices, unless the user gave them.
+    #[must_use]
+    pub fn with_part(mut self, part: BytesPerSec) -> ThrottleParams {
+        let step = BytesPerSec(part.0 / STEPS).clamp(LOWEST, BytesPerSec(FULL));
+        self.step.get_or_insert(step);
+        let lines = part.time_for(Bytes(LINES * LINE_BYTES));
+        self.period.get_or_insert(lines.clamp(PERIOD, LONGEST));
+        self
+    }
+
+    /// The sampling period in force.
+    pub fn period(&self) -> Picos {
+        self.period.unwrap_or(PERIOD)
+    }
+
+    /// The step in force.
+    pub fn step(&self) -> BytesPerSec {
+        self.step.unwrap_or(LOWEST)
+    }
+
+    /// The lowest rate.
+    pub fn least(&self) -> BytesPerSec {
+        self.least.unwrap_or(self.step())
     }
 }
 
 /// From this rate on there is no throttle.
 const FULL: u64 = 1_000_000_000_000;
+/// The longest sequence of doublings of the step.
+const DOUBLINGS: u32 = 20;
 
 /// What a throttle did, since measurement began.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, Debug)]
@@ -57,7 +113,11 @@ pub struct ThrottleStats {
     pub faster: u64,
     /// How often it went slower.
     pub slower: u64,
-    /// The rate allowed now; `None` without a throttle.
+    /// Periods.
+    pub periods: u64,
+    /// Periods in which the host issued nearly all that its rate allowed, so that it may have had more.
+    pub held: u64,
+    /// The rate allowed now; `None` where there is no limit.
     pub rate: Option<BytesPerSec>,
 }
 
@@ -65,31 +125,47 @@ pub struct ThrottleStats {
 #[derive(Clone, Serialize, Deserialize, Debug)]
 pub(crate) struct Throttle {
     params: ThrottleParams,
+    /// Bytes a second.
+    step: u64,
+    /// The steps to come, and from when on after the workloads begin; the next one last.
+    steps: Vec<(Picos, BytesPerSec)>,
+    /// When the workloads began.
+    begun: SimTime,
     /// Bytes a second allowed.
-    rate: Option<u64>,
-    /// The period: since when, answers, and the highest load.
+    rate: u64,
+    /// The period: since when, how many issues there had been by then, and the highest load.
     since: u64,
-    answers: u64,
+    issued: u64,
     most: DevLoad,
-    /// The overload that the rate was cut for when it began, or light load.
+    /// The overload that the rate was cut for when the period began, or light load.
     heeded: DevLoad,
-    /// Bytes a second in the last whole period.
-    used: u64,
+    /// Periods of light load in a row.
+    lights: u32,
     stats: ThrottleStats,
 }
 
 impl Throttle {
-    pub(crate) fn new(params: ThrottleParams) -> Throttle {
+    /// A throttle that has the step of `params` first, and those of `steps` later, in order of time.
+    pub(crate) fn new(params: ThrottleParams, mut steps: Vec<(Picos, BytesPerSec)>) -> Throttle {
+        steps.reverse();
         Throttle {
+            step: params.step().0,
+            steps,
+            begun: SimTime::ZERO,
+            rate: params.step().max(params.least()).0,
             params,
-            rate: None,
             since: 0,
-            answers: 0,
+            issued: 0,
             most: DevLoad::Light,
             heeded: DevLoad::Light,
-            used: 0,
+            lights: 0,
             stats: ThrottleStats::default(),
         }
+    }
+
+    /// The workloads begin.
+    pub(crate) fn begin(&mut self, now: SimTime) {
+        self.begun = now;
     }
 
     pub(crate) fn begin_measurement(&mut self) {
@@ -98,31 +174,44 @@ impl Throttle {
 
     pub(crate) fn stats(&self) -> ThrottleStats {
         ThrottleStats {
-            rate: self.rate.map(BytesPerSec),
+            rate: (self.rate < FULL).then_some(BytesPerSec(self.rate)),
             ..self.stats
         }
     }
 
-    /// A response has come that says this load; `counts` tells whether it is the one of its request that counts, where
-    /// a request has two. Returns the least time between two issues from now on, in picoseconds,
-    /// where that may have changed.
-    pub(crate) fn note(&mut self, now: SimTime, load: DevLoad, counts: bool) -> Option<u64> {
-        self.answers += u64::from(counts);
+    /// Least time between two issues, in picoseconds.
+    pub(crate) fn interval(&self) -> u64 {
+        match self.rate < FULL {
+            true => BytesPerSec(self.rate).time_for(Bytes(LINE_BYTES)).0,
+            false => 0,
+        }
+    }
+
+    /// A response has come that says this load; the host has issued so many accesses since it began. Returns the least
+    /// time between two issues from now on, in picoseconds, where that may have changed.
+    pub(crate) fn note(&mut self, now: SimTime, load: DevLoad, issued: u64) -> Option<u64> {
         self.most = self.most.max(load);
         let span = now.0 - self.since;
-        let is_over = span >= self.params.period.0;
+        let is_over = span >= self.params.period().0;
         let is_new = load >= DevLoad::Moderate && load > self.heeded;
         if !is_over && !is_new {
             return None;
         }
-        if is_over || self.used == 0 {
-            let bytes = u128::from(self.answers * LINE_BYTES) * 1_000_000_000_000;
-            self.used = (bytes / u128::from(span.max(1))) as u64;
-        }
         let heeded = if is_over { self.most } else { load };
+        let bytes = u128::from((issued - self.issued) * LINE_BYTES) * 1_000_000_000_000;
+        let used = (bytes / u128::from(span.max(1))).min(u128::from(FULL)) as u64;
+        self.stats.periods += 1;
+        self.stats.held += u64::from(used >= self.rate / 10 * 9);
+        while let Some((_, step)) = self.steps.pop_if(|(at, _)| self.begun + *at <= now) {
+            self.step = step.0;
+        }
+        let lights = std::mem::take(&mut self.lights);
         match heeded {
-            DevLoad::Light => self.speed_up(),
-            DevLoad::Optimal => {}
+            DevLoad::Light => {
+                self.lights = (lights + 1).min(DOUBLINGS);
+                self.speed_up(lights, used);
+            }
+            DevLoad::Optimal => self.speed_up(0, used),
             DevLoad::Moderate => self.slow_down(self.params.moderate_cut),
             DevLoad::Severe => self.slow_down(self.params.severe_cut),
         }
@@ -130,30 +219,23 @@ impl Throttle {
             DevLoad::Light | DevLoad::Optimal => DevLoad::Light,
             overload => overload,
         };
-        (self.since, self.answers, self.most) = (now.0, 0, DevLoad::Light);
-        let interval = |rate| {
-            BytesPerSec(rate)
-                .time_for(cxlab_engine::units::Bytes(LINE_BYTES))
-                .0
-        };
-        Some(self.rate.map_or(0, interval))
+        (self.since, self.issued, self.most) = (now.0, issued, DevLoad::Light);
+        Some(self.interval())
     }
 
-    /// Goes faster, unless the host uses less than half of what it may.
-    fn speed_up(&mut self) {
-        if let Some(rate) = self.rate
-            && self.used.saturating_mul(2) >= rate
-        {
-            let faster = rate + self.params.step.0;
-            self.rate = (faster < FULL).then_some(faster);
+    /// Goes faster by the step, doubled so often, and at most at twice the rate that the host has used.
+    fn speed_up(&mut self, doublings: u32, used: u64) {
+        let faster = self.rate + (self.step << doublings);
+        let faster = faster.min(2 * used).min(FULL);
+        if faster > self.rate {
+            self.rate = faster;
             self.stats.faster += 1;
         }
     }
 
     fn slow_down(&mut self, cut: u16) {
-        let rate = self.rate.unwrap_or(self.used);
-        let slower = rate / 256 * u64::from(256 - cut);
-        self.rate = Some(slower.max(self.params.least.0));
+        let slower = self.rate / 256 * u64::from(256 - cut);
+        self.rate = slower.max(self.params.least().0);
         self.stats.slower += 1;
     }
 }
@@ -162,53 +244,133 @@ impl Throttle {
 mod tests {
     use super::*;
 
-    /// What answers say every 100 ns from `from` on, in nanoseconds; the rate behind them.
+    const MB: u64 = 1_000_000;
+
+    fn throttle() -> Throttle {
+        let params = ThrottleParams {
+            step: Some(BytesPerSec(100 * MB)),
+            ..ThrottleParams::default()
+        };
+        Throttle::new(params, vec![(Picos(100_000_000), BytesPerSec(300 * MB))])
+    }
+
+    /// What responses say every 100 ns from `from` on, in nanoseconds, to a host that issues all that it may; the rate
+    /// behind them in MB/s.
     fn told(throttle: &mut Throttle, from: u64, loads: &[DevLoad]) -> u64 {
         for (at, load) in (from..).step_by(100).zip(loads) {
-            throttle.note(SimTime(at * 1000), *load, true);
+            let issued = throttle.issued + 1_000_000;
+            throttle.note(SimTime(at * 1000), *load, issued);
         }
-        throttle.rate.unwrap_or(0) / 1000
+        throttle.rate / MB
     }
 
     #[test]
     fn overload_counts_at_once_and_then_the_highest_load_of_a_period() {
         use DevLoad::{Light, Moderate, Optimal, Severe};
-        let mut own = Throttle::new(ThrottleParams::default());
-        // Ten lines in 1 us are 640 MB/s.
-        assert_eq!(told(&mut own, 100, &[Light; 10]), 0);
-        assert_eq!(told(&mut own, 1100, &[Moderate]), 620_000);
-        assert_eq!(told(&mut own, 1200, &[Moderate; 3]), 620_000, "the same");
-        assert_eq!(told(&mut own, 1500, &[Severe]), 310_000, "it is worse");
-        assert_eq!(told(&mut own, 1600, &[Severe, Light, Light]), 310_000);
-        assert_eq!(
-            told(&mut own, 2500, &[Light]),
-            154_999,
-            "once it was severe"
-        );
-        assert_eq!(told(&mut own, 2600, &[Severe]), 154_999, "in flight then");
-        assert_eq!(told(&mut own, 3500, &[Light]), 100_000, "the least");
-        assert_eq!(told(&mut own, 3600, &[Light; 9]), 100_000);
-        assert_eq!(told(&mut own, 4500, &[Light]), 200_000);
-        assert_eq!(told(&mut own, 4600, &[Optimal; 10]), 200_000);
-        assert_eq!(
-            told(&mut own, 5600, &[Moderate]),
-            193_750,
-            "overload is new again"
-        );
+        let mut own = throttle();
+        own.rate = 1280 * MB;
+        assert_eq!(told(&mut own, 100, &[Light; 9]), 1280, "the period lasts");
+        assert_eq!(told(&mut own, 950, &[Moderate]), 1200);
+        assert_eq!(told(&mut own, 1000, &[Moderate; 3]), 1200, "the same");
+        assert_eq!(told(&mut own, 1500, &[Severe]), 600, "it is worse");
+        assert_eq!(told(&mut own, 1600, &[Severe, Light, Light]), 600);
+        assert_eq!(told(&mut own, 2500, &[Light]), 300, "once it was severe");
+        assert_eq!(told(&mut own, 2600, &[Severe]), 300, "in flight then");
+        assert_eq!(told(&mut own, 3500, &[Light]), 150);
+        assert_eq!(told(&mut own, 3600, &[Severe]), 150, "in flight then");
+        assert_eq!(told(&mut own, 4500, &[Light]), 100, "the least");
+        assert_eq!(told(&mut own, 5500, &[Optimal]), 200);
+        assert_eq!(told(&mut own, 5600, &[Moderate]), 187, "it is new again");
     }
 
     #[test]
-    fn who_does_not_use_its_rate_gets_no_more() {
-        let mut throttle = Throttle::new(ThrottleParams::default());
-        throttle.rate = Some(10_000_000_000);
-        for answer in 1..100 {
-            throttle.note(SimTime(answer * 100_000), DevLoad::Light, true);
+    fn the_step_doubles_with_each_period_of_light_load_and_not_under_optimal_load() {
+        use DevLoad::{Light, Optimal};
+        let mut own = throttle();
+        let rates = [Light, Light, Light, Optimal, Optimal, Light, Light];
+        let mut at = 0;
+        let found = rates.map(|load| {
+            at += 1000;
+            told(&mut own, at, &[load])
+        });
+        assert_eq!(found, [200, 400, 800, 900, 1000, 1100, 1300]);
+    }
+
+    /// Two hosts that are told the same from very different rates on: the difference falls to a 20th of the rate.
+    #[test]
+    fn rates_come_to_the_proportion_of_steps_within_a_hundred_periods() {
+        for weight in [1, 3] {
+            let of = |step: u64, rate: u64| {
+                let mut own = throttle();
+                own.step = step * MB;
+                own.steps.clear();
+                own.rate = rate * MB;
+                own
+            };
+            // The first has all of 12 steps a host.
+            let mut hosts = [of(100, 1200 * (1 + weight)), of(100 * weight, 0)];
+            for period in 1..=100 {
+                let sum: u64 = hosts.iter().map(|host| host.rate / MB).sum();
+                let load = match sum > 1200 * (1 + weight) {
+                    true => DevLoad::Moderate,
+                    false => DevLoad::Optimal,
+                };
+                for host in &mut hosts {
+                    told(host, period * 1000, &[load]);
+                }
+            }
+            let [first, second] = hosts.map(|host| host.rate as f64);
+            let ratio = second / first / weight as f64;
+            assert!((0.95..1.05).contains(&ratio), "{weight}: {ratio}");
         }
-        assert_eq!(throttle.rate, Some(10_000_000_000));
+    }
+
+    #[test]
+    fn step_and_period_follow_from_a_hosts_part_unless_they_are_given() {
+        let of = |params: ThrottleParams, part| {
+            let params = params.with_part(BytesPerSec(part));
+            (params.step().0, params.period().0, params.least().0)
+        };
+        let free = ThrottleParams::default();
+        assert_eq!(
+            of(free.clone(), 12_000 * MB),
+            (1000 * MB, 1_000_000, 1000 * MB)
+        );
+        // 16 lines of 64 B at 0.24 GB/s.
+        assert_eq!(of(free.clone(), 240 * MB), (20 * MB, 4_266_667, 20 * MB));
+        assert_eq!(of(free, 1), (MB, 1_000_000_000, MB));
+        let given = ThrottleParams {
+            period: Some(Picos(2)),
+            step: Some(BytesPerSec(3)),
+            least: Some(BytesPerSec(1)),
+            ..ThrottleParams::default()
+        };
+        assert_eq!(of(given, 12_000 * MB), (3, 2, 1));
+    }
+
+    #[test]
+    fn the_step_changes_at_its_time_after_the_workloads_begin() {
+        let mut own = throttle();
+        own.begin(SimTime(5_000_000));
+        own.rate = 1000 * MB;
+        assert_eq!(told(&mut own, 104_000, &[DevLoad::Optimal]), 1100);
+        assert_eq!(told(&mut own, 105_000, &[DevLoad::Optimal]), 1400);
+        assert_eq!(told(&mut own, 106_000, &[DevLoad::Optimal]), 1700);
+    }
+
+    #[test]
+    fn a_host_that_does_not_use_its_rate_gets_no_more() {
+        let mut throttle = throttle();
+        throttle.rate = 10_000 * MB;
+        for period in 1..100 {
+            // 3.2 GB/s.
+            throttle.note(SimTime(period * 1_000_000), DevLoad::Light, period * 50);
+        }
         assert_eq!(
             throttle.stats(),
             ThrottleStats {
-                rate: Some(BytesPerSec(10_000_000_000)),
+                rate: Some(BytesPerSec(10_000 * MB)),
+                periods: 99,
                 ..ThrottleStats::default()
             }
         );

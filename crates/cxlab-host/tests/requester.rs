@@ -221,6 +221,7 @@ fn run(params: RequesterParams, credits: u16, delays: &[Option<u64>], ops: &[Mem
         )
     };
     let host = Requester::new(RequesterConfig {
+        steps: Vec::new(),
         partial: false,
         values: false,
         joins: Picos::ZERO,

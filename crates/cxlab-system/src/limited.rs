@@ -1,4 +1,4 @@
-//! What limits a link other than its wire: credits, and requests in flight, as measured by a run.
+//! What limits a link or a device other than itself: credits, requests in flight and throttles, as measured by a run.
 
 use cxlab_protocol::Channel;
 
@@ -16,6 +16,11 @@ const FILLED: f64 = 0.85;
 const IN_FLIGHT: f64 = 0.95;
 /// They do so only while less than this part of a request's latency is a wait in queues.
 const QUEUED: f64 = 0.25;
+
+/// A device whose throttled hosts leave it less used than that is noted.
+const USED: f64 = 0.9;
+/// A host whose rate allowed no more in this part of the periods had more to send.
+const HELD: f64 = 0.5;
 
 /// The part of the lines that the wire could carry in one direction that it carried.
 fn lines_carried(link: &PlannedLink, report: &LinkReport, window_ps: f64) -> f64 {
@@ -108,6 +113,49 @@ pub(crate) fn by_requests_in_flight(plan: &Plan, report: &Report) -> Vec<Note> {
                 ),
             ));
         }
+    }
+    notes
+}
+
+/// Notes on devices that throttled hosts leave unused, though they had more to send.
+pub(crate) fn by_throttles(plan: &Plan, report: &Report) -> Vec<Note> {
+    let mut notes = Vec::new();
+    for (number, qos) in plan.qos.devices.iter().enumerate() {
+        let (Some(qos), device) = (qos, &report.devices[number]) else {
+            continue;
+        };
+        let (used, most) = (device.bandwidth_gbps.total, qos.bandwidth.as_gb_per_s());
+        let held = qos.hosts.iter().filter_map(|host| {
+            let host = &report.hosts[*host];
+            let throttle = host.throttle.filter(|throttle| throttle.held >= HELD)?;
+            Some((host.name.as_str(), throttle.slower))
+        });
+        let held: Vec<(&str, u64)> = held.collect();
+        let Some((first, _)) = held.first().filter(|_| used < USED * most) else {
+            continue;
+        };
+        let which = match held.len() {
+            1 => format!("the throttle of {first}"),
+            count => format!("the throttles of {first} and {} more", count - 1),
+        };
+        let why = match held.iter().map(|(_, slower)| slower).sum::<u64>() {
+            0 => "their rates were still growing when the window began; use a longer warm-up"
+                .to_owned(),
+            cuts => format!(
+                "they cut their rates {cuts} times; a smaller `step` or `moderate_cut`, or higher thresholds of the \
+                 device, leave less unused"
+            ),
+        };
+        let group = plan.devices[number].memory().unwrap_or(0);
+        notes.push(Note::new(
+            format!("devices[{group}].qos"),
+            format!(
+                "{which} left {:.1} of the {most:.1} GB/s of {} unused ({:.0} % used), and had more to send: {why}",
+                most - used,
+                device.name,
+                100.0 * used / most
+            ),
+        ));
     }
     notes
 }

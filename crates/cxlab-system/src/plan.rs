@@ -32,7 +32,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use cxlab_agent::Access;
-use cxlab_device::{Change, DeviceChange, QosConfig};
+use cxlab_device::{Change, DeviceChange};
 use cxlab_engine::catalog::ParamError;
 use cxlab_engine::rng::StreamRng;
 use cxlab_engine::units::{Bytes, Picos};
@@ -240,6 +240,8 @@ pub struct Plan {
     pub(crate) fleet: Option<PlannedFleet>,
     /// Where relative paths start, and a trace from the command line.
     pub(crate) files: Files,
+    /// What devices tell of their load, and what hosts make of it.
+    pub(crate) qos: qos::Qos,
 }
 
 /// What a host runs.
@@ -485,6 +487,7 @@ impl Plan {
             failures,
             fleet,
             files,
+            qos: qos::Qos::default(),
         };
         limits::check_round_trip(&plan.scenario, plan.longest_path().unwrap_or(1))?;
         revision::check(&plan)?;
@@ -492,6 +495,7 @@ impl Plan {
         sampling::check(&plan)?;
         plan.sources(plan.scenario.seed).map(drop)?;
         plan.notes.extend(credits::notes(&plan));
+        plan.qos = qos::Qos::of(&plan)?;
         Ok(plan)
     }
 
@@ -689,13 +693,6 @@ impl Plan {
             }
             WorkloadError::Trace(error) => Problem::new(format!("{path}.path"), error.to_string()),
         }
-    }
-
-    /// Telemetry of a device, if it tells its load.
-    pub(crate) fn qos(&self, device: &PlannedDevice) -> Option<QosConfig> {
-        let params = self.memory_group(device)?.qos.as_ref()?;
-        let edge_ports = self.hosts.len() + self.devices.len();
-        Some(qos::resolve(params, &self.hosts, edge_ports))
     }
 
     /// Whether what hosts have changes while the workloads run, or is not all there from the

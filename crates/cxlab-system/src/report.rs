@@ -608,6 +608,10 @@ pub struct ThrottleReport {
     pub faster: u64,
     /// Periods after which it went slower.
     pub slower: u64,
+    /// The part of the periods in which it issued nearly all that its rate allowed (90 %), so that it may have had more to
+    /// send.
+    #[serde(default)]
+    pub held: f64,
     /// The rate allowed at the end; absent where there is no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate_gbps: Option<f64>,
@@ -618,6 +622,7 @@ impl From<ThrottleStats> for ThrottleReport {
         ThrottleReport {
             faster: stats.faster,
             slower: stats.slower,
+            held: stats.held as f64 / stats.periods.max(1) as f64,
             rate_gbps: stats.rate.map(|rate| rate.as_gb_per_s()),
         }
     }
@@ -1286,6 +1291,8 @@ pub(crate) fn assemble(system: &System, context: &Context<'_>) -> Result<Report,
     };
     let in_flight = limited::by_requests_in_flight(context.plan, &report);
     report.notes.extend(in_flight);
+    let throttled = limited::by_throttles(context.plan, &report);
+    report.notes.extend(throttled);
     Ok(report)
 }
 

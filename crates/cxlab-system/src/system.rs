@@ -5,7 +5,7 @@ use std::sync::Arc;
 use cxlab_agent::{LaneProgram, Poison, SharedMemory, SharedShare, SharedWindows, Versions};
 use cxlab_device::{
     Accelerator, AcceleratorConfig, CoherentConfig, CoherentDevice, DeviceConfig, MemoryDevice,
-    OwnMemoryConfig,
+    OwnMemoryConfig, QosConfig,
 };
 use cxlab_engine::rng::StreamRng;
 use cxlab_engine::state::{SaveState, StateError, StateReader, StateWriter};
@@ -17,7 +17,7 @@ use cxlab_fabric::bus::{Bus, BusConfig};
 use cxlab_fabric::switch::{Switch, SwitchConfig};
 use cxlab_host::{
     CachingConfig, CachingRequester, Core, CoreConfig, LocalConfig, Prepared, Processor,
-    ProcessorConfig, ProcessorError, Requester, RequesterConfig,
+    ProcessorConfig, ProcessorError, Requester, RequesterConfig, RequesterParams,
 };
 use cxlab_link::{
     Duplex, LinkParams, LinkPort, Lost, PacketHeader, Parcel, PortConfig, Transmission, Windows,
@@ -618,8 +618,13 @@ impl Builder<'_> {
             (Source::Lines(source), _) => source,
             (Source::Program(_), None) => unreachable!("programs are made for cores"),
         };
+        let throttle = self.plan.qos.throttles[number].as_ref();
         let requester = RequesterConfig {
-            params: group.issue.clone(),
+            params: RequesterParams {
+                throttle: throttle.map(|throttle| throttle.params.clone()),
+                ..group.issue.clone()
+            },
+            steps: throttle.map_or(Vec::new(), |throttle| throttle.steps.clone()),
             number: number as u16,
             port_id: PortId(number as u16),
             port_to,
@@ -951,7 +956,7 @@ impl Builder<'_> {
         });
         if !group.is_hdm_db() {
             let shared = self.shared_share(number);
-            let qos = self.plan.qos(device);
+            let qos = self.telemetry(number);
             // What is to be lost or denied must not have been answered ahead of time, and what is
             // inside is known when it is time.
             let persistent = (device.memory())
@@ -989,7 +994,7 @@ impl Builder<'_> {
                 decoders: device.decoders.clone(),
                 port_id: PortId((hosts + number) as u16),
                 peers: (0..hosts as u16).map(PortId).collect(),
-                qos: self.plan.qos(device),
+                qos: self.telemetry(number),
                 shares: device.share_changes(),
                 observe: self.notes.values,
             })
@@ -999,6 +1004,12 @@ impl Builder<'_> {
             Ok(Err(error)) => unreachable!("the plan checked the snoop filter: {error}"),
             Err(error) => unreachable!("the plan checked the victim policy: {error}"),
         }
+    }
+
+    /// Telemetry of a device, if it tells its load.
+    fn telemetry(&self, number: usize) -> Option<QosConfig> {
+        let qos = self.plan.qos.devices[number].as_ref()?;
+        Some(qos.config.clone())
     }
 
     fn switch(&self, number: usize, ports: Vec<LinkPort>) -> Node {

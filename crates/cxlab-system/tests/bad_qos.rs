@@ -86,6 +86,26 @@ const CASES: &[Case] = &[
         ],
     ),
     (
+        "optimal = 4\nmoderate = 16",
+        "moderate = 1",
+        "moderate = 1",
+        &[
+            "devices[0].qos.moderate",
+            "found 1",
+            "more than `optimal`, which is",
+        ],
+    ),
+    (
+        "optimal = 4\nmoderate = 16\nsevere = 64",
+        "severe = 3",
+        "severe = 3",
+        &[
+            "devices[0].qos.severe",
+            "found 3",
+            "more than `moderate`, which is",
+        ],
+    ),
+    (
         "severe = 64",
         "severe = 10",
         "moderate = 16",

@@ -153,6 +153,7 @@ pub fn system(setup: Setup, peers: usize, node: impl Fn(usize, LinkPort) -> Node
         port_id: DEVICE,
         peers: (0..peers).map(peer_id).collect(),
         qos: setup.qos.map(|params| QosConfig {
+            thresholds: params.thresholds(1, 0, 256),
             params,
             edge_ports: usize::from(peer_id(peers).0),
             shares: Vec::new(),

@@ -601,9 +601,9 @@ fn completions_and_data_say_how_many_requests_are_inside() {
     plan.push((500 * NS, message(M2s::MemWr(MetaValue::Invalid), 0)));
     plan.push((600 * NS, message(M2s::MemClnEvct, 1)));
     let qos = QosParams {
-        optimal: 2,
-        moderate: 3,
-        severe: 4,
+        optimal: Some(2),
+        moderate: Some(3),
+        severe: Some(4),
         ..QosParams::default()
     };
     let setup = Setup {
@@ -627,9 +627,9 @@ fn completions_and_data_say_how_many_requests_are_inside() {
 fn a_conflict_is_acknowledged_under_light_load_and_counts_as_no_response() {
     let setup = Setup {
         qos: Some(QosParams {
-            optimal: 1,
-            moderate: 2,
-            severe: 3,
+            optimal: Some(1),
+            moderate: Some(2),
+            severe: Some(3),
             ..QosParams::default()
         }),
         ..Setup::default()

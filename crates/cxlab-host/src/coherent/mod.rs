@@ -171,6 +171,10 @@ impl CachingRequester {
         let entries = Entries::new([mshrs, mshrs, SNOOP_ENTRIES]);
         let limit = params.queue.unwrap_or(params.outstanding) as usize;
         let interval = params.interval_ps();
+        let throttle = params
+            .throttle
+            .map(|one| Box::new(Throttle::new(one, requester.steps)));
+        let throttled = throttle.as_ref().map_or(0, |one| one.interval());
         Ok(CachingRequester {
             number: requester.number,
             port_id: requester.port_id,
@@ -178,7 +182,12 @@ impl CachingRequester {
             roots: RootPorts::new(requester.ports, requester.port_to, limit),
             map: requester.map,
             classes: config.classes,
-            issuer: Issuer::new(requester.source, requester.rng, requester.limit, interval),
+            issuer: Issuer::new(
+                requester.source,
+                requester.rng,
+                requester.limit,
+                interval.max(throttled),
+            ),
             ledger: Ledger::new(requester.number, requester.log),
             cache: TagArray::new(geometry, policy.as_ref(), config.policy_rng),
             process_ps: params.process_time.0,
@@ -190,9 +199,7 @@ impl CachingRequester {
                 LoadMiss::MemRdSnpCur => Event::LoadOnce,
             },
             snoop_ps: cache.snoop_time.0,
-            throttle: params
-                .throttle
-                .map(|throttle| Box::new(Throttle::new(throttle))),
+            throttle,
             interval_ps: interval,
             accesses: Accesses::new(params.outstanding),
             jobs: Jobs::new(entries.capacity() + 1),
@@ -302,6 +309,9 @@ impl CachingRequester {
     /// The run begins.
     pub fn start(&mut self, ctx: &mut Ctx<'_, Parcel>) {
         self.issuer.begin(ctx.now());
+        if let Some(throttle) = &mut self.throttle {
+            throttle.begin(ctx.now());
+        }
         self.issue(ctx);
     }
 

@@ -38,8 +38,7 @@ impl CachingRequester {
         };
         entry.state = next;
         if self.throttle.is_some() {
-            let class = entry.class;
-            self.heed(ctx, message, response, class);
+            self.heed(ctx, message, response);
         }
         if response == S2m::BiConflictAck && !before.line.is_stable() && !actions.is_empty() {
             self.coherence.early_conflicts += 1;
@@ -48,23 +47,15 @@ impl CachingRequester {
         self.settle(ctx, number, message);
     }
 
-    /// Lets the throttle know what a response says (CXL 3.1, section 3.3.4.2). Of the two that a read of HDM-DB memory has
-    /// the completion counts; `BIConflictAck` completes no request.
+    /// Lets the throttle know what a response says (CXL 3.1, section 3.3.4.2); `BIConflictAck` completes no request.
     #[inline(never)]
-    fn heed(
-        &mut self,
-        ctx: &Ctx<'_, Parcel>,
-        message: &Message,
-        response: S2m,
-        class: CoherenceClass,
-    ) {
+    fn heed(&mut self, ctx: &Ctx<'_, Parcel>, message: &Message, response: S2m) {
         if response == S2m::BiConflictAck {
             return;
         }
-        let counts = class == CoherenceClass::HdmH || response != S2m::MemData;
-        let throttle = self.throttle.as_mut();
+        let (throttle, issued) = (self.throttle.as_mut(), self.issuer.issued());
         let load = DevLoad::of(message);
-        if let Some(interval) = throttle.and_then(|one| one.note(ctx.now(), load, counts)) {
+        if let Some(interval) = throttle.and_then(|one| one.note(ctx.now(), load, issued)) {
             self.issuer.set_interval(self.interval_ps.max(interval));
         }
     }

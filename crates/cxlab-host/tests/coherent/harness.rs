@@ -154,6 +154,7 @@ pub fn requester(
     let egress = params.process_time + cache.access_time;
     CachingRequester::new(CachingConfig {
         requester: RequesterConfig {
+            steps: Vec::new(),
             partial: false,
             values: false,
             joins: Picos::ZERO,

@@ -233,6 +233,9 @@ fn summary(loaded: &Loaded) -> String {
             row("not bound", format!("{}, {}", binding.host, binding.device));
         }
     }
+    for (name, what) in plan.describe_qos() {
+        row(&name, what);
+    }
     for event in &scenario.events {
         row(&format!("at {}", event.at()), event.describe());
     }

@@ -44,8 +44,47 @@ impl Plan {
                 "dependencies": proof.dependencies,
             },
             "address_maps": maps.collect::<Vec<_>>(),
+            "telemetry": self.telemetry(),
+            "throttles": self.throttles(),
             "notes": self.notes,
         })
+    }
+
+    /// Devices that tell their load: what they serve at most, the requests inside that keep them just full, and from how
+    /// many on they tell each load.
+    fn telemetry(&self) -> Vec<Value> {
+        let all = self.devices.iter().zip(&self.qos.devices);
+        let told = all.filter_map(|(device, qos)| {
+            let qos = qos.as_ref()?;
+            let thresholds = qos.config.thresholds;
+            Some(json!({
+                "device": device.name,
+                "bandwidth_gbps": qos.bandwidth.as_gb_per_s(),
+                "limited_by": if qos.is_limited_by_ports { "ports" } else { "medium" },
+                "full": qos.full,
+                "optimal": thresholds.optimal,
+                "moderate": thresholds.moderate,
+                "severe": thresholds.severe,
+            }))
+        });
+        told.collect()
+    }
+
+    /// Throttles of hosts, with the rates in force.
+    fn throttles(&self) -> Vec<Value> {
+        let all = self.hosts.iter().zip(&self.qos.throttles);
+        let throttles = all.filter_map(|(host, throttle)| {
+            let throttle = &throttle.as_ref()?.params;
+            Some(json!({
+                "host": host.name,
+                "period_ns": throttle.period().0 as f64 / 1e3,
+                "step_gbps": throttle.step().as_gb_per_s(),
+                "least_gbps": throttle.least().as_gb_per_s(),
+                "moderate_cut": throttle.moderate_cut,
+                "severe_cut": throttle.severe_cut,
+            }))
+        });
+        throttles.collect()
     }
 
     /// The windows of a host: its addresses, and whose memory they are.
