@@ -4,7 +4,8 @@
 //! The host keeps the highest load that responses say in a period (LoadMax), and changes its rate when the period ends:
 //!
 //! - optimal load: the rate grows by a step, so that a host which has less than others gets its part;
-//! - light load: the same, and the step doubles with each further period of light load;
+//! - light load: the same, and the step doubles with each further period of light load up to the rate of the last overload,
+//!   with each eighth beyond;
 //! - overload: the rate falls by a factor.
 //!
 //! Overload counts at once when it is told first, and again when it is told to be severe. A new period begins then, in
@@ -30,23 +31,20 @@ pub struct ThrottleParams {
     /// to requests that were in flight at a cut are not heeded. 10 ns to 1 ms. Default 1 us (*assumed*), and at least
     /// the time of 16 lines (*assumed*) at the rate of the host's part of its devices, as fewer responses see different loads
     /// in each host by chance.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub period: Option<Picos>,
     /// How much faster after a period of optimal load; the first rate too. 1 MB/s to 1 TB/s. Default: a 12th
     /// (*assumed*) of the host's part of the devices that tell it their load. Its part of a device is what the device
     /// allocates it, or equal parts for all hosts that reach the device.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub step: Option<BytesPerSec>,
     /// How much slower after a period of moderate overload, in 256ths. 1 to 255. Default 16
     /// (*assumed*).
     #[schemars(range(min = 1, max = 255))]
     pub moderate_cut: u16,
-    /// How much slower after a period of severe overload, in 256ths. 1 to 255. Default 128
+    /// How much slower after a period of severe overload, in 256ths. 1 to 255. Default 64
     /// (*assumed*).
     #[schemars(range(min = 1, max = 255))]
     pub severe_cut: u16,
     /// The lowest rate. 1 MB/s to 1 TB/s. Default: `step`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub least: Option<BytesPerSec>,
 }
 
@@ -56,7 +54,7 @@ impl Default for ThrottleParams {
             period: None,
             step: None,
             moderate_cut: 16,
-            severe_cut: 128,
+            severe_cut: 64,
             least: None,
         }
     }
@@ -105,6 +103,9 @@ impl ThrottleParams {
 const FULL: u64 = 1_000_000_000_000;
 /// The longest sequence of doublings of the step.
 const DOUBLINGS: u32 = 20;
+/// Above the rate of the last overload, the step doubles after so many periods of light load (*assumed*): a request may take
+/// several periods, and until its response comes the load seems light.
+const SLOWLY: u32 = 8;
 
 /// What a throttle did, since measurement began.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, Debug)]
@@ -141,6 +142,8 @@ pub(crate) struct Throttle {
     heeded: DevLoad,
     /// Periods of light load in a row.
     lights: u32,
+    /// The rate of the last overload, in bytes a second.
+    overloaded: u64,
     stats: ThrottleStats,
 }
 
@@ -159,6 +162,7 @@ impl Throttle {
             most: DevLoad::Light,
             heeded: DevLoad::Light,
             lights: 0,
+            overloaded: FULL,
             stats: ThrottleStats::default(),
         }
     }
@@ -209,7 +213,11 @@ impl Throttle {
         match heeded {
             DevLoad::Light => {
                 self.lights = (lights + 1).min(DOUBLINGS);
-                self.speed_up(lights, used);
+                let doublings = match self.rate < self.overloaded {
+                    true => lights,
+                    false => lights / SLOWLY,
+                };
+                self.speed_up(doublings, used);
             }
             DevLoad::Optimal => self.speed_up(0, used),
             DevLoad::Moderate => self.slow_down(self.params.moderate_cut),
@@ -234,6 +242,7 @@ impl Throttle {
     }
 
     fn slow_down(&mut self, cut: u16) {
+        self.overloaded = self.rate;
         let slower = self.rate / 256 * u64::from(256 - cut);
         self.rate = slower.max(self.params.least().0);
         self.stats.slower += 1;
@@ -249,6 +258,7 @@ mod tests {
     fn throttle() -> Throttle {
         let params = ThrottleParams {
             step: Some(BytesPerSec(100 * MB)),
+            severe_cut: 128,
             ..ThrottleParams::default()
         };
         Throttle::new(params, vec![(Picos(100_000_000), BytesPerSec(300 * MB))])
@@ -294,11 +304,20 @@ mod tests {
             told(&mut own, at, &[load])
         });
         assert_eq!(found, [200, 400, 800, 900, 1000, 1100, 1300]);
+        // Overload at 1300 leaves 650; from 1350 on the step doubles at the eighth period.
+        assert_eq!(told(&mut own, 7_500, &[DevLoad::Severe]), 650);
+        own.steps.clear();
+        let found = [(); 10].map(|()| {
+            at += 1000;
+            told(&mut own, at + 1000, &[Light])
+        });
+        let expected = [750, 950, 1350, 1450, 1550, 1650, 1750, 1850, 2050, 2250];
+        assert_eq!(found, expected);
     }
 
-    /// Two hosts that are told the same from very different rates on: the difference falls to a 20th of the rate.
+    /// Two hosts that are told the same: the first has all, and the second comes late and gets its part.
     #[test]
-    fn rates_come_to_the_proportion_of_steps_within_a_hundred_periods() {
+    fn a_late_host_comes_to_the_part_of_its_steps_within_a_hundred_periods() {
         for weight in [1, 3] {
             let of = |step: u64, rate: u64| {
                 let mut own = throttle();
@@ -320,8 +339,9 @@ mod tests {
                 }
             }
             let [first, second] = hosts.map(|host| host.rate as f64);
-            let ratio = second / first / weight as f64;
-            assert!((0.95..1.05).contains(&ratio), "{weight}: {ratio}");
+            let part = (first + second) / (1 + weight) as f64;
+            let late = second / part / weight as f64;
+            assert!((0.95..1.05).contains(&late), "{weight}: {late}");
         }
     }
 

@@ -688,6 +688,7 @@ fn overload_halves_the_rate_and_a_read_of_two_responses_counts_once() {
             period: Some(Picos(1_000_000_000)),
             step: Some(BytesPerSec(128_000_000)),
             least: Some(BytesPerSec(1_000_000)),
+            severe_cut: 128,
             ..ThrottleParams::default()
         };
         let params = RequesterParams {
