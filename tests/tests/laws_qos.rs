@@ -443,7 +443,8 @@ fn throttles_do_not_depend_on_threads() {
 }
 
 /// Four fast devices below a switch and one narrow link to their host: nothing is loaded but the way back, which each
-/// device feels as answers that wait for credits (CXL 3.1 section 3.3.4.3.4).
+/// device feels as answers that wait for credits (CXL 3.1 section 3.3.4.3.4). The period is about as long as one of 2,048
+/// requests takes.
 const OVERSUBSCRIBED: &str = r#"
 name = "oversubscribed"
 [measure]
@@ -459,7 +460,7 @@ between = ["h", "*"]
 link = "narrow"
 [[hosts]]
 name = "h"
-issue = { outstanding = 2048, throttle = {} }
+issue = { outstanding = 2048, throttle = { period = "8 us" } }
 workload = { kind = "uniform" }
 [[devices]]
 name = "pool"
