@@ -121,12 +121,12 @@ pub(crate) fn by_requests_in_flight(plan: &Plan, report: &Report) -> Vec<Note> {
 pub(crate) fn by_throttles(plan: &Plan, report: &Report) -> Vec<Note> {
     let mut notes = Vec::new();
     for (number, qos) in plan.qos.devices.iter().enumerate() {
-        let (Some(qos), device) = (qos, &report.devices[number]) else {
+        let (Some(qos), Some(device)) = (qos, report.devices.get(number)) else {
             continue;
         };
         let (used, most) = (device.bandwidth_gbps.total, qos.bandwidth.as_gb_per_s());
         let held = qos.hosts.iter().filter_map(|host| {
-            let host = &report.hosts[*host];
+            let host = report.hosts.get(*host)?;
             let throttle = host.throttle.filter(|throttle| throttle.held >= HELD)?;
             Some((host.name.as_str(), throttle.slower))
         });
