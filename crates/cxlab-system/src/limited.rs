@@ -121,7 +121,11 @@ pub(crate) fn by_requests_in_flight(plan: &Plan, report: &Report) -> Vec<Note> {
 pub(crate) fn by_throttles(plan: &Plan, report: &Report) -> Vec<Note> {
     let mut notes = Vec::new();
     for (number, qos) in plan.qos.devices.iter().enumerate() {
-        let (Some(qos), Some(device)) = (qos, report.devices.get(number)) else {
+        let Some(qos) = qos else { continue };
+        // A report has the devices that were measured.
+        let name = &plan.devices[number].name;
+        let mut devices = report.devices.iter();
+        let Some(device) = devices.find(|device| device.name == *name) else {
             continue;
         };
         let (used, most) = (device.bandwidth_gbps.total, qos.bandwidth.as_gb_per_s());
