@@ -268,11 +268,16 @@ pub fn scenario(seed: u64) -> String {
                 "slow",
                 1,
                 &format!(
-                    "memory = {{ kind = \"fixed\", latency = \"50 ns\", bandwidth = \"{rate}\" }}"
+                    "capacity = \"64 GiB\"\nmemory = {{ kind = \"fixed\", latency = \"50 ns\", bandwidth = \"{rate}\" }}"
                 ),
             );
             let (count, memory) = (draw.between(1, 3), fixed(draw));
-            devices(draw, "d", count, &memory);
+            devices(
+                draw,
+                "d",
+                count,
+                &format!("capacity = \"64 GiB\"\n{memory}"),
+            );
             let all = draw.one_in(2);
             region(
                 draw,
