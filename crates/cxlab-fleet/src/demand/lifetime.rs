@@ -80,22 +80,51 @@ impl Lifetimes {
         self.mean_h
     }
 
-    /// The mean of the smaller of a lifetime and `bound`, in hours: what is seen of lives that a
-    /// window of that length cuts.
-    pub fn mean_below_h(&self, bound: f64) -> f64 {
+    /// Mean of the lives that an observer sees in a window of `window_h` hours, in hours, if VMs
+    /// come at a constant rate for ever. VMs that already run when the window opens are seen from
+    /// then on, VMs that still run when it closes until then.
+    ///
+    /// At a rate r the observer sees r m VMs that run at the beginning and r w that come in the
+    /// window, and r m w hours in all, with m the mean life and w the window. The mean is
+    /// m w / (m + w), whatever the distribution.
+    pub fn mean_in_window_h(&self, window_h: f64) -> f64 {
+        self.mean_h * window_h / (self.mean_h + window_h)
+    }
+
+    /// The part of the VMs seen in a window of `window_h` hours (see [`Self::mean_in_window_h`])
+    /// whose seen life is at most `hours`, for `hours` below the window:
+    /// (integral of 1 - F from 0 to x + (w - x) F(x) + x) / (m + w). The terms are the VMs that run
+    /// at the beginning and have no more than x left, those that come early enough to be seen for
+    /// longer than x, and those that come within x of the end.
+    pub fn part_seen_in_window(&self, hours: f64, window_h: f64) -> f64 {
+        let early = (window_h - hours) * self.part_up_to(hours);
+        (self.mean_up_to_h(hours) + early + hours) / (self.mean_h + window_h)
+    }
+
+    /// The part of VMs that live no longer than `hours`.
+    pub fn part_up_to(&self, hours: f64) -> f64 {
+        let part = |piece: &Piece| {
+            if hours >= piece.to {
+                piece.part
+            } else if hours <= piece.from {
+                0.0
+            } else {
+                piece.part * libm::log(hours / piece.from) / libm::log(piece.to / piece.from)
+            }
+        };
+        self.pieces.iter().map(part).sum()
+    }
+
+    /// Mean of the smaller of a lifetime and `bound`, in hours, which is the integral of 1 - F from
+    /// 0 to `bound`.
+    fn mean_up_to_h(&self, bound: f64) -> f64 {
         let part = |piece: &Piece| {
             let to = piece.to.min(bound);
             if to <= piece.from {
                 return piece.part * bound.min(piece.from);
             }
             let width = libm::log(piece.to / piece.from);
-            let inside = (to - piece.from) / width + bound * libm::log(piece.to / to) / width;
-            piece.part
-                * if piece.to > piece.from {
-                    inside
-                } else {
-                    piece.from
-                }
+            piece.part * ((to - piece.from) / width + bound * libm::log(piece.to / to) / width)
         };
         self.pieces.iter().map(part).sum()
     }
@@ -152,8 +181,23 @@ mod tests {
         let mut rng = StreamRng::new(1, "lifetimes");
         let mean = (0..400_000).map(|_| lifetimes.draw(&mut rng)).sum::<f64>() / 400_000.0;
         assert!((mean / exact - 1.0).abs() < 0.01, "{mean} {exact}");
-        let below = |bound| lifetimes.mean_below_h(bound);
+        let below = |bound| lifetimes.mean_up_to_h(bound);
         assert!((below(1e9) - exact).abs() < 1e-12 && (below(0.5) - 0.5).abs() < 1e-12);
+    }
+
+    /// Lives of exactly 30 hours in a window of 60: a third of the VMs run at the beginning and are
+    /// seen for 0 to 30 hours, a third are whole, a third are cut by the end.
+    #[test]
+    fn equal_lives_in_a_window_have_the_distribution_that_is_counted_by_hand() {
+        let points = [(30.0, 0.0), (30.0, 1.0)].map(|(hours, part)| Point { hours, part });
+        let lifetimes = Lifetimes::new(&points).unwrap();
+        assert!((lifetimes.mean_in_window_h(60.0) - 20.0).abs() < 1e-12);
+        for hours in [0.0, 7.5, 15.0, 29.999] {
+            let by_hand = 2.0 / 3.0 * hours / 30.0;
+            let found = lifetimes.part_seen_in_window(hours, 60.0);
+            assert!((found - by_hand).abs() < 1e-12, "{hours}: {found}");
+        }
+        assert!((lifetimes.part_seen_in_window(30.0, 60.0) - 1.0).abs() < 1e-12);
     }
 
     /// E[L'] of the life that a moment falls into is E[L^2] / E[L] (inspection paradox).
