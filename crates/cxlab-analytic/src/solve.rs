@@ -36,8 +36,8 @@ const FASTEST: f64 = 1.1;
 /// How far waits go in a round towards what they should be: less where that has not let them settle.
 const STEPS: [f64; 6] = [0.3, 0.3, 0.1, 0.1, 0.03, 0.03];
 /// Most rounds, and most visits in all of them.
-const ROUNDS: usize = 20_000;
-const WORK: usize = 500_000_000;
+const ROUNDS: usize = 10_000;
+const WORK: usize = 200_000_000;
 
 /// How a station is used.
 #[derive(Clone, Copy, PartialEq, Default, Debug)]
@@ -152,6 +152,10 @@ struct At {
     waiting: Rates,
     /// Wait times rate of what was here before, where that waits now.
     beyond: Rates,
+    /// The part of those waits that there is room for.
+    room: Rates,
+    /// What waits here instead, for each message.
+    pushed: Rates,
     used: Rates,
     carried: f64,
     wire: WireLoad,
@@ -308,7 +312,10 @@ impl State {
                 waited += visit.share * wait;
             }
         }
-        self.stations.fill(At::default());
+        self.stations.fill(At {
+            room: [1.0; Class::COUNT],
+            ..At::default()
+        });
         for (station, queues) in self.queues_of.iter().enumerate() {
             self.outside[station] = self.waits_outside(network, station);
             for queue in &self.queues[queues.clone()] {
@@ -328,14 +335,23 @@ impl State {
                 Station::Wire(wire) => {
                     at.wire = wire.load(&at.rates);
                     at.carried = at.wire.packed;
-                    let held =
-                        |class: Class| wire.held(&at.rates, class, at.beyond[class as usize]);
-                    at.used = Class::ALL.map(|class| at.wire.packed.max(held(class)));
+                    for class in Class::ALL {
+                        let number = class as usize;
+                        let (rate, waiting) = (at.rates[number], at.beyond[number]);
+                        let crossing = wire.held(&at.rates, class, 0.0);
+                        let all = wire.held(&at.rates, class, waiting);
+                        (at.room[number], at.pushed[number]) = fit(crossing, all, waiting, rate);
+                        at.used[number] = at.wire.packed.max(all.min(crossing.max(1.0)));
+                    }
                 }
                 Station::Medium(medium) => {
                     at.carried = medium.used(at.rates.iter().sum());
-                    let places = medium.held(&at.rates, at.beyond.iter().sum());
-                    at.used = [at.carried.max(places); Class::COUNT];
+                    let (rate, waiting) = (at.rates.iter().sum(), at.beyond.iter().sum());
+                    let inside = medium.held(&at.rates, 0.0);
+                    let all = medium.held(&at.rates, waiting);
+                    let (room, pushed) = fit(inside, all, waiting, rate);
+                    (at.room, at.pushed) = ([room; Class::COUNT], [pushed; Class::COUNT]);
+                    at.used = [at.carried.max(all.min(inside.max(1.0))); Class::COUNT];
                 }
             }
             self.share(network, number);
@@ -483,8 +499,23 @@ impl State {
         };
         let queue = &self.queues[queue];
         let used = queue.used.clamp(0.0, FASTEST);
-        (residual + used * (queue.mean_wait() + queue.younger)).max(0.0)
+        let here = (residual + used * (queue.mean_wait() + queue.younger)).max(0.0);
+        // What has no room here waits where it comes from.
+        let room = visit.from.map_or(1.0, |from| {
+            self.stations[from as usize].room[visit.class as usize]
+        });
+        room * here + at.pushed[visit.class as usize]
     }
+}
+
+/// The part of the waits behind a station that there is room for, where `crossing` of its credits are held anyway and
+/// `all` with the waits; and what of them each message waits before it.
+fn fit(crossing: f64, all: f64, waiting: f64, rate: f64) -> (f64, f64) {
+    if all <= 1.0 || rate <= 0.0 || waiting <= 0.0 {
+        return (1.0, 0.0);
+    }
+    let room = ((1.0 - crossing) / (all - crossing)).max(0.0);
+    (room, (1.0 - room) * waiting / rate)
 }
 
 /// How much longer than the mean the messages of each queue wait, of a station that sends the oldest first: all are as
