@@ -242,7 +242,10 @@ pub fn classify(network: &Network, solution: &Solution) -> (Classes, Vec<Classes
     };
     let of_hosts: Vec<Classes> = (0..hosts.len()).map(of_host).collect();
     let mut of_all = of(&all, solution, alone, true);
-    if (0..hosts.len()).any(|host| paced(host) && hosts[host].full > 0.01 * hosts[host].rate) {
+    let is_full = |host: &Facts| host.full > 0.01 * host.rate;
+    if (network.hosts.iter().zip(&hosts))
+        .any(|(host, facts)| host.interval_ps > 0.0 && is_full(facts))
+    {
         of_all.at_best(ErrorClass::TenPercent, ErrorClass::DoNotUse, PACED_AND_FULL);
     }
     (of_all, of_hosts)
@@ -266,10 +269,10 @@ fn of(facts: &Facts, solution: &Solution, alone: bool, all: bool) -> Classes {
             both(Exact, "one request at a time")
         }
         _ if facts.few => both(DoNotUse, few),
-        _ if !solution.settled && all => Classes::new(ThirtyPercent, DoNotUse, unsettled),
-        _ if !solution.settled && !free => both(DoNotUse, unsettled),
+        _ if !solution.settled && (all || !free) => both(DoNotUse, unsettled),
         _ if facts.bus && free => both(ThirtyPercent, "buses turn when messages meet"),
-        _ if facts.bus => Classes::new(ThirtyPercent, DoNotUse, "full buses"),
+        _ if facts.bus && all => Classes::new(ThirtyPercent, DoNotUse, "full buses"),
+        _ if facts.bus => both(DoNotUse, "full buses"),
         _ if free && waits < 0.01 && !facts.errors && !facts.shared => {
             both(TwoPercent, "waits are less than 1 % of the rest")
         }
