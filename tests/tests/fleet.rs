@@ -199,7 +199,10 @@ fn larger_pools_save_more_and_no_vm_is_lost() {
                 outcome.rejected + outcome.departed + outcome.running
             );
         }
-        let saved = report.peaks.map_or(f64::NAN, |dram| dram.saved_percent);
+        let saved = report
+            .peaks
+            .and_then(|dram| dram.saved_percent)
+            .unwrap_or(f64::NAN);
         assert!(saved > before + 1.0, "{hosts}: {saved} after {before}");
         before = saved;
     }

@@ -6,14 +6,16 @@
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use cxlab_engine::rng::StreamRng;
 
-use crate::demand::{Ask, ClusterDemand, Demand};
+use crate::demand::{ClusterDemand, Demand};
 use crate::fabric::PodFabric;
-use crate::params::{Exposure, FleetParams, MIB};
-use crate::placement::{HostSeen, Placement};
+use crate::hosts::Hosts;
+use crate::params::{Exposure, FleetParams, MIB, Packs};
+use crate::placement::Placement;
 use crate::policy::{HostView, PoolPolicy, Vm, split};
 use crate::pool::{Granted, Pools};
 use crate::sensitivity;
@@ -25,6 +27,7 @@ pub const UNLIMITED_SLICES: u32 = 1 << 24;
 pub const UNLIMITED_MIB: u64 = 1 << 31;
 
 /// What all clusters of a simulation have in common.
+#[derive(Clone)]
 pub struct Setup<'a> {
     /// The fleet.
     pub params: &'a FleetParams,
@@ -50,6 +53,42 @@ pub struct Setup<'a> {
     /// Where only rejections matter: when more core-seconds than these have been rejected in all
     /// clusters, all stop where they are.
     pub budget: Option<&'a Budget>,
+    /// VMs that were drawn before, where several simulations have the same.
+    pub drawn: Option<&'a Drawn>,
+}
+
+/// VMs that a cache keeps at most: about 90 bytes each.
+const MOST_KEPT: usize = 4_000_000;
+
+/// The VMs of clusters, drawn once for several simulations.
+#[derive(Debug)]
+pub struct Drawn {
+    clusters: Vec<OnceLock<Arc<[Vm]>>>,
+    kept: AtomicUsize,
+}
+
+impl Drawn {
+    /// Nothing drawn yet.
+    pub fn new(clusters: usize) -> Drawn {
+        Drawn {
+            clusters: (0..clusters).map(|_| OnceLock::new()).collect(),
+            kept: AtomicUsize::new(0),
+        }
+    }
+
+    /// The VMs of a cluster. Those of clusters beyond the cache's limit are drawn again each time.
+    fn vms(&self, setup: &Setup<'_>, which: Which) -> Arc<[Vm]> {
+        if let Some(vms) = self.clusters[which.index].get() {
+            return Arc::clone(vms);
+        }
+        let vms: Arc<[Vm]> = drawn(setup, which).into();
+        let before = self.kept.fetch_add(vms.len(), Ordering::Relaxed);
+        if before + vms.len() > MOST_KEPT {
+            self.kept.fetch_sub(vms.len(), Ordering::Relaxed);
+            return vms;
+        }
+        Arc::clone(self.clusters[which.index].get_or_init(|| vms))
+    }
 }
 
 /// Core-seconds that may be rejected.
@@ -104,12 +143,11 @@ pub struct Cluster<'a> {
     setup: &'a Setup<'a>,
     pod_hosts: usize,
     slice_mib: u32,
-    cores: u32,
-    /// DRAM of a host as placement sees it, and one over it.
+    /// DRAM of a host as placement sees it: all, or what is local with pools.
     dram_mib: u64,
-    per_mib: f64,
+    packs: Packs,
     most_mib_per_core: f64,
-    cores_free: Vec<u32>,
+    hosts: Hosts,
     local_used: Vec<u64>,
     total_used: Vec<u64>,
     pools: Pools,
@@ -137,17 +175,21 @@ pub fn run(setup: &Setup<'_>, which: Which) -> Outcome {
     let mut cluster = Cluster::new(setup, which);
     let span_s = setup.params.span_s();
     let step_s = u64::from(setup.params.sample_minutes) * 60;
-    let (asks, vms) = drawn(setup, which);
-    let mut next_look = if setup.series { 0 } else { span_s };
-    for (ask, vm) in asks.iter().zip(&vms) {
+    let vms = match setup.drawn {
+        Some(drawn) => drawn.vms(setup, which),
+        None => drawn(setup, which).into(),
+    };
+    let looks = setup.series || setup.params.monitor.is_some();
+    let mut next_look = if looks { 0 } else { span_s };
+    for vm in vms.iter() {
         // VMs that are there from the beginning are seen by the first look.
-        while next_look < ask.start_s.min(span_s) {
+        while next_look < vm.start_s.min(span_s) {
             cluster.leave_until(next_look);
             cluster.look();
             next_look += step_s;
         }
-        cluster.leave_until(ask.start_s);
-        let core_s = u64::from(ask.cores) * (ask.end_s.min(span_s) - ask.start_s.min(span_s));
+        cluster.leave_until(vm.start_s);
+        let core_s = u64::from(vm.cores) * (vm.end_s.min(span_s) - vm.start_s.min(span_s));
         cluster.outcome.asked_core_s += core_s;
         cluster.outcome.arrived += 1;
         if !cluster.admit(vm) {
@@ -171,7 +213,7 @@ pub fn run(setup: &Setup<'_>, which: Which) -> Outcome {
 }
 
 /// What comes, and what each is, from streams that no policy disturbs.
-fn drawn(setup: &Setup<'_>, which: Which) -> (Vec<Ask>, Vec<Vm>) {
+fn drawn(setup: &Setup<'_>, which: Which) -> Vec<Vm> {
     let params = setup.params;
     let name = format!("fleet/cluster{}", which.index);
     let hosts = (which.pods * setup.fabric.hosts()) as u64;
@@ -200,6 +242,7 @@ fn drawn(setup: &Setup<'_>, which: Which) -> (Vec<Ask>, Vec<Vm>) {
             None => (class, loss),
         };
         Vm {
+            start_s: ask.start_s,
             end_s: ask.end_s,
             cores: ask.cores,
             memory_mib: ask.memory_mib,
@@ -210,8 +253,7 @@ fn drawn(setup: &Setup<'_>, which: Which) -> (Vec<Ask>, Vec<Vm>) {
             error,
         }
     });
-    let vms = vms.collect();
-    (asks, vms)
+    vms.collect()
 }
 
 /// The value at a part of a distribution given by equally likely pieces.
@@ -227,7 +269,14 @@ impl<'a> Cluster<'a> {
         let params = setup.params;
         let pod_hosts = setup.fabric.hosts();
         let hosts = which.pods * pod_hosts;
-        let dram_mib = params.host.dram.0 / MIB;
+        let packs = match setup.as_if_mib {
+            None if setup.local_mib < UNLIMITED_MIB => params.packs,
+            _ => Packs::All,
+        };
+        let dram_mib = match packs {
+            Packs::All => params.host.dram.0 / MIB,
+            Packs::Local => setup.local_mib.max(1),
+        };
         let local_ns = params.host.local_latency.as_nanos_f64();
         let ratio = |row: &Vec<Option<f64>>| {
             let reached: Vec<f64> = row.iter().flatten().copied().collect();
@@ -240,11 +289,10 @@ impl<'a> Cluster<'a> {
             setup,
             pod_hosts,
             slice_mib: (params.slice.0 / MIB) as u32,
-            cores: params.host.cores,
             dram_mib,
-            per_mib: 1.0 / dram_mib as f64,
+            packs,
             most_mib_per_core: setup.demand.most_mib_per_core(),
-            cores_free: vec![params.host.cores; hosts],
+            hosts: Hosts::new(hosts, params.host.cores, dram_mib, setup.placement.order()),
             local_used: vec![0; hosts],
             total_used: vec![0; hosts],
             pools: Pools::new(setup.fabric, which.pods, setup.device_slices, params.spread),
@@ -270,58 +318,39 @@ impl<'a> Cluster<'a> {
         }
     }
 
-    /// A host, by its pod and its number there.
-    fn view(&self, pod: usize, slot: usize) -> HostView {
-        let host = pod * self.pod_hosts + slot;
-        HostView {
-            local_mib: self.setup.local_mib,
-            local_free_mib: self.setup.local_mib - self.local_used[host],
-            pool_free: self.pools.free(pod, slot),
-            ratio: self.ratios[slot],
-        }
-    }
-
     /// The host that takes a VM, and how many slices it gets.
     fn choose(&mut self, vm: &Vm) -> Option<(usize, u32)> {
+        let offer = Offer {
+            setup: self.setup,
+            pod_hosts: self.pod_hosts,
+            slice_mib: self.slice_mib,
+            local_used: &self.local_used,
+            total_used: &self.total_used,
+            pools: &self.pools,
+            ratios: &self.ratios,
+        };
+        let asked_mib = match self.packs {
+            Packs::All => vm.memory_mib,
+            Packs::Local => offer.local_mib(vm),
+        };
         let placement = self.setup.placement;
-        let asked = f64::from(vm.memory_mib) * self.per_mib;
-        let mut best: Option<(f64, usize, usize, u32)> = None;
-        for pod in 0..self.pool_used.len() {
-            for slot in 0..self.pod_hosts {
-                let host = pod * self.pod_hosts + slot;
-                if self.cores_free[host] < vm.cores {
-                    continue;
-                }
-                let free = self.dram_mib.saturating_sub(self.total_used[host]);
-                let seen = HostSeen {
-                    cores: self.cores,
-                    cores_free: self.cores_free[host],
-                    memory_free: free as f64 * self.per_mib,
-                };
-                let rank = placement.rank(vm.cores, asked, &seen, &mut self.placing);
-                // Most hosts are no better than one that was found, whatever they offer.
-                if best.is_none_or(|(least, ..)| rank < least)
-                    && let Some(slices) = self.offer(vm, pod, slot)
-                {
-                    best = Some((rank, pod, slot, slices));
-                }
-            }
-        }
-        let (_, pod, slot, slices) = best?;
-        Some((pod * self.pod_hosts + slot, slices))
+        placement.find(
+            &mut self.hosts,
+            vm.cores,
+            asked_mib,
+            &mut self.placing,
+            &mut |host| offer.slices(vm, host),
+        )
     }
 
-    /// The slices that a VM would get on a host; `None` if the memory is not there.
-    fn offer(&self, vm: &Vm, pod: usize, slot: usize) -> Option<u32> {
-        if let Some(mib) = self.setup.as_if_mib {
-            let used = self.total_used[pod * self.pod_hosts + slot];
-            if used + u64::from(vm.memory_mib) > mib {
-                return None;
-            }
-        }
-        let view = self.view(pod, slot);
-        let wish = self.setup.policy.wish(vm, &view);
-        split(vm, &view, wish, self.slice_mib)
+    /// Tells the index over hosts what a host has free.
+    fn changed(&mut self, host: usize, cores_free: u32) {
+        let used = match self.packs {
+            Packs::All => self.total_used[host],
+            Packs::Local => self.local_used[host],
+        };
+        let free = self.dram_mib.saturating_sub(used);
+        self.hosts.set(host, cores_free, free);
     }
 
     /// Places a VM; says whether there was a place.
@@ -332,9 +361,9 @@ impl<'a> Cluster<'a> {
         let pod = host / self.pod_hosts;
         let pool_mib = u64::from(slices * self.slice_mib);
         let (granted, unloaded_ns) = self.pools.grant(pod, host % self.pod_hosts, slices);
-        self.cores_free[host] -= vm.cores;
         self.local_used[host] += u64::from(vm.memory_mib) - pool_mib;
         self.total_used[host] += u64::from(vm.memory_mib);
+        self.changed(host, self.hosts.cores_free(host) - vm.cores);
         self.local_peak = self.local_peak.max(self.local_used[host]);
         self.pool_used[pod] += slices;
         if self.pool_used[pod] > self.pool_peak[pod] {
@@ -413,9 +442,9 @@ impl<'a> Cluster<'a> {
         let live = self.live[number as usize].clone();
         let host = live.host as usize;
         let pod = host / self.pod_hosts;
-        self.cores_free[host] += live.cores;
         self.local_used[host] -= live.local_mib;
         self.total_used[host] -= live.local_mib + u64::from(live.slices * self.slice_mib);
+        self.changed(host, self.hosts.cores_free(host) + live.cores);
         self.pool_used[pod] -= live.slices;
         self.pools.release(pod, live.granted);
         self.running.swap_remove(live.place as usize);
@@ -441,31 +470,60 @@ impl<'a> Cluster<'a> {
             let live = &mut self.live[number];
             live.slow += slow;
             live.looks += 1;
-            point.latency_ns += latency;
+            point.latency_sum_ns += latency;
             point.pooled_vms += u64::from(live.slices > 0);
             self.outcome.slowdown_now.add(slow);
         }
         let cores = self.setup.params.host.cores;
         let limit = self.setup.as_if_mib.unwrap_or(self.setup.local_mib);
-        for host in 0..self.cores_free.len() {
+        for host in 0..self.hosts.count() {
             let used = match self.setup.as_if_mib {
                 Some(_) => self.total_used[host],
                 None => self.local_used[host],
             };
-            point.cores += u64::from(cores - self.cores_free[host]);
+            point.cores += u64::from(cores - self.hosts.cores_free(host));
             point.local_mib += self.local_used[host];
             // What no VM on offer could use with the cores that are left.
-            let usable = (f64::from(self.cores_free[host]) * self.most_mib_per_core) as u64;
+            let usable = (f64::from(self.hosts.cores_free(host)) * self.most_mib_per_core) as u64;
             point.stranded_mib += (limit - used).saturating_sub(usable);
             point.saturated += u64::from(self.waits[host].1 > 1.0);
         }
         let slices: u64 = self.pool_used.iter().map(|slices| u64::from(*slices)).sum();
         point.pool_mib = slices * u64::from(self.slice_mib);
-        let hosts = self.cores_free.len() as f64;
+        let hosts = self.hosts.count() as f64;
         let scheduled = point.cores as f64 / (hosts * f64::from(cores));
         let bin = ((scheduled * CORE_BINS as f64) as usize).min(CORE_BINS - 1);
         self.outcome.stranded[bin].add(point.stranded_mib as f64 / (hosts * limit as f64));
         self.outcome.series.push(point);
+        if let Some(monitor) = self.setup.params.monitor {
+            self.mitigate(monitor.bound);
+        }
+    }
+
+    /// Gives local DRAM for all their pool memory to VMs that lose more than `bound`, where there is
+    /// as much, in the order of the list of those that run.
+    fn mitigate(&mut self, bound: f64) {
+        for at in 0..self.running.len() {
+            let number = self.running[at] as usize;
+            if self.slowdown(&self.live[number]).1 <= bound {
+                continue;
+            }
+            let live = &mut self.live[number];
+            let host = live.host as usize;
+            let pool_mib = u64::from(live.slices * self.slice_mib);
+            if self.local_used[host] + pool_mib > self.setup.local_mib {
+                continue;
+            }
+            self.pools.release(host / self.pod_hosts, live.granted);
+            self.pool_used[host / self.pod_hosts] -= live.slices;
+            self.local_used[host] += pool_mib;
+            self.local_peak = self.local_peak.max(self.local_used[host]);
+            live.local_mib += pool_mib;
+            let cores_free = self.hosts.cores_free(host);
+            (live.slices, live.share, live.granted) = (0, 0.0, Granted::NONE);
+            self.changed(host, cores_free);
+            self.outcome.mitigated += 1;
+        }
     }
 
     /// Finds what accesses wait in every pod.
@@ -489,7 +547,7 @@ impl<'a> Cluster<'a> {
             let live = &self.live[*number as usize];
             self.outcome.slowdown.add(live.slow / f64::from(live.looks));
         }
-        let hosts = self.cores_free.len() as u64;
+        let hosts = self.hosts.count() as u64;
         let peak = self.pool_peak.iter().copied().max().unwrap_or(0);
         let cores = (hosts * u64::from(self.setup.params.host.cores)) as f64;
         let limit = self.setup.as_if_mib.unwrap_or(self.setup.local_mib);
@@ -506,6 +564,50 @@ impl<'a> Cluster<'a> {
             outcome.mean(|point| point.stranded_mib as f64) / (hosts as f64 * limit as f64),
         ]];
         outcome
+    }
+}
+
+/// What decides how a VM's memory would be divided on a host.
+struct Offer<'a> {
+    setup: &'a Setup<'a>,
+    pod_hosts: usize,
+    slice_mib: u32,
+    local_used: &'a [u64],
+    total_used: &'a [u64],
+    pools: &'a Pools,
+    ratios: &'a [f64],
+}
+
+impl Offer<'_> {
+    /// Local memory that a VM would have on an empty host of the first pod's first place, in MiB.
+    fn local_mib(&self, vm: &Vm) -> u32 {
+        let view = HostView {
+            local_mib: self.setup.local_mib,
+            local_free_mib: self.setup.local_mib,
+            pool_free: u32::MAX,
+            ratio: self.ratios[0],
+        };
+        let wish = self.setup.policy.wish(vm, &view);
+        let slices = split(vm, &view, wish, self.slice_mib);
+        vm.memory_mib - slices.unwrap_or(0) * self.slice_mib
+    }
+
+    /// The slices that a VM would get on a host; `None` if the memory is not there.
+    fn slices(&self, vm: &Vm, host: usize) -> Option<u32> {
+        if let Some(mib) = self.setup.as_if_mib
+            && self.total_used[host] + u64::from(vm.memory_mib) > mib
+        {
+            return None;
+        }
+        let (pod, slot) = (host / self.pod_hosts, host % self.pod_hosts);
+        let view = HostView {
+            local_mib: self.setup.local_mib,
+            local_free_mib: self.setup.local_mib - self.local_used[host],
+            pool_free: self.pools.free(pod, slot),
+            ratio: self.ratios[slot],
+        };
+        let wish = self.setup.policy.wish(vm, &view);
+        split(vm, &view, wish, self.slice_mib)
     }
 }
 

@@ -15,6 +15,7 @@
 pub mod cluster;
 pub mod demand;
 pub mod fabric;
+pub mod hosts;
 pub mod params;
 pub mod placement;
 pub mod policy;
@@ -26,8 +27,10 @@ pub mod study;
 
 pub use demand::{Ask, Demand, DemandChoice, DemandError};
 pub use fabric::{LoadCurve, PodFabric, PoolFabric};
-pub use params::{Exposure, FleetParams, HostParams, Sizing, Spread};
-pub use placement::{Placement, PlacementChoice};
+pub use params::{
+    Exposure, FleetParams, HostParams, Monitor, Packs, SizedFor, Sizing, Slow, Spread,
+};
+pub use placement::{Order, Placement, PlacementChoice};
 pub use policy::{PoolPolicy, PoolPolicyChoice};
 pub use stats::Outcome;
 pub use study::{Study, StudyResult, Watch};

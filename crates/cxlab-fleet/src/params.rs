@@ -47,6 +47,14 @@ pub struct FleetParams {
     pub exposure: Exposure,
     /// Whether DRAM is searched for or given. Default needed.
     pub sizing: Sizing,
+    /// Which hosts have the same DRAM where `sizing` is `needed`. Default fleet.
+    pub sized: SizedFor,
+    /// Which memory the placement fits into hosts. Default all.
+    pub packs: Packs,
+    /// How many VMs may lose how much where `sizing` is `needed`. Default: any number.
+    pub slow: Option<Slow>,
+    /// What finds VMs that lose too much and gives them local memory. Default: nothing does.
+    pub monitor: Option<Monitor>,
     /// Rejected core-hours that are accepted beyond those rejected without a pool and with
     /// `host.dram`, as a part of all that is asked for. 0 to 1. Default 0.001 (*assumed*).
     #[schemars(range(min = 0.0, max = 1.0))]
@@ -84,6 +92,10 @@ impl Default for FleetParams {
             slice: Bytes(1 << 30),
             exposure: Exposure::default(),
             sizing: Sizing::default(),
+            sized: SizedFor::default(),
+            packs: Packs::default(),
+            slow: None,
+            monitor: None,
             slack: 0.001,
             least_local: 0.5,
             sensitivity: default_classes(),
@@ -154,6 +166,73 @@ pub enum Sizing {
     Needed,
     /// `host.dram` without a pool; with a pool `host.local` and the capacity of the devices.
     Given,
+}
+
+/// Which hosts have the same DRAM, and which devices the same capacity.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema, Debug)]
+#[serde(rename_all = "kebab-case")]
+pub enum SizedFor {
+    /// All of the fleet: the cluster that asks for most decides.
+    #[default]
+    Fleet,
+    /// Those of a cluster; each is sized for its own VMs (Pond, section 6.1, recollected: the trace
+    /// of each cluster is simulated, and savings are averaged over clusters).
+    Cluster,
+}
+
+/// Which memory of VMs and hosts a placement sees.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema, Debug)]
+#[serde(rename_all = "kebab-case")]
+pub enum Packs {
+    /// All memory of VMs against `host.dram`, however it is divided, so that fleets with and without
+    /// pools differ in what fits and not in what the placement prefers.
+    #[default]
+    All,
+    /// The memory that the pool policy leaves local, against the local DRAM of hosts with pools
+    /// (Pond, section 4.3, recollected: its scheduler gets the local and the pool part of a VM and
+    /// packs the local part as all memory before).
+    Local,
+}
+
+/// How many VMs may lose how much: DRAM is sized so that no more do (Pond's performance degradation
+/// margin and tail percentage).
+#[derive(Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema, Debug)]
+#[serde(deny_unknown_fields, default)]
+pub struct Slow {
+    /// Time that a VM may lose over its life, as a part of the time with local memory, in steps of
+    /// 0.001. 0.001 to 1. Default 0.05 (Pond).
+    #[schemars(range(min = 0.001, max = 1.0))]
+    pub bound: f64,
+    /// Part of VMs that may lose as much and more. 0 to 1. Default 0.02 (Pond).
+    #[schemars(range(min = 0.0, max = 1.0))]
+    pub part: f64,
+}
+
+impl Default for Slow {
+    fn default() -> Self {
+        Slow {
+            bound: 0.05,
+            part: 0.02,
+        }
+    }
+}
+
+/// Watches running VMs and mitigates what was predicted wrongly (Pond, section 4.2: the QoS
+/// monitor). At every point of the time series (`sample_minutes`), a VM that loses more than
+/// `bound` gets local DRAM for all its pool memory, if its host has as much free, and keeps it.
+#[derive(Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema, Debug)]
+#[serde(deny_unknown_fields, default)]
+pub struct Monitor {
+    /// Time that a VM may lose, as a part of the time with local memory. 0 to 10. Default 0.05
+    /// (Pond's performance degradation margin).
+    #[schemars(range(min = 0.0, max = 10.0))]
+    pub bound: f64,
+}
+
+impl Default for Monitor {
+    fn default() -> Self {
+        Monitor { bound: 0.05 }
+    }
 }
 
 impl FleetParams {

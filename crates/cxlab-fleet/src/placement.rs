@@ -6,6 +6,8 @@ use cxlab_engine::rng::StreamRng;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::hosts::Hosts;
+
 /// A host as placement sees it. Its memory is all that its VMs have, local or not, against the DRAM
 /// that it has without a pool: what is preferred does not depend on how memory is divided.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -18,24 +20,76 @@ pub struct HostSeen {
     pub memory_free: f64,
 }
 
+/// How a placement chooses among the hosts that a VM fits on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Order {
+    /// The host of the least rank, the first of those that are equal.
+    ByRank,
+    /// The first host.
+    ByNumber,
+    /// Each host with the same probability.
+    Random,
+}
+
 /// Ranks the hosts that a VM fits on.
 pub trait Placement: std::fmt::Debug + Send + Sync {
+    /// How it chooses.
+    fn order(&self) -> Order;
+
     /// The host with the least number takes the VM, the first of those that are equal. `memory` is
     /// what the VM asks for, as a part of a host's.
-    fn rank(&self, cores: u32, memory: f64, host: &HostSeen, rng: &mut StreamRng) -> f64;
+    fn rank(&self, cores: u32, memory: f64, host: &HostSeen) -> f64;
+
+    /// The free memory, as a part of a host's, at which hosts with `cores_free` of `all` cores have
+    /// their least rank. At a larger distance from it, above or below, rank is never less. May be
+    /// outside 0 to 1.
+    fn preferred(&self, cores: u32, memory: f64, all: u32, cores_free: u32) -> f64;
+
+    /// The host that it chooses for a VM among those with enough free cores for which `offer` says
+    /// something, and what `offer` says. `memory_mib` is what the VM asks for.
+    fn find(
+        &self,
+        hosts: &mut Hosts,
+        cores: u32,
+        memory_mib: u32,
+        rng: &mut StreamRng,
+        offer: &mut dyn FnMut(usize) -> Option<u32>,
+    ) -> Option<(usize, u32)>;
 }
 
 macro_rules! placement {
-    ($(#[$doc:meta])* $name:ident, $entry:literal, $summary:literal, $rank:expr) => {
+    ($(#[$doc:meta])* $name:ident, $entry:literal, $summary:literal, $order:ident, $rank:expr, $preferred:expr) => {
         $(#[$doc])*
         #[derive(Clone, Default, Debug, Serialize, Deserialize, JsonSchema)]
         #[serde(default, deny_unknown_fields)]
         struct $name {}
 
         impl Placement for $name {
-            fn rank(&self, cores: u32, memory: f64, host: &HostSeen, rng: &mut StreamRng) -> f64 {
-                let rank: fn(u32, f64, &HostSeen, &mut StreamRng) -> f64 = $rank;
-                rank(cores, memory, host, rng)
+            fn order(&self) -> Order {
+                Order::$order
+            }
+
+            #[inline]
+            fn rank(&self, cores: u32, memory: f64, host: &HostSeen) -> f64 {
+                let rank: fn(u32, f64, &HostSeen) -> f64 = $rank;
+                rank(cores, memory, host)
+            }
+
+            #[inline]
+            fn preferred(&self, cores: u32, memory: f64, all: u32, cores_free: u32) -> f64 {
+                let preferred: fn(u32, f64, u32, u32) -> f64 = $preferred;
+                preferred(cores, memory, all, cores_free)
+            }
+
+            fn find(
+                &self,
+                hosts: &mut Hosts,
+                cores: u32,
+                memory_mib: u32,
+                rng: &mut StreamRng,
+                offer: &mut dyn FnMut(usize) -> Option<u32>,
+            ) -> Option<(usize, u32)> {
+                hosts.find(self, cores, memory_mib, rng, offer)
             }
         }
 
@@ -52,42 +106,48 @@ macro_rules! placement {
 
 placement!(
     /// The host with the fewest free cores, and among those the least free memory.
-    BestFit, "best-fit", "the fullest host by cores, then by memory",
-    |_, _, host, _| f64::from(host.cores_free) + 0.5 * host.memory_free
+    BestFit, "best-fit", "the fullest host by cores, then by memory", ByRank,
+    |_, _, host| f64::from(host.cores_free) + 0.5 * host.memory_free,
+    |_, _, _, _| 0.0
 );
 placement!(
     /// The host with the most free cores, and among those the most free memory.
-    WorstFit, "worst-fit", "the emptiest host by cores, then by memory",
-    |_, _, host, _| -f64::from(host.cores_free) - 0.5 * host.memory_free
+    WorstFit, "worst-fit", "the emptiest host by cores, then by memory", ByRank,
+    |_, _, host| -f64::from(host.cores_free) - 0.5 * host.memory_free,
+    |_, _, _, _| 1.0
 );
 placement!(
     /// The first host that it fits on.
-    FirstFit, "first-fit", "the first host that it fits on",
+    FirstFit, "first-fit", "the first host that it fits on", ByNumber,
+    |_, _, _| 0.0,
     |_, _, _, _| 0.0
 );
 placement!(
     /// Any host that it fits on.
-    Random, "random", "any host that it fits on",
-    |_, _, _, rng| rng.unit()
+    Random, "random", "any host that it fits on", Random,
+    |_, _, _| 0.0,
+    |_, _, _, _| 0.0
 );
 placement!(
     /// The host whose free cores and free memory go best with what the VM asks for: the largest
     /// dot product of the two, in parts of the host (Panigrahy et al., "Heuristics for Vector Bin
     /// Packing", 2011).
-    DotProduct, "dot-product", "the host whose free cores and memory go best with the VM's",
-    |cores, memory, host, _| {
+    DotProduct, "dot-product", "the host whose free cores and memory go best with the VM's", ByRank,
+    |cores, memory, host| {
         let all = f64::from(host.cores);
         -(f64::from(cores) * f64::from(host.cores_free) / (all * all) + memory * host.memory_free)
-    }
+    },
+    |_, _, _, _| 1.0
 );
 placement!(
     /// The host that is left with parts of free cores and free memory that differ least, and among
     /// those the one with fewer free cores.
-    Balanced, "balanced", "the host whose free cores and memory stay in proportion",
-    |cores, memory, host, _| {
+    Balanced, "balanced", "the host whose free cores and memory stay in proportion", ByRank,
+    |cores, memory, host| {
         let left = f64::from(host.cores_free - cores) / f64::from(host.cores);
         (left - (host.memory_free - memory)).abs() + 1e-3 * left
-    }
+    },
+    |cores, memory, all, cores_free| f64::from(cores_free - cores) / f64::from(all) + memory
 );
 
 /// Every placement, in the order of `cxlab list`.

@@ -96,8 +96,86 @@ impl Histogram {
     }
 }
 
+/// Mean of a number over seeds, and how far it may be from the mean over all seeds.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Interval {
+    /// Mean of the values.
+    pub mean: f64,
+    /// Half the width of the 95 % interval of the mean by Student's t distribution, for values that
+    /// are independent and about normal; absent with one value.
+    pub half_width: Option<f64>,
+    /// How many values.
+    pub seeds: u64,
+}
+
+impl Interval {
+    /// Of some values; `None` without any.
+    pub fn of(values: &[f64]) -> Option<Interval> {
+        let count = values.len() as f64;
+        if values.is_empty() {
+            return None;
+        }
+        let mean = values.iter().sum::<f64>() / count;
+        let squares: f64 = values
+            .iter()
+            .map(|value| (value - mean) * (value - mean))
+            .sum();
+        let half_width = (values.len() > 1)
+            .then(|| student_95(values.len() - 1) * libm::sqrt(squares / (count - 1.0) / count));
+        Some(Interval {
+            mean,
+            half_width,
+            seeds: values.len() as u64,
+        })
+    }
+}
+
+/// The number that the absolute value of Student's t with so many degrees of freedom, 1 or more, is
+/// below with a probability of 95 %.
+///
+/// Bisection of the distribution's closed form for whole degrees of freedom (Abramowitz and Stegun,
+/// 26.7.3 and 26.7.4).
+fn student_95(freedom: usize) -> f64 {
+    let (mut low, mut high) = (0.0, 16.0);
+    for _ in 0..64 {
+        let middle = (low + high) / 2.0;
+        if within(middle, freedom) < 0.95 {
+            low = middle;
+        } else {
+            high = middle;
+        }
+    }
+    high
+}
+
+/// The probability that the absolute value of Student's t is below `t`.
+fn within(t: f64, freedom: usize) -> f64 {
+    let n = freedom as f64;
+    let angle = libm::atan(t / libm::sqrt(n));
+    let (sine, square) = (libm::sin(angle), 1.0 / (1.0 + t * t / n));
+    // 1 + a/b cos^2 + (a/b)(c/d) cos^4 + ..., with a, c, ... from the second degree down.
+    let odd = freedom % 2 == 1;
+    let (mut term, mut sum) = (1.0, 0.0);
+    let terms = if odd { (freedom - 1) / 2 } else { freedom / 2 };
+    for at in 0..terms {
+        sum += term;
+        let at = at as f64;
+        let ratio = if odd {
+            (2.0 * at + 2.0) / (2.0 * at + 3.0)
+        } else {
+            (2.0 * at + 1.0) / (2.0 * at + 2.0)
+        };
+        term *= ratio * square;
+    }
+    if odd {
+        2.0 / std::f64::consts::PI * (angle + sine * libm::sqrt(square) * sum)
+    } else {
+        sine * sum
+    }
+}
+
 /// One point of the time series: sums over all hosts.
-#[derive(Clone, Copy, PartialEq, Default, Serialize, Deserialize, Debug)]
+#[derive(Clone, Copy, PartialEq, Default, Debug)]
 pub struct Point {
     /// VMs that run.
     pub vms: u64,
@@ -112,7 +190,7 @@ pub struct Point {
     /// VMs rejected so far.
     pub rejected: u64,
     /// Sum over VMs with pool memory of its loaded latency, in nanoseconds.
-    pub latency_ns: f64,
+    pub latency_sum_ns: f64,
     /// VMs with pool memory.
     pub pooled_vms: u64,
     /// Hosts whose pool traffic is more than the fabric carries.
@@ -127,7 +205,7 @@ impl Point {
         self.pool_mib += other.pool_mib;
         self.stranded_mib += other.stranded_mib;
         self.rejected += other.rejected;
-        self.latency_ns += other.latency_ns;
+        self.latency_sum_ns += other.latency_sum_ns;
         self.pooled_vms += other.pooled_vms;
         self.saturated += other.saturated;
     }
@@ -154,6 +232,8 @@ pub struct Outcome {
     pub asked_core_s: u64,
     /// Those of VMs that were rejected.
     pub rejected_core_s: u64,
+    /// VMs whose pool memory the monitor replaced by local DRAM.
+    pub mitigated: u64,
     /// VMs by class of sensitivity: placed, and of those with pool memory.
     pub by_class: Vec<[u64; 2]>,
     /// By time.
@@ -189,6 +269,7 @@ impl Outcome {
             running: 0,
             asked_core_s: 0,
             rejected_core_s: 0,
+            mitigated: 0,
             by_class: vec![[0; 2]; classes],
             series: vec![Point::default(); points],
             local_peak_mib: 0,
@@ -212,6 +293,7 @@ impl Outcome {
         self.running += other.running;
         self.asked_core_s += other.asked_core_s;
         self.rejected_core_s += other.rejected_core_s;
+        self.mitigated += other.mitigated;
         self.local_peak_mib += other.local_peak_mib;
         self.pool_peak_mib += other.pool_peak_mib;
         self.device_peak = self.device_peak.max(other.device_peak);
@@ -263,5 +345,38 @@ mod tests {
         let mut twice = histogram.clone();
         twice.merge(&histogram);
         assert_eq!((twice.total(), twice.mean()), (2002, histogram.mean()));
+    }
+
+    /// Degrees of freedom 1 and 2 have closed forms; 4, 9 and 30 are in every table; with many the
+    /// distribution is the normal one.
+    #[test]
+    fn students_t_has_the_values_of_closed_forms_and_tables() {
+        let tangent = libm::tan(std::f64::consts::PI * 0.475);
+        assert!((student_95(1) - tangent).abs() < 1e-9);
+        let second = 0.95 * libm::sqrt(2.0 / (1.0 - 0.95 * 0.95));
+        assert!((student_95(2) - second).abs() < 1e-9);
+        for (freedom, table) in [
+            (4, 2.776_445),
+            (9, 2.262_157),
+            (30, 2.042_272),
+            (100_000, 1.959_98),
+        ] {
+            assert!((student_95(freedom) - table).abs() < 1e-5, "{freedom}");
+        }
+    }
+
+    /// Of 4,000 intervals of five normal values, 95 % have the true mean, within four standard errors.
+    #[test]
+    fn an_interval_has_the_mean_in_95_of_100_cases() {
+        let mut rng = cxlab_engine::rng::StreamRng::new(1, "interval");
+        let hits = (0..4000).filter(|_| {
+            let values = [(); 5].map(|()| 3.0 + 2.0 * crate::demand::normal(&mut rng));
+            let found = Interval::of(&values).unwrap();
+            (found.mean - 3.0).abs() <= found.half_width.unwrap()
+        });
+        let hits = hits.count();
+        assert!(hits.abs_diff(3800) < 56, "{hits}");
+        assert_eq!(Interval::of(&[2.0]).unwrap().half_width, None);
+        assert_eq!(Interval::of(&[]), None);
     }
 }

@@ -3,10 +3,10 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use crate::cluster::{self, Budget, Setup, UNLIMITED_MIB, UNLIMITED_SLICES, Which};
+use crate::cluster::{self, Budget, Drawn, Setup, UNLIMITED_MIB, UNLIMITED_SLICES, Which};
 use crate::demand::Demand;
 use crate::fabric::PodFabric;
-use crate::params::{FleetParams, MIB, Sizing};
+use crate::params::{FleetParams, MIB, SizedFor, Sizing};
 use crate::placement::Placement;
 use crate::policy::{PoolPolicy, PoolPolicyChoice};
 use crate::search::{Interrupted, least};
@@ -20,7 +20,7 @@ const STEP_MIB: u64 = 1024;
 pub struct Watch {
     /// Clusters simulated.
     pub done: AtomicU64,
-    /// Clusters that are expected in all.
+    /// Clusters that are expected in all; every study adds its own.
     pub expected: AtomicU64,
     /// Set to stop: what was measured is kept.
     pub stop: AtomicBool,
@@ -49,9 +49,11 @@ pub struct Study<'a> {
     pub threads: usize,
 }
 
-/// DRAM that is needed, by the rule of the scenario's `slack`.
+/// DRAM that is needed by the fleet or by one cluster, by the rule of the scenario's `slack`.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Needed {
+    /// Hosts that it is for.
+    pub hosts: u64,
     /// Rejected core-hours that were allowed, as a part of those asked for.
     pub allowed: f64,
     /// DRAM of each host without a pool, in MiB.
@@ -69,13 +71,13 @@ pub struct StudyResult {
     pub alone: Outcome,
     /// With pools; absent if it was interrupted before.
     pub pooled: Option<Outcome>,
-    /// Local DRAM of each host in `pooled`, in MiB.
+    /// Local DRAM of each host in `pooled`, in MiB, where nothing was searched for.
     pub local_mib: u64,
-    /// Slices of each device in `pooled`.
+    /// Slices of each device in `pooled`, where nothing was searched for.
     pub device_slices: u32,
-    /// What is needed, where it was searched for.
-    pub needed: Option<Needed>,
-    /// VMs placed as in `alone`, their memory divided by the policy without limits; with `static`.
+    /// What is needed, where it was searched for: one for the fleet, or one for each cluster.
+    pub needed: Vec<Needed>,
+    /// VMs placed as in `alone`, their memory divided by the policy without limits.
     pub as_if: Option<Outcome>,
     /// Whether it was interrupted.
     pub partial: bool,
@@ -100,6 +102,14 @@ impl Study<'_> {
     /// Carries it out.
     pub fn run(&self, watch: &Watch) -> StudyResult {
         let clusters = self.clusters();
+        let drawn = Drawn::new(clusters.len());
+        let run = Run {
+            study: self,
+            clusters: &clusters,
+            threads: self.threads,
+            drawn: &drawn,
+            watch,
+        };
         let passes = match self.params.sizing {
             // The searches' bisections, about.
             Sizing::Needed => 50,
@@ -107,90 +117,137 @@ impl Study<'_> {
         };
         watch
             .expected
-            .store(passes * clusters.len() as u64, Ordering::Relaxed);
+            .fetch_add(passes * clusters.len() as u64, Ordering::Relaxed);
         let dram_mib = self.params.host.dram.0 / MIB;
         let none = none();
-        let alone = self.simulate(&self.setup(none.as_ref(), dram_mib, 0), watch);
+        let alone = run.simulate(&run.setup(none.as_ref(), dram_mib, 0));
         let mut result = StudyResult {
             alone: alone.0,
             pooled: None,
             local_mib: self.params.host.local.unwrap_or(self.params.host.dram).0 / MIB,
             device_slices: self.device_slices,
-            needed: None,
+            needed: Vec::new(),
             as_if: None,
             partial: alone.1.is_err(),
         };
-        if !result.partial && self.pools(&mut result, watch).is_err() {
+        if !result.partial && run.pools(&mut result).is_err() {
             result.partial = true;
         }
         result
     }
+}
 
+/// Some clusters of a study while it is carried out.
+#[derive(Clone, Copy)]
+struct Run<'a> {
+    study: &'a Study<'a>,
+    clusters: &'a [Which],
+    threads: usize,
+    drawn: &'a Drawn,
+    watch: &'a Watch,
+}
+
+impl<'a> Run<'a> {
     /// All that has pools.
-    fn pools(&self, result: &mut StudyResult, watch: &Watch) -> Result<(), Interrupted> {
-        // Peaks say little where the fullest host is one whose VMs get no pool memory.
-        if self.params.pool.kind == "static" {
-            let as_if = Setup {
-                as_if_mib: Some(self.params.host.dram.0 / MIB),
-                series: false,
-                ..self.setup(self.policy, UNLIMITED_MIB, UNLIMITED_SLICES)
+    fn pools(&self, result: &mut StudyResult) -> Result<(), Interrupted> {
+        let (params, policy) = (self.study.params, self.study.policy);
+        let as_if = Setup {
+            as_if_mib: Some(params.host.dram.0 / MIB),
+            series: false,
+            ..self.setup(policy, UNLIMITED_MIB, UNLIMITED_SLICES)
+        };
+        let (as_if, whole) = self.simulate(&as_if);
+        whole?;
+        result.as_if = Some(as_if);
+        if params.sizing == Sizing::Needed {
+            result.needed = match params.sized {
+                SizedFor::Fleet => vec![self.needed(&result.alone)?],
+                SizedFor::Cluster => self.needed_by_cluster()?,
             };
-            let (as_if, whole) = self.simulate(&as_if, watch);
-            whole?;
-            result.as_if = Some(as_if);
-        }
-        if self.params.sizing == Sizing::Needed {
-            let needed = self.needed(&result.alone, watch)?;
-            result.needed = Some(needed);
-            result.local_mib = needed.local_mib;
-            result.device_slices = needed.device_slices;
         }
         let (local_mib, slices) = (result.local_mib, result.device_slices);
-        let (pooled, whole) = self.simulate(&self.setup(self.policy, local_mib, slices), watch);
+        let given = self.setup(policy, local_mib, slices);
+        let (pooled, whole) = self.simulate_each(&|at| {
+            let one = result.needed.get(at).or(result.needed.first());
+            let mut setup = given.clone();
+            if let Some(needed) = one {
+                (setup.local_mib, setup.device_slices) = (needed.local_mib, needed.device_slices);
+            }
+            setup
+        });
         result.pooled = Some(pooled);
         whole
+    }
+
+    /// What each cluster needs, for its own rejections without a pool.
+    fn needed_by_cluster(&self) -> Result<Vec<Needed>, Interrupted> {
+        let none = none();
+        let dram_mib = self.study.params.host.dram.0 / MIB;
+        let needed = self.each(&|at| {
+            let one = Run {
+                clusters: &self.clusters[at..=at],
+                threads: 1,
+                ..*self
+            };
+            let setup = Setup {
+                series: false,
+                ..one.setup(none.as_ref(), dram_mib, 0)
+            };
+            let (alone, whole) = one.simulate(&setup);
+            whole.and_then(|()| one.needed(&alone))
+        });
+        needed
+            .into_iter()
+            .map(|needed| needed.unwrap_or(Err(Interrupted)))
+            .collect()
     }
 
     /// The least DRAM that serves: of hosts alone; then of devices, for some amounts of local DRAM
     /// between the least that serves with pools without limit and that of hosts alone. The least
     /// sum is taken.
-    fn needed(&self, alone: &Outcome, watch: &Watch) -> Result<Needed, Interrupted> {
-        let allowed = alone.rejected_part() + self.params.slack;
+    fn needed(&self, alone: &Outcome) -> Result<Needed, Interrupted> {
+        let params = self.study.params;
+        let (policy, fabric) = (self.study.policy, self.study.fabric);
+        let hosts = alone.hosts;
+        let allowed = alone.rejected_part() + params.slack;
         let core_s = (allowed * alone.asked_core_s as f64) as u64;
         let none = none();
-        let dram = (self.params.host.dram.0 / MIB).div_ceil(STEP_MIB);
+        let dram = (params.host.dram.0 / MIB).div_ceil(STEP_MIB);
         let serves = |policy: &dyn PoolPolicy, steps: u64, slices: u32| {
-            self.serves(policy, steps * STEP_MIB, slices, core_s, watch)
+            self.serves(policy, steps * STEP_MIB, slices, core_s)
         };
-        let alone = least(1, dram, |steps| serves(none.as_ref(), steps, 0))?;
+        let alone = least(1, dram, |steps| {
+            // That of the scenario rejects what it rejects, and slows no VM.
+            Ok(steps * STEP_MIB >= params.host.dram.0 / MIB || serves(none.as_ref(), steps, 0)?)
+        })?;
         let alone = alone.unwrap_or(dram);
         // Less local DRAM than this does not serve whatever the pool is. A policy that cannot do
         // with less than without a pool needs what that needs.
-        let floor = (alone as f64 * self.params.least_local).ceil() as u64;
+        let floor = (alone as f64 * params.least_local).ceil() as u64;
         let low = least(floor.min(alone), alone, |steps| {
-            serves(self.policy, steps, UNLIMITED_SLICES)
+            serves(policy, steps, UNLIMITED_SLICES)
         })?;
         let low = low.unwrap_or(alone);
-        let pods = self.fabric.devices() as f64 / self.fabric.hosts() as f64;
-        let slice_mib = self.params.slice.0 as f64 / MIB as f64 * pods;
-        let mut most = self.device_peak(low * STEP_MIB, watch)?;
-        let mut best: Option<(u64, u64)> = None;
+        let pods = fabric.devices() as f64 / fabric.hosts() as f64;
+        let slice_mib = params.slice.0 as f64 / MIB as f64 * pods;
+        let peak = self.device_peak(low * STEP_MIB)?;
+        // Hosts alone serve, so that only a smaller sum is of interest.
+        let (mut local, mut slices) = (alone, 0);
         for place in 0..=PLACES {
-            let local = low + (alone - low) * place / PLACES;
-            if let Some((best_local, best_slices)) = best {
-                // Only a smaller sum is of interest.
-                let more = (local - best_local) * STEP_MIB;
-                let left = best_slices as f64 - more as f64 / slice_mib;
-                if left <= 0.0 {
-                    break;
-                }
-                most = (left.ceil() as u64) - 1;
+            let here = low + (alone - low) * place / PLACES;
+            let sum = (local * STEP_MIB) as f64 + slices as f64 * slice_mib;
+            let left = (sum - (here * STEP_MIB) as f64) / slice_mib;
+            if left <= 0.0 {
+                break;
             }
-            let found = least(0, most, |slices| serves(self.policy, local, slices as u32))?;
-            best = found.map(|slices| (local, slices)).or(best);
+            let most = (libm::ceil(left) as u64 - 1).min(peak);
+            let serving = least(0, most, |slices| serves(policy, here, slices as u32))?;
+            if let Some(found) = serving {
+                (local, slices) = (here, found);
+            }
         }
-        let (local, slices) = best.unwrap_or((alone, 0));
         Ok(Needed {
+            hosts,
             allowed,
             alone_mib: alone * STEP_MIB,
             local_mib: local * STEP_MIB,
@@ -198,14 +255,13 @@ impl Study<'_> {
         })
     }
 
-    /// Whether no more than so many core-seconds are rejected.
+    /// Whether no more than so many core-seconds are rejected, and no more VMs than may be are slow.
     fn serves(
         &self,
         policy: &dyn PoolPolicy,
         local_mib: u64,
         device_slices: u32,
         allowed: u64,
-        watch: &Watch,
     ) -> Result<bool, Interrupted> {
         let budget = Budget {
             rejected: AtomicU64::new(0),
@@ -216,78 +272,100 @@ impl Study<'_> {
             series: false,
             ..self.setup(policy, local_mib, device_slices)
         };
-        let (_, whole) = self.simulate(&setup, watch);
-        whole.map(|()| !budget.is_spent())
+        let (outcome, whole) = self.simulate(&setup);
+        let fast_enough = self.study.params.slow.is_none_or(|slow| {
+            let bin = libm::round(slow.bound * 1000.0) as usize;
+            outcome.slowdown.part_from(bin) <= slow.part
+        });
+        whole.map(|()| !budget.is_spent() && fast_enough)
     }
 
     /// The most slices of a device that are in use, if it has as many as are wanted.
-    fn device_peak(&self, local_mib: u64, watch: &Watch) -> Result<u64, Interrupted> {
+    fn device_peak(&self, local_mib: u64) -> Result<u64, Interrupted> {
         let setup = Setup {
             series: false,
-            ..self.setup(self.policy, local_mib, UNLIMITED_SLICES)
+            ..self.setup(self.study.policy, local_mib, UNLIMITED_SLICES)
         };
-        let (outcome, whole) = self.simulate(&setup, watch);
+        let (outcome, whole) = self.simulate(&setup);
         whole.map(|()| u64::from(outcome.device_peak))
     }
 
-    fn setup<'a>(
-        &'a self,
-        policy: &'a dyn PoolPolicy,
-        local_mib: u64,
-        device_slices: u32,
-    ) -> Setup<'a> {
+    fn setup<'s>(&self, policy: &'s dyn PoolPolicy, local_mib: u64, device_slices: u32) -> Setup<'s>
+    where
+        'a: 's,
+    {
+        let study = self.study;
         Setup {
-            params: self.params,
-            fabric: self.fabric,
-            demand: self.demand,
-            placement: self.placement,
+            params: study.params,
+            fabric: study.fabric,
+            demand: study.demand,
+            placement: study.placement,
             policy,
             local_mib,
             device_slices,
             as_if_mib: None,
-            seed: self.seed,
+            seed: study.seed,
             series: true,
             budget: None,
+            drawn: Some(self.drawn),
         }
     }
 
-    /// Simulates all clusters, each whole, and sums them up in their order; interrupted, those that
+    /// Simulates the clusters, each whole, and sums them up in their order; interrupted, those that
     /// were done.
-    fn simulate(&self, setup: &Setup<'_>, watch: &Watch) -> (Outcome, Result<(), Interrupted>) {
-        let clusters = self.clusters();
-        let next = AtomicUsize::new(0);
-        let done: Vec<Mutex<Option<Outcome>>> = clusters.iter().map(|_| Mutex::new(None)).collect();
-        let work = || {
-            while !watch.stop.load(Ordering::Relaxed) {
-                let at = next.fetch_add(1, Ordering::Relaxed);
-                let (Some(which), Some(place)) = (clusters.get(at), done.get(at)) else {
-                    return;
-                };
-                let outcome = cluster::run(setup, *which);
-                *place.lock().unwrap_or_else(PoisonError::into_inner) = Some(outcome);
-                watch.done.fetch_add(1, Ordering::Relaxed);
-            }
-        };
-        std::thread::scope(|scope| {
-            for _ in 1..self.threads.min(clusters.len()) {
-                scope.spawn(work);
-            }
-            work();
+    fn simulate(&self, setup: &Setup<'_>) -> (Outcome, Result<(), Interrupted>) {
+        self.simulate_each(&|_| setup.clone())
+    }
+
+    /// As [`Self::simulate`], with a setup for each cluster.
+    fn simulate_each<'s>(
+        &self,
+        setup: &(dyn Fn(usize) -> Setup<'s> + Sync),
+    ) -> (Outcome, Result<(), Interrupted>) {
+        let params = self.study.params;
+        let done = self.each(&|at| {
+            let outcome = cluster::run(&setup(at), self.clusters[at]);
+            self.watch.done.fetch_add(1, Ordering::Relaxed);
+            outcome
         });
-        let all = self
-            .params
+        let all = params
             .span_s()
-            .div_ceil(u64::from(self.params.sample_minutes) * 60);
-        let points = if setup.series { all } else { 0 };
-        let mut sum = Outcome::new(points as usize, self.params.sensitivity.len());
+            .div_ceil(u64::from(params.sample_minutes) * 60);
+        let points = if setup(0).series { all } else { 0 };
+        let mut sum = Outcome::new(points as usize, params.sensitivity.len());
         let mut whole = Ok(());
-        for place in done {
-            match place.into_inner().unwrap_or_else(PoisonError::into_inner) {
+        for outcome in done {
+            match outcome {
                 Some(outcome) => sum.merge(&outcome),
                 None => whole = Err(Interrupted),
             }
         }
         (sum, whole)
+    }
+
+    /// Does something for each cluster, by its number, on the threads; interrupted, not for all.
+    fn each<T: Send>(&self, work: &(dyn Fn(usize) -> T + Sync)) -> Vec<Option<T>> {
+        let next = AtomicUsize::new(0);
+        let done: Vec<Mutex<Option<T>>> = self.clusters.iter().map(|_| Mutex::new(None)).collect();
+        let all = || {
+            while !self.watch.stop.load(Ordering::Relaxed) {
+                let at = next.fetch_add(1, Ordering::Relaxed);
+                let Some(place) = done.get(at) else {
+                    return;
+                };
+                let result = work(at);
+                *place.lock().unwrap_or_else(PoisonError::into_inner) = Some(result);
+            }
+        };
+        std::thread::scope(|scope| {
+            for _ in 1..self.threads.min(self.clusters.len()) {
+                scope.spawn(all);
+            }
+            all();
+        });
+        let found =
+            |place: Mutex<Option<T>>| place.into_inner().unwrap_or_else(PoisonError::into_inner);
+        done.into_iter().map(found).collect()
     }
 }
 

@@ -60,6 +60,110 @@ fn a_study_writes_its_files_and_does_not_depend_on_threads() {
     assert_eq!(reports[0].0["mode"], "fleet");
 }
 
+/// Mean and interval of the numbers of single studies, with their seeds, by hand.
+#[test]
+fn several_seeds_give_the_mean_of_single_studies_and_its_interval_on_any_number_of_threads() {
+    let folder = Folder::new("fleet-seeds");
+    let scenario = folder.file("pond.toml", small().as_bytes());
+    let mut reports = Vec::new();
+    for threads in ["1", "3"] {
+        let out = folder.path(&format!("seeds-{threads}"));
+        let seeds: [&dyn AsRef<std::ffi::OsStr>; 8] = [
+            &"fleet",
+            &scenario,
+            &"--seeds",
+            &"3",
+            &"--threads",
+            &threads,
+            &"--out",
+            &out,
+        ];
+        let output = cxlab(&[&seeds[..], &[&"--seed", &"7"]].concat());
+        assert_eq!((output.code, output.stderr.as_str()), (Some(0), ""));
+        assert!(output.stdout.contains("95 % interval"), "{}", output.stdout);
+        let read = |name: &str| std::fs::read_to_string(out.join(name)).unwrap();
+        reports.push((without_wall_time(&read("seeds.json")), read("seeds.csv")));
+    }
+    assert!(reports[0] == reports[1]);
+    let report = &reports[0].0;
+    assert_eq!(report["seeds"], serde_json::json!([7, 8, 9]));
+    assert_eq!(report["partial"], false);
+    let mut saved = Vec::new();
+    for seed in ["7", "8", "9"] {
+        let out = folder.path(seed);
+        cxlab(&[&"fleet", &scenario, &"--seed", &seed, &"-q", &"--out", &out]);
+        let text = std::fs::read_to_string(out.join("fleet.json")).unwrap();
+        let one: serde_json::Value = serde_json::from_str(&text).unwrap();
+        saved.push(one["needed"]["saved_percent"].as_f64().unwrap());
+    }
+    let mean = saved.iter().sum::<f64>() / 3.0;
+    let squares: f64 = saved
+        .iter()
+        .map(|value| (value - mean) * (value - mean))
+        .sum();
+    // Student's t with two degrees of freedom: 4.3027.
+    let half = 4.302_652_73 * (squares / 2.0 / 3.0).sqrt();
+    let number = &report["numbers"][0];
+    assert_eq!(number["name"], "saved_percent");
+    assert!((number["mean"].as_f64().unwrap() - mean).abs() < 1e-9);
+    assert!((number["half_width"].as_f64().unwrap() - half).abs() < 1e-6 * half.abs() + 1e-9);
+}
+
+#[test]
+fn where_no_vm_finds_a_place_nothing_is_said_to_be_saved() {
+    let folder = Folder::new("fleet-none");
+    let text = small().replace(
+        "[fleet]",
+        "[fleet]\ndemand = { kind = \"csv\", path = \"vms.csv\" }",
+    );
+    folder.file(
+        "vms.csv",
+        b"start_s,lifetime_s,cores,memory_gib\n0,7200,64,8\n60,3600,64,16\n",
+    );
+    let scenario = folder.file("pond.toml", text.as_bytes());
+    let out = folder.path("out");
+    let output = cxlab(&[&"fleet", &scenario, &"--out", &out]);
+    assert_eq!((output.code, output.stderr.as_str()), (Some(0), ""));
+    assert!(
+        output.stdout.contains("no VM found a place"),
+        "{}",
+        output.stdout
+    );
+    assert!(!output.stdout.contains("100.00 %\n"), "{}", output.stdout);
+    let report = without_wall_time(&std::fs::read_to_string(out.join("fleet.json")).unwrap());
+    assert_eq!(report["alone"]["rejected"], 2);
+    assert!(
+        report["needed"]["saved_percent"].is_null(),
+        "{}",
+        report["needed"]
+    );
+    assert!(report["peaks"]["saved_percent"].is_null());
+}
+
+/// Latency in the series is that of an access, not a sum over VMs.
+#[test]
+fn latency_in_the_series_is_between_that_without_load_and_that_of_a_full_fabric() {
+    let folder = Folder::new("fleet-latency");
+    let scenario = folder.file("pond.toml", small().as_bytes());
+    let out = folder.path("out");
+    cxlab(&[
+        &"fleet",
+        &scenario,
+        &"--set",
+        &"fleet.sizing=given",
+        &"-q",
+        &"--out",
+        &out,
+    ]);
+    let report = without_wall_time(&std::fs::read_to_string(out.join("fleet.json")).unwrap());
+    let least = report["latency"]["min_ns"].as_f64().unwrap();
+    for point in report["pooled"]["series"].as_array().unwrap() {
+        let latency = point["latency_ns"].as_f64().unwrap();
+        assert!((least..3.0 * least).contains(&latency), "{latency} {least}");
+    }
+    assert!(report["alone"]["series"][0]["latency_ns"].is_null());
+}
+
 #[test]
 fn a_grid_is_a_table_a_picture_and_a_line_for_each_combination() {
     let folder = Folder::new("fleet-grid");
@@ -268,7 +372,7 @@ fn arguments_that_make_no_sense_are_exit_code_2() {
     let folder = Folder::new("fleet-arguments");
     let scenario = folder.file("pond.toml", small().as_bytes());
     let direct = root().join("scenarios/direct.toml");
-    let cases: [(&[&dyn AsRef<std::ffi::OsStr>], &str); 5] = [
+    let cases: [(&[&dyn AsRef<std::ffi::OsStr>], &str); 8] = [
         (&[&"fleet", &direct], "found no `fleet` table"),
         (&[&"fleet", &scenario, &"--grid", &"hosts"], "found no `=`"),
         (
@@ -280,6 +384,29 @@ fn arguments_that_make_no_sense_are_exit_code_2() {
             "did you mean `count`?",
         ),
         (&[&"fleet", &scenario, &"--threads", &"0"], "--threads"),
+        (&[&"fleet", &scenario, &"--seeds", &"1"], "--seeds"),
+        (
+            &[
+                &"fleet",
+                &scenario,
+                &"--seeds",
+                &"2",
+                &"--grid",
+                &"fleet.days=1,2",
+            ],
+            "--grid",
+        ),
+        (
+            &[
+                &"fleet",
+                &scenario,
+                &"--seeds",
+                &"2",
+                &"--seed",
+                &"18446744073709551615",
+            ],
+            "--seeds 2",
+        ),
     ];
     for (args, says) in cases {
         let mut with = args.to_vec();

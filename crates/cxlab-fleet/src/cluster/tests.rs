@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::demand::DemandChoice;
+use crate::demand::{Ask, DemandChoice};
 use crate::params::{HostParams, Spread};
 use crate::placement::PlacementChoice;
 use crate::policy::PoolPolicyChoice;
@@ -76,6 +76,7 @@ impl Parts {
             seed: 1,
             series: true,
             budget: None,
+            drawn: None,
         }
     }
 
@@ -192,7 +193,7 @@ fn slowdown_is_loss_times_added_latency_times_the_part_of_accesses() {
     let outcome = parts.run(100);
     let expected = 0.2 / 0.82 * (170.0 / 85.0 - 1.0) / 3.0;
     assert!((outcome.slowdown.mean() - expected).abs() < 1e-12);
-    assert_eq!(outcome.series[0].latency_ns, 170.0);
+    assert_eq!(outcome.series[0].latency_sum_ns, 170.0);
     let uniform = FleetParams {
         exposure: Exposure::Uniform,
         ..parts.params.clone()
@@ -202,6 +203,76 @@ fn slowdown_is_loss_times_added_latency_times_the_part_of_accesses() {
         ..parts
     };
     assert!((parts.run(100).slowdown.mean() - expected * 1.5).abs() < 1e-12);
+}
+
+/// One host has a VM of 16 GiB, of which 2 GiB are local, the other a VM of 12 GiB, all local. The
+/// emptier of the two is the second by all memory and the first by local memory.
+#[test]
+fn packing_by_local_memory_ranks_hosts_by_what_is_local() {
+    let mut asks = vec![ask(0, 9000, 1, 16), ask(1, 9000, 1, 12), ask(2, 9000, 1, 4)];
+    asks[0].untouched = Some(0.9);
+    asks[1].untouched = Some(0.0);
+    let run = |packs: Packs| {
+        let params = FleetParams {
+            packs,
+            placement: serde_json::from_str(r#"{"kind": "worst-fit"}"#).unwrap(),
+            ..params(2, 24, 1.0)
+        };
+        let policy = r#"{"kind": "untouched", "margin": 0.0, "error": 0.0}"#;
+        let parts = Parts {
+            policy: serde_json::from_str::<PoolPolicyChoice>(policy)
+                .unwrap()
+                .build()
+                .unwrap(),
+            ..Parts::new(params, 2, Box::new(Fixed(asks.clone())), "none")
+        };
+        let setup = Setup {
+            local_mib: 16 * 1024,
+            ..parts.setup(100)
+        };
+        let vms = drawn(&setup, WHICH);
+        let mut cluster = Cluster::new(&setup, WHICH);
+        for vm in &vms {
+            assert!(cluster.admit(vm));
+        }
+        cluster
+            .live
+            .iter()
+            .map(|live| live.host)
+            .collect::<Vec<u32>>()
+    };
+    // The first VM has 2 GiB local and 14 GiB in the pool, the second all 12 GiB local.
+    assert_eq!(run(Packs::All), [0, 1, 1]);
+    assert_eq!(run(Packs::Local), [0, 1, 0]);
+}
+
+/// A VM that loses too much gets local DRAM for its pool memory at the next point of the series; one
+/// that loses little keeps it, and so does one whose host has no room.
+#[test]
+fn the_monitor_gives_local_memory_to_vms_that_lose_too_much() {
+    let vm = |loss: f64, gib: u32| {
+        let mut one = ask(0, 90_000, 1, gib);
+        (one.loss, one.untouched) = (Some(loss), Some(0.0));
+        one
+    };
+    let run = |asks: Vec<Ask>, gib: u64| {
+        let params = FleetParams {
+            monitor: Some(crate::params::Monitor { bound: 0.05 }),
+            ..params(4, gib, 1.0)
+        };
+        Parts::new(params, 1, Box::new(Fixed(asks)), "static").run(100)
+    };
+    let pool = |outcome: &Outcome, at: usize| outcome.series[at].pool_mib / 1024;
+    // At 200 % of local latency and half of memory in the pool a VM loses 0.61 of its loss.
+    let outcome = run(vec![vm(0.2, 8), vm(0.06, 16)], 64);
+    assert_eq!(
+        (pool(&outcome, 0), pool(&outcome, 1), outcome.mitigated),
+        (12, 8, 1)
+    );
+    assert_eq!(outcome.series[1].local_mib / 1024, 16);
+    // 12 GiB are local, and 4 of 15 are not there.
+    let outcome = run(vec![vm(0.2, 8), vm(0.06, 16)], 15);
+    assert_eq!((pool(&outcome, 1), outcome.mitigated), (12, 0));
 }
 
 proptest! {
@@ -244,7 +315,8 @@ proptest! {
     #[test]
     fn memory_is_conserved_at_every_moment(
         vms in proptest::collection::vec((0u64..50, 1u64..400, 1u32..9, 1u32..33), 1..60),
-        policy in 0usize..6, placement in 0usize..6, slices in 0u32..40, near in any::<bool>(),
+        policy in 0usize..6, placement in 0usize..6, slices in 0u32..40, near in any::<bool>(), monitored in any::<bool>(),
+        local in any::<bool>(),
     ) {
         let mut asks: Vec<Ask> = vms.iter().map(|(at, life, cores, gib)| ask(at * 10, *life, *cores, *gib)).collect();
         asks.sort_by_key(|ask| ask.start_s);
@@ -253,23 +325,28 @@ proptest! {
         let params = FleetParams {
             placement: PlacementChoice { kind: placement, params: serde_json::Map::new() },
             spread: if near { Spread::Near } else { Spread::Even },
+            packs: if local { Packs::Local } else { Packs::All },
             ..params(16, 40, 1.0)
         };
         let parts = Parts::new(params, 2, Box::new(Fixed(asks.clone())), policy);
         let setup = parts.setup(slices);
         let which = Which { pods: 2, ..WHICH };
-        let (asks, vms) = drawn(&setup, which);
+        let vms = drawn(&setup, which);
         let mut cluster = Cluster::new(&setup, which);
         let (mut taken, mut refused) = (0, 0);
-        for (ask, vm) in asks.iter().zip(&vms) {
-            cluster.leave_until(ask.start_s);
+        for vm in &vms {
+            cluster.leave_until(vm.start_s);
             if cluster.admit(vm) { taken += 1 } else { refused += 1 }
             check(&cluster, slices)?;
+            if monitored {
+                cluster.mitigate(0.02);
+                check(&cluster, slices)?;
+            }
         }
         cluster.leave_until(u64::MAX);
         check(&cluster, slices)?;
         prop_assert_eq!(cluster.outcome.departed, taken);
-        prop_assert_eq!(taken + refused, asks.len() as u64);
+        prop_assert_eq!(taken + refused, vms.len() as u64);
         prop_assert!(cluster.local_used.iter().all(|used| *used == 0));
     }
 }
@@ -281,14 +358,14 @@ fn check(cluster: &Cluster<'_>, device_slices: u32) -> Result<(), TestCaseError>
             .iter()
             .map(|number| &cluster.live[*number as usize])
     };
-    for host in 0..cluster.cores_free.len() {
+    for host in 0..cluster.hosts.count() {
         let mine = || live().filter(|one| one.host as usize == host);
         let cores: u32 = mine().map(|one| one.cores).sum();
         let local: u64 = mine().map(|one| one.local_mib).sum();
         let all: u64 = mine()
             .map(|one| one.local_mib + u64::from(one.slices) * 1024)
             .sum();
-        prop_assert_eq!(cluster.cores_free[host], 16 - cores);
+        prop_assert_eq!(cluster.hosts.cores_free(host), 16 - cores);
         prop_assert_eq!(cluster.local_used[host], local);
         prop_assert_eq!(cluster.total_used[host], all);
         prop_assert!(local <= 40 * 1024);

@@ -67,13 +67,19 @@ fn the_dram_that_is_needed_is_the_least_that_serves() {
     let parts = parts(8, "static");
     let study = parts.study(2);
     let watch = Watch::default();
-    let needed = study.run(&watch).needed.unwrap();
+    let needed = study.run(&watch).needed[0];
     let none = none();
+    let clusters = study.clusters();
+    let run = Run {
+        study: &study,
+        clusters: &clusters,
+        threads: 2,
+        drawn: &Drawn::new(clusters.len()),
+        watch: &watch,
+    };
     let part = |policy: &dyn PoolPolicy, mib, slices| {
-        study
-            .simulate(&study.setup(policy, mib, slices), &watch)
-            .0
-            .rejected_part()
+        let setup = run.setup(policy, mib, slices);
+        run.simulate(&setup).0.rejected_part()
     };
     assert!(part(none.as_ref(), needed.alone_mib, 0) <= needed.allowed);
     assert!(part(none.as_ref(), needed.alone_mib - STEP_MIB, 0) > needed.allowed);
@@ -119,4 +125,76 @@ fn hosts_are_rounded_up_to_whole_pods_and_clusters_are_of_whole_pods() {
         .map(|which| which.pods)
         .collect();
     assert_eq!(pods, [4, 4, 4, 1]);
+}
+
+/// Clusters that are sized for themselves need what fleets of one cluster need, and no more in sum
+/// than if one size served all.
+#[test]
+fn a_cluster_that_is_sized_for_itself_needs_what_it_needs_as_a_fleet() {
+    let mut parts = parts(8, "static");
+    let fleet = parts.study(2).run(&Watch::default()).needed[0];
+    parts.params.sized = SizedFor::Cluster;
+    let result = parts.study(2).run(&Watch::default());
+    assert_eq!(result.needed.len(), 3);
+    let study = parts.study(1);
+    let (watch, clusters) = (Watch::default(), study.clusters());
+    let none = none();
+    for (at, needed) in result.needed.iter().enumerate() {
+        let run = Run {
+            study: &study,
+            clusters: &clusters[at..=at],
+            threads: 1,
+            drawn: &Drawn::new(clusters.len()),
+            watch: &watch,
+        };
+        let part = |policy: &dyn PoolPolicy, mib, slices| {
+            run.simulate(&run.setup(policy, mib, slices))
+                .0
+                .rejected_part()
+        };
+        let policy = parts.policy.as_ref();
+        let allowed = needed.allowed;
+        assert!(part(none.as_ref(), needed.alone_mib, 0) <= allowed);
+        assert!(part(none.as_ref(), needed.alone_mib - STEP_MIB, 0) > allowed);
+        assert!(part(policy, needed.local_mib, needed.device_slices) <= allowed);
+        assert!(part(policy, needed.local_mib, needed.device_slices - 1) > allowed);
+    }
+    let alone: u64 = result.needed.iter().map(|needed| needed.alone_mib).sum();
+    assert!(
+        alone <= 3 * fleet.alone_mib + 3 * STEP_MIB,
+        "{alone} {fleet:?}"
+    );
+}
+
+/// Without pools all memory is local, and with that of `host.dram` packing by local memory is
+/// packing by all.
+#[test]
+fn without_pools_packing_by_local_memory_changes_nothing() {
+    let mut parts = parts(8, "none");
+    parts.params.sizing = Sizing::Given;
+    let all = parts.study(2).run(&Watch::default());
+    parts.params.packs = crate::params::Packs::Local;
+    assert_eq!(parts.study(2).run(&Watch::default()), all);
+}
+
+/// Where slow VMs are limited, the DRAM that is found keeps the limit, and costs no less.
+#[test]
+fn dram_is_sized_so_that_few_vms_are_slow() {
+    let mut parts = parts(8, "on-demand");
+    let free = parts.study(2).run(&Watch::default());
+    let slow = |result: &StudyResult| result.pooled.as_ref().unwrap().slowdown.part_from(50);
+    let limit = slow(&free) / 2.0;
+    assert!(limit > 0.0);
+    parts.params.slow = Some(crate::params::Slow {
+        bound: 0.05,
+        part: limit,
+    });
+    let limited = parts.study(2).run(&Watch::default());
+    // Loads of the fabric are the same: it is constant.
+    assert!(slow(&limited) <= limit, "{} {limit}", slow(&limited));
+    let dram = |result: &StudyResult| {
+        let needed = result.needed[0];
+        needed.local_mib + u64::from(needed.device_slices) * 1024 / 8
+    };
+    assert!(dram(&limited) >= dram(&free));
 }

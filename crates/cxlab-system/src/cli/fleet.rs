@@ -2,8 +2,8 @@
 
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use clap::Args;
@@ -15,7 +15,8 @@ use super::load::load;
 use super::run::file_name;
 use super::{ScenarioArgs, print};
 use crate::fleet::{
-    Fleet, FleetReport, SweepPoint, series_csv, summary, svg, sweep_csv, sweep_svg, sweep_text,
+    Fleet, FleetReport, SweepPoint, over_seeds, seeds_csv, seeds_text, series_csv, summary, svg,
+    sweep_csv, sweep_svg, sweep_text,
 };
 use crate::load::Loaded;
 use crate::output::{prepare_dir, write_whole};
@@ -35,11 +36,17 @@ pub(super) struct FleetArgs {
     /// Seed of every random stream, instead of the scenario's
     #[arg(long, value_parser = super::seed)]
     seed: Option<u64>,
+    /// Study as many seeds, from the scenario's or --seed's on, and say mean and 95 % interval of each
+    /// main number: 2 to 1000
+    #[arg(long, value_name = "N", conflicts_with = "grid",
+        value_parser = clap::value_parser!(u64).range(2..=1000))]
+    seeds: Option<u64>,
     /// Threads at most, instead of the scenario's: 1 to 256, or "auto" for the processors' number; the
     /// result is the same for every number
     #[arg(long, value_name = "N", value_parser = str::parse::<ThreadLimit>)]
     threads: Option<ThreadLimit>,
-    /// Where fleet.json, fleet.csv and fleet.svg go, or sweep.csv and sweep.svg [default: out/NAME-fleet]
+    /// Where fleet.json, fleet.csv and fleet.svg go, or sweep.csv and sweep.svg, or seeds.json and
+    /// seeds.csv [default: out/NAME-fleet]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// Print nothing but errors
@@ -76,10 +83,10 @@ pub(super) fn fleet(args: FleetArgs) -> Result<(), Failure> {
             std::process::exit(130);
         }
     });
-    let result = if args.grid.is_empty() {
-        single(&args, first, &dir, &watch)
-    } else {
-        sweep(&args, points, &loaded, &dir, &watch)
+    let result = match args.seeds {
+        Some(count) => seeds(&args, first, count, &dir, &watch),
+        None if args.grid.is_empty() => single(&args, first, &dir, &watch),
+        None => sweep(&args, points, &loaded, &dir, &watch),
     };
     if result.is_err() {
         // Only an empty folder goes: one that this run made in vain.
@@ -151,11 +158,19 @@ fn split_values(text: &str) -> Vec<String> {
     values.iter().map(|value| value.trim().to_owned()).collect()
 }
 
+/// Threads that a study may have.
+fn threads(args: &FleetArgs, loaded: &Loaded) -> usize {
+    let own = loaded.plan.scenario.execution.threads;
+    args.threads.unwrap_or(own).number()
+}
+
 /// One study.
-fn study(args: &FleetArgs, loaded: &Loaded, watch: &Watch) -> Result<FleetReport, Failure> {
-    let scenario = &loaded.plan.scenario;
-    let seed = args.seed.unwrap_or(scenario.seed);
-    let threads = args.threads.unwrap_or(scenario.execution.threads).number();
+fn study(
+    loaded: &Loaded,
+    seed: u64,
+    threads: usize,
+    watch: &Watch,
+) -> Result<FleetReport, Failure> {
     let begun = Instant::now();
     let fleet = Fleet::new(&loaded.plan, seed)
         .map_err(|problems| Failure::from(loaded.mistakes(problems)))?;
@@ -165,6 +180,83 @@ fn study(args: &FleetArgs, loaded: &Loaded, watch: &Watch) -> Result<FleetReport
     Ok(report)
 }
 
+/// One study for each of several seeds, as many at once as there are threads.
+fn seeds(
+    args: &FleetArgs,
+    loaded: &Loaded,
+    count: u64,
+    dir: &Path,
+    watch: &Arc<Watch>,
+) -> Result<(), Failure> {
+    let first = args.seed.unwrap_or(loaded.plan.scenario.seed);
+    if first.checked_add(count - 1).is_none() {
+        return Err(Failure::mistake(format!(
+            "--seeds {count}: the seeds from {first} on end before; allowed: a smaller --seed"
+        )));
+    }
+    let begun = Instant::now();
+    let count = count as usize;
+    let threads = threads(args, loaded);
+    let workers = threads.min(count);
+    let each = (threads / workers).max(1);
+    let progress = Progress::start(watch, args.quiet);
+    let next = AtomicUsize::new(0);
+    let done: Vec<Mutex<Option<Result<FleetReport, Failure>>>> =
+        (0..count).map(|_| Mutex::new(None)).collect();
+    let work = || {
+        while !watch.stop.load(Ordering::Relaxed) {
+            let at = next.fetch_add(1, Ordering::Relaxed);
+            let Some(place) = done.get(at) else {
+                return;
+            };
+            let report = study(loaded, first + at as u64, each, watch);
+            *place.lock().unwrap_or_else(PoisonError::into_inner) = Some(report);
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 1..workers {
+            scope.spawn(work);
+        }
+        work();
+    });
+    progress.stop();
+    let mut reports = Vec::new();
+    for place in done {
+        let found = place.into_inner().unwrap_or_else(PoisonError::into_inner);
+        match found.transpose()? {
+            // An interrupted study has too little to be averaged.
+            Some(report) if !report.partial => reports.push(report),
+            _ => {}
+        }
+    }
+    let partial = reports.len() < count;
+    let Some(mut report) = over_seeds(&reports, partial) else {
+        return Err(Failure::Interrupted(
+            "interrupted before the study of a seed ended".to_owned(),
+        ));
+    };
+    report.wall_seconds = begun.elapsed().as_secs_f64();
+    let json = serde_json::to_string_pretty(&report)
+        .map_err(|error| Failure::Internal(format!("the report cannot be serialized: {error}")))?;
+    write(
+        dir,
+        &[
+            ("seeds.csv", seeds_csv(&report)),
+            ("seeds.json", json + "\n"),
+        ],
+    )?;
+    say(
+        args,
+        &seeds_text(&report),
+        dir,
+        &["seeds.json", "seeds.csv"],
+    )?;
+    if partial {
+        return Err(interrupted(dir, "seeds.json"));
+    }
+    Ok(())
+}
+
 fn single(
     args: &FleetArgs,
     loaded: &Loaded,
@@ -172,7 +264,8 @@ fn single(
     watch: &Arc<Watch>,
 ) -> Result<(), Failure> {
     let progress = Progress::start(watch, args.quiet);
-    let report = study(args, loaded, watch);
+    let seed = args.seed.unwrap_or(loaded.plan.scenario.seed);
+    let report = study(loaded, seed, threads(args, loaded), watch);
     progress.stop();
     let report = report?;
     let params = loaded.plan.scenario.fleet.clone().unwrap_or_default();
@@ -212,7 +305,9 @@ fn sweep(
     let mut failed = Ok(());
     for (changes, loaded) in points.into_iter().zip(loaded) {
         watch.done.store(0, Ordering::Relaxed);
-        match study(args, loaded, watch) {
+        watch.expected.store(0, Ordering::Relaxed);
+        let seed = args.seed.unwrap_or(loaded.plan.scenario.seed);
+        match study(loaded, seed, threads(args, loaded), watch) {
             // An interrupted point has too little to be compared.
             Ok(report) if report.partial => break,
             Ok(report) => found.push(SweepPoint { changes, report }),

@@ -2,6 +2,7 @@
 
 mod picture;
 mod report;
+mod seeds;
 mod sweep;
 mod text;
 
@@ -12,6 +13,7 @@ use crate::plan::{Plan, Problem};
 
 pub use picture::svg;
 pub use report::{FleetReport, series_csv};
+pub use seeds::{SeedsReport, over_seeds, seeds_csv, seeds_text};
 pub use sweep::{SweepPoint, sweep_csv, sweep_svg, sweep_text};
 pub use text::summary;
 

@@ -1,9 +1,8 @@
 //! The picture of a study.
 
 use cxlab_fleet::FleetParams;
-use cxlab_fleet::stats::Point;
 
-use super::report::{FleetReport, OutcomeReport};
+use super::report::{FleetReport, OutcomeReport, SeriesPoint};
 use crate::chart::{Bar, Chart, Series, Style, page};
 
 /// Memory over time, stranded memory, slowdown, and DRAM that is needed.
@@ -39,7 +38,7 @@ fn line(name: &str, colour: usize, points: Vec<(f64, f64)>) -> Series {
 fn over_time(params: &FleetParams, report: &FleetReport) -> Chart {
     let step_days = f64::from(params.sample_minutes) / 1440.0;
     let hosts = report.fleet.hosts.max(1) as f64;
-    let curve = |outcome: &OutcomeReport, of: &dyn Fn(&Point) -> u64| -> Vec<(f64, f64)> {
+    let curve = |outcome: &OutcomeReport, of: &dyn Fn(&SeriesPoint) -> u64| -> Vec<(f64, f64)> {
         let points = outcome.series.iter().enumerate();
         points
             .map(|(at, point)| (at as f64 * step_days, of(point) as f64 / 1024.0 / hosts))
@@ -116,7 +115,10 @@ fn dram(report: &FleetReport) -> Chart {
                 parts: vec![(dram.alone_gib, local)],
             });
             bars.push(Bar {
-                name: format!("with: {:+.1} %", -dram.saved_percent),
+                name: match dram.saved_percent {
+                    Some(saved) => format!("with: {:+.1} %", -saved),
+                    None => "with".to_owned(),
+                },
                 parts: vec![(dram.local_gib, local), (dram.pool_gib, pool)],
             });
         }

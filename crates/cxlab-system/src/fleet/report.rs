@@ -1,7 +1,7 @@
 //! The report of a fleet, and its time series.
 
 use cxlab_fleet::params::MIB;
-use cxlab_fleet::stats::{CORE_BINS, Histogram, Point};
+use cxlab_fleet::stats::{CORE_BINS, Histogram};
 use cxlab_fleet::study::Needed;
 use cxlab_fleet::{FleetParams, Outcome, PodFabric, StudyResult};
 use serde::{Deserialize, Serialize};
@@ -27,7 +27,8 @@ pub struct FleetReport {
     pub fleet: Shape,
     /// What pool memory costs.
     pub latency: PoolLatency,
-    /// The least DRAM that serves, where it was searched for and found.
+    /// The least DRAM that serves, where it was searched for and found; mean over clusters where each
+    /// is sized for itself.
     pub needed: Option<Dram>,
     /// DRAM at the peaks of all hosts and pools, VMs placed as without pools.
     pub peaks: Option<Dram>,
@@ -100,8 +101,9 @@ pub struct Dram {
     pub pool_gib: f64,
     /// Pool memory of each device.
     pub device_gib: f64,
-    /// What pools save, in percent of DRAM without them.
-    pub saved_percent: f64,
+    /// What pools save, in percent of DRAM without them; absent where no VM found a place without
+    /// them.
+    pub saved_percent: Option<f64>,
     /// Rejected core-hours that were allowed, in percent; 0 where nothing was searched for.
     pub allowed_percent: f64,
 }
@@ -157,6 +159,45 @@ pub struct Class {
     pub pooled: u64,
 }
 
+/// A point of the time series: sums over all hosts, but for the latency.
+#[derive(Clone, Copy, PartialEq, Serialize, Deserialize, Debug)]
+pub struct SeriesPoint {
+    /// VMs that run.
+    pub vms: u64,
+    /// Cores that are scheduled.
+    pub cores: u64,
+    /// Local DRAM in use, in MiB.
+    pub local_mib: u64,
+    /// Pool memory in use, in MiB.
+    pub pool_mib: u64,
+    /// Stranded memory, in MiB.
+    pub stranded_mib: u64,
+    /// VMs rejected so far.
+    pub rejected: u64,
+    /// Latency of pool memory under load, mean over VMs that have some, in nanoseconds; absent
+    /// where none has.
+    pub latency_ns: Option<f64>,
+    /// VMs with pool memory.
+    pub pooled_vms: u64,
+    /// Hosts whose pool traffic is more than the fabric carries.
+    pub saturated: u64,
+}
+
+fn series(outcome: &Outcome) -> Vec<SeriesPoint> {
+    let point = |point: &cxlab_fleet::stats::Point| SeriesPoint {
+        vms: point.vms,
+        cores: point.cores,
+        local_mib: point.local_mib,
+        pool_mib: point.pool_mib,
+        stranded_mib: point.stranded_mib,
+        rejected: point.rejected,
+        latency_ns: (point.pooled_vms > 0).then(|| point.latency_sum_ns / point.pooled_vms as f64),
+        pooled_vms: point.pooled_vms,
+        saturated: point.saturated,
+    };
+    outcome.series.iter().map(point).collect()
+}
+
 /// What one simulation of the fleet found. Means are over the time series.
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
 pub struct OutcomeReport {
@@ -188,6 +229,8 @@ pub struct OutcomeReport {
     pub pool_most_percent: f64,
     /// Latency of pool memory under load, mean over VMs that have some, in nanoseconds.
     pub pool_latency_ns: f64,
+    /// VMs whose pool memory the monitor replaced by local DRAM, of all that were placed.
+    pub mitigated_percent: f64,
     /// Hosts and moments at which the fabric did not carry what was asked for.
     pub saturated_percent: f64,
     /// Slowdown of VMs over their lives.
@@ -201,7 +244,7 @@ pub struct OutcomeReport {
     /// By cluster: scheduled cores and stranded memory, means in percent.
     pub clusters: Vec<[f64; 2]>,
     /// Points of the time series.
-    pub series: Vec<Point>,
+    pub series: Vec<SeriesPoint>,
 }
 
 const MIB_OF_GIB: f64 = 1024.0;
@@ -219,11 +262,11 @@ pub(super) fn assemble(
 ) -> FleetReport {
     let slice_gib = params.slice.0 as f64 / (1u64 << 30) as f64;
     let per_host = fabric.devices() as f64 / fabric.hosts().max(1) as f64;
-    let pool_gib = |slices: u32| f64::from(slices) * slice_gib * per_host;
+    let pool_gib = |slices: f64| slices * slice_gib * per_host;
     let dram_gib = params.host.dram.0 as f64 / (1u64 << 30) as f64;
     let pooled = result.pooled.as_ref().map(|outcome| {
-        let local = result.local_mib as f64 / MIB_OF_GIB;
-        outcome_report(params, outcome, local, pool_gib(result.device_slices))
+        let (local_mib, slices) = sizes(result);
+        outcome_report(params, outcome, local_mib / MIB_OF_GIB, pool_gib(slices))
     });
     FleetReport {
         scenario: plan.scenario.name.clone(),
@@ -246,13 +289,11 @@ pub(super) fn assemble(
             policy: params.pool.kind.clone(),
         },
         latency: latency(params, fabric),
-        needed: result
-            .needed
-            .map(|needed| dram_needed(&needed, &pool_gib, slice_gib)),
+        needed: dram_needed(result, &pool_gib, slice_gib),
         peaks: result
             .as_if
             .as_ref()
-            .map(|as_if| peaks(&result.alone, as_if, per_host)),
+            .map(|as_if| peaks(result, as_if, per_host)),
         alone: outcome_report(params, &result.alone, dram_gib, 0.0),
         notes: notes(params, result, pooled.as_ref()),
         pooled,
@@ -285,27 +326,59 @@ fn latency(params: &FleetParams, fabric: &PodFabric) -> PoolLatency {
     }
 }
 
-fn saved(alone: f64, with: f64) -> f64 {
-    100.0 * (1.0 - with / alone.max(f64::MIN_POSITIVE))
+/// Whether DRAM without pools says something: some VM found a place.
+fn placed(result: &StudyResult) -> bool {
+    result.alone.rejected < result.alone.arrived
 }
 
-fn dram_needed(needed: &Needed, pool_gib: &dyn Fn(u32) -> f64, slice_gib: f64) -> Dram {
-    let alone_gib = needed.alone_mib as f64 / MIB_OF_GIB;
-    let local_gib = needed.local_mib as f64 / MIB_OF_GIB;
-    let pool_gib = pool_gib(needed.device_slices);
-    Dram {
+fn saved(alone: f64, with: f64) -> f64 {
+    100.0 * (1.0 - with / alone)
+}
+
+/// The mean of a quantity of what is needed, over hosts.
+fn over_hosts(result: &StudyResult, of: impl Fn(&Needed) -> f64) -> f64 {
+    let hosts: u64 = result.needed.iter().map(|needed| needed.hosts).sum();
+    let sum: f64 = (result.needed.iter())
+        .map(|needed| of(needed) * needed.hosts as f64)
+        .sum();
+    sum / hosts.max(1) as f64
+}
+
+/// Local DRAM of a host in MiB and slices of a device with pools, mean over hosts.
+fn sizes(result: &StudyResult) -> (f64, f64) {
+    if result.needed.is_empty() {
+        return (result.local_mib as f64, f64::from(result.device_slices));
+    }
+    (
+        over_hosts(result, |needed| needed.local_mib as f64),
+        over_hosts(result, |needed| f64::from(needed.device_slices)),
+    )
+}
+
+fn dram_needed(
+    result: &StudyResult,
+    pool_gib: &dyn Fn(f64) -> f64,
+    slice_gib: f64,
+) -> Option<Dram> {
+    if result.needed.is_empty() {
+        return None;
+    }
+    let (local_mib, slices) = sizes(result);
+    let alone_gib = over_hosts(result, |needed| needed.alone_mib as f64) / MIB_OF_GIB;
+    let (local_gib, pool_gib) = (local_mib / MIB_OF_GIB, pool_gib(slices));
+    Some(Dram {
         alone_gib,
         local_gib,
         pool_gib,
-        device_gib: f64::from(needed.device_slices) * slice_gib,
-        saved_percent: saved(alone_gib, local_gib + pool_gib),
-        allowed_percent: 100.0 * needed.allowed,
-    }
+        device_gib: slices * slice_gib,
+        saved_percent: placed(result).then(|| saved(alone_gib, local_gib + pool_gib)),
+        allowed_percent: 100.0 * over_hosts(result, |needed| needed.allowed),
+    })
 }
 
-fn peaks(alone: &Outcome, as_if: &Outcome, per_host: f64) -> Dram {
-    let hosts = alone.hosts.max(1) as f64 * MIB_OF_GIB;
-    let alone_gib = alone.local_peak_mib as f64 / hosts;
+fn peaks(result: &StudyResult, as_if: &Outcome, per_host: f64) -> Dram {
+    let hosts = result.alone.hosts.max(1) as f64 * MIB_OF_GIB;
+    let alone_gib = result.alone.local_peak_mib as f64 / hosts;
     let local_gib = as_if.local_peak_mib as f64 / hosts;
     let pool_gib = as_if.pool_peak_mib as f64 / hosts;
     Dram {
@@ -313,7 +386,7 @@ fn peaks(alone: &Outcome, as_if: &Outcome, per_host: f64) -> Dram {
         local_gib,
         pool_gib,
         device_gib: pool_gib / per_host,
-        saved_percent: saved(alone_gib, local_gib + pool_gib),
+        saved_percent: placed(result).then(|| saved(alone_gib, local_gib + pool_gib)),
         allowed_percent: 0.0,
     }
 }
@@ -360,7 +433,11 @@ fn outcome_report(
     let local = hosts * local_gib * MIB_OF_GIB;
     let pool = hosts * pool_gib * MIB_OF_GIB;
     let part = |of: f64, all: f64| if all > 0.0 { 100.0 * of / all } else { 0.0 };
-    let latency: f64 = outcome.series.iter().map(|point| point.latency_ns).sum();
+    let latency: f64 = outcome
+        .series
+        .iter()
+        .map(|point| point.latency_sum_ns)
+        .sum();
     let pooled: u64 = outcome.series.iter().map(|point| point.pooled_vms).sum();
     OutcomeReport {
         local_gib,
@@ -390,6 +467,10 @@ fn outcome_report(
         } else {
             0.0
         },
+        mitigated_percent: part(
+            outcome.mitigated as f64,
+            (outcome.arrived - outcome.rejected) as f64,
+        ),
         saturated_percent: part(outcome.mean(|point| point.saturated as f64), hosts),
         slowdown: slowdown(&outcome.slowdown),
         slowdown_running: slowdown(&outcome.slowdown_now),
@@ -404,7 +485,7 @@ fn outcome_report(
         clusters: (outcome.scatter.iter())
             .map(|[cores, stranded]| [100.0 * cores, 100.0 * stranded])
             .collect(),
-        series: outcome.series.clone(),
+        series: series(outcome),
     }
 }
 
@@ -420,7 +501,21 @@ fn notes(
                 .to_owned(),
         );
     }
-    if result.local_mib * MIB < params.host.dram.0 / 100 {
+    let alone = &result.alone;
+    if !result.partial && alone.arrived == 0 {
+        notes.push("no VM asked for a place: nothing says what pools save".to_owned());
+    } else if !result.partial && !placed(result) {
+        notes.push(
+            "no VM found a place without pools: nothing says what pools save (check fleet.host against the VMs of fleet.demand)"
+                .to_owned(),
+        );
+    } else if alone.rejected_part() > 0.05 {
+        notes.push(format!(
+            "hosts without pools reject {:.1} % of core-hours, and `needed` allows as much with them",
+            100.0 * alone.rejected_part()
+        ));
+    }
+    if sizes(result).0 * (MIB as f64) < params.host.dram.0 as f64 / 100.0 {
         notes.push(
             "nearly no local DRAM is left: check what the policy and the classes allow".to_owned(),
         );
@@ -460,17 +555,20 @@ pub fn series_csv(params: &FleetParams, report: &FleetReport) -> String {
     for at in 0..report.alone.series.len() {
         text.push_str(&format!("{}", at as f64 * step));
         for (_, outcome) in there() {
-            let point = outcome.series.get(at).copied().unwrap_or_default();
+            let Some(point) = outcome.series.get(at) else {
+                text.push_str(&",".repeat(columns.len()));
+                continue;
+            };
             let gib = |mib: u64| mib as f64 / MIB_OF_GIB;
             text.push_str(&format!(
-                ",{},{},{},{},{},{},{:.3},{}",
+                ",{},{},{},{},{},{},{},{}",
                 point.vms,
                 point.cores,
                 gib(point.local_mib),
                 gib(point.pool_mib),
                 gib(point.stranded_mib),
                 point.rejected,
-                point.latency_ns / point.pooled_vms.max(1) as f64,
+                (point.latency_ns).map_or(String::new(), |ns| format!("{ns:.3}")),
                 point.saturated,
             ));
         }

@@ -39,8 +39,8 @@ fn values(report: &FleetReport) -> [String; COLUMNS.len()] {
         some(needed.map(|dram| dram.alone_gib)),
         some(needed.map(|dram| dram.local_gib)),
         some(needed.map(|dram| dram.pool_gib)),
-        some(needed.map(|dram| dram.saved_percent)),
-        some(report.peaks.as_ref().map(|dram| dram.saved_percent)),
+        some(needed.and_then(|dram| dram.saved_percent)),
+        some(report.peaks.as_ref().and_then(|dram| dram.saved_percent)),
         some(Some(report.alone.stranded_percent)),
         some(pooled.map(|one| one.stranded_percent)),
         some(pooled.map(|one| one.rejected_core_percent)),
@@ -113,8 +113,8 @@ pub fn sweep_svg(points: &[SweepPoint]) -> String {
     let title = points
         .first()
         .map_or("", |point| point.report.scenario.as_str());
-    let needed = |report: &FleetReport| report.needed.as_ref().map(|dram| dram.saved_percent);
-    let peaks = |report: &FleetReport| report.peaks.as_ref().map(|dram| dram.saved_percent);
+    let needed = |report: &FleetReport| report.needed.as_ref().and_then(|dram| dram.saved_percent);
+    let peaks = |report: &FleetReport| report.peaks.as_ref().and_then(|dram| dram.saved_percent);
     let slow = |report: &FleetReport| {
         report
             .pooled
@@ -130,7 +130,7 @@ pub fn sweep_svg(points: &[SweepPoint]) -> String {
             &needed,
         ),
         chart(
-            "DRAM saved, peaks of VMs where they are (static)",
+            "DRAM saved, peaks of VMs where they are",
             "saved, %",
             points,
             &peaks,

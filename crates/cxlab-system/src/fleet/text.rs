@@ -13,7 +13,7 @@ fn dram_row(name: &str, dram: &Dram) -> Vec<String> {
         format!("{:.1}", dram.alone_gib),
         format!("{:.1}", dram.local_gib),
         format!("{:.1}", dram.pool_gib),
-        percent(dram.saved_percent),
+        dram.saved_percent.map_or("-".to_owned(), percent),
     ]
 }
 
@@ -77,7 +77,7 @@ fn outcomes(report: &FleetReport) -> String {
     let shown: Vec<&OutcomeReport> = std::iter::once(&report.alone)
         .chain(&report.pooled)
         .collect();
-    let lines: [Line; 10] = [
+    let lines: [Line; 11] = [
         ("local DRAM, GiB per host", &|one| {
             format!("{:.1}", one.local_gib)
         }),
@@ -93,6 +93,9 @@ fn outcomes(report: &FleetReport) -> String {
         ("local DRAM in use", &|one| percent(one.local_percent)),
         ("DRAM stranded", &|one| percent(one.stranded_percent)),
         ("  at most", &|one| percent(one.stranded_most_percent)),
+        ("VMs given local DRAM by the monitor", &|one| {
+            percent(one.mitigated_percent)
+        }),
         (
             "pool in use, mean / most",
             &|one| match one.pool_gib > 0.0 {

@@ -1,0 +1,196 @@
+//! One study with several seeds: main numbers with their intervals.
+
+use cxlab_fleet::stats::{CORE_BINS, Interval};
+use serde::{Deserialize, Serialize};
+
+use super::report::{Dram, FleetReport};
+use crate::table::{cells, table};
+
+/// A study with several seeds.
+#[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
+pub struct SeedsReport {
+    /// The scenario's name.
+    pub scenario: String,
+    /// `fleet-seeds`.
+    pub mode: String,
+    /// Hash of all else that can change the result.
+    pub plan: String,
+    /// Version of the program.
+    pub version: String,
+    /// Whether it was interrupted: the studies of some seeds are missing.
+    pub partial: bool,
+    /// Seeds whose studies were finished.
+    pub seeds: Vec<u64>,
+    /// Main numbers of the studies.
+    pub numbers: Vec<Number>,
+    /// Notes of the studies, each once.
+    pub notes: Vec<String>,
+    /// Seconds that all took; the only field that depends on the machine.
+    pub wall_seconds: f64,
+}
+
+/// A number over seeds.
+#[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
+pub struct Number {
+    /// Its name; the unit is its end.
+    pub name: String,
+    /// Mean and 95 % interval over the seeds that have a value.
+    #[serde(flatten)]
+    pub interval: Interval,
+    /// By seed; absent where its study has none, as for a group of clusters in which there were
+    /// none.
+    pub values: Vec<Option<f64>>,
+}
+
+/// The main numbers of a study.
+fn main_numbers(report: &FleetReport) -> Vec<(String, Option<f64>)> {
+    let mut numbers: Vec<(String, Option<f64>)> = Vec::new();
+    let mut add = |name: &str, value: Option<f64>| numbers.push((name.to_owned(), value));
+    let (needed, peaks) = (report.needed.as_ref(), report.peaks.as_ref());
+    let (alone, pooled) = (&report.alone, report.pooled.as_ref());
+    let of = |dram: Option<&Dram>, of: fn(&Dram) -> f64| dram.map(of);
+    add("saved_percent", needed.and_then(|dram| dram.saved_percent));
+    add("needed_alone_gib", of(needed, |dram| dram.alone_gib));
+    add("needed_local_gib", of(needed, |dram| dram.local_gib));
+    add("needed_pool_gib", of(needed, |dram| dram.pool_gib));
+    add(
+        "peaks_saved_percent",
+        peaks.and_then(|dram| dram.saved_percent),
+    );
+    add("peaks_local_gib", of(peaks, |dram| dram.local_gib));
+    add("peaks_pool_gib", of(peaks, |dram| dram.pool_gib));
+    add("cores_percent", Some(alone.cores_percent));
+    add("rejected_alone_percent", Some(alone.rejected_core_percent));
+    let with = |of: &dyn Fn(&super::report::OutcomeReport) -> f64| pooled.map(of);
+    add(
+        "rejected_pooled_percent",
+        with(&|one| one.rejected_core_percent),
+    );
+    add("stranded_alone_percent", Some(alone.stranded_percent));
+    add("stranded_pooled_percent", with(&|one| one.stranded_percent));
+    let memory = |one: &super::report::OutcomeReport| {
+        let (local, pool) = (
+            one.local_gib * one.local_percent,
+            one.pool_gib * one.pool_percent,
+        );
+        100.0 * pool / (local + pool).max(f64::MIN_POSITIVE)
+    };
+    add("memory_in_pool_percent", with(&memory));
+    add("pool_latency_ns", with(&|one| one.pool_latency_ns));
+    add(
+        "slowdown_mean_percent",
+        with(&|one| one.slowdown_running.mean),
+    );
+    add(
+        "slowdown_over_1_percent",
+        with(&|one| one.slowdown_running.over_1),
+    );
+    add(
+        "slowdown_over_5_percent",
+        with(&|one| one.slowdown_running.over_5),
+    );
+    add("mitigated_percent", with(&|one| one.mitigated_percent));
+    let width = 100 / CORE_BINS;
+    for from in (0..100).step_by(width) {
+        let group = (alone.stranding.iter()).find(|group| group.cores_from == from as f64);
+        let to = from + width;
+        add(
+            &format!("stranded_at_{from}_to_{to}_cores_mean_percent"),
+            group.map(|group| group.mean),
+        );
+        add(
+            &format!("stranded_at_{from}_to_{to}_cores_p95_percent"),
+            group.map(|group| group.p95),
+        );
+    }
+    numbers
+}
+
+/// Puts studies together that differ in the seed alone; `None` without any.
+pub fn over_seeds(reports: &[FleetReport], partial: bool) -> Option<SeedsReport> {
+    let first = reports.first()?;
+    let all: Vec<Vec<(String, Option<f64>)>> = reports.iter().map(main_numbers).collect();
+    let number = |at: usize| {
+        let values: Vec<Option<f64>> = all.iter().map(|one| one[at].1).collect();
+        let found: Vec<f64> = values.iter().flatten().copied().collect();
+        Some(Number {
+            name: all[0][at].0.clone(),
+            interval: Interval::of(&found)?,
+            values,
+        })
+    };
+    let mut notes: Vec<String> = Vec::new();
+    for note in reports.iter().flat_map(|report| &report.notes) {
+        if !notes.contains(note) {
+            notes.push(note.clone());
+        }
+    }
+    Some(SeedsReport {
+        scenario: first.scenario.clone(),
+        mode: "fleet-seeds".to_owned(),
+        plan: first.plan.clone(),
+        version: first.version.clone(),
+        partial,
+        seeds: reports.iter().map(|report| report.seed).collect(),
+        numbers: (0..all[0].len()).filter_map(number).collect(),
+        notes,
+        wall_seconds: 0.0,
+    })
+}
+
+/// As a table to read.
+pub fn seeds_text(report: &SeedsReport) -> String {
+    let mut text = format!(
+        "{} (fleet): {} seeds from {}{}\n\n",
+        report.scenario,
+        report.seeds.len(),
+        report.seeds.first().copied().unwrap_or_default(),
+        if report.partial { ", interrupted" } else { "" }
+    );
+    let mut rows = vec![cells(["", "mean", "95 % interval", "seeds"])];
+    for number in &report.numbers {
+        let Interval {
+            mean,
+            half_width,
+            seeds,
+        } = number.interval;
+        rows.push(vec![
+            number.name.clone(),
+            format!("{mean:.2}"),
+            half_width.map_or("-".to_owned(), |half| format!("+- {half:.2}")),
+            seeds.to_string(),
+        ]);
+    }
+    text.push_str(&table(&rows));
+    for note in &report.notes {
+        text.push_str(&format!("\n  note: {note}\n"));
+    }
+    text
+}
+
+/// As CSV: a line for each number, with its interval and the value of each seed.
+pub fn seeds_csv(report: &SeedsReport) -> String {
+    let mut text = "number,mean,half_width,seeds".to_owned();
+    for seed in &report.seeds {
+        text.push_str(&format!(",seed_{seed}"));
+    }
+    text.push('\n');
+    let some = |value: Option<f64>| value.map(|value| value.to_string()).unwrap_or_default();
+    for number in &report.numbers {
+        let Interval {
+            mean,
+            half_width,
+            seeds,
+        } = number.interval;
+        text.push_str(&format!(
+            "{},{mean},{},{seeds}",
+            number.name,
+            some(half_width)
+        ));
+        for value in &number.values {
+            text.push_str(&format!(",{}", some(*value)));
+        }
+        text.push('\n');
+    }
+    text
+}
