@@ -1,7 +1,5 @@
 //! What is counted: for one cluster, and summed over clusters in their order.
 
-use serde::{Deserialize, Serialize};
-
 /// Bins of slowdown: each a tenth of a percent, the last all above.
 pub const SLOWDOWN_BINS: usize = 1001;
 /// Groups of clusters by cores that are scheduled: each 5 %.
@@ -93,84 +91,6 @@ impl Histogram {
     /// The counts.
     pub fn counts(&self) -> &[u64] {
         &self.counts
-    }
-}
-
-/// Mean of a number over seeds, and how far it may be from the mean over all seeds.
-#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
-pub struct Interval {
-    /// Mean of the values.
-    pub mean: f64,
-    /// Half the width of the 95 % interval of the mean by Student's t distribution, for values that
-    /// are independent and about normal; absent with one value.
-    pub half_width: Option<f64>,
-    /// How many values.
-    pub seeds: u64,
-}
-
-impl Interval {
-    /// Of some values; `None` without any.
-    pub fn of(values: &[f64]) -> Option<Interval> {
-        let count = values.len() as f64;
-        if values.is_empty() {
-            return None;
-        }
-        let mean = values.iter().sum::<f64>() / count;
-        let squares: f64 = values
-            .iter()
-            .map(|value| (value - mean) * (value - mean))
-            .sum();
-        let half_width = (values.len() > 1)
-            .then(|| student_95(values.len() - 1) * libm::sqrt(squares / (count - 1.0) / count));
-        Some(Interval {
-            mean,
-            half_width,
-            seeds: values.len() as u64,
-        })
-    }
-}
-
-/// The number that the absolute value of Student's t with so many degrees of freedom, 1 or more, is
-/// below with a probability of 95 %.
-///
-/// Bisection of the distribution's closed form for whole degrees of freedom (Abramowitz and Stegun,
-/// 26.7.3 and 26.7.4).
-fn student_95(freedom: usize) -> f64 {
-    let (mut low, mut high) = (0.0, 16.0);
-    for _ in 0..64 {
-        let middle = (low + high) / 2.0;
-        if within(middle, freedom) < 0.95 {
-            low = middle;
-        } else {
-            high = middle;
-        }
-    }
-    high
-}
-
-/// The probability that the absolute value of Student's t is below `t`.
-fn within(t: f64, freedom: usize) -> f64 {
-    let n = freedom as f64;
-    let angle = libm::atan(t / libm::sqrt(n));
-    let (sine, square) = (libm::sin(angle), 1.0 / (1.0 + t * t / n));
-    // 1 + a/b cos^2 + (a/b)(c/d) cos^4 + ..., with a, c, ... from the second degree down.
-    let odd = freedom % 2 == 1;
-    let (mut term, mut sum) = (1.0, 0.0);
-    let terms = if odd { (freedom - 1) / 2 } else { freedom / 2 };
-    for at in 0..terms {
-        sum += term;
-        let at = at as f64;
-        let ratio = if odd {
-            (2.0 * at + 2.0) / (2.0 * at + 3.0)
-        } else {
-            (2.0 * at + 1.0) / (2.0 * at + 2.0)
-        };
-        term *= ratio * square;
-    }
-    if odd {
-        2.0 / std::f64::consts::PI * (angle + sine * libm::sqrt(square) * sum)
-    } else {
-        sine * sum
     }
 }
 
@@ -345,38 +265,5 @@ mod tests {
         let mut twice = histogram.clone();
         twice.merge(&histogram);
         assert_eq!((twice.total(), twice.mean()), (2002, histogram.mean()));
-    }
-
-    /// Degrees of freedom 1 and 2 have closed forms; 4, 9 and 30 are in every table; with many the
-    /// distribution is the normal one.
-    #[test]
-    fn students_t_has_the_values_of_closed_forms_and_tables() {
-        let tangent = libm::tan(std::f64::consts::PI * 0.475);
-        assert!((student_95(1) - tangent).abs() < 1e-9);
-        let second = 0.95 * libm::sqrt(2.0 / (1.0 - 0.95 * 0.95));
-        assert!((student_95(2) - second).abs() < 1e-9);
-        for (freedom, table) in [
-            (4, 2.776_445),
-            (9, 2.262_157),
-            (30, 2.042_272),
-            (100_000, 1.959_98),
-        ] {
-            assert!((student_95(freedom) - table).abs() < 1e-5, "{freedom}");
-        }
-    }
-
-    /// Of 4,000 intervals of five normal values, 95 % have the true mean, within four standard errors.
-    #[test]
-    fn an_interval_has_the_mean_in_95_of_100_cases() {
-        let mut rng = cxlab_engine::rng::StreamRng::new(1, "interval");
-        let hits = (0..4000).filter(|_| {
-            let values = [(); 5].map(|()| 3.0 + 2.0 * crate::demand::normal(&mut rng));
-            let found = Interval::of(&values).unwrap();
-            (found.mean - 3.0).abs() <= found.half_width.unwrap()
-        });
-        let hits = hits.count();
-        assert!(hits.abs_diff(3800) < 56, "{hits}");
-        assert_eq!(Interval::of(&[2.0]).unwrap().half_width, None);
-        assert_eq!(Interval::of(&[]), None);
     }
 }

@@ -38,9 +38,8 @@ pub(super) struct FleetArgs {
     seed: Option<u64>,
     /// Study as many seeds, from the scenario's or --seed's on, and say mean and 95 % interval of each
     /// main number: 2 to 1000
-    #[arg(long, value_name = "N", conflicts_with = "grid",
-        value_parser = clap::value_parser!(u64).range(2..=1000))]
-    seeds: Option<u64>,
+    #[arg(long, value_name = "N", conflicts_with = "grid", value_parser = super::seeds::number)]
+    seeds: Option<u32>,
     /// Threads at most, instead of the scenario's: 1 to 256, or "auto" for the processors' number; the
     /// result is the same for every number
     #[arg(long, value_name = "N", value_parser = str::parse::<ThreadLimit>)]
@@ -184,12 +183,12 @@ fn study(
 fn seeds(
     args: &FleetArgs,
     loaded: &Loaded,
-    count: u64,
+    count: u32,
     dir: &Path,
     watch: &Arc<Watch>,
 ) -> Result<(), Failure> {
     let first = args.seed.unwrap_or(loaded.plan.scenario.seed);
-    if first.checked_add(count - 1).is_none() {
+    if first.checked_add(u64::from(count) - 1).is_none() {
         return Err(Failure::mistake(format!(
             "--seeds {count}: the seeds from {first} on end before; allowed: a smaller --seed"
         )));

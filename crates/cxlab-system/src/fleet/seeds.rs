@@ -1,9 +1,10 @@
 //! One study with several seeds: main numbers with their intervals.
 
-use cxlab_fleet::stats::{CORE_BINS, Interval};
+use cxlab_fleet::stats::CORE_BINS;
 use serde::{Deserialize, Serialize};
 
 use super::report::{Dram, FleetReport};
+use crate::seeds::interval;
 use crate::table::{cells, table};
 
 /// A study with several seeds.
@@ -34,9 +35,12 @@ pub struct SeedsReport {
 pub struct Number {
     /// Its name; the unit is its end.
     pub name: String,
-    /// Mean and 95 % interval over the seeds that have a value.
-    #[serde(flatten)]
-    pub interval: Interval,
+    /// Mean over the seeds that have a value.
+    pub mean: f64,
+    /// Half-width of its 95 % confidence interval by Student's t; absent with one value.
+    pub half_width: Option<f64>,
+    /// How many seeds have a value.
+    pub seeds: u64,
     /// By seed; absent where its study has none, as for a group of clusters in which there were
     /// none.
     pub values: Vec<Option<f64>>,
@@ -113,9 +117,12 @@ pub fn over_seeds(reports: &[FleetReport], partial: bool) -> Option<SeedsReport>
     let number = |at: usize| {
         let values: Vec<Option<f64>> = all.iter().map(|one| one[at].1).collect();
         let found: Vec<f64> = values.iter().flatten().copied().collect();
-        Some(Number {
+        let (mean, half_width) = interval(&found);
+        (!found.is_empty()).then(|| Number {
             name: all[0][at].0.clone(),
-            interval: Interval::of(&found)?,
+            mean,
+            half_width,
+            seeds: found.len() as u64,
             values,
         })
     };
@@ -149,16 +156,12 @@ pub fn seeds_text(report: &SeedsReport) -> String {
     );
     let mut rows = vec![cells(["", "mean", "95 % interval", "seeds"])];
     for number in &report.numbers {
-        let Interval {
-            mean,
-            half_width,
-            seeds,
-        } = number.interval;
+        let half_width = number.half_width;
         rows.push(vec![
             number.name.clone(),
-            format!("{mean:.2}"),
+            format!("{:.2}", number.mean),
             half_width.map_or("-".to_owned(), |half| format!("+- {half:.2}")),
-            seeds.to_string(),
+            number.seeds.to_string(),
         ]);
     }
     text.push_str(&table(&rows));
@@ -177,15 +180,12 @@ pub fn seeds_csv(report: &SeedsReport) -> String {
     text.push('\n');
     let some = |value: Option<f64>| value.map(|value| value.to_string()).unwrap_or_default();
     for number in &report.numbers {
-        let Interval {
-            mean,
-            half_width,
-            seeds,
-        } = number.interval;
         text.push_str(&format!(
-            "{},{mean},{},{seeds}",
+            "{},{},{},{}",
             number.name,
-            some(half_width)
+            number.mean,
+            some(number.half_width),
+            number.seeds
         ));
         for value in &number.values {
             text.push_str(&format!(",{}", some(*value)));

@@ -49,6 +49,20 @@ fn student_t_is_that_of_the_tables() {
     }
 }
 
+/// Of 4,000 intervals of five normal values, 95 % have the true mean, within four standard errors.
+#[test]
+fn an_independent_interval_has_the_mean_in_95_of_100_cases() {
+    let mut rng = StreamRng::new(1, "interval");
+    let hits = (0..4000).filter(|_| {
+        let values = [(); 5].map(|()| 3.0 + 2.0 * normal(&mut rng));
+        let (mean, half_width) = independent_interval(&values);
+        half_width.is_some_and(|half| (mean - 3.0).abs() <= half)
+    });
+    let hits = hits.count();
+    assert!(hits.abs_diff(3800) < 56, "{hits}");
+    assert_eq!(independent_interval(&[2.0]), (2.0, None));
+}
+
 /// 2,000 runs put the standard error of a coverage at 0.5 points.
 #[test]
 fn intervals_of_an_autoregressive_series_hold_its_mean_in_93_to_97_of_100_runs() {
