@@ -5,6 +5,7 @@ use cxlab_attach::fabric::{Answer, Demand, Fabric};
 use cxlab_engine::units::Hpa;
 
 use super::demand;
+use super::judge::of_medium;
 use super::routes::Router;
 use super::{network_of, pair, refuse};
 use crate::plan::{Plan, Problem};
@@ -89,17 +90,16 @@ impl<'a> PlanFabric<'a> {
         let Some(mut classes) = hosts.into_iter().next() else {
             return;
         };
-        let used = self
-            .devices
-            .iter()
-            .zip(demand)
-            .filter(|(_, demand)| demand.reads_per_ns > 0.0);
-        if used
-            .filter_map(|(device, _)| *device)
-            .any(|device| !self.constant[device])
-        {
-            let class = ErrorClass::ThirtyPercent;
-            classes.at_best(class, class, "a medium that was measured alone");
+        let asked = self.devices.iter().zip(demand);
+        let asked = asked.filter(|(_, demand)| demand.reads_per_ns > 0.0);
+        for device in asked.filter_map(|(device, _)| *device) {
+            let group = self.plan.devices[device].memory();
+            let Some(group) = group.filter(|_| !self.constant[device]) else {
+                continue;
+            };
+            let used = solution.stations[2 * self.plan.links.len() + device].used;
+            let (class, why) = of_medium(self.plan, group, used);
+            classes.at_best(class, class, why);
         }
         let at = ErrorClass::ALL
             .iter()

@@ -14,8 +14,26 @@ pub(super) struct Judged {
     pub(super) hosts: Vec<Classes>,
 }
 
-/// Media whose state is longer than what is drawn of the hosts' operations.
-const LONG_MEMORY: [&str; 3] = ["ssd", "cached-ssd", "plugin"];
+/// Kinds of media whose state what is drawn of the hosts' operations brings to where it stays. Others may be filled for
+/// much longer, or are not known.
+const SHORT_MEMORY: [&str; 3] = ["fixed", "dram", "pmem"];
+
+/// The class of what goes to a medium without a constant latency, of a group of devices, that is used so much.
+pub(super) fn of_medium(plan: &Plan, group: usize, used: f64) -> (ErrorClass, &'static str) {
+    let kind = plan.scenario.devices[group].memory.kind.as_str();
+    if !SHORT_MEMORY.contains(&kind) {
+        return (
+            ErrorClass::DoNotUse,
+            "a medium whose state is longer than what is drawn",
+        );
+    }
+    let class = match used {
+        ..0.15 => ErrorClass::TenPercent,
+        ..0.4 => ErrorClass::ThirtyPercent,
+        _ => ErrorClass::DoNotUse,
+    };
+    (class, "banks and rows of a medium that was measured alone")
+}
 
 /// Judges a solution that is the mean of so many phases.
 pub(super) fn judge(
@@ -58,26 +76,9 @@ pub(super) fn judge(
             let Some((group, _)) = medium.filter(|(_, medium)| asked && !medium.constant) else {
                 continue;
             };
-            let kind = plan.scenario.devices[group].memory.kind.as_str();
-            if LONG_MEMORY.contains(&kind) {
-                at_best(
-                    host,
-                    DoNotUse,
-                    "a medium whose state is longer than what is drawn",
-                );
-                continue;
-            }
             let used = solution.stations[2 * plan.links.len() + device].used;
-            let class = match used {
-                ..0.15 => TenPercent,
-                ..0.4 => ThirtyPercent,
-                _ => DoNotUse,
-            };
-            at_best(
-                host,
-                class,
-                "banks and rows of a medium that was measured alone",
-            );
+            let (class, why) = of_medium(plan, group, used);
+            at_best(host, class, why);
         }
     }
     if phases > 1 {
