@@ -50,12 +50,6 @@ impl ErrorClass {
             ErrorClass::DoNotUse => None,
         }
     }
-
-    /// The next worse.
-    pub fn worse(self) -> ErrorClass {
-        let next = ErrorClass::ALL.iter().find(|class| **class > self);
-        *next.unwrap_or(&ErrorClass::DoNotUse)
-    }
 }
 
 impl std::fmt::Display for ErrorClass {
@@ -130,24 +124,59 @@ struct Facts {
     waits: f64,
     /// Rate through something that is full.
     full: f64,
-    /// Something is full by its credits.
+    /// A link on the way has nearly all credits of a class in use.
     by_credits: bool,
-    /// And has few.
+    /// A link on the way has few credits of a class, and messages wait for them at times.
     few: bool,
     /// A wire on the way is a bus.
     bus: bool,
     /// A wire on the way has errors.
     errors: bool,
-    /// There are several ways.
+    /// Messages of one flow take several ways.
     several: bool,
     /// Rate through the full station that most of them pass.
     one: f64,
     /// More than one station is full.
     several_full: bool,
-    /// Who goes first is a matter of age.
+    /// Switches send the oldest message first.
     by_age: bool,
     /// Messages on the way come faster than flits leave.
     shared: bool,
+    /// The least and the largest latency without load of a flow, in picoseconds; 0 before the first flow.
+    ends: (u64, u64),
+}
+
+impl Facts {
+    /// Whether hardly any of the requests pass something that is full.
+    fn is_free(&self) -> bool {
+        self.full < 0.01 * self.rate
+    }
+
+    /// Those of two groups together, but for what is of the network alone.
+    fn join(self, other: &Facts) -> Facts {
+        Facts {
+            rate: self.rate + other.rate,
+            latency: self.latency + other.latency,
+            waits: self.waits + other.waits,
+            full: self.full + other.full,
+            by_credits: self.by_credits || other.by_credits,
+            few: self.few || other.few,
+            bus: self.bus || other.bus,
+            errors: self.errors || other.errors,
+            several: self.several || other.several,
+            shared: self.shared || other.shared,
+            ends: around(self.ends, other.ends),
+            ..self
+        }
+    }
+}
+
+/// The ends of two ranges together, of which one may have none.
+fn around(one: (u64, u64), other: (u64, u64)) -> (u64, u64) {
+    match (one, other) {
+        ((0, 0), known) | (known, (0, 0)) => known,
+        _ => (one.0.min(other.0), one.1.max(other.1)),
+    }
 }
 
 /// The classes of the whole system's numbers, and those of each host.
@@ -177,7 +206,9 @@ pub fn classify(network: &Network, solution: &Solution) -> (Classes, Vec<Classes
         let rate = solution.rates[flow.host as usize] * flow.share;
         facts.rate += rate;
         facts.latency += rate * latency;
-        facts.waits += rate * (latency - flow.stages.total() as f64);
+        let alone = flow.stages.total();
+        facts.waits += rate * (latency - alone as f64);
+        facts.ends = around(facts.ends, (alone, alone));
         let mut through: f64 = 0.0;
         for visit in &flow.visits {
             let load = &solution.stations[visit.station as usize];
@@ -199,24 +230,10 @@ pub fn classify(network: &Network, solution: &Solution) -> (Classes, Vec<Classes
         }
         facts.full += rate * through;
     }
-    let mut all = Facts::default();
-    for one in &hosts {
-        all = Facts {
-            rate: all.rate + one.rate,
-            latency: all.latency + one.latency,
-            waits: all.waits + one.waits,
-            full: all.full + one.full,
-            by_credits: all.by_credits || one.by_credits,
-            few: all.few || one.few,
-            bus: all.bus || one.bus,
-            errors: all.errors || one.errors,
-            several: all.several || one.several,
-            shared: all.shared || one.shared,
-            one: 0.0,
-            several_full: false,
-            by_age: false,
-        };
-    }
+    let all = Facts {
+        one: passed.into_iter().fold(0.0, f64::max),
+        ..hosts.iter().fold(Facts::default(), Facts::join)
+    };
     let alone = network
         .hosts
         .iter()
@@ -230,7 +247,7 @@ pub fn classify(network: &Network, solution: &Solution) -> (Classes, Vec<Classes
     };
     let of_host = |host: usize| {
         let mut classes = of(&hosts[host], solution, alone, false);
-        let free = hosts[host].full < 0.01 * hosts[host].rate;
+        let free = hosts[host].is_free();
         if network.hosts[host].interval_ps > 0.0 && !free {
             classes.at_best(ErrorClass::DoNotUse, ErrorClass::DoNotUse, PACED_AND_FULL);
         }
@@ -242,9 +259,8 @@ pub fn classify(network: &Network, solution: &Solution) -> (Classes, Vec<Classes
     };
     let of_hosts: Vec<Classes> = (0..hosts.len()).map(of_host).collect();
     let mut of_all = of(&all, solution, alone, true);
-    let is_full = |host: &Facts| host.full > 0.01 * host.rate;
     if (network.hosts.iter().zip(&hosts))
-        .any(|(host, facts)| host.interval_ps > 0.0 && is_full(facts))
+        .any(|(host, facts)| host.interval_ps > 0.0 && !facts.is_free())
     {
         of_all.at_best(ErrorClass::TenPercent, ErrorClass::DoNotUse, PACED_AND_FULL);
     }
@@ -259,13 +275,14 @@ fn of(facts: &Facts, solution: &Solution, alone: bool, all: bool) -> Classes {
     let both = |class: ErrorClass, why| Classes::new(class, class, why);
     // Without any of its waits a latency is lower by this part of what is left.
     let waits = facts.waits / (facts.latency - facts.waits).max(f64::MIN_POSITIVE);
-    let free = facts.full < 0.01 * facts.rate;
+    let free = facts.is_free();
+    let same = facts.ends.0 == facts.ends.1;
     let few = "few credits hold messages back";
     let unsettled = "rates and waits do not settle";
     let behind = "full links hold up others behind them";
     match facts {
         _ if facts.rate <= 0.0 => both(Exact, "asks for nothing"),
-        _ if alone && facts.waits <= 0.0 && !facts.bus && !facts.several => {
+        _ if alone && same && facts.waits <= 0.0 && !facts.bus && !facts.several => {
             both(Exact, "one request at a time")
         }
         _ if facts.few => both(DoNotUse, few),

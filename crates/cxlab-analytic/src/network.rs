@@ -13,7 +13,7 @@ pub enum Station {
     Medium(Medium),
 }
 
-/// Who goes first where messages from several inputs want one wire.
+/// How a switch chooses where messages from several inputs want one wire.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum Turns {
     /// The inputs, each class of messages for itself, take turns by message.
@@ -38,7 +38,7 @@ pub struct Host {
 pub struct Network {
     /// Where requests may have to wait.
     pub stations: Vec<Station>,
-    /// Who goes first at the outputs of switches.
+    /// How switches choose among the inputs of an output.
     pub turns: Turns,
     /// Who issues.
     pub hosts: Vec<Host>,
