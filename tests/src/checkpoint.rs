@@ -108,10 +108,11 @@ pub fn go_on(plan: &Plan, threads: usize, bytes: Vec<u8>) -> Result<Report, RunE
 /// If one does not.
 pub fn check(plan: &Plan, expected: &Report, seed: u64) {
     let mut rng = StreamRng::new(seed, "checkpoint");
-    let begun = expected.enumeration_ns.unwrap_or(0.0);
-    // For two latencies at most, a window may look for an end whose edges are equal, and nothing is saved in them.
-    let search = 2.0 * expected.latency_ns.mean;
-    let total = ((expected.sim_time_ns - begun - search) * 1e3).max(0.0) as u64;
+    let whole = expected.sim_time_ns - expected.enumeration_ns.unwrap_or(0.0);
+    // For two latencies at most, a window may look for an end whose edges are equal, and nothing is
+    // saved in them. Few requests may take less than that altogether.
+    let rest = (whole - 2.0 * expected.latency_ns.mean).max(whole / 4.0);
+    let total = (rest * 1e3) as u64;
     // From a tenth of the rest to nine tenths of it.
     let span = (total / 10 + rng.below((total * 8 / 10).max(1))).max(1);
     let [before, after] = [0; 2].map(|_| 1 + rng.below(3) as usize);
