@@ -3,8 +3,10 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use cxlab_system::analytic::analyze;
+use cxlab_engine::Monitor;
 use cxlab_system::analytic::compare::{Compared, compare};
+use cxlab_system::analytic::{AnalyticReport, analyze, calibrate};
+use cxlab_system::plan::Plan;
 use cxlab_tests::swarm::Swarm;
 use cxlab_tests::{plan, systems, try_run};
 
@@ -43,8 +45,25 @@ impl Table {
     }
 }
 
+/// The analytic form alone.
+fn alone(plan: &Plan) -> AnalyticReport {
+    match analyze(plan, plan.scenario.seed) {
+        Ok(form) => form,
+        Err(problems) => panic!("{problems:?}"),
+    }
+}
+
+/// The form that short event runs have corrected, with other seeds than the run that it is held against.
+fn corrected(plan: &Plan) -> AnalyticReport {
+    match calibrate(plan, plan.scenario.seed + 100, None, &Monitor::default()) {
+        Ok(Some(form)) => form,
+        Ok(None) => panic!("nobody interrupts it"),
+        Err(error) => panic!("{error}"),
+    }
+}
+
 /// Holds the classes on the systems of these seeds, and prints what was found.
-fn hold(test: &str, seeds: std::ops::Range<u64>) {
+fn hold(test: &str, seeds: std::ops::Range<u64>, form: fn(&Plan) -> AnalyticReport) {
     let mut table = Table::default();
     let (mut numbers, mut bounded) = (0, 0);
     let swarm = Swarm {
@@ -53,10 +72,7 @@ fn hold(test: &str, seeds: std::ops::Range<u64>) {
     };
     let whole = swarm.run(test, seeds, |seed, text| {
         let plan = plan(text, &[]);
-        let form = match analyze(&plan, plan.scenario.seed) {
-            Ok(form) => form,
-            Err(problems) => panic!("{problems:?}"),
-        };
+        let form = form(&plan);
         let engine = match try_run(&plan, 1) {
             Ok(engine) => engine,
             Err(error) => panic!("{error}"),
@@ -83,6 +99,7 @@ fn a_hundred_random_systems_are_within_their_error_classes() {
     hold(
         "a_hundred_random_systems_are_within_their_error_classes",
         0..100,
+        alone,
     );
 }
 
@@ -92,5 +109,25 @@ fn two_thousand_random_systems_are_within_their_error_classes() {
     hold(
         "two_thousand_random_systems_are_within_their_error_classes",
         0..2000,
+        alone,
+    );
+}
+
+#[test]
+fn thirty_random_systems_are_within_the_classes_of_the_corrected_form() {
+    hold(
+        "thirty_random_systems_are_within_the_classes_of_the_corrected_form",
+        0..30,
+        corrected,
+    );
+}
+
+#[test]
+#[ignore = "slow: 2,000 systems"]
+fn two_thousand_random_systems_are_within_the_classes_of_the_corrected_form() {
+    hold(
+        "two_thousand_random_systems_are_within_the_classes_of_the_corrected_form",
+        0..2000,
+        corrected,
     );
 }

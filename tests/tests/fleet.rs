@@ -79,6 +79,8 @@ fn at_equal_loads_a_pod_has_the_latency_of_the_engine_within_three_percent() {
             100.0 * error
         );
         assert!(stretch == 1.0 && error.abs() < 0.03, "{part}: {error}");
+        let allowed = fabric.errors[fabric.point(0, gbps, gbps)];
+        assert!(error.abs() < allowed, "{part}: {error} {allowed}");
     }
 }
 
@@ -134,6 +136,8 @@ fn at_unequal_loads_a_pod_has_the_latency_of_the_engine_within_three_percent_up_
             );
             let bound = if fullest <= 0.8 { 0.03 } else { 0.05 };
             assert!(error.abs() < bound, "{own} {others}: {error}");
+            let allowed = fabric.errors[fabric.point(host, load, mean)];
+            assert!(error.abs() < allowed, "{own} {others}: {error} {allowed}");
         }
     }
 }

@@ -40,6 +40,13 @@ impl ErrorClass {
         ErrorClass::DoNotUse,
     ];
 
+    /// The best class that allows an error, as a part of the engine's value.
+    pub fn of(error: f64) -> ErrorClass {
+        let allows = |class: &ErrorClass| class.bound().is_none_or(|bound| error <= bound);
+        let found = ErrorClass::ALL.into_iter().find(allows);
+        found.unwrap_or(ErrorClass::DoNotUse)
+    }
+
     /// The largest error, as a part of the engine's value; `None` where there is no bound.
     pub fn bound(self) -> Option<f64> {
         match self {

@@ -55,6 +55,21 @@ pub struct StationLoad {
 }
 
 impl StationLoad {
+    /// The load of so many times the messages, whose waits stay.
+    pub fn scale(&mut self, factor: f64) {
+        for rate in &mut self.rates {
+            *rate *= factor;
+        }
+        let wire = &mut self.wire;
+        let parts = [&mut self.used, &mut self.carried, &mut wire.packed];
+        for part in parts
+            .into_iter()
+            .chain([&mut wire.busy, &mut wire.payload, &mut wire.bytes])
+        {
+            *part *= factor;
+        }
+    }
+
     /// Takes in another load, which is that part of both together.
     pub fn join(&mut self, new: &StationLoad, part: f64) {
         let join = |old: &mut f64, new: f64| *old += (new - *old) * part;

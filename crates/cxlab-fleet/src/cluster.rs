@@ -537,7 +537,11 @@ impl<'a> Cluster<'a> {
         for (pod, traffic) in self.traffic.chunks(self.pod_hosts).enumerate() {
             let mean = traffic.iter().sum::<f64>() / self.pod_hosts as f64;
             for (host, own) in traffic.iter().enumerate() {
-                self.waits[pod * self.pod_hosts + host] = self.setup.fabric.wait(host, *own, mean);
+                let fabric = self.setup.fabric;
+                self.waits[pod * self.pod_hosts + host] = fabric.wait(host, *own, mean);
+                if *own > 0.0 {
+                    self.outcome.loads[fabric.point(host, *own, mean)] += 1;
+                }
             }
         }
     }

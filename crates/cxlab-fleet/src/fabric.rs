@@ -2,19 +2,28 @@
 
 use serde::Serialize;
 
+/// What a fabric says of a host at a load.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Loaded {
+    /// Mean latency of a read, in nanoseconds.
+    pub latency_ns: f64,
+    /// Time that the fabric needs over the time in which it was asked for, at least 1.
+    pub stretch: f64,
+    /// How far the latency can be from what it should be, as a part of it; infinite where that is not known.
+    pub error: f64,
+}
+
 /// One pod's fabric.
 pub trait PoolFabric {
     /// By host and device: the latency of a read without load, in nanoseconds; `None` where the
     /// host does not reach the device.
     fn unloaded_ns(&self) -> Vec<Vec<Option<f64>>>;
 
-    /// When every host asks for so many bytes a nanosecond of all devices that it reaches, alike:
-    /// by host, mean latency of a read, in nanoseconds, and time that the fabric needs over the
-    /// time in which it was asked for, at least 1.
-    fn loaded(&mut self, bytes_per_ns: f64) -> Vec<(f64, f64)>;
+    /// By host: when every host asks for so many bytes a nanosecond of all devices that it reaches, alike.
+    fn loaded(&mut self, bytes_per_ns: f64) -> Vec<Loaded>;
 
     /// The same of one host while no other asks for anything.
-    fn loaded_alone(&mut self, host: usize, bytes_per_ns: f64) -> (f64, f64);
+    fn loaded_alone(&mut self, host: usize, bytes_per_ns: f64) -> Loaded;
 }
 
 /// How latency grows with load, for one host.
@@ -46,6 +55,11 @@ impl LoadCurve {
         curve
     }
 
+    /// The first point that is not below a load; the number of points where all are.
+    fn next(&self, gbps: f64) -> usize {
+        self.load_gbps.partition_point(|point| *point < gbps)
+    }
+
     /// Wait in nanoseconds at a load in GB/s, between the points by straight lines, and the
     /// stretch of time, at least 1.
     pub fn at(&self, gbps: f64) -> (f64, f64) {
@@ -54,7 +68,7 @@ impl LoadCurve {
         } else {
             1.0
         };
-        let next = self.load_gbps.partition_point(|point| *point < gbps);
+        let next = self.next(gbps);
         let wait = match next {
             0 => self.wait_ns.first().copied().unwrap_or(0.0),
             next if next == self.load_gbps.len() => self.wait_ns[next - 1],
@@ -77,10 +91,15 @@ pub struct PodFabric {
     pub curves: Vec<LoadCurve>,
     /// By host: when it is the only one.
     pub alone: Vec<LoadCurve>,
+    /// By point of all curves, and beyond the last: how far the latency of any host can be from what it should be, as
+    /// a part of it; infinite where that is not known.
+    pub errors: [f64; LOADS],
 }
 
 /// Points of a curve beyond 0, as parts of the load that the fabric carries.
 const PARTS: [f64; 10] = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.97];
+/// Points of a curve, and what is beyond the last.
+pub const LOADS: usize = PARTS.len() + 2;
 /// A load that no fabric carries: TB/s of each host.
 const EXCESS: f64 = 1e4;
 
@@ -91,31 +110,49 @@ impl PodFabric {
         let means: Vec<f64> = unloaded_ns.iter().map(|row| mean(row)).collect();
         let hosts = unloaded_ns.len();
         // Asked for far too much, the fabric says what it carries.
-        let limit = |(_, stretch): (f64, f64)| EXCESS / stretch;
+        let limit = |loaded: Loaded| EXCESS / loaded.stretch;
         let least = model
             .loaded(EXCESS)
             .into_iter()
             .map(limit)
             .fold(f64::INFINITY, f64::min);
-        let points: Vec<Vec<(f64, f64)>> = PARTS
-            .iter()
-            .map(|part| model.loaded(part * least))
-            .collect();
+        let mut errors = [0.0; LOADS];
+        errors[LOADS - 1] = f64::INFINITY;
+        let mut note = |at: usize, loaded: Loaded| {
+            errors[at + 1] = loaded.error.max(errors[at + 1]);
+            loaded.latency_ns
+        };
+        let mut points: Vec<Vec<f64>> = Vec::with_capacity(PARTS.len());
+        for (at, part) in PARTS.iter().enumerate() {
+            let all = model.loaded(part * least).into_iter();
+            points.push(all.map(|loaded| note(at, loaded)).collect());
+        }
         let curves = (0..hosts)
-            .map(|host| LoadCurve::new(least, means[host], points.iter().map(|all| all[host].0)))
+            .map(|host| LoadCurve::new(least, means[host], points.iter().map(|all| all[host])))
             .collect();
-        let alone = (0..hosts)
-            .map(|host| {
-                let most = limit(model.loaded_alone(host, EXCESS));
-                let points = PARTS.map(|part| model.loaded_alone(host, part * most).0);
-                LoadCurve::new(most, means[host], points.into_iter())
-            })
-            .collect();
+        let mut alone = Vec::with_capacity(hosts);
+        for (host, mean) in means.iter().enumerate() {
+            let most = limit(model.loaded_alone(host, EXCESS));
+            let points = PARTS.iter().enumerate();
+            let latencies =
+                points.map(|(at, part)| note(at, model.loaded_alone(host, part * most)));
+            alone.push(LoadCurve::new(most, *mean, latencies));
+        }
         PodFabric {
             unloaded_ns,
             curves,
             alone,
+            errors,
         }
+    }
+
+    /// The place in `errors` of what [`PodFabric::wait`] says of the same loads.
+    pub fn point(&self, host: usize, own: f64, mean: f64) -> usize {
+        let at = |curve: &LoadCurve, gbps: f64| match curve.next(gbps) {
+            next if next == curve.load_gbps.len() => LOADS - 1,
+            next => next,
+        };
+        at(&self.curves[host], mean).max(at(&self.alone[host], own))
     }
 
     /// What a read of a host waits in nanoseconds, and the stretch of time, when the host itself
@@ -141,6 +178,7 @@ impl PodFabric {
             unloaded_ns: vec![vec![Some(latency_ns); devices]; hosts],
             curves: vec![free.clone(); hosts],
             alone: vec![free; hosts],
+            errors: [0.0; LOADS],
         }
     }
 
@@ -184,13 +222,17 @@ mod tests {
             vec![vec![Some(100.0), None, Some(120.0)]]
         }
 
-        fn loaded(&mut self, bytes_per_ns: f64) -> Vec<(f64, f64)> {
+        fn loaded(&mut self, bytes_per_ns: f64) -> Vec<Loaded> {
             let used = (bytes_per_ns / 10.0).min(0.999);
             let wait = 6.4 * used / (2.0 * (1.0 - used));
-            vec![(110.0 + wait, (bytes_per_ns / 10.0).max(1.0))]
+            vec![Loaded {
+                latency_ns: 110.0 + wait,
+                stretch: (bytes_per_ns / 10.0).max(1.0),
+                error: used / 10.0,
+            }]
         }
 
-        fn loaded_alone(&mut self, _: usize, bytes_per_ns: f64) -> (f64, f64) {
+        fn loaded_alone(&mut self, _: usize, bytes_per_ns: f64) -> Loaded {
             self.loaded(bytes_per_ns / 2.0)[0]
         }
     }
@@ -209,5 +251,13 @@ mod tests {
         assert_eq!(fabric.wait(0, 5.0, 5.0), curve.at(5.0));
         assert!(fabric.wait(0, 8.0, 5.0).0 > curve.at(5.0).0);
         assert!((fabric.wait(0, 30.0, 5.0).1 - 1.5).abs() < 1e-9);
+        // What is between two points is as good as the fuller one.
+        assert_eq!(fabric.point(0, 0.0, 0.0), 0);
+        assert_eq!(
+            (fabric.point(0, 5.5, 5.5), fabric.point(0, 5.5, 0.5)),
+            (6, 3)
+        );
+        assert!((fabric.errors[6] - 0.06).abs() < 1e-9);
+        assert!(fabric.errors[fabric.point(0, 9.9, 9.9)].is_infinite());
     }
 }

@@ -278,7 +278,7 @@ mod tests {
             let unloaded_ns: Vec<Vec<Option<f64>>> = (reach.iter())
                 .map(|row| row.iter().enumerate().map(|(at, reached)| reached.then_some(at as f64)).collect())
                 .collect();
-            let fabric = PodFabric { unloaded_ns, curves: Vec::new(), alone: Vec::new() };
+            let fabric = PodFabric { unloaded_ns, ..PodFabric::constant(0, 0, 0.0) };
             let spread = if near { Spread::Near } else { Spread::Even };
             let mut pools = Pools::new(&fabric, 2, 10, spread);
             let mut held: Vec<(usize, Granted, u32)> = Vec::new();
@@ -312,8 +312,7 @@ mod tests {
     fn near_devices_give_first_and_the_latency_is_the_mean_of_the_slices() {
         let fabric = PodFabric {
             unloaded_ns: vec![vec![Some(300.0), Some(200.0)]],
-            curves: Vec::new(),
-            alone: Vec::new(),
+            ..PodFabric::constant(0, 0, 0.0)
         };
         let mut pools = Pools::new(&fabric, 1, 10, Spread::Near);
         assert_eq!(pools.grant(0, 0, 8).1, 200.0);

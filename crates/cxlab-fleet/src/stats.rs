@@ -1,5 +1,7 @@
 //! What is counted: for one cluster, and summed over clusters in their order.
 
+use crate::fabric::LOADS;
+
 /// Bins of slowdown: each a tenth of a percent, the last all above.
 pub const SLOWDOWN_BINS: usize = 1001;
 /// Groups of clusters by cores that are scheduled: each 5 %.
@@ -166,6 +168,8 @@ pub struct Outcome {
     pub pool_peak_mib: u64,
     /// The most slices that were in use of any device when its pod had most.
     pub device_peak: u32,
+    /// Hosts and moments with pool traffic, by the place of their load in the errors of the pod's fabric.
+    pub loads: [u64; LOADS],
     /// Mean slowdown of each VM over its life.
     pub slowdown: Histogram,
     /// Slowdown of running VMs at each point of the series.
@@ -194,6 +198,7 @@ impl Outcome {
             series: vec![Point::default(); points],
             local_peak_mib: 0,
             pool_peak_mib: 0,
+            loads: [0; LOADS],
             device_peak: 0,
             slowdown: Histogram::new(SLOWDOWN_BINS, 0.001),
             slowdown_now: Histogram::new(SLOWDOWN_BINS, 0.001),
@@ -223,6 +228,9 @@ impl Outcome {
         }
         for (mine, theirs) in self.series.iter_mut().zip(&other.series) {
             mine.merge(theirs);
+        }
+        for (mine, theirs) in self.loads.iter_mut().zip(&other.loads) {
+            *mine += theirs;
         }
         self.slowdown.merge(&other.slowdown);
         self.slowdown_now.merge(&other.slowdown_now);

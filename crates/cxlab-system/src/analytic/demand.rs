@@ -54,13 +54,27 @@ struct Drawn {
     warm: usize,
 }
 
-/// Draws from every host's workload in turn.
+/// The operations of a host that are counted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Part {
+    /// Operations before them. What fills a private cache comes before them in any case.
+    pub(super) skip: u64,
+    /// How many they are.
+    pub(super) count: usize,
+}
+
+/// The first operations of every host: what stands for all of them.
+pub(super) fn first(plan: &Plan) -> Vec<Part> {
+    let count = (OPERATIONS / plan.hosts.len()).clamp(LEAST, MOST);
+    vec![Part { skip: 0, count }; plan.hosts.len()]
+}
+
+/// Draws from every host's workload in turn, a part of it by host.
 ///
 /// # Errors
 /// Hosts that are not requesters of lines, and workloads that cannot be used.
-pub(super) fn draw(plan: &Plan, seed: u64) -> Result<Demand, Vec<Problem>> {
+pub(super) fn draw(plan: &Plan, seed: u64, parts: &[Part]) -> Result<Demand, Vec<Problem>> {
     let hosts = plan.hosts.len();
-    let count = (OPERATIONS / hosts).clamp(LEAST, MOST);
     let mut drawn = Vec::with_capacity(hosts);
     for (host, source) in plan.hosts.iter().zip(plan.sources(seed)?) {
         let group = &plan.scenario.hosts[host.group];
@@ -114,8 +128,17 @@ pub(super) fn draw(plan: &Plan, seed: u64) -> Result<Demand, Vec<Problem>> {
             )]);
         }
     }
-    for _ in 0..count {
+    for (one, part) in drawn.iter_mut().zip(parts) {
+        let skip = part.skip * u64::from(one.cache.is_none());
+        for _ in 0..skip {
+            one.next();
+        }
+    }
+    for turn in 0..parts.iter().map(|part| part.count).max().unwrap_or(0) {
         for (number, one) in drawn.iter_mut().enumerate() {
+            if turn >= parts[number].count {
+                continue;
+            }
             if let Some(op) = one.next() {
                 demand.note(plan, (number, warmup), one.cache.as_mut(), op);
             }

@@ -1,11 +1,11 @@
 //! The analytic form as what an attached program sees: pools of memory with latency and bandwidth.
 
-use cxlab_analytic::{Classes, ErrorClass, Flow, Host, Network, classify, solve};
+use cxlab_analytic::{Classes, ErrorClass, Flow, Host, Network, solve};
 use cxlab_attach::fabric::{Answer, Demand, Fabric};
 use cxlab_engine::units::Hpa;
 
 use super::demand;
-use super::judge::of_medium;
+use super::judge::{changing, of_others};
 use super::routes::Router;
 use super::{network_of, pair, refuse};
 use crate::plan::{Plan, Problem};
@@ -19,8 +19,8 @@ pub struct PlanFabric<'a> {
     devices: Vec<Option<usize>>,
     /// By device: its pool.
     pool_of: Vec<usize>,
-    /// By device: whether its medium takes a constant time.
-    constant: Vec<bool>,
+    /// Devices whose media have no constant latency.
+    changing: Vec<usize>,
     /// Lines that were asked for while the answers had each class.
     classes: [f64; ErrorClass::ALL.len()],
     /// The worst of them, with its reason.
@@ -37,7 +37,7 @@ impl<'a> PlanFabric<'a> {
     /// What the analytic form does not cover.
     pub fn new(plan: &'a Plan, seed: u64) -> Result<PlanFabric<'a>, Vec<Problem>> {
         refuse(plan)?;
-        let demand = demand::draw(plan, seed)?;
+        let demand = demand::draw(plan, seed, &demand::first(plan))?;
         let (mut network, media) = network_of(plan, &demand, seed)?;
         let router = Router::new(plan);
         let mut fabric = PlanFabric {
@@ -46,12 +46,7 @@ impl<'a> PlanFabric<'a> {
             devices: vec![None],
             pool_of: vec![0; plan.devices.len()],
             flows: vec![None],
-            constant: (plan.devices.iter())
-                .map(|device| {
-                    let medium = device.memory().and_then(|group| media[group]);
-                    medium.is_none_or(|medium| medium.constant)
-                })
-                .collect(),
+            changing: changing(plan, &media),
             classes: [0.0; ErrorClass::ALL.len()],
             worst: None,
         };
@@ -86,21 +81,12 @@ impl<'a> PlanFabric<'a> {
 
     /// Notes the class of an answer to a demand of so many lines.
     fn judge(&mut self, solution: &cxlab_analytic::Solution, demand: &[Demand], lines: f64) {
-        let (_, hosts) = classify(&self.network, solution);
-        let Some(mut classes) = hosts.into_iter().next() else {
+        let asked = |device: &usize| demand[self.pool_of[*device]].reads_per_ns > 0.0;
+        let changing = self.changing.iter().copied().filter(asked);
+        let hosts = of_others(self.plan, (&self.network, solution), changing);
+        let Some(classes) = hosts.into_iter().next() else {
             return;
         };
-        let asked = self.devices.iter().zip(demand);
-        let asked = asked.filter(|(_, demand)| demand.reads_per_ns > 0.0);
-        for device in asked.filter_map(|(device, _)| *device) {
-            let group = self.plan.devices[device].memory();
-            let Some(group) = group.filter(|_| !self.constant[device]) else {
-                continue;
-            };
-            let used = solution.stations[2 * self.plan.links.len() + device].used;
-            let (class, why) = of_medium(self.plan, group, used);
-            classes.at_best(class, class, why);
-        }
         let at = ErrorClass::ALL
             .iter()
             .position(|class| *class == classes.latency);

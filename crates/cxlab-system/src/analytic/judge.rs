@@ -2,8 +2,7 @@
 
 use cxlab_analytic::{Classes, ErrorClass, Network, Solution, classify};
 
-use super::Media;
-use super::demand::Demand;
+use super::{Computed, Media};
 use crate::plan::Plan;
 
 /// What the classes of a report are.
@@ -18,10 +17,14 @@ pub(super) struct Judged {
 /// much longer, or are not known.
 const SHORT_MEMORY: [&str; 3] = ["fixed", "dram", "pmem"];
 
+/// Whether the state of a medium of a group of devices may need longer than what is drawn.
+fn is_long(plan: &Plan, group: usize) -> bool {
+    !SHORT_MEMORY.contains(&plan.scenario.devices[group].memory.kind.as_str())
+}
+
 /// The class of what goes to a medium without a constant latency, of a group of devices, that is used so much.
-pub(super) fn of_medium(plan: &Plan, group: usize, used: f64) -> (ErrorClass, &'static str) {
-    let kind = plan.scenario.devices[group].memory.kind.as_str();
-    if !SHORT_MEMORY.contains(&kind) {
+fn of_medium(plan: &Plan, group: usize, used: f64) -> (ErrorClass, &'static str) {
+    if is_long(plan, group) {
         return (
             ErrorClass::DoNotUse,
             "a medium whose state is longer than what is drawn",
@@ -35,16 +38,61 @@ pub(super) fn of_medium(plan: &Plan, group: usize, used: f64) -> (ErrorClass, &'
     (class, "banks and rows of a medium that was measured alone")
 }
 
-/// Judges a solution that is the mean of so many phases.
+/// The classes of hosts that ask for something else than their workloads do, of devices without a constant latency too.
+pub(super) fn of_others(
+    plan: &Plan,
+    (network, solution): (&Network, &Solution),
+    changing: impl Iterator<Item = usize>,
+) -> Vec<Classes> {
+    let (_, mut hosts) = classify(network, solution);
+    for device in changing {
+        let Some(group) = plan.devices[device].memory() else {
+            continue;
+        };
+        let used = solution.stations[2 * plan.links.len() + device].used;
+        let (class, why) = of_medium(plan, group, used);
+        for classes in &mut hosts {
+            classes.at_best(class, class, why);
+        }
+    }
+    hosts
+}
+
+/// The devices whose media have no constant latency, by number.
+pub(super) fn changing(plan: &Plan, media: &Media) -> Vec<usize> {
+    let changes = |device: &usize| {
+        let medium = plan.devices[*device]
+            .memory()
+            .and_then(|group| media[group]);
+        medium.is_some_and(|medium| !medium.constant)
+    };
+    (0..plan.devices.len()).filter(changes).collect()
+}
+
+/// Whose numbers are judged.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Of {
+    /// The form's own.
+    Form,
+    /// Those that event runs have corrected: only what these do not reach can still be wrong.
+    Runs,
+}
+
+/// Judges what was computed, beginning with classes that were found of all and of each host.
 pub(super) fn judge(
     plan: &Plan,
-    network: &Network,
-    media: &Media,
-    demand: &Demand,
-    (solution, phases): (&Solution, usize),
+    computed: &Computed,
+    found: (Classes, Vec<Classes>),
+    of: Of,
 ) -> Judged {
     use ErrorClass::{DoNotUse, TenPercent, ThirtyPercent};
-    let (mut all, mut hosts) = classify(network, solution);
+    let (mut all, mut hosts) = found;
+    let Computed {
+        demand,
+        media,
+        solution,
+        ..
+    } = computed;
     // By host: at best these.
     let mut at_best = |host: usize, class: ErrorClass, why: &str| {
         hosts[host].at_best(class, class, why);
@@ -52,7 +100,7 @@ pub(super) fn judge(
     };
     for (host, one) in demand.hosts.iter().enumerate() {
         let group = plan.hosts[host].group;
-        if plan.scenario.hosts[group].issue.cache.is_some() {
+        if of == Of::Form && plan.scenario.hosts[group].issue.cache.is_some() {
             at_best(host, TenPercent, "a private cache by its steady state");
         }
         if one.is_cold() {
@@ -78,10 +126,12 @@ pub(super) fn judge(
             };
             let used = solution.stations[2 * plan.links.len() + device].used;
             let (class, why) = of_medium(plan, group, used);
-            at_best(host, class, why);
+            if of == Of::Form || is_long(plan, group) {
+                at_best(host, class, why);
+            }
         }
     }
-    if phases > 1 {
+    if computed.phases > 1 {
         for (host, classes) in hosts.iter_mut().enumerate() {
             let ends = plan.scenario.hosts[plan.hosts[host].group]
                 .requests

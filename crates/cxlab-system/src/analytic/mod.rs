@@ -2,6 +2,7 @@
 //! from its solution to a report. `docs/analytic.md` has the model and its error against the event
 //! engine.
 
+mod calibrate;
 pub mod compare;
 mod demand;
 mod fabric;
@@ -12,7 +13,9 @@ mod report;
 mod routes;
 mod timeline;
 
-use cxlab_analytic::{Class, Flow, Network, Stages, Station, Turns, Visit, Wire, probe};
+use cxlab_analytic::{
+    Class, Flow, Network, Solution, Stages, Station, Turns, Visit, Wire, classify, probe,
+};
 use cxlab_device::WriteCompletion;
 use cxlab_engine::rng::StreamRng;
 use cxlab_engine::units::LINE_BYTES;
@@ -22,6 +25,7 @@ use cxlab_memory::Site;
 
 use crate::plan::{End, Plan, PlannedLink, Problem};
 
+pub use calibrate::{Calibration, Corrected, calibrate};
 pub use cxlab_analytic::{Classes, ErrorClass};
 pub use fabric::PlanFabric;
 pub use pod::PodModel;
@@ -38,14 +42,38 @@ use routes::Router;
 /// What the analytic form does not cover: cores, device-coherent memory, media that cannot be
 /// measured.
 pub fn analyze(plan: &Plan, seed: u64) -> Result<AnalyticReport, Vec<Problem>> {
-    refuse(plan)?;
-    let demand = demand::draw(plan, seed)?;
-    let (network, media) = network_of(plan, &demand, seed)?;
-    let (solution, phases) = phases::solve_phases(plan, &network);
-    let judged = judge::judge(plan, &network, &media, &demand, (&solution, phases));
-    Ok(report::assemble(
-        plan, seed, &network, &media, &solution, &judged,
-    ))
+    let computed = Computed::of(plan, seed, &demand::first(plan))?;
+    let found = classify(&computed.network, &computed.solution);
+    let judged = judge::judge(plan, &computed, found, judge::Of::Form);
+    Ok(report::assemble(plan, seed, &computed, &judged))
+}
+
+/// What the form says of a plan, before it is judged.
+struct Computed {
+    demand: Demand,
+    network: Network,
+    media: Media,
+    solution: Solution,
+    /// Of how many networks the solution is the mean.
+    phases: usize,
+}
+
+impl Computed {
+    /// # Errors
+    /// What the analytic form does not cover.
+    fn of(plan: &Plan, seed: u64, parts: &[demand::Part]) -> Result<Computed, Vec<Problem>> {
+        refuse(plan)?;
+        let demand = demand::draw(plan, seed, parts)?;
+        let (network, media) = network_of(plan, &demand, seed)?;
+        let (solution, phases) = phases::solve_phases(plan, &network);
+        Ok(Computed {
+            demand,
+            network,
+            media,
+            solution,
+            phases,
+        })
+    }
 }
 
 /// Mistakes are in what is used, not in what is there.

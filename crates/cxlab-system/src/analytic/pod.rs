@@ -1,32 +1,35 @@
 //! The analytic form as a fleet sees it: what pool memory costs in one pod, by load.
 
-use cxlab_analytic::{Flow, Host, Network, solve};
+use cxlab_analytic::{Classes, Flow, Host, Network, Solution, solve};
 use cxlab_engine::units::LINE_BYTES;
-use cxlab_fleet::PoolFabric;
+use cxlab_fleet::{Loaded, PoolFabric};
 
+use super::judge::{changing, of_others};
 use super::routes::Router;
 use super::{demand, network_of, pair, refuse};
 use crate::plan::{Plan, Problem};
 
 /// A plan as a pod. Reads and writes mix as its hosts' workloads have them; which devices those
 /// use does not matter: pool traffic goes to all that a host reaches, alike.
-pub struct PodModel {
+pub struct PodModel<'a> {
+    plan: &'a Plan,
     network: Network,
     /// By flow: host and device.
     pairs: Vec<(usize, usize)>,
-    devices: usize,
+    /// Devices whose media have no constant latency.
+    changing: Vec<usize>,
     /// By host: requests in flight at most.
     outstanding: Vec<f64>,
 }
 
-impl PodModel {
+impl<'a> PodModel<'a> {
     /// The system of a plan.
     ///
     /// # Errors
     /// What the analytic form does not cover, and hosts that reach no device.
-    pub fn new(plan: &Plan, seed: u64) -> Result<PodModel, Vec<Problem>> {
+    pub fn new(plan: &'a Plan, seed: u64) -> Result<PodModel<'a>, Vec<Problem>> {
         refuse(plan)?;
-        let demand = demand::draw(plan, seed)?;
+        let demand = demand::draw(plan, seed, &demand::first(plan))?;
         let (mut network, media) = network_of(plan, &demand, seed)?;
         let router = Router::new(plan);
         let mut flows: Vec<Flow> = Vec::new();
@@ -71,9 +74,10 @@ impl PodModel {
         }
         network.flows = flows;
         Ok(PodModel {
+            plan,
             network,
             pairs,
-            devices: plan.devices.len(),
+            changing: changing(plan, &media),
             outstanding,
         })
     }
@@ -89,7 +93,7 @@ impl PodModel {
     }
 }
 
-impl PodModel {
+impl PodModel<'_> {
     fn issuing(&self, host: usize, lines_per_ps: f64) -> Host {
         Host {
             outstanding: self.outstanding[host],
@@ -97,36 +101,52 @@ impl PodModel {
         }
     }
 
-    /// When each host asks for so many bytes a nanosecond: by host, mean latency of a read in
-    /// nanoseconds, and time that is needed over the time in which it was asked for.
-    pub fn at(&mut self, bytes_per_ns: &[f64]) -> Vec<(f64, f64)> {
+    /// By host: when each asks for so many bytes a nanosecond.
+    pub fn at(&mut self, bytes_per_ns: &[f64]) -> Vec<Loaded> {
         let wanted: Vec<f64> = bytes_per_ns.iter().map(|one| lines_per_ps(*one)).collect();
         self.network.hosts = (wanted.iter().enumerate())
             .map(|(host, rate)| self.issuing(host, *rate))
             .collect();
         let solution = solve(&self.network);
-        let latency = self.of_reads(|flow| solution.latency_ps[flow] / 1e3);
-        let stretches = wanted.iter().zip(&solution.rates);
-        let stretches = stretches.map(|(wanted, rate)| stretch(*wanted, *rate));
-        latency.into_iter().zip(stretches).collect()
+        let latencies = self.of_reads(|flow| solution.latency_ps[flow] / 1e3);
+        let errors = self.errors(&self.network, &solution);
+        let rates = wanted.iter().zip(&solution.rates);
+        (latencies.into_iter().zip(rates).zip(errors))
+            .map(|((latency_ns, (wanted, rate)), error)| Loaded {
+                latency_ns,
+                stretch: stretch(*wanted, *rate),
+                error,
+            })
+            .collect()
+    }
+
+    /// By host: how far its latency can be from the event engine's, as a part of it.
+    fn errors(&self, network: &Network, solution: &Solution) -> Vec<f64> {
+        let classes = of_others(
+            self.plan,
+            (network, solution),
+            self.changing.iter().copied(),
+        );
+        let bound = |classes: Classes| classes.latency.bound().unwrap_or(f64::INFINITY);
+        classes.into_iter().map(bound).collect()
     }
 }
 
-impl PoolFabric for PodModel {
+impl PoolFabric for PodModel<'_> {
     fn unloaded_ns(&self) -> Vec<Vec<Option<f64>>> {
-        let mut all = vec![vec![None; self.devices]; self.outstanding.len()];
+        let mut all = vec![vec![None; self.plan.devices.len()]; self.outstanding.len()];
         for ((host, device), flow) in self.pairs.iter().zip(&self.network.flows).step_by(2) {
             all[*host][*device] = Some(flow.stages.total() as f64 / 1e3);
         }
         all
     }
 
-    fn loaded(&mut self, bytes_per_ns: f64) -> Vec<(f64, f64)> {
+    fn loaded(&mut self, bytes_per_ns: f64) -> Vec<Loaded> {
         let wanted = vec![bytes_per_ns; self.outstanding.len()];
         self.at(&wanted)
     }
 
-    fn loaded_alone(&mut self, host: usize, bytes_per_ns: f64) -> (f64, f64) {
+    fn loaded_alone(&mut self, host: usize, bytes_per_ns: f64) -> Loaded {
         // Only its own flows: the others' would take nearly all of the time.
         let mine = |at: &usize| self.pairs[*at].0 == host;
         let flows = (0..self.pairs.len()).filter(mine).map(|at| Flow {
@@ -142,8 +162,11 @@ impl PoolFabric for PodModel {
         };
         let solution = solve(&alone);
         let reads: Vec<f64> = solution.latency_ps.iter().copied().step_by(2).collect();
-        let latency = reads.iter().sum::<f64>() / reads.len() as f64 / 1e3;
-        (latency, stretch(rate, solution.rates[0]))
+        Loaded {
+            latency_ns: reads.iter().sum::<f64>() / reads.len() as f64 / 1e3,
+            stretch: stretch(rate, solution.rates[0]),
+            error: self.errors(&alone, &solution)[0],
+        }
     }
 }
 

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::judge::Judged;
-use super::{Media, is_shared, routes};
+use super::{Calibration, Computed, Media, is_shared, routes};
 use crate::note::Note;
 use crate::plan::{End, Plan, PlannedLink};
 use crate::report::Bandwidth;
@@ -41,8 +41,8 @@ pub struct AnalyticReport {
     /// Latency of the reads.
     pub read_latency_ns: Idle,
     /// Mean time of each latency stage; the stages sum to the mean latency. A wait for credits is not known
-    /// apart: it is in the queue of the output where it is spent, and `credits` is 0. All waits of a device are
-    /// in `media_queue`, but those for its links.
+    /// apart but by event runs that correct the form: it is in the queue of the output where it is spent, and `credits`
+    /// is 0. All waits of a device are in `media_queue`, but those for its links.
     pub stages_ns: Map<String, Value>,
     /// Latency by links crossed between requester and device.
     pub by_hops: Vec<AnalyticHops>,
@@ -60,6 +60,9 @@ pub struct AnalyticReport {
     pub bottleneck: Option<Bottleneck>,
     /// Whether latencies had settled when the work ended: to 10^-7, or to 1 % in the last half of the rounds.
     pub settled: bool,
+    /// What short event runs corrected, where they were asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub calibration: Option<Calibration>,
     /// What a careful user would want to know.
     pub notes: Vec<Note>,
 }
@@ -220,11 +223,10 @@ impl Sum {
 pub(super) fn assemble(
     plan: &Plan,
     seed: u64,
-    network: &Network,
-    media: &Media,
-    solution: &Solution,
+    computed: &Computed,
     judged: &Judged,
 ) -> AnalyticReport {
+    let (network, solution) = (&computed.network, &computed.solution);
     let classes = station_classes(network, judged);
     let mut all = Sum::default();
     let mut reads = Sum::default();
@@ -326,7 +328,8 @@ pub(super) fn assemble(
             used: solution.stations[station].used.min(1.0),
         }),
         settled: solution.settled,
-        notes: notes(plan, media),
+        calibration: None,
+        notes: notes(plan, &computed.media),
     }
 }
 
@@ -458,7 +461,11 @@ pub fn summary(plan: &Plan, report: &AnalyticReport) -> String {
     if !report.settled {
         text.push_str("  the rates had not settled: take them as estimates\n");
     }
-    text.push_str(&format!("  {}\n\n", error(&report.error_class)));
+    text.push_str(&format!("  {}\n", error(&report.error_class)));
+    if let Some(calibration) = &report.calibration {
+        text.push_str(&calibration.describe());
+    }
+    text.push('\n');
     let mut rows = vec![cells([
         "latency, ns",
         "mean",
@@ -492,7 +499,10 @@ pub fn summary(plan: &Plan, report: &AnalyticReport) -> String {
         &report.stages_ns,
         None,
     ));
-    text.push_str("  waits for credits are in the queue of their output\n\n");
+    if report.calibration.is_none() {
+        text.push_str("  waits for credits are in the queue of their output\n");
+    }
+    text.push('\n');
     let links = report.links.iter().map(|link| {
         (
             link.direction.as_str(),

@@ -7,9 +7,9 @@ use cxlab_engine::Threads;
 
 use super::failure::Failure;
 use super::load::load;
-use super::run::{failure, file_name, watch};
+use super::run::{Progress, compute, failure, file_name, interruptible};
 use super::{ScenarioArgs, print, seed};
-use crate::analytic::{self, compare::compare};
+use crate::analytic::compare::compare;
 use crate::output::{prepare_dir, write_whole};
 use crate::run::{RunOptions, run};
 
@@ -23,6 +23,10 @@ pub(super) struct CompareArgs {
     /// Where compare.json goes [default: out/NAME]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
+    /// Correct the analytic form by two short event runs first, of which the first measures N requests
+    /// [default N: 20 for each request in flight, at least 5,000]
+    #[arg(long, value_name = "N", num_args = 0..=1, value_parser = clap::value_parser!(u64).range(1..))]
+    calibrate: Option<Option<u64>>,
     /// Print nothing but errors
     #[arg(long, short)]
     quiet: bool,
@@ -33,14 +37,14 @@ pub(super) fn show(args: &CompareArgs) -> Result<(), Failure> {
     let loaded = load(&args.scenario)?.map_err(Failure::from)?;
     let scenario = &loaded.plan.scenario;
     let seed = args.seed.unwrap_or(scenario.seed);
-    let form = analytic::analyze(&loaded.plan, seed);
-    let form = form.map_err(|problems| Failure::from(loaded.mistakes(problems)))?;
+    let [of_short, monitor] = interruptible();
+    let form = compute(&loaded, seed, args.calibrate, &of_short)?;
     let dir = args.out.clone();
     let dir = dir.unwrap_or_else(|| Path::new("out").join(file_name(&scenario.name)));
     let unwritable =
         |error| Failure::Output(format!("{}: cannot be written to: {error}", dir.display()));
     prepare_dir(&dir).map_err(unwritable)?;
-    let (monitor, progress) = watch(&loaded, args.quiet);
+    let progress = Progress::start(&loaded, &monitor, args.quiet);
     let options = RunOptions {
         seed,
         threads: Threads::UpTo(1),

@@ -127,6 +127,10 @@ struct RunArgs {
     /// Run events, or compute what can be computed without them
     #[arg(long, value_enum, default_value_t = Mode::Events)]
     mode: Mode,
+    /// Correct the analytic form by two short event runs, of which the first measures N requests
+    /// [default N: 20 for each request in flight, at least 5,000]
+    #[arg(long, value_name = "N", num_args = 0..=1, value_parser = clap::value_parser!(u64).range(1..))]
+    calibrate: Option<Option<u64>>,
     /// Print nothing but errors
     #[arg(long, short)]
     quiet: bool,

@@ -71,21 +71,32 @@ fn run_part(args: RunArgs, ranks: Option<&mut dyn Launched>) -> Result<(), Failu
         // Only an empty folder goes: one that was made in vain.
         return result.inspect_err(|_| drop(std::fs::remove_dir(&dir)));
     }
+    let [of_short, monitor] = interruptible();
     match args.mode {
         Mode::Events => {}
-        Mode::Analytic => return analytic(&loaded, &args, &dir, seed),
-        Mode::Auto => match good_enough(&loaded, seed) {
-            Ok(report) => return write_analytic(&loaded, &args, &dir, &report),
-            Err(why) if !args.quiet => {
-                print(&format!(
+        Mode::Analytic | Mode::Auto => {
+            let computed = compute(&loaded, seed, args.calibrate, &of_short);
+            let weak = match &computed {
+                Err(Failure::Mistake(text)) => text.lines().next().map(str::to_owned),
+                Err(_) => None,
+                Ok(report) => is_weak(report),
+            };
+            match weak.filter(|_| args.mode == Mode::Auto) {
+                None => {
+                    let written =
+                        computed.and_then(|report| write_analytic(&loaded, &args, &dir, &report));
+                    // Only an empty folder goes: one that was made in vain.
+                    return written.inspect_err(|_| drop(std::fs::remove_dir(&dir)));
+                }
+                Some(_) if args.quiet => {}
+                Some(why) => print(&format!(
                     "the analytic form is not good enough ({why}): running events\n\n"
-                ))?;
+                ))?,
             }
-            Err(_) => {}
-        },
+        }
     }
     let threads = args.threads.unwrap_or(scenario.execution.threads);
-    let (monitor, progress) = watch(&loaded, args.quiet || !first);
+    let progress = Progress::start(&loaded, &monitor, args.quiet || !first);
     let result = match ranks {
         Some(ranks) => run_on(&loaded, &args, seed, ranks, &monitor),
         None => run_logged(&loaded, &args, &dir, seed, threads, &monitor).map(Some),
@@ -122,19 +133,18 @@ fn run_part(args: RunArgs, ranks: Option<&mut dyn Launched>) -> Result<(), Failu
     Ok(())
 }
 
-/// A monitor that an interrupt reaches, and a progress bar that shows what it sees.
-pub(super) fn watch(loaded: &Loaded, quiet: bool) -> (Arc<Monitor>, Progress) {
-    let monitor = Arc::new(Monitor::default());
-    let handler = Arc::clone(&monitor);
+/// Monitors that an interrupt reaches: of short runs that correct the analytic form, and of the run itself.
+pub(super) fn interruptible() -> [Arc<Monitor>; 2] {
+    let monitors = [(); 2].map(|()| Arc::new(Monitor::default()));
+    let handler = monitors.clone();
     // Refused only when a handler is set already, and then interrupting ends the run at once.
     let _ = ctrlc::set_handler(move || {
-        if handler.is_interrupted() {
+        if handler[0].is_interrupted() {
             std::process::exit(130);
         }
-        handler.interrupt();
+        handler.iter().for_each(|monitor| monitor.interrupt());
     });
-    let progress = Progress::start(loaded, &monitor, quiet);
-    (monitor, progress)
+    monitors
 }
 
 /// Whether that asks for more than one thread.
@@ -176,6 +186,12 @@ fn check_arguments(args: &RunArgs, ranks: Option<usize>) -> Result<(), Failure> 
         _ if args.requests => Some(("--requests", "runs no requests")),
         _ => None,
     };
+    if args.calibrate.is_some() && without_events.is_none() {
+        return Err(Failure::mistake(
+            "--calibrate: found with --mode events, which has nothing to correct; allowed: with --mode analytic \
+             or auto",
+        ));
+    }
     if let (Some(mode), Some((found, lacks))) = (without_events, needs_events) {
         return Err(Failure::mistake(format!(
             "{found}: found with {mode}, which {lacks}; allowed: with --mode events"
@@ -204,37 +220,36 @@ fn check_arguments(args: &RunArgs, ranks: Option<usize>) -> Result<(), Failure> 
     Ok(())
 }
 
-/// Computes instead of running.
-fn analytic(loaded: &Loaded, args: &RunArgs, dir: &Path, seed: u64) -> Result<(), Failure> {
-    let computed = analytic::analyze(&loaded.plan, seed);
-    match computed {
-        Ok(report) => write_analytic(loaded, args, dir, &report),
-        Err(problems) => {
-            let _ = std::fs::remove_dir(dir);
-            Err(loaded.mistakes(problems).into())
-        }
+/// The analytic form's report, corrected by event runs where that is asked for.
+///
+/// # Errors
+/// What the form does not cover, and what stops the runs; an interrupt too.
+pub(super) fn compute(
+    loaded: &Loaded,
+    seed: u64,
+    calibrate: Option<Option<u64>>,
+    monitor: &Monitor,
+) -> Result<AnalyticReport, Failure> {
+    let Some(requests) = calibrate else {
+        let computed = analytic::analyze(&loaded.plan, seed);
+        return computed.map_err(|problems| loaded.mistakes(problems).into());
+    };
+    match analytic::calibrate(&loaded.plan, seed, requests, monitor) {
+        Ok(Some(report)) => Ok(report),
+        Ok(None) => Err(Failure::Interrupted(
+            "interrupted: nothing is corrected by a part of a run".to_owned(),
+        )),
+        Err(error) => Err(failure(loaded, error)),
     }
 }
 
-/// The analytic form's report, if all of its numbers are of a class that a figure can be drawn from; otherwise
-/// why not.
-fn good_enough(loaded: &Loaded, seed: u64) -> Result<AnalyticReport, String> {
-    let report = analytic::analyze(&loaded.plan, seed).map_err(|problems| {
-        let first = problems.into_iter().next();
-        first.map_or_else(String::new, |problem| {
-            format!("{}: {}", problem.path, problem.message)
-        })
-    })?;
+/// Why the numbers of a report cannot be used for a figure; `None` where all of them can.
+fn is_weak(report: &AnalyticReport) -> Option<String> {
     let of_hosts = report.hosts.iter().map(|host| &host.error_class);
     let worst = std::iter::once(&report.error_class)
         .chain(of_hosts)
-        .max_by_key(|classes| classes.worst());
-    match worst {
-        Some(classes) if classes.worst() > ErrorClass::TenPercent => {
-            Err(format!("{}: {}", classes.worst(), classes.why))
-        }
-        _ => Ok(report),
-    }
+        .max_by_key(|classes| classes.worst())?;
+    (worst.worst() > ErrorClass::TenPercent).then(|| format!("{}: {}", worst.worst(), worst.why))
 }
 
 /// Writes what was computed. Files that only a run writes do not stay beside it.
@@ -433,7 +448,7 @@ pub(super) struct Progress {
 }
 
 impl Progress {
-    fn start(loaded: &Loaded, monitor: &Arc<Monitor>, quiet: bool) -> Progress {
+    pub(super) fn start(loaded: &Loaded, monitor: &Arc<Monitor>, quiet: bool) -> Progress {
         let done = Arc::new(AtomicBool::new(false));
         if quiet || !std::io::stderr().is_terminal() {
             return Progress { done, thread: None };

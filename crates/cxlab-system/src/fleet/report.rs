@@ -6,6 +6,7 @@ use cxlab_fleet::study::Needed;
 use cxlab_fleet::{FleetParams, Outcome, PodFabric, StudyResult};
 use serde::{Deserialize, Serialize};
 
+use crate::analytic::ErrorClass;
 use crate::plan::Plan;
 
 /// Everything that a study found. Memory is in GiB, parts are in percent.
@@ -88,6 +89,8 @@ pub struct PoolLatency {
     pub load_gbps: Vec<f64>,
     /// Latency there, mean over hosts, in nanoseconds.
     pub loaded_ns: Vec<f64>,
+    /// How far it can be there from the event engine's, of any host.
+    pub error_class: Vec<ErrorClass>,
 }
 
 /// DRAM without pools and with them.
@@ -146,6 +149,15 @@ pub struct Stranding {
     pub p5: f64,
     /// 95 % are below.
     pub p95: f64,
+}
+
+/// Hosts and moments whose latency of pool memory has an error class.
+#[derive(Clone, Copy, PartialEq, Serialize, Deserialize, Debug)]
+pub struct ErrorShare {
+    /// The class.
+    pub error_class: ErrorClass,
+    /// How many, of those with pool traffic.
+    pub percent: f64,
 }
 
 /// VMs of a class of sensitivity.
@@ -229,6 +241,9 @@ pub struct OutcomeReport {
     pub pool_most_percent: f64,
     /// Latency of pool memory under load, mean over VMs that have some, in nanoseconds.
     pub pool_latency_ns: f64,
+    /// How far latencies of pool memory can be from the event engine's: classes with the hosts and moments that had
+    /// them, of those with pool traffic.
+    pub pool_latency_error: Vec<ErrorShare>,
     /// VMs whose pool memory the monitor replaced by local DRAM, of all that were placed.
     pub mitigated_percent: f64,
     /// Hosts and moments at which the fabric did not carry what was asked for.
@@ -266,7 +281,12 @@ pub(super) fn assemble(
     let dram_gib = params.host.dram.0 as f64 / (1u64 << 30) as f64;
     let pooled = result.pooled.as_ref().map(|outcome| {
         let (local_mib, slices) = sizes(result);
-        outcome_report(params, outcome, local_mib / MIB_OF_GIB, pool_gib(slices))
+        outcome_report(
+            (params, fabric),
+            outcome,
+            local_mib / MIB_OF_GIB,
+            pool_gib(slices),
+        )
     });
     FleetReport {
         scenario: plan.scenario.name.clone(),
@@ -294,7 +314,7 @@ pub(super) fn assemble(
             .as_if
             .as_ref()
             .map(|as_if| peaks(result, as_if, per_host)),
-        alone: outcome_report(params, &result.alone, dram_gib, 0.0),
+        alone: outcome_report((params, fabric), &result.alone, dram_gib, 0.0),
         notes: notes(params, result, pooled.as_ref()),
         pooled,
         wall_seconds: 0.0,
@@ -322,8 +342,27 @@ fn latency(params: &FleetParams, fabric: &PodFabric) -> PoolLatency {
         ratio: mean_ns / local_ns,
         limit_gbps: first.map_or(0.0, |curve| curve.limit_gbps),
         loaded_ns: (0..load_gbps.len()).map(loaded).collect(),
+        error_class: (fabric.errors[..load_gbps.len()].iter())
+            .map(|error| ErrorClass::of(*error))
+            .collect(),
         load_gbps,
     }
+}
+
+fn error_shares(fabric: &PodFabric, outcome: &Outcome) -> Vec<ErrorShare> {
+    let all = outcome.loads.iter().sum::<u64>() as f64;
+    let of_class = |error_class: ErrorClass| {
+        let loads = outcome.loads.iter().zip(&fabric.errors);
+        let count: u64 = loads
+            .filter(|(_, error)| ErrorClass::of(**error) == error_class)
+            .map(|(count, _)| count)
+            .sum();
+        (count > 0).then(|| ErrorShare {
+            error_class,
+            percent: 100.0 * count as f64 / all,
+        })
+    };
+    ErrorClass::ALL.into_iter().filter_map(of_class).collect()
 }
 
 /// Whether DRAM without pools says something: some VM found a place.
@@ -424,7 +463,7 @@ fn stranding(outcome: &Outcome) -> Vec<Stranding> {
 }
 
 fn outcome_report(
-    params: &FleetParams,
+    (params, fabric): (&FleetParams, &PodFabric),
     outcome: &Outcome,
     local_gib: f64,
     pool_gib: f64,
@@ -462,6 +501,7 @@ fn outcome_report(
         ),
         pool_percent: part(outcome.mean(|point| point.pool_mib as f64), pool),
         pool_most_percent: part(outcome.most(|point| point.pool_mib) as f64, pool),
+        pool_latency_error: error_shares(fabric, outcome),
         pool_latency_ns: if pooled > 0 {
             latency / pooled as f64
         } else {

@@ -1,6 +1,6 @@
 //! A fleet's report as a table to read.
 
-use super::report::{Dram, FleetReport, OutcomeReport};
+use super::report::{Dram, ErrorShare, FleetReport, OutcomeReport};
 use crate::table::{cells, table};
 
 fn percent(value: f64) -> String {
@@ -141,8 +141,21 @@ fn slowdown(pooled: &OutcomeReport) -> String {
     }
     let mut text = table(&rows);
     text.push_str(&format!(
-        "  pool latency under load: {:.1} ns on the mean\n",
-        pooled.pool_latency_ns
+        "  pool latency under load: {:.1} ns on the mean; error against events: {}\n",
+        pooled.pool_latency_ns,
+        errors(&pooled.pool_latency_error)
     ));
     text
+}
+
+/// Error classes of the latencies, and for how much of the pool traffic they go.
+fn errors(shares: &[ErrorShare]) -> String {
+    let one = |share: &ErrorShare| match share.percent {
+        100.0 => share.error_class.to_string(),
+        part => format!("{} for {part:.2} %", share.error_class),
+    };
+    match shares {
+        [] => "no pool traffic".to_owned(),
+        shares => shares.iter().map(one).collect::<Vec<_>>().join(", "),
+    }
 }

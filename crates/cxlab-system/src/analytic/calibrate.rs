@@ -1,0 +1,330 @@
+//! The analytic form, corrected by short event runs of the same plan.
+//!
+//! The form is a control variate: it is computed for the whole plan, and for the operations that a short run of events
+//! measured. Where the short run differs from the form of its own operations, the form of all is wrong by the same
+//! factor, so each host's rate and latency are multiplied by it. What the operations of the short run have that others
+//! have not (a phase of a trace, a draw of addresses) is in both and falls out. A second run, with another seed and
+//! behind a longer warm-up, takes no part in that: how far it is from the corrected numbers decides their classes.
+
+use cxlab_analytic::{Classes, ErrorClass, Solution};
+use cxlab_engine::{Monitor, Threads};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::compare::compare;
+use super::demand::{HostDemand, Part};
+use super::judge::{Judged, Of, judge};
+use super::{AnalyticReport, Computed, report};
+use crate::plan::{Plan, Problem};
+use crate::report::Report;
+use crate::run::{RunError, RunOptions, run};
+
+/// Fewest requests that a run measures by default, and how many for each request in flight.
+const LEAST: f64 = 5_000.0;
+const OF_FLIGHT: f64 = 20.0;
+/// The second run measures so many times as many, behind a warm-up that is longer by as much.
+const LONGER: u64 = 2;
+/// A class has to hold so many times the distance that was found, and so many times its uncertainty: one draw of
+/// either can be smaller than the next. *Assumed*; `tests/tests/analytic_classes.rs` holds it.
+const MARGIN: f64 = 2.0;
+/// The interval of a number whose run is too short for one. *Assumed*.
+const UNKNOWN: f64 = 0.04;
+
+/// What short event runs have corrected.
+#[derive(Clone, Serialize, Deserialize, PartialEq, Debug)]
+pub struct Calibration {
+    /// Requests that the first run measured, behind as many; the second run has twice as many of both.
+    pub requests: u64,
+    /// Events of both runs.
+    pub events: u64,
+    /// Real time of both runs, in seconds.
+    pub wall_seconds: f64,
+    /// Bandwidth of all hosts.
+    pub bandwidth: Corrected,
+    /// Mean latency of all hosts.
+    pub latency: Corrected,
+    /// The host that is furthest from the second run before, and the one that is so after, bandwidths and latencies
+    /// together.
+    pub furthest_host: Corrected,
+}
+
+/// How far the form is from the second run, as a part of what that measured.
+#[derive(Clone, Copy, Serialize, Deserialize, PartialEq, Default, Debug)]
+pub struct Corrected {
+    /// Before it was corrected.
+    pub before: f64,
+    /// Corrected.
+    pub after: f64,
+}
+
+impl Calibration {
+    /// What a user reads.
+    pub(super) fn describe(&self) -> String {
+        let change = |name: &str, of: &Corrected| {
+            format!(
+                "{name} {:+.1} % -> {:+.1} %",
+                100.0 * of.before,
+                100.0 * of.after
+            )
+        };
+        format!(
+            "  corrected by a run of {} requests; against another of {}: {}, {}, {}\n  both runs: {} events, {:.2} s\n",
+            2 * self.requests,
+            2 * LONGER * self.requests,
+            change("bandwidth", &self.bandwidth),
+            change("latency", &self.latency),
+            change("furthest host", &self.furthest_host),
+            self.events,
+            self.wall_seconds
+        )
+    }
+}
+
+/// Computes a plan's report and corrects it by two event runs, of which the first measures so many requests; by default
+/// 20 for each request in flight and at least 5,000. What is interrupted is no result: the report of a run is partial
+/// then, and the answer `None`.
+///
+/// # Errors
+/// What the analytic form does not cover, fewer requests than four for each in flight, and the errors of runs.
+pub fn calibrate(
+    plan: &Plan,
+    seed: u64,
+    requests: Option<u64>,
+    monitor: &Monitor,
+) -> Result<Option<AnalyticReport>, RunError> {
+    let whole =
+        Computed::of(plan, seed, &super::demand::first(plan)).map_err(RunError::Problems)?;
+    let before = assemble(plan, seed, &whole);
+    let least = (before.in_flight * 4.0).ceil().max(1.0) as u64;
+    let requests = requests.unwrap_or((before.in_flight * OF_FLIGHT).max(LEAST) as u64);
+    if requests < least {
+        return Err(RunError::Problems(vec![Problem::new(
+            "--calibrate",
+            format!(
+                "found {requests}; allowed: {least} or more (four for each of the {:.0} requests in flight)",
+                before.in_flight
+            ),
+        )]));
+    }
+    let short = shorter(plan, requests).map_err(RunError::Problems)?;
+    let Some(first) = run_short(&short, seed, monitor)? else {
+        return Ok(None);
+    };
+    let parts: Vec<Part> = first.hosts.iter().map(part).collect();
+    let of_short = Computed::of(&short, seed, &parts).map_err(RunError::Problems)?;
+    let cold = of_short.demand.hosts.iter().any(HostDemand::is_cold);
+    let of_short = assemble(&short, seed, &of_short);
+    let mut computed = whole;
+    correct(&mut computed, &factors(&of_short, &first));
+    let long = shorter(plan, LONGER * requests).map_err(RunError::Problems)?;
+    let Some(second) = run_short(&long, seed.wrapping_add(1), monitor)? else {
+        return Ok(None);
+    };
+    let after = assemble(plan, seed, &computed);
+    let found = classes(&after, &second);
+    let mut judged = judge(plan, &computed, found, Of::Runs);
+    if cold {
+        let all = std::iter::once(&mut judged.all).chain(&mut judged.hosts);
+        all.for_each(|classes| {
+            let why = "the warm-up of the short runs does not fill the private caches";
+            classes.at_best(ErrorClass::DoNotUse, ErrorClass::DoNotUse, why);
+        });
+    }
+    let mut report = report::assemble(plan, seed, &computed, &judged);
+    report.stages_ns = stages(&before, &of_short, &first, report.latency_ns.mean);
+    report.calibration = Some(Calibration {
+        requests,
+        events: first.events + second.events,
+        wall_seconds: first.wall_seconds + second.wall_seconds,
+        ..distances(&before, &after, &second)
+    });
+    Ok(Some(report))
+}
+
+/// A plan that measures so many requests behind as many.
+fn shorter(plan: &Plan, requests: u64) -> Result<Plan, Vec<Problem>> {
+    let mut scenario = plan.scenario.clone();
+    scenario.measure.warmup = None;
+    scenario.measure.warmup_time = None;
+    scenario.measure.warmup_requests = Some(requests);
+    scenario.measure.requests = Some(requests);
+    scenario.measure.duration = None;
+    scenario.measure.precision = None;
+    scenario.measure.sampling = None;
+    Plan::new(scenario, plan.files.clone())
+}
+
+/// `None` where it was interrupted.
+fn run_short(plan: &Plan, seed: u64, monitor: &Monitor) -> Result<Option<Report>, RunError> {
+    let options = RunOptions {
+        seed,
+        threads: Threads::UpTo(1),
+        monitor,
+        rows: None,
+    };
+    let report = run(plan, options)?;
+    Ok((!report.partial).then_some(report))
+}
+
+/// What a host asked for in the measured window of a short run, behind a warm-up of as many requests.
+fn part(host: &crate::report::HostReport) -> Part {
+    Part {
+        skip: host.completed,
+        count: host.completed.max(1) as usize,
+    }
+}
+
+/// The report of what nobody has judged.
+fn assemble(plan: &Plan, seed: u64, computed: &Computed) -> AnalyticReport {
+    let none = || Classes {
+        bandwidth: ErrorClass::DoNotUse,
+        latency: ErrorClass::DoNotUse,
+        why: String::new(),
+    };
+    let judged = Judged {
+        all: none(),
+        hosts: vec![none(); plan.hosts.len()],
+    };
+    report::assemble(plan, seed, computed, &judged)
+}
+
+/// By host: what rates and latencies of the form have to be multiplied by.
+fn factors(form: &AnalyticReport, run: &Report) -> Vec<(f64, f64)> {
+    let ratio = |run: f64, form: f64| {
+        if form > 0.0 && run > 0.0 {
+            run / form
+        } else {
+            1.0
+        }
+    };
+    let hosts = form.hosts.iter().zip(&run.hosts);
+    hosts
+        .map(|(form, run)| {
+            (
+                ratio(run.bandwidth_gbps.total, form.bandwidth_gbps.total),
+                ratio(run.latency_ns.mean, form.latency_ns.mean),
+            )
+        })
+        .collect()
+}
+
+/// Multiplies rates and latencies by host; loads and waits of stations follow.
+fn correct(computed: &mut Computed, factors: &[(f64, f64)]) {
+    let (network, solution) = (&computed.network, &mut computed.solution);
+    let before = crossings(computed.network.stations.len(), network, solution);
+    for (rate, (factor, _)) in solution.rates.iter_mut().zip(factors) {
+        *rate *= factor;
+    }
+    for (at, flow) in network.flows.iter().enumerate() {
+        let waits: f64 = (flow.visits.iter().zip(&solution.waits_ps[at]))
+            .map(|(visit, wait)| visit.share * wait)
+            .sum();
+        let latency = &mut solution.latency_ps[at];
+        let corrected = *latency * factors[flow.host as usize].1;
+        let left = (waits + corrected - *latency).max(0.0);
+        *latency = corrected;
+        // Where the form has no wait, there is none to be made longer: stages say what it is.
+        if waits > 0.0 {
+            for wait in &mut solution.waits_ps[at] {
+                *wait *= left / waits;
+            }
+        }
+    }
+    let after = crossings(computed.network.stations.len(), network, solution);
+    for (load, (before, after)) in solution.stations.iter_mut().zip(before.iter().zip(&after)) {
+        if before.0 > 0.0 {
+            load.scale(after.0 / before.0);
+            load.wait_ps = after.1 / after.0;
+        }
+    }
+}
+
+/// By station: messages in a picosecond, and these times their waits.
+fn crossings(
+    stations: usize,
+    network: &cxlab_analytic::Network,
+    solution: &Solution,
+) -> Vec<(f64, f64)> {
+    let mut sums = vec![(0.0, 0.0); stations];
+    for (flow, waits) in network.flows.iter().zip(&solution.waits_ps) {
+        for (visit, wait) in flow.visits.iter().zip(waits) {
+            let rate = solution.rates[flow.host as usize] * flow.share * visit.share;
+            let sum = &mut sums[visit.station as usize];
+            *sum = (sum.0 + rate, sum.1 + rate * wait);
+        }
+    }
+    sums
+}
+
+/// Stages with what the short run had more of each than the form of its operations; they sum to the mean latency.
+fn stages(
+    form: &AnalyticReport,
+    of_short: &AnalyticReport,
+    run: &Report,
+    mean: f64,
+) -> serde_json::Map<String, Value> {
+    let of = |stages: &serde_json::Map<String, Value>, name: &str| {
+        stages.get(name).and_then(Value::as_f64).unwrap_or(0.0)
+    };
+    let corrected: Vec<(String, f64)> = (form.stages_ns.iter())
+        .map(|(name, _)| {
+            let more = of(&run.stages_ns, name) - of(&of_short.stages_ns, name);
+            (name.clone(), (of(&form.stages_ns, name) + more).max(0.0))
+        })
+        .collect();
+    let sum: f64 = corrected.iter().map(|(_, stage)| stage).sum();
+    let scale = if sum > 0.0 { mean / sum } else { 0.0 };
+    corrected
+        .into_iter()
+        .map(|(name, stage)| (name, Value::from(stage * scale)))
+        .collect()
+}
+
+/// The classes that the second run allows.
+fn classes(form: &AnalyticReport, run: &Report) -> (Classes, Vec<Classes>) {
+    let compared = compare(form, run).numbers;
+    let class = |what: &super::compare::Compared| {
+        let Some(error) = what.error else {
+            return ErrorClass::DoNotUse;
+        };
+        let interval = what.engine_ci95.map_or(UNKNOWN, |half| half / what.engine);
+        let found = MARGIN * (error.abs() + interval);
+        // Nothing that was measured is exact.
+        ErrorClass::of(found).max(ErrorClass::TwoPercent)
+    };
+    let mut all: Vec<Classes> = compared
+        .chunks_exact(2)
+        .map(|pair| Classes {
+            bandwidth: class(&pair[0]),
+            latency: class(&pair[1]),
+            why: "corrected, and held against a second run".to_owned(),
+        })
+        .collect();
+    let of_all = all.remove(0);
+    (of_all, all)
+}
+
+/// How far the form is from the second run.
+fn distances(before: &AnalyticReport, after: &AnalyticReport, run: &Report) -> Calibration {
+    let [before, after] = [before, after].map(|form| {
+        let numbers = compare(form, run).numbers;
+        let mut errors = numbers
+            .into_iter()
+            .map(|number| number.error.unwrap_or(0.0));
+        let of_all = [errors.next().unwrap_or(0.0), errors.next().unwrap_or(0.0)];
+        let furthest = errors.max_by(|a, b| a.abs().total_cmp(&b.abs()));
+        [of_all[0], of_all[1], furthest.unwrap_or(0.0)]
+    });
+    let both = |at: usize| Corrected {
+        before: before[at],
+        after: after[at],
+    };
+    Calibration {
+        requests: 0,
+        events: 0,
+        wall_seconds: 0.0,
+        bandwidth: both(0),
+        latency: both(1),
+        furthest_host: both(2),
+    }
+}
