@@ -66,7 +66,7 @@ fn instruction(sources: [u64; 4], destinations: [u64; 2]) -> Vec<u8> {
     record
 }
 
-const TEXT: &[u8] = b"# a comment\n0x1000 R 0\n\n1040 w 12.5\n0xffffffffffffffff R\n";
+const TEXT: &[u8] = b"# a comment\n0x1000 R 0\n\n1040 w 12.5\n0xffffffffffffffff R 0\n";
 const LACKEY: &[u8] = b"==1== Lackey\nI  0401ab70,3\n L 103c,8\n M 2000,4\n S 1fff000748,64\n";
 const CSV: &[u8] = b"op, \"address\",time_us,size_bytes\nread,64,1,1\nW,0x80,2.5,65\n";
 
@@ -179,6 +179,8 @@ fn a_filter_passes_on_misses_only_and_says_so_in_the_provenance() {
     );
 }
 
+const CUT: &str = "the last row has no newline: it may be cut";
+
 #[test]
 fn mistakes_are_named_by_file_place_field_value_and_what_is_allowed() {
     let folder = Folder::new("mistakes");
@@ -230,7 +232,21 @@ fn mistakes_are_named_by_file_place_field_value_and_what_is_allowed() {
             Place::Line(1),
             "`address`: found",
         ),
-        ("lackey", b" L 10,8\n L 10,8", Place::Line(2), "truncated"),
+        ("lackey", b" L 10,8\n L 10,8", Place::Line(2), CUT),
+        ("text", b"10 R 100\n30 R 30", Place::Line(2), CUT),
+        ("csv", b"address,op\n12,R\n13,", Place::Line(3), CUT),
+        (
+            "text",
+            b"10 R 100\n20 W\n30 R 300\n",
+            Place::Line(2),
+            "`time`: found none; allowed: nanoseconds, as in the first row (line 1)",
+        ),
+        (
+            "text",
+            b"# none\n10 R\n20 W 5\n",
+            Place::Line(3),
+            "`time`: found `5`; allowed: none, as in the first row (line 2)",
+        ),
         (
             "lackey",
             b"hello\n",
@@ -323,6 +339,43 @@ fn what_cannot_be_read_at_all_says_what_to_do() {
     let mut cut = gzip(TEXT);
     cut.truncate(cut.len() - 9);
     assert!(read(&folder.file("cut.gz", &cut), Some("text")).is_err());
+}
+
+#[test]
+fn what_has_no_records_is_no_trace() {
+    let folder = Folder::new("nothing");
+    let out = folder.0.join("out.cxlt");
+    let zeros = folder.file("zeros", &[0; 640]);
+    assert!(
+        read(&zeros, None)
+            .unwrap_err()
+            .to_string()
+            .contains("neither contents nor name")
+    );
+    let idle = instruction([0; 4], [0; 2]);
+    for (format, contents) in [
+        ("text", &b""[..]),
+        ("text", b"# nothing\n"),
+        ("csv", b"address,op\n"),
+        ("lackey", b"I  0401ab70,3\n"),
+        ("champsim", &[0; 640]),
+        ("champsim", &idle),
+    ] {
+        let path = folder.file(&format!("nothing.{format}"), contents);
+        let error = import(&path, Some(format), None, &out, &mut |_, _| {}).unwrap_err();
+        assert!(error.to_string().contains("`records`: found 0"), "{error}");
+        assert!(!out.exists());
+    }
+    let path = folder.file("nothing.txt", b"# nothing\n");
+    assert!(info(&path).is_err());
+}
+
+#[test]
+fn rows_without_times_make_a_trace_without_times() {
+    let folder = Folder::new("timeless");
+    let path = folder.file("a.trace", b"10 R\n20 W\n");
+    assert!(!Records::open(&path, None).unwrap().has_time());
+    assert!(info(&path).unwrap().time_range.is_none());
 }
 
 #[test]

@@ -34,6 +34,7 @@ fn detect(start: &[u8]) -> bool {
     let (records, _) = start.as_chunks::<RECORD_BYTES>();
     !records.is_empty()
         && start.contains(&0)
+        && start.iter().any(|byte| *byte != 0)
         && records
             .iter()
             .all(|record| record[IS_BRANCH] < 2 && record[BRANCH_TAKEN] < 2)

@@ -66,8 +66,16 @@ pub fn import(
             progress(records.done_bytes(), records.total_bytes());
         }
     }
+    if converter.summary.accesses == 0 {
+        return Err(no_records(path));
+    }
     progress(records.total_bytes(), records.total_bytes());
     converter.publish()
+}
+
+/// The error of a file in which nothing is.
+pub(crate) fn no_records(path: &Path) -> TraceError {
+    TraceError::new(path, Place::File, "records", "found 0; allowed: 1 and more")
 }
 
 /// Accesses in, a `.cxlt` file out.

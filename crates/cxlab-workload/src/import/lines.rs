@@ -15,7 +15,6 @@ pub(super) struct Lines {
     path: PathBuf,
     line: Vec<u8>,
     number: u64,
-    ended: bool,
 }
 
 impl Lines {
@@ -25,11 +24,13 @@ impl Lines {
             path: path.to_owned(),
             line: Vec::new(),
             number: 0,
-            ended: true,
         }
     }
 
     /// Reads the next line; false at the end of the file.
+    ///
+    /// # Errors
+    /// A line that is too long, and a last one without a newline: what is left of a cut row may look like a whole one.
     #[inline]
     pub fn advance(&mut self) -> Result<bool, TraceError> {
         self.line.clear();
@@ -51,10 +52,14 @@ impl Lines {
         if self.line.is_empty() {
             return Ok(false);
         }
-        self.ended = self.line.last() == Some(&b'\n');
-        if !self.ended && self.line.len() > MAX_LINE_BYTES {
-            let message =
-                format!("the line is longer than {MAX_LINE_BYTES} bytes: not a text trace");
+        if self.line.last() != Some(&b'\n') {
+            let message = match self.line.len() > MAX_LINE_BYTES {
+                true => format!("the line is longer than {MAX_LINE_BYTES} bytes: not a text trace"),
+                false => {
+                    "the last row has no newline: it may be cut; allowed: rows that end with one"
+                        .to_owned()
+                }
+            };
             return Err(self.error("", message));
         }
         while let Some(b'\n' | b'\r') = self.line.last() {
@@ -69,9 +74,9 @@ impl Lines {
         &self.line
     }
 
-    /// Whether the line last read was ended by a newline.
-    pub fn ended(&self) -> bool {
-        self.ended
+    /// The number of the line last read, from 1 on.
+    pub fn number(&self) -> u64 {
+        self.number
     }
 
     /// An error on the line last read.

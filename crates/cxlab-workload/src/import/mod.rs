@@ -21,7 +21,7 @@ pub use access::{Access, AccessSource, LineSplitter, MAX_ACCESS_BYTES};
 pub use convert::{Summary, import};
 pub use lackey::Lackey;
 
-pub(crate) use convert::Converter;
+pub(crate) use convert::{Converter, no_records};
 pub(crate) use detect::{Opened, open};
 
 /// The bytes of a trace behind any compression.

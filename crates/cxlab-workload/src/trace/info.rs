@@ -8,6 +8,7 @@ use super::block::{BlockHeader, HEADER_BYTES};
 use super::footprint::{Footprint, FootprintCounter};
 use super::{Record, Records};
 use crate::error::TraceError;
+use crate::import::no_records;
 use crate::op::OpKind;
 
 /// The blocks of a `.cxlt` trace.
@@ -67,6 +68,9 @@ pub fn info(path: &Path) -> Result<TraceInfo, TraceError> {
         times = (times.0.min(record.time), times.1.max(record.time));
         lines.add(record.line);
     }
+    if accesses == 0 {
+        return Err(no_records(path));
+    }
     Ok(TraceInfo {
         format: records.format(),
         provenance: records.provenance().to_owned(),
@@ -74,7 +78,7 @@ pub fn info(path: &Path) -> Result<TraceInfo, TraceError> {
         reads,
         writes: accesses - reads,
         footprint: lines.footprint(),
-        time_range: (records.has_time() && accesses > 0).then_some(times),
+        time_range: records.has_time().then_some(times),
         file_bytes: records.total_bytes(),
         blocks: records.block_stats(),
     })

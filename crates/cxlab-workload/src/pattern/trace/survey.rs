@@ -7,6 +7,7 @@ use cxlab_engine::units::{Bytes, Hpa, LINE_BYTES, LineAddr};
 use super::frames::Frames;
 use super::{Addresses, Timing, Trace};
 use crate::error::{Place, TraceError, WorkloadError};
+use crate::import::no_records;
 use crate::page_map::{PAGE_BYTES, PAGE_LINES};
 use crate::trace::{Ahead, Record, Records};
 
@@ -67,7 +68,7 @@ impl Survey {
         }
         let whole = |field, message: String| TraceError::new(path, Place::File, field, message);
         if survey.records == 0 {
-            return Err(whole("records", "found 0; allowed: 1 and more".to_owned()).into());
+            return Err(no_records(path).into());
         }
         let timed = records.has_time() && survey.latest > survey.earliest;
         if params.timing == Timing::Timestamps && !timed {
