@@ -34,6 +34,7 @@ fn default_links_of_every_generation_carry_their_closed_form() {
             };
             let expected = closed_form(&link, read_ratio);
             let found = run(&[
+                "measure.requests=90_000",
                 &format!("fabric.link.generation=\"{text}\""),
                 &format!("hosts[0].workload.read_ratio={read_ratio:?}"),
             ]);

@@ -90,7 +90,7 @@ fn a_paired_chain_or_tree_is_bound_by_four_ports() {
         let found = ports(&run(
             &format!("kind = \"{kind}\", placement = \"paired\""),
             8,
-            &[],
+            &LONG,
         ));
         assert!(found <= 4.02, "{kind}: {found} is above the bound");
         assert_close(found, 4.0, 0.03, kind);
