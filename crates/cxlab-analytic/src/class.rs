@@ -116,6 +116,8 @@ const NEARLY_FULL: f64 = 0.7;
 const FEW_USED: f64 = 0.2;
 /// All requests pass something that is full.
 const ALL_FULL: f64 = 0.95;
+/// What full links hold up is bounded where so many of the requests pass what fills by itself.
+const MOST_CARRIED: f64 = 0.7;
 /// With fewer credits of a class than these, when one is free is a matter of single messages.
 const FEW_CREDITS: f64 = 64.0;
 /// A host keeps its pace if it could have so many times the requests in flight that it needs.
@@ -131,6 +133,8 @@ struct Facts {
     waits: f64,
     /// Rate through something that is full.
     full: f64,
+    /// Rate through something that is full by what it carries itself.
+    carried: f64,
     /// A link on the way has nearly all credits of a class in use.
     by_credits: bool,
     /// A link on the way has few credits of a class, and messages wait for them at times.
@@ -166,6 +170,7 @@ impl Facts {
             latency: self.latency + other.latency,
             waits: self.waits + other.waits,
             full: self.full + other.full,
+            carried: self.carried + other.carried,
             by_credits: self.by_credits || other.by_credits,
             few: self.few || other.few,
             bus: self.bus || other.bus,
@@ -216,7 +221,7 @@ pub fn classify(network: &Network, solution: &Solution) -> (Classes, Vec<Classes
         let alone = flow.stages.total();
         facts.waits += rate * (latency - alone as f64);
         facts.ends = around(facts.ends, (alone, alone));
-        let mut through: f64 = 0.0;
+        let (mut through, mut carried): (f64, f64) = (0.0, 0.0);
         for visit in &flow.visits {
             let load = &solution.stations[visit.station as usize];
             facts.several |= visit.share < 0.999;
@@ -230,15 +235,21 @@ pub fn classify(network: &Network, solution: &Solution) -> (Classes, Vec<Classes
                 let few = wire.credits(visit.class) < FEW_CREDITS;
                 facts.few |= by_credits && few && load.used > FEW_USED;
             }
+            if load.carried > FULL {
+                carried = carried.max(visit.share);
+            }
             if full(visit.station) {
                 through = through.max(visit.share);
                 passed[visit.station as usize] += rate * visit.share;
             }
         }
         facts.full += rate * through;
+        facts.carried += rate * carried;
     }
     let all = Facts {
         one: passed.into_iter().fold(0.0, f64::max),
+        several_full,
+        by_age,
         ..hosts.iter().fold(Facts::default(), Facts::join)
     };
     let alone = network
@@ -306,9 +317,11 @@ fn of(facts: &Facts, solution: &Solution, alone: bool, all: bool) -> Classes {
             DoNotUse,
             "nothing is full, and waits are 30 % of the rest or more",
         ),
-        _ if facts.by_credits && all => both(ThirtyPercent, behind),
+        _ if facts.by_credits && all && facts.carried > MOST_CARRIED * facts.rate => {
+            both(ThirtyPercent, behind)
+        }
         _ if facts.by_credits => both(DoNotUse, behind),
-        _ if all && facts.one > ALL_FULL * facts.rate && !facts.several => {
+        _ if all && facts.one > ALL_FULL * facts.rate && !(facts.several || facts.several_full) => {
             both(TenPercent, "all requests pass one thing that is full")
         }
         _ if facts.several_full && !all => both(DoNotUse, "several things are full"),

@@ -131,11 +131,16 @@ pub(super) fn judge(
             }
         }
     }
-    if computed.phases > 1 {
+    // A host that has ended before the window may still have its last requests in it.
+    let limited = |host: usize| {
+        plan.scenario.hosts[plan.hosts[host].group]
+            .requests
+            .is_some()
+    };
+    let over = (0..hosts.len()).any(|host| limited(host) && solution.rates[host] <= 0.0);
+    if computed.phases > 1 || over {
         for (host, classes) in hosts.iter_mut().enumerate() {
-            let ends = plan.scenario.hosts[plan.hosts[host].group]
-                .requests
-                .is_some();
+            let ends = limited(host);
             let class = if ends { DoNotUse } else { ThirtyPercent };
             classes.at_best(class, class, "hosts end");
         }
