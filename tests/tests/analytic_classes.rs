@@ -9,7 +9,7 @@ use cxlab_system::analytic::{AnalyticReport, analyze, calibrate};
 use cxlab_system::plan::Plan;
 use cxlab_system::report::Report;
 use cxlab_tests::swarm::Swarm;
-use cxlab_tests::{plan, systems, try_run};
+use cxlab_tests::{plan, root, shipped, systems, try_run};
 
 /// Latencies of a host that its window must have for its numbers to be of a steady state.
 const STEADY: f64 = 20.0;
@@ -163,4 +163,54 @@ fn two_thousand_random_systems_are_within_the_classes_of_the_corrected_form() {
         0..2000,
         corrected,
     );
+}
+
+/// With `--nocapture` this prints the table of `docs/analytic.md`.
+#[test]
+#[ignore = "slow: every shipped scenario as it is, in both forms"]
+fn shipped_scenarios_are_within_their_error_classes_or_refused() {
+    let folder = std::fs::read_dir(root().join("scenarios")).expect("scenarios/ is there");
+    let mut names: Vec<String> = folder
+        .filter_map(|entry| Some(entry.ok()?.path().file_stem()?.to_str()?.to_owned()))
+        .collect();
+    names.sort();
+    let mut outside = Vec::new();
+    println!("| scenario | bandwidth | class | latency | class | furthest host | its class |");
+    println!("|---|---|---|---|---|---|---|");
+    for name in names {
+        let plan = plan(&shipped(&name), &[]);
+        let form = match analyze(&plan, plan.scenario.seed) {
+            Ok(form) => form,
+            Err(problems) => {
+                println!("| `{name}` | refused: {} |", problems[0].path);
+                continue;
+            }
+        };
+        let engine = match try_run(&plan, 1) {
+            Ok(engine) => engine,
+            Err(error) => panic!("{name}: {error}"),
+        };
+        let numbers = compare(&form, &engine).numbers;
+        let shown = |number: &Compared| {
+            let error = number
+                .error
+                .map_or("-".to_owned(), |error| format!("{:+.1} %", 100.0 * error));
+            format!("{error} | {}", number.error_class)
+        };
+        let size = |number: &&Compared| number.error.unwrap_or(0.0).abs();
+        let hosts = numbers.iter().filter(|number| number.of != "all");
+        let furthest = hosts
+            .max_by(|a, b| size(a).total_cmp(&size(b)))
+            .map_or_else(String::new, shown);
+        println!(
+            "| `{name}` | {} | {} | {furthest} |",
+            shown(&numbers[0]),
+            shown(&numbers[1])
+        );
+        let wrong = numbers
+            .into_iter()
+            .filter(|number| !number.holds && is_steady(&engine, &number.of));
+        outside.extend(wrong.map(|number| format!("{name}: {number:?}")));
+    }
+    assert!(outside.is_empty(), "{outside:#?}");
 }
