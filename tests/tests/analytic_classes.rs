@@ -8,6 +8,7 @@ use cxlab_system::analytic::compare::{Compared, compare};
 use cxlab_system::analytic::{AnalyticReport, analyze, calibrate};
 use cxlab_system::plan::Plan;
 use cxlab_system::report::Report;
+use cxlab_system::run::RunError;
 use cxlab_tests::swarm::Swarm;
 use cxlab_tests::{plan, root, shipped, systems, try_run};
 
@@ -69,33 +70,38 @@ impl Drop for Printed {
 }
 
 /// The analytic form alone.
-fn alone(plan: &Plan) -> AnalyticReport {
+fn alone(plan: &Plan) -> Option<AnalyticReport> {
     match analyze(plan, plan.scenario.seed) {
-        Ok(form) => form,
+        Ok(form) => Some(form),
         Err(problems) => panic!("{problems:?}"),
     }
 }
 
-/// The form that short event runs have corrected, with other seeds than the run that it is held against.
-fn corrected(plan: &Plan) -> AnalyticReport {
+/// The form that short event runs have corrected, with other seeds than the run that it is held against; `None` where
+/// they cannot.
+fn corrected(plan: &Plan) -> Option<AnalyticReport> {
     match calibrate(plan, plan.scenario.seed + 100, None, &Monitor::default()) {
-        Ok(Some(form)) => form,
+        Ok(Some(form)) => Some(form),
         Ok(None) => panic!("nobody interrupts it"),
+        Err(RunError::Problems(_)) => None,
         Err(error) => panic!("{error}"),
     }
 }
 
 /// Holds the classes on the systems of these seeds, and prints what was found.
-fn hold(test: &str, seeds: std::ops::Range<u64>, form: fn(&Plan) -> AnalyticReport) {
+fn hold(test: &str, seeds: std::ops::Range<u64>, form: fn(&Plan) -> Option<AnalyticReport>) {
     let mut table = Printed(Table::default());
-    let (mut numbers, mut bounded, mut unsteady) = (0, 0, 0);
+    let (mut numbers, mut bounded, mut unsteady, mut refused) = (0, 0, 0, 0);
     let swarm = Swarm {
         file: "analytic_classes",
         scenario: systems::scenario,
     };
     let whole = swarm.run(test, seeds, |seed, text| {
         let plan = plan(text, &[]);
-        let form = form(&plan);
+        let Some(form) = form(&plan) else {
+            refused += 1;
+            return;
+        };
         let engine = match try_run(&plan, 1) {
             Ok(engine) => engine,
             Err(error) => panic!("{error}"),
@@ -121,7 +127,8 @@ fn hold(test: &str, seeds: std::ops::Range<u64>, form: fn(&Plan) -> AnalyticRepo
         assert!(outside.is_empty(), "{}: {outside:?}", systems::family(seed));
     });
     println!(
-        "{bounded} of {numbers} numbers have a bound; {unsteady} outside theirs that the engine calls unsteady"
+        "{bounded} of {numbers} numbers have a bound; {unsteady} outside theirs that the engine calls unsteady; {refused} \
+         systems are refused"
     );
     // A form that dares nothing is never wrong.
     assert!(!whole || 2 * bounded > numbers, "{bounded} of {numbers}");

@@ -89,13 +89,24 @@ impl Calibration {
 /// then, and the answer `None`.
 ///
 /// # Errors
-/// What the analytic form does not cover, fewer requests than four for each in flight, and the errors of runs.
+/// What the analytic form does not cover, hosts that end, fewer requests than four for each in flight or than fill the private
+/// caches, and the errors of runs.
 pub fn calibrate(
     plan: &Plan,
     seed: u64,
     requests: Option<u64>,
     monitor: &Monitor,
 ) -> Result<Option<AnalyticReport>, RunError> {
+    let mut groups = plan.scenario.hosts.iter().enumerate();
+    if let Some((at, requests)) = groups.find_map(|(at, group)| Some((at, group.requests?))) {
+        return Err(RunError::Problems(vec![Problem::new(
+            format!("hosts[{at}].requests"),
+            format!(
+                "found {requests}; allowed with --calibrate: none (a short run sees another part of such a host's \
+                 life)"
+            ),
+        )]));
+    }
     let whole =
         Computed::of(plan, seed, &super::demand::first(plan)).map_err(RunError::Problems)?;
     let before = assemble(plan, seed, &whole);
@@ -116,7 +127,14 @@ pub fn calibrate(
     };
     let parts: Vec<Part> = first.hosts.iter().map(part).collect();
     let of_short = Computed::of(&short, seed, &parts).map_err(RunError::Problems)?;
-    let cold = of_short.demand.hosts.iter().any(HostDemand::is_cold);
+    if of_short.demand.hosts.iter().any(HostDemand::is_cold) {
+        return Err(RunError::Problems(vec![Problem::new(
+            "--calibrate",
+            format!(
+                "found {requests}; allowed: more, so that the warm-up of the short runs fills the private caches"
+            ),
+        )]));
+    }
     let of_short = assemble(&short, seed, &of_short);
     let mut computed = whole;
     correct(&mut computed, &factors(&of_short, &first));
@@ -126,14 +144,7 @@ pub fn calibrate(
     };
     let after = assemble(plan, seed, &computed);
     let found = classes(&after, &second);
-    let mut judged = judge(plan, &computed, found, Of::Runs);
-    if cold {
-        let all = std::iter::once(&mut judged.all).chain(&mut judged.hosts);
-        all.for_each(|classes| {
-            let why = "the warm-up of the short runs does not fill the private caches";
-            classes.at_best(ErrorClass::DoNotUse, ErrorClass::DoNotUse, why);
-        });
-    }
+    let judged = judge(plan, &computed, found, Of::Runs);
     let mut report = report::assemble(plan, seed, &computed, &judged);
     report.stages_ns = stages(&before, &of_short, &first, report.latency_ns.mean);
     report.calibration = Some(Calibration {
