@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from cxlab import _native
+from cxlab import _files, _native
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -162,10 +162,12 @@ def _sweep(arguments: Sequence[str]) -> int:
         return _mistake(str(error))
     if options.out is not None:
         options.out.parent.mkdir(parents=True, exist_ok=True)
-        if options.out.suffix == ".csv":
-            frame.to_csv(options.out, index=False)
-        else:
-            frame.to_parquet(options.out, index=False)
+        write = frame.to_csv if options.out.suffix == ".csv" else frame.to_parquet
+        try:
+            _files.write_whole(options.out, lambda path: write(path, index=False))
+        except OSError as error:
+            print(f"error: {options.out}: {error}", file=sys.stderr)
+            return 1
     print(frame.drop(columns=["digest", "plan_hash"]).to_string(index=False))
     return 0
 

@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 
+from cxlab import _native
+
 
 def write_whole(path: Path, write: Callable[[Path], object]) -> None:
-    """Lets ``write`` write beside ``path``, and then gives the file its name.
+    """Lets ``write`` fill a file beside ``path``, and then gives the file its name.
 
-    A process that is killed leaves nothing under that name, or what was there before.
+    A process that is killed, or a full disk, leaves nothing under that name, or what was there
+    before. A link is replaced, and what it points to stays; a device or a FIFO is refused.
     """
-    partial = path.with_name(f"{path.name}.partial-{os.getpid()}")
+    whole = _native.WholeFile(path)
     try:
-        write(partial)
-        with partial.open("rb") as file:
-            os.fsync(file.fileno())
-        partial.replace(path)
-    except BaseException:
-        partial.unlink(missing_ok=True)
-        raise
+        write(Path(whole.path))
+        whole.publish()
+    finally:
+        whole.discard()
 
 
 def write_text(path: Path, text: str) -> None:

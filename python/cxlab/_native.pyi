@@ -1,6 +1,7 @@
 """The extension module (crates/cxlab-ffi)."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from os import PathLike
 
 VERSION: str
 
@@ -44,6 +45,17 @@ class Plan:
         checkpoint: tuple[str, str | None] | None = ...,
         restore: str | None = ...,
     ) -> Run: ...
+
+class WholeFile:
+    """A file in the making, beside its destination; it is removed if it is not published."""
+
+    def __init__(self, destination: PathLike[str]) -> None: ...
+    @property
+    def path(self) -> str: ...
+    def publish(self) -> None:
+        """Gives it its name when it is on disk."""
+    def discard(self) -> None:
+        """Removes it, if it was not published."""
 
 class Memory:
     """The memory that a kernel's threads share, before they run or after all have ended."""

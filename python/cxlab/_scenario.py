@@ -12,7 +12,7 @@ from typing import Any, TypeAlias, cast
 
 import tomli_w
 
-from cxlab import _native
+from cxlab import _files, _native
 from cxlab._types import Table, Value
 
 #: A path to a file.
@@ -103,8 +103,8 @@ class Scenario:
         return tomli_w.dumps(self.to_dict()) if self._set else self._text
 
     def save(self, path: PathLike) -> None:
-        """Writes it to a file."""
-        Path(path).write_text(self.to_toml(), encoding="utf-8")
+        """Writes it to a file, whole or not at all."""
+        _files.write_text(Path(path), self.to_toml())
 
     def copy(self) -> Scenario:
         """A scenario of its own with the same values."""

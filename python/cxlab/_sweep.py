@@ -12,6 +12,7 @@ import itertools
 import json
 import os
 import time
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
@@ -102,7 +103,11 @@ def default_cache() -> Path:
 
 
 class _Cache:
-    """Reports on disk, by plan, seed and build."""
+    """Reports on disk, by plan, seed and build.
+
+    An entry begins with a line that has its key and the SHA-256 of the rest, so that one that was
+    damaged or copied is known, removed and made anew.
+    """
 
     def __init__(self, folder: Path | None) -> None:
         self._folder = folder
@@ -115,14 +120,30 @@ class _Cache:
     def get(self, key: str) -> str | None:
         path = self._path(key)
         try:
-            return path.read_text(encoding="utf-8") if path is not None else None
+            found = path.read_bytes() if path is not None else b""
         except FileNotFoundError:
             return None
+        if path is None:
+            return None
+        first, _, report = found.partition(b"\n")
+        if first != _first_line(key, report):
+            warnings.warn(
+                f"{path}: is damaged, or not what it is named; it is removed and the run made anew",
+                stacklevel=2,
+            )
+            path.unlink(missing_ok=True)
+            return None
+        return report.decode("utf-8")
 
     def put(self, key: str, report: str) -> None:
         path = self._path(key)
         if path is not None:
-            _files.write_text(path, report)
+            first = _first_line(key, report.encode("utf-8")).decode("ascii")
+            _files.write_text(path, f"{first}\n{report}")
+
+
+def _first_line(key: str, report: bytes) -> bytes:
+    return f"cxlab-report {key} {hashlib.sha256(report).hexdigest()}".encode("ascii")
 
 
 def run_many(

@@ -3,6 +3,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -58,6 +59,41 @@ def test_a_seed_another_version_and_no_cache_are_runs_of_their_own(pool, cache, 
     assert len(cached(cache)) == 3
     run_many([pool], workers=1, cache=False, seed=10)
     assert len(cached(cache)) == 3
+
+
+def test_a_library_that_was_built_again_is_another_run(pool, cache, tmp_path):
+    root = Path(__file__).parents[2]
+    library = tmp_path / "medium.so"
+    media = {"kind": "plugin", "library": str(library), "config": "latency_ps=80000 queue=2"}
+    scenario = pool.copy().set("devices[0].memory", media)
+    for number, flag in enumerate(("-O1", "-O2")):
+        source = root / "examples" / "plugin" / "medium.c"
+        new = tmp_path / f"new{number}.so"
+        command = ["cc", "-shared", "-fPIC", "-std=c11", flag, f"-I{root / 'include'}"]
+        subprocess.run([*command, "-o", str(new), str(source)], check=True)
+        new.replace(library)
+        run_many([scenario], workers=1)
+        assert len(cached(cache)) == number + 1
+
+
+@pytest.mark.parametrize("damage", ["cut", "changed", "another", "empty"])
+def test_a_damaged_report_is_removed_and_made_anew(pool, cache, damage):
+    (first,) = run_many([pool], workers=1)
+    (name,) = cached(cache)
+    entry = cache / name
+    whole = entry.read_text()
+    if damage == "another":
+        run_many([pool], workers=1, seed=9)
+        (other,) = set(cached(cache)) - {name}
+        entry.write_text((cache / other).read_text())
+    else:
+        changed = whole.replace('"completed": 2000', '"completed": 2001')
+        entry.write_text({"cut": whole[:-9], "changed": changed, "empty": ""}[damage])
+    with pytest.warns(UserWarning, match="is damaged, or not what it is named"):
+        (again,) = run_many([pool], workers=1)
+    assert again.report["digest"] == first.report["digest"]
+    first_line = entry.read_text().partition("\n")[0]
+    assert first_line.startswith(f"cxlab-report {entry.stem} ")
 
 
 def test_equal_points_are_run_once_and_keep_their_names(pool, cache):

@@ -5,6 +5,7 @@
 //! The Python package `cxlab` (python/cxlab) gives these values their types.
 
 mod error;
+mod files;
 mod kernel;
 mod plan;
 mod run;
@@ -28,6 +29,8 @@ mod _native {
 
     #[pymodule_export]
     use crate::error::ScenarioError;
+    #[pymodule_export]
+    use crate::files::WholeFile;
     #[pymodule_export]
     use crate::kernel::Memory;
     #[pymodule_export]

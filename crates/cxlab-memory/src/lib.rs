@@ -16,6 +16,8 @@ pub mod ssd;
 pub mod tag_array;
 pub mod victim;
 
+use std::path::PathBuf;
+
 use cxlab_engine::catalog::{Entry, ParamError};
 use cxlab_engine::rng::StreamRng;
 use cxlab_engine::units::{Bytes, Picos};
@@ -75,6 +77,10 @@ pub trait Medium: Send + Sync {
     /// Whether what it holds outlives a loss of power: `None` where that is so of a part of it.
     fn is_persistent(&self) -> Option<bool> {
         Some(false)
+    }
+    /// The files whose content decides what the medium does.
+    fn files(&self) -> Vec<PathBuf> {
+        Vec::new()
     }
     /// Time of one read alone on an idle medium, in picoseconds, where that is a constant.
     fn idle_read_ps(&self) -> Option<u64>;

@@ -5,6 +5,8 @@
 //! that breaks this ends the run with a message, since its numbers would be worth nothing. It may
 //! not stand still either: after so many events at one time without a completion the run ends.
 
+use std::path::PathBuf;
+
 use cxlab_engine::cannot_save;
 use cxlab_engine::catalog::{Entry, ParamError, read_params};
 use cxlab_engine::units::{Bytes, LINE_BYTES, SimTime};
@@ -92,6 +94,10 @@ impl Medium for Plugin {
             Ok(memory) => Box::new(memory),
             Err(error) => panic!("the library accepted these parameters before: {error}"),
         }
+    }
+
+    fn files(&self) -> Vec<PathBuf> {
+        self.library.file().into_iter().collect()
     }
 
     /// The interface knows requests with times alone.

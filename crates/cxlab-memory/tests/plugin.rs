@@ -174,3 +174,21 @@ fn a_library_that_breaks_the_interface_ends_the_run_with_a_message() {
         assert!(said.contains(says), "{said}");
     }
 }
+
+/// A plan's hash is of the content of these.
+#[test]
+fn a_medium_names_the_library_that_it_was_loaded_from_however_deep_it_lies() {
+    let library = example();
+    let expected = [Path::new(&library).canonicalize().unwrap()];
+    let found = |kind, params| -> Vec<PathBuf> {
+        let files = medium(kind, params).unwrap().files();
+        files.iter().map(|file| file.canonicalize().unwrap()).collect()
+    };
+    let plugin = json!({ "kind": "plugin", "library": library });
+    assert_eq!(found("plugin", json!({ "library": library })), expected);
+    let cached = json!({ "behind": plugin });
+    assert_eq!(found("dram-cache", cached), expected);
+    let several = json!({ "media": [plugin, { "kind": "fixed" }] });
+    assert_eq!(found("interleaved", several), expected);
+    assert!(found("fixed", json!({})).is_empty());
+}

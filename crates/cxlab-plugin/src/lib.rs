@@ -5,8 +5,10 @@
 //! that the functions are what the header says: a library is trusted like any native code.
 
 use std::error::Error;
-use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::ffi::{CStr, CString, OsStr, c_char, c_int, c_void};
 use std::fmt;
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
@@ -154,6 +156,23 @@ impl Library {
             functions,
             _library: Arc::new(library),
         })
+    }
+
+    /// The file that was loaded, wherever it was looked for; `None` where the system does not say.
+    #[expect(unsafe_code, reason = "asking the dynamic linker")]
+    pub fn file(&self) -> Option<PathBuf> {
+        let mut found = std::mem::MaybeUninit::<libc::Dl_info>::zeroed();
+        let function = self.functions.create as *const c_void;
+        // SAFETY: the address is of a function of the loaded library, and the place is large enough.
+        let known = unsafe { libc::dladdr(function, found.as_mut_ptr()) };
+        // SAFETY: zeros are values of all of its fields.
+        let name = unsafe { found.assume_init() }.dli_fname;
+        if known == 0 || name.is_null() {
+            return None;
+        }
+        // SAFETY: the linker's names end with a zero and stay while the library is loaded.
+        let name = unsafe { CStr::from_ptr(name) };
+        Some(PathBuf::from(OsStr::from_bytes(name.to_bytes())))
     }
 
     /// A new medium.

@@ -424,7 +424,15 @@ impl Plan {
         let caching = coherence::check(&scenario, &hosts, &devices, &links)?;
         coherence::check_policies(&scenario, &workloads, &hosts, &caching)?;
         let runs = workloads.iter().chain(beside.iter().flatten());
-        let [hash, state_hash] = hashes(&scenario, runs, &files, fleet.as_ref());
+        let trace = files.trace_override.as_deref();
+        let of_media = (media.iter())
+            .chain(local_media.iter().chain(&accelerator_media).flatten())
+            .chain(node_media.iter().flatten())
+            .flat_map(|medium| medium.files());
+        let read = runs
+            .filter_map(|workload| workload.file(&files.scenario_dir, trace))
+            .chain(of_media);
+        let [hash, state_hash] = hashes(&scenario, read, fleet.as_ref());
         let mut notes = notes(&devices);
         notes.extend(links::notes(&link_classes, &links));
         notes.extend(surprises::notes(&scenario, &hosts, &devices, &workloads));
@@ -861,12 +869,11 @@ fn build_choices<G, B>(
 }
 
 /// Everything that can change a result but the seed: version, scenario without its name and
-/// execution, and the content of trace files and of a fleet's demand. The second one leaves the
-/// windows out too.
-fn hashes<'a>(
+/// execution, and the content of trace files, of libraries and of a fleet's demand. The second one
+/// leaves the windows out too.
+fn hashes(
     scenario: &Scenario,
-    workloads: impl Iterator<Item = &'a Box<dyn Workload>>,
-    files: &Files,
+    read: impl Iterator<Item = PathBuf>,
     fleet: Option<&PlannedFleet>,
 ) -> [String; 2] {
     let mut value = serde_json::to_value(scenario).unwrap_or_default();
@@ -888,11 +895,8 @@ fn hashes<'a>(
         hasher.update(text);
         hasher
     });
-    for workload in workloads {
-        let trace = files.trace_override.as_deref();
-        if let Some(path) = workload.file(&files.scenario_dir, trace) {
-            hash_file(&mut hashers, &path);
-        }
+    for path in read {
+        hash_file(&mut hashers, &path);
     }
     if let Some(fleet) = fleet {
         for hasher in &mut hashers {
@@ -908,15 +912,21 @@ fn hashes<'a>(
     })
 }
 
-/// A file's content; a file that cannot be read is reported when its source is made.
+/// A file's content and its length, which says where the next file begins; a file that cannot be read is reported
+/// when its source is made.
 fn hash_file(hashers: &mut [Sha256], path: &Path) {
+    let mut length: u64 = 0;
     if let Ok(mut file) = std::fs::File::open(path) {
         let mut buffer = [0; 1 << 16];
         while let Ok(count @ 1..) = std::io::Read::read(&mut file, &mut buffer) {
+            length += count as u64;
             for hasher in hashers.iter_mut() {
                 hasher.update(&buffer[..count]);
             }
         }
+    }
+    for hasher in hashers {
+        hasher.update(length.to_le_bytes());
     }
 }
 

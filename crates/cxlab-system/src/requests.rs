@@ -2,10 +2,10 @@
 
 use std::fs::File;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
-use crate::output::temporary;
+use cxlab_files::WholeFile;
 use cxlab_host::{Failure, RequestRow, STAGE_NAMES};
 use parquet::basic::{Compression, LogicalType, Repetition, Type as PhysicalType, ZstdLevel};
 use parquet::data_type::{BoolType, Int32Type, Int64Type};
@@ -130,8 +130,7 @@ const GROUP: usize = 1 << 17;
 
 /// Writes rows to a temporary name, and gives the file its name when it is whole.
 pub struct RequestLog {
-    path: PathBuf,
-    writer: Option<SerializedFileWriter<File>>,
+    writer: Option<(SerializedFileWriter<File>, WholeFile)>,
     columns: Vec<(String, Column)>,
     rows: Vec<RequestRow>,
 }
@@ -143,7 +142,8 @@ impl RequestLog {
     /// The file cannot be made.
     pub fn create(path: &Path) -> io::Result<RequestLog> {
         let columns = columns();
-        let file = File::create(temporary(path))?;
+        let whole = WholeFile::create(path)?;
+        let file = whole.handle()?;
         let fields = columns.iter().map(|(name, column)| {
             let (physical, logical) = match column {
                 Column::Int32(_) => (PhysicalType::INT32, None),
@@ -173,8 +173,7 @@ impl RequestLog {
             .and_then(|schema| SerializedFileWriter::new(file, schema, Arc::new(properties)))
             .map_err(io::Error::other)?;
         Ok(RequestLog {
-            path: path.to_owned(),
-            writer: Some(writer),
+            writer: Some((writer, whole)),
             columns,
             rows: Vec::new(),
         })
@@ -195,7 +194,7 @@ impl RequestLog {
     }
 
     fn write_group(&mut self, rows: &[RequestRow]) -> Result<(), ParquetError> {
-        let Some(writer) = &mut self.writer else {
+        let Some((writer, _)) = &mut self.writer else {
             return Ok(());
         };
         let mut group = writer.next_row_group()?;
@@ -214,20 +213,11 @@ impl RequestLog {
         if !rows.is_empty() {
             self.write_group(&rows).map_err(io::Error::other)?;
         }
-        if let Some(writer) = self.writer.take() {
-            let file = writer.into_inner().map_err(io::Error::other)?;
-            file.sync_all()?;
-        }
-        std::fs::rename(temporary(&self.path), &self.path)
-    }
-}
-
-impl Drop for RequestLog {
-    /// A log that was not finished leaves nothing behind.
-    fn drop(&mut self) {
-        if self.writer.is_some() {
-            let _ = std::fs::remove_file(temporary(&self.path));
-        }
+        let Some((writer, whole)) = self.writer.take() else {
+            return Ok(());
+        };
+        writer.into_inner().map_err(io::Error::other)?;
+        whole.publish()
     }
 }
 

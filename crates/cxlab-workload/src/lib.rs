@@ -17,7 +17,6 @@ pub mod import;
 pub mod kernel;
 pub mod op;
 mod page_map;
-mod partial_file;
 pub mod pattern;
 pub mod program;
 pub mod rpc;

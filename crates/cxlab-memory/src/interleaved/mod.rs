@@ -15,6 +15,8 @@ mod params;
 #[cfg(test)]
 mod tests;
 
+use std::path::PathBuf;
+
 use cxlab_engine::catalog::{Entry, ParamError, read_params};
 use cxlab_engine::units::{Bytes, Picos};
 use schemars::JsonSchema;
@@ -39,6 +41,13 @@ impl Medium for params::Resolved {
         let mut kinds = self.media.iter().map(|medium| medium.is_persistent());
         let first = kinds.next()?;
         kinds.all(|kind| kind == first).then_some(first)?
+    }
+
+    fn files(&self) -> Vec<PathBuf> {
+        self.media
+            .iter()
+            .flat_map(|medium| medium.files())
+            .collect()
     }
 
     fn check(&self, capacity: Bytes) -> Result<(), ParamError> {

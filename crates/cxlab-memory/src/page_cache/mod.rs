@@ -25,6 +25,8 @@ mod params;
 #[cfg(test)]
 mod tests;
 
+use std::path::PathBuf;
+
 use cxlab_engine::catalog::{Entry, ParamError, read_params};
 use cxlab_engine::units::{Bytes, Picos};
 use schemars::JsonSchema;
@@ -51,6 +53,13 @@ impl Medium for DramCacheParams {
     fn is_persistent(&self) -> Option<bool> {
         let behind = self.resolve().map(|resolved| resolved.behind);
         behind.map_or(Some(false), |behind| behind.is_persistent())
+    }
+
+    fn files(&self) -> Vec<PathBuf> {
+        let media = self
+            .resolve()
+            .map(|resolved| [resolved.dram.files(), resolved.behind.files()]);
+        media.map_or_else(|_| Vec::new(), |media| media.concat())
     }
 
     fn check(&self, capacity: Bytes) -> Result<(), ParamError> {

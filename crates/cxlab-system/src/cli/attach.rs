@@ -62,7 +62,6 @@ pub(super) use linux::attach;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod linux {
     use std::fs::File;
-    use std::io::{self, Write};
     use std::os::fd::AsRawFd;
     use std::path::{Path, PathBuf};
 
@@ -81,7 +80,7 @@ mod linux {
     use super::{AttachArgs, Failure};
     use crate::analytic::PlanFabric;
     use crate::load::Loaded;
-    use crate::output::prepare_dir;
+    use crate::output::{prepare_dir, write_whole};
     use crate::plan::Plan;
     use crate::table::{cells, nanos, table};
     use crate::verify::{
@@ -337,26 +336,10 @@ mod linux {
 
         fn write(&self, name: &str, text: &str) -> Result<(), Failure> {
             let base = PathBuf::from(format!("/proc/self/fd/{}", self.open.as_raw_fd()));
-            let partial = base.join(format!("{name}.partial-{}", std::process::id()));
-            let written = fresh(&partial).and_then(|mut file| {
-                file.write_all(text.as_bytes())?;
-                file.sync_all()?;
-                std::fs::rename(&partial, base.join(name))
-            });
-            written.map_err(|error| {
-                let _ = std::fs::remove_file(&partial);
+            write_whole(&base.join(name), text.as_bytes()).map_err(|error| {
                 Failure::Output(format!("{}: {error}", self.name.join(name).display()))
             })
         }
-    }
-
-    /// A file that was not there before, as a link may have been.
-    fn fresh(path: &Path) -> io::Result<File> {
-        match std::fs::remove_file(path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => {}
-        }
-        File::options().write(true).create_new(true).open(path)
     }
 
     /// The report, with what it is a report of.

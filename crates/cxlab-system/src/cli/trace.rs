@@ -178,13 +178,7 @@ fn check_out(out: &Path) -> Result<(), Failure> {
 
 /// An error about the file being written is the system's; any other is the user's.
 fn failure(error: TraceError, out: &Path) -> Failure {
-    // The file has a hidden name beside its own until it is whole.
-    let name = out.file_name().unwrap_or_default().to_string_lossy();
-    let hidden = |found: &Path| {
-        let found = found.file_name().unwrap_or_default().to_string_lossy();
-        found.starts_with(&format!(".{name}.partial"))
-    };
-    match error.path == out || hidden(&error.path) {
+    match error.path == out {
         true if error.field.is_empty() => Failure::Output(error.to_string()),
         _ => Failure::mistake(error),
     }

@@ -1,13 +1,15 @@
 //! Any known format to `.cxlt`, through the cache filter if asked.
 
+use std::io::BufWriter;
 use std::path::Path;
+
+use cxlab_files::WholeFile;
 
 use super::LineSplitter;
 use super::access::Access;
 use crate::error::{Place, TraceError};
 use crate::filter::{CacheFilter, Hierarchy};
 use crate::op::OpKind;
-use crate::partial_file::PartialFile;
 use crate::trace::{Header, Record, Records, TraceWriter, write_error};
 
 /// Records between two calls of a progress callback.
@@ -81,7 +83,7 @@ pub(crate) fn no_records(path: &Path) -> TraceError {
 /// Accesses in, a `.cxlt` file out.
 pub(crate) struct Converter {
     filter: Option<CacheFilter>,
-    writer: TraceWriter<PartialFile>,
+    writer: TraceWriter<BufWriter<WholeFile>>,
     out: std::path::PathBuf,
     summary: Summary,
 }
@@ -97,8 +99,9 @@ impl Converter {
             .map(|hierarchy| CacheFilter::new(&hierarchy))
             .transpose()
             .map_err(|message| TraceError::new(out, Place::File, "filter", message))?;
-        let writer = TraceWriter::new(PartialFile::create(out)?, header)
-            .map_err(|error| write_error(out, &error))?;
+        let failed = |error| write_error(out, &error);
+        let file = WholeFile::create(out).map_err(failed)?;
+        let writer = TraceWriter::new(BufWriter::new(file), header).map_err(failed)?;
         Ok(Converter {
             filter,
             writer,
@@ -160,11 +163,12 @@ impl Converter {
 
     /// Finishes the file and gives it its name.
     pub fn publish(mut self) -> Result<Summary, TraceError> {
-        let (file, totals) = self
-            .writer
-            .finish()
-            .map_err(|error| write_error(&self.out, &error))?;
-        file.publish()?;
+        let failed = |error| write_error(&self.out, &error);
+        let (file, totals) = self.writer.finish().map_err(failed)?;
+        let whole = file
+            .into_inner()
+            .map_err(|error| failed(error.into_error()))?;
+        whole.publish().map_err(failed)?;
         self.summary.bytes = totals.bytes;
         Ok(self.summary)
     }
