@@ -182,7 +182,10 @@ fn a_medium_names_the_library_that_it_was_loaded_from_however_deep_it_lies() {
     let expected = [Path::new(&library).canonicalize().unwrap()];
     let found = |kind, params| -> Vec<PathBuf> {
         let files = medium(kind, params).unwrap().files();
-        files.iter().map(|file| file.canonicalize().unwrap()).collect()
+        files
+            .iter()
+            .map(|file| file.canonicalize().unwrap())
+            .collect()
     };
     let plugin = json!({ "kind": "plugin", "library": library });
     assert_eq!(found("plugin", json!({ "library": library })), expected);

@@ -3,7 +3,9 @@
 
 mod common;
 
+use std::ffi::OsStr;
 use std::io::Read;
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -426,25 +428,19 @@ fn arguments_that_make_no_sense_are_exit_code_2() {
     }
 }
 
+/// Runs the command on a scenario, with more arguments, and interrupts it so long after its folder is there; what it
+/// said then.
 #[cfg(unix)]
-#[test]
-fn an_interrupted_study_keeps_what_it_measured() {
-    let folder = Folder::new("fleet-interrupt");
-    let long = small()
-        .replace("hosts = 128", "hosts = 100_000")
-        .replace("days = 1\n", "days = 90\n");
-    let scenario = folder.file("pond.toml", long.as_bytes());
-    let out = folder.path("out");
-    let mut running = command(&[&"fleet", &scenario, &"--out", &out, &"-q"])
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
+fn interrupted(scenario: &Path, out: &Path, more: &[&dyn AsRef<OsStr>], after: Duration) -> String {
+    let mut arguments: Vec<&dyn AsRef<OsStr>> = vec![&"fleet", &scenario, &"--out", &out, &"-q"];
+    arguments.extend(more);
+    let mut running = command(&arguments).stderr(Stdio::piped()).spawn().unwrap();
     // Its folder is there before its signals are handled; a little later both are.
     let begun = Instant::now();
     while !out.exists() && begun.elapsed() < Duration::from_secs(60) {
         std::thread::sleep(Duration::from_millis(20));
     }
-    std::thread::sleep(Duration::from_millis(700));
+    std::thread::sleep(after);
     let killed = Command::new("kill")
         .arg("-INT")
         .arg(running.id().to_string())
@@ -460,8 +456,39 @@ fn an_interrupted_study_keeps_what_it_measured() {
         .unwrap();
     assert_eq!(status.code(), Some(130), "{said}");
     assert!(said.contains("interrupted"), "{said}");
+    said
+}
+
+#[cfg(unix)]
+#[test]
+fn an_interrupted_study_keeps_what_it_measured() {
+    let folder = Folder::new("fleet-interrupt");
+    let long = small()
+        .replace("hosts = 128", "hosts = 100_000")
+        .replace("days = 1\n", "days = 90\n");
+    let scenario = folder.file("pond.toml", long.as_bytes());
+    let out = folder.path("out");
+    interrupted(&scenario, &out, &[], Duration::from_millis(700));
     let report = without_wall_time(&std::fs::read_to_string(out.join("fleet.json")).unwrap());
     assert_eq!(report["partial"], true);
     let hosts = report["fleet"]["hosts"].as_u64().unwrap();
     assert!(hosts < 100_000, "{hosts}");
+}
+
+#[cfg(unix)]
+#[test]
+fn an_interrupted_grid_says_how_many_points_are_missing() {
+    let folder = Folder::new("fleet-grid-interrupt");
+    let scenario = folder.file("pond.toml", small().as_bytes());
+    let out = folder.path("out");
+    let grid: [&dyn AsRef<OsStr>; 2] = [&"--grid", &"fleet.hosts=128,1_000_000,64"];
+    let said = interrupted(&scenario, &out, &grid, Duration::from_secs(4));
+    assert!(said.contains("sweep.csv holds 1 of 3 points"), "{said}");
+    let text = std::fs::read_to_string(out.join("sweep.json")).unwrap();
+    let sweep: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(
+        (&sweep["asked"], &sweep["partial"]),
+        (&3.into(), &true.into())
+    );
+    assert_eq!(sweep["points"].as_array().unwrap().len(), 1);
 }

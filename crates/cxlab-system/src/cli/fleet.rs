@@ -324,7 +324,9 @@ fn sweep(
             "interrupted before the first study ended".to_owned(),
         ));
     }
+    let partial = found.len() < of;
     let all: Vec<&FleetReport> = found.iter().map(|point| &point.report).collect();
+    let all = serde_json::json!({ "asked": of, "partial": partial, "points": all });
     let json = serde_json::to_string_pretty(&all)
         .map_err(|error| Failure::Internal(format!("the report cannot be serialized: {error}")))?;
     write(
@@ -341,10 +343,14 @@ fn sweep(
         dir,
         &["sweep.csv", "sweep.json", "sweep.svg"],
     )?;
-    if watch.stop.load(Ordering::Relaxed) && found.len() < of {
-        return Err(interrupted(dir, "sweep.csv"));
+    match partial {
+        true => Err(Failure::Interrupted(format!(
+            "interrupted: {} holds {} of {of} points",
+            dir.join("sweep.csv").display(),
+            found.len()
+        ))),
+        false => Ok(()),
     }
-    Ok(())
 }
 
 fn interrupted(dir: &Path, name: &str) -> Failure {
