@@ -6,7 +6,7 @@
 //! have not (a phase of a trace, a draw of addresses) is in both and falls out. A second run, with another seed and
 //! behind a longer warm-up, takes no part in that: how far it is from the corrected numbers decides their classes.
 
-use cxlab_analytic::{Classes, ErrorClass, Solution};
+use cxlab_analytic::{Classes, ErrorClass, Solution, classify};
 use cxlab_engine::{Monitor, Threads};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -109,6 +109,7 @@ pub fn calibrate(
     }
     let whole =
         Computed::of(plan, seed, &super::demand::first(plan)).map_err(RunError::Problems)?;
+    let (_, alone) = classify(&whole.network, &whole.solution);
     let before = assemble(plan, seed, &whole);
     let least = (before.in_flight * 4.0).ceil().max(1.0) as u64;
     let requests = requests.unwrap_or((before.in_flight * OF_FLIGHT).max(LEAST) as u64);
@@ -143,7 +144,7 @@ pub fn calibrate(
         return Ok(None);
     };
     let after = assemble(plan, seed, &computed);
-    let found = classes(&after, &second);
+    let found = classes(&after, &second, &alone);
     let judged = judge(plan, &computed, found, Of::Runs);
     let mut report = report::assemble(plan, seed, &computed, &judged);
     report.stages_ns = stages(&before, &of_short, &first, report.latency_ns.mean);
@@ -295,8 +296,9 @@ fn stages(
         .collect()
 }
 
-/// The classes that the second run allows.
-fn classes(form: &AnalyticReport, run: &Report) -> (Classes, Vec<Classes>) {
+/// The classes that the second run allows. How hosts share what is full may settle differently by seed, so where the form
+/// `alone` says of a host that nothing is known, two runs that agree know little more.
+fn classes(form: &AnalyticReport, run: &Report, alone: &[Classes]) -> (Classes, Vec<Classes>) {
     let compared = compare(form, run).numbers;
     let class = |what: &super::compare::Compared| {
         let Some(error) = what.error else {
@@ -315,11 +317,13 @@ fn classes(form: &AnalyticReport, run: &Report) -> (Classes, Vec<Classes>) {
         })
         .collect();
     let of_all = all.remove(0);
-    for (classes, host) in all.iter_mut().zip(&run.hosts) {
-        if host.completed < FEW {
-            let why = "few requests in the short runs";
-            classes.at_best(ErrorClass::ThirtyPercent, ErrorClass::ThirtyPercent, why);
-        }
+    for ((classes, host), alone) in all.iter_mut().zip(&run.hosts).zip(alone) {
+        let why = match (host.completed < FEW, alone.worst()) {
+            (true, _) => "few requests in the short runs",
+            (_, ErrorClass::DoNotUse) => alone.why.as_str(),
+            _ => continue,
+        };
+        classes.at_best(ErrorClass::ThirtyPercent, ErrorClass::ThirtyPercent, why);
     }
     (of_all, all)
 }
