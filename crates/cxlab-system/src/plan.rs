@@ -502,6 +502,7 @@ impl Plan {
         plan.check_os()?;
         sampling::check(&plan)?;
         plan.sources(plan.scenario.seed).map(drop)?;
+        limits::check_window(&plan)?;
         plan.notes.extend(credits::notes(&plan));
         plan.qos = qos::Qos::of(&plan)?;
         Ok(plan)

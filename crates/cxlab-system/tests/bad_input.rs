@@ -1735,6 +1735,15 @@ const SCENARIOS: &[Scenario] = &[
         &["measure.duration", "found 0 ns"],
     ),
     one(
+        &[("requests = 500", "duration = \"1 ps\"")],
+        "duration = \"1 ps\"",
+        &[
+            "measure.duration",
+            "found 1 ps",
+            "the latency of the nearest device",
+        ],
+    ),
+    one(
         &[("requests = 500", "duration = \"5000 s\"")],
         "duration",
         &["measure.duration", "found 5000 s", "3600 s"],

@@ -126,6 +126,7 @@ fn a_trace_that_does_not_fit_says_so_before_it_runs() {
     let folder = folder("misfit");
     ten_pages(&folder);
     std::fs::write(folder.join("flat.trace"), "0 R 0\n40 R 0\n").unwrap();
+    std::fs::write(folder.join("long.trace"), "0 R 0\n40 R 18446744073709\n").unwrap();
     std::fs::write(folder.join("empty.trace"), "").unwrap();
     for (params, words) in [
         (
@@ -139,6 +140,14 @@ fn a_trace_that_does_not_fit_says_so_before_it_runs() {
         (
             json!({"path": "flat.trace", "timing": "timestamps"}),
             "have the same time",
+        ),
+        (
+            json!({"path": "long.trace", "timing": "timestamps", "time_scale": 1e6}),
+            "found 1000000; allowed: times of 1 laps",
+        ),
+        (
+            json!({"path": "long.trace", "timing": "timestamps", "repeat": 1_000_000}),
+            "allowed: times of 1000000 laps",
         ),
         (
             json!({"path": "empty.trace"}),

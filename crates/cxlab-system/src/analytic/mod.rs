@@ -154,11 +154,7 @@ pub fn in_flight_limits(plan: &Plan) -> Vec<String> {
         let Some(host) = first.filter(|_| group.core.is_none() && group.processor.is_none()) else {
             continue;
         };
-        let devices = 0..plan.devices.len();
-        let Some(latency) = devices
-            .filter_map(|device| unloaded_ps(plan, &router, (host, device)))
-            .min()
-        else {
+        let Some(latency) = nearest_ps(plan, &router, host) else {
             continue;
         };
         let outstanding = f64::from(group.issue.outstanding);
@@ -175,6 +171,29 @@ pub fn in_flight_limits(plan: &Plan) -> Vec<String> {
         }
     }
     limits
+}
+
+/// Before this time nothing can have completed, in picoseconds, where all that hosts ask goes through the fabric.
+pub(crate) fn first_completion_ps(plan: &Plan) -> Option<u64> {
+    let asks = |host: &usize| {
+        let group = &plan.scenario.hosts[plan.hosts[*host].group];
+        let inside = group.issue.cache.is_some() || group.local.is_some();
+        !inside && group.core.is_none() && group.processor.is_none()
+    };
+    if !plan.scenario.accelerators.is_empty() || !(0..plan.hosts.len()).all(|host| asks(&host)) {
+        return None;
+    }
+    let router = Router::new(plan);
+    let nearest = (0..plan.hosts.len()).filter_map(|host| nearest_ps(plan, &router, host));
+    nearest.min()
+}
+
+/// Latency of a read from a host to its nearest device without load, without the medium, in picoseconds.
+fn nearest_ps(plan: &Plan, router: &Router<'_>, host: usize) -> Option<u64> {
+    let devices = 0..plan.devices.len();
+    devices
+        .filter_map(|device| unloaded_ps(plan, router, (host, device)))
+        .min()
 }
 
 /// Latency of a read from a host to a device without load, without the medium, in picoseconds.

@@ -6,7 +6,7 @@ use cxlab_engine::units::{Bytes, LINE_BYTES, Percent, Picos};
 use cxlab_host::RequesterParams;
 use serde_json::{Map, Value};
 
-use super::Problem;
+use super::{Plan, Problem};
 use crate::scenario::Scenario;
 
 /// Longest constant delay of one part.
@@ -201,6 +201,33 @@ fn check_measure(scenario: &Scenario, problems: &mut Vec<Problem>) {
     }
     check_requests("measure.requests", measure.requests, problems);
     check_requests("measure.warmup_requests", measure.warmup_requests, problems);
+}
+
+/// Refuses a run that ends before anything can have completed.
+pub(super) fn check_window(plan: &Plan) -> Result<(), Vec<Problem>> {
+    let measure = &plan.scenario.measure;
+    let (Some(duration), None) = (measure.duration, measure.warmup_requests) else {
+        return Ok(());
+    };
+    let Some(first) = crate::analytic::first_completion_ps(plan) else {
+        return Ok(());
+    };
+    let least = match measure.warmup_time {
+        Some(warmup) => first.saturating_sub(warmup.0),
+        // A warm-up that finds its own end lasts no longer than the window.
+        None => first.div_ceil(2),
+    };
+    if duration.0 >= least {
+        return Ok(());
+    }
+    Err(vec![Problem::new(
+        "measure.duration",
+        format!(
+            "found {duration}; allowed: {} and more (the latency of the nearest device is {} without load and medium)",
+            Picos(least),
+            Picos(first)
+        ),
+    )])
 }
 
 fn check_issue(path: &str, issue: &RequesterParams, problems: &mut Vec<Problem>) {

@@ -156,6 +156,9 @@ impl Workload for TraceWorkload {
             .file(ctx.scenario_dir, ctx.trace_override)
             .ok_or_else(|| ParamError::new("path", "found none; allowed: a trace file"))?;
         let survey = self.survey(&path, ctx.span.0)?;
+        if self.params.timing == Timing::Timestamps {
+            replay::check_times(&survey, &self.params)?;
+        }
         Ok(Box::new(Replay::new(path, survey, &self.params, ctx)?))
     }
 

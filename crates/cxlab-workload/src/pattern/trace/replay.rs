@@ -3,9 +3,10 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use cxlab_engine::catalog::ParamError;
 use cxlab_engine::rng::StreamRng;
 use cxlab_engine::state::{SaveState, StateError, StateReader, StateWriter};
-use cxlab_engine::units::{Hpa, SimTime};
+use cxlab_engine::units::{Hpa, Picos, SimTime};
 
 use super::survey::Survey;
 use super::{Share, Timing, Trace};
@@ -15,6 +16,31 @@ use crate::trace::{Ahead, Record, Records};
 
 /// Fraction bits of the fixed-point time scale: one part in 10^6 of the smallest scale.
 const SCALE_BITS: u32 = 40;
+
+/// The latest time that a record may have in a run, in picoseconds: half of what a run's clock can count, which is
+/// 106 days.
+const LATEST: u128 = (u64::MAX / 2) as u128;
+
+/// The fixed-point time scale of a trace with times.
+fn fixed_point(time_scale: f64) -> u128 {
+    (time_scale * (1u64 << SCALE_BITS) as f64) as u128
+}
+
+/// Refuses a scale, or laps, that bring the last record behind the end of a run's clock.
+pub(super) fn check_times(survey: &Survey, params: &Trace) -> Result<(), ParamError> {
+    let span = u128::from(survey.latest - survey.earliest);
+    let laps = span.saturating_mul(u128::from(params.repeat));
+    if laps.saturating_mul(fixed_point(params.time_scale)) >> SCALE_BITS <= LATEST {
+        return Ok(());
+    }
+    let message = format!(
+        "found {}; allowed: times of {} laps of {} that end within 106 days",
+        params.time_scale,
+        params.repeat,
+        Picos(survey.latest - survey.earliest)
+    );
+    Err(ParamError::new("time_scale", message))
+}
 
 /// The records of a trace from some place on.
 enum Stream {
@@ -93,8 +119,7 @@ impl Replay {
             ),
             Share::Block => (bound(requester), 0, bound(requester + 1) - bound(requester)),
         };
-        let scale = (params.timing == Timing::Timestamps)
-            .then_some((params.time_scale * (1u64 << SCALE_BITS) as f64) as u128);
+        let scale = (params.timing == Timing::Timestamps).then(|| fixed_point(params.time_scale));
         let alone = requesters == 1;
         let laps = if share == 0 { 0 } else { params.repeat };
         let before = if laps == 0 { 0 } else { first };
