@@ -12,7 +12,7 @@ from cxlab import op, plot
 from cxlab._kernel import Core, Element, Kernel, Machine, Memory, Region
 from cxlab._native import VERSION as __version__
 from cxlab._native import ScenarioError
-from cxlab._result import Result
+from cxlab._result import Result, ResultError
 from cxlab._run import Batches, Interrupted, Plan, Requester, import_trace, plan, run
 from cxlab._scenario import (
     Scenario,
@@ -42,6 +42,7 @@ __all__ = [
     "Report",
     "Requester",
     "Result",
+    "ResultError",
     "Scenario",
     "ScenarioError",
     "Seeds",

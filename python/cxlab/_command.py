@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from cxlab import _files, _native
+from cxlab._result import ResultError
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -28,6 +29,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("interrupted; what has finished is kept", file=sys.stderr)
         return 130
+    except ResultError as error:
+        return _mistake(str(error))
     except _native.ScenarioError as error:
         print("\n".join([str(error), *getattr(error, "__notes__", [])]), file=sys.stderr)
         return 2
@@ -80,6 +83,14 @@ def _add_execution(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--no-cache", action="store_true", help="run all, and keep nothing")
 
 
+def _seed(text: str) -> int:
+    from cxlab._run import MOST_SEED
+
+    if not text.isascii() or not text.isdigit() or int(text) > MOST_SEED:
+        raise argparse.ArgumentTypeError(f"found {text}; allowed: 0 to {MOST_SEED}")
+    return int(text)
+
+
 def _positive(text: str) -> int:
     number = int(text)
     if number < 1:
@@ -121,7 +132,7 @@ def _sweep(arguments: Sequence[str]) -> int:
         default=[],
         help="change a value of all points (repeatable)",
     )
-    parser.add_argument("--seed", type=int, help="seed of all points")
+    parser.add_argument("--seed", type=_seed, help="seed of all points")
     parser.add_argument(
         "--seeds",
         metavar="N",
@@ -141,7 +152,10 @@ def _sweep(arguments: Sequence[str]) -> int:
         grid[path] = parse_values(values)
     if not options.scenario.is_file():
         return _mistake(f"{options.scenario}: is no scenario file")
-    scenario = Scenario.from_file(options.scenario)
+    try:
+        scenario = Scenario.from_file(options.scenario)
+    except ValueError as error:
+        return _mistake(str(error))
     scenario._set = list(options.set)
     try:
         frame = sweep(

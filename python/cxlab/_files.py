@@ -25,3 +25,22 @@ def write_whole(path: Path, write: Callable[[Path], object]) -> None:
 def write_text(path: Path, text: str) -> None:
     """Writes a text file whole or not at all."""
     write_whole(path, lambda partial: partial.write_text(text, encoding="utf-8"))
+
+
+def read_text(path: Path, most: int) -> str:
+    """The text of a file of at most so many bytes.
+
+    Raises:
+        ValueError: it is larger, or no UTF-8.
+
+    """
+    with path.open("rb") as file:
+        found = file.read(most + 1)
+    if len(found) > most:
+        raise ValueError(f"{path}: found more than {most} bytes; allowed: at most as many")
+    try:
+        return found.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise ValueError(
+            f"{path}: found no text: byte {error.start} is not UTF-8; allowed: UTF-8"
+        ) from None

@@ -46,6 +46,9 @@ class Plan:
         restore: str | None = ...,
     ) -> Run: ...
 
+def check_report(text: str) -> None:
+    """Raises ValueError, with the reason, where a text is not the report of a run."""
+
 class WholeFile:
     """A file in the making, beside its destination; it is removed if it is not published."""
 

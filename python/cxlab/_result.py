@@ -7,8 +7,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
-from cxlab import _files
+from cxlab import _files, _native
 from cxlab._scenario import PathLike
+from cxlab._svg import sanitised
 from cxlab._types import Ci95, Note, Report
 
 if TYPE_CHECKING:
@@ -23,6 +24,14 @@ TableName = Literal[
 
 #: A column of the request log: name, numpy type, values as bytes.
 Column = tuple[str, str, bytes]
+
+
+#: The largest report and picture that are read, in bytes.
+_MOST_BYTES = 1 << 30
+
+
+class ResultError(ValueError):
+    """A folder whose files are not what a run wrote."""
 
 
 class Result:
@@ -49,14 +58,29 @@ class Result:
 
     @classmethod
     def load(cls, folder: PathLike) -> Result:
-        """The result in a folder that ``cxlab run`` or :meth:`save` wrote."""
+        """The result in a folder that ``cxlab run`` or :meth:`save` wrote.
+
+        Raises:
+            ResultError: the report is not what a run wrote, or damaged.
+
+        """
         folder = Path(folder)
+        report = folder / "report.json"
         svg, requests = folder / "topology.svg", folder / "requests.parquet"
-        return cls(
-            (folder / "report.json").read_text(encoding="utf-8"),
-            svg=svg.read_text(encoding="utf-8") if svg.is_file() else None,
-            requests=requests if requests.is_file() else None,
-        )
+        try:
+            text = _files.read_text(report, _MOST_BYTES)
+            picture = _files.read_text(svg, _MOST_BYTES) if svg.is_file() else None
+        except ValueError as error:
+            raise ResultError(str(error)) from None
+        if picture is not None and (picture := sanitised(picture)) is None:
+            raise ResultError(f"{svg}: found no picture; allowed: what `cxlab run` writes")
+        try:
+            _native.check_report(text)
+        except ValueError as error:
+            raise ResultError(
+                f"{report}: found {error}; allowed: what `cxlab run` writes"
+            ) from None
+        return cls(text, svg=picture, requests=requests if requests.is_file() else None)
 
     def save(self, folder: PathLike) -> None:
         """Writes what ``cxlab run --out`` writes; the report comes last, when the rest is whole."""
@@ -158,8 +182,36 @@ class Result:
             }
             return pyarrow.table(arrays)
         if self._requests is not None:
-            return pyarrow.parquet.read_table(self._requests)
+            try:
+                return self._checked(pyarrow.parquet.read_table(self._requests))
+            except (pyarrow.ArrowException, OSError) as error:
+                first = str(error).partition("\n")[0]
+                raise ResultError(
+                    f"{self._requests}: found a damaged file ({first}); allowed: what "
+                    "`cxlab run --requests` writes"
+                ) from None
         raise ValueError("the request log was not kept; allowed: with requests=True in cxlab.run")
+
+    def _checked(self, table: pyarrow.Table) -> pyarrow.Table:
+        """A request log that goes with the report."""
+        import pyarrow.compute
+
+        stages = [f"{stage}_ps" for stage in self.report["stages_ns"]]
+        names = ["host", "device", "hpa", "write", "issued_ps", "completed_ps", *stages]
+        missing = [name for name in names if name not in table.column_names]
+        if missing:
+            raise ResultError(
+                f"{self._requests}: found no column {missing[0]!r}; allowed: what "
+                "`cxlab run --requests` writes"
+            )
+        for name, of in (("host", self.report["hosts"]), ("device", self.report["devices"])):
+            most = pyarrow.compute.max(table[name]).as_py()
+            if most is not None and most >= len(of):
+                raise ResultError(
+                    f"{self._requests}: found {name} {most}, and the report has {len(of)} of them; "
+                    "allowed: files of one run"
+                )
+        return table
 
     def _columns_of(self, table: TableName) -> dict[str, list[Any]]:
         report = self.report

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import operator
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -42,6 +43,30 @@ class Requester:
 
 #: A workload in Python: a function that gives batches of operations for a requester.
 Workload: TypeAlias = "Callable[[Requester], Batches]"
+
+
+#: The largest seed, and the most threads.
+MOST_SEED = 2**64 - 1
+MOST_THREADS = 256
+
+
+def checked_seed(seed: int | None) -> int | None:
+    """A seed, or None for the scenario's; raises ValueError for what is neither."""
+    if seed is None:
+        return None
+    if isinstance(seed, bool) or not hasattr(seed, "__index__") or not 0 <= seed <= MOST_SEED:
+        raise ValueError(f"seed: found {seed!r}; allowed: 0 to {MOST_SEED}")
+    return operator.index(seed)
+
+
+def checked_threads(threads: Threads | None) -> Threads | None:
+    """A limit of threads, or None for the scenario's; raises ValueError for what is neither."""
+    if threads is None or threads == "auto":
+        return threads
+    whole = not isinstance(threads, (bool, str)) and hasattr(threads, "__index__")
+    if not whole or not 1 <= threads <= MOST_THREADS:
+        raise ValueError(f'threads: found {threads!r}; allowed: 1 to {MOST_THREADS}, or "auto"')
+    return operator.index(threads)
 
 
 class Interrupted(KeyboardInterrupt):
@@ -105,6 +130,7 @@ class Plan:
                 "requests: found with restore, where the log would lack what completed before; "
                 "allowed: in a run from its beginning"
             )
+        seed, threads = checked_seed(seed), checked_threads(threads)
         written = None if checkpoint is None else (os.fspath(checkpoint), checkpoint_every)
         resumed = None if restore is None else os.fspath(restore)
         with _progress(progress, self._native.name) as tell:
@@ -133,7 +159,32 @@ def plan(scenario: Scenario, *, workloads: Mapping[str, Workload | Kernel] | Non
             kernels[name] = Offer(made)
         else:
             factories[name] = _factory(made)
-    return Plan(scenario._plan(factories, kernels))
+    resolved = Plan(scenario._plan(factories, kernels))
+    if workloads:
+        _check_names(scenario, workloads)
+    return resolved
+
+
+def _check_names(scenario: Scenario, workloads: Iterable[str]) -> None:
+    """Refuses a workload that the scenario does not name."""
+    asked = set(_externals(scenario.to_dict()))
+    for name in workloads:
+        if name not in asked:
+            known = ", ".join(sorted(asked)) or 'none, since no workload has kind = "external"'
+            raise ValueError(
+                f"workloads: found {name!r}, which the scenario does not name; allowed: {known}"
+            )
+
+
+def _externals(value: object) -> Iterator[str]:
+    if isinstance(value, Mapping):
+        if value.get("kind") == "external" and "name" in value:
+            yield str(value["name"])
+        for inner in value.values():
+            yield from _externals(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _externals(inner)
 
 
 def run(

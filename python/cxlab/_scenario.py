@@ -15,8 +15,33 @@ import tomli_w
 from cxlab import _files, _native
 from cxlab._types import Table, Value
 
+#: The largest scenario file, in bytes.
+_MOST_BYTES = 1 << 24
+
 #: A path to a file.
 PathLike: TypeAlias = str | os.PathLike[str]
+
+
+def plain(value: object, path: str) -> Value:
+    """A value as TOML knows it: numpy's numbers and arrays as Python's, paths as text.
+
+    Raises:
+        ValueError: it is nothing that a scenario can hold; ``path`` says where.
+
+    """
+    if isinstance(value, (bool, int, float, str)):
+        return value
+    if isinstance(value, Mapping):
+        return {str(key): plain(item, f"{path}.{key}") for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(item, f"{path}[{at}]") for at, item in enumerate(value)]
+    if isinstance(value, os.PathLike):
+        return os.fsdecode(value)
+    if hasattr(value, "tolist"):  # numpy's numbers and arrays
+        return plain(value.tolist(), path)
+    raise ValueError(
+        f"{path}: found {value!r:.60}; allowed: text, numbers, true, false, lists and tables"
+    )
 
 
 def inline(value: Value) -> str:
@@ -31,8 +56,6 @@ def inline(value: Value) -> str:
         return "{ " + ", ".join(items) + " }"
     if isinstance(value, (list, tuple)):
         return "[" + ", ".join(inline(item) for item in value) + "]"
-    if hasattr(value, "item"):  # numpy's numbers
-        return inline(value.item())
     return repr(value)
 
 
@@ -77,7 +100,8 @@ class Scenario:
     def from_file(cls, path: PathLike) -> Scenario:
         """A scenario from a TOML file. Relative paths in it start from its folder."""
         path = Path(path)
-        return cls.from_toml(path.read_text(encoding="utf-8"), name=str(path), folder=path.parent)
+        text = _files.read_text(path, _MOST_BYTES)
+        return cls.from_toml(text, name=str(path), folder=path.parent)
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Value], *, folder: PathLike = ".") -> Scenario:
@@ -88,7 +112,8 @@ class Scenario:
         return scenario
 
     def _write(self, values: Table) -> None:
-        self._text, self._set = tomli_w.dumps(values), []
+        known = {key: plain(value, key) for key, value in values.items()}
+        self._text, self._set = tomli_w.dumps(known), []
         self._name = "scenario"
 
     # What it holds.
@@ -154,7 +179,7 @@ class Scenario:
 
         Missing tables are made; an array only takes an index that it has.
         """
-        changed = [*self._set, f"{path}={inline(value)}"]
+        changed = [*self._set, f"{path}={inline(plain(value, path))}"]
         _native.merge(self._name, self._text, changed)
         self._set = changed
         return self

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 from cxlab import _files, _native
 from cxlab._native import ScenarioError
 from cxlab._result import Result
+from cxlab._run import MOST_SEED, checked_seed, checked_threads
 from cxlab._scenario import PathLike, Scenario
 from cxlab._types import Quantity, Report, SeedsReport, Threads, Value
 
@@ -39,8 +40,6 @@ Arrived: TypeAlias = Callable[[int, str], None]
 
 #: Pools that may die one after the other without a point finished in between.
 _MOST_DEATHS = 3
-#: The largest seed.
-_MOST_SEED = 2**64 - 1
 #: Seconds after which an idle worker ends, and between two looks at whether its parent lives.
 _IDLE_SECONDS = 10
 _WATCH_SECONDS = 0.5
@@ -193,6 +192,7 @@ def _points(
     scenarios: Sequence[Scenario], seed: int | None, threads: Threads, seeds: int = 1
 ) -> list[_Point]:
     """So many runs of each scenario, one after the other, whose seeds follow each other."""
+    seed, threads = checked_seed(seed), checked_threads(threads) or "auto"
     most = 0 if threads == "auto" else threads
     return [
         _Point(name, text, tuple(changes), folder, seed, most, offset)
@@ -264,8 +264,8 @@ def _plan_all(points: Sequence[_Point]) -> list[tuple[str, str]]:
     def one(point: _Point) -> tuple[str, str]:
         plan = _native.Plan(point.name, point.text, point.set, point.folder, {})
         seed = _seed(point, plan)
-        if seed > _MOST_SEED:
-            raise ValueError(f"seeds: found seed {seed}; allowed: at most {_MOST_SEED}")
+        if seed > MOST_SEED:
+            raise ValueError(f"seeds: found seed {seed}; allowed: at most {MOST_SEED}")
         return f"{plan.hash}-{seed}-{_native.VERSION}-{_build()}", plan.name
 
     with ThreadPoolExecutor(_native.processors()) as pool:

@@ -54,6 +54,13 @@ code { font-size: 0.92em; }
 #: Rows that a table shows at once; the rest unfolds.
 _SHOWN = 12
 
+
+class Html(str):
+    """Text that is a cell of a table as it is; all other text is escaped."""
+
+    __slots__ = ()
+
+
 Rows = Sequence[Sequence[str]]
 
 
@@ -213,13 +220,13 @@ def _table(head: Sequence[str], rows: Rows) -> str:
         return "".join(
             "<tr>"
             + "".join(
-                cell if cell.startswith("<td") else f"<td>{html.escape(cell)}</td>" for cell in row
+                cell if isinstance(cell, Html) else f"<td>{html.escape(cell)}</td>" for cell in row
             )
             + "</tr>"
             for row in some
         )
 
-    top = "<tr>" + "".join(f"<th>{name}</th>" for name in head) + "</tr>"
+    top = "<tr>" + "".join(f"<th>{html.escape(name)}</th>" for name in head) + "</tr>"
     table = f"<table>{top}{lines(rows[:_SHOWN])}</table>"
     if len(rows) > _SHOWN:
         table += (
@@ -231,7 +238,9 @@ def _table(head: Sequence[str], rows: Rows) -> str:
 
 def _bar(share: float, colour: str) -> str:
     width = min(max(share, 0.0), 1.0) * 100
-    return f'<td class="bar"><div><i style="width:{width:.1f}%;background:{colour}"></i></div></td>'
+    return Html(
+        f'<td class="bar"><div><i style="width:{width:.1f}%;background:{colour}"></i></div></td>'
+    )
 
 
 def _stages(report: Report) -> str:
@@ -250,9 +259,9 @@ def _stages(report: Report) -> str:
         ]
         for stage, mean in means.items()
     ]
-    rows.append(["sum", f"{total:,.2f}", "100 %", "<td></td>"])
+    rows.append(["sum", f"{total:,.2f}", "100 %", Html("<td></td>")])
     bar = "".join(
-        f'<i title="{stage}: {mean:,.1f} ns" style="display:inline-block;height:26px;'
+        f'<i title="{html.escape(stage)}: {mean:,.1f} ns" style="display:inline-block;height:26px;'
         f'width:{mean / total * 100:.3f}%;background:{colours[stage]}"></i>'
         for stage, mean in means.items()
     )
@@ -445,7 +454,8 @@ def _requests(result: Result) -> str:
 
 def _footer(report: Report) -> str:
     return (
-        f"<footer>cxlab {html.escape(report['version'])}; plan <code>{report['plan_hash']}</code>; "
-        f"digest <code>{report['digest']}</code>; {report['events']:,} events in "
+        f"<footer>cxlab {html.escape(report['version'])}; plan "
+        f"<code>{html.escape(report['plan_hash'])}</code>; "
+        f"digest <code>{html.escape(report['digest'])}</code>; {report['events']:,} events in "
         f"{report['wall_seconds']:.2f} s</footer>"
     )

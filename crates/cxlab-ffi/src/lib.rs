@@ -89,6 +89,22 @@ mod _native {
         Ok((json, report.svg()))
     }
 
+    /// Refuses, with the reason, what is not the report of a run.
+    #[pyfunction]
+    fn check_report(text: &str) -> PyResult<()> {
+        let wrong = |why: String| Err(PyValueError::new_err(why));
+        let report: Report = match serde_json::from_str(text) {
+            Ok(report) => report,
+            Err(error) => return wrong(format!("no report: {error}")),
+        };
+        let media = report.devices.iter().flat_map(|device| &device.medium);
+        let numbers = report.stages_ns.iter().chain(media);
+        match numbers.into_iter().find(|(_, value)| !value.is_number()) {
+            Some((name, value)) => wrong(format!("{value} as `{name}`, which is no number")),
+            None => Ok(()),
+        }
+    }
+
     /// The values of a scenario's text after changes, as JSON. They are not checked.
     #[pyfunction]
     fn merge(py: Python<'_>, name: &str, text: &str, set: Vec<String>) -> PyResult<String> {

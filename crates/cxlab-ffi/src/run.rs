@@ -82,6 +82,7 @@ pub(crate) fn run(
     requests: bool,
     saving: &Saving,
 ) -> PyResult<Run> {
+    failed.begin();
     let monitor = Monitor::default();
     let expected = expected_requests(&loaded.plan);
     let mut columns = requests.then(RequestColumns::default);
@@ -123,6 +124,9 @@ pub(crate) fn run(
                 }
                 if stopped.is_some() || failed.is_set() {
                     monitor.interrupt();
+                    if let Err(error) = Python::attach(|py| failed.stop(py)) {
+                        failed.set(error);
+                    }
                 }
             }
             worker.join()
@@ -131,20 +135,22 @@ pub(crate) fn run(
     if let Some(error) = failed.take() {
         return Err(error);
     }
-    match outcome {
-        Ok(Ok(report)) => {
+    match (outcome, stopped) {
+        // A run that was stopped before it measured has nothing to give.
+        (Ok(Err(RunError::Problems(_))), Some(stopped)) => Err(stopped),
+        (Ok(Ok(report)), stopped) => {
             let note = unused_threads(threads, &monitor);
             results(py, loaded, &report, columns, (stopped, note))
         }
-        Ok(Err(RunError::Problems(problems))) => Err(raise(py, &loaded.mistakes(problems))),
-        Ok(Err(RunError::Checkpoint(error))) => Err(match error {
+        (Ok(Err(RunError::Problems(problems))), None) => Err(raise(py, &loaded.mistakes(problems))),
+        (Ok(Err(RunError::Checkpoint(error))), _) => Err(match error {
             CheckpointError::Refused(why) => PyValueError::new_err(format!("restore: {why}")),
             error @ CheckpointError::Unwritable(..) => {
                 PyOSError::new_err(format!("checkpoint: {error}"))
             }
         }),
-        Ok(Err(error)) => Err(PyRuntimeError::new_err(error.to_string())),
-        Err(panic) => {
+        (Ok(Err(error)), _) => Err(PyRuntimeError::new_err(error.to_string())),
+        (Err(panic), _) => {
             let text = panic.downcast_ref::<String>().map(String::as_str);
             let what = text.or(panic.downcast_ref::<&str>().copied());
             Err(PyRuntimeError::new_err(format!(

@@ -1,34 +1,88 @@
 //! Operations from Python, a batch at a time.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use cxlab_engine::cannot_save;
 use cxlab_engine::catalog::ParamError;
 use cxlab_engine::rng::StreamRng;
 use cxlab_engine::units::{Hpa, SimTime};
 use cxlab_workload::{MemOp, OpKind, OpSource, SourceContext, Workload, WorkloadError};
-use pyo3::exceptions::PyValueError;
+use pyo3::exceptions::{PyKeyboardInterrupt, PyValueError};
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::PyIterator;
 
-/// The first exception that Python code raised while it was asked for operations.
+/// What runs and the Python code that they ask for operations know of each other.
 #[derive(Clone, Default)]
-pub(crate) struct Failed(Arc<Mutex<Option<PyErr>>>);
+pub(crate) struct Failed(Arc<Shared>);
+
+#[derive(Default)]
+struct Shared {
+    /// The first exception that Python code raised.
+    error: Mutex<Option<PyErr>>,
+    /// Threads of the interpreter that are in such code.
+    asking: Mutex<Vec<u64>>,
+    /// Whether the run is to end.
+    stopping: AtomicBool,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 impl Failed {
     pub(crate) fn set(&self, error: PyErr) {
-        let mut slot = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        slot.get_or_insert(error);
+        lock(&self.0.error).get_or_insert(error);
     }
 
     pub(crate) fn is_set(&self) -> bool {
-        let slot = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        slot.is_some()
+        lock(&self.0.error).is_some()
     }
 
     pub(crate) fn take(&self) -> Option<PyErr> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+        lock(&self.0.error).take()
+    }
+
+    /// Before a run.
+    pub(crate) fn begin(&self) {
+        self.0.stopping.store(false, Ordering::Relaxed);
+    }
+
+    fn is_stopping(&self) -> bool {
+        self.0.stopping.load(Ordering::Relaxed)
+    }
+
+    /// Ends Python code that is asked for operations: what loops gets a KeyboardInterrupt.
+    ///
+    /// # Errors
+    /// The interpreter lacks `ctypes`.
+    pub(crate) fn stop(&self, py: Python<'_>) -> PyResult<()> {
+        self.0.stopping.store(true, Ordering::Relaxed);
+        let ctypes = py.import("ctypes")?;
+        let raise = ctypes
+            .getattr("pythonapi")?
+            .getattr("PyThreadState_SetAsyncExc")?;
+        let interrupt = py.get_type::<PyKeyboardInterrupt>();
+        for thread in lock(&self.0.asking).iter() {
+            let thread = ctypes.getattr("c_ulong")?.call1((*thread,))?;
+            let interrupt = ctypes.getattr("py_object")?.call1((&interrupt,))?;
+            raise.call1((thread, interrupt))?;
+        }
+        Ok(())
+    }
+
+    /// Calls Python code that may never return by itself.
+    fn asked<T>(&self, py: Python<'_>, ask: impl FnOnce() -> PyResult<T>) -> PyResult<T> {
+        let thread: u64 = py
+            .import("threading")?
+            .getattr("get_ident")?
+            .call0()?
+            .extract()?;
+        lock(&self.0.asking).push(thread);
+        let answer = ask();
+        lock(&self.0.asking).retain(|one| *one != thread);
+        answer
     }
 }
 
@@ -139,12 +193,14 @@ impl Source {
         while self.batch.addresses.is_empty() && !self.ended {
             let next = Python::attach(|py| {
                 let mut batches = self.batches.bind(py).clone();
-                batches
-                    .next()
-                    .map(|batch| Batch::read(&batch?, self.span))
+                let ask = || batches.next().transpose();
+                let batch = self.failed.asked(py, ask)?;
+                batch
+                    .map(|batch| Batch::read(&batch, self.span))
                     .transpose()
             });
             match next {
+                _ if self.failed.is_stopping() => self.ended = true,
                 Ok(Some(batch)) => self.batch = batch,
                 Ok(None) => self.ended = true,
                 Err(error) => {

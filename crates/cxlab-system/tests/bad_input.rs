@@ -2658,3 +2658,52 @@ fn check_json_names_every_mistake_for_programs() {
     assert_eq!(found[1]["path"], "fabric.link.lanes");
     assert_eq!(found[1]["value"], 3);
 }
+
+/// In linear time, and no more than anybody reads.
+#[test]
+fn of_a_hundred_thousand_mistakes_a_hundred_are_told() {
+    let folder = Folder::new("many-mistakes");
+    let unknown: String = (0..100_000).map(|key| format!("k{key} = 1\n")).collect();
+    let path = folder.file("many.toml", (unknown + BASE).as_bytes());
+    let Output { code, stderr, .. } = cxlab(&[&"check", &path]);
+    assert_eq!(code, Some(2));
+    assert_eq!(
+        stderr.matches("error: unknown key").count(),
+        100,
+        "{stderr:.2000}"
+    );
+    assert!(
+        stderr.contains("99900 more are not shown"),
+        "{stderr:.2000}"
+    );
+    let output = cxlab(&[&"check", &"--json", &path]);
+    let told: serde_json::Value = serde_json::from_str(&output.stdout).unwrap();
+    assert_eq!(told.as_array().unwrap().len(), 101);
+}
+
+/// Neither in messages nor in tables.
+#[test]
+fn a_terminal_obeys_nothing_of_a_scenario() {
+    let folder = Folder::new("escapes");
+    let evil = "\\u001b[2J\\u0007\\u009b31m";
+    let named = BASE
+        .replace("name = \"bad-input\"", &format!("name = \"{evil}\""))
+        .replace("name = \"host\"", &format!("name = \"h{evil}\""));
+    let wrong = BASE.replace("kind = \"ring\"", &format!("kind = \"{evil}\""));
+    for (number, text) in [named, wrong].iter().enumerate() {
+        let path = folder.file(&format!("{number}.toml"), text.as_bytes());
+        let out = folder.path("out");
+        for arguments in [
+            vec![&"check" as &dyn AsRef<std::ffi::OsStr>, &path],
+            vec![&"plan", &path],
+            vec![&"run", &path, &"--out", &out],
+        ] {
+            let output = cxlab(&arguments);
+            let obeyed = |text: &str| text.contains(['\u{1b}', '\u{7}', '\u{9b}']);
+            assert!(
+                !obeyed(&output.stdout) && !obeyed(&output.stderr),
+                "{output:?}"
+            );
+        }
+    }
+}

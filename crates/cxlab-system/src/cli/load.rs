@@ -11,10 +11,15 @@ use crate::plan::{Externals, Files};
 use super::ScenarioArgs;
 use super::failure::Failure;
 
+/// Whether text for a stream has colours: on terminals that know them, of users who want them.
+pub(super) fn is_coloured(stream: &impl IsTerminal) -> bool {
+    let set = |name: &str| std::env::var_os(name).unwrap_or_default();
+    stream.is_terminal() && set("NO_COLOR").is_empty() && set("TERM") != "dumb"
+}
+
 impl From<Mistakes> for Failure {
     fn from(mistakes: Mistakes) -> Failure {
-        let color = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
-        Failure::Mistake(mistakes.render(color))
+        Failure::Mistake(mistakes.render(is_coloured(&std::io::stderr())))
     }
 }
 

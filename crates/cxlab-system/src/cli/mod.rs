@@ -15,6 +15,7 @@ mod seeds;
 mod trace;
 mod vm;
 
+use std::borrow::Cow;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
@@ -252,8 +253,29 @@ fn seed(text: &str) -> Result<u64, String> {
     text.parse().map_err(|_| allowed())
 }
 
+/// Text without what a terminal obeys, such as the escape sequences in a name.
+fn harmless(text: &str) -> Cow<'_, str> {
+    let obeyed = |character: char| character.is_control() && !matches!(character, '\n' | '\t');
+    if !text.contains(obeyed) {
+        return Cow::Borrowed(text);
+    }
+    let mut kept = String::with_capacity(text.len());
+    for character in text.chars() {
+        match obeyed(character) {
+            true => kept.extend(character.escape_default()),
+            false => kept.push(character),
+        }
+    }
+    Cow::Owned(kept)
+}
+
 /// Prints to standard output; a closed pipe is success, another error a failure.
 fn print(text: &str) -> Result<(), Failure> {
+    print_as_it_is(&harmless(text))
+}
+
+/// The same with colours and whatever else is in it.
+fn print_as_it_is(text: &str) -> Result<(), Failure> {
     use std::io::Write;
     let mut out = std::io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {

@@ -1,7 +1,5 @@
 //! `cxlab check` and `cxlab plan`.
 
-use std::io::IsTerminal;
-
 use cxlab_fabric::graph::FabricGraph;
 use cxlab_fabric::routing::{Paths, RoutingTables};
 use cxlab_link::LinkParams;
@@ -14,8 +12,8 @@ use crate::plan::Plan;
 use crate::scenario::{Arithmetic, Sharing};
 
 use super::failure::Failure;
-use super::load::load;
-use super::{CheckArgs, PlanArgs, PlanFormat, print};
+use super::load::{is_coloured, load};
+use super::{CheckArgs, PlanArgs, PlanFormat, print, print_as_it_is};
 
 /// Checks a scenario.
 pub(super) fn check(args: &CheckArgs) -> Result<(), Failure> {
@@ -29,9 +27,10 @@ pub(super) fn check(args: &CheckArgs) -> Result<(), Failure> {
         Ok(loaded) => {
             let mut text = format!("{}: ok\n", args.scenario.scenario.display());
             if !loaded.plan.notes.is_empty() {
-                text.push_str(&loaded.warnings().render(std::io::stdout().is_terminal()));
+                text.push_str(&loaded.warnings().render(is_coloured(&std::io::stdout())));
             }
-            print(&text)
+            // What is rendered obeys nobody but us.
+            print_as_it_is(&text)
         }
     }
 }

@@ -1,5 +1,6 @@
 //! One mistake, and the list of them.
 
+use std::collections::HashMap;
 use std::ops::Range;
 
 /// One mistake of the user, tied to a path in the document.
@@ -93,6 +94,8 @@ impl Diagnostic {
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Diagnostics {
     list: Vec<Diagnostic>,
+    /// Where those of a path and a message are in the list.
+    places: HashMap<(String, String), Vec<usize>>,
 }
 
 impl Diagnostics {
@@ -152,19 +155,24 @@ impl Diagnostics {
 
     pub(super) fn sort_by_cached_key<K: Ord>(&mut self, key: impl FnMut(&Diagnostic) -> K) {
         self.list.sort_by_cached_key(key);
+        let list = std::mem::take(&mut self.list);
+        self.places.clear();
+        for diagnostic in list {
+            self.place(diagnostic);
+        }
     }
 
     /// The index of the diagnostic in the list, where it is put when it is not there.
     fn place(&mut self, diagnostic: Diagnostic) -> usize {
-        let same = |known: &Diagnostic| {
-            known.path == diagnostic.path
-                && known.message == diagnostic.message
-                && known.anchor == diagnostic.anchor
-        };
-        self.list.iter().position(same).unwrap_or_else(|| {
-            self.list.push(diagnostic);
-            self.list.len() - 1
-        })
+        let key = (diagnostic.path.clone(), diagnostic.message.clone());
+        let places = self.places.entry(key).or_default();
+        let same = |place: &&usize| self.list[**place].anchor == diagnostic.anchor;
+        if let Some(place) = places.iter().find(same) {
+            return *place;
+        }
+        places.push(self.list.len());
+        self.list.push(diagnostic);
+        self.list.len() - 1
     }
 }
 
@@ -179,8 +187,8 @@ impl<'a> IntoIterator for &'a Diagnostics {
 
 impl From<Diagnostic> for Diagnostics {
     fn from(diagnostic: Diagnostic) -> Diagnostics {
-        Diagnostics {
-            list: vec![diagnostic],
-        }
+        let mut diagnostics = Diagnostics::new();
+        diagnostics.push(diagnostic);
+        diagnostics
     }
 }

@@ -13,10 +13,21 @@ pub fn render(diagnostics: &Diagnostics, document: &Document, color: bool) -> St
     } else {
         Renderer::plain()
     };
-    let shown = diagnostics
-        .iter()
-        .map(|one| render_one(one, document, &renderer));
-    shown.collect::<Vec<_>>().join("\n")
+    let shown = diagnostics.iter().take(MOST);
+    let mut shown: Vec<String> = shown
+        .map(|one| render_one(one, document, &renderer))
+        .collect();
+    shown.extend(more(diagnostics).map(|text| format!("error: {text}\n")));
+    shown.join("\n")
+}
+
+/// Most diagnostics that are told: whoever has more has another file in mind.
+const MOST: usize = 100;
+
+/// What is said of those that are not told.
+fn more(diagnostics: &Diagnostics) -> Option<String> {
+    let left = diagnostics.len().saturating_sub(MOST);
+    (left > 0).then(|| format!("{left} more are not shown"))
 }
 
 fn render_one(diagnostic: &Diagnostic, document: &Document, renderer: &Renderer) -> String {
@@ -28,7 +39,13 @@ fn render_one(diagnostic: &Diagnostic, document: &Document, renderer: &Renderer)
     let group = match document.spot(diagnostic) {
         Spot::Line(marked) => {
             // One byte for one byte, so that the marked range stays right.
-            let text = marked.text.replace('\r', " ");
+            let text: String = (marked.text.chars())
+                .map(|character| match character {
+                    '\t' => '\t',
+                    _ if character.is_ascii_control() => ' ',
+                    _ => character,
+                })
+                .collect();
             let mut caret = AnnotationKind::Primary.span(marked.mark);
             if !diagnostic.label.is_empty() {
                 caret = caret.label(one_line(&diagnostic.label));
@@ -50,15 +67,24 @@ fn render_one(diagnostic: &Diagnostic, document: &Document, renderer: &Renderer)
     text
 }
 
-/// Line breaks in a value found must not break the layout.
+/// Line breaks in a value found must not break the layout, and what a terminal obeys must not reach it.
 fn one_line(text: &str) -> String {
-    text.replace('\r', "\\r").replace('\n', "\\n")
+    let mut line = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character {
+            '\n' => line.push_str("\\n"),
+            '\r' => line.push_str("\\r"),
+            _ if character.is_control() => line.extend(character.escape_default()),
+            _ => line.push(character),
+        }
+    }
+    line
 }
 
 /// The diagnostics for programs: an array of objects with `file`, `line`, `column`, `path`,
 /// `value`, `level` (`error` or `warning`), `message` and `help`; what does not apply is `null`.
 pub fn to_json(diagnostics: &Diagnostics, document: &Document) -> Value {
-    let entries = diagnostics.iter().map(|diagnostic| {
+    let entries = diagnostics.iter().take(MOST).map(|diagnostic| {
         let location = document.location_of(diagnostic);
         json!({
             "file": location.file,
@@ -71,5 +97,9 @@ pub fn to_json(diagnostics: &Diagnostics, document: &Document) -> Value {
             "help": diagnostic.help,
         })
     });
-    Value::Array(entries.collect())
+    let last = more(diagnostics).map(|message| {
+        json!({ "file": document.file_name(), "line": null, "column": null, "path": "", "value": null,
+                "level": "error", "message": message, "help": null })
+    });
+    Value::Array(entries.chain(last).collect())
 }

@@ -1,0 +1,102 @@
+"""Pictures of somebody else's folder: only what ours are made of is kept."""
+
+from __future__ import annotations
+
+import html
+import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from xml.etree.ElementTree import Element
+
+#: What a picture of ours is made of. All else is left out, such as scripts, links and styles.
+_ELEMENTS = frozenset(
+    [
+        "svg",
+        "g",
+        "path",
+        "rect",
+        "circle",
+        "ellipse",
+        "line",
+        "polyline",
+        "polygon",
+        "text",
+        "tspan",
+        "title",
+    ]
+)
+_ATTRIBUTES = frozenset(
+    [
+        "viewBox",
+        "width",
+        "height",
+        "x",
+        "y",
+        "x1",
+        "y1",
+        "x2",
+        "y2",
+        "cx",
+        "cy",
+        "r",
+        "rx",
+        "ry",
+        "d",
+        "points",
+        "dx",
+        "dy",
+        "fill",
+        "stroke",
+        "opacity",
+        "fill-opacity",
+        "stroke-opacity",
+        "stroke-width",
+        "stroke-linecap",
+        "stroke-linejoin",
+        "stroke-dasharray",
+        "font-family",
+        "font-size",
+        "font-weight",
+        "text-anchor",
+        "dominant-baseline",
+        "transform",
+        "class",
+        "role",
+        "aria-label",
+    ]
+)
+#: The deepest element that is kept; ours are three deep.
+_DEEPEST = 16
+_SVG = "{http://www.w3.org/2000/svg}"
+
+
+def sanitised(svg: str) -> str | None:
+    """A picture with only what ours are made of; None where it is no picture."""
+    from xml.etree import ElementTree
+
+    if "<!" in re.sub(r"<!--.*?-->", "", svg, flags=re.DOTALL):
+        return None
+    try:
+        root = ElementTree.fromstring(svg)
+    except ElementTree.ParseError:
+        return None
+    if root.tag != f"{_SVG}svg":
+        return None
+    return _kept(root) + ("\n" if svg.endswith("\n") else "")
+
+
+def _kept(element: Element, depth: int = 0) -> str:
+    name = element.tag.removeprefix(_SVG)
+    written = ' xmlns="http://www.w3.org/2000/svg"' if name == "svg" else ""
+    for key, value in element.attrib.items():
+        if key in _ATTRIBUTES and "url" not in value.lower():
+            written += f' {key}="{html.escape(value)}"'
+    inner = html.escape(element.text or "", quote=False)
+    for child in element:
+        # Comments have no text as a tag.
+        known = isinstance(child.tag, str) and child.tag.removeprefix(_SVG) in _ELEMENTS
+        if known and depth < _DEEPEST:
+            inner += _kept(child, depth + 1)
+        inner += html.escape(child.tail or "", quote=False)
+    return f"<{name}{written}>{inner}</{name}>" if inner else f"<{name}{written}/>"
