@@ -2702,7 +2702,9 @@ fn a_terminal_obeys_nothing_of_a_scenario() {
             let obeyed = |text: &str| text.contains(['\u{1b}', '\u{7}', '\u{9b}']);
             assert!(
                 !obeyed(&output.stdout) && !obeyed(&output.stderr),
-                "{output:?}"
+                "{}{}",
+                output.stdout,
+                output.stderr
             );
         }
     }
