@@ -17,8 +17,8 @@ const PROBE_BYTES: usize = 1 << 16;
 pub fn prepare_dir(dir: &Path) -> io::Result<()> {
     std::fs::create_dir_all(dir)?;
     cxlab_files::sweep(dir)?;
-    // It goes when it is dropped.
-    let mut probe = WholeFile::create(&dir.join("probe"))?;
+    // It goes when it is dropped, and nobody else has a file of this name.
+    let mut probe = WholeFile::create(&dir.join(".cxlab-probe"))?;
     probe.write_all(&[0; PROBE_BYTES])?;
     probe.flush()
 }
