@@ -58,3 +58,41 @@ fn every_shipped_scenario_runs_and_does_not_depend_on_threads() {
         );
     }
 }
+
+/// Of a trace that somebody writes to while it is replayed, nobody knows what was measured.
+#[test]
+fn a_trace_that_is_edited_after_the_plan_is_an_error() {
+    let folder = std::env::temp_dir().join(format!("cxlab-edited-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a folder");
+    let path = folder.join("a.trace");
+    let rows: String = (0..2_000)
+        .map(|row| format!("{:x} R\n", row * 64))
+        .collect();
+    std::fs::write(&path, &rows).expect("a trace");
+    let set = [
+        "hosts[0].count=1".to_owned(),
+        "measure={ requests = 1_000, warmup_requests = 0 }".to_owned(),
+        format!(
+            "hosts[0].workload={{ kind = \"trace\", path = \"{}\" }}",
+            path.display()
+        ),
+    ];
+    let plan = plan(&shipped("direct"), &set.each_ref().map(String::as_str));
+    assert!(try_run(&plan, 1).is_ok());
+    // In place, of the same length.
+    std::fs::write(&path, rows.replacen("0 R", "0 W", 1)).expect("a trace");
+    // The clock of a file system may tick more slowly than this test.
+    let later = std::time::SystemTime::now() + std::time::Duration::from_secs(1);
+    let file = std::fs::File::options().write(true).open(&path);
+    file.and_then(|file| file.set_modified(later))
+        .expect("a time");
+    let error = try_run(&plan, 1).expect_err("it has changed");
+    assert!(
+        error
+            .to_string()
+            .contains("changed since the run was planned"),
+        "{error}"
+    );
+    // What is gone is still what it was to those who have it open.
+    std::fs::remove_dir_all(&folder).expect("a folder");
+}

@@ -13,6 +13,7 @@ pub(crate) mod enumeration;
 mod events;
 pub(crate) mod failures;
 mod fleet;
+mod inputs;
 mod limits;
 mod links;
 mod manager;
@@ -45,6 +46,7 @@ use cxlab_protocol::{DecoderTable, LatencyStages};
 use cxlab_workload::pattern::External;
 use cxlab_workload::thread::{Bases, ThreadContext, ThreadedKernel};
 use cxlab_workload::{OpSource, Program, SourceContext, Workload, WorkloadError};
+use inputs::Inputs;
 use sha2::{Digest, Sha256};
 use sharing::SharedPart;
 
@@ -240,6 +242,8 @@ pub struct Plan {
     pub(crate) fleet: Option<PlannedFleet>,
     /// Where relative paths start, and a trace from the command line.
     pub(crate) files: Files,
+    /// The files that were read for it.
+    pub(crate) inputs: Inputs,
     /// What devices tell of their load, and what hosts make of it.
     pub(crate) qos: qos::Qos,
 }
@@ -425,14 +429,13 @@ impl Plan {
         coherence::check_policies(&scenario, &workloads, &hosts, &caching)?;
         let runs = workloads.iter().chain(beside.iter().flatten());
         let trace = files.trace_override.as_deref();
-        let of_media = (media.iter())
+        let libraries = (media.iter())
             .chain(local_media.iter().chain(&accelerator_media).flatten())
             .chain(node_media.iter().flatten())
             .flat_map(|medium| medium.files());
-        let read = runs
-            .filter_map(|workload| workload.file(&files.scenario_dir, trace))
-            .chain(of_media);
-        let [hash, state_hash] = hashes(&scenario, read, fleet.as_ref());
+        let traces = runs.filter_map(|workload| workload.file(&files.scenario_dir, trace));
+        let read = (libraries.collect(), traces.collect());
+        let ([hash, state_hash], inputs) = hashes(&scenario, read, fleet.as_ref());
         let mut notes = notes(&devices);
         notes.extend(links::notes(&link_classes, &links));
         notes.extend(surprises::notes(&scenario, &hosts, &devices, &workloads));
@@ -495,6 +498,7 @@ impl Plan {
             failures,
             fleet,
             files,
+            inputs,
             qos: qos::Qos::default(),
         };
         limits::check_round_trip(&plan.scenario, plan.longest_path().unwrap_or(1))?;
@@ -874,9 +878,9 @@ fn build_choices<G, B>(
 /// leaves the windows out too.
 fn hashes(
     scenario: &Scenario,
-    read: impl Iterator<Item = PathBuf>,
+    (libraries, traces): (Vec<PathBuf>, Vec<PathBuf>),
     fleet: Option<&PlannedFleet>,
-) -> [String; 2] {
+) -> ([String; 2], Inputs) {
     let mut value = serde_json::to_value(scenario).unwrap_or_default();
     let mut text = |without: &[&str]| {
         if let Some(object) = value.as_object_mut() {
@@ -896,39 +900,26 @@ fn hashes(
         hasher.update(text);
         hasher
     });
-    for path in read {
-        hash_file(&mut hashers, &path);
+    for path in &libraries {
+        inputs::hash(&mut hashers, path);
+    }
+    let inputs = Inputs::new(traces);
+    for path in inputs.paths() {
+        inputs::hash(&mut hashers, path);
     }
     if let Some(fleet) = fleet {
         for hasher in &mut hashers {
             hasher.update(fleet.demand.content());
         }
     }
-    hashers.map(|hasher| {
+    let hashes = hashers.map(|hasher| {
         let bytes = hasher.finalize();
         bytes[..16]
             .iter()
             .map(|byte| format!("{byte:02x}"))
             .collect()
-    })
-}
-
-/// A file's content and its length, which says where the next file begins; a file that cannot be read is reported
-/// when its source is made.
-fn hash_file(hashers: &mut [Sha256], path: &Path) {
-    let mut length: u64 = 0;
-    if let Ok(mut file) = std::fs::File::open(path) {
-        let mut buffer = [0; 1 << 16];
-        while let Ok(count @ 1..) = std::io::Read::read(&mut file, &mut buffer) {
-            length += count as u64;
-            for hasher in hashers.iter_mut() {
-                hasher.update(&buffer[..count]);
-            }
-        }
-    }
-    for hasher in hashers {
-        hasher.update(length.to_le_bytes());
-    }
+    });
+    (hashes, inputs)
 }
 
 fn notes(devices: &[PlannedDevice]) -> Vec<Note> {

@@ -292,7 +292,7 @@ pub fn run_with<'p>(
     options: RunOptions<'_>,
     checkpoints: Checkpoints<'p>,
 ) -> Result<Report, RunError> {
-    match run_parts(plan, options, checkpoints, None)? {
+    match run_parts(plan, options, checkpoints, None).and_then(|report| unchanged(plan, report))? {
         Some(report) => Ok(report),
         None => unreachable!("only ranks above 0 have no report"),
     }
@@ -313,7 +313,23 @@ pub fn run_ranked<'p>(
     ranks: &'p mut dyn Ranks,
     division: Partition,
 ) -> Result<Option<Report>, RunError> {
-    run_parts(plan, options, checkpoints, Some(Ranked { ranks, division }))
+    let report = run_parts(plan, options, checkpoints, Some(Ranked { ranks, division }))?;
+    unchanged(plan, report)
+}
+
+/// What was measured, unless a file that it was read from has changed meanwhile: nobody knows of what it is then.
+fn unchanged(plan: &Plan, report: Option<Report>) -> Result<Option<Report>, RunError> {
+    let Some(path) = plan.inputs.changed() else {
+        return Ok(report);
+    };
+    Err(RunError::Problems(vec![Problem {
+        path: String::new(),
+        message: format!(
+            "found {} changed since the run was planned; allowed: traces and libraries that stay as they are until \
+             it has ended",
+            path.display()
+        ),
+    }]))
 }
 
 fn run_parts<'p, 'a>(

@@ -154,6 +154,7 @@ fn a_trace_that_does_not_fit_says_so_before_it_runs() {
             "found 0; allowed: 1 and more",
         ),
         (json!({"path": "none.trace"}), "cannot open"),
+        (json!({"path": "/dev/zero"}), "is a device or a pipe"),
     ] {
         let error = replay(&folder, params, 9 * 4096, 1)
             .unwrap_err()

@@ -15,7 +15,7 @@ use cxlab_engine::catalog::{Entry, ParamError};
 use serde::{Deserialize, Serialize};
 
 use super::common::read;
-use crate::error::WorkloadError;
+use crate::error::{Place, TraceError, WorkloadError};
 use crate::op::{OpSource, SourceContext, Workload};
 use replay::Replay;
 use survey::Survey;
@@ -155,6 +155,11 @@ impl Workload for TraceWorkload {
         let path = self
             .file(ctx.scenario_dir, ctx.trace_override)
             .ok_or_else(|| ParamError::new("path", "found none; allowed: a trace file"))?;
+        if std::fs::metadata(&path).is_ok_and(|found| !found.is_file() && !found.is_dir()) {
+            let message =
+                "is a device or a pipe; allowed: a regular file, since it is read more than once";
+            return Err(TraceError::new(&path, Place::File, "", message).into());
+        }
         let survey = self.survey(&path, ctx.span.0)?;
         if self.params.timing == Timing::Timestamps {
             replay::check_times(&survey, &self.params)?;
