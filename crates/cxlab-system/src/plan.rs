@@ -29,7 +29,7 @@ mod surprises;
 mod viral;
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use cxlab_agent::Access;
