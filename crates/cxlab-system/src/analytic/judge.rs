@@ -78,20 +78,6 @@ pub(super) enum Of {
     Runs,
 }
 
-/// A workload that ends has a steady state if it has so many requests for each in flight.
-const STEADY: f64 = 20.0;
-
-/// Mean requests in flight, by host.
-fn in_flight(computed: &Computed) -> Vec<f64> {
-    let mut sums = vec![0.0; computed.network.hosts.len()];
-    let latencies = &computed.solution.latency_ps;
-    for (flow, latency) in computed.network.flows.iter().zip(latencies) {
-        let host = flow.host as usize;
-        sums[host] += computed.solution.rates[host] * flow.share * latency;
-    }
-    sums
-}
-
 /// Judges what was computed, beginning with classes that were found of all and of each host.
 pub(super) fn judge(
     plan: &Plan,
@@ -107,7 +93,6 @@ pub(super) fn judge(
         solution,
         ..
     } = computed;
-    let in_flight = in_flight(computed);
     // By host: at best these.
     let mut at_best = |host: usize, class: ErrorClass, why: &str| {
         hosts[host].at_best(class, class, why);
@@ -126,14 +111,12 @@ pub(super) fn judge(
             );
         }
         if plan.is_finite(&plan.hosts[host]) {
-            at_best(host, ThirtyPercent, "the workload ends");
-            if (one.requests as f64) < STEADY * in_flight[host] {
-                at_best(
-                    host,
-                    DoNotUse,
-                    "most of the workload is its beginning and its end",
-                );
-            }
+            // A trace or a program has phases, and no mixture of them is one of them.
+            at_best(
+                host,
+                DoNotUse,
+                "the workload ends, and asks for other things as it goes on",
+            );
         }
         if one.is_timed() {
             at_best(host, ThirtyPercent, "requests come at times of their own");
