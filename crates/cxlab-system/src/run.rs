@@ -2,7 +2,7 @@
 //!
 //! Windows end at looks. Looks are spaced by simulated time (a microsecond at first, then a
 //! sixteenth of the time so far), so where a window ends depends on the system and the seed and
-//! on nothing else. A measured window whose edges would bias its rates goes on for a little ([`edges`]).
+//! on nothing else. A measured window whose edges would bias its rates goes on for a little.
 
 pub(crate) mod edges;
 mod sampling;
