@@ -23,7 +23,7 @@ struct Shared {
     error: Mutex<Option<PyErr>>,
     /// Threads of the interpreter that are in such code.
     asking: Mutex<Vec<u64>>,
-    /// Whether the run is to end.
+    /// Whether Ctrl-C, or an exception, has ended the run.
     stopping: AtomicBool,
 }
 

@@ -242,7 +242,7 @@ pub struct Plan {
     pub(crate) fleet: Option<PlannedFleet>,
     /// Where relative paths start, and a trace from the command line.
     pub(crate) files: Files,
-    /// The files that were read for it.
+    /// The traces of its workloads, as they were when it was made.
     pub(crate) inputs: Inputs,
     /// What devices tell of their load, and what hosts make of it.
     pub(crate) qos: qos::Qos,

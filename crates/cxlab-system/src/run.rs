@@ -317,7 +317,7 @@ pub fn run_ranked<'p>(
     unchanged(plan, report)
 }
 
-/// What was measured, unless a file that it was read from has changed meanwhile: nobody knows of what it is then.
+/// What was measured, unless a trace has changed meanwhile: nobody knows then which operations were measured.
 fn unchanged(plan: &Plan, report: Option<Report>) -> Result<Option<Report>, RunError> {
     let Some(path) = plan.inputs.changed() else {
         return Ok(report);
@@ -325,8 +325,7 @@ fn unchanged(plan: &Plan, report: Option<Report>) -> Result<Option<Report>, RunE
     Err(RunError::Problems(vec![Problem {
         path: String::new(),
         message: format!(
-            "found {} changed since the run was planned; allowed: traces and libraries that stay as they are until \
-             it has ended",
+            "found {} changed since the run was planned; allowed: traces that stay as they are until it has ended",
             path.display()
         ),
     }]))

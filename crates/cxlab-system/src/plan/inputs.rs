@@ -1,4 +1,4 @@
-//! The files that a plan was made from, as they were then.
+//! The content of files in a plan's hash, and whether the traces among them are still what they were.
 
 use std::fs::{File, Metadata};
 use std::io::Read;
