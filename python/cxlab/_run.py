@@ -6,6 +6,7 @@ import json
 import operator
 import os
 import sys
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
@@ -143,6 +144,8 @@ class Plan:
             columns=done.columns,
             threads_note=done.threads_note,
         )
+        if done.checkpoints_note is not None:
+            warnings.warn(f"checkpoint: {done.checkpoints_note}", RuntimeWarning, stacklevel=3)
         if isinstance(done.stopped, KeyboardInterrupt):
             raise Interrupted(result) from None
         if done.stopped is not None:

@@ -83,6 +83,7 @@ pub fn run_saved(
     let checkpoints = Checkpoints {
         write: Some((every, &file.0)),
         restore: None,
+        ..Checkpoints::default()
     };
     let report = try_run(plan, threads, checkpoints)?;
     Ok((report, std::fs::read(&file.0).ok()))
@@ -97,6 +98,7 @@ pub fn go_on(plan: &Plan, threads: usize, bytes: Vec<u8>) -> Result<Report, RunE
     let checkpoints = Checkpoints {
         write: None,
         restore: Some(checkpoint),
+        ..Checkpoints::default()
     };
     try_run(plan, threads, checkpoints)
 }

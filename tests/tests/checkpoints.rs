@@ -9,9 +9,11 @@ use cxlab_engine::rng::StreamRng;
 use cxlab_engine::units::Picos;
 use cxlab_system::checkpoint::{Checkpoint, CheckpointError, Checkpoints, Every};
 use cxlab_system::plan::Plan;
-use cxlab_system::run::RunError;
-use cxlab_tests::checkpoint::{check, go_on, run_saved, timeless, watched_run};
+use cxlab_system::report::Report;
+use cxlab_system::run::{RunError, RunOptions, run_with};
+use cxlab_tests::checkpoint::{Temporary, check, go_on, run_saved, timeless, watched_run};
 use cxlab_tests::{plan, root, shipped};
+use sha2::{Digest, Sha256};
 
 /// Names of the shipped scenarios, in order.
 fn names() -> Vec<String> {
@@ -31,7 +33,7 @@ fn names() -> Vec<String> {
 /// Shipped scenarios that cannot be saved, and what in them cannot.
 const REFUSED: &[(&str, &str)] = &[];
 
-fn run(plan: &Plan) -> cxlab_system::report::Report {
+fn run(plan: &Plan) -> Report {
     match cxlab_tests::try_run(plan, 1) {
         Ok(report) => timeless(report),
         Err(error) => panic!("{error}"),
@@ -242,6 +244,7 @@ fn a_run_that_goes_on_tells_of_what_was_done_before() {
         let checkpoints = Checkpoints {
             write: None,
             restore: checkpoint,
+            ..Checkpoints::default()
         };
         let monitor = Monitor::default();
         watched_run(&plan, 2, checkpoints, &monitor).unwrap();
@@ -299,15 +302,11 @@ fn a_checkpoint_of_another_run_is_refused_with_what_differs() {
     assert!(go_on(&same, 3, bytes).is_ok());
 }
 
-/// FNV-1a, as the format has it.
-fn with_checksum(mut bytes: Vec<u8>) -> Vec<u8> {
-    let body = bytes.len() - 8;
-    let sum = bytes[..body]
-        .iter()
-        .fold(0xcbf2_9ce4_8422_2325_u64, |sum, byte| {
-            (sum ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)
-        });
-    bytes[body..].copy_from_slice(&sum.to_le_bytes());
+/// The same with the hash that fits.
+fn with_hash(mut bytes: Vec<u8>) -> Vec<u8> {
+    let body = bytes.len() - 32;
+    let hash = Sha256::digest(&bytes[..body]);
+    bytes[body..].copy_from_slice(&hash);
     bytes
 }
 
@@ -320,6 +319,7 @@ fn no_damaged_checkpoint_is_taken_and_no_forged_one_ends_the_reader() {
     let (_, bytes) = run_saved(&plan, 1, Every::WarmUp).unwrap();
     let bytes = bytes.unwrap();
     let mut rng = StreamRng::new(1, "damage");
+    let mut read = 0;
     for _ in 0..300 {
         let mut damaged = bytes.clone();
         let at = rng.below(bytes.len() as u64) as usize;
@@ -332,11 +332,72 @@ fn no_damaged_checkpoint_is_taken_and_no_forged_one_ends_the_reader() {
             Checkpoint::of("short", bytes[..at].to_vec()).is_err(),
             "{at} bytes"
         );
-        // With a checksum that fits, the reader sees the damage: it may be plausible, and then it is
-        // a state, or not, and then it is an error.
-        let Ok(forged) = Checkpoint::of("forged", with_checksum(damaged)) else {
-            continue;
+        // With a hash that fits, the reader sees the damage: it may be plausible, and then it is a
+        // state, or not, and then it is an error.
+        let forged = match Checkpoint::of("forged", with_hash(damaged)) {
+            Ok(forged) => forged,
+            Err(error) => {
+                let header = error.to_string();
+                assert!(
+                    header.contains("format") || header.contains("no saved"),
+                    "{header}"
+                );
+                continue;
+            }
         };
-        let _ = forged.inspect(&plan, plan.scenario.seed);
+        read += u32::from(forged.inspect(&plan, plan.scenario.seed).is_ok());
+    }
+    assert!(
+        (1..300).contains(&read),
+        "{read} of 300 were taken for states"
+    );
+}
+
+/// Interrupts a run with checkpoints when it has handed over rows so many times; returns what it left.
+fn interrupted(plan: &Plan, threads: usize, after: u32) -> (Report, Option<Vec<u8>>) {
+    let file = Temporary::default();
+    let monitor = Monitor::default();
+    let mut left = after;
+    let mut rows = |_| {
+        left -= u32::from(left > 0);
+        if left == 0 {
+            monitor.interrupt();
+        }
+        Ok(())
+    };
+    let options = RunOptions {
+        seed: plan.scenario.seed,
+        threads: threads.into(),
+        monitor: &monitor,
+        rows: Some(&mut rows),
+    };
+    let hourly = Every::Wall(Duration::from_secs(3600));
+    let checkpoints = Checkpoints {
+        write: Some((hourly, &file.0)),
+        ..Checkpoints::default()
+    };
+    let report = run_with(plan, options, checkpoints).unwrap();
+    (report, std::fs::read(&file.0).ok())
+}
+
+#[test]
+fn an_interrupted_run_leaves_a_checkpoint_from_which_it_goes_on() {
+    for (name, threads) in [
+        ("spine-leaf-16", 1),
+        ("spine-leaf-16", 2),
+        ("cached-ssd", 1),
+    ] {
+        let plan = plan(
+            &shipped(name),
+            &["measure={ requests = 20000, warmup_requests = 2000 }"],
+        );
+        let expected = run(&plan);
+        for after in 1..6 {
+            let (report, bytes) = interrupted(&plan, threads, after);
+            let what = format!("{name} on {threads} threads, interrupted after {after}");
+            assert!(report.partial, "{what}");
+            let report = go_on(&plan, 3 - threads, bytes.expect(&what)).unwrap();
+            assert!(report == expected, "{what}: the report is another one");
+        }
     }
 }

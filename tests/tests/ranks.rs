@@ -34,6 +34,7 @@ fn on_ranks(
                     let checkpoints = Checkpoints {
                         write,
                         restore: restore.transpose().map_err(RunError::Checkpoint)?,
+                        ..Checkpoints::default()
                     };
                     let first = rank.rank() == 0;
                     let division = division(plan, plan.scenario.seed, size)?;

@@ -16,6 +16,7 @@ mod fields;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use sha2::{Digest, Sha256};
 
 /// Something whose state can be saved, and restored into a fresh copy of it.
 ///
@@ -53,10 +54,15 @@ impl std::error::Error for StateError {}
 
 const MAGIC: &[u8; 8] = b"CXLSTATE";
 /// Raised when the meaning of a saved state changes.
-const VERSION: u32 = 26;
+const VERSION: u32 = 27;
 const HEADER: usize = MAGIC.len() + size_of::<u32>();
-/// A CRC-32.
-const CHECKSUM: usize = size_of::<u32>();
+/// A SHA-256 over all that stands before it.
+const HASH: usize = 32;
+
+/// Whether bytes, or the first of them, are those of a saved state, of whatever version and however damaged.
+pub fn is_state(bytes: &[u8]) -> bool {
+    bytes.starts_with(MAGIC)
+}
 
 /// Something in a system whose state cannot be saved.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -130,7 +136,7 @@ impl StateWriter {
         });
     }
 
-    /// The state as bytes, with a checksum.
+    /// The state as bytes, with a hash of them.
     ///
     /// # Errors
     /// What cannot be saved.
@@ -138,8 +144,8 @@ impl StateWriter {
         if !self.refusals.is_empty() {
             return Err(self.refusals);
         }
-        let sum = crc32fast::hash(&self.bytes);
-        self.bytes.extend(sum.to_le_bytes());
+        let hash = Sha256::digest(&self.bytes);
+        self.bytes.extend(hash);
         Ok(self.bytes)
     }
 }
@@ -153,7 +159,7 @@ impl<'a> StateReader<'a> {
     /// # Errors
     /// The bytes are not a state, are of another version, or are damaged.
     pub fn open(bytes: &'a [u8]) -> Result<Self, StateError> {
-        if bytes.len() < HEADER + CHECKSUM || !bytes.starts_with(MAGIC) {
+        if bytes.len() < HEADER + HASH || !is_state(bytes) {
             return Err(StateError::new("this is not a saved state of cxlab"));
         }
         let version = &bytes[MAGIC.len()..HEADER];
@@ -166,11 +172,9 @@ impl<'a> StateReader<'a> {
                 "the state has format {found}; this version reads format {VERSION}"
             )));
         }
-        let (body, sum) = bytes.split_at(bytes.len() - CHECKSUM);
-        if sum != crc32fast::hash(body).to_le_bytes() {
-            return Err(StateError::new(
-                "the state is damaged: its checksum differs",
-            ));
+        let (body, hash) = bytes.split_at(bytes.len() - HASH);
+        if *hash != *Sha256::digest(body) {
+            return Err(StateError::new("the state is damaged: its hash differs"));
         }
         Ok(StateReader(&body[HEADER..]))
     }

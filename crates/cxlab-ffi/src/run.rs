@@ -5,7 +5,7 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 
 use cxlab_engine::Monitor;
-use cxlab_system::checkpoint::{Checkpoint, CheckpointError, Checkpoints, Every};
+use cxlab_system::checkpoint::{Checkpoint, CheckpointError, Checkpoints, Every, NotWritten};
 use cxlab_system::load::Loaded;
 use cxlab_system::picture;
 use cxlab_system::report::Report;
@@ -38,12 +38,15 @@ pub(crate) struct Run {
     stopped: Option<PyErr>,
     /// Why fewer threads were used than asked for.
     threads_note: Option<String>,
+    /// What became of checkpoints that could not be written.
+    checkpoints_note: Option<String>,
 }
 
 /// Which checkpoints a run writes, and which one it goes on from.
 pub(crate) struct Saving {
     write: Option<(Every, PathBuf)>,
     restore: Option<PathBuf>,
+    not_written: NotWritten,
 }
 
 impl Saving {
@@ -60,13 +63,18 @@ impl Saving {
         let write = write
             .transpose()
             .map_err(|error: String| PyValueError::new_err(format!("checkpoint_every: {error}")))?;
-        Ok(Saving { write, restore })
+        Ok(Saving {
+            write,
+            restore,
+            not_written: NotWritten::default(),
+        })
     }
 
     fn checkpoints(&self) -> Result<Checkpoints<'_>, RunError> {
         let restore = self.restore.as_deref().map(Checkpoint::read).transpose();
         Ok(Checkpoints {
             write: (self.write.as_ref()).map(|(every, path)| (*every, path.as_path())),
+            not_written: Some(&self.not_written),
             restore: restore.map_err(RunError::Checkpoint)?,
         })
     }
@@ -140,11 +148,18 @@ pub(crate) fn run(
         (Ok(Err(RunError::Problems(_))), Some(stopped)) => Err(stopped),
         (Ok(Ok(report)), stopped) => {
             let note = unused_threads(threads, &monitor);
-            results(py, loaded, &report, columns, (stopped, note))
+            let run = results(py, loaded, &report, columns, (stopped, note))?;
+            Ok(Run {
+                checkpoints_note: saving.not_written.summary(),
+                ..run
+            })
         }
         (Ok(Err(RunError::Problems(problems))), None) => Err(raise(py, &loaded.mistakes(problems))),
         (Ok(Err(RunError::Checkpoint(error))), _) => Err(match error {
             CheckpointError::Refused(why) => PyValueError::new_err(format!("restore: {why}")),
+            error @ CheckpointError::Foreign(_) => {
+                PyValueError::new_err(format!("checkpoint: {error}"))
+            }
             error @ CheckpointError::Unwritable(..) => {
                 PyOSError::new_err(format!("checkpoint: {error}"))
             }
@@ -199,5 +214,6 @@ fn results(
         }),
         stopped,
         threads_note,
+        checkpoints_note: None,
     })
 }

@@ -6,16 +6,21 @@
 //! into a system that was built from the same one. The windows of warm-up and measurement may
 //! change, as far as the run has not passed them.
 
+use std::fs::File;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use cxlab_engine::Simulation;
-use cxlab_engine::state::{Refusal, StateError, StateReader, StateWriter};
+use cxlab_engine::state::{self, Refusal, StateError, StateReader, StateWriter};
 use cxlab_engine::units::{Picos, SimTime};
 use serde::{Deserialize, Serialize};
 
 use crate::batches::Batches;
+use cxlab_files::WholeFile;
+
 use crate::output::{is_special, prepare_dir, write_whole};
 use crate::plan::{DeviceKind, Plan, Problem};
 use crate::run::{RunError, Until, Warmed};
@@ -34,9 +39,13 @@ pub enum Every {
     WarmUp,
 }
 
-/// What [`Every`] reads.
-const EVERY: &str = "a simulated time (\"10 ms\"), requests (\"100000 requests\"), a real time (\"30 s wall\"), \
-     or \"warm-up\"";
+/// What [`Every`] reads. Writing a checkpoint takes some milliseconds, most of them for bringing it to disk, so
+/// that shorter intervals would leave a run no time.
+const EVERY: &str = "a simulated time from 1 us (\"10 ms\"), requests from 100 (\"100000 requests\"), a real time from \
+     10 ms (\"30 s wall\"), or \"warm-up\"";
+const LEAST_SIMULATED: Picos = Picos(1_000_000);
+const FEWEST_REQUESTS: u64 = 100;
+const LEAST_WALL: Duration = Duration::from_millis(10);
 
 impl Default for Every {
     /// Each minute of real time.
@@ -49,7 +58,7 @@ impl FromStr for Every {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Every, String> {
-        let wrong = || format!("found `{text}`; allowed: {EVERY}, above 0");
+        let wrong = || format!("found `{text}`; allowed: {EVERY}");
         let trimmed = text.trim();
         if trimmed == "warm-up" {
             return Ok(Every::WarmUp);
@@ -57,7 +66,7 @@ impl FromStr for Every {
         if let Some(requests) = trimmed.strip_suffix("requests") {
             let count = requests.trim().replace('_', "").parse();
             return match count {
-                Ok(count @ 1..) => Ok(Every::Requests(count)),
+                Ok(count @ FEWEST_REQUESTS..) => Ok(Every::Requests(count)),
                 _ => Err(wrong()),
             };
         }
@@ -65,10 +74,12 @@ impl FromStr for Every {
             Some(time) => (time, true),
             None => (trimmed, false),
         };
-        match time.trim().parse() {
-            Ok(Picos(0)) | Err(_) => Err(wrong()),
-            Ok(Picos(picos)) if wall => Ok(Every::Wall(Duration::from_nanos(picos.div_ceil(1000)))),
-            Ok(span) => Ok(Every::Simulated(span)),
+        let span: Picos = time.trim().parse().map_err(|_| wrong())?;
+        let real = Duration::from_nanos(span.0.div_ceil(1000));
+        match wall {
+            true if real >= LEAST_WALL => Ok(Every::Wall(real)),
+            false if span >= LEAST_SIMULATED => Ok(Every::Simulated(span)),
+            _ => Err(wrong()),
         }
     }
 }
@@ -78,8 +89,49 @@ impl FromStr for Every {
 pub struct Checkpoints<'a> {
     /// When checkpoints are written, and to which file.
     pub write: Option<(Every, &'a Path)>,
+    /// Takes note of checkpoints that cannot be written, after which the run goes on. Without it such a run fails.
+    pub not_written: Option<&'a NotWritten>,
     /// The checkpoint to go on from.
     pub restore: Option<Checkpoint>,
+}
+
+/// The checkpoints of a run that could not be written.
+#[derive(Default)]
+pub struct NotWritten {
+    /// How many, and why the last of them.
+    noted: Mutex<(u64, String)>,
+    /// Is called for the first one.
+    at_once: Option<fn(&CheckpointError)>,
+}
+
+impl NotWritten {
+    /// None so far; `at_once` will be told of the first one.
+    pub fn telling(at_once: fn(&CheckpointError)) -> NotWritten {
+        NotWritten {
+            at_once: Some(at_once),
+            ..NotWritten::default()
+        }
+    }
+
+    fn note(&self, error: &CheckpointError) {
+        let mut noted = self.noted.lock().unwrap_or_else(PoisonError::into_inner);
+        if let (0, Some(tell)) = (noted.0, self.at_once) {
+            tell(error);
+        }
+        *noted = (noted.0 + 1, error.to_string());
+    }
+
+    /// What to tell the user at the end of the run; nothing where all were written.
+    pub fn summary(&self) -> Option<String> {
+        let noted = self.noted.lock().unwrap_or_else(PoisonError::into_inner);
+        let (count, last) = &*noted;
+        (*count > 0).then(|| {
+            format!(
+                "{count} of the run's checkpoints could not be written; the file is as it was before them. The last: \
+                 {last}"
+            )
+        })
+    }
 }
 
 /// Why a checkpoint cannot be used or written.
@@ -87,6 +139,8 @@ pub struct Checkpoints<'a> {
 pub enum CheckpointError {
     /// It cannot be read, is damaged, or is of another run: the user's mistake.
     Refused(String),
+    /// It would replace a file that is no checkpoint: the user's mistake.
+    Foreign(PathBuf),
     /// It cannot be written.
     Unwritable(PathBuf, std::io::Error),
 }
@@ -95,6 +149,12 @@ impl std::fmt::Display for CheckpointError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             CheckpointError::Refused(why) => f.write_str(why),
+            CheckpointError::Foreign(path) => write!(
+                f,
+                "{}: found a file that is no checkpoint; allowed: the name of a new file, or of a checkpoint, \
+                 which is replaced",
+                path.display()
+            ),
             CheckpointError::Unwritable(path, error) => {
                 write!(f, "{}: {error}", path.display())
             }
@@ -117,7 +177,7 @@ impl Checkpoint {
     /// What is wrong with it.
     pub fn read(path: &Path) -> Result<Checkpoint, CheckpointError> {
         let name = path.display().to_string();
-        match std::fs::read(path) {
+        match read_state(path) {
             Ok(bytes) => Checkpoint::of(name, bytes),
             Err(error) => Err(CheckpointError::Refused(format!(
                 "{name}: the checkpoint cannot be read: {error}"
@@ -186,6 +246,24 @@ impl Checkpoint {
         Ok((place, batches))
     }
 }
+
+/// Reads a file to its end where it begins as a saved state, and no more than its beginning where it does not.
+fn read_state(path: &Path) -> io::Result<Vec<u8>> {
+    if !std::fs::metadata(path)?.is_file() {
+        let message = "found no regular file; allowed: one that --checkpoint wrote";
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
+    }
+    let mut file = File::open(path)?;
+    let mut bytes = Vec::new();
+    file.by_ref().take(BEGINNING).read_to_end(&mut bytes)?;
+    if state::is_state(&bytes) {
+        file.read_to_end(&mut bytes)?;
+    }
+    Ok(bytes)
+}
+
+/// As many bytes as show whether a file is a saved state.
+const BEGINNING: u64 = 64;
 
 /// Of which run a checkpoint is.
 #[derive(PartialEq, Eq, Serialize, Deserialize)]
@@ -310,6 +388,7 @@ const FIRST_SLICE: u64 = 1_000_000;
 pub(crate) struct Writer<'a> {
     every: Every,
     path: &'a Path,
+    not_written: Option<&'a NotWritten>,
     /// When the next one is due, in simulated time or requests.
     due: u64,
     last: Instant,
@@ -319,13 +398,14 @@ pub(crate) struct Writer<'a> {
 }
 
 impl<'a> Writer<'a> {
-    /// From here on, with so many requests completed. Makes the file's folder where it is missing.
+    /// From here on, with so many requests completed. Makes the file's folder where it is missing, and tries
+    /// whether the file can be written.
     ///
     /// # Errors
-    /// The file cannot be written.
+    /// The file cannot be written, or is somebody else's.
     pub(crate) fn new(
-        every: Every,
-        path: &'a Path,
+        (every, path): (Every, &'a Path),
+        not_written: Option<&'a NotWritten>,
         now: SimTime,
         completed: u64,
     ) -> Result<Writer<'a>, CheckpointError> {
@@ -333,12 +413,21 @@ impl<'a> Writer<'a> {
         let folder = folder.filter(|folder| !folder.as_os_str().is_empty());
         if !is_special(path) {
             prepare_dir(folder.unwrap_or(Path::new(".")))
+                .and_then(|()| WholeFile::create(path).map(drop))
                 .map_err(|error| CheckpointError::Unwritable(path.to_owned(), error))?;
+            // What cannot be read is no checkpoint of this user.
+            let foreign = path.exists()
+                && read_state(path)
+                    .map_or(true, |found| !found.is_empty() && !state::is_state(&found));
+            if foreign {
+                return Err(CheckpointError::Foreign(path.to_owned()));
+            }
         }
         let last = Instant::now();
         let mut writer = Writer {
             every,
             path,
+            not_written,
             due: 0,
             last,
             slice: FIRST_SLICE,
@@ -394,17 +483,23 @@ impl<'a> Writer<'a> {
         due
     }
 
-    /// Writes a checkpoint, where there is something to write. The file has its name only when it is whole; until then the one before
-    /// has it.
+    /// Writes a checkpoint, where there is something to write. The file has its name only when it is whole; until
+    /// then the one before has it.
+    ///
+    /// # Errors
+    /// It cannot be written, and nobody wants to be told so while the run goes on.
     pub(crate) fn write(
         &mut self,
         bytes: Option<&[u8]>,
         now: SimTime,
         completed: u64,
     ) -> Result<(), CheckpointError> {
-        if let Some(bytes) = bytes {
-            write_whole(self.path, bytes)
-                .map_err(|error| CheckpointError::Unwritable(self.path.to_owned(), error))?;
+        if let Some(Err(error)) = bytes.map(|bytes| write_whole(self.path, bytes)) {
+            let error = CheckpointError::Unwritable(self.path.to_owned(), error);
+            match self.not_written {
+                Some(not_written) => not_written.note(&error),
+                None => return Err(error),
+            }
         }
         self.plan_next(now, completed);
         Ok(())
@@ -428,6 +523,10 @@ mod tests {
             "0 ms",
             "0 requests",
             "-1 requests",
+            "99 requests",
+            "999 ns",
+            "1 ps",
+            "9999 us wall",
             "requests",
             "wall",
             "5 m",

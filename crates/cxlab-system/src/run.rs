@@ -517,9 +517,9 @@ impl<'p> Runner<'p, '_> {
                 return Err(self.not_saved(&refusals));
             }
         }
-        if let Some((every, path)) = checkpoints.write {
+        if let Some(write) = checkpoints.write {
             let completed = self.completed();
-            let writer = Writer::new(every, path, self.now, completed);
+            let writer = Writer::new(write, checkpoints.not_written, self.now, completed);
             self.writer = Some(writer.map_err(RunError::Checkpoint)?);
         }
         Ok(())
@@ -657,13 +657,20 @@ impl<'p> Runner<'p, '_> {
         loop {
             let look = self.next_look(window);
             loop {
+                // The simulation asks for it now and then, which a short slice may not come to.
+                let interrupted = self.outcome.is_some() && self.options.monitor.is_interrupted();
+                if self.any(interrupted) {
+                    return self.interrupted();
+                }
                 let slice = look.min(self.slice());
                 let outcome = self.advance(slice);
                 self.outcome = Some(outcome);
                 self.hand_over_rows()?;
                 self.check_progress()?;
-                if outcome.stop != Stop::TimeLimit {
-                    return Ok(outcome.stop);
+                match outcome.stop {
+                    Stop::TimeLimit => {}
+                    Stop::Interrupted => return self.interrupted(),
+                    Stop::Exhausted => return Ok(Stop::Exhausted),
                 }
                 if self.now >= look {
                     break;
@@ -680,6 +687,15 @@ impl<'p> Runner<'p, '_> {
             }
             self.write_if_due()?;
         }
+    }
+
+    /// Leaves a checkpoint where they are written from time to time.
+    fn interrupted(&mut self) -> Result<Stop, RunError> {
+        let regular = |writer: &Writer<'_>| !writer.is_after_warmup();
+        if self.writer.as_ref().is_some_and(regular) {
+            self.write_checkpoint()?;
+        }
+        Ok(Stop::Interrupted)
     }
 
     /// Simulates up to that time, batch by batch.

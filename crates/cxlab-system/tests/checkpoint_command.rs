@@ -105,11 +105,11 @@ fn what_does_not_go_together_is_refused() {
         (&["--checkpoint-every", "1 ms"], "--checkpoint <FILE>"),
         (
             &["--checkpoint", path, "--checkpoint-every", "10"],
-            "found `10`; allowed: a simulated time (\"10 ms\")",
+            "found `10`; allowed: a simulated time from 1 us",
         ),
         (
             &["--checkpoint", path, "--checkpoint-every", "0 requests"],
-            "above 0",
+            "requests from 100",
         ),
         (
             &["--checkpoint", path, "--mode", "analytic"],
@@ -137,9 +137,18 @@ fn what_does_not_go_together_is_refused() {
         ),
         (
             &["--restore", damaged],
-            "the state is damaged: its checksum differs",
+            "the state is damaged: its hash differs",
         ),
         (&["--restore", text], "this is not a saved state of cxlab"),
+        (&["--restore", "/dev/zero"], "found no regular file"),
+        (
+            &["--checkpoint", text],
+            "found a file that is no checkpoint",
+        ),
+        (
+            &["--checkpoint", path, "--checkpoint-every", "1 ps"],
+            "allowed: a simulated time from 1 us",
+        ),
         (
             &["--checkpoint", path, SAMPLED],
             "`measure.sampling`: found in a run with checkpoints; allowed: without them",
@@ -172,6 +181,7 @@ fn what_does_not_go_together_is_refused() {
         "1 s",
     ]);
     assert_eq!(unwritable.code, Some(1), "{}", unwritable.stderr);
+    assert_eq!(std::fs::read(&base).unwrap(), BASE.as_bytes());
     let taken_up = run(&["--restore", path, "--threads", "3"]);
     assert_eq!(taken_up.code, Some(0), "{}", taken_up.stderr);
 }
@@ -191,4 +201,75 @@ fn ranks_without_mpi_are_refused() {
             .stderr
             .contains("found 2 ranks with a build that has no MPI")
     );
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_run_whose_checkpoints_cannot_be_written_goes_on_and_says_so() {
+    let folder = Folder::new("full");
+    let base = folder.file("base.toml", BASE.as_bytes());
+    let (whole, out) = (folder.path("whole"), folder.path("out"));
+    let done = cxlab(&[&"run", &base, &"--out", &whole, &"--quiet"]);
+    assert_eq!(done.code, Some(0), "{}", done.stderr);
+    let mut run = command(&[&"run", &base, &"--out", &out, &"--quiet"]);
+    let every = ["--checkpoint-every", "100 requests"];
+    let done = common::finish(run.args(["--checkpoint", "/dev/full"]).args(every));
+    assert_eq!(done.code, Some(0), "{}", done.stderr);
+    let said: Vec<&str> = done.stderr.lines().collect();
+    let [first, last] = said[..] else {
+        panic!("{said:?}");
+    };
+    assert!(
+        first.starts_with("warning: --checkpoint /dev/full: "),
+        "{first}"
+    );
+    assert!(first.ends_with("; the run goes on"), "{first}");
+    assert!(
+        last.contains("of the run's checkpoints could not be written"),
+        "{last}"
+    );
+    assert_eq!(report(&out), report(&whole));
+}
+
+#[test]
+#[cfg(unix)]
+fn a_run_that_is_asked_to_stop_writes_a_checkpoint() {
+    let folder = Folder::new("asked");
+    let base = folder.file("base.toml", BASE.as_bytes());
+    let [whole, out, state] = ["whole", "out", "state"].map(|name| folder.path(name));
+    let done = cxlab(&[&"run", &base, &LENGTH, &"--out", &whole, &"--quiet"]);
+    assert_eq!(done.code, Some(0), "{}", done.stderr);
+    for signal in ["-INT", "-TERM"] {
+        let mut run = command(&[&"run", &base, &LENGTH, &"--out", &out, &"--quiet"]);
+        run.arg("--checkpoint").arg(&state);
+        run.args(["--checkpoint-every", "100 requests"]);
+        let child = run.stderr(Stdio::piped()).spawn().unwrap();
+        // The first checkpoint says that it runs.
+        while !state.exists() {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let sent = std::process::Command::new("kill")
+            .args([signal, &child.id().to_string()])
+            .status();
+        assert!(sent.unwrap().success());
+        let stopped = child.wait_with_output().unwrap();
+        let said = String::from_utf8_lossy(&stopped.stderr).into_owned();
+        assert_eq!(stopped.status.code(), Some(130), "{said}");
+        assert!(said.contains("goes on from the last checkpoint"), "{said}");
+        let partial = report(&out);
+        let rest = cxlab(&[
+            &"run",
+            &base,
+            &LENGTH,
+            &"--out",
+            &out,
+            &"--quiet",
+            &"--restore",
+            &state,
+        ]);
+        assert_eq!(rest.code, Some(0), "{}", rest.stderr);
+        assert_eq!(partial["partial"], Value::Bool(true));
+        assert_eq!(report(&out), report(&whole));
+        std::fs::remove_file(&state).unwrap();
+    }
 }

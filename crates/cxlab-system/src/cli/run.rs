@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crate::analytic::{self, AnalyticReport, ErrorClass};
-use crate::checkpoint::{Checkpoint, CheckpointError, Checkpoints};
+use crate::checkpoint::{Checkpoint, CheckpointError, Checkpoints, NotWritten};
 use crate::output::{prepare_dir, write_whole};
 use crate::picture;
 use crate::report::Report;
@@ -96,12 +96,21 @@ fn run_part(args: RunArgs, ranks: Option<&mut dyn Launched>) -> Result<(), Failu
         }
     }
     let threads = args.threads.unwrap_or(scenario.execution.threads);
+    let not_written = NotWritten::telling(|error| {
+        eprintln!("warning: --checkpoint {error}; the run goes on");
+    });
+    let checkpoints = checkpoints(&args, &not_written);
+    // Only an empty folder goes: one that was made in vain.
+    let checkpoints = checkpoints.inspect_err(|_| drop(std::fs::remove_dir(&dir)))?;
     let progress = Progress::start(&loaded, &monitor, args.quiet || !first);
     let result = match ranks {
-        Some(ranks) => run_on(&loaded, &args, seed, ranks, &monitor),
-        None => run_logged(&loaded, &args, &dir, seed, threads, &monitor).map(Some),
+        Some(ranks) => run_on(&loaded, &args, seed, ranks, (&monitor, checkpoints)),
+        None => run_logged(&loaded, &args, &dir, (seed, threads), &monitor, checkpoints).map(Some),
     };
     progress.stop();
+    if let Some(summary) = not_written.summary() {
+        eprintln!("warning: --checkpoint: {summary}");
+    }
     let report = match result {
         Ok(Some(report)) => report,
         Ok(None) => return Ok(()),
@@ -124,10 +133,15 @@ fn run_part(args: RunArgs, ranks: Option<&mut dyn Launched>) -> Result<(), Failu
         ))?;
     }
     if report.partial {
+        let goes_on = args.checkpoint.as_ref().filter(|path| path.exists());
         return Err(Failure::Interrupted(format!(
-            "interrupted at {:.1} us of simulated time: {} holds what was measured, marked partial",
+            "interrupted at {:.1} us of simulated time: {} holds what was measured, marked partial{}",
             report.sim_time_ns / 1e3,
-            dir.join("report.json").display()
+            dir.join("report.json").display(),
+            goes_on.map_or_else(String::new, |path| format!(
+                "; --restore {} goes on from the last checkpoint",
+                path.display()
+            ))
         )));
     }
     Ok(())
@@ -284,7 +298,7 @@ fn run_on(
     args: &RunArgs,
     seed: u64,
     ranks: &mut dyn Launched,
-    monitor: &Monitor,
+    (monitor, checkpoints): (&Monitor, Checkpoints<'_>),
 ) -> Result<Option<Report>, Failure> {
     let options = RunOptions {
         seed,
@@ -292,7 +306,6 @@ fn run_on(
         monitor,
         rows: None,
     };
-    let checkpoints = checkpoints(args)?;
     let division = division(&loaded.plan, seed, ranks.size());
     let division = division.map_err(|error| failure(loaded, error))?;
     if ranks.rank() == 0 && !args.quiet {
@@ -303,11 +316,15 @@ fn run_on(
 }
 
 /// What the arguments say about checkpoints.
-fn checkpoints(args: &RunArgs) -> Result<Checkpoints<'_>, Failure> {
+fn checkpoints<'a>(
+    args: &'a RunArgs,
+    not_written: &'a NotWritten,
+) -> Result<Checkpoints<'a>, Failure> {
     let restore = args.restore.as_deref().map(Checkpoint::read).transpose();
     Ok(Checkpoints {
         write: (args.checkpoint.as_deref())
             .map(|path| (args.checkpoint_every.unwrap_or_default(), path)),
+        not_written: Some(not_written),
         restore: restore.map_err(|error| Failure::mistake(format!("--restore {error}")))?,
     })
 }
@@ -317,6 +334,9 @@ pub(super) fn failure(loaded: &Loaded, error: RunError) -> Failure {
         RunError::Problems(problems) => loaded.mistakes(problems).into(),
         RunError::Checkpoint(error @ CheckpointError::Refused(_)) => {
             Failure::mistake(format!("--restore {error}"))
+        }
+        RunError::Checkpoint(error @ CheckpointError::Foreign(_)) => {
+            Failure::mistake(format!("--checkpoint {error}"))
         }
         RunError::Checkpoint(error @ CheckpointError::Unwritable(..)) => {
             Failure::Output(format!("--checkpoint {error}"))
@@ -330,9 +350,9 @@ fn run_logged(
     loaded: &Loaded,
     args: &RunArgs,
     dir: &Path,
-    seed: u64,
-    threads: ThreadLimit,
+    (seed, threads): (u64, ThreadLimit),
     monitor: &Monitor,
+    checkpoints: Checkpoints<'_>,
 ) -> Result<Report, Failure> {
     let path = dir.join(REQUESTS);
     let unwritable = |error| Failure::Output(format!("{}: {error}", path.display()));
@@ -350,7 +370,7 @@ fn run_logged(
         monitor,
         rows: sink.as_mut().map(|sink| sink as &mut dyn FnMut(_) -> _),
     };
-    let result = run_with(&loaded.plan, options, checkpoints(args)?);
+    let result = run_with(&loaded.plan, options, checkpoints);
     let report = result.map_err(|error| match error {
         RunError::Rows(error) => unwritable(error),
         error => failure(loaded, error),
