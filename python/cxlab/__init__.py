@@ -13,7 +13,17 @@ from cxlab._kernel import Core, Element, Kernel, Machine, Memory, Region
 from cxlab._native import VERSION as __version__
 from cxlab._native import ScenarioError
 from cxlab._result import Result, ResultError
-from cxlab._run import Batches, Interrupted, Plan, Requester, import_trace, plan, run
+from cxlab._run import (
+    Batches,
+    Interrupted,
+    Plan,
+    PluginError,
+    Requester,
+    import_trace,
+    plan,
+    run,
+    trust_plugins,
+)
 from cxlab._scenario import (
     Scenario,
     catalog,
@@ -38,6 +48,7 @@ __all__ = [
     "Memory",
     "Note",
     "Plan",
+    "PluginError",
     "Region",
     "Report",
     "Requester",
@@ -63,5 +74,6 @@ __all__ = [
     "sweep",
     "topology",
     "trace",
+    "trust_plugins",
     "workload",
 ]

@@ -10,13 +10,14 @@ from pathlib import Path
 
 from cxlab import _files, _native
 from cxlab._result import ResultError
+from cxlab._run import PluginError, trust_plugins
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command and returns its exit code, which is that of the Rust command.
 
-    0 is success, 1 something that cannot be written, 2 a mistake of the user's, 70 one of ours, and
-    130 an interruption.
+    0 is success, 1 something that cannot be written, 2 a mistake of the user's, 70 one of ours, 71 one
+    of a plug-in, and 130 an interruption.
     """
     arguments = sys.argv[1:] if arguments is None else arguments
     command = _COMMANDS.get(arguments[0]) if arguments else None
@@ -31,6 +32,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 130
     except ResultError as error:
         return _mistake(str(error))
+    except PluginError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 71
     except _native.ScenarioError as error:
         print("\n".join([str(error), *getattr(error, "__notes__", [])]), file=sys.stderr)
         return 2
@@ -140,8 +144,15 @@ def _sweep(arguments: Sequence[str]) -> int:
         help="run each point with N seeds, from its own on: means and their 95 %% intervals",
     )
     parser.add_argument("--out", metavar="FILE", type=Path, help="also write FILE (.csv, .parquet)")
+    parser.add_argument(
+        "--trust-plugins",
+        action="store_true",
+        help="run the shared libraries that the scenario names (docs/plugins.md)",
+    )
     _add_execution(parser)
     options = parser.parse_args(arguments)
+    if options.trust_plugins:
+        trust_plugins()
     if options.out is not None and options.out.suffix not in (".csv", ".parquet"):
         return _mistake(f"{options.out}: allowed as --out: a file named .csv or .parquet")
     grid = {}

@@ -83,6 +83,17 @@ class Interrupted(KeyboardInterrupt):
         self.result = result
 
 
+class PluginError(RuntimeError):
+    """A medium in a shared library that cannot go on: it crashed, hangs, or broke its interface.
+
+    ``result`` is what the run had measured until then, marked partial; None in a sweep.
+    """
+
+    def __init__(self, fault: str, result: Result | None = None) -> None:
+        super().__init__(fault)
+        self.result = result
+
+
 class Plan:
     """A resolved scenario: every mistake has been looked for, every default filled in."""
 
@@ -146,6 +157,8 @@ class Plan:
         )
         if done.checkpoints_note is not None:
             warnings.warn(f"checkpoint: {done.checkpoints_note}", RuntimeWarning, stacklevel=3)
+        if done.fault is not None:
+            raise PluginError(done.fault, result)
         if isinstance(done.stopped, KeyboardInterrupt):
             raise Interrupted(result) from None
         if done.stopped is not None:
@@ -230,6 +243,7 @@ def run(
         ValueError: the checkpoint is not one of this run, or ``checkpoint_every`` is no interval.
         OSError: the checkpoint cannot be written.
         Interrupted: Ctrl-C.
+        PluginError: a medium in a shared library cannot go on.
 
     """
     if not isinstance(scenario, Scenario):
@@ -330,3 +344,18 @@ class _Bar:
             )
         self._bar.n = completed
         self._bar.set_postfix_str(f"{simulated_ns / 1e3:.1f} us simulated")
+
+
+def trust_plugins() -> None:
+    """From now on, run the shared libraries that scenarios name; they can do whatever you can.
+
+    Workers of sweeps that begin later do so too. See docs/plugins.md for trusting single ones.
+    """
+    os.environ["CXLAB_TRUST_PLUGINS"] = "1"
+    _native.trust_plugins()
+
+
+# Media in shared libraries run in processes of their own, which are this interpreter.
+if sys.executable:
+    _SERVE = "import sys; from cxlab import _native; sys.exit(_native.serve_plugin(sys.argv[1:]))"
+    _native.plugin_host(sys.executable, ["-P", "-c", _SERVE])

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 from cxlab import _files, _native
 from cxlab._native import ScenarioError
 from cxlab._result import Result
-from cxlab._run import MOST_SEED, checked_seed, checked_threads
+from cxlab._run import MOST_SEED, PluginError, checked_seed, checked_threads
 from cxlab._scenario import PathLike, Scenario
 from cxlab._types import Quantity, Report, SeedsReport, Threads, Value
 
@@ -73,6 +73,8 @@ def _simulate(point: _Point, side_by_side: int) -> str:
     done = plan.run(_seed(point, plan), threads, None, False)
     if done.stopped is not None:
         raise done.stopped
+    if done.fault is not None:
+        raise PluginError(done.fault)
     return done.report
 
 

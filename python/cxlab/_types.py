@@ -462,6 +462,8 @@ class Report(TypedDict):
     seed: int
     digest: str
     partial: bool
+    #: What interrupted the run, where that was a plug-in that cannot go on.
+    fault: NotRequired[str]
     notes: NotRequired[list[NoteReport]]
     #: When the workloads began, where hosts enumerate before that.
     enumeration_ns: NotRequired[float]

@@ -49,6 +49,24 @@ mod _native {
         py.detach(|| cxlab_system::cli::main(arguments))
     }
 
+    /// Says which program serves media in shared libraries, each in a process of its own.
+    #[pyfunction]
+    fn plugin_host(program: PathBuf, arguments: Vec<OsString>) {
+        cxlab_plugin::host(cxlab_plugin::Host { program, arguments });
+    }
+
+    /// Serves one medium to a run until that is done with it; returns the exit code.
+    #[pyfunction]
+    fn serve_plugin(py: Python<'_>, arguments: Vec<OsString>) -> u8 {
+        py.detach(|| cxlab_plugin::serve(&arguments))
+    }
+
+    /// From now on this process runs every shared library that a scenario names.
+    #[pyfunction]
+    fn trust_plugins() {
+        cxlab_plugin::trust::trust_all();
+    }
+
     /// The JSON Schema of scenario files.
     #[pyfunction]
     fn schema() -> String {

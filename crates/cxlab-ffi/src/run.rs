@@ -40,6 +40,8 @@ pub(crate) struct Run {
     threads_note: Option<String>,
     /// What became of checkpoints that could not be written.
     checkpoints_note: Option<String>,
+    /// What a plug-in did that ended the run early.
+    fault: Option<String>,
 }
 
 /// Which checkpoints a run writes, and which one it goes on from.
@@ -124,7 +126,7 @@ pub(crate) fn run(
                     monitor,
                     rows: sink.as_mut().map(|sink| sink as &mut dyn FnMut(_) -> _),
                 };
-                run_with(&loaded.plan, options, saving.checkpoints()?)
+                run_with(&loaded.plan, options, saving.checkpoints()?).map(Box::new)
             });
             while finished.recv_timeout(ASK_EVERY) == Err(RecvTimeoutError::Timeout) {
                 if stopped.is_none() {
@@ -146,7 +148,7 @@ pub(crate) fn run(
     match (outcome, stopped) {
         // A run that was stopped before it measured has nothing to give.
         (Ok(Err(RunError::Problems(_))), Some(stopped)) => Err(stopped),
-        (Ok(Ok(report)), stopped) => {
+        (Ok(Ok(report) | Err(RunError::Fault(report, _))), stopped) => {
             let note = unused_threads(threads, &monitor);
             let run = results(py, loaded, &report, columns, (stopped, note))?;
             Ok(Run {
@@ -215,5 +217,6 @@ fn results(
         stopped,
         threads_note,
         checkpoints_note: None,
+        fault: report.fault.clone(),
     })
 }

@@ -115,12 +115,7 @@ mod tests {
             serde_json::json!({ "write_latency": "900 ns", "banks": 2, "bank_cycle": "45 ns" }),
         ] {
             let medium: Box<dyn Medium> = (fixed.build)(&params).unwrap();
-            let backend = || {
-                medium.backend(Site {
-                    capacity: Bytes(1 << 28),
-                    rng: StreamRng::new(1, "medium"),
-                })
-            };
+            let backend = || medium.backend(Site::alone(Bytes(1 << 28), 1));
             let plain = times(backend());
             assert_eq!(plain.len(), 200);
             assert_eq!(times(Box::new(Deferred::new(backend()))), plain, "{params}");

@@ -17,10 +17,11 @@ pub mod tag_array;
 pub mod victim;
 
 use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use cxlab_engine::catalog::{Entry, ParamError};
 use cxlab_engine::rng::StreamRng;
-use cxlab_engine::units::{Bytes, Picos};
+use cxlab_engine::units::{Bytes, Picos, SimTime};
 
 pub use backend::{Completion, MemoryBackend, MemoryRequest, Statistic};
 pub use deferred::Deferred;
@@ -34,6 +35,8 @@ pub struct Site {
     pub capacity: Bytes,
     /// The medium's own stream of random numbers.
     pub rng: StreamRng,
+    /// What all media of a run share.
+    pub context: RunContext,
 }
 
 impl Site {
@@ -42,8 +45,46 @@ impl Site {
         Site {
             capacity,
             rng: StreamRng::new(seed, "medium"),
+            context: RunContext::default(),
         }
     }
+}
+
+/// What all media of a run share.
+#[derive(Clone, Default, Debug)]
+pub struct RunContext {
+    /// The folder that relative paths of the scenario start from; by default that of this process.
+    pub folder: PathBuf,
+    /// Where a medium says that it cannot go on.
+    pub faults: Faults,
+}
+
+/// What media of a run have said that cannot go on. Such a medium is silent from then on, so that the run has to look
+/// here before it takes silence for an end.
+#[derive(Clone, Default, Debug)]
+pub struct Faults(Arc<Mutex<Vec<(SimTime, String)>>>);
+
+impl Faults {
+    /// A medium cannot go on.
+    pub fn tell(&self, at: SimTime, what: String) {
+        let mut faults = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        faults.push((at, what));
+    }
+
+    /// The first of them in simulated time: when it was, and what is wrong.
+    pub fn first(&self) -> Option<(SimTime, String)> {
+        let faults = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        faults.iter().min().cloned()
+    }
+}
+
+/// A file whose content decides what a medium does.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct InputFile {
+    /// The parameter that names it.
+    pub field: String,
+    /// The file, as the parameter says it.
+    pub path: PathBuf,
 }
 
 /// What builds a backend for a device, from its parameters.
@@ -79,8 +120,16 @@ pub trait Medium: Send + Sync {
         Some(false)
     }
     /// The files whose content decides what the medium does.
-    fn files(&self) -> Vec<PathBuf> {
+    fn files(&self) -> Vec<InputFile> {
         Vec::new()
+    }
+    /// Makes sure that a backend can be had, before a run counts on it: runs code that the scenario names, which
+    /// [`Medium::check`] does not.
+    ///
+    /// # Errors
+    /// The parameter that is wrong.
+    fn rehearse(&self, _capacity: Bytes, _context: &RunContext) -> Result<(), ParamError> {
+        Ok(())
     }
     /// Time of one read alone on an idle medium, in picoseconds, where that is a constant.
     fn idle_read_ps(&self) -> Option<u64>;

@@ -8,7 +8,7 @@ use cxlab_engine::units::SimTime;
 
 use crate::backend::{Completion, MemoryBackend, MemoryRequest, Statistic};
 use crate::finished::Finished;
-use crate::{CATALOG, Medium};
+use crate::{CATALOG, InputFile, Medium};
 
 choice!(
     /// A medium of the catalog.
@@ -23,6 +23,15 @@ pub(crate) fn within(part: &str, error: ParamError) -> ParamError {
         field => format!("{part}.{field}"),
     };
     ParamError::new(field, error.message)
+}
+
+/// The files of a part, with the part's name before the fields'.
+pub(crate) fn files_within(part: &str, medium: &dyn Medium) -> Vec<InputFile> {
+    let mut files = medium.files();
+    for file in &mut files {
+        file.field = format!("{part}.{}", file.field);
+    }
+    files
 }
 
 /// A medium that is driven by the one around it.

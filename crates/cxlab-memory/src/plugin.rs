@@ -1,26 +1,29 @@
 //! A medium in a shared library, such as an external simulator: `docs/plugins.md`.
 //!
 //! What the library says is checked: completions are of requests that are under way, in order of
-//! time, and not before their time; the next event does not lie behind what was done. A library
-//! that breaks this ends the run with a message, since its numbers would be worth nothing. It may
-//! not stand still either: after so many events at one time without a completion the run ends.
+//! time, and not before their time; the next event does not lie behind what was done. A medium
+//! that breaks this, or whose process ends, is a fault of the run ([`Faults`](crate::Faults)), since its numbers would be
+//! worth nothing. It may not stand still either: after so many calls without a completion it is one too.
 
-use std::path::PathBuf;
+use std::cell::Cell;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use cxlab_engine::cannot_save;
 use cxlab_engine::catalog::{Entry, ParamError, read_params};
-use cxlab_engine::units::{Bytes, LINE_BYTES, SimTime};
-use cxlab_plugin::{Library, NEVER, PluginError, Request};
+use cxlab_engine::units::{Bytes, LINE_BYTES, Picos, SimTime};
+use cxlab_plugin::{Broken, NEVER, Place, PluginError, ROOM, Request};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::backend::{Completion, MemoryBackend, MemoryRequest, Statistic};
-use crate::{Medium, Site};
+use crate::{Faults, InputFile, Medium, RunContext, Site};
 
-/// Completions asked for at once.
-const ROOM: usize = 64;
 /// Events at one time without a completion that are too many (*assumed*).
 const PATIENCE: u32 = 1 << 20;
+/// Calls without a completion that are too many while requests are under way (*assumed*; a simulator that is clocked
+/// each nanosecond needs 2^20 of them for a millisecond of an SSD).
+const MOST_CALLS: u32 = 1 << 26;
 /// Most statistics of a library.
 const MAX_STATISTICS: usize = 1024;
 
@@ -28,12 +31,29 @@ const MAX_STATISTICS: usize = 1024;
 #[derive(Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema, Debug)]
 #[serde(deny_unknown_fields)]
 pub struct PluginParams {
-    /// Path of the library. A path without a slash is looked for where the system keeps libraries.
+    /// Path of the library, from the scenario's folder.
     pub library: String,
     /// Text for the library, which says what it may be. Default: empty.
     #[serde(default)]
     pub config: String,
+    /// Whether the library runs in the simulator's own process: faster, and where it crashes or never returns, the
+    /// simulator does. Default: false.
+    #[serde(default)]
+    pub in_process: bool,
+    /// Real time that a call of the library may take, where it has a process of its own: 1 ms to 1 h.
+    /// Default: 10 s.
+    #[serde(default = "patience")]
+    #[schemars(with = "String")]
+    pub patience: Picos,
 }
+
+/// 10 s (*assumed*).
+fn patience() -> Picos {
+    Picos(10_000_000_000_000)
+}
+
+/// Shortest and longest real time of a call.
+const PATIENCE_RANGE: [Picos; 2] = [Picos(1_000_000_000), Picos(3_600_000_000_000_000)];
 
 pub(crate) const ENTRY: Entry<Box<dyn Medium>> = Entry {
     name: "plugin",
@@ -41,8 +61,12 @@ pub(crate) const ENTRY: Entry<Box<dyn Medium>> = Entry {
     schema: <PluginParams as JsonSchema>::json_schema,
     build: |params| {
         let params: PluginParams = read_params(params)?;
-        let library = Library::open(&params.library).map_err(refused)?;
-        Ok(Box::new(Plugin { params, library }))
+        let [least, most] = PATIENCE_RANGE;
+        if !(least..=most).contains(&params.patience) {
+            let message = format!("found {}; allowed: 1 ms to 1 h", params.patience);
+            return Err(ParamError::new("patience", message));
+        }
+        Ok(Box::new(params))
     },
 };
 
@@ -54,16 +78,21 @@ fn refused(error: PluginError) -> ParamError {
     ParamError::new(field, error.to_string())
 }
 
-struct Plugin {
-    params: PluginParams,
-    library: Library,
-}
-
-impl Plugin {
-    fn create(&self, capacity: Bytes, seed: u64) -> Result<PluginMemory, ParamError> {
-        let config = &self.params.config;
-        let medium = self.library.create(config, capacity.0, seed);
-        let medium = medium.map_err(refused)?;
+impl PluginParams {
+    fn create(
+        &self,
+        folder: &Path,
+        (capacity, seed): (Bytes, u64),
+    ) -> Result<(cxlab_plugin::Medium, u32), ParamError> {
+        let place = match self.in_process {
+            true => Place::Here,
+            false => Place::Apart(Duration::from_nanos(self.patience.0 / 1_000)),
+        };
+        let settings = (self.config.as_str(), capacity.0, seed);
+        let library = folder.join(&self.library);
+        // The loader looks elsewhere for a name without a folder.
+        let library = Path::new(".").join(library);
+        let medium = cxlab_plugin::Medium::create(&library, settings, place).map_err(refused)?;
         let granule = medium.granule();
         if !granule.is_power_of_two() || !(LINE_BYTES..=1 << 30).contains(&granule.into()) {
             let message = format!(
@@ -72,32 +101,46 @@ impl Plugin {
             );
             return Err(ParamError::new("library", message));
         }
-        Ok(PluginMemory {
-            library: self.params.library.clone(),
+        Ok((medium, granule))
+    }
+}
+
+impl Medium for PluginParams {
+    fn backend(&self, mut site: Site) -> Box<dyn MemoryBackend> {
+        let seed = site.rng.next_u64();
+        let RunContext { folder, faults } = site.context;
+        let memory = |medium, granule| PluginMemory {
+            library: self.library.clone(),
             medium,
             granule,
             owners: Vec::new(),
             free: Vec::new(),
             now: 0,
             still: 0,
+            calls: 0,
+            faults,
+            is_broken: Cell::new(false),
+        };
+        Box::new(match self.create(&folder, (site.capacity, seed)) {
+            Ok((medium, granule)) => memory(Some(medium), granule),
+            // It could be had at the rehearsal.
+            Err(error) => {
+                let memory = memory(None, 64);
+                memory.fault(format_args!("`create`: {error}"));
+                memory
+            }
         })
     }
-}
 
-impl Medium for Plugin {
-    fn check(&self, capacity: Bytes) -> Result<(), ParamError> {
-        self.create(capacity, 0).map(|_| ())
+    fn files(&self) -> Vec<InputFile> {
+        vec![InputFile {
+            field: "library".to_owned(),
+            path: PathBuf::from(&self.library),
+        }]
     }
 
-    fn backend(&self, mut site: Site) -> Box<dyn MemoryBackend> {
-        match self.create(site.capacity, site.rng.next_u64()) {
-            Ok(memory) => Box::new(memory),
-            Err(error) => panic!("the library accepted these parameters before: {error}"),
-        }
-    }
-
-    fn files(&self) -> Vec<PathBuf> {
-        self.library.file().into_iter().collect()
+    fn rehearse(&self, capacity: Bytes, context: &RunContext) -> Result<(), ParamError> {
+        self.create(&context.folder, (capacity, 0)).map(|_| ())
     }
 
     /// The interface knows requests with times alone.
@@ -112,7 +155,8 @@ impl Medium for Plugin {
 
 struct PluginMemory {
     library: String,
-    medium: cxlab_plugin::Medium,
+    /// None where it could not be had.
+    medium: Option<cxlab_plugin::Medium>,
     granule: u32,
     /// By the library's number of a request: the owner's, while it is under way.
     owners: Vec<Option<u32>>,
@@ -121,6 +165,11 @@ struct PluginMemory {
     now: u64,
     /// How often in a row nothing was done at that time.
     still: u32,
+    /// How often in a row nothing was done.
+    calls: u32,
+    faults: Faults,
+    /// Whether it cannot go on, and is silent.
+    is_broken: Cell<bool>,
 }
 
 cannot_save!(
@@ -129,16 +178,64 @@ cannot_save!(
 );
 
 impl PluginMemory {
-    /// Ends the run: the library broke the interface.
-    fn broken(&self, what: std::fmt::Arguments<'_>) -> ! {
-        panic!("the plug-in `{}` broke its interface: {what}", self.library)
+    /// It cannot go on.
+    #[cold]
+    fn fault(&self, what: std::fmt::Arguments<'_>) {
+        if !self.is_broken.replace(true) {
+            let what = format!("the plug-in `{}`: {what}", self.library);
+            self.faults.tell(SimTime(self.now), what);
+        }
+    }
+
+    /// What the library answers, while it does.
+    fn ask<T>(
+        &self,
+        question: impl FnOnce(&cxlab_plugin::Medium) -> Result<T, Broken>,
+    ) -> Option<T> {
+        if self.is_broken.get() {
+            return None;
+        }
+        match question(self.medium.as_ref()?) {
+            Ok(answer) => Some(answer),
+            Err(Broken(what)) => {
+                self.fault(format_args!("{what}"));
+                None
+            }
+        }
+    }
+
+    /// Takes in what is done; what is wrong with it.
+    fn take_in(
+        &mut self,
+        found: &[cxlab_plugin::Completion],
+        last: &mut u64,
+        done: &mut Vec<Completion>,
+    ) -> Result<(), String> {
+        for one in found {
+            let owner = self.owners.get_mut(one.id as usize).and_then(Option::take);
+            let Some(id) = owner else {
+                return Err(format!("request {} is not under way", one.id));
+            };
+            if one.at > self.now || one.at < *last {
+                let now = self.now;
+                return Err(format!("at {now} ps, done at {} after {last}", one.at));
+            }
+            *last = one.at;
+            self.free.push(one.id);
+            (self.still, self.calls) = (0, 0);
+            let at = SimTime(one.at);
+            done.push(Completion { id, at });
+        }
+        Ok(())
     }
 }
 
 impl MemoryBackend for PluginMemory {
     fn can_accept(&mut self, now: SimTime, write: bool) -> bool {
         self.now = self.now.max(now.0);
-        self.medium.can_accept(self.now, write)
+        let now = self.now;
+        self.ask(|medium| medium.can_accept(now, write))
+            .unwrap_or(false)
     }
 
     fn enqueue(&mut self, now: SimTime, request: MemoryRequest) -> Option<SimTime> {
@@ -154,51 +251,62 @@ impl MemoryBackend for PluginMemory {
             lines: request.lines,
             write: request.write.into(),
         };
-        self.medium.enqueue(self.now, &request);
+        let now = self.now;
+        self.ask(|medium| medium.enqueue(now, &request));
         None
     }
 
     fn next_event(&self) -> Option<SimTime> {
-        match self.medium.next_event() {
-            NEVER if self.free.len() < self.owners.len() => self.broken(format_args!(
-                "it has requests, and nothing will ever happen"
-            )),
+        match self.ask(cxlab_plugin::Medium::next_event)? {
+            NEVER if self.free.len() < self.owners.len() => {
+                self.fault(format_args!(
+                    "`next_event`: it has requests, and nothing will ever happen"
+                ));
+                None
+            }
             NEVER => None,
-            at => Some(SimTime(at.max(self.now))),
+            at if at < self.now => {
+                let now = self.now;
+                self.fault(format_args!("`next_event`: at {now} ps, found {at}"));
+                None
+            }
+            at => Some(SimTime(at)),
         }
     }
 
     fn advance(&mut self, now: SimTime, done: &mut Vec<Completion>) {
         self.still = if now.0 > self.now { 0 } else { self.still + 1 };
+        self.calls += 1;
         self.now = self.now.max(now.0);
         let mut room = [cxlab_plugin::Completion::default(); ROOM];
         let mut last = 0;
-        loop {
-            let count = self.medium.advance(self.now, &mut room);
-            if count > ROOM {
-                self.broken(format_args!("{count} completions for a room of {ROOM}"));
-            }
-            for one in &room[..count] {
-                let owner = self.owners.get_mut(one.id as usize).and_then(Option::take);
-                let Some(id) = owner else {
-                    self.broken(format_args!("request {} is not under way", one.id));
-                };
-                if one.at > self.now || one.at < last {
-                    let now = self.now;
-                    self.broken(format_args!("at {now} ps, done at {} after {last}", one.at));
-                }
-                last = one.at;
-                self.free.push(one.id);
-                self.still = 0;
-                let at = SimTime(one.at);
-                done.push(Completion { id, at });
+        let now = self.now;
+        while let Some(count) = self.ask(|medium| medium.advance(now, &mut room)) {
+            let wrong = match room.get(..count) {
+                Some(found) => self.take_in(found, &mut last, done).err(),
+                None => Some(format!("{count} completions for a room of {ROOM}")),
+            };
+            if let Some(wrong) = wrong {
+                self.fault(format_args!("`advance`: {wrong}"));
             }
             if count < ROOM {
                 break;
             }
         }
+        if self.free.len() == self.owners.len() {
+            self.calls = 0;
+        }
         if self.still > PATIENCE {
-            self.broken(format_args!("nothing goes on at {} ps", self.now));
+            self.fault(format_args!(
+                "`advance`: nothing goes on at {} ps",
+                self.now
+            ));
+        }
+        if self.calls > MOST_CALLS {
+            self.fault(format_args!(
+                "`advance`: of {} requests none is done in {MOST_CALLS} calls",
+                self.owners.len() - self.free.len()
+            ));
         }
     }
 
@@ -207,7 +315,8 @@ impl MemoryBackend for PluginMemory {
     }
 
     fn statistics(&self, _now: SimTime, out: &mut Vec<Statistic>) {
-        let list = (0..MAX_STATISTICS).map_while(|number| self.medium.statistic(number));
+        let list = (0..MAX_STATISTICS)
+            .map_while(|number| self.ask(|medium| medium.statistic(number)).flatten());
         out.extend(list.map(|(name, value)| Statistic { name, value }));
     }
 }

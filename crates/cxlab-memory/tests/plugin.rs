@@ -6,7 +6,9 @@ use std::process::Command;
 
 use cxlab_engine::catalog::{ParamError, find};
 use cxlab_engine::units::{Bytes, Dpa, SimTime};
-use cxlab_memory::{CATALOG, Completion, Medium, MemoryBackend, MemoryRequest, Site};
+use cxlab_memory::{
+    CATALOG, Completion, Faults, InputFile, Medium, MemoryBackend, MemoryRequest, RunContext, Site,
+};
 use serde_json::{Value, json};
 
 const CAPACITY: Bytes = Bytes(1 << 20);
@@ -44,13 +46,18 @@ fn bad(fault: &str) -> String {
 }
 
 fn medium(kind: &str, params: Value) -> Result<Box<dyn Medium>, ParamError> {
+    cxlab_plugin::trust::trust_all();
     (find(CATALOG, kind).unwrap().build)(&params)
 }
 
-fn backend(library: &str, config: &str) -> Box<dyn MemoryBackend> {
-    let medium = medium("plugin", json!({ "library": library, "config": config })).unwrap();
-    medium.check(CAPACITY).unwrap();
-    medium.backend(Site::alone(CAPACITY, 1))
+/// In this process: those of their own are tested by the command, which serves them.
+fn backend(library: &str, config: &str) -> (Box<dyn MemoryBackend>, Faults) {
+    let params = json!({ "library": library, "config": config, "in_process": true });
+    let medium = medium("plugin", params).unwrap();
+    medium.rehearse(CAPACITY, &RunContext::default()).unwrap();
+    let site = Site::alone(CAPACITY, 1);
+    let faults = site.context.faults.clone();
+    (medium.backend(site), faults)
 }
 
 fn read(id: u32, line: u64) -> MemoryRequest {
@@ -64,7 +71,7 @@ fn read(id: u32, line: u64) -> MemoryRequest {
 
 #[test]
 fn the_example_serves_one_request_after_the_other() {
-    let mut backend = backend(&example(), "latency_ps=80000 queue=2");
+    let (mut backend, faults) = backend(&example(), "latency_ps=80000 queue=2");
     assert_eq!(backend.granule(), 64);
     for id in [7, 9] {
         assert!(backend.can_accept(SimTime(1_000), false));
@@ -86,12 +93,16 @@ fn the_example_serves_one_request_after_the_other() {
     let mut list = Vec::new();
     backend.statistics(SimTime(0), &mut list);
     assert_eq!((list[0].name.as_str(), list[0].value), ("lines", 2.0));
+    assert_eq!(faults.first(), None);
 }
 
 #[test]
 fn it_stands_behind_a_cache_like_any_medium() {
     let params = json!({
-        "behind": { "kind": "plugin", "library": example(), "config": "latency_ps=3000000 queue=9" },
+        "behind": {
+            "kind": "plugin", "library": example(), "config": "latency_ps=3000000 queue=9",
+            "in_process": true,
+        },
         "size": "64 KiB", "lookup": "4 ns",
     });
     let medium = medium("dram-cache", params).unwrap();
@@ -111,9 +122,13 @@ fn it_stands_behind_a_cache_like_any_medium() {
 
 #[test]
 fn a_library_that_is_none_or_of_another_version_is_one_clear_mistake() {
-    let refused = |params: Value| match medium("plugin", params) {
-        Ok(medium) => medium.check(CAPACITY).unwrap_err(),
-        Err(error) => error,
+    let refused = |mut params: Value| {
+        params["in_process"] = json!(true);
+        match medium("plugin", params) {
+            Ok(medium) => medium.rehearse(CAPACITY, &RunContext::default()),
+            Err(error) => Err(error),
+        }
+        .unwrap_err()
     };
     let missing = refused(json!({ "library": "/nowhere/lib.so" }));
     assert_eq!(missing.field, "library");
@@ -148,50 +163,66 @@ fn a_library_that_is_none_or_of_another_version_is_one_clear_mistake() {
 }
 
 #[test]
-fn a_library_that_breaks_the_interface_ends_the_run_with_a_message() {
+fn a_library_that_breaks_the_interface_is_a_fault_and_silent_from_then_on() {
     for (fault, says) in [
-        ("TWICE", "request 0 is not under way"),
-        ("UNKNOWN_ID", "request 77 is not under way"),
-        ("TOO_EARLY", "done at"),
-        ("TOO_MANY", "completions for a room of"),
-        ("FORGETS", "nothing will ever happen"),
-        ("STANDS_STILL", "nothing goes on"),
+        ("TWICE", "`advance`: request 0 is not under way"),
+        ("UNKNOWN_ID", "`advance`: request 77 is not under way"),
+        ("TOO_EARLY", "`advance`: at 1000 ps, done at 1001 after 0"),
+        ("TOO_MANY", "`advance`: 65 completions for a room of 64"),
+        (
+            "FORGETS",
+            "`next_event`: it has requests, and nothing will ever happen",
+        ),
+        ("GOES_BACK", "`next_event`: at 5000 ps, found 4999"),
+        ("STANDS_STILL", "`advance`: nothing goes on at 1000 ps"),
     ] {
-        let mut backend = backend(&bad(fault), "");
-        let run = move || {
-            backend.enqueue(SimTime(0), read(0, 0));
-            let mut done = Vec::new();
-            for _ in 0..(1 << 21) {
-                match backend.next_event() {
-                    Some(at) => backend.advance(at, &mut done),
-                    None => return,
-                }
-            }
-        };
-        let end = std::panic::catch_unwind(std::panic::AssertUnwindSafe(run));
-        let said = end.expect_err(fault);
-        let said = said.downcast_ref::<String>().unwrap();
-        assert!(said.contains(says), "{said}");
+        let begin = if fault == "GOES_BACK" { 5000 } else { 0 };
+        let library = bad(fault);
+        let (mut backend, faults) = backend(&library, "0");
+        assert!(backend.can_accept(SimTime(begin), false));
+        backend.enqueue(SimTime(begin), read(0, 0));
+        let mut done = Vec::new();
+        while let Some(at) = backend.next_event() {
+            backend.advance(at, &mut done);
+        }
+        let (_, what) = faults.first().expect(fault);
+        let expected = format!("the plug-in `{library}`: {says}");
+        assert_eq!(what, expected);
+        assert!(!backend.can_accept(SimTime(9_000), false), "{fault}");
     }
+}
+
+#[test]
+fn a_medium_without_a_process_or_a_word_of_the_user_says_what_is_missing() {
+    let params = json!({ "library": example() });
+    let built = medium("plugin", params).unwrap();
+    let error = built.rehearse(CAPACITY, &RunContext::default());
+    let error = error.expect_err("this program serves none");
+    assert!(error.message.contains("`in_process = true`"), "{error}");
+    let error = medium("plugin", json!({ "library": "x", "patience": "1 us" }));
+    let error = error.err().expect("too short");
+    assert_eq!(
+        (error.field.as_str(), error.message.as_str()),
+        ("patience", "found 1 us; allowed: 1 ms to 1 h")
+    );
 }
 
 /// A plan's hash is of the content of these.
 #[test]
-fn a_medium_names_the_library_that_it_was_loaded_from_however_deep_it_lies() {
-    let library = example();
-    let expected = [Path::new(&library).canonicalize().unwrap()];
-    let found = |kind, params| -> Vec<PathBuf> {
-        let files = medium(kind, params).unwrap().files();
-        files
-            .iter()
-            .map(|file| file.canonicalize().unwrap())
-            .collect()
+fn a_medium_names_its_library_however_deep_it_lies() {
+    let found = |kind, params| medium(kind, params).unwrap().files();
+    let expected = |field: &str| {
+        vec![InputFile {
+            field: field.to_owned(),
+            path: PathBuf::from("media/lib.so"),
+        }]
     };
-    let plugin = json!({ "kind": "plugin", "library": library });
-    assert_eq!(found("plugin", json!({ "library": library })), expected);
+    let plugin = json!({ "kind": "plugin", "library": "media/lib.so" });
+    let alone = json!({ "library": "media/lib.so" });
+    assert_eq!(found("plugin", alone), expected("library"));
     let cached = json!({ "behind": plugin });
-    assert_eq!(found("dram-cache", cached), expected);
-    let several = json!({ "media": [plugin, { "kind": "fixed" }] });
-    assert_eq!(found("interleaved", several), expected);
+    assert_eq!(found("dram-cache", cached), expected("behind.library"));
+    let several = json!({ "media": [{ "kind": "fixed" }, plugin] });
+    assert_eq!(found("interleaved", several), expected("media[1].library"));
     assert!(found("fixed", json!({})).is_empty());
 }

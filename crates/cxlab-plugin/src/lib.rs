@@ -1,25 +1,30 @@
 //! Memory media from shared libraries, over the C ABI of `include/cxlab_medium.h`.
 //!
-//! This crate loads a library, checks its table, and makes each of its functions safe to call; what
-//! a medium says is checked by whoever asks. All of its `unsafe` is here. What cannot be checked is
-//! that the functions are what the header says: a library is trusted like any native code.
+//! A [`Medium`] runs in a process of its own, so that a library that crashes, ends the process or never returns
+//! ends that one alone, and says so by the name of the function that it was in. [`Place::Here`] loads it into this
+//! process instead, which is faster and as safe as the library is. What a medium says is checked by whoever asks.
+//!
+//! No library is run without a word of the user: [`trust`].
+//!
+//! All `unsafe` of cxlab for libraries is here. What cannot be checked is that the functions are what the header
+//! says.
 
-use std::error::Error;
-use std::ffi::{CStr, CString, OsStr, c_char, c_int, c_void};
+mod library;
+mod process;
+mod ring;
+mod serve;
+pub mod trust;
+
 use std::fmt;
-use std::os::unix::ffi::OsStrExt;
-use std::path::PathBuf;
-use std::ptr::NonNull;
-use std::sync::Arc;
+use std::path::Path;
+use std::time::Duration;
 
-/// Version of the interface, `CXLAB_MEDIUM_ABI` in the header.
-pub const ABI: u32 = 1;
+pub use library::ABI;
+pub use process::{Host, host};
+pub use serve::serve;
+
 /// Nothing happens, `CXLAB_NEVER` in the header.
 pub const NEVER: u64 = u64::MAX;
-/// Bytes that a library has to say why it refuses.
-const ERROR_BYTES: usize = 512;
-/// Longest name of a statistic.
-const MAX_NAME: usize = 128;
 
 /// `struct cxlab_request`.
 #[repr(C)]
@@ -47,38 +52,6 @@ pub struct Completion {
     pub reserved: u32,
 }
 
-/// `struct cxlab_medium_table`; pointers that may be missing are options.
-#[repr(C)]
-#[derive(Clone, Copy)]
-struct Table {
-    abi: u32,
-    bytes: u32,
-    create:
-        Option<unsafe extern "C" fn(*const c_char, u64, u64, *mut c_char, usize) -> *mut c_void>,
-    destroy: Option<unsafe extern "C" fn(*mut c_void)>,
-    granule: Option<unsafe extern "C" fn(*mut c_void) -> u32>,
-    can_accept: Option<unsafe extern "C" fn(*mut c_void, u64, c_int) -> c_int>,
-    enqueue: Option<unsafe extern "C" fn(*mut c_void, u64, *const Request)>,
-    next_event: Option<unsafe extern "C" fn(*mut c_void) -> u64>,
-    advance: Option<unsafe extern "C" fn(*mut c_void, u64, *mut Completion, usize) -> usize>,
-    statistic:
-        Option<unsafe extern "C" fn(*mut c_void, usize, *mut *const c_char, *mut f64) -> c_int>,
-}
-
-/// The functions of a table that has all that it must have.
-#[derive(Clone, Copy)]
-struct Functions {
-    create: unsafe extern "C" fn(*const c_char, u64, u64, *mut c_char, usize) -> *mut c_void,
-    destroy: unsafe extern "C" fn(*mut c_void),
-    granule: unsafe extern "C" fn(*mut c_void) -> u32,
-    can_accept: unsafe extern "C" fn(*mut c_void, u64, c_int) -> c_int,
-    enqueue: unsafe extern "C" fn(*mut c_void, u64, *const Request),
-    next_event: unsafe extern "C" fn(*mut c_void) -> u64,
-    advance: unsafe extern "C" fn(*mut c_void, u64, *mut Completion, usize) -> usize,
-    statistic:
-        Option<unsafe extern "C" fn(*mut c_void, usize, *mut *const c_char, *mut f64) -> c_int>,
-}
-
 /// Why a library or a medium cannot be had.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum PluginError {
@@ -86,6 +59,19 @@ pub enum PluginError {
     Library(String),
     /// The library refuses the configuration.
     Config(String),
+}
+
+/// A medium that cannot be used any more: what happened, in which function.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Broken(pub String);
+
+/// Where the code of a medium runs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Place {
+    /// In this process.
+    Here,
+    /// In a process of its own, of which every call has to return within that real time.
+    Apart(Duration),
 }
 
 impl fmt::Display for PluginError {
@@ -96,185 +82,105 @@ impl fmt::Display for PluginError {
     }
 }
 
-impl Error for PluginError {}
-
-/// A library that was loaded and whose table was checked.
-#[derive(Clone)]
-pub struct Library {
-    functions: Functions,
-    /// Keeps the code in memory.
-    _library: Arc<libloading::Library>,
-}
-
-impl Library {
-    /// Loads a library by its path.
-    ///
-    /// # Errors
-    /// What is wrong with it.
-    #[expect(unsafe_code, reason = "loading a library and reading its table")]
-    pub fn open(path: &str) -> Result<Library, PluginError> {
-        let wrong = |why: String| PluginError::Library(format!("`{path}`: {why}"));
-        // SAFETY: the library's constructors run; the user chose the library.
-        let library = unsafe { libloading::Library::new(path) };
-        let library = library.map_err(|error| match error.source() {
-            Some(why) => wrong(format!("{error}: {why}")),
-            None => wrong(error.to_string()),
-        })?;
-        type Export = unsafe extern "C" fn() -> *const Table;
-        // SAFETY: the symbol is only used as the function that the header declares.
-        let export = unsafe { library.get::<Export>(c"cxlab_medium") };
-        let export = export
-            .map(|symbol| *symbol)
-            .map_err(|_| wrong("found no function `cxlab_medium`".to_owned()))?;
-        // SAFETY: the function takes nothing.
-        let table = unsafe { export() };
-        if table.is_null() || !table.is_aligned() {
-            return Err(wrong("`cxlab_medium` returns no table".to_owned()));
-        }
-        // SAFETY: every version of the table begins with these two numbers.
-        let (abi, bytes) = unsafe { ((*table).abi, (*table).bytes) };
-        if abi != ABI || bytes as usize != size_of::<Table>() {
-            let expected = size_of::<Table>();
-            return Err(wrong(format!(
-                "found interface {abi} with a table of {bytes} bytes; allowed: {ABI} with {expected}"
-            )));
-        }
-        // SAFETY: version and size say that the table is whole.
-        let table = unsafe { *table };
-        let missing = |name: &str| wrong(format!("the table has no `{name}`"));
-        let functions = Functions {
-            create: table.create.ok_or_else(|| missing("create"))?,
-            destroy: table.destroy.ok_or_else(|| missing("destroy"))?,
-            granule: table.granule.ok_or_else(|| missing("granule"))?,
-            can_accept: table.can_accept.ok_or_else(|| missing("can_accept"))?,
-            enqueue: table.enqueue.ok_or_else(|| missing("enqueue"))?,
-            next_event: table.next_event.ok_or_else(|| missing("next_event"))?,
-            advance: table.advance.ok_or_else(|| missing("advance"))?,
-            statistic: table.statistic,
-        };
-        Ok(Library {
-            functions,
-            _library: Arc::new(library),
-        })
-    }
-
-    /// The file that was loaded, wherever it was looked for; `None` where the system does not say.
-    #[expect(unsafe_code, reason = "asking the dynamic linker")]
-    pub fn file(&self) -> Option<PathBuf> {
-        let mut found = std::mem::MaybeUninit::<libc::Dl_info>::zeroed();
-        let function = self.functions.create as *const c_void;
-        // SAFETY: the address is of a function of the loaded library, and the place is large enough.
-        let known = unsafe { libc::dladdr(function, found.as_mut_ptr()) };
-        // SAFETY: zeros are values of all of its fields.
-        let name = unsafe { found.assume_init() }.dli_fname;
-        if known == 0 || name.is_null() {
-            return None;
-        }
-        // SAFETY: the linker's names end with a zero and stay while the library is loaded.
-        let name = unsafe { CStr::from_ptr(name) };
-        Some(PathBuf::from(OsStr::from_bytes(name.to_bytes())))
-    }
-
-    /// A new medium.
-    ///
-    /// # Errors
-    /// What the library says of the configuration.
-    #[expect(unsafe_code, reason = "a call into the library")]
-    pub fn create(&self, config: &str, capacity: u64, seed: u64) -> Result<Medium, PluginError> {
-        let text = CString::new(config)
-            .map_err(|_| PluginError::Config("found a zero character".to_owned()))?;
-        let mut error = [0u8; ERROR_BYTES];
-        // SAFETY: the text ends with a zero, and the buffer has the length that is given.
-        let medium = unsafe {
-            (self.functions.create)(
-                text.as_ptr(),
-                capacity,
-                seed,
-                error.as_mut_ptr().cast(),
-                error.len(),
-            )
-        };
-        if let Some(medium) = NonNull::new(medium) {
-            return Ok(Medium {
-                medium,
-                library: self.clone(),
-            });
-        }
-        let end = error.iter().position(|byte| *byte == 0);
-        let why = String::from_utf8_lossy(&error[..end.unwrap_or(error.len())]).into_owned();
-        Err(PluginError::Config(if why.is_empty() {
-            "the library refuses it without saying why".to_owned()
-        } else {
-            why
-        }))
-    }
-}
+impl std::error::Error for PluginError {}
 
 /// A medium of a library.
-pub struct Medium {
-    medium: NonNull<c_void>,
-    library: Library,
+pub struct Medium(Runs);
+
+enum Runs {
+    Here(library::Medium),
+    Apart(process::Medium),
 }
 
-// SAFETY: the header says that a medium may be called from any thread, by one at a time; there is
-// one `Medium` for each, and all calls but those that change nothing need it mutably.
-#[expect(unsafe_code, reason = "the header promises it")]
-unsafe impl Send for Medium {}
-
-#[expect(unsafe_code, reason = "calls into the library")]
 impl Medium {
+    /// A new medium of so many bytes, from a library that [is trusted](trust::check).
+    ///
+    /// # Errors
+    /// What is wrong with the library, or what it says of the configuration.
+    pub fn create(
+        library: &Path,
+        (config, capacity, seed): (&str, u64, u64),
+        place: Place,
+    ) -> Result<Medium, PluginError> {
+        trust::check(library)?;
+        Ok(Medium(match place {
+            Place::Here => {
+                let library = library::Library::open(library)?;
+                Runs::Here(library.create(config, capacity, seed)?)
+            }
+            Place::Apart(patience) => {
+                let settings = (config, capacity, seed);
+                Runs::Apart(process::Medium::create(library, settings, patience)?)
+            }
+        }))
+    }
+
     /// Bytes that it reads and writes as a whole.
     pub fn granule(&self) -> u32 {
-        // SAFETY: the medium was created by this library and lives.
-        unsafe { (self.library.functions.granule)(self.medium.as_ptr()) }
+        match &self.0 {
+            Runs::Here(medium) => medium.granule(),
+            Runs::Apart(medium) => medium.granule(),
+        }
     }
 
     /// Whether one more request can be taken.
-    pub fn can_accept(&mut self, now: u64, write: bool) -> bool {
-        let write = c_int::from(write);
-        // SAFETY: as above.
-        unsafe { (self.library.functions.can_accept)(self.medium.as_ptr(), now, write) != 0 }
+    ///
+    /// # Errors
+    /// The medium's process has ended, or does not answer.
+    pub fn can_accept(&self, now: u64, write: bool) -> Result<bool, Broken> {
+        match &self.0 {
+            Runs::Here(medium) => Ok(medium.can_accept(now, write)),
+            Runs::Apart(medium) => medium.can_accept(now, write),
+        }
     }
 
     /// Takes a request.
-    pub fn enqueue(&mut self, now: u64, request: &Request) {
-        // SAFETY: as above, and the request lives as long as the call.
-        unsafe { (self.library.functions.enqueue)(self.medium.as_ptr(), now, request) }
+    ///
+    /// # Errors
+    /// As [`Medium::can_accept`]; a process that ends in this call may be found by the next one.
+    pub fn enqueue(&self, now: u64, request: &Request) -> Result<(), Broken> {
+        match &self.0 {
+            Runs::Here(medium) => {
+                medium.enqueue(now, request);
+                Ok(())
+            }
+            Runs::Apart(medium) => medium.enqueue(now, request),
+        }
     }
 
     /// When something happens next, or [`NEVER`].
-    pub fn next_event(&self) -> u64 {
-        // SAFETY: as above.
-        unsafe { (self.library.functions.next_event)(self.medium.as_ptr()) }
+    ///
+    /// # Errors
+    /// As [`Medium::can_accept`].
+    pub fn next_event(&self) -> Result<u64, Broken> {
+        match &self.0 {
+            Runs::Here(medium) => Ok(medium.next_event()),
+            Runs::Apart(medium) => medium.next_event(),
+        }
     }
 
     /// Writes completions into `done`; how many the library says it wrote.
-    pub fn advance(&mut self, now: u64, done: &mut [Completion]) -> usize {
-        let (first, room) = (done.as_mut_ptr(), done.len());
-        // SAFETY: as above, and the slice has room for as many as is said.
-        unsafe { (self.library.functions.advance)(self.medium.as_ptr(), now, first, room) }
+    ///
+    /// # Errors
+    /// As [`Medium::can_accept`].
+    pub fn advance(&self, now: u64, done: &mut [Completion; ROOM]) -> Result<usize, Broken> {
+        match &self.0 {
+            Runs::Here(medium) => Ok(medium.advance(now, done)),
+            Runs::Apart(medium) => medium.advance(now, done),
+        }
     }
 
     /// The statistic of that number, from 0 on.
-    pub fn statistic(&self, number: usize) -> Option<(String, f64)> {
-        let statistic = self.library.functions.statistic?;
-        let (mut name, mut value) = (std::ptr::null(), 0.0);
-        // SAFETY: as above, and both places live as long as the call.
-        let there = unsafe { statistic(self.medium.as_ptr(), number, &mut name, &mut value) };
-        if there == 0 || name.is_null() {
-            return None;
+    ///
+    /// # Errors
+    /// As [`Medium::can_accept`].
+    pub fn statistic(&self, number: usize) -> Result<Option<(String, f64)>, Broken> {
+        match &self.0 {
+            Runs::Here(medium) => Ok(medium.statistic(number)),
+            Runs::Apart(medium) => medium.statistic(number),
         }
-        // SAFETY: the header says that a name ends with a zero and stays until the next call.
-        let name = unsafe { CStr::from_ptr(name) };
-        let name = name.to_string_lossy().chars().take(MAX_NAME).collect();
-        Some((name, value))
     }
 }
 
-impl Drop for Medium {
-    #[expect(unsafe_code, reason = "a call into the library")]
-    fn drop(&mut self) {
-        // SAFETY: the medium was created by this library, lives, and is not used again.
-        unsafe { (self.library.functions.destroy)(self.medium.as_ptr()) }
-    }
-}
+/// Completions that a library can hand out at once.
+pub const ROOM: usize = 64;

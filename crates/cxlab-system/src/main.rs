@@ -6,5 +6,9 @@
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> std::process::ExitCode {
+    if let Ok(program) = std::env::current_exe() {
+        let arguments = vec!["plugin-host".into()];
+        cxlab_plugin::host(cxlab_plugin::Host { program, arguments });
+    }
     std::process::ExitCode::from(cxlab_system::cli::main(std::env::args_os()))
 }

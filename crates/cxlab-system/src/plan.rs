@@ -17,6 +17,7 @@ mod inputs;
 mod limits;
 mod links;
 mod manager;
+mod media;
 mod media_errors;
 mod os;
 mod programs;
@@ -214,6 +215,8 @@ pub struct Plan {
     pub notes: Vec<Note>,
     /// Media, by device group.
     pub(crate) media: Vec<Box<dyn Medium>>,
+    /// Whether media are in shared libraries.
+    pub(crate) has_plugins: bool,
     /// Media of the hosts' own memory, by host group.
     pub(crate) local_media: Vec<Option<Box<dyn Medium>>>,
     /// Workloads, by host group.
@@ -429,12 +432,17 @@ impl Plan {
         coherence::check_policies(&scenario, &workloads, &hosts, &caching)?;
         let runs = workloads.iter().chain(beside.iter().flatten());
         let trace = files.trace_override.as_deref();
-        let libraries = (media.iter())
-            .chain(local_media.iter().chain(&accelerator_media).flatten())
-            .chain(node_media.iter().flatten())
-            .flat_map(|medium| medium.files());
+        let built = media::Built {
+            scenario: &scenario,
+            devices: &media,
+            local: &local_media,
+            nodes: &node_media,
+            accelerators: &accelerator_media,
+        };
+        let libraries = built.files(&files.scenario_dir)?;
+        let has_plugins = !libraries.is_empty();
         let traces = runs.filter_map(|workload| workload.file(&files.scenario_dir, trace));
-        let read = (libraries.collect(), traces.collect());
+        let read = (libraries, traces.collect());
         let ([hash, state_hash], inputs) = hashes(&scenario, read, fleet.as_ref());
         let mut notes = notes(&devices);
         notes.extend(links::notes(&link_classes, &links));
@@ -484,6 +492,7 @@ impl Plan {
             link_classes,
             notes,
             media,
+            has_plugins,
             local_media,
             workloads,
             accelerator_media,

@@ -46,6 +46,9 @@ pub struct Report {
     pub digest: String,
     /// Whether the run was interrupted before its window ended.
     pub partial: bool,
+    /// What interrupted it, where that was a plug-in that cannot go on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fault: Option<String>,
     /// What a careful user would want to know of the scenario and of this run, such as what limited a
     /// link other than its wire.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -1005,6 +1008,7 @@ pub(crate) struct Context<'a> {
     pub(crate) readings: &'a Readings<'a>,
     pub(crate) sampling: Option<SamplingReport>,
     pub(crate) partial: bool,
+    pub(crate) fault: Option<&'a str>,
     /// Notes of the plan, and of this run.
     pub(crate) notes: Vec<Note>,
     pub(crate) warmed: Warmed,
@@ -1232,6 +1236,7 @@ pub(crate) fn assemble(system: &System, context: &Context<'_>) -> Result<Report,
         seed: context.seed,
         digest: format!("{:016x}", context.outcome.digest),
         partial: context.partial,
+        fault: context.fault.map(str::to_owned),
         notes,
         enumeration_ns: context.enumeration.map(|begun| begun.0 as f64 / 1e3),
         warmup_ns: context.start.0 as f64 / 1e3,

@@ -56,6 +56,8 @@ pub enum RunError {
     Checkpoint(CheckpointError),
     /// A law of the simulator does not hold: our own mistake.
     Law(String),
+    /// A plug-in cannot go on: what is wrong, and what was measured until then, marked partial.
+    Fault(Box<Report>, String),
 }
 
 impl std::fmt::Display for RunError {
@@ -69,7 +71,7 @@ impl std::fmt::Display for RunError {
                 f.write_str(&messages.join("\n"))
             }
             RunError::Checkpoint(error) => error.fmt(f),
-            RunError::Ranks(why) => f.write_str(why),
+            RunError::Ranks(why) | RunError::Fault(_, why) => f.write_str(why),
             RunError::Rows(error) => write!(f, "the request log cannot be written: {error}"),
             RunError::Law(what) => write!(
                 f,
@@ -423,6 +425,7 @@ fn run_parts<'p, 'a>(
         check_drained(&runner.system)?;
         check_kernels(&runner.system)?;
     }
+    let fault = runner.system.faults.first().map(|(_, what)| what);
     let batches = runner
         .all_batches()
         .filter(|_| stop != Stop::Exhausted)
@@ -440,12 +443,16 @@ fn run_parts<'p, 'a>(
         readings: &readings,
         sampling: None,
         partial: stop == Stop::Interrupted,
+        fault: fault.as_deref(),
         notes: runner.notes(end),
         parts: batches.as_ref().map(Parts::Batches),
         wall: began.elapsed(),
     };
-    let report = report::assemble(&runner.system, &context);
-    report.map(Some).map_err(RunError::Law)
+    let report = report::assemble(&runner.system, &context).map_err(RunError::Law)?;
+    match fault {
+        Some(what) => Err(RunError::Fault(Box::new(report), what)),
+        None => Ok(Some(report)),
+    }
 }
 
 impl<'p> Runner<'p, '_> {
@@ -667,6 +674,10 @@ impl<'p> Runner<'p, '_> {
                 self.outcome = Some(outcome);
                 self.hand_over_rows()?;
                 self.check_progress()?;
+                // A medium that cannot go on is silent, and so are those that wait for it.
+                if self.has_fault() {
+                    return Ok(Stop::Interrupted);
+                }
                 match outcome.stop {
                     Stop::TimeLimit => {}
                     Stop::Interrupted => return self.interrupted(),
@@ -687,6 +698,10 @@ impl<'p> Runner<'p, '_> {
             }
             self.write_if_due()?;
         }
+    }
+
+    fn has_fault(&self) -> bool {
+        self.plan.has_plugins && self.system.faults.first().is_some()
     }
 
     /// Leaves a checkpoint where they are written from time to time.

@@ -22,7 +22,7 @@ use cxlab_host::{
 use cxlab_link::{
     Duplex, LinkParams, LinkPort, Lost, PacketHeader, Parcel, PortConfig, Transmission, Windows,
 };
-use cxlab_memory::{Deferred, Site};
+use cxlab_memory::{Deferred, Faults, RunContext, Site};
 use cxlab_protocol::{LongStage, PortId};
 use cxlab_workload::thread::{Place, Thread, ThreadedKernel};
 use cxlab_workload::{Image, LOCAL_BASE};
@@ -307,6 +307,8 @@ pub struct System {
     pub domains: Vec<Option<Domain>>,
     /// By host: what its enumeration was; empty where the scenario has none.
     pub enumerated: Vec<Enumerated>,
+    /// What media have said that cannot go on.
+    pub faults: Faults,
 }
 
 /// What threads of one host and its accelerators share.
@@ -331,6 +333,7 @@ struct Builder<'a> {
     /// By endpoint: whether its memory is HDM-D.
     hdm_d: Arc<[bool]>,
     domains: Vec<Option<Domain>>,
+    context: RunContext,
     /// What devices hold of the regions that hosts share with their values.
     shared: SharedMemory,
     /// By component: its ports in order, and their wires.
@@ -373,6 +376,9 @@ impl System {
     /// # Errors
     /// Workloads whose files have become unusable since the plan was made.
     pub fn build(plan: &Plan, seed: u64, notes: Notes) -> Result<System, Vec<Problem>> {
+        plan.rehearse_media()?;
+        let faults = Faults::default();
+        let context = plan.media_context(faults.clone());
         let sources = plan.sources(seed)?;
         let (hosts, devices) = (plan.hosts.len(), plan.devices.len());
         let switches = plan.graph.switches.len();
@@ -383,6 +389,7 @@ impl System {
             vcs: plan.virtual_channels(),
             hdm_d: plan.hdm_d().collect(),
             domains: Vec::new(),
+            context,
             shared: SharedMemory::default(),
             ports: (0..hosts + devices + switches)
                 .map(|_| Vec::new())
@@ -435,6 +442,7 @@ impl System {
         Ok(System {
             simulation: Simulation::new(components, wires),
             enumerated: Vec::new(),
+            faults,
             directions,
             hosts,
             devices,
@@ -731,6 +739,7 @@ impl Builder<'_> {
             let site = Site {
                 capacity: node.capacity,
                 rng: StreamRng::new(self.seed, &format!("{}/node{at}", host.name)),
+                context: self.context.clone(),
             };
             let config = LocalConfig {
                 base,
@@ -896,6 +905,7 @@ impl Builder<'_> {
         let backend = medium.backend(Site {
             capacity: params.capacity,
             rng: StreamRng::new(self.seed, &format!("{}/medium", device.name)),
+            context: self.context.clone(),
         });
         Some(OwnMemoryConfig {
             backend,
@@ -920,6 +930,7 @@ impl Builder<'_> {
             backend: medium.backend(Site {
                 capacity: local.capacity,
                 rng: StreamRng::new(self.seed, &format!("{}/memory", host.name)),
+                context: self.context.clone(),
             }),
             capacity: local.capacity,
             latency: local.latency,
@@ -953,6 +964,7 @@ impl Builder<'_> {
         let backend = self.plan.media[at].backend(Site {
             capacity: group.capacity,
             rng: StreamRng::new(self.seed, &format!("{}/medium", device.name)),
+            context: self.context.clone(),
         });
         if !group.is_hdm_db() {
             let shared = self.shared_share(number);

@@ -90,13 +90,21 @@ impl Channel {
 
 impl Interleaved {
     pub(super) fn new(resolved: &Resolved, site: Site) -> Interleaved {
-        let Site { capacity, mut rng } = site;
+        let Site {
+            capacity,
+            mut rng,
+            context,
+        } = site;
         let mut granule = 0;
         let shares = resolved.shares(capacity);
         let parts = resolved.media.iter().zip(shares);
         let channels = parts.map(|(medium, capacity)| {
             let rng = StreamRng::new(rng.next_u64(), "channel");
-            let backend = medium.backend(Site { capacity, rng });
+            let backend = medium.backend(Site {
+                capacity,
+                rng,
+                context: context.clone(),
+            });
             granule = backend.granule().max(granule);
             Channel {
                 medium: Nested::new(backend),

@@ -15,14 +15,13 @@ mod params;
 #[cfg(test)]
 mod tests;
 
-use std::path::PathBuf;
-
 use cxlab_engine::catalog::{Entry, ParamError, read_params};
 use cxlab_engine::units::{Bytes, Picos};
 use schemars::JsonSchema;
 
 use crate::backend::MemoryBackend;
-use crate::{Medium, Site};
+use crate::nested::{files_within, within};
+use crate::{InputFile, Medium, RunContext, Site};
 use memory::Interleaved;
 pub use params::{InterleavedParams, Spread};
 
@@ -43,11 +42,20 @@ impl Medium for params::Resolved {
         kinds.all(|kind| kind == first).then_some(first)?
     }
 
-    fn files(&self) -> Vec<PathBuf> {
-        self.media
-            .iter()
-            .flat_map(|medium| medium.files())
+    fn files(&self) -> Vec<InputFile> {
+        let media = self.media.iter().enumerate();
+        media
+            .flat_map(|(at, medium)| files_within(&format!("media[{at}]"), medium.as_ref()))
             .collect()
+    }
+
+    fn rehearse(&self, capacity: Bytes, context: &RunContext) -> Result<(), ParamError> {
+        let parts = self.media.iter().zip(self.shares(capacity)).enumerate();
+        for (at, (medium, capacity)) in parts {
+            let found = medium.rehearse(capacity, context);
+            found.map_err(|error| within(&format!("media[{at}]"), error))?;
+        }
+        Ok(())
     }
 
     fn check(&self, capacity: Bytes) -> Result<(), ParamError> {

@@ -25,14 +25,13 @@ mod params;
 #[cfg(test)]
 mod tests;
 
-use std::path::PathBuf;
-
 use cxlab_engine::catalog::{Entry, ParamError, read_params};
 use cxlab_engine::units::{Bytes, Picos};
 use schemars::JsonSchema;
 
 use crate::backend::MemoryBackend;
-use crate::{Medium, Site};
+use crate::nested::{files_within, within};
+use crate::{InputFile, Medium, RunContext, Site};
 pub use cache::{DramCache, PowerFail};
 pub use observer::{Movement, Observer, Silent};
 pub use params::{DramCacheParams, FetchUnit, PagePolicyChoice, PrefetchChoice};
@@ -55,11 +54,21 @@ impl Medium for DramCacheParams {
         behind.map_or(Some(false), |behind| behind.is_persistent())
     }
 
-    fn files(&self) -> Vec<PathBuf> {
-        let media = self
-            .resolve()
-            .map(|resolved| [resolved.dram.files(), resolved.behind.files()]);
-        media.map_or_else(|_| Vec::new(), |media| media.concat())
+    fn files(&self) -> Vec<InputFile> {
+        let Ok(resolved) = self.resolve() else {
+            return Vec::new();
+        };
+        let mut files = files_within("dram", resolved.dram.as_ref());
+        files.extend(files_within("behind", resolved.behind.as_ref()));
+        files
+    }
+
+    fn rehearse(&self, capacity: Bytes, context: &RunContext) -> Result<(), ParamError> {
+        let resolved = self.resolve()?;
+        let dram = resolved.dram.rehearse(resolved.size, context);
+        dram.map_err(|error| within("dram", error))?;
+        let behind = resolved.behind.rehearse(capacity, context);
+        behind.map_err(|error| within("behind", error))
     }
 
     fn check(&self, capacity: Bytes) -> Result<(), ParamError> {

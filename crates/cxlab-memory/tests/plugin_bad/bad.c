@@ -1,23 +1,50 @@
-/* Libraries that are wrong in one way each, chosen by a macro. */
-#include <stddef.h>
+/* Libraries that are wrong in one way each, chosen by a macro, from the request on whose number `config` says. They
+ * serve one request at a time, in 1 ns. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
 
 #include "cxlab_medium.h"
 
-static int here;
-static int held;
+#ifdef MARKS_LOADING
+/* Who is loaded has been run. */
+__attribute__((constructor)) static void loaded(void) {
+    fclose(fopen(MARKS_LOADING, "w"));
+}
+#endif
+
+static int here, held;
+static uint64_t due;
 static uint32_t last;
+static long served, after;
+
+/* A write to where nothing is: a signal that somebody raises can be ignored. */
+static volatile int *volatile nowhere;
+
+static int wrong(void) { return served >= after; }
 
 static void *create(const char *config, uint64_t capacity, uint64_t seed, char *error,
                     size_t error_bytes) {
-    (void)config, (void)capacity, (void)seed, (void)error, (void)error_bytes;
-#ifdef SILENT_REFUSAL
+    (void)capacity, (void)seed, (void)error, (void)error_bytes;
+    after = atol(config);
+#if defined(SILENT_REFUSAL)
     return NULL;
-#else
-    return &here;
+#elif defined(CRASHES_IN_CREATE)
+    *nowhere = 1;
+#elif defined(PRINTS)
+    puts("a line of the library");
+    fflush(stdout);
 #endif
+    return &here;
 }
 
-static void destroy(void *medium) { (void)medium; }
+static void destroy(void *medium) {
+    (void)medium;
+#ifdef HANGS_IN_DESTROY
+    for (;;)
+        pause();
+#endif
+}
 
 static uint32_t granule(void *medium) {
     (void)medium;
@@ -30,43 +57,66 @@ static uint32_t granule(void *medium) {
 
 static int can_accept(void *medium, uint64_t now, int write) {
     (void)medium, (void)now, (void)write;
-    return 1;
+#ifdef ABORTS_IN_CAN_ACCEPT
+    if (wrong())
+        abort();
+#endif
+    return !held;
 }
 
 static void enqueue(void *medium, uint64_t now, const struct cxlab_request *request) {
-    (void)medium, (void)now;
+    (void)medium;
+#ifdef EXITS_IN_ENQUEUE
+    if (wrong())
+        exit(0);
+#endif
     held = 1;
+    due = now + 1000;
     last = request->id;
 }
 
 static uint64_t next_event(void *medium) {
     (void)medium;
 #ifdef FORGETS
-    return CXLAB_NEVER;
-#else
-    return held ? 1000 : CXLAB_NEVER;
+    if (wrong())
+        return CXLAB_NEVER;
 #endif
+#ifdef GOES_BACK
+    if (wrong() && held)
+        return due - 1001;
+#endif
+    return held ? due : CXLAB_NEVER;
 }
 
 static size_t advance(void *medium, uint64_t now, struct cxlab_completion *done, size_t room) {
-    (void)medium;
+    (void)medium, (void)room;
+    if (!held || due > now)
+        return 0;
     size_t count = 1;
     done[0].at = now;
     done[0].id = last;
+    done[0].reserved = 0;
+    if (wrong()) {
 #if defined(TWICE)
-    done[1] = done[0];
-    count = 2;
+        done[1] = done[0];
+        count = 2;
 #elif defined(UNKNOWN_ID)
-    done[0].id = 77;
+        done[0].id = 77;
 #elif defined(TOO_EARLY)
-    done[0].at = now + 1;
+        done[0].at = now + 1;
 #elif defined(TOO_MANY)
-    count = room + 1;
+        count = room + 1;
 #elif defined(STANDS_STILL)
-    count = 0;
+        return 0;
+#elif defined(CRASHES_IN_ADVANCE)
+        *nowhere = 1;
+#elif defined(HANGS_IN_ADVANCE)
+        for (;;)
+            pause();
 #endif
-    (void)room;
-    held = count == 0;
+    }
+    held = 0;
+    served++;
     return count;
 }
 

@@ -21,7 +21,7 @@ use cxlab_engine::rng::StreamRng;
 use cxlab_engine::units::LINE_BYTES;
 use cxlab_fabric::switch::Arbitration;
 use cxlab_link::Duplex;
-use cxlab_memory::Site;
+use cxlab_memory::{Faults, Site};
 
 use crate::plan::{End, Plan, PlannedLink, Problem};
 
@@ -273,6 +273,8 @@ fn wire(plan: &Plan, link: &PlannedLink) -> Wire {
 
 /// Measures the medium of each group of devices, with the addresses of its busiest device.
 fn media(plan: &Plan, demand: &Demand, seed: u64) -> Result<Media, Vec<Problem>> {
+    plan.rehearse_media()?;
+    let faults = Faults::default();
     let mut media = vec![None; plan.scenario.devices.len()];
     for (at, group) in plan.scenario.devices.iter().enumerate() {
         let members =
@@ -285,6 +287,7 @@ fn media(plan: &Plan, demand: &Demand, seed: u64) -> Result<Media, Vec<Problem>>
             plan.media[at].backend(Site {
                 capacity: group.capacity,
                 rng: StreamRng::new(seed, &format!("{}/medium", plan.devices[number].name)),
+                context: plan.media_context(faults.clone()),
             })
         };
         let found = probe(fresh, &demand.accesses[number], group.controller.contexts);
@@ -294,6 +297,7 @@ fn media(plan: &Plan, demand: &Demand, seed: u64) -> Result<Media, Vec<Problem>>
                 format!("{error}; allowed in analytic mode: media that answer by themselves"),
             )]
         })?;
+        plan.check_faults(&faults)?;
         media[at] = Some(found);
     }
     Ok(media)

@@ -16,7 +16,7 @@ use cxlab_device::{DeviceParams, WriteCompletion};
 use cxlab_engine::rng::StreamRng;
 use cxlab_engine::units::{Bytes, Dpa, Hpa, SimTime};
 use cxlab_host::AddressMap;
-use cxlab_memory::{Completion, MemoryBackend, MemoryRequest, Site};
+use cxlab_memory::{Completion, Faults, MemoryBackend, MemoryRequest, RunContext, Site};
 use cxlab_vm::memory::{Memory, Place, Stuck, Ticket};
 
 use super::routes::{Router, Way};
@@ -85,6 +85,8 @@ pub struct PlanMemory {
     requests: Vec<(usize, bool, u64)>,
     free: Vec<Ticket>,
     now: u64,
+    /// What media have said that cannot go on.
+    faults: Faults,
 }
 
 impl PlanMemory {
@@ -94,9 +96,11 @@ impl PlanMemory {
     /// What the analytic form does not cover.
     pub fn new(plan: &Plan, hosts: &[usize], seed: u64) -> Result<PlanMemory, Vec<Problem>> {
         super::refuse(plan)?;
+        plan.rehearse_media()?;
         let router = Router::new(plan);
         let services = services(plan);
         let mut memory = PlanMemory {
+            faults: Faults::default(),
             hosts: plan.hosts.len(),
             guests: Vec::new(),
             pools: Vec::new(),
@@ -133,6 +137,14 @@ impl PlanMemory {
         Ok(memory)
     }
 
+    fn stuck(&self, pool: usize) -> Stuck {
+        let name = &self.pools[pool].name;
+        Stuck(match self.faults.first() {
+            Some((_, what)) => format!("{name} ({what})"),
+            None => name.clone(),
+        })
+    }
+
     /// Constant time of a read of each of a guest's pools, without the medium's, in picoseconds.
     pub fn constant_ps(&self, guest: usize) -> Vec<u64> {
         let both = |pool: &Pool| pool.there[0].constant_ps + pool.back[0].constant_ps;
@@ -142,7 +154,8 @@ impl PlanMemory {
 
     /// Adds a host's own memory.
     fn local(&mut self, plan: &Plan, host: usize, seed: u64) -> Result<(), Vec<Problem>> {
-        let (mut pool, backend) = local(plan, host, seed)?;
+        let context = plan.media_context(self.faults.clone());
+        let (mut pool, backend) = local(plan, host, seed, context)?;
         pool.medium = self.media.len();
         self.pools.push(pool);
         let controller = DeviceParams {
@@ -162,6 +175,7 @@ impl PlanMemory {
         let backend = plan.media[number].backend(Site {
             capacity: group.capacity,
             rng: StreamRng::new(seed, &format!("{name}/medium")),
+            context: plan.media_context(self.faults.clone()),
         });
         self.media.push(Queue::new(backend, &group.controller));
         self.media.len() - 1
@@ -263,7 +277,7 @@ impl Memory for PlanMemory {
         self.media[medium].enter();
         while self.requests[ticket as usize].2 == OPEN {
             let next = self.media[medium].next();
-            let next = next.ok_or_else(|| Stuck(self.pools[pool].name.clone()))?;
+            let next = next.ok_or_else(|| self.stuck(pool))?;
             self.media[medium].until(next, &mut done);
             self.settle(&mut done);
         }
@@ -296,6 +310,7 @@ fn local(
     plan: &Plan,
     host: usize,
     seed: u64,
+    context: RunContext,
 ) -> Result<(Pool, Box<dyn MemoryBackend>), Vec<Problem>> {
     let planned = &plan.hosts[host];
     let fallback = default_local();
@@ -306,6 +321,7 @@ fn local(
     let site = Site {
         capacity: params.capacity,
         rng: StreamRng::new(seed, &format!("{}/local", planned.name)),
+        context,
     };
     let backend = match &plan.local_media[planned.group] {
         Some(medium) => medium.backend(site),

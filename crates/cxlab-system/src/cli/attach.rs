@@ -99,6 +99,7 @@ mod linux {
         let loaded = load(&ScenarioArgs {
             scenario,
             set: args.set,
+            trust_plugins: false,
             trace_file: None,
         })?
         .map_err(Failure::from)?;

@@ -11,6 +11,8 @@ pub(crate) enum Failure {
     Output(String),
     /// Our own mistake.
     Internal(String),
+    /// A plug-in cannot go on; what was measured is kept.
+    Plugin(String),
     /// The user interrupted; what was measured is kept.
     Interrupted(String),
     /// The captured program ended with this code.
@@ -20,6 +22,9 @@ pub(crate) enum Failure {
 impl Failure {
     /// The exit code of our own mistakes (`EX_SOFTWARE` of sysexits.h).
     pub(crate) const INTERNAL: u8 = 70;
+
+    /// The exit code of a plug-in's mistakes.
+    pub(crate) const PLUGIN: u8 = 71;
 
     /// A one-line mistake.
     pub(crate) fn mistake(message: impl std::fmt::Display) -> Failure {
@@ -32,6 +37,7 @@ impl Failure {
             Failure::Mistake(text) => (text, 2),
             Failure::Output(text) => (format!("error: {text}\n"), 1),
             Failure::Internal(text) => (format!("error: {text}\n"), Failure::INTERNAL),
+            Failure::Plugin(text) => (format!("error: {text}\n"), Failure::PLUGIN),
             Failure::Interrupted(text) => (format!("{text}\n"), 130),
             Failure::Program(code) => (String::new(), code),
         };

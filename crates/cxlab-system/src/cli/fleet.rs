@@ -103,6 +103,7 @@ fn read(args: &FleetArgs, changes: &Changes) -> Result<Loaded, Failure> {
     let loaded = load(&ScenarioArgs {
         scenario: args.scenario.clone(),
         set: args.set.iter().cloned().chain(assigned).collect(),
+        trust_plugins: false,
         trace_file: None,
     })?;
     loaded.map_err(Failure::from)

@@ -84,6 +84,9 @@ fn near_file(path: &Path) -> Option<String> {
 
 /// Reads, checks and resolves a scenario.
 pub(super) fn load(args: &ScenarioArgs) -> Result<Result<Loaded, Mistakes>, Failure> {
+    if args.trust_plugins {
+        cxlab_plugin::trust::trust_all();
+    }
     let text = read(&args.scenario)?;
     let name = args.scenario.display().to_string();
     let document = match load::read(&name, &text, &args.set) {

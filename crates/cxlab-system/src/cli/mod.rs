@@ -60,6 +60,13 @@ enum Command {
     /// Import, inspect and capture memory traces
     #[command(subcommand)]
     Trace(trace::TraceCommand),
+    /// Serve one medium in a shared library to a run, in a process of its own
+    #[command(hide = true, disable_help_flag = true)]
+    PluginHost {
+        /// What a run gives it
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<OsString>,
+    },
     /// Make an HTML page of the results in a folder (Python package)
     Report(InPython),
     /// Run a scenario over a grid of changes (Python package)
@@ -85,6 +92,9 @@ struct ScenarioArgs {
     /// Change a value of the scenario, e.g. --set fabric.link.lanes=8 (repeatable)
     #[arg(long = "set", value_name = "PATH=VALUE")]
     set: Vec<String>,
+    /// Run the shared libraries that the scenario names, which can do whatever you can (docs/plugins.md)
+    #[arg(long)]
+    trust_plugins: bool,
     /// Replay this trace instead of the one that the scenario's trace workloads name
     #[arg(long, value_name = "PATH")]
     trace_file: Option<PathBuf>,
@@ -183,7 +193,7 @@ enum PlanFormat {
 
 /// Runs the command line, whose first argument is the command's own name, and returns the exit
 /// code: 0 on success, 2 for the user's mistakes, 1 when something cannot be written, 70 for our
-/// own mistakes, 130 when interrupted. It owns the process: it handles its signals, and an
+/// own mistakes, 71 for a plug-in's, 130 when interrupted. It owns the process: it handles its signals, and an
 /// assertion that fails ends it.
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> u8 {
     std::panic::set_hook(Box::new(internal_error));
@@ -206,6 +216,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> u8 {
         Command::Plan(args) => plan::show(&args),
         Command::List { catalog } => list::list(catalog.as_deref()),
         Command::Schema => list::schema(),
+        Command::PluginHost { arguments } => return cxlab_plugin::serve(&arguments),
         Command::Trace(command) => trace::trace(command),
         Command::Report(args) => Err(in_python("report", &args)),
         Command::Sweep(args) => Err(in_python("sweep", &args)),

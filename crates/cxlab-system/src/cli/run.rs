@@ -132,6 +132,12 @@ fn run_part(args: RunArgs, ranks: Option<&mut dyn Launched>) -> Result<(), Failu
             written(&dir, args.requests).join(", ")
         ))?;
     }
+    if let Some(fault) = &report.fault {
+        return Err(Failure::Plugin(format!(
+            "{fault}; {} holds what was measured until then, marked partial",
+            dir.join("report.json").display()
+        )));
+    }
     if report.partial {
         let goes_on = args.checkpoint.as_ref().filter(|path| path.exists());
         return Err(Failure::Interrupted(format!(
@@ -341,6 +347,7 @@ pub(super) fn failure(loaded: &Loaded, error: RunError) -> Failure {
         RunError::Checkpoint(error @ CheckpointError::Unwritable(..)) => {
             Failure::Output(format!("--checkpoint {error}"))
         }
+        RunError::Fault(_, why) => Failure::Plugin(why),
         RunError::Ranks(why) => Failure::mistake(format!("mpirun -np: {why}")),
         RunError::Rows(_) | RunError::Law(_) => Failure::Internal(error.to_string()),
     }
@@ -371,10 +378,12 @@ fn run_logged(
         rows: sink.as_mut().map(|sink| sink as &mut dyn FnMut(_) -> _),
     };
     let result = run_with(&loaded.plan, options, checkpoints);
-    let report = result.map_err(|error| match error {
-        RunError::Rows(error) => unwritable(error),
-        error => failure(loaded, error),
-    })?;
+    let report = match result {
+        Ok(report) => report,
+        Err(RunError::Fault(report, _)) => *report,
+        Err(RunError::Rows(error)) => return Err(unwritable(error)),
+        Err(error) => return Err(failure(loaded, error)),
+    };
     if let Some(log) = log {
         log.finish().map_err(unwritable)?;
     }

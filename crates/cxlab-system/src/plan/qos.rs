@@ -9,7 +9,7 @@ use cxlab_device::{Change, DeviceChange, QosConfig, QosParams, Share, Thresholds
 use cxlab_engine::rng::StreamRng;
 use cxlab_engine::units::{BytesPerSec, Dpa, LINE_BYTES, Picos};
 use cxlab_host::ThrottleParams;
-use cxlab_memory::Site;
+use cxlab_memory::{RunContext, Site};
 use cxlab_protocol::{Channel, PortId};
 
 use super::endpoints::{Named, unknown};
@@ -449,10 +449,19 @@ fn resolve(
 /// Measures what fills the medium of a group, where the ports carry a line in so many picoseconds.
 fn measure(plan: &Plan, at: usize, port_ps: f64) -> Result<Filled, Problem> {
     let group = &plan.scenario.devices[at];
+    if !plan.media[at].files().is_empty() {
+        // A plan runs nobody's code.
+        return Err(Problem::new(
+            format!("devices[{at}].memory"),
+            "found a medium in a shared library in a system with `qos`, which measures media before a run; \
+             allowed: other media",
+        ));
+    }
     let fresh = || {
         plan.media[at].backend(Site {
             capacity: group.capacity,
             rng: StreamRng::new(plan.scenario.seed, "qos/medium"),
+            context: RunContext::default(),
         })
     };
     let mut rng = StreamRng::new(plan.scenario.seed, "qos/reads");

@@ -139,6 +139,9 @@ impl Runner<'_, '_> {
             self.outcome = Some(outcome);
             self.hand_over_rows()?;
             self.check_progress()?;
+            if self.has_fault() {
+                return Ok(Stop::Interrupted);
+            }
             if outcome.stop != Stop::TimeLimit {
                 return Ok(outcome.stop);
             }

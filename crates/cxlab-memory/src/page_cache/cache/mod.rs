@@ -129,9 +129,19 @@ impl<O: Observer> DramCache<O> {
     pub fn new(params: &DramCacheParams, site: Site, observer: O) -> Result<Self, ParamError> {
         let resolved = params.resolve()?;
         resolved.check(site.capacity)?;
-        let Site { capacity, mut rng } = site;
+        let Site {
+            capacity,
+            mut rng,
+            context,
+        } = site;
         let mut stream = |name| StreamRng::new(rng.next_u64(), name);
-        let part = |medium: &dyn Medium, capacity, rng| medium.backend(Site { capacity, rng });
+        let part = |medium: &dyn Medium, capacity, rng| {
+            medium.backend(Site {
+                capacity,
+                rng,
+                context: context.clone(),
+            })
+        };
         let dram = part(resolved.dram.as_ref(), resolved.size, stream("dram"));
         let behind = part(resolved.behind.as_ref(), capacity, stream("behind"));
         let tags = TagArray::new(

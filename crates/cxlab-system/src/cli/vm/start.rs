@@ -125,6 +125,7 @@ fn run(args: &RunArgs) -> Result<(), Failure> {
     let loaded = load(&ScenarioArgs {
         scenario: args.scenario.clone(),
         set: args.set.clone(),
+        trust_plugins: false,
         trace_file: None,
     })?
     .map_err(Failure::from)?;

@@ -1,0 +1,213 @@
+//! A library in this process: its table is checked, and each of its functions made safe to call.
+
+use std::error::Error;
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::path::Path;
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use crate::{Completion, PluginError, Request};
+
+/// Version of the interface, `CXLAB_MEDIUM_ABI` in the header.
+pub const ABI: u32 = 1;
+/// Bytes that a library has to say why it refuses.
+const ERROR_BYTES: usize = 512;
+/// Longest name of a statistic.
+const MAX_NAME: usize = 128;
+
+/// `struct cxlab_medium_table`; pointers that may be missing are options.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Table {
+    abi: u32,
+    bytes: u32,
+    create:
+        Option<unsafe extern "C" fn(*const c_char, u64, u64, *mut c_char, usize) -> *mut c_void>,
+    destroy: Option<unsafe extern "C" fn(*mut c_void)>,
+    granule: Option<unsafe extern "C" fn(*mut c_void) -> u32>,
+    can_accept: Option<unsafe extern "C" fn(*mut c_void, u64, c_int) -> c_int>,
+    enqueue: Option<unsafe extern "C" fn(*mut c_void, u64, *const Request)>,
+    next_event: Option<unsafe extern "C" fn(*mut c_void) -> u64>,
+    advance: Option<unsafe extern "C" fn(*mut c_void, u64, *mut Completion, usize) -> usize>,
+    statistic:
+        Option<unsafe extern "C" fn(*mut c_void, usize, *mut *const c_char, *mut f64) -> c_int>,
+}
+
+/// The functions of a table that has all that it must have.
+#[derive(Clone, Copy)]
+struct Functions {
+    create: unsafe extern "C" fn(*const c_char, u64, u64, *mut c_char, usize) -> *mut c_void,
+    destroy: unsafe extern "C" fn(*mut c_void),
+    granule: unsafe extern "C" fn(*mut c_void) -> u32,
+    can_accept: unsafe extern "C" fn(*mut c_void, u64, c_int) -> c_int,
+    enqueue: unsafe extern "C" fn(*mut c_void, u64, *const Request),
+    next_event: unsafe extern "C" fn(*mut c_void) -> u64,
+    advance: unsafe extern "C" fn(*mut c_void, u64, *mut Completion, usize) -> usize,
+    statistic:
+        Option<unsafe extern "C" fn(*mut c_void, usize, *mut *const c_char, *mut f64) -> c_int>,
+}
+
+/// A library that was loaded and whose table was checked.
+#[derive(Clone)]
+pub struct Library {
+    functions: Functions,
+    /// Keeps the code in memory.
+    _library: Arc<libloading::Library>,
+}
+
+impl Library {
+    /// Loads a library by its path.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    #[expect(unsafe_code, reason = "loading a library and reading its table")]
+    pub fn open(path: &Path) -> Result<Library, PluginError> {
+        let shown = path.display();
+        let wrong = |why: String| PluginError::Library(format!("`{shown}`: {why}"));
+        // SAFETY: the library's constructors run; the user chose the library.
+        let library = unsafe { libloading::Library::new(path) };
+        let library = library.map_err(|error| match error.source() {
+            Some(why) => wrong(format!("{error}: {why}")),
+            None => wrong(error.to_string()),
+        })?;
+        type Export = unsafe extern "C" fn() -> *const Table;
+        // SAFETY: the symbol is only used as the function that the header declares.
+        let export = unsafe { library.get::<Export>(c"cxlab_medium") };
+        let export = export
+            .map(|symbol| *symbol)
+            .map_err(|_| wrong("found no function `cxlab_medium`".to_owned()))?;
+        // SAFETY: the function takes nothing.
+        let table = unsafe { export() };
+        if table.is_null() || !table.is_aligned() {
+            return Err(wrong("`cxlab_medium` returns no table".to_owned()));
+        }
+        // SAFETY: every version of the table begins with these two numbers.
+        let (abi, bytes) = unsafe { ((*table).abi, (*table).bytes) };
+        if abi != ABI || bytes as usize != size_of::<Table>() {
+            let expected = size_of::<Table>();
+            return Err(wrong(format!(
+                "found interface {abi} with a table of {bytes} bytes; allowed: {ABI} with {expected}"
+            )));
+        }
+        // SAFETY: version and size say that the table is whole.
+        let table = unsafe { *table };
+        let missing = |name: &str| wrong(format!("the table has no `{name}`"));
+        let functions = Functions {
+            create: table.create.ok_or_else(|| missing("create"))?,
+            destroy: table.destroy.ok_or_else(|| missing("destroy"))?,
+            granule: table.granule.ok_or_else(|| missing("granule"))?,
+            can_accept: table.can_accept.ok_or_else(|| missing("can_accept"))?,
+            enqueue: table.enqueue.ok_or_else(|| missing("enqueue"))?,
+            next_event: table.next_event.ok_or_else(|| missing("next_event"))?,
+            advance: table.advance.ok_or_else(|| missing("advance"))?,
+            statistic: table.statistic,
+        };
+        Ok(Library {
+            functions,
+            _library: Arc::new(library),
+        })
+    }
+
+    /// A new medium.
+    ///
+    /// # Errors
+    /// What the library says of the configuration.
+    #[expect(unsafe_code, reason = "a call into the library")]
+    pub fn create(&self, config: &str, capacity: u64, seed: u64) -> Result<Medium, PluginError> {
+        let text = CString::new(config)
+            .map_err(|_| PluginError::Config("found a zero character".to_owned()))?;
+        let mut error = [0u8; ERROR_BYTES];
+        // SAFETY: the text ends with a zero, and the buffer has the length that is given.
+        let medium = unsafe {
+            (self.functions.create)(
+                text.as_ptr(),
+                capacity,
+                seed,
+                error.as_mut_ptr().cast(),
+                error.len(),
+            )
+        };
+        if let Some(medium) = NonNull::new(medium) {
+            return Ok(Medium {
+                medium,
+                library: self.clone(),
+            });
+        }
+        let end = error.iter().position(|byte| *byte == 0);
+        let why = String::from_utf8_lossy(&error[..end.unwrap_or(error.len())]).into_owned();
+        Err(PluginError::Config(if why.is_empty() {
+            "the library refuses it without saying why".to_owned()
+        } else {
+            why
+        }))
+    }
+}
+
+/// A medium of a library.
+pub struct Medium {
+    medium: NonNull<c_void>,
+    library: Library,
+}
+
+// SAFETY: the header says that a medium may be called from any thread, by one at a time; a `Medium` is not
+// `Sync`, so that there is one.
+#[expect(unsafe_code, reason = "the header promises it")]
+unsafe impl Send for Medium {}
+
+#[expect(unsafe_code, reason = "calls into the library")]
+impl Medium {
+    /// Bytes that it reads and writes as a whole.
+    pub fn granule(&self) -> u32 {
+        // SAFETY: the medium was created by this library and lives.
+        unsafe { (self.library.functions.granule)(self.medium.as_ptr()) }
+    }
+
+    /// Whether one more request can be taken.
+    pub fn can_accept(&self, now: u64, write: bool) -> bool {
+        let write = c_int::from(write);
+        // SAFETY: as above.
+        unsafe { (self.library.functions.can_accept)(self.medium.as_ptr(), now, write) != 0 }
+    }
+
+    /// Takes a request.
+    pub fn enqueue(&self, now: u64, request: &Request) {
+        // SAFETY: as above, and the request lives as long as the call.
+        unsafe { (self.library.functions.enqueue)(self.medium.as_ptr(), now, request) }
+    }
+
+    /// When something happens next, or [`NEVER`].
+    pub fn next_event(&self) -> u64 {
+        // SAFETY: as above.
+        unsafe { (self.library.functions.next_event)(self.medium.as_ptr()) }
+    }
+
+    /// Writes completions into `done`; how many the library says it wrote.
+    pub fn advance(&self, now: u64, done: &mut [Completion]) -> usize {
+        let (first, room) = (done.as_mut_ptr(), done.len());
+        // SAFETY: as above, and the slice has room for as many as is said.
+        unsafe { (self.library.functions.advance)(self.medium.as_ptr(), now, first, room) }
+    }
+
+    /// The statistic of that number, from 0 on.
+    pub fn statistic(&self, number: usize) -> Option<(String, f64)> {
+        let statistic = self.library.functions.statistic?;
+        let (mut name, mut value) = (std::ptr::null(), 0.0);
+        // SAFETY: as above, and both places live as long as the call.
+        let there = unsafe { statistic(self.medium.as_ptr(), number, &mut name, &mut value) };
+        if there == 0 || name.is_null() {
+            return None;
+        }
+        // SAFETY: the header says that a name ends with a zero and stays until the next call.
+        let name = unsafe { CStr::from_ptr(name) };
+        let name = name.to_string_lossy().chars().take(MAX_NAME).collect();
+        Some((name, value))
+    }
+}
+
+impl Drop for Medium {
+    #[expect(unsafe_code, reason = "a call into the library")]
+    fn drop(&mut self) {
+        // SAFETY: the medium was created by this library, lives, and is not used again.
+        unsafe { (self.library.functions.destroy)(self.medium.as_ptr()) }
+    }
+}

@@ -1,0 +1,307 @@
+//! Memory that a run and the process of a medium share: a ring of calls, and the answer to the last of them.
+//!
+//! The run writes calls behind `head`, the process answers up to `tail`; each writes one of them. A call that
+//! needs no answer (`enqueue`) is left in the ring with the next one that does. Whoever waits looks for a while and
+//! then sleeps on a socket, and the other writes a byte there if it sleeps. Every word is atomic: the process may
+//! write whatever it likes at any time, and what is read is then wrong, and never undefined.
+
+use std::fs::File;
+use std::io;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use memmap2::{MmapOptions, MmapRaw};
+
+use crate::{Completion, ROOM, Request};
+
+/// Calls that fit.
+pub(crate) const CALLS: u32 = 64;
+/// Longest name of a statistic, in bytes.
+pub(crate) const NAME: usize = 128;
+/// How often is looked where the other side may have a processor of its own: 2 to 10 us, by what the processor takes for
+/// its hint. A side that spins longer keeps the other from a processor that both share.
+const LOOKS: u32 = 200;
+/// How often the processor is then handed to whoever wants it, before sleeping.
+const YIELDS: u32 = 4;
+
+/// A call, in four words.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Call {
+    CanAccept { now: u64, write: bool },
+    Enqueue { now: u64, request: Request },
+    NextEvent,
+    Advance { now: u64 },
+    Statistic { number: u64 },
+    Destroy,
+}
+
+/// Functions of a library by the number that says that the process is in them.
+pub(crate) const FUNCTIONS: [&str; 8] = [
+    "",
+    "can_accept",
+    "enqueue",
+    "next_event",
+    "advance",
+    "statistic",
+    "destroy",
+    "create",
+];
+/// The number of `create`.
+pub(crate) const CREATE: u32 = 7;
+
+impl Call {
+    /// Its function's place in [`FUNCTIONS`].
+    pub(crate) fn function(&self) -> u32 {
+        match self {
+            Call::CanAccept { .. } => 1,
+            Call::Enqueue { .. } => 2,
+            Call::NextEvent => 3,
+            Call::Advance { .. } => 4,
+            Call::Statistic { .. } => 5,
+            Call::Destroy => 6,
+        }
+    }
+
+    fn words(self) -> [u64; 4] {
+        let function = u64::from(self.function());
+        match self {
+            Call::CanAccept { now, write } => [function, now, write.into(), 0],
+            Call::Enqueue { now, request } => {
+                let shape = u64::from(request.lines) | u64::from(request.write) << 16;
+                let id = u64::from(request.id);
+                [function | shape << 8, now, request.address, id]
+            }
+            Call::NextEvent | Call::Destroy => [function, 0, 0, 0],
+            Call::Advance { now } => [function, now, 0, 0],
+            Call::Statistic { number } => [function, number, 0, 0],
+        }
+    }
+
+    fn of(words: [u64; 4]) -> Option<Call> {
+        let [first, second, third, fourth] = words;
+        let now = second;
+        Some(match first & 0xff {
+            1 => Call::CanAccept {
+                now,
+                write: third != 0,
+            },
+            2 => Call::Enqueue {
+                now,
+                request: Request {
+                    address: third,
+                    id: fourth as u32,
+                    lines: (first >> 8) as u16,
+                    write: (first >> 24) as u16,
+                },
+            },
+            3 => Call::NextEvent,
+            4 => Call::Advance { now },
+            5 => Call::Statistic { number: second },
+            6 => Call::Destroy,
+            _ => return None,
+        })
+    }
+}
+
+/// Words of one side, on lines of their own.
+#[repr(C, align(128))]
+struct Side {
+    /// How many calls it has written, or answered.
+    count: AtomicU32,
+    /// Whether it sleeps.
+    sleeps: AtomicU32,
+}
+
+#[repr(C)]
+struct Shared {
+    run: Side,
+    process: Side,
+    /// The function that the process is in, and 0 between calls.
+    inside: AtomicU32,
+    /// Of an answer: a count or a truth, and when something happens next.
+    value: AtomicU64,
+    next: AtomicU64,
+    done: [[AtomicU64; 2]; ROOM],
+    name: [AtomicU64; NAME / 8],
+    calls: [[AtomicU64; 4]; CALLS as usize],
+}
+
+/// Bytes of it.
+pub(crate) const BYTES: u64 = size_of::<Shared>() as u64;
+
+/// What both sides have.
+pub(crate) struct Ring {
+    memory: MmapRaw,
+    looks: u32,
+}
+
+impl Ring {
+    /// Of a file of [`BYTES`] bytes, which is full of zeros at first.
+    ///
+    /// # Errors
+    /// The file is shorter, or whatever the system says.
+    pub(crate) fn new(file: &File) -> io::Result<Ring> {
+        if file.metadata()?.len() != BYTES {
+            return Err(io::Error::other("found a file of another size"));
+        }
+        let several = std::thread::available_parallelism().is_ok_and(|count| count.get() > 1);
+        Ok(Ring {
+            memory: MmapOptions::new().len(BYTES as usize).map_raw(file)?,
+            looks: if several { LOOKS } else { 0 },
+        })
+    }
+
+    #[expect(unsafe_code, reason = "memory that another process writes to")]
+    fn shared(&self) -> &Shared {
+        // SAFETY: the mapping lives as long as `self`, begins on a page and is long enough; every word of
+        // `Shared` is atomic, of which any value is one, so that it may be written to meanwhile.
+        unsafe { &*self.memory.as_mut_ptr().cast::<Shared>() }
+    }
+
+    fn side(&self, run: bool) -> &Side {
+        let shared = self.shared();
+        if run { &shared.run } else { &shared.process }
+    }
+
+    /// Writes a call behind the others, where there is room; `false` where there is none. The run's.
+    pub(crate) fn write(&self, call: Call) -> bool {
+        let shared = self.shared();
+        let head = shared.run.count.load(Ordering::Relaxed);
+        if head.wrapping_sub(shared.process.count.load(Ordering::Acquire)) >= CALLS {
+            return false;
+        }
+        let place = &shared.calls[(head % CALLS) as usize];
+        for (word, value) in place.iter().zip(call.words()) {
+            word.store(value, Ordering::Relaxed);
+        }
+        shared
+            .run
+            .count
+            .store(head.wrapping_add(1), Ordering::SeqCst);
+        true
+    }
+
+    /// Whether every call is answered.
+    pub(crate) fn is_answered(&self) -> bool {
+        let shared = self.shared();
+        shared.process.count.load(Ordering::SeqCst) == shared.run.count.load(Ordering::SeqCst)
+    }
+
+    /// The next call, for the process; `None` while there is none. What is no call is `Some(None)`.
+    pub(crate) fn call(&self) -> Option<Option<Call>> {
+        let shared = self.shared();
+        let tail = shared.process.count.load(Ordering::Relaxed);
+        if self.is_answered() {
+            return None;
+        }
+        let place = &shared.calls[(tail % CALLS) as usize];
+        Some(Call::of(
+            place.each_ref().map(|word| word.load(Ordering::Relaxed)),
+        ))
+    }
+
+    /// The call is answered.
+    pub(crate) fn answered(&self) {
+        let count = &self.shared().process.count;
+        count.store(
+            count.load(Ordering::Relaxed).wrapping_add(1),
+            Ordering::SeqCst,
+        );
+    }
+
+    /// Whether the other side sleeps and is to be woken; it is asked once.
+    pub(crate) fn must_wake(&self, run: bool) -> bool {
+        let sleeps = &self.side(run).sleeps;
+        sleeps.load(Ordering::SeqCst) != 0 && sleeps.swap(0, Ordering::SeqCst) != 0
+    }
+
+    /// Waits until `there` is so, sleeping by `sleep` when that takes longer than some looks.
+    ///
+    /// # Errors
+    /// Those of `sleep`.
+    pub(crate) fn wait<E>(
+        &self,
+        run: bool,
+        there: impl Fn() -> bool,
+        mut sleep: impl FnMut() -> Result<(), E>,
+    ) -> Result<(), E> {
+        let mut looks = 0;
+        while !there() {
+            if looks < self.looks + YIELDS {
+                looks += 1;
+                match looks <= self.looks {
+                    true => std::hint::spin_loop(),
+                    false => std::thread::yield_now(),
+                }
+                continue;
+            }
+            let sleeps = &self.side(run).sleeps;
+            sleeps.store(1, Ordering::SeqCst);
+            if there() {
+                sleeps.store(0, Ordering::SeqCst);
+                break;
+            }
+            sleep()?;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn enter(&self, function: u32) {
+        self.shared().inside.store(function, Ordering::Relaxed);
+    }
+
+    /// The name of the function that the process is in; empty between calls.
+    pub(crate) fn inside(&self) -> &'static str {
+        let inside = self.shared().inside.load(Ordering::Relaxed) as usize;
+        FUNCTIONS.get(inside).copied().unwrap_or_default()
+    }
+
+    pub(crate) fn set_value(&self, value: u64) {
+        self.shared().value.store(value, Ordering::Relaxed);
+    }
+
+    pub(crate) fn value(&self) -> u64 {
+        self.shared().value.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_next(&self, at: u64) {
+        self.shared().next.store(at, Ordering::Relaxed);
+    }
+
+    pub(crate) fn next(&self) -> u64 {
+        self.shared().next.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_done(&self, done: &[Completion]) {
+        for (place, one) in self.shared().done.iter().zip(done) {
+            place[0].store(one.at, Ordering::Relaxed);
+            place[1].store(one.id.into(), Ordering::Relaxed);
+        }
+    }
+
+    pub(crate) fn done(&self, done: &mut [Completion]) {
+        for (one, place) in done.iter_mut().zip(&self.shared().done) {
+            one.at = place[0].load(Ordering::Relaxed);
+            one.id = place[1].load(Ordering::Relaxed) as u32;
+        }
+    }
+
+    /// A name, cut where it is too long, and ended by a zero where it is not.
+    pub(crate) fn set_name(&self, name: &str) {
+        let mut bytes = [0; NAME];
+        let mut end = name.len().min(NAME);
+        while !name.is_char_boundary(end) {
+            end -= 1;
+        }
+        bytes[..end].copy_from_slice(&name.as_bytes()[..end]);
+        for (word, bytes) in self.shared().name.iter().zip(bytes.as_chunks().0) {
+            word.store(u64::from_le_bytes(*bytes), Ordering::Relaxed);
+        }
+    }
+
+    pub(crate) fn name(&self) -> String {
+        let words = self.shared().name.iter();
+        let bytes = words.flat_map(|word| word.load(Ordering::Relaxed).to_le_bytes());
+        let bytes: Vec<u8> = bytes.take_while(|byte| *byte != 0).collect();
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+}

@@ -1,0 +1,85 @@
+//! Which libraries may be run. A scenario names a library, and whoever wrote the scenario may be somebody else: so
+//! running it needs a word of the user, once for all libraries of a command, or for one library in a list.
+
+use std::io::{BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use sha2::{Digest, Sha256};
+
+use crate::PluginError;
+
+/// The environment variable that says the same as [`trust_all`] where it is `1`.
+pub const VARIABLE: &str = "CXLAB_TRUST_PLUGINS";
+
+/// Longest list that is read.
+const LONGEST: u64 = 1 << 20;
+
+static ALL: AtomicBool = AtomicBool::new(false);
+
+/// From now on this process runs every library that it is asked to.
+pub fn trust_all() {
+    ALL.store(true, Ordering::Relaxed);
+}
+
+/// The user's list of trusted libraries: a line each, an absolute path or `sha256:` with the hash of the content in
+/// hexadecimal; what begins with `#` is a comment. `None` where there is no home to look in.
+pub fn list() -> Option<PathBuf> {
+    let named = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
+    let folder = match named("XDG_CONFIG_HOME") {
+        Some(folder) => PathBuf::from(folder),
+        None => PathBuf::from(named("HOME")?).join(".config"),
+    };
+    Some(folder.join("cxlab/trusted-plugins"))
+}
+
+/// Makes sure that a library may be run.
+///
+/// # Errors
+/// Nobody has said so; how it can be said.
+pub fn check(library: &Path) -> Result<(), PluginError> {
+    let variable = std::env::var_os(VARIABLE).is_some_and(|value| value == "1");
+    if ALL.load(Ordering::Relaxed) || variable {
+        return Ok(());
+    }
+    let shown = library.display();
+    let unreadable =
+        |error: std::io::Error| PluginError::Library(format!("`{shown}` cannot be read: {error}"));
+    let path = library.canonicalize().map_err(unreadable)?;
+    let hash = hash(&path).map_err(unreadable)?;
+    let list = list();
+    let entries = list.as_deref().map(read).unwrap_or_default();
+    let trusted = |line: &str| match line.strip_prefix("sha256:") {
+        Some(wanted) => wanted.trim().eq_ignore_ascii_case(&hash),
+        None => Path::new(line)
+            .canonicalize()
+            .is_ok_and(|named| named == path),
+    };
+    if entries.lines().map(str::trim).any(trusted) {
+        return Ok(());
+    }
+    let place = list.map_or_else(String::new, |list| {
+        format!(", or a line `sha256:{hash}` in {}", list.display())
+    });
+    Err(PluginError::Library(format!(
+        "`{shown}` is somebody's program, and nobody has said that it may run; allowed: with --trust-plugins, with \
+         {VARIABLE}=1 in the environment{place} (docs/plugins.md)"
+    )))
+}
+
+/// A list that cannot be read trusts nobody.
+fn read(list: &Path) -> String {
+    let mut text = String::new();
+    let file = std::fs::File::open(list);
+    match file.map(|file| file.take(LONGEST).read_to_string(&mut text)) {
+        Ok(Ok(_)) => text,
+        _ => String::new(),
+    }
+}
+
+fn hash(path: &Path) -> std::io::Result<String> {
+    let mut hasher = Sha256::new();
+    std::io::copy(&mut BufReader::new(std::fs::File::open(path)?), &mut hasher)?;
+    let bytes = hasher.finalize();
+    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+}
