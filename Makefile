@@ -72,6 +72,11 @@ test-mpi: need-rust ## Runs on several MPI ranks, where an MPI is installed (doc
 		tests/mpi.sh $(TARGET)/debug/cxlab; \
 	fi
 
+# FUZZ_SECONDS, FUZZ_SEED and FUZZ_TARGETS choose what runs (fuzz/run.sh).
+.PHONY: test-fuzz
+test-fuzz: need-rust need-cxx ## Fuzz every reader of users' files, a minute each
+	CARGO="$(CARGO)" fuzz/run.sh
+
 .PHONY: deny
 deny: ## Licences, sources and advisories of dependencies, where cargo-deny is installed
 	@if ! $(CARGO) deny --version >/dev/null 2>&1; then \
@@ -124,6 +129,12 @@ need-rust:
 	@command -v cc >/dev/null || { \
 		echo "error: a C compiler (cc) is missing, which zstd is built with;" \
 			"on Debian: apt-get install gcc libc6-dev" >&2; exit 1; }
+
+.PHONY: need-cxx
+need-cxx:
+	@command -v c++ >/dev/null || { \
+		echo "error: a C++ compiler (c++) is missing, which libFuzzer is built with;" \
+			"on Debian: apt-get install g++" >&2; exit 1; }
 
 # A minimal toolchain comes without them.
 .PHONY: need-lints
