@@ -142,6 +142,19 @@ impl Waiting {
     }
 }
 
+/// Whether the places from `head` on, which are noted in `used`, are in no list before.
+fn is_list(slab: &[Waiting], head: u32, used: &mut [bool]) -> bool {
+    let mut at = head;
+    while at != NIL {
+        match used.get_mut(at as usize) {
+            Some(place @ false) => *place = true,
+            _ => return false,
+        }
+        at = slab[at as usize].next;
+    }
+    true
+}
+
 /// Messages from one input, of one class and virtual channel, to one output, oldest first.
 #[derive(Clone, Copy, Serialize, Deserialize)]
 struct Queue {
@@ -208,7 +221,7 @@ save_state!(Switch {
     values: slab, free, inside, received, forwarded;
     states: outputs, rng;
     built: switching_ps, arbitration, routing, vcs;
-});
+} then check_lists);
 
 impl Switch {
     /// Builds the component.
@@ -239,6 +252,28 @@ impl Switch {
             rng: config.rng,
             received: 0,
             forwarded: 0,
+        }
+    }
+
+    /// Checks after a restore that each place of the slab is in one list at most, and that the places in
+    /// queues are those of the messages inside.
+    fn check_lists(&mut self) -> Result<(), StateError> {
+        let mut queued = vec![false; self.slab.len()];
+        let queues = self.outputs.iter().flat_map(|out| &out.queues);
+        let whole = queues
+            .map(|queue| queue.head)
+            .all(|head| is_list(&self.slab, head, &mut queued));
+        let mut used = queued.clone();
+        let whole = whole && is_list(&self.slab, self.free, &mut used);
+        // Each message takes one of the places in queues, and none is left.
+        let taken = (self.inside.iter())
+            .all(|(at, _)| queued.get_mut(*at as usize).is_some_and(std::mem::take));
+        let turns = self.outputs.iter().all(Output::has_turns);
+        match whole && taken && turns && !queued.contains(&true) {
+            true => Ok(()),
+            false => Err(StateError::new(
+                "the messages that wait in a switch of the state do not fit its queues",
+            )),
         }
     }
 
@@ -696,11 +731,25 @@ impl Output {
         for (number, queue) in self.queues.iter().enumerate() {
             let at = usize::from(queue.input) * buffers + usize::from(queue.place);
             match self.queue_of.get_mut(at) {
-                Some(place) => *place = number as u16 + 1,
-                None => return Err(StateError::of_length("queues", at, self.queue_of.len())),
+                Some(place @ 0) => *place = number as u16 + 1,
+                _ => return Err(StateError::of_length("queues", at, self.queue_of.len())),
             }
         }
         Ok(())
+    }
+
+    /// Whether the queues that hold something, and no others, have one turn each.
+    fn has_turns(&self) -> bool {
+        let mut waiting: Vec<bool> = (self.queues.iter().map(|queue| queue.head != NIL)).collect();
+        let (mut at, mut last) = (self.first, NO_QUEUE);
+        while at != NO_QUEUE {
+            match waiting.get_mut(usize::from(at)) {
+                Some(queue @ true) => *queue = false,
+                _ => return false,
+            }
+            (last, at) = (at, self.queues[usize::from(at)].after);
+        }
+        last == self.last && !waiting.contains(&true)
     }
 
     /// Places for the numbers of queues.

@@ -7,13 +7,14 @@ use std::sync::Arc;
 
 use common::{Stub, end, link, message, wire};
 use cxlab_engine::rng::StreamRng;
+use cxlab_engine::state::{SaveState, StateReader, StateWriter};
 use cxlab_engine::units::{Picos, SimTime};
 use cxlab_engine::{Component, Ctx, Monitor, Simulation, Stop};
 use cxlab_fabric::graph::{Endpoints, FabricGraph};
 use cxlab_fabric::routing::{PortPeer, RoutingKind, RoutingTables};
 use cxlab_fabric::switch::{Arbitration, Switch, SwitchConfig, SwitchParams};
 use cxlab_link::{Buffer, CreditTable, LinkParams, Parcel};
-use cxlab_protocol::{Channel, Opcode};
+use cxlab_protocol::{Channel, Message, Opcode};
 
 #[allow(clippy::large_enum_variant)]
 enum Node {
@@ -379,5 +380,52 @@ fn a_snoop_does_not_pass_a_response_that_came_before_it() {
             });
             assert_eq!(late, None, "{arbitration:?}: passed by {snoop:?}");
         }
+    }
+}
+
+#[test]
+fn a_state_whose_messages_lie_in_no_queue_is_refused() {
+    let graph = {
+        let mut graph = FabricGraph::new(&Endpoints::numbered(1, 1));
+        graph.add_switch("switch", 0);
+        (0..2).for_each(|endpoint| graph.attach(endpoint, 0));
+        graph
+    };
+    let tables = Arc::new(RoutingTables::build(&graph, RoutingKind::Shortest).unwrap());
+    let restored = |slab: &[u32], free: u32, inside: &[(u32, Message)]| {
+        let mut out = StateWriter::default();
+        let slab = slab.iter().map(|next| (next, SimTime(0), 0u64));
+        out.value("slab", &slab.collect::<Vec<_>>());
+        out.value("free", &free);
+        out.value("inside", inside);
+        out.value("received", &0u64);
+        out.value("forwarded", &0u64);
+        out.value("parts", &0usize);
+        StreamRng::new(1, "switch").save(&mut out);
+        let bytes = out.finish().unwrap();
+        let mut switch = Switch::new(SwitchConfig {
+            params: SwitchParams::default(),
+            index: 0,
+            hdm_d: [false; 2].into(),
+            ports: Vec::new(),
+            virtual_channels: tables.virtual_channels(),
+            tables: Arc::clone(&tables),
+            rng: StreamRng::new(1, "switch"),
+        });
+        switch.restore(&mut StateReader::open(&bytes).unwrap())
+    };
+    assert_eq!(restored(&[1, u32::MAX], 0, &[]), Ok(()));
+    let message = message(Opcode::MemRd, 0, 1, 0, 0);
+    for (slab, free, inside) in [
+        (&[1, u32::MAX][..], 0, &[(7, message)][..]),
+        (&[1, u32::MAX], 0, &[(0, message)]),
+        (&[1, 0], 0, &[]),
+        (&[], 3, &[]),
+    ] {
+        let error = restored(slab, free, inside).unwrap_err();
+        assert!(
+            error.to_string().contains("do not fit its queues"),
+            "{error}"
+        );
     }
 }
