@@ -1,6 +1,7 @@
 //! The runtime of threads, and the executor without time.
 #![allow(clippy::unwrap_used)] // helpers outside test functions unwrap too
 
+use cxlab_engine::state::{SaveState, StateReader, StateWriter};
 use cxlab_engine::units::Hpa;
 use cxlab_workload::Image;
 use cxlab_workload::thread::{
@@ -17,6 +18,34 @@ fn asked(thread: &mut Thread) -> (Vec<(Token, ThreadOp)>, Next) {
             Next::Op(token, op, _) => ops.push((token, op)),
             end => return (ops, end),
         }
+    }
+}
+
+#[test]
+fn a_state_with_more_questions_than_the_code_answers_is_refused() {
+    let thread = || {
+        let mut thread = Thread::new(|t: Handle| async move {
+            t.load(0).await;
+        });
+        thread.keep_log();
+        thread
+    };
+    let restored = |asked: u64| {
+        let mut out = StateWriter::default();
+        out.value("thread", &(Vec::<u8>::new(), asked));
+        let bytes = out.finish().unwrap();
+        thread().restore(&mut StateReader::open(&bytes).unwrap())
+    };
+    let mut saved = thread();
+    assert_eq!(asked(&mut saved).1, Next::Blocked);
+    let mut out = StateWriter::default();
+    saved.save(&mut out);
+    let bytes = out.finish().unwrap();
+    let mut from = StateReader::open(&bytes).unwrap();
+    assert_eq!(thread().restore(&mut from), Ok(()));
+    for asked in [3, u64::MAX] {
+        let error = restored(asked).unwrap_err();
+        assert!(error.to_string().contains("another thread"), "{error}");
     }
 }
 

@@ -186,6 +186,12 @@ impl Shared {
     }
 }
 
+/// Whether asking for the next operation would change nothing; also where the code has ended.
+#[inline]
+fn is_waiting(shared: Option<&Shared>) -> bool {
+    shared.is_none_or(|shared| shared.queue.is_empty() && !shared.ready)
+}
+
 thread_local! {
     /// What the code that is running here shares with its executor, and nothing while none is.
     ///
@@ -326,6 +332,10 @@ impl Thread {
         match happened {
             Happened::Asked(count) => {
                 for _ in 0..count {
+                    // Such a question is in no log.
+                    if is_waiting(self.shared.as_deref()) {
+                        return Err(another());
+                    }
                     self.next_op();
                 }
             }
@@ -352,10 +362,10 @@ impl Thread {
     /// [`Next::Finished`] never.
     #[inline]
     pub fn next_op(&mut self) -> Next {
-        if let Some(log) = &mut self.log {
-            let waits = (self.shared.as_ref())
-                .is_none_or(|shared| shared.queue.is_empty() && !shared.ready);
-            log.asked += u64::from(!waits);
+        if let Some(log) = &mut self.log
+            && !is_waiting(self.shared.as_deref())
+        {
+            log.asked += 1;
         }
         loop {
             let Some(shared) = &mut self.shared else {
