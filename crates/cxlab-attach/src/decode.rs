@@ -124,7 +124,7 @@ impl Analyst {
             let bytes = (used.memory_size().size() as u64).clamp(1, MOST_BYTES);
             let write = writes && !reads;
             step.touches.push(Touch { address, write });
-            for line in address / 64 + 1..=(address + bytes - 1) / 64 {
+            for line in address / 64 + 1..=address.saturating_add(bytes - 1) / 64 {
                 let address = line * 64;
                 step.touches.push(Touch { address, write });
             }
@@ -264,6 +264,18 @@ mod tests {
         assert!(step.touches[0].write);
         // lea rax, [rax+8]; prefetcht0 is an access by nobody who waits
         assert!(look(&[0x48, 0x8d, 0x40, 0x08]).1.touches.is_empty());
+    }
+
+    #[test]
+    fn an_access_at_the_end_of_the_address_space_does_not_overflow() {
+        // mov rax, [rcx], whose last bytes would have no address
+        let registers = Registers {
+            rcx: u64::MAX - 3,
+            ..registers()
+        };
+        let mut step = Step::default();
+        let next = Analyst::new().look(&registers, &[0x48, 0x8b, 0x01], &mut step);
+        assert_eq!((next, step.touches.len()), (Next::Plain, 1));
     }
 
     #[test]
