@@ -48,11 +48,11 @@ for name in $targets; do
         -max_len="$length" -timeout=10 -rss_limit_mb=2048 -malloc_limit_mb=1024 -print_final_stats=1 \
         -artifact_prefix="$found/" >"$log" 2>&1 || status=$?
     executions=$(sed -n 's/^stat::number_of_executed_units: *//p' "$log")
-    coverage=$(grep -o 'cov: [0-9]*' "$log" | tail -n 1)
+    coverage=$(grep -o 'cov: [0-9]*' "$log" | tail -n 1 || true)
     printf '%-12s %12s %10s %10s\n' "$name" "${executions:-0}" "${coverage#cov: }" "$(find "$corpus" -type f | wc -l)"
     if [ "$status" != 0 ]; then
         failed=1
-        input=$(sed -n 's/.*Test unit written to //p' "$log" | tail -n 1)
+        input=$(sed -n 's/.*Test unit written to //p' "$log" | tail -n 1 || true)
         {
             echo "error: $name found a fault (seed $seed); its output: $log"
             echo "  the input: ${input:-none was written}"

@@ -4,6 +4,8 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::path::PathBuf;
 
+use sha2::{Digest, Sha256};
+
 /// Largest single allocation, in bytes. libFuzzer's `-malloc_limit_mb` needs a sanitizer, so the
 /// allocator enforces this limit.
 const LARGEST_ALLOCATION: usize = 1 << 30;
@@ -58,7 +60,7 @@ unsafe impl GlobalAlloc for Limited {
 
 /// The bytes that end a saved state, computed from all bytes before them.
 pub fn seal(body: &[u8]) -> Vec<u8> {
-    crc32fast::hash(body).to_le_bytes().to_vec()
+    Sha256::digest(body).to_vec()
 }
 
 /// An input that is read as a sequence of choices. Behind its end there are zeros.
