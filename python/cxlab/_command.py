@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import signal
 import sys
+import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -16,8 +17,8 @@ from cxlab._run import PluginError, trust_plugins
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command and returns its exit code, which is that of the Rust command.
 
-    0 is success, 1 something that cannot be written, 2 a mistake of the user's, 70 one of ours, 71 one
-    of a plug-in, and 130 an interruption.
+    0 is success, 1 something that cannot be written, 2 a mistake of the user's, 70 one of ours, 71
+    one of a plug-in, and 130 an interruption.
     """
     arguments = sys.argv[1:] if arguments is None else arguments
     command = _COMMANDS.get(arguments[0]) if arguments else None
@@ -43,6 +44,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except OSError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
+    except Exception as error:
+        last = traceback.extract_tb(error.__traceback__)[-1]
+        print(
+            "error: internal error, please report it with the command and its files: "
+            f"{type(error).__name__}: {error} ({Path(last.filename).name}:{last.lineno})",
+            file=sys.stderr,
+        )
+        return 70
 
 
 def _mistake(text: str) -> int:

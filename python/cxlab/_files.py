@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from cxlab import _native
@@ -20,6 +20,31 @@ def write_whole(path: Path, write: Callable[[Path], object]) -> None:
         whole.publish()
     finally:
         whole.discard()
+
+
+def replace(
+    folder: Path, files: Mapping[str, str | Callable[[Path], object]], names: Sequence[str]
+) -> None:
+    """Writes ``files``, texts or what fills one, and then puts all in place of those of ``names``.
+
+    The folder is made where it is missing. Who is killed leaves the old files or the new ones.
+    """
+    opened = _native.ResultFolder(folder, names)
+    made: list[_native.WholeFile] = []
+    try:
+        for name, content in files.items():
+            whole = _native.WholeFile(folder / name)
+            made.append(whole)
+            path = Path(whole.path)
+            if isinstance(content, str):
+                path.write_text(content, encoding="utf-8")
+            else:
+                content(path)
+        opened.replace(made, names)
+    finally:
+        for whole in made:
+            whole.discard()
+        opened.close()
 
 
 def write_text(path: Path, text: str) -> None:

@@ -49,6 +49,14 @@ class Plan:
 def check_report(text: str) -> None:
     """Raises ValueError, with the reason, where a text is not the report of a run."""
 
+class ResultFolder:
+    """A folder of results that nobody else writes to until it is closed."""
+
+    def __init__(self, path: PathLike[str], names: Sequence[str]) -> None: ...
+    def replace(self, files: Sequence[WholeFile], names: Sequence[str]) -> None:
+        """Gives new files their names at once, and removes others of these names."""
+    def close(self) -> None: ...
+
 class WholeFile:
     """A file in the making, beside its destination; it is removed if it is not published."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
@@ -13,6 +14,8 @@ from cxlab._svg import sanitised
 from cxlab._types import Ci95, Note, Report
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import pandas
     import polars
     import pyarrow
@@ -26,8 +29,19 @@ TableName = Literal[
 Column = tuple[str, str, bytes]
 
 
+#: What a run writes into a folder, and `cxlab run --seeds`.
+NAMES = ["report.json", "topology.svg", "requests.parquet", "seeds.json", "seeds.svg"]
+#: The ID of a run in a picture of it, and its name in a request log.
+_STAMP = re.compile(r"\n*<!-- cxlab run ([0-9a-f]{16}) -->\n*")
+_RUN = "cxlab.run"
+
 #: The largest report and picture that are read, in bytes.
 _MOST_BYTES = 1 << 30
+
+
+def stamped(svg: str, run: str) -> str:
+    """A picture that carries the ID of its run."""
+    return f"{_STAMP.sub('', svg).rstrip()}\n<!-- cxlab run {run} -->\n"
 
 
 class ResultError(ValueError):
@@ -72,6 +86,7 @@ class Result:
             picture = _files.read_text(svg, _MOST_BYTES) if svg.is_file() else None
         except ValueError as error:
             raise ResultError(str(error)) from None
+        stamp = None if picture is None else _STAMP.search(picture)
         if picture is not None and (picture := sanitised(picture)) is None:
             raise ResultError(f"{svg}: found no picture; allowed: what `cxlab run` writes")
         try:
@@ -80,23 +95,34 @@ class Result:
             raise ResultError(
                 f"{report}: found {error}; allowed: what `cxlab run` writes"
             ) from None
-        return cls(text, svg=picture, requests=requests if requests.is_file() else None)
+        result = cls(text, svg=picture, requests=requests if requests.is_file() else None)
+        run = result.report.get("run", "")
+        if run and picture is not None and (stamp is None or stamp[1] != run):
+            raise ResultError(
+                f"{svg}: found the picture of another run than {report}; allowed: files of one run"
+            )
+        return result
 
     def save(self, folder: PathLike) -> None:
-        """Writes what ``cxlab run --out`` writes; the report comes last, when the rest is whole."""
-        folder = Path(folder)
-        folder.mkdir(parents=True, exist_ok=True)
-        log = folder / "requests.parquet"
+        """Writes what ``cxlab run --out`` writes, in place of what an earlier run wrote there.
+
+        Raises:
+            OSError: nothing can be written there, another process writes there, or a file with the
+                name of a result is none; what was there stays.
+
+        """
+        run = self.report.get("run", "")
+        report = self._json.rstrip("\n") + "\n"
+        files: dict[str, str | Callable[[Path], object]] = {"report.json": report}
+        if self.svg is not None:
+            files["topology.svg"] = stamped(self.svg, run)
         if self.has_requests:
             import pyarrow.parquet
 
             table = self.to_arrow("requests")
-            _files.write_whole(log, lambda path: pyarrow.parquet.write_table(table, path))
-        else:
-            log.unlink(missing_ok=True)
-        if self.svg is not None:
-            _files.write_text(folder / "topology.svg", self.svg)
-        _files.write_text(folder / "report.json", self._json.rstrip("\n") + "\n")
+            table = table.replace_schema_metadata({**(table.schema.metadata or {}), _RUN: run})
+            files["requests.parquet"] = lambda path: pyarrow.parquet.write_table(table, path)
+        _files.replace(Path(folder), files, NAMES)
 
     @cached_property
     def report(self) -> Report:
@@ -196,6 +222,13 @@ class Result:
         """A request log that goes with the report."""
         import pyarrow.compute
 
+        run = self.report.get("run", "")
+        found = (table.schema.metadata or {}).get(_RUN.encode(), b"").decode(errors="replace")
+        if run and found != run:
+            raise ResultError(
+                f"{self._requests}: found the log of another run than the report's; allowed: "
+                "files of one run"
+            )
         stages = [f"{stage}_ps" for stage in self.report["stages_ns"]]
         names = ["host", "device", "hpa", "write", "issued_ps", "completed_ps", *stages]
         missing = [name for name in names if name not in table.column_names]

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
 from cxlab import _files, _native
 from cxlab._native import ScenarioError
-from cxlab._result import Result
+from cxlab._result import NAMES, Result, stamped
 from cxlab._run import MOST_SEED, PluginError, checked_seed, checked_threads
 from cxlab._scenario import PathLike, Scenario
 from cxlab._types import Quantity, Report, SeedsReport, Threads, Value
@@ -432,10 +432,9 @@ class Seeds:
 
     def save(self, folder: PathLike) -> None:
         """Writes ``seeds.json`` and ``seeds.svg``, as ``cxlab run --seeds --out`` does."""
-        folder = Path(folder)
-        folder.mkdir(parents=True, exist_ok=True)
-        _files.write_text(folder / "seeds.svg", self._svg)
-        _files.write_text(folder / "seeds.json", self._json + "\n")
+        picture = stamped(self._svg, self.report["run"])
+        files = {"seeds.svg": picture, "seeds.json": self._json + "\n"}
+        _files.replace(Path(folder), files, NAMES)
 
 
 def check_seeds(seeds: int) -> int:

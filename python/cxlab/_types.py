@@ -460,6 +460,8 @@ class Report(TypedDict):
     scenario: str
     plan_hash: str
     seed: int
+    #: The run's ID, which all files of it carry.
+    run: NotRequired[str]
     digest: str
     partial: bool
     #: What interrupted the run, where that was a plug-in that cannot go on.
@@ -534,6 +536,8 @@ class SeedsReport(TypedDict):
     version: str
     scenario: str
     plan_hash: str
+    #: The ID of all of them together, which all files carry.
+    run: str
     asked: int
     partial: bool
     runs: list[SeedRun]

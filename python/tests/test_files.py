@@ -69,3 +69,39 @@ def test_a_full_disk_leaves_what_was_there(tmp_path):
     assert done.stderr == "File too large\n"
     assert path.read_text() == "before"
     assert list(tmp_path.iterdir()) == [path]
+
+
+def run_of(folder):
+    """The run that the files of a folder are of."""
+    return cxlab.Result.load(folder).report["run"]
+
+
+def test_a_result_replaces_the_one_before_as_a_whole(pool, tmp_path):
+    folder = tmp_path / "run"
+    cxlab.run(pool, requests=True).save(folder)
+    first = run_of(folder)
+    assert cxlab.Result.load(folder).to_arrow("requests").num_rows > 0
+    (folder / "notes.txt").write_text("mine")
+    cxlab.run(pool, seed=9).save(folder)
+    assert run_of(folder) != first
+    names = sorted(path.name for path in folder.iterdir())
+    assert names == ["notes.txt", "report.json", "topology.svg"]
+
+
+@pytest.mark.parametrize("name", ["report.json", "topology.svg", "requests.parquet"])
+def test_a_file_of_the_users_is_not_replaced(pool, tmp_path, name):
+    (tmp_path / name).write_text("mine")
+    with pytest.raises(OSError, match=f"found `{name}`, which cxlab did not write"):
+        cxlab.run(pool).save(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+    assert (tmp_path / name).read_text() == "mine"
+
+
+@pytest.mark.parametrize("name", ["topology.svg", "requests.parquet"])
+def test_files_of_two_runs_are_told_apart(pool, tmp_path, name):
+    first, second = tmp_path / "first", tmp_path / "second"
+    cxlab.run(pool, requests=True).save(first)
+    cxlab.run(pool, requests=True, seed=9).save(second)
+    (second / name).replace(first / name)
+    with pytest.raises(cxlab.ResultError, match="of another run than"):
+        cxlab.Result.load(first).to_arrow("requests")

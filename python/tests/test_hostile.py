@@ -9,6 +9,7 @@ import numpy
 import pytest
 
 import cxlab
+from cxlab import _command
 from cxlab._command import main
 
 
@@ -81,7 +82,7 @@ def test_a_page_of_somebody_elses_folder_runs_nothing(folder, capsys):
         '<rect fill="url(http://x)" width="3"/><foreignObject><body/></foreignObject>'
         "<text>also kept</text></g></svg>"
     )
-    (folder / "topology.svg").write_text(picture)
+    (folder / "topology.svg").write_text(f"{picture}<!-- cxlab run {values['run']} -->")
     assert said(capsys, ["report", folder])[0] == 0
     page = (folder / "report.html").read_text()
     assert "<script" not in page
@@ -176,3 +177,15 @@ def test_ctrl_c_ends_a_workload_that_gives_nothing(pool, tmp_path, loop):
         check=False,
     )
     assert done.returncode == 7, done.stderr
+
+
+def test_a_mistake_of_ours_is_one_line_and_exit_code_70(monkeypatch, tmp_path, capsys):
+    def broken(arguments):
+        raise KeyError(arguments[0])
+
+    monkeypatch.setitem(_command._COMMANDS, "report", broken)
+    code, err = said(capsys, ["report", tmp_path])
+    assert code == 70
+    assert err.startswith("error: internal error, please report it")
+    assert "KeyError" in err
+    assert err.count("\n") == 1

@@ -61,7 +61,8 @@ def test_a_seed_another_version_and_no_cache_are_runs_of_their_own(pool, cache, 
     assert len(cached(cache)) == 3
 
 
-def test_a_library_that_was_built_again_is_another_run(pool, cache, tmp_path):
+def test_a_library_that_was_built_again_is_another_run(pool, cache, tmp_path, monkeypatch):
+    monkeypatch.setenv("CXLAB_TRUST_PLUGINS", "1")
     root = Path(__file__).parents[2]
     library = tmp_path / "medium.so"
     media = {"kind": "plugin", "library": str(library), "config": "latency_ps=80000 queue=2"}

@@ -37,3 +37,42 @@ impl WholeFile {
         self.file = None;
     }
 }
+
+/// A folder of results that nobody else writes to while this exists.
+#[pyclass]
+pub struct ResultFolder {
+    folder: Option<cxlab_files::Folder>,
+}
+
+#[pymethods]
+impl ResultFolder {
+    /// Opens it; files of these names in it must be results.
+    #[new]
+    fn new(path: PathBuf, names: Vec<String>) -> PyResult<ResultFolder> {
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        Ok(ResultFolder {
+            folder: Some(cxlab_system::output::open_results(&path, &names)?),
+        })
+    }
+
+    /// Gives new files their names at once, and removes others of these names.
+    fn replace(
+        &self,
+        py: Python<'_>,
+        files: Vec<PyRefMut<'_, WholeFile>>,
+        names: Vec<String>,
+    ) -> PyResult<()> {
+        let files = files.into_iter().filter_map(|mut file| file.file.take());
+        let files: Vec<_> = files.collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        if let Some(folder) = &self.folder {
+            py.detach(|| folder.replace(files, &names))?;
+        }
+        Ok(())
+    }
+
+    /// Others may write to it from now on.
+    fn close(&mut self) {
+        self.folder = None;
+    }
+}

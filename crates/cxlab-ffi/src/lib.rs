@@ -30,7 +30,7 @@ mod _native {
     #[pymodule_export]
     use crate::error::ScenarioError;
     #[pymodule_export]
-    use crate::files::WholeFile;
+    use crate::files::{ResultFolder, WholeFile};
     #[pymodule_export]
     use crate::kernel::Memory;
     #[pymodule_export]

@@ -4,7 +4,13 @@
 //! (`O_EXCL`), brought to disk, renamed, and the folder is brought to disk. Whoever reads the destination
 //! finds what was there before, or all that is new. The rename replaces a link and does not follow it.
 //!
+//! Files that belong together are replaced together: [`Folder`].
+//!
 //! A file in the making is locked, so that [`sweep`] can tell it from one whose process was killed.
+
+mod folder;
+
+pub use folder::Folder;
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{File, FileType};
@@ -69,6 +75,14 @@ impl WholeFile {
     /// Whatever the system says.
     pub fn handle(&self) -> io::Result<File> {
         self.file.as_file().try_clone()
+    }
+
+    /// Leaves it where it is, on disk, and says where that is and what it is to become.
+    fn keep(mut self) -> io::Result<(PathBuf, PathBuf)> {
+        self.file.flush()?;
+        self.file.as_file().sync_all()?;
+        let (_, path) = self.file.keep().map_err(|error| error.error)?;
+        Ok((path, self.destination))
     }
 
     /// Gives it its name when it is on disk.

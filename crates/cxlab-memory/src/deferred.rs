@@ -74,7 +74,6 @@ mod tests {
     use super::*;
     use crate::CATALOG;
     use crate::{Medium, Site};
-    use cxlab_engine::rng::StreamRng;
     use cxlab_engine::units::{Bytes, Dpa};
 
     /// When requests to these lines are done that are offered every 3 ns, or as soon as there is

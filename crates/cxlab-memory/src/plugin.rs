@@ -2,7 +2,7 @@
 //!
 //! What the library says is checked: completions are of requests that are under way, in order of
 //! time, and not before their time; the next event does not lie behind what was done. A medium
-//! that breaks this, or whose process ends, is a fault of the run ([`Faults`](crate::Faults)), since its numbers would be
+//! that breaks this, or whose process ends, is a fault of the run ([`Faults`]), since its numbers would be
 //! worth nothing. It may not stand still either: after so many calls without a completion it is one too.
 
 use std::cell::Cell;

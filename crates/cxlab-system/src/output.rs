@@ -1,9 +1,11 @@
 //! Folders of results.
 
-use std::io::{self, Write};
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::Path;
 
-use cxlab_files::WholeFile;
+use cxlab_files::{Folder, WholeFile};
+use sha2::{Digest, Sha256};
 
 pub use cxlab_files::{is_special, write_whole};
 
@@ -21,4 +23,117 @@ pub fn prepare_dir(dir: &Path) -> io::Result<()> {
     let mut probe = WholeFile::create(&dir.join(".cxlab-probe"))?;
     probe.write_all(&[0; PROBE_BYTES])?;
     probe.flush()
+}
+
+/// The same, for a folder that nobody else writes to while this one has it. Files of these names in it are results of
+/// cxlab, which will be replaced.
+///
+/// # Errors
+/// As [`prepare_dir`]; [`io::ErrorKind::WouldBlock`] where another process has the folder, and
+/// [`io::ErrorKind::InvalidData`] where a file of these names is somebody else's.
+pub fn open_results(dir: &Path, names: &[&str]) -> io::Result<Folder> {
+    let folder = Folder::open(dir)?;
+    prepare_dir(dir)?;
+    for name in names {
+        if !is_result(&dir.join(name))? {
+            let message = format!(
+                "found `{name}`, which cxlab did not write; allowed: a folder without, or another one"
+            );
+            return Err(io::Error::new(io::ErrorKind::InvalidData, message));
+        }
+    }
+    Ok(folder)
+}
+
+/// Whether a file may be replaced by results: it is one, or empty, or not there.
+fn is_result(path: &Path) -> io::Result<bool> {
+    match std::fs::symlink_metadata(path) {
+        // Writing it will say what it is.
+        Ok(found) if !found.is_file() => return Ok(true),
+        Ok(found) if found.len() == 0 => return Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(true),
+        Ok(_) => {}
+        Err(error) => return Err(error),
+    }
+    let mut file = File::open(path)?;
+    let (mut head, mut tail) = (Vec::new(), Vec::new());
+    Read::by_ref(&mut file).take(4096).read_to_end(&mut head)?;
+    let length = file.seek(SeekFrom::End(0))?;
+    file.seek(SeekFrom::Start(length.saturating_sub(1 << 16)))?;
+    file.take(1 << 16).read_to_end(&mut tail)?;
+    let has = |bytes: &[u8], what: &str| bytes.windows(what.len()).any(|at| at == what.as_bytes());
+    let extension = path.extension().and_then(|name| name.to_str());
+    Ok(match extension {
+        Some("json") => {
+            head.starts_with(b"{") && (has(&head, "\"version\": \"") || has(&head, "\"asked\": "))
+        }
+        Some("svg") => head.starts_with(b"<svg xmlns=") && has(&head, "font-family=\"sans-serif\""),
+        Some("parquet") => head.starts_with(b"PAR1") && has(&tail, "issued_ps"),
+        _ => true,
+    })
+}
+
+/// The ID of a run, by what decides and what sums up its result: 16 hexadecimal digits. All files of a run carry it, so
+/// that nobody takes those of two runs for one.
+pub fn run_id(parts: &[&str]) -> String {
+    let mut hasher = Sha256::new();
+    for part in parts {
+        hasher.update((part.len() as u64).to_le_bytes());
+        hasher.update(part);
+    }
+    let hash = hasher.finalize();
+    hash[..8].iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// A picture that carries the ID of its run.
+pub fn stamped(svg: &str, run: &str) -> String {
+    format!("{}\n<!-- cxlab run {run} -->\n", svg.trim_end())
+}
+
+/// Writes a result in the making.
+///
+/// # Errors
+/// Whatever the file system says.
+pub fn begin(dir: &Path, name: &str, content: &[u8]) -> io::Result<WholeFile> {
+    let mut file = WholeFile::create(&dir.join(name))?;
+    file.write_all(content)?;
+    Ok(file)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_of_others_are_told_from_results() {
+        let dir = tempfile::tempdir().unwrap_or_else(|error| panic!("{error}"));
+        for (name, text, ours) in [
+            ("report.json", "{\n  \"version\": \"0.1.0\"", true),
+            ("report.json", "", true),
+            ("report.json", "{ \"name\": \"my own\" }", false),
+            ("report.json", "notes", false),
+            (
+                "topology.svg",
+                "<svg xmlns=\"x\" font-family=\"sans-serif\">",
+                true,
+            ),
+            ("topology.svg", "<svg>mine</svg>", false),
+            ("requests.parquet", "PAR1 issued_ps PAR1", true),
+            ("requests.parquet", "PAR1 mine PAR1", false),
+        ] {
+            let path = dir.path().join(name);
+            assert!(std::fs::write(&path, text).is_ok());
+            assert!(
+                is_result(&path).is_ok_and(|found| found == ours),
+                "{name}: {text}"
+            );
+        }
+        assert!(is_result(&dir.path().join("missing.json")).is_ok_and(|found| found));
+    }
+
+    #[test]
+    fn an_id_tells_parts_apart() {
+        assert_ne!(run_id(&["ab", "c"]), run_id(&["a", "bc"]));
+        assert_eq!(run_id(&["ab", "c"]).len(), 16);
+    }
 }

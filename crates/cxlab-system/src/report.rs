@@ -22,6 +22,7 @@ use crate::intervals::{self, Intervals, Parts};
 pub use crate::intervals::{DeviceCi95, HopsCi95, HostCi95, LinkCi95, ReportCi95};
 use crate::limited;
 use crate::note::Note;
+use crate::output::run_id;
 use crate::plan::{Failures, Plan, PlannedPool, Sample};
 use crate::readings::{IssuerReadings, Readings};
 use crate::run::edges::{self, Law, Measured};
@@ -42,6 +43,9 @@ pub struct Report {
     pub plan_hash: String,
     /// Seed of every random stream.
     pub seed: u64,
+    /// The run's ID, which all files of it carry; empty in reports of before.
+    #[serde(default)]
+    pub run: String,
     /// Order digest over every component's events, hexadecimal.
     pub digest: String,
     /// Whether the run was interrupted before its window ended.
@@ -1234,6 +1238,7 @@ pub(crate) fn assemble(system: &System, context: &Context<'_>) -> Result<Report,
         scenario: context.plan.scenario.name.clone(),
         plan_hash: context.plan.hash.clone(),
         seed: context.seed,
+        run: String::new(),
         digest: format!("{:016x}", context.outcome.digest),
         partial: context.partial,
         fault: context.fault.map(str::to_owned),
@@ -1298,6 +1303,14 @@ pub(crate) fn assemble(system: &System, context: &Context<'_>) -> Result<Report,
     report.notes.extend(in_flight);
     let throttled = limited::by_throttles(context.plan, &report);
     report.notes.extend(throttled);
+    report.run = run_id(&[
+        &report.version,
+        &report.plan_hash,
+        &report.seed.to_string(),
+        &report.digest,
+        &report.sim_time_ns.to_string(),
+        &report.partial.to_string(),
+    ]);
     Ok(report)
 }
 

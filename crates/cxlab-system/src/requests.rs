@@ -10,6 +10,7 @@ use cxlab_host::{Failure, RequestRow, STAGE_NAMES};
 use parquet::basic::{Compression, LogicalType, Repetition, Type as PhysicalType, ZstdLevel};
 use parquet::data_type::{BoolType, Int32Type, Int64Type};
 use parquet::errors::ParquetError;
+use parquet::file::metadata::KeyValue;
 use parquet::file::properties::WriterProperties;
 use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::types::Type;
@@ -204,20 +205,23 @@ impl RequestLog {
         group.close().map(drop)
     }
 
-    /// Writes what is left and gives the file its name.
+    /// Writes what is left, and the ID of the run as `cxlab.run` among the file's metadata; the file is whole then, and
+    /// has no name yet.
     ///
     /// # Errors
-    /// The file cannot be written or named.
-    pub fn finish(mut self) -> io::Result<()> {
+    /// The file cannot be written.
+    pub fn finish(mut self, run: &str) -> io::Result<WholeFile> {
         let rows = std::mem::take(&mut self.rows);
         if !rows.is_empty() {
             self.write_group(&rows).map_err(io::Error::other)?;
         }
-        let Some((writer, whole)) = self.writer.take() else {
-            return Ok(());
+        let Some((mut writer, whole)) = self.writer.take() else {
+            return Err(io::Error::other("the log was finished before"));
         };
+        let run = KeyValue::new("cxlab.run".to_owned(), run.to_owned());
+        writer.append_key_value_metadata(run);
         writer.into_inner().map_err(io::Error::other)?;
-        whole.publish()
+        Ok(whole)
     }
 }
 

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::chart::{Chart, Series, Style, page};
 use crate::note::Note;
+use crate::output::run_id;
 use crate::report::{HostReport, Latency, Report};
 use crate::statistics;
 use crate::table::{SHOWN, cells, nanos, plus_minus, plus_minus_nanos, table};
@@ -24,6 +25,9 @@ pub struct SeedsReport {
     pub scenario: String,
     /// Identifies everything that can change a result but the seed.
     pub plan_hash: String,
+    /// The ID of all of them together, which all files carry; empty in reports of before.
+    #[serde(default)]
+    pub run: String,
     /// Runs that were asked for.
     pub asked: u64,
     /// Whether some of them were interrupted or did not begin.
@@ -195,7 +199,21 @@ impl SeedsReport {
             Quantity::of(name, values.map(|(_, value)| *value).collect())
         });
         let quantities = quantities.collect();
+        let parts = runs.iter().flat_map(|run| {
+            let run = &run.run;
+            [
+                run.seed.to_string(),
+                run.digest.clone(),
+                run.sim_time_ns.to_string(),
+            ]
+        });
+        let parts: Vec<String> = [version.clone(), plan_hash.clone(), asked.to_string()]
+            .into_iter()
+            .chain(parts)
+            .collect();
+        let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
         Some(SeedsReport {
+            run: run_id(&parts),
             version,
             scenario,
             plan_hash,

@@ -28,6 +28,9 @@ pub struct AnalyticReport {
     pub scenario: String,
     /// Identifies everything that can change the result but the seed.
     pub plan_hash: String,
+    /// The ID of what was computed, which all files of it carry; empty in reports of before.
+    #[serde(default)]
+    pub run: String,
     /// Seed of the workloads.
     pub seed: u64,
     /// How far the numbers of all hosts can be from the event engine's. `latency` goes for stages and `by_hops` too.
@@ -286,6 +289,7 @@ pub(super) fn assemble(
         mode: "analytic".to_owned(),
         scenario: plan.scenario.name.clone(),
         plan_hash: plan.hash.clone(),
+        run: String::new(),
         seed,
         error_class: judged.all.clone(),
         requests_per_ns: total * 1e3,

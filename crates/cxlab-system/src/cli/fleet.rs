@@ -7,19 +7,19 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use cxlab_files::Folder;
 use cxlab_fleet::Watch;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::failure::Failure;
 use super::load::load;
-use super::run::file_name;
+use super::run::{file_name, open_folder, replace};
 use super::{ScenarioArgs, print};
 use crate::fleet::{
     Fleet, FleetReport, SweepPoint, over_seeds, seeds_csv, seeds_text, series_csv, summary, svg,
     sweep_csv, sweep_svg, sweep_text,
 };
 use crate::load::Loaded;
-use crate::output::{prepare_dir, write_whole};
 use crate::scenario::ThreadLimit;
 
 #[derive(Args)]
@@ -71,9 +71,7 @@ pub(super) fn fleet(args: FleetArgs) -> Result<(), Failure> {
         .out
         .clone()
         .unwrap_or_else(|| Path::new("out").join(name));
-    let unwritable =
-        |error| Failure::Output(format!("{}: cannot be written to: {error}", dir.display()));
-    prepare_dir(&dir).map_err(unwritable)?;
+    let folder = open_folder(&dir, &FILES)?;
     let watch = Arc::new(Watch::default());
     let handler = Arc::clone(&watch);
     // Refused only when a handler is set already, and then interrupting ends the run at once.
@@ -83,9 +81,9 @@ pub(super) fn fleet(args: FleetArgs) -> Result<(), Failure> {
         }
     });
     let result = match args.seeds {
-        Some(count) => seeds(&args, first, count, &dir, &watch),
-        None if args.grid.is_empty() => single(&args, first, &dir, &watch),
-        None => sweep(&args, points, &loaded, &dir, &watch),
+        Some(count) => seeds(&args, first, count, &folder, &watch),
+        None if args.grid.is_empty() => single(&args, first, &folder, &watch),
+        None => sweep(&args, points, &loaded, &folder, &watch),
     };
     if result.is_err() {
         // Only an empty folder goes: one that this run made in vain.
@@ -185,7 +183,7 @@ fn seeds(
     args: &FleetArgs,
     loaded: &Loaded,
     count: u32,
-    dir: &Path,
+    folder: &Folder,
     watch: &Arc<Watch>,
 ) -> Result<(), Failure> {
     let first = args.seed.unwrap_or(loaded.plan.scenario.seed);
@@ -239,12 +237,13 @@ fn seeds(
     let json = serde_json::to_string_pretty(&report)
         .map_err(|error| Failure::Internal(format!("the report cannot be serialized: {error}")))?;
     write(
-        dir,
+        folder,
         &[
             ("seeds.csv", seeds_csv(&report)),
             ("seeds.json", json + "\n"),
         ],
     )?;
+    let dir = folder.path();
     say(
         args,
         &seeds_text(&report),
@@ -260,7 +259,7 @@ fn seeds(
 fn single(
     args: &FleetArgs,
     loaded: &Loaded,
-    dir: &Path,
+    folder: &Folder,
     watch: &Arc<Watch>,
 ) -> Result<(), Failure> {
     let progress = Progress::start(watch, args.quiet);
@@ -272,13 +271,14 @@ fn single(
     let json = serde_json::to_string_pretty(&report)
         .map_err(|error| Failure::Internal(format!("the report cannot be serialized: {error}")))?;
     write(
-        dir,
+        folder,
         &[
             ("fleet.svg", svg(&params, &report)),
             ("fleet.csv", series_csv(&params, &report)),
             ("fleet.json", json + "\n"),
         ],
     )?;
+    let dir = folder.path();
     say(
         args,
         &summary(&report),
@@ -295,7 +295,7 @@ fn sweep(
     args: &FleetArgs,
     points: Vec<Changes>,
     loaded: &[Loaded],
-    dir: &Path,
+    folder: &Folder,
     watch: &Arc<Watch>,
 ) -> Result<(), Failure> {
     let progress = Progress::start(watch, args.quiet);
@@ -331,13 +331,14 @@ fn sweep(
     let json = serde_json::to_string_pretty(&all)
         .map_err(|error| Failure::Internal(format!("the report cannot be serialized: {error}")))?;
     write(
-        dir,
+        folder,
         &[
             ("sweep.svg", sweep_svg(&found)),
             ("sweep.json", json + "\n"),
             ("sweep.csv", sweep_csv(&found)),
         ],
     )?;
+    let dir = folder.path();
     say(
         args,
         &sweep_text(&found),
@@ -361,14 +362,21 @@ fn interrupted(dir: &Path, name: &str) -> Failure {
     ))
 }
 
-fn write(dir: &Path, files: &[(&str, String)]) -> Result<(), Failure> {
-    for (name, content) in files {
-        let path = dir.join(name);
-        write_whole(&path, content.as_bytes())
-            .map_err(|error| Failure::Output(format!("{}: {error}", path.display())))?;
-    }
-    Ok(())
+fn write(folder: &Folder, files: &[(&str, String)]) -> Result<(), Failure> {
+    replace(folder, files, None, &FILES)
 }
+
+/// Files that a fleet may write.
+const FILES: [&str; 8] = [
+    "fleet.json",
+    "fleet.csv",
+    "fleet.svg",
+    "seeds.json",
+    "seeds.csv",
+    "sweep.json",
+    "sweep.csv",
+    "sweep.svg",
+];
 
 fn say(args: &FleetArgs, text: &str, dir: &Path, names: &[&str]) -> Result<(), Failure> {
     if args.quiet {

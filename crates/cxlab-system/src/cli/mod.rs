@@ -248,6 +248,11 @@ fn internal_error(panic: &std::panic::PanicHookInfo<'_>) {
     let what = text
         .or(payload.downcast_ref::<&str>().copied())
         .unwrap_or("of unknown cause");
+    // Where a thread cannot be had, the standard library panics: that is the system's limit and no mistake.
+    if let Some(why) = what.strip_prefix("failed to spawn thread: ") {
+        let failure = Failure::Output(format!("no thread can be begun: {why}"));
+        std::process::exit(failure.report().into());
+    }
     let place = panic
         .location()
         .map(|place| format!(" ({place})"))
@@ -278,6 +283,12 @@ fn harmless(text: &str) -> Cow<'_, str> {
         }
     }
     Cow::Owned(kept)
+}
+
+/// Prints a line to standard error, where that can be written.
+fn tell(text: &str) {
+    use std::io::Write;
+    let _ = writeln!(std::io::stderr(), "{}", harmless(text));
 }
 
 /// Prints to standard output; a closed pipe is success, another error a failure.

@@ -1,6 +1,6 @@
 //! `cxlab run`.
 
-use std::io::IsTerminal;
+use std::io::{ErrorKind, IsTerminal};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::analytic::{self, AnalyticReport, ErrorClass};
 use crate::checkpoint::{Checkpoint, CheckpointError, Checkpoints, NotWritten};
-use crate::output::{prepare_dir, write_whole};
+use crate::output::{self, open_results, run_id, stamped};
 use crate::picture;
 use crate::report::Report;
 use crate::requests::RequestLog;
@@ -19,13 +19,14 @@ use crate::run::{
 use crate::scenario::ThreadLimit;
 use crate::table;
 use cxlab_engine::{Monitor, Threads};
+use cxlab_files::{Folder, WholeFile};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::failure::Failure;
 use super::load::load;
 use super::ranks::{self, Launched};
 use super::seeds;
-use super::{Mode, RunArgs, print};
+use super::{Mode, RunArgs, print, tell};
 use crate::load::Loaded;
 
 /// The request log's name.
@@ -59,15 +60,19 @@ fn run_part(args: RunArgs, ranks: Option<&mut dyn Launched>) -> Result<(), Failu
         .out
         .clone()
         .unwrap_or_else(|| Path::new("out").join(file_name(&scenario.name)));
-    let unwritable =
-        |error| Failure::Output(format!("{}: cannot be written to: {error}", dir.display()));
-    if first {
-        prepare_dir(&dir).map_err(unwritable)?;
-    }
+    // Only the first rank writes.
+    let folder = match first {
+        true => Some(open_folder(&dir, &FILES)?),
+        false => None,
+    };
+    let folder = folder.as_ref();
 
     let seed = args.seed.unwrap_or(scenario.seed);
     if let Some(seeds) = args.seeds {
-        let result = seeds::run_all(&loaded, &args, &dir, (seed, seeds));
+        let result = match folder {
+            Some(folder) => seeds::run_all(&loaded, &args, folder, (seed, seeds)),
+            None => Ok(()),
+        };
         // Only an empty folder goes: one that was made in vain.
         return result.inspect_err(|_| drop(std::fs::remove_dir(&dir)));
     }
@@ -84,7 +89,7 @@ fn run_part(args: RunArgs, ranks: Option<&mut dyn Launched>) -> Result<(), Failu
             match weak.filter(|_| args.mode == Mode::Auto) {
                 None => {
                     let written =
-                        computed.and_then(|report| write_analytic(&loaded, &args, &dir, &report));
+                        computed.and_then(|report| write_analytic(&loaded, &args, folder, report));
                     // Only an empty folder goes: one that was made in vain.
                     return written.inspect_err(|_| drop(std::fs::remove_dir(&dir)));
                 }
@@ -97,30 +102,33 @@ fn run_part(args: RunArgs, ranks: Option<&mut dyn Launched>) -> Result<(), Failu
     }
     let threads = args.threads.unwrap_or(scenario.execution.threads);
     let not_written = NotWritten::telling(|error| {
-        eprintln!("warning: --checkpoint {error}; the run goes on");
+        tell(&format!("warning: --checkpoint {error}; the run goes on"));
     });
     let checkpoints = checkpoints(&args, &not_written);
     // Only an empty folder goes: one that was made in vain.
     let checkpoints = checkpoints.inspect_err(|_| drop(std::fs::remove_dir(&dir)))?;
     let progress = Progress::start(&loaded, &monitor, args.quiet || !first);
     let result = match ranks {
-        Some(ranks) => run_on(&loaded, &args, seed, ranks, (&monitor, checkpoints)),
+        Some(ranks) => {
+            let report = run_on(&loaded, &args, seed, ranks, (&monitor, checkpoints));
+            report.map(|report| report.map(|report| (report, None)))
+        }
         None => run_logged(&loaded, &args, &dir, (seed, threads), &monitor, checkpoints).map(Some),
     };
     progress.stop();
     if let Some(summary) = not_written.summary() {
-        eprintln!("warning: --checkpoint: {summary}");
+        tell(&format!("warning: --checkpoint: {summary}"));
     }
-    let report = match result {
-        Ok(Some(report)) => report,
-        Ok(None) => return Ok(()),
-        Err(failure) => {
+    let (report, log) = match (result, folder) {
+        (Ok(Some(done)), Some(_)) => done,
+        (Ok(_), _) => return Ok(()),
+        (Err(failure), _) => {
             // Only an empty folder goes: one that this run made in vain.
             let _ = std::fs::remove_dir(&dir);
             return Err(failure);
         }
     };
-    write_results(&loaded, &report, &dir, args.requests)?;
+    write_results(&loaded, &report, folder, log)?;
     if !args.quiet {
         print(&table::summary(&loaded.plan, &report))?;
         print(&describe_threads(threads, &monitor))?;
@@ -276,18 +284,18 @@ fn is_weak(report: &AnalyticReport) -> Option<String> {
 fn write_analytic(
     loaded: &Loaded,
     args: &RunArgs,
-    dir: &Path,
-    report: &AnalyticReport,
+    folder: Option<&Folder>,
+    mut report: AnalyticReport,
 ) -> Result<(), Failure> {
-    let json = serde_json::to_string_pretty(report)
-        .map_err(|error| Failure::Internal(format!("the report cannot be serialized: {error}")))?;
-    write_files(
-        dir,
-        &[
-            ("topology.svg", picture::svg(&loaded.plan, None)),
-            ("report.json", json + "\n"),
-        ],
-    )?;
+    let Some(folder) = folder else {
+        return Ok(());
+    };
+    report.run = run_id(&[&json(&report)?]);
+    let picture = stamped(&picture::svg(&loaded.plan, None), &report.run);
+    let report = &report;
+    let files = [("topology.svg", picture), ("report.json", json(report)?)];
+    write_files(folder, &files, None)?;
+    let dir = folder.path();
     if !args.quiet {
         print(&analytic::summary(&loaded.plan, report))?;
         for note in &report.notes {
@@ -315,7 +323,7 @@ fn run_on(
     let division = division(&loaded.plan, seed, ranks.size());
     let division = division.map_err(|error| failure(loaded, error))?;
     if ranks.rank() == 0 && !args.quiet {
-        eprintln!("{}", describe_division(&division));
+        tell(&describe_division(&division));
     }
     let report = run_ranked(&loaded.plan, options, checkpoints, ranks, division);
     report.map_err(|error| failure(loaded, error))
@@ -360,7 +368,7 @@ fn run_logged(
     (seed, threads): (u64, ThreadLimit),
     monitor: &Monitor,
     checkpoints: Checkpoints<'_>,
-) -> Result<Report, Failure> {
+) -> Result<(Report, Option<WholeFile>), Failure> {
     let path = dir.join(REQUESTS);
     let unwritable = |error| Failure::Output(format!("{}: {error}", path.display()));
     let mut log = match args.requests {
@@ -384,27 +392,28 @@ fn run_logged(
         Err(RunError::Rows(error)) => return Err(unwritable(error)),
         Err(error) => return Err(failure(loaded, error)),
     };
-    if let Some(log) = log {
-        log.finish().map_err(unwritable)?;
-    }
-    Ok(report)
+    let log = log.map(|log| log.finish(&report.run)).transpose();
+    Ok((report, log.map_err(unwritable)?))
 }
 
-/// The report comes last: where it is, all other files are whole and of the same run.
+fn json(report: &impl serde::Serialize) -> Result<String, Failure> {
+    let json = serde_json::to_string_pretty(report);
+    let json = json.map(|json| json + "\n");
+    json.map_err(|error| Failure::Internal(format!("the report cannot be serialized: {error}")))
+}
+
 fn write_results(
     loaded: &Loaded,
     report: &Report,
-    dir: &Path,
-    requests: bool,
+    folder: Option<&Folder>,
+    log: Option<WholeFile>,
 ) -> Result<(), Failure> {
-    let json = serde_json::to_string_pretty(report)
-        .map_err(|error| Failure::Internal(format!("the report cannot be serialized: {error}")))?;
-    let picture = picture::svg(&loaded.plan, Some(report));
-    let files = [("topology.svg", picture), ("report.json", json + "\n")];
-    match requests {
-        true => write_with_log(dir, &files),
-        false => write_files(dir, &files),
-    }
+    let Some(folder) = folder else {
+        return Ok(());
+    };
+    let picture = stamped(&picture::svg(&loaded.plan, Some(report)), &report.run);
+    let files = [("topology.svg", picture), ("report.json", json(report)?)];
+    write_files(folder, &files, log)
 }
 
 /// Files that a run may write.
@@ -416,33 +425,42 @@ const FILES: [&str; 5] = [
     "seeds.svg",
 ];
 
-/// Writes files in order, after removing those of an earlier run.
-pub(super) fn write_files(dir: &Path, files: &[(&str, String)]) -> Result<(), Failure> {
-    remove_earlier(dir, REQUESTS)?;
-    write_with_log(dir, files)
+/// Opens a folder for files of these names.
+pub(super) fn open_folder(dir: &Path, names: &[&str]) -> Result<Folder, Failure> {
+    open_results(dir, names).map_err(|error| match error.kind() {
+        ErrorKind::WouldBlock | ErrorKind::InvalidData => {
+            Failure::mistake(format!("--out {}: {error}", dir.display()))
+        }
+        _ => Failure::Output(format!("{}: cannot be written to: {error}", dir.display())),
+    })
 }
 
-fn remove_earlier(dir: &Path, name: &str) -> Result<(), Failure> {
-    let earlier = dir.join(name);
-    if earlier.is_file() {
-        let failed = |error| Failure::Output(format!("{}: {error}", earlier.display()));
-        std::fs::remove_file(&earlier).map_err(failed)?;
-    }
-    Ok(())
+/// Writes files in place of all that an earlier run wrote.
+pub(super) fn write_files(
+    folder: &Folder,
+    files: &[(&str, String)],
+    log: Option<WholeFile>,
+) -> Result<(), Failure> {
+    replace(folder, files, log, &FILES)
 }
 
-/// The same, beside the request log of this run.
-fn write_with_log(dir: &Path, files: &[(&str, String)]) -> Result<(), Failure> {
+/// Writes files in place of those of an earlier run, which had some of these names.
+pub(super) fn replace(
+    folder: &Folder,
+    files: &[(&str, String)],
+    log: Option<WholeFile>,
+    names: &[&str],
+) -> Result<(), Failure> {
+    let dir = folder.path();
     let failed = |path: &Path, error| Failure::Output(format!("{}: {error}", path.display()));
-    let others = FILES.iter().filter(|name| **name != REQUESTS);
-    for name in others.filter(|name| files.iter().all(|(own, _)| own != *name)) {
-        remove_earlier(dir, name)?;
-    }
+    let mut set: Vec<WholeFile> = log.into_iter().collect();
     for (name, content) in files {
-        let path = dir.join(name);
-        write_whole(&path, content.as_bytes()).map_err(|error| failed(&path, error))?;
+        let file = output::begin(dir, name, content.as_bytes());
+        set.push(file.map_err(|error| failed(&dir.join(name), error))?);
     }
-    Ok(())
+    folder
+        .replace(set, names)
+        .map_err(|error| failed(dir, error))
 }
 
 fn written(dir: &Path, requests: bool) -> Vec<String> {

@@ -1,18 +1,19 @@
 //! `cxlab run --seeds`: runs of one plan side by side.
 
 use std::io::IsTerminal;
-use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use cxlab_engine::{Monitor, Threads};
+use cxlab_files::Folder;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::failure::Failure;
 use super::run::{failure, write_files};
 use super::{Mode, RunArgs, print};
 use crate::load::Loaded;
+use crate::output::stamped;
 use crate::run::{RunError, RunOptions, expected_requests, run};
 use crate::scenario::ThreadLimit;
 use crate::seeds::{Kept, SEEDS, SeedsReport};
@@ -100,7 +101,7 @@ impl Runs<'_> {
 pub(super) fn run_all(
     loaded: &Loaded,
     args: &RunArgs,
-    dir: &Path,
+    folder: &Folder,
     (first, seeds): (u64, u32),
 ) -> Result<(), Failure> {
     let count = seeds as usize;
@@ -150,7 +151,7 @@ pub(super) fn run_all(
     let results: Result<Vec<Kept>, RunError> = results.into_iter().flatten().collect();
     let kept = results.map_err(|error| failure(loaded, error))?;
     match SeedsReport::new(u64::from(seeds), kept) {
-        Some(report) => finish(loaded, args, dir, &report),
+        Some(report) => finish(loaded, args, folder, &report),
         None => Err(Failure::Interrupted(
             "interrupted before a run began".to_owned(),
         )),
@@ -161,13 +162,17 @@ pub(super) fn run_all(
 fn finish(
     loaded: &Loaded,
     args: &RunArgs,
-    dir: &Path,
+    folder: &Folder,
     report: &SeedsReport,
 ) -> Result<(), Failure> {
     let json = serde_json::to_string_pretty(report)
         .map_err(|error| Failure::Internal(format!("the report cannot be serialized: {error}")))?;
-    let files = [("seeds.svg", report.svg()), ("seeds.json", json + "\n")];
-    write_files(dir, &files)?;
+    let files = [
+        ("seeds.svg", stamped(&report.svg(), &report.run)),
+        ("seeds.json", json + "\n"),
+    ];
+    write_files(folder, &files, None)?;
+    let dir = folder.path();
     let written = files.map(|(name, _)| dir.join(name).display().to_string());
     if !args.quiet {
         let plan = &loaded.plan;
