@@ -1,8 +1,8 @@
 //! A folder of results that belongs to one run at a time, whose files are replaced as a whole.
 //!
 //! All files of a set are written beside those of the set before, under names of their own, and brought to disk.
-//! Then a list says what is to be renamed and what removed ([`LIST`]): from the moment that it has its name, the new
-//! set stands, for whoever opens the folder next does what is left of the list. Until that moment the old one does.
+//! Then a list says which files are to be renamed and which removed ([`LIST`]). From the moment that the list has its
+//! name, the new set stands: the next process that opens the folder does what a killed one has left of the list.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -60,8 +60,8 @@ impl Folder {
     /// Gives new files their names at once, and removes others.
     ///
     /// # Errors
-    /// Whatever the file system says. The old files stand then, or the new ones do and the next process finishes the
-    /// work.
+    /// Whatever the file system says. The old files stand then; or the new ones do, and the next process that opens the
+    /// folder finishes the renames.
     pub fn replace(&self, new: Vec<WholeFile>, gone: &[&str]) -> io::Result<()> {
         let mut list = format!("{FIRST_LINE}\n");
         let mut kept = Vec::new();

@@ -21,7 +21,7 @@ use crate::{Faults, InputFile, Medium, RunContext, Site};
 
 /// Events at one time without a completion that are too many (*assumed*).
 const PATIENCE: u32 = 1 << 20;
-/// Calls without a completion that are too many while requests are under way (*assumed*; a simulator that is clocked
+/// Calls without a completion that are too many while the library has requests (*assumed*; a simulator that is clocked
 /// each nanosecond needs 2^20 of them for a millisecond of an SSD).
 const MOST_CALLS: u32 = 1 << 26;
 /// Most statistics of a library.
@@ -178,7 +178,7 @@ cannot_save!(
 );
 
 impl PluginMemory {
-    /// It cannot go on.
+    /// Tells the run, once, that the medium cannot go on, and silences the medium.
     #[cold]
     fn fault(&self, what: std::fmt::Arguments<'_>) {
         if !self.is_broken.replace(true) {

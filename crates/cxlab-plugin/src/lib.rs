@@ -2,7 +2,7 @@
 //!
 //! A [`Medium`] runs in a process of its own, so that a library that crashes, ends the process or never returns
 //! ends that one alone, and says so by the name of the function that it was in. [`Place::Here`] loads it into this
-//! process instead, which is faster and as safe as the library is. What a medium says is checked by whoever asks.
+//! process instead, which is faster and as safe as the library is. The caller checks what a medium says.
 //!
 //! No library is run without a word of the user: [`trust`].
 //!

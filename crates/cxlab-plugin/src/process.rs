@@ -17,7 +17,7 @@ use crate::{Broken, Completion, PluginError, ROOM, Request};
 /// A program that calls [`serve`](crate::serve) with what stands behind `arguments`.
 #[derive(Clone, Debug)]
 pub struct Host {
-    /// The program.
+    /// The executable file.
     pub program: PathBuf,
     /// The arguments that make it do so.
     pub arguments: Vec<OsString>,

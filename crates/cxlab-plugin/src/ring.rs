@@ -1,8 +1,8 @@
 //! Memory that a run and the process of a medium share: a ring of calls, and the answer to the last of them.
 //!
 //! The run writes calls behind `head`, the process answers up to `tail`; each writes one of them. A call that
-//! needs no answer (`enqueue`) is left in the ring with the next one that does. Whoever waits looks for a while and
-//! then sleeps on a socket, and the other writes a byte there if it sleeps. Every word is atomic: the process may
+//! needs no answer (`enqueue`) waits in the ring for the next one that does. A side that waits looks at the counts for a
+//! while and then sleeps on a socket; the other side wakes it with a byte. Every word is atomic: the process may
 //! write whatever it likes at any time, and what is read is then wrong, and never undefined.
 
 use std::fs::File;
@@ -20,7 +20,7 @@ pub(crate) const NAME: usize = 128;
 /// How often is looked where the other side may have a processor of its own: 2 to 10 us, by what the processor takes for
 /// its hint. A side that spins longer keeps the other from a processor that both share.
 const LOOKS: u32 = 200;
-/// How often the processor is then handed to whoever wants it, before sleeping.
+/// How often a side that waits then yields its processor to other processes, before it sleeps.
 const YIELDS: u32 = 4;
 
 /// A call, in four words.
@@ -107,7 +107,7 @@ impl Call {
 struct Side {
     /// How many calls it has written, or answered.
     count: AtomicU32,
-    /// Whether it sleeps.
+    /// 1 while this side sleeps on its socket.
     sleeps: AtomicU32,
 }
 
@@ -180,7 +180,7 @@ impl Ring {
         true
     }
 
-    /// Whether every call is answered.
+    /// Whether the process has answered every call that the run has written.
     pub(crate) fn is_answered(&self) -> bool {
         let shared = self.shared();
         shared.process.count.load(Ordering::SeqCst) == shared.run.count.load(Ordering::SeqCst)
