@@ -68,9 +68,15 @@ impl Demand for Trace {
         let unreadable = |error: std::io::Error| {
             DemandError(format!("{shown}: the VM demand cannot be read: {error}"))
         };
+        // Opening a pipe may wait for ever, and a device may have no end.
+        if !std::fs::metadata(&path).map_err(unreadable)?.is_file() {
+            return Err(DemandError(format!(
+                "{shown}: is a folder, a device or a pipe; allowed: a regular file"
+            )));
+        }
         let file = std::fs::File::open(&path).map_err(unreadable)?;
         let mut content = Vec::new();
-        // Bounded, because a device has no size to look at.
+        // Bounded, because it may grow meanwhile.
         file.take(MAX_BYTES + 1)
             .read_to_end(&mut content)
             .map_err(unreadable)?;

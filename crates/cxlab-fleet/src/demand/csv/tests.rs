@@ -168,3 +168,20 @@ fn check(bytes: &[u8]) -> Result<(), TestCaseError> {
     }
     Ok(())
 }
+
+#[cfg(unix)]
+#[test]
+fn a_device_and_a_folder_are_no_tables() {
+    for path in ["/dev/zero", "/tmp"] {
+        let params = Csv {
+            path: path.to_owned(),
+        };
+        let mut trace = Trace {
+            params,
+            table: Table::default(),
+            content: Vec::new(),
+        };
+        let error = trace.open(Path::new(".")).unwrap_err();
+        assert!(error.to_string().contains("allowed: a regular file"), "{error}");
+    }
+}
