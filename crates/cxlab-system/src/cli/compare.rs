@@ -7,10 +7,9 @@ use cxlab_engine::Threads;
 
 use super::failure::Failure;
 use super::load::load;
-use super::run::{Progress, compute, failure, file_name, interruptible};
+use super::run::{Progress, compute, failure, file_name, interruptible, open_folder, replace};
 use super::{ScenarioArgs, print, seed};
 use crate::analytic::compare::compare;
-use crate::output::{prepare_dir, write_whole};
 use crate::run::{RunOptions, run};
 
 #[derive(Args)]
@@ -32,6 +31,9 @@ pub(super) struct CompareArgs {
     quiet: bool,
 }
 
+/// What is written; the files of a run in the same folder stay.
+const FILES: [&str; 1] = ["compare.json"];
+
 /// Runs a scenario in both forms, and says how far apart they are.
 pub(super) fn show(args: &CompareArgs) -> Result<(), Failure> {
     let loaded = load(&args.scenario)?.map_err(Failure::from)?;
@@ -41,9 +43,7 @@ pub(super) fn show(args: &CompareArgs) -> Result<(), Failure> {
     let form = compute(&loaded, seed, args.calibrate, &of_short)?;
     let dir = args.out.clone();
     let dir = dir.unwrap_or_else(|| Path::new("out").join(file_name(&scenario.name)));
-    let unwritable =
-        |error| Failure::Output(format!("{}: cannot be written to: {error}", dir.display()));
-    prepare_dir(&dir).map_err(unwritable)?;
+    let folder = open_folder(&dir, &FILES)?;
     let progress = Progress::start(&loaded, &monitor, args.quiet);
     let options = RunOptions {
         seed,
@@ -66,12 +66,11 @@ pub(super) fn show(args: &CompareArgs) -> Result<(), Failure> {
     let json = serde_json::to_string_pretty(&comparison).map_err(|error| {
         Failure::Internal(format!("the comparison cannot be serialized: {error}"))
     })?;
-    let path = dir.join("compare.json");
-    let failed = |error| Failure::Output(format!("{}: {error}", path.display()));
-    write_whole(&path, (json + "\n").as_bytes()).map_err(failed)?;
+    let [name] = FILES;
+    replace(&folder, &[(name, json + "\n")], None, &FILES)?;
     if !args.quiet {
         print(&comparison.summary())?;
-        print(&format!("\nwritten: {}\n", path.display()))?;
+        print(&format!("\nwritten: {}\n", dir.join(name).display()))?;
     }
     Ok(())
 }

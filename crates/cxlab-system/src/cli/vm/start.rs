@@ -15,7 +15,7 @@ use cxlab_vm::storage::{Storage, StorageError};
 
 use super::super::failure::Failure;
 use super::super::load::load;
-use super::super::run::file_name;
+use super::super::run::{file_name, open_folder};
 use super::super::{ScenarioArgs, print};
 use super::guest::{
     Binding, bindings, boot_archive, boot_script, machine, notes, processors, run_archive,
@@ -27,7 +27,7 @@ use super::hosts::{
 use super::report::{Facts, Report};
 use super::{BuildArgs, Common, RunArgs, VmCommand};
 use crate::analytic::PlanMemory;
-use crate::output::{prepare_dir, write_whole};
+use crate::output::write_whole;
 use crate::plan::Plan;
 
 /// Carries out a command.
@@ -164,7 +164,8 @@ fn run(args: &RunArgs) -> Result<(), Failure> {
     });
     let failed =
         |error| Failure::Output(format!("{}: cannot be written to: {error}", dir.display()));
-    prepare_dir(&dir).map_err(failed)?;
+    // Nobody else writes to it while the guests run.
+    let _folder = open_folder(&dir, &[])?;
     let dir = std::path::absolute(&dir).map_err(failed)?;
     let ready = Ready {
         args,
