@@ -305,3 +305,116 @@ impl Ring {
         String::from_utf8_lossy(&bytes).into_owned()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+    use std::os::unix::net::UnixStream;
+
+    use super::*;
+
+    /// Both sides of a ring, whose waits look so often before they sleep.
+    fn pair(looks: u32) -> [Ring; 2] {
+        let file = tempfile::tempfile().expect("a file");
+        file.set_len(BYTES).expect("its length");
+        [(); 2].map(|()| Ring {
+            looks,
+            ..Ring::new(&file).expect("a mapping")
+        })
+    }
+
+    #[test]
+    fn calls_come_back_from_their_words_and_other_words_are_none() {
+        let request = Request {
+            address: u64::MAX - 63,
+            id: u32::MAX,
+            lines: 1024,
+            write: 1,
+        };
+        for call in [
+            Call::CanAccept {
+                now: 7,
+                write: true,
+            },
+            Call::Enqueue { now: 9, request },
+            Call::NextEvent,
+            Call::Advance { now: u64::MAX },
+            Call::Statistic { number: 3 },
+            Call::Destroy,
+        ] {
+            assert_eq!(Call::of(call.words()), Some(call));
+        }
+        for function in [0, 7, 8, 255] {
+            assert_eq!(Call::of([function, 1, 2, 3]), None, "{function}");
+        }
+    }
+
+    #[test]
+    fn a_full_ring_takes_no_call_until_one_is_answered() {
+        let [run, process] = pair(1);
+        for number in 0..CALLS {
+            let number = number.into();
+            assert!(run.write(Call::Statistic { number }));
+        }
+        assert!(!run.write(Call::NextEvent));
+        assert_eq!(process.call(), Some(Some(Call::Statistic { number: 0 })));
+        process.answered();
+        assert!(run.write(Call::NextEvent));
+        assert!(!run.is_answered());
+    }
+
+    /// What a process writes that has gone mad is read as some value.
+    #[test]
+    fn whatever_stands_in_the_memory_can_be_read() {
+        let [run, process] = pair(1);
+        process.enter(99);
+        assert_eq!(run.inside(), "");
+        for word in &process.shared().name {
+            word.store(u64::MAX, Ordering::Relaxed);
+        }
+        assert_eq!(run.name().chars().count(), NAME);
+        process.shared().process.count.store(77, Ordering::SeqCst);
+        assert!(!run.is_answered());
+        run.set_name(&"ä".repeat(NAME));
+        assert_eq!(process.name(), "ä".repeat(NAME / 2));
+    }
+
+    /// Waits for a byte.
+    fn sleep(socket: &mut UnixStream) -> std::io::Result<()> {
+        socket.read_exact(&mut [0])
+    }
+
+    #[test]
+    fn no_side_sleeps_through_what_the_other_does() {
+        const ROUNDS: u64 = 20_000;
+        for looks in [0, 3, LOOKS] {
+            let [run, process] = pair(looks);
+            let (mut here, mut there) = UnixStream::pair().expect("sockets");
+            std::thread::scope(|scope| {
+                scope.spawn(move || {
+                    for _ in 0..2 * ROUNDS {
+                        let waited =
+                            process.wait(false, || process.call().is_some(), || sleep(&mut there));
+                        waited.expect("the run is there");
+                        if let Some(Some(Call::Statistic { number })) = process.call() {
+                            process.set_value(number + 1);
+                        }
+                        process.answered();
+                        if process.must_wake(true) {
+                            there.write_all(&[0]).expect("the run is there");
+                        }
+                    }
+                });
+                for number in 0..ROUNDS {
+                    assert!(run.write(Call::NextEvent) && run.write(Call::Statistic { number }));
+                    if run.must_wake(false) {
+                        here.write_all(&[0]).expect("the process is there");
+                    }
+                    let waited = run.wait(true, || run.is_answered(), || sleep(&mut here));
+                    waited.expect("the process is there");
+                    assert_eq!(run.value(), number + 1);
+                }
+            });
+        }
+    }
+}

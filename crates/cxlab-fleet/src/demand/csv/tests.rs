@@ -182,6 +182,9 @@ fn a_device_and_a_folder_are_no_tables() {
             content: Vec::new(),
         };
         let error = trace.open(Path::new(".")).unwrap_err();
-        assert!(error.to_string().contains("allowed: a regular file"), "{error}");
+        assert!(
+            error.to_string().contains("allowed: a regular file"),
+            "{error}"
+        );
     }
 }
