@@ -215,6 +215,7 @@ fn measured(plan: &Plan) -> Report {
         host.enumeration = None;
     }
     report.digest.clear();
+    report.run.clear();
     report.plan_hash.clear();
     (report.enumeration_ns, report.warmup_ns, report.sim_time_ns) = (None, 0.0, 0.0);
     (report.wall_seconds, report.events, report.events_per_second) = (0.0, 0, 0.0);
