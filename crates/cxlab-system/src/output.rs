@@ -19,6 +19,11 @@ const PROBE_BYTES: usize = 1 << 16;
 pub fn prepare_dir(dir: &Path) -> io::Result<()> {
     std::fs::create_dir_all(dir)?;
     cxlab_files::sweep(dir)?;
+    probe(dir)
+}
+
+/// Makes sure that a file can be made in a folder, and so much be written to it.
+fn probe(dir: &Path) -> io::Result<()> {
     // It goes when it is dropped, and nobody else has a file of this name.
     let mut probe = WholeFile::create(&dir.join(".cxlab-probe"))?;
     probe.write_all(&[0; PROBE_BYTES])?;
@@ -33,7 +38,7 @@ pub fn prepare_dir(dir: &Path) -> io::Result<()> {
 /// [`io::ErrorKind::InvalidData`] where a file of these names is somebody else's.
 pub fn open_results(dir: &Path, names: &[&str]) -> io::Result<Folder> {
     let folder = Folder::open(dir)?;
-    prepare_dir(dir)?;
+    probe(dir)?;
     for name in names {
         if !is_result(&dir.join(name))? {
             let message = format!(

@@ -396,7 +396,8 @@ fn run_logged(
     Ok((report, log.map_err(unwritable)?))
 }
 
-fn json(report: &impl serde::Serialize) -> Result<String, Failure> {
+/// A report as text.
+pub(super) fn json(report: &impl serde::Serialize) -> Result<String, Failure> {
     let json = serde_json::to_string_pretty(report);
     let json = json.map(|json| json + "\n");
     json.map_err(|error| Failure::Internal(format!("the report cannot be serialized: {error}")))

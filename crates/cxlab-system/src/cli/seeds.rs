@@ -10,7 +10,7 @@ use cxlab_files::Folder;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::failure::Failure;
-use super::run::{failure, write_files};
+use super::run::{failure, json, write_files};
 use super::{Mode, RunArgs, print};
 use crate::load::Loaded;
 use crate::output::stamped;
@@ -165,11 +165,9 @@ fn finish(
     folder: &Folder,
     report: &SeedsReport,
 ) -> Result<(), Failure> {
-    let json = serde_json::to_string_pretty(report)
-        .map_err(|error| Failure::Internal(format!("the report cannot be serialized: {error}")))?;
     let files = [
         ("seeds.svg", stamped(&report.svg(), &report.run)),
-        ("seeds.json", json + "\n"),
+        ("seeds.json", json(report)?),
     ];
     write_files(folder, &files, None)?;
     let dir = folder.path();

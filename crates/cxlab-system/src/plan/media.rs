@@ -53,7 +53,7 @@ impl<'a> Built<'a> {
     /// The files that media name, which are all there.
     ///
     /// # Errors
-    /// Those that are not.
+    /// The files that are not there, or are no regular files.
     pub(super) fn files(&self, folder: &Path) -> Result<Vec<PathBuf>, Vec<Problem>> {
         let (mut files, mut problems) = (Vec::new(), Vec::new());
         for (place, medium, _) in self.all() {
