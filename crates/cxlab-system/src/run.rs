@@ -425,7 +425,6 @@ fn run_parts<'p, 'a>(
         check_drained(&runner.system)?;
         check_kernels(&runner.system)?;
     }
-    let fault = runner.system.faults.first().map(|(_, what)| what);
     let batches = runner
         .all_batches()
         .filter(|_| stop != Stop::Exhausted)
@@ -443,14 +442,18 @@ fn run_parts<'p, 'a>(
         readings: &readings,
         sampling: None,
         partial: stop == Stop::Interrupted,
-        fault: fault.as_deref(),
         notes: runner.notes(end),
         parts: batches.as_ref().map(Parts::Batches),
         wall: began.elapsed(),
     };
-    let report = report::assemble(&runner.system, &context).map_err(RunError::Law)?;
-    match fault {
-        Some(what) => Err(RunError::Fault(Box::new(report), what)),
+    let mut report = report::assemble(&runner.system, &context).map_err(RunError::Law)?;
+    // Not before: media are asked for their statistics while the report is made.
+    match runner.system.faults.first() {
+        Some((_, what)) => {
+            report.partial = true;
+            report.fault = Some(what.clone());
+            Err(RunError::Fault(Box::new(report), what))
+        }
         None => Ok(Some(report)),
     }
 }

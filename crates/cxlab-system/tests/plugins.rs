@@ -188,6 +188,19 @@ fn what_a_library_does_wrong_names_it_and_the_call_and_leaves_a_partial_report()
     }
 }
 
+/// The report is being made when that happens: it would lack the statistics without a word.
+#[test]
+fn a_crash_while_statistics_are_asked_for_is_told_too() {
+    let (folder, scenario) = folder("statistic", &["CRASHES_IN_STATISTIC"]);
+    let done = run(&folder, &scenario, &[]);
+    assert_eq!(done.code, Some(71), "{}", done.stderr);
+    let says = "`statistic` was ended by signal 11 (SIGSEGV)";
+    assert!(done.stderr.contains(says), "{}", done.stderr);
+    let report = report(&folder);
+    assert_eq!(report["partial"], Value::Bool(true));
+    assert!(report["fault"].as_str().unwrap().contains(says));
+}
+
 #[test]
 fn a_library_that_cannot_be_had_is_a_mistake_before_the_run() {
     for (fault, says) in [

@@ -111,7 +111,6 @@ pub(super) fn run(
         readings: &readings,
         sampling: Some(sampler.report()),
         partial,
-        fault: None,
         notes: sampler.notes(runner.notes(end)),
         parts: Some(Parts::Samples(&sampler.samples)),
         wall: began.elapsed(),
