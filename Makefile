@@ -34,6 +34,7 @@ test: export PROPTEST_RNG_SEED ?= 1
 .PHONY: test
 test: need-rust need-python need-lints have-valgrind look-for-qemu ## All checks: format, lints, tests, licences, documentation
 	$(CARGO) fmt --all --check
+	$(CARGO) metadata --manifest-path fuzz/Cargo.toml --locked --format-version 1 >/dev/null
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 	$(CARGO) test --workspace --locked --no-fail-fast
 	@$(MAKE) test-python
