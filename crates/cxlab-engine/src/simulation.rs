@@ -3,10 +3,13 @@
 //!
 //! The components of a part (`part.rs`) run on one thread; `threads.rs` runs several parts.
 
+mod barrier;
 mod blocks;
+mod exchange;
 mod pace;
 mod part;
 mod ranks;
+mod sync;
 #[cfg(test)]
 mod tests;
 mod threads;

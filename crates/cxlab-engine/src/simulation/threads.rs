@@ -5,186 +5,33 @@
 //! double-buffered mailboxes, and one barrier a window suffices.
 
 use std::panic::resume_unwind;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvError, Sender, TryRecvError, channel};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
+use super::barrier::OpenOnPanic;
+use super::exchange::{After, Exchange, Said};
 use super::part::{LOOK_EVERY, Part};
 use super::{Monitor, Windows};
-use crate::component::{Component, Letter, Payload};
+use crate::component::{Component, Letter};
 use crate::prefetch::prefetch;
 use crate::queue::EventQueue;
 
 /// How many letters before its turn one is asked for: it lies with the processor that wrote it.
 const AHEAD: usize = 14;
 
-/// Windows between two questions whether to pause: looking at a clock takes some ten nanoseconds.
-const ASK_EVERY: u64 = 8;
-
-/// What lies in cache lines of its own.
-#[derive(Default)]
-#[repr(align(128))]
-struct Apart<T>(T);
-
 /// How often a thread looks whether the others have arrived before it sleeps: some ten microseconds, a few
-/// times as long as most windows.
+/// times as long as most windows. Not at all where threads outnumber processors.
 const SPINS: u32 = 2_000;
 
-/// A barrier whose threads spin for a moment and then sleep, so that a thread that waits takes no processor
-/// from one that works.
-struct Barrier {
-    count: usize,
-    /// How often a thread looks before it sleeps: not at all where threads outnumber processors.
-    spins: u32,
-    arrived: Apart<AtomicUsize>,
-    generation: Apart<AtomicUsize>,
-    /// A thread has panicked and will never arrive.
-    broken: AtomicBool,
-    asleep: AtomicUsize,
-    lock: Mutex<()>,
-    wake: Condvar,
-}
-
-impl Barrier {
-    /// How often threads look, so many on so many processors.
-    fn spins(count: usize, processors: usize) -> u32 {
-        if count <= processors { SPINS } else { 0 }
-    }
-
-    fn new(count: usize, spins: u32) -> Barrier {
-        Barrier {
-            count,
-            spins,
-            arrived: Apart::default(),
-            generation: Apart::default(),
-            broken: AtomicBool::new(false),
-            asleep: AtomicUsize::new(0),
-            lock: Mutex::new(()),
-            wake: Condvar::new(),
-        }
-    }
-
-    /// Whether a thread has panicked, so that nobody can wait here again.
-    fn is_broken(&self) -> bool {
-        self.broken.load(Ordering::SeqCst)
-    }
-
-    /// Waits until all threads have arrived; returns whether they can go on.
-    fn wait(&self) -> bool {
-        // In this order: a thread that panics sets `broken` before it begins a new generation.
-        let generation = self.generation.0.load(Ordering::SeqCst);
-        if self.is_broken() {
-            return false;
-        }
-        if self.arrived.0.fetch_add(1, Ordering::AcqRel) + 1 == self.count {
-            self.arrived.0.store(0, Ordering::Relaxed);
-            self.open(generation);
-        } else if !self.spin(generation) {
-            self.sleep(generation);
-        }
-        !self.is_broken()
-    }
-
-    /// Lets all go on that wait since `generation`.
-    fn open(&self, generation: usize) {
-        // Sequentially consistent, as in `sleep`: either this thread sees that another one sleeps, or that one
-        // sees the new generation.
-        let next = generation.wrapping_add(1);
-        self.generation.0.store(next, Ordering::SeqCst);
-        if self.asleep.load(Ordering::SeqCst) > 0 {
-            drop(self.lock.lock());
-            self.wake.notify_all();
-        }
-    }
-
-    fn spin(&self, generation: usize) -> bool {
-        for _ in 0..self.spins {
-            if self.generation.0.load(Ordering::Acquire) != generation {
-                return true;
-            }
-            std::hint::spin_loop();
-        }
-        false
-    }
-
-    fn sleep(&self, generation: usize) {
-        let mut guard = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
-        self.asleep.fetch_add(1, Ordering::SeqCst);
-        while self.generation.0.load(Ordering::SeqCst) == generation {
-            let woken = self.wake.wait(guard);
-            guard = woken.unwrap_or_else(PoisonError::into_inner);
-        }
-        self.asleep.fetch_sub(1, Ordering::SeqCst);
-    }
-}
-
-/// Opens the barrier for the others where a thread panics.
-struct OpenOnPanic<'a>(&'a Barrier);
-
-impl Drop for OpenOnPanic<'_> {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            let barrier = self.0;
-            barrier.broken.store(true, Ordering::SeqCst);
-            barrier.open(barrier.generation.0.load(Ordering::SeqCst));
-        }
-    }
-}
-
-/// What all threads do after a window, as the first one says.
-mod after {
-    pub const GO_ON: u8 = 0;
-    pub const PAUSE: u8 = 1;
-    pub const INTERRUPTED: u8 = 2;
-}
-
-/// Letters from one part to another.
-type Mailbox<P> = Apart<Mutex<Vec<Letter<P>>>>;
-
-/// What a part says at the end of a window.
-#[derive(Default)]
-struct Said {
-    /// The earliest event that it knows of, its own letters included.
-    next: AtomicU64,
-    /// Events that it has handled in the window.
-    handled: AtomicU64,
-    /// Units of work that it has done in it.
-    work: AtomicU64,
-}
-
-/// What threads exchange at the barrier; index 0 and 1 alternate by window.
-struct Exchange<P: Payload> {
-    barrier: Barrier,
-    /// `mail[turn][from][to]`
-    mail: [Vec<Vec<Mailbox<P>>>; 2],
-    /// `said[turn][part]`
-    said: [Vec<Apart<Said>>; 2],
-    /// One of [`after`].
-    after: [AtomicU8; 2],
-}
-
-impl<P: Payload> Exchange<P> {
-    fn new(count: usize, spins: u32) -> Exchange<P> {
-        let mail = || {
-            (0..count)
-                .map(|_| (0..count).map(|_| Apart(Mutex::new(Vec::new()))).collect())
-                .collect()
-        };
-        let said = || (0..count).map(|_| Apart::default()).collect();
-        Exchange {
-            barrier: Barrier::new(count, spins),
-            mail: [mail(), mail()],
-            said: [said(), said()],
-            after: [AtomicU8::new(after::GO_ON), AtomicU8::new(after::GO_ON)],
-        }
-    }
-}
+/// Windows between two questions whether to pause: looking at a clock takes some ten nanoseconds.
+const ASK_EVERY: u64 = 8;
 
 /// A part for another thread to run up to a time.
 struct Job<C: Component> {
     part: Part<C>,
-    exchange: Arc<Exchange<C::Payload>>,
+    exchange: Arc<Exchange<Letter<C::Payload>>>,
     lookahead: u64,
     until: u64,
 }
@@ -280,7 +127,7 @@ pub(super) struct Workers<C: Component> {
     others: Vec<Worker<C>>,
     /// What they exchange letters with the thread of the caller by. Its mailboxes are empty between runs and keep
     /// their size. `None` where there are no workers.
-    exchange: Option<Arc<Exchange<C::Payload>>>,
+    exchange: Option<Arc<Exchange<Letter<C::Payload>>>>,
 }
 
 impl<C: Component> Workers<C> {
@@ -290,12 +137,9 @@ impl<C: Component> Workers<C> {
     };
 
     /// The exchange of so many parts, with as many workers less one: what there is if it fits, or a new one.
-    fn exchange(&mut self, count: usize, processors: usize) -> Arc<Exchange<C::Payload>> {
-        let spins = Barrier::spins(count, processors);
-        let fits = |exchange: &&Arc<Exchange<_>>| {
-            let barrier = &exchange.barrier;
-            (barrier.count, barrier.spins) == (count, spins) && !barrier.is_broken()
-        };
+    fn exchange(&mut self, count: usize, processors: usize) -> Arc<Exchange<Letter<C::Payload>>> {
+        let spins = if count <= processors { SPINS } else { 0 };
+        let fits = |exchange: &&Arc<Exchange<_>>| exchange.barrier().fits(count, spins);
         if let Some(exchange) = self.exchange.as_ref().filter(fits) {
             return Arc::clone(exchange);
         }
@@ -315,7 +159,7 @@ impl<C: Component> Workers<C> {
     ) -> Option<bool> {
         let count = parts.len();
         let exchange = self.exchange(count, processors);
-        let spins = exchange.barrier.spins;
+        let spins = exchange.barrier().spins();
         for (worker, part) in self.others.iter().zip(parts.drain(1..)) {
             worker.run(Job {
                 part,
@@ -348,21 +192,20 @@ struct Lead<'a> {
 
 impl Lead<'_> {
     /// What to do after the window that ends.
-    fn after(&mut self) -> u8 {
+    fn after(&mut self) -> After {
         match () {
-            () if self.monitor.is_interrupted() => after::INTERRUPTED,
-            () if self.windows.count % ASK_EVERY == ASK_EVERY - 1 && (self.pause)() => after::PAUSE,
-            () => after::GO_ON,
+            () if self.monitor.is_interrupted() => After::Interrupted,
+            () if self.windows.count % ASK_EVERY == ASK_EVERY - 1 && (self.pause)() => After::Pause,
+            () => After::GoOn,
         }
     }
 
     /// Adds up what parts have said at the end of a window.
-    fn count(&mut self, said: &[Apart<Said>]) {
+    fn count(&mut self, said: impl Iterator<Item = Said>) {
         let (mut sum, mut most, mut work) = (0, 0, 0);
-        for Apart(one) in said {
-            let handled = one.handled.load(Ordering::Relaxed);
-            (sum, most) = (sum + handled, handled.max(most));
-            work += one.work.load(Ordering::Relaxed);
+        for one in said {
+            (sum, most) = (sum + one.handled, one.handled.max(most));
+            work += one.work;
         }
         self.windows.events += sum;
         self.windows.busiest += most;
@@ -383,47 +226,46 @@ impl<C: Component> Part<C> {
     /// Runs windows until one of the threads has a reason to stop; the first part has a `lead`.
     fn run_windows(
         &mut self,
-        exchange: &Exchange<C::Payload>,
+        exchange: &Exchange<Letter<C::Payload>>,
         lookahead: u64,
         until: u64,
         mut lead: Option<Lead<'_>>,
     ) -> Option<bool> {
-        let _others_go_on = OpenOnPanic(&exchange.barrier);
+        let _others_go_on = OpenOnPanic(exchange.barrier());
         let me = self.lane.partition as usize;
         let mut turn = 0;
         let mut handled = 0;
         loop {
-            let said = &exchange.said[turn][me].0;
-            said.handled.store(handled, Ordering::Relaxed);
-            let work = std::mem::take(&mut self.lane.work);
-            said.work.store(work, Ordering::Relaxed);
-            self.post(exchange, turn, me);
+            let said = Said {
+                next: self.post(exchange, turn, me),
+                handled,
+                work: std::mem::take(&mut self.lane.work),
+            };
+            exchange.say(turn, me, said);
             if let Some(lead) = &mut lead {
-                exchange.after[turn].store(lead.after(), Ordering::Release);
+                exchange.set_after(turn, lead.after());
             }
-            if !exchange.barrier.wait() {
+            if !exchange.barrier().wait() {
                 return Some(true);
             }
-            let said = &exchange.said[turn];
-            for from in 0..said.len() {
-                let mailbox = &exchange.mail[turn][from][me].0;
-                let mut letters = mailbox.lock().unwrap_or_else(PoisonError::into_inner);
-                for at in 0..letters.len() {
+            exchange.take(turn, me, |letters| {
+                for (at, letter) in letters.iter().enumerate() {
                     if let Some(ahead) = letters.get(at + AHEAD) {
                         prefetch(ahead);
                     }
-                    let letter = letters[at];
                     *self.lane.arrive(letter.key, letter.target) = letter.payload;
                 }
-                letters.clear();
-            }
-            let earliest = said.iter().map(|one| one.0.next.load(Ordering::Acquire));
-            let earliest = earliest.min().unwrap_or(u64::MAX);
-            let after = exchange.after[turn].load(Ordering::Acquire);
+            });
+            let earliest = exchange
+                .said(turn)
+                .map(|one| one.next)
+                .min()
+                .unwrap_or(u64::MAX);
+            let after = exchange.after(turn);
             let over = earliest >= until || earliest == u64::MAX;
-            let ends = over || after != after::GO_ON;
+            let ends = over || after != After::GoOn;
             if let Some(lead) = &mut lead {
-                lead.count(said);
+                lead.count(exchange.said(turn));
                 if ends || lead.untold >= LOOK_EVERY {
                     lead.tell(self.last);
                 }
@@ -433,7 +275,7 @@ impl<C: Component> Part<C> {
                 }
             }
             if ends {
-                let interrupted = after == after::INTERRUPTED;
+                let interrupted = after == After::Interrupted;
                 return (over || interrupted).then_some(interrupted);
             }
             handled = self.advance(earliest.saturating_add(lookahead).min(until), u64::MAX);
@@ -441,21 +283,16 @@ impl<C: Component> Part<C> {
         }
     }
 
-    /// Puts this window's letters into the mailboxes and says what is pending next.
-    fn post(&mut self, exchange: &Exchange<C::Payload>, turn: usize, me: usize) {
+    /// Puts this window's letters into the mailboxes; returns when the earliest event is, those letters included.
+    fn post(&mut self, exchange: &Exchange<Letter<C::Payload>>, turn: usize, me: usize) -> u64 {
         let mut earliest = self.lane.queue.next_time();
         for (to, outbox) in self.lane.outboxes.iter_mut().enumerate() {
             if outbox.letters.is_empty() {
                 continue;
             }
             earliest = earliest.min(std::mem::replace(&mut outbox.earliest, u64::MAX));
-            let mailbox = &exchange.mail[turn][me][to].0;
-            let mut letters = mailbox.lock().unwrap_or_else(PoisonError::into_inner);
-            std::mem::swap(&mut outbox.letters, &mut letters);
+            exchange.post(turn, me, to, &mut outbox.letters);
         }
-        exchange.said[turn][me]
-            .0
-            .next
-            .store(earliest, Ordering::Release);
+        earliest
     }
 }

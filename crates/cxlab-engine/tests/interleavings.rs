@@ -1,0 +1,125 @@
+//! Every order in which threads can meet at the barrier and exchange letters, as far as three preemptions lead:
+//! loom runs the engine's own source with its types in place of the standard library's, weak memory included.
+
+mod sync {
+    pub(super) use loom::hint::spin_loop;
+    pub(super) use loom::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
+    pub(super) use loom::sync::{Condvar, Mutex};
+    pub(super) use std::sync::PoisonError;
+}
+
+#[allow(dead_code)]
+#[path = "../src/simulation/barrier.rs"]
+mod barrier;
+
+#[path = "../src/simulation/exchange.rs"]
+mod exchange;
+
+use std::sync::Arc;
+
+use exchange::{After, Exchange, Said};
+
+fn explore(
+    threads: usize,
+    spins: u32,
+    preemptions: usize,
+    thread: impl Fn(usize, &Exchange<Letter>) + Copy + Send + Sync + 'static,
+) {
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = Some(preemptions);
+    model.check(move || {
+        let exchange = Arc::new(Exchange::new(threads, spins));
+        let others: Vec<_> = (1..threads)
+            .map(|me| {
+                let exchange = Arc::clone(&exchange);
+                loom::thread::spawn(move || thread(me, &exchange))
+            })
+            .collect();
+        thread(0, &exchange);
+        for other in others {
+            assert!(other.join().is_ok());
+        }
+    });
+}
+
+/// From, to, window, number.
+type Letter = (usize, usize, usize, usize);
+
+/// What a part says in a window: no two say the same, in no two windows.
+fn said(part: usize, window: usize) -> Said {
+    let next = (10 * window + part) as u64;
+    Said {
+        next,
+        handled: next + 1_000,
+        work: next + 2_000,
+    }
+}
+
+/// So many windows, as the executor has them: a part reads what all have written in this window, and nothing
+/// that was written in another one.
+fn windows(parts: usize, count: usize) -> impl Fn(usize, &Exchange<Letter>) + Copy {
+    move |me, exchange| {
+        for window in 0..count {
+            let turn = window % 2;
+            for to in (0..parts).filter(|&to| to != me) {
+                let mut letters = vec![(me, to, window, 0), (me, to, window, 1)];
+                exchange.post(turn, me, to, &mut letters);
+                assert!(letters.is_empty());
+            }
+            exchange.say(turn, me, said(me, window));
+            let ends = window + 1 == count;
+            if me == 0 {
+                exchange.set_after(turn, if ends { After::Pause } else { After::GoOn });
+            }
+            assert!(exchange.barrier().wait());
+            let mut taken = Vec::new();
+            exchange.take(turn, me, |letters| taken.extend_from_slice(letters));
+            let others = (0..parts).filter(|&from| from != me);
+            let sent: Vec<Letter> = others
+                .flat_map(|from| [(from, me, window, 0), (from, me, window, 1)])
+                .collect();
+            assert_eq!(taken, sent);
+            assert!(
+                exchange
+                    .said(turn)
+                    .eq((0..parts).map(|part| said(part, window)))
+            );
+            assert_eq!(exchange.after(turn) == After::Pause, ends);
+        }
+    }
+}
+
+#[test]
+fn two_threads_exchange_what_each_window_wrote() {
+    explore(2, 0, 3, windows(2, 3));
+}
+
+#[test]
+fn threads_that_look_before_they_sleep_exchange_the_same() {
+    explore(2, 1, 3, windows(2, 3));
+}
+
+#[test]
+fn three_threads_exchange_what_each_window_wrote() {
+    explore(3, 0, 2, windows(3, 2));
+}
+
+/// A thread that panics before its turn, or between two, leaves nobody waiting.
+#[test]
+fn a_panic_lets_all_others_go() {
+    for before in 0..2 {
+        for spins in 0..2 {
+            explore(3, spins, 2, move |me, exchange| {
+                if me == 1 {
+                    for _ in 0..before {
+                        assert!(exchange.barrier().wait());
+                    }
+                    exchange.barrier().break_open();
+                    return;
+                }
+                let passed = (0..3).take_while(|_| exchange.barrier().wait()).count();
+                assert!(passed <= before);
+            });
+        }
+    }
+}
