@@ -579,6 +579,55 @@ fn a_window_that_is_larger_than_the_address_at_which_windows_begin_becomes_memor
     assert!((least..=most).contains(&kib), "{report:#}");
 }
 
+#[test]
+#[ignore = "minutes: make test-all"]
+fn a_build_that_is_killed_leaves_the_guest_of_before() {
+    if guest().is_none() {
+        return;
+    }
+    let folder = Folder::new("vm-kills");
+    let dir = folder.path("guest");
+    let build = || {
+        command(&[
+            &"vm",
+            &"build",
+            &"--again",
+            &"--dir",
+            &dir,
+            &"--qemu",
+            &qemu(),
+        ])
+    };
+    let files = || {
+        let stamp = std::fs::read_to_string(dir.join("built")).unwrap();
+        let (_, name) = stamp.rsplit_once("files ").unwrap();
+        let files = dir.join(name.trim_end());
+        ["vmlinuz", "initrd", "plugin.so"].map(|name| std::fs::read(files.join(name)).unwrap())
+    };
+    let begun = std::time::Instant::now();
+    assert_eq!(finish(&mut build()).code, Some(0));
+    let longest = begun.elapsed();
+    let first = files();
+    let mut finished = 0;
+    for kill in 1..=30 {
+        let mut child = build().stderr(std::process::Stdio::null()).spawn().unwrap();
+        std::thread::sleep(longest * kill / 28);
+        child.kill().unwrap();
+        finished += u32::from(child.wait().unwrap().success());
+        assert!(files() == first, "kill {kill}");
+    }
+    println!("{finished} of 30 had finished");
+    assert_eq!(finish(&mut build()).code, Some(0));
+    assert!(files() == first);
+    let entries = std::fs::read_dir(&dir).unwrap();
+    let mut names: Vec<String> = entries
+        .map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned())
+        .filter(|name| !name.starts_with("guest-"))
+        .collect();
+    names.sort();
+    assert_eq!(names, ["built", "packages"]);
+}
+
 /// Processes whose arguments name a file that the command made for QEMU alone.
 fn left(folder: &Folder, file: &str) -> usize {
     let name = folder.path("out").join(file).display().to_string();

@@ -12,11 +12,14 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use cxlab_files::Folder;
+use tempfile::TempDir;
+
 use crate::qemu::Version;
 use crate::snapshot;
 
 pub use pack::add_program;
-use pack::pack;
+use pack::{names, pack};
 
 /// Packages whose programs the guest uses.
 const TOOLS: [&str; 4] = ["busybox-static", "ndctl", "daxctl", "numactl"];
@@ -38,8 +41,14 @@ const PLUGIN: [(&str, &str); 4] = [
     ("qemu.h", include_str!("../../../../adapters/qemu/qemu.h")),
     ("ring.h", include_str!("../../../../adapters/qemu/ring.h")),
 ];
-/// The name of the file that is written last.
+/// The name of the file that is written last: what was built, a line each, and then [`FILES`].
 const STAMP: &str = "built";
+/// What the stamp's last line begins with; the name of the folder of the guest's files follows.
+const FILES: &str = "files ";
+/// Names of those folders begin so; a number follows.
+const GUESTS: &str = "guest-";
+/// Names of those in the making begin so.
+const UNFINISHED: &str = ".cxlab-guest-";
 
 /// What is to be built.
 #[derive(Clone, Debug)]
@@ -97,15 +106,17 @@ impl Image {
         let how = "build it with: cxlab vm build";
         let stamp = fs::read_to_string(folder.join(STAMP))
             .map_err(|_| missing(format!("no guest in {}; {how}", folder.display())))?;
-        if stamp.lines().next() != Some(first_line(version).as_str()) {
+        let (stamp, files) = stamp.rsplit_once(FILES).unwrap_or((&stamp, ""));
+        let files = folder.join(files.trim_end());
+        if stamp.lines().next() != Some(first_line(version).as_str()) || !files.is_dir() {
             return Err(missing(format!(
                 "the guest in {} was built for another version of cxlab or QEMU; {how}",
                 folder.display()
             )));
         }
         Ok(Image {
-            folder: folder.to_owned(),
-            stamp,
+            folder: files,
+            stamp: stamp.to_owned(),
         })
     }
 
@@ -163,7 +174,8 @@ pub fn qemu_version(qemu: &str) -> Result<Installed, BuildError> {
     }
 }
 
-/// Builds a guest; `tell` is called with what is being done.
+/// Builds a guest; `tell` is called with what is being done. Its files are made in a folder of their own, and an
+/// earlier guest is there until all of them are.
 ///
 /// # Errors
 /// [`BuildError`].
@@ -177,17 +189,23 @@ pub fn build(options: &Options, tell: &mut dyn FnMut(&str)) -> Result<Image, Bui
     {
         return Ok(image);
     }
-    let unpacked = folder.join("root");
-    let _ = fs::remove_file(folder.join(STAMP));
-    match fs::remove_dir_all(&unpacked) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => {
-            return Err(output(&unpacked, error));
-        }
-        _ => {}
-    }
-    fs::create_dir_all(&unpacked).map_err(|error| output(&unpacked, error))?;
+    let _locked = Folder::open(folder).map_err(|error| match error.kind() {
+        io::ErrorKind::WouldBlock => missing(format!("{}: {error}", folder.display())),
+        _ => output(folder, error),
+    })?;
+    remove_folders(folder, |name| name.starts_with(UNFINISHED))?;
+    let mut making = tempfile::Builder::new();
+    making.prefix(UNFINISHED);
+    // As other folders are: the user's umask takes what it takes.
+    #[cfg(unix)]
+    making.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o777));
+    let making = making
+        .tempdir_in(folder)
+        .map_err(|error| output(folder, error))?;
+    let unpacked = making.path().join("root");
+    fs::create_dir(&unpacked).map_err(|error| output(&unpacked, error))?;
     tell("compiling the plugin and the guest's programs");
-    compile(folder, version)?;
+    compile(making.path(), version)?;
     let packages = packages(&options.kernel)?;
     let names: Vec<&str> = packages.iter().map(String::as_str).collect();
     tell(&format!("downloading {}", names.join(" ")));
@@ -196,14 +214,51 @@ pub fn build(options: &Options, tell: &mut dyn FnMut(&str)) -> Result<Image, Bui
         unpack(folder, package, &unpacked)?;
     }
     tell("packing");
-    let release = pack(folder, &unpacked)?;
+    let release = pack(making.path(), &unpacked)?;
+    fs::remove_dir_all(&unpacked).map_err(|error| output(&unpacked, error))?;
     let stamp = format!("{}\n{asked}\nkernel {release}\n", first_line(version));
-    let path = folder.join(STAMP);
-    fs::write(&path, &stamp).map_err(|error| output(&path, error))?;
-    Ok(Image {
-        folder: folder.clone(),
+    let image = Image {
+        folder: folder.join(next_name(folder)?),
         stamp,
+    };
+    publish(folder, making, &image)?;
+    Ok(image)
+}
+
+/// Gives a guest's files their name, and then the stamp that of theirs. Those of the guest before stay until the next
+/// one: somebody may be starting it.
+fn publish(folder: &Path, making: TempDir, image: &Image) -> Result<(), BuildError> {
+    let before = fs::read_to_string(folder.join(STAMP)).unwrap_or_default();
+    let before = before.rsplit_once(FILES).map(|(_, name)| name.trim_end());
+    let name = image.folder.file_name().unwrap_or_default();
+    fs::rename(making.keep(), &image.folder).map_err(|error| output(&image.folder, error))?;
+    let path = folder.join(STAMP);
+    let text = format!("{}{FILES}{}\n", image.stamp, name.to_string_lossy());
+    cxlab_files::write_whole(&path, text.as_bytes()).map_err(|error| output(&path, error))?;
+    remove_folders(folder, |found| {
+        let number = found.strip_prefix(GUESTS).map(str::parse::<u64>);
+        matches!(number, Some(Ok(_))) && found != name.to_string_lossy() && Some(found) != before
     })
+}
+
+/// A name that no folder of a guest's files has.
+fn next_name(folder: &Path) -> Result<String, BuildError> {
+    let names = names(folder)?;
+    let numbers = names
+        .iter()
+        .filter_map(|name| name.strip_prefix(GUESTS)?.parse().ok());
+    let next = numbers.max().unwrap_or(0_u64).saturating_add(1);
+    Ok(format!("{GUESTS}{next}"))
+}
+
+fn remove_folders(folder: &Path, is_old: impl Fn(&str) -> bool) -> Result<(), BuildError> {
+    for name in names(folder)? {
+        let path = folder.join(&name);
+        if is_old(&name) && path.is_dir() && !path.is_symlink() {
+            fs::remove_dir_all(&path).map_err(|error| output(&path, error))?;
+        }
+    }
+    Ok(())
 }
 
 /// Runs a program that some package has; its standard output.

@@ -65,7 +65,7 @@ pub(super) fn pack(folder: &Path, unpacked: &Path) -> Result<String, BuildError>
     Ok(release)
 }
 
-fn names(folder: &Path) -> Result<Vec<String>, BuildError> {
+pub(super) fn names(folder: &Path) -> Result<Vec<String>, BuildError> {
     let entries = fs::read_dir(folder).map_err(|error| output(folder, error))?;
     Ok(entries
         .flatten()
