@@ -70,7 +70,8 @@ fn is_result(path: &Path) -> io::Result<bool> {
     let extension = path.extension().and_then(|name| name.to_str());
     Ok(match extension {
         Some("json") => {
-            head.starts_with(b"{") && (has(&head, "\"version\": \"") || has(&head, "\"asked\": "))
+            let ours = ["\"version\": \"", "\"asked\": "];
+            head.starts_with(b"{") && (ours.iter().any(|key| has(&head, key) || has(&tail, key)))
         }
         Some("svg") => head.starts_with(b"<svg xmlns=") && has(&head, "font-family=\"sans-serif\""),
         Some("parquet") => head.starts_with(b"PAR1") && has(&tail, "issued_ps"),

@@ -541,7 +541,27 @@ fn a_program_cannot_lead_the_report_elsewhere() {
     assert_eq!(std::fs::read(&victim).unwrap(), b"untouched");
     let file: PathBuf = out.join("report.json");
     assert!(std::fs::symlink_metadata(&file).unwrap().is_file());
-    assert_eq!(report(&folder)["mode"], "attach");
+    let report = report(&folder);
+    assert_eq!(report["mode"], "attach");
+    assert_eq!(report["run"].as_str().unwrap().len(), 16);
+}
+
+#[test]
+fn a_file_of_the_users_with_the_reports_name_stays_and_nothing_runs() {
+    let folder = Folder::new("attach-mine");
+    std::fs::create_dir(folder.path("out")).unwrap();
+    let mine = folder.file("out/report.json", b"{ \"mine\": 1 }");
+    let run = folder.path("run");
+    let touch = ["--".as_ref(), "touch".as_ref(), run.as_os_str()];
+    let output = finish(attach(&folder, 100, &[]).args(touch));
+    assert_eq!(output.code, Some(2), "{}", output.stderr);
+    assert!(
+        output.stderr.contains("which cxlab did not write"),
+        "{}",
+        output.stderr
+    );
+    assert_eq!(std::fs::read(&mine).unwrap(), b"{ \"mine\": 1 }");
+    assert!(!run.exists());
 }
 
 #[test]

@@ -131,6 +131,34 @@ fn a_file_of_the_users_with_the_name_of_a_result_stays() {
     }
 }
 
+#[test]
+fn files_of_a_fleet_carry_the_study() {
+    let folder = Folder::new("studies");
+    let fleet = root().join("scenarios/fleet-pond.toml");
+    let small = ["--set=fleet.hosts=50", "--set=fleet.days=1"];
+    let study = |seed: &str, more: &[&str], stem: &str| {
+        let out = folder.path("out");
+        let mut study = command(&[&"fleet", &fleet, &"--out", &out, &"--seed", &seed]);
+        let done = common::finish(study.args(small).args(more));
+        assert_eq!(done.code, Some(0), "{}", done.stderr);
+        let report: Value = serde_json::from_str(&text(&out.join(format!("{stem}.json")))).unwrap();
+        let run = report["run"].as_str().unwrap().to_owned();
+        let stamp = format!("<!-- cxlab run {run} -->");
+        let picture = out.join(format!("{stem}.svg"));
+        assert!(!picture.exists() || text(&picture).contains(&stamp));
+        run
+    };
+    let first = study("1", &[], "fleet");
+    assert_eq!(first.len(), 16);
+    assert_eq!(study("1", &[], "fleet"), first);
+    let others = [
+        study("2", &[], "fleet"),
+        study("1", &["--seeds", "2"], "seeds"),
+        study("1", &["--grid", "fleet.days=1"], "sweep"),
+    ];
+    assert!(!others.contains(&first), "{others:?}");
+}
+
 /// Numbers that look drawn, the same each time.
 fn draw(state: &mut u64) -> u64 {
     *state ^= *state << 13;

@@ -75,12 +75,12 @@ mod linux {
     use serde_json::{Value, json};
 
     use super::super::load::load;
-    use super::super::run::file_name;
+    use super::super::run::{file_name, json as as_text, open_folder};
     use super::super::{ScenarioArgs, print};
     use super::{AttachArgs, Failure};
     use crate::analytic::PlanFabric;
     use crate::load::Loaded;
-    use crate::output::{prepare_dir, write_whole};
+    use crate::output::{run_id, write_whole};
     use crate::plan::Plan;
     use crate::table::{cells, nanos, table};
     use crate::verify::{
@@ -320,25 +320,24 @@ mod linux {
     /// it, and nothing that lies there under their name is followed.
     struct Folder {
         open: File,
-        name: PathBuf,
+        /// Nobody else writes to it meanwhile.
+        locked: cxlab_files::Folder,
     }
 
     impl Folder {
         fn open(dir: &Path) -> Result<Folder, Failure> {
-            let failed = |error| {
+            let locked = open_folder(dir, &["report.json"])?;
+            let open = File::open(dir).map_err(|error| {
                 Failure::Output(format!("{}: cannot be written to: {error}", dir.display()))
-            };
-            prepare_dir(dir).map_err(failed)?;
-            Ok(Folder {
-                open: File::open(dir).map_err(failed)?,
-                name: dir.to_path_buf(),
-            })
+            })?;
+            Ok(Folder { open, locked })
         }
 
         fn write(&self, name: &str, text: &str) -> Result<(), Failure> {
             let base = PathBuf::from(format!("/proc/self/fd/{}", self.open.as_raw_fd()));
             write_whole(&base.join(name), text.as_bytes()).map_err(|error| {
-                Failure::Output(format!("{}: {error}", self.name.join(name).display()))
+                let path = self.locked.path().join(name);
+                Failure::Output(format!("{}: {error}", path.display()))
             })
         }
     }
@@ -377,9 +376,9 @@ mod linux {
                 object.insert("verified".to_owned(), verified);
             }
         }
-        serde_json::to_string_pretty(&value)
-            .map(|text| text + "\n")
-            .map_err(internal)
+        let run = run_id(&[&value.to_string()]);
+        value["run"] = run.into();
+        as_text(&value)
     }
 
     fn summary(

@@ -7,7 +7,9 @@ use cxlab_engine::Threads;
 
 use super::failure::Failure;
 use super::load::load;
-use super::run::{Progress, compute, failure, file_name, interruptible, open_folder, replace};
+use super::run::{
+    Progress, compute, failure, file_name, interruptible, json, open_folder, replace,
+};
 use super::{ScenarioArgs, print, seed};
 use crate::analytic::compare::compare;
 use crate::run::{RunOptions, run};
@@ -63,11 +65,8 @@ pub(super) fn show(args: &CompareArgs) -> Result<(), Failure> {
         Err(error) => return Err(failure(&loaded, error)),
     };
     let comparison = compare(&form, &engine);
-    let json = serde_json::to_string_pretty(&comparison).map_err(|error| {
-        Failure::Internal(format!("the comparison cannot be serialized: {error}"))
-    })?;
     let [name] = FILES;
-    replace(&folder, &[(name, json + "\n")], None, &FILES)?;
+    replace(&folder, &[(name, json(&comparison)?)], None, &FILES)?;
     if !args.quiet {
         print(&comparison.summary())?;
         print(&format!("\nwritten: {}\n", dir.join(name).display()))?;

@@ -13,13 +13,14 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::failure::Failure;
 use super::load::load;
-use super::run::{file_name, open_folder, replace};
+use super::run::{file_name, json, open_folder, replace};
 use super::{ScenarioArgs, print};
 use crate::fleet::{
     Fleet, FleetReport, SweepPoint, over_seeds, seeds_csv, seeds_text, series_csv, summary, svg,
     sweep_csv, sweep_svg, sweep_text,
 };
 use crate::load::Loaded;
+use crate::output::{run_id, stamped};
 use crate::scenario::ThreadLimit;
 
 #[derive(Args)]
@@ -234,14 +235,11 @@ fn seeds(
         ));
     };
     report.wall_seconds = begun.elapsed().as_secs_f64();
-    let json = serde_json::to_string_pretty(&report)
-        .map_err(|error| Failure::Internal(format!("the report cannot be serialized: {error}")))?;
+    let csv = seeds_csv(&report);
+    report.run = run_id(&[&report.plan, &csv]);
     write(
         folder,
-        &[
-            ("seeds.csv", seeds_csv(&report)),
-            ("seeds.json", json + "\n"),
-        ],
+        &[("seeds.csv", csv), ("seeds.json", json(&report)?)],
     )?;
     let dir = folder.path();
     say(
@@ -266,18 +264,17 @@ fn single(
     let seed = args.seed.unwrap_or(loaded.plan.scenario.seed);
     let report = study(loaded, seed, threads(args, loaded), watch);
     progress.stop();
-    let report = report?;
+    let mut report = report?;
     let params = loaded.plan.scenario.fleet.clone().unwrap_or_default();
-    let json = serde_json::to_string_pretty(&report)
-        .map_err(|error| Failure::Internal(format!("the report cannot be serialized: {error}")))?;
-    write(
-        folder,
-        &[
-            ("fleet.svg", svg(&params, &report)),
-            ("fleet.csv", series_csv(&params, &report)),
-            ("fleet.json", json + "\n"),
-        ],
-    )?;
+    let csv = series_csv(&params, &report);
+    report.run = run_id(&[&report.plan, &report.seed.to_string(), &csv]);
+    let picture = stamped(&svg(&params, &report), &report.run);
+    let files = [
+        ("fleet.svg", picture),
+        ("fleet.csv", csv),
+        ("fleet.json", json(&report)?),
+    ];
+    write(folder, &files)?;
     let dir = folder.path();
     say(
         args,
@@ -327,17 +324,16 @@ fn sweep(
     }
     let partial = found.len() < of;
     let all: Vec<&FleetReport> = found.iter().map(|point| &point.report).collect();
-    let all = serde_json::json!({ "asked": of, "partial": partial, "points": all });
-    let json = serde_json::to_string_pretty(&all)
-        .map_err(|error| Failure::Internal(format!("the report cannot be serialized: {error}")))?;
-    write(
-        folder,
-        &[
-            ("sweep.svg", sweep_svg(&found)),
-            ("sweep.json", json + "\n"),
-            ("sweep.csv", sweep_csv(&found)),
-        ],
-    )?;
+    let csv = sweep_csv(&found);
+    let plans: Vec<&str> = all.iter().map(|report| report.plan.as_str()).collect();
+    let run = run_id(&[&plans.concat(), &csv]);
+    let all = serde_json::json!({ "asked": of, "partial": partial, "points": all, "run": run });
+    let files = [
+        ("sweep.svg", stamped(&sweep_svg(&found), &run)),
+        ("sweep.json", json(&all)?),
+        ("sweep.csv", csv),
+    ];
+    write(folder, &files)?;
     let dir = folder.path();
     say(
         args,

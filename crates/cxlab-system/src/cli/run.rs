@@ -448,7 +448,7 @@ pub(super) fn write_files(
 /// Writes files in place of those of an earlier run, which had some of these names.
 pub(super) fn replace(
     folder: &Folder,
-    files: &[(&str, String)],
+    files: &[(impl AsRef<str>, String)],
     log: Option<WholeFile>,
     names: &[&str],
 ) -> Result<(), Failure> {
@@ -456,6 +456,7 @@ pub(super) fn replace(
     let failed = |path: &Path, error| Failure::Output(format!("{}: {error}", path.display()));
     let mut set: Vec<WholeFile> = log.into_iter().collect();
     for (name, content) in files {
+        let name = name.as_ref();
         let file = output::begin(dir, name, content.as_bytes());
         set.push(file.map_err(|error| failed(&dir.join(name), error))?);
     }

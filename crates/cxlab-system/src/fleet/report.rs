@@ -22,6 +22,9 @@ pub struct FleetReport {
     pub plan: String,
     /// Version of the program.
     pub version: String,
+    /// The run's ID, which all its files carry.
+    #[serde(default)]
+    pub run: String,
     /// Whether it was interrupted: some clusters or simulations are missing.
     pub partial: bool,
     /// What was studied.
@@ -315,6 +318,7 @@ pub(super) fn assemble(
             .as_ref()
             .map(|as_if| peaks(result, as_if, per_host)),
         alone: outcome_report((params, fabric), &result.alone, dram_gib, 0.0),
+        run: String::new(),
         notes: notes(params, result, pooled.as_ref()),
         pooled,
         wall_seconds: 0.0,

@@ -18,6 +18,9 @@ pub struct SeedsReport {
     pub plan: String,
     /// Version of the program.
     pub version: String,
+    /// The run's ID, which all its files carry.
+    #[serde(default)]
+    pub run: String,
     /// Whether it was interrupted: the studies of some seeds are missing.
     pub partial: bool,
     /// Seeds whose studies were finished.
@@ -137,6 +140,7 @@ pub fn over_seeds(reports: &[FleetReport], partial: bool) -> Option<SeedsReport>
         mode: "fleet-seeds".to_owned(),
         plan: first.plan.clone(),
         version: first.version.clone(),
+        run: String::new(),
         partial,
         seeds: reports.iter().map(|report| report.seed).collect(),
         numbers: (0..all[0].len()).filter_map(number).collect(),

@@ -9,6 +9,7 @@ use cxlab_vm::session::{Outcome, Run, SessionError, Span};
 use serde_json::{Value, json};
 
 use super::guest::Binding;
+use crate::output::run_id;
 use crate::plan::Plan;
 use crate::table::{nanos, table};
 
@@ -89,6 +90,7 @@ impl Report<'_> {
         if let (Value::Object(report), Value::Object(more)) = (&mut report, more) {
             report.extend(more);
         }
+        report["run"] = run_id(&[&report.to_string()]).into();
         report
     }
 

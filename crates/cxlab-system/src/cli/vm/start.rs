@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use cxlab_files::Folder;
 use cxlab_vm::build::{self, BuildError, Image, Installed};
 use cxlab_vm::cpio::Archive;
 use cxlab_vm::machine::Machine;
@@ -15,7 +16,7 @@ use cxlab_vm::storage::{Storage, StorageError};
 
 use super::super::failure::Failure;
 use super::super::load::load;
-use super::super::run::{file_name, open_folder};
+use super::super::run::{file_name, json, open_folder, replace};
 use super::super::{ScenarioArgs, print};
 use super::guest::{
     Binding, bindings, boot_archive, boot_script, machine, notes, processors, run_archive,
@@ -165,7 +166,7 @@ fn run(args: &RunArgs) -> Result<(), Failure> {
     let failed =
         |error| Failure::Output(format!("{}: cannot be written to: {error}", dir.display()));
     // Nobody else writes to it while the guests run.
-    let _folder = open_folder(&dir, &[])?;
+    let folder = open_folder(&dir, &["report.json"])?;
     let dir = std::path::absolute(&dir).map_err(failed)?;
     let ready = Ready {
         args,
@@ -176,11 +177,11 @@ fn run(args: &RunArgs) -> Result<(), Failure> {
         qemu,
         several: parts.len() > 1,
     };
-    ready.run(&mut parts, memory)
+    ready.run(&mut parts, memory, &folder)
 }
 
 impl Ready<'_> {
-    fn run(&self, parts: &mut [Part], memory: PlanMemory) -> Result<(), Failure> {
+    fn run(&self, parts: &mut [Part], memory: PlanMemory, folder: &Folder) -> Result<(), Failure> {
         let args = self.args;
         let prepared = self.prepare(parts);
         let parts = &*parts;
@@ -216,14 +217,16 @@ impl Ready<'_> {
             late: together.late,
             guests: facts.collect(),
         };
+        let mut files = vec![("report.json".to_owned(), json(&report.json())?)];
         for (part, result) in parts.iter().zip(&together.guests) {
             if let Ok(outcome) = result {
                 let console = outcome.console.join("\n") + "\n";
-                self.write(&self.file(part, "console", ".txt"), &console)?;
+                files.push((self.name(part, "console", ".txt"), console));
             }
         }
+        let names: Vec<&str> = files.iter().map(|(name, _)| name.as_str()).collect();
+        replace(folder, &files, None, &names)?;
         let written = self.dir.join("report.json");
-        self.write(&written, &format!("{:#}\n", report.json()))?;
         if !args.common.quiet {
             print(&format!(
                 "{}\nwritten: {}\n",
@@ -300,12 +303,15 @@ impl Ready<'_> {
     }
 
     /// A guest's file among those that are written: with its name, where there are several.
-    fn file(&self, part: &Part, stem: &str, end: &str) -> PathBuf {
-        let name = match self.several {
+    fn name(&self, part: &Part, stem: &str, end: &str) -> String {
+        match self.several {
             true => format!("{stem}-{}{end}", self.plan.hosts[part.host].name),
             false => format!("{stem}{end}"),
-        };
-        self.dir.join(name)
+        }
+    }
+
+    fn file(&self, part: &Part, stem: &str, end: &str) -> PathBuf {
+        self.dir.join(self.name(part, stem, end))
     }
 
     /// The guests' run, from their boots or from guests that were saved when they waited.
