@@ -61,8 +61,10 @@ wheel: need-rust .venv/.installed ## Build the wheel that `pip install .` instal
 		echo "error: the wheel is larger than 15 MB" >&2; exit 1; }
 
 .PHONY: test-all
-test-all: need-rust have-valgrind have-qemu ## The slow suites too, optimised
+test-all: need-rust need-python have-valgrind have-qemu ## The slow suites too, optimised
 	$(CARGO) test --workspace --profile slow-tests --locked --no-fail-fast -- --include-ignored
+	@$(MAKE) python
+	.venv/bin/pytest -m slow
 
 .PHONY: test-mpi
 test-mpi: need-rust ## Runs on several MPI ranks, where an MPI is installed (docs/checkpoints.md)
@@ -77,6 +79,23 @@ test-mpi: need-rust ## Runs on several MPI ranks, where an MPI is installed (doc
 .PHONY: test-fuzz
 test-fuzz: need-rust need-cxx ## Fuzz every reader of users' files, a minute each
 	CARGO="$(CARGO)" fuzz/run.sh
+
+# Threads and addresses are watched in everything that has `unsafe` or threads of its own. The sanitizers need a
+# nightly compiler; that for threads also needs its sources, since the standard library has to be watched too.
+SANITIZED := -p cxlab-engine -p cxlab-plugin -p cxlab-attach -p cxlab-vm --lib
+HOST = $(shell rustc -vV | sed -n 's/^host: //p')
+.PHONY: test-sanitizers
+test-sanitizers: need-rust ## Address and thread sanitizers over all unsafe code, where a nightly compiler is installed
+	@if ! rustup component list --toolchain nightly 2>/dev/null | grep -q 'rust-src.*installed'; then \
+		echo "skipped: there is no nightly compiler with its sources" \
+			"(rustup toolchain install nightly --component rust-src)"; \
+		exit 0; \
+	fi; \
+	export CARGO_TARGET_DIR="$(abspath $(TARGET))/sanitized"; set -x; \
+	RUSTFLAGS=-Zsanitizer=address $(CARGO) +nightly test --locked --target $(HOST) $(SANITIZED); \
+	RUSTFLAGS=-Zsanitizer=address $(CARGO) +nightly test --locked --target $(HOST) -p cxlab-system --test plugins; \
+	RUSTFLAGS=-Zsanitizer=thread $(CARGO) +nightly test --locked --target $(HOST) -Zbuild-std \
+		-p cxlab-engine -p cxlab-plugin --lib
 
 .PHONY: deny
 deny: ## Licences, sources and advisories of dependencies, where cargo-deny is installed

@@ -197,11 +197,7 @@ def _sweep(arguments: Sequence[str]) -> int:
     if options.out is not None:
         options.out.parent.mkdir(parents=True, exist_ok=True)
         write = frame.to_csv if options.out.suffix == ".csv" else frame.to_parquet
-        try:
-            _files.write_whole(options.out, lambda path: write(path, index=False))
-        except OSError as error:
-            print(f"error: {options.out}: {error}", file=sys.stderr)
-            return 1
+        _files.write_whole(options.out, lambda path: write(path, index=False))
     print(frame.drop(columns=["digest", "plan_hash"]).to_string(index=False))
     return 0
 

@@ -12,8 +12,15 @@ def write_whole(path: Path, write: Callable[[Path], object]) -> None:
     """Lets ``write`` fill a file beside ``path``, and then gives the file its name.
 
     A process that is killed, or a full disk, leaves nothing under that name, or what was there
-    before. A link is replaced, and what it points to stays; a device or a FIFO is refused.
+    before. A link is replaced, and what it points to stays; a device or a FIFO is refused. What a
+    killed process has left in the folder is removed.
     """
+    _native.sweep(path.parent)
+    write_entry(path, write)
+
+
+def write_entry(path: Path, write: Callable[[Path], object]) -> None:
+    """The same in a folder of many files, which is swept elsewhere."""
     whole = _native.WholeFile(path)
     try:
         write(Path(whole.path))
@@ -52,6 +59,21 @@ def write_text(path: Path, text: str) -> None:
     write_whole(path, lambda partial: partial.write_text(text, encoding="utf-8"))
 
 
+def read_bytes(path: Path, most: int = -1) -> bytes:
+    """The first so many bytes of a file, or all.
+
+    Raises:
+        OSError: always with the file's name, which Python leaves out where reading itself fails.
+
+    """
+    try:
+        with path.open("rb") as file:
+            return file.read(most)
+    except OSError as error:
+        error.filename = error.filename or str(path)
+        raise
+
+
 def read_text(path: Path, most: int) -> str:
     """The text of a file of at most so many bytes.
 
@@ -59,8 +81,7 @@ def read_text(path: Path, most: int) -> str:
         ValueError: it is larger, or no UTF-8.
 
     """
-    with path.open("rb") as file:
-        found = file.read(most + 1)
+    found = read_bytes(path, most + 1)
     if len(found) > most:
         raise ValueError(f"{path}: found more than {most} bytes; allowed: at most as many")
     try:

@@ -57,6 +57,9 @@ class ResultFolder:
         """Gives new files their names at once, and removes others of these names."""
     def close(self) -> None: ...
 
+def sweep(folder: PathLike[str]) -> None:
+    """Removes files in the making that processes have left in a folder when they were killed."""
+
 class WholeFile:
     """A file in the making, beside its destination; it is removed if it is not published."""
 

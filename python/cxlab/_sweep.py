@@ -114,6 +114,7 @@ class _Cache:
         self._folder = folder
         if folder is not None:
             folder.mkdir(parents=True, exist_ok=True)
+            _native.sweep(folder)
 
     def _path(self, key: str) -> Path | None:
         return self._folder / f"{key}.json" if self._folder is not None else None
@@ -121,7 +122,7 @@ class _Cache:
     def get(self, key: str) -> str | None:
         path = self._path(key)
         try:
-            found = path.read_bytes() if path is not None else b""
+            found = _files.read_bytes(path) if path is not None else b""
         except FileNotFoundError:
             return None
         if path is None:
@@ -140,7 +141,8 @@ class _Cache:
         path = self._path(key)
         if path is not None:
             first = _first_line(key, report.encode("utf-8")).decode("ascii")
-            _files.write_text(path, f"{first}\n{report}")
+            text = f"{first}\n{report}"
+            _files.write_entry(path, lambda partial: partial.write_text(text, encoding="utf-8"))
 
 
 def _first_line(key: str, report: bytes) -> bytes:

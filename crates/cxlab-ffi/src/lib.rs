@@ -30,7 +30,7 @@ mod _native {
     #[pymodule_export]
     use crate::error::ScenarioError;
     #[pymodule_export]
-    use crate::files::{ResultFolder, WholeFile};
+    use crate::files::{ResultFolder, WholeFile, sweep};
     #[pymodule_export]
     use crate::kernel::Memory;
     #[pymodule_export]
