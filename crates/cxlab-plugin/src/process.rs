@@ -150,13 +150,7 @@ impl Medium {
             Ok((BAD_CONFIG, why)) => return Err(PluginError::Config(why)),
             Ok((_, why)) => return Err(PluginError::Library(why)),
             Err(error) => {
-                let function = ring.inside();
-                let place = if function.is_empty() {
-                    "loading it"
-                } else {
-                    function
-                };
-                let broken = link.end(place, &error);
+                let broken = link.end(ring.inside(), "while it was loaded", &error);
                 return Err(wrong(broken.0));
             }
         };
@@ -238,7 +232,7 @@ impl Medium {
             waited.and_then(|()| ring.wait(true, || ring.is_answered(), || link.sleep(until)));
         waited.map_err(|error| {
             let function = ring.inside();
-            link.end(function, &error)
+            link.end(function, "between calls", &error)
         })
     }
 }
@@ -259,24 +253,22 @@ impl Link {
         }
     }
 
-    /// The process is no use any more: it is ended, and what became of it is kept.
-    fn end(&mut self, function: &str, error: &io::Error) -> Broken {
+    /// The process is no use any more: it is ended, and what became of it is kept. It was in a function, or `outside`.
+    fn end(&mut self, function: &str, outside: &str, error: &io::Error) -> Broken {
         let slow = matches!(error.kind(), ErrorKind::TimedOut | ErrorKind::WouldBlock);
         let ended = if slow { None } else { self.outcome(ENDING) };
         let what = match ended {
             Some(status) => describe(status),
             None if slow => format!("did not return within {:?}", self.patience),
-            None => format!("its process does not answer ({error})"),
+            None => format!("has a process that does not answer ({error})"),
         };
         // It may have ended by itself.
         let _ = self.child.kill();
         let _ = self.child.wait();
-        let place = if function.is_empty() {
-            "between calls"
-        } else {
-            function
-        };
-        let broken = Broken(format!("`{place}` {what}"));
+        let broken = Broken(match function {
+            "" => format!("the library, {outside}, {what}"),
+            _ => format!("`{function}` {what}"),
+        });
         self.broken = Some(broken.clone());
         broken
     }

@@ -217,7 +217,7 @@ impl Ring {
     /// Waits until `there` is so, sleeping by `sleep` when that takes longer than some looks.
     ///
     /// # Errors
-    /// Those of `sleep`.
+    /// What `sleep` returned.
     pub(crate) fn wait<E>(
         &self,
         run: bool,

@@ -821,6 +821,7 @@ impl<'p> Runner<'p, '_> {
         Ok(rank == 0)
     }
 
+    /// When no event is left, nothing may be left inside: else requests were lost or are deadlocked.
     fn check_drained(&self) -> Result<(), RunError> {
         match &self.ranked {
             Some(Ranked { ranks, .. }) if ranks.rank() > 0 => Ok(()),
@@ -965,7 +966,6 @@ impl<'p> Runner<'p, '_> {
     }
 }
 
-/// When no event is left, nothing may be left inside: else requests were lost or are deadlocked.
 /// The events of the scenario that a run did not reach whose workloads ran for `lasted`.
 fn late_events(plan: &Plan, lasted: Picos) -> Vec<Note> {
     let events = plan.scenario.events.iter().enumerate();
