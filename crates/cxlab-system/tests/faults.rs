@@ -29,12 +29,19 @@ const FUNCTIONS: [(&str, u32); 9] = [
 struct Injector {
     folder: Folder,
     library: PathBuf,
-    base: PathBuf,
+    what: Tried,
     out: PathBuf,
 }
 
+/// The command whose calls fail.
+#[derive(Clone, Copy, PartialEq)]
+enum Tried {
+    Run,
+    Fleet,
+}
+
 impl Injector {
-    fn new(name: &str) -> Injector {
+    fn new(name: &str, what: Tried) -> Injector {
         let folder = Folder::new(name);
         let library = folder.path("fail.so");
         let compiler = std::env::var("CC").unwrap_or_else(|_| "cc".to_owned());
@@ -45,26 +52,45 @@ impl Injector {
             .arg("-ldl")
             .status();
         assert!(status.expect("a C compiler").success());
-        let base = folder.file("base.toml", BASE.as_bytes());
+        folder.file("base.toml", BASE.as_bytes());
         let out = folder.path("out");
         Injector {
             folder,
             library,
-            base,
+            what,
             out,
         }
     }
 
-    /// Runs with a seed, a checkpoint and a failure; whether something failed.
+    /// The command, which writes a checkpoint too where it is a run.
+    fn command(&self) -> Command {
+        let base = self.folder.path("base.toml");
+        match self.what {
+            Tried::Run => {
+                let mut run = command(&[&"run", &base, &"--requests", &"--exactly"]);
+                run.arg("--checkpoint").arg(self.folder.path("state"));
+                run.args(["--checkpoint-every", "200 requests"]);
+                run
+            }
+            Tried::Fleet => {
+                let fleet = root().join("scenarios/fleet-pond.toml");
+                let small = ["--set=fleet.hosts=50", "--set=fleet.days=1"];
+                let mut study = command(&[&"fleet", &fleet]);
+                study.args(small);
+                study
+            }
+        }
+    }
+
+    /// Runs it with a seed and a failure; whether something failed.
     fn run(&self, seed: u32, failure: &str) -> (Output, bool) {
         let mark = self.folder.path("mark");
         // It is there where the last one failed.
         let _ = std::fs::remove_file(&mark);
-        let mut run = command(&[&"run", &self.base, &"--out", &self.out, &"--requests"]);
-        run.args(["--seed", &seed.to_string(), "--threads", "2", "--exactly"])
-            .arg("--checkpoint")
-            .arg(self.folder.path("state"))
-            .args(["--checkpoint-every", "200 requests"])
+        let mut run = self.command();
+        run.arg("--out")
+            .arg(&self.out)
+            .args(["--seed", &seed.to_string(), "--threads", "2"])
             .env("LD_PRELOAD", &self.library)
             .env("CXLAB_FAIL", failure)
             .env("CXLAB_FAIL_MARK", &mark);
@@ -78,16 +104,15 @@ impl Injector {
             let bytes = std::fs::read(self.out.join(name)).unwrap();
             String::from_utf8_lossy(&bytes).into_owned()
         };
-        let report: Value = serde_json::from_str(&text("report.json")).unwrap();
+        let (report, others) = match self.what {
+            Tried::Run => ("report.json", &["topology.svg", "requests.parquet"][..]),
+            Tried::Fleet => ("fleet.json", &["fleet.svg"][..]),
+        };
+        let report: Value = serde_json::from_str(&text(report)).unwrap();
         let run = report["run"].as_str().unwrap();
-        assert!(
-            text("topology.svg").contains(run),
-            "the picture of another run"
-        );
-        assert!(
-            text("requests.parquet").contains(run),
-            "the log of another run"
-        );
+        for name in others {
+            assert!(text(name).contains(run), "{name} is of another run");
+        }
         report["seed"].as_u64().unwrap()
     }
 
@@ -136,7 +161,7 @@ impl Injector {
 
 #[test]
 fn every_call_that_fails_is_one_error_and_leaves_the_files_of_one_run() {
-    let injector = Injector::new("faults");
+    let injector = Injector::new("faults", Tried::Run);
     injector.settle(1);
     let mut seed = 2;
     for (function, most) in FUNCTIONS {
@@ -153,8 +178,11 @@ fn every_call_that_fails_is_one_error_and_leaves_the_files_of_one_run() {
 #[test]
 #[ignore = "slow: 500 runs"]
 fn calls_that_fail_anywhere_once_or_from_then_on_do_no_other_harm() {
-    let injector = Injector::new("faults-drawn");
-    injector.settle(1);
+    let injectors = [
+        Injector::new("faults-drawn", Tried::Run),
+        Injector::new("faults-fleet", Tried::Fleet),
+    ];
+    injectors.iter().for_each(|injector| injector.settle(1));
     let mut state: u64 = 0x9e37_79b9_7f4a_7c15;
     let mut draw = |below: u32| {
         state ^= state << 13;
@@ -168,8 +196,10 @@ fn calls_that_fail_anywhere_once_or_from_then_on_do_no_other_harm() {
         let number = 1 + draw(most);
         let after = ["", "+"][draw(2) as usize];
         let failure = format!("{function}:{number}{after}");
+        // Four runs, and then a study of a fleet.
+        let injector = &injectors[usize::from(injection % 5 == 4)];
         failures += u32::from(injector.check(10 + injection, &failure));
     }
     println!("{failures} of 500 failed");
-    injector.settle(9);
+    injectors.iter().for_each(|injector| injector.settle(9));
 }
