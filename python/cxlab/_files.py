@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from cxlab import _native
@@ -23,7 +24,8 @@ def write_entry(path: Path, write: Callable[[Path], object]) -> None:
     """The same in a folder of many files, which is swept elsewhere."""
     whole = _native.WholeFile(path)
     try:
-        write(Path(whole.path))
+        with _naming(path):
+            write(Path(whole.path))
         whole.publish()
     finally:
         whole.discard()
@@ -43,10 +45,11 @@ def replace(
             whole = _native.WholeFile(folder / name)
             made.append(whole)
             path = Path(whole.path)
-            if isinstance(content, str):
-                path.write_text(content, encoding="utf-8")
-            else:
-                content(path)
+            with _naming(folder / name):
+                if isinstance(content, str):
+                    path.write_text(content, encoding="utf-8")
+                else:
+                    content(path)
         opened.replace(made, names)
     finally:
         for whole in made:
@@ -63,12 +66,18 @@ def read_bytes(path: Path, most: int = -1) -> bytes:
     """The first so many bytes of a file, or all.
 
     Raises:
-        OSError: always with the file's name, which Python leaves out where reading itself fails.
+        OSError: with the file's name, which Python leaves out where reading itself fails.
 
     """
+    with _naming(path), path.open("rb") as file:
+        return file.read(most)
+
+
+@contextmanager
+def _naming(path: Path) -> Iterator[None]:
+    """Gives errors of reading and writing the name that they lack."""
     try:
-        with path.open("rb") as file:
-            return file.read(most)
+        yield
     except OSError as error:
         error.filename = error.filename or str(path)
         raise

@@ -1,3 +1,4 @@
+import json
 import re
 import shutil
 import subprocess
@@ -8,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import cxlab
+from cxlab import _native
 from cxlab.report import page
 
 ROOT = Path(__file__).parents[2]
@@ -130,3 +132,10 @@ def test_a_browser_shows_every_section(folder, tmp_path):
     # Nothing is wider than the page: its margin stays empty.
     margin = picture[:, 1200:1230]
     assert (abs(margin - margin[0, 0]) < 0.01).all()
+
+
+def test_runs_of_descending_seeds_have_a_picture(pool):
+    reports = [cxlab.run(pool, seed=seed).json for seed in (5, 3)]
+    numbers, picture = _native.seeds_report(reports)
+    assert [run["seed"] for run in json.loads(numbers)["runs"]] == [5, 3]
+    assert picture.startswith("<svg")

@@ -354,7 +354,8 @@ impl SeedsReport {
     fn chart(&self, title: &str, unit: &str, name: &str) -> Chart {
         let whole: Vec<&SeedRun> = self.runs.iter().filter(|run| !run.partial).collect();
         let first = self.runs.first().map_or(0, |run| run.seed);
-        let at = |run: &&SeedRun| (run.seed - first + 1) as f64;
+        // A report that somebody else has written may have its runs in any order.
+        let at = |run: &&SeedRun| (i128::from(run.seed) - i128::from(first) + 1) as f64;
         let (left, right) = (1.0, self.asked as f64);
         let line = |name: &str, y: f64, style| Series {
             name: name.to_owned(),
