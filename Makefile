@@ -71,7 +71,7 @@ test-mpi: need-rust ## Runs on several MPI ranks, where an MPI is installed (doc
 	@if ! command -v mpicc >/dev/null || ! command -v mpirun >/dev/null; then \
 		echo "skipped: no MPI is installed (Debian: libopenmpi-dev, openmpi-bin, libclang-dev)"; \
 	else \
-		$(CARGO) build --locked --package cxlab-system --bin cxlab --features mpi && \
+		$(CARGO) build --locked --package cxlab-cli --bin cxlab --features mpi && \
 		tests/mpi.sh $(TARGET)/debug/cxlab; \
 	fi
 
@@ -93,7 +93,7 @@ test-sanitizers: need-rust ## Address and thread sanitizers over all unsafe code
 	fi; \
 	export CARGO_TARGET_DIR="$(abspath $(TARGET))/sanitized"; set -x; \
 	RUSTFLAGS=-Zsanitizer=address $(CARGO) +nightly test --locked --target $(HOST) $(SANITIZED); \
-	RUSTFLAGS=-Zsanitizer=address $(CARGO) +nightly test --locked --target $(HOST) -p cxlab-system --test plugins; \
+	RUSTFLAGS=-Zsanitizer=address $(CARGO) +nightly test --locked --target $(HOST) -p cxlab-cli --test plugins; \
 	RUSTFLAGS=-Zsanitizer=thread $(CARGO) +nightly test --locked --target $(HOST) -Zbuild-std \
 		-p cxlab-engine -p cxlab-plugin --lib
 

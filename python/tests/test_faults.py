@@ -20,7 +20,7 @@ GRID = ["--grid", "hosts[0].issue.outstanding=1,2,3", "--workers", "1"]
 def failing(root, tmp_path_factory):
     """A library for LD_PRELOAD."""
     library = tmp_path_factory.mktemp("fail") / "fail.so"
-    source = root / "crates/cxlab-system/tests/faults/fail.c"
+    source = root / "crates/cxlab-cli/tests/faults/fail.c"
     compiler = os.environ.get("CC", "cc")
     subprocess.run([compiler, "-shared", "-fPIC", "-O1", "-o", library, source, "-ldl"], check=True)
     return library

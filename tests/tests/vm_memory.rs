@@ -1,6 +1,7 @@
 //! The memory of `cxlab vm` against the event engine: what a guest's misses cost is what the same
 //! scenario's host pays for the same requests.
 
+use cxlab_cli::GuestMemory;
 use cxlab_engine::rng::StreamRng;
 use cxlab_system::analytic::PlanMemory;
 use cxlab_system::plan::Plan;
@@ -22,19 +23,19 @@ devices = [{{ name = "mem", capacity = "256 MiB", memory = {medium} }}]
     )
 }
 
-fn model(plan: &Plan, misses: u32) -> Model<PlanMemory> {
+fn model(plan: &Plan, misses: u32) -> Model<GuestMemory> {
     let limits = Limits {
         misses,
         writebacks: 256,
     };
     match PlanMemory::new(plan, &[0], plan.scenario.seed) {
-        Ok(memory) => Model::new(memory, &[Processors { count: 1, limits }]),
+        Ok(memory) => Model::new(GuestMemory(memory), &[Processors { count: 1, limits }]),
         Err(problems) => panic!("{problems:?}"),
     }
 }
 
 /// Loads of these lines, one after another; the mean wait in nanoseconds, of the second half.
-fn loads(model: &mut Model<PlanMemory>, count: u64, line: impl Fn(u64) -> u64) -> f64 {
+fn loads(model: &mut Model<GuestMemory>, count: u64, line: impl Fn(u64) -> u64) -> f64 {
     let mut half = 0;
     for step in 0..count {
         if step == count / 2 {
@@ -65,7 +66,7 @@ fn a_load_alone_takes_what_the_engine_says_to_the_picosecond() {
         let engine = report(&text, &[]);
         let plan = plan(&text, &[]);
         let mut memory = match PlanMemory::new(&plan, &[0], 1) {
-            Ok(memory) => memory,
+            Ok(memory) => GuestMemory(memory),
             Err(problems) => panic!("{problems:?}"),
         };
         let ticket = memory.issue(1_000_000, Place::cxl(12_345 * 64), false);
@@ -150,7 +151,7 @@ type Guest<'a> = (u32, &'a dyn Fn(u64) -> u64);
 /// of a load in nanoseconds while both were at it.
 fn both(plan: &Plan, guests: [Guest<'_>; 2], count: u64) -> [f64; 2] {
     let memory = match PlanMemory::new(plan, &[0, 1], plan.scenario.seed) {
-        Ok(memory) => memory,
+        Ok(memory) => GuestMemory(memory),
         Err(problems) => panic!("{problems:?}"),
     };
     let processors = guests.map(|(misses, _)| Processors {

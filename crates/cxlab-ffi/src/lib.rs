@@ -46,7 +46,7 @@ mod _native {
     /// when an assertion of its own fails, so it is for a process that is the command.
     #[pyfunction]
     fn main(py: Python<'_>, arguments: Vec<OsString>) -> u8 {
-        py.detach(|| cxlab_system::cli::main(arguments))
+        py.detach(|| cxlab_cli::main(arguments))
     }
 
     /// Says which program serves media in shared libraries, each in a process of its own.

@@ -799,8 +799,18 @@ impl Plan {
             .collect()
     }
 
+    /// Its accelerators, which issue requests as hosts do.
+    pub fn accelerators(&self) -> &[PlannedDevice] {
+        &self.devices[self.devices.len() - self.accelerator_hosts.len()..]
+    }
+
+    /// The files beside the scenario.
+    pub fn files(&self) -> &Files {
+        &self.files
+    }
+
     /// Whether any workload replays a file.
-    pub(crate) fn has_trace(&self) -> bool {
+    pub fn has_trace(&self) -> bool {
         let trace = self.files.trace_override.as_deref();
         let mut workloads = self.workloads.iter().chain(self.beside.iter().flatten());
         workloads.any(|one| one.file(&self.files.scenario_dir, trace).is_some())

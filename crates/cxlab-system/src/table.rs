@@ -5,7 +5,7 @@ use crate::report::{Denied, Latency, Report, Wait};
 use serde_json::{Map, Value};
 
 /// Rows of cells, the first row being the head; the first column is left-aligned.
-pub(crate) fn table(rows: &[Vec<String>]) -> String {
+pub fn table(rows: &[Vec<String>]) -> String {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let width = |column: usize| {
         rows.iter()
@@ -33,11 +33,13 @@ pub(crate) fn table(rows: &[Vec<String>]) -> String {
     text
 }
 
-pub(crate) fn cells<const N: usize>(values: [&str; N]) -> Vec<String> {
+/// A row of a table.
+pub fn cells<const N: usize>(values: [&str; N]) -> Vec<String> {
     values.iter().map(|value| (*value).to_owned()).collect()
 }
 
-pub(crate) fn nanos(value: f64) -> String {
+/// A time in nanoseconds as tables show it.
+pub fn nanos(value: f64) -> String {
     if value >= 100_000.0 {
         format!("{value:.0}")
     } else {
@@ -90,7 +92,7 @@ fn latency_row(name: &str, latency: &Latency, width: Option<f64>) -> Vec<String>
 }
 
 /// At most this many hosts, devices and links are shown; the report has them all.
-pub(crate) const SHOWN: usize = 8;
+pub const SHOWN: usize = 8;
 
 /// What the hosts' programs measured.
 fn programs(report: &Report) -> String {

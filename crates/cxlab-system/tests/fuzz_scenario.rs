@@ -34,7 +34,7 @@ fn cases(usual: u64) -> u64 {
 
 /// The shipped scenarios and the base of the table of mistakes.
 fn corpus() -> Vec<String> {
-    let mut texts = vec![include_str!("common/base.toml").to_owned()];
+    let mut texts = vec![include_str!("../../cxlab-cli/tests/common/base.toml").to_owned()];
     let mut paths: Vec<_> = std::fs::read_dir(root().join("scenarios"))
         .unwrap()
         .map(|entry| entry.unwrap().path())
@@ -431,7 +431,7 @@ fn any_value_at_any_path_is_refused_or_planned() {
 #[test]
 fn each_path_takes_each_value_without_harm() {
     let mut fuzzer = Fuzzer::new();
-    let text = include_str!("common/base.toml");
+    let text = include_str!("../../cxlab-cli/tests/common/base.toml");
     // Every path with a rotating part of the values, so that a run of the tests stays short.
     for (number, path) in paths(&fuzzer.schema).iter().enumerate() {
         for value in VALUES.iter().skip(number % 4).step_by(4) {
@@ -446,7 +446,7 @@ fn each_path_takes_each_value_without_harm() {
 fn whatever_can_be_planned_runs_without_a_mistake_of_ours() {
     let mut fuzzer = Fuzzer::new();
     fuzzer.run = true;
-    let text = include_str!("common/base.toml");
+    let text = include_str!("../../cxlab-cli/tests/common/base.toml");
     let paths = paths(&fuzzer.schema);
     for path in &paths {
         for value in VALUES {
@@ -467,7 +467,7 @@ fn whatever_can_be_planned_runs_without_a_mistake_of_ours() {
 #[test]
 fn the_largest_systems_are_refused_or_planned_quickly() {
     let mut fuzzer = Fuzzer::new();
-    let text = include_str!("common/base.toml");
+    let text = include_str!("../../cxlab-cli/tests/common/base.toml");
     let kinds = [
         "chain",
         "ring",

@@ -1,7 +1,6 @@
-//! The analytic form as what an attached program sees: pools of memory with latency and bandwidth.
+//! The analytic form as one program sees it: pools of memory with latency and bandwidth.
 
 use cxlab_analytic::{Classes, ErrorClass, Flow, Host, Network, solve};
-use cxlab_attach::fabric::{Answer, Demand, Fabric};
 use cxlab_engine::units::Hpa;
 
 use super::demand;
@@ -9,6 +8,24 @@ use super::judge::{changing, of_others};
 use super::routes::Router;
 use super::{network_of, pair, refuse};
 use crate::plan::{Plan, Problem};
+
+/// What a program asks of a pool.
+#[derive(Clone, Copy, PartialEq, Default, Debug)]
+pub struct PoolDemand {
+    /// Lines read, per nanosecond.
+    pub reads_per_ns: f64,
+    /// Lines written, per nanosecond.
+    pub writes_per_ns: f64,
+}
+
+/// What a pool gives.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct PoolAnswer {
+    /// Latency of a read, from the core, at that demand.
+    pub latency_ns: f64,
+    /// Time that the fabric needs for the lines over the time in which they were asked for, at least 1.
+    pub stretch: f64,
+}
 
 /// A plan whose first host is a program. Its other hosts run their workloads beside it. How many lines are under
 /// way at once is the program's machine's, and not `issue.outstanding` of the host, which is a generator's.
@@ -80,7 +97,7 @@ impl<'a> PlanFabric<'a> {
     }
 
     /// Notes the class of an answer to a demand of so many lines.
-    fn judge(&mut self, solution: &cxlab_analytic::Solution, demand: &[Demand], lines: f64) {
+    fn judge(&mut self, solution: &cxlab_analytic::Solution, demand: &[PoolDemand], lines: f64) {
         let asked = |device: &usize| demand[self.pool_of[*device]].reads_per_ns > 0.0;
         let changing = self.changing.iter().copied().filter(asked);
         let hosts = of_others(self.plan, (&self.network, solution), changing);
@@ -108,10 +125,9 @@ impl<'a> PlanFabric<'a> {
         };
         self.flows.iter().map(latency).collect()
     }
-}
 
-impl Fabric for PlanFabric<'_> {
-    fn pools(&self) -> Vec<String> {
+    /// The names of the pools. Pool 0 is the host's own memory; others are devices.
+    pub fn pools(&self) -> Vec<String> {
         let name = |device: &Option<usize>| match device {
             Some(device) => self.plan.devices[*device].name.clone(),
             None => "local".to_owned(),
@@ -119,14 +135,17 @@ impl Fabric for PlanFabric<'_> {
         self.devices.iter().map(name).collect()
     }
 
-    fn pool_of(&self, offset: u64) -> usize {
+    /// The pool of so many bytes into CXL memory (taken modulo its size).
+    pub fn pool_of(&self, offset: u64) -> usize {
         let map = &self.plan.hosts[0].map;
         let found = map.locate(Hpa(offset % map.span().0.max(1)));
         let device = found.map(|(port, _)| port.0 as usize - self.plan.hosts.len());
         device.map_or(0, |device| self.pool_of[device])
     }
 
-    fn answer(&mut self, demand: &[Demand], under_way: f64) -> Vec<Answer> {
+    /// What the pools give at a demand, by pool, to a program that has at most so many lines under way at once.
+    /// The demand of pool 0 is not looked at.
+    pub fn answer(&mut self, demand: &[PoolDemand], under_way: f64) -> Vec<PoolAnswer> {
         let pools = self.flows.iter().zip(demand);
         let asked = pools.filter(|(flows, _)| flows.is_some());
         let lines: f64 = asked
@@ -154,7 +173,7 @@ impl Fabric for PlanFabric<'_> {
         };
         self.flows
             .iter()
-            .map(|flows| Answer {
+            .map(|flows| PoolAnswer {
                 latency_ns: latency(flows),
                 stretch,
             })

@@ -27,11 +27,11 @@ use crate::plan::{End, Plan, PlannedLink, Problem};
 
 pub use calibrate::{Calibration, Corrected, calibrate};
 pub use cxlab_analytic::{Classes, ErrorClass};
-pub use fabric::PlanFabric;
+pub use fabric::{PlanFabric, PoolAnswer, PoolDemand};
 pub use pod::PodModel;
 pub use report::summary;
 pub use report::{AnalyticHost, AnalyticLink, AnalyticReport, Bottleneck, Idle, PairLatency};
-pub use timeline::{PlanMemory, default_local};
+pub use timeline::{GuestLine, PlanMemory, default_local};
 
 use demand::{Demand, HostDemand};
 use routes::Router;

@@ -17,7 +17,6 @@ use cxlab_engine::rng::StreamRng;
 use cxlab_engine::units::{Bytes, Dpa, Hpa, SimTime};
 use cxlab_host::AddressMap;
 use cxlab_memory::{Completion, Faults, MemoryBackend, MemoryRequest, RunContext, Site};
-use cxlab_vm::memory::{Memory, Place, Stuck, Ticket};
 
 use super::routes::{Router, Way};
 use super::wire;
@@ -26,6 +25,17 @@ use crate::scenario::{LocalMemoryParams, MediumChoice};
 
 /// Accesses in the medium of the host's own memory at once: the default of a device's controller.
 const LOCAL_CONTEXTS: u32 = 256;
+/// A line of memory, as one of the guests sees it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct GuestLine {
+    /// Whose memory it is, by number among the hosts that are guests.
+    pub guest: usize,
+    /// Whether it is CXL memory: the address is one of the plan's then, and else one of the guest's own memory.
+    pub is_cxl: bool,
+    /// Its address.
+    pub address: u64,
+}
+
 /// Not done yet.
 const OPEN: u64 = u64::MAX;
 
@@ -83,7 +93,7 @@ pub struct PlanMemory {
     busy: Vec<u64>,
     /// By ticket: its pool, whether it writes, and when it was done.
     requests: Vec<(usize, bool, u64)>,
-    free: Vec<Ticket>,
+    free: Vec<u32>,
     now: u64,
     /// What media have said that cannot go on.
     faults: Faults,
@@ -137,12 +147,12 @@ impl PlanMemory {
         Ok(memory)
     }
 
-    fn stuck(&self, pool: usize) -> Stuck {
+    fn stuck(&self, pool: usize) -> String {
         let name = &self.pools[pool].name;
-        Stuck(match self.faults.first() {
+        match self.faults.first() {
             Some((_, what)) => format!("{name} ({what})"),
             None => name.clone(),
-        })
+        }
     }
 
     /// Constant time of a read of each of a guest's pools, without the medium's, in picoseconds.
@@ -182,18 +192,18 @@ impl PlanMemory {
     }
 
     /// The pool of a line, among those of all guests, and the line's address in it.
-    fn locate(&self, place: Place) -> Option<(usize, u64)> {
-        let guest = self.guests.get(place.guest())?;
-        if !place.is_cxl() {
-            return Some((guest.pools.start, place.address()));
+    fn locate(&self, line: GuestLine) -> Option<(usize, u64)> {
+        let guest = self.guests.get(line.guest)?;
+        if !line.is_cxl {
+            return Some((guest.pools.start, line.address));
         }
-        let (port, dpa) = guest.map.locate(Hpa(place.address()))?;
+        let (port, dpa) = guest.map.locate(Hpa(line.address))?;
         let pool = guest.pool_of[port.0 as usize - self.hosts];
         (pool > 0).then_some((pool, dpa.0))
     }
 
     /// Takes what a medium has done.
-    fn settle(&mut self, done: &mut Vec<(Ticket, u64)>) {
+    fn settle(&mut self, done: &mut Vec<(u32, u64)>) {
         for (ticket, at) in done.drain(..) {
             let (pool, write, _) = self.requests[ticket as usize];
             let leg = &self.pools[pool].back[usize::from(write)];
@@ -214,22 +224,26 @@ fn travel(busy: &mut [u64], leg: &Leg, from: u64) -> u64 {
     from + waited + leg.constant_ps
 }
 
-impl Memory for PlanMemory {
-    fn pools(&self, guest: usize) -> Vec<String> {
+impl PlanMemory {
+    /// The names of a guest's pools. Pool 0 is its own memory; others are devices, which are the same for all guests.
+    pub fn pools(&self, guest: usize) -> Vec<String> {
         let pools = &self.pools[self.guests[guest].pools.clone()];
         pools.iter().map(|pool| pool.name.clone()).collect()
     }
 
-    fn pool_of(&self, place: Place) -> Option<usize> {
-        let first = self.guests.get(place.guest())?.pools.start;
-        self.locate(place).map(|(pool, _)| pool - first)
+    /// The pool of a line, by its guest's numbers; `None` outside all memory.
+    pub fn pool_of(&self, line: GuestLine) -> Option<usize> {
+        let first = self.guests.get(line.guest)?.pools.start;
+        self.locate(line).map(|(pool, _)| pool - first)
     }
 
-    fn issue(&mut self, at_ps: u64, place: Place, write: bool) -> Ticket {
-        let (pool, address) = self.locate(place).unwrap_or((0, 0));
+    /// Asks for a line, which lies in a pool; returns the request's number. Requests come in the order of their times;
+    /// those that come late, by what processors are out of step, are taken to come now.
+    pub fn issue(&mut self, at_ps: u64, line: GuestLine, write: bool) -> u32 {
+        let (pool, address) = self.locate(line).unwrap_or((0, 0));
         let ticket = self.free.pop().unwrap_or_else(|| {
             self.requests.push((0, false, OPEN));
-            self.requests.len() as Ticket - 1
+            self.requests.len() as u32 - 1
         });
         self.requests[ticket as usize] = (pool, write, OPEN);
         let one = &self.pools[pool];
@@ -243,11 +257,13 @@ impl Memory for PlanMemory {
         ticket
     }
 
-    fn next_ps(&self) -> Option<u64> {
+    /// When something happens next by itself, in picoseconds.
+    pub fn next_ps(&self) -> Option<u64> {
         self.media.iter().filter_map(Queue::next).min()
     }
 
-    fn advance(&mut self, to_ps: u64) {
+    /// Brings everything up to a time.
+    pub fn advance(&mut self, to_ps: u64) {
         self.now = self.now.max(to_ps);
         let mut done = Vec::new();
         for medium in 0..self.media.len() {
@@ -256,11 +272,13 @@ impl Memory for PlanMemory {
         }
     }
 
-    fn known(&self, ticket: Ticket) -> Option<u64> {
+    /// When a request is done, in picoseconds, once that is certain.
+    pub fn known(&self, ticket: u32) -> Option<u64> {
         Some(self.requests[ticket as usize].2).filter(|at| *at != OPEN)
     }
 
-    fn done(&mut self, ticket: Ticket) -> Option<u64> {
+    /// When a request was done, if that is past by now; its number is then free.
+    pub fn done(&mut self, ticket: u32) -> Option<u64> {
         let at = self.requests[ticket as usize].2;
         if at > self.now {
             return None;
@@ -269,7 +287,11 @@ impl Memory for PlanMemory {
         Some(at)
     }
 
-    fn finish(&mut self, ticket: Ticket) -> Result<u64, Stuck> {
+    /// Lets time go on where the request is until it is done; its number is then free. Nothing else may come before that.
+    ///
+    /// # Errors
+    /// The name of a pool whose medium never answers, with the reason where there is one.
+    pub fn finish(&mut self, ticket: u32) -> Result<u64, String> {
         let pool = self.requests[ticket as usize].0;
         let medium = self.pools[pool].medium;
         let mut done = Vec::new();
@@ -400,7 +422,7 @@ fn process_ps(plan: &Plan, host: usize) -> u64 {
 #[derive(Clone, Copy)]
 struct Coming {
     at: u64,
-    ticket: Ticket,
+    ticket: u32,
     dpa: Dpa,
     write: bool,
 }
@@ -412,18 +434,18 @@ struct Queue {
     /// The earliest first.
     coming: VecDeque<Coming>,
     /// By number in the medium.
-    inside: Vec<Ticket>,
+    inside: Vec<u32>,
     free: Vec<u32>,
     /// Completions that the medium told of in advance, in order.
     told: VecDeque<Completion>,
     done: Vec<Completion>,
     /// Writes are complete when the medium has accepted them; those that it has since they were last asked for.
     posts: bool,
-    posted: Vec<(Ticket, u64)>,
+    posted: Vec<(u32, u64)>,
 }
 
 /// In the place of a ticket: a write that was complete when it was accepted.
-const POSTED: Ticket = Ticket::MAX;
+const POSTED: u32 = u32::MAX;
 
 impl Queue {
     fn new(backend: Box<dyn MemoryBackend>, controller: &DeviceParams) -> Queue {
@@ -463,7 +485,7 @@ impl Queue {
     }
 
     /// Everything up to a time.
-    fn until(&mut self, to: u64, done: &mut Vec<(Ticket, u64)>) {
+    fn until(&mut self, to: u64, done: &mut Vec<(u32, u64)>) {
         self.enter();
         done.append(&mut self.posted);
         while let Some(next) = self.next().filter(|next| *next <= to) {

@@ -313,7 +313,7 @@ impl PlannedQos {
 impl Plan {
     /// What a reader of the plan is told of telemetry and throttles: name, and what it is. Neighbours that have the same are
     /// told of once.
-    pub(crate) fn describe_qos(&self) -> Vec<(String, String)> {
+    pub fn describe_qos(&self) -> Vec<(String, String)> {
         let devices = self.devices.iter().zip(&self.qos.devices);
         let telemetry = devices.filter_map(|(device, qos)| {
             let qos = qos.as_ref()?;

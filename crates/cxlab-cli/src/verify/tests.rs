@@ -2,8 +2,8 @@
 #![allow(clippy::unwrap_used)]
 
 use super::*;
-use crate::load as files;
-use crate::plan::Files;
+use cxlab_system::load as files;
+use cxlab_system::plan::Files;
 
 const LLC: u64 = 1 << 20;
 /// Where programs have their memory: 16 MiB.

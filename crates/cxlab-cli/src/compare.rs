@@ -11,8 +11,8 @@ use super::run::{
     Progress, compute, failure, file_name, interruptible, json, open_folder, replace,
 };
 use super::{ScenarioArgs, print, seed};
-use crate::analytic::compare::compare;
-use crate::run::{RunOptions, run};
+use cxlab_system::analytic::compare::compare;
+use cxlab_system::run::{RunOptions, run};
 
 #[derive(Args)]
 pub(super) struct CompareArgs {

@@ -6,20 +6,20 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use crate::analytic::{self, AnalyticReport, ErrorClass};
-use crate::checkpoint::{Checkpoint, CheckpointError, Checkpoints, NotWritten};
-use crate::output::{self, open_results, run_id, stamped};
-use crate::picture;
-use crate::report::Report;
-use crate::requests::RequestLog;
-use crate::run::{
+use cxlab_engine::{Monitor, Threads};
+use cxlab_files::{Folder, WholeFile};
+use cxlab_system::analytic::{self, AnalyticReport, ErrorClass};
+use cxlab_system::checkpoint::{Checkpoint, CheckpointError, Checkpoints, NotWritten};
+use cxlab_system::output::{self, open_results, run_id, stamped};
+use cxlab_system::picture;
+use cxlab_system::report::Report;
+use cxlab_system::requests::RequestLog;
+use cxlab_system::run::{
     RunError, RunOptions, describe_division, division, expected_requests, run_ranked, run_with,
     unused_threads,
 };
-use crate::scenario::ThreadLimit;
-use crate::table;
-use cxlab_engine::{Monitor, Threads};
-use cxlab_files::{Folder, WholeFile};
+use cxlab_system::scenario::ThreadLimit;
+use cxlab_system::table;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::failure::Failure;
@@ -27,7 +27,7 @@ use super::load::load;
 use super::ranks::{self, Launched};
 use super::seeds;
 use super::{Mode, RunArgs, print, tell};
-use crate::load::Loaded;
+use cxlab_system::load::Loaded;
 
 /// The request log's name.
 const REQUESTS: &str = "requests.parquet";

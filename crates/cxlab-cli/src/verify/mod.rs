@@ -31,10 +31,11 @@ use cxlab_workload::Workload;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use crate::analytic::PlanFabric;
-use crate::plan::{Externals, Plan, Problem};
-use crate::run::{RunError, RunOptions, run};
-use crate::scenario::{HostGroup, Measure};
+use crate::attach::fabric::ProgramFabric;
+use cxlab_system::analytic::PlanFabric;
+use cxlab_system::plan::{Externals, Plan, Problem};
+use cxlab_system::run::{RunError, RunOptions, run};
+use cxlab_system::scenario::{HostGroup, Measure};
 use recorded::{Recorded, Replayed};
 use recorder::Recorder;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
@@ -291,7 +292,9 @@ pub fn verify(
 ) -> Result<Verified, VerifyError> {
     check(plan)?;
     let seed = plan.scenario.seed;
-    let mut fabric = PlanFabric::new(plan, seed).map_err(VerifyError::Problems)?;
+    let fabric = PlanFabric::new(plan, seed).map_err(VerifyError::Problems)?;
+    let nearest_ns = fabric.unloaded_ns();
+    let mut fabric = ProgramFabric(fabric);
     let pools = fabric.pools().len();
     let pool_of = |offset: u64| fabric.pool_of(offset);
     let recorder = Recorder::new(assumed, placement, pools, &pool_of);
@@ -312,7 +315,7 @@ pub fn verify(
     };
     let exact = exact(&heard.windows, &assumed, &mut fabric).compared(&engine);
     let sampled = sampled::ask(heard.parts, &assumed, &mut fabric).compared(&engine);
-    let nearest_ns = fabric.unloaded_ns().into_iter().skip(1);
+    let nearest_ns = nearest_ns.into_iter().skip(1);
     let nearest_ns = nearest_ns.fold(f64::INFINITY, f64::min);
     let why_nothing = if recorded.pages.iter().all(Option::is_none) {
         format!(
@@ -388,7 +391,7 @@ fn simulate(
         placed,
     });
     let externals: Externals = BTreeMap::from([(NAME.to_owned(), workload)]);
-    let plan = Plan::with_externals(scenario, plan.files.clone(), &externals);
+    let plan = Plan::with_externals(scenario, plan.files().clone(), &externals);
     let plan = plan.map_err(VerifyError::Problems)?;
     let monitor = Monitor::default();
     let report = run(

@@ -114,6 +114,7 @@ pub(super) fn vm(_command: VmCommand) -> Result<(), super::failure::Failure> {
 mod guest;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod hosts;
+pub(crate) mod memory;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod report;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]

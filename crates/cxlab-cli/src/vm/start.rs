@@ -7,7 +7,6 @@ use cxlab_files::Folder;
 use cxlab_vm::build::{self, BuildError, Image, Installed};
 use cxlab_vm::cpio::Archive;
 use cxlab_vm::machine::Machine;
-use cxlab_vm::memory::Memory;
 use cxlab_vm::model::Processors;
 use cxlab_vm::qemu::{Clock, Descriptors, Files, Keep, arguments, hardware};
 use cxlab_vm::session::{self, Job, Outcome, SessionError, Start, Together, write_initrd};
@@ -25,11 +24,12 @@ use super::guest::{
 use super::hosts::{
     check_memories, check_memory, check_options, check_roi, chosen, memories, programs,
 };
+use super::memory::GuestMemory;
 use super::report::{Facts, Report};
 use super::{BuildArgs, Common, RunArgs, VmCommand};
-use crate::analytic::PlanMemory;
-use crate::output::write_whole;
-use crate::plan::Plan;
+use cxlab_system::analytic::PlanMemory;
+use cxlab_system::output::write_whole;
+use cxlab_system::plan::Plan;
 
 /// Carries out a command.
 pub(in super::super) fn vm(command: VmCommand) -> Result<(), Failure> {
@@ -177,11 +177,11 @@ fn run(args: &RunArgs) -> Result<(), Failure> {
         qemu,
         several: parts.len() > 1,
     };
-    ready.run(&mut parts, memory, &folder)
+    ready.run(&mut parts, GuestMemory(memory), &folder)
 }
 
 impl Ready<'_> {
-    fn run(&self, parts: &mut [Part], memory: PlanMemory, folder: &Folder) -> Result<(), Failure> {
+    fn run(&self, parts: &mut [Part], memory: GuestMemory, folder: &Folder) -> Result<(), Failure> {
         let args = self.args;
         let prepared = self.prepare(parts);
         let parts = &*parts;
@@ -319,7 +319,7 @@ impl Ready<'_> {
         &self,
         parts: &[Part],
         kept: &[Kept],
-        memory: PlanMemory,
+        memory: GuestMemory,
     ) -> Result<Together, Failure> {
         let args = self.args;
         let lines: Vec<_> = parts

@@ -7,6 +7,8 @@ use clap::Args;
 
 use super::failure::Failure;
 
+pub(crate) mod fabric;
+
 #[derive(Args)]
 pub(super) struct AttachArgs {
     /// Scenario file (TOML): its first host is the program, its other hosts run beside it
@@ -66,7 +68,6 @@ mod linux {
     use std::path::{Path, PathBuf};
 
     use cxlab_attach::estimate::BASE_NS;
-    use cxlab_attach::fabric::Fabric;
     use cxlab_attach::model::Overlap;
     use cxlab_attach::placement::{Placement, bytes};
     use cxlab_attach::report::{AttachReport, End, PoolReport};
@@ -77,15 +78,16 @@ mod linux {
     use super::super::load::load;
     use super::super::run::{file_name, json as as_text, open_folder};
     use super::super::{ScenarioArgs, print};
+    use super::fabric::ProgramFabric;
     use super::{AttachArgs, Failure};
-    use crate::analytic::PlanFabric;
-    use crate::load::Loaded;
-    use crate::output::{run_id, write_whole};
-    use crate::plan::Plan;
-    use crate::table::{cells, nanos, table};
     use crate::verify::{
         self, Assumed, ModelSide, NativeRun, UnderQemu, Verified, VerifyError, verify,
     };
+    use cxlab_system::analytic::PlanFabric;
+    use cxlab_system::load::Loaded;
+    use cxlab_system::output::{run_id, write_whole};
+    use cxlab_system::plan::Plan;
+    use cxlab_system::table::{cells, nanos, table};
 
     /// Attaches to a program and writes what was found.
     pub(in super::super) fn attach(args: AttachArgs) -> Result<(), Failure> {
@@ -116,10 +118,10 @@ mod linux {
         }
         let folder = Folder::open(&dir)?;
         let seed = plan.scenario.seed;
-        let mut fabric =
-            PlanFabric::new(plan, seed).map_err(|problems| loaded.mistakes(problems))?;
+        let fabric = PlanFabric::new(plan, seed).map_err(|problems| loaded.mistakes(problems))?;
         let unloaded = fabric.unloaded_ns();
         let pools: Vec<(String, f64)> = fabric.pools().into_iter().zip(unloaded).collect();
+        let mut fabric = ProgramFabric(fabric);
         let report = cxlab_attach::attach(&options, &mut fabric).map_err(|error| match error {
             AttachError::Start(_) | AttachError::Trace(_) => Failure::mistake(error),
             AttachError::System(text) => Failure::Output(text),
@@ -145,6 +147,7 @@ mod linux {
             }
             false => None,
         };
+        let ProgramFabric(fabric) = fabric;
         let text = whole(plan, &pools, &fabric, &report, verified.as_ref())?;
         folder.write("report.json", &text)?;
         if !args.quiet {
@@ -424,7 +427,12 @@ mod linux {
             "share of misses",
             "misses",
         ])];
-        for (pool, (_, unloaded)) in report.pools.iter().zip(pools).take(crate::table::SHOWN) {
+        for (pool, (_, unloaded)) in report
+            .pools
+            .iter()
+            .zip(pools)
+            .take(cxlab_system::table::SHOWN)
+        {
             rows.push(vec![
                 pool.name.clone(),
                 nanos(*unloaded),

@@ -13,8 +13,8 @@ use cxlab_vm::qemu::Version;
 
 use super::super::failure::Failure;
 use super::RunArgs;
-use crate::plan::{End, Plan};
-use crate::scenario::Arithmetic;
+use cxlab_system::plan::{End, Plan};
+use cxlab_system::scenario::Arithmetic;
 
 /// Least and most memory of a guest's own, in MiB: a kernel and its initial file system need
 /// some, and this machine must have the rest.

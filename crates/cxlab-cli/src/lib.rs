@@ -13,6 +13,7 @@ mod ranks;
 mod run;
 mod seeds;
 mod trace;
+mod verify;
 mod vm;
 
 use std::borrow::Cow;
@@ -21,9 +22,11 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-use crate::checkpoint::Every;
-use crate::scenario::ThreadLimit;
+use cxlab_system::checkpoint::Every;
+use cxlab_system::scenario::ThreadLimit;
 use failure::Failure;
+
+pub use vm::memory::GuestMemory;
 
 /// Simulates CXL systems: fabrics, devices and hosts, from one scenario file.
 #[derive(Parser)]

@@ -4,9 +4,9 @@ use std::fs::File;
 use std::io::{IsTerminal, Read};
 use std::path::Path;
 
-use crate::diagnostics::nearest;
-use crate::load::{self, Loaded, Mistakes};
-use crate::plan::{Externals, Files};
+use cxlab_system::diagnostics::nearest;
+use cxlab_system::load::{self, Loaded, Mistakes};
+use cxlab_system::plan::{Externals, Files};
 
 use super::ScenarioArgs;
 use super::failure::Failure;

@@ -4,9 +4,9 @@ use std::ffi::{OsStr, OsString};
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 
-use crate::diagnostics::nearest;
-use crate::output::is_special;
 use clap::{Args, Subcommand};
+use cxlab_system::diagnostics::nearest;
+use cxlab_system::output::is_special;
 use cxlab_workload::import::FORMATS;
 use cxlab_workload::{
     CaptureError, CaptureOptions, Footprint, Hierarchy, OpKind, Recorder, Sampling, Summary,

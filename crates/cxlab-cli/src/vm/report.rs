@@ -9,9 +9,9 @@ use cxlab_vm::session::{Outcome, Run, SessionError, Span};
 use serde_json::{Value, json};
 
 use super::guest::Binding;
-use crate::output::run_id;
-use crate::plan::Plan;
-use crate::table::{nanos, table};
+use cxlab_system::output::run_id;
+use cxlab_system::plan::Plan;
+use cxlab_system::table::{nanos, table};
 
 /// What both forms of the report are made from.
 pub(super) struct Report<'a> {

@@ -10,5 +10,5 @@ fn main() -> std::process::ExitCode {
         let arguments = vec!["plugin-host".into()];
         cxlab_plugin::host(cxlab_plugin::Host { program, arguments });
     }
-    std::process::ExitCode::from(cxlab_system::cli::main(std::env::args_os()))
+    std::process::ExitCode::from(cxlab_cli::main(std::env::args_os()))
 }

@@ -5,11 +5,11 @@ use cxlab_fabric::routing::{Paths, RoutingTables};
 use cxlab_link::LinkParams;
 use cxlab_protocol::Channel;
 
-use crate::analytic;
-use crate::load::Loaded;
-use crate::picture;
-use crate::plan::Plan;
-use crate::scenario::{Arithmetic, Sharing};
+use cxlab_system::analytic;
+use cxlab_system::load::Loaded;
+use cxlab_system::picture;
+use cxlab_system::plan::Plan;
+use cxlab_system::scenario::{Arithmetic, Sharing};
 
 use super::failure::Failure;
 use super::load::{is_coloured, load};
@@ -47,7 +47,7 @@ pub(super) fn show(args: &PlanArgs) -> Result<(), Failure> {
     };
     match &args.out {
         None => print(&text),
-        Some(path) => crate::output::write_whole(path, text.as_bytes())
+        Some(path) => cxlab_system::output::write_whole(path, text.as_bytes())
             .map_err(|error| Failure::Output(format!("{}: {error}", path.display()))),
     }
 }

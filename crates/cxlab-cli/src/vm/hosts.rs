@@ -6,7 +6,7 @@ use cxlab_engine::units::Picos;
 
 use super::super::failure::Failure;
 use super::RunArgs;
-use crate::plan::Plan;
+use cxlab_system::plan::Plan;
 
 /// Most guests: each is a QEMU with memory and at least one busy processor of this machine.
 const MOST_GUESTS: usize = 8;

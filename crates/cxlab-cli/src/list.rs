@@ -1,9 +1,9 @@
 //! `cxlab list` and `cxlab schema`.
 
-use crate::diagnostics::nearest;
-use crate::scenario;
 use cxlab_engine::catalog::Entry;
 use cxlab_host::Preset;
+use cxlab_system::diagnostics::nearest;
+use cxlab_system::scenario;
 
 use super::failure::Failure;
 use super::print;

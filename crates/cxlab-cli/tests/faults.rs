@@ -48,7 +48,7 @@ impl Injector {
         let status = Command::new(compiler)
             .args(["-shared", "-fPIC", "-O1", "-o"])
             .arg(&library)
-            .arg(root().join("crates/cxlab-system/tests/faults/fail.c"))
+            .arg(root().join("crates/cxlab-cli/tests/faults/fail.c"))
             .arg("-ldl")
             .status();
         assert!(status.expect("a C compiler").success());

@@ -12,11 +12,11 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use super::failure::Failure;
 use super::run::{failure, json, write_files};
 use super::{Mode, RunArgs, print};
-use crate::load::Loaded;
-use crate::output::stamped;
-use crate::run::{RunError, RunOptions, expected_requests, run};
-use crate::scenario::ThreadLimit;
-use crate::seeds::{Kept, SEEDS, SeedsReport};
+use cxlab_system::load::Loaded;
+use cxlab_system::output::stamped;
+use cxlab_system::run::{RunError, RunOptions, expected_requests, run};
+use cxlab_system::scenario::ThreadLimit;
+use cxlab_system::seeds::{Kept, SEEDS, SeedsReport};
 
 /// Notes that are printed at most; `seeds.json` has them all.
 const NOTES: usize = 10;
@@ -175,9 +175,8 @@ fn finish(
     if !args.quiet {
         let plan = &loaded.plan;
         let hosts = plan.hosts.iter().map(|host| host.name.as_str());
-        let devices = &plan.devices[plan.devices.len() - plan.accelerator_hosts.len()..];
         let names: Vec<&str> = hosts
-            .chain(devices.iter().map(|one| one.name.as_str()))
+            .chain(plan.accelerators().iter().map(|one| one.name.as_str()))
             .collect();
         print(&report.text(&names))?;
         let notes = report.notes();

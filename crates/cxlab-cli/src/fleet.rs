@@ -15,13 +15,13 @@ use super::failure::Failure;
 use super::load::load;
 use super::run::{file_name, json, open_folder, replace};
 use super::{ScenarioArgs, print};
-use crate::fleet::{
+use cxlab_system::fleet::{
     Fleet, FleetReport, SweepPoint, over_seeds, seeds_csv, seeds_text, series_csv, summary, svg,
     sweep_csv, sweep_svg, sweep_text,
 };
-use crate::load::Loaded;
-use crate::output::{run_id, stamped};
-use crate::scenario::ThreadLimit;
+use cxlab_system::load::Loaded;
+use cxlab_system::output::{run_id, stamped};
+use cxlab_system::scenario::ThreadLimit;
 
 #[derive(Args)]
 pub(super) struct FleetArgs {

@@ -1,0 +1,111 @@
+//! Who imports whom: ARCHITECTURE.md says it, and the manifests keep to it.
+
+use std::collections::BTreeSet;
+use std::process::Command;
+
+use cxlab_tests::root;
+use serde_json::Value;
+
+fn cargo(arguments: &[&str]) -> String {
+    let mut cargo = Command::new(env!("CARGO"));
+    let done = cargo
+        .args(arguments)
+        .args(["--locked", "--offline"])
+        .current_dir(root());
+    let done = done.output().expect("cargo runs");
+    assert!(
+        done.status.success(),
+        "{}",
+        String::from_utf8_lossy(&done.stderr)
+    );
+    String::from_utf8(done.stdout).expect("UTF-8")
+}
+
+/// By crate, in the table's order: the crates that it says are imported.
+fn told() -> Vec<(String, BTreeSet<String>)> {
+    let text = std::fs::read_to_string(root().join("ARCHITECTURE.md")).expect("a document");
+    let mut crates: Vec<(String, BTreeSet<String>)> = Vec::new();
+    for line in text.lines().filter(|line| line.starts_with("| `cxlab-")) {
+        let cells: Vec<&str> = line.trim_matches('|').split('|').map(str::trim).collect();
+        let (name, imports) = (cells[0].trim_matches('`'), cells[cells.len() - 1]);
+        let names = |list: &str| -> BTreeSet<String> {
+            // What is imported of a crate may stand behind it.
+            let names = list
+                .split(',')
+                .map(|one| one.split('(').next().unwrap_or_default().trim());
+            let names =
+                names.filter(|name| !name.is_empty() && !name.ends_with(')') && *name != "-");
+            names.map(|name| format!("cxlab-{name}")).collect()
+        };
+        let above: BTreeSet<String> = crates.iter().map(|(name, _)| name.clone()).collect();
+        let imports = match imports.strip_prefix("all above") {
+            Some(rest) => {
+                let but = names(rest.trim().strip_prefix("but ").unwrap_or_default());
+                assert!(but.is_subset(&above), "{name}: {but:?}");
+                &above - &but
+            }
+            None => names(imports),
+        };
+        assert!(
+            imports.is_subset(&above),
+            "{name} imports what does not stand above it: {imports:?}"
+        );
+        crates.push((name.to_owned(), imports));
+    }
+    crates
+}
+
+#[test]
+fn crates_import_what_the_table_says_and_that_stands_above_them() {
+    let metadata = cargo(&["metadata", "--no-deps", "--format-version", "1"]);
+    let metadata: Value = serde_json::from_str(&metadata).expect("JSON");
+    let packages = metadata["packages"].as_array().expect("packages").iter();
+    let beside = ["cxlab-tests", "cxlab-benches"];
+    let mut found: Vec<(String, BTreeSet<String>)> = packages
+        .map(|package| {
+            let dependencies = package["dependencies"].as_array().expect("a list").iter();
+            let normal = dependencies.filter(|one| one["kind"].is_null());
+            let names = normal.filter_map(|one| one["name"].as_str());
+            let ours = names
+                .filter(|name| name.starts_with("cxlab-"))
+                .map(str::to_owned);
+            let name = package["name"].as_str().expect("a name");
+            (name.to_owned(), ours.collect())
+        })
+        .filter(|(name, _)| !beside.contains(&name.as_str()))
+        .collect();
+    found.sort();
+    let mut told = told();
+    told.sort();
+    assert_eq!(told, found);
+}
+
+#[test]
+fn the_library_brings_nothing_of_a_command() {
+    let tree = cargo(&[
+        "tree",
+        "--package",
+        "cxlab-system",
+        "--edges",
+        "normal",
+        "--prefix",
+        "none",
+    ]);
+    let names: BTreeSet<&str> = tree
+        .lines()
+        .filter_map(|line| line.split(' ').next())
+        .collect();
+    assert!(names.contains("cxlab-engine"), "{tree}");
+    for name in [
+        "clap",
+        "ctrlc",
+        "indicatif",
+        "mimalloc",
+        "mpi",
+        "cxlab-attach",
+        "cxlab-vm",
+        "cxlab-cli",
+    ] {
+        assert!(!names.contains(name), "cxlab-system needs {name}");
+    }
+}
