@@ -49,6 +49,13 @@ fn corpus() -> Vec<String> {
     texts
 }
 
+/// Time that this thread has had a processor, however busy the machine is; zero where the system does not say.
+fn processor_time() -> Duration {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    let nanoseconds = text.split(' ').next().and_then(|word| word.parse().ok());
+    Duration::from_nanos(nanoseconds.unwrap_or_default())
+}
+
 /// How far a text came.
 #[derive(Default, Debug)]
 struct Reached {
@@ -75,9 +82,9 @@ impl Fuzzer {
 
     /// Everything up to the plan.
     fn exercise(&mut self, text: &str, set: &[String]) {
-        let began = Instant::now();
+        let began = processor_time();
         self.go(text, set);
-        let took = began.elapsed();
+        let took = processor_time().saturating_sub(began);
         assert!(took < LONGEST, "took {took:?} with --set {set:?}:\n{text}");
     }
 
@@ -468,17 +475,11 @@ fn whatever_can_be_planned_runs_without_a_mistake_of_ours() {
 fn the_largest_systems_are_refused_or_planned_quickly() {
     let mut fuzzer = Fuzzer::new();
     let text = include_str!("../../cxlab-cli/tests/common/base.toml");
-    let kinds = [
-        "chain",
-        "ring",
-        "tree",
-        "mesh",
-        "torus",
-        "spine-leaf",
-        "fully-connected",
-        "dragonfly",
-    ];
-    for kind in kinds {
+    // Without switches there is nothing to plan, and custom ones are as large as their text.
+    let kinds = cxlab_fabric::topology::CATALOG
+        .iter()
+        .map(|entry| entry.name);
+    for kind in kinds.filter(|name| !["direct", "custom"].contains(name)) {
         for (hosts, devices) in [(4095, 1), (1, 4095)] {
             fuzzer.exercise(
                 text,
