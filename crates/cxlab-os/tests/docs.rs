@@ -1,41 +1,13 @@
 //! `docs/cohet-os.md` shows the rows as they are. With `CXLAB_UPDATE_DOCS=1` the tests write them.
 #![allow(clippy::unwrap_used)]
 
+#[path = "../../../tests/shared/documents.rs"]
+mod documents;
+
 use std::fmt::Debug;
-use std::fs;
-use std::path::Path;
 
 use cxlab_os::ats::{device, home};
 use cxlab_os::policy::{migration, placement};
-
-const DOCUMENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/cohet-os.md");
-
-/// The parts of the document between marks must be these texts.
-fn compare(parts: &[(&str, String)]) {
-    let path = Path::new(DOCUMENT);
-    let mut document = fs::read_to_string(path).unwrap();
-    let mut stale = Vec::new();
-    for (name, text) in parts {
-        let begin = format!("<!-- begin {name} -->\n");
-        let from = document.find(&begin).unwrap() + begin.len();
-        let to = from
-            + document[from..]
-                .find(&format!("<!-- end {name} -->"))
-                .unwrap();
-        if document[from..to] != **text {
-            stale.push(*name);
-            document.replace_range(from..to, text);
-        }
-    }
-    if stale.is_empty() {
-        return;
-    }
-    if std::env::var_os("CXLAB_UPDATE_DOCS").is_some() {
-        fs::write(path, document).unwrap();
-        return;
-    }
-    panic!("docs/cohet-os.md, parts {stale:?}, are not up to date: run with CXLAB_UPDATE_DOCS=1");
-}
 
 fn list<T: Debug>(items: &[T]) -> String {
     let names: Vec<String> = items.iter().map(|item| format!("{item:?}")).collect();
@@ -82,10 +54,13 @@ fn catalog<B>(entries: &[cxlab_engine::catalog::Entry<B>]) -> String {
 
 #[test]
 fn the_document_has_the_rows_and_the_catalogs() {
-    compare(&[
-        ("device", device_rows()),
-        ("home", home_rows()),
-        ("placement", catalog(placement::CATALOG)),
-        ("migration", catalog(migration::CATALOG)),
-    ]);
+    documents::compare(
+        "cohet-os.md",
+        &[
+            ("device", device_rows()),
+            ("home", home_rows()),
+            ("placement", catalog(placement::CATALOG)),
+            ("migration", catalog(migration::CATALOG)),
+        ],
+    );
 }

@@ -1,41 +1,14 @@
 //! `docs/cxl-io.md` shows packets and accesses as they are. With `CXLAB_UPDATE_DOCS=1` the test writes them.
 #![allow(clippy::unwrap_used)]
 
-use std::fs;
-use std::path::Path;
+#[path = "../../../tests/shared/documents.rs"]
+mod documents;
 
 use cxlab_engine::units::{Bytes, Hpa};
 use cxlab_protocol::io::enumerate::{Goal, Phase, Region, enumerate};
 use cxlab_protocol::io::space::{DeviceType, FunctionSpec};
 use cxlab_protocol::io::tlp::{Framing, Kind, Tlp};
 use cxlab_protocol::io::tree::{Below, RootComplex};
-
-const DOCUMENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/cxl-io.md");
-
-/// The parts of the document between marks must be these texts.
-fn compare(parts: &[(&str, String)]) {
-    let path = Path::new(DOCUMENT);
-    let mut document = fs::read_to_string(path).unwrap();
-    let mut stale = Vec::new();
-    for (name, text) in parts {
-        let begin = format!("<!-- begin {name} -->\n");
-        let from = document.find(&begin).unwrap() + begin.len();
-        let end = format!("<!-- end {name} -->");
-        let to = from + document[from..].find(&end).unwrap();
-        if document[from..to] != **text {
-            stale.push(*name);
-            document.replace_range(from..to, text);
-        }
-    }
-    if stale.is_empty() {
-        return;
-    }
-    if std::env::var_os("CXLAB_UPDATE_DOCS").is_some() {
-        fs::write(path, document).unwrap();
-        return;
-    }
-    panic!("docs/cxl-io.md, parts {stale:?}, are not up to date: run with CXLAB_UPDATE_DOCS=1");
-}
 
 fn packets() -> String {
     let mut text = String::from(
@@ -89,5 +62,8 @@ fn accesses() -> String {
 
 #[test]
 fn the_document_has_the_packets_and_an_enumeration() {
-    compare(&[("packets", packets()), ("accesses", accesses())]);
+    documents::compare(
+        "cxl-io.md",
+        &[("packets", packets()), ("accesses", accesses())],
+    );
 }

@@ -1,0 +1,34 @@
+//! Parts of documents that tests write: between `<!-- begin NAME -->` and `<!-- end NAME -->`. The tests of a crate
+//! include this file by its path.
+
+use std::fs;
+use std::path::Path;
+
+/// Compares parts of a document in `docs/` with what they should be. With `CXLAB_UPDATE_DOCS=1` they become that.
+///
+/// # Panics
+/// If a part is not there, or is another one and not to be written.
+pub fn compare(document: &str, parts: &[(&str, String)]) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../docs")
+        .join(document);
+    let mut text = fs::read_to_string(&path).unwrap();
+    let mut stale = Vec::new();
+    for (name, part) in parts {
+        let begin = format!("<!-- begin {name} -->\n");
+        let from = text.find(&begin).unwrap() + begin.len();
+        let to = from + text[from..].find(&format!("<!-- end {name} -->")).unwrap();
+        if text[from..to] != **part {
+            stale.push(*name);
+            text.replace_range(from..to, part);
+        }
+    }
+    if stale.is_empty() {
+        return;
+    }
+    assert!(
+        std::env::var_os("CXLAB_UPDATE_DOCS").is_some(),
+        "docs/{document}, parts {stale:?}, are not up to date: run with CXLAB_UPDATE_DOCS=1"
+    );
+    fs::write(path, text).unwrap();
+}
