@@ -12,18 +12,10 @@ use cxlab_system::system::System;
 /// # Panics
 /// If one is not.
 pub fn assert_every_topology(scenarios: &str) {
-    for kind in [
-        "direct",
-        "chain",
-        "tree",
-        "ring",
-        "mesh",
-        "torus",
-        "spine-leaf",
-        "fully-connected",
-        "dragonfly",
-        "custom",
-    ] {
+    for kind in cxlab_fabric::topology::CATALOG
+        .iter()
+        .map(|entry| entry.name)
+    {
         assert!(
             scenarios.contains(&format!("topology = {{ kind = \"{kind}\"")),
             "no system is a {kind}"
@@ -139,6 +131,20 @@ impl Shape {
     }
 }
 
+/// Topologies that [`shape`] draws with parameters of their own. All others of the catalog have their defaults.
+const DRAWN: [&str; 10] = [
+    "direct",
+    "chain",
+    "tree",
+    "ring",
+    "mesh",
+    "torus",
+    "spine-leaf",
+    "fully-connected",
+    "dragonfly",
+    "custom",
+];
+
 /// Draws a topology of every kind, for about as many hosts and devices.
 pub fn shape(draw: &mut Draw, hosts: usize, devices: usize) -> Shape {
     let mut shape = Shape {
@@ -152,7 +158,11 @@ pub fn shape(draw: &mut Draw, hosts: usize, devices: usize) -> Shape {
     };
     let placement = draw.pick(&["split", "paired"]);
     let placement = format!("placement = \"{placement}\"");
-    match draw.below(14) {
+    let names = cxlab_fabric::topology::CATALOG
+        .iter()
+        .map(|entry| entry.name);
+    let others: Vec<&str> = names.filter(|name| !DRAWN.contains(name)).collect();
+    match draw.below(14 + others.len()) {
         0 => {
             shape.devices = hosts * draw.between(1, 3);
             (shape.acyclic, shape.direct) = (true, true);
@@ -209,11 +219,12 @@ pub fn shape(draw: &mut Draw, hosts: usize, devices: usize) -> Shape {
             shape.hosts = 1;
             custom_tree(draw, &mut shape);
         }
-        _ => {
+        13 => {
             shape.kind = "multiple-vcs";
             shape.devices = hosts + draw.below(3);
             several_trees(draw, &mut shape);
         }
+        other => shape.topology = format!("{{ kind = \"{}\" }}", others[other - 14]),
     }
     shape
 }

@@ -13,18 +13,17 @@ fn analytic(plan: &Plan) -> AnalyticReport {
 }
 
 /// Every topology of the catalog, of a size that four hosts and four devices fit in.
-const TOPOLOGIES: [&str; 10] = [
-    r#"{ kind = "direct" }"#,
-    r#"{ kind = "chain" }"#,
-    r#"{ kind = "tree" }"#,
-    r#"{ kind = "ring" }"#,
-    r#"{ kind = "mesh" }"#,
-    r#"{ kind = "torus" }"#,
-    r#"{ kind = "spine-leaf" }"#,
-    r#"{ kind = "fully-connected" }"#,
-    r#"{ kind = "dragonfly" }"#,
-    r#"{ kind = "custom", switches = ["a", "b"], links = [["host", "a"], ["other0", "a"], ["other1", "b"], ["other2", "b"], ["a", "b"], ["a", "b"], ["mem0", "a"], ["mem1", "b"], ["mem2", "b"], ["mem3", "b"]] }"#,
-];
+fn topologies() -> impl Iterator<Item = String> {
+    let names = cxlab_fabric::topology::CATALOG
+        .iter()
+        .map(|entry| entry.name);
+    names.map(|name| match name {
+        "custom" => CUSTOM.to_owned(),
+        _ => format!("{{ kind = \"{name}\" }}"),
+    })
+}
+
+const CUSTOM: &str = r#"{ kind = "custom", switches = ["a", "b"], links = [["host", "a"], ["other0", "a"], ["other1", "b"], ["other2", "b"], ["a", "b"], ["a", "b"], ["mem0", "a"], ["mem1", "b"], ["mem2", "b"], ["mem3", "b"]] }"#;
 
 /// Ways of sending: formats, rates that are no whole picoseconds, buses. Between switches all flits are standard ones.
 const LINKS: [&str; 6] = [
@@ -55,15 +54,8 @@ devices = [{{ name = "mem", count = 4, memory = {{ kind = "fixed", latency = "46
 
 #[test]
 fn alone_a_request_takes_the_same_picoseconds_in_both_forms() {
-    for entry in cxlab_fabric::topology::CATALOG {
-        let kind = format!("kind = \"{}\"", entry.name);
-        assert!(
-            TOPOLOGIES.iter().any(|text| text.contains(&kind)),
-            "{kind} is compared"
-        );
-    }
     let mut compared = 0;
-    for topology in TOPOLOGIES {
+    for topology in topologies() {
         for link in LINKS {
             // Others need virtual channels, which buses do not have, or have two ways, and a bus
             // that was not used since does not turn.
@@ -72,7 +64,7 @@ fn alone_a_request_takes_the_same_picoseconds_in_both_forms() {
                 continue;
             }
             for read_ratio in [1.0, 0.0] {
-                let plan = lonely(topology, link, read_ratio);
+                let plan = lonely(&topology, link, read_ratio);
                 let report = analytic(&plan);
                 let (measured, rows) = rows(&plan, 1);
                 let mut seen = 0;
