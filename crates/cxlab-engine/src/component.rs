@@ -106,54 +106,54 @@ pub(crate) enum Body<P> {
     Wake(u32),
 }
 
-/// An event for another partition.
+/// An event for a component of another partition.
 #[derive(Clone, Copy)]
-pub(crate) struct Letter<P> {
+pub(crate) struct CrossEvent<P> {
     pub(crate) key: EventKey,
     pub(crate) target: Target,
     pub(crate) payload: P,
 }
 
-/// Letters to one partition.
-pub(crate) struct Outbox<P> {
-    pub(crate) letters: Vec<Letter<P>>,
+/// Cross-partition events to one partition, until the end of the window.
+pub(crate) struct Outgoing<P> {
+    pub(crate) events: Vec<CrossEvent<P>>,
     /// The time of the earliest of them, `u64::MAX` when there are none.
     pub(crate) earliest: u64,
 }
 
-impl<P> Default for Outbox<P> {
+impl<P> Default for Outgoing<P> {
     fn default() -> Self {
-        Outbox {
-            letters: Vec::new(),
+        Outgoing {
+            events: Vec::new(),
             earliest: u64::MAX,
         }
     }
 }
 
-impl<P: Payload> Outbox<P> {
-    /// How many letters before its turn the memory of one is taken from whoever has read what it held.
+impl<P: Payload> Outgoing<P> {
+    /// How many events ahead the memory of the next ones is fetched to be written: another core has read it last.
     const AHEAD: usize = 8;
 
-    /// One more letter, and what it carries, to be changed.
+    /// Adds an event; returns its payload, to be changed.
     fn write(&mut self, key: EventKey, target: Target, payload: P) -> &mut P {
         self.earliest = self.earliest.min(key.time);
-        let at = self.letters.len();
-        self.letters.push(Letter {
+        let at = self.events.len();
+        self.events.push(CrossEvent {
             key,
             target,
             payload,
         });
-        if let Some(ahead) = self.letters.spare_capacity_mut().get(Self::AHEAD) {
+        if let Some(ahead) = self.events.spare_capacity_mut().get(Self::AHEAD) {
             prefetch_to_write(ahead);
         }
-        &mut self.letters[at].payload
+        &mut self.events[at].payload
     }
 }
 
-/// A partition's side of the executor: its queue and its outgoing letters.
+/// A partition's side of the executor: its queue and its outgoing events.
 pub(crate) struct Lane<P: Payload> {
     pub(crate) queue: WheelQueue<P>,
-    pub(crate) outboxes: Vec<Outbox<P>>,
+    pub(crate) outgoing: Vec<Outgoing<P>>,
     pub(crate) partition: u16,
     /// The block whose events are handled, by its number among those of all partitions.
     pub(crate) block: u16,
@@ -221,7 +221,7 @@ impl<P: Payload> Lane<P> {
         if own < self.queue.blocks() {
             return self.queue.push_to(own, key, target);
         }
-        self.write_letter(block, NOWHERE, key, target)
+        self.cross(block, NOWHERE, key, target)
     }
 
     /// Makes an event of another block, or of one that takes turns, of one that is handled.
@@ -232,15 +232,15 @@ impl<P: Payload> Lane<P> {
             return self.queue.pass_to(own, place, key, target);
         }
         self.queue.release(place);
-        self.write_letter(block, place, key, target)
+        self.cross(block, place, key, target)
     }
 
     /// Makes an event of another partition, which carries what lies at `place`.
     #[inline(never)]
-    fn write_letter(&mut self, block: u16, place: u32, key: EventKey, target: Target) -> &mut P {
+    fn cross(&mut self, block: u16, place: u32, key: EventKey, target: Target) -> &mut P {
         let to = self.blocks.partitions[usize::from(block)];
         let payload = *self.queue.carried(place);
-        self.outboxes[usize::from(to)].write(key, target, payload)
+        self.outgoing[usize::from(to)].write(key, target, payload)
     }
 }
 

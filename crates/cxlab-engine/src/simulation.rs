@@ -22,7 +22,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::component::{
-    Account, Blocks, Body, Component, ComponentId, Lane, NO_BLOCK, Outbox, Route, Wire,
+    Account, Blocks, Body, Component, ComponentId, Lane, NO_BLOCK, Outgoing, Route, Wire,
     combine_digests,
 };
 use crate::partition::{Partition, partition};
@@ -585,7 +585,7 @@ impl<C: Component> Simulation<C> {
                 cells: own.collect(),
                 lane: Lane {
                     queue: WheelQueue::for_blocks(&blocks.counts, blocks.span, self.end.0),
-                    outboxes: (0..division.parts).map(|_| Outbox::default()).collect(),
+                    outgoing: (0..division.parts).map(|_| Outgoing::default()).collect(),
                     partition: part as u16,
                     block: blocks.first,
                     wheel_of: match blocks.counts.len() {

@@ -1,5 +1,5 @@
-//! Every order in which threads can meet at the barrier and exchange letters, as far as three preemptions lead:
-//! loom runs the engine's own source with its types in place of the standard library's, weak memory included.
+//! Loom explores every order in which threads meet at the barrier and exchange events, up to three preemptions. It
+//! runs the engine's own source with loom's types instead of the standard library's, and models weak memory.
 
 mod sync {
     pub(super) use loom::hint::spin_loop;
@@ -23,7 +23,7 @@ fn explore(
     threads: usize,
     spins: u32,
     preemptions: usize,
-    thread: impl Fn(usize, &Exchange<Letter>) + Copy + Send + Sync + 'static,
+    thread: impl Fn(usize, &Exchange<Event>) + Copy + Send + Sync + 'static,
 ) {
     let mut model = loom::model::Builder::new();
     model.preemption_bound = Some(preemptions);
@@ -43,7 +43,7 @@ fn explore(
 }
 
 /// From, to, window, number.
-type Letter = (usize, usize, usize, usize);
+type Event = (usize, usize, usize, usize);
 
 /// What a part says in a window: no two say the same, in no two windows.
 fn said(part: usize, window: usize) -> Said {
@@ -57,14 +57,14 @@ fn said(part: usize, window: usize) -> Said {
 
 /// So many windows, as the executor has them: a part reads what all have written in this window, and nothing
 /// that was written in another one.
-fn windows(parts: usize, count: usize) -> impl Fn(usize, &Exchange<Letter>) + Copy {
+fn windows(parts: usize, count: usize) -> impl Fn(usize, &Exchange<Event>) + Copy {
     move |me, exchange| {
         for window in 0..count {
             let turn = window % 2;
             for to in (0..parts).filter(|&to| to != me) {
-                let mut letters = vec![(me, to, window, 0), (me, to, window, 1)];
-                exchange.post(turn, me, to, &mut letters);
-                assert!(letters.is_empty());
+                let mut events = vec![(me, to, window, 0), (me, to, window, 1)];
+                exchange.post(turn, me, to, &mut events);
+                assert!(events.is_empty());
             }
             exchange.say(turn, me, said(me, window));
             let ends = window + 1 == count;
@@ -73,9 +73,9 @@ fn windows(parts: usize, count: usize) -> impl Fn(usize, &Exchange<Letter>) + Co
             }
             assert!(exchange.barrier().wait());
             let mut taken = Vec::new();
-            exchange.take(turn, me, |letters| taken.extend_from_slice(letters));
+            exchange.take(turn, me, |events| taken.extend_from_slice(events));
             let others = (0..parts).filter(|&from| from != me);
-            let sent: Vec<Letter> = others
+            let sent: Vec<Event> = others
                 .flat_map(|from| [(from, me, window, 0), (from, me, window, 1)])
                 .collect();
             assert_eq!(taken, sent);

@@ -96,7 +96,7 @@ proptest! {
         let mut heaps = [(); 3].map(|()| HeapQueue::<u64>::default());
         let (mut now, mut order) = (0u64, 0u64);
         for (length, pushes) in runs {
-            // Letters come between windows.
+            // Events of other partitions come between windows.
             let mut pushes = pushes.into_iter();
             let mut next = |now: u64| pushes.next().map(|(to, kind, value)| {
                 let ahead = match kind { 0 => value % 300, 1 => value % 100_000, _ => value };

@@ -2,7 +2,7 @@
 
 use super::sync::{AtomicBool, AtomicUsize, Condvar, Mutex, Ordering, PoisonError, spin_loop};
 
-/// What lies in cache lines of its own.
+/// A value in a pair of cache lines of its own, which no other value shares.
 #[derive(Default)]
 #[repr(align(128))]
 pub(super) struct Apart<T>(pub(super) T);

@@ -1,4 +1,4 @@
-//! What threads tell each other at the end of each window.
+//! What threads exchange at the end of each window.
 
 use super::barrier::{Apart, Barrier};
 use super::sync::{AtomicU8, AtomicU64, Mutex, Ordering, PoisonError};
@@ -15,7 +15,7 @@ pub(super) enum After {
 /// What a part says at the end of a window.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Said {
-    /// The earliest event that it knows of, its own letters included.
+    /// Time of its earliest pending event, those for other parts included.
     pub(super) next: u64,
     /// Events that it has handled in the window.
     pub(super) handled: u64,
@@ -23,31 +23,32 @@ pub(super) struct Said {
     pub(super) work: u64,
 }
 
-/// The same where others read it.
+/// A [`Said`] that other threads read.
 struct Told {
     next: AtomicU64,
     handled: AtomicU64,
     work: AtomicU64,
 }
 
-type Mailbox<L> = Apart<Mutex<Vec<L>>>;
+/// Events from one part to another.
+type Handover<E> = Apart<Mutex<Vec<E>>>;
 
-/// Letters `L` from one part to another, and what parts say. Whatever has a `turn` is there twice, and windows use
-/// the two alternately: a part reads what was written before the barrier while others, which may be a window
-/// ahead, write the other one. So one barrier a window suffices.
-pub(super) struct Exchange<L> {
+/// Cross-partition events `E` of each pair of parts, and what each part says. Everything that has a `turn` exists
+/// twice, and windows use the two alternately: a part reads what was written before the barrier while other parts,
+/// which may be one window ahead, write the other copy. So one barrier a window suffices.
+pub(super) struct Exchange<E> {
     barrier: Barrier,
-    /// `mail[turn][from][to]`
-    mail: [Vec<Vec<Mailbox<L>>>; 2],
+    /// `events[turn][from][to]`
+    events: [Vec<Vec<Handover<E>>>; 2],
     /// `told[turn][part]`
     told: [Vec<Apart<Told>>; 2],
     /// An [`After`] for each turn.
     after: [AtomicU8; 2],
 }
 
-impl<L> Exchange<L> {
+impl<E> Exchange<E> {
     /// Between so many parts, whose threads look `spins` times at the barrier before they sleep.
-    pub(super) fn new(count: usize, spins: u32) -> Exchange<L> {
+    pub(super) fn new(count: usize, spins: u32) -> Exchange<E> {
         let boxes = |_| (0..count).map(|_| Apart(Mutex::new(Vec::new()))).collect();
         let told = |_| {
             Apart(Told {
@@ -58,7 +59,7 @@ impl<L> Exchange<L> {
         };
         Exchange {
             barrier: Barrier::new(count, spins),
-            mail: [
+            events: [
                 (0..count).map(boxes).collect(),
                 (0..count).map(boxes).collect(),
             ],
@@ -74,21 +75,21 @@ impl<L> Exchange<L> {
         &self.barrier
     }
 
-    /// Puts letters into a mailbox, and the empty one that was there in their place.
-    pub(super) fn post(&self, turn: usize, from: usize, to: usize, letters: &mut Vec<L>) {
-        let mailbox = &self.mail[turn][from][to].0;
+    /// Hands over the events of a window. The vector is empty afterwards, and has the capacity of an earlier one.
+    pub(super) fn post(&self, turn: usize, from: usize, to: usize, events: &mut Vec<E>) {
+        let there = &self.events[turn][from][to].0;
         std::mem::swap(
-            letters,
-            &mut mailbox.lock().unwrap_or_else(PoisonError::into_inner),
+            events,
+            &mut there.lock().unwrap_or_else(PoisonError::into_inner),
         );
     }
 
-    /// Shows all letters to a part, those of each part together, in the order of parts, and drops them.
-    pub(super) fn take(&self, turn: usize, to: usize, mut show: impl FnMut(&[L])) {
-        for from in &self.mail[turn] {
-            let mut letters = from[to].0.lock().unwrap_or_else(PoisonError::into_inner);
-            show(&letters);
-            letters.clear();
+    /// Shows a part all events that were handed over to it, in the order of the parts that sent them, and removes them.
+    pub(super) fn take(&self, turn: usize, to: usize, mut show: impl FnMut(&[E])) {
+        for from in &self.events[turn] {
+            let mut events = from[to].0.lock().unwrap_or_else(PoisonError::into_inner);
+            show(&events);
+            events.clear();
         }
     }
 

@@ -1,7 +1,7 @@
 //! Running each part of a simulation in a process of its own.
 //!
 //! Every process (rank) builds the whole simulation and runs its own part of it, in the same windows
-//! of one lookahead as threads do: whoever hands over its letters says with them when its next event
+//! of one lookahead as threads do: a rank hands over its cross-partition events with the time of its next event
 //! is, so that one exchange a window suffices, and all ranks decide alike. A component's events have
 //! the same order wherever it runs, so digests are equal to the bit.
 
@@ -115,13 +115,13 @@ fn read<T: DeserializeOwned>(bytes: &mut &[u8]) -> T {
     }
 }
 
-/// What a rank says at the end of a window to each of the others, before its letters to that one.
+/// What a rank sends at the end of a window to each of the others, before its events for that one.
 #[derive(Serialize, Deserialize)]
 struct Cover {
-    /// Its earliest event, letters to anybody included.
+    /// Its earliest event, those for other ranks included.
     next: u64,
     interrupted: bool,
-    letters: u64,
+    events: u64,
 }
 
 /// Time, order, receiver in its part, port, and what is carried.
@@ -268,26 +268,26 @@ where
         let mut untold = 0;
         loop {
             let mut next = self.lane.queue.next_time();
-            for outbox in &mut self.lane.outboxes {
-                next = next.min(std::mem::replace(&mut outbox.earliest, u64::MAX));
+            for to_one in &mut self.lane.outgoing {
+                next = next.min(std::mem::replace(&mut to_one.earliest, u64::MAX));
             }
             let mut interrupted = monitor.is_interrupted();
-            for (to, outbox) in self.lane.outboxes.iter_mut().enumerate() {
+            for (to, to_one) in self.lane.outgoing.iter_mut().enumerate() {
                 if to == rank {
                     continue;
                 }
-                let (bytes, letters) = (&mut out[to], outbox.letters.len() as u64);
+                let (bytes, events) = (&mut out[to], to_one.events.len() as u64);
                 bytes.clear();
                 let cover = Cover {
                     next,
                     interrupted,
-                    letters,
+                    events,
                 };
                 write(bytes, &cover);
-                for letter in outbox.letters.drain(..) {
-                    let (key, target) = (letter.key, letter.target);
+                for event in to_one.events.drain(..) {
+                    let (key, target) = (event.key, event.target);
                     let receiver = target.component() as u32;
-                    let written = (key.time, key.order, receiver, target.at, letter.payload);
+                    let written = (key.time, key.order, receiver, target.at, event.payload);
                     write::<Written<C::Payload>>(bytes, &written);
                 }
             }
@@ -300,7 +300,7 @@ where
                 let cover: Cover = read(&mut bytes);
                 next = next.min(cover.next);
                 interrupted |= cover.interrupted;
-                for _ in 0..cover.letters {
+                for _ in 0..cover.events {
                     let (time, order, receiver, port, payload): Written<C::Payload> =
                         read(&mut bytes);
                     let target = Target::port(receiver, port as u16);

@@ -1,8 +1,8 @@
 //! Running several parts, one thread each, in windows of one lookahead.
 //!
 //! In a window every part handles its events before the window's end, which lies one lookahead
-//! after the earliest pending event of all, so no letter can arrive inside it. Letters go through
-//! double-buffered mailboxes, and one barrier a window suffices.
+//! after the earliest pending event of all, so no cross-partition event can arrive inside it. Those go
+//! through double-buffered queues, and one barrier a window suffices.
 
 use std::panic::resume_unwind;
 use std::sync::atomic::Ordering;
@@ -14,11 +14,11 @@ use super::barrier::OpenOnPanic;
 use super::exchange::{After, Exchange, Said};
 use super::part::{LOOK_EVERY, Part};
 use super::{Monitor, Windows};
-use crate::component::{Component, Letter};
+use crate::component::{Component, CrossEvent};
 use crate::prefetch::prefetch;
 use crate::queue::EventQueue;
 
-/// How many letters before its turn one is asked for: it lies with the processor that wrote it.
+/// How many events ahead one is prefetched: it is in the cache of the processor that wrote it.
 const AHEAD: usize = 14;
 
 /// How often a thread looks whether the others have arrived before it sleeps: some ten microseconds, a few
@@ -31,7 +31,7 @@ const ASK_EVERY: u64 = 8;
 /// A part for another thread to run up to a time.
 struct Job<C: Component> {
     part: Part<C>,
-    exchange: Arc<Exchange<Letter<C::Payload>>>,
+    exchange: Arc<Exchange<CrossEvent<C::Payload>>>,
     lookahead: u64,
     until: u64,
 }
@@ -125,9 +125,9 @@ fn receive<T>(from: &Receiver<T>, spins: u32) -> Result<T, RecvError> {
 /// times: at ends of batches, at checkpoints.
 pub(super) struct Workers<C: Component> {
     others: Vec<Worker<C>>,
-    /// What they exchange letters with the thread of the caller by. Its mailboxes are empty between runs and keep
+    /// What they exchange events with the thread of the caller by. Its queues are empty between runs and keep
     /// their size. `None` where there are no workers.
-    exchange: Option<Arc<Exchange<Letter<C::Payload>>>>,
+    exchange: Option<Arc<Exchange<CrossEvent<C::Payload>>>>,
 }
 
 impl<C: Component> Workers<C> {
@@ -137,7 +137,11 @@ impl<C: Component> Workers<C> {
     };
 
     /// The exchange of so many parts, with as many workers less one: what there is if it fits, or a new one.
-    fn exchange(&mut self, count: usize, processors: usize) -> Arc<Exchange<Letter<C::Payload>>> {
+    fn exchange(
+        &mut self,
+        count: usize,
+        processors: usize,
+    ) -> Arc<Exchange<CrossEvent<C::Payload>>> {
         let spins = if count <= processors { SPINS } else { 0 };
         let fits = |exchange: &&Arc<Exchange<_>>| exchange.barrier().fits(count, spins);
         if let Some(exchange) = self.exchange.as_ref().filter(fits) {
@@ -226,7 +230,7 @@ impl<C: Component> Part<C> {
     /// Runs windows until one of the threads has a reason to stop; the first part has a `lead`.
     fn run_windows(
         &mut self,
-        exchange: &Exchange<Letter<C::Payload>>,
+        exchange: &Exchange<CrossEvent<C::Payload>>,
         lookahead: u64,
         until: u64,
         mut lead: Option<Lead<'_>>,
@@ -248,12 +252,12 @@ impl<C: Component> Part<C> {
             if !exchange.barrier().wait() {
                 return Some(true);
             }
-            exchange.take(turn, me, |letters| {
-                for (at, letter) in letters.iter().enumerate() {
-                    if let Some(ahead) = letters.get(at + AHEAD) {
+            exchange.take(turn, me, |events| {
+                for (at, event) in events.iter().enumerate() {
+                    if let Some(ahead) = events.get(at + AHEAD) {
                         prefetch(ahead);
                     }
-                    *self.lane.arrive(letter.key, letter.target) = letter.payload;
+                    *self.lane.arrive(event.key, event.target) = event.payload;
                 }
             });
             let earliest = exchange
@@ -283,15 +287,15 @@ impl<C: Component> Part<C> {
         }
     }
 
-    /// Puts this window's letters into the mailboxes; returns when the earliest event is, those letters included.
-    fn post(&mut self, exchange: &Exchange<Letter<C::Payload>>, turn: usize, me: usize) -> u64 {
+    /// Hands this window's cross-partition events over; returns the time of the earliest pending event, theirs included.
+    fn post(&mut self, exchange: &Exchange<CrossEvent<C::Payload>>, turn: usize, me: usize) -> u64 {
         let mut earliest = self.lane.queue.next_time();
-        for (to, outbox) in self.lane.outboxes.iter_mut().enumerate() {
-            if outbox.letters.is_empty() {
+        for (to, to_one) in self.lane.outgoing.iter_mut().enumerate() {
+            if to_one.events.is_empty() {
                 continue;
             }
-            earliest = earliest.min(std::mem::replace(&mut outbox.earliest, u64::MAX));
-            exchange.post(turn, me, to, &mut outbox.letters);
+            earliest = earliest.min(std::mem::replace(&mut to_one.earliest, u64::MAX));
+            exchange.post(turn, me, to, &mut to_one.events);
         }
         earliest
     }
