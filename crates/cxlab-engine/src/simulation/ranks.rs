@@ -1,8 +1,8 @@
 //! Running each part of a simulation in a process of its own.
 //!
 //! Every process (rank) builds the whole simulation and runs its own part of it, in the same windows
-//! of one lookahead as threads do: a rank hands over its cross-partition events with the time of its next event
-//! is, so that one exchange a window suffices, and all ranks decide alike. A component's events have
+//! of one lookahead as threads do: a rank hands over its cross-partition events with the time of its next event,
+//! so that one exchange a window suffices, and all ranks decide alike. A component's events have
 //! the same order wherever it runs, so digests are equal to the bit.
 
 use std::sync::mpsc::{Receiver, Sender, channel};
