@@ -143,7 +143,7 @@ impl<'a> PlanFabric<'a> {
         device.map_or(0, |device| self.pool_of[device])
     }
 
-    /// What the pools give at a demand, by pool, to a program that has at most so many lines under way at once.
+    /// What the pools give at a demand, by pool, to a program that has at most so many lines in flight.
     /// The demand of pool 0 is not looked at.
     pub fn answer(&mut self, demand: &[PoolDemand], under_way: f64) -> Vec<PoolAnswer> {
         let pools = self.flows.iter().zip(demand);

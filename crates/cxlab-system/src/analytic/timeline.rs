@@ -30,9 +30,9 @@ const LOCAL_CONTEXTS: u32 = 256;
 pub struct GuestLine {
     /// Whose memory it is, by number among the hosts that are guests.
     pub guest: usize,
-    /// Whether it is CXL memory: the address is one of the plan's then, and else one of the guest's own memory.
+    /// Whether it is CXL memory. Its address is then one of the plan's.
     pub is_cxl: bool,
-    /// Its address.
+    /// Byte address of the line, in the plan or in the guest's own memory.
     pub address: u64,
 }
 
@@ -237,7 +237,7 @@ impl PlanMemory {
         self.locate(line).map(|(pool, _)| pool - first)
     }
 
-    /// Asks for a line, which lies in a pool; returns the request's number. Requests come in the order of their times;
+    /// Issues a request for a line of a pool; returns the request's number. Requests come in the order of their times;
     /// those that come late, by what processors are out of step, are taken to come now.
     pub fn issue(&mut self, at_ps: u64, line: GuestLine, write: bool) -> u32 {
         let (pool, address) = self.locate(line).unwrap_or((0, 0));
