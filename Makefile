@@ -67,7 +67,7 @@ test-all: need-rust need-python have-valgrind have-qemu ## The slow suites too, 
 	.venv/bin/pytest -m slow
 
 .PHONY: test-mpi
-test-mpi: need-rust ## Runs on several MPI ranks, where an MPI is installed (docs/checkpoints.md)
+test-mpi: need-rust ## Runs on several MPI ranks, where an MPI is installed (docs/guide/checkpoints.md)
 	@if ! command -v mpicc >/dev/null || ! command -v mpirun >/dev/null; then \
 		echo "skipped: no MPI is installed (Debian: libopenmpi-dev, openmpi-bin, libclang-dev)"; \
 	else \
@@ -111,11 +111,11 @@ deny: ## Licences, sources and advisories of dependencies, where cargo-deny is i
 	$(CARGO) deny --workspace check --disable-fetch advisories
 
 .PHONY: bench
-bench: need-rust ## Measure speed (docs/performance.md has the numbers and the machine)
+bench: need-rust ## Measure speed (docs/explain/performance.md has the numbers and the machine)
 	$(CARGO) bench --locked -p cxlab-benches
 
 .PHONY: attach-table
-attach-table: build ## Measure cxlab attach on this machine (docs/attach.md), which must be idle
+attach-table: build ## Measure cxlab attach on this machine (docs/guide/attach.md), which must be idle
 	$(CARGO) build --release --locked -p cxlab-attach --examples
 	$(TARGET)/release/examples/table $(CXLAB) scenarios/direct.toml
 

@@ -3,7 +3,7 @@
  * The library exports one function, cxlab_medium, which returns a table of functions. All of them
  * are called by one thread at a time for each medium, not always the same one; two media may be
  * called at once. None may call exit, throw, or jump out. Times are in picoseconds since the start
- * of the run and never run backwards for one medium. See docs/plugins.md and
+ * of the run and never run backwards for one medium. See docs/guide/plugins.md and
  * examples/plugin/medium.c. Licensed like cxlab, under Apache-2.0 or MIT.
  */
 #ifndef CXLAB_MEDIUM_H

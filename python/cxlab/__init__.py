@@ -5,7 +5,7 @@
 >>> result = cxlab.run(scenario, seed=7)
 >>> print(result.table())
 
-See docs/python.md for all of it.
+See docs/guide/python.md for all of it.
 """
 
 from cxlab import op, plot

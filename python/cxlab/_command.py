@@ -156,7 +156,7 @@ def _sweep(arguments: Sequence[str]) -> int:
     parser.add_argument(
         "--trust-plugins",
         action="store_true",
-        help="run the shared libraries that the scenario names (docs/plugins.md)",
+        help="run the shared libraries that the scenario names (docs/guide/plugins.md)",
     )
     _add_execution(parser)
     options = parser.parse_args(arguments)

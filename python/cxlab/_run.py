@@ -349,7 +349,7 @@ class _Bar:
 def trust_plugins() -> None:
     """From now on, run the shared libraries that scenarios name; they can do whatever you can.
 
-    Workers of sweeps that begin later do so too. See docs/plugins.md for trusting single ones.
+    Workers of sweeps that begin later do so too. See docs/guide/plugins.md for trusting single ones.
     """
     os.environ["CXLAB_TRUST_PLUGINS"] = "1"
     _native.trust_plugins()

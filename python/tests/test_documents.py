@@ -29,11 +29,11 @@ def test_the_workload_in_the_documents_runs(root, pool):
     import cxlab
 
     [example] = [
-        block for block in blocks((root / "docs/python.md").read_text(), "python")
+        block for block in blocks((root / "docs/guide/python.md").read_text(), "python")
         if "strided" in block
     ]  # fmt: skip
     names = {"np": np, "cxlab": cxlab, "scenario": pool}
-    exec(compile(example, "docs/python.md", "exec"), names)
+    exec(compile(example, "docs/guide/python.md", "exec"), names)
     assert names["result"].report["requests"]["completed"] >= 2_000
 
 
@@ -48,7 +48,7 @@ def test_the_tour_runs(root, tmp_path, monkeypatch, capsys):
     assert "did you mean" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("name", ["README.md", "docs/python.md"])
+@pytest.mark.parametrize("name", ["README.md", "docs/guide/python.md"])
 def test_names_in_the_documents_exist(root, name):
     import cxlab
 

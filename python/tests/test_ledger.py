@@ -177,7 +177,7 @@ def test_claims_and_documents_are_those_of_the_shipped_tables(root):
 
 
 def test_tables_that_compare_with_papers_are_generated(root):
-    for page in (*(root / "docs").glob("*.md"), root / "README.md"):
+    for page in (*(root / "docs").rglob("*.md"), root / "README.md"):
         assert docs.strangers(page.read_text(encoding="utf-8")) == [], page.name
 
 

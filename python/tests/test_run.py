@@ -53,7 +53,7 @@ def test_a_sampled_run_says_what_it_passed_over(pool):
     assert found["detailed"] < 0.2 * found["requests"]
     assert found["warmed"] > 0.8 * found["requests"]
     assert "sampling" not in full
-    # Of a warm-up of four rounds, 0.08 % are left (docs/sampling.md); the interval is shorter.
+    # Of a warm-up of four rounds, 0.08 % are left (docs/guide/sampling.md); the interval is shorter.
     assert report["latency_ns"]["mean"] == pytest.approx(full["latency_ns"]["mean"], rel=0.002)
     width = report["ci95"]["total_gbps"]
     assert report["bandwidth_gbps"]["total"] == pytest.approx(

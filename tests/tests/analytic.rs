@@ -1,5 +1,5 @@
 //! The analytic form against the event engine: alone to the picosecond, below 60 % load and full
-//! within the bounds that `docs/analytic.md` states. With `--nocapture` this prints its tables.
+//! within the bounds that `docs/explain/analytic.md` states. With `--nocapture` this prints its tables.
 
 use cxlab_system::analytic::{AnalyticReport, analyze};
 use cxlab_system::plan::Plan;

@@ -172,7 +172,7 @@ fn two_thousand_random_systems_are_within_the_classes_of_the_corrected_form() {
     );
 }
 
-/// With `--nocapture` this prints the table of `docs/analytic.md`.
+/// With `--nocapture` this prints the table of `docs/explain/analytic.md`.
 #[test]
 #[ignore = "slow: every shipped scenario as it is, in both forms"]
 fn shipped_scenarios_are_within_their_error_classes_or_refused() {

@@ -138,7 +138,7 @@ fn what_cannot_be_saved_says_so_before_the_run() {
         message.contains("a kernel whose threads share more than the memory"),
         "{message}"
     );
-    assert!(message.contains("docs/checkpoints.md"), "{message}");
+    assert!(message.contains("docs/guide/checkpoints.md"), "{message}");
 }
 
 const SMALL: &str = "spine-leaf-16";

@@ -23,16 +23,22 @@ fn the_scenario_in_the_readme_runs() {
 
 #[test]
 fn every_link_in_the_documents_leads_somewhere() {
-    let mut pages = vec!["README.md".to_owned(), "ARCHITECTURE.md".to_owned()];
-    for entry in std::fs::read_dir(root().join("docs")).unwrap() {
-        let name = entry.unwrap().file_name().into_string().unwrap();
-        if name.ends_with(".md") {
-            pages.push(format!("docs/{name}"));
-        }
-    }
+    let names = [
+        "",
+        "docs",
+        "docs/guide",
+        "docs/reference",
+        "docs/explain",
+        "docs/notebook",
+    ];
+    let pages = names.iter().flat_map(|folder| {
+        let entries = std::fs::read_dir(root().join(folder)).unwrap();
+        let paths = entries.map(|entry| entry.unwrap().path());
+        paths.filter(|path| path.extension().is_some_and(|end| end == "md"))
+    });
     for page in pages {
-        let text = std::fs::read_to_string(root().join(&page)).unwrap();
-        let folder = root().join(&page).parent().unwrap().to_owned();
+        let text = std::fs::read_to_string(&page).unwrap();
+        let folder = page.parent().unwrap();
         for target in text
             .split("](")
             .skip(1)
@@ -42,7 +48,8 @@ fn every_link_in_the_documents_leads_somewhere() {
             if path.is_empty() || path.contains("://") {
                 continue;
             }
-            assert!(folder.join(path).exists(), "{page} links to {target}");
+            let shown = page.display();
+            assert!(folder.join(path).exists(), "{shown} links to {target}");
         }
     }
 }

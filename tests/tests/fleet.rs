@@ -1,7 +1,7 @@
 //! `cxlab fleet` against the event engine, and against itself.
 //!
 //! The latency that a fleet takes for pool memory comes from the analytic form; here a pod of the
-//! shipped scenario runs event by event at the same load. `docs/fleet.md` has the table that
+//! shipped scenario runs event by event at the same load. `docs/guide/fleet.md` has the table that
 //! `cargo test -p cxlab-tests --test fleet -- --nocapture --test-threads=1` prints.
 
 use cxlab_fleet::{PodFabric, Watch};

@@ -521,7 +521,7 @@ fn the_direct_system_has_root_ports_and_no_switch() {
     assert_eq!(found.functions - found.devices, root_ports);
 }
 
-/// The table of `docs/cxl-io.md`.
+/// The table of `docs/reference/cxl-io.md`.
 fn table() -> String {
     let report = run(&plan(&shipped("enumeration"), &[]));
     let found = of_first(&report);
@@ -547,7 +547,7 @@ fn table() -> String {
 
 #[test]
 fn the_document_shows_what_the_shipped_scenario_takes() {
-    let path = root().join("docs/cxl-io.md");
+    let path = root().join("docs/reference/cxl-io.md");
     let mut document = std::fs::read_to_string(&path).unwrap();
     let (begin, end) = ("<!-- begin phase -->\n", "<!-- end phase -->");
     let from = document.find(begin).unwrap() + begin.len();
@@ -559,7 +559,7 @@ fn the_document_shows_what_the_shipped_scenario_takes() {
     let update = std::env::var_os("CXLAB_UPDATE_DOCS").is_some();
     assert!(
         update,
-        "docs/cxl-io.md is not up to date: run with CXLAB_UPDATE_DOCS=1"
+        "docs/reference/cxl-io.md is not up to date: run with CXLAB_UPDATE_DOCS=1"
     );
     document.replace_range(from..to, &table);
     std::fs::write(path, document).unwrap();

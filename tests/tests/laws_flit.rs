@@ -1,5 +1,5 @@
 //! Link efficiency follows from flit packing: a saturated link carries what the closed forms of
-//! `cxlab_protocol::flit` (derived in `docs/flit-packing.md`) say, within one percent.
+//! `cxlab_protocol::flit` (derived in `docs/explain/flit-packing.md`) say, within one percent.
 
 use cxlab_protocol::flit::{self, FlitFormat};
 use cxlab_system::report::{LinkReport, Report};
@@ -129,7 +129,7 @@ fn the_link_of_a_g_fam_device_is_as_efficient_as_pbr_slots_allow() {
                 false => (direction(&report, "mem->switch"), law.s2m.packed),
             };
             assert!(full.utilization > 0.995, "{format:?} {mix}: {full:?}");
-            // S2M of PBR flits at 2 : 1 is 1.5 % below the closed form (docs/flit-packing.md).
+            // S2M of PBR flits at 2 : 1 is 1.5 % below the closed form (docs/explain/flit-packing.md).
             let error = full.efficiency / packed - 1.0;
             assert!(
                 error.abs() <= 0.016,

@@ -1,6 +1,6 @@
 //! Laws of waiting: a request waits for a number of others that the system bounds, however long those
 //! others go on. Each test has somebody who asks all the time, and somebody who asks now and then and
-//! may not wait until the first has finished. docs/liveness.md has the table of who waits for whom.
+//! may not wait until the first has finished. docs/explain/liveness.md has the table of who waits for whom.
 #![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeMap;

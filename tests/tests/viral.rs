@@ -1,4 +1,4 @@
-//! Viral: who goes into it and when, and which writes are dropped then (CXL 3.1, section 12.4; `docs/failures.md`).
+//! Viral: who goes into it and when, and which writes are dropped then (CXL 3.1, section 12.4; `docs/explain/failures.md`).
 #![allow(clippy::unwrap_used)]
 
 use cxlab_system::report::{DeviceReport, DeviceViral, Report};

@@ -1,4 +1,4 @@
-//! How often what waits in a queue is overtaken: the law of `docs/liveness.md` for places that are taken in turn.
+//! How often what waits in a queue is overtaken: the law of `docs/explain/liveness.md` for places that are taken in turn.
 
 use serde::{Deserialize, Serialize};
 

@@ -3,7 +3,7 @@
 //! A latency without load is a sum, and a rate that a full wire or medium fixes follows from its capacity
 //! and Little's law. What is estimated in between is the waits, so where nothing is full the part of the
 //! latency that they make bounds the error. Where something is full, it is how its capacity is divided that
-//! can be wrong. `docs/analytic.md` has the errors that were measured for each row.
+//! can be wrong. `docs/explain/analytic.md` has the errors that were measured for each row.
 
 use serde::{Deserialize, Serialize};
 

@@ -4,7 +4,7 @@
 //! A [`Network`] is stations (the wires of links, media), hosts (how much they keep in flight, how
 //! fast they issue) and flows: what a host asks of a device, over which stations, and the constant
 //! time of all its stages. [`solve`] finds the rate of every host and the wait at every station.
-//! `docs/analytic.md` has the formulas, what is left out, and how far the engine is.
+//! `docs/explain/analytic.md` has the formulas, what is left out, and how far the engine is.
 //!
 //! # Invariants
 //! Without load a flow takes the sum of its constant stages, to the picosecond. Waits are never

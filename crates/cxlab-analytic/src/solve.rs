@@ -25,7 +25,7 @@ use crate::wire::{Rates, WireLoad};
 
 /// The part of a host's own messages that its messages find at work at a wire. A stream that has
 /// passed one wire is spaced, so the next finds it so; different ways and media undo a part of
-/// that. *Assumed*; the tables in `docs/analytic.md` are its check.
+/// that. *Assumed*; the tables in `docs/explain/analytic.md` are its check.
 const OWN: f64 = 0.05;
 /// Latencies that change by less in a round, as a part of them, have settled.
 const SETTLED: f64 = 1e-7;

@@ -1,4 +1,4 @@
-//! Prints the tables of `docs/attach.md` as measured here: `make attach-table` on an idle machine, in
+//! Prints the tables of `docs/guide/attach.md` as measured here: `make attach-table` on an idle machine, in
 //! some minutes.
 //!
 //! `table CXLAB SCENARIO` runs that program on that scenario (one host, one device; `scenarios/direct.toml`)

@@ -365,7 +365,8 @@ fn report(
         tier: Tier {
             number: 3,
             name: "no counters: exact windows, registers that count, and CPU time".to_owned(),
-            error_class: "an estimate: delays within a factor of two (docs/attach.md)".to_owned(),
+            error_class: "an estimate: delays within a factor of two (docs/guide/attach.md)"
+                .to_owned(),
             refused: doctor::refused(),
         },
         placement: options.placement.to_string(),

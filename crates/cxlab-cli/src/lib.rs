@@ -95,7 +95,7 @@ struct ScenarioArgs {
     /// Change a value of the scenario, e.g. --set fabric.link.lanes=8 (repeatable)
     #[arg(long = "set", value_name = "PATH=VALUE")]
     set: Vec<String>,
-    /// Run the shared libraries that the scenario names, which can do whatever you can (docs/plugins.md)
+    /// Run the shared libraries that the scenario names, which can do whatever you can (docs/guide/plugins.md)
     #[arg(long)]
     trust_plugins: bool,
     /// Replay this trace instead of the one that the scenario's trace workloads name
@@ -155,7 +155,7 @@ struct RunArgs {
 enum Mode {
     /// The event engine: every request, to the picosecond
     Events,
-    /// Sums, closed forms and a fixed point, in a fraction of the time (docs/analytic.md)
+    /// Sums, closed forms and a fixed point, in a fraction of the time (docs/explain/analytic.md)
     Analytic,
     /// The analytic form where its own error classes promise 10 % or better, events otherwise
     Auto,

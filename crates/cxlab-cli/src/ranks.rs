@@ -27,7 +27,7 @@ pub(super) fn start() -> Result<Option<Box<dyn Launched>>, Failure> {
         0 | 1 => Ok(None),
         ranks => Err(Failure::mistake(format!(
             "mpirun: found {ranks} ranks with a build that has no MPI; allowed: one process, or a build \
-             with `--features mpi` (docs/checkpoints.md)"
+             with `--features mpi` (docs/guide/checkpoints.md)"
         ))),
     }
 }

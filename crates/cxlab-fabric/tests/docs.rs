@@ -1,4 +1,4 @@
-//! `docs/topologies-and-routing.md` says what each topology needs. With `CXLAB_UPDATE_DOCS=1` the test writes it.
+//! `docs/reference/topologies-and-routing.md` says what each topology needs. With `CXLAB_UPDATE_DOCS=1` the test writes it.
 #![allow(clippy::unwrap_used)]
 
 #[path = "../../../tests/shared/documents.rs"]
@@ -42,5 +42,8 @@ fn defaults() -> String {
 
 #[test]
 fn the_document_has_the_virtual_channels_of_every_topology() {
-    documents::compare("topologies-and-routing.md", &[("defaults", defaults())]);
+    documents::compare(
+        "reference/topologies-and-routing.md",
+        &[("defaults", defaults())],
+    );
 }

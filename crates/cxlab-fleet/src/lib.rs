@@ -5,7 +5,7 @@
 //! pods whose hosts one scheduler places VMs on. A *fleet* is some clusters. Each cluster is
 //! simulated alone, with a random stream of its own, VM by VM: arrival, placement by cores and
 //! memory, split between local and pool memory, departure. No memory access is simulated: what an
-//! access costs comes from a [`PoolFabric`], by load. `docs/fleet.md` has the model, its sources,
+//! access costs comes from a [`PoolFabric`], by load. `docs/guide/fleet.md` has the model, its sources,
 //! its limits, and the comparison with what was published.
 //!
 //! # Invariants

@@ -1,7 +1,7 @@
 //! Compares the DRAM medium with measurements of DRAMsim3 and Ramulator 2.1, row by row.
 //!
 //! `cargo run --release -p cxlab-memory --example dram_validation` prints the table of
-//! `docs/dram.md`. Each row is a configuration of one of the simulators and a pattern of requests;
+//! `docs/explain/dram.md`. Each row is a configuration of one of the simulators and a pattern of requests;
 //! here both are rebuilt: ranks, queues and mapping as there, one request at most a clock as their
 //! drivers send them, the same length. The reference numbers are measurements of DRAMsim3 at
 //! commit 2981759 and of Ramulator 2.1 at commit c5b1c3a.

@@ -1,4 +1,4 @@
-//! Steady state of a flash drive, on standard output, as CSV; `docs/ssd.md` shows what it gave.
+//! Steady state of a flash drive, on standard output, as CSV; `docs/explain/ssd.md` shows what it gave.
 //!
 //! `amplification`: write amplification of one plane beside published models.
 //! `tail`: latency of reads and writes over time while a full drive is written at random; `figure`

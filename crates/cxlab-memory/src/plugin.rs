@@ -1,4 +1,4 @@
-//! A medium in a shared library, such as an external simulator: `docs/plugins.md`.
+//! A medium in a shared library, such as an external simulator: `docs/guide/plugins.md`.
 //!
 //! What the library says is checked: completions are of requests that are under way, in order of
 //! time, and not before their time; the next event does not lie behind what was done. A medium

@@ -1,5 +1,5 @@
 //! The orderings of MQSim-CXL (Yang et al., USENIX ATC 2023) with a DRAM cache before a flash drive,
-//! a quarter of the size: `docs/dram-cache.md` has the table, with the numbers of the public code.
+//! a quarter of the size: `docs/explain/dram-cache.md` has the table, with the numbers of the public code.
 #![allow(clippy::unwrap_used)]
 
 use cxlab_engine::catalog::find;

@@ -53,7 +53,7 @@ fn invalidations(policy: &str, filter: Geometry, seed: u64, warmup: u64, accesse
 
 /// ESF, Fig. 14: "FIFO and LRU behave similarly", LIFO and MRU invalidate least, and LFI is
 /// "slightly worse" than these. How much less is published as 16 % and comes out as 45 % here: see
-/// `docs/victim-policies.md`.
+/// `docs/reference/victim-policies.md`.
 #[test]
 fn policies_that_keep_old_lines_invalidate_less_as_in_fig_14() {
     let filter = Geometry::fully_associative(FOOTPRINT / 5).unwrap();

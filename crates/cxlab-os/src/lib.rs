@@ -3,7 +3,7 @@
 //! services (ATS), placement and migration of pages.
 //!
 //! Passive parts: addresses, no messages, no events. Nothing here takes time; every answer lists
-//! the physical reads and writes that its owner has to time. `docs/cohet-os.md` has the tables,
+//! the physical reads and writes that its owner has to time. `docs/explain/cohet-os.md` has the tables,
 //! the parameters and their sources.
 
 pub mod address;

@@ -1,4 +1,4 @@
-//! `docs/cohet-os.md` shows the rows as they are. With `CXLAB_UPDATE_DOCS=1` the tests write them.
+//! `docs/explain/cohet-os.md` shows the rows as they are. With `CXLAB_UPDATE_DOCS=1` the tests write them.
 #![allow(clippy::unwrap_used)]
 
 #[path = "../../../tests/shared/documents.rs"]

@@ -63,7 +63,7 @@ pub fn check(library: &Path) -> Result<(), PluginError> {
     });
     Err(PluginError::Library(format!(
         "`{shown}` is somebody's program, and nobody has said that it may run; allowed: with --trust-plugins, with \
-         {VARIABLE}=1 in the environment{place} (docs/plugins.md)"
+         {VARIABLE}=1 in the environment{place} (docs/guide/plugins.md)"
     )))
 }
 

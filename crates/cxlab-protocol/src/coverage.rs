@@ -1,5 +1,5 @@
 //! How much of CXL.mem and CXL.cache is modelled, opcode by opcode: the source of
-//! `docs/coverage.md`.
+//! `docs/reference/coverage.md`.
 //!
 //! The rows are all opcodes of CXL 3.1 (tables 3-22, 3-25 to 3-27 and, for CXL.mem, section 3.3),
 //! those that have no name here among them. `Fast_GO` of CXL 2.0 is none of them: its code is reserved.
@@ -18,7 +18,7 @@ pub enum Modelled {
 }
 
 impl Modelled {
-    /// As it is written in `docs/coverage.md`.
+    /// As it is written in `docs/reference/coverage.md`.
     pub const fn name(self) -> &'static str {
         match self {
             Modelled::Yes => "modelled",

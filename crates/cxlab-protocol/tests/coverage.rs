@@ -1,4 +1,4 @@
-//! `docs/coverage.md` is written from the rows. With `CXLAB_UPDATE_DOCS=1` the test writes it.
+//! `docs/reference/coverage.md` is written from the rows. With `CXLAB_UPDATE_DOCS=1` the test writes it.
 #![allow(clippy::unwrap_used)]
 
 use std::fs;
@@ -10,7 +10,10 @@ use cxlab_protocol::coherence::message::{Kept, M2s, S2m, Snoop};
 use cxlab_protocol::coverage::{COVERAGE, Coverage, Modelled};
 use cxlab_protocol::{Channel, Opcode};
 
-const DOCUMENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/coverage.md");
+const DOCUMENT: &str = concat!(
+    env!("CARGO_MANIFEST_DIR"),
+    "/../../docs/reference/coverage.md"
+);
 
 #[test]
 fn every_opcode_has_one_row_under_its_code() {
@@ -130,7 +133,7 @@ fn the_document_is_up_to_date() {
     }
     assert!(
         std::env::var_os("CXLAB_UPDATE_DOCS").is_some(),
-        "docs/coverage.md is not up to date: run with CXLAB_UPDATE_DOCS=1"
+        "docs/reference/coverage.md is not up to date: run with CXLAB_UPDATE_DOCS=1"
     );
     fs::write(DOCUMENT, text).unwrap();
 }

@@ -77,7 +77,7 @@ fn a_slot_mixes_only_what_a_format_mixes() {
     assert_eq!(slots(FlitFormat::B256, &[D2hRsp, D2hData]), 2);
 }
 
-/// Lines alone, as fast as a link takes them: the closed form of `docs/flit-packing.md`, CXL.cache.
+/// Lines alone, as fast as a link takes them: the closed form of `docs/explain/flit-packing.md`, CXL.cache.
 #[test]
 fn lines_of_a_device_fill_256_byte_flits_but_for_one_header_slot_in_four_lines() {
     let mut packer = FlitPacker::new(FlitFormat::B256);

@@ -1,4 +1,4 @@
-//! `docs/cxl-io.md` shows packets and accesses as they are. With `CXLAB_UPDATE_DOCS=1` the test writes them.
+//! `docs/reference/cxl-io.md` shows packets and accesses as they are. With `CXLAB_UPDATE_DOCS=1` the test writes them.
 #![allow(clippy::unwrap_used)]
 
 #[path = "../../../tests/shared/documents.rs"]
@@ -63,7 +63,7 @@ fn accesses() -> String {
 #[test]
 fn the_document_has_the_packets_and_an_enumeration() {
     documents::compare(
-        "cxl-io.md",
+        "reference/cxl-io.md",
         &[("packets", packets()), ("accesses", accesses())],
     );
 }

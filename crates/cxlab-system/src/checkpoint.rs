@@ -368,7 +368,8 @@ pub(crate) fn problems(plan: &Plan, system: &System, refusals: &[Refusal]) -> Ve
             "fabric".to_owned()
         };
         let what = &refusal.what;
-        let message = format!("found in a run with checkpoints: {what} (docs/checkpoints.md)");
+        let message =
+            format!("found in a run with checkpoints: {what} (docs/guide/checkpoints.md)");
         let problem = Problem::new(path, message);
         if !problems
             .iter()

@@ -139,7 +139,7 @@ impl<'a> Readings<'a> {
     }
 }
 
-/// What waits is overtaken no more often than `docs/liveness.md` says.
+/// What waits is overtaken no more often than `docs/explain/liveness.md` says.
 fn check_waiting(host: &Host) -> Result<(), String> {
     if let Some(accelerator) = host.accelerator() {
         if let Some(overtaken) = accelerator.overtaken() {

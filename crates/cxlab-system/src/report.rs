@@ -1369,7 +1369,7 @@ fn unsettled(context: &Context<'_>) -> Vec<Note> {
         notes.push(Note::new(
             "measure.warmup",
             "the warm-up ended before total bandwidth and mean latency had settled; use a longer one, by \
-             [measure] warmup_time (docs/error-bars.md)",
+             [measure] warmup_time (docs/guide/error-bars.md)",
         ));
     }
     let what = match context.parts.map(intervals::drifts) {
@@ -1393,7 +1393,7 @@ fn unsettled(context: &Context<'_>) -> Vec<Note> {
         };
         notes.push(Note::new(
             path,
-            format!("{what} had not settled: {why} (docs/error-bars.md)"),
+            format!("{what} had not settled: {why} (docs/guide/error-bars.md)"),
         ));
     }
     if let Some(wanted) = context.plan.scenario.measure.precision {

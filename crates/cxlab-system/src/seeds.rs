@@ -2,7 +2,7 @@
 //!
 //! Runs with different seeds are independent, so the mean of a quantity over them has Student's interval without any
 //! correction for correlation, and every quantity has one: percentiles, maxima, and whole programs too, for which one run
-//! gives none (`docs/error-bars.md`).
+//! gives none (`docs/guide/error-bars.md`).
 
 use serde::{Deserialize, Serialize};
 

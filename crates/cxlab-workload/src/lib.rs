@@ -5,7 +5,7 @@
 //! asks it for the next [`MemOp`]; [`program`] is the same for cores, and [`thread`](mod@thread) for cores and
 //! accelerators that share one memory with real values, an [`Image`]. [`pattern::CATALOG`] lists the
 //! workloads a scenario can name, and [`kernel`] holds those that execute an algorithm on a core.
-//! [`trace`] reads and writes the `.cxlt` format (`docs/traces.md`), [`import`](mod@import) turns
+//! [`trace`] reads and writes the `.cxlt` format (`docs/guide/traces.md`), [`import`](mod@import) turns
 //! other formats into it, [`filter`] passes accesses through caches, and [`capture`](mod@capture)
 //! records an unmodified program.
 

@@ -59,7 +59,7 @@ def files(root: Path) -> dict[Path, str]:
     }
     every = [{"paper name": paper, **row} for paper, rows in ledger.items() for row in rows]
     found[root / "figures" / "claims.csv"] = to_csv(every, ("paper name", *COLUMNS))
-    for page in sorted((root / "docs").glob("*.md")):
+    for page in sorted((root / "docs").rglob("*.md")):
         text = page.read_text(encoding="utf-8")
         filled = fill(text, ledger)
         if _BLOCK.search(text):

@@ -4,7 +4,7 @@ use crate::component::Wire;
 use crate::partition::clusters;
 
 /// Wires of a block's components, and one for each of them: state goes with ports. Twice and four times
-/// as many were as fast (`docs/performance.md`).
+/// as many were as fast (`docs/explain/performance.md`).
 const BLOCK: usize = 128;
 
 /// A part with less than this stays whole.

@@ -17,7 +17,7 @@ use super::timing::{Gaps, TimingOverrides, Timings};
 #[serde(deny_unknown_fields, default)]
 pub struct DramParams {
     /// Speed grade, which is also the standard. Default `DDR5-4800BN`. Sources of the values of
-    /// each are in `docs/dram.md`.
+    /// each are in `docs/explain/dram.md`.
     #[schemars(schema_with = "grade_names")]
     pub grade: String,
     /// Density and width of a device, as in `16Gb x8` (for HBM the density of a channel).

@@ -2,7 +2,7 @@
 //!
 //! The simple mode is what CXL-SSD-Sim and SpecPMT simulate: 150 ns to read, 500 ns to write, and
 //! a row buffer of 256 bytes a bank; in order of arrival, or behind gem5's memory controller. The detailed mode has the buffers that were found in real
-//! DIMMs; `docs/pmem.md` compares it with what was measured.
+//! DIMMs; `docs/explain/pmem.md` compares it with what was measured.
 
 mod controller;
 mod detailed;

@@ -1,5 +1,5 @@
 //! Closed forms of both modes, and the detailed one against what was measured on Optane DIMMs.
-//! `docs/pmem.md` has the table.
+//! `docs/explain/pmem.md` has the table.
 
 use cxlab_engine::rng::StreamRng;
 use cxlab_engine::units::{Bytes, Dpa, SimTime};

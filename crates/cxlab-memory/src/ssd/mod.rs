@@ -3,7 +3,7 @@
 //! A request of 64 B reads or writes a whole sub-page (4 KiB), of which a flash page holds several.
 //! Writes go to the buffer, short ones after the rest of the sub-page has been read, and leave it in
 //! whole pages. A page-level mapping says where each sub-page is; its own pages lie in flash too, and
-//! a part of them in DRAM. Planes collect garbage on their own. See `docs/ssd.md`.
+//! a part of them in DRAM. Planes collect garbage on their own. See `docs/explain/ssd.md`.
 //!
 //! Invariants: the mapping points at what was programmed last, and changes when a program is done,
 //! not when it begins; a block is erased when nothing in it is mapped, being read or being written;

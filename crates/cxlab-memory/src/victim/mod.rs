@@ -1,4 +1,4 @@
-//! Victim policies: which line of a full set leaves. `docs/victim-policies.md` has definitions and
+//! Victim policies: which line of a full set leaves. `docs/reference/victim-policies.md` has definitions and
 //! sources.
 //!
 //! A policy gives each resident line a rank, and the unpinned line of least rank leaves; or it

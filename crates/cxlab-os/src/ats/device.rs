@@ -178,7 +178,7 @@ use Event as E;
 use Phase as P;
 use serde::{Deserialize, Serialize};
 
-/// Every row, in the order of `docs/cohet-os.md`.
+/// Every row, in the order of `docs/explain/cohet-os.md`.
 #[rustfmt::skip]
 pub static ROWS: &[Row] = &[
     row("miss", &[P::Empty], &[E::Access], OPEN, Some(P::Asked), &[A::Wait, A::Request]),

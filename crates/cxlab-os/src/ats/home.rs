@@ -153,7 +153,7 @@ use Event as E;
 use Phase as P;
 use serde::{Deserialize, Serialize};
 
-/// Every row, in the order of `docs/cohet-os.md`.
+/// Every row, in the order of `docs/explain/cohet-os.md`.
 #[rustfmt::skip]
 pub static ROWS: &[Row] = &[
     row("translate", ALL_PHASES, E::TranslationRequest, ALWAYS, None, &[A::Walk]),

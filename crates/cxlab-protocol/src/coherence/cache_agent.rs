@@ -354,7 +354,7 @@ const FWD_V: &[Action] = &[Action::Answer(Answer::RspVFwdV), SnoopData];
 
 macro_rules! rows {
     ($($name:ident: $from:ident, $on:expr => $to:ident, $actions:expr;)*) => {
-        /// Every row, in the order of `docs/coherence.md`.
+        /// Every row, in the order of `docs/explain/coherence.md`.
         pub const ROWS: &[Row] = &[$(Row {
             name: stringify!($name),
             from: Line::$from,

@@ -476,7 +476,7 @@ macro_rules! to {
 
 macro_rules! rows {
     ($($name:ident: $when:tt, $on:expr, $others:expr => $to:tt, $update:ident, $actions:expr;)*) => {
-        /// Every row, in the order of `docs/coherence.md`.
+        /// Every row, in the order of `docs/explain/coherence.md`.
         pub const ROWS: &[Row] = &[$(Row {
             name: stringify!($name),
             when: when!($when),

@@ -31,7 +31,7 @@ pub struct Row {
     pub reply: Option<S2m>,
 }
 
-/// Every row, in the order of `docs/coherence.md`.
+/// Every row, in the order of `docs/explain/coherence.md`.
 pub const ROWS: &[Row] = &[
     Row {
         name: "read",

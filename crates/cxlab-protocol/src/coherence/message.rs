@@ -185,7 +185,7 @@ impl M2s {
     }
 
     /// The message with this opcode and these fields. `None` for combinations that are illegal
-    /// for HDM-DB, and for legal ones that no agent here sends (`docs/coherence.md` lists them).
+    /// for HDM-DB, and for legal ones that no agent here sends (`docs/explain/coherence.md` lists them).
     /// `MemInvNT` is taken for `MemInv`: it differs by a hint.
     pub fn from_fields(
         opcode: Opcode,

@@ -10,7 +10,7 @@
 //! two loads and the row's few actions.
 //!
 //! The rows, what is checked exhaustively and by which bounds, and where the specification leaves
-//! room: `docs/coherence.md`.
+//! room: `docs/explain/coherence.md`.
 //!
 //! # How a caching requester drives its table
 //!

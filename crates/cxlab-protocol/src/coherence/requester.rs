@@ -290,7 +290,7 @@ const WRITE_E: &[Action] = &[Action::Send(M2s::MemWr(MetaValue::Any))];
 
 macro_rules! rows {
     ($($name:ident: $from:ident, $on:expr => $to:ident, $then:ident, $actions:expr;)*) => {
-        /// Every row, in the order of `docs/coherence.md`.
+        /// Every row, in the order of `docs/explain/coherence.md`.
         pub const ROWS: &[Row] = &[$(Row {
             name: stringify!($name),
             from: Line::$from,

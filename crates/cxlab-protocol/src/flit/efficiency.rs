@@ -1,4 +1,4 @@
-//! How full saturated flits are, by counting slots: the derivation is in `docs/flit-packing.md`.
+//! How full saturated flits are, by counting slots: the derivation is in `docs/explain/flit-packing.md`.
 //!
 //! A fraction of the transactions are reads (M2S Req, S2M DRS), the others writes (M2S RwD, S2M
 //! NDR). Messages of both classes always wait, and the transmitter may send either. Every number

@@ -6,7 +6,7 @@
 //!
 //! Left out: CXL.io, extended metadata,
 //! half-line transfers of 68-byte flits, control flits, credits
-//! (they have their own field in the flit and take no slot). `docs/flit-packing.md` holds the
+//! (they have their own field in the flit and take no slot). `docs/explain/flit-packing.md` holds the
 //! sources of every rule, the derivation of [`efficiency()`] and this list in full.
 //!
 //! Invariants: data take the first free slots that can hold data, in the order of their headers,

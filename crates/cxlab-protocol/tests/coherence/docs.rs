@@ -1,4 +1,4 @@
-//! `docs/coherence.md` shows the rows as they are. With `CXLAB_UPDATE_DOCS=1` the tests write them.
+//! `docs/explain/coherence.md` shows the rows as they are. With `CXLAB_UPDATE_DOCS=1` the tests write them.
 
 use std::fmt::Debug;
 use std::fs;
@@ -10,7 +10,10 @@ use cxlab_protocol::coherence::dcoh::{self, Do, Update, When};
 use cxlab_protocol::coherence::host_only;
 use cxlab_protocol::coherence::requester::{self, Action, Then};
 
-const DOCUMENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/coherence.md");
+const DOCUMENT: &str = concat!(
+    env!("CARGO_MANIFEST_DIR"),
+    "/../../docs/explain/coherence.md"
+);
 
 /// The part of the document between the marks of this name must be this text.
 pub fn compare(name: &str, text: &str) {
@@ -28,7 +31,9 @@ pub fn compare(name: &str, text: &str) {
         fs::write(path, new).unwrap();
         return;
     }
-    panic!("docs/coherence.md, part {name}, is not up to date: run with CXLAB_UPDATE_DOCS=1");
+    panic!(
+        "docs/explain/coherence.md, part {name}, is not up to date: run with CXLAB_UPDATE_DOCS=1"
+    );
 }
 
 fn list<T: Debug>(items: &[T]) -> String {

@@ -1,5 +1,5 @@
 //! The analytic form of a plan: from the same scenario to a network of stations and flows, and
-//! from its solution to a report. `docs/analytic.md` has the model and its error against the event
+//! from its solution to a report. `docs/explain/analytic.md` has the model and its error against the event
 //! engine.
 
 mod calibrate;

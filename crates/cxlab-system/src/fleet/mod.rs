@@ -1,4 +1,4 @@
-//! `cxlab fleet`: a scenario's pod, thousands of times. `docs/fleet.md` has the model.
+//! `cxlab fleet`: a scenario's pod, thousands of times. `docs/guide/fleet.md` has the model.
 
 mod picture;
 mod report;
@@ -34,7 +34,7 @@ impl<'a> Fleet<'a> {
         let (Some(params), Some(_)) = (&plan.scenario.fleet, &plan.fleet) else {
             return Err(vec![Problem::new(
                 "",
-                "found no `fleet` table; `cxlab fleet` needs one: see docs/fleet.md",
+                "found no `fleet` table; `cxlab fleet` needs one: see docs/guide/fleet.md",
             )]);
         };
         let groups = &plan.scenario.devices;

@@ -133,7 +133,10 @@ impl Plan {
     /// The first of them.
     pub(crate) fn check_faults(&self, faults: &Faults) -> Result<(), Vec<Problem>> {
         match faults.first() {
-            Some((_, what)) => Err(vec![Problem::new("", format!("{what} (docs/plugins.md)"))]),
+            Some((_, what)) => Err(vec![Problem::new(
+                "",
+                format!("{what} (docs/guide/plugins.md)"),
+            )]),
             None => Ok(()),
         }
     }

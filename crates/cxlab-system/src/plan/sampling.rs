@@ -83,7 +83,7 @@ pub(super) fn check(plan: &Plan) -> Result<(), Vec<Problem>> {
         "measure.sampling",
         format!(
             "found, and {found} too, to which requests cannot be applied without time; allowed with sampling: \
-             {allowed} (docs/sampling.md)"
+             {allowed} (docs/guide/sampling.md)"
         ),
     )])
 }

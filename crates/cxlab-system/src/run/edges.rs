@@ -173,7 +173,7 @@ pub(crate) fn note(law: Law, window: Picos, measured: Measured) -> Option<Note> 
     let span = window.0.max(1) as f64;
     let latencies = span / (law.mean_ps().max(1) as f64);
     let few = measured == Measured::Window && latencies < FEWEST_LATENCIES as f64;
-    let advice = "[measure] requests or duration makes it longer (docs/error-bars.md)";
+    let advice = "[measure] requests or duration makes it longer (docs/guide/error-bars.md)";
     if law.in_flight_ps == 0 || !few && !law.differs(NOTED) {
         return None;
     }

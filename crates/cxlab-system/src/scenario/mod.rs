@@ -123,7 +123,7 @@ impl Scenario {
 #[serde(deny_unknown_fields, default)]
 pub struct Measure {
     /// `"auto"`: warm up until total bandwidth and mean latency have settled, by MSER
-    /// (docs/error-bars.md); at least for a tenth of the window that is measured, at most for as long as
+    /// (docs/guide/error-bars.md); at least for a tenth of the window that is measured, at most for as long as
     /// that. Default: `"auto"` where neither `warmup_requests` nor `warmup_time` is given, all workloads are
     /// endless, and there are no events; otherwise a tenth of `requests`, and none where that is not given.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -133,7 +133,7 @@ pub struct Measure {
     /// Warm up for this long, instead.
     pub warmup_time: Option<Picos>,
     /// Measure until this many requests have completed in the whole system, and then to where requests in
-    /// flight are as old as they were at the beginning (docs/error-bars.md). Default: 100,000 and 20 mean
+    /// flight are as old as they were at the beginning (docs/guide/error-bars.md). Default: 100,000 and 20 mean
     /// latencies, when neither `duration` is given nor every workload ends by itself.
     #[schemars(range(min = 1))]
     pub requests: Option<u64>,
@@ -145,7 +145,7 @@ pub struct Measure {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub precision: Option<Percent>,
     /// Measure windows far apart in detail, and apply the requests between them to caches, buffers and
-    /// mappings without time (docs/sampling.md). `warmup_requests` and `requests` count both kinds; not
+    /// mappings without time (docs/guide/sampling.md). `warmup_requests` and `requests` count both kinds; not
     /// with `warmup`, `warmup_time` or `duration`. Default: none, all is simulated in detail.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sampling: Option<Sampling>,
@@ -702,7 +702,7 @@ impl AddressMapParams {
     }
 }
 
-/// Enumeration: software on each host finds out what there is and programs it (`docs/cxl-io.md`).
+/// Enumeration: software on each host finds out what there is and programs it (`docs/reference/cxl-io.md`).
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Debug)]
 #[serde(deny_unknown_fields, default)]
 pub struct EnumerationParams {

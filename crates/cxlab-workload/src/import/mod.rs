@@ -48,7 +48,7 @@ pub(crate) type OpenFn = fn(Input, &Path) -> Result<Box<dyn AccessSource>, Trace
 pub static FORMATS: &[Format] = &[
     Format {
         name: "cxlt",
-        summary: "cxlab's own compact trace (docs/traces.md)",
+        summary: "cxlab's own compact trace (docs/guide/traces.md)",
         endings: &["cxlt"],
         detect: crate::trace::looks_like_cxlt,
         open: None,

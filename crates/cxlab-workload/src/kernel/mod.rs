@@ -4,7 +4,7 @@
 //! run on the cores and accelerators of a coherent system. All others run on one core: such a kernel computes on its own copy of the data while it hands out [steps](crate::program), so
 //! that addresses, values and dependencies are those of the algorithm, and checks its result
 //! against another computation when it has finished; it runs only on hosts with a core.
-//! `docs/kernels.md` says what each of them does and what is left out of all: address
+//! `docs/guide/kernels.md` says what each of them does and what is left out of all: address
 //! translation, instruction fetches, and memory of the stack.
 
 pub mod axpy;

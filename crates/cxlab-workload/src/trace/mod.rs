@@ -1,4 +1,4 @@
-//! The `.cxlt` trace format (`docs/traces.md`): line-granular records in independent compressed
+//! The `.cxlt` trace format (`docs/guide/traces.md`): line-granular records in independent compressed
 //! blocks, every byte under a checksum, and a footer without which a file is not whole.
 //!
 //! Readers and writers stream: their memory is one block, however long the trace.

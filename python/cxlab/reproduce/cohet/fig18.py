@@ -5,7 +5,7 @@ which reads along. Time of encoding: as the benchmark does it, all ten messages 
 the time runs from then until the last is encoded; it includes what RpcNIC's host copies together,
 and how either card is told. Building is not in it. Both are divided by ten.
 
-The card's parameters are the same for all benches and methods (docs/cohet.md has the reasons). What
+The card's parameters are the same for all benches and methods (docs/explain/cohet.md has the reasons). What
 is assumed of RpcNIC decides much: other assumptions are shown beside, and not judged. Benches 2 and
 5 have the published schemas with drawn sizes, for their contents are not public.
 """

@@ -1,6 +1,6 @@
 """What AXPY and remote procedure calls come to under assumptions that the paper leaves open.
 
-None of it is judged. Each set changes what the calibrated testbed says nothing about; docs/cohet.md
+None of it is judged. Each set changes what the calibrated testbed says nothing about; docs/explain/cohet.md
 has the reasons.
 """
 
@@ -20,7 +20,7 @@ OPEN = shown("assumptions that the paper leaves open")
 
 #: The home agent's interval in cycles of the device.
 INTERVAL: dict[str, Value] = {"hosts[0].processor.home_interval": fig18.FAST_INTERVAL}
-#: Channels and banks by functions of many address bits, as measured on servers (docs/dram.md).
+#: Channels and banks by functions of many address bits, as measured on servers (docs/explain/dram.md).
 HASH: dict[str, Value] = {
     f"hosts[0].nodes[{node}].memory": {"kind": "dram", "channels": 4, "hash": {"kind": "fold"}}
     for node in range(len(common.NODES))

@@ -117,7 +117,7 @@ def claims(table: pd.DataFrame) -> list[Claim]:
             float(ours),
             shown(
                 "Ramulator's traffic is a stream beside a random probe, and ours random: for its "
-                "pattern cxlab has 53.22 ns (docs/dram.md)"
+                "pattern cxlab has 53.22 ns (docs/explain/dram.md)"
             ),
             section="Ramulator 2.1, commit c5b1c3a",
             quote="run: DDR5-4800AN, probe under load, 38 % of the peak",

@@ -1,5 +1,5 @@
 //! Races, message by message: each chart is played in the model, so that every message is one that
-//! the tables send, and is shown in `docs/coherence.md`.
+//! the tables send, and is shown in `docs/explain/coherence.md`.
 
 use cxlab_protocol::coherence::cache_agent::{Event, Line};
 use cxlab_protocol::coherence::cache_home::{CORES, Filter, Peer};

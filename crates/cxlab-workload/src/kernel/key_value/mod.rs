@@ -2,7 +2,7 @@
 //! index in fast memory, records in pages of persistent memory.
 //!
 //! Each operation does the work of Viper's client: locks, index probes, comparing of keys, stores
-//! of the record, write-backs, fences, and the bit that makes it valid. `docs/kernels.md` lists the
+//! of the record, write-backs, fences, and the bit that makes it valid. `docs/guide/kernels.md` lists the
 //! steps and what differs from Viper: no segment splits, no reclaiming in the background, one
 //! store for each core.
 
