@@ -2408,7 +2408,7 @@ fn capture_without_valgrind_says_how_to_get_it() {
     assert!(!out.exists());
 }
 
-/// Bytes of a `.cxlt` footer (docs/traces.md): tag, records, blocks, checksums.
+/// Bytes of a `.cxlt` footer (docs/guide/traces.md): tag, records, blocks, checksums.
 const FOOTER: usize = 25;
 
 /// A trace of a few records, as `.cxlt`.

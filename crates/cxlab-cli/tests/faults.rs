@@ -8,7 +8,7 @@ mod common;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use common::{Folder, Output, command, finish, root};
+use common::{Folder, Output, Random, command, finish, root};
 use serde_json::Value;
 
 const BASE: &str = include_str!("common/base.toml");
@@ -183,18 +183,12 @@ fn calls_that_fail_anywhere_once_or_from_then_on_do_no_other_harm() {
         Injector::new("faults-fleet", Tried::Fleet),
     ];
     injectors.iter().for_each(|injector| injector.settle(1));
-    let mut state: u64 = 0x9e37_79b9_7f4a_7c15;
-    let mut draw = |below: u32| {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        (state % u64::from(below)) as u32
-    };
+    let mut random = Random::new();
     let mut failures = 0;
     for injection in 0..500 {
-        let (function, most) = FUNCTIONS[draw(FUNCTIONS.len() as u32) as usize];
-        let number = 1 + draw(most);
-        let after = ["", "+"][draw(2) as usize];
+        let (function, most) = FUNCTIONS[random.below(FUNCTIONS.len() as u64) as usize];
+        let number = 1 + random.below(most.into());
+        let after = ["", "+"][random.below(2) as usize];
         let failure = format!("{function}:{number}{after}");
         // Four runs, and then a study of a fleet.
         let injector = &injectors[usize::from(injection % 5 == 4)];

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
-use common::{Folder, command, cxlab, root};
+use common::{Folder, Random, command, cxlab, root};
 use serde_json::Value;
 
 const BASE: &str = include_str!("common/base.toml");
@@ -159,14 +159,6 @@ fn files_of_a_fleet_carry_the_study() {
     assert!(!others.contains(&first), "{others:?}");
 }
 
-/// Numbers that look drawn, the same each time.
-fn draw(state: &mut u64) -> u64 {
-    *state ^= *state << 13;
-    *state ^= *state >> 7;
-    *state ^= *state << 17;
-    *state
-}
-
 /// The files of a folder are of one run, or what is left to do is written down and the next run does it.
 #[test]
 #[ignore = "slow: 200 killed commands"]
@@ -175,7 +167,7 @@ fn a_command_that_is_killed_at_any_time_loses_no_earlier_result_and_mixes_none()
     let base = folder.file("base.toml", BASE.as_bytes());
     let fleet = root().join("scenarios/fleet-pond.toml");
     let (out, planned) = (folder.path("out"), folder.path("planned"));
-    let mut state = 0x9e37_79b9_7f4a_7c15;
+    let mut random = Random::new();
     let small = "--set=fleet.hosts=100";
     let begin = |seed: &str, fleet_turn: bool| match fleet_turn {
         true => command(&[
@@ -205,7 +197,7 @@ fn a_command_that_is_killed_at_any_time_loses_no_earlier_result_and_mixes_none()
             .spawn()
             .unwrap();
         let longest = if fleet_turn { 3_000_000 } else { 150_000 };
-        std::thread::sleep(Duration::from_micros(draw(&mut state) % longest));
+        std::thread::sleep(Duration::from_micros(random.below(longest)));
         child.kill().unwrap();
         child.wait().unwrap();
         if fleet_turn {

@@ -68,6 +68,23 @@ pub fn cxlab(args: &[&dyn AsRef<OsStr>]) -> Output {
     finish(&mut command(args))
 }
 
+/// A generator of random numbers (xorshift) from one fixed seed.
+pub struct Random(u64);
+
+impl Random {
+    pub fn new() -> Random {
+        Random(0x9e37_79b9_7f4a_7c15)
+    }
+
+    /// A number below `end`.
+    pub fn below(&mut self, end: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % end
+    }
+}
+
 /// The root of the repository.
 pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
