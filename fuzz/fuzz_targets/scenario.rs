@@ -8,7 +8,7 @@ use std::sync::LazyLock;
 use cxlab_fuzz::{EXTREME, QUANTITIES, TextMutator};
 use cxlab_system::load::{read, resolve};
 use cxlab_system::plan::{Externals, Files};
-use cxlab_system::{picture, scenario};
+use cxlab_system::picture;
 use libfuzzer_sys::{fuzz_mutator, fuzz_target};
 use serde_json::Value;
 
@@ -78,7 +78,7 @@ static MUTATOR: LazyLock<TextMutator> = LazyLock::new(|| {
         values: extreme.map(|value| (*value).to_owned()).collect(),
         lines: Vec::new(),
     };
-    collect(&scenario::schema(), &mut mutator);
+    collect(&cxlab_scenario::schema(), &mut mutator);
     let files = std::fs::read_dir(SCENARIOS).into_iter().flatten().flatten();
     let texts = files.filter_map(|file| std::fs::read_to_string(file.path()).ok());
     for line in texts.flat_map(|text| text.lines().map(str::to_owned).collect::<Vec<_>>()) {

@@ -10,11 +10,11 @@ pub mod turns;
 
 use cxlab_engine::Monitor;
 use cxlab_host::RequestRow;
-use cxlab_system::diagnostics::{Document, render, validate};
+use cxlab_scenario::Scenario;
+use cxlab_scenario::diagnostics::{Document, render, validate};
 use cxlab_system::plan::{Files, Plan};
 use cxlab_system::report::Report;
 use cxlab_system::run::{RunError, RunOptions, run};
-use cxlab_system::scenario::{self, Scenario};
 
 /// Settings of a system of one host and one device whose memory is faster than any link, with more requests than any
 /// window holds.
@@ -66,7 +66,7 @@ fn scenario(text: &str, set: &[&str]) -> Scenario {
             panic!("{}", render(&diagnostics, &document, false));
         }
     }
-    let diagnostics = validate(&document, &scenario::schema());
+    let diagnostics = validate(&document, &cxlab_scenario::schema());
     if !diagnostics.is_empty() {
         panic!("{}", render(&diagnostics, &document, false));
     }

@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 use cxlab_engine::units::{Hpa, SimTime};
 use cxlab_engine::{Monitor, Stop};
 use cxlab_host::{Failure, RequestRow};
+use cxlab_scenario::{EventParams, PortAction, Sharing, UnbindOption};
 use cxlab_system::plan::Plan;
-use cxlab_system::scenario::{EventParams, PortAction, Sharing, UnbindOption};
 use cxlab_system::system::{Notes, System};
 
 use crate::swarm::Draw;

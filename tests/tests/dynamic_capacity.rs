@@ -4,8 +4,8 @@
 
 use cxlab_engine::units::Hpa;
 use cxlab_host::{RequestRow, STAGE_NAMES};
+use cxlab_scenario::Sharing;
 use cxlab_system::report::Denied;
-use cxlab_system::scenario::Sharing;
 use cxlab_tests::oracle::{
     Holdings, check_presence, check_values, device_of, region_of, spans, values,
 };

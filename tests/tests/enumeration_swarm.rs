@@ -3,10 +3,10 @@
 //! measure without it. Few credits for CXL.io make accesses wait.
 #![allow(clippy::unwrap_used)]
 
-use cxlab_system::diagnostics::Document;
+use cxlab_scenario::Scenario;
+use cxlab_scenario::diagnostics::Document;
 use cxlab_system::plan::{Files, Plan, Problem};
 use cxlab_system::report::Report;
-use cxlab_system::scenario::Scenario;
 use cxlab_tests::checkpoint::timeless;
 use cxlab_tests::swarm::{Draw, LinkRules, Swarm, assert_every_topology, link, shape};
 use cxlab_tests::try_run;

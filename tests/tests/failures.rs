@@ -8,8 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use cxlab_engine::units::SimTime;
 use cxlab_engine::{Monitor, Stop};
 use cxlab_host::{Failure, RequestRow};
+use cxlab_scenario::EventParams;
 use cxlab_system::plan::{End, FailureChange, Plan};
-use cxlab_system::scenario::EventParams;
 use cxlab_system::system::{Notes, System};
 use cxlab_tests::oracle::{
     Holdings, check_presence, check_values, device_of, region_of, spans, values,

@@ -12,10 +12,10 @@ use cxlab_protocol::io::enumerate::{
 use cxlab_protocol::io::space::{DeviceType, FunctionSpec};
 use cxlab_protocol::io::tlp::{Framing, Kind, Tlp};
 use cxlab_protocol::io::tree::{Below, RootComplex};
-use cxlab_system::diagnostics::Document;
+use cxlab_scenario::Scenario;
+use cxlab_scenario::diagnostics::Document;
 use cxlab_system::plan::{End, Externals, Files, Plan};
 use cxlab_system::report::{EnumerationReport, Report};
-use cxlab_system::scenario::Scenario;
 use cxlab_tests::{plan, root, shipped, try_run};
 use cxlab_workload::WorkloadError;
 use cxlab_workload::op::{MemOp, OpKind, OpSource, SourceContext, Workload};

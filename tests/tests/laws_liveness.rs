@@ -8,10 +8,10 @@ use std::collections::BTreeMap;
 use cxlab_engine::Monitor;
 use cxlab_host::RequestRow;
 use cxlab_protocol::coherence::hold::Turns;
-use cxlab_system::diagnostics::{Document, validate};
+use cxlab_scenario::Scenario;
+use cxlab_scenario::diagnostics::{Document, validate};
 use cxlab_system::plan::{Files, Plan};
 use cxlab_system::run::{RunOptions, run};
-use cxlab_system::scenario::{self, Scenario};
 use cxlab_tests::script::{Script, externals};
 use cxlab_workload::thread::{Bases, Direction, Handle, Place, Thread, Window};
 
@@ -134,7 +134,7 @@ impl Machine {
             );
         }
         let document = Document::parse("waits.toml", &text).unwrap();
-        let wrong = validate(&document, &scenario::schema());
+        let wrong = validate(&document, &cxlab_scenario::schema());
         assert!(wrong.is_empty(), "{wrong:?}\n{text}");
         let mut scenario: Scenario = serde_json::from_value(document.value().clone()).unwrap();
         for accelerator in &mut scenario.accelerators {

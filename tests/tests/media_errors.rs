@@ -4,10 +4,10 @@
 use std::collections::BTreeSet;
 
 use cxlab_host::{Failure, RequestRow};
-use cxlab_system::diagnostics::Document;
+use cxlab_scenario::Scenario;
+use cxlab_scenario::diagnostics::Document;
 use cxlab_system::plan::{Files, Plan};
 use cxlab_system::report::Report;
-use cxlab_system::scenario::Scenario;
 use cxlab_tests::script::{self, Script};
 use cxlab_tests::{plan, report, rows, try_run};
 use cxlab_workload::thread::{Bases, Direction, Place, SCRATCH_BASE, Thread};

@@ -1,10 +1,10 @@
 //! A PCIe device has no CXL.cache: what would need it is refused, and DMA works as before.
 #![allow(clippy::unwrap_used)]
 
-use cxlab_system::diagnostics::Document;
+use cxlab_scenario::Scenario;
+use cxlab_scenario::diagnostics::Document;
 use cxlab_system::plan::{Externals, Files, Plan, Problem};
 use cxlab_system::run::RunError;
-use cxlab_system::scenario::Scenario;
 use cxlab_tests::script::{Script, externals};
 use cxlab_tests::{report, shipped, try_run};
 use cxlab_workload::LOCAL_BASE;

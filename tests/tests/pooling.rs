@@ -195,7 +195,7 @@ proptest! {
         let plan = plan(&text, &[]);
         let shared = |name: &str| {
             let region = plan.scenario.regions.iter().find(|region| region.name == name).unwrap();
-            region.sharing == cxlab_system::scenario::Sharing::Shared
+            region.sharing == cxlab_scenario::Sharing::Shared
         };
         let size = |name: &str| {
             let region = plan.scenario.regions.iter().find(|region| region.name == name).unwrap();

@@ -8,7 +8,7 @@ use cxlab_engine::Monitor;
 use cxlab_engine::rng::StreamRng;
 use cxlab_engine::save_state;
 use cxlab_engine::units::{Hpa, SimTime};
-use cxlab_system::diagnostics::Document;
+use cxlab_scenario::diagnostics::Document;
 use cxlab_system::plan::{Externals, Files, Plan};
 use cxlab_system::report::Report;
 use cxlab_system::run::{RunOptions, run};

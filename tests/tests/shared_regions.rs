@@ -2,11 +2,11 @@
 #![allow(clippy::unwrap_used)]
 
 use cxlab_engine::units::Hpa;
-use cxlab_system::diagnostics::{Document, validate};
+use cxlab_scenario::Scenario;
+use cxlab_scenario::diagnostics::{Document, validate};
 use cxlab_system::plan::{Externals, Files, Plan};
 use cxlab_system::report::Report;
 use cxlab_system::run::RunError;
-use cxlab_system::scenario::{self, Scenario};
 use cxlab_tests::script::{Script, externals};
 use cxlab_tests::{plan, shipped, try_run};
 use cxlab_workload::Image;
@@ -117,7 +117,7 @@ fn simulate(care: Care, devices: u32, threads: usize) -> Result<Report, RunError
         if devices > 1 { "0" } else { "" },
     );
     let document = Document::parse("shared.toml", &text).unwrap();
-    let wrong = validate(&document, &scenario::schema());
+    let wrong = validate(&document, &cxlab_scenario::schema());
     assert!(wrong.is_empty(), "{wrong:?}");
     let scenario: Scenario = serde_json::from_value(document.value().clone()).unwrap();
     let named = |name: &str, one: Externals| (name.to_owned(), one["script"].clone());

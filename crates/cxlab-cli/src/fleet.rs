@@ -9,19 +9,19 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use cxlab_files::Folder;
 use cxlab_fleet::Watch;
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-
-use super::failure::Failure;
-use super::load::load;
-use super::run::{file_name, json, open_folder, replace};
-use super::{ScenarioArgs, print};
+use cxlab_scenario::ThreadLimit;
 use cxlab_system::fleet::{
     Fleet, FleetReport, SweepPoint, over_seeds, seeds_csv, seeds_text, series_csv, summary, svg,
     sweep_csv, sweep_svg, sweep_text,
 };
 use cxlab_system::load::Loaded;
 use cxlab_system::output::{run_id, stamped};
-use cxlab_system::scenario::ThreadLimit;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use super::failure::Failure;
+use super::load::load;
+use super::run::{file_name, json, open_folder, replace};
+use super::{ScenarioArgs, print};
 
 #[derive(Args)]
 pub(super) struct FleetArgs {

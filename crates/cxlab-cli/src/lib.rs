@@ -22,8 +22,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use cxlab_scenario::ThreadLimit;
 use cxlab_system::checkpoint::Every;
-use cxlab_system::scenario::ThreadLimit;
 use failure::Failure;
 
 pub use vm::memory::GuestMemory;

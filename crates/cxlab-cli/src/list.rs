@@ -2,8 +2,7 @@
 
 use cxlab_engine::catalog::Entry;
 use cxlab_host::Preset;
-use cxlab_system::diagnostics::nearest;
-use cxlab_system::scenario;
+use cxlab_scenario::diagnostics::nearest;
 
 use super::failure::Failure;
 use super::print;
@@ -136,5 +135,5 @@ pub(super) fn list(catalog: Option<&str>) -> Result<(), Failure> {
 
 /// Prints the JSON Schema.
 pub(super) fn schema() -> Result<(), Failure> {
-    print(&format!("{:#}\n", scenario::schema()))
+    print(&format!("{:#}\n", cxlab_scenario::schema()))
 }

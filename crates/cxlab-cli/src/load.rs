@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{IsTerminal, Read};
 use std::path::Path;
 
-use cxlab_system::diagnostics::nearest;
+use cxlab_scenario::diagnostics::nearest;
 use cxlab_system::load::{self, Loaded, Mistakes};
 use cxlab_system::plan::{Externals, Files};
 

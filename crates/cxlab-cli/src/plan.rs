@@ -5,11 +5,11 @@ use cxlab_fabric::routing::{Paths, RoutingTables};
 use cxlab_link::LinkParams;
 use cxlab_protocol::Channel;
 
+use cxlab_scenario::{Arithmetic, Sharing};
 use cxlab_system::analytic;
 use cxlab_system::load::Loaded;
 use cxlab_system::picture;
 use cxlab_system::plan::Plan;
-use cxlab_system::scenario::{Arithmetic, Sharing};
 
 use super::failure::Failure;
 use super::load::{is_coloured, load};

@@ -8,8 +8,10 @@ use std::time::Duration;
 
 use cxlab_engine::{Monitor, Threads};
 use cxlab_files::{Folder, WholeFile};
+use cxlab_scenario::ThreadLimit;
 use cxlab_system::analytic::{self, AnalyticReport, ErrorClass};
 use cxlab_system::checkpoint::{Checkpoint, CheckpointError, Checkpoints, NotWritten};
+use cxlab_system::load::Loaded;
 use cxlab_system::output::{self, open_results, run_id, stamped};
 use cxlab_system::picture;
 use cxlab_system::report::Report;
@@ -18,7 +20,6 @@ use cxlab_system::run::{
     RunError, RunOptions, describe_division, division, expected_requests, run_ranked, run_with,
     unused_threads,
 };
-use cxlab_system::scenario::ThreadLimit;
 use cxlab_system::table;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
@@ -27,7 +28,6 @@ use super::load::load;
 use super::ranks::{self, Launched};
 use super::seeds;
 use super::{Mode, RunArgs, print, tell};
-use cxlab_system::load::Loaded;
 
 /// The request log's name.
 const REQUESTS: &str = "requests.parquet";

@@ -7,16 +7,16 @@ use std::time::Duration;
 
 use cxlab_engine::{Monitor, Threads};
 use cxlab_files::Folder;
+use cxlab_scenario::ThreadLimit;
+use cxlab_system::load::Loaded;
+use cxlab_system::output::stamped;
+use cxlab_system::run::{RunError, RunOptions, expected_requests, run};
+use cxlab_system::seeds::{Kept, SEEDS, SeedsReport};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::failure::Failure;
 use super::run::{failure, json, write_files};
 use super::{Mode, RunArgs, print};
-use cxlab_system::load::Loaded;
-use cxlab_system::output::stamped;
-use cxlab_system::run::{RunError, RunOptions, expected_requests, run};
-use cxlab_system::scenario::ThreadLimit;
-use cxlab_system::seeds::{Kept, SEEDS, SeedsReport};
 
 /// Notes that are printed at most; `seeds.json` has them all.
 const NOTES: usize = 10;

@@ -5,7 +5,7 @@ use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
-use cxlab_system::diagnostics::nearest;
+use cxlab_scenario::diagnostics::nearest;
 use cxlab_system::output::is_special;
 use cxlab_workload::import::FORMATS;
 use cxlab_workload::{

@@ -272,7 +272,7 @@ fn an_event_after_the_end_is_told_before_the_run_or_after_it() {
         rows: None,
     };
     let report = run(&loaded.plan, options).unwrap();
-    let late = |note: &&cxlab_system::note::Note| note.path == "events[0]";
+    let late = |note: &&cxlab_scenario::Note| note.path == "events[0]";
     let note = report.notes.iter().find(late).unwrap();
     assert!(note.message.starts_with("did not happen"), "{note}");
 }

@@ -70,7 +70,7 @@ mod _native {
     /// The JSON Schema of scenario files.
     #[pyfunction]
     fn schema() -> String {
-        cxlab_system::scenario::schema().to_string()
+        cxlab_scenario::schema().to_string()
     }
 
     /// The processors that this process may use, by its affinity and its control group's quota.

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use cxlab_scenario::ThreadLimit;
 use cxlab_system::load::{self, Loaded};
 use cxlab_system::picture;
 use cxlab_system::plan::{Externals, Files};
-use cxlab_system::scenario::ThreadLimit;
 use pyo3::prelude::*;
 
 use crate::error::raise;

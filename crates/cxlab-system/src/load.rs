@@ -1,11 +1,10 @@
 //! From a scenario's text to a plan, with every mistake located in the text.
 
 use cxlab_engine::units::{Bytes, BytesPerSec, Picos};
+use cxlab_scenario::diagnostics::{Diagnostic, Diagnostics, Document, render, to_json, validate};
+use cxlab_scenario::{Note, Scenario, schema};
 
-use crate::diagnostics::{Diagnostic, Diagnostics, Document, render, to_json, validate};
-use crate::note::Note;
 use crate::plan::{Externals, Files, Plan, Problem};
-use crate::scenario::{self, Scenario};
 use crate::unread;
 
 /// Mistakes or warnings, and the document they are in.
@@ -145,7 +144,7 @@ pub fn read(name: &str, text: &str, set: &[String]) -> Result<Document, Mistakes
         Ok(document)
     } else {
         // Mistakes that stay when the changes are right are worth knowing at once.
-        refused.extend(validate(&document, &scenario::schema()));
+        refused.extend(validate(&document, &schema()));
         Err(Mistakes {
             diagnostics: refused,
             document: Box::new(document),
@@ -162,7 +161,7 @@ pub fn resolve(
     files: Files,
     externals: &Externals,
 ) -> Result<Loaded, Mistakes> {
-    let diagnostics = validate(&document, &scenario::schema());
+    let diagnostics = validate(&document, &schema());
     if !diagnostics.is_empty() {
         return Err(Mistakes {
             diagnostics,

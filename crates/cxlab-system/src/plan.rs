@@ -51,8 +51,8 @@ use inputs::Inputs;
 use sha2::{Digest, Sha256};
 use sharing::SharedPart;
 
-use crate::note::Note;
-use crate::scenario::{
+use cxlab_scenario::Note;
+use cxlab_scenario::{
     AcceleratorGroup, BesideGroup, DeviceGroup, LinkClass, Scenario, WorkloadChoice,
 };
 

@@ -16,17 +16,17 @@ use cxlab_engine::{
 };
 use cxlab_host::{Processor, RequestRow};
 use cxlab_link::Lost;
+use cxlab_scenario::Note;
+use cxlab_scenario::{EventParams, ThreadLimit};
 use serde::{Deserialize, Serialize};
 
 use crate::batches::{Batches, Tally};
 use crate::checkpoint::{self, CheckpointError, Checkpoints, Place, Writer};
 use crate::host::Host;
 use crate::intervals::{self, Parts};
-use crate::note::Note;
 use crate::plan::{Plan, PlannedHost, Problem};
 use crate::readings::{LinkReadings, Readings};
 use crate::report::{self, Report};
-use crate::scenario::{EventParams, ThreadLimit};
 use crate::series::Series;
 use crate::system::{Node, Notes, System};
 

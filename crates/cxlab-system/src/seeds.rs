@@ -4,10 +4,10 @@
 //! correction for correlation, and every quantity has one: percentiles, maxima, and whole programs too, for which one run
 //! gives none (`docs/guide/error-bars.md`).
 
+use cxlab_scenario::Note;
 use serde::{Deserialize, Serialize};
 
 use crate::chart::{Chart, Series, Style, page};
-use crate::note::Note;
 use crate::output::run_id;
 use crate::report::{HostReport, Latency, Report};
 use crate::statistics;

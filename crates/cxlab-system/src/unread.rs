@@ -6,11 +6,11 @@
 
 use cxlab_device::AcceleratorKind;
 use cxlab_engine::units::{LINE_BYTES, Picos};
+use cxlab_scenario::EventParams;
+use cxlab_scenario::Note;
+use cxlab_scenario::diagnostics::Document;
 
-use crate::diagnostics::Document;
-use crate::note::Note;
 use crate::plan::Plan;
-use crate::scenario::EventParams;
 
 /// Keys of one entry of a list, and when nothing reads them.
 struct Rule {

@@ -12,10 +12,10 @@ use std::time::{Duration, Instant};
 
 use cxlab_engine::Monitor;
 use cxlab_engine::rng::StreamRng;
-use cxlab_system::diagnostics::{Document, render, validate};
+use cxlab_scenario::Scenario;
+use cxlab_scenario::diagnostics::{Document, render, validate};
 use cxlab_system::plan::{Files, Plan, Problem};
 use cxlab_system::run::{RunError, RunOptions, run};
-use cxlab_system::scenario::{self, Scenario};
 use serde_json::Value;
 
 /// Longest that a case may take; debug builds on a busy machine are slow.
@@ -74,7 +74,7 @@ struct Fuzzer {
 impl Fuzzer {
     fn new() -> Fuzzer {
         Fuzzer {
-            schema: scenario::schema(),
+            schema: cxlab_scenario::schema(),
             run: false,
             reached: Reached::default(),
         }

@@ -17,11 +17,11 @@ use cxlab_engine::rng::StreamRng;
 use cxlab_engine::units::SimTime;
 use cxlab_host::VIRTUAL;
 use cxlab_protocol::coherence::hold::Turns;
-use cxlab_system::diagnostics::{Document, validate};
+use cxlab_scenario::Scenario;
+use cxlab_scenario::diagnostics::{Document, validate};
 use cxlab_system::plan::{Externals, Files, Plan};
 use cxlab_system::report::Report;
 use cxlab_system::run::{RunOptions, run};
-use cxlab_system::scenario::{self, Scenario};
 use cxlab_tests::checkpoint;
 use cxlab_tests::swarm::Swarm;
 use stress::Stress;
@@ -396,7 +396,7 @@ fn planned(seed: u64, turns: Turns) -> Result<Plan, String> {
 fn planned_as(seed: u64, turns: Turns, drawn: Drawn) -> Result<Plan, String> {
     let Drawn { text, stress } = drawn;
     let document = Document::parse("swarm.toml", &text).map_err(|why| format!("{why:?}"))?;
-    let wrong = validate(&document, &scenario::schema());
+    let wrong = validate(&document, &cxlab_scenario::schema());
     if !wrong.is_empty() {
         return Err(format!("{wrong:?}\n{text}"));
     }

@@ -27,15 +27,15 @@ use cxlab_attach::placement::Placement;
 use cxlab_engine::Monitor;
 use cxlab_engine::units::{Bytes, Picos};
 use cxlab_host::{CacheLevel, CoreParams, RequesterParams};
+use cxlab_scenario::{HostGroup, Measure};
+use cxlab_system::analytic::PlanFabric;
+use cxlab_system::plan::{Externals, Plan, Problem};
+use cxlab_system::run::{RunError, RunOptions, run};
 use cxlab_workload::Workload;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use crate::attach::fabric::ProgramFabric;
-use cxlab_system::analytic::PlanFabric;
-use cxlab_system::plan::{Externals, Plan, Problem};
-use cxlab_system::run::{RunError, RunOptions, run};
-use cxlab_system::scenario::{HostGroup, Measure};
 use recorded::{Recorded, Replayed};
 use recorder::Recorder;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]

@@ -5,6 +5,8 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use cxlab_host::CoreParams;
+use cxlab_scenario::Arithmetic;
+use cxlab_system::plan::{End, Plan};
 use cxlab_vm::build::{Image, add_program};
 use cxlab_vm::cpio::Archive;
 use cxlab_vm::machine::{Cache, Device, Machine, Window};
@@ -13,8 +15,6 @@ use cxlab_vm::qemu::Version;
 
 use super::super::failure::Failure;
 use super::RunArgs;
-use cxlab_system::plan::{End, Plan};
-use cxlab_system::scenario::Arithmetic;
 
 /// Least and most memory of a guest's own, in MiB: a kernel and its initial file system need
 /// some, and this machine must have the rest.

@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 
 use cxlab_analytic::{Classes, ErrorClass, Flow, Network, Solution, StationLoad};
+use cxlab_scenario::Note;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::judge::Judged;
 use super::{Calibration, Computed, Media, is_shared, routes};
-use crate::note::Note;
 use crate::plan::{End, Plan, PlannedLink};
 use crate::report::Bandwidth;
 use crate::table::{SHOWN, busiest_links, cells, more, nanos, stages as stages_table, table};

@@ -17,11 +17,11 @@ use cxlab_engine::rng::StreamRng;
 use cxlab_engine::units::{Bytes, Dpa, Hpa, SimTime};
 use cxlab_host::AddressMap;
 use cxlab_memory::{Completion, Faults, MemoryBackend, MemoryRequest, RunContext, Site};
+use cxlab_scenario::{LocalMemoryParams, MediumChoice};
 
 use super::routes::{Router, Way};
 use super::wire;
 use crate::plan::{Plan, Problem};
-use crate::scenario::{LocalMemoryParams, MediumChoice};
 
 /// Accesses in the medium of the host's own memory at once: the default of a device's controller.
 const LOCAL_CONTEXTS: u32 = 256;

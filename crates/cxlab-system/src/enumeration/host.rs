@@ -9,11 +9,11 @@ use cxlab_protocol::io::enumerate::{
 use cxlab_protocol::io::packet::{self, Answer};
 use cxlab_protocol::io::tree::{Place, Request, RootComplex, Step, all_ones};
 use cxlab_protocol::{Message, PortId};
+use cxlab_scenario::EnumerationParams;
 
 use super::Enumerated;
 use super::answers::Answers;
 use crate::plan::Plan;
-use crate::scenario::EnumerationParams;
 use crate::system::Node;
 
 /// The wake-up token of software; those of answers begin behind it.

@@ -2,9 +2,9 @@
 
 use cxlab_engine::{Monitor, Stop};
 use cxlab_protocol::io::enumerate::enumerate;
+use cxlab_scenario::Scenario;
 
 use crate::plan::{Files, Plan};
-use crate::scenario::Scenario;
 use crate::system::{Notes, System};
 
 fn plan(ways: u32) -> Plan {
@@ -24,7 +24,7 @@ count = 2
 capacity = "1 GiB"
 "#
     );
-    let document = crate::diagnostics::Document::parse("test.toml", &text)
+    let document = cxlab_scenario::diagnostics::Document::parse("test.toml", &text)
         .ok()
         .unwrap();
     let scenario: Scenario = serde_json::from_value(document.value().clone()).unwrap();
@@ -49,7 +49,7 @@ count = {devices}
 capacity = "768 MiB"
 "#
     );
-    let document = crate::diagnostics::Document::parse("test.toml", &text)
+    let document = cxlab_scenario::diagnostics::Document::parse("test.toml", &text)
         .ok()
         .unwrap();
     let scenario: Scenario = serde_json::from_value(document.value().clone()).unwrap();

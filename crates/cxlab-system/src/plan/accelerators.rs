@@ -6,12 +6,12 @@ use cxlab_engine::units::{Bytes, LINE_BYTES, Picos};
 use cxlab_fabric::graph::FabricGraph;
 use cxlab_host::{CacheLevel, DirectoryParams, Inclusion, ProcessorParams, RequesterParams};
 use cxlab_os::ats::Atc;
+use cxlab_scenario::diagnostics::nearest;
+use cxlab_scenario::{AcceleratorGroup, HostGroup, Scenario};
 use cxlab_workload::Workload;
 
 use super::limits::{LONGEST_DELAY, check_time, whole_sets};
 use super::{PlannedHost, Problem};
-use crate::diagnostics::nearest;
-use crate::scenario::{AcceleratorGroup, HostGroup, Scenario};
 
 /// Most cores of a processor: the directory has a bit for each.
 const MOST_CORES: u32 = 64;

@@ -8,10 +8,10 @@ use cxlab_fabric::graph::FabricGraph;
 use cxlab_host::{AddressMap, Window};
 use cxlab_protocol::hdm::{InterleaveSet, legal_targets};
 use cxlab_protocol::{DecoderTable, DeviceDecoder, PortId};
+use cxlab_scenario::{Arithmetic, Scenario};
 
 use super::endpoints::Named;
 use super::{Problem, enumeration, manager, regions};
-use crate::scenario::{Arithmetic, Scenario};
 
 /// The unit of an HDM decoder's base and size (CXL 3.1 section 8.2.4.20).
 pub(super) const DECODER_UNIT: u64 = 256 << 20;

@@ -5,10 +5,10 @@ use cxlab_engine::units::Picos;
 use cxlab_link::Transmission;
 use cxlab_protocol::Channel;
 use cxlab_protocol::coherence::dcoh::Peer;
+use cxlab_scenario::Scenario;
 use cxlab_workload::Workload;
 
 use super::{DeviceKind, PlannedDevice, PlannedHost, PlannedLink, Problem};
-use crate::scenario::Scenario;
 
 /// Longest look into a snoop filter.
 const LONGEST_LOOKUP: Picos = Picos(1_000_000_000);

@@ -2,11 +2,11 @@
 
 use cxlab_engine::units::Dpa;
 use cxlab_protocol::{DecoderTable, PortId};
+use cxlab_scenario::Note;
+use cxlab_scenario::{HostGroup, Scenario};
 
 use super::sharing::SharedPart;
 use super::{DeviceKind, PlannedDevice, PlannedHost};
-use crate::note::Note;
-use crate::scenario::{HostGroup, Scenario};
 
 /// What a user should know of hosts whose caches hold the same memory of class HDM-H. One line for
 /// all such devices: it names the first.

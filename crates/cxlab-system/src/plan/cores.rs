@@ -2,11 +2,11 @@
 
 use cxlab_engine::units::{Bytes, LINE_BYTES, Picos};
 use cxlab_host::{CoreParams, RequesterParams};
+use cxlab_scenario::Scenario;
 use cxlab_workload::Workload;
 
 use super::Problem;
 use super::limits::{LONGEST_DELAY, check_time, whole_sets};
-use crate::scenario::Scenario;
 
 /// Most private caches of a core.
 const MOST_LEVELS: usize = 4;

@@ -3,9 +3,9 @@
 
 use cxlab_link::MOST_CREDITS;
 use cxlab_protocol::Channel;
+use cxlab_scenario::Note;
 
 use super::{Plan, PlannedLink};
-use crate::note::Note;
 
 /// What the credits of a class allow on a link.
 #[derive(Clone, Copy, PartialEq, Debug)]

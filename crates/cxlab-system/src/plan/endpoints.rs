@@ -10,11 +10,11 @@ use cxlab_fabric::routing::RoutingTables;
 use cxlab_fabric::routing::vcs::{self, Hierarchy};
 use cxlab_host::AddressMap;
 use cxlab_protocol::{DecoderTable, PortId};
+use cxlab_scenario::diagnostics::nearest;
+use cxlab_scenario::{FabricKind, Scenario};
 
 use super::manager::Presence;
 use super::{DeviceKind, PlannedDevice, PlannedHost, Problem};
-use crate::diagnostics::nearest;
-use crate::scenario::{FabricKind, Scenario};
 
 /// Hosts and devices in order, with the group each is of.
 pub(super) struct Named {

@@ -22,10 +22,10 @@ use cxlab_protocol::hdm::InterleaveError;
 use cxlab_protocol::io::enumerate::{EnumerateError, EnumerationLog, Goal, Region, enumerate};
 use cxlab_protocol::io::space::{DeviceType, FunctionSpec};
 use cxlab_protocol::io::tree::{Below, FixedWindow, RootComplex};
+use cxlab_scenario::{Arithmetic, FabricKind, Scenario};
 
 use super::limits::{LONGEST_DELAY, check_time};
 use super::{DeviceKind, PlannedDevice, PlannedHost, Problem};
-use crate::scenario::{Arithmetic, FabricKind, Scenario};
 
 /// Where a host bridge's registers are: above all memory. *Assumed*.
 const HOST_BRIDGE: Hpa = Hpa(1 << 52);

@@ -3,12 +3,12 @@
 use std::collections::BTreeSet;
 
 use cxlab_engine::units::Picos;
+use cxlab_scenario::{HostGroup, Scenario, Sharing};
 
 use super::Problem;
 use super::endpoints::Named;
 use super::limits::{LONGEST_WINDOW, check_time};
 use super::regions::hosts_of;
-use crate::scenario::{HostGroup, Scenario, Sharing};
 
 /// Checks all events, but for what they do to what hosts have.
 pub(super) fn check(scenario: &Scenario, named: &Named, problems: &mut Vec<Problem>) {

@@ -19,6 +19,10 @@ use cxlab_engine::units::Picos;
 use cxlab_fabric::graph::FabricGraph;
 use cxlab_fabric::routing::{PortPeer, RoutingKind, RoutingTables};
 use cxlab_link::Duplex;
+use cxlab_scenario::Note;
+use cxlab_scenario::{
+    EventParams, FailureParams, LinkClass, PortAction, Scenario, Sharing, UnbindOption,
+};
 
 use self::channels::{Channels, Grant};
 use super::Problem;
@@ -26,10 +30,6 @@ use super::endpoints::{Named, unknown};
 use super::events::keeps_lines;
 use super::links::{End, PlannedLink};
 use super::sharing::SharedPart;
-use crate::note::Note;
-use crate::scenario::{
-    EventParams, FailureParams, LinkClass, PortAction, Scenario, Sharing, UnbindOption,
-};
 
 /// The shortest and the longest completion timeout.
 const TIMEOUTS: [Picos; 2] = [Picos(1_000_000), Picos(64_000_000_000_000)];

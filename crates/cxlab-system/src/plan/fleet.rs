@@ -1,9 +1,9 @@
 //! A scenario's fleet: its choices, built, and what the schema cannot check.
 
 use cxlab_fleet::{Demand, Placement, PoolPolicy};
+use cxlab_scenario::Scenario;
 
 use super::{Files, Problem};
-use crate::scenario::Scenario;
 
 /// What a fleet chose from the catalogs.
 pub struct PlannedFleet {

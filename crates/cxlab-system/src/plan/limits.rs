@@ -4,10 +4,10 @@
 
 use cxlab_engine::units::{Bytes, LINE_BYTES, Percent, Picos};
 use cxlab_host::RequesterParams;
+use cxlab_scenario::Scenario;
 use serde_json::{Map, Value};
 
 use super::{Plan, Problem};
-use crate::scenario::Scenario;
 
 /// Longest constant delay of one part.
 pub(super) const LONGEST_DELAY: Picos = Picos(1_000_000_000);

@@ -9,13 +9,13 @@ use cxlab_fabric::routing::{PortPeer, RoutingTables};
 use cxlab_host::PartialWrite;
 use cxlab_link::{Duplex, LinkParams, Transmission};
 use cxlab_protocol::flit::FlitFormat;
+use cxlab_scenario::Note;
+use cxlab_scenario::diagnostics::nearest;
+use cxlab_scenario::{FabricKind, LinkClass, Scenario};
 use cxlab_workload::Workload;
 use serde_json::Value;
 
 use super::{DeviceKind, Plan, PlannedDevice, Problem};
-use crate::diagnostics::nearest;
-use crate::note::Note;
-use crate::scenario::{FabricKind, LinkClass, Scenario};
 
 /// Longest of a link's delays.
 const LONGEST_DELAY: Picos = Picos(1_000_000_000);

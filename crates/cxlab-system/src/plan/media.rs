@@ -4,9 +4,9 @@ use std::path::{Path, PathBuf};
 
 use cxlab_engine::units::Bytes;
 use cxlab_memory::{Faults, Medium, RunContext};
+use cxlab_scenario::Scenario;
 
 use super::{Plan, Problem};
-use crate::scenario::Scenario;
 
 /// Media by what they are of.
 pub(super) struct Built<'a> {

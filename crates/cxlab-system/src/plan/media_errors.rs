@@ -1,10 +1,10 @@
 //! Media errors, checked: lines that their device answers with poison.
 
 use cxlab_engine::units::{Bytes, LINE_BYTES};
+use cxlab_scenario::Scenario;
 
 use super::Problem;
 use super::events::keeps_lines;
-use crate::scenario::Scenario;
 
 /// Whether lines of some device may be poison.
 pub(super) fn has_any(scenario: &Scenario) -> bool {

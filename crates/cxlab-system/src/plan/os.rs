@@ -9,11 +9,11 @@ use cxlab_host::{Cluster, MOST_PROMISED, OsConfig, ProcessorParams};
 use cxlab_os::frames::{Distances, NodeKind, NodeSpec, WatermarkParams};
 use cxlab_os::{NodeId, PageSize};
 use cxlab_protocol::PortId;
+use cxlab_scenario::Scenario;
 use cxlab_workload::{LOCAL_BASE, Workload};
 
 use super::limits::{LONGEST_DELAY, check_time};
 use super::{Plan, Problem};
-use crate::scenario::Scenario;
 
 /// Latency of local memory that distances between clusters are measured by, picoseconds
 /// (*assumed*: an idle server's 90 ns).

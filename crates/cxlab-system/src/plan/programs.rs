@@ -1,12 +1,12 @@
 //! Programs on the cores of processors: patterns, traces and kernels that are no threads.
 
 use cxlab_engine::units::Bytes;
+use cxlab_scenario::{Scenario, SpanOf};
 use cxlab_workload::op::SourceContext;
 use cxlab_workload::thread::NoThreads;
 use cxlab_workload::{Program, Workload};
 
 use super::{Plan, Problem, Source};
-use crate::scenario::{HostGroup, Scenario, SpanOf};
 
 /// Most entries of a reorder window.
 const MOST_REORDER: u32 = 1 << 16;
@@ -116,13 +116,6 @@ fn refuse_span(path: &str, kind: &str, problems: &mut Vec<Problem>) {
              patterns and traces"
         ),
     ));
-}
-
-impl HostGroup {
-    /// Cores that run no threads.
-    pub(crate) fn cores_beside(&self) -> u32 {
-        self.beside.as_ref().map_or(0, |beside| beside.cores)
-    }
 }
 
 impl Plan {

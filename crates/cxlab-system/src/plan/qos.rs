@@ -11,10 +11,10 @@ use cxlab_engine::units::{BytesPerSec, Dpa, LINE_BYTES, Picos};
 use cxlab_host::ThrottleParams;
 use cxlab_memory::{RunContext, Site};
 use cxlab_protocol::{Channel, PortId};
+use cxlab_scenario::Scenario;
 
 use super::endpoints::{Named, unknown};
 use super::{End, Plan, PlannedDevice, PlannedLink, Problem};
-use crate::scenario::Scenario;
 
 /// The shortest and the longest interval in which a device counts answers.
 const INTERVALS: [Picos; 2] = [Picos(1_000), Picos(127_000)];

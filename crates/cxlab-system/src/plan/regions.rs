@@ -3,12 +3,12 @@
 use std::collections::BTreeSet;
 
 use cxlab_engine::units::{Bytes, Dpa};
+use cxlab_scenario::{FabricKind, RegionGroup, Scenario, Sharing};
 
 use super::Problem;
 use super::address::{DECODER_UNIT, Extent, ways};
 use super::endpoints::{Named, unknown};
 use super::manager::Account;
-use crate::scenario::{FabricKind, RegionGroup, Scenario, Sharing};
 
 /// Most blocks of a pooled region: each is a decoder of its host.
 pub(super) const MOST_BLOCKS: u64 = 4096;

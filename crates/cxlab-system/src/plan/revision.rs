@@ -5,10 +5,10 @@
 
 use cxlab_link::{LinkParams, PcieGeneration, Transmission};
 use cxlab_protocol::flit::FlitFormat;
+use cxlab_scenario::{Arithmetic, FabricKind, Revision, Sharing};
 
 use super::links::caching_behind;
 use super::{Plan, Problem, manager};
-use crate::scenario::{Arithmetic, FabricKind, Revision, Sharing};
 
 /// Something that a scenario may ask for.
 struct Feature {

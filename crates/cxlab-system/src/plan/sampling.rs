@@ -1,7 +1,8 @@
 //! What a sampled run can be of: all that it passes over without time must be applied to what is simulated.
 
+use cxlab_scenario::{HostGroup, Sampling, Scenario};
+
 use super::{Plan, PlannedHost, Problem};
-use crate::scenario::{HostGroup, Sampling, Scenario};
 
 /// Fewest requests that are measured in a unit.
 const FEWEST: u64 = 10;

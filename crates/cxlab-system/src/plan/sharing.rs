@@ -3,11 +3,11 @@
 use std::collections::BTreeSet;
 
 use cxlab_engine::units::{Dpa, LINE_BYTES, LineAddr};
+use cxlab_scenario::{Scenario, Sharing};
 use cxlab_workload::Workload;
 
 use super::PlannedHost;
 use super::address::RegionDecoder;
-use crate::scenario::{Scenario, Sharing};
 
 /// What a host has of shared regions with values.
 #[derive(Clone, Default)]

@@ -1,11 +1,11 @@
 //! What a scenario says by leaving something out, and what its author may not have meant.
 
 use cxlab_engine::units::Picos;
+use cxlab_scenario::Note;
+use cxlab_scenario::{AddressMapParams, Scenario};
 use cxlab_workload::Workload;
 
 use super::{PlannedDevice, PlannedHost};
-use crate::note::Note;
-use crate::scenario::{AddressMapParams, Scenario};
 
 /// The notes about it; `workloads` are those of the host groups.
 pub(super) fn notes(

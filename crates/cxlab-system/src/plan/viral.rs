@@ -17,12 +17,12 @@ use cxlab_fabric::routing::{PortPeer, RoutingTables};
 use cxlab_link::{LinkParams, Transmission};
 use cxlab_memory::Medium;
 use cxlab_protocol::PortId;
+use cxlab_scenario::Scenario;
 
 use super::endpoints::{Named, unknown};
 use super::events::needs_its_memory;
 use super::links::{End, PlannedLink};
 use super::{PlannedDevice, PlannedHost, Problem, failures};
-use crate::scenario::Scenario;
 
 /// Whether something goes into viral.
 fn has_any(scenario: &Scenario) -> bool {

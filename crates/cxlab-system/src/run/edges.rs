@@ -18,10 +18,10 @@
 use cxlab_engine::units::{Picos, SimTime};
 use cxlab_engine::{Stop, share};
 use cxlab_host::{RequesterStats, Unserved};
+use cxlab_scenario::Note;
 use serde::{Deserialize, Serialize};
 
 use super::{RunError, Runner, Until};
-use crate::note::Note;
 
 /// A window ends at its last sampling point where Little's law differs by at most one part in so many: 0.5 %
 /// (*assumed*: half of the difference that the report has a note on).

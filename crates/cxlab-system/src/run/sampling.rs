@@ -17,17 +17,17 @@ use cxlab_engine::rng::StreamRng;
 use cxlab_engine::units::{Picos, SimTime};
 use cxlab_host::{Requester, WarmBuffer};
 use cxlab_protocol::PortId;
+use cxlab_scenario::Note;
+use cxlab_scenario::Sampling;
 
 use super::{RunError, RunOptions, Runner, Until, check_drained, part};
 use crate::batches::Tally;
 use crate::checkpoint::Checkpoints;
 use crate::intervals::{self, Parts};
-use crate::note::Note;
 use crate::plan::{Plan, Problem};
 use crate::readings::{LinkReadings, Readings};
 use crate::report::{self, Report, SamplingReport};
 use crate::samples::{Sample, Samples};
-use crate::scenario::Sampling;
 use crate::system::{Node, System};
 
 /// Lines that a host takes without time before the next host does, on average.

@@ -3,10 +3,10 @@
 
 use cxlab_engine::rng::StreamRng;
 use cxlab_engine::units::Picos;
+use cxlab_scenario::{EventParams, FailureRates, RandomFailures, Scenario, UnbindOption};
 
 use super::super::Problem;
 use super::super::limits::LONGEST_WINDOW;
-use crate::scenario::{EventParams, FailureRates, RandomFailures, Scenario, UnbindOption};
 
 /// The shortest and the longest mean time.
 const MEANS: [Picos; 2] = [Picos(1_000_000), LONGEST_WINDOW];

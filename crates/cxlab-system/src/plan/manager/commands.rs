@@ -3,13 +3,13 @@
 use cxlab_device::Share;
 use cxlab_engine::units::{Bytes, Picos};
 use cxlab_protocol::PortId;
+use cxlab_scenario::Sharing;
 
 use super::pools::Outcome;
 use super::{Account, Has, Step, wrong};
 use crate::plan::address::DECODER_UNIT;
 use crate::plan::endpoints::unknown;
 use crate::plan::{PlannedCommand, Problem, Response};
-use crate::scenario::Sharing;
 
 /// A command of the FM API: its name and opcode (CXL 3.1, section 7.6.7).
 pub(super) type Name = (&'static str, u16);

@@ -18,6 +18,9 @@ use std::collections::BTreeMap;
 use cxlab_device::Share;
 use cxlab_engine::units::Picos;
 use cxlab_fabric::manager::{GrantPolicy, GrantPolicyChoice};
+use cxlab_scenario::{
+    EventParams, FabricManagerParams, RegionGroup, Scenario, Sharing, UnbindOption,
+};
 
 use self::pools::BlockPool;
 pub use self::pools::{PlannedPool, Sample};
@@ -26,9 +29,6 @@ use super::endpoints::Named;
 use super::limits::LONGEST_WINDOW;
 use super::regions::{devices_of, hosts_of};
 use super::{PlannedCommand, Problem};
-use crate::scenario::{
-    EventParams, FabricManagerParams, RegionGroup, Scenario, Sharing, UnbindOption,
-};
 
 /// Whether a host has something: memory of a region, or a device that it is bound to.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]

@@ -1,12 +1,12 @@
 //! Ports: what the fabric manager does to them, and unbinding that waits until a link is down.
 
 use cxlab_engine::units::Picos;
+use cxlab_scenario::{EventParams, PortAction, Scenario};
 
 use super::commands::{PORT_CONTROL, UNBIND};
 use super::{Account, Has, Step, wrong};
 use crate::plan::limits::LONGEST_WINDOW;
 use crate::plan::{Problem, Response};
-use crate::scenario::{EventParams, PortAction, Scenario};
 
 /// The times from which on the link of a device is down, and until when; in order. A switch that fails
 /// takes the vPPB with it and does not count.

@@ -1,6 +1,6 @@
 //! Notes: what a scenario may say, but what its author may not expect.
 //!
-//! A note has the path of the value that it is about, as a [`Problem`](crate::plan::Problem) has. `check`
+//! A note has the path of the value that it is about, as a problem of a plan has. `check`
 //! and `plan` show notes with file and line before anything runs; `run`, `report.json` and Python repeat
 //! them beside the numbers, with those that only the run could find.
 

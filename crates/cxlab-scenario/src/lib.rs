@@ -2,8 +2,10 @@
 //! default lives in the structure that it belongs to.
 
 mod choice;
+pub mod diagnostics;
 mod events;
 mod links;
+mod note;
 mod threads;
 
 use std::borrow::Cow;
@@ -31,6 +33,7 @@ pub use events::{
 pub use links::{LinkClass, LinkOverride, LinkTable};
 
 pub use choice::{MediumChoice, RoutingChoice, TopologyChoice, VictimChoice, WorkloadChoice};
+pub use note::Note;
 pub use threads::{LimitWord, ThreadLimit};
 
 /// A CXL system, what runs on it, and how it is measured.
@@ -379,6 +382,11 @@ fn eight() -> u8 {
 }
 
 impl HostGroup {
+    /// Number of cores beside those of the processor, which run no threads.
+    pub fn cores_beside(&self) -> u32 {
+        self.beside.as_ref().map_or(0, |beside| beside.cores)
+    }
+
     /// Constant time before its links.
     pub fn egress(&self) -> Picos {
         match (&self.processor, &self.core) {

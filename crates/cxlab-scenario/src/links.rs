@@ -72,7 +72,7 @@ pub struct LinkOverride {
 
 impl LinkOverride {
     /// Whether a link between components of these names is meant.
-    pub(crate) fn matches(&self, a: &str, b: &str) -> bool {
+    pub fn matches(&self, a: &str, b: &str) -> bool {
         let [first, second] = &self.between;
         let both = |a, b| is_like(first, a) && is_like(second, b);
         both(a, b) || both(b, a)
