@@ -1,7 +1,7 @@
-//! Checkpoints with altered values and a seal that is right: `inspect` refuses them or takes them.
+//! Checkpoints with altered values and a valid seal, which `inspect` accepts or refuses.
 //!
-//! An input is a list of edits of a checkpoint that this program writes when it starts, so the corpus
-//! does not depend on the format's version.
+//! An input is a list of edits of a checkpoint that this program writes when it starts. So the
+//! corpus does not depend on the format's version.
 #![no_main]
 
 use std::path::Path;
@@ -10,8 +10,8 @@ use std::sync::LazyLock;
 use cxlab_engine::Monitor;
 use cxlab_fuzz::{Choices, seal};
 use cxlab_system::checkpoint::{Checkpoint, Checkpoints, Every};
-use cxlab_system::load::{read, resolve};
-use cxlab_system::plan::{Externals, Files, Plan};
+use cxlab_plan::load::{read, resolve};
+use cxlab_plan::{Externals, Files, Plan};
 use cxlab_system::run::{RunOptions, run_with};
 use libfuzzer_sys::fuzz_target;
 
@@ -48,7 +48,8 @@ struct Section {
     value: Vec<u8>,
 }
 
-/// One change: of a byte or a number in a value, of a value's length, or of the order of values.
+/// Applies one edit: of a byte or a number in a value, of a value's length,
+/// or of the order of values.
 fn edit(sections: &mut Vec<Section>, choices: &mut Choices<'_>) {
     let at = usize::from(choices.word()) % sections.len();
     let kind = choices.byte();
@@ -59,7 +60,7 @@ fn edit(sections: &mut Vec<Section>, choices: &mut Choices<'_>) {
             let place = place % value.len();
             value[place] = choices.byte();
         }
-        // A number replaces the one that begins here.
+        // A number replaces the bytes from here on.
         2 | 3 if !value.is_empty() => {
             let place = place % value.len();
             let number = match choices.byte() % 4 {
@@ -87,7 +88,7 @@ fn edit(sections: &mut Vec<Section>, choices: &mut Choices<'_>) {
     }
 }
 
-/// A number as postcard writes it.
+/// Encodes a number as postcard does.
 fn varint(mut number: u64) -> Vec<u8> {
     let mut bytes = Vec::new();
     while number >= 0x80 {
@@ -105,7 +106,7 @@ struct Case {
     sections: Vec<Section>,
 }
 
-/// Scenarios with changes that make their state small, below 300 KB each.
+/// Scenarios with changes that keep their state below 300 KB each.
 const SYSTEMS: &[(&str, &[&str])] = &[
     ("direct", &[r#"devices[0].memory={ kind = "dram" }"#]),
     ("failures", &[]),

@@ -1,4 +1,5 @@
-//! Reports of runs as JSON, which the Python package reads: several seeds are put together and drawn.
+//! Reports of runs as JSON, which the Python package reads: reports of
+//! several seeds are combined and plotted.
 #![no_main]
 
 use std::path::Path;
@@ -6,8 +7,8 @@ use std::sync::LazyLock;
 
 use cxlab_engine::Monitor;
 use cxlab_fuzz::{EXTREME, TextMutator};
-use cxlab_system::load::{read, resolve};
-use cxlab_system::plan::{Externals, Files, Plan};
+use cxlab_plan::load::{read, resolve};
+use cxlab_plan::{Externals, Files, Plan};
 use cxlab_system::report::Report;
 use cxlab_system::run::{RunOptions, run};
 use cxlab_system::seeds::{Kept, SeedsReport};
@@ -47,7 +48,7 @@ static MUTATOR: LazyLock<TextMutator> = LazyLock::new(|| TextMutator {
         .collect(),
 });
 
-/// Reports of short runs, written a value a line.
+/// Reports of short runs, with one value a line.
 static REPORTS: LazyLock<Vec<String>> = LazyLock::new(|| {
     ["direct", "device-coherent", "failures"]
         .iter()

@@ -1,27 +1,29 @@
-//! Scenario text with changes: read, checked, planned, described and drawn. A line that begins with
-//! `#set ` is also a change, as `--set` takes it.
+//! Mutated scenario text, which is read, checked, planned, described and plotted. A line that
+//! begins with `#set ` is also a change, as `--set` takes it.
 #![no_main]
 
 use std::path::Path;
 use std::sync::LazyLock;
 
 use cxlab_fuzz::{EXTREME, QUANTITIES, TextMutator};
-use cxlab_system::load::{read, resolve};
-use cxlab_system::plan::{Externals, Files};
+use cxlab_plan::load::{read, resolve};
+use cxlab_plan::{Externals, Files};
+use cxlab_system::describe::describe;
 use cxlab_system::picture;
 use libfuzzer_sys::{fuzz_mutator, fuzz_target};
 use serde_json::Value;
 
-/// Endpoints of a system that is described and drawn. A description grows with hosts times devices.
+/// Most endpoints of a system that is described and plotted. A
+/// description grows with hosts times devices.
 const MOST_SHOWN: usize = 64;
-/// Endpoints of a system that is still planned.
+/// Most endpoints of a system that is planned.
 const MOST_PLANNED: u64 = 256;
 /// Endpoints above which every system is refused: 4,095 hosts and 4,096 devices fit.
 const MOST_ALLOWED: u64 = 3 * 4096;
 const SCENARIOS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../scenarios");
 
 fuzz_target!(|data: &[u8]| {
-    // The command refuses what is no UTF-8 before it reads the text.
+    // The command refuses text that is not UTF-8 before it parses it.
     let Ok(text) = std::str::from_utf8(data) else {
         return;
     };
@@ -40,7 +42,7 @@ fuzz_target!(|data: &[u8]| {
                 Ok(loaded) => {
                     let plan = &loaded.plan;
                     if plan.hosts.len() + plan.devices.len() <= MOST_SHOWN {
-                        assert!(plan.describe().is_object());
+                        assert!(describe(plan).is_object());
                         assert!(picture::svg(plan, None).contains("<svg"));
                         assert!(picture::dot(plan).contains('{'));
                     }
@@ -56,8 +58,8 @@ fuzz_target!(|data: &[u8]| {
     assert!(serde_json::from_str::<Value>(&mistakes.json()).is_ok());
 });
 
-/// Whether a scenario is of so many endpoints that it may take more than 10 s with instrumentation, and not
-/// of so many that it is refused at once.
+/// Whether the number of endpoints is so large that a scenario may take more than 10 s with
+/// instrumentation, but not so large that it is refused at once.
 fn is_slow(scenario: &Value) -> bool {
     let groups = ["hosts", "devices", "accelerators"].map(|key| scenario[key].as_array());
     let counts = groups.into_iter().flatten().flatten();
@@ -70,7 +72,7 @@ fuzz_mutator!(|data: &mut [u8], size: usize, max_size: usize, seed: u32| {
     MUTATOR.mutate(data, size, max_size, seed)
 });
 
-/// A dictionary from the JSON Schema of scenarios and from the shipped scenarios.
+/// A dictionary from the JSON Schema of scenarios and the shipped scenarios.
 static MUTATOR: LazyLock<TextMutator> = LazyLock::new(|| {
     let extreme = EXTREME.iter().chain(QUANTITIES);
     let mut mutator = TextMutator {
@@ -96,7 +98,7 @@ static MUTATOR: LazyLock<TextMutator> = LazyLock::new(|| {
     mutator
 });
 
-/// Takes words as values and names of keys as lines.
+/// Collects the schema's words as values and the names of its keys as lines.
 fn collect(schema: &Value, into: &mut TextMutator) {
     match schema {
         Value::Object(keys) => {

@@ -1,4 +1,5 @@
-//! Runs that are saved at a random time and go on in another system, on another number of threads.
+//! Runs that are saved at a random time and resumed in another
+//! system, on another number of threads.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -6,8 +7,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use cxlab_engine::Monitor;
 use cxlab_engine::rng::StreamRng;
 use cxlab_engine::units::Picos;
+use cxlab_plan::Plan;
 use cxlab_system::checkpoint::{Checkpoint, Checkpoints, Every};
-use cxlab_system::plan::Plan;
 use cxlab_system::report::Report;
 use cxlab_system::run::{RunError, RunOptions, run_with};
 
@@ -19,7 +20,7 @@ pub fn timeless(mut report: Report) -> Report {
     report
 }
 
-/// A file of a test that is removed when the test is done with it.
+/// A temporary file of a test, which is removed when dropped.
 pub struct Temporary(pub PathBuf);
 
 impl Default for Temporary {
@@ -33,15 +34,15 @@ impl Default for Temporary {
 
 impl Drop for Temporary {
     fn drop(&mut self) {
-        // A test that did not write it has nothing to remove.
+        // A test that did not write the file has nothing to remove.
         let _ = std::fs::remove_file(&self.0);
     }
 }
 
-/// Runs a plan with its own seed, saved or from a checkpoint.
+/// Runs a plan with its own seed, and saves or restores it according to `checkpoints`.
 ///
 /// # Errors
-/// As [`run_with`].
+/// The errors of [`run_with`].
 pub fn try_run(
     plan: &Plan,
     threads: usize,
@@ -50,10 +51,10 @@ pub fn try_run(
     watched_run(plan, threads, checkpoints, &Monitor::default())
 }
 
-/// The same, seen through a monitor.
+/// Like [`try_run`], with a monitor.
 ///
 /// # Errors
-/// As [`run_with`].
+/// The errors of [`run_with`].
 pub fn watched_run(
     plan: &Plan,
     threads: usize,
@@ -69,11 +70,11 @@ pub fn watched_run(
     run_with(plan, options, checkpoints).map(timeless)
 }
 
-/// Runs a plan that saves itself; returns its report and the last checkpoint that it wrote, `None`
-/// where it came to none.
+/// Runs a plan that saves checkpoints. Returns its report and its last checkpoint,
+/// or `None` if it wrote none.
 ///
 /// # Errors
-/// As [`run_with`].
+/// The errors of [`run_with`].
 pub fn run_saved(
     plan: &Plan,
     threads: usize,
@@ -89,10 +90,10 @@ pub fn run_saved(
     Ok((report, std::fs::read(&file.0).ok()))
 }
 
-/// Goes on from a checkpoint.
+/// Resumes a run from a checkpoint.
 ///
 /// # Errors
-/// As [`run_with`].
+/// The errors of [`run_with`].
 pub fn go_on(plan: &Plan, threads: usize, bytes: Vec<u8>) -> Result<Report, RunError> {
     let checkpoint = Checkpoint::of("saved", bytes).map_err(RunError::Checkpoint)?;
     let checkpoints = Checkpoints {
@@ -103,19 +104,19 @@ pub fn go_on(plan: &Plan, threads: usize, bytes: Vec<u8>) -> Result<Report, RunE
     try_run(plan, threads, checkpoints)
 }
 
-/// Saves a run at a time drawn from `seed` and goes on from there; both the run that was saved and
-/// the one that went on have to end as expected.
+/// Saves a run at a time drawn from `seed` and resumes it from there. Both the saved run and the
+/// resumed run must end as expected.
 ///
 /// # Panics
-/// If one does not.
+/// If one of them ends differently.
 pub fn check(plan: &Plan, expected: &Report, seed: u64) {
     let mut rng = StreamRng::new(seed, "checkpoint");
     let whole = expected.sim_time_ns - expected.enumeration_ns.unwrap_or(0.0);
-    // For two latencies at most, a window may look for an end whose edges are equal, and nothing is
-    // saved in them. Few requests may take less than that altogether.
+    // For at most two latencies a window may search its end, and nothing is saved meanwhile. A few
+    // requests may take less time than that.
     let rest = (whole - 2.0 * expected.latency_ns.mean).max(whole / 4.0);
     let total = (rest * 1e3) as u64;
-    // From a tenth of the rest to nine tenths of it.
+    // At 10 % to 90 % of the remaining time.
     let span = (total / 10 + rng.below((total * 8 / 10).max(1))).max(1);
     let [before, after] = [0; 2].map(|_| 1 + rng.below(3) as usize);
     let what = format!("saved every {span} ps on {before} threads, then on {after}");

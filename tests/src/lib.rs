@@ -1,5 +1,5 @@
-//! What the cross-crate tests share: running a scenario given as text,
-//! drawing one at random, and threads that a test writes.
+//! Helpers that cross-crate tests share: running a scenario given as text, drawing one at random,
+//! and threads that a test defines.
 
 pub mod checkpoint;
 pub mod oracle;
@@ -10,14 +10,14 @@ pub mod turns;
 
 use cxlab_engine::Monitor;
 use cxlab_host::RequestRow;
+use cxlab_plan::{Files, Plan};
 use cxlab_scenario::Scenario;
 use cxlab_scenario::diagnostics::{Document, render, validate};
-use cxlab_system::plan::{Files, Plan};
 use cxlab_system::report::Report;
 use cxlab_system::run::{RunError, RunOptions, run};
 
-/// Settings of a system of one host and one device whose memory is faster than any link, with more requests than any
-/// window holds.
+/// Settings of a system with one host and one device, whose memory is faster than any link. The
+/// host sends more requests than any window holds.
 pub const FAST: [&str; 5] = [
     "measure={ requests = 30_000 }",
     "hosts[0].issue.outstanding=4096",
@@ -26,7 +26,7 @@ pub const FAST: [&str; 5] = [
     "devices[0].memory={ kind = \"fixed\", latency = \"10 ns\", queue = 8192 }",
 ];
 
-/// The root of the repository.
+/// Root folder of the repository.
 pub fn root() -> std::path::PathBuf {
     std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
@@ -34,7 +34,7 @@ pub fn root() -> std::path::PathBuf {
 /// The text of a scenario in `scenarios/`.
 ///
 /// # Panics
-/// If there is none of that name.
+/// If there is no scenario of that name.
 pub fn shipped(name: &str) -> String {
     let path = root().join("scenarios").join(format!("{name}.toml"));
     match std::fs::read_to_string(&path) {
@@ -43,10 +43,10 @@ pub fn shipped(name: &str) -> String {
     }
 }
 
-/// Reads a scenario with changes, as the command does.
+/// Parses a scenario with changes, as the command does.
 ///
 /// # Panics
-/// If its text has a mistake; the message is what a user would see.
+/// If the text has a mistake. The message is what a user would see.
 fn scenario(text: &str, set: &[&str]) -> Scenario {
     let mut document = match Document::parse("scenario.toml", text) {
         Ok(document) => document,
@@ -79,7 +79,7 @@ fn scenario(text: &str, set: &[&str]) -> Scenario {
 /// Resolves a scenario with changes, as the command does.
 ///
 /// # Panics
-/// If the scenario has a mistake; the message is what a user would see.
+/// If the scenario has a mistake. The message is what a user would see.
 pub fn plan(text: &str, set: &[&str]) -> Plan {
     let files = Files {
         scenario_dir: root().join("scenarios"),
@@ -113,12 +113,12 @@ pub fn rows(plan: &Plan, threads: usize) -> (Report, Vec<RequestRow>) {
     }
 }
 
-/// An event of a link between two devices or switches.
+/// The text of an event of a link between two devices or switches.
 pub fn link(at_ps: u64, kind: &str, a: &str, b: &str) -> String {
     format!("\n[[events]]\nat = \"{at_ps} ps\"\nkind = \"{kind}\"\nlink = [\"{a}\", \"{b}\"]\n")
 }
 
-/// An event of a device or switch (`what`) of that name.
+/// The text of an event of a device or switch (`what`) of that name.
 pub fn gone(at_ps: u64, kind: &str, what: &str, name: &str) -> String {
     format!("\n[[events]]\nat = \"{at_ps} ps\"\nkind = \"{kind}\"\n{what} = \"{name}\"\n")
 }
@@ -126,15 +126,15 @@ pub fn gone(at_ps: u64, kind: &str, what: &str, name: &str) -> String {
 /// Runs a plan with its own seed.
 ///
 /// # Errors
-/// As [`run`].
+/// The errors of [`run`].
 pub fn try_run(plan: &Plan, threads: usize) -> Result<Report, RunError> {
     watched_run(plan, threads, &Monitor::default())
 }
 
-/// The same, seen through a monitor.
+/// Like [`try_run`], with a monitor.
 ///
 /// # Errors
-/// As [`run`].
+/// The errors of [`run`].
 pub fn watched_run(plan: &Plan, threads: usize, monitor: &Monitor) -> Result<Report, RunError> {
     let options = RunOptions {
         seed: plan.scenario.seed,
@@ -148,7 +148,7 @@ pub fn watched_run(plan: &Plan, threads: usize, monitor: &Monitor) -> Result<Rep
 /// Runs a scenario with changes on one thread.
 ///
 /// # Panics
-/// If it has a mistake or breaks a law.
+/// If the scenario has a mistake or the run breaks a law.
 pub fn report(text: &str, set: &[&str]) -> Report {
     match try_run(&plan(text, set), 1) {
         Ok(report) => report,

@@ -1,5 +1,5 @@
-//! What hosts of a pool have and see: an account of the timeline that is independent of the
-//! simulator's, and what loads may return.
+//! Memory of the hosts of a pool: a timeline that is computed independently of the simulator, and
+//! the values that loads may return.
 #![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeMap;
@@ -7,13 +7,13 @@ use std::collections::BTreeMap;
 use cxlab_engine::units::{Hpa, SimTime};
 use cxlab_engine::{Monitor, Stop};
 use cxlab_host::{Failure, RequestRow};
+use cxlab_plan::Plan;
 use cxlab_scenario::{EventParams, PortAction, Sharing, UnbindOption};
-use cxlab_system::plan::Plan;
 use cxlab_system::system::{Notes, System};
 
 use crate::swarm::Draw;
 
-/// A row for each request of a run that keeps values: what was stored and loaded.
+/// A row for each request of a run that keeps values, with the values stored and loaded.
 pub fn values(plan: &Plan, threads: usize) -> Vec<RequestRow> {
     let notes = Notes {
         rows: true,
@@ -33,31 +33,32 @@ pub fn values(plan: &Plan, threads: usize) -> Vec<RequestRow> {
     rows
 }
 
-/// What hosts of a random pool have, while its text is drawn.
+/// Memory that the hosts of a random pool have, while the scenario's text is drawn.
 #[derive(Default)]
 pub struct Holdings {
-    /// By region: who has it.
+    /// By region: which hosts have it.
     regions: Vec<Drawn>,
-    /// With a fabric manager: what a host takes to give up what it has, and a scrub, in picoseconds.
+    /// With a fabric manager: time in picoseconds in which a host gives up
+    /// memory, and time of a scrub.
     manager: Option<(u64, u64)>,
-    /// By host, and by device: from when on it may be bound, where it is not.
+    /// By host and device: time from which the pair may be bound, or `None` while it is bound.
     unbound: Vec<Vec<Option<u64>>>,
-    /// By host: whether it has joined, and whether it has left.
+    /// By host: whether the host has joined, and whether it has left.
     joined: Vec<bool>,
     left: Vec<bool>,
 }
 
-/// A region that is drawn.
+/// A region of the drawn scenario.
 struct Drawn {
     held: Vec<bool>,
-    /// Whether one host at most may have it.
+    /// Whether at most one host may have the region.
     moving: bool,
-    /// From when on hosts may be added.
+    /// Time from which hosts may be added.
     quiet: u64,
 }
 
 impl Holdings {
-    /// One more region of all hosts.
+    /// Adds a region of all hosts.
     pub fn region(
         &mut self,
         draw: &mut Draw,
@@ -80,7 +81,7 @@ impl Holdings {
         });
     }
 
-    /// A fabric manager: commands take time, hosts are bound and unbound, come and go.
+    /// Adds a fabric manager: commands take time, hosts are bound and unbound, and join and leave.
     pub fn manager(&mut self, draw: &mut Draw, hosts: usize, devices: usize) {
         let times = ["0 ns", "1 ps", "200 ns", "1 us"];
         let command = draw.pick(&times);
@@ -100,8 +101,8 @@ impl Holdings {
         }
     }
 
-    /// A host is unbound from a device, whose link goes down with the next line, when that is so. Whether
-    /// the host was bound.
+    /// Unbinds a host from a device, whose link goes down with the next line of the scenario.
+    /// Returns whether a host was bound.
     pub fn unbind_with_link(&mut self, draw: &mut Draw, device: usize, at_ps: u64) -> bool {
         let mut hosts = self.unbound.iter_mut().enumerate();
         let Some((host, unbound)) = hosts.find(|(_, unbound)| unbound[device].is_none()) else {
@@ -115,13 +116,13 @@ impl Holdings {
         true
     }
 
-    /// Whether there is a fabric manager.
+    /// Whether the pool has a fabric manager.
     pub fn is_managed(&self) -> bool {
         self.manager.is_some()
     }
 
-    /// At a time, a host that has its memory of a region loses it, or one that has not gets it, if it
-    /// may; with a fabric manager, any of its events.
+    /// Writes an event at a time: a host loses its memory of a region, or gets it if that is
+    /// possible. With a fabric manager, it may be any of the manager's events.
     pub fn event(&mut self, draw: &mut Draw, hosts: usize, at_ps: u64) {
         if let Some(times) = self.manager
             && draw.one_in(2)
@@ -215,28 +216,28 @@ impl Holdings {
 /// A span of time in which a device serves a host's memory of a region.
 #[derive(Clone, Copy, Debug)]
 pub struct Span {
-    /// From then on.
+    /// Start of the span.
     pub since: u64,
-    /// What the host issues before that.
+    /// Time before which the host issues requests.
     pub issued: u64,
-    /// What the device takes before that.
+    /// Time before which the device accepts requests.
     pub ends: u64,
 }
 
 impl Span {
-    /// Whether a request that is issued and completed at these times is served for sure.
+    /// Whether a request that is issued and completed at these times is certainly served.
     pub fn serves(&self, from: u64, to: u64) -> bool {
         self.since <= from && from < self.issued && to < self.ends
     }
 
-    /// Whether it may be.
+    /// Whether a request that is issued and completed at these times may be served.
     pub fn may_serve(&self, from: u64, to: u64) -> bool {
         self.since <= to && from < self.issued
     }
 }
 
-/// Times of a timeline in which something begins and ends: what begins is there at first, or when an
-/// event says so.
+/// Spans of time between begin and end events of a timeline. A span begins at
+/// time 0 or at an event.
 #[derive(Default)]
 struct Spans {
     since: Option<u64>,
@@ -248,7 +249,7 @@ impl Spans {
         assert!(self.since.replace(at).is_none(), "it has begun");
     }
 
-    /// It ends, and what was issued before is taken for so long.
+    /// Ends the open span. Requests issued before are accepted for `grace` more.
     fn end(&mut self, at: u64, grace: u64) {
         self.all.push(Span {
             since: self.since.take().unwrap(),
@@ -270,17 +271,17 @@ impl Spans {
     }
 }
 
-/// A host gets memory of a region, or gives it up and has so long to do it.
+/// A host gets memory of a region, or must give it up within a grace period.
 #[derive(Clone, Copy)]
 struct Change {
     at: u64,
     grace: u64,
     gets: bool,
-    /// The number of its event.
+    /// Number of the change's event.
     number: usize,
 }
 
-/// Whether a host has its memory of a region at first, and how that changes.
+/// Whether a host has its memory of a region at the start, and its changes.
 fn changes(plan: &Plan, region: usize, host: usize) -> (bool, Vec<Change>) {
     let (params, manager) = (&plan.scenario.regions[region], plan.scenario.manager());
     let first = params.initially_added && (params.sharing != Sharing::Moving || host == 0);
@@ -313,7 +314,7 @@ fn changes(plan: &Plan, region: usize, host: usize) -> (bool, Vec<Change>) {
     (first, all)
 }
 
-/// The spans in which a host has its memory of a region.
+/// Spans in which a host has its memory of a region.
 fn held(plan: &Plan, region: usize, host: usize) -> Vec<Span> {
     let (first, changes) = changes(plan, region, host);
     let mut spans = Spans::default();
@@ -329,10 +330,10 @@ fn held(plan: &Plan, region: usize, host: usize) -> Vec<Span> {
     spans.done()
 }
 
-/// When the link of a device is down at a time or behind it, by the events alone: the first such time.
+/// First time from `from` on at which the link of a device is down, derived from the events alone.
 ///
 /// # Panics
-/// If it never is.
+/// If the link is never down.
 fn link_is_down(plan: &Plan, device: &str, from: u64) -> u64 {
     let manager = plan.scenario.manager();
     let mut changes = Vec::new();
@@ -370,7 +371,7 @@ fn link_is_down(plan: &Plan, device: &str, from: u64) -> u64 {
     later.next().unwrap().0
 }
 
-/// The spans in which a host is bound to a device.
+/// Spans in which a host is bound to a device.
 fn bound(plan: &Plan, host: usize, device: usize) -> Vec<Span> {
     let manager = plan.scenario.manager();
     let (host, device) = (&plan.hosts[host].name, &plan.devices[device].name);
@@ -401,7 +402,8 @@ fn bound(plan: &Plan, host: usize, device: usize) -> Vec<Span> {
     spans.done()
 }
 
-/// The spans of time in which a device serves a host its memory of a region: it has it, and is bound.
+/// Spans in which a device serves a host its memory of a region: the host
+/// has the memory and is bound.
 pub fn spans(plan: &Plan, region: usize, host: usize, device: usize) -> Vec<Span> {
     let bound = bound(plan, host, device);
     let both = held(plan, region, host).into_iter().flat_map(|held| {
@@ -412,20 +414,22 @@ pub fn spans(plan: &Plan, region: usize, host: usize, device: usize) -> Vec<Span
             ends: held.ends.min(bound.ends),
         })
     });
-    // One that begins when another ends takes what was issued before, as long as it may come late.
+    // A span that begins when another ends accepts the requests issued before, as
+    // long as they may be late.
     both.filter(|span| span.since < span.ends).collect()
 }
 
-/// The device that has an address of a host's, by number.
+/// Number of the device that holds an address of a host.
 pub fn device_of(plan: &Plan, host: usize, hpa: u64) -> usize {
     let (port, _) = plan.hosts[host].map.locate(Hpa(hpa)).unwrap();
     usize::from(port.0) - plan.hosts.len()
 }
 
-/// Checks that a host issues what it does while it is there: all its requests, unless it leaves.
+/// Checks that a host issues requests only while it is present: all
+/// of its requests, unless it leaves.
 ///
 /// # Panics
-/// If it issues before it joins or after it leaves, or not all.
+/// If the host issues a request before it joins or after it leaves, or not all requests.
 pub fn check_presence(plan: &Plan, rows: &[RequestRow], requests: usize) {
     for (number, host) in plan.hosts.iter().enumerate() {
         let own = rows
@@ -453,7 +457,7 @@ pub fn check_presence(plan: &Plan, rows: &[RequestRow], requests: usize) {
     }
 }
 
-/// The region that an address of a host's is in: its regions follow one another in all.
+/// Region that holds an address of a host. In every host, regions follow one another.
 pub fn region_of(plan: &Plan, hpa: u64) -> usize {
     let mut end = 0;
     let regions = plan.scenario.regions.iter();
@@ -464,8 +468,8 @@ pub fn region_of(plan: &Plan, hpa: u64) -> usize {
     ends.position(|end| hpa < end).unwrap()
 }
 
-/// When the devices have scrubbed a host's memory of a region: a time after the last one that has it
-/// loses it.
+/// Times at which the devices have scrubbed a host's memory of a region: `scrub` after the last
+/// host with that memory loses it.
 fn scrubs(plan: &Plan, region: usize, host: usize) -> Vec<u64> {
     let hosts = match plan.scenario.regions[region].sharing {
         Sharing::Exclusive | Sharing::Pooled => host..host + 1,
@@ -477,7 +481,7 @@ fn scrubs(plan: &Plan, region: usize, host: usize) -> Vec<u64> {
         have += u32::from(first);
         all.extend(changes);
     }
-    // What a host gives up late is given up before what is written for that time happens.
+    // Memory that a host gives up late is released before the events written for that time.
     all.sort_by_key(|one| (one.at + one.grace, one.grace == 0, one.number));
     let mut scrubs = Vec::new();
     for one in all {
@@ -493,13 +497,13 @@ fn scrubs(plan: &Plan, region: usize, host: usize) -> Vec<u64> {
     scrubs
 }
 
-/// Whether a store may take effect long after its host has given it up, or never.
+/// Whether a store may take effect long after its host has released the memory, or never.
 fn is_open(store: &RequestRow) -> bool {
     store.failure == Some(Failure::TimedOut)
 }
 
-/// Loads of a line return what was stored there last, and nothing from before a scrub. A store
-/// that timed out may have been made at any time, or not.
+/// Loads of a line must return the last stored value, and none from before a scrub. A store that
+/// timed out may have taken effect at any time, or never.
 fn check_line(stores: &[&RequestRow], loads: &[&RequestRow], scrubs: &[u64]) -> usize {
     let scrubbed = |from: u64, to: u64| scrubs.iter().any(|at| from <= *at && *at <= to);
     let mut own = 0;
@@ -528,12 +532,12 @@ fn check_line(stores: &[&RequestRow], loads: &[&RequestRow], scrubs: &[u64]) -> 
     own
 }
 
-/// What was seen in a run that keeps values.
+/// Counts of a run that keeps values.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Seen {
     /// Loads that returned what was stored.
     pub stored: usize,
-    /// Loads of lines that held nothing.
+    /// Loads of lines without a value.
     pub empty: usize,
     /// Scrubs of lines.
     pub scrubs: usize,
@@ -541,10 +545,10 @@ pub struct Seen {
     pub open: usize,
 }
 
-/// Checks that nobody loads what was released, and that no store to what stays is lost.
+/// Checks that no host loads released values, and that no store to memory that stays is lost.
 ///
 /// # Panics
-/// If a load returns what it must not.
+/// If a load returns a wrong value.
 pub fn check_values(plan: &Plan, rows: &[RequestRow]) -> Seen {
     let mut seen = Seen::default();
     let mut lines: BTreeMap<_, (Vec<&RequestRow>, Vec<&RequestRow>)> = BTreeMap::new();

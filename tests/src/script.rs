@@ -1,28 +1,28 @@
-//! Threads that a test writes, as a workload of a processor and its accelerators.
+//! Threads that a test defines, as a workload of a processor and its accelerators.
 
 use std::sync::Arc;
 
 use cxlab_engine::catalog::ParamError;
 use cxlab_engine::units::Bytes;
-use cxlab_system::plan::{Externals, Files, Plan};
+use cxlab_plan::{Externals, Files, Plan};
 use cxlab_workload::op::{OpSource, SourceContext, Workload};
 use cxlab_workload::thread::{Bases, Place, Thread, ThreadContext, ThreadedKernel};
 use cxlab_workload::{Image, Phase, WorkloadError};
 
-/// What the threads of a test do, in one phase.
+/// Threads of a test, in one phase.
 pub trait Script: Clone + Send + Sync + 'static {
-    /// The threads of one place; memory begins at `bases`.
+    /// The threads of one processor or accelerator. Memory begins at `bases`.
     fn threads(&self, bases: Bases, place: Place) -> Vec<Thread>;
 
-    /// What is in memory before they run.
+    /// Writes the initial memory before the threads run.
     fn prepare(&self, bases: Bases, image: &Image) {
         let _ = (bases, image);
     }
 
-    /// Checks what they leave.
+    /// Checks the memory after the threads have run.
     ///
     /// # Errors
-    /// What is wrong.
+    /// A description of what is wrong.
     fn check(&self, image: &Image) -> Result<(), String> {
         let _ = image;
         Ok(())
@@ -35,7 +35,7 @@ pub fn externals(script: impl Script) -> Externals {
     Externals::from([("script".to_owned(), workload)])
 }
 
-/// The plan of a scenario whose workload `script` is this one.
+/// The plan of a scenario that uses `script` as its workload of that name.
 ///
 /// # Panics
 /// If the scenario has a mistake.

@@ -1,16 +1,16 @@
-//! What swarms of random systems share: drawing the text of a scenario from a seed, and a runner
-//! that says how to replay what fails. The drawing uses only the engine's random stream, so a seed
-//! means the same system on every machine.
+//! Helpers of swarms of random systems: drawing the text of a scenario from a seed, and a runner
+//! that prints how to replay a failure. The draws use only the engine's random stream, so a seed
+//! gives the same system on every machine.
 
 use cxlab_engine::rng::StreamRng;
+use cxlab_plan::{Plan, PlannedLink};
 use cxlab_protocol::Channel;
-use cxlab_system::plan::{Plan, PlannedLink};
 use cxlab_system::system::System;
 
-/// Asserts that every topology is drawn in the scenarios, given one after the other.
+/// Asserts that the scenarios, concatenated, use every topology.
 ///
 /// # Panics
-/// If one is not.
+/// If a topology is missing.
 pub fn assert_every_topology(scenarios: &str) {
     for kind in cxlab_fabric::topology::CATALOG
         .iter()
@@ -26,12 +26,12 @@ pub fn assert_every_topology(scenarios: &str) {
 /// Draws one system.
 pub struct Draw {
     rng: StreamRng,
-    /// The scenario so far.
+    /// Text of the scenario so far.
     pub text: String,
 }
 
 impl Draw {
-    /// The draws of a seed in a swarm of this name.
+    /// Draws of a seed in the swarm of this name.
     pub fn new(seed: u64, swarm: &str) -> Draw {
         Draw {
             rng: StreamRng::new(seed, swarm),
@@ -39,12 +39,12 @@ impl Draw {
         }
     }
 
-    /// A number below `n`.
+    /// A random number below `n`.
     pub fn below(&mut self, n: usize) -> usize {
         self.rng.below(n as u64) as usize
     }
 
-    /// A number from `low` to `high`, both included.
+    /// A random number from `low` to `high`, both included.
     pub fn between(&mut self, low: usize, high: usize) -> usize {
         low + self.below(high - low + 1)
     }
@@ -54,18 +54,18 @@ impl Draw {
         self.below(n) == 0
     }
 
-    /// One of several texts.
+    /// A random one of several texts.
     pub fn pick<'a>(&mut self, choices: &[&'a str]) -> &'a str {
         choices[self.below(choices.len())]
     }
 
-    /// Writes a line.
+    /// Appends a line to the scenario.
     pub fn line(&mut self, line: impl AsRef<str>) {
         self.text.push_str(line.as_ref());
         self.text.push('\n');
     }
 
-    /// `key = "value"` from some values; half of the time the default.
+    /// Writes `key = "value"` with a random value half of the time. Otherwise the default applies.
     pub fn maybe(&mut self, key: &str, values: &[&str]) {
         if self.one_in(2) {
             let value = self.pick(values);
@@ -73,7 +73,7 @@ impl Draw {
         }
     }
 
-    /// `key = value` from some values; half of the time the default.
+    /// Writes `key = value` with a random value half of the time. Otherwise the default applies.
     pub fn maybe_number(&mut self, key: &str, values: &[&str]) {
         if self.one_in(2) {
             let value = self.pick(values);
@@ -82,21 +82,21 @@ impl Draw {
     }
 }
 
-/// What the parts of a scenario have to know of each other.
+/// Properties of a scenario on which its parts depend.
 pub struct Shape {
     /// `fabric.kind`.
     pub kind: &'static str,
     /// `fabric.topology`.
     pub topology: String,
-    /// Devices and the host that each is bound to.
+    /// Pairs of a device and the host that it is bound to. Empty if all are bound.
     pub bindings: Vec<(usize, usize)>,
-    /// Hosts `h0`, `h1`, ...
+    /// Number of hosts, named `h0`, `h1`, ...
     pub hosts: usize,
-    /// Devices `d0`, `d1`, ...
+    /// Number of devices, named `d0`, `d1`, ...
     pub devices: usize,
-    /// One virtual channel suffices whatever the routing.
+    /// Whether one virtual channel suffices with any routing.
     pub acyclic: bool,
-    /// No switches: device j belongs to host j modulo the number of hosts.
+    /// Whether there are no switches. Device j then belongs to host j modulo the number of hosts.
     pub direct: bool,
 }
 
@@ -106,7 +106,7 @@ impl Shape {
         self.kind == "pbr" && !self.direct
     }
 
-    /// Whether a host reaches a device.
+    /// Whether this host reaches this device.
     pub fn reaches(&self, host: usize, device: usize) -> bool {
         if self.direct {
             return device % self.hosts == host;
@@ -114,7 +114,7 @@ impl Shape {
         self.bindings.is_empty() || self.bindings.contains(&(device, host))
     }
 
-    /// Writes the fabric but for its links.
+    /// Writes the fabric, apart from its links.
     pub fn write(&self, draw: &mut Draw) {
         draw.line(format!("\n[fabric]\nkind = \"{}\"", self.kind));
         draw.line(format!("topology = {}", self.topology));
@@ -131,7 +131,7 @@ impl Shape {
     }
 }
 
-/// Topologies that [`shape`] draws with parameters of their own. All others of the catalog have their defaults.
+/// Topologies that [`shape`] draws with parameters. All others of the catalog have their defaults.
 const DRAWN: [&str; 10] = [
     "direct",
     "chain",
@@ -145,7 +145,7 @@ const DRAWN: [&str; 10] = [
     "custom",
 ];
 
-/// Draws a topology of every kind, for about as many hosts and devices.
+/// Draws a topology of any kind, for about this many hosts and devices.
 pub fn shape(draw: &mut Draw, hosts: usize, devices: usize) -> Shape {
     let mut shape = Shape {
         kind: "pbr",
@@ -229,7 +229,7 @@ pub fn shape(draw: &mut Draw, hosts: usize, devices: usize) -> Shape {
     shape
 }
 
-/// Switches in a random tree, with further links between any two (twice the same, too) at random.
+/// Draws a random tree of switches with further random links, some of them duplicates.
 fn custom(draw: &mut Draw, shape: &mut Shape) {
     let switches = draw.between(1, 6);
     let mut links: Vec<(String, String)> = (1..switches)
@@ -264,7 +264,7 @@ fn attach(draw: &mut Draw, shape: &mut Shape, switches: usize, mut links: Vec<(S
     write_custom(shape, switches, &links);
 }
 
-/// All hosts at one switch; below it, switches that each belong to one host.
+/// Draws a tree with all hosts at one switch, and below it switches that each belong to one host.
 fn several_trees(draw: &mut Draw, shape: &mut Shape) {
     let mut links: Vec<(String, String)> = (0..shape.hosts)
         .map(|host| (format!("h{host}"), "s0".to_owned()))
@@ -304,20 +304,21 @@ fn write_custom(shape: &mut Shape, switches: usize, links: &[(String, String)]) 
     );
 }
 
-/// What a link may be.
+/// Constraints on the links of a table.
 #[derive(Clone, Copy)]
 pub struct LinkRules {
-    /// Half duplex, which has one virtual channel.
+    /// Whether links may be half duplex, with a single virtual channel.
     pub half: bool,
-    /// Flits that arrive broken.
+    /// Whether flits may arrive corrupted.
     pub errors: bool,
-    /// It carries back-invalidation, so its flits are of 256 B.
+    /// Whether the links carry back-invalidation, so that their flits have 256 B.
     pub snoops: bool,
-    /// It joins switches of a PBR fabric, so its flits are standard ones of 256 B.
+    /// Whether the links join switches of a PBR fabric, so that their flits
+    /// are standard ones of 256 B.
     pub pbr: bool,
 }
 
-/// Draws the links of a table.
+/// Draws the parameters of the links of a table.
 pub fn link(draw: &mut Draw, table: &str, rules: LinkRules) {
     draw.line(format!("\n[{table}]"));
     let half = rules.half && draw.one_in(5);
@@ -382,21 +383,21 @@ pub fn link(draw: &mut Draw, table: &str, rules: LinkRules) {
     draw.line(format!("credits = {{ {} }}", credits.join(", ")));
 }
 
-/// A swarm: how its systems are drawn, and what must be true of them.
+/// A swarm of random systems.
 pub struct Swarm<'a> {
-    /// The file of its tests, for the command that replays one.
+    /// File of its tests, for the command that replays a failure.
     pub file: &'a str,
-    /// The scenario of a seed.
+    /// Draws the scenario of a seed.
     pub scenario: fn(u64) -> String,
 }
 
 impl Swarm<'_> {
-    /// Checks the systems of some seeds, or of the one that `CXLAB_SWARM_SEED` names. `check` gets
-    /// the seed and its scenario, and panics where a law does not hold. Says whether all seeds were
-    /// checked.
+    /// Checks the systems of some seeds, or of the seed that `CXLAB_SWARM_SEED`
+    /// names. `check` gets the seed and its scenario, and panics if a law is broken.
+    /// Returns whether all seeds were checked.
     ///
     /// # Panics
-    /// If a check does: with the first that failed, the command that replays it, and its scenario.
+    /// If a check panics: with the first failure, the command that replays it, and its scenario.
     pub fn run(
         &self,
         test: &str,
@@ -441,9 +442,9 @@ impl Swarm<'_> {
     }
 }
 
-/// The credits that may wait for a ride in the buffers of a direction of a link when nothing is left
-/// to do: they go back alone when a quarter of a window has gathered. No system here sends anything
-/// of CXL.cache and CXL.io.
+/// Most credits that may be left in the buffers of a direction of a link in a drained system. They
+/// wait for a message to carry them, and are sent alone only from a quarter of a window on. No
+/// system here sends CXL.cache or CXL.io messages.
 pub fn may_wait(plan: &Plan, link: &PlannedLink) -> u32 {
     let windows = link.params.windows(plan.pipelines(link));
     let (params, vcs) = (&link.params, plan.virtual_channels());
@@ -455,11 +456,11 @@ pub fn may_wait(plan: &Plan, link: &PlannedLink) -> u32 {
         .sum()
 }
 
-/// When nothing is left to do: no component holds anything, hosts have finished, and all credits
-/// are back but for those that may wait for a ride.
+/// Checks a drained system: no component holds a message, hosts have finished, and all credits are
+/// back but for those of [`may_wait`].
 ///
 /// # Panics
-/// If something is left.
+/// If requests, messages or credits are left.
 pub fn check_drained(plan: &Plan, system: &mut System) {
     for node in system.simulation.components() {
         match node.host() {

@@ -1,4 +1,4 @@
-//! Bounded waiting: how often what waits is overtaken.
+//! Bounded waiting: how often a pending request or message is overtaken.
 
 use std::collections::BTreeMap;
 
@@ -6,13 +6,14 @@ use cxlab_device::{Turn, WaitsFor};
 use cxlab_engine::units::SimTime;
 use cxlab_engine::{Monitor, Stop};
 use cxlab_fabric::switch::QueueHead;
-use cxlab_system::plan::Plan;
+use cxlab_plan::Plan;
 use cxlab_system::system::{Node, Notes, System};
 
-/// The most requests that came later and whose turn came earlier, of any request in a log.
+/// Largest number of requests that arrived later than a request of the
+/// log but got their turn earlier.
 ///
 /// # Panics
-/// If the turn of a request comes that does not wait, or one waits at the end.
+/// If a request gets its turn without having waited, or still waits at the end.
 pub fn most_overtaken(log: &[Turn]) -> usize {
     let mut waiting: BTreeMap<WaitsFor, Vec<(_, usize)>> = BTreeMap::new();
     let mut most = 0;
@@ -38,14 +39,15 @@ pub fn most_overtaken(log: &[Turn]) -> usize {
     most
 }
 
-/// A head that waits at an output of a switch, and how often each other queue has sent a message since.
+/// A message at the head of a queue, and how many messages each other queue has sent since.
 struct Waiting {
     head: QueueHead,
     overtaken: BTreeMap<usize, usize>,
 }
 
-/// The most messages that one input sent past another's head for the same output, class and virtual channel. The
-/// system is run event by event, and each of its switches looked at in between.
+/// Largest number of messages that one input sent past another's head for the same
+/// output, class and virtual channel. The system runs event by event, and each of
+/// its switches is examined in between.
 pub fn most_sent_past_a_head(plan: &Plan) -> usize {
     let notes = Notes::default();
     let Ok(mut system) = System::build(plan, plan.scenario.seed, notes) else {
@@ -55,7 +57,7 @@ pub fn most_sent_past_a_head(plan: &Plan) -> usize {
     let mut most = 0;
     let mut stop = Stop::TimeLimit;
     while stop != Stop::Exhausted {
-        // Hosts begin with the first run.
+        // Hosts begin with the first call of `run`.
         let next = system.simulation.next_event().unwrap_or_default();
         let until = SimTime(next.0 + 1);
         let outcome = system.simulation.run(1, until, &Monitor::default());
@@ -72,7 +74,7 @@ pub fn most_sent_past_a_head(plan: &Plan) -> usize {
     most
 }
 
-/// Compares the heads in front of an output with those before the last event.
+/// Compares the heads of the queues for an output with those before the last event.
 fn look(before: &mut BTreeMap<usize, Waiting>, heads: &BTreeMap<usize, QueueHead>) -> usize {
     let stays = |queue: &usize, waiting: &Waiting| heads.get(queue) == Some(&waiting.head);
     let gone: Vec<(usize, QueueHead)> = (before.iter())

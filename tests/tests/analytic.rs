@@ -1,8 +1,9 @@
-//! The analytic form against the event engine: alone to the picosecond, below 60 % load and full
-//! within the bounds that `docs/explain/analytic.md` states. With `--nocapture` this prints its tables.
+//! Compares the analytic form with the event engine: single requests to the picosecond, loads
+//! below 60 % and full loads within the bounds that `docs/explain/analytic.md` states. With
+//! `--nocapture` the tests print their tables.
 
+use cxlab_plan::Plan;
 use cxlab_system::analytic::{AnalyticReport, analyze};
-use cxlab_system::plan::Plan;
 use cxlab_tests::{plan, report, rows, shipped};
 
 fn analytic(plan: &Plan) -> AnalyticReport {
@@ -12,7 +13,7 @@ fn analytic(plan: &Plan) -> AnalyticReport {
     }
 }
 
-/// Every topology of the catalog, of a size that four hosts and four devices fit in.
+/// Every topology of the catalog, of a size for four hosts and four devices.
 fn topologies() -> impl Iterator<Item = String> {
     let names = cxlab_fabric::topology::CATALOG
         .iter()
@@ -25,7 +26,8 @@ fn topologies() -> impl Iterator<Item = String> {
 
 const CUSTOM: &str = r#"{ kind = "custom", switches = ["a", "b"], links = [["host", "a"], ["other0", "a"], ["other1", "b"], ["other2", "b"], ["a", "b"], ["a", "b"], ["mem0", "a"], ["mem1", "b"], ["mem2", "b"], ["mem3", "b"]] }"#;
 
-/// Ways of sending: formats, rates that are no whole picoseconds, buses. Between switches all flits are standard ones.
+/// Link parameters: formats, rates that are no whole picoseconds, and buses. Between
+/// switches all flits are standard flits.
 const LINKS: [&str; 6] = [
     "link = {}",
     r#"link = { generation = "5", lanes = 8, flit = "256B" }, edge_link = { generation = "5", lanes = 8 }"#,
@@ -35,7 +37,8 @@ const LINKS: [&str; 6] = [
     r#"link = { transmission = "packet", duplex = "half", propagation = "0 ns" }"#,
 ];
 
-/// One host asks one thing at a time, three others ask once at the beginning.
+/// One host with one outstanding request, and three others that each
+/// send one request at the beginning.
 fn lonely(topology: &str, link: &str, read_ratio: f64) -> Plan {
     let text = format!(
         r#"
@@ -57,8 +60,8 @@ fn alone_a_request_takes_the_same_picoseconds_in_both_forms() {
     let mut compared = 0;
     for topology in topologies() {
         for link in LINKS {
-            // Others need virtual channels, which buses do not have, or have two ways, and a bus
-            // that was not used since does not turn.
+            // A bus lacks the virtual channels that the other topologies need. Or there are two
+            // paths, and a bus that is idle since then does not turn around.
             let one_way = ["direct", "chain", "tree"];
             if link.contains("half") && !one_way.iter().any(|kind| topology.contains(kind)) {
                 continue;
@@ -220,7 +223,7 @@ fn one_full_link_is_full_at_the_same_rate_within_ten_per_cent() {
     );
 }
 
-/// Where full links hold up messages that do not want them.
+/// Systems in which full links stall messages for other links.
 #[test]
 fn congestion_that_spreads_is_found_within_thirty_per_cent() {
     heading();
@@ -228,7 +231,8 @@ fn congestion_that_spreads_is_found_within_thirty_per_cent() {
     assert_within(&compare("esf-fig10", &dragonfly), 30.0);
 }
 
-/// Media without a constant latency are measured alone, which their device does not leave them.
+/// Media without a constant latency are measured alone, but in the system their
+/// device does not use them alone.
 #[test]
 fn measured_media_agree_within_twenty_per_cent() {
     heading();

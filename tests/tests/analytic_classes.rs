@@ -1,21 +1,22 @@
-//! The error classes of the analytic form, held against the event engine on random systems.
+//! Checks the error classes of the analytic form against the event engine on random systems.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use cxlab_engine::Monitor;
+use cxlab_plan::Plan;
 use cxlab_system::analytic::compare::{Compared, compare};
 use cxlab_system::analytic::{AnalyticReport, analyze, calibrate};
-use cxlab_system::plan::Plan;
 use cxlab_system::report::Report;
 use cxlab_system::run::RunError;
 use cxlab_tests::swarm::Swarm;
 use cxlab_tests::{plan, root, shipped, systems, try_run};
 
-/// Latencies of a host that its window must have for its numbers to be of a steady state.
+/// Least length of a host's window in latencies, for its numbers to be of a steady state.
 const STEADY: f64 = 20.0;
 
-/// Whether the engine's numbers of a host, or of all, are of a steady state: not where it says itself that they are not.
+/// Whether the engine's numbers of a host, or of all hosts, are of a steady state. They are
+/// not if a note says so.
 fn is_steady(engine: &Report, of: &str) -> bool {
     let settled = engine
         .notes
@@ -25,7 +26,7 @@ fn is_steady(engine: &Report, of: &str) -> bool {
     settled && asked.all(|host| engine.window_ns >= STEADY * host.latency_ns.mean)
 }
 
-/// Errors in per cent, by family, by whether they are of the whole system, and by class.
+/// Errors in per cent by family, by whether they are of the whole system, and by class.
 #[derive(Default)]
 struct Table(BTreeMap<(usize, bool, String), Vec<f64>>);
 
@@ -60,7 +61,7 @@ impl Table {
     }
 }
 
-/// A table that is printed when it is done with, also where a system fails.
+/// A table that is printed when dropped, also if a system fails.
 struct Printed(Table);
 
 impl Drop for Printed {
@@ -77,8 +78,8 @@ fn alone(plan: &Plan) -> Option<AnalyticReport> {
     }
 }
 
-/// The form that short event runs have corrected, with other seeds than the run that it is held against; `None` where
-/// they cannot.
+/// The form corrected by short event runs, with other seeds than the run for the comparison.
+/// `None` if they are not possible.
 fn corrected(plan: &Plan) -> Option<AnalyticReport> {
     match calibrate(plan, plan.scenario.seed + 100, None, &Monitor::default()) {
         Ok(Some(form)) => Some(form),
@@ -88,7 +89,7 @@ fn corrected(plan: &Plan) -> Option<AnalyticReport> {
     }
 }
 
-/// Holds the classes on the systems of these seeds, and prints what was found.
+/// Checks the classes on the systems of these seeds, and prints the errors.
 fn hold(test: &str, seeds: std::ops::Range<u64>, form: fn(&Plan) -> Option<AnalyticReport>) {
     let mut table = Printed(Table::default());
     let (mut numbers, mut bounded, mut unsteady, mut refused) = (0, 0, 0, 0);
@@ -130,7 +131,7 @@ fn hold(test: &str, seeds: std::ops::Range<u64>, form: fn(&Plan) -> Option<Analy
         "{bounded} of {numbers} numbers have a bound; {unsteady} outside theirs that the engine calls unsteady; {refused} \
          systems are refused"
     );
-    // A form that dares nothing is never wrong.
+    // A form that never states a bound would never be wrong.
     assert!(!whole || 2 * bounded > numbers, "{bounded} of {numbers}");
 }
 

@@ -1,5 +1,5 @@
-//! A run that is saved and goes on ends as the run that never stopped, bit for bit; what cannot be
-//! saved says so before the run; no file that is not a checkpoint of this run is taken.
+//! A run that is saved and resumed ends exactly as the uninterrupted run. A run that cannot be
+//! saved says so before it starts. A file that is not a checkpoint of this run is refused.
 #![allow(clippy::unwrap_used)]
 
 use std::time::Duration;
@@ -7,8 +7,8 @@ use std::time::Duration;
 use cxlab_engine::Monitor;
 use cxlab_engine::rng::StreamRng;
 use cxlab_engine::units::Picos;
+use cxlab_plan::Plan;
 use cxlab_system::checkpoint::{Checkpoint, CheckpointError, Checkpoints, Every};
-use cxlab_system::plan::Plan;
 use cxlab_system::report::Report;
 use cxlab_system::run::{RunError, RunOptions, run_with};
 use cxlab_tests::checkpoint::{Temporary, check, go_on, run_saved, timeless, watched_run};
@@ -30,7 +30,7 @@ fn names() -> Vec<String> {
     names
 }
 
-/// Shipped scenarios that cannot be saved, and what in them cannot.
+/// Shipped scenarios that cannot be saved, and the part that prevents it.
 const REFUSED: &[(&str, &str)] = &[];
 
 fn run(plan: &Plan) -> Report {
@@ -126,7 +126,7 @@ fn a_host_knows_after_a_restore_which_devices_are_cut_off() {
 
 #[test]
 fn what_cannot_be_saved_says_so_before_the_run() {
-    // Threads of this kernel hand each other what is in no memory of the system.
+    // Threads of this kernel exchange values that are in no memory of the system.
     let rpc = "hosts[0].workload={ kind = \"rpc\" }";
     let plan = plan(&shipped("cohet-fpga"), &[rpc]);
     let Err(RunError::Problems(problems)) = run_saved(&plan, 1, Every::WarmUp) else {
@@ -166,7 +166,7 @@ fn one_warm_up_serves_many_measurements() {
 
 #[test]
 fn a_window_that_has_not_ended_may_end_elsewhere() {
-    // Saved while it warms up, and while it measures.
+    // Saved during the warm-up, and during the measurement.
     let first = small("duration = \"9 us\", warmup_time = \"3 us\"");
     let saved = |every| {
         run_saved(&first, 1, Every::Simulated(Picos(every)))
@@ -290,7 +290,7 @@ fn a_checkpoint_of_another_run_is_refused_with_what_differs() {
             other => panic!("{change}: {:?}", other.map(|report| report.digest)),
         }
     }
-    // Another number of threads and another name are the same run.
+    // The number of threads and the name of the scenario do not matter.
     let same = plan(
         &shipped(SMALL),
         &[
@@ -302,7 +302,7 @@ fn a_checkpoint_of_another_run_is_refused_with_what_differs() {
     assert!(go_on(&same, 3, bytes).is_ok());
 }
 
-/// The same with the hash that fits.
+/// Replaces the hash at the end by a valid one.
 fn with_hash(mut bytes: Vec<u8>) -> Vec<u8> {
     let body = bytes.len() - 32;
     let hash = Sha256::digest(&bytes[..body]);
@@ -332,8 +332,8 @@ fn no_damaged_checkpoint_is_taken_and_no_forged_one_ends_the_reader() {
             Checkpoint::of("short", bytes[..at].to_vec()).is_err(),
             "{at} bytes"
         );
-        // With a hash that fits, the reader sees the damage: it may be plausible, and then it is a
-        // state, or not, and then it is an error.
+        // With a valid hash, the reader sees the damage. If the result is plausible it is
+        // a state, and otherwise an error.
         let forged = match Checkpoint::of("forged", with_hash(damaged)) {
             Ok(forged) => forged,
             Err(error) => {
@@ -353,7 +353,8 @@ fn no_damaged_checkpoint_is_taken_and_no_forged_one_ends_the_reader() {
     );
 }
 
-/// Interrupts a run with checkpoints when it has handed over rows so many times; returns what it left.
+/// Interrupts a run with checkpoints after it has delivered rows `after`
+/// times. Returns its report and checkpoint.
 fn interrupted(plan: &Plan, threads: usize, after: u32) -> (Report, Option<Vec<u8>>) {
     let file = Temporary::default();
     let monitor = Monitor::default();

@@ -1,20 +1,19 @@
-//! One scenario and one seed give one report: over threads, over repeated runs, over builds and
-//! machines (golden digests), and whatever the names of components that have nothing to do with
-//! each other.
+//! One scenario and one seed give one report: for any number of threads, in repeated runs, in any
+//! build on any machine (golden digests), and whatever the names of unrelated components.
 
 use cxlab_engine::rng::StreamRng;
 use cxlab_engine::{Monitor, Windows};
 use cxlab_host::RequestRow;
-use cxlab_system::plan::Plan;
+use cxlab_plan::Plan;
 use cxlab_system::report::Report;
 use cxlab_system::run::{RunOptions, run};
 use cxlab_tests::checkpoint::timeless;
 
-/// A system under test: the name of a shipped scenario and what is changed in it.
+/// A system under test: the name of a shipped scenario and the changes to it.
 type Case = (&'static str, &'static [&'static str]);
 
-/// Shipped systems, with every kind of routing, errors, half duplex, packets, and each of the ways
-/// in which a window ends.
+/// Shipped systems with every kind of routing, errors, half duplex, packets, and
+/// each condition that ends a window.
 const CASES: &[Case] = &[
     ("spine-leaf-16", &[]),
     (
@@ -103,8 +102,8 @@ fn a_report_does_not_depend_on_threads_or_on_the_run() {
     }
 }
 
-/// Systems of 640 endpoints, whose components take turns block by block on one thread, and do not on three. In the
-/// second, two messages of a class are all that a port takes in, so most of them wait.
+/// Systems of 640 endpoints, which run block by block on one thread, but not on three. In the
+/// second, a port accepts only two messages of a class, so most of them wait.
 const LARGE: &[(&str, &str, &str)] = &[
     (
         "kind = \"spine-leaf\", leaves = 80, spines = 4",
@@ -205,7 +204,7 @@ fn a_warm_up_changes_what_is_measured_and_not_what_happens() {
     }
 }
 
-/// Where the digests are that every build on every machine must give.
+/// Path of the digests that every build on every machine must give.
 fn golden() -> std::path::PathBuf {
     std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("golden/digests.txt")
 }
@@ -260,7 +259,7 @@ fn rows(text: &str) -> Vec<Vec<RequestRow>> {
     rows
 }
 
-/// What a host did: operation and address of each request in order of issue.
+/// Operation and address of each request of a host, in the order of issue.
 fn stream(rows: &[RequestRow]) -> Vec<(u64, u64, bool)> {
     let mut stream: Vec<_> = rows
         .iter()
@@ -322,7 +321,7 @@ fn a_stream_is_the_same_on_every_machine() {
     assert_eq!(first, expected);
 }
 
-/// FNV-1a of the name, SplitMix64 and Xoshiro256++, written out from their papers.
+/// FNV-1a of the name, SplitMix64 and Xoshiro256++, as their papers define them.
 fn stream_by_hand(seed: u64, name: &str) -> Vec<u64> {
     fn split_mix(state: &mut u64) -> u64 {
         *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);

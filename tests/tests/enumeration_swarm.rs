@@ -1,17 +1,18 @@
-//! A swarm of small random systems whose hosts enumerate before anything else: what registers can
-//! express is programmed as the plan says, the rest is refused, and workloads measure what they
-//! measure without it. Few credits for CXL.io make accesses wait.
+//! A swarm of small random systems whose hosts enumerate first. Enumeration must
+//! program the decoders as the plan says if registers can express that, and refuse
+//! the system otherwise. Workloads must measure the same with and without
+//! enumeration. Few credits for CXL.io stall accesses.
 #![allow(clippy::unwrap_used)]
 
+use cxlab_plan::{Files, Plan, Problem};
 use cxlab_scenario::Scenario;
 use cxlab_scenario::diagnostics::Document;
-use cxlab_system::plan::{Files, Plan, Problem};
 use cxlab_system::report::Report;
 use cxlab_tests::checkpoint::timeless;
 use cxlab_tests::swarm::{Draw, LinkRules, Swarm, assert_every_topology, link, shape};
 use cxlab_tests::try_run;
 
-/// The line that makes hosts enumerate.
+/// Start of the line that makes hosts enumerate.
 const ENUMERATION: &str = "enumeration = ";
 
 fn scenario(seed: u64) -> String {
@@ -52,7 +53,7 @@ fn scenario(seed: u64) -> String {
             "\n[[devices]]\nname = \"d{device}\"\ncapacity = \"{capacity}\""
         ));
     }
-    // Reads of registers keep behind writes on one path alone; few credits make them wait.
+    // Register reads stay behind writes only on a single path. Few credits stall them.
     let mut text = draw.text.clone();
     for routing in ["oblivious", "random", "adaptive"] {
         text = text.replace(
@@ -76,7 +77,7 @@ fn planned(text: &str) -> Result<Plan, Vec<Problem>> {
     Plan::new(scenario, Files::default())
 }
 
-/// What workloads measured.
+/// The part of a report that workloads measure.
 fn measured(mut report: Report) -> Report {
     for host in &mut report.hosts {
         host.enumeration = None;
@@ -90,7 +91,7 @@ fn measured(mut report: Report) -> Report {
     report
 }
 
-/// Whether the system could be planned; panics where a law does not hold.
+/// Whether the system could be planned. Panics if a law is broken.
 fn check(text: &str) -> bool {
     let plan = match planned(text) {
         Ok(plan) => plan,
@@ -122,7 +123,7 @@ fn check(text: &str) -> bool {
     let without = run(&planned(&text.join("\n")).ok().unwrap(), 1);
     assert!(without.hosts[0].enumeration.is_none());
     let [with, without] = [measured(one), measured(without)];
-    // A half-duplex bus is left in one direction, and may have to turn around.
+    // Enumeration leaves a half-duplex bus in one direction, so it may have to turn around.
     let turned = text.iter().any(|line| line.contains("\"half\""));
     assert!(turned || with == without, "{with:?}\n{without:?}");
     true

@@ -1,5 +1,6 @@
-//! Runs that know their own error: confidence intervals hold the long-run value as often as they say, the
-//! warm-up is found, a run stops at a precision, and a window that has not settled says so.
+//! Error estimates of runs: confidence intervals contain the long-run value as often
+//! as stated, the warm-up is detected, a run stops at a precision, and a note reports
+//! a window that has not settled.
 #![allow(clippy::unwrap_used)]
 
 use std::sync::Arc;
@@ -8,21 +9,22 @@ use cxlab_engine::Monitor;
 use cxlab_engine::rng::StreamRng;
 use cxlab_engine::save_state;
 use cxlab_engine::units::{Hpa, SimTime};
+use cxlab_plan::{Externals, Files, Plan};
 use cxlab_scenario::diagnostics::Document;
-use cxlab_system::plan::{Externals, Files, Plan};
 use cxlab_system::report::Report;
 use cxlab_system::run::{RunOptions, run};
 use cxlab_tests::{plan, shipped};
 use cxlab_workload::WorkloadError;
 use cxlab_workload::op::{MemOp, OpKind, OpSource, SourceContext, Workload};
 
-/// Reads that arrive at random, one after the other: a Poisson stream, or bursts with exponential lengths and
-/// silences.
+/// Reads that arrive at random: a Poisson stream, or bursts with
+/// exponentially distributed lengths and pauses.
 #[derive(Clone)]
 struct Arrivals {
-    /// Mean time between two reads of a burst, picoseconds.
+    /// Mean time between two reads of a burst, in picoseconds.
     gap: f64,
-    /// Mean length of a burst and of the silence after it, picoseconds; none for a Poisson stream.
+    /// Mean length of a burst and of the pause after it, in
+    /// picoseconds. `None` for a Poisson stream.
     bursts: Option<(f64, f64)>,
 }
 
@@ -70,7 +72,7 @@ impl Workload for Arrivals {
     }
 }
 
-/// One host, one device that serves a line in 4 ns, and what comes at random.
+/// One host with random arrivals, and one device that serves a line in 4 ns.
 fn queue(arrivals: Arrivals, measure: &str) -> Plan {
     let text = format!(
         r#"
@@ -95,7 +97,7 @@ memory = {{ kind = "fixed", latency = "50 ns", bandwidth = "16 GB/s", queue = 65
     Plan::with_externals(scenario, Files::default(), &externals).unwrap()
 }
 
-/// Poisson arrivals at 70 % of what the device serves: M/D/1.
+/// Poisson arrivals at 70 % of the device's rate: M/D/1.
 fn poisson() -> Arrivals {
     Arrivals {
         gap: 4_000.0 / 0.7,
@@ -103,7 +105,7 @@ fn poisson() -> Arrivals {
     }
 }
 
-/// Bursts of 1 us at 95 % of what the device serves, with as long silences.
+/// Bursts of 1 us at 95 % of the device's rate, with pauses of the same length.
 fn bursty() -> Arrivals {
     Arrivals {
         gap: 4_000.0 / 0.95,
@@ -111,8 +113,8 @@ fn bursty() -> Arrivals {
     }
 }
 
-/// Two hosts that share a device with a snoop filter, an eighth of the shipped one: the large one takes some hundred
-/// thousand requests to settle.
+/// Two hosts that share a device with a snoop filter, an eighth of the shipped one, which takes
+/// some hundred thousand requests to settle.
 fn coherent(measure: &str) -> Plan {
     let set = [
         format!("measure={{ {measure} }}"),
@@ -146,8 +148,8 @@ fn said(report: &Report) -> Vec<&str> {
     ours.map(|note| note.message.as_str()).collect()
 }
 
-/// How many of so many runs have the true bandwidth and the true mean latency in their intervals, and how many say
-/// that they have not settled.
+/// Number of runs whose intervals contain the true bandwidth and the true mean latency, and number
+/// of runs that report that they have not settled.
 fn inside(plan: &Plan, truth: [f64; 2], runs: u64) -> ([u64; 2], u64) {
     let (mut inside, mut notes) = ([0; 2], 0);
     for seed in 1..=runs {
@@ -164,10 +166,11 @@ fn inside(plan: &Plan, truth: [f64; 2], runs: u64) -> ([u64; 2], u64) {
 
 const WINDOW: &str = "warmup_requests = 20000, requests = 20000";
 const LONG: &str = "warmup_requests = 20000, requests = 5000000";
-/// Of 200 runs, a true 95 % would miss the bounds one time in seven by chance alone; of 600, hardly ever.
+/// With 200 runs, a true 95 % would miss the bounds in one of seven tests by
+/// chance alone. With 600, hardly ever.
 const RUNS: u64 = 600;
 
-/// The long-run values are of one run that is 250 times as long, with a seed of its own: its error is a
+/// The long-run values come from a run that is 250 times as long, with its own seed. Its error is a
 /// sixteenth of that of a run here.
 #[test]
 #[ignore = "slow: 1,800 runs and three long ones"]
@@ -188,8 +191,8 @@ fn of_100_runs_of_each_system_93_to_97_hold_the_long_run_value() {
     assert!(wrong.is_empty(), "{wrong:?}");
 }
 
-/// The rate of arrivals is known exactly. Of 60 intervals that hold it with a probability of 95 %, fewer than 52
-/// do in one of 400 such tests.
+/// The rate of arrivals is known exactly. Of 60 intervals that contain it with a probability of 95
+/// %, fewer than 52 do so in one of 400 such tests.
 #[test]
 fn intervals_hold_the_rate_of_arrivals() {
     let plan = queue(poisson(), "warmup_requests = 1000, requests = 9000");
@@ -197,8 +200,8 @@ fn intervals_hold_the_rate_of_arrivals() {
     assert!((52..=60).contains(&inside), "{inside}");
 }
 
-/// Sixteen nodes whose streams fill the last-level caches with modified lines for much longer than the scenario's
-/// warm-up of 250 us: the rate doubles yet.
+/// Sixteen nodes fill their last-level caches with modified lines for much longer than the
+/// scenario's warm-up of 250 us, so the rate is still going to double.
 #[test]
 fn a_window_that_has_not_settled_says_so() {
     let set = [
@@ -223,7 +226,8 @@ fn a_settled_window_says_nothing() {
     }
 }
 
-/// A private cache that holds the hot lines fills slowly: a tenth of the window is too short a warm-up.
+/// A private cache that holds the hot lines fills slowly, so a tenth of the
+/// window is too short a warm-up.
 #[test]
 fn a_warm_up_that_is_found_is_longer_where_the_transient_is() {
     let text = |cache: &str| {

@@ -1,5 +1,5 @@
-//! Commands of the fabric manager while hosts use a pool: when they are in force, what becomes of what
-//! is under way, what becomes of data, and hosts that come and go.
+//! Commands of the fabric manager while hosts use a pool: when they take effect, what happens to
+//! requests in flight and to data, and hosts that join and leave.
 #![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeMap;
@@ -7,15 +7,15 @@ use std::collections::BTreeMap;
 use cxlab_device::{CapacityEvent, Change};
 use cxlab_engine::units::Picos;
 use cxlab_host::RequestRow;
+use cxlab_plan::Plan;
 use cxlab_protocol::PortId;
-use cxlab_system::plan::Plan;
 use cxlab_tests::oracle::values;
 use cxlab_tests::swarm::Draw;
 use cxlab_tests::{checkpoint, plan, rows, try_run};
 
 const US: u64 = 1_000_000;
 
-/// Two hosts on one device, which is slow enough that requests wait in it.
+/// Two hosts on one device, which is slow enough that requests queue in it.
 const POOL: &str = r#"
 name = "pool"
 [fabric]
@@ -109,7 +109,7 @@ fn a_surprise_denies_what_waits_for_the_medium() {
 
 #[test]
 fn a_host_that_takes_longer_than_it_has_loses_what_is_late() {
-    // One request each 3 us, and some 40 before the last of those issued in time.
+    // One request each 3 us, with about 40 before the last of those issued in time.
     let text = format!(
         "{POOL}{OWN}{}{}",
         manager("command_time = \"0 ns\"\nhost_time = \"5 us\""),
@@ -174,7 +174,7 @@ fn what_a_host_gives_up_is_served_to_the_end_and_scrubbed_before_another_has_it(
         "release",
         "region = \"all\"\nhost = \"a\"\nforced = false",
     );
-    // In force at 6 us, given up at 10 us, scrubbed at 13 us: not a picosecond too early.
+    // Takes effect at 6 us, released at 10 us, scrubbed at 13 us: not a picosecond too early.
     let add = event(12 * US, "add", "region = \"all\"\nhost = \"b\"");
     let text = format!("{POOL}{MOVING}{times}{release}{add}");
     let rows = values(&plan(&text, &["hosts[1].requests=4000"]), 1);
@@ -214,7 +214,7 @@ fn a_host_joins_and_leaves_when_it_says_so() {
         (command.opcode.as_str(), command.of.as_str()),
         ("5605h", "own, b")
     );
-    // As long as it is not there, the other one does not notice.
+    // While the second host is absent, the first is not affected.
     let later = event(30 * US, "host-joins", "host = \"b\"")
         + &event(40 * US, "host-leaves", "host = \"b\"");
     let (_, quiet) = rows(&plan_of(&format!("{alone}{later}")), 1);
@@ -248,7 +248,7 @@ fn a_command_to_a_device_that_is_gone_is_not_answered() {
     assert_eq!(answers.collect::<Vec<_>>(), ["success", "none, d is gone"]);
 }
 
-/// As `laws_qos.rs` has it.
+/// The scenario of `laws_qos.rs`.
 const SHARED: &str = r#"
 name = "shared"
 [measure]
@@ -287,7 +287,7 @@ fn shares_that_are_set_at_once_are_those_of_the_scenario() {
 
 #[test]
 fn throughput_follows_the_shares_that_are_set_later() {
-    // Those of the first host and the third change places; never more than the whole.
+    // The shares of the first and the third host are exchanged. Their sum never exceeds the whole.
     let events = share(50 * US, 0, 16) + &share(50 * US, 2, 176);
     let report = try_run(&plan(&format!("{SHARED}{events}"), &[]), 1).unwrap();
     let rates = report.hosts.iter().map(|host| host.bandwidth_gbps.total);
@@ -299,7 +299,7 @@ fn throughput_follows_the_shares_that_are_set_later() {
     }
 }
 
-/// A pool under all commands at once, written as the swarms write theirs.
+/// A pool under all commands at once, written in the style of the swarms.
 fn busy(seed: u64) -> String {
     let mut draw = Draw::new(seed, "fabric manager");
     let events = [
@@ -415,7 +415,7 @@ fn what_is_given_up_is_scrubbed_before_it_is_granted_again() {
     }
 }
 
-/// A logical device has so many blocks of the pool on a device.
+/// An event that gives a logical device this many blocks of the pool on a device.
 fn allocation(at_ps: u64, host: usize, device: &str, blocks: usize) -> String {
     let rest = format!(
         "host = \"h{host}\"\ndevice = \"{device}\"\nregion = \"pool\"\ncapacity = \"{} MiB\"",
@@ -426,7 +426,8 @@ fn allocation(at_ps: u64, host: usize, device: &str, blocks: usize) -> String {
 
 #[test]
 fn a_logical_device_grows_and_shrinks_on_its_device() {
-    // Four blocks on each device. In force 1 us later; scrubbed 2 us after that.
+    // Four blocks on each device. Commands take effect 1 us later, and memory
+    // is scrubbed 2 us after that.
     let times = manager("command_time = \"1 us\"\nscrub_time = \"2 us\"");
     let events = [
         allocation(0, 0, "d1", 3),
@@ -467,7 +468,7 @@ fn a_logical_device_grows_and_shrinks_on_its_device() {
             .filter(|row| row.issued_ps >= 5 * US)
             .all(|row| !row.denied)
     );
-    // Nobody sees what another had.
+    // No host sees the values of another.
     for row in rows.iter().filter(|row| !row.write) {
         assert!(
             row.value == 0 || row.value >> 12 == row.requester + 1,
@@ -477,7 +478,7 @@ fn a_logical_device_grows_and_shrinks_on_its_device() {
     check_extents(&plan);
 }
 
-/// A pool of any size under demands at random, by a policy.
+/// A pool of any size under random demands, with a policy.
 fn pooled(seed: u64, policy: &str) -> String {
     let mut draw = Draw::new(seed, "pooled");
     let (hosts, devices) = (draw.between(1, 4), draw.between(1, 3));
@@ -486,7 +487,7 @@ fn pooled(seed: u64, policy: &str) -> String {
         draw.line(format!(
             "[[hosts]]\nname = \"h{host}\"\nrequests = 300\nissue = {{ outstanding = 8 }}"
         ));
-        // The first lines of the first block, in which hosts that have it one after the other meet.
+        // The first lines of the first block, which hosts use one after the other.
         let footprint = draw.pick(&["", ", footprint = \"8 KiB\""]);
         draw.line(format!(
             "workload = {{ kind = \"uniform\", read_ratio = 0.5{footprint} }}"
@@ -527,7 +528,8 @@ fn pooled(seed: u64, policy: &str) -> String {
     draw.text
 }
 
-/// Follows what a device does: each extent is one host's at a time, and scrubbed before it is another's.
+/// Follows a device's events: each extent belongs to one host at a time, and
+/// is scrubbed before it changes hosts.
 fn check_extents(plan: &Plan) -> usize {
     let mut scrubs = 0;
     for device in &plan.devices {
@@ -547,7 +549,7 @@ fn check_extents(plan: &Plan) -> usize {
                 }
                 CapacityEvent::Leave => assert!(owners.contains_key(&first)),
                 CapacityEvent::Release => {
-                    // At first no host has what it will have later.
+                    // At the beginning no host has the memory that it gets later.
                     let had = owners.remove(&first);
                     assert!(had.is_none_or(|(one, _)| one == host), "{change:?}");
                     if had.is_some() {

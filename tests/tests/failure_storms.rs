@@ -1,11 +1,12 @@
-//! Hundreds of failures and repairs in one run: no request is left, nothing is stuck, the fabric that is repaired is
-//! as fast as one that never failed, and no result depends on threads, ranks or checkpoints.
+//! Hundreds of failures and repairs in one run. No request remains, nothing is
+//! stuck, the repaired fabric is as fast as one that never failed, and no result
+//! depends on threads, ranks or checkpoints.
 #![allow(clippy::unwrap_used)]
 
 use cxlab_engine::units::{Picos, SimTime};
 use cxlab_engine::{Monitor, Stop};
 use cxlab_host::{Failure, RequestRow};
-use cxlab_system::plan::{FailureChange, Plan};
+use cxlab_plan::{FailureChange, Plan};
 use cxlab_system::report::Report;
 use cxlab_system::system::{Notes, System};
 use cxlab_tests::checkpoint::{self, timeless};
@@ -15,7 +16,8 @@ use proptest::prelude::*;
 
 const US: u64 = 1_000_000;
 
-/// When the fabric is whole again, its last tables are in force, and all requests that lost a message have ended.
+/// Time at which the fabric is whole again, its last tables are in force, and all requests
+/// that lost a message have ended.
 fn settled(plan: &Plan) -> u64 {
     let failures = plan.failures().unwrap();
     let last = failures.times.last().unwrap().0 + failures.params.reconfiguration_time.0;
@@ -23,7 +25,8 @@ fn settled(plan: &Plan) -> u64 {
     last.max(routed) + failures.params.completion_timeout.0
 }
 
-/// That each request ends by data or by its timeout, and none fails once all is repaired.
+/// Checks that each request ends by data or by its timeout, and that
+/// none fails after the last repair.
 fn check_rows(plan: &Plan, rows: &[RequestRow]) {
     let failures = plan.failures().unwrap();
     let timeout = failures.params.completion_timeout.0;
@@ -41,7 +44,7 @@ fn check_rows(plan: &Plan, rows: &[RequestRow]) {
     }
 }
 
-/// Saturated spine-leaf whose links and switches fail about a thousand times in 2 ms.
+/// A saturated spine-leaf fabric whose links and switches fail about a thousand times in 2 ms.
 const STORM: &str = r#"
 name = "storm"
 [measure]
@@ -72,7 +75,7 @@ edge_links = { mtbf = "60 us", mttr = "6 us" }
 switches = { mtbf = "200 us", mttr = "10 us" }
 "#;
 
-/// Requests served between two times.
+/// Number of requests served between two times.
 fn served(rows: &[RequestRow], from: u64, to: u64) -> u64 {
     let ends = |row: &&RequestRow| (from..to).contains(&row.completed_ps);
     let all = rows.iter().filter(|row| row.failure.is_none());
@@ -85,7 +88,7 @@ fn a_thousand_changes_in_one_run_leave_a_fabric_as_fast_as_before() {
     let failures = plan.failures().unwrap();
     assert!(failures.times.len() >= 1000, "{}", failures.times.len());
     assert!(failures.routing.len() >= 200, "{}", failures.routing.len());
-    // No change waits longer than the channels of the states before it take to drain.
+    // No change waits longer than the channels of the earlier tables take to drain.
     for change in &failures.routing {
         assert!(change.at.0 - change.due.0 <= 20 * US, "{change:?}");
     }
@@ -102,7 +105,8 @@ fn a_thousand_changes_in_one_run_leave_a_fabric_as_fast_as_before() {
         let other = rows(&plan, threads).0;
         assert_eq!(other.digest, report.digest, "{threads} threads");
     }
-    // As fast as the system in which nothing fails, in the same window; both draw the same addresses at other times.
+    // As fast as the system without failures in the same window. Both draw the
+    // same addresses, but at other times.
     let whole = cxlab_tests::plan(STORM, &[]);
     let (_, undisturbed) = rows(&whole, 1);
     let (from, to) = (settled(&plan), 2600 * US);
@@ -111,7 +115,7 @@ fn a_thousand_changes_in_one_run_leave_a_fabric_as_fast_as_before() {
     assert!(before > 20_000, "{before}");
     let ratio = after as f64 / before as f64;
     assert!((ratio - 1.0).abs() < 0.01, "{after} {before}");
-    // Latency of what was served stands beside that of all requests.
+    // The report has the latency of served requests beside that of all requests.
     let (of_all, of_served) = (report.all_latency_ns.unwrap(), &report.latency_ns);
     assert!(of_all.mean > of_served.mean && of_all.max >= 20_000.0);
     let timed_out = report.unserved_latency_ns.timed_out.unwrap();
@@ -131,7 +135,7 @@ fn each_uplink_of_a_spine_leaf_may_fail_in_turn() {
     text += "[failures]\nreconfiguration_time = \"1 us\"\n";
     let plan = plan(&text, &[]);
     let failures = plan.failures().unwrap();
-    // There and back again, each time.
+    // Each failure changes the routing twice: away, and back again.
     assert_eq!(failures.routing.len(), 16);
     assert_eq!(failures.fabrics, 9);
     check_rows(&plan, &rows(&plan, 1).1);
@@ -139,7 +143,8 @@ fn each_uplink_of_a_spine_leaf_may_fail_in_turn() {
 
 #[test]
 fn a_change_that_finds_no_channels_waits_and_comes_with_the_next() {
-    // A ring takes two channels, and what is left of it one: of three, the second change finds none.
+    // A ring takes two channels, and a broken ring one. With three channels,
+    // the second change finds none free.
     let ring = STORM.replace(
         "topology = { kind = \"spine-leaf\", leaves = 4, spines = 2 }",
         "virtual_channels = 3\ntopology = { kind = \"ring\", switches = 5 }",
@@ -201,14 +206,15 @@ fn with_one_virtual_channel_a_change_discards_what_is_in_flight() {
     let all = report.failures.unwrap();
     assert!(all.discarded_messages >= 16, "{all:?}");
     assert!(all.discarded_messages <= all.lost_messages, "{all:?}");
-    // Both changes discard: nothing else is lost when the link comes back.
+    // Both changes discard messages, and no others are lost when the link comes back.
     let second = |row: &&RequestRow| row.failure.is_some() && row.issued_ps > 60 * US;
     assert!(found.iter().filter(second).count() >= 8);
 }
 
 #[test]
 fn a_drain_time_as_long_as_the_timeout_loses_nothing_that_was_waited_for() {
-    // A device of one request each 3 us holds up messages of old states, which later states discard.
+    // A device with one request each 3 us stalls messages of old
+    // tables, which later tables discard.
     let slow = STORM.replace(
         "capacity = \"4 GiB\"",
         "capacity = \"4 GiB\"\nmemory = { kind = \"fixed\", latency = \"3 us\", queue = 1 }\n\
@@ -245,7 +251,7 @@ fn a_drain_time_as_long_as_the_timeout_loses_nothing_that_was_waited_for() {
         check_rows(&plan, &found);
         report.failures.unwrap()
     };
-    // Requests take up to 96 us, so by the default of 100 us nothing is left to discard.
+    // Requests take up to 96 us, so after the default of 100 us there is nothing to discard.
     let (long, short) = (run(""), run("drain_time = \"1 us\""));
     assert_eq!(
         (long.delayed_routing_changes, long.discarded_messages),
@@ -256,7 +262,7 @@ fn a_drain_time_as_long_as_the_timeout_loses_nothing_that_was_waited_for() {
     assert!(short.discarded_messages > 0, "{short:?}");
 }
 
-/// A fabric in which much fails at random, and all is repaired in the end.
+/// A fabric with many random failures, all of which are repaired in the end.
 fn random(seed: u64) -> String {
     let mut draw = Draw::new(seed, "failure storms");
     let (hosts, devices) = (draw.between(1, 4), draw.between(1, 4));
@@ -319,7 +325,7 @@ fn random(seed: u64) -> String {
     draw.text
 }
 
-/// Changes of a storm, and changes of its routing that waited, that discarded, and messages discarded.
+/// Counts of a storm: changes, routing changes that waited or discarded, and messages discarded.
 #[derive(Default, Debug)]
 struct Seen {
     changes: usize,
@@ -328,7 +334,7 @@ struct Seen {
     discarded: u64,
 }
 
-/// That every request ends as it may, all credits come back, and threads change nothing.
+/// Checks that every request ends as it may, all credits come back, and threads change nothing.
 fn check(seed: u64) -> Seen {
     let plan = plan(&random(seed), &[]);
     let Some(failures) = plan.failures().filter(|all| !all.times.is_empty()) else {
@@ -345,7 +351,7 @@ fn check(seed: u64) -> Seen {
     for row in &found {
         let lasted = row.completed_ps - row.issued_ps;
         assert!(lasted <= timeout, "{row:?}");
-        // What is slow may time out at any time; nothing is cut off from what is repaired.
+        // A slow request may time out at any time, but a repaired fabric cuts nothing off.
         let cut_off = row.failure == Some(Failure::CutOff);
         assert!(!cut_off || row.issued_ps < settled, "{row:?}");
     }
@@ -359,7 +365,7 @@ fn check(seed: u64) -> Seen {
     let outcome = (system.simulation).run(1, SimTime::NEVER, &Monitor::default());
     assert_eq!(outcome.stop, Stop::Exhausted);
     check_drained(&plan, &mut system);
-    let waited = |change: &&cxlab_system::plan::RoutingChange| change.at > change.due;
+    let waited = |change: &&cxlab_plan::RoutingChange| change.at > change.due;
     Seen {
         changes: failures.times.len(),
         waited: failures.routing.iter().filter(waited).count(),
@@ -430,7 +436,7 @@ fn timelines_follow_from_seed_and_names_alone() {
         times(&text, &["seed=7", "failures.random.seed=3"]),
         times(&text, &["failures.random.seed=3"])
     );
-    // Means of exponential times: 16 links and 6 switches for 2 ms.
+    // Mean number of failures with exponential times: 16 links and 6 switches for 2 ms.
     let expected = 2.0 * (16.0 * 2000.0 / 66.0 + 6.0 * 2000.0 / 210.0);
     let found = first.len() as f64;
     assert!(

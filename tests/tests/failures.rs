@@ -1,6 +1,5 @@
-//! Failures: links, switches and devices that fail while hosts use them. Which requests fail and how,
-//! that the fabric routes around what is gone, that nothing is stuck, and that what survives is
-//! right.
+//! Failures of links, switches and devices while hosts use them: which requests fail and how, that
+//! the fabric routes around a failure, that nothing is stuck, and that the surviving data is right.
 #![allow(clippy::unwrap_used)]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -8,8 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use cxlab_engine::units::SimTime;
 use cxlab_engine::{Monitor, Stop};
 use cxlab_host::{Failure, RequestRow};
+use cxlab_plan::{End, FailureChange, Plan};
 use cxlab_scenario::EventParams;
-use cxlab_system::plan::{End, FailureChange, Plan};
 use cxlab_system::system::{Notes, System};
 use cxlab_tests::oracle::{
     Holdings, check_presence, check_values, device_of, region_of, spans, values,
@@ -20,7 +19,7 @@ use proptest::prelude::*;
 
 const US: u64 = 1_000_000;
 
-/// Hosts on `sw0` and `sw1`, devices on `sw2` and `sw3`.
+/// Hosts are on `sw0` and `sw1`, devices on `sw2` and `sw3`.
 const RING: &str = r#"
 name = "ring"
 [fabric]
@@ -68,7 +67,8 @@ fn a_fabric_routes_around_a_link_that_fails() {
         assert!(row.issued_ps < 15 * US, "{row:?}");
         assert!(row.issued_ps + 2 * US > 10 * US, "{row:?}");
     }
-    // From the first host to the second device: one link between switches before, three after.
+    // From the first host to the second device: one link between switches
+    // before the failure, three after it.
     let own = between(&rows, 0, 1);
     let served = |row: &&&RequestRow| row.failure.is_none();
     let before = own.iter().filter(|row| row.completed_ps < 10 * US);
@@ -76,7 +76,7 @@ fn a_fabric_routes_around_a_link_that_fails() {
     assert!(before.clone().count() > 50 && after.clone().count() > 50);
     assert!(before.filter(served).all(|row| row.hops == 3));
     assert!(after.filter(served).all(|row| row.hops == 5));
-    // Nobody else's way led over the link, but for ties.
+    // No other path used the link, apart from ties.
     assert!(between(&rows, 1, 0).iter().all(|row| row.failure.is_none()));
     let all = report.failures.unwrap();
     assert_eq!(all.timed_out, failures.len() as u64);
@@ -110,7 +110,7 @@ fn a_device_that_is_removed_is_cut_off_and_the_other_serves_on() {
     for row in rows.iter().filter(|row| row.device == 1) {
         if row.issued_ps >= 15 * US {
             assert_eq!(row.failure, Some(Failure::CutOff), "{row:?}");
-            // 10 ns in the requester, 20 ns in the root port.
+            // 10 ns in the requester, and 20 ns in the root port.
             assert_eq!(row.completed_ps - row.issued_ps, 30_000);
             cut_off += 1;
         } else if row.failure.is_some() {
@@ -120,7 +120,7 @@ fn a_device_that_is_removed_is_cut_off_and_the_other_serves_on() {
     assert!(cut_off > 1000, "{cut_off}");
     let failed = report.requests.failed.unwrap();
     assert_eq!(failed.cut_off_reads + failed.cut_off_writes, cut_off);
-    // What is in flight when it goes is what the hosts let be in flight.
+    // The hosts' limits on outstanding requests bound the requests in flight at the failure.
     assert!(failed.timed_out_reads + failed.timed_out_writes <= 32);
 }
 
@@ -145,7 +145,8 @@ fn requests_that_fail_have_statistics_of_their_own() {
     let ended = |failure: Option<Failure>| rows.iter().filter(move |row| row.failure == failure);
     let served = ended(None).count() as u64;
     assert!(served > 100 && ended(Some(Failure::CutOff)).count() as u64 > 10 * served);
-    // Nine in ten requests end after 30 ns in the root port, which says nothing of memory.
+    // Nine in ten requests end after 30 ns in the root port, so
+    // their latency says nothing of memory.
     let same = |found: f64, expected: f64| assert!((found / expected - 1.0).abs() < 1e-9);
     same(report.latency_ns.mean, mean_ns(ended(None)));
     assert!(report.latency_ns.min > 100.0 && report.latency_ns.p50 > 100.0);
@@ -168,13 +169,13 @@ fn requests_that_fail_have_statistics_of_their_own() {
     let series = &report.time_series;
     let failed = series.failed_reads.iter().chain(&series.failed_writes);
     assert_eq!(failed.sum::<u64>(), report.requests.failed.unwrap().total());
-    // What fails has no share in a bin's latency.
+    // Failed requests do not count in the latency of a bin.
     let all = |at: usize| series.reads[at] + series.writes[at];
     let failed = |at: usize| series.failed_reads[at] + series.failed_writes[at];
     let bins = 0..series.reads.len();
     let spent = bins.map(|at| series.latency_ns[at] * (all(at) - failed(at)) as f64);
     same(spent.sum::<f64>(), report.latency_ns.mean * served as f64);
-    // All requests together hold Little's law.
+    // All requests together obey Little's law.
     let law = &report.littles_law;
     same(law.rate_times_latency, law.in_flight);
 }
@@ -195,7 +196,7 @@ fn a_link_that_comes_back_carries_requests_again() {
             .all(|row| row.failure == Some(Failure::CutOff))
     );
     assert!(later().all(|row| row.failure.is_none()));
-    // All credits of all links are back, those of the link that failed too.
+    // All credits of all links are back, including those of the failed link.
     let mut system = System::build(&plan, 1, Notes::default()).unwrap();
     let outcome = system
         .simulation
@@ -232,7 +233,8 @@ fn a_port_in_reset_has_no_link_and_a_reset_ends_by_itself() {
         .map(|one| (one.opcode.as_str(), one.of.as_str()))
         .collect();
     assert_eq!(commands, [("5102h", "sw3, d1"); 2]);
-    // What the link does is all that happens: the same as a failure at the time at which it is in force.
+    // Only the link's state matters: the result equals that of a
+    // failure when the command takes effect.
     assert_eq!(run(&reset).0.digest, report.digest);
     assert_eq!(run(&failed).0.digest, report.digest);
 }
@@ -248,7 +250,7 @@ fn a_host_that_is_unbound_with_the_link_is_denied_when_that_is_back() {
     let text = text.replace("requests = 4000", "requests = 20000");
     let (report, found) = rows(&plan(&text, &[]), 1);
     let own = between(&found, 0, 1);
-    // It waits: what is taken before the link goes is served.
+    // The command waits, so requests accepted before the link goes down are served.
     assert!(
         own.iter()
             .filter(|row| row.completed_ps < 10 * US)
@@ -279,8 +281,9 @@ fn a_host_that_is_unbound_with_the_link_is_denied_when_that_is_back() {
 
 #[test]
 fn what_is_under_way_keeps_to_the_tables_that_it_began_with() {
-    // Requests lost at 5 us keep the host busy until their timeout, and then it goes on the long way.
-    // From `sw0` to the device on `sw5` it is one link, or five the other way round.
+    // Requests lost at 5 us occupy the host until their timeout. Then it continues on the
+    // long path. From `sw0` to the device on `sw5` the short path has one link, and the other
+    // way round the ring has five.
     let events = link(5 * US, "link-down", "sw5", "sw0") + &link(60 * US, "link-up", "sw5", "sw0");
     let text = format!("{RING}{events}").replace("switches = 4", "switches = 6");
     let text = text.replace("count = 2\ncapacity", "count = 3\ncapacity");
@@ -296,7 +299,7 @@ fn what_is_under_way_keeps_to_the_tables_that_it_began_with() {
     for row in &served {
         assert!([3, 7].contains(&row.hops), "{row:?}");
     }
-    // Some were answered the long way behind the time at which the short one was there again.
+    // Some responses took the long path, after the short one was available again.
     let long = |row: &&&RequestRow| row.hops == 7 && row.completed_ps > 65 * US;
     assert!(served.iter().filter(long).count() > 2);
     assert!(served.iter().filter(|row| row.hops == 3).count() > 100);
@@ -322,7 +325,7 @@ fn a_switch_that_fails_takes_its_endpoints_with_it_and_nobody_else() {
 
 #[test]
 fn an_answer_after_the_timeout_is_late_and_its_tag_is_not_used_before() {
-    // The device takes one request each 3 us, so all but the first are late.
+    // The device serves one request each 3 us, so all but the first are late.
     let set = [
         "devices[0].memory={ kind = \"fixed\", latency = \"3 us\", queue = 1 }",
         "devices[0].controller.write_completion=\"written\"",
@@ -393,7 +396,7 @@ fn what_fails_fails_after_enumeration_too() {
     }
 }
 
-/// A pool in which capacity moves and components fail, at random.
+/// A pool with random capacity changes and failures.
 fn random(seed: u64, swarm: &str, slow: bool) -> String {
     let mut draw = Draw::new(seed, swarm);
     let (hosts, devices) = (draw.between(1, 4), draw.between(1, 4));
@@ -451,7 +454,7 @@ fn random(seed: u64, swarm: &str, slow: bool) -> String {
     if draw.one_in(2) {
         holdings.manager(&mut draw, hosts, devices);
     }
-    // Names of what there is, from the plan of the system in which nothing fails.
+    // Names of components, from the plan of the system without failures.
     let whole = plan(&draw.text, &[]);
     let timeout = match slow {
         true => draw.pick(&["1 us", "3 us", "50 us"]),
@@ -465,7 +468,7 @@ fn random(seed: u64, swarm: &str, slow: bool) -> String {
     let links: Vec<[String; 2]> = (whole.links.iter())
         .map(|link| [component(link.a), component(link.b)])
         .collect();
-    // Links that are down, and whether by a command.
+    // Links that are down, and whether a command took them down.
     let mut down: BTreeMap<usize, bool> = BTreeMap::new();
     let mut dead = BTreeSet::new();
     let (mut at, mut failed) = (0, 0);
@@ -478,7 +481,7 @@ fn random(seed: u64, swarm: &str, slow: bool) -> String {
         let number = draw.below(links.len());
         let [a, b] = &links[number];
         let alive = !dead.contains(a) && !dead.contains(b);
-        // Links lead from endpoints to switches, or join two.
+        // Links connect an endpoint to a switch, or two switches.
         let is_switched = matches!(whole.links[number].b, End::Switch(..));
         match draw.below(6) {
             0 => {
@@ -524,7 +527,7 @@ fn random(seed: u64, swarm: &str, slow: bool) -> String {
     draw.text
 }
 
-/// The devices that a host knows it does not reach: from when on, and which.
+/// The devices that a host knows to be unreachable, by time.
 fn cut_off(plan: &Plan, host: usize) -> Vec<(u64, Vec<bool>)> {
     let timeline = plan.failures().unwrap().timelines[host].iter();
     let known = timeline.filter_map(|(at, change)| match change {
@@ -536,7 +539,7 @@ fn cut_off(plan: &Plan, host: usize) -> Vec<(u64, Vec<bool>)> {
         .collect()
 }
 
-/// That every request ends, and what the failures leave works.
+/// Checks that every request ends, and that the surviving parts work.
 fn check(seed: u64) -> Result<(), TestCaseError> {
     let text = random(seed, "failures", false);
     let plan = plan(&text, &[]);
@@ -562,7 +565,7 @@ fn check(seed: u64) -> Result<(), TestCaseError> {
     let first = *times.iter().min().unwrap();
     for row in &found {
         let host = usize::from(row.requester);
-        // What it has, as the timeline says.
+        // The memory of the host, according to the timeline.
         let device = device_of(&plan, host, row.hpa);
         let spans = spans(&plan, region_of(&plan, row.hpa), host, device);
         let (from, to) = (row.issued_ps, row.completed_ps);
@@ -587,9 +590,9 @@ fn check(seed: u64) -> Result<(), TestCaseError> {
             row,
             text
         );
-        // Whether it can reach the device, as the host knows.
+        // Whether the device is reachable, as the host knows it.
         let known = cut_off(&plan, host);
-        // In the picosecond of a change either may be first.
+        // In the picosecond of a change, either state may apply.
         let sets = known.iter().enumerate().filter(|(at, (since, _))| {
             *since <= from && known.get(at + 1).is_none_or(|(next, _)| from <= *next)
         });
@@ -647,7 +650,7 @@ fn values_survive_failures() {
         open += seen.open;
         failed += rows.iter().filter(|row| row.failure.is_some()).count();
         if slow {
-            // The laws of the run, among them what was lost against what was late.
+            // The run checks its laws, among them the balance of lost and late messages.
             let all = self::rows(&plan, 1).0.failures.unwrap();
             lost += all.lost_messages;
             late += all.late_answers;

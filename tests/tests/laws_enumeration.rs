@@ -1,11 +1,12 @@
-//! Enumeration over links: its time by the formula, its accesses by the log without a clock, and
-//! workloads that do not notice it.
+//! Enumeration over links: its time by the formula, its accesses by the log of an untimed run, and
+//! workloads that it does not affect.
 #![allow(clippy::unwrap_used)]
 
 use std::sync::Arc;
 
 use cxlab_engine::rng::StreamRng;
 use cxlab_engine::units::{Bytes, Hpa, SimTime};
+use cxlab_plan::{End, Externals, Files, Plan};
 use cxlab_protocol::io::enumerate::{
     Access, EnumerationLog, Goal, Phase, Region, Target, enumerate,
 };
@@ -14,7 +15,6 @@ use cxlab_protocol::io::tlp::{Framing, Kind, Tlp};
 use cxlab_protocol::io::tree::{Below, RootComplex};
 use cxlab_scenario::Scenario;
 use cxlab_scenario::diagnostics::Document;
-use cxlab_system::plan::{End, Externals, Files, Plan};
 use cxlab_system::report::{EnumerationReport, Report};
 use cxlab_tests::{plan, root, shipped, try_run};
 use cxlab_workload::WorkloadError;
@@ -32,8 +32,8 @@ fn of_first(report: &Report) -> &EnumerationReport {
     report.hosts[0].enumeration.as_ref().unwrap()
 }
 
-/// What the software of `scenarios/enumeration.toml` does to a hierarchy without a clock, made by
-/// hand: two expanders and a Type 2 device behind one switch.
+/// Accesses of the software of `scenarios/enumeration.toml` to an untimed hierarchy that is built
+/// by hand: two expanders and a Type 2 device behind one switch.
 fn log() -> EnumerationLog {
     let device = |kind| Below::endpoint(FunctionSpec::endpoint(kind, GIB));
     let kinds = [DeviceType::Type3, DeviceType::Type3, DeviceType::Type2];
@@ -55,7 +55,7 @@ fn log() -> EnumerationLog {
     enumerate(&mut bridge, &goal).unwrap()
 }
 
-/// Who answers an access.
+/// Component that responds to an access.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum At {
     RootComplex,
@@ -65,7 +65,8 @@ enum At {
 }
 
 fn on_bus(bus: u8) -> At {
-    // Root port, upstream port, downstream ports, and a bus for each device.
+    // Bus 0 is the root port, then follow the upstream port, the downstream ports,
+    // and a bus for each device.
     match bus {
         0 => At::RootComplex,
         1 | 2 => At::Switch,
@@ -89,7 +90,7 @@ fn who(log: &EnumerationLog, access: &Access) -> At {
     }
 }
 
-/// The constants of a system, in picoseconds.
+/// Constants of a system, in picoseconds.
 struct Constants {
     software: u64,
     register: u64,
@@ -99,7 +100,7 @@ struct Constants {
     switching: u64,
     crossing: u64,
     framing: Framing,
-    /// Of a byte on the wire.
+    /// Time of a byte on the wire.
     byte: u64,
 }
 
@@ -121,18 +122,18 @@ impl Constants {
         }
     }
 
-    /// A packet on one link, alone.
+    /// Time of a single packet on an idle link.
     fn link(&self, kind: Kind, bytes: u32) -> u64 {
         let bytes = u64::from(Tlp::new(kind, bytes).wire_bytes(self.framing));
         let on_wire = match self.framing {
             Framing::NonFlit => bytes,
-            // 236 of the 256 bytes of a flit are for packets.
+            // Of the 256 bytes of a flit, 236 are for packets.
             Framing::Flit => (bytes * 256).div_ceil(236),
         };
         on_wire * self.byte + self.crossing
     }
 
-    /// From an access's turn until software goes on.
+    /// Time from the start of an access until the software continues.
     fn time(&self, at: At, access: &Access) -> u64 {
         let (request, bytes) = match (access.target, access.write) {
             (Target::Config(..), false) => (Kind::CfgRd, 0),
@@ -140,7 +141,7 @@ impl Constants {
             (Target::Memory(_), false) => (Kind::MemRd, 0),
             (Target::Memory(_), true) => return self.software,
         };
-        // Of bus 2, where no port is, nobody answers.
+        // On bus 2, numbers without a port give no response.
         let nobody = access.value == 0xffff_ffff && matches!(at, At::Switch) && !access.write;
         let (completion, back) = match access.write || nobody && is_identity(access) {
             true => (Kind::Cpl, 0),
@@ -179,7 +180,7 @@ fn the_time_is_the_sum_over_all_accesses_of_the_constants_on_their_way() {
         ("transmission=\"packet\"", Framing::NonFlit),
         ("transmission=\"flit\"", Framing::Flit),
     ] {
-        // 10 ps a byte, exactly.
+        // Exactly 10 ps a byte.
         let link = format!("fabric.link={{ {link}, bandwidth = \"100 GB/s\" }}");
         let times = "enumeration={ software_time = \"83 ns\", register_time = \"131 ns\" }";
         let plan = plan(&shipped("enumeration"), &[&link, times]);
@@ -208,7 +209,7 @@ fn the_time_is_the_sum_over_all_accesses_of_the_constants_on_their_way() {
     }
 }
 
-/// What a workload measured: all but what enumeration is part of.
+/// The part of a report that the workload measured, without enumeration.
 fn measured(plan: &Plan) -> Report {
     let mut report = run(plan);
     for host in &mut report.hosts {
@@ -223,7 +224,7 @@ fn measured(plan: &Plan) -> Report {
     report
 }
 
-/// What was measured is the same.
+/// Asserts that two measurements are equal.
 fn assert_alike(with: &Report, without: &Report, what: &str) {
     let mut different = Vec::new();
     differences(
@@ -235,7 +236,7 @@ fn assert_alike(with: &Report, without: &Report, what: &str) {
     assert!(different.is_empty(), "{what}: {different:#?}");
 }
 
-/// Where two values differ.
+/// Collects the paths at which two values differ.
 fn differences(a: &Value, b: &Value, path: &str, found: &mut Vec<String>) {
     match (a, b) {
         (Value::Object(a), Value::Object(b)) if a.len() == b.len() => {
@@ -254,8 +255,9 @@ fn differences(a: &Value, b: &Value, path: &str, found: &mut Vec<String>) {
     }
 }
 
-/// Shipped systems of each kind of host, with what lets their registers express the interleave. DRAM
-/// would be refreshed at other moments of a workload that begins later, so none has it.
+/// Shipped systems of each kind of host, with settings that let their registers
+/// express the interleave. None has DRAM, which would be refreshed at other moments
+/// of a workload that begins later.
 const SYSTEMS: &[(&str, &[&str])] = &[
     ("direct", &[]),
     ("enumeration", &[]),
@@ -298,8 +300,8 @@ fn workloads_measure_the_same_with_and_without_enumeration() {
     }
 }
 
-/// Devices, host bridges and address maps of a host without a switch. XOR chooses among host bridges alone, so its
-/// systems have one for each device.
+/// Devices, host bridges and address maps of a host without a switch. XOR chooses only among host
+/// bridges, so its systems have one bridge for each device.
 const HOST_BRIDGES: &[(u32, u32, &str)] = &[
     (4, 2, "granularity = \"256 B\""),
     (4, 4, "granularity = \"4 KiB\""),
@@ -327,9 +329,10 @@ fn workloads_measure_the_same_over_several_host_bridges() {
         set.push(format!("enumeration={{ host_bridges = {host_bridges} }}"));
         let whole = run(&planned(&set));
         let found = of_first(&whole);
-        // A root port for each device, whatever the host bridge.
+        // A root port for each device, however many host bridges there are.
         assert_eq!(found.functions, 2 * found.devices);
-        // A decoder with seven writes in each host bridge and device, and its enable.
+        // A decoder with seven writes in each host bridge and device,
+        // and the write that enables it.
         let decode = accesses(found, Phase::Decode as usize);
         assert_eq!(decode[3], 8 * u64::from(devices + host_bridges));
         let with = measured(&planned(&set));
@@ -337,7 +340,7 @@ fn workloads_measure_the_same_over_several_host_bridges() {
     }
 }
 
-/// Lines of the first device, each at a time of its own.
+/// Loads lines of the first device, each at a given time.
 struct Timed;
 
 struct Lines(u64);
@@ -429,7 +432,8 @@ fn enumeration_does_not_depend_on_threads() {
 
 #[test]
 fn what_hosts_send_each_other_takes_its_turn_on_a_link_that_they_share() {
-    // Two hosts behind one switch each program a device behind another; alone, one is sooner done.
+    // Two hosts behind one switch each program a device behind
+    // another. A single host finishes sooner.
     let text = |hosts: u32| {
         format!(
             r#"
@@ -496,7 +500,7 @@ devices = ["d1"]
         assert_eq!((found.functions, found.devices), (6, 2));
         found.accesses.memory_writes
     };
-    // One decoder more in host bridge, switch and device: seven writes each.
+    // One additional decoder in host bridge, switch and device, with seven writes each.
     assert_eq!(accesses(1), accesses(0) + 3 * 7);
 }
 

@@ -1,15 +1,16 @@
-//! Links with parameters of their own, in the list of a custom topology and by overrides: each has
-//! the latency and the bandwidth of its own closed form, in the engine and in the analytic form.
+//! Links with individual parameters, in the list of a custom topology and by
+//! overrides. Each must have the latency and the bandwidth of its own closed form, in
+//! the engine and in the analytic form.
 
 use cxlab_link::{LinkParams, Transmitter};
+use cxlab_plan::{End, Plan, PlannedLink};
 use cxlab_protocol::flit::FlitFormat;
 use cxlab_protocol::{Channel, flit};
 use cxlab_system::analytic::analyze;
-use cxlab_system::plan::{End, Plan, PlannedLink};
 use cxlab_tests::{FAST, plan, report, shipped, try_run};
 
-/// The links of a host and a device on two switches, of which `named` is the one that is not as the
-/// others.
+/// Links of a host and a device on two switches. Only the link number
+/// `named` has parameters of its own.
 fn line(named: usize, outstanding: u32) -> String {
     let pairs = [("host", "a"), ("a", "b"), ("b", "mem")];
     let links = pairs
@@ -44,7 +45,7 @@ memory = {{ kind = "fixed", latency = "10 ns", queue = 8192 }}
     )
 }
 
-/// Latency of a read without load, in picoseconds.
+/// Latency of an unloaded read, in picoseconds.
 fn unloaded(plan: &Plan) -> u64 {
     let of_link = |params: &LinkParams| {
         let alone = |channel| Transmitter::alone_ps(params, channel);
@@ -59,7 +60,7 @@ fn unloaded(plan: &Plan) -> u64 {
         + 10_000
 }
 
-/// What a full link carries of reads, in GB/s.
+/// Bandwidth of a full link with reads, in GB/s.
 fn closed_form(params: &LinkParams) -> f64 {
     let form = flit::efficiency(params.flit_format(), 1.0);
     params.rate().as_gb_per_s() * form.s2m.packed
@@ -105,7 +106,7 @@ fn a_full_system_carries_what_its_slowest_link_does() {
 
 const SLOW: &str = "fabric.links={ slow = { bandwidth = \"2 GB/s\" } }";
 
-/// Spreads messages by what each output's link takes, where these differ.
+/// Adaptive routing weighs outputs by the time that their links take, if these differ.
 #[test]
 fn adaptive_routing_and_the_analytic_form_see_that_one_uplink_is_slow() {
     let text = shipped("spine-leaf-16");
@@ -140,7 +141,7 @@ fn adaptive_routing_and_the_analytic_form_see_that_one_uplink_is_slow() {
     assert!(formed("spine0") * 4.0 < formed("spine1"));
 }
 
-/// The last of several overrides that match a link holds, and it holds over the list's own word.
+/// Of several overrides that match a link, the last applies. It takes precedence over the list.
 #[test]
 fn an_override_holds_over_those_before_and_over_the_list() {
     let set = [
@@ -167,12 +168,12 @@ fn a_link_between_a_root_port_and_a_device_may_be_a_named_one() {
     assert!(found.links.iter().all(|link| link.rate_gbps == 2.0));
 }
 
-/// What a user is told of mistakes.
+/// Messages that a user gets for mistakes in these settings.
 fn mistakes(set: &[&str]) -> String {
     mistakes_of(&line(1, 1), set)
 }
 
-/// What a user of a scenario is told of mistakes.
+/// Messages that a user gets for mistakes in a scenario.
 fn mistakes_of(text: &str, set: &[&str]) -> String {
     let told = std::panic::catch_unwind(|| drop(plan(text, set)));
     let told = told.expect_err("there is a mistake");
@@ -251,9 +252,10 @@ fn a_named_link_that_nothing_has_is_noted() {
     assert_eq!(plan(&line(0, 1), &[]).notes, []);
 }
 
-/// Reads alone, and writes alone, over eight lanes of generation 5 carry what a vendor's model of an expander
-/// does at most: 26.759 and 24.084 GB/s (Micron's model in the curves of Esmaili-Dokht et al., "A Mess of
-/// Memory System Benchmarking, Simulation and Application Profiling", MICRO 2024). With sync headers a link would carry 1.5 % less.
+/// With eight lanes of generation 5, reads alone and writes alone carry as much as a vendor's model
+/// of an expander: 26.759 and 24.084 GB/s (Micron's model in the curves of Esmaili-Dokht et al., "A
+/// Mess of Memory System Benchmarking, Simulation and Application Profiling", MICRO 2024). With
+/// sync headers a link would carry 1.5 % less.
 #[test]
 fn links_up_to_generation_5_go_without_sync_headers() {
     let text = shipped("direct");
@@ -273,7 +275,7 @@ fn links_up_to_generation_5_go_without_sync_headers() {
     }
 }
 
-/// A PCIe device's link is no CXL link: it carries sync headers.
+/// The link of a PCIe device is no CXL link, so it carries sync headers.
 #[test]
 fn links_of_pcie_devices_carry_sync_headers() {
     let text = shipped("cohet-fpga");
@@ -292,8 +294,8 @@ fn links_of_pcie_devices_carry_sync_headers() {
     assert_eq!(rate(&set), Some(4_000_000_000 * 128 / 130 * 16));
 }
 
-/// PBR flits are standard flits of 256 B, so links between switches of a PBR fabric have these; links of hosts and devices, and
-/// a virtual CXL switch, have any.
+/// PBR flits are standard flits of 256 B, so links between switches of a PBR fabric must have
+/// these. Links of hosts and devices, and links of a virtual CXL switch, may have any flits.
 #[test]
 fn links_between_pbr_switches_have_standard_flits() {
     let text = shipped("spine-leaf-16");
@@ -314,7 +316,7 @@ fn links_between_pbr_switches_have_standard_flits() {
         &text,
         &["fabric.link={ generation = \"5\", flit = \"256B\" }"],
     );
-    // One link of many is enough.
+    // One such link is enough for the error.
     let set = [
         "fabric.links.far={ flit = \"256B-latency-optimized\" }",
         "fabric.overrides=[{ between = [\"leaf0\", \"spine0\"], link = \"far\" }]",
@@ -322,7 +324,8 @@ fn links_between_pbr_switches_have_standard_flits() {
     assert!(mistakes_of(&text, &set).contains("fabric.links.far.flit"));
 }
 
-/// The link of a G-FAM device is a PBR link (CXL 3.1, section 7.7.6.9); links of hosts and other devices are not.
+/// The link of a G-FAM device is a PBR link (CXL 3.1, section 7.7.6.9). Links of
+/// hosts and other devices are not.
 #[test]
 fn the_link_of_a_g_fam_device_has_pbr_flits() {
     let text = shipped("spine-leaf-16");
@@ -377,7 +380,8 @@ fn the_link_of_a_g_fam_device_has_pbr_flits() {
     );
 }
 
-/// Which of several caching devices behind a switch a message is for says its CacheID, which is in 256 B flits alone.
+/// With several caching devices behind a switch, a message names its device by CacheID,
+/// which only 256 B flits have.
 #[test]
 fn several_caching_devices_behind_a_switch_need_flits_with_cache_ids() {
     let text = shipped("processor-trace");

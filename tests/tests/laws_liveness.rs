@@ -1,42 +1,43 @@
-//! Laws of waiting: a request waits for a number of others that the system bounds, however long those
-//! others go on. Each test has somebody who asks all the time, and somebody who asks now and then and
-//! may not wait until the first has finished. docs/explain/liveness.md has the table of who waits for whom.
+//! Laws of waiting: the number of other requests that a request waits for is bounded by the system,
+//! not by how long the others go on. Each test has one requester that sends requests all the time,
+//! and another that sends some now and then and must not wait until the first has finished.
+//! docs/explain/liveness.md has the table of which requests wait for which.
 #![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeMap;
 
 use cxlab_engine::Monitor;
 use cxlab_host::RequestRow;
+use cxlab_plan::{Files, Plan};
 use cxlab_protocol::coherence::hold::Turns;
 use cxlab_scenario::Scenario;
 use cxlab_scenario::diagnostics::{Document, validate};
-use cxlab_system::plan::{Files, Plan};
 use cxlab_system::run::{RunOptions, run};
 use cxlab_tests::script::{Script, externals};
 use cxlab_workload::thread::{Bases, Direction, Handle, Place, Thread, Window};
 
-/// First address of the host's own memory; that of devices begins at 0.
+/// First address of the host's own memory. Memory of devices begins at 0.
 const LOCAL: u64 = 1 << 51;
 
-/// What a thread does.
+/// An operation of a thread.
 #[derive(Clone, Copy)]
 enum Act {
-    /// Nothing, for so many cycles of 1 ns.
+    /// Waits for this many cycles of 1 ns.
     Sleep(u32),
-    /// Additions to a word: how many, and how many at once.
+    /// Additions to a word: address, number, and number in flight.
     Adds(u64, u64, usize),
-    /// Loads of lines, `stride` bytes apart, from the first over and over: first address, stride, lines, how
-    /// many loads, and how many at once.
+    /// Loads of lines `stride` bytes apart, repeated from the first: first address, stride, number
+    /// of lines, number of loads, and number in flight.
     Loads(u64, u64, u64, u64, usize),
-    /// Stores likewise.
+    /// Stores with the same parameters as loads.
     Stores(u64, u64, u64, u64, usize),
-    /// A DMA write: where, and how many bytes.
+    /// A DMA write: address and number of bytes.
     Writes(u64, u64),
 }
 
 use Act::{Adds, Loads, Sleep, Stores, Writes};
 
-/// What the threads of each core do, and those of each accelerator's elements.
+/// Operations of the threads of each core, and of each accelerator's processing elements.
 #[derive(Clone, Default)]
 struct Acts {
     cores: Vec<Vec<Vec<Act>>>,
@@ -94,7 +95,8 @@ async fn act(t: Handle, acts: Vec<Act>) {
     }
 }
 
-/// A host and its accelerators. `node` is the memory of each of them, the others are further parameters.
+/// A host and its accelerators. `node` is the memory of each, and
+/// the other fields are further parameters.
 struct Machine {
     node: &'static str,
     processor: &'static str,
@@ -144,7 +146,7 @@ impl Machine {
             .unwrap_or_else(|problems| panic!("{problems:?}\n{text}"))
     }
 
-    /// How long it takes, in nanoseconds.
+    /// Duration of the run, in nanoseconds.
     fn time(&self, acts: Acts) -> f64 {
         let options = RunOptions {
             seed: 1,
@@ -155,7 +157,7 @@ impl Machine {
         run(&self.plan(acts), options).unwrap().window_ns
     }
 
-    /// The longest request of the host, and of each accelerator, in nanoseconds.
+    /// Longest request of the host and of each accelerator, in nanoseconds.
     fn longest(&self, acts: Acts) -> BTreeMap<u16, u64> {
         let plan = self.plan(acts);
         let mut longest = BTreeMap::new();
@@ -178,7 +180,7 @@ impl Machine {
     }
 }
 
-/// Accelerators that add to one word, each with so many additions at once.
+/// Accelerators that add to one word, each with this many additions in flight.
 fn one_word(accelerators: usize, outstanding: usize) -> Acts {
     Acts {
         cores: Vec::new(),
@@ -191,8 +193,9 @@ fn accelerators_that_add_to_one_word_take_turns() {
     for accelerators in [2, 4] {
         for outstanding in [1, 16] {
             let longest = PLAIN.longest(one_word(accelerators, outstanding));
-            // A turn is a way to the home agent and back, and a snoop and back: less than 1 us. An addition
-            // waits for those of its own element before it, a turn of each accelerator for each.
+            // A turn is a round trip to the home agent and a snoop round trip: less than 1 us. An
+            // addition waits for the earlier ones of its own processing element, and for each of
+            // these a turn of every accelerator.
             let bound = 1_000 * accelerators as u64 * outstanding as u64;
             for (requester, time) in &longest {
                 assert!(*time < bound, "{requester}: {time} ns, not below {bound}");
@@ -227,7 +230,8 @@ fn a_device_that_adds_to_its_own_memory_is_not_starved_by_a_host_that_reads_it()
 
 #[test]
 fn elements_share_the_port_of_their_cache() {
-    // The first element loads lines that are there all the time, the others one line now and then.
+    // The first processing element loads cached lines all the time, and the others
+    // load a line now and then.
     let busy = vec![Loads(LOCAL, 64, 8, 20_000, 200)];
     let calm = vec![Sleep(5_000), Loads(LOCAL, 64, 8, 20, 1)];
     let acts = Acts {
@@ -249,7 +253,7 @@ fn elements_share_the_port_of_their_cache() {
 
 #[test]
 fn threads_of_a_core_share_its_requests() {
-    // The first thread misses all the time, with more at once than the core asks for.
+    // The first thread misses all the time, with more loads in flight than the core may request.
     let busy = vec![Loads(LOCAL, 64, 100_000, 3_000, 16)];
     let calm = vec![Sleep(2_000), Loads(LOCAL + (8 << 20), 64, 1_000, 20, 1)];
     let machine = Machine {
@@ -268,7 +272,7 @@ fn threads_of_a_core_share_its_requests() {
 
 #[test]
 fn a_line_without_an_entry_of_the_directory_gets_one_while_others_pass_theirs_on() {
-    // One entry, which three accelerators want for one line, and a core for others.
+    // One entry, which three accelerators need for one line, and a core for other lines.
     let machine = Machine {
         processor: "llc = { size = \"64 B\", ways = 1, inclusion = \"non-inclusive\", \
                     directory = { entries = 1, ways = 1 } }",
@@ -284,8 +288,9 @@ fn a_line_without_an_entry_of_the_directory_gets_one_while_others_pass_theirs_on
 
 #[test]
 fn a_request_that_needs_two_cqids_gets_them() {
-    // Lines of the first set are modified, so another one of it takes two CQIDs: one for the line that
-    // leaves. The first element takes each that is free, for lines of the second set that leave silently.
+    // Lines of the first set are modified, so another line of that set takes two CQIDs, one of
+    // them for the victim. The first processing element takes each free CQID for lines of the
+    // second set, whose victims need none.
     let machine = Machine {
         cache: "size = \"256 B\"\nways = 2\nmisses = 2\nclean_evict = false",
         ..PLAIN
@@ -307,11 +312,11 @@ fn a_request_that_needs_two_cqids_gets_them() {
     }
 }
 
-/// Memory that is slower than what devices may evict to it: a line each 16 ns.
+/// Memory that is slower than the evictions that devices may send to it: a line each 16 ns.
 const SLOW: &str = "{ kind = \"fixed\", latency = \"50 ns\", bandwidth = \"4 GB/s\", queue = 4 }";
 
-/// A device that takes modified lines from the last-level cache and evicts them to memory, and a core
-/// that loads other lines now and then.
+/// A device takes modified lines from the last-level cache and evicts them to memory. A core
+/// loads other lines now and then.
 fn evictions() -> Acts {
     let core = vec![
         Stores(LOCAL, 64, 5_000, 5_000, 16),
@@ -336,7 +341,8 @@ fn a_load_waits_for_a_write_buffer_of_evictions_and_not_for_all() {
     let few = with("llc = { write_buffer = 32 }").longest(evictions())[&0];
     let many = with("llc = { write_buffer = 65536 }").longest(evictions())[&0];
     println!("{few} ns with few places, {many} ns with many");
-    // 32 lines of 16 ns, and less than 300 ns to and from memory. The core's own 16 stores take less.
+    // 32 lines of 16 ns, and less than 300 ns to memory and back. The
+    // core's own 16 stores take less.
     assert!(few < 32 * 16 + 300, "{few} ns");
     assert!(
         many > 10 * few,
@@ -346,7 +352,8 @@ fn a_load_waits_for_a_write_buffer_of_evictions_and_not_for_all() {
 
 #[test]
 fn a_fill_whose_victim_is_modified_gets_a_place_while_a_device_evicts() {
-    // Each line that comes into this cache makes a modified one leave: the core's as well as the device's.
+    // Each line that enters this cache evicts a modified one, for the core
+    // as well as for the device.
     let machine = Machine {
         node: SLOW,
         processor: "l1 = { size = \"512 B\", ways = 2, access_time = \"2 ns\" }\n\
@@ -360,14 +367,14 @@ fn a_fill_whose_victim_is_modified_gets_a_place_while_a_device_evicts() {
         accelerators: vec![vec![vec![Stores(LOCAL, 64, 100_000, 5_000, 64)]]],
     });
     println!("{longest:?}");
-    // It waits for an entry and for memory, each time behind 64 requests of the device: a read, what the device
-    // evicts, and what the last-level cache does.
+    // The fill waits for an entry and for memory, each time behind 64 requests of the device: a
+    // read, the device's eviction, and that of the last-level cache.
     assert!(longest[&0] < 2 * 64 * 3 * 16, "{} ns", longest[&0]);
 }
 
 #[test]
 fn a_load_of_a_devices_memory_waits_for_a_write_buffer_of_its_own_evictions() {
-    // The device stores to its own memory all the time, whose cache is small.
+    // The device stores to its own memory all the time, and its cache is small.
     let longest = |device| {
         let machine = Machine {
             node: SLOW,
@@ -384,7 +391,7 @@ fn a_load_of_a_devices_memory_waits_for_a_write_buffer_of_its_own_evictions() {
     let few = longest("dmc = { size = \"16 KiB\", write_buffer = 2 }");
     let many = longest("dmc = { size = \"16 KiB\", write_buffer = 65536 }");
     println!("{few} ns with few places, {many} ns with many");
-    // 64 fills and 2 lines of 16 ns, and less than 500 ns to and from the device.
+    // 64 fills and 2 lines of 16 ns, and less than 500 ns to the device and back.
     assert!(few < 66 * 16 + 500, "{few} ns");
     assert!(
         many > 2 * few,
@@ -394,7 +401,8 @@ fn a_load_of_a_devices_memory_waits_for_a_write_buffer_of_its_own_evictions() {
 
 #[test]
 fn dma_writes_beyond_their_buffer_wait_before_the_host() {
-    // 2,048 lines, of which so many are in the host at once, each for the root complex's 100 ns at least.
+    // 2,048 lines, of which `lines` are in the host at once, each for at
+    // least the root complex's 100 ns.
     for (lines, processor) in [(4, "io_writes = 4"), (64, "io_writes = 64")] {
         let acts = Acts {
             cores: Vec::new(),
@@ -409,8 +417,9 @@ fn dma_writes_beyond_their_buffer_wait_before_the_host() {
 
 #[test]
 fn a_host_at_the_end_of_a_chain_is_not_starved_by_those_before_it() {
-    // One credit of each class, one device at the other end, and three hosts nearer to it that ask all the
-    // time: at each switch the far host's request waits for one message of each other input.
+    // One credit of each class, one device at the other end, and three hosts nearer to it
+    // that send requests all the time. At each switch the far host's request waits for
+    // one message of each other input.
     for arbitration in ["round-robin", "age"] {
         let near =
             "issue = { outstanding = 64 }\nrequests = 4000\nworkload = { kind = \"uniform\" }\n";
@@ -434,7 +443,8 @@ fn a_host_at_the_end_of_a_chain_is_not_starved_by_those_before_it() {
             let ends = |row: &&&RequestRow| row.completed_ps < far.completed_ps;
             others.iter().filter(begins).filter(ends).count()
         });
-        // Each of the others has 64 at once, and takes a turn for each turn of the far host at each switch.
+        // Each of the others has 64 requests in flight, and takes one turn for each turn of
+        // the far host at each switch.
         let most = overtaken.max().unwrap();
         assert!(most <= 3 * 64, "{arbitration}: {most}");
     }

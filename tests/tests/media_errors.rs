@@ -1,12 +1,13 @@
-//! Poison: of a medium's lines that cannot be read, through caches, to who loads them (CXL 3.1, section 12.2.3).
+//! Poison: from unreadable lines of the media, through caches, to
+//! the loads (CXL 3.1, section 12.2.3).
 #![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeSet;
 
 use cxlab_host::{Failure, RequestRow};
+use cxlab_plan::{Files, Plan};
 use cxlab_scenario::Scenario;
 use cxlab_scenario::diagnostics::Document;
-use cxlab_system::plan::{Files, Plan};
 use cxlab_system::report::Report;
 use cxlab_tests::script::{self, Script};
 use cxlab_tests::{plan, report, rows, try_run};
@@ -54,13 +55,13 @@ fn errors_by_rate_are_as_many_as_that_and_lie_where_they_lie() {
     let errors = "devices[0].media_errors={ rate = 0.01 }";
     let (first, found) = rows(&plan(READS, &[errors]), 1);
     let lines: BTreeSet<u64> = poisoned(&found).into_iter().collect();
-    // 4,096 draws: 41, within four standard deviations of 6.4.
+    // Of 4,096 draws 41 are expected, within four standard deviations of 6.4.
     assert!((15..=67).contains(&lines.len()), "{}", lines.len());
     assert_eq!(poisoned(&found).len(), 4 * lines.len());
     let (second, found) = rows(&plan(READS, &[errors]), 2);
     assert_eq!(second.digest, first.digest);
     assert_eq!(poisoned(&found).into_iter().collect::<BTreeSet<_>>(), lines);
-    // Which they are is no matter of time.
+    // The set of poisoned lines does not depend on time.
     let slower = "devices[0].controller.process_time=\"90 ns\"";
     let (_, found) = rows(&plan(READS, &[errors, slower]), 1);
     assert_eq!(poisoned(&found).into_iter().collect::<BTreeSet<_>>(), lines);
@@ -84,7 +85,8 @@ fn a_write_repairs_a_line() {
         "hosts[0].workload.mix=\"regular\"",
         errors,
     ];
-    // Every second request writes; the footprint is odd, so the other half is written the next time.
+    // Every second request writes. The number of lines is odd, so the
+    // next round writes the other half.
     let odd = "hosts[0].workload.footprint=\"4032 B\"";
     let report = report(READS, &[&mixed[..], &[odd]].concat());
     let device = report.devices[0].media_errors.unwrap();
@@ -97,7 +99,8 @@ fn a_write_repairs_a_line() {
     assert_eq!(failed.poisoned_writes, 0);
 }
 
-/// What a core does, and an element of an accelerator; memory of the device begins at the address.
+/// Operations of a core, and of an accelerator's processing element. The argument is the
+/// first address of the device's memory.
 #[derive(Clone)]
 struct Acts {
     core: fn(u64) -> Thread,
@@ -114,12 +117,12 @@ impl Script for Acts {
     }
 }
 
-/// A core whose caches hold 4, 8 and 16 lines, and a device whose second line is poison.
+/// A core whose caches hold 4, 8 and 16 lines, and a device whose second line is poisoned.
 fn run(core: fn(u64) -> Thread) -> Report {
     run_with(core, None, "")
 }
 
-/// The same with an accelerator, whose cache holds four lines.
+/// Like [`run`], with an accelerator whose cache holds four lines.
 fn run_beside(core: fn(u64) -> Thread, element: fn(u64) -> Thread, cache: &str) -> Report {
     let device = format!(
         "[[accelerators]]\nname = \"x\"\n[accelerators.device.cache]\nsize = \"256 B\"\n{cache}\n"
@@ -150,7 +153,7 @@ media_errors = { poison = [0x40] }
     try_run(&plan, 1).unwrap()
 }
 
-/// Machine checks, poison that the device was read and was written, and lines that were repaired.
+/// Numbers of machine checks, of poisoned reads and writes at the device, and of repaired lines.
 fn counts(report: &Report) -> (u64, u64, u64, u64) {
     let checks = &report.hosts[0].processor["machine_checks"];
     let device = report.devices[0].media_errors.unwrap();
@@ -179,7 +182,7 @@ fn a_load_of_poison_is_a_machine_check_and_ends_the_threads() {
 
 #[test]
 fn poison_that_nobody_loads_harms_nobody() {
-    // A store of a part of the line, and lines that drive it out of all caches.
+    // Stores to a part of the line, and then loads lines that evict it from all caches.
     let report = run(|base| {
         Thread::new(move |t| async move {
             t.store(base + 64, 1).await;
@@ -241,7 +244,7 @@ fn a_store_of_the_whole_line_repairs_it() {
     assert_eq!((checks, written, repaired), (0, 0, 1));
 }
 
-/// Patterns compute on no values and go on.
+/// Patterns compute on no values, so they continue.
 #[test]
 fn programs_meet_poison_again_and_again() {
     let text = READS.replace(
@@ -263,7 +266,7 @@ fn programs_meet_poison_again_and_again() {
     assert_eq!(rows(&plan, 2).0.digest, first.digest);
 }
 
-/// What a scenario with these changes is told, and where.
+/// Paths and messages of the problems of the scenario with these changes.
 fn refused(set: &[&str]) -> Vec<String> {
     let mut document = Document::parse("reads.toml", READS).unwrap();
     set.iter().for_each(|one| document.set(one).unwrap());
@@ -310,7 +313,7 @@ fn device_checks(report: &Report) -> f64 {
     checks.as_f64().unwrap()
 }
 
-/// Waits for a word that nobody writes.
+/// Waits for a word that no thread writes.
 fn waits(base: u64) -> Thread {
     Thread::new(move |t| async move {
         t.await_change(base + 64 * 32, 0).await;

@@ -1,9 +1,10 @@
-//! A PCIe device has no CXL.cache: what would need it is refused, and DMA works as before.
+//! A PCIe device has no CXL.cache. Workloads that need it are refused, and DMA
+//! works as on a CXL device.
 #![allow(clippy::unwrap_used)]
 
+use cxlab_plan::{Externals, Files, Plan, Problem};
 use cxlab_scenario::Scenario;
 use cxlab_scenario::diagnostics::Document;
-use cxlab_system::plan::{Externals, Files, Plan, Problem};
 use cxlab_system::run::RunError;
 use cxlab_tests::script::{Script, externals};
 use cxlab_tests::{report, shipped, try_run};
@@ -21,7 +22,7 @@ fn plan_of(set: &[&str], externals: &Externals) -> Result<Plan, Vec<Problem>> {
     Plan::with_externals(scenario, Files::default(), externals)
 }
 
-/// Paths and messages of what is refused.
+/// Paths and messages of the refused settings.
 fn refused(set: &[&str]) -> Vec<(String, String)> {
     let all: Vec<&str> = set.iter().copied().chain([PCIE]).collect();
     match plan_of(&all, &Externals::new()) {
@@ -82,7 +83,7 @@ fn what_uses_dma_runs_on_a_pcie_device_as_on_one_of_type_1() {
     ] {
         let set = format!("hosts[0].workload={{ {workload} }}");
         let text = shipped("cohet-fpga");
-        // As on the PCIe device's link.
+        // The same framing as on the PCIe device's link.
         let link = "fabric.link.sync_header_bypass=false";
         let [type1, pcie] =
             [vec![&set[..], link], vec![&set[..], link, PCIE]].map(|set| report(&text, &set));
@@ -90,7 +91,7 @@ fn what_uses_dma_runs_on_a_pcie_device_as_on_one_of_type_1() {
     }
 }
 
-/// A kernel that does one operation on the accelerator, and what it is is not known before.
+/// A kernel with a single operation on the accelerator, which is not known before the run.
 #[derive(Clone)]
 struct One(ThreadOp);
 

@@ -1,9 +1,10 @@
-//! Memory of devices that is given to several hosts: who sees what, and that nobody sees more.
+//! Memory of devices that several hosts share: which host sees which memory,
+//! and that no host sees more.
 #![allow(clippy::unwrap_used)]
 
 use cxlab_engine::units::{Bytes, Dpa, Hpa};
+use cxlab_plan::Plan;
 use cxlab_protocol::PortId;
-use cxlab_system::plan::Plan;
 use cxlab_tests::swarm::Draw;
 use cxlab_tests::{plan, try_run};
 use proptest::prelude::*;
@@ -11,8 +12,8 @@ use proptest::prelude::*;
 const GIB: u64 = 1 << 30;
 const UNIT: u64 = 256 << 20;
 
-/// Where an address of a host's lies: the device's number and the address there, from the host's
-/// side, after asking the device's.
+/// Device number and device address of a host's address, by the host's map. Also
+/// checks that the device's decoders agree.
 fn place(plan: &Plan, host: usize, hpa: u64) -> Option<(usize, u64)> {
     let (port, dpa) = plan.hosts[host].map.locate(Hpa(hpa))?;
     let device = usize::from(port.0) - plan.hosts.len();
@@ -83,7 +84,8 @@ fn a_shared_region_is_one_memory_at_addresses_of_each_host() {
     );
 }
 
-/// Two hosts, each with two root ports, on one device with two heads, and one of its own each.
+/// Two hosts, each with two root ports. They share a device with two heads, and
+/// each has one of its own.
 #[test]
 fn hosts_that_reach_different_devices_share_one_with_several_heads() {
     let text = r#"
@@ -110,7 +112,7 @@ name = "pool"
 capacity = "1 GiB"
 "#;
     let plan = plan(text, &[]);
-    // Without regions both see all of the pool, behind what is their own.
+    // Without regions both hosts see the whole pool, after their own memory.
     for host in 0..2 {
         assert_eq!(place(&plan, host, 64), Some((host, 64)));
         assert_eq!(place(&plan, host, UNIT + 64), Some((2, 64)));
@@ -147,7 +149,7 @@ fn the_bandwidth_of_one_device_is_shared_by_the_hosts_that_have_a_part_of_it() {
     }
 }
 
-/// Regions drawn at random, on devices and for hosts drawn at random; refused where they do not fit.
+/// Random regions on random devices for random hosts. Those that do not fit are refused.
 fn random(seed: u64) -> String {
     let mut draw = Draw::new(seed, "pooling");
     let (hosts, devices) = (draw.between(1, 4), draw.between(1, 4));
@@ -201,7 +203,7 @@ proptest! {
             let region = plan.scenario.regions.iter().find(|region| region.name == name).unwrap();
             region.capacity.0
         };
-        // The regions of a host lie in the order of the scenario.
+        // The regions of a host are in the order of the scenario.
         let spot = |host: usize, number: usize| {
             let first = size(&format!("first{host}"));
             let (base, bytes) = match number {

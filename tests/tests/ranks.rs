@@ -1,17 +1,17 @@
-//! A run on several ranks has the report of a run in one process, bit for bit. The ranks are threads
-//! here; `make test-mpi` starts processes.
+//! A run on several ranks has exactly the report of a run in one process. The ranks are threads
+//! here, and `make test-mpi` starts processes.
 #![allow(clippy::unwrap_used)]
 
 use cxlab_engine::units::Picos;
 use cxlab_engine::{LocalRank, Monitor, Ranks};
+use cxlab_plan::Plan;
 use cxlab_system::checkpoint::{Checkpoint, Checkpoints, Every};
-use cxlab_system::plan::Plan;
 use cxlab_system::report::Report;
 use cxlab_system::run::{RunError, RunOptions, describe_division, division, run_ranked};
 use cxlab_tests::checkpoint::{Temporary, go_on, timeless};
 use cxlab_tests::{plan, shipped, try_run};
 
-/// Runs on so many ranks; what the first one has. The others have none.
+/// Runs a plan on this many ranks and returns the result of the first. The others have none.
 fn on_ranks(
     plan: &Plan,
     size: usize,
@@ -108,7 +108,7 @@ fn failures_at_random_do_not_depend_on_how_many_ranks_there_are() {
 #[test]
 fn what_ranks_saved_goes_on_without_them_and_the_other_way_round() {
     goes_on(&plan(&shipped("spine-leaf-16"), &[SHORT]));
-    // Threads that compute say what has happened to them, more each time.
+    // Threads that compute report their history, which grows.
     let longer = "measure={ requests = 15000, warmup_requests = 3000 }";
     goes_on(&plan(&shipped("cluster-stream"), &[longer]));
 }

@@ -1,5 +1,5 @@
-//! Sampled runs: warming leaves caches and media as a run would, intervals hold the value of the full run, and nothing
-//! depends on threads.
+//! Sampled runs: functional warming leaves the same state in caches and media as a run, intervals
+//! contain the value of the full run, and results do not depend on threads.
 #![allow(clippy::unwrap_used)]
 
 use std::sync::Arc;
@@ -8,8 +8,8 @@ use cxlab_engine::Monitor;
 use cxlab_engine::rng::StreamRng;
 use cxlab_engine::save_state;
 use cxlab_engine::units::{Hpa, SimTime};
+use cxlab_plan::{Externals, Files, Plan};
 use cxlab_scenario::diagnostics::Document;
-use cxlab_system::plan::{Externals, Files, Plan};
 use cxlab_system::report::Report;
 use cxlab_system::run::{RunOptions, run};
 use cxlab_tests::{plan, report};
@@ -26,7 +26,7 @@ fn sampled(plan: &Plan, seed: u64, threads: usize) -> Report {
     run(plan, options).unwrap()
 }
 
-/// One host with a private cache of 256 KiB that touches a footprint in order, again and again.
+/// One host with a private cache of 256 KiB that accesses a footprint in order, repeatedly.
 fn in_order(footprint: &str, measure: &str) -> Report {
     report(
         &format!(
@@ -57,7 +57,7 @@ fn windows_find_the_private_cache_as_a_run_leaves_it() {
     assert!(sampling.detailed < 20 * 1_000, "{sampling:?}");
 }
 
-/// A mix of hits and misses in a private cache, in a DRAM cache, and in flash behind it.
+/// A mix of hits and misses in a private cache, in a DRAM cache, and in flash below it.
 fn cached(measure: &str) -> Plan {
     plan(
         &format!(
@@ -80,7 +80,7 @@ memory = {{ kind = "dram-cache", size = "1 MiB", dram = {{ kind = "fixed" }}, be
     )
 }
 
-/// Two hosts of different speed, each with a private cache, share DRAM.
+/// Two hosts of different speed, each with a private cache, that share DRAM.
 fn private(measure: &str) -> Plan {
     plan(
         &format!(
@@ -107,7 +107,8 @@ memory = {{ kind = "dram" }}
     )
 }
 
-/// Reads that arrive at random: a Poisson stream, or bursts with exponential lengths and silences.
+/// Reads that arrive at random: a Poisson stream, or bursts with
+/// exponentially distributed lengths and pauses.
 #[derive(Clone)]
 struct Arrivals {
     gap: f64,
@@ -158,7 +159,7 @@ impl Workload for Arrivals {
     }
 }
 
-/// One device that serves a line in 4 ns, and what comes to it.
+/// One device that serves a line in 4 ns, with these arrivals.
 fn queue(arrivals: impl Workload + 'static, outstanding: u32, measure: &str) -> Plan {
     let text = format!(
         r#"
@@ -203,7 +204,8 @@ fn values(report: &Report) -> [f64; 2] {
     [report.bandwidth_gbps.total, report.latency_ns.mean]
 }
 
-/// How many of the intervals of seeds 1 to `seeds` hold the true bandwidth and the true mean latency.
+/// Numbers of intervals of seeds 1 to `seeds` that contain the true
+/// bandwidth and the true mean latency.
 fn inside(plan: &Plan, truth: [f64; 2], seeds: u64) -> [u64; 2] {
     let mut inside = [0; 2];
     for seed in 1..=seeds {
@@ -216,8 +218,8 @@ fn inside(plan: &Plan, truth: [f64; 2], seeds: u64) -> [u64; 2] {
     inside
 }
 
-/// The rate of arrivals is known, though most arrivals are passed over. Of 20 intervals that hold it with a
-/// probability of 95 %, fewer than 15 do in one of 3,000 such tests.
+/// The rate of arrivals is known, although most arrivals are skipped. Of 20 intervals that contain
+/// it with a probability of 95 %, fewer than 15 do so in one of 3,000 such tests.
 #[test]
 fn arrivals_that_are_passed_over_do_not_change_their_rate() {
     let plan = poisson(
@@ -230,7 +232,7 @@ fn arrivals_that_are_passed_over_do_not_change_their_rate() {
 const FULL: &str = "warmup_requests = 100000, requests = 1500000";
 const SAMPLED: &str = "warmup_requests = 100000, requests = 1500000, sampling = { every = 50000, detailed = 1000, warmup = 1000 }";
 
-/// As above: by chance alone the bounds are missed once in 3,000 times.
+/// As above, chance alone misses the bounds once in 3,000 tests.
 #[test]
 fn intervals_of_sampled_runs_hold_what_the_full_run_measures() {
     let truth = values(&sampled(&private(FULL), 1_000_003, 1));
@@ -241,8 +243,9 @@ fn intervals_of_sampled_runs_hold_what_the_full_run_measures() {
     );
 }
 
-/// Seeds 1 to 100 are the same on any machine, so chance decided once: the chance error of a count is 2.2, and fewer
-/// than 88 intervals that hold the value with a probability of 95 % do once in 600 such tests.
+/// Seeds 1 to 100 are the same on any machine, so chance decided once. The standard deviation of
+/// the count is 2.2. Fewer than 88 intervals that contain the value with a probability of 95 %
+/// occur once in 600 such tests.
 #[test]
 #[ignore = "slow: 400 sampled runs and four full ones"]
 fn of_100_seeds_95_hold_what_the_full_run_measures() {
@@ -309,7 +312,7 @@ fn a_sampled_run_is_the_same_on_any_number_of_threads() {
     assert_ne!(sampled(&plan, 8, 1).latency_ns, one.latency_ns);
 }
 
-/// Of each 10,000 reads the first 1,000 wait for one another, and take nearly all of the time.
+/// Of each 10,000 reads the first 1,000 are dependent and take nearly all of the time.
 #[derive(Clone)]
 struct Rounds;
 
@@ -338,7 +341,8 @@ impl Workload for Rounds {
     }
 }
 
-/// Windows come to each place of a part as often as to the others: at its ends too, and where the system is slow.
+/// Windows cover each position in a part equally often: also its ends,
+/// and where the system is slow.
 #[test]
 fn a_slow_beginning_of_each_part_is_measured_as_often_as_the_rest() {
     let part = queue(
@@ -371,7 +375,7 @@ fn a_sampled_run_stops_at_a_precision() {
     );
 }
 
-/// The time of all requests is what the full run takes, and what cannot be known is absent.
+/// The estimated time of all requests equals that of the full run. Unknown values are absent.
 #[test]
 fn the_time_of_all_requests_is_estimated() {
     let ending = |sampling: &str| {

@@ -1,10 +1,10 @@
-//! Shared regions of class HDM-H with values: who sees whose stores is what software makes of it.
+//! Shared regions of class HDM-H with values: software determines which host sees whose stores.
 #![allow(clippy::unwrap_used)]
 
 use cxlab_engine::units::Hpa;
+use cxlab_plan::{Externals, Files, Plan};
 use cxlab_scenario::Scenario;
 use cxlab_scenario::diagnostics::{Document, validate};
-use cxlab_system::plan::{Externals, Files, Plan};
 use cxlab_system::report::Report;
 use cxlab_system::run::RunError;
 use cxlab_tests::script::{Script, externals};
@@ -12,13 +12,13 @@ use cxlab_tests::{plan, shipped, try_run};
 use cxlab_workload::Image;
 use cxlab_workload::thread::{Bases, Place, Thread};
 
-/// The lines that the hosts share, in the writer's addresses; the reader has 256 MiB before them.
+/// The shared lines in the writer's addresses. The reader has 256 MiB before them.
 const FIRST: u64 = 0;
 const BEFORE: u64 = 256 << 20;
-/// Where the reader notes what it has seen.
+/// Address at which the reader records the values that it has seen.
 const SEEN: u64 = 1 << 20;
 
-/// What the writer does behind a store, and the reader before a load.
+/// Whether the writer flushes after a store, and the reader before a load.
 #[derive(Clone, Copy, Debug)]
 struct Care {
     writer_flushes: bool,
@@ -29,11 +29,11 @@ struct Care {
 #[derive(Clone)]
 struct Writer(Care);
 
-/// Loads the line before the first store, between both, and behind the second.
+/// Loads the line before the first store, between both stores, and after the second.
 #[derive(Clone)]
 struct Reader(Care);
 
-/// Cycles between the steps: longer than any of them takes.
+/// Cycles between the steps: longer than any step takes.
 const STEP: u32 = 100_000;
 
 impl Script for Writer {
@@ -77,7 +77,8 @@ impl Script for Reader {
     }
 
     fn prepare(&self, _: Bases, image: &Image) {
-        // Beside what the writer stores to: the reader's own region, and the next line of the shared one.
+        // Two other words: one in the reader's own region, and one in the
+        // next line of the shared region.
         image.write(Hpa(0), 8, 77);
         image.write(Hpa(BEFORE + FIRST + 64), 8, 78);
     }
@@ -87,9 +88,9 @@ impl Script for Reader {
         let seen = [0, 1, 2].map(|look| image.read(Hpa(local + SEEN + 8 * look), 8));
         let expected = match (self.0.writer_flushes, self.0.reader_flushes) {
             (true, true) => [0, 1, 2],
-            // Its own copy is from the beginning.
+            // The reader's own copy is from the beginning.
             (true, false) => [0, 0, 0],
-            // The writer keeps what it has stored.
+            // The writer's stores stay in its cache.
             (false, _) => [0, 0, 0],
         };
         match seen == expected && image.read(Hpa(0), 8) == 77 {
@@ -172,7 +173,7 @@ fn six_hosts_compute_on_the_graph_that_one_has_written_whatever_the_threads() {
         assert_eq!(report.digest, reports[0].digest);
         assert_eq!(report.window_ns, reports[0].window_ns);
     }
-    // All read the graph from the device; nobody but the first writes there.
+    // All hosts read the graph from the device, and only the first one writes there.
     for host in &reports[0].hosts {
         let run = host
             .phases

@@ -1,8 +1,8 @@
-//! A swarm of small random systems: each is drawn from a seed as the text of a scenario, run until
-//! nothing is left to do, and held against what must be true of every system.
+//! A swarm of small random systems. Each is drawn from a seed as the text of a scenario, run until
+//! nothing is left to do, and checked against invariants of every system.
 //!
-//! A failure prints the command that replays it and the scenario. A seed means the same system on
-//! every machine.
+//! A failure prints the command that replays it, and the scenario. A seed gives
+//! the same system on every machine.
 #![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeMap;
@@ -12,8 +12,8 @@ use cxlab_engine::units::{Hpa, Picos, SimTime};
 use cxlab_engine::{Monitor, Stop};
 use cxlab_host::{RequestRow, STAGE_NAMES};
 use cxlab_link::Transmission;
+use cxlab_plan::{End, Plan, PlannedLink};
 use cxlab_protocol::flit::FlitFormat;
-use cxlab_system::plan::{End, Plan, PlannedLink};
 use cxlab_system::report::Report;
 use cxlab_system::run::{RunOptions, run};
 use cxlab_system::system::{Notes, System};
@@ -118,14 +118,14 @@ fn device(draw: &mut Draw, number: usize, capacity: &str, alone: bool) {
     draw.line(format!("memory = {memory} }}\n[devices.controller]"));
     draw.maybe("process_time", &["0 ns", "1 ps", "40 ns"]);
     match alone {
-        // An accepted write would still be in the medium when the next request comes.
+        // An accepted write would still be in the media when the next request arrives.
         true => draw.line("write_completion = \"written\""),
         false => draw.maybe("write_completion", &["accepted", "written"]),
     }
     draw.maybe_number("contexts", &["1", "2", "7", "64"]);
 }
 
-/// The scenario of a seed.
+/// Draws the scenario of a seed.
 fn scenario(seed: u64) -> String {
     let alone = seed % 8 == 7;
     let mut draw = Draw::new(seed, "swarm");
@@ -164,7 +164,7 @@ fn scenario(seed: u64) -> String {
         let capacity = if other { "512 MiB" } else { capacity };
         device(&mut draw, number, capacity, alone);
     }
-    // Links of the fabric's edge that may have PBR flits.
+    // Edge links of the fabric that may have PBR flits.
     if shape.has_pbr_links() && !draw.text.contains("[fabric.edge_link]") && draw.one_in(2) {
         let g_fam = "[[devices]]\ng_fam = true\n";
         return draw.text.replace("[[devices]]\n", g_fam);
@@ -172,8 +172,8 @@ fn scenario(seed: u64) -> String {
     draw.text
 }
 
-/// The picoseconds that a message alone takes on a link: worked out here from the rate and the
-/// format, not taken from the transmitter, but for its resolution of 2^-16 ps.
+/// Time of a single message on a link, in picoseconds. It is computed here from the rate and the
+/// format, not by the transmitter, apart from its resolution of 2^-16 ps.
 fn serialization(link: &PlannedLink, data: bool) -> u64 {
     let params = serde_json::to_value(&link.params).unwrap();
     let is = |key: &str, value: &str| params[key].as_str() == Some(value);
@@ -206,7 +206,7 @@ fn serialization(link: &PlannedLink, data: bool) -> u64 {
     time >> 16
 }
 
-/// Time of a link's forward error correction: a standard 256 B flit's, where the link says nothing.
+/// Time of a link's forward error correction. By default it is that of a standard 256 B flit.
 fn correction(link: &PlannedLink) -> u64 {
     let params = serde_json::to_value(&link.params).unwrap();
     let is = |key: &str, values: &[&str]| {
@@ -225,8 +225,8 @@ fn correction(link: &PlannedLink) -> u64 {
     }
 }
 
-/// The stages of a request that meets nobody, as the plan's parameters give them, and the links
-/// of its way back.
+/// Stages of a request that meets no other, computed from the plan's parameters, and the number
+/// of links of its return path.
 struct Idle {
     stages: [u64; STAGE_NAMES.len()],
     hops: u16,
@@ -236,7 +236,7 @@ impl Idle {
     fn of(plan: &Plan, host: usize, device: usize, write: bool) -> Idle {
         let number = plan.hosts.len() + device;
         let hops = |from, to| plan.tables.hops(from, to).expect("the device is reached");
-        // Up*/down* paths may be longer one way than the other.
+        // Up*/down* paths may be longer in one direction than in the other.
         let (there, back) = (hops(host, number), hops(number, host));
         let with = |is: &dyn Fn(End, End) -> bool| {
             let found = plan.links.iter().find(|link| is(link.a, link.b));
@@ -300,7 +300,7 @@ impl Idle {
     }
 }
 
-/// A request against the path it must have taken.
+/// Compares a request with the path that it must have taken.
 fn check_row(plan: &Plan, row: &RequestRow, alone: bool) {
     let latency = row.completed_ps - row.issued_ps;
     assert_eq!(
@@ -344,7 +344,7 @@ fn check_row(plan: &Plan, row: &RequestRow, alone: bool) {
     }
 }
 
-/// Nothing lost, nothing twice: hosts, devices and links count the same lines.
+/// Checks that nothing is lost or duplicated: hosts, devices and links count the same lines.
 fn check_counts(plan: &Plan, report: &Report) {
     for (host, planned) in report.hosts.iter().zip(&plan.hosts) {
         let wanted = plan.scenario.hosts[planned.group].requests.unwrap();
@@ -395,8 +395,8 @@ fn check_counts(plan: &Plan, report: &Report) {
     }
 }
 
-/// Requests of one host to one device that take the same path and whose medium has no banks that are busy: none
-/// overtakes another of its kind.
+/// Checks the order of requests of one host to one device that take the same path, if the media
+/// have no busy banks: no request overtakes another of its kind.
 fn check_order(plan: &Plan, rows: &[RequestRow]) {
     let in_order = |row: &&RequestRow| {
         let device = plan.devices.get(usize::from(row.device));
@@ -413,7 +413,7 @@ fn check_order(plan: &Plan, rows: &[RequestRow]) {
     }
 }
 
-/// Runs the system in one piece and looks at what it leaves behind.
+/// Runs the system in one piece and checks its final state.
 fn check_one_piece(plan: &Plan, digest: &str) {
     let notes = Notes::default();
     let mut system = System::build(plan, plan.scenario.seed, notes).expect("the system builds");
@@ -454,7 +454,7 @@ fn check(seed: u64, text: &str) {
         report.requests.completed,
         "a row for each request"
     );
-    // A request may meet the control flit of credits on a 68 B link.
+    // On a 68 B link a request may meet the control flit of credits.
     let is_old = |link: &PlannedLink| {
         link.params.transmission == Transmission::Flit
             && link.params.flit_format() == FlitFormat::B68

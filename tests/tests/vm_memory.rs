@@ -1,16 +1,16 @@
-//! The memory of `cxlab vm` against the event engine: what a guest's misses cost is what the same
-//! scenario's host pays for the same requests.
+//! Compares the memory of `cxlab vm` with the event engine: a guest's misses cost as much as the
+//! same requests of a host in the same scenario.
 
 use cxlab_cli::GuestMemory;
 use cxlab_engine::rng::StreamRng;
+use cxlab_plan::Plan;
 use cxlab_system::analytic::PlanMemory;
-use cxlab_system::plan::Plan;
 use cxlab_tests::{plan, report};
 use cxlab_vm::memory::{Memory, Place};
 use cxlab_vm::model::{Limits, Model, Processors, Taken};
 use cxlab_vm::ring::Record;
 
-/// One host, one device behind a switch.
+/// One host, and one device behind a switch.
 fn scenario(medium: &str, link: &str, outstanding: u32, workload: &str) -> String {
     format!(
         r#"
@@ -34,7 +34,7 @@ fn model(plan: &Plan, misses: u32) -> Model<GuestMemory> {
     }
 }
 
-/// Loads of these lines, one after another; the mean wait in nanoseconds, of the second half.
+/// Loads these lines one after another. Returns the mean wait of the second half, in nanoseconds.
 fn loads(model: &mut Model<GuestMemory>, count: u64, line: impl Fn(u64) -> u64) -> f64 {
     let mut half = 0;
     for step in 0..count {
@@ -42,7 +42,7 @@ fn loads(model: &mut Model<GuestMemory>, count: u64, line: impl Fn(u64) -> u64) 
             half = model.charged_ps(0);
         }
         let record = Record {
-            // A picosecond of computing between them.
+            // One picosecond of computing between the loads.
             at_ps: step,
             what: (line(step) * 64) | 1 << 63,
         };
@@ -79,7 +79,7 @@ fn a_load_alone_takes_what_the_engine_says_to_the_picosecond() {
     }
 }
 
-/// The engine's host has a constant medium and the next load in the same picosecond.
+/// The engine's host needs constant media, and issues the next load in the same picosecond.
 #[test]
 fn dependent_loads_of_dram_take_what_the_engine_says() {
     let text = scenario(
@@ -101,8 +101,8 @@ fn dependent_loads_of_dram_take_what_the_engine_says() {
     );
 }
 
-/// A walk through an array keeps as many lines under way as there are MSHRs; the engine's host as
-/// many requests. Where the link is full, it is its packed flits that count in both.
+/// A walk through an array keeps as many lines in flight as there are MSHRs, and the engine's host
+/// as many requests. On a full link, packed flits determine the bandwidth of both.
 #[test]
 fn a_stream_gets_the_bandwidth_that_the_engine_gives_as_many_requests() {
     for link in LINKS {
@@ -119,9 +119,10 @@ fn a_stream_gets_the_bandwidth_that_the_engine_gives_as_many_requests() {
     }
 }
 
-/// Two hosts with a region each of one device behind a switch: the first with so many requests in flight,
-/// the second with a stream. With the parts of ESF: with the defaults 64 requests just fill four lanes,
-/// where the order of two that come at once decides 1 % of either's rate.
+/// Two hosts with a region each of one device behind a switch. The first has this many requests
+/// in flight, and the second runs a stream. The system has the parts of ESF, because with the
+/// defaults 64 requests just fill four lanes. Then the order of two simultaneous requests
+/// decides 1 % of either's rate.
 fn two_hosts(medium: &str, link: &str, first: (u32, &str), second: u32) -> String {
     let (outstanding, workload) = first;
     let link = link.replacen('{', "{ preset = \"esf\",", 1);
@@ -144,11 +145,11 @@ workload = {{ kind = "stream", read_ratio = 1.0 }}
     )
 }
 
-/// A guest's loads: MSHRs, and which line comes next.
+/// A guest's loads: number of MSHRs, and the line of each load.
 type Guest<'a> = (u32, &'a dyn Fn(u64) -> u64);
 
-/// Two guests' loads in the order of their times, until each has made so many; by guest, the mean time
-/// of a load in nanoseconds while both were at it.
+/// Executes two guests' loads in the order of their times, until each has made this many. Returns
+/// by guest the mean time of a load in nanoseconds while both were active.
 fn both(plan: &Plan, guests: [Guest<'_>; 2], count: u64) -> [f64; 2] {
     let memory = match PlanMemory::new(plan, &[0, 1], plan.scenario.seed) {
         Ok(memory) => GuestMemory(memory),
@@ -217,8 +218,8 @@ fn two_streams_share_a_device_as_the_engines_hosts_do() {
     }
 }
 
-/// With DRAM, what meets in a bank depends on who comes first, and requests of the engine's stream come in
-/// other picoseconds.
+/// With DRAM, latency in a bank depends on the order of arrival, and requests of the
+/// engine's stream arrive in other picoseconds.
 #[test]
 fn a_chase_beside_a_stream_waits_as_the_engines_host_does() {
     let dram = r#"{ kind = "dram", channels = 1 }"#;

@@ -1,17 +1,18 @@
-//! The edges of windows: lockstep does not bias rates, Little's law holds, and the report says where it does not.
+//! Edges of windows: lockstep does not bias rates, and the report says
+//! where Little's law does not hold.
 #![allow(clippy::unwrap_used)]
 
 use cxlab_engine::units::Picos;
 use cxlab_engine::{LocalRank, Monitor, Ranks};
+use cxlab_plan::Plan;
 use cxlab_system::checkpoint::{Checkpoints, Every};
-use cxlab_system::plan::Plan;
 use cxlab_system::report::Report;
 use cxlab_system::run::{RunOptions, division, run_ranked};
 use cxlab_tests::checkpoint::{go_on, run_saved, timeless};
 use cxlab_tests::{plan, report, shipped, try_run};
 
-/// Hosts that begin at once, and devices whose 10 us are much longer than what requests wait for each other: all requests
-/// of all hosts complete in one burst every latency.
+/// Hosts that begin at once, and devices whose latency of 10 us is much longer than the waits of
+/// requests for each other. All requests of all hosts complete in one burst every latency.
 const LOCKSTEP: &str = r#"
 name = "lockstep"
 [fabric]
@@ -39,7 +40,7 @@ fn measured(plan: &Plan) -> Report {
     timeless(try_run(plan, 1).unwrap())
 }
 
-/// How far the rate times the mean latency is from the requests in flight, as a part of them.
+/// Relative deviation of rate times mean latency from the requests in flight.
 fn law(report: &Report) -> f64 {
     report.littles_law.rate_times_latency / report.littles_law.in_flight - 1.0
 }
@@ -51,8 +52,8 @@ fn said(report: &Report) -> Vec<&str> {
     notes.filter(ours).collect()
 }
 
-/// With `N` requests always in flight the rate is `N` over the latency, which a host with one request at a time
-/// measures alone. Waits in the fabric add at most 4 ns to 10,249 ns.
+/// With `N` requests always in flight the rate is `N` over the latency, which a host with one
+/// outstanding request measures. Waits in the fabric add at most 4 ns to 10,249 ns.
 #[test]
 fn hosts_in_lockstep_have_the_rate_of_their_requests_in_flight() {
     let alone = measured(&lockstep(1, 1, "requests = 1000")).latency_ns.mean;
@@ -93,7 +94,7 @@ fn a_window_whose_length_is_left_open_has_twenty_latencies() {
     );
 }
 
-/// The scenario fixes how long this window is: 22.5 bursts.
+/// The scenario fixes the length of this window: 22.5 bursts.
 #[test]
 fn a_window_that_may_not_move_says_by_how_much_littles_law_differs() {
     let report = measured(&lockstep(
@@ -111,7 +112,7 @@ fn a_window_that_may_not_move_says_by_how_much_littles_law_differs() {
         "{:.1} requests are in flight",
         report.littles_law.in_flight
     )));
-    // One of 22 bursts has equal edges.
+    // A window of 22 bursts has equal edges.
     let whole = measured(&lockstep(
         64,
         64,
@@ -141,8 +142,8 @@ fn a_window_of_few_latencies_says_so_and_a_whole_program_does_not() {
     assert_eq!(said(&program), [""; 0]);
 }
 
-/// From an empty system on, those in flight at the end are older than those at the beginning wherever the window ends: it
-/// does not wait for more than two latencies, and the report says what is left.
+/// A run that starts empty has older requests in flight at its end than at its beginning, wherever
+/// the window ends. The window waits for at most two latencies, and the report says what is left.
 #[test]
 fn edges_that_never_become_equal_end_the_window_with_a_note() {
     let set = [
@@ -152,7 +153,7 @@ fn edges_that_never_become_equal_end_the_window_with_a_note() {
     let report = report(&shipped("spine-leaf-16"), &set);
     let latencies = report.window_ns / report.latency_ns.mean;
     let requests = 10_000.0 / report.requests.completed as f64 * latencies;
-    // The first sampling point is up to 1.5 latencies behind the last request.
+    // The first sampling point is up to 1.5 latencies after the last request.
     assert!(latencies - requests < 4.0, "{latencies} for {requests}");
     assert!(law(&report) < -0.01, "{}", law(&report));
     assert!(

@@ -9,12 +9,12 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use cxlab_files::Folder;
 use cxlab_fleet::Watch;
+use cxlab_plan::load::Loaded;
 use cxlab_scenario::ThreadLimit;
 use cxlab_system::fleet::{
     Fleet, FleetReport, SweepPoint, over_seeds, seeds_csv, seeds_text, series_csv, summary, svg,
     sweep_csv, sweep_svg, sweep_text,
 };
-use cxlab_system::load::Loaded;
 use cxlab_system::output::{run_id, stamped};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 

@@ -4,9 +4,9 @@ use std::fs::File;
 use std::io::{IsTerminal, Read};
 use std::path::Path;
 
+use cxlab_plan::load::{self, Loaded, Mistakes};
+use cxlab_plan::{Externals, Files};
 use cxlab_scenario::diagnostics::nearest;
-use cxlab_system::load::{self, Loaded, Mistakes};
-use cxlab_system::plan::{Externals, Files};
 
 use super::ScenarioArgs;
 use super::failure::Failure;

@@ -5,11 +5,12 @@ use cxlab_fabric::routing::{Paths, RoutingTables};
 use cxlab_link::LinkParams;
 use cxlab_protocol::Channel;
 
+use cxlab_plan::Plan;
+use cxlab_plan::load::Loaded;
 use cxlab_scenario::{Arithmetic, Sharing};
 use cxlab_system::analytic;
-use cxlab_system::load::Loaded;
+use cxlab_system::describe::describe;
 use cxlab_system::picture;
-use cxlab_system::plan::Plan;
 
 use super::failure::Failure;
 use super::load::{is_coloured, load};
@@ -41,7 +42,7 @@ pub(super) fn show(args: &PlanArgs) -> Result<(), Failure> {
     let plan = &loaded.plan;
     let text = match args.format {
         PlanFormat::Text => summary(&loaded),
-        PlanFormat::Json => format!("{:#}\n", plan.describe()),
+        PlanFormat::Json => format!("{:#}\n", describe(plan)),
         PlanFormat::Dot => picture::dot(plan),
         PlanFormat::Svg => picture::svg(plan, None),
     };

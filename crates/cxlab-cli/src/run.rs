@@ -8,17 +8,17 @@ use std::time::Duration;
 
 use cxlab_engine::{Monitor, Threads};
 use cxlab_files::{Folder, WholeFile};
+use cxlab_plan::load::Loaded;
+use cxlab_plan::windows::expected_requests;
 use cxlab_scenario::ThreadLimit;
 use cxlab_system::analytic::{self, AnalyticReport, ErrorClass};
 use cxlab_system::checkpoint::{Checkpoint, CheckpointError, Checkpoints, NotWritten};
-use cxlab_system::load::Loaded;
 use cxlab_system::output::{self, open_results, run_id, stamped};
 use cxlab_system::picture;
 use cxlab_system::report::Report;
 use cxlab_system::requests::RequestLog;
 use cxlab_system::run::{
-    RunError, RunOptions, describe_division, division, expected_requests, run_ranked, run_with,
-    unused_threads,
+    RunError, RunOptions, describe_division, division, run_ranked, run_with, unused_threads,
 };
 use cxlab_system::table;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};

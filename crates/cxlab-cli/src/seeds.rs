@@ -7,10 +7,11 @@ use std::time::Duration;
 
 use cxlab_engine::{Monitor, Threads};
 use cxlab_files::Folder;
+use cxlab_plan::load::Loaded;
+use cxlab_plan::windows::expected_requests;
 use cxlab_scenario::ThreadLimit;
-use cxlab_system::load::Loaded;
 use cxlab_system::output::stamped;
-use cxlab_system::run::{RunError, RunOptions, expected_requests, run};
+use cxlab_system::run::{RunError, RunOptions, run};
 use cxlab_system::seeds::{Kept, SEEDS, SeedsReport};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 

@@ -5,8 +5,8 @@ mod common;
 
 use common::{Case, check_cases};
 use cxlab_engine::Monitor;
-use cxlab_system::load;
-use cxlab_system::plan::{Externals, Files};
+use cxlab_plan::load;
+use cxlab_plan::{Externals, Files};
 use cxlab_system::report::{HostReport, Report};
 use cxlab_system::run::{RunOptions, run};
 

@@ -7,8 +7,8 @@ mod common;
 use common::{Folder, cxlab};
 use cxlab_engine::Monitor;
 use cxlab_engine::units::Bytes;
-use cxlab_system::load::{self, Loaded};
-use cxlab_system::plan::{Externals, Files};
+use cxlab_plan::load::{self, Loaded};
+use cxlab_plan::{Externals, Files};
 use cxlab_system::run::{RunOptions, run};
 
 /// Reads a scenario with changes; what is wrong with it, as text.

@@ -14,9 +14,9 @@ use std::sync::OnceLock;
 use common::{Folder, Output, command, cxlab, finish, root};
 use cxlab_engine::rng::StreamRng;
 use cxlab_engine::units::Hpa;
+use cxlab_plan::{Files, Plan};
 use cxlab_scenario::Scenario;
 use cxlab_scenario::diagnostics::Document;
-use cxlab_system::plan::{Files, Plan};
 use serde_json::Value;
 
 /// Memories whose latency is known: 80 ns for the host's own, 53 ns and some more than the medium's

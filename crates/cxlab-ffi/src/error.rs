@@ -1,6 +1,6 @@
 //! The user's mistakes as an exception.
 
-use cxlab_system::load::Mistakes;
+use cxlab_plan::load::Mistakes;
 use pyo3::create_exception;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;

@@ -126,7 +126,7 @@ mod _native {
     /// The values of a scenario's text after changes, as JSON. They are not checked.
     #[pyfunction]
     fn merge(py: Python<'_>, name: &str, text: &str, set: Vec<String>) -> PyResult<String> {
-        cxlab_system::load::read(name, text, &set)
+        cxlab_plan::load::read(name, text, &set)
             .map(|document| document.value().to_string())
             .map_err(|mistakes| crate::error::raise(py, &mistakes))
     }

@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use cxlab_plan::load::{self, Loaded};
+use cxlab_plan::{Externals, Files};
 use cxlab_scenario::ThreadLimit;
-use cxlab_system::load::{self, Loaded};
+use cxlab_system::describe::describe;
 use cxlab_system::picture;
-use cxlab_system::plan::{Externals, Files};
 use pyo3::prelude::*;
 
 use crate::error::raise;
@@ -84,7 +85,7 @@ impl Plan {
 
     /// The resolved system as JSON, as `cxlab plan --format json` prints it.
     fn describe(&self, py: Python<'_>) -> String {
-        py.detach(|| self.loaded.plan.describe().to_string())
+        py.detach(|| describe(&self.loaded.plan).to_string())
     }
 
     /// The system as a picture.

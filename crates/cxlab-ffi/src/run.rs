@@ -5,13 +5,14 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 
 use cxlab_engine::Monitor;
+use cxlab_plan::load::Loaded;
+use cxlab_plan::windows::expected_requests;
 use cxlab_scenario::ThreadLimit;
 use cxlab_system::checkpoint::{Checkpoint, CheckpointError, Checkpoints, Every, NotWritten};
-use cxlab_system::load::Loaded;
 use cxlab_system::picture;
 use cxlab_system::report::Report;
 use cxlab_system::requests::{RequestColumns, Values};
-use cxlab_system::run::{RunError, RunOptions, expected_requests, run_with, unused_threads};
+use cxlab_system::run::{RunError, RunOptions, run_with, unused_threads};
 use cxlab_system::table;
 use pyo3::exceptions::{PyOSError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;

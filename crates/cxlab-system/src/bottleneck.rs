@@ -7,9 +7,9 @@
 //! not, the buffer is too small for the round trip, and the credits themselves limit. A device without a free context goes
 //! on to a wire of its own that is always busy, because answers keep their contexts until they leave.
 
+use cxlab_plan::{End, Plan};
 use serde::{Deserialize, Serialize};
 
-use crate::plan::{End, Plan};
 use crate::report::{DeviceReport, HostReport, LinkReport};
 
 /// Waits below this part of all latency limit nothing.

@@ -16,14 +16,15 @@ use std::time::{Duration, Instant};
 use cxlab_engine::Simulation;
 use cxlab_engine::state::{self, Refusal, StateError, StateReader, StateWriter};
 use cxlab_engine::units::{Picos, SimTime};
+use cxlab_files::WholeFile;
+use cxlab_plan::windows::WindowEnd;
+use cxlab_plan::{DeviceKind, Plan, Problem};
 use serde::{Deserialize, Serialize};
 
 use crate::batches::Batches;
-use cxlab_files::WholeFile;
 
 use crate::output::{is_special, prepare_dir, write_whole};
-use crate::plan::{DeviceKind, Plan, Problem};
-use crate::run::{RunError, Until, Warmed};
+use crate::run::{RunError, Warmed};
 use crate::system::{Node, Notes, System};
 
 /// When checkpoints are written. None of it changes a result.
@@ -310,7 +311,7 @@ impl Origin {
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
 pub(crate) struct Place {
     /// How the warm-up ends, or ended.
-    pub(crate) warmup: Until,
+    pub(crate) warmup: WindowEnd,
     /// When measurement began.
     pub(crate) measured_since: Option<SimTime>,
     /// What has been simulated.

@@ -23,10 +23,10 @@ use cxlab_engine::state::{SaveState, StateError, StateReader, StateWriter};
 use cxlab_engine::units::{Picos, SimTime};
 use cxlab_engine::{Ctx, save_state};
 use cxlab_link::{BUFFERS, Buffer, Lost, MAX_VCS, Parcel};
+use cxlab_plan::{FailureChange, Failures, Plan, RoutingState};
 use cxlab_protocol::Message;
 use serde::{Deserialize, Serialize};
 
-use crate::plan::{FailureChange, Failures, Plan, RoutingState};
 use crate::system::Node;
 
 /// A link as the component at one end knows it.
@@ -249,7 +249,7 @@ impl Failing {
             link: Link::Up,
             times: 0,
         };
-        let ends = |link: &crate::plan::PlannedLink| {
+        let ends = |link: &cxlab_plan::PlannedLink| {
             [link.a, link.b]
                 .iter()
                 .filter(|end| plan.component(**end) == number)

@@ -1,9 +1,9 @@
 //! What limits a link or a device other than itself: credits, requests in flight and throttles, as measured by a run.
 
+use cxlab_plan::{CreditLimit, Plan, PlannedLink};
 use cxlab_protocol::Channel;
 use cxlab_scenario::Note;
 
-use crate::plan::{CreditLimit, Plan, PlannedLink};
 use crate::readings::LinkReadings;
 use crate::report::{LinkReport, Report};
 

@@ -4,7 +4,8 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use crate::plan::{End, Plan};
+use cxlab_plan::{End, Plan};
+
 use crate::report::Report;
 
 /// The system as a graph for Graphviz.

@@ -11,6 +11,7 @@ use cxlab_host::{
     CoherenceStats, Core, HopStats, RequesterStats, STAGE_NAMES, ThrottleStats, Unserved,
 };
 use cxlab_memory::Statistic;
+use cxlab_plan::{Failures, Plan, PlannedPool, Sample};
 use cxlab_scenario::Note;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -23,7 +24,6 @@ use crate::intervals::{self, Intervals, Parts};
 pub use crate::intervals::{DeviceCi95, HopsCi95, HostCi95, LinkCi95, ReportCi95};
 use crate::limited;
 use crate::output::run_id;
-use crate::plan::{Failures, Plan, PlannedPool, Sample};
 use crate::readings::{IssuerReadings, Readings};
 use crate::run::edges::{self, Law, Measured};
 use crate::run::{Warmed, part, seconds};

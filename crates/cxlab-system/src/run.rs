@@ -16,6 +16,8 @@ use cxlab_engine::{
 };
 use cxlab_host::{Processor, RequestRow};
 use cxlab_link::Lost;
+use cxlab_plan::windows::{WindowEnd, is_steady, windows};
+use cxlab_plan::{Plan, PlannedHost, Problem};
 use cxlab_scenario::Note;
 use cxlab_scenario::{EventParams, ThreadLimit};
 use serde::{Deserialize, Serialize};
@@ -24,7 +26,6 @@ use crate::batches::{Batches, Tally};
 use crate::checkpoint::{self, CheckpointError, Checkpoints, Place, Writer};
 use crate::host::Host;
 use crate::intervals::{self, Parts};
-use crate::plan::{Plan, PlannedHost, Problem};
 use crate::readings::{LinkReadings, Readings};
 use crate::report::{self, Report};
 use crate::series::Series;
@@ -83,30 +84,10 @@ impl std::fmt::Display for RunError {
 
 impl std::error::Error for RunError {}
 
-/// Requests that are measured when the scenario does not say.
-const DEFAULT_REQUESTS: u64 = 100_000;
-/// Requests that are measured at most where the scenario asks for a precision or for sampling alone.
-const MOST_REQUESTS: u64 = 10_000_000;
 /// Fewest batches at which a run stops because it is precise enough.
 const FEWEST_BATCHES: usize = 32;
 /// The first look.
 const FIRST_LOOK: u64 = 1_000_000;
-
-/// What ends a window.
-#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
-pub(crate) enum Until {
-    /// So many requests have completed since it began.
-    Requests(u64),
-    /// So much time has passed since it began.
-    Time(Picos),
-    /// Nothing is left to do.
-    End,
-    /// Total bandwidth and mean latency have settled, or so many requests have completed since it began;
-    /// not before a tenth of them has.
-    SettledRequests(u64),
-    /// The same, with a time instead of requests.
-    SettledTime(Picos),
-}
 
 /// What became of a warm-up.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
@@ -117,62 +98,6 @@ pub(crate) enum Warmed {
     Settled(SimTime),
     /// The longest allowed was over.
     NotSettled,
-}
-
-/// Whether the workload of a host ends by itself.
-fn ends(plan: &Plan, host: &PlannedHost) -> bool {
-    let limited = plan.scenario.hosts[host.group].requests.is_some();
-    limited || host.leaves.is_some() || plan.is_finite(host)
-}
-
-/// Whether a run has a steady state and measures it in one window. Workloads that end have none, and events happen
-/// at times since the beginning. The requests of a sampled run are warmed up without time.
-fn is_steady(plan: &Plan) -> bool {
-    let sampled = plan.scenario.measure.sampling.is_some();
-    !sampled && !plan.has_events() && !plan.hosts.iter().any(|host| ends(plan, host))
-}
-
-/// The windows of a plan, defaults resolved.
-pub(crate) fn windows(plan: &Plan) -> (Until, Until) {
-    let measure = &plan.scenario.measure;
-    let finite = plan.hosts.iter().all(|host| ends(plan, host));
-    let window = match (measure.requests, measure.duration) {
-        (Some(requests), _) => Until::Requests(requests),
-        (None, Some(duration)) => Until::Time(duration),
-        (None, None) if finite => Until::End,
-        (None, None) if measure.precision.is_some() || measure.sampling.is_some() => {
-            Until::Requests(MOST_REQUESTS)
-        }
-        (None, None) => Until::Requests(DEFAULT_REQUESTS),
-    };
-    let auto = measure.warmup.is_some() || is_steady(plan);
-    let warmup = match (measure.warmup_requests, measure.warmup_time, window) {
-        (Some(requests), _, _) => Until::Requests(requests),
-        (None, Some(time), _) => Until::Time(time),
-        (None, None, Until::Requests(requests)) if auto => match measure.precision {
-            Some(_) => Until::SettledRequests(requests.min(DEFAULT_REQUESTS)),
-            None => Until::SettledRequests(requests),
-        },
-        (None, None, Until::Time(time)) if auto => Until::SettledTime(time),
-        (None, None, _) if auto => Until::SettledRequests(DEFAULT_REQUESTS),
-        (None, None, Until::Requests(requests)) => Until::Requests(requests / 10),
-        (None, None, _) => Until::Requests(0),
-    };
-    (warmup, window)
-}
-
-/// Requests that the run will complete, for a progress bar; `None` when that is not known.
-pub fn expected_requests(plan: &Plan) -> Option<u64> {
-    match windows(plan) {
-        (Until::Requests(warmup), Until::Requests(requests)) => Some(warmup + requests),
-        (Until::SettledRequests(most), Until::Requests(requests)) => Some(most / 10 + requests),
-        (_, Until::End) => plan
-            .hosts
-            .iter()
-            .map(|host| plan.scenario.hosts[host.group].requests)
-            .sum(),
-        _ => None,
-    }
 }
 
 /// What to say where a run has used fewer threads than it was asked to.
@@ -364,7 +289,7 @@ fn run_parts<'p, 'a>(
             completed: 0,
             look: SimTime::ZERO,
             seen: 0,
-            over: warmup == Until::Requests(0) || warmup == Until::Time(Picos::ZERO),
+            over: warmup == WindowEnd::Requests(0) || warmup == WindowEnd::Time(Picos::ZERO),
             warmed: Warmed::AsGiven,
         },
         steady: is_steady(plan),
@@ -506,8 +431,8 @@ impl<'p> Runner<'p, '_> {
     fn take_up(
         &mut self,
         checkpoints: Checkpoints<'p>,
-        warmup: Until,
-        window: Until,
+        warmup: WindowEnd,
+        window: WindowEnd,
     ) -> Result<(), RunError> {
         if let Some(checkpoint) = &checkpoints.restore {
             let simulation = &mut self.system.simulation;
@@ -536,7 +461,7 @@ impl<'p> Runner<'p, '_> {
     }
 
     /// Windows may change as far as the run has not passed them.
-    fn check_windows(&mut self, warmup: Until, window: Until) -> Result<(), RunError> {
+    fn check_windows(&mut self, warmup: WindowEnd, window: WindowEnd) -> Result<(), RunError> {
         let place = self.place;
         let warm = place.measured_since.is_some() || place.over;
         let wrong = |message: &str| {
@@ -581,46 +506,48 @@ impl<'p> Runner<'p, '_> {
     }
 
     /// When a window by time ends.
-    fn limit(&self, window: Until) -> SimTime {
+    fn limit(&self, window: WindowEnd) -> SimTime {
         match window {
-            Until::Time(span) | Until::SettledTime(span) => {
+            WindowEnd::Time(span) | WindowEnd::SettledTime(span) => {
                 SimTime(self.place.since.0.saturating_add(span.0))
             }
-            Until::Requests(_) | Until::SettledRequests(_) | Until::End => SimTime::NEVER,
+            WindowEnd::Requests(_) | WindowEnd::SettledRequests(_) | WindowEnd::End => {
+                SimTime::NEVER
+            }
         }
     }
 
     /// The look after the last one.
-    fn next_look(&self, window: Until) -> SimTime {
+    fn next_look(&self, window: WindowEnd) -> SimTime {
         let last = self.place.look;
         let step = FIRST_LOOK.max((last.0 - self.begun.0) / 16);
         SimTime(last.0.saturating_add(step)).min(self.limit(window))
     }
 
     /// Whether a window has ended at the last look.
-    fn is_over(&self, window: Until) -> bool {
+    fn is_over(&self, window: WindowEnd) -> bool {
         let place = &self.place;
         match window {
-            Until::Requests(requests) | Until::SettledRequests(requests) => {
+            WindowEnd::Requests(requests) | WindowEnd::SettledRequests(requests) => {
                 place.seen - place.completed >= requests
             }
-            Until::Time(_) | Until::SettledTime(_) => place.look >= self.limit(window),
-            Until::End => false,
+            WindowEnd::Time(_) | WindowEnd::SettledTime(_) => place.look >= self.limit(window),
+            WindowEnd::End => false,
         }
     }
 
     /// Whether a window has ended at the last sampling point, and is as long as it must be.
-    fn has_ended(&mut self, window: Until) -> bool {
+    fn has_ended(&mut self, window: WindowEnd) -> bool {
         self.is_over(window) && self.may_end()
     }
 
     /// Whether a warm-up that ends by itself has ended at the last look. Says where the transient ended.
-    fn has_settled(&mut self, window: Until) -> bool {
+    fn has_settled(&mut self, window: WindowEnd) -> bool {
         let place = &self.place;
         let least = match window {
-            Until::SettledRequests(most) => place.seen - place.completed >= most / 10,
-            Until::SettledTime(most) => (place.look.0 - place.since.0) >= most.0 / 10,
-            Until::Requests(_) | Until::Time(_) | Until::End => return false,
+            WindowEnd::SettledRequests(most) => place.seen - place.completed >= most / 10,
+            WindowEnd::SettledTime(most) => (place.look.0 - place.since.0) >= most.0 / 10,
+            WindowEnd::Requests(_) | WindowEnd::Time(_) | WindowEnd::End => return false,
         };
         if !least {
             return false;
@@ -663,7 +590,7 @@ impl<'p> Runner<'p, '_> {
     }
 
     /// Runs to the end of the window that the run is in.
-    fn until(&mut self, window: Until) -> Result<Stop, RunError> {
+    fn until(&mut self, window: WindowEnd) -> Result<Stop, RunError> {
         loop {
             let look = self.next_look(window);
             loop {

@@ -23,6 +23,7 @@ use cxlab_link::{
     Duplex, LinkParams, LinkPort, Lost, PacketHeader, Parcel, PortConfig, Transmission, Windows,
 };
 use cxlab_memory::{Deferred, Faults, RunContext, Site};
+use cxlab_plan::{DeviceKind, End, Plan, PlannedLink, PlannedProgram, Problem, Source};
 use cxlab_protocol::{LongStage, PortId};
 use cxlab_workload::thread::{Place, Thread, ThreadedKernel};
 use cxlab_workload::{Image, LOCAL_BASE};
@@ -30,7 +31,6 @@ use cxlab_workload::{Image, LOCAL_BASE};
 use crate::enumeration::{self, Enumerated, Enumerating};
 use crate::failures::{self, Failing};
 use crate::host::{Agent, Host};
-use crate::plan::{DeviceKind, End, Plan, PlannedLink, PlannedProgram, Problem, Source};
 
 /// A component of a CXL system. Its kind, which every event asks for, lies first.
 #[allow(clippy::large_enum_variant)]

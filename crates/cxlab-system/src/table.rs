@@ -1,6 +1,7 @@
 //! A report as tables to read.
 
-use crate::plan::Plan;
+use cxlab_plan::Plan;
+
 use crate::report::{Denied, Latency, Report, Wait};
 use serde_json::{Map, Value};
 

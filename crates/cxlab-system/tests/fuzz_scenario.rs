@@ -12,9 +12,9 @@ use std::time::{Duration, Instant};
 
 use cxlab_engine::Monitor;
 use cxlab_engine::rng::StreamRng;
+use cxlab_plan::{Files, Plan, Problem};
 use cxlab_scenario::Scenario;
 use cxlab_scenario::diagnostics::{Document, render, validate};
-use cxlab_system::plan::{Files, Plan, Problem};
 use cxlab_system::run::{RunError, RunOptions, run};
 use serde_json::Value;
 

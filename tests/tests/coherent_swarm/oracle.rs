@@ -1,24 +1,24 @@
-//! What must be true of every coherent system.
+//! Invariants of every coherent system.
 //!
-//! **Single writer or many readers.** Whenever the run stops for a look, of all hosts one may write a
-//! line and then no other may read it, or some may read it; and the filter of the line's device
-//! knows each of them, and that the one who may write is alone.
+//! **Single writer or many readers.** Whenever the run stops for a check, either one host may write
+//! a line and no other may read it, or some hosts may read it. The filter of the line's device
+//! knows each of these hosts, and knows that a writer is alone.
 //!
-//! **Data value.** An access takes effect at one moment, between its issue and its completion. All
-//! effects on a line, in the order of their times, are one sequence, in which each load returns the
-//! value of the last store before it (0 before any). A store shares its moment with no access of
-//! another host. Each host's accesses to a line take effect in the order in which they were issued.
-//! So the systems are linearizable line by line, in real time.
+//! **Data value.** An access takes effect at one moment between its issue and its completion. All
+//! effects on a line, ordered by time, form one sequence, in which each load returns the value of
+//! the last store before it (0 before any). A store shares its moment with no access of another
+//! host. Each host's accesses to a line take effect in the order of their issue. So the systems are
+//! linearizable line by line, in real time.
 //!
-//! **Nothing is lost.** Every request completes once; nothing is in flight and all credits are home
-//! at the end; what one side sent the other has counted. A clean copy always has the value that lies
-//! in the device; at the end the last store of each line lies in the modified copy, or else in the
-//! device.
+//! **Nothing is lost.** Every request completes once. At the end nothing is in flight and all
+//! credits are returned. Hosts and devices count the same messages. A clean copy always
+//! equals the value in the device. At the end the last store of each line is in the modified
+//! copy, or else in the device.
 //!
-//! **Bounded waiting.** At its device, no request that waits for a line, or for an entry of the filter, is overtaken
-//! by one that came later for the same.
+//! **Bounded waiting.** At its device, no request that waits for a line or for an entry of the
+//! filter is overtaken by a later request for the same line or entry.
 //!
-//! Lines of HDM-H memory are nobody's to keep coherent, so they are counted and not compared.
+//! Lines of HDM-H memory are not kept coherent, so they are counted and not compared.
 
 use std::collections::BTreeMap;
 
@@ -26,19 +26,19 @@ use cxlab_device::CoherentDevice;
 use cxlab_engine::units::{Bytes, Dpa, Hpa, SimTime};
 use cxlab_engine::{Monitor, Stop};
 use cxlab_host::{CachingRequester, CoherenceStats, Observation, RequestRow, Stall};
+use cxlab_plan::Plan;
 use cxlab_protocol::PortId;
 use cxlab_protocol::coherence::dcoh::{Filter, Peer};
 use cxlab_protocol::coherence::requester::Line;
 use cxlab_system::host::Host;
-use cxlab_system::plan::Plan;
 use cxlab_system::system::{Node, Notes, System};
 use cxlab_tests::swarm::{Draw, check_drained};
 use cxlab_tests::turns::most_overtaken;
 
-/// More events than any of these systems can need.
+/// More events than any of these systems needs.
 const MANY_EVENTS: u64 = 5_000_000;
 
-/// A line of a device with HDM-DB memory that hosts may access, each by an address of its own.
+/// A line of a device with HDM-DB memory. Each host may access it by its own address.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 struct Place {
     device: usize,
@@ -46,7 +46,7 @@ struct Place {
 }
 
 impl Place {
-    /// Where an address of a host's lies.
+    /// The place of a host's address.
     fn of(plan: &Plan, host: usize, hpa: Hpa) -> Place {
         let (owner, dpa) = plan.hosts[host]
             .map
@@ -61,14 +61,14 @@ impl Place {
 pub struct Watched<'a> {
     plan: &'a Plan,
     system: System,
-    /// By host: the lines of coherent memory in its workload's reach, and their devices.
+    /// Lines of coherent memory that each host's workload reaches, and their devices.
     places: Vec<Place>,
 }
 
-/// What a system did, for sums over many.
+/// Counts of events in a system, to be summed over many systems.
 #[derive(Default)]
 pub struct Totals {
-    /// Counters by name.
+    /// Counts by name.
     pub counts: BTreeMap<&'static str, u64>,
 }
 
@@ -77,7 +77,7 @@ impl Totals {
         *self.counts.entry(name).or_default() += count;
     }
 
-    /// Adds another's.
+    /// Adds the counts of another system.
     pub fn merge(&mut self, other: &Totals) {
         for (name, count) in &other.counts {
             self.add(name, *count);
@@ -87,18 +87,18 @@ impl Totals {
 
 /// A run that has ended.
 pub struct Ended {
-    /// The digest of all events.
+    /// Digest of all events.
     pub digest: String,
-    /// By host.
+    /// Accesses by host, with their values.
     pub observations: Vec<Vec<Observation>>,
-    /// What happened.
+    /// Counts of events.
     pub totals: Totals,
 }
 
-/// What a line in this state lets its requester do: load, and store.
+/// Whether a line in this state lets its requester load, and store.
 fn rights(line: Line) -> (bool, bool) {
     match line {
-        // In `MsA` the device may already know of a shared copy; stores wait.
+        // In `MsA` the device may already know of a shared copy. Stores wait.
         Line::S | Line::SmA | Line::MsA => (true, false),
         Line::E | Line::M | Line::MeA => (true, true),
         Line::I
@@ -120,7 +120,7 @@ fn rights(line: Line) -> (bool, bool) {
 }
 
 impl<'a> Watched<'a> {
-    /// Builds a plan's system.
+    /// Builds the system of a plan.
     pub fn new(plan: &'a Plan) -> Watched<'a> {
         let notes = Notes {
             rows: true,
@@ -153,7 +153,7 @@ impl<'a> Watched<'a> {
         }
     }
 
-    /// Runs to the end, with looks in between: after every event, or now and then.
+    /// Runs to the end, and checks the invariants after every event or now and then.
     pub fn run(mut self, seed: u64, threads: usize, every_event: bool) -> Ended {
         let mut draw = Draw::new(seed, "looks");
         let monitor = Monitor::default();
@@ -189,7 +189,7 @@ impl<'a> Watched<'a> {
         }
     }
 
-    /// Runs to the end on so many threads, without a look.
+    /// Runs to the end on this many threads, without checks in between.
     pub fn run_through(mut self, threads: usize) -> Ended {
         let monitor = Monitor::default();
         let simulation = &mut self.system.simulation;
@@ -224,12 +224,12 @@ impl<'a> Watched<'a> {
     fn address(&self, host: usize, place: Place) -> Option<Hpa> {
         let decoders = &self.plan.devices[place.device].decoders;
         let hpa = decoders.encode(PortId(host as u16), place.dpa)?;
-        // Decoders that are the same for all hosts may be those of others.
+        // Decoders that are the same for all hosts may include those of other hosts.
         let map = &self.plan.hosts[host].map;
         (map.locate(hpa).is_some() && Place::of(self.plan, host, hpa) == place).then_some(hpa)
     }
 
-    /// What the device of a place says of it: who holds it, and its value.
+    /// The state of a line in its device: the hosts that hold it, and its value.
     fn said(&self, place: Place) -> (Filter, u16) {
         let device = self.device(place.device);
         let mut known = (0..self.system.hosts).filter_map(|host| {
@@ -300,8 +300,8 @@ impl<'a> Watched<'a> {
         taken
     }
 
-    /// Holds what accesses saw against their rows and against each other; the last store of each
-    /// line.
+    /// Compares the accesses with their rows and with each other. Returns
+    /// the last store of each line.
     fn check_values(&mut self, observations: &[Vec<Observation>]) -> BTreeMap<Place, u16> {
         let mut effects: BTreeMap<Place, Vec<(usize, Observation)>> = BTreeMap::new();
         let mut once: BTreeMap<Place, Vec<(SimTime, Observation)>> = BTreeMap::new();
@@ -360,7 +360,7 @@ impl<'a> Watched<'a> {
             .collect()
     }
 
-    /// At the end the last store of each line is where it will be found.
+    /// Checks that at the end the last store of each line is in the modified copy or in the device.
     fn check_final(&self, last: &BTreeMap<Place, u16>) {
         for &place in &self.places {
             let last = last.get(&place).copied().unwrap_or(0);
@@ -390,7 +390,7 @@ impl<'a> Watched<'a> {
         }
     }
 
-    /// What one side sent the other has counted.
+    /// Checks that hosts and devices count the same messages.
     fn check_counts(&self) -> Totals {
         let mut all = CoherenceStats::default();
         let (mut written_back, mut plain, mut throttled) = (0, 0, 0);
@@ -524,14 +524,15 @@ fn add(sum: &mut CoherenceStats, one: &CoherenceStats) {
     }
 }
 
-/// Each load that caches nothing has a value that the line had at some time while it was in flight.
+/// Checks that each uncached load returns a value that the line had while the load was in flight.
 fn check_once(place: Place, loads: &[(SimTime, Observation)], effects: &[(usize, Observation)]) {
     let stores = effects.iter().filter(|(_, seen)| seen.write);
     let mut values: Vec<(SimTime, u16)> = stores.map(|(_, seen)| (seen.time, seen.value)).collect();
     values.push((SimTime::ZERO, 0));
     values.sort_unstable();
     for (since, seen) in loads {
-        // From the last value that was stored before it was issued to the last before it ended.
+        // From the last value stored before the load was issued, to
+        // the last value before it completed.
         let first = values.partition_point(|(time, _)| time < since).max(1) - 1;
         let end = values.partition_point(|(time, _)| *time <= seen.time);
         let mut had = values[first..end].iter().map(|(_, value)| *value);
@@ -542,9 +543,10 @@ fn check_once(place: Place, loads: &[(SimTime, Observation)], effects: &[(usize,
     }
 }
 
-/// All effects on a line, in the order of time: loads return the last store, which is returned.
+/// Checks that each load returns the last store, with all effects on a line ordered
+/// by time. Returns the last store.
 fn last_store(place: Place, mut effects: Vec<(usize, Observation)>) -> u16 {
-    // Stable: what one host did at one moment stays in its order.
+    // The sort is stable, so effects of one host at one moment stay in their order.
     effects.sort_by_key(|(number, seen)| (seen.time, *number));
     for pair in effects.windows(2) {
         let [(one, before), (other, after)] = pair else {

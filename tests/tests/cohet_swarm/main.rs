@@ -1,7 +1,8 @@
-//! Random systems of processors and accelerators under threads that do everything at once: values
-//! are right, nothing is lost, nothing waits for ever, and threads of the machine change nothing.
+//! Random systems of processors and accelerators under threads that mix all operations.
+//! Values must be right, nothing may be lost, no request may wait for ever, and the number of
+//! the machine's threads must not matter.
 //!
-//! A failure gives the command that runs its system again.
+//! A failure prints the command that replays its system.
 #![allow(clippy::unwrap_used)]
 
 mod stress;
@@ -16,19 +17,19 @@ use cxlab_engine::Monitor;
 use cxlab_engine::rng::StreamRng;
 use cxlab_engine::units::SimTime;
 use cxlab_host::VIRTUAL;
+use cxlab_plan::{Externals, Files, Plan};
 use cxlab_protocol::coherence::hold::Turns;
 use cxlab_scenario::Scenario;
 use cxlab_scenario::diagnostics::{Document, validate};
-use cxlab_system::plan::{Externals, Files, Plan};
 use cxlab_system::report::Report;
 use cxlab_system::run::{RunOptions, run};
 use cxlab_tests::checkpoint;
 use cxlab_tests::swarm::Swarm;
 use stress::Stress;
 
-/// Where the host's own memory begins.
+/// Start of the host's own memory.
 const LOCAL: u64 = 1 << 51;
-/// The same, and CXL memory, for a process.
+/// Start of the host's own memory and of CXL memory, in a process.
 const HEAP: u64 = VIRTUAL.local;
 const CXL: u64 = VIRTUAL.cxl;
 
@@ -46,7 +47,7 @@ fn pick<'a>(rng: &mut StreamRng, of: &[&'a str]) -> &'a str {
     of[rng.below(of.len() as u64) as usize]
 }
 
-/// A system with caches so small that lines leave all the time.
+/// Draws a system with caches so small that evictions are frequent.
 fn draw(seed: u64) -> Drawn {
     let mut rng = StreamRng::new(seed, "cohet-swarm");
     let cores = 1 + rng.below(3);
@@ -80,7 +81,7 @@ fn draw(seed: u64) -> Drawn {
         None if link == "generation = \"5\"" => format!("{link}, flit = \"256B\""),
         None => link.to_owned(),
     };
-    // CacheIDs, which several caching devices behind a switch need, are in 256 B flits alone.
+    // CacheIDs, which several caching devices behind a switch need, exist only in 256 B flits.
     let link = match devices > 1 && topology.contains("switches") {
         true => &between,
         false => link,
@@ -152,7 +153,7 @@ fn draw(seed: u64) -> Drawn {
     if silent {
         text = text.replace("hit_cycles = 4", "hit_cycles = 4\nclean_evict = false");
     }
-    // A stream of its own: the rest of a seed's system stays as it is.
+    // A separate stream keeps the rest of a seed's system unchanged.
     let mut rng_llc = StreamRng::new(seed, "cohet-swarm-llc");
     if rng_llc.chance(0.5) {
         text = non_inclusive(&text, cores, &mut rng_llc);
@@ -222,8 +223,9 @@ fn draw(seed: u64) -> Drawn {
     }
 }
 
-/// The same with one core more, which runs a pattern over the lines that the threads share. It stores no
-/// values, so that those of the threads are right if nobody keeps a copy that he should have lost.
+/// Adds a core that runs a pattern over the lines that the threads share. The core
+/// stores no values, so the values of the threads are right if no cache keeps a
+/// copy that it should have lost.
 fn with_a_program(text: &str, cores: u64, cxl: bool, rng: &mut StreamRng) -> String {
     let span = match cxl {
         true => pick(rng, &["local", "cxl", "all"]),
@@ -247,8 +249,8 @@ fn with_a_program(text: &str, cores: u64, cxl: bool, rng: &mut StreamRng) -> Str
     )
 }
 
-/// The same with a victim cache of any size, and a directory that is often too small for what private
-/// caches and devices hold.
+/// Adds a victim cache of any size, and a directory that is often too small for the
+/// lines of private caches and devices.
 fn non_inclusive(text: &str, cores: u64, rng: &mut StreamRng) -> String {
     let inclusive = format!("llc = {{ size = \"{} B\", ways = 4 }}", cores * 4096);
     let ways = 1 + rng.below(8);
@@ -270,15 +272,16 @@ fn non_inclusive(text: &str, cores: u64, rng: &mut StreamRng) -> String {
     )
 }
 
-/// The same with two ways between leaves, one of them far longer: messages that may take either overtake others
-/// by whole round trips.
+/// Adds two paths between leaves, one of them far longer. Messages that may take either path
+/// overtake others by whole round trips.
 fn with_two_ways(text: &str, topology: &str, far: &str, rng: &mut StreamRng) -> String {
     let routing = pick(rng, &["oblivious", "random", "adaptive"]);
     let placement = pick(rng, &["split", "paired"]);
     let ways = format!(
         "{{ kind = \"spine-leaf\", leaves = 2, spines = 2, placement = \"{placement}\" }}\nrouting = \"{routing}\""
     );
-    // Whatever the links of endpoints had without switches: see CacheIDs above.
+    // Keeps the edge links of the system without switches, except
+    // for the flits (see CacheIDs above).
     let old = "edge_link = { generation = \"5\", credits";
     let new = "edge_link = { generation = \"5\", flit = \"256B\", credits";
     text.replace(topology, &ways).replace(old, new)
@@ -288,7 +291,7 @@ fn with_two_ways(text: &str, topology: &str, far: &str, rng: &mut StreamRng) -> 
         )
 }
 
-/// The same with memory that some of its devices keep coherent, where links carry back-invalidation.
+/// Adds memory that some of its devices keep coherent, if the links carry back-invalidation.
 fn with_back_invalidation(text: &str, rng: &mut StreamRng) -> String {
     const MEMORY: &str = "memory = { capacity = \"256 MiB\" }\n";
     if text.contains("generation = \"5\", credits") || !rng.chance(0.7) {
@@ -311,7 +314,7 @@ fn with_back_invalidation(text: &str, rng: &mut StreamRng) -> String {
     made.replace("s2m_drs", &credits)
 }
 
-/// The same with caches that ask for lines, write and give them up in any of the ways of CXL.cache.
+/// Draws the requests of CXL.cache by which caches read, write and evict lines.
 fn with_requests(text: &str, rng: &mut StreamRng) -> String {
     let load = pick(rng, &["RdAny", "RdAny", "RdShared", "RdCurr"]);
     let store = pick(
@@ -333,7 +336,7 @@ fn with_requests(text: &str, rng: &mut StreamRng) -> String {
     )
 }
 
-/// The same with next to no places in the write buffers, and few reads of memory at once.
+/// Leaves few entries in the write buffers, and few parallel reads of memory.
 fn few_places(text: &str, rng: &mut StreamRng) -> String {
     let pairs = [
         ("llc = { ", "write_buffer", 2 + rng.below(3), ", "),
@@ -354,7 +357,7 @@ fn few_places(text: &str, rng: &mut StreamRng) -> String {
     text
 }
 
-/// An operating system whose pages move all the time, with caches that hold next to nothing.
+/// Draws an operating system whose pages migrate all the time, with tiny TLBs.
 fn draw_os(rng: &mut StreamRng, nodes: u64) -> String {
     let placement = pick(rng, &["first-touch", "local", "interleave", "preferred"]);
     let placement = match placement {
@@ -363,10 +366,10 @@ fn draw_os(rng: &mut StreamRng, nodes: u64) -> String {
         kind => format!("{{ kind = \"{kind}\" }}"),
     };
     let moves = rng.chance(0.7);
-    // Pages of 2 MiB that go to and fro take too long.
+    // Pages of 2 MiB that migrate back and forth take too long.
     let large = !moves && rng.chance(0.3);
     let migration = match moves {
-        // Every page of a fast node is in the way, and two touches bring it back.
+        // Every page of a fast node is demoted, and two touches promote it again.
         true => format!(
             "{{ kind = \"tpp\", slow = [{}], scan_period = \"{} us\", window = \"1 ms\", demote_scale = {} }}",
             1 + rng.below(nodes - 1),
@@ -412,7 +415,7 @@ fn planned_as(seed: u64, turns: Turns, drawn: Drawn) -> Result<Plan, String> {
         .map_err(|problems| format!("{problems:?}\n{text}"))
 }
 
-/// No system here takes so long; one that has not ended by then never does.
+/// A time that no system here needs. A run that has not ended by then never ends.
 const LONGEST: SimTime = SimTime(100_000_000_000);
 
 fn simulate(seed: u64, threads: usize, turns: Turns) -> Result<Report, String> {
@@ -474,7 +477,7 @@ fn swarm(test: &str, seeds: Range<u64>) {
     SWARM.run(test, seeds, |seed, _| check(seed));
 }
 
-/// Back-invalidation meets requests that its device has looked at before, and that it has not.
+/// Back-invalidation meets requests before and after their device has processed them.
 #[test]
 fn snoops_meet_requests_early_and_late() {
     let seeds = (0..300).filter(|seed| draw(*seed).text.contains("class = \"hdm-db\""));
@@ -500,7 +503,7 @@ fn values_are_right_in_random_systems() {
     swarm("values_are_right_in_random_systems", 0..300);
 }
 
-// Two tests, so that they run side by side.
+// Two tests, so that they run in parallel.
 #[test]
 #[ignore = "slow: run by make test-all"]
 fn values_are_right_in_a_thousand_more_systems() {
@@ -513,7 +516,7 @@ fn values_are_right_in_another_thousand_systems() {
     swarm("values_are_right_in_another_thousand_systems", 1300..2300);
 }
 
-/// Threads meet poison wherever it has gone: all of them end, and nothing waits for ever.
+/// Threads meet poison wherever it has spread. All of them must end.
 #[test]
 fn poison_ends_every_thread_of_a_system() {
     let memory = "[[devices]]\nname = \"memory\"\ncapacity = \"256 MiB\"\n";
@@ -544,7 +547,7 @@ fn poison_ends_every_thread_of_a_system() {
     assert!(ended > 20 && at_devices > 5, "{ended}, {at_devices}");
 }
 
-/// The rule of the turns broken: a law of the run says so.
+/// With the order of the turns broken, a law of the run must report it.
 #[test]
 fn snoops_that_are_served_last_are_found() {
     let broken = |seed: &u64| match simulate(*seed, 1, Turns::HostLast) {

@@ -83,10 +83,10 @@ mod linux {
     use crate::verify::{
         self, Assumed, ModelSide, NativeRun, UnderQemu, Verified, VerifyError, verify,
     };
+    use cxlab_plan::Plan;
+    use cxlab_plan::load::Loaded;
     use cxlab_system::analytic::PlanFabric;
-    use cxlab_system::load::Loaded;
     use cxlab_system::output::{run_id, write_whole};
-    use cxlab_system::plan::Plan;
     use cxlab_system::table::{cells, nanos, table};
 
     /// Attaches to a program and writes what was found.

@@ -1,9 +1,10 @@
 //! Programs that are known instruction by instruction, so nothing depends on a recorder or a clock.
 #![allow(clippy::unwrap_used)]
 
+use cxlab_plan::Files;
+use cxlab_plan::load as files;
+
 use super::*;
-use cxlab_system::load as files;
-use cxlab_system::plan::Files;
 
 const LLC: u64 = 1 << 20;
 /// Where programs have their memory: 16 MiB.

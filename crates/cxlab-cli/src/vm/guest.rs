@@ -5,8 +5,8 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use cxlab_host::CoreParams;
+use cxlab_plan::{End, Plan};
 use cxlab_scenario::Arithmetic;
-use cxlab_system::plan::{End, Plan};
 use cxlab_vm::build::{Image, add_program};
 use cxlab_vm::cpio::Archive;
 use cxlab_vm::machine::{Cache, Device, Machine, Window};

@@ -3,10 +3,10 @@
 use std::ffi::OsString;
 
 use cxlab_engine::units::Picos;
+use cxlab_plan::Plan;
 
 use super::super::failure::Failure;
 use super::RunArgs;
-use cxlab_system::plan::Plan;
 
 /// Most guests: each is a QEMU with memory and at least one busy processor of this machine.
 const MOST_GUESTS: usize = 8;

@@ -1,6 +1,9 @@
 //! What a guest's run is reported as.
 
 use cxlab_engine::units::Picos;
+use cxlab_plan::Plan;
+use cxlab_system::output::run_id;
+use cxlab_system::table::{nanos, table};
 use cxlab_vm::build::Image;
 use cxlab_vm::pace::Late;
 use cxlab_vm::qemu::Version;
@@ -9,9 +12,6 @@ use cxlab_vm::session::{Outcome, Run, SessionError, Span};
 use serde_json::{Value, json};
 
 use super::guest::Binding;
-use cxlab_system::output::run_id;
-use cxlab_system::plan::Plan;
-use cxlab_system::table::{nanos, table};
 
 /// What both forms of the report are made from.
 pub(super) struct Report<'a> {

@@ -4,6 +4,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use cxlab_files::Folder;
+use cxlab_plan::Plan;
+use cxlab_system::analytic::PlanMemory;
+use cxlab_system::output::write_whole;
 use cxlab_vm::build::{self, BuildError, Image, Installed};
 use cxlab_vm::cpio::Archive;
 use cxlab_vm::machine::Machine;
@@ -27,9 +30,6 @@ use super::hosts::{
 use super::memory::GuestMemory;
 use super::report::{Facts, Report};
 use super::{BuildArgs, Common, RunArgs, VmCommand};
-use cxlab_system::analytic::PlanMemory;
-use cxlab_system::output::write_whole;
-use cxlab_system::plan::Plan;
 
 /// Carries out a command.
 pub(in super::super) fn vm(command: VmCommand) -> Result<(), Failure> {

@@ -8,6 +8,7 @@
 
 use cxlab_analytic::{Classes, ErrorClass, Solution, classify};
 use cxlab_engine::{Monitor, Threads};
+use cxlab_plan::{Plan, Problem};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -15,7 +16,6 @@ use super::compare::compare;
 use super::demand::{HostDemand, Part};
 use super::judge::{Judged, Of, judge};
 use super::{AnalyticReport, Computed, report};
-use crate::plan::{Plan, Problem};
 use crate::report::Report;
 use crate::run::{RunError, RunOptions, run};
 

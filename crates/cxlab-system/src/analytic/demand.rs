@@ -4,10 +4,10 @@ use cxlab_analytic::{Access, Host};
 use cxlab_engine::rng::StreamRng;
 use cxlab_engine::units::{Dpa, Hpa};
 use cxlab_host::PrivateCache;
+use cxlab_plan::{Plan, Problem, Source};
 use cxlab_workload::{MemOp, OpKind, OpSource};
 
-use crate::plan::{Plan, Problem, Source};
-use crate::run::{Until, windows};
+use cxlab_plan::windows::{WindowEnd, windows};
 
 /// Operations that are drawn, of all hosts together, of one at least and at most.
 const OPERATIONS: usize = 400_000;
@@ -150,9 +150,9 @@ pub(super) fn draw(plan: &Plan, seed: u64, parts: &[Part]) -> Result<Demand, Vec
 /// Requests of each host in the run's warm-up, of a host that is a quarter as fast as the mean (*assumed*).
 fn warmup_of_a_host(plan: &Plan) -> u64 {
     let requests = match windows(plan).0 {
-        Until::Requests(requests) => requests,
-        Until::SettledRequests(most) => most / 10,
-        Until::Time(_) | Until::SettledTime(_) | Until::End => return u64::MAX,
+        WindowEnd::Requests(requests) => requests,
+        WindowEnd::SettledRequests(most) => most / 10,
+        WindowEnd::Time(_) | WindowEnd::SettledTime(_) | WindowEnd::End => return u64::MAX,
     };
     requests / (4 * plan.hosts.len().max(1) as u64)
 }

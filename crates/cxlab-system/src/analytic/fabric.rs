@@ -2,12 +2,12 @@
 
 use cxlab_analytic::{Classes, ErrorClass, Flow, Host, Network, solve};
 use cxlab_engine::units::Hpa;
+use cxlab_plan::routes::Router;
+use cxlab_plan::{Plan, Problem};
 
 use super::demand;
 use super::judge::{changing, of_others};
-use super::routes::Router;
 use super::{network_of, pair, refuse};
-use crate::plan::{Plan, Problem};
 
 /// What a program asks of a pool.
 #[derive(Clone, Copy, PartialEq, Default, Debug)]

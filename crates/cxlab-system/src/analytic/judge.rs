@@ -1,9 +1,9 @@
 //! How far the form can be from the engine, by what the plan has and the network does not know.
 
 use cxlab_analytic::{Classes, ErrorClass, Network, Solution, classify};
+use cxlab_plan::Plan;
 
 use super::{Computed, Media};
-use crate::plan::Plan;
 
 /// What the classes of a report are.
 pub(super) struct Judged {

@@ -10,7 +10,6 @@ mod judge;
 mod phases;
 mod pod;
 mod report;
-mod routes;
 mod timeline;
 
 use cxlab_analytic::{
@@ -23,7 +22,8 @@ use cxlab_fabric::switch::Arbitration;
 use cxlab_link::Duplex;
 use cxlab_memory::{Faults, Site};
 
-use crate::plan::{End, Plan, PlannedLink, Problem};
+use cxlab_plan::routes::Router;
+use cxlab_plan::{End, Plan, PlannedLink, Problem};
 
 pub use calibrate::{Calibration, Corrected, calibrate};
 pub use cxlab_analytic::{Classes, ErrorClass};
@@ -34,7 +34,6 @@ pub use report::{AnalyticHost, AnalyticLink, AnalyticReport, Bottleneck, Idle, P
 pub use timeline::{GuestLine, PlanMemory, default_local};
 
 use demand::{Demand, HostDemand};
-use routes::Router;
 
 /// Computes a plan's report without running events.
 ///
@@ -154,7 +153,7 @@ pub fn in_flight_limits(plan: &Plan) -> Vec<String> {
         let Some(host) = first.filter(|_| group.core.is_none() && group.processor.is_none()) else {
             continue;
         };
-        let Some(latency) = nearest_ps(plan, &router, host) else {
+        let Some(latency) = router.nearest_ps(host) else {
             continue;
         };
         let outstanding = f64::from(group.issue.outstanding);
@@ -171,49 +170,6 @@ pub fn in_flight_limits(plan: &Plan) -> Vec<String> {
         }
     }
     limits
-}
-
-/// Before this time nothing can have completed, in picoseconds, where all that hosts ask goes through the fabric.
-pub(crate) fn first_completion_ps(plan: &Plan) -> Option<u64> {
-    let asks = |host: &usize| {
-        let group = &plan.scenario.hosts[plan.hosts[*host].group];
-        let inside = group.issue.cache.is_some() || group.local.is_some();
-        !inside && group.core.is_none() && group.processor.is_none()
-    };
-    if !plan.scenario.accelerators.is_empty() || !(0..plan.hosts.len()).all(|host| asks(&host)) {
-        return None;
-    }
-    let router = Router::new(plan);
-    let nearest = (0..plan.hosts.len()).filter_map(|host| nearest_ps(plan, &router, host));
-    nearest.min()
-}
-
-/// Latency of a read from a host to its nearest device without load, without the medium, in picoseconds.
-fn nearest_ps(plan: &Plan, router: &Router<'_>, host: usize) -> Option<u64> {
-    let devices = 0..plan.devices.len();
-    devices
-        .filter_map(|device| unloaded_ps(plan, router, (host, device)))
-        .min()
-}
-
-/// Latency of a read from a host to a device without load, without the medium, in picoseconds.
-fn unloaded_ps(plan: &Plan, router: &Router<'_>, (host, device): (usize, usize)) -> Option<u64> {
-    let target = plan.hosts.len() + device;
-    plan.hosts[host].map.windows().iter().find(|window| {
-        let ports = window.targets.iter();
-        ports.into_iter().any(|port| usize::from(port.0) == target)
-    })?;
-    let (there, back) = (router.way(host, target)?, router.way(target, host)?);
-    let group = plan.memory_group(&plan.devices[device])?;
-    let issue = &plan.scenario.hosts[plan.hosts[host].group].issue;
-    let mut stages = Stages {
-        process: issue.egress().0,
-        device: group.controller.process_time.0,
-        ..Stages::default()
-    };
-    there.add_stages(plan, Class::request(false), &mut stages);
-    back.add_stages(plan, Class::answer(false), &mut stages);
-    Some(stages.named().iter().map(|(_, time)| time).sum())
 }
 
 /// How a medium was found: by device group.
@@ -359,7 +315,7 @@ fn pair(
     write: bool,
 ) -> Option<Flow> {
     let target = plan.hosts.len() + device;
-    let (there, back) = (router.way(host, target)?, router.way(target, host)?);
+    let (there, back) = (router.route(host, target)?, router.route(target, host)?);
     let (request, answer) = (Class::request(write), Class::answer(write));
     let issue = &plan.scenario.hosts[plan.hosts[host].group].issue;
     let group = plan.devices[device].memory()?;

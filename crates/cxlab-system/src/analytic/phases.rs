@@ -2,9 +2,9 @@
 //! each lasts in the measured window.
 
 use cxlab_analytic::{Network, Solution, StationLoad, solve};
+use cxlab_plan::Plan;
 
-use crate::plan::Plan;
-use crate::run::{Until, windows};
+use cxlab_plan::windows::{WindowEnd, windows};
 
 /// Phases that are looked at; hosts that end later go on.
 const MOST: usize = 64;
@@ -78,14 +78,14 @@ enum Span {
 }
 
 impl Span {
-    fn of(until: Until) -> Span {
+    fn of(until: WindowEnd) -> Span {
         match until {
-            Until::Requests(requests) => Span::Requests(requests as f64),
+            WindowEnd::Requests(requests) => Span::Requests(requests as f64),
             // What settles does so in a tenth of the window at least.
-            Until::SettledRequests(requests) => Span::Requests(requests as f64 / 10.0),
-            Until::Time(time) => Span::Picos(time.0 as f64),
-            Until::SettledTime(time) => Span::Picos(time.0 as f64 / 10.0),
-            Until::End => Span::End,
+            WindowEnd::SettledRequests(requests) => Span::Requests(requests as f64 / 10.0),
+            WindowEnd::Time(time) => Span::Picos(time.0 as f64),
+            WindowEnd::SettledTime(time) => Span::Picos(time.0 as f64 / 10.0),
+            WindowEnd::End => Span::End,
         }
     }
 

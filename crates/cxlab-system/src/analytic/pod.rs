@@ -3,11 +3,11 @@
 use cxlab_analytic::{Classes, Flow, Host, Network, Solution, solve};
 use cxlab_engine::units::LINE_BYTES;
 use cxlab_fleet::{Loaded, PoolFabric};
+use cxlab_plan::routes::Router;
+use cxlab_plan::{Plan, Problem};
 
 use super::judge::{changing, of_others};
-use super::routes::Router;
 use super::{demand, network_of, pair, refuse};
-use crate::plan::{Plan, Problem};
 
 /// A plan as a pod. Reads and writes mix as its hosts' workloads have them; which devices those
 /// use does not matter: pool traffic goes to all that a host reaches, alike.

@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 
 use cxlab_analytic::{Classes, ErrorClass, Flow, Network, Solution, StationLoad};
+use cxlab_plan::{End, Plan, PlannedLink};
 use cxlab_scenario::Note;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::judge::Judged;
-use super::{Calibration, Computed, Media, is_shared, routes};
-use crate::plan::{End, Plan, PlannedLink};
+use super::{Calibration, Computed, Media, is_shared};
 use crate::report::Bandwidth;
 use crate::table::{SHOWN, busiest_links, cells, more, nanos, stages as stages_table, table};
 
@@ -389,7 +389,7 @@ fn links(plan: &Plan, solution: &Solution, classes: &[ErrorClass]) -> Vec<Analyt
             &[true, false]
         };
         for forward in directions {
-            let station = routes::station(number, &link.params, *forward) as usize;
+            let station = cxlab_plan::routes::station(number, &link.params, *forward) as usize;
             let load: &StationLoad = &solution.stations[station];
             rows.push(AnalyticLink {
                 name: format!("{}--{}", plan.end_name(link.a), plan.end_name(link.b)),

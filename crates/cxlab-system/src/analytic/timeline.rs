@@ -17,11 +17,11 @@ use cxlab_engine::rng::StreamRng;
 use cxlab_engine::units::{Bytes, Dpa, Hpa, SimTime};
 use cxlab_host::AddressMap;
 use cxlab_memory::{Completion, Faults, MemoryBackend, MemoryRequest, RunContext, Site};
+use cxlab_plan::routes::{Route, Router};
+use cxlab_plan::{Plan, Problem};
 use cxlab_scenario::{LocalMemoryParams, MediumChoice};
 
-use super::routes::{Router, Way};
 use super::wire;
-use crate::plan::{Plan, Problem};
 
 /// Accesses in the medium of the host's own memory at once: the default of a device's controller.
 const LOCAL_CONTEXTS: u32 = 256;
@@ -378,11 +378,11 @@ fn remote(
     (host, device): (usize, usize),
 ) -> Option<Pool> {
     let target = plan.hosts.len() + device;
-    let (there, back) = (router.way(host, target)?, router.way(target, host)?);
+    let (there, back) = (router.route(host, target)?, router.route(target, host)?);
     let number = plan.devices[device].memory()?;
     let group = &plan.scenario.devices[number];
     let process = process_ps(plan, host) + group.controller.process_time.0;
-    let leg = |way: &Way, class: Class, more: u64| {
+    let leg = |way: &Route, class: Class, more: u64| {
         let mut stages = Stages::default();
         way.add_stages(plan, class, &mut stages);
         let stop = |visit: cxlab_analytic::Visit| {
@@ -397,7 +397,7 @@ fn remote(
             stops: way.visits(plan, class, None).map(stop).collect(),
         }
     };
-    let both = |way: &Way, class: fn(bool) -> Class, more: u64| {
+    let both = |way: &Route, class: fn(bool) -> Class, more: u64| {
         [false, true].map(|write| leg(way, class(write), more))
     };
     Some(Pool {

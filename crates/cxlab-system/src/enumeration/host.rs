@@ -3,6 +3,7 @@
 use cxlab_engine::Ctx;
 use cxlab_engine::units::{Picos, SimTime};
 use cxlab_link::{Buffer, Parcel};
+use cxlab_plan::Plan;
 use cxlab_protocol::io::enumerate::{
     Access, EnumerateError, Enumeration, EnumerationLog, Next, Phase, Target,
 };
@@ -13,7 +14,6 @@ use cxlab_scenario::EnumerationParams;
 
 use super::Enumerated;
 use super::answers::Answers;
-use crate::plan::Plan;
 use crate::system::Node;
 
 /// The wake-up token of software; those of answers begin behind it.

@@ -19,6 +19,7 @@ mod tests;
 use cxlab_engine::units::Picos;
 use cxlab_engine::{Ctx, Simulation};
 use cxlab_link::Parcel;
+use cxlab_plan::{Hierarchy, Plan};
 use cxlab_protocol::PortId;
 use cxlab_protocol::io::enumerate::{EnumerationLog, Phase};
 use cxlab_protocol::io::tree::{Function, RootComplex, Switch};
@@ -27,7 +28,6 @@ pub(crate) use host::Software;
 pub(crate) use registers::{LogicalDevices, VirtualSwitches};
 pub use report::{Accesses, EnumerationPhase, EnumerationReport};
 
-use crate::plan::{Hierarchy, Plan};
 use crate::system::Node;
 
 /// What a component does while hosts enumerate.

@@ -3,12 +3,12 @@
 use cxlab_engine::units::Picos;
 use cxlab_engine::{Component, Ctx};
 use cxlab_link::{Buffer, Parcel};
+use cxlab_plan::Plan;
 use cxlab_protocol::io::packet;
 use cxlab_protocol::io::tree::{Function, Request, Step, Switch};
 use cxlab_protocol::{Message, PortId};
 
 use super::answers::Answers;
-use crate::plan::Plan;
 use crate::system::Node;
 
 /// The virtual switches in a switch, one for each host above it.

@@ -1,10 +1,10 @@
 #![allow(clippy::unwrap_used)]
 
 use cxlab_engine::{Monitor, Stop};
+use cxlab_plan::{Files, Plan};
 use cxlab_protocol::io::enumerate::enumerate;
 use cxlab_scenario::Scenario;
 
-use crate::plan::{Files, Plan};
 use crate::system::{Notes, System};
 
 fn plan(ways: u32) -> Plan {
@@ -32,7 +32,7 @@ capacity = "1 GiB"
 }
 
 /// A host with a link to each of these devices, and so many host bridges.
-fn direct(devices: u32, host_bridges: u32, map: &str) -> Result<Plan, Vec<crate::plan::Problem>> {
+fn direct(devices: u32, host_bridges: u32, map: &str) -> Result<Plan, Vec<cxlab_plan::Problem>> {
     let text = format!(
         r#"
 name = "test"

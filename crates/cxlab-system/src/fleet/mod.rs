@@ -7,9 +7,9 @@ mod sweep;
 mod text;
 
 use cxlab_fleet::{PodFabric, Sizing, Study, StudyResult, Watch};
+use cxlab_plan::{Plan, Problem};
 
 use crate::analytic::PodModel;
-use crate::plan::{Plan, Problem};
 
 pub use picture::svg;
 pub use report::{FleetReport, series_csv};

@@ -4,10 +4,10 @@ use cxlab_fleet::params::MIB;
 use cxlab_fleet::stats::{CORE_BINS, Histogram};
 use cxlab_fleet::study::Needed;
 use cxlab_fleet::{FleetParams, Outcome, PodFabric, StudyResult};
+use cxlab_plan::Plan;
 use serde::{Deserialize, Serialize};
 
 use crate::analytic::ErrorClass;
-use crate::plan::Plan;
 
 /// Everything that a study found. Memory is in GiB, parts are in percent.
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]

@@ -21,7 +21,9 @@ use cxlab_host::{RequesterStats, Unserved};
 use cxlab_scenario::Note;
 use serde::{Deserialize, Serialize};
 
-use super::{RunError, Runner, Until};
+use cxlab_plan::windows::WindowEnd;
+
+use super::{RunError, Runner};
 
 /// A window ends at its last sampling point where Little's law differs by at most one part in so many: 0.5 %
 /// (*assumed*: half of the difference that the report has a note on).
@@ -36,7 +38,7 @@ const SEARCH: u64 = 2;
 /// shorter ones.
 pub(crate) const FEWEST_LATENCIES: u64 = 20;
 /// Requests after which such a window ends although it has fewer: latencies may grow for as long as it lasts.
-const LONGEST: u64 = 10 * super::DEFAULT_REQUESTS;
+const LONGEST: u64 = 10 * cxlab_plan::windows::DEFAULT_REQUESTS;
 
 /// What a window has counted up to now, on both sides of Little's law.
 #[derive(Clone, Copy, Default, Serialize, Deserialize, Debug)]
@@ -121,7 +123,7 @@ impl Runner<'_, '_> {
     }
 
     /// Goes on from the last sampling point of the window to where its edges are equal.
-    pub(super) fn balance_edges(&mut self, window: Until) -> Result<Stop, RunError> {
+    pub(super) fn balance_edges(&mut self, window: WindowEnd) -> Result<Stop, RunError> {
         let law = self.law();
         if !self.measures_steady_state() || !law.differs(FAR) {
             return Ok(Stop::TimeLimit);

@@ -16,15 +16,17 @@ use cxlab_engine::Stop;
 use cxlab_engine::rng::StreamRng;
 use cxlab_engine::units::{Picos, SimTime};
 use cxlab_host::{Requester, WarmBuffer};
+use cxlab_plan::{Plan, Problem};
 use cxlab_protocol::PortId;
 use cxlab_scenario::Note;
 use cxlab_scenario::Sampling;
 
-use super::{RunError, RunOptions, Runner, Until, check_drained, part};
+use cxlab_plan::windows::WindowEnd;
+
+use super::{RunError, RunOptions, Runner, check_drained, part};
 use crate::batches::Tally;
 use crate::checkpoint::Checkpoints;
 use crate::intervals::{self, Parts};
-use crate::plan::{Plan, Problem};
 use crate::readings::{LinkReadings, Readings};
 use crate::report::{self, Report, SamplingReport};
 use crate::samples::{Sample, Samples};
@@ -80,7 +82,7 @@ pub(super) fn settings(
 pub(super) fn run(
     mut runner: Runner<'_, '_>,
     sampling: Sampling,
-    (warmup, window): (Until, Until),
+    (warmup, window): (WindowEnd, WindowEnd),
     began: Instant,
 ) -> Result<Report, RunError> {
     let mut sampler = Sampler::new(&runner, sampling);
@@ -234,7 +236,7 @@ impl Sampler {
     fn all(
         &mut self,
         runner: &mut Runner<'_, '_>,
-        (warmup, window): (Until, Until),
+        (warmup, window): (WindowEnd, WindowEnd),
     ) -> Result<Stop, RunError> {
         let Sampling {
             every,
@@ -242,10 +244,10 @@ impl Sampler {
             warmup: least,
         } = self.sampling;
         let most = match window {
-            Until::Requests(requests) => requests,
+            WindowEnd::Requests(requests) => requests,
             _ => u64::MAX,
         };
-        if let Until::Requests(requests) = warmup {
+        if let WindowEnd::Requests(requests) = warmup {
             self.warm(runner, requests);
             self.passed = 0;
         }

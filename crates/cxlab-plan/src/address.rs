@@ -1,0 +1,302 @@
+//! Laying devices out in the address space of the hosts that reach them.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use cxlab_engine::units::{Bytes, Dpa, Hpa};
+use cxlab_fabric::graph::FabricGraph;
+use cxlab_host::{AddressMap, Window};
+use cxlab_protocol::hdm::{InterleaveSet, legal_targets};
+use cxlab_protocol::{DecoderTable, DeviceDecoder, PortId};
+use cxlab_scenario::{Arithmetic, Scenario};
+
+use super::endpoints::Named;
+use super::{Problem, enumeration, manager, regions};
+
+/// The unit of an HDM decoder's base and size (CXL 3.1 section 8.2.4.20).
+pub(crate) const DECODER_UNIT: u64 = 256 << 20;
+
+/// What laying out makes.
+pub(crate) struct Maps {
+    /// By host.
+    pub(crate) host_maps: Vec<Arc<AddressMap>>,
+    /// By device.
+    pub(crate) decoders: Vec<DecoderTable>,
+    /// The decoders that lead to regions.
+    pub(crate) extents: Vec<RegionDecoder>,
+}
+
+/// A device's decoder for a host's memory of a region.
+pub(crate) struct RegionDecoder {
+    pub(crate) region: usize,
+    /// The block, if the region is pooled; else 0.
+    pub(crate) block: u32,
+    pub(crate) host: usize,
+    pub(crate) device: usize,
+    pub(crate) decoder: DeviceDecoder,
+    /// Where the host has the memory that it is a part of: first address and bytes.
+    pub(crate) window: (Hpa, Bytes),
+}
+
+/// Checks what does not depend on the fabric.
+pub(crate) fn check(scenario: &Scenario, problems: &mut Vec<Problem>) {
+    let devices = scenario.devices.iter().enumerate();
+    let devices = devices.map(|(at, group)| (format!("devices[{at}].capacity"), group.capacity));
+    let accelerators = scenario.accelerators.iter().enumerate();
+    let accelerators = accelerators.filter_map(|(at, group)| {
+        let memory = group.memory.as_ref()?;
+        Some((
+            format!("accelerators[{at}].memory.capacity"),
+            memory.capacity,
+        ))
+    });
+    for (path, found) in devices.chain(accelerators) {
+        let capacity = found.0;
+        if capacity == 0 || !capacity.is_multiple_of(DECODER_UNIT) || capacity > 1 << 50 {
+            problems.push(Problem::new(
+                path,
+                format!("found {found}; allowed: multiples of 256 MiB up to 1024 TiB"),
+            ));
+        }
+    }
+    let granularity = scenario.address_map.granularity.0;
+    if !granularity.is_power_of_two() || !(256..=16384).contains(&granularity) {
+        problems.push(Problem::new(
+            "address_map.granularity",
+            format!(
+                "found {}; allowed: 256 B, 512 B, 1 KiB, 2 KiB, 4 KiB, 8 KiB, 16 KiB",
+                scenario.address_map.granularity
+            ),
+        ));
+    }
+    if scenario.address_map.xor_maps.is_some()
+        && scenario.address_map.arithmetic == Arithmetic::Modulo
+    {
+        problems.push(Problem::new(
+            "address_map.xor_maps",
+            "found maps with `arithmetic = \"modulo\"`; allowed: with `arithmetic = \"xor\"`",
+        ));
+    }
+    if let Some(ways) = scenario.address_map.ways
+        && !legal_targets().any(|legal| legal == ways)
+    {
+        problems.push(Problem::new(
+            "address_map.ways",
+            format!("found {ways}; allowed: 2^k and 3 * 2^k (1, 2, 3, 4, 6, 8, 12, 16, ...)"),
+        ));
+    }
+}
+
+/// Lays out the memory that each host sees: its regions, or without any all that it reaches. Hosts
+/// that see the same share a map.
+pub(crate) fn lay_out(
+    scenario: &Scenario,
+    named: &Named,
+    graph: &FabricGraph,
+    reach: &[Vec<usize>],
+    manager: &manager::Account<'_>,
+) -> Result<Maps, Vec<Problem>> {
+    let regions = regions::allot(scenario, named, reach, manager)?;
+    let mut known: BTreeMap<(Vec<Extent>, Vec<u32>), Arc<AddressMap>> = BTreeMap::new();
+    let mut lists = vec![vec![Vec::new(); reach.len()]; named.names.devices.len()];
+    let mut host_maps = Vec::with_capacity(reach.len());
+    let mut region_decoders = Vec::new();
+    for (host, reached) in reach.iter().enumerate() {
+        let name = &named.names.requesters[host];
+        let visible = |device: &usize| {
+            capacity_of(scenario, named, *device).0 > 0
+                && match owner_of(scenario, named, *device) {
+                    Some(owner) => owner == name,
+                    None => regions.is_none(),
+                }
+        };
+        let devices: Vec<usize> = reached.iter().copied().filter(visible).collect();
+        let granted = regions.as_ref().map_or(&[][..], |regions| &regions[host]);
+        let mut extents: Vec<Extent> = granted.iter().map(|one| one.extent.clone()).collect();
+        extents.extend(whole_devices(scenario, named, &devices)?);
+        if reached.is_empty() || extents.is_empty() && !has_own_memory(scenario, named, host) {
+            return Err(vec![nothing_to_see(scenario, named, host)]);
+        }
+        let bridges = |extent: &Extent| {
+            let devices = extent.shares.iter().map(|(device, _)| *device);
+            enumeration::host_bridges(scenario, graph, host, devices)
+        };
+        let bridges: Vec<u32> = extents.iter().map(bridges).collect();
+        let windows = windows(scenario, named, &extents, &bridges)?;
+        for (at, (window, extent)) in windows.iter().zip(&extents).enumerate() {
+            for (target, (device, first)) in (0..).zip(&extent.shares) {
+                let decoder = DeviceDecoder {
+                    set: window.set,
+                    target,
+                    first: *first,
+                };
+                let list = &mut lists[*device][host];
+                if list.is_empty() {
+                    // Mostly it stays alone, and there are as many lists as hosts times devices.
+                    list.reserve_exact(1);
+                }
+                list.push(decoder);
+                region_decoders.extend(granted.get(at).map(|one| RegionDecoder {
+                    region: one.region,
+                    block: one.block,
+                    host,
+                    device: *device,
+                    decoder,
+                    window: (window.base, window.size),
+                }));
+            }
+        }
+        let map = known
+            .entry((extents, bridges))
+            .or_insert_with(|| Arc::new(AddressMap::new(windows)));
+        host_maps.push(Arc::clone(map));
+    }
+    let decoders = lists
+        .into_iter()
+        .map(|list| match manager::changes_capacity(scenario) {
+            true => DecoderTable::by_host(list),
+            false => table(list, regions.is_some()),
+        })
+        .collect();
+    Ok(Maps {
+        host_maps,
+        decoders,
+        extents: region_decoders,
+    })
+}
+
+/// The decoders of a device: one list where all hosts that reach it have the same, and none is to be
+/// kept away.
+fn table(lists: Vec<Vec<DeviceDecoder>>, isolates: bool) -> DecoderTable {
+    let mut used = lists.iter().filter(|list| isolates || !list.is_empty());
+    match used.next().cloned() {
+        Some(first) if used.all(|list| *list == first) => DecoderTable::common(first),
+        Some(_) => DecoderTable::by_host(lists),
+        None => DecoderTable::default(),
+    }
+}
+
+/// A host that no memory is for.
+fn nothing_to_see(scenario: &Scenario, named: &Named, host: usize) -> Problem {
+    let name = &named.names.requesters[host];
+    let path = format!("hosts[{}]", named.host_group[host]);
+    match scenario.regions.is_empty() {
+        true => Problem::new(path, format!("no device is reachable from host `{name}`")),
+        false => Problem::new(
+            path,
+            format!(
+                "found no region for host `{name}`; allowed: hosts that a region names, and that are \
+                 granted some of it if it is pooled"
+            ),
+        ),
+    }
+}
+
+/// Memory in one piece of a host's addresses.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) struct Extent {
+    /// The devices in turn, and where in each it begins.
+    pub(crate) shares: Vec<(usize, Dpa)>,
+    /// Bytes on each device.
+    pub(crate) share: Bytes,
+}
+
+/// The host of a Type 2 device, which alone reaches its memory; `None` for a Type 3 device.
+fn owner_of<'a>(scenario: &'a Scenario, named: &'a Named, device: usize) -> Option<&'a String> {
+    if device < named.first_accelerator {
+        return None;
+    }
+    let group = &scenario.accelerators[named.device_group[device]];
+    group.host.as_ref().or(named.names.requesters.first())
+}
+
+/// The capacity of a device; 0 where it has no memory.
+fn capacity_of(scenario: &Scenario, named: &Named, device: usize) -> Bytes {
+    let group = named.device_group[device];
+    if device < named.first_accelerator {
+        return scenario.devices[group].capacity;
+    }
+    let memory = scenario.accelerators[group].memory.as_ref();
+    memory.map_or(Bytes(0), |memory| memory.capacity)
+}
+
+/// Whether a host runs threads on memory of its own, and needs no other.
+fn has_own_memory(scenario: &Scenario, named: &Named, host: usize) -> bool {
+    let group = &scenario.hosts[named.host_group[host]];
+    group.processor.is_some() && !group.nodes.is_empty()
+}
+
+/// All of some devices, those of one capacity in a row interleaved.
+fn whole_devices(
+    scenario: &Scenario,
+    named: &Named,
+    devices: &[usize],
+) -> Result<Vec<Extent>, Vec<Problem>> {
+    let same_capacity = |a: &usize, b: &usize| {
+        // A Type 2 device's memory is not interleaved with others'.
+        let plain = |device: usize| device < named.first_accelerator;
+        let capacity = |device: usize| capacity_of(scenario, named, device);
+        plain(*a) && plain(*b) && capacity(*a) == capacity(*b)
+    };
+    let mut extents = Vec::new();
+    for run in devices.chunk_by(same_capacity) {
+        let ways = ways(scenario, run.len())?;
+        extents.extend(run.chunks(ways).map(|members| Extent {
+            shares: members.iter().map(|device| (*device, Dpa(0))).collect(),
+            share: capacity_of(scenario, named, run[0]),
+        }));
+    }
+    Ok(extents)
+}
+
+/// The windows of a host, one behind the other; `bridges` are the host bridges of each.
+fn windows(
+    scenario: &Scenario,
+    named: &Named,
+    extents: &[Extent],
+    bridges: &[u32],
+) -> Result<Vec<Window>, Vec<Problem>> {
+    let first = named.names.requesters.len();
+    let mut base = Hpa(0);
+    let mut windows = Vec::with_capacity(extents.len());
+    for (extent, bridges) in extents.iter().zip(bridges) {
+        let ways = extent.shares.len();
+        let size = Bytes(extent.share.0 * ways as u64);
+        let granularity = scenario.address_map.granularity;
+        let mut set = InterleaveSet::new(base, size, granularity, ways as u32)
+            .map_err(|error| vec![Problem::new("address_map", error.to_string())])?;
+        if let Some(maps) = scenario.address_map.xor_maps() {
+            let xored = set.with_xor_over(&maps, *bridges);
+            set = xored.map_err(|error| {
+                let text = format!("found {error}; allowed: maps that do");
+                vec![Problem::new("address_map.xor_maps", text)]
+            })?;
+        }
+        let port = |(device, _): &(usize, Dpa)| PortId((first + device) as u16);
+        windows.push(Window {
+            base,
+            size,
+            set,
+            targets: extent.shares.iter().map(port).collect(),
+            first: extent.shares.iter().map(|(_, first)| *first).collect(),
+        });
+        base.0 += size.0;
+    }
+    Ok(windows)
+}
+
+/// Ways of the windows over `count` devices of one capacity.
+pub(crate) fn ways(scenario: &Scenario, count: usize) -> Result<usize, Vec<Problem>> {
+    let dividing = |ways: &u32| count.is_multiple_of(*ways as usize);
+    match scenario.address_map.ways {
+        None => Ok(legal_targets().filter(dividing).max().unwrap_or(1) as usize),
+        Some(ways) if dividing(&ways) => Ok(ways as usize),
+        Some(ways) => Err(vec![Problem::new(
+            "address_map.ways",
+            format!(
+                "found {ways}; allowed: a divisor of {count}, the devices of one capacity in a row \
+                 that a host reaches"
+            ),
+        )]),
+    }
+}

@@ -1,0 +1,102 @@
+//! Memory that several hosts keep copies of and that nobody keeps coherent.
+
+use cxlab_engine::units::Dpa;
+use cxlab_protocol::{DecoderTable, PortId};
+use cxlab_scenario::Note;
+use cxlab_scenario::{HostGroup, Scenario};
+
+use super::sharing::SharedPart;
+use super::{DeviceKind, PlannedDevice, PlannedHost};
+
+/// What a user should know of hosts whose caches hold the same memory of class HDM-H. One line for
+/// all such devices: it names the first.
+pub(crate) fn note(
+    scenario: &Scenario,
+    hosts: &[PlannedHost],
+    devices: &[PlannedDevice],
+    parts: &[SharedPart],
+) -> Option<Note> {
+    let mut shared = devices.iter().enumerate().filter_map(|(number, device)| {
+        let DeviceKind::Memory(group) = device.group else {
+            return None;
+        };
+        if scenario.devices[group].is_hdm_db() {
+            return None;
+        }
+        let port = PortId((hosts.len() + number) as u16);
+        let (one, other) = two_caches(scenario, hosts, port, &device.decoders)?;
+        Some((number, device, one, other))
+    });
+    let (number, device, one, other) = shared.next()?;
+    let more = match shared.count() {
+        0 => String::new(),
+        count => format!(" (and of {count} devices more)"),
+    };
+    let has_part = |host: &PlannedHost| {
+        let mut named = hosts.iter().zip(parts);
+        let part = named.find(|(one, _)| one.name == host.name);
+        part.is_some_and(|(_, part)| part.shares.iter().any(|share| share.0 == number))
+    };
+    if has_part(one) && has_part(other) {
+        return Some(Note::of_system(format!(
+            "`{}` and `{}` keep copies of the same memory of `{}`{more}, which nobody keeps coherent \
+             (HDM-H): each sees the other's stores when that has flushed the line and itself has no \
+             copy of it",
+            one.name, other.name, device.name
+        )));
+    }
+    // Cores and processors cannot hold memory of class HDM-DB.
+    let (values, or) = match [one, other].iter().any(|host| has_values(scenario, host)) {
+        true => (
+            ", and threads and programs of one see no value of the other's",
+            "",
+        ),
+        false => ("", ", or the device coherence = { class = \"hdm-db\" }"),
+    };
+    Some(Note::of_system(format!(
+        "`{}` and `{}` keep copies of the same memory of `{}`{more}, which nobody keeps coherent \
+         (HDM-H): neither hears of the other's stores{values}. Give hosts exclusive [[regions]]{or}",
+        one.name, other.name, device.name
+    )))
+}
+
+/// Two hosts with caches whose addresses lead to the same place in a device.
+fn two_caches<'a>(
+    scenario: &Scenario,
+    hosts: &'a [PlannedHost],
+    device: PortId,
+    decoders: &DecoderTable,
+) -> Option<(&'a PlannedHost, &'a PlannedHost)> {
+    // Shares in the order of their beginnings: one that begins within an earlier one overlaps it.
+    let mut shares: Vec<(Dpa, Dpa, usize)> = Vec::new();
+    for (number, host) in hosts.iter().enumerate() {
+        let mut targets = host.map.windows().iter().flat_map(|one| &one.targets);
+        if has_cache(&scenario.hosts[host.group]) && targets.any(|target| *target == device) {
+            let own = decoders.of(PortId(number as u16)).iter();
+            shares.extend(own.map(|share| (share.first, share.end(), number)));
+        }
+    }
+    shares.sort_unstable();
+    let mut reached: Option<(Dpa, usize)> = None;
+    for (first, end, host) in shares {
+        match reached {
+            Some((until, other)) if first < until && host != other => {
+                return Some((&hosts[other.min(host)], &hosts[other.max(host)]));
+            }
+            Some((until, _)) if until >= end => {}
+            _ => reached = Some((end, host)),
+        }
+    }
+    None
+}
+
+/// Whether a host keeps copies of what it accesses.
+fn has_cache(group: &HostGroup) -> bool {
+    group.processor.is_some() || group.core.is_some() || group.issue.cache.is_some()
+}
+
+/// Whether a host runs what computes on values.
+fn has_values(scenario: &Scenario, host: &PlannedHost) -> bool {
+    let group = &scenario.hosts[host.group];
+    group.processor.is_some() || group.core.is_some()
+}

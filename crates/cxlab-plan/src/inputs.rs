@@ -1,0 +1,81 @@
+//! The content of files in a plan's hash, and whether the traces among them are still what they were.
+
+use std::fs::{File, Metadata};
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use sha2::{Digest, Sha256};
+
+/// What changes when somebody writes to a file or puts another in its place.
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct Stamp {
+    length: u64,
+    modified: Option<SystemTime>,
+    file: [u64; 2],
+}
+
+impl Stamp {
+    fn of(found: &Metadata) -> Stamp {
+        #[cfg(unix)]
+        let file = {
+            use std::os::unix::fs::MetadataExt;
+            [found.dev(), found.ino()]
+        };
+        #[cfg(not(unix))]
+        let file = [0; 2];
+        Stamp {
+            length: found.len(),
+            modified: found.modified().ok(),
+            file,
+        }
+    }
+}
+
+/// Files that a run reads while it goes on.
+#[derive(Clone, Default, Debug)]
+pub struct Inputs(Vec<(PathBuf, Option<Stamp>)>);
+
+impl Inputs {
+    /// As they are now, before anybody reads them.
+    pub(crate) fn new(paths: Vec<PathBuf>) -> Inputs {
+        let stamp = |path: &Path| std::fs::metadata(path).ok().as_ref().map(Stamp::of);
+        let stamped = paths.into_iter().map(|path| {
+            let stamp = stamp(&path);
+            (path, stamp)
+        });
+        Inputs(stamped.collect())
+    }
+
+    pub(crate) fn paths(&self) -> impl Iterator<Item = &Path> {
+        self.0.iter().map(|(path, _)| path.as_path())
+    }
+
+    /// The first file that is no longer what it was. One that was removed is still read by who has it open.
+    pub fn changed(&self) -> Option<&Path> {
+        let changed = |(path, stamp): &&(PathBuf, Option<Stamp>)| {
+            std::fs::metadata(path).is_ok_and(|found| stamp.as_ref() != Some(&Stamp::of(&found)))
+        };
+        self.0.iter().find(changed).map(|(path, _)| path.as_path())
+    }
+}
+
+/// Takes in a file's content and its length, which says where the next file begins; a file that cannot be read is
+/// reported when its source is made.
+pub(crate) fn hash(hashers: &mut [Sha256], path: &Path) {
+    let mut length: u64 = 0;
+    // Opening a pipe may wait for ever, and a device may have no end.
+    let regular = std::fs::metadata(path).is_ok_and(|found| found.is_file());
+    if let Some(mut file) = regular.then(|| File::open(path).ok()).flatten() {
+        let mut buffer = [0; 1 << 16];
+        while let Ok(count @ 1..) = file.read(&mut buffer) {
+            length += count as u64;
+            for hasher in hashers.iter_mut() {
+                hasher.update(&buffer[..count]);
+            }
+        }
+    }
+    for hasher in hashers {
+        hasher.update(length.to_le_bytes());
+    }
+}

@@ -1,0 +1,198 @@
+//! From a scenario's text to a plan, with every mistake located in the text.
+
+use cxlab_engine::units::{Bytes, BytesPerSec, Picos};
+use cxlab_scenario::diagnostics::{Diagnostic, Diagnostics, Document, render, to_json, validate};
+use cxlab_scenario::{Note, Scenario, schema};
+
+use crate::unread;
+use crate::{Externals, Files, Plan, Problem};
+
+/// Mistakes or warnings, and the document they are in.
+#[derive(Debug)]
+pub struct Mistakes {
+    diagnostics: Diagnostics,
+    document: Box<Document>,
+}
+
+impl Mistakes {
+    /// As a user reads them; `color` for a terminal.
+    pub fn render(&self, color: bool) -> String {
+        let mut text = render(&self.diagnostics, &self.document, color);
+        if !text.ends_with('\n') {
+            text.push('\n');
+        }
+        text
+    }
+
+    /// As a program reads them.
+    pub fn json(&self) -> String {
+        format!("{:#}\n", to_json(&self.diagnostics, &self.document))
+    }
+}
+
+/// A scenario that was read and resolved.
+pub struct Loaded {
+    /// The resolved system.
+    pub plan: Plan,
+    /// What the user wrote.
+    pub document: Document,
+}
+
+impl Loaded {
+    /// Turns problems found later into mistakes in the text.
+    pub fn mistakes(&self, problems: Vec<Problem>) -> Mistakes {
+        Mistakes {
+            diagnostics: located(problems, &self.document),
+            document: Box::new(self.document.clone()),
+        }
+    }
+
+    /// The plan's notes as warnings in the text.
+    pub fn warnings(&self) -> Mistakes {
+        let mut diagnostics = Diagnostics::new();
+        for note in &self.plan.notes {
+            diagnostics.push(Diagnostic::new(&note.path, note.to_string()).as_warning());
+        }
+        Mistakes {
+            diagnostics,
+            document: Box::new(self.document.clone()),
+        }
+    }
+
+    /// The line of the file in which the value that a note is about is written; the nearest value around
+    /// it where that one is a default.
+    pub fn line_of(&self, note: &Note) -> Option<usize> {
+        match note.path.is_empty() {
+            true => None,
+            false => self.document.location(&note.path).line,
+        }
+    }
+
+    /// A note in one line, with file and line.
+    pub fn describe_note(&self, note: &Note) -> String {
+        let location = self.document.location(&note.path);
+        match (note.path.as_str(), location.line) {
+            ("", _) => note.to_string(),
+            (_, Some(line)) => format!("{}:{line}: {note}", location.file),
+            (_, None) => format!("{}: {note}", location.file),
+        }
+    }
+}
+
+/// What was found wrong after reading. Each message names its key, also where the file does not
+/// have it and only an ancestor can be shown.
+fn located(problems: Vec<Problem>, document: &Document) -> Diagnostics {
+    let mut diagnostics = Diagnostics::new();
+    for Problem { path, message } in problems {
+        let message = as_written(message, document.get(&path));
+        let message = if path.is_empty() {
+            message
+        } else {
+            format!("`{path}`: {message}")
+        };
+        diagnostics.push(Diagnostic::new(path, message));
+    }
+    diagnostics
+}
+
+/// A message that begins with the quantity found, with the quantity as the user wrote it: `64 MB` and not
+/// `62500 KiB`.
+fn as_written(message: String, written: Option<&serde_json::Value>) -> String {
+    let Some(written) = written.and_then(|value| value.as_str()) else {
+        return message;
+    };
+    let found = [
+        written.parse::<Bytes>().map(|found| found.to_string()).ok(),
+        written.parse::<Picos>().map(|found| found.to_string()).ok(),
+        written
+            .parse::<BytesPerSec>()
+            .map(|found| found.to_string())
+            .ok(),
+    ];
+    let rest = found.into_iter().flatten().find_map(|found| {
+        let rest = message.strip_prefix("found ")?.strip_prefix(&found)?;
+        (!rest.starts_with(|next: char| next.is_alphanumeric())).then(|| rest.to_owned())
+    });
+    match rest {
+        Some(rest) => format!("found {written}{rest}"),
+        None => message,
+    }
+}
+
+/// Reads a scenario's text and carries out changes (`path.to.key=value`) to it. `name` is shown
+/// in messages.
+///
+/// # Errors
+/// What is no TOML, or every change that cannot be carried out.
+pub fn read(name: &str, text: &str, set: &[String]) -> Result<Document, Mistakes> {
+    let mut document = match Document::parse(name, text) {
+        Ok(document) => document,
+        Err(diagnostics) => {
+            return Err(Mistakes {
+                diagnostics,
+                document: Box::new(Document::unparsed(name, text)),
+            });
+        }
+    };
+    let mut refused = Diagnostics::new();
+    for assignment in set {
+        if let Err(diagnostics) = document.set(assignment) {
+            refused.extend(diagnostics);
+        }
+    }
+    if refused.is_empty() {
+        Ok(document)
+    } else {
+        // Mistakes that stay when the changes are right are worth knowing at once.
+        refused.extend(validate(&document, &schema()));
+        Err(Mistakes {
+            diagnostics: refused,
+            document: Box::new(document),
+        })
+    }
+}
+
+/// Checks and resolves a document.
+///
+/// # Errors
+/// Every mistake that was found.
+pub fn resolve(
+    document: Document,
+    files: Files,
+    externals: &Externals,
+) -> Result<Loaded, Mistakes> {
+    let diagnostics = validate(&document, &schema());
+    if !diagnostics.is_empty() {
+        return Err(Mistakes {
+            diagnostics,
+            document: Box::new(document),
+        });
+    }
+    let scenario: Scenario = match serde_json::from_value(document.value().clone()) {
+        Ok(scenario) => scenario,
+        Err(error) => {
+            // The schema accepts only what the types accept (tests/fuzz_scenario.rs), so this
+            // is for what slips through: better without a line than not at all.
+            let problem = Problem {
+                path: String::new(),
+                message: error.to_string(),
+            };
+            let diagnostics = located(vec![problem], &document);
+            return Err(Mistakes {
+                diagnostics,
+                document: Box::new(document),
+            });
+        }
+    };
+    match Plan::with_externals(scenario, files, externals) {
+        Ok(mut plan) => {
+            let unread = unread::notes(&document, &plan);
+            plan.notes.extend(unread);
+            Ok(Loaded { plan, document })
+        }
+        Err(problems) => Err(Mistakes {
+            diagnostics: located(problems, &document),
+            document: Box::new(document),
+        }),
+    }
+}

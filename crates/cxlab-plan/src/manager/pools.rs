@@ -1,0 +1,276 @@
+//! Pools of blocks that the fabric manager grants as hosts' demands come, and what came of it.
+
+use std::collections::BTreeMap;
+
+use cxlab_engine::units::{Bytes, Picos};
+use cxlab_fabric::manager::{Ask, Block, GrantPolicy, Pool};
+
+use crate::address::DECODER_UNIT;
+use crate::regions::MOST_BLOCKS;
+
+/// A pooled region while the fabric manager's commands are carried out.
+pub(crate) struct BlockPool {
+    pool: Pool,
+    /// Blocks on each of its devices.
+    per_device: u32,
+    /// By host of the region: its number among all hosts.
+    hosts: Vec<usize>,
+    /// By host of the region: what it has, in the order of grants.
+    held: Vec<Vec<Block>>,
+    /// By host of the region: what it needs, in blocks.
+    needs: Vec<u32>,
+    /// By host of the region: what it has ever had, in the order of the first grant.
+    ever: Vec<Vec<Block>>,
+    /// What was so from when on.
+    samples: Vec<(Picos, Sample)>,
+    demands: Vec<(Picos, bool)>,
+}
+
+/// Blocks of a pool at a time.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub struct Sample {
+    /// That hosts need, granted or not.
+    pub needed: u32,
+    /// That hosts have.
+    pub held: u32,
+    /// Of those, what is beyond what their hosts need.
+    pub idle: u32,
+    /// That hosts need and do not have.
+    pub unmet: u32,
+    /// That nobody has and that may be granted.
+    pub free: u32,
+    /// In how many pieces those lie.
+    pub free_runs: u32,
+    /// In how many pieces what hosts have lies, each host's by itself.
+    pub extents: u32,
+}
+
+/// A pool as the fabric manager deals with it.
+#[derive(Clone, Debug)]
+pub struct PlannedPool {
+    /// The region's name.
+    pub region: String,
+    /// The policy's name.
+    pub policy: String,
+    /// Blocks in all.
+    pub total: u32,
+    /// Demands, and whether each was met: granted, or for less.
+    pub demands: Vec<(Picos, bool)>,
+    /// What is so from when on, in order of time.
+    pub samples: Vec<(Picos, Sample)>,
+}
+
+impl PlannedPool {
+    /// Bytes of a block.
+    pub const BLOCK: Bytes = Bytes(DECODER_UNIT);
+}
+
+/// What came of a demand.
+pub(crate) enum Outcome {
+    /// These blocks are granted.
+    Granted(Vec<u32>),
+    /// The host is asked for these.
+    Asked(Vec<u32>),
+    /// Nothing changes.
+    Nothing,
+    Refused,
+}
+
+impl BlockPool {
+    pub(crate) fn new(hosts: Vec<usize>, devices: usize, capacity: Bytes) -> BlockPool {
+        // More is refused elsewhere.
+        let blocks = (capacity.0 / DECODER_UNIT).min(MOST_BLOCKS);
+        let per_device = (blocks / devices.max(1) as u64) as u32;
+        let count = hosts.len();
+        let mut pool = BlockPool {
+            pool: Pool::new(devices as u32, per_device),
+            per_device,
+            hosts,
+            held: vec![Vec::new(); count],
+            needs: vec![0; count],
+            ever: vec![Vec::new(); count],
+            samples: Vec::new(),
+            demands: Vec::new(),
+        };
+        pool.sample(Picos::ZERO);
+        pool
+    }
+
+    fn number(&self, block: Block) -> u32 {
+        block.device * self.per_device + block.number
+    }
+
+    fn block(&self, number: u32) -> Block {
+        Block {
+            device: number / self.per_device,
+            number: number % self.per_device,
+        }
+    }
+
+    fn place(&self, host: usize) -> Option<usize> {
+        self.hosts.iter().position(|one| *one == host)
+    }
+
+    /// Blocks that a host ever has, in the order of the first grant.
+    pub(crate) fn ever(&self, host: usize) -> Vec<u32> {
+        let place = self.place(host);
+        let blocks = place.map_or(&[][..], |place| &self.ever[place]);
+        blocks.iter().map(|block| self.number(*block)).collect()
+    }
+
+    /// From now on a host needs so many blocks.
+    pub(crate) fn demand(
+        &mut self,
+        at: Picos,
+        host: usize,
+        needs: u32,
+        policy: &dyn GrantPolicy,
+    ) -> Outcome {
+        let Some(place) = self.place(host) else {
+            return Outcome::Refused;
+        };
+        let ask = Ask {
+            host: place,
+            hosts: self.hosts.len(),
+            needs,
+            has: self.held[place].len() as u32,
+        };
+        self.needs[place] = needs;
+        let outcome = if needs > ask.has {
+            match policy.grant(&self.pool, &ask) {
+                None => Outcome::Refused,
+                Some(blocks) => {
+                    self.pool.grant(place, &blocks);
+                    for block in &blocks {
+                        if !self.ever[place].contains(block) {
+                            self.ever[place].push(*block);
+                        }
+                    }
+                    self.held[place].extend(&blocks);
+                    let granted = blocks.iter().map(|block| self.number(*block));
+                    Outcome::Granted(granted.collect())
+                }
+            }
+        } else {
+            let keep = policy.keep(&ask);
+            match self.give_up(place, keep as usize) {
+                blocks if blocks.is_empty() => Outcome::Nothing,
+                blocks => Outcome::Asked(blocks),
+            }
+        };
+        self.demands
+            .push((at, !matches!(outcome, Outcome::Refused)));
+        self.sample(at);
+        outcome
+    }
+
+    /// From now on a host has so many blocks on one of the devices: what is granted, or what it loses.
+    pub(crate) fn allocate(&mut self, at: Picos, host: usize, device: u32, wanted: u32) -> Outcome {
+        let Some(place) = self.place(host) else {
+            return Outcome::Refused;
+        };
+        let here = |block: &&Block| block.device == device;
+        let has = self.held[place].iter().filter(here).count();
+        let more = (wanted as usize).saturating_sub(has);
+        let free = self.pool.blocks();
+        let free = free.filter(|block| block.device == device && self.pool.is_free(*block));
+        let granted: Vec<Block> = free.take(more).collect();
+        if granted.len() < more {
+            return Outcome::Refused;
+        }
+        let mut lost = Vec::new();
+        while lost.len() + (wanted as usize) < has
+            && let Some(at) = self.held[place].iter().rposition(|block| here(&block))
+        {
+            lost.push(self.held[place].remove(at));
+        }
+        self.pool.grant(place, &granted);
+        self.pool.give_up(place, &lost);
+        for block in &granted {
+            if !self.ever[place].contains(block) {
+                self.ever[place].push(*block);
+            }
+        }
+        self.held[place].extend(&granted);
+        self.needs[place] = self.held[place].len() as u32;
+        self.sample(at);
+        let numbers = |blocks: &[Block]| blocks.iter().map(|block| self.number(*block)).collect();
+        match (granted.is_empty(), lost.is_empty()) {
+            (false, _) => Outcome::Granted(numbers(&granted)),
+            (true, false) => Outcome::Asked(numbers(&lost)),
+            (true, true) => Outcome::Nothing,
+        }
+    }
+
+    /// A host leaves: what it is asked for.
+    pub(crate) fn leave(&mut self, at: Picos, host: usize) -> Vec<u32> {
+        let Some(place) = self.place(host) else {
+            return Vec::new();
+        };
+        self.needs[place] = 0;
+        let blocks = self.give_up(place, 0);
+        self.sample(at);
+        blocks
+    }
+
+    /// The last granted are the first to go.
+    fn give_up(&mut self, place: usize, keep: usize) -> Vec<u32> {
+        let blocks = self.held[place].split_off(keep);
+        self.pool.give_up(place, &blocks);
+        blocks.iter().map(|block| self.number(*block)).collect()
+    }
+
+    pub(crate) fn release(&mut self, block: u32) {
+        self.pool.release(self.block(block));
+    }
+
+    pub(crate) fn scrubbed(&mut self, at: Picos, block: u32) {
+        self.pool.scrubbed(self.block(block));
+        self.sample(at);
+    }
+
+    fn sample(&mut self, at: Picos) {
+        let all = self.held.iter().zip(&self.needs);
+        let pairs = all.map(|(held, needs)| (held.len() as u32, *needs));
+        let runs = self.pool.free_runs();
+        let sample = Sample {
+            needed: self.needs.iter().sum(),
+            held: self.pool.held(),
+            idle: pairs
+                .clone()
+                .map(|(has, needs)| has.saturating_sub(needs))
+                .sum(),
+            unmet: pairs.map(|(has, needs)| needs.saturating_sub(has)).sum(),
+            free: self.pool.free(),
+            free_runs: runs.len() as u32,
+            extents: self.held.iter().map(|held| extents(held)).sum(),
+        };
+        match self.samples.last_mut() {
+            Some((last, before)) if *last == at => *before = sample,
+            _ => self.samples.push((at, sample)),
+        }
+    }
+
+    pub(crate) fn finish(self, region: &str, policy: &str) -> PlannedPool {
+        PlannedPool {
+            region: region.to_owned(),
+            policy: policy.to_owned(),
+            total: self.pool.total(),
+            demands: self.demands,
+            samples: self.samples,
+        }
+    }
+}
+
+/// In how many pieces of devices some blocks lie.
+fn extents(blocks: &[Block]) -> u32 {
+    let all: BTreeMap<Block, ()> = blocks.iter().map(|block| (*block, ())).collect();
+    let begins = |block: &&Block| {
+        let before = block
+            .number
+            .checked_sub(1)
+            .map(|number| Block { number, ..**block });
+        before.is_none_or(|before| !all.contains_key(&before))
+    };
+    all.keys().filter(begins).count() as u32
+}

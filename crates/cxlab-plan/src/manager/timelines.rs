@@ -1,0 +1,86 @@
+//! What devices do of what the fabric manager does.
+
+use cxlab_device::{CapacityChange, CapacityEvent, Change, DeviceChange};
+use cxlab_engine::units::Picos;
+use cxlab_protocol::PortId;
+
+use super::{Account, Has, Holdings, Part, Step, changes_capacity};
+use crate::address::RegionDecoder;
+
+impl Account<'_> {
+    /// What each device does, in order of time.
+    pub(crate) fn timelines(&self, extents: &[RegionDecoder]) -> Vec<Vec<DeviceChange>> {
+        let mut timelines = vec![Vec::new(); self.named.names.devices.len()];
+        let extents = match changes_capacity(self.scenario) {
+            true => extents,
+            false => &[],
+        };
+        let mut now = self.first.clone();
+        let mut served = vec![Has::Yes; extents.len()];
+        let mut serve = |now: &Holdings, at: Picos, concerns: &dyn Fn(&RegionDecoder) -> bool| {
+            let mut changes = Vec::new();
+            for (extent, served) in extents.iter().zip(&mut served) {
+                let has = now.of(extent);
+                let event = match (*served, has) {
+                    (before, has) if before == has || !concerns(extent) => continue,
+                    // What it gives up before it is bound it never had.
+                    (Has::No, Has::Leaving) => continue,
+                    (_, Has::Yes) => CapacityEvent::Add,
+                    (_, Has::Leaving) => CapacityEvent::Leave,
+                    (_, Has::No) => CapacityEvent::Release,
+                };
+                *served = has;
+                changes.push((extent.device, extent.change(at, event)));
+            }
+            changes
+        };
+        let mut tell = |changes: Vec<(usize, DeviceChange)>| {
+            for (device, change) in changes {
+                timelines[device].push(change);
+            }
+        };
+        tell(serve(&now, Picos::ZERO, &|_| true));
+        for (at, step) in &self.steps {
+            let at = *at;
+            match *step {
+                Step::Hold { part, host, has } => {
+                    now.held.insert((part, host), has);
+                    let concerns = |one: &RegionDecoder| (one.part(), one.host) == (part, host);
+                    tell(serve(&now, at, &concerns));
+                }
+                Step::Bind { host, device, has } => {
+                    now.bound.insert((host, device), has);
+                    let concerns = |one: &RegionDecoder| (one.host, one.device) == (host, device);
+                    tell(serve(&now, at, &concerns));
+                }
+                Step::Scrub { part, host } => {
+                    let here = |one: &&RegionDecoder| (one.part(), one.host) == (part, host);
+                    let scrubbed = extents.iter().filter(here);
+                    let scrub =
+                        |one: &RegionDecoder| (one.device, one.change(at, CapacityEvent::Scrub));
+                    tell(scrubbed.map(scrub).collect());
+                }
+                Step::Share { device, share } => {
+                    let what = Change::Share(share);
+                    tell(vec![(device, DeviceChange { at, what })]);
+                }
+            }
+        }
+        timelines
+    }
+}
+
+impl RegionDecoder {
+    pub(crate) fn part(&self) -> Part {
+        (self.region, self.block)
+    }
+
+    fn change(&self, at: Picos, event: CapacityEvent) -> DeviceChange {
+        let what = Change::Capacity(CapacityChange {
+            event,
+            host: PortId(self.host as u16),
+            decoder: self.decoder,
+        });
+        DeviceChange { at, what }
+    }
+}

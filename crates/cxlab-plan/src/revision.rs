@@ -1,0 +1,178 @@
+//! What each revision of the CXL specification has, of what a scenario may ask for.
+//!
+//! Sections are those of CXL 3.1, and say what a feature is. Which revision brought it is from the consortium's own
+//! summaries of CXL 3.0 and 4.0 (*recollection*).
+
+use cxlab_link::{LinkParams, PcieGeneration, Transmission};
+use cxlab_protocol::flit::FlitFormat;
+use cxlab_scenario::{Arithmetic, FabricKind, Revision, Sharing};
+
+use super::links::caching_behind;
+use super::{Plan, Problem, manager};
+
+/// Something that a scenario may ask for.
+struct Feature {
+    since: Revision,
+    what: &'static str,
+    section: &'static str,
+    /// Where a scenario asks for it, if it does.
+    asks: fn(&Plan) -> Option<String>,
+}
+
+const FEATURES: &[Feature] = &[
+    Feature {
+        since: Revision::V4_0,
+        what: "lanes of 128 GT/s",
+        section: "none",
+        asks: |plan| {
+            link(plan, "generation", |link| {
+                is_rated(link, PcieGeneration::Gen7)
+            })
+        },
+    },
+    Feature {
+        since: Revision::V3_0,
+        what: "lanes of 64 GT/s",
+        section: "6.1",
+        asks: |plan| {
+            link(plan, "generation", |link| {
+                is_rated(link, PcieGeneration::Gen6)
+            })
+        },
+    },
+    Feature {
+        since: Revision::V3_0,
+        what: "flits of 256 B",
+        section: "6.2.3",
+        asks: |plan| {
+            link(plan, "flit", |link| {
+                link.transmission == Transmission::Flit && link.flit_format() != FlitFormat::B68
+            })
+        },
+    },
+    Feature {
+        since: Revision::V3_0,
+        what: "port-based routing",
+        section: "7.7",
+        asks: |plan| {
+            let routes = plan.scenario.fabric.kind == FabricKind::Pbr;
+            let switches = !plan.graph.switches.is_empty();
+            (routes && switches).then(|| "fabric.kind".to_owned())
+        },
+    },
+    Feature {
+        since: Revision::V3_0,
+        what: "switches behind switches",
+        section: "7.1",
+        asks: |plan| {
+            let mut links = plan.links.iter();
+            let behind = links.any(|link| link.a.is_switch() && link.b.is_switch());
+            behind.then(|| "fabric.topology".to_owned())
+        },
+    },
+    Feature {
+        since: Revision::V3_0,
+        what: "memory that its device keeps coherent by back-invalidation",
+        section: "3.3.3",
+        asks: |plan| plan.scenario.back_invalidation(),
+    },
+    Feature {
+        since: Revision::V3_0,
+        what: "memory that several hosts share",
+        section: "2.4.4",
+        asks: |plan| {
+            let mut regions = plan.scenario.regions.iter();
+            let at = regions.position(|region| region.sharing == Sharing::Shared)?;
+            Some(format!("regions[{at}].sharing"))
+        },
+    },
+    Feature {
+        since: Revision::V3_0,
+        what: "capacity that comes and goes",
+        section: "9.13.3",
+        asks: |plan| {
+            let binds = plan.scenario.fabric.kind == FabricKind::MultipleVcs;
+            let changes = manager::changes_capacity(&plan.scenario);
+            (changes && !binds).then(|| "events".to_owned())
+        },
+    },
+    Feature {
+        since: Revision::V3_0,
+        what: "several devices behind a host's switches that cache its memory",
+        section: "2.6",
+        asks: several_caches,
+    },
+    Feature {
+        since: Revision::V3_0,
+        what: "interleaving by XOR",
+        section: "9.18.1",
+        asks: |plan| {
+            let xor = plan.scenario.address_map.arithmetic == Arithmetic::Xor;
+            xor.then(|| "address_map.arithmetic".to_owned())
+        },
+    },
+    Feature {
+        since: Revision::V3_0,
+        what: "interleaving over other than 1, 2, 4 or 8 devices",
+        section: "8.2.4.20.7",
+        asks: |plan| {
+            let windows = plan.hosts.iter().flat_map(|host| host.map.windows());
+            let mut ways = windows.map(|window| window.targets.len());
+            let other = ways.any(|ways| ![0, 1, 2, 4, 8].contains(&ways));
+            other.then(|| "address_map.ways".to_owned())
+        },
+    },
+];
+
+/// Where a class of links that some link has is like that.
+fn link(plan: &Plan, key: &str, is: impl Fn(&LinkParams) -> bool) -> Option<String> {
+    let has = |number: usize| plan.links.iter().any(|link| link.class == number);
+    let classes = plan.link_classes.iter().enumerate();
+    let mut asking = classes.filter(|(number, class)| has(*number) && is(&class.params));
+    asking
+        .next()
+        .map(|(_, class)| format!("{}.{key}", class.path))
+}
+
+/// Whether a link has the rate of that generation; one that says a rate in bytes has it of any.
+fn is_rated(link: &LinkParams, generation: PcieGeneration) -> bool {
+    link.generation == generation && link.bandwidth.is_none()
+}
+
+/// Whether a host has several devices behind switches that cache its memory.
+fn several_caches(plan: &Plan) -> Option<String> {
+    let (devices, hosts) = (&plan.devices, &plan.accelerator_hosts);
+    let behind = |host| caching_behind(&plan.scenario, &plan.links, devices, hosts, host);
+    let several = (0..plan.hosts.len()).any(|host| behind(host) > 1);
+    several.then(|| "accelerators".to_owned())
+}
+
+/// Checks that a scenario asks for nothing that its revision has not.
+pub(crate) fn check(plan: &Plan) -> Result<(), Vec<Problem>> {
+    let Some(revision) = plan.scenario.fabric.revision else {
+        return Ok(());
+    };
+    let newer = FEATURES.iter().filter(|feature| feature.since > revision);
+    let problems: Vec<Problem> = newer
+        .filter_map(|feature| {
+            let Feature { what, section, .. } = feature;
+            let section = match *section {
+                "none" => String::new(),
+                section => format!(" (CXL 3.1 section {section})"),
+            };
+            let (since, path) = (feature.since.name(), (feature.asks)(plan)?);
+            Some(Problem::new(
+                path,
+                format!(
+                    "found {what}{section} with `fabric.revision` = \"{}\"; allowed: what that revision has, or \
+                     revision \"{since}\" or later",
+                    revision.name()
+                ),
+            ))
+        })
+        .collect();
+    match problems.is_empty() {
+        true => Ok(()),
+        false => Err(problems),
+    }
+}

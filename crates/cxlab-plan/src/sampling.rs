@@ -1,0 +1,137 @@
+//! What a sampled run can be of: all that it passes over without time must be applied to what is simulated.
+
+use cxlab_scenario::{HostGroup, Sampling, Scenario};
+
+use super::{Plan, PlannedHost, Problem};
+
+/// Fewest requests that are measured in a unit.
+const FEWEST: u64 = 10;
+
+/// The numbers of a sampled run, and the keys that do not go with it.
+pub(crate) fn check_keys(scenario: &Scenario, problems: &mut Vec<Problem>) {
+    let measure = &scenario.measure;
+    let Some(Sampling {
+        every,
+        detailed,
+        warmup,
+    }) = measure.sampling
+    else {
+        return;
+    };
+    let mut wrong = |field: &str, message: String| {
+        problems.push(Problem::new(format!("measure.{field}"), message));
+    };
+    if detailed < FEWEST {
+        wrong(
+            "sampling.detailed",
+            format!("found {detailed}; allowed: {FEWEST} and more"),
+        );
+    }
+    let least = warmup.saturating_add(detailed).saturating_mul(2);
+    if every < least {
+        wrong(
+            "sampling.every",
+            format!(
+                "found {every}; allowed with warmup = {warmup} and detailed = {detailed}: {least} and more, \
+                 twice both together"
+            ),
+        );
+    }
+    let given = [
+        ("warmup", measure.warmup.is_some(), "warmup_requests"),
+        (
+            "warmup_time",
+            measure.warmup_time.is_some(),
+            "warmup_requests",
+        ),
+        ("duration", measure.duration.is_some(), "requests"),
+    ];
+    for (field, _, instead) in given.iter().filter(|(_, given, _)| *given) {
+        wrong(
+            field,
+            format!(
+                "found a time, and sampling too, where most requests take none; allowed with sampling: \
+                 {instead}"
+            ),
+        );
+    }
+}
+
+/// The first part of a system that a sampled run cannot be of.
+pub(crate) fn check(plan: &Plan) -> Result<(), Vec<Problem>> {
+    let scenario = &plan.scenario;
+    if scenario.measure.sampling.is_none() {
+        return Ok(());
+    }
+    let found = of_system(scenario)
+        .or_else(|| {
+            plan.hosts
+                .iter()
+                .zip(&plan.caching)
+                .find_map(|(host, caching)| of_host(host, &scenario.hosts[host.group], *caching))
+        })
+        .or_else(|| {
+            let number = plan
+                .media
+                .iter()
+                .position(|medium| !medium.can_be_warmed())?;
+            Some((format!("devices[{number}].memory"), "media of cxlab's own"))
+        });
+    let Some((found, allowed)) = found else {
+        return Ok(());
+    };
+    Err(vec![Problem::new(
+        "measure.sampling",
+        format!(
+            "found, and {found} too, to which requests cannot be applied without time; allowed with sampling: \
+             {allowed} (docs/guide/sampling.md)"
+        ),
+    )])
+}
+
+fn of_system(scenario: &Scenario) -> Option<(String, &'static str)> {
+    let given = [
+        ("accelerators", !scenario.accelerators.is_empty()),
+        ("events", !scenario.events.is_empty()),
+        ("failures", scenario.failures.is_some()),
+        (
+            "devices[].media_errors",
+            super::media_errors::has_any(scenario),
+        ),
+        ("enumeration", scenario.enumeration.is_some()),
+    ];
+    let (found, _) = given.into_iter().find(|(_, given)| *given)?;
+    let allowed = match found {
+        "accelerators" => "hosts alone",
+        "enumeration" => "hosts that begin with their workload",
+        "devices[].media_errors" => "media without errors",
+        _ => "a system that stays as it is",
+    };
+    Some((found.to_owned(), allowed))
+}
+
+fn of_host(host: &PlannedHost, group: &HostGroup, caching: bool) -> Option<(String, &'static str)> {
+    let at = format!("hosts[{}]", host.group);
+    let given = [
+        ("core", group.core.is_some()),
+        ("processor", group.processor.is_some()),
+    ];
+    if let Some((found, _)) = given.into_iter().find(|(_, given)| *given) {
+        return Some((
+            format!("{at}.{found}"),
+            "hosts that issue lines as `issue` says",
+        ));
+    }
+    if group.issue.throttle.is_some() {
+        return Some((
+            format!("{at}.issue.throttle"),
+            "a rate that does not adapt to devices",
+        ));
+    }
+    caching.then(|| {
+        (
+            format!("{at} with a coherent cache"),
+            "memory that hosts keep coherent (`coherence.model = \"hdm-h\"`)",
+        )
+    })
+}

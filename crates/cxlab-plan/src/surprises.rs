@@ -1,0 +1,111 @@
+//! What a scenario says by leaving something out, and what its author may not have meant.
+
+use cxlab_engine::units::Picos;
+use cxlab_scenario::Note;
+use cxlab_scenario::{AddressMapParams, Scenario};
+use cxlab_workload::Workload;
+
+use super::{PlannedDevice, PlannedHost};
+
+/// The notes about it; `workloads` are those of the host groups.
+pub(crate) fn notes(
+    scenario: &Scenario,
+    hosts: &[PlannedHost],
+    devices: &[PlannedDevice],
+    workloads: &[Box<dyn Workload>],
+) -> Vec<Note> {
+    let mut notes = Vec::new();
+    notes.extend(mixed_interleaving(scenario, hosts, devices));
+    notes.extend(cut_traces(scenario, workloads));
+    notes.extend(late_events(scenario));
+    notes
+}
+
+/// Devices of different media that one window is interleaved over, where nobody asked for it.
+fn mixed_interleaving(
+    scenario: &Scenario,
+    hosts: &[PlannedHost],
+    devices: &[PlannedDevice],
+) -> Option<Note> {
+    if scenario.address_map != AddressMapParams::default() || !scenario.regions.is_empty() {
+        return None;
+    }
+    let medium = |device: usize| {
+        let group = devices.get(device).and_then(PlannedDevice::memory)?;
+        Some((group, &scenario.devices[group]))
+    };
+    let windows = hosts.iter().flat_map(|host| host.map.windows());
+    let different = windows.filter_map(|window| {
+        let of = window.targets.iter();
+        let mut media =
+            of.filter_map(|target| medium(usize::from(target.0).checked_sub(hosts.len())?));
+        let first = media.next()?;
+        let other = media.find(|(at, group)| *at != first.0 && group.memory != first.1.memory)?;
+        Some((first, other))
+    });
+    let ((_, first), (at, other)) = different.into_iter().next()?;
+    Some(Note::new(
+        "address_map",
+        format!(
+            "`{}` (\"{}\") and `{}` (\"{}\", devices[{at}]) are of one capacity and no `address_map` is given, so \
+             every {} of addresses are on the next of them, and each host works at the speed of the slower. \
+             `ways = 1` puts devices one behind the other, [[regions]] give hosts memory of each, and \
+             `granularity` says that it is meant",
+            first.name,
+            first.memory.kind,
+            other.name,
+            other.memory.kind,
+            scenario.address_map.granularity
+        ),
+    ))
+}
+
+/// Workloads that would end by themselves, in a run that ends by default after so many requests because
+/// others do not.
+fn cut_traces(scenario: &Scenario, workloads: &[Box<dyn Workload>]) -> Option<Note> {
+    let measure = &scenario.measure;
+    let says = measure.requests.is_some() || measure.duration.is_some();
+    if says || measure.precision.is_some() || measure.sampling.is_some() {
+        return None;
+    }
+    let ends = |at: &usize| {
+        let group = &scenario.hosts[*at];
+        group.requests.is_some() || workloads[*at].is_finite() || workloads[*at].needs_threads()
+    };
+    let groups = 0..workloads.len().min(scenario.hosts.len());
+    let finite = groups.clone().find(ends)?;
+    let endless = groups.clone().find(|at| !ends(at))?;
+    Some(Note::new(
+        "measure",
+        format!(
+            "says no end, and the workload of hosts[{endless}] has none, so the run ends after 100,000 requests of \
+             all hosts together, whether that of hosts[{finite}] (\"{}\") has ended or not; allowed: `requests` or \
+             `duration`, or `requests` of hosts[{endless}]",
+            scenario.hosts[finite].workload.kind
+        ),
+    ))
+}
+
+/// Events that a run of a given length cannot reach.
+fn late_events(scenario: &Scenario) -> Vec<Note> {
+    let measure = &scenario.measure;
+    let (Some(duration), None, None) = (measure.duration, measure.warmup_requests, measure.warmup)
+    else {
+        return Vec::new();
+    };
+    let warmup = measure.warmup_time.unwrap_or_default();
+    let end = warmup.0.saturating_add(duration.0);
+    let events = scenario.events.iter().enumerate();
+    let late = events.filter(|(_, event)| event.at().0 > end);
+    late.map(|(number, event)| {
+        let at = event.at();
+        Note::new(
+            format!("events[{number}]"),
+            format!(
+                "will not happen: the run ends {} after the workloads begin, before {at}",
+                Picos(end)
+            ),
+        )
+    })
+    .collect()
+}

@@ -1,0 +1,189 @@
+//! Keys that a scenario has and that nothing reads, because what would read them is not there: the snoop
+//! filter of a device that snoops nobody, the translation cache of a device without an operating system.
+//!
+//! They are no mistakes, as a sweep may change what is there. So each has a note, and what contradicts
+//! itself is refused by the plan. A key has a note only where the file or a `--set` has it.
+
+use cxlab_device::AcceleratorKind;
+use cxlab_engine::units::{LINE_BYTES, Picos};
+use cxlab_scenario::EventParams;
+use cxlab_scenario::Note;
+use cxlab_scenario::diagnostics::Document;
+
+use crate::Plan;
+
+/// Keys of one entry of a list, and when nothing reads them.
+struct Rule {
+    /// Keys below the entry; a table stands for all keys in it.
+    keys: &'static [&'static str],
+    /// Whether nothing reads them in the entry of that number.
+    unread: fn(&Plan, usize) -> bool,
+    /// Why.
+    why: &'static str,
+}
+
+/// Keys of `[[hosts]]`.
+const HOSTS: &[Rule] = &[
+    Rule {
+        keys: &["issue"],
+        unread: |plan, at| {
+            let group = &plan.scenario.hosts[at];
+            group.core.is_some() || group.processor.is_some()
+        },
+        why: "`core` and `processor` say how they issue themselves",
+    },
+    Rule {
+        keys: &["issue.throttle"],
+        unread: |plan, at| !plan.is_told_load(at),
+        why: "the host reaches no device with `qos`, and none tells it a load",
+    },
+    Rule {
+        keys: &["issue.partial_write"],
+        unread: |plan, at| {
+            let whole = plan.workloads[at].request().0 >= LINE_BYTES;
+            whole || plan.scenario.hosts[at].issue.cache.is_some()
+        },
+        why: "the workload has no writes of less than a line, or the cache takes them",
+    },
+    Rule {
+        keys: &[
+            "issue.cache.mshrs",
+            "issue.cache.clean_evict",
+            "issue.cache.load_request",
+            "issue.cache.snoop_time",
+        ],
+        unread: |plan, at| {
+            let group = &plan.scenario.hosts[at];
+            group.core.is_none() && group.processor.is_none() && !plan.is_coherent(at)
+        },
+        why: "the cache is not coherent, as the host reaches no memory of class \"hdm-db\"",
+    },
+    Rule {
+        keys: &["processor.window"],
+        unread: |plan, at| !plan.runs_threads(at),
+        why: "operations of threads alone are limited by it; `processor.reorder` limits those of patterns, \
+              traces and programs",
+    },
+    Rule {
+        keys: &["processor.reorder"],
+        unread: |plan, at| plan.runs_threads(at) && plan.scenario.hosts[at].beside.is_none(),
+        why: "patterns, traces and programs alone are limited by it; `processor.window` limits operations of \
+              threads",
+    },
+    Rule {
+        keys: &[
+            "processor.home_interval",
+            "processor.interrupt_time",
+            "processor.payload",
+            "os.iommu",
+            "os.page_request_time",
+        ],
+        unread: |plan, at| !plan.has_accelerator(at),
+        why: "the host has no accelerator",
+    },
+];
+
+/// Keys of `[[devices]]`.
+const DEVICES: &[Rule] = &[
+    Rule {
+        keys: &["coherence.filter", "coherence.victim"],
+        unread: |plan, at| !plan.scenario.devices[at].is_hdm_db(),
+        why: "a device of class \"hdm-h\" snoops nobody",
+    },
+    Rule {
+        keys: &[
+            "qos.egress_moderate_percentage",
+            "qos.egress_severe_percentage",
+        ],
+        unread: |plan, at| {
+            let qos = plan.scenario.devices[at].qos.as_ref();
+            qos.is_some_and(|qos| qos.backpressure_sample_interval == Picos::ZERO)
+        },
+        why: "Egress Port Congestion is not measured without `qos.backpressure_sample_interval`",
+    },
+    Rule {
+        keys: &["qos.completion_collection_interval"],
+        unread: |plan, at| {
+            let scenario = &plan.scenario;
+            let qos = scenario.devices[at].qos.as_ref();
+            let is_set = |event: &EventParams| matches!(event, EventParams::SetQos { .. });
+            qos.is_some_and(|qos| qos.shares.is_empty()) && !scenario.events.iter().any(is_set)
+        },
+        why: "responses are counted for shares alone, and no host has one",
+    },
+];
+
+/// Keys of `[[accelerators]]`.
+const ACCELERATORS: &[Rule] = &[
+    Rule {
+        keys: &[
+            "device.cache.size",
+            "device.cache.ways",
+            "device.cache.hit_cycles",
+            "device.cache.misses",
+            "device.cache.clean_evict",
+            "device.cache.clean_evict_data",
+            "device.cache.load_request",
+            "device.cache.store_request",
+            "device.cache.flush_at_end",
+        ],
+        unread: |plan, at| plan.scenario.accelerators[at].device.kind == AcceleratorKind::Pcie,
+        why: "a device of kind \"pcie\" has no cache of host memory",
+    },
+    Rule {
+        keys: &["device.dmc", "device.bias_page"],
+        unread: |plan, at| plan.scenario.accelerators[at].memory.is_none(),
+        why: "the device has no `memory` of its own",
+    },
+    Rule {
+        keys: &["device.bias_page"],
+        unread: |plan, at| plan.scenario.accelerators[at].is_hdm_db(),
+        why: "memory of class \"hdm-db\" has no bias: its device knows of each line whether the host may hold it",
+    },
+    Rule {
+        keys: &["device.atc"],
+        unread: |plan, at| !plan.translates(at),
+        why: "the device's host has no `os`, and addresses are physical",
+    },
+];
+
+/// A table of the whole scenario, whether nothing reads it, and why.
+type TableRule = (&'static str, fn(&Plan) -> bool, &'static str);
+
+/// Tables of the whole scenario, and when nothing reads them.
+const TABLES: &[TableRule] = &[(
+    "fabric.switch",
+    |plan| plan.graph.switches.is_empty(),
+    "the topology has no switches",
+)];
+
+/// The notes about keys of a document that its plan does not read.
+pub fn notes(document: &Document, plan: &Plan) -> Vec<Note> {
+    let scenario = &plan.scenario;
+    let lists = [
+        ("hosts", scenario.hosts.len(), HOSTS),
+        ("devices", scenario.devices.len(), DEVICES),
+        ("accelerators", scenario.accelerators.len(), ACCELERATORS),
+    ];
+    let mut notes = Vec::new();
+    let mut tell = |path: String, why: &str| {
+        if document.get(&path).is_some() {
+            notes.push(Note::new(path, format!("is not read: {why}")));
+        }
+    };
+    for (list, entries, rules) in lists {
+        for at in 0..entries {
+            for rule in rules.iter().filter(|rule| (rule.unread)(plan, at)) {
+                for key in rule.keys {
+                    tell(format!("{list}[{at}].{key}"), rule.why);
+                }
+            }
+        }
+    }
+    for (table, unread, why) in TABLES {
+        if unread(plan) {
+            tell((*table).to_owned(), why);
+        }
+    }
+    notes
+}

@@ -1,0 +1,223 @@
+//! Viral: which parts of which devices an event brings into it, and when (CXL 3.1, section 12.4).
+//!
+//! Viral is of a virtual hierarchy: a host, and what it has of its devices. An event of a host reaches all its devices; an
+//! event of a device is in all its parts at once, reaches their hosts, and from each of these all its devices. In other hosts'
+//! parts of a device nothing happens (section 12.4.1: a virtual switch, and a logical device, go into viral by themselves).
+//!
+//! The indication is in flits of its own, which no message holds up, and takes on each link what the smallest unit takes that
+//! a receiver can use, with the constant delays of links and switches. So it arrives before any message that was sent after it
+//! ("The Viral indication must arrive before any data that may have been affected by the error"). Only a reset ends viral, and
+//! there is none here.
+
+use std::collections::BTreeMap;
+
+use cxlab_device::{Change, DeviceChange};
+use cxlab_engine::units::Picos;
+use cxlab_fabric::routing::{PortPeer, RoutingTables};
+use cxlab_link::{LinkParams, Transmission};
+use cxlab_memory::Medium;
+use cxlab_protocol::PortId;
+use cxlab_scenario::Scenario;
+
+use super::endpoints::{Named, unknown};
+use super::events::needs_its_memory;
+use super::links::{End, PlannedLink};
+use super::{PlannedDevice, PlannedHost, Problem, failures};
+
+/// Whether something goes into viral.
+fn has_any(scenario: &Scenario) -> bool {
+    scenario.events.iter().any(|event| event.viral().is_some())
+}
+
+/// Checks names, and that all know what becomes of dropped writes.
+pub(crate) fn check(scenario: &Scenario, named: &Named, problems: &mut Vec<Problem>) {
+    let names: Vec<String> = named.names.names().map(str::to_owned).collect();
+    for (number, event) in scenario.events.iter().enumerate() {
+        if let Some(component) = event.viral()
+            && !names.iter().any(|name| name == component)
+        {
+            let path = format!("events[{number}].component");
+            problems.push(unknown(path, component, "a host or a device", &names));
+        }
+    }
+    if !has_any(scenario) {
+        return;
+    }
+    let mut wrong = |path: String, found: &str, allowed: &str| {
+        let message = format!("found {found} beside events of kind \"viral\"; allowed: {allowed}");
+        problems.push(Problem::new(path, message));
+    };
+    for (at, group) in scenario.hosts.iter().enumerate() {
+        if let Some(part) = needs_its_memory(scenario, group) {
+            wrong(
+                format!("hosts[{at}].{part}"),
+                &format!("`{part}`"),
+                "requesters without caches, with `issue` alone, and processors that run patterns, traces or programs, \
+                 without `os` and accelerators",
+            );
+        }
+    }
+    for (at, group) in scenario.devices.iter().enumerate() {
+        if group.is_hdm_db() {
+            let path = format!("devices[{at}].coherence.class");
+            wrong(path, "\"hdm-db\"", "\"hdm-h\"");
+        }
+        if group.media_errors.is_some() {
+            let path = format!("devices[{at}].media_errors");
+            wrong(
+                path,
+                "media errors",
+                "none (a dropped write does not repair a line)",
+            );
+        }
+    }
+    if !scenario.accelerators.is_empty() {
+        let path = "accelerators[0]".to_owned();
+        wrong(path, "an accelerator", "hosts and Type 3 devices");
+    }
+    if failures::has_any(scenario) {
+        let path = "events".to_owned();
+        wrong(
+            path,
+            "events by which components fail",
+            "fabrics that stay whole (the indication would have to find its way)",
+        );
+    }
+}
+
+/// What indications go through.
+pub(crate) struct Fabric<'a> {
+    pub(crate) scenario: &'a Scenario,
+    pub(crate) tables: &'a RoutingTables,
+    pub(crate) links: &'a [PlannedLink],
+    pub(crate) hosts: &'a [PlannedHost],
+}
+
+impl Fabric<'_> {
+    /// Adds the changes of each device. `media` are those of the groups of devices.
+    ///
+    /// # Errors
+    /// Media of which a part alone is persistent.
+    pub(crate) fn spread(
+        &self,
+        devices: &mut [PlannedDevice],
+        media: &[Box<dyn Medium>],
+    ) -> Result<(), Vec<Problem>> {
+        if !has_any(self.scenario) {
+            return Ok(());
+        }
+        for (group, medium) in media.iter().enumerate() {
+            if medium.is_persistent().is_none() {
+                return Err(vec![Problem::new(
+                    format!("devices[{group}].memory"),
+                    "found volatile and persistent media in one device beside events of kind \"viral\"; allowed: media of \
+                     one kind",
+                )]);
+            }
+        }
+        let of_host: Vec<Vec<usize>> = self.hosts.iter().map(|host| self.devices(host)).collect();
+        let times = self.times();
+        let mut found: BTreeMap<(usize, usize), Picos> = BTreeMap::new();
+        let mut enter = |device: usize, host: usize, at: Picos| {
+            let known = found.entry((device, host)).or_insert(at);
+            *known = at.min(*known);
+        };
+        for event in &self.scenario.events {
+            let Some(name) = event.viral() else { continue };
+            let mut hosts = Vec::new();
+            if let Some(host) = self.hosts.iter().position(|host| host.name == name) {
+                hosts.push((host, event.at()));
+            }
+            if let Some(device) = devices.iter().position(|device| device.name == name) {
+                for (host, own) in of_host.iter().enumerate() {
+                    if own.contains(&device) {
+                        enter(device, host, event.at());
+                        hosts.push((host, event.at() + self.time(&times, host, device)));
+                    }
+                }
+            }
+            for (host, at) in hosts {
+                for device in &of_host[host] {
+                    enter(*device, host, at + self.time(&times, host, *device));
+                }
+            }
+        }
+        for ((device, host), at) in found {
+            let what = Change::Viral(PortId(host as u16));
+            devices[device].changes.push(DeviceChange { at, what });
+        }
+        for device in devices {
+            device.changes.sort_by_key(|change| change.at);
+        }
+        Ok(())
+    }
+
+    /// The devices that a host has memory of.
+    fn devices(&self, host: &PlannedHost) -> Vec<usize> {
+        let targets = host.map.windows().iter().flat_map(|window| &window.targets);
+        let mut devices: Vec<usize> = targets
+            .map(|port| usize::from(port.0) - self.hosts.len())
+            .collect();
+        devices.sort_unstable();
+        devices.dedup();
+        devices
+    }
+
+    /// How long an indication takes on each link.
+    fn times(&self) -> Times {
+        let mut times = Times::default();
+        for link in self.links {
+            let time = unit_ps(&link.params);
+            if let (End::Host(host, _), End::Device(device, _)) = (link.a, link.b) {
+                times.direct.insert((host, device), time);
+            }
+            for end in [link.a, link.b] {
+                if let End::Switch(switch, port) = end {
+                    times.switched.insert((switch, port), time);
+                }
+            }
+        }
+        times
+    }
+
+    /// How long an indication takes from a host to a device, or back.
+    fn time(&self, times: &Times, host: usize, device: usize) -> Picos {
+        let Some((mut switch, mut port)) = self.tables.ports().edge(host) else {
+            return Picos(times.direct.get(&(host, device)).copied().unwrap_or(0));
+        };
+        let cross = |switch, port| times.switched.get(&(switch, port)).copied().unwrap_or(0);
+        let mut time = cross(switch, port);
+        let there = self.hosts.len() + device;
+        while let Some(next) = self.tables.candidates(switch, there).first() {
+            port = *next;
+            time += self.scenario.fabric.switch.switching_time.0 + cross(switch, port);
+            match self.tables.ports().of(switch)[usize::from(port)] {
+                PortPeer::Switch { index, .. } => switch = index,
+                PortPeer::Endpoint(_) | PortPeer::Cut => break,
+            }
+        }
+        Picos(time)
+    }
+}
+
+/// How long an indication takes on each link, in picoseconds.
+#[derive(Default)]
+struct Times {
+    /// By host and device.
+    direct: BTreeMap<(usize, usize), u64>,
+    /// By switch and port.
+    switched: BTreeMap<(usize, u16), u64>,
+}
+
+/// Time of the smallest unit that a receiver can use, on a link, in picoseconds.
+fn unit_ps(params: &LinkParams) -> u64 {
+    let bytes = match params.transmission {
+        Transmission::Flit => {
+            let format = params.flit_format();
+            format.bytes() / u64::from(format.halves())
+        }
+        Transmission::Packet => params.packet.sizes().into_iter().min().unwrap_or(0),
+    };
+    let wire = u128::from(bytes) * 1_000_000_000_000 / u128::from(params.rate().0.max(1));
+    params.crossing_ps() + wire as u64
+}

@@ -1,0 +1,85 @@
+//! The windows of a run: what ends its warm-up and its measurement.
+
+use cxlab_engine::units::Picos;
+use serde::{Deserialize, Serialize};
+
+use crate::{Plan, PlannedHost};
+
+/// Requests that are measured when the scenario does not say.
+pub const DEFAULT_REQUESTS: u64 = 100_000;
+/// Requests that are measured at most where the scenario asks for a precision or for sampling alone.
+const MOST_REQUESTS: u64 = 10_000_000;
+
+/// What ends a window.
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
+pub enum WindowEnd {
+    /// So many requests have completed since it began.
+    Requests(u64),
+    /// So much time has passed since it began.
+    Time(Picos),
+    /// Nothing is left to do.
+    End,
+    /// Total bandwidth and mean latency have settled, or so many requests have completed since it began;
+    /// not before a tenth of them has.
+    SettledRequests(u64),
+    /// As [`WindowEnd::SettledRequests`], with a simulated time in place of requests.
+    SettledTime(Picos),
+}
+
+/// Whether the workload of a host ends by itself.
+fn ends(plan: &Plan, host: &PlannedHost) -> bool {
+    let limited = plan.scenario.hosts[host.group].requests.is_some();
+    limited || host.leaves.is_some() || plan.is_finite(host)
+}
+
+/// Whether a run has a steady state and measures it in one window. Workloads that end have none, and events happen
+/// at times since the beginning. The requests of a sampled run are warmed up without time.
+pub fn is_steady(plan: &Plan) -> bool {
+    let sampled = plan.scenario.measure.sampling.is_some();
+    !sampled && !plan.has_events() && !plan.hosts.iter().any(|host| ends(plan, host))
+}
+
+/// The windows of a plan, defaults resolved.
+pub fn windows(plan: &Plan) -> (WindowEnd, WindowEnd) {
+    let measure = &plan.scenario.measure;
+    let finite = plan.hosts.iter().all(|host| ends(plan, host));
+    let window = match (measure.requests, measure.duration) {
+        (Some(requests), _) => WindowEnd::Requests(requests),
+        (None, Some(duration)) => WindowEnd::Time(duration),
+        (None, None) if finite => WindowEnd::End,
+        (None, None) if measure.precision.is_some() || measure.sampling.is_some() => {
+            WindowEnd::Requests(MOST_REQUESTS)
+        }
+        (None, None) => WindowEnd::Requests(DEFAULT_REQUESTS),
+    };
+    let auto = measure.warmup.is_some() || is_steady(plan);
+    let warmup = match (measure.warmup_requests, measure.warmup_time, window) {
+        (Some(requests), _, _) => WindowEnd::Requests(requests),
+        (None, Some(time), _) => WindowEnd::Time(time),
+        (None, None, WindowEnd::Requests(requests)) if auto => match measure.precision {
+            Some(_) => WindowEnd::SettledRequests(requests.min(DEFAULT_REQUESTS)),
+            None => WindowEnd::SettledRequests(requests),
+        },
+        (None, None, WindowEnd::Time(time)) if auto => WindowEnd::SettledTime(time),
+        (None, None, _) if auto => WindowEnd::SettledRequests(DEFAULT_REQUESTS),
+        (None, None, WindowEnd::Requests(requests)) => WindowEnd::Requests(requests / 10),
+        (None, None, _) => WindowEnd::Requests(0),
+    };
+    (warmup, window)
+}
+
+/// Requests that the run will complete, for a progress bar; `None` when that is not known.
+pub fn expected_requests(plan: &Plan) -> Option<u64> {
+    match windows(plan) {
+        (WindowEnd::Requests(warmup), WindowEnd::Requests(requests)) => Some(warmup + requests),
+        (WindowEnd::SettledRequests(most), WindowEnd::Requests(requests)) => {
+            Some(most / 10 + requests)
+        }
+        (_, WindowEnd::End) => plan
+            .hosts
+            .iter()
+            .map(|host| plan.scenario.hosts[host.group].requests)
+            .sum(),
+        _ => None,
+    }
+}

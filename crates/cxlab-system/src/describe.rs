@@ -1,0 +1,106 @@
+//! The plan as data, for programs that show it.
+
+use cxlab_plan::{End, Plan, PlannedHost};
+use cxlab_protocol::PortId;
+use serde_json::{Value, json};
+
+use crate::picture;
+
+/// The resolved system: names, links with their parameters, each host's address map in bytes,
+/// the proof that it has no deadlock, and where a picture has its components (`x` to the right and `y` downwards, in
+/// the order of hosts, devices, switches).
+pub fn describe(plan: &Plan) -> Value {
+    let links = plan.links.iter().map(|link| {
+        json!({
+            "a": plan.end_name(link.a),
+            "b": plan.end_name(link.b),
+            "link_class": plan.link_path(link),
+            "params": link.params,
+        })
+    });
+    let ends = (0..plan.hosts.len())
+        .map(|number| ("host", End::Host(number, 0)))
+        .chain((0..plan.devices.len()).map(|number| ("device", End::Device(number, 0))))
+        .chain((0..plan.graph.switches.len()).map(|number| ("switch", End::Switch(number, 0))));
+    let positions = picture::positions(plan);
+    let nodes = ends.zip(positions).map(
+        |((kind, end), (x, y))| json!({ "name": plan.end_name(end), "kind": kind, "x": x, "y": y }),
+    );
+    let maps = plan.hosts.iter().map(|host| address_map(plan, host));
+    let proof = plan.tables.proof();
+    json!({
+        "plan_hash": plan.hash,
+        "scenario": plan.scenario,
+        "hosts": plan.hosts.iter().map(|host| &host.name).collect::<Vec<_>>(),
+        "devices": plan.devices.iter().map(|device| &device.name).collect::<Vec<_>>(),
+        "switches": plan.graph.switches.iter().map(|switch| &switch.name).collect::<Vec<_>>(),
+        "links": links.collect::<Vec<_>>(),
+        "nodes": nodes.collect::<Vec<_>>(),
+        "deadlock_proof": {
+            "virtual_channels": proof.virtual_channels,
+            "paths": plan.tables.paths().name(),
+            "channels": proof.channels,
+            "dependencies": proof.dependencies,
+        },
+        "address_maps": maps.collect::<Vec<_>>(),
+        "telemetry": telemetry(plan),
+        "throttles": throttles(plan),
+        "notes": plan.notes,
+    })
+}
+
+/// Devices that tell their load: what they serve at most, the requests inside that keep them just full, and from how
+/// many on they tell each load.
+fn telemetry(plan: &Plan) -> Vec<Value> {
+    let all = plan.devices.iter().zip(&plan.qos.devices);
+    let told = all.filter_map(|(device, qos)| {
+        let qos = qos.as_ref()?;
+        let thresholds = qos.config.thresholds;
+        Some(json!({
+            "device": device.name,
+            "bandwidth_gbps": qos.bandwidth.as_gb_per_s(),
+            "limited_by": if qos.is_limited_by_ports { "ports" } else { "medium" },
+            "full": qos.full,
+            "optimal": thresholds.optimal,
+            "moderate": thresholds.moderate,
+            "severe": thresholds.severe,
+        }))
+    });
+    told.collect()
+}
+
+/// Throttles of hosts, with the rates in force.
+fn throttles(plan: &Plan) -> Vec<Value> {
+    let all = plan.hosts.iter().zip(&plan.qos.throttles);
+    let throttles = all.filter_map(|(host, throttle)| {
+        let throttle = &throttle.as_ref()?.params;
+        Some(json!({
+            "host": host.name,
+            "period_ns": throttle.period().0 as f64 / 1e3,
+            "step_gbps": throttle.step().as_gb_per_s(),
+            "least_gbps": throttle.least().as_gb_per_s(),
+            "moderate_cut": throttle.moderate_cut,
+            "severe_cut": throttle.severe_cut,
+        }))
+    });
+    throttles.collect()
+}
+
+/// The windows of a host: its addresses, and whose memory they are.
+fn address_map(plan: &Plan, host: &PlannedHost) -> Value {
+    let device = |port: &PortId| &plan.devices[usize::from(port.0) - plan.hosts.len()].name;
+    let windows = host.map.windows().iter().map(|window| {
+        let targets = window.targets.iter().zip(&window.first);
+        let targets =
+            targets.map(|(port, first)| json!({ "device": device(port), "dpa": first.0 }));
+        json!({
+            "base": window.base.0,
+            "bytes": window.size.0,
+            "ways": window.targets.len(),
+            "granularity": plan.scenario.address_map.granularity,
+            "xor_maps": plan.scenario.address_map.xor_maps(),
+            "targets": targets.collect::<Vec<_>>(),
+        })
+    });
+    json!({ "host": host.name, "windows": windows.collect::<Vec<_>>() })
+}
