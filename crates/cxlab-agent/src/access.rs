@@ -1,4 +1,4 @@
-//! Accesses to lines, of which operations on memory are made.
+//! Accesses to cache lines: each memory operation of a thread is split into such accesses.
 
 use cxlab_engine::units::{Hpa, LINE_BYTES, LineAddr, SimTime};
 use cxlab_workload::thread::ThreadOp;
@@ -15,28 +15,28 @@ pub enum AccessKind {
     LoadToStore,
     /// Writes some bytes.
     Store,
-    /// Reads, changes and writes a number without letting the line go in between.
+    /// Reads, modifies and writes a number; the line cannot leave the cache in between.
     Atomic,
-    /// Writes the whole line and gives it to the host's last-level cache (NC-P).
+    /// Writes the whole line and pushes it into the host's last-level cache (NC-P).
     Push,
-    /// Writes the line back and drops it everywhere (CLFLUSH).
+    /// Writes the line back and invalidates it in all caches (CLFLUSH).
     Flush,
-    /// Writes the line back (CLWB).
+    /// Writes the line back and keeps it in the cache (CLWB).
     WriteBack,
     /// Moves the line to the last-level cache (CLDEMOTE).
     Demote,
-    /// Fetches the line; nobody waits.
+    /// Fetches the line into the cache; the thread does not wait for the data.
     Prefetch,
 }
 
 impl AccessKind {
-    /// Whether it needs the only copy of its line.
+    /// Whether the access needs exclusive ownership of its line.
     #[inline]
     pub fn owns(self) -> bool {
         self.writes() || self == AccessKind::LoadToStore
     }
 
-    /// Whether it counts as a write.
+    /// Whether the access is counted as a write.
     #[inline]
     pub fn writes(self) -> bool {
         matches!(
@@ -46,34 +46,34 @@ impl AccessKind {
     }
 }
 
-/// An access of an operation to one line.
+/// One operation's access to one cache line.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
 pub struct Access {
-    /// The operation.
+    /// Number of the operation in [`Lanes`](crate::Lanes).
     pub op: u32,
-    /// What it does.
+    /// What the access does to its line.
     pub kind: AccessKind,
-    /// First byte, in the address space of the thread.
+    /// First byte accessed, as an address of the thread: virtual where addresses are translated.
     pub addr: u64,
-    /// Its physical address: the same until somebody translates.
+    /// First byte accessed, as a physical address; equal to `addr` until the access is translated.
     pub hpa: Hpa,
-    /// The epoch of translated accesses that it belongs to, [`Access::NO_EPOCH`] without one.
+    /// Epoch of translated accesses that this access belongs to, or [`Access::NO_EPOCH`].
     pub epoch: u64,
-    /// Bytes, within the line.
+    /// Bytes accessed, 1 to 64; they do not cross the end of the line.
     pub bytes: u8,
 }
 
 impl Access {
-    /// It uses no translation.
+    /// Epoch of an access whose address is not translated.
     pub const NO_EPOCH: u64 = u64::MAX;
 
-    /// The line.
+    /// The line that contains the first byte, by its physical address.
     #[inline]
     pub fn line(&self) -> LineAddr {
         LineAddr(self.hpa.0 / LINE_BYTES)
     }
 
-    /// Whether it covers its whole line.
+    /// Whether the access covers all 64 bytes of its line.
     #[inline]
     pub fn is_whole(&self) -> bool {
         u64::from(self.bytes) == LINE_BYTES
@@ -83,52 +83,55 @@ impl Access {
 /// What a lane does next.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Turn {
-    /// This access; the owner says when it has [begun](crate::Lanes::access_begun).
+    /// Begins this access. The owner reports its start with
+    /// [`Lanes::access_begun`](crate::Lanes::access_begun).
     Access(Access),
-    /// This operation, which is no access to memory; the owner says when it has
-    /// [begun](crate::Lanes::begin) and when it is [complete](crate::Lanes::complete).
+    /// Begins this operation, which is not a memory access. The owner
+    /// reports its start with [`Lanes::begin`](crate::Lanes::begin) and
+    /// its end with [`Lanes::complete`](crate::Lanes::complete).
     Other(u32, ThreadOp),
-    /// An operation that has begun completes at this time by itself.
+    /// An operation has begun and completes at this time; no further event is needed.
     Completes(u32, SimTime),
-    /// Nothing before this time.
+    /// Nothing can begin before this time.
     NotBefore(SimTime),
-    /// Nothing before something completes.
+    /// Nothing can begin before an outstanding operation completes.
     Waits,
-    /// The code has ended and everything is complete.
+    /// The code has ended and all of its operations are complete.
     Ended,
 }
 
-/// What an access, or the message of one, ends with.
+/// Outcome of an access, or of a message sent for one.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, Debug)]
 pub enum Ending {
     /// Data, or the completion of a write.
     #[default]
     Served,
-    /// Nothing: the device has no decoder for the address.
+    /// The device denied the request: no decoder maps the address.
     Denied,
-    /// Nothing: a component has failed.
+    /// A component failed, and the request was not served.
     Failed(Failure),
 }
 
-/// How an access was answered.
+/// The response to an access.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
 pub struct Answer {
-    /// When it began.
+    /// When the access began.
     pub begun: SimTime,
-    /// When it is over.
+    /// When the access completes.
     pub at: SimTime,
-    /// By which device; `u16::MAX` for a cache, [`crate::LOCAL`] for the host's own memory.
+    /// Number of the responding device; `u16::MAX` for a cache, [`crate::LOCAL`] for
+    /// the host's own memory.
     pub device: u16,
-    /// Links that the answer crossed.
+    /// Number of links that the response crossed.
     pub hops: u16,
-    /// Where the time went; they sum to the time from `begun` to `at`.
+    /// Time spent in each stage; the stages sum to the time from `begun` to `at`.
     pub stages: Stages,
-    /// With what.
+    /// Outcome of the access.
     pub ending: Ending,
 }
 
 impl Answer {
-    /// Nothing yet.
+    /// The initial value: no time and no device.
     pub(crate) const NONE: Answer = Answer {
         begun: SimTime::ZERO,
         at: SimTime::ZERO,
@@ -138,12 +141,13 @@ impl Answer {
         ending: Ending::Served,
     };
 
-    /// By a cache, in one stage.
+    /// A response of a cache, with all of its time in the `cache` stage.
     pub fn by_cache(begun: SimTime, at: SimTime) -> Answer {
         Answer::by_cache_after(begun, begun, at)
     }
 
-    /// By a cache that it came to at `from`: it waited before.
+    /// A response of a cache that the access reached at `from`; the time
+    /// before counts as `host_queue`.
     pub fn by_cache_after(begun: SimTime, from: SimTime, at: SimTime) -> Answer {
         let mut stages = [0; STAGE_NAMES.len()];
         stages[crate::HOST_QUEUE] = from.0 - begun.0;
@@ -157,32 +161,33 @@ impl Answer {
     }
 }
 
-/// Whether an operation only loads: such operations need not wait for one another.
+/// Whether an operation only loads. Such operations need not wait for one another.
 pub(crate) fn is_load(op: ThreadOp) -> bool {
     matches!(op, ThreadOp::Load { .. } | ThreadOp::ReadRange { .. })
 }
 
-/// Whether an operation is on memory, by accesses to lines.
+/// Whether an operation accesses memory, by accesses to lines.
 pub(crate) fn is_request(op: ThreadOp) -> bool {
     access_of(0, op, 0).is_some()
 }
 
-/// Whether an operation moves bytes, by accesses or by DMA.
+/// Whether an operation moves bytes, by memory accesses or by DMA.
 pub(crate) fn moves(op: ThreadOp) -> bool {
     bytes_of(op) > 0
 }
 
-/// Whether an operation on memory writes.
+/// Whether an operation accesses memory and writes.
 pub(crate) fn writes(op: ThreadOp) -> bool {
     access_of(0, op, 0).is_some_and(|access| access.kind.writes())
 }
 
-/// The first byte of an operation on memory.
+/// The first byte of a memory operation; 0 for other operations.
 pub(crate) fn first_of(op: ThreadOp) -> u64 {
     access_of(0, op, 0).map_or(0, |access| access.addr)
 }
 
-/// Bytes that an operation spans, by which its accesses are counted off.
+/// Bytes that an operation spans. Its accesses cover them in order; 1 for operations
+/// on a whole line.
 pub(crate) fn length_of(op: ThreadOp) -> u64 {
     match op {
         ThreadOp::Load { size, .. }
@@ -196,7 +201,7 @@ pub(crate) fn length_of(op: ThreadOp) -> u64 {
     }
 }
 
-/// Bytes that an operation moves.
+/// Bytes that an operation moves; 0 for flushes, prefetches and operations without data.
 pub(crate) fn bytes_of(op: ThreadOp) -> u64 {
     match op {
         ThreadOp::Dma { bytes, .. } => bytes,
@@ -210,7 +215,8 @@ pub(crate) fn bytes_of(op: ThreadOp) -> u64 {
     }
 }
 
-/// The access of an operation that begins `covered` bytes into it; `None` where it is no access.
+/// The access that begins `covered` bytes into an operation; `None` where the operation
+/// does not access memory.
 pub(crate) fn access_of(id: u32, op: ThreadOp, covered: u64) -> Option<Access> {
     let (kind, addr) = match op {
         ThreadOp::Load { addr, .. } | ThreadOp::Await { addr, .. } => (AccessKind::Load, addr),

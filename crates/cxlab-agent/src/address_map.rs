@@ -1,21 +1,21 @@
-//! Which device owns an address: a requester's view of the HDM decoders.
+//! Which device serves an address: a requester's view of the HDM decoders.
 
 use cxlab_engine::units::{Bytes, Dpa, Hpa};
 use cxlab_protocol::PortId;
 use cxlab_protocol::hdm::InterleaveSet;
 
-/// A window of host physical addresses, interleaved over some devices.
+/// A window of host physical addresses, interleaved over one or more devices.
 #[derive(Clone, Debug)]
 pub struct Window {
-    /// First address.
+    /// First address of the window.
     pub base: Hpa,
-    /// Bytes of the window.
+    /// Size of the window in bytes.
     pub size: Bytes,
-    /// The arithmetic.
+    /// Interleaving arithmetic: maps an address to a target and a DPA.
     pub set: InterleaveSet,
-    /// Edge port of each target.
+    /// Edge port of each target device, in the order of the interleave set.
     pub targets: Vec<PortId>,
-    /// Where in each target the window's share begins.
+    /// First DPA of the window's share in each target.
     pub first: Vec<Dpa>,
 }
 
@@ -23,18 +23,18 @@ pub struct Window {
 #[derive(Clone, Debug)]
 pub struct AddressMap {
     windows: Vec<Window>,
-    /// Size of each window when they are all equal, else 0.
+    /// Size of each window in bytes if all are equal, else 0.
     stride: u64,
-    /// Its logarithm when it is a power of two, which saves a division.
+    /// log2 of the stride if it is a power of two; a shift then replaces the division.
     shift: Option<u32>,
     span: u64,
 }
 
 impl AddressMap {
-    /// A map of contiguous windows in order.
+    /// A map of contiguous windows, in ascending order of their addresses.
     ///
     /// # Panics
-    /// If the windows leave a gap or overlap: the plan lays them out.
+    /// If the windows leave a gap or overlap; the layout is made by the build plan.
     pub fn new(windows: Vec<Window>) -> Self {
         let mut span = 0;
         for window in &windows {
@@ -51,17 +51,17 @@ impl AddressMap {
         }
     }
 
-    /// Bytes that are mapped, from address 0.
+    /// Mapped bytes, from address 0.
     pub fn span(&self) -> Bytes {
         Bytes(self.span)
     }
 
-    /// The windows in order.
+    /// The windows in ascending order of their addresses.
     pub fn windows(&self) -> &[Window] {
         &self.windows
     }
 
-    /// The edge port of the device that owns `hpa`; `None` outside.
+    /// The edge port of the device that serves `hpa`; `None` for an unmapped address.
     #[inline(always)]
     pub fn owner(&self, hpa: Hpa) -> Option<PortId> {
         let window = self.window(hpa)?;
@@ -69,7 +69,8 @@ impl AddressMap {
         Some(window.targets[target as usize])
     }
 
-    /// The edge port of the device that owns `hpa`, and the address there; `None` outside.
+    /// The edge port of the device that serves `hpa`, and the DPA there; `None`
+    /// for an unmapped address.
     pub fn locate(&self, hpa: Hpa) -> Option<(PortId, Dpa)> {
         let window = self.window(hpa)?;
         let (target, dpa) = window.set.decode(hpa)?;

@@ -1,9 +1,9 @@
 //! A check of single writer and multiple readers, for builds with debug assertions.
 //!
-//! Caches in the simulation hold no bytes, so a copy that should have been taken would still show the
-//! newest value: values alone do not tell. Here each line has a version, which every write makes
-//! one higher. A holder notes the version when the protocol gives it the line; when it uses its
-//! copy later, nobody else may have written meanwhile.
+//! Simulated caches hold no bytes, so a stale copy would still show the newest value: values alone
+//! do not reveal the error. Here each line has a version number, and every write increments it. A
+//! holder records the version when the protocol gives it the line. When the holder uses its copy
+//! later, no other holder may have written the line.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,17 +11,17 @@ use std::sync::{Arc, Mutex, PoisonError};
 use cxlab_engine::state::{SaveState, StateError, StateReader, StateWriter};
 use cxlab_engine::units::LineAddr;
 
-/// The versions of the lines of one coherence domain, which its components share.
+/// Version of each line of one coherence domain, shared by the domain's components.
 pub type Versions = Arc<Mutex<BTreeMap<u64, u64>>>;
 
-/// What the holders of one component (its cores, or its cache) know.
+/// The versions known to the holders of one component (its cores, or its cache).
 #[derive(Debug)]
 pub struct Audit {
     versions: Versions,
     held: BTreeMap<(u16, u64), u64>,
 }
 
-/// The versions are saved with each component that shares them: they are the same.
+/// Each component that shares the versions saves them; all saved copies are equal.
 impl SaveState for Audit {
     fn save(&self, out: &mut StateWriter) {
         let versions = self.versions.lock().unwrap_or_else(PoisonError::into_inner);
@@ -36,7 +36,7 @@ impl SaveState for Audit {
 }
 
 impl Audit {
-    /// Nothing is held.
+    /// An audit in which no holder has a line.
     pub fn new(versions: Versions) -> Audit {
         Audit {
             versions,
@@ -49,16 +49,16 @@ impl Audit {
         versions.get(&line.0).copied().unwrap_or(0)
     }
 
-    /// The protocol gives a holder the line.
+    /// Records that the protocol gave `holder` the line.
     pub fn filled(&mut self, holder: u16, line: LineAddr) {
         let version = self.version(line);
         self.held.insert((holder, line.0), version);
     }
 
-    /// A holder uses its copy.
+    /// Checks that the copy in `holder` is up to date when the holder uses it.
     ///
     /// # Panics
-    /// If another one has written the line since it got it.
+    /// If another holder has written the line since `holder` got it.
     pub fn used(&mut self, holder: u16, line: LineAddr) {
         let held = self.held.get(&(holder, line.0)).copied();
         let version = self.version(line);
@@ -69,7 +69,7 @@ impl Audit {
         );
     }
 
-    /// A holder, or a device by DMA, writes the line.
+    /// Records that a holder writes the line; `None` is a device that writes by DMA.
     pub fn written(&mut self, holder: Option<u16>, line: LineAddr) {
         let mut versions = self.versions.lock().unwrap_or_else(PoisonError::into_inner);
         let version = versions.entry(line.0).or_default();

@@ -1,62 +1,66 @@
-//! Where CXL.io finds what it moves, and CXL.cache what is read without a right to the line: addresses above all
-//! memory that devices and hosts agree on.
+//! Address map of data in transit: where the sender of a CXL.io transaction puts its bytes, and
+//! where a line is stored that CXL.cache reads without keeping it. The addresses are above all
+//! memory; hosts and devices agree on them.
 //!
-//! Messages carry no bytes. What a transaction of CXL.io moves lies, on its way, at a place of its
-//! own in the image: the sender puts it there when it sends, and the receiver takes it when it
-//! has come. Between the two lies at least the time of a wire, and a tag is used again only when
-//! its transaction has ended, so nobody else touches the place meanwhile.
+//! Messages carry no bytes. The bytes of a CXL.io transaction have an address of their own in the
+//! image while the transaction is in transit. The sender writes them there when it sends, and the
+//! receiver reads them on arrival. At least one wire latency separates the two, and a tag is reused
+//! only after its transaction has ended, so no other component accesses the bytes meanwhile.
 
 use cxlab_engine::units::Hpa;
 use cxlab_protocol::PortId;
 use cxlab_workload::Image;
 
-/// Where bytes on their way lie: 2^53.
+/// First address of bytes in transit: 2^53.
 const STAGING_BASE: u64 = 1 << 53;
-/// Where devices' registers lie: 2^54.
+/// First address of device registers: 2^54.
 const MMIO_BASE: u64 = 1 << 54;
-/// Where interrupts are written: 2^55.
+/// First address of interrupt writes: 2^55.
 const INTERRUPT_BASE: u64 = 1 << 55;
-/// Where messages of address translation are: 2^56.
+/// First address of address-translation messages: 2^56.
 const ATS_BASE: u64 = 1 << 56;
-/// Where an address in the process ends (48-bit canonical addresses, the lower half).
+/// Address bits of a process (48-bit canonical addresses, the lower half).
 const USER_BITS: u32 = 47;
 
-/// The place of what a transaction moves, either way, by its requester and tag: 4 KiB.
+/// Address of the bytes of a transaction in either direction, by requester and tag: 4 KiB each.
 pub fn staging(requester: PortId, tag: u32) -> Hpa {
     Hpa(STAGING_BASE + (u64::from(requester.0) << 40) + (u64::from(tag) << 12))
 }
 
-/// The distance of a requester's lines of CXL.cache from the addresses of what it moves by CXL.io.
+/// Offset of a requester's CXL.cache lines from the addresses of its CXL.io transactions.
 const LINES: u64 = 1 << 39;
 
-/// The place of a line that a device reads once (`RdCurr`), by its CQID: its value when the host answered.
+/// Address of a line that a device reads once (`RdCurr`), by CQID: its value
+/// when the host responded.
 pub fn line_read_once(device: PortId, cqid: u32) -> Hpa {
     Hpa(staging(device, 0).0 + LINES + 64 * u64::from(cqid))
 }
 
-/// The place of a line whose holder keeps it, by the UQID of the snoop: its value when the holder answered.
+/// Address of a line that a snoop reads and its holder keeps, by the snoop's UQID: its value
+/// when the holder responded.
 pub fn line_looked_at(holder: PortId, uqid: u16) -> Hpa {
     Hpa(staging(holder, 0).0 + LINES + (1 << 30) + 64 * u64::from(uqid))
 }
 
-/// The interrupt by which a device tells its host that it has met poison.
+/// Vector of the interrupt by which a device reports to its host that it consumed poison.
 pub const MACHINE_CHECK: u16 = u16::MAX;
 
-/// The register of a device by which its host tells it that the process of its threads has ended.
+/// The device register by which the host reports that the process of the
+/// device's threads has ended.
 pub const PROCESS_ENDS: u32 = u32::MAX;
 
-/// The address of a register of 8 B.
+/// The address of a device register of 8 B.
 pub fn register_address(register: u32) -> Hpa {
     Hpa(MMIO_BASE + 8 * u64::from(register))
 }
 
-/// The register at an address; `None` where there is none.
+/// The register at an address; `None` where the address is not that of a register.
 pub fn register_at(hpa: Hpa) -> Option<u32> {
     let offset = hpa.0.checked_sub(MMIO_BASE)?;
     (offset < 8 << 32).then_some((offset / 8) as u32)
 }
 
-/// The address that raises an interrupt when it is written (MSI).
+/// The address that raises the interrupt `vector` when it is written (MSI).
 pub fn interrupt_address(vector: u16) -> Hpa {
     Hpa(INTERRUPT_BASE + 4 * u64::from(vector))
 }
@@ -67,30 +71,30 @@ pub fn interrupt_at(hpa: Hpa) -> Option<u16> {
     (offset < 4 << 16).then_some((offset / 4) as u16)
 }
 
-/// A message of address translation services (PCIe 6.0, chapter 10; section numbers recollection), or
-/// of the driver that blocks a device while a page moves.
+/// A message of address translation services (PCIe 6.0, chapter 10; section numbers recollection),
+/// or of the driver that blocks a device while a page moves.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum AtsKind {
-    /// To the host: Translation Request. The flag says that the access writes.
+    /// To the host: Translation Request. The flag is set for a write access.
     Translate,
-    /// To the host: Page Request. The flag says that the access writes.
+    /// To the host: Page Request. The flag is set for a write access.
     PageRequest,
     /// To the host: Invalidate Completion, with the tag of the request.
     Invalidated,
-    /// To the host: the device begins no access of the page.
+    /// To the host: the device is blocked and begins no access to the page.
     Blocked,
-    /// To the host: the device goes on.
+    /// To the host: the device has resumed accesses to the page.
     Resumed,
-    /// To the device: PRG Response. The flag says that the page is there now.
+    /// To the device: PRG Response. The flag is set if the page is now present.
     PageResponse,
-    /// To the device: Invalidate Request of a page; the flag says that it is one of 2 MiB.
+    /// To the device: Invalidate Request for a page; the flag is set for a page of 2 MiB.
     Invalidate,
-    /// To the device: Invalidate Request of the whole process.
+    /// To the device: Invalidate Request for the whole process.
     InvalidateAll,
-    /// To the device: begin no access of the page; the flag says that it is one of 2 MiB.
+    /// To the device: begin no access to the page; the flag is set for a page of 2 MiB.
     Block,
-    /// To the device: go on; the flag as of `Block`.
+    /// To the device: resume accesses to the page; the flag as for `Block`.
     Resume,
 }
 
@@ -109,25 +113,25 @@ impl AtsKind {
     ];
 }
 
-/// A message of address translation about the page of 4 KiB that begins at `page` (or a larger one).
+/// An address-translation message about the page that begins at `page`: 4 KiB, or larger.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AtsMessage {
-    /// What it says.
+    /// Kind of the message.
     pub kind: AtsKind,
-    /// The first address of the page in the process.
+    /// First virtual address of the page.
     pub page: u64,
-    /// What the kind says.
+    /// Meaning as documented at each [`AtsKind`].
     pub flag: bool,
 }
 
 impl AtsMessage {
-    /// The address that stands for it.
+    /// The address that encodes the message.
     pub fn address(self) -> Hpa {
         let kind = (self.kind as u64) << USER_BITS;
         Hpa(ATS_BASE + kind + (self.page & !0xfff) + u64::from(self.flag))
     }
 
-    /// The message that an address stands for; `None` where it is none.
+    /// The message that an address encodes; `None` where it encodes none.
     pub fn at(hpa: Hpa) -> Option<AtsMessage> {
         let offset = hpa.0.checked_sub(ATS_BASE)?;
         let kind = AtsKind::ALL.get((offset >> USER_BITS) as usize)?;
@@ -139,21 +143,21 @@ impl AtsMessage {
     }
 }
 
-/// What a Translation Completion says of the page.
+/// Content of a Translation Completion.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct AtsCompletion {
-    /// Whether it is present: neither read nor write permission otherwise.
+    /// Whether the page is present; if not, it has neither read nor write permission.
     pub present: bool,
-    /// Write permission.
+    /// Whether the page has write permission.
     pub writable: bool,
-    /// Whether it is one of 2 MiB.
+    /// Whether the page has 2 MiB rather than 4 KiB.
     pub large: bool,
-    /// The first address of its frame.
+    /// First physical address of the page's frame.
     pub base: u64,
 }
 
 impl AtsCompletion {
-    /// Leaves it at its place on the way.
+    /// Writes the completion to its address in transit.
     pub fn put(self, image: &Image, there: Hpa) {
         let flags = [self.present, self.writable, self.large];
         let flags = (0..)
@@ -163,7 +167,7 @@ impl AtsCompletion {
         image.write(there, 8, self.base | flags);
     }
 
-    /// Takes it from there.
+    /// Reads a completion from its address in transit.
     pub fn take(image: &Image, there: Hpa) -> AtsCompletion {
         let word = image.read(there, 8);
         AtsCompletion {

@@ -1,16 +1,19 @@
-//! Threads on a core or a processing element, and programs on a core: which operation begins next,
-//! what it waits for, and when it is done. The owner has the caches, the links and the clock.
+//! Execution of threads and programs on the hardware threads (*lanes*) of a core or a processing
+//! element: which operation begins next, what it depends on, and when it completes. The owner has
+//! the caches, the links and the clock.
 //!
-//! A lane runs one thread, or one program (see `steps`). A thread's lane begins operations in order, one access to a line each cycle, and
-//! lets them complete in any order; an operation that [follows](ThreadOp::follows) an outstanding
-//! one waits for it, and so do those behind it. A range of bytes is begun line by line.
+//! A lane runs one thread, or one program (see `steps`). A thread's lane begins operations in
+//! program order, one access to a line each cycle, and lets them complete in any order. An
+//! operation that [follows](ThreadOp::follows) an outstanding operation waits for it, and stalls
+//! all later operations of the lane. A range of bytes is accessed line by line.
 //!
-//! The owner asks for the next [`Turn`] of a lane and does what it says. An access takes effect on
-//! memory when the owner [performs](Lanes::perform) it, while it holds the right to the line, and
-//! is [done](Lanes::access_done) then or later; the operation completes with its last access.
+//! The owner asks for the next [`Turn`] of a lane and carries it out. An access takes effect
+//! on memory when the owner [performs](Lanes::perform) it, while the owner has the right to
+//! the line. It is [done](Lanes::access_done) at that time or later. The operation completes
+//! with its last access.
 //!
-//! What counts as a request here is an operation on memory. Its latency stages are those of the
-//! access that was done last, and `host_queue` until that one began.
+//! The statistics count each memory operation as one request. Its latency stages are those of the
+//! access that was done last; the time until that access began counts as `host_queue`.
 
 use cxlab_engine::Ctx;
 use cxlab_engine::probe::LatencyProbe;
@@ -32,44 +35,47 @@ use crate::poison::Poison;
 use crate::stats::{HOST_QUEUE, LOCAL, MEDIA, RequestRow};
 use crate::steps::{LaneProgram, NextStep, Steps};
 
-/// What one phase of a kernel did on one component.
+/// Statistics of one phase of a kernel on one component.
 #[derive(Clone, Default, Serialize, Deserialize, Debug)]
 pub struct ThreadPhase {
-    /// Operations of the kernel, by its own count.
+    /// Operations of the kernel, by the kernel's own count.
     pub operations: u64,
-    /// Operations of threads that completed, without those that take no time.
+    /// Operations of threads and programs that completed, without those that take no time.
     pub completed: u64,
-    /// Bytes that those which were served moved.
+    /// Bytes moved by the operations that were served.
     pub bytes: u64,
-    /// Those of them that are on memory: loads, stores, atomic operations, flushes and so on.
+    /// Completed operations on memory: loads, stores, atomic operations, flushes and so on.
     pub on_memory: u64,
-    /// Of those, the ones whose first byte lies in CXL memory.
+    /// Completed operations on memory whose first byte is in CXL memory.
     pub on_cxl: u64,
-    /// Those that waited for the host's own memory, and for CXL memory; caches answered the others.
+    /// Completed operations on memory that waited for the host's own memory. Caches, or CXL
+    /// memory, served the others.
     pub from_own: u64,
-    /// See `from_own`.
+    /// Completed operations on memory that waited for CXL memory.
     pub from_cxl: u64,
-    /// When the first began; [`SimTime::NEVER`] before.
+    /// When the first operation began; `None` before.
     pub begin: Option<SimTime>,
-    /// When the last completed.
+    /// When the last operation completed.
     pub end: SimTime,
-    /// Time in which an operation that moves bytes was under way, up to when none was.
+    /// Time in which an operation that moves bytes was outstanding, up to the last
+    /// time when none was.
     busy: Picos,
-    /// From begin to completion of each operation that moves bytes and was served.
+    /// Time from begin to completion of each served operation that moves bytes.
     pub latency: LatencyProbe,
-    /// How many of those are under way, and since when any is.
+    /// Number of outstanding operations that move bytes, and the time since which there has
+    /// been at least one.
     open: u32,
     since: u64,
 }
 
 impl ThreadPhase {
-    /// From its first begin to its last completion.
+    /// Time from the first begin to the last completion.
     pub fn time(&self) -> Picos {
         let begin = self.begin.unwrap_or(self.end);
         Picos(self.end.0.saturating_sub(begin.0))
     }
 
-    /// Time in which an operation that moves bytes was under way, up to the last completion.
+    /// Time in which an operation that moves bytes was outstanding, up to the last completion.
     pub fn busy(&self) -> Picos {
         match self.open {
             0 => self.busy,
@@ -78,7 +84,7 @@ impl ThreadPhase {
     }
 }
 
-/// An operation that has been taken from its thread.
+/// An operation that has been taken from its thread or program.
 #[derive(Clone, Copy, Serialize, Deserialize)]
 struct Op {
     op: ThreadOp,
@@ -92,17 +98,18 @@ struct Op {
     /// Bytes whose access has begun.
     covered: u64,
     issued: u64,
-    /// Its number in the books.
+    /// Number of the request in the ledger.
     number: u64,
-    /// What is known of the access that is over last.
+    /// Response to the access that completes last.
     last: Answer,
-    /// What the operation ends with: data, if all of its accesses do.
+    /// Outcome of the operation: served only if all of its accesses were.
     ending: Ending,
-    /// Of a program's step: which it is, and whether an operation of the program is done with it.
+    /// For a program: number of the step, and whether an operation of the
+    /// program completes with it.
     step: u64,
     ends: bool,
     value: u64,
-    /// The physical address of its first byte, as far as it was translated.
+    /// Physical address of the first byte, once it is translated.
     hpa: u64,
 }
 
@@ -128,7 +135,7 @@ impl Op {
     }
 }
 
-/// What a lane runs.
+/// The code that a lane runs.
 enum Code {
     Thread(Thread),
     Program(Box<Steps>),
@@ -150,7 +157,7 @@ impl SaveState for Code {
     }
 }
 
-/// What its code does next, as a lane takes it.
+/// What the code of a lane does next.
 enum Taken {
     Op(u32),
     NotBefore(u64),
@@ -159,13 +166,13 @@ enum Taken {
 
 struct Lane {
     code: Code,
-    /// The operation that is being begun.
+    /// Operation whose accesses are being begun.
     held: Option<u32>,
     /// Operations that have begun and are not complete, oldest first.
     outstanding: Vec<u32>,
-    /// Those of them that do more than load.
+    /// Number of outstanding operations that are not plain loads.
     changing: u32,
-    /// The next cycle in which an access can begin.
+    /// Earliest time at which the next access can begin.
     free_at: u64,
     ended: bool,
 }
@@ -175,7 +182,7 @@ save_state!(Lane {
     states: code;
 });
 
-/// The lanes of a component.
+/// The lanes of a component, their outstanding operations and their statistics.
 pub struct Lanes {
     lanes: Vec<Lane>,
     ops: Vec<Op>,
@@ -186,15 +193,15 @@ pub struct Lanes {
     names: Vec<Phase>,
     phases: Vec<ThreadPhase>,
     outstanding: u64,
-    /// The books of operations on memory.
+    /// Accounting of the operations on memory.
     pub ledger: Ledger,
-    /// What checks that nobody uses a copy that it should have lost.
+    /// Check that no stale copy of a line is used; only in builds with debug assertions.
     audit: Option<Audit>,
-    /// The lines whose value is poison, where memory may give such.
+    /// The lines whose value is poison; `None` where memory never supplies poison.
     poison: Option<Poison>,
 }
 
-// The memory is saved by the host, for all that share it.
+// The host saves the image, for all components that share it.
 save_state!(Lanes {
     values: ops, free, outstanding;
     sized: phases;
@@ -202,32 +209,32 @@ save_state!(Lanes {
     built: image, cycle, window, names;
 });
 
-/// What lanes are made from.
+/// Parameters of [`Lanes::new`].
 pub struct LanesConfig {
-    /// What they run.
+    /// Threads, one for each of the first lanes.
     pub threads: Vec<Thread>,
-    /// What further lanes run, behind those of the threads.
+    /// Programs, one for each of the lanes after those of the threads.
     pub programs: Vec<LaneProgram>,
-    /// The phases of the threads' kernel, and those of the programs.
+    /// Phases of the threads' kernel, followed by those of the programs.
     pub phases: Vec<Phase>,
     /// The memory that the threads share.
     pub image: Image,
-    /// Time of a cycle.
+    /// Length of a cycle.
     pub cycle: Picos,
-    /// Operations of each thread outstanding at most.
+    /// Maximum number of outstanding operations of each thread.
     pub window: u32,
-    /// The number of the requester.
+    /// Number of the requester.
     pub number: u16,
-    /// Whether to keep a row for each request.
+    /// Whether to log a row for each request.
     pub log: bool,
-    /// The versions of the lines of the coherence domain, where they are checked.
+    /// Versions of the coherence domain's lines, where they are checked.
     pub versions: Option<Versions>,
-    /// The lines of the coherence domain whose value is poison, where memory may give such.
+    /// Lines of the coherence domain whose value is poison, where memory may supply poison.
     pub poison: Option<Poison>,
 }
 
 impl Lanes {
-    /// Lanes for some threads.
+    /// Lanes for the threads and programs of `config`.
     pub fn new(config: LanesConfig) -> Lanes {
         let LanesConfig {
             threads,
@@ -266,20 +273,20 @@ impl Lanes {
         }
     }
 
-    /// How many lanes there are.
+    /// Number of lanes.
     pub fn len(&self) -> usize {
         self.lanes.len()
     }
 
-    /// Whether there is none.
+    /// Whether the component has no lanes at all.
     pub fn is_empty(&self) -> bool {
         self.lanes.is_empty()
     }
 
-    /// Checks the results of the programs that have come to their end.
+    /// Checks the results of the programs that have finished.
     ///
     /// # Errors
-    /// What is wrong with the first that is.
+    /// The first wrong result, as text.
     pub fn check(&self) -> Result<(), String> {
         self.lanes.iter().try_for_each(|lane| match &lane.code {
             Code::Thread(_) => Ok(()),
@@ -287,17 +294,17 @@ impl Lanes {
         })
     }
 
-    /// Whether every thread has ended and everything is complete.
+    /// Whether every thread and program has ended and all of its operations are complete.
     pub fn is_done(&self) -> bool {
         self.outstanding == 0 && self.lanes.iter().all(|lane| lane.ended)
     }
 
-    /// Operations that have begun and are not complete.
+    /// Number of operations that have begun and are not complete.
     pub fn in_flight(&self) -> u64 {
         self.outstanding
     }
 
-    /// Phases by name, and what each did since the run began.
+    /// The phases, each with its statistics since the run began.
     pub fn phases(&self) -> impl Iterator<Item = (&Phase, &ThreadPhase)> {
         self.names.iter().zip(&self.phases)
     }
@@ -307,26 +314,26 @@ impl Lanes {
         &self.image
     }
 
-    /// The lane of an operation.
+    /// Index of the lane that an operation belongs to.
     #[inline]
     pub fn lane_of(&self, op: u32) -> usize {
         usize::from(self.ops[op as usize].lane)
     }
 
-    /// The operation itself.
+    /// The operation with this number.
     #[inline]
     pub fn op(&self, op: u32) -> ThreadOp {
         self.ops[op as usize].op
     }
 
-    /// Whether a lane runs a thread.
+    /// Whether a lane runs a thread rather than a program.
     pub fn is_thread(&self, lane: usize) -> bool {
         matches!(self.lanes[lane].code, Code::Thread(_))
     }
 
-    /// Ends all threads, as a signal ends their process: nothing more of them begins, and what has begun
-    /// completes. Returns the operations that have nothing left to wait for, and when they complete at the
-    /// earliest; `None` where no thread was left.
+    /// Ends all threads, as a signal ends their process. No further operation of them begins;
+    /// operations that have begun complete. Returns the operations that have no access outstanding,
+    /// each with its earliest completion time; `None` if no thread was running.
     pub fn end_threads(&mut self, now: SimTime) -> Option<Vec<(u32, SimTime)>> {
         let mut any = false;
         let mut done = Vec::new();
@@ -407,7 +414,7 @@ impl Lanes {
         }
     }
 
-    /// The operation that is being begun, or the next of the lane's code.
+    /// The operation that is being begun, or else the next of the lane's code.
     fn held(&mut self, lane: usize, now: SimTime) -> Taken {
         let one = &self.lanes[lane];
         if let Some(id) = one.held {
@@ -443,7 +450,8 @@ impl Lanes {
         }
     }
 
-    /// The next operation of a thread. Those that take no time are done on the way.
+    /// The next operation of a thread. `Mark` and `Count` operations take no
+    /// time and complete here.
     fn next_op(&mut self, lane: usize, now: SimTime) -> Taken {
         let one = &mut self.lanes[lane];
         let Code::Thread(thread) = &mut one.code else {
@@ -471,7 +479,8 @@ impl Lanes {
         }
     }
 
-    /// An operation is taken from a lane's code, and is being begun.
+    /// Stores an operation taken from a lane's code as the one that is being begun,
+    /// and returns its number.
     fn hold(&mut self, lane: usize, op: Op) -> u32 {
         let id = match self.free.pop() {
             Some(id) => {
@@ -501,7 +510,8 @@ impl Lanes {
             .any(|earlier| op.follows(self.ops[*earlier as usize].op))
     }
 
-    /// The access of the lane's last turn has begun: the next begins in a later cycle.
+    /// Records that the access of the lane's last turn has begun. The next access begins
+    /// in a later cycle.
     pub fn access_begun(&mut self, access: &Access, now: SimTime) {
         let id = access.op;
         let lane = self.lane_of(id);
@@ -524,7 +534,8 @@ impl Lanes {
         }
     }
 
-    /// An operation that is no access has begun.
+    /// Records that an operation has begun: one that is not a memory access, or one whose
+    /// first access has begun.
     pub fn begin(&mut self, id: u32, now: SimTime) {
         let op = &mut self.ops[id as usize];
         op.issued = now.0;
@@ -550,7 +561,7 @@ impl Lanes {
         self.outstanding += 1;
     }
 
-    /// The protocol gives a holder (a core, or a device's cache) the line.
+    /// Records that the protocol gave `holder` (a core, or a device's cache) the line.
     #[inline]
     pub fn filled(&mut self, holder: u16, line: LineAddr) {
         if let Some(audit) = &mut self.audit {
@@ -558,7 +569,7 @@ impl Lanes {
         }
     }
 
-    /// A holder uses the copy that it has.
+    /// Checks the copy that `holder` uses. Panics like [`Audit::used`] if the copy is stale.
     #[inline]
     pub fn used(&mut self, holder: u16, line: LineAddr) {
         if let Some(audit) = &mut self.audit {
@@ -566,7 +577,8 @@ impl Lanes {
         }
     }
 
-    /// A holder writes the line; `None` is a device, by DMA or into the host's cache.
+    /// Records that a holder writes the line; `None` is a device that writes by DMA or
+    /// into the host's cache.
     #[inline]
     pub fn written(&mut self, holder: Option<u16>, line: LineAddr) {
         if let Some(audit) = &mut self.audit {
@@ -574,7 +586,7 @@ impl Lanes {
         }
     }
 
-    /// Memory gives a line to a cache, as poison or not.
+    /// Records whether a line that memory supplies to a cache is poison.
     #[inline]
     pub fn given(&self, line: LineAddr, poison: bool) {
         if let Some(lines) = &self.poison {
@@ -595,7 +607,8 @@ impl Lanes {
         lines.is_some_and(|lines| lines.is_consumed(access))
     }
 
-    /// Does to memory what an access says, at its physical address. The owner holds the right.
+    /// Performs an access on the image at its physical address. The owner must have the
+    /// right to the line.
     pub fn perform(&mut self, access: &Access) {
         let hpa = access.hpa;
         let op = &mut self.ops[access.op as usize];
@@ -618,7 +631,7 @@ impl Lanes {
         }
     }
 
-    /// The physical address of an operation's first byte is known only now.
+    /// Records the physical address of an operation's first byte after translation.
     pub fn translated(&mut self, access: &Access) {
         let op = &mut self.ops[access.op as usize];
         if first_of(op.op) == access.addr {
@@ -626,15 +639,16 @@ impl Lanes {
         }
     }
 
-    /// Whether an [`ThreadOp::Await`] has just found what it waits for to be still there.
+    /// Whether a [`ThreadOp::Await`] has just read the value that has to
+    /// change, so that the operation continues to wait.
     pub fn waits_on(&self, access: &Access) -> bool {
         let op = &self.ops[access.op as usize];
         matches!(op.op, ThreadOp::Await { value, .. } if value == op.value)
             && !self.lanes[usize::from(op.lane)].ended
     }
 
-    /// An access has been answered. When it is the last of its operation, returns when that
-    /// completes.
+    /// Records the response to an access. Returns the completion time of the operation if this
+    /// was its last access.
     #[inline]
     pub fn access_done(&mut self, id: u32, answer: Answer) -> Option<SimTime> {
         let op = &mut self.ops[id as usize];
@@ -648,10 +662,10 @@ impl Lanes {
         (op.begun && op.open == 0).then_some(op.last.at)
     }
 
-    /// An operation is complete now, with what it performed.
+    /// Completes an operation now, with the value that was performed.
     ///
     /// # Panics
-    /// If the stages of its last access do not sum to its time.
+    /// If the stages of the last access do not sum to its latency.
     pub fn complete(&mut self, ctx: &mut Ctx<'_, Parcel>, id: u32) {
         let now = ctx.now();
         let op = self.ops[id as usize];
@@ -671,7 +685,7 @@ impl Lanes {
         }
     }
 
-    /// Counts an operation that is complete, in its phase and in the books.
+    /// Counts a completed operation in its phase and in the ledger.
     fn count(&mut self, ctx: &mut Ctx<'_, Parcel>, op: &Op) {
         let now = ctx.now();
         let phase = &mut self.phases[usize::from(op.phase)];
@@ -705,18 +719,18 @@ impl Lanes {
         }
     }
 
-    /// Says what an operation will complete with.
+    /// Sets the value that an operation completes with.
     pub fn set_value(&mut self, id: u32, value: u64) {
         self.ops[id as usize].value = value;
     }
 
-    /// An operation is complete now, with this value.
+    /// Completes an operation now, with this value.
     pub fn complete_with(&mut self, ctx: &mut Ctx<'_, Parcel>, id: u32, value: u64) {
         self.set_value(id, value);
         self.complete(ctx, id);
     }
 
-    /// Books a request that is complete.
+    /// Enters a completed request into the ledger.
     fn book(&mut self, ctx: &mut Ctx<'_, Parcel>, op: &Op) {
         let now = ctx.now();
         let mut stages = op.last.stages;

@@ -1,4 +1,5 @@
-//! The books of a requester: what is in flight and since when, what completed, and rows of it.
+//! Request accounting of a requester: requests in flight and their age, completed requests, and
+//! a row for each.
 
 use cxlab_engine::Ctx;
 use cxlab_engine::save_state;
@@ -8,7 +9,7 @@ use cxlab_protocol::LatencyStages;
 
 use crate::stats::{RequestRow, RequesterStats, Stages};
 
-/// Requests in flight and completed.
+/// Counts of requests in flight and completed, and the request log.
 #[repr(C)]
 pub struct Ledger {
     in_flight: u64,
@@ -16,18 +17,18 @@ pub struct Ledger {
     issued_sum: u128,
     rows: Option<Vec<RequestRow>>,
     number: u16,
-    /// What was measured.
+    /// Statistics of the measurement.
     pub stats: RequesterStats,
 }
 
-// Rows belong to whoever takes them, before a state is saved.
+// The log's rows are taken by the caller of `take_rows` before a state is saved.
 save_state!(Ledger {
     values: in_flight, issued_sum, issued, stats;
     built: number, rows;
 });
 
 impl Ledger {
-    /// Empty books of the requester of that number; `log` keeps a row for each request.
+    /// An empty ledger of the requester `number`; `log` keeps a row for each request.
     pub fn new(number: u16, log: bool) -> Self {
         Ledger {
             number,
@@ -39,19 +40,19 @@ impl Ledger {
         }
     }
 
-    /// Requests in flight.
+    /// Number of requests in flight.
     #[inline]
     pub fn in_flight(&self) -> u64 {
         self.in_flight
     }
 
-    /// Requests issued, ever: the number of the next one.
+    /// Number of requests issued since the start, which is also the number of the next request.
     #[inline]
     pub fn issued(&self) -> u64 {
         self.issued
     }
 
-    /// Summed age, at `now`, of the requests in flight.
+    /// Sum of the ages, at `now`, of the requests in flight, in picoseconds.
     pub fn age_ps(&self, now: SimTime) -> u128 {
         u128::from(now.0) * u128::from(self.in_flight) - self.issued_sum
     }
@@ -61,7 +62,7 @@ impl Ledger {
         self.rows.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
-    /// Measurement begins.
+    /// Resets the statistics and the log at the beginning of measurement.
     pub fn begin_measurement(&mut self, now: SimTime) {
         self.stats.begin(now.0, self.in_flight, self.issued_sum);
         if let Some(rows) = &mut self.rows {
@@ -69,7 +70,7 @@ impl Ledger {
         }
     }
 
-    /// A request begins.
+    /// Counts a request that is issued at `now`.
     #[inline]
     pub fn enter(&mut self, now: SimTime) {
         self.in_flight += 1;
@@ -80,7 +81,7 @@ impl Ledger {
         self.issued += 1;
     }
 
-    /// A request that was issued then is no longer in flight.
+    /// Removes a request that was issued at `issued` (picoseconds) from those in flight.
     #[inline]
     pub fn leave(&mut self, now: SimTime, issued: u64) {
         self.in_flight -= 1;
@@ -91,7 +92,7 @@ impl Ledger {
     /// Checks that the stages of a request sum to its latency, in picoseconds.
     ///
     /// # Panics
-    /// If they do not, and none was too long to be held.
+    /// If they do not, unless a stage exceeded [`LatencyStages::LONGEST`] and its time was lost.
     #[inline]
     pub fn check_stages(&mut self, stages: &Stages, latency: u64) {
         let sum: u64 = stages.iter().sum();
@@ -105,7 +106,7 @@ impl Ledger {
         }
     }
 
-    /// A request has completed; the row's requester is filled in here.
+    /// Counts a completed request. The ledger fills in the row's `requester`.
     #[inline(always)]
     pub fn complete(&mut self, ctx: &mut Ctx<'_, Parcel>, row: RequestRow, hit: bool) {
         let row = RequestRow {

@@ -1,5 +1,6 @@
-//! What every component that issues requests shares, on the host's side and on the device's: the
-//! books of its requests, its links, and its view of the address space. Passive.
+//! What all components that issue requests share, on the host and on the device: request
+//! accounting, links, and the requester's view of the address space. Passive: the owning
+//! component handles all events.
 
 mod access;
 mod address_map;

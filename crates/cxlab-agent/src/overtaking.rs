@@ -1,26 +1,26 @@
-//! How often what waits in a queue is overtaken: the law of `docs/explain/liveness.md` for places that are taken in turn.
+//! How often a pending request is overtaken in a queue: checks the bounds of
+//! `docs/explain/liveness.md` for resources that are granted in order of arrival.
 
 use serde::{Deserialize, Serialize};
 
-/// Counts how often a resource was taken, and how often something that waited for it was overtaken by what came
-/// later.
+/// Counts the grants of a resource, and how often a pending request was overtaken by later ones.
 #[derive(Clone, Copy, Default, Serialize, Deserialize, Debug)]
 pub struct Overtaking {
     taken: u64,
     most_overtaken: u64,
 }
 
-/// When something began to wait.
+/// State of the resource when a request began to wait.
 #[derive(Clone, Copy, Serialize, Deserialize, Debug)]
 pub struct Ticket {
-    /// How often the resource had been taken.
+    /// Number of grants until then.
     taken: u64,
-    /// How many waited before.
+    /// Number of requests that waited before this one.
     ahead: u64,
 }
 
 impl Overtaking {
-    /// Something begins to wait behind so many others.
+    /// A request begins to wait behind `ahead` others.
     pub fn wait(&self, ahead: usize) -> Ticket {
         Ticket {
             taken: self.taken,
@@ -28,20 +28,21 @@ impl Overtaking {
         }
     }
 
-    /// The resource is taken.
+    /// Counts a grant of the resource.
     #[inline]
     pub fn take(&mut self) {
         self.taken += 1;
     }
 
-    /// What has waited has its turn now. Those before it have taken the resource once each, or not at all.
+    /// A pending request is granted now. Each request before it has been granted once,
+    /// or not at all.
     pub fn serve(&mut self, ticket: Ticket) {
         let passed = self.taken - ticket.taken;
         let overtaken = passed.saturating_sub(ticket.ahead);
         self.most_overtaken = self.most_overtaken.max(overtaken);
     }
 
-    /// The most often that something was overtaken while it waited.
+    /// The largest number of times that one request was overtaken.
     pub fn most_overtaken(&self) -> u64 {
         self.most_overtaken
     }

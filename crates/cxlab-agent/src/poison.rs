@@ -1,8 +1,8 @@
 //! Poison in the caches of a coherence domain.
 //!
-//! Poison belongs to the value of a line, as its data do (Data Poisoning; CXL 3.1, section 12.2.3). Caches in the
-//! simulation hold no bytes, and the domain's image has the newest value of each line; so one set of lines says
-//! which of these values are poison, whichever cache has them.
+//! Poison belongs to the value of a line, as its data do (Data Poisoning; CXL 3.1, section 12.2.3).
+//! Simulated caches hold no bytes, and the domain's image has the newest value of each line. One
+//! set of lines therefore says which of these values are poison, whichever caches hold them.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,7 +12,7 @@ use cxlab_engine::units::LineAddr;
 
 use crate::access::{Access, AccessKind};
 
-/// The lines of a coherence domain whose newest value is poison. Its components share it.
+/// The lines of a coherence domain whose newest value is poison; shared by the domain's components.
 #[derive(Clone, Default, Debug)]
 pub struct Poison(Arc<Mutex<BTreeSet<LineAddr>>>);
 
@@ -26,7 +26,8 @@ impl Poison {
         self.lines(|lines| lines.contains(&line))
     }
 
-    /// Memory gives a line, as poison or not. No cache had it, so that is its newest value.
+    /// Records whether a line that memory supplies is poison. No cache had the line, so that
+    /// is its newest value.
     pub fn given(&self, line: LineAddr, poison: bool) {
         self.lines(|lines| match poison {
             true => lines.insert(line),
@@ -34,8 +35,9 @@ impl Poison {
         });
     }
 
-    /// Whether an access takes effect on poison that it consumes. A store of the whole line replaces it, a smaller
-    /// one leaves it, and neither looks at it; a prefetch looks at nothing.
+    /// Whether an access that takes effect consumes poison. A store of the whole line clears the
+    /// poison, a smaller store leaves it, and neither consumes it. Prefetches, flushes, write-backs
+    /// and demotions consume none.
     pub fn is_consumed(&self, access: &Access) -> bool {
         let line = access.line();
         match access.kind {
@@ -54,7 +56,7 @@ impl Poison {
     }
 }
 
-/// The set is saved with each component that shares it: it is the same.
+/// Each component that shares the set saves it; all saved copies are equal.
 impl SaveState for Poison {
     fn save(&self, out: &mut StateWriter) {
         self.lines(|lines| out.value("poison", &*lines));

@@ -1,4 +1,4 @@
-//! A requester's links: one for each root port, and what waits for them.
+//! A requester's links, one for each root port, and the messages queued for them.
 
 use cxlab_engine::save_state;
 use cxlab_engine::units::SimTime;
@@ -6,21 +6,21 @@ use cxlab_engine::{Ctx, prefetch};
 use cxlab_link::{LinkPort, Lost, Outbox, Parcel};
 use cxlab_protocol::{Message, PortId};
 
-/// Root ports with their outgoing queues. A port's wake-up token is its number.
+/// Root ports with their outgoing queues. The wake-up token of a port is its number.
 pub struct RootPorts {
-    /// The links, in order.
+    /// The links, by the number of the root port.
     pub ports: Vec<LinkPort>,
     outboxes: Vec<Outbox>,
-    /// The root port towards each edge port; empty when there is one root port.
+    /// Root port towards each edge port; empty when there is one root port.
     port_to: Vec<u16>,
     limit: usize,
-    /// No request overtakes another.
+    /// Whether messages leave in the order in which they were sent.
     in_order: bool,
-    /// Messages to edge ports that no way leads to.
+    /// Messages to edge ports that no path leads to.
     refused: Vec<Message>,
 }
 
-/// In place of a root port: none leads there.
+/// Entry of `port_to` for an edge port that no root port leads to.
 const NOWHERE: u16 = u16::MAX;
 
 save_state!(RootPorts {
@@ -30,7 +30,7 @@ save_state!(RootPorts {
 });
 
 impl RootPorts {
-    /// Ports with empty queues; `limit` messages may wait before issuing stops.
+    /// Root ports with empty queues. Once `limit` messages are queued, the requester stops issuing.
     pub fn new(ports: Vec<LinkPort>, port_to: Vec<u16>, limit: usize) -> Self {
         RootPorts {
             outboxes: vec![Outbox::default(); ports.len()],
@@ -42,7 +42,7 @@ impl RootPorts {
         }
     }
 
-    /// The same where messages leave in the order in which they were sent.
+    /// Root ports whose messages leave in the order in which they were sent.
     #[must_use]
     pub fn in_order(self) -> Self {
         RootPorts {
@@ -52,7 +52,7 @@ impl RootPorts {
         }
     }
 
-    /// Something will be sent soon.
+    /// Prefetches the outgoing queue before a message is sent.
     #[inline]
     pub fn fetch(&self) {
         if let [only] = &self.outboxes[..] {
@@ -60,8 +60,9 @@ impl RootPorts {
         }
     }
 
-    /// Whether as many messages wait for links as may before issuing stops: in order over several
-    /// root ports none may, because it could be overtaken at another port.
+    /// Whether the number of queued messages has reached the limit for issuing. With
+    /// ordered messages and several root ports the limit is one: a queued message could be
+    /// overtaken at another port.
     #[inline]
     pub fn is_full(&self) -> bool {
         let limit = match self.in_order && self.ports.len() > 1 {
@@ -71,13 +72,13 @@ impl RootPorts {
         self.waiting() >= limit
     }
 
-    /// Messages that wait for links.
+    /// Number of messages queued for links.
     #[inline]
     pub fn waiting(&self) -> usize {
         self.outboxes.iter().map(Outbox::len).sum()
     }
 
-    /// Sends a message towards its destination, or keeps it until it can go.
+    /// Sends a message towards its destination, or queues it until the link accepts it.
     #[inline(always)]
     pub fn send(&mut self, ctx: &mut Ctx<'_, Parcel>, message: Message) {
         let now = ctx.now();
@@ -95,12 +96,12 @@ impl RootPorts {
         self.refused.push(message);
     }
 
-    /// Takes the messages that no way leads to, since the last call.
+    /// Takes the messages, since the last call, whose destination no path leads to.
     pub fn take_refused(&mut self) -> Vec<Message> {
         std::mem::take(&mut self.refused)
     }
 
-    /// The root port towards each edge port.
+    /// Root port towards each edge port.
     pub fn ways(&self, edge_ports: usize) -> Vec<u16> {
         match self.port_to.is_empty() {
             true => vec![0; edge_ports],
@@ -108,20 +109,20 @@ impl RootPorts {
         }
     }
 
-    /// From now on the root port towards each edge port is this; `None` where no way leads there.
+    /// Replaces the root port towards each edge port; `None` where no path leads there.
     fn redirect(&mut self, ways: impl Iterator<Item = Option<u16>>) {
         self.port_to = ways.map(|port| port.unwrap_or(NOWHERE)).collect();
     }
 
-    /// From now on nothing is sent to these of the devices, whose edge ports begin at `first`; to others by
-    /// these ways.
+    /// Restores the routes `ways`, without those to devices that are cut off. `is_cut` is indexed
+    /// by device; the edge ports of devices begin at `first`.
     pub fn cut_off(&mut self, ways: &[u16], first: usize, is_cut: &[bool]) {
         let is_cut = |at: usize| at >= first && is_cut[at - first];
         let ways = ways.iter().enumerate();
         self.redirect(ways.map(|(at, port)| (!is_cut(at)).then_some(*port)));
     }
 
-    /// Loses what waits for a port.
+    /// Discards the messages queued for a port, and returns their counts.
     pub fn discard(&mut self, port: u16) -> Lost {
         let mut lost = Lost::default();
         self.outboxes[port as usize].discard(|message| lost.count(message));
@@ -135,7 +136,7 @@ impl RootPorts {
             .map_or(0, |port| *port as usize)
     }
 
-    /// Credits have come for a port.
+    /// Sends queued messages after credits arrived for a port.
     #[inline]
     pub fn pump(&mut self, ctx: &mut Ctx<'_, Parcel>, port: u16) {
         let number = port as usize;
@@ -143,14 +144,14 @@ impl RootPorts {
         self.outboxes[number].pump(ctx, &mut self.ports[number], token, |_, _| {});
     }
 
-    /// The wake-up of a port has come.
+    /// Handles a port's wake-up.
     #[inline]
     pub fn wake(&mut self, ctx: &mut Ctx<'_, Parcel>, token: u32) {
         let number = token as usize;
         self.outboxes[number].wake(ctx, &mut self.ports[number], token, |_, _| {});
     }
 
-    /// Measurement begins.
+    /// Resets the link statistics at the beginning of measurement.
     pub fn begin_measurement(&mut self, now: SimTime) {
         for port in &mut self.ports {
             port.begin_measurement(now);

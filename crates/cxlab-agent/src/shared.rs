@@ -1,63 +1,65 @@
-//! Values of memory that several hosts map and nobody keeps coherent (HDM-H in shared regions).
+//! Data of memory that several hosts map without hardware coherence (HDM-H in shared regions).
 //!
-//! Each host has an image of its own, which stands for its caches and its own memory. What devices hold
-//! of shared regions is a further image, which only they touch. A line's bytes cross between the two with
-//! the messages that carry it: a write takes what the host's image holds when the line leaves its caches,
-//! and a read brings into it what the device holds when its medium takes the request. So a host sees
-//! another's stores when that has written them back and itself has not kept the line, and not before: what
-//! software has to do about it is what it has to do on such memory.
+//! Each host has an image of its own, which stands for its caches and its own memory. The
+//! device-held data of shared regions are a further image, which only the devices access. A line's
+//! bytes cross between the two images with the messages that carry the line. A write takes the line
+//! from the host's image when the line leaves the host's caches. A read copies the device's line
+//! when the device's medium accepts the request. So a host sees another host's store only after the
+//! writer has written the line back and the reader has dropped its own copy. Software on such
+//! memory has to do the same flushes as on real hardware.
 //!
-//! Messages carry no bytes. On their way these lie at a place of the requester and its tag. It changes
-//! hands by the message alone, which takes a wire's latency, so that nobody else touches it meanwhile
-//! (`cxlab_workload::image` says why that is deterministic).
+//! Messages carry no bytes. In transit the bytes have an address given by requester and tag. Only
+//! the message passes the right to access that address, and the message takes at least a wire's
+//! latency, so no other component accesses the bytes meanwhile (`cxlab_workload::image` explains
+//! why that is deterministic).
 
 use cxlab_engine::state::{SaveState, StateError, StateReader, StateWriter};
 use cxlab_engine::units::{Dpa, Hpa, LINE_BYTES, LineAddr};
 use cxlab_protocol::{Message, PortId};
 use cxlab_workload::Image;
 
-/// Where lines on their way lie, above those of devices: 2^63.
+/// First address of lines in transit, above those of devices: 2^63.
 const WAY_BASE: u64 = 1 << 63;
 
-/// The bytes that devices hold of shared regions. A clone is the same memory.
+/// The bytes that devices hold of shared regions. A clone refers to the same memory.
 #[derive(Clone, Default, Debug)]
 pub struct SharedMemory(Image);
 
 impl SharedMemory {
-    /// A line of a device: DPAs are below 2^50, edge ports below 2^12.
+    /// Address of a device's line: DPAs are below 2^50, edge ports below 2^12.
     fn place(device: PortId, dpa: Dpa) -> Hpa {
         Hpa(u64::from(device.0) << 50 | dpa.0)
     }
 
-    /// A line on its way.
+    /// Address of a line in transit.
     fn way(requester: PortId, tag: u32) -> Hpa {
         Hpa(WAY_BASE | u64::from(requester.0) << 38 | u64::from(tag) << 6)
     }
 
-    /// What a device holds before the run: the line at `hpa` of an image.
+    /// Initialises a device's line, before the run, with the line at `hpa` of an image.
     pub fn prepare(&self, device: PortId, dpa: Dpa, image: &Image, hpa: Hpa) {
         copy_line(image, hpa, &self.0, Self::place(device, dpa));
     }
 }
 
-/// A host's part in it.
+/// One host's view of the shared memory.
 #[derive(Clone, Debug)]
 pub struct SharedWindows {
-    /// The memory.
+    /// The data that devices hold.
     pub memory: SharedMemory,
-    /// Where it lies in the host's addresses: first lines, and those after the last.
+    /// Ranges of the host's addresses that are shared: first line, and the line after the last.
     pub lines: Vec<(LineAddr, LineAddr)>,
 }
 
 impl SharedWindows {
-    /// Whether a line lies in shared memory.
+    /// Whether a line is in shared memory.
     #[inline]
     pub fn holds(&self, line: LineAddr) -> bool {
         let mut windows = self.lines.iter();
         windows.any(|(first, end)| (*first..*end).contains(&line))
     }
 
-    /// A line leaves the host's caches for memory.
+    /// Copies a line that leaves the host's caches for memory from `image` into transit.
     pub fn send(&self, requester: PortId, tag: u32, image: &Image, hpa: Hpa) {
         copy_line(
             image,
@@ -67,7 +69,7 @@ impl SharedWindows {
         );
     }
 
-    /// A line has come from memory.
+    /// Copies a line that has arrived from memory out of transit into `image`.
     pub fn take(&self, requester: PortId, tag: u32, image: &Image, hpa: Hpa) {
         copy_line(
             &self.memory.0,
@@ -78,20 +80,21 @@ impl SharedWindows {
     }
 }
 
-/// A device's part in it.
+/// One device's view of the shared memory.
 #[derive(Clone, Debug)]
 pub struct SharedShare {
-    /// The memory.
+    /// The data that devices hold.
     pub memory: SharedMemory,
-    /// The device.
+    /// Edge port of the device.
     pub device: PortId,
-    /// The hosts whose messages carry bytes, and for each what of the device they share: where it begins,
-    /// and where it ends.
+    /// Hosts whose messages carry bytes, each with the range of DPAs that it shares:
+    /// first, and end (exclusive).
     pub hosts: Vec<(PortId, Dpa, Dpa)>,
 }
 
 impl SharedShare {
-    /// The medium takes a request.
+    /// Moves the bytes of a request when the medium accepts it. Requests outside the
+    /// shared ranges move none.
     pub fn access(&self, dpa: Dpa, write: bool, request: &Message) {
         let is_part = |(host, first, end): &(PortId, Dpa, Dpa)| {
             *host == request.source && (*first..*end).contains(&dpa)
@@ -106,7 +109,7 @@ impl SharedShare {
     }
 }
 
-/// The memory is saved with each device that has a part in it: it is the same.
+/// Each device that shares the memory saves it; all saved copies are equal.
 impl SaveState for SharedShare {
     fn save(&self, out: &mut StateWriter) {
         let SharedShare {
@@ -151,7 +154,7 @@ mod tests {
         }
     }
 
-    /// The same line lies at 64 for the one host and at 4096 for the other.
+    /// The same line has address 64 at the one host and 4096 at the other.
     #[test]
     fn a_store_is_seen_when_it_was_written_back_and_the_line_fetched_again() {
         let memory = SharedMemory::default();

@@ -1,8 +1,8 @@
-//! What is under way, by numbers that are used again.
+//! Numbered entries for objects in flight; numbers are reused.
 
 use serde::{Deserialize, Serialize};
 
-/// Entries by number; the number of one that was removed is given to a later one.
+/// Entries by number. The number of a removed entry is given to a later one.
 #[derive(Serialize, Deserialize)]
 pub struct Slab<T> {
     entries: Vec<Option<T>>,
@@ -19,7 +19,7 @@ impl<T> Default for Slab<T> {
 }
 
 impl<T> Slab<T> {
-    /// Adds an entry; its number.
+    /// Adds an entry and returns its number.
     pub fn insert(&mut self, entry: T) -> u32 {
         match self.free.pop() {
             Some(id) => {
@@ -33,7 +33,7 @@ impl<T> Slab<T> {
         }
     }
 
-    /// Takes an entry out.
+    /// Removes an entry and returns it; `None` if there is none of that number.
     pub fn remove(&mut self, id: u32) -> Option<T> {
         let entry = self.entries.get_mut(id as usize)?.take()?;
         self.free.push(id);
@@ -45,23 +45,23 @@ impl<T> Slab<T> {
         self.entries.get(id as usize)?.as_ref()
     }
 
-    /// The entry of that number, to change it.
+    /// The entry of that number, mutably.
     pub fn get_mut(&mut self, id: u32) -> Option<&mut T> {
         self.entries.get_mut(id as usize)?.as_mut()
     }
 
-    /// Entries with their numbers, by number.
+    /// All entries with their numbers, in ascending order.
     pub fn iter(&self) -> impl Iterator<Item = (u32, &T)> {
         let entries = (0..).zip(&self.entries);
         entries.filter_map(|(id, entry)| Some((id, entry.as_ref()?)))
     }
 
-    /// How many entries there are.
+    /// Number of entries.
     pub fn len(&self) -> usize {
         self.entries.len() - self.free.len()
     }
 
-    /// Whether there is none.
+    /// Whether the slab holds no entry at present.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

@@ -1,4 +1,4 @@
-//! What a requester measures.
+//! Statistics of a requester.
 
 use std::mem::offset_of;
 
@@ -25,7 +25,8 @@ pub const STAGE_NAMES: [&str; 13] = [
     "media",
 ];
 
-/// Positions in [`Stages`] of the stages in which a request waits for a place or a wire.
+/// Positions in [`Stages`] of the queueing stages, in which a request waits for a buffer slot,
+/// credits or a link.
 pub const QUEUES: [usize; 5] = [HOST_QUEUE, CREDITS, SWITCH_QUEUE, DEVICE_QUEUE, MEDIA_QUEUE];
 
 /// A request's latency by stage, in picoseconds, in the order of [`STAGE_NAMES`].
@@ -50,10 +51,10 @@ pub const MEDIA_QUEUE: usize = 11;
 /// Position of `media` in [`Stages`].
 pub const MEDIA: usize = 12;
 
-/// In place of a device's number: the host's own memory.
+/// Used in place of a device's number for the host's own memory.
 pub const LOCAL: u16 = u16::MAX - 1;
 
-/// The stages that a message gathered, and those before the link.
+/// Latency stages of a request: those that its messages collected, and those before the link.
 #[inline]
 pub fn stages_of(own: &LatencyStages, process_ps: u64, cache_ps: u64) -> Stages {
     let long = own.long();
@@ -78,38 +79,38 @@ pub fn stages_of(own: &LatencyStages, process_ps: u64, cache_ps: u64) -> Stages 
 /// Requests that crossed the same number of links on their way back.
 #[derive(Clone, Copy, Default, Serialize, Deserialize, Debug)]
 pub struct HopStats {
-    /// How many.
+    /// Number of requests.
     pub count: u64,
-    /// Sum of their latencies, picoseconds.
+    /// Sum of their latencies in picoseconds.
     pub latency_ps: u128,
-    /// Sum of their waits ([`QUEUES`]), picoseconds.
+    /// Sum of their queueing times (the stages of [`QUEUES`]) in picoseconds.
     pub queue_ps: u128,
 }
 
-/// What a request ends with when it is not served for a failure.
+/// Why a request was not served, other than by denial.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
 pub enum Failure {
-    /// Its time was over. A write may have been made nevertheless, or may be yet.
+    /// The request timed out. A write may have taken effect nevertheless, or may still do so.
     TimedOut,
-    /// The host knows that no way leads to the device, and sent nothing.
+    /// No path leads to the device. The host knows this and sent nothing.
     CutOff,
-    /// What the device has of the line is corrupted.
+    /// The device's data of the line are corrupted.
     Poisoned,
 }
 
-/// Requests that completed without being served, in one way. They enter no statistics of served
-/// requests.
+/// Requests that completed without being served, with one kind of outcome. They are not part of the
+/// statistics of served requests.
 #[derive(Clone, Default, Serialize, Deserialize, Debug)]
 pub struct Unserved {
-    /// Reads.
+    /// Number of reads.
     pub reads: u64,
-    /// Writes.
+    /// Number of writes.
     pub writes: u64,
-    /// Allocated when the first request ends so.
+    /// Allocated at the first such request.
     times: Option<Box<UnservedTimes>>,
 }
 
-/// Latency of requests that were not served, and where it was spent.
+/// Latency of requests that were not served, and the sum of their stages.
 #[derive(Clone, Default, Serialize, Deserialize, Debug)]
 struct UnservedTimes {
     latency: LatencyProbe,
@@ -129,7 +130,7 @@ impl Unserved {
         times.stages_ps += row.stages.iter().copied().map(u128::from).sum::<u128>();
     }
 
-    /// Adds all of another requester's.
+    /// Adds the counts and times of another requester.
     pub fn merge(&mut self, other: &Unserved) {
         self.reads += other.reads;
         self.writes += other.writes;
@@ -140,17 +141,17 @@ impl Unserved {
         }
     }
 
-    /// Their latency; `None` where there are none.
+    /// Latency of these requests; `None` if there are none.
     pub fn latency(&self) -> Option<&LatencyProbe> {
         self.times.as_ref().map(|times| &times.latency)
     }
 
-    /// Sum of their latencies, in picoseconds.
+    /// Sum of the latencies, in picoseconds.
     pub fn latency_ps(&self) -> u128 {
         self.latency().map_or(0, LatencyProbe::sum_ps)
     }
 
-    /// Sum of all their stages, in picoseconds.
+    /// Sum of all stages, in picoseconds.
     pub fn stages_ps(&self) -> u128 {
         self.times.as_ref().map_or(0, |times| times.stages_ps)
     }
@@ -159,14 +160,14 @@ impl Unserved {
 /// One completed request, for the request log.
 #[derive(Clone, Copy, Serialize, Deserialize, Debug)]
 pub struct RequestRow {
-    /// The requester's number.
+    /// Number of the requester.
     pub requester: u16,
-    /// The device's number; `u16::MAX` when the private cache answered, [`LOCAL`] when the host's
-    /// own memory did.
+    /// Number of the device; `u16::MAX` if the private cache responded, [`LOCAL`] if the
+    /// host's own memory did.
     pub device: u16,
-    /// The requester's own count of requests.
+    /// Number of the request, by the requester's own count.
     pub id: u64,
-    /// Whether it wrote.
+    /// True for a write, false for a read.
     pub write: bool,
     /// Host physical address.
     pub hpa: u64,
@@ -174,80 +175,83 @@ pub struct RequestRow {
     pub issued_ps: u64,
     /// Time of completion, picoseconds.
     pub completed_ps: u64,
-    /// Links crossed on the way back.
+    /// Links that the response crossed.
     pub hops: u16,
-    /// Where the time went.
+    /// Time spent in each stage, in picoseconds.
     pub stages: Stages,
-    /// Whether the device denied it: no decoder of the host's had its address.
+    /// Whether the device denied the request because no decoder of the host maps the address.
     pub denied: bool,
-    /// What it ended with, if neither data nor a completion came.
+    /// The failure, if neither data nor a completion came.
     pub failure: Option<Failure>,
-    /// For checkers, a stand-in for the line that it read or wrote; 0 where none is kept.
+    /// Stand-in for the line's data that was read or written, for checkers; 0 where none is kept.
     pub value: u16,
 }
 
-/// What a requester measured. Counts named *ever* run from the start; all others from the
-/// beginning of measurement.
+/// Statistics of a requester. Counters named *ever* start at the beginning of the run, all others
+/// at the beginning of measurement.
 #[derive(Clone, Default, Serialize, Deserialize, Debug)]
 #[repr(C)]
 pub struct RequesterStats {
-    /// Requests issued, ever.
+    /// Requests issued since the run began.
     pub issued_ever: u64,
-    /// Requests completed, ever.
+    /// Requests completed since the run began.
     pub completed_ever: u64,
-    /// Requests issued.
+    /// Requests issued during the measurement.
     pub issued: u64,
-    /// Reads completed.
+    /// Reads completed during the measurement, served or not.
     pub reads: u64,
-    /// Writes completed.
+    /// Writes completed during the measurement, served or not.
     pub writes: u64,
-    /// Requests that the private cache answered, among those completed.
+    /// Requests served by the private cache, among those completed.
     pub cache_hits: u64,
-    /// Messages that a device denied, ever.
+    /// Messages that a device denied, since the run began.
     pub denied_ever: u64,
     /// Requests in flight, integrated over time.
     pub in_flight: LevelIntegral,
-    /// Served requests by links crossed.
+    /// Served requests, by the number of links that the response crossed.
     pub by_hops: Vec<HopStats>,
-    /// Sum of each stage over served requests, picoseconds.
+    /// Sum of each stage over all served requests, in picoseconds.
     pub stages_ps: [u64; STAGE_NAMES.len()],
     /// Latency of served reads.
     pub read_latency: LatencyProbe,
     /// Latency of served writes.
     pub write_latency: LatencyProbe,
-    /// Requests whose time was over, among those completed.
+    /// Completed requests that timed out.
     pub timed_out: Unserved,
-    /// Requests to devices that no way leads to, among those completed.
+    /// Completed requests to devices that no path leads to.
     pub cut_off: Unserved,
-    /// Requests that met poison, among those completed.
+    /// Completed requests that met poison.
     pub poisoned: Unserved,
-    /// Requests that a device denied, among those completed.
+    /// Completed requests that a device denied.
     pub denied: Unserved,
-    /// Messages whose time was over, ever. Where there are no caches, each is a request.
+    /// Messages that timed out, since the run began. Without caches each is a request.
     pub timed_out_ever: u64,
-    /// Answers that came after their message's time, ever: each to one of [`Self::timed_out_ever`].
+    /// Responses that arrived after the timeout of their message, since the run began; each belongs
+    /// to one of [`Self::timed_out_ever`].
     pub late_ever: u64,
-    /// Answers among those by which a device denied the message, ever.
+    /// Late responses by which a device denied the message, since the run began.
     pub late_denied_ever: u64,
-    /// Latency of operations of several lines that were served, from the issue of the first line to the end
-    /// of the last; each line is a request too. `None` while there is none.
+    /// Latency of served operations of several lines, from the issue of the first line to the
+    /// completion of the last; each line also counts as a request. `None` while there is none.
     pub whole_latency: Option<Box<LatencyProbe>>,
     /// Dirty lines written back from the private cache; not counted as requests.
     pub writebacks: u64,
-    /// A request, ever, spent more than [`LatencyStages::LONGEST`] in a stage: its stages are lost.
+    /// Whether a request since the run began spent more than [`LatencyStages::LONGEST`] in one
+    /// stage, so that its stages are lost.
     pub too_long: bool,
-    /// What [`Self::in_flight`] held when measurement began.
+    /// Value of [`Self::in_flight`]'s integral when measurement began.
     pub integral_before: u128,
-    /// Age of the requests in flight when measurement began, summed: latency that completed
-    /// requests spent before the measurement.
+    /// Summed age, in picoseconds, of the requests in flight when measurement began: the part of
+    /// their latency before the measurement.
     pub age_before_ps: u128,
 }
 
 impl RequesterStats {
-    /// Bytes at its end that are not looked at for each request.
+    /// Size of the fields at the end of the struct that are not accessed for
+    /// each request, in bytes.
     pub const SELDOM: usize = size_of::<Self>() - offset_of!(Self, timed_out);
 
-    /// A request will be completed soon that crossed so many links.
+    /// Prefetches the statistics of requests that crossed `hops` links, before one completes.
     #[inline]
     pub fn fetch(&self, hops: u16) {
         if let Some(hops) = self.by_hops.get(usize::from(hops)) {
@@ -255,8 +259,8 @@ impl RequesterStats {
         }
     }
 
-    /// Measurement begins at `now`, with requests in flight that were issued at times that sum
-    /// to `issued_sum`.
+    /// Resets the statistics at the beginning of measurement. `issued_sum` is the sum of the issue
+    /// times of the requests in flight; times in picoseconds.
     pub fn begin(&mut self, now: u64, in_flight: u64, issued_sum: u128) {
         let mut fresh = RequesterStats {
             issued_ever: self.issued_ever,
@@ -274,8 +278,8 @@ impl RequesterStats {
         *self = fresh;
     }
 
-    /// Adds what was measured in another window, but integrals over time. What is counted *ever* is the
-    /// larger of both.
+    /// Adds the statistics of another window, without integrals over time. For counters named
+    /// *ever* the larger value is kept.
     pub fn merge(&mut self, other: &RequesterStats) {
         self.issued_ever = self.issued_ever.max(other.issued_ever);
         self.completed_ever = self.completed_ever.max(other.completed_ever);
@@ -324,7 +328,7 @@ impl RequesterStats {
         self.read_latency.sum_ps() + self.write_latency.sum_ps()
     }
 
-    /// Requests that completed without being served, by the way in which they ended.
+    /// Requests that completed without being served: denied, timed out, cut off, poisoned.
     pub fn unserved(&self) -> [&Unserved; 4] {
         [&self.denied, &self.timed_out, &self.cut_off, &self.poisoned]
     }
@@ -349,7 +353,8 @@ impl RequesterStats {
     /// Counts a served request.
     #[inline(always)]
     fn serve(&mut self, row: &RequestRow, latency: Picos, hit: bool) {
-        // Nobody can predict which of the two it is, so there is no branch.
+        // Reads and writes are mixed unpredictably, so the selection should
+        // compile without a branch.
         let probe = if row.write {
             &mut self.write_latency
         } else {

@@ -1,11 +1,12 @@
-//! A program on a lane: its steps in a reorder window.
+//! Execution of a program on a lane: the steps in a reorder window.
 //!
-//! Steps enter the window in the order of the program, begin when the data that they need are there,
-//! the one first whose data came first, complete in any order and leave in the order of the program.
-//! So no step begins that is further than the window from the oldest that is not complete. Rules of
-//! entering are those of the core that runs one program alone (`cxlab_host::Core`): computing before
-//! a step that needs no data holds up what is behind it, computing on data that have to come does
-//! not; a fence enters when all is complete, a flush when all has begun.
+//! Steps enter the window in program order and leave it in program order. A step begins when its
+//! data are available, in the order in which the data became available, and steps complete in any
+//! order. So no step begins that is farther than the window's size from the oldest incomplete
+//! step. The rules of entry are those of the core that runs one program alone
+//! (`cxlab_host::Core`). Computing before a step that needs no data delays later steps; computing
+//! on data that are still outstanding does not. A fence enters when all earlier steps are
+//! complete, a flush when all have begun.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -19,48 +20,49 @@ use serde::{Deserialize, Serialize};
 
 /// A program for one lane.
 pub struct LaneProgram {
-    /// What it runs.
+    /// The program to run.
     pub program: Box<dyn Program>,
-    /// Its random stream.
+    /// Random stream of the program.
     pub rng: StreamRng,
-    /// Steps of it in flight, from the oldest that is not complete.
+    /// Size of the window in steps, counted from the oldest incomplete step.
     pub window: u32,
-    /// Steps to take from it at most; `None` for as many as it has.
+    /// Maximum number of steps to take from the program; `None` for no limit.
     pub limit: Option<u64>,
-    /// Where the memories begin whose addresses it gives as physical.
+    /// Base addresses of the memories, which the program itself addresses physically.
     pub bases: Bases,
-    /// Where CXL memory ends among its addresses below [`LOCAL_BASE`]; the host's own follows.
+    /// End of CXL memory within the program's addresses below [`LOCAL_BASE`]; the
+    /// host's own memory follows.
     pub cxl_end: u64,
-    /// Where among the phases of the component its own begin.
+    /// Index of the program's first phase among the component's phases.
     pub first_phase: u8,
 }
 
-/// Where a step stands.
+/// Progress of a step in the window.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
 enum State {
-    /// It waits for the data of an earlier step.
+    /// The step waits for the data of an earlier step.
     Waits,
-    /// It may begin.
+    /// The step may begin.
     Ready,
-    /// It has begun.
+    /// The step has begun.
     Begun,
-    /// It is complete, and one before it is not.
+    /// The step is complete, but an earlier step is not.
     Done,
 }
 
 /// What a program does next.
 pub(crate) enum NextStep {
-    /// It begins this one, of that number.
+    /// Begins this step, which has this number.
     Begin(u64, Step),
-    /// Nothing before that time.
+    /// Nothing can begin before this time.
     NotBefore(u64),
-    /// Nothing before a step completes.
+    /// Nothing can begin before a step completes.
     Waits,
-    /// It has ended.
+    /// The program has ended.
     Ended,
 }
 
-/// The window of one program.
+/// The reorder window of one program.
 pub(crate) struct Steps {
     program: Box<dyn Program>,
     rng: StreamRng,
@@ -68,27 +70,27 @@ pub(crate) struct Steps {
     bases: Bases,
     cxl_end: u64,
     first_phase: u8,
-    /// Time of a cycle.
+    /// Length of a cycle in picoseconds.
     cycle: u64,
     size: usize,
-    /// The steps in flight, oldest first, and the number of the oldest.
+    /// The steps in the window, oldest first, and the number of the oldest.
     window: VecDeque<(Step, State)>,
     oldest: u64,
     /// Steps that may begin, by time and number.
     ready: BinaryHeap<Reverse<(u64, u64)>>,
-    /// Those of the window that have not begun.
+    /// Number of steps in the window that have not begun.
     waiting: usize,
-    /// Those among them that wait for a step other than the one before.
+    /// Number of steps that wait for a step other than the previous one.
     far: usize,
-    /// The next to enter.
+    /// The next step to enter.
     held: Option<Step>,
-    /// When the program began, which the times of its steps count from.
+    /// When the program began. The steps' `not_before` times count from here.
     begun: Option<u64>,
-    /// When the last one entered, and when one completed last.
+    /// When the last step entered, and when a step last completed.
     entered: u64,
     completed: u64,
     exhausted: bool,
-    /// Whether it came to its end, and not to its limit.
+    /// Whether the program reached its end, rather than its limit.
     finished: bool,
 }
 
@@ -124,7 +126,7 @@ impl Steps {
         }
     }
 
-    /// What it does now.
+    /// What the program does at `now`.
     pub(crate) fn next(&mut self, now: u64) -> NextStep {
         if self.begun.is_none() {
             self.begun = Some(now);
@@ -148,7 +150,7 @@ impl Steps {
         }
     }
 
-    /// Takes steps into the window; when the next one enters, where only time is missing.
+    /// Takes steps into the window. Returns when the next step enters, if it depends on time alone.
     fn enter(&mut self, now: u64) -> Option<u64> {
         loop {
             if self.held.is_none() && !self.exhausted {
@@ -193,7 +195,7 @@ impl Steps {
         }
     }
 
-    /// Whether the step that comes so many before this one is in the window and not complete.
+    /// Whether the step `back` places before step `number` is in the window and incomplete.
     fn is_open(&self, number: u64, back: u32) -> bool {
         let place = number
             .checked_sub(u64::from(back))
@@ -202,7 +204,7 @@ impl Steps {
         found.is_some_and(|(_, state)| *state != State::Done)
     }
 
-    /// When a step may enter; `None` while it waits for another.
+    /// When a step may enter; `None` while it depends on another step.
     fn due(&self, step: &Step) -> Option<u64> {
         let computing = u64::from(step.cycles) * self.cycle;
         if self.window.len() == self.size || step.action == Action::Flush && self.waiting > 0 {
@@ -217,7 +219,7 @@ impl Steps {
         Some(due.max(self.begun.unwrap_or(0) + step.not_before.0))
     }
 
-    /// A step is complete.
+    /// Marks a step as complete, and makes steps that depend on it ready.
     pub(crate) fn complete(&mut self, number: u64, now: u64) {
         self.completed = now;
         let place = (number - self.oldest) as usize;
@@ -238,7 +240,7 @@ impl Steps {
         }
     }
 
-    /// Lets those begin that wait for a step from farther back.
+    /// Makes the steps ready that wait for step `number` and do not directly follow it.
     fn wake_far(&mut self, number: u64, now: u64) {
         let first = (number + 1 - self.oldest) as usize;
         for (place, (step, state)) in self.window.iter_mut().enumerate().skip(first) {
@@ -254,7 +256,7 @@ impl Steps {
         }
     }
 
-    /// The operation of a step, and its phase among those of the component.
+    /// The operation of a step, and the step's phase among those of the component.
     pub(crate) fn operation(&self, step: &Step) -> (ThreadOp, u8) {
         let Hpa(hpa) = step.hpa;
         let local = hpa.checked_sub(match hpa >= LOCAL_BASE.0 {
@@ -265,7 +267,7 @@ impl Steps {
             Some(offset) => self.bases.local + offset,
             None => self.bases.cxl + hpa,
         };
-        // What is loaded or stored is a word of the line; the program has the values.
+        // The step accesses one 8-byte word of the line; the program itself has the values.
         let (addr, size) = (addr & !7, 8);
         let op = match step.action {
             Action::Load => ThreadOp::Load { addr, size },
@@ -279,7 +281,7 @@ impl Steps {
         (op, self.first_phase + step.phase)
     }
 
-    /// Checks the result of the program, if it came to its end and all has completed.
+    /// Checks the result of the program if it reached its end and all steps are complete.
     pub(crate) fn check(&self) -> Result<(), String> {
         match self.finished && self.window.is_empty() {
             true => self.program.check(),
@@ -296,7 +298,7 @@ mod tests {
 
     use super::*;
 
-    /// Steps given one by one.
+    /// A program whose steps are given as a list.
     struct Listed {
         steps: std::vec::IntoIter<Step>,
         phases: [Phase; 1],
@@ -326,7 +328,7 @@ mod tests {
         }
     }
 
-    /// A lane of a window and a limit, with a cycle of 10 ps.
+    /// The window of a lane with this size and limit, and a cycle of 10 ps.
     fn steps(list: Vec<Step>, window: u32, limit: Option<u64>) -> Steps {
         let phase = Phase {
             name: "all".to_owned(),
@@ -347,7 +349,7 @@ mod tests {
         Steps::new(lane, 10)
     }
 
-    /// What begins at a time, and what is to wait for.
+    /// Numbers of the steps that begin at `now`, and what the program then waits for.
     fn begins(steps: &mut Steps, now: u64) -> (Vec<u64>, &'static str, u64) {
         let mut begun = Vec::new();
         loop {
@@ -395,7 +397,8 @@ mod tests {
         let far = |back, cycles| load(After::Back(back), cycles);
         let list = vec![far(9, 0), far(1, 0), far(2, 3), far(1, 0), far(4, 0)];
         let mut steps = steps(list, 8, None);
-        // What is not there is not waited for; computing comes first, in turn.
+        // A step that does not exist is not waited for; the computing before a step
+        // comes first, in order.
         assert_eq!(begins(&mut steps, 0), (vec![0], "time", 30));
         assert_eq!(begins(&mut steps, 30), (vec![], "data", 0));
         steps.complete(0, 50);
@@ -415,7 +418,7 @@ mod tests {
         assert_eq!(begins(&mut held, 0), (vec![0], "time", 20));
         assert_eq!(begins(&mut held, 20), (vec![1], "time", 90));
         assert_eq!(begins(&mut held, 90), (vec![2], "data", 0));
-        // A fence waits for all, and then computes.
+        // A fence waits for all earlier steps, and then computes.
         second.after = After::All;
         let mut fenced = steps(vec![load(After::Nothing, 0), second, third], 8, None);
         assert_eq!(begins(&mut fenced, 0), (vec![0], "data", 0));

@@ -1,12 +1,12 @@
-//! Dynamic capacity: what a device begins and ends to serve while it runs (CXL 3.1, section
-//! 9.13.3, *recollection*), and the shares of hosts in it.
+//! Dynamic capacity: extents that a device starts and stops serving while it runs (CXL 3.1, section
+//! 9.13.3, *recollection*), and changes of the hosts' shares.
 //!
-//! A device's decoders map all the capacity that a host may come to have; the extents that the
-//! host does have come and go. An extent that is not there is a decoder that is disabled. What is
-//! released is taken at once, without asking the host (Forced Release, Surprise Hot-Remove), or
-//! after a time in which the host gives it up (Managed Hot-Remove): then what the host issued
-//! before is served, and what it issues later is denied. A request that the medium has accepted is
-//! served in any case.
+//! The decoders of a device map all capacity that a host may ever have; extents are added and
+//! released during the run. An absent extent is a disabled decoder. An extent is released in one of
+//! two ways. Either it is removed at once, without the host's consent (Forced Release, Surprise
+//! Hot-Remove). Or the host is first given time to vacate it (Managed Hot-Remove): requests that
+//! the host issued before are served, and later ones are denied. A request that the medium has
+//! accepted is always served.
 
 use std::collections::BTreeMap;
 
@@ -18,68 +18,68 @@ use cxlab_protocol::{DecoderTable, DeviceDecoder, Message, PortId};
 
 use crate::qos::{Share, Telemetry};
 
-/// What happens to an extent.
+/// An event in the life of an extent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum CapacityEvent {
-    /// The device begins to serve it to the host.
+    /// The device begins to serve the extent to the host.
     Add,
-    /// The host is to give it up: from now on the device serves what the host has issued before.
+    /// The host must vacate the extent: the device serves only requests that were issued before.
     Leave,
-    /// The device ends to serve it.
+    /// The device stops serving the extent.
     Release,
-    /// What lies there is scrubbed.
+    /// The data of the extent are erased.
     Scrub,
 }
 
-/// A change of what a device serves.
+/// An event of one extent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CapacityChange {
-    /// What happens.
+    /// The kind of event.
     pub event: CapacityEvent,
-    /// To whose extent.
+    /// The host that has the extent.
     pub host: PortId,
-    /// The extent.
+    /// The decoder that maps the extent.
     pub decoder: DeviceDecoder,
 }
 
-/// What changes in a device while it runs.
+/// A change in a device while it runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Change {
-    /// What it serves.
+    /// Changes the capacity that the device serves.
     Capacity(CapacityChange),
-    /// The share of a host, where the device has telemetry.
+    /// Changes the share of a host; only for devices with telemetry.
     Share(Share),
-    /// What this host has of the device is in viral, until the end of the run.
+    /// Puts this host's part of the device into viral until the end of the run.
     Viral(PortId),
 }
 
-/// A change at its time.
+/// A change and its time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DeviceChange {
-    /// When, after the workloads begin; at 0 before the first request.
+    /// Time of the change, from the begin of the workloads; 0 is before the first request.
     pub at: Picos,
-    /// What.
+    /// The change to make.
     pub what: Change,
 }
 
-/// An extent that its host is giving up.
+/// An extent that its host is vacating.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Leaving {
     host: PortId,
     decoder: DeviceDecoder,
-    /// What the host issued before is served.
+    /// Requests that the host issued before this time are served.
     since: Picos,
 }
 
-/// The changes of a device that are still to come.
+/// The changes of a device that are still to come, and the effects of earlier ones.
 pub(crate) struct Timeline {
-    /// In order of time, the next one last.
+    /// In order of time, the next change last.
     changes: Vec<DeviceChange>,
     begun: SimTime,
     leaving: Vec<Leaving>,
     /// Hosts whose part of the device is in viral.
     viral: Vec<PortId>,
-    /// How many were to come when a state was saved that is being restored.
+    /// During a restore: number of changes still to come when the state was saved.
     left: usize,
 }
 
@@ -102,7 +102,7 @@ impl SaveState for Timeline {
 }
 
 impl Timeline {
-    /// Changes in order of time; those at 0 are made now.
+    /// A timeline of changes in order of time. Those at time 0 are made immediately.
     pub(crate) fn new(
         mut changes: Vec<DeviceChange>,
         decoders: &mut DecoderTable,
@@ -120,18 +120,18 @@ impl Timeline {
         timeline
     }
 
-    /// The workloads begin.
+    /// Sets the begin of the workloads, from which the times of changes count.
     pub(crate) fn begin(&mut self, now: SimTime) {
         self.begun = now;
     }
 
-    /// When the next change is.
+    /// Time of the next change.
     pub(crate) fn next(&self) -> Option<SimTime> {
         self.changes.last().map(|change| self.begun + change.at)
     }
 
-    /// After a restore, makes the changes that were made before the state was saved; the values of
-    /// lines, and shares, are restored by themselves.
+    /// After a restore, repeats the changes that were made before the state was saved. Values of
+    /// lines, and shares, are restored separately.
     pub(crate) fn catch_up(&mut self, decoders: &mut DecoderTable) -> Result<(), StateError> {
         let count = self.changes.len();
         if self.left > count {
@@ -176,7 +176,7 @@ impl Timeline {
         }
     }
 
-    /// Makes a change of what is served.
+    /// Makes a change of capacity.
     fn change(&mut self, at: Picos, change: &CapacityChange, decoders: &mut DecoderTable) {
         let (host, decoder) = (change.host, change.decoder);
         let mut enable = |enabled| {
@@ -204,13 +204,13 @@ impl Timeline {
         }
     }
 
-    /// Whether what a host has of the device is in viral.
+    /// Whether a host's part of the device is in viral.
     pub(crate) fn is_viral(&self, host: PortId) -> bool {
         self.viral.contains(&host)
     }
 
-    /// Where a request's address lies in what its host is giving up, if the host issued the request
-    /// before it was told to.
+    /// Decodes a request's address in the extents that its host is vacating, if the host issued the
+    /// request before the notice.
     #[cold]
     #[inline(never)]
     pub(crate) fn decode_leaving(&self, message: &Message) -> Option<Dpa> {
@@ -221,8 +221,8 @@ impl Timeline {
     }
 }
 
-/// What the lines of a device hold: the bytes of memory that hosts share; and for checkers stand-ins
-/// for their data, 0 before any store and after a scrub. A request meets them when the medium accepts it.
+/// Contents of a device's lines: data of memory that hosts share, and for checkers stand-ins for
+/// data, 0 before any store and after a scrub. A request accesses them when the medium accepts it.
 pub(crate) struct Values {
     stand_ins: Option<BTreeMap<Dpa, u16>>,
     shared: Option<SharedShare>,
@@ -234,13 +234,14 @@ save_state!(Values {
 });
 
 impl Values {
-    /// Values with stand-ins or without; `None` where there is nothing to hold.
+    /// Contents with or without stand-ins; `None` if neither stand-ins nor
+    /// shared memory are present.
     pub(crate) fn new(stand_ins: bool, shared: Option<SharedShare>) -> Option<Values> {
         let stand_ins = stand_ins.then(BTreeMap::new);
         (stand_ins.is_some() || shared.is_some()).then_some(Values { stand_ins, shared })
     }
 
-    /// A request for a line: what it stores is kept, what it loads is put into it.
+    /// Performs a request: a write stores its value, a read puts the line's value into the message.
     pub(crate) fn access(&mut self, dpa: Dpa, request: &mut Message) {
         let write = request.writes();
         if let Some(shared) = &self.shared {
@@ -255,7 +256,8 @@ impl Values {
         }
     }
 
-    /// The lines of an extent hold nothing any more. Memory that comes and goes has no values besides.
+    /// Erases the values of an extent. Shared memory is never dynamic
+    /// capacity, so it needs no erasure.
     fn scrub(&mut self, extent: &DeviceDecoder) {
         if let Some(held) = &mut self.stand_ins {
             held.retain(|dpa, _| !(extent.first..extent.end()).contains(dpa));

@@ -1,5 +1,5 @@
-//! Lines of a device's medium that cannot be read: the device answers a read of them with poison until somebody
-//! writes them (CXL 3.1, sections 8.2.9.9.4 and 12.2.3).
+//! Media errors: lines of a device's medium that cannot be read. The device returns poison for them
+//! until a write replaces the whole line (CXL 3.1, sections 8.2.9.9.4 and 12.2.3).
 
 use std::collections::BTreeMap;
 
@@ -9,29 +9,30 @@ use cxlab_protocol::{CacheMeta, Message, Opcode};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What a user says of the errors of a medium.
+/// User parameters of a medium's errors.
 #[derive(Clone, PartialEq, Serialize, Deserialize, JsonSchema, Default, Debug)]
 #[serde(deny_unknown_fields, default)]
 pub struct MediaErrorParams {
-    /// The probability that a line cannot be read, for each line by itself. 0 to 1. Default 0.
+    /// Probability that a line cannot be read, independently for each line. 0 to 1. Default 0.
     #[schemars(range(min = 0.0, max = 1.0))]
     pub rate: f64,
-    /// Lines that are poison when the run begins, whatever the rate, by device physical address: multiples of 64
-    /// below the capacity (Inject Poison, CXL 3.1, section 8.2.9.9.4.2). Default none.
+    /// Lines that are poison when the run begins, whatever the rate, by device
+    /// physical address: multiples of 64 below the capacity (Inject Poison, CXL 3.1,
+    /// section 8.2.9.9.4.2). Default none.
     pub poison: Vec<u64>,
 }
 
-// A rate is a number: the scenario's schema allows no other.
+// The rate is never NaN, because the scenario's schema allows only numbers.
 impl Eq for MediaErrorParams {}
 
-/// What was counted since measurement began.
+/// Counters of media errors since measurement began.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, Debug)]
 pub struct MediaErrorStats {
-    /// Lines that were read as poison.
+    /// Reads that returned poison.
     pub poisoned_reads: u64,
-    /// Lines that were written as poison.
+    /// Writes after which the line is poison.
     pub poisoned_writes: u64,
-    /// Lines that were poison and were written over.
+    /// Lines that were poison and were overwritten with good data.
     pub repaired: u64,
 }
 
@@ -39,13 +40,13 @@ pub struct MediaErrorStats {
 #[derive(Serialize, Deserialize)]
 pub(crate) struct MediaErrors {
     lots: Lots,
-    /// Lines of which it is known, by injection or because they were written.
+    /// Lines whose state is known, by injection or because they were written.
     known: BTreeMap<u64, bool>,
     pub(crate) stats: MediaErrorStats,
 }
 
 impl MediaErrors {
-    /// As the parameters say; the device called `name` has its own draws.
+    /// Media errors as the parameters say; each device name has its own random draws.
     pub(crate) fn new(params: &MediaErrorParams, seed: u64, name: &str) -> MediaErrors {
         let lines = params.poison.iter().map(|dpa| (dpa / LINE_BYTES, true));
         MediaErrors {
@@ -60,14 +61,15 @@ impl MediaErrors {
         known.unwrap_or_else(|| self.lots.has_drawn(line))
     }
 
-    /// Whether a line is read as poison.
+    /// Counts a read of a line, and returns whether the line is poison.
     pub(crate) fn read(&mut self, dpa: Dpa) -> bool {
         let poison = self.is_poison(dpa.0 / LINE_BYTES);
         self.stats.poisoned_reads += u64::from(poison);
         poison
     }
 
-    /// A write comes: whether its data are poison. A part of a line leaves what is poison.
+    /// Applies a write, and returns whether its data are poison. A partial write does not
+    /// clear the line's poison.
     pub(crate) fn take_write(&mut self, dpa: Dpa, message: &Message) -> bool {
         let poison = message.cache.has(CacheMeta::POISON);
         let part = message.opcode == Opcode::MemWrPtl && self.is_poison(dpa.0 / LINE_BYTES);
@@ -75,7 +77,7 @@ impl MediaErrors {
         poison
     }
 
-    /// A whole line is written, as poison or not.
+    /// Records that a line is written and is poison, or not, from now on.
     fn write(&mut self, dpa: Dpa, poison: bool) {
         let line = dpa.0 / LINE_BYTES;
         let was = self.is_poison(line);

@@ -1,21 +1,22 @@
 //! A Type 3 device: a controller in front of a medium, HDM-H (the host manages coherence; the
-//! device answers every request and looks at no metadata).
+//! device responds to every request and ignores metadata).
 //!
-//! A request arrives through the controller's pipeline (a constant time), waits in the receive
-//! buffer until the medium accepts it, and is answered when the medium is done: reads with
-//! `MemData` (S2M DRS), writes with `Cmp` (S2M NDR). The buffer's credit goes back when the
-//! request enters the medium; a context is held until the response leaves, and their number
-//! is bounded, so a blocked response path holds requests back all the way to their requesters.
-//! Where the medium knows at once when it will be done, the response takes its place on the wire
-//! at once too, and the request costs the device one event.
+//! A request passes the controller's pipeline (a constant time) and waits in the receive buffer
+//! until the medium accepts it. When the medium is done, the device responds: to reads with
+//! `MemData` (S2M DRS), to writes with `Cmp` (S2M NDR). The buffer's credit is returned when the
+//! request enters the medium. A context stays allocated until the response leaves. The number of
+//! contexts is bounded, so a blocked response path stalls requests all the way back to their
+//! requesters. If the medium knows the completion time on acceptance, the response is scheduled on
+//! the link immediately, and the request costs the device one event.
 //!
-//! A request whose address no decoder of its host has is denied: a read is answered `MemData-NXM`,
-//! a write is dropped and answered `Cmp` (CXL 3.1, section 3.3, *recollection*), as soon as a
-//! context is free, and the medium does not hear of it.
+//! A request to an address that no decoder of its host maps is denied as soon as a context is free,
+//! without access to the medium. A denied read returns `MemData-NXM`; a denied write is dropped and
+//! returns `Cmp` (CXL 3.1, section 3.3, *recollection*).
 //!
-//! What it serves, and the shares of hosts, change at times that are known when it is built. So does viral (CXL 3.1,
-//! section 12.4.2): a device whose medium is persistent drops the writes of hosts that are in viral and answers them
-//! `Cmp` without its medium. Writes that the medium has accepted before are kept, and reads are served.
+//! The capacity that the device serves, and the shares of hosts, change at times that are known at
+//! build time. So does viral (CXL 3.1, section 12.4.2). A device with a persistent medium drops the
+//! writes of hosts that are in viral, and returns `Cmp` without access to the medium. Writes that
+//! the medium accepted earlier are kept, and reads are served.
 
 use std::collections::VecDeque;
 use std::mem::offset_of;
@@ -40,11 +41,11 @@ use crate::qos::{QosConfig, Telemetry};
 use crate::speculation::{Ahead, Speculations};
 use crate::waits::{DeviceWait, DeviceWaits};
 
-/// A device's controller by name.
+/// Named parameters of a device's controller.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Debug)]
 #[serde(rename_all = "kebab-case")]
 pub enum ControllerPreset {
-    /// ESF's (Table III): a process time of 40 ns.
+    /// Controller of ESF (Table III): a process time of 40 ns.
     Esf,
 }
 
@@ -56,35 +57,38 @@ impl Preset for ControllerPreset {
     }
 }
 
-/// When a device tells a host that a write is complete.
+/// When a device sends the completion of a write.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema, Debug)]
 #[serde(rename_all = "kebab-case")]
 pub enum WriteCompletion {
-    /// When its medium has accepted it: every later read returns it from then on.
+    /// When the medium has accepted the write. Every later read returns its data.
     #[default]
     Accepted,
-    /// When its medium is done with it.
+    /// When the medium has finished the write.
     Written,
 }
 
-/// What a user says of a device's controller.
-// `remote`: what serde derives reads and writes all fields; `with_preset` knows presets.
+/// User parameters of a device's controller.
+// `remote`: the derived code reads and writes all fields; `with_preset` resolves presets.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Debug)]
 #[serde(remote = "Self", deny_unknown_fields, default)]
 pub struct DeviceParams {
-    /// A controller by name, whose time is the default. Default: none.
+    /// A named controller, which supplies the default process time. Default: none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub preset: Option<ControllerPreset>,
-    /// Time of a request in the controller, its answer's included, without port and medium. Default 25 ns: Meta's Vistara takes
-    /// about 50 ns from its pins and back without the medium (ISCA 2026, section III-A), of which its port has 25.
+    /// Time of a request and its response in the controller, without port and medium. Default 25
+    /// ns: Meta's Vistara takes about 50 ns from its pins and back without the medium (ISCA 2026,
+    /// section III-A), of which its port has 25.
     pub process_time: Picos,
-    /// Requests in the device at once, from acceptance by the medium until their response has
-    /// left. 1 to 65536. Default 256 (*assumed*).
+    /// Maximum number of requests in the device, from acceptance by the medium until their response
+    /// has left. 1 to
+    /// 65536. Default 256 (*assumed*).
     #[schemars(range(min = 1, max = 65536))]
     pub contexts: u32,
-    /// When a write is complete (`Cmp`). Default when it is accepted: the specification recommends 40 ns from a write
-    /// to its `Cmp`, where a read takes 80 (CXL 3.1 table 13-2), so the medium is not waited for. A device that keeps
-    /// its memory coherent (`hdm-db`) knows no other way.
+    /// When a write is complete (`Cmp`). Default when the medium accepts the write: the
+    /// specification recommends 40 ns from a write to its `Cmp`, where a read takes 80 (CXL 3.1
+    /// table 13-2), so the device does not wait for the medium. A device that manages the coherence
+    /// of its memory (`hdm-db`) always completes writes on acceptance.
     pub write_completion: WriteCompletion,
 }
 
@@ -101,20 +105,20 @@ impl Default for DeviceParams {
     }
 }
 
-/// What a device counted since measurement began.
+/// Counters of a device, from the beginning of measurement except those marked *ever*.
 #[derive(Clone, Copy, Default, Serialize, Deserialize, Debug)]
 pub struct DeviceStats {
-    /// Lines read.
+    /// Number of lines read.
     pub reads: u64,
-    /// Lines written.
+    /// Number of lines written, including dropped writes.
     pub writes: u64,
-    /// Reads denied.
+    /// Reads that the device denied.
     pub denied_reads: u64,
-    /// Writes denied.
+    /// Writes that the device denied.
     pub denied_writes: u64,
-    /// Lines read ahead of their request, for `MemSpecRd`.
+    /// Lines read before their request arrived, for `MemSpecRd`.
     pub speculative_reads: u64,
-    /// Writes dropped in viral, which are among `writes`.
+    /// Writes dropped in viral; these also count as `writes`.
     pub dropped_writes: u64,
     /// Requests denied, ever.
     pub denied_ever: u64,
@@ -125,7 +129,7 @@ pub struct DeviceStats {
 }
 
 impl DeviceStats {
-    /// Adds what was counted in another window; what is counted *ever* is the larger of both.
+    /// Adds the counters of another window. For those counted *ever*, the larger value is kept.
     pub fn merge(&mut self, other: &DeviceStats) {
         self.reads += other.reads;
         self.writes += other.writes;
@@ -139,36 +143,38 @@ impl DeviceStats {
     }
 }
 
-/// A request in the medium or before it.
+/// A request in the medium or in a receive buffer.
 #[derive(Clone, Copy, Serialize, Deserialize)]
 struct Request {
     message: Message,
-    /// The port it came through and is answered through.
+    /// The port that the request arrived through; the response leaves through it.
     port: u16,
-    /// When it arrived, or when the medium accepted it.
+    /// When the request arrived, or when the medium accepted it.
     since: SimTime,
-    /// For how long the medium had refused requests when it arrived.
+    /// Total time in which the medium had refused requests, at the arrival of
+    /// this one, in picoseconds.
     refused: u64,
-    /// It was complete when the medium accepted it, and has been answered.
+    /// Whether the response was sent on acceptance, while the medium still works on the request.
     answered: bool,
 }
 
-/// A request that the device is about to take.
+/// A request that the device is about to accept.
 #[derive(Clone, Copy)]
 struct Incoming<'a> {
-    /// The message, where it is not the one that has just arrived: that one need not be copied.
+    /// The message, if it was buffered; `None` for the message that has just arrived, which
+    /// need not be copied.
     waited: Option<&'a Message>,
     hpa: Hpa,
     source: PortId,
     buffer: Buffer,
     write: bool,
-    /// Its data are poison, or what it reads is.
+    /// Whether the data written or read are poison.
     poison: bool,
     lines: u8,
     port: u16,
-    /// When it arrived.
+    /// When the request arrived.
     since: SimTime,
-    /// For how long the medium had refused requests then, if it waits.
+    /// Total time in which the medium had refused requests at arrival, if the request was buffered.
     refused: u64,
 }
 
@@ -190,7 +196,7 @@ impl<'a> Incoming<'a> {
         }
     }
 
-    /// One that waited.
+    /// A request taken from the receive buffer.
     fn waited(request: &'a Request) -> Incoming<'a> {
         Incoming {
             waited: Some(&request.message),
@@ -200,7 +206,7 @@ impl<'a> Incoming<'a> {
         }
     }
 
-    /// All of it.
+    /// The whole message.
     fn message(&self, ctx: &Ctx<'_, Parcel>) -> Message {
         match self.waited.copied().or(ctx.received().message) {
             Some(message) => message,
@@ -209,7 +215,8 @@ impl<'a> Incoming<'a> {
     }
 }
 
-/// A port, what waits to go out through it, and when the answers leave that have been sent ahead.
+/// A port with its queued responses, and the departure times of responses already
+/// scheduled on the link.
 #[repr(C)]
 struct Port {
     link: LinkPort,
@@ -222,57 +229,59 @@ save_state!(Port {
     states: link, outbox;
 });
 
-/// What a device is built from.
+/// Everything that a device is built from.
 pub struct DeviceConfig {
-    /// Controller.
+    /// Parameters of the controller.
     pub params: DeviceParams,
     /// One port for each link, in order.
     pub ports: Vec<LinkPort>,
-    /// The medium.
+    /// The medium behind the controller.
     pub backend: Box<dyn MemoryBackend>,
-    /// Whether what the medium holds outlives a loss of power, so that writes in viral are dropped.
+    /// Whether the medium keeps its data without power, so that writes in viral are dropped.
     pub persistent: bool,
-    /// Where each host's addresses lie in this device.
+    /// Map of each host's addresses to device physical addresses.
     pub decoders: DecoderTable,
-    /// How that changes, in order of time. A medium that answers ahead of time is not for a device
-    /// with changes ([`cxlab_memory::Deferred`]).
+    /// Changes while the device runs, in order of time. With changes, the medium must not return
+    /// completion times in advance ([`cxlab_memory::Deferred`]).
     pub changes: Vec<DeviceChange>,
-    /// Telemetry, if it tells its load; with a medium that does not answer ahead of time.
+    /// Load telemetry, if any; the medium must not return completion times in advance.
     pub qos: Option<QosConfig>,
-    /// Lines that cannot be read, if there may be any, with the run's seed and the device's name.
+    /// Lines with media errors, if any, with the run's seed and the device's name.
     pub media_errors: Option<(MediaErrorParams, u64, String)>,
-    /// Whether lines hold values, for checkers; with a medium that does not answer ahead of time.
+    /// Whether lines hold stand-in values, for checkers; the medium must not return
+    /// completion times in advance.
     pub values: bool,
-    /// What hosts share of it with their values, if they do; with such a medium too.
+    /// Memory that hosts share with its data, if any; the medium must not return
+    /// completion times in advance.
     pub shared: Option<SharedShare>,
 }
 
-/// What few devices have.
+/// State that few devices need.
 #[derive(Default, Serialize, Deserialize)]
 struct Seldom {
     errors: Option<MediaErrors>,
     speculations: Speculations,
 }
 
-/// The Type 3 device component. What is looked at for each request lies first.
+/// The Type 3 device component. Fields that every request uses come first.
 #[repr(C)]
 pub struct MemoryDevice {
     ports: Vec<Port>,
     backend: Box<dyn MemoryBackend>,
     /// Requests in the receive buffers, in order of arrival.
     waiting: VecDeque<Request>,
-    /// Requests in a medium that tells later when they are done, by their number there.
+    /// Requests in a medium that reports completions later, by their number in the medium.
     requests: Vec<Request>,
-    /// Numbers that are free.
+    /// Free numbers in `requests`.
     free: Vec<u32>,
     controller: u32,
-    /// Writes are complete when the medium has accepted them.
+    /// Whether a write is complete when the medium has accepted it.
     posts: bool,
-    /// The medium is persistent.
+    /// Whether the medium keeps its data without power.
     persistent: bool,
-    /// Requests accepted whose answers have not left.
+    /// Contexts in use: accepted requests whose responses have not left.
     contexts: u32,
-    /// Writes in the medium that have been answered.
+    /// Requests in the medium that need no response: completed writes, and speculative reads.
     posted: u32,
     limit: u32,
     medium_wake: SimTime,
@@ -294,7 +303,7 @@ save_state!(MemoryDevice {
 
 /// Token of the wake-up for the medium; ports use their number.
 const MEDIUM: u32 = u32::MAX;
-/// So many answers that have left may be forgotten late.
+/// Number of departed responses of a port that may stay in `leaving` before they are removed.
 const FEW: usize = 8;
 /// Token of the wake-up for a change of capacity.
 const CAPACITY: u32 = u32::MAX - 1;
@@ -341,46 +350,46 @@ impl MemoryDevice {
         }
     }
 
-    /// What was counted.
+    /// The device's counters.
     pub fn stats(&self) -> DeviceStats {
         self.stats
     }
 
-    /// How long requests waited before the medium took them, since measurement began.
+    /// How long requests waited for the medium, since measurement began.
     pub fn waits(&self) -> &DeviceWaits {
         &self.waits
     }
 
-    /// Requests inside the device: buffered, in the medium, or waiting to be answered.
+    /// Number of requests in the device: buffered, in the medium, or waiting to respond.
     pub fn in_flight(&self) -> u64 {
         let leaving: usize = self.ports.iter().map(|port| port.leaving.len()).sum();
         (self.waiting.len() + self.contexts as usize - leaving) as u64
     }
 
-    /// Answers with each load since measurement began, if it tells its load.
+    /// Number of responses with each load since measurement began, if the device has telemetry.
     pub fn told(&self) -> Option<[u64; DevLoad::ALL.len()]> {
         self.telemetry.as_ref().map(|telemetry| telemetry.told)
     }
 
-    /// Poison that was read and written since measurement began, if its lines may be poison.
+    /// Poison read and written since measurement began, if the device can have media errors.
     pub fn media_errors(&self) -> Option<MediaErrorStats> {
         let errors = self.seldom.as_ref()?.errors.as_ref();
         errors.map(|errors| errors.stats)
     }
 
-    /// What the medium kept about itself, up to `now`.
+    /// The medium's own statistics, up to `now`.
     pub fn medium_statistics(&self, now: SimTime) -> Vec<Statistic> {
         let mut list = Vec::new();
         self.backend.statistics(now, &mut list);
         list
     }
 
-    /// One of its ports, for link statistics.
+    /// One of the device's ports, for link statistics.
     pub fn port_mut(&mut self, port: u16) -> &mut LinkPort {
         &mut self.ports[port as usize].link
     }
 
-    /// Measurement begins.
+    /// Resets the statistics at the beginning of measurement.
     pub fn begin_measurement(&mut self, now: SimTime) {
         self.backend.begin_measurement(now);
         self.stats.reads = 0;
@@ -403,8 +412,8 @@ impl MemoryDevice {
         }
     }
 
-    /// Applies an access of a line to the medium without time, in a sampled run
-    /// ([`MemoryBackend::warm`]).
+    /// Applies a line access to the medium's state without simulated time, in
+    /// a sampled run ([`MemoryBackend::warm`]).
     #[inline]
     pub fn warm(&mut self, source: PortId, hpa: Hpa, write: bool) {
         if let Some(dpa) = self.decoders.decode(source, hpa) {
@@ -417,7 +426,7 @@ impl MemoryDevice {
         }
     }
 
-    /// The run begins.
+    /// Starts the device when the run begins.
     pub fn start(&mut self, ctx: &mut Ctx<'_, Parcel>) {
         self.timeline.begin(ctx.now());
         self.await_change(ctx);
@@ -429,7 +438,7 @@ impl MemoryDevice {
         }
     }
 
-    /// Makes the changes of capacity that were made before the state was saved.
+    /// Repeats the changes of capacity that were made before the restored state was saved.
     fn catch_up(&mut self) -> Result<(), StateError> {
         self.timeline.catch_up(&mut self.decoders)
     }
@@ -442,11 +451,11 @@ impl MemoryDevice {
         self.timeline
             .apply(now, &mut self.decoders, values, telemetry);
         self.await_change(ctx);
-        // A request that waits for the medium may need it no more.
+        // A buffered request may no longer need the medium.
         self.admit_waiting(ctx);
     }
 
-    /// A parcel will arrive soon.
+    /// Prefetches what the next parcel from a port will access.
     #[inline]
     pub fn fetch(&self, port: u16) {
         if let Some(port) = self.ports.get(port as usize) {
@@ -457,13 +466,13 @@ impl MemoryDevice {
         prefetch(&*self.backend);
     }
 
-    /// It will arrive sooner still.
+    /// Second prefetch stage, shortly before the parcel arrives: the medium's data.
     #[inline]
     pub fn fetch_next(&self) {
         self.backend.fetch();
     }
 
-    /// A parcel has arrived from a link.
+    /// Handles a parcel that has arrived from a link.
     #[inline(always)]
     pub fn arrive(&mut self, ctx: &mut Ctx<'_, Parcel>, port: u16) {
         let now = ctx.now();
@@ -498,7 +507,7 @@ impl MemoryDevice {
         self.note_backpressure(now);
     }
 
-    /// Tells telemetry at which ports answers wait for credits, after anything that may have changed it.
+    /// Tells telemetry which ports have responses that wait for credits, after any change of that.
     #[inline]
     fn note_backpressure(&mut self, now: SimTime) {
         if let Some(telemetry) = &mut self.telemetry {
@@ -507,7 +516,7 @@ impl MemoryDevice {
         }
     }
 
-    /// A wake-up for the medium or for a port.
+    /// Handles a wake-up for the medium, for a change of capacity, or for a port.
     #[inline(always)]
     pub fn wake(&mut self, ctx: &mut Ctx<'_, Parcel>, token: u32) {
         if token != MEDIUM {
@@ -543,12 +552,13 @@ impl MemoryDevice {
         self.note_backpressure(ctx.now());
     }
 
-    /// Loses the answers that wait for a port.
+    /// Discards the responses queued for a port, and returns their counts.
     pub fn discard(&mut self, ctx: &mut Ctx<'_, Parcel>, port: u16) -> Lost {
         let mut lost = Lost::default();
         while !self.ports[port as usize].outbox.is_empty() {
             lost += self.lose_answers(port);
-            // What waited for a context may be answered at once, and its answer is lost too.
+            // A request that waited for a context may complete at once, and its
+            // response is lost too.
             self.admit_waiting(ctx);
         }
         lost
@@ -562,13 +572,14 @@ impl MemoryDevice {
         lost
     }
 
-    /// Tells the buffer of each request that waits in the device and came through `port`.
+    /// Calls `each` with the buffer of each request that arrived through `port`
+    /// and is still buffered.
     pub fn buffered(&self, port: u16, mut each: impl FnMut(Buffer)) {
         let waiting = self.waiting.iter().filter(|request| request.port == port);
         waiting.for_each(|one| each(Buffer::of(one.message.channel(), one.message.vc)));
     }
 
-    /// The device is removed: loses what is inside.
+    /// Removes the device from the system, and returns the counts of what was inside.
     pub fn remove(&mut self) -> Lost {
         let mut lost = Lost::default();
         for port in 0..self.ports.len() {
@@ -592,7 +603,8 @@ impl MemoryDevice {
         self.wake_medium(ctx);
     }
 
-    /// Moves a request into the medium, if that accepts it.
+    /// Moves a request into the medium, and returns whether that was possible. Denied and dropped
+    /// requests also leave the buffer.
     #[inline]
     fn admit(&mut self, ctx: &mut Ctx<'_, Parcel>, mut incoming: Incoming<'_>) -> bool {
         let now = ctx.now();
@@ -665,7 +677,7 @@ impl MemoryDevice {
         true
     }
 
-    /// A host may ask for a line: the medium reads it, if it has time.
+    /// Handles `MemSpecRd`: the medium reads the line if it is free.
     #[cold]
     #[inline(never)]
     fn speculate(&mut self, ctx: &mut Ctx<'_, Parcel>, incoming: Incoming<'_>) {
@@ -675,7 +687,7 @@ impl MemoryDevice {
         let Some(dpa) = self.decoders.decode(incoming.source, incoming.hpa) else {
             return;
         };
-        // Requests that wait are served first.
+        // Buffered requests have priority over speculative reads.
         let busy = !self.waiting.is_empty() || !self.backend.can_accept(now, false);
         let speculations = &mut self.seldom.get_or_insert_default().speculations;
         if busy || speculations.has(dpa) {
@@ -709,7 +721,7 @@ impl MemoryDevice {
         speculations.begin(dpa, ahead);
     }
 
-    /// A line is asked for that is read ahead, or was.
+    /// Serves a read whose line was read speculatively, or is being read.
     fn claim(
         &mut self,
         ctx: &mut Ctx<'_, Parcel>,
@@ -729,7 +741,7 @@ impl MemoryDevice {
                 self.answer(ctx, request, noted, (ready - now).0, ready);
             }
             Ahead::InMedium(id) => {
-                // The medium's answer is the request's from now on.
+                // From now on the medium's completion belongs to this request.
                 self.free.push(id);
                 self.posted -= 1;
                 self.remember(ctx, id, dpa, incoming, waited, false);
@@ -737,8 +749,9 @@ impl MemoryDevice {
         }
     }
 
-    /// The medium takes a request where lines may be poison, or are read ahead: whether what it carries or reads is
-    /// poison. `None` if the line was read ahead, and the request needs the medium no more.
+    /// Handles the medium's acceptance of a request on a device with media errors or speculative
+    /// reads. Returns whether the data written or read are poison; `None` if the line was read
+    /// speculatively, so that the request does not need the medium.
     #[cold]
     #[inline(never)]
     fn take_seldom(
@@ -763,7 +776,8 @@ impl MemoryDevice {
         None
     }
 
-    /// A request waits no longer. One that has just arrived has not waited, and nothing waits before it.
+    /// Ends a request's wait and returns its length: zero for a request that has just arrived,
+    /// since no other is queued.
     #[inline]
     fn end_wait(&mut self, now: SimTime, incoming: Incoming<'_>) -> DeviceWait {
         if incoming.waited.is_none() {
@@ -775,7 +789,7 @@ impl MemoryDevice {
         waited
     }
 
-    /// Answers a request that no decoder of its host's has.
+    /// Denies a request whose address no decoder of its host maps.
     #[cold]
     #[inline(never)]
     fn deny(&mut self, ctx: &mut Ctx<'_, Parcel>, incoming: Incoming<'_>) {
@@ -803,8 +817,8 @@ impl MemoryDevice {
         self.respond(ctx, incoming, opcode.channel(), now, change);
     }
 
-    /// Drops a write of a host in viral, and answers it (CXL 3.1, section 12.4.2: "drop writes to the persistent HDM
-    /// ranges", "always return a Completion response").
+    /// Drops a write of a host in viral, and completes it (CXL 3.1, section 12.4.2: "drop writes to
+    /// the persistent HDM ranges", "always return a Completion response").
     #[cold]
     #[inline(never)]
     fn drop_write(&mut self, ctx: &mut Ctx<'_, Parcel>, incoming: Incoming<'_>) {
@@ -818,7 +832,7 @@ impl MemoryDevice {
         self.answer(ctx, incoming, waited, 0, now);
     }
 
-    /// Keeps a request until the medium is done with it.
+    /// Stores a request until the medium is done with it.
     fn remember(
         &mut self,
         ctx: &Ctx<'_, Parcel>,
@@ -845,14 +859,14 @@ impl MemoryDevice {
         self.keep(id, request);
     }
 
-    /// The number that the medium's next request gets.
+    /// The number that the next request in the medium gets.
     #[inline]
     fn next_id(&self) -> u32 {
         let free = self.free.last().copied();
         free.unwrap_or(self.requests.len() as u32)
     }
 
-    /// Keeps a request under the next number.
+    /// Stores a request under the number of `next_id`.
     #[inline]
     fn keep(&mut self, id: u32, request: Request) {
         if self.free.pop().is_some() {
@@ -862,15 +876,15 @@ impl MemoryDevice {
         }
     }
 
-    /// Whether one more request may be inside; where answers that leave later are in the way, the
-    /// device wakes when the first of them has left.
+    /// Whether a context is free. If only responses that have not yet departed occupy the contexts,
+    /// the device wakes when the first of them has left.
     #[inline]
     fn has_context(&mut self, ctx: &mut Ctx<'_, Parcel>) -> bool {
         let mut first = SimTime::NEVER;
         let room = self.contexts < self.limit;
         for port in &mut self.ports {
-            // Several at once, because nobody can predict whether the first has left; but not many, so
-            // that the list stays short and near.
+            // Departed responses are removed in batches, because the branch for a single one cannot
+            // be predicted. The batches are small, so that the list stays short and cached.
             if room && port.leaving.len() < FEW {
                 continue;
             }
@@ -898,7 +912,7 @@ impl MemoryDevice {
 
     #[inline]
     fn wake_at(&mut self, ctx: &mut Ctx<'_, Parcel>, at: SimTime) {
-        // A medium that has not been asked for a while may have something to do at once.
+        // A medium that has not been advanced for a while may have work that is due now.
         let at = at.max(ctx.now());
         if at < self.medium_wake {
             self.medium_wake = at;
@@ -906,8 +920,8 @@ impl MemoryDevice {
         }
     }
 
-    /// The medium is done at `ready`, now or later, with a request that waited for it and was in it
-    /// for `media` picoseconds: its response goes to the link.
+    /// Sends the response to a request that the medium finishes at `ready` (now or later). The
+    /// request waited for `waited` before the medium, and took `media` picoseconds in it.
     #[inline]
     fn answer(
         &mut self,
@@ -941,7 +955,7 @@ impl MemoryDevice {
         self.respond(ctx, request, opcode.channel(), ready, change);
     }
 
-    /// The same of a request that carries or reads poison.
+    /// [`Self::answer`] for a request whose data are poison.
     #[cold]
     #[inline(never)]
     fn answer_poison(
@@ -967,9 +981,10 @@ impl MemoryDevice {
         self.respond(ctx, request, opcode.channel(), ready, change);
     }
 
-    /// Sends the response that `change` makes of a request, in this class.
+    /// Sends the response that `change` makes of a request, in the class `channel`.
     ///
-    /// The device stores no metadata, so MetaField is No-Op whatever the request had (CXL 3.1, tables 3-36, 3-49 and 3-52).
+    /// The device stores no metadata, so MetaField is No-Op whatever the request had (CXL 3.1,
+    /// tables 3-36, 3-49 and 3-52).
     #[inline(always)]
     fn respond(
         &mut self,
@@ -1004,7 +1019,7 @@ impl MemoryDevice {
         );
     }
 
-    /// Sends waiting responses, as far as link and credits allow.
+    /// Sends queued responses as far as link and credits allow.
     fn pump(&mut self, ctx: &mut Ctx<'_, Parcel>, number: u16, woken: bool) {
         let full = self.contexts == self.limit;
         let now = ctx.now();
@@ -1023,7 +1038,7 @@ impl MemoryDevice {
     }
 }
 
-/// What happens when a response has been sent: its context is free when it leaves.
+/// Bookkeeping of a sent response: its context becomes free when the response leaves.
 #[inline]
 fn sent<'a>(
     now: SimTime,

@@ -1,13 +1,19 @@
-//! QoS telemetry: a device tells its load with each answer, and a logical device that takes more than its share is told
-//! sooner (CXL 3.1, section 3.3.4.3, read in a public transcription).
+//! QoS telemetry: a device reports its load in each response, and reports overload
+//! earlier to a logical device that uses more than its share (CXL 3.1, section 3.3.4.3,
+//! read in a public transcription).
 //!
-//! The internal load (IntLoad) is how many requests are inside: in the receive buffers, in the medium, or on their way out. Egress
-//! port backpressure adds to it: at each sample interval the port is looked at, and it is congested in so many of the last 100
-//! samples in which messages waited and no credit let any go (sections 3.3.4.3.4 and 3.3.4.3.9). The larger of both is the load below.
-//! What a host uses is the number of its requests in the device (ReqCnt) and of its answers in the last 16 intervals
-//! (CmpCnt). Its limit is a fraction of the answers that a device which is never idle gives in them (ReqCmpBasis). What it is allocated is a
-//! fraction of what all hosts use, and more where others leave of theirs: the surplus is divided by allocation among those who use
-//! more than that. They make of the internal load what is told.
+//! The internal load (IntLoad) is the number of requests inside: in the receive buffers, in the
+//! medium, or on their way out. Egress port backpressure adds to it. The port is sampled at fixed
+//! intervals; its congestion is the number of the last 100 samples in which messages were queued
+//! and none had credits (sections 3.3.4.3.4 and 3.3.4.3.9). The larger of both is the internal load
+//! in the tables below.
+//!
+//! A host's use is the number of its requests in the device (ReqCnt) plus the responses to it in
+//! the last 16 intervals (CmpCnt). Its limit is a fraction of the responses that a device which is
+//! never idle gives in these intervals (ReqCmpBasis). Its allocation is a fraction of the use of
+//! all hosts. An allocation that is not fully used leaves a surplus, which is divided among the
+//! hosts above their allocation, in proportion to their allocations. Limit and allocation turn the
+//! internal load into the reported load.
 //!
 //! A multi-logical device (table 3-32):
 //!
@@ -21,7 +27,7 @@
 //! | severe overload | any | no | moderate overload |
 //! | severe overload | any | yes | severe overload |
 //!
-//! A device of many hosts without allocations, as a G-FAM device is (table 3-33):
+//! A device of many hosts without allocations, such as a G-FAM device (table 3-33):
 //!
 //! | internal load | over its limit | told |
 //! |---|---|---|
@@ -37,41 +43,45 @@ use cxlab_protocol::{DevLoad, PortId};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What a user says of a device's telemetry.
+/// User parameters of a device's telemetry.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Debug)]
 #[serde(deny_unknown_fields, default)]
 pub struct QosParams {
-    /// Requests inside from which on the load is optimal, below that light. 1 to 65536. Default: as many as
-    /// keep the device just full, which is its bandwidth times the time that a request is inside a device without load
-    /// (Little's law). The specification leaves all three thresholds to the device.
+    /// Number of requests inside from which the load is optimal; below it the load is light. 1
+    /// to 65536. Default: the number that just saturates the device, which is its bandwidth
+    /// times the time of a request inside an unloaded device (Little's law). The specification
+    /// leaves all three thresholds to the device.
     #[schemars(range(min = 1, max = 65536))]
     pub optimal: Option<u32>,
-    /// Requests inside from which on the load is moderate overload. 1 to 65536. Default: twice `optimal`, so that a
-    /// request waits as long as it is served; and more where as many are inside at 90 % use by chance, because requests
-    /// arrive at random and the medium stops now and then (refresh of DRAM).
+    /// Number of requests inside from which the load is moderate overload. 1 to 65536. Default:
+    /// twice `optimal`, where a request waits as long as it is served. More if random arrivals and
+    /// pauses of the medium (refresh of DRAM) bring more requests inside at 90 % use.
     #[schemars(range(min = 1, max = 65536))]
     pub moderate: Option<u32>,
-    /// Requests inside from which on the load is severe overload. 1 to 65536. Default: four times `moderate`
-    /// (*assumed*).
+    /// Number of requests inside from which the load is severe overload. 1 to 65536. Default:
+    /// four times `moderate` (*assumed*).
     #[schemars(range(min = 1, max = 65536))]
     pub severe: Option<u32>,
-    /// Completion Collection Interval: a host's answers are counted over the last 16 of them. 1 to 127 ns, as the
-    /// register has it. Default 64 ns, as that of an MLD.
+    /// Completion Collection Interval: the responses to a host are counted over the last 16 of
+    /// them. 1 to 127 ns, the range of the register. Default 64 ns, as for an MLD.
     pub completion_collection_interval: Picos,
-    /// Backpressure Sample Interval: how often the port is looked at for messages that wait for credits. 1 to 31 ns, as the register
-    /// has it, or 0: no Egress Port Congestion. Default 0.
+    /// Backpressure Sample Interval: how often the port is sampled for messages that wait for
+    /// credits. 1 to 31 ns, the range of the register, or 0: no Egress Port Congestion. Default 0.
     pub backpressure_sample_interval: Picos,
-    /// Egress Moderate Percentage: from so many of the last 100 samples with backpressure on the load is at least moderate overload. 1
-    /// to 100. Default 10 (the register's, *recollection*).
+    /// Egress Moderate Percentage: number of the last 100 samples with backpressure from which the
+    /// load is at least moderate overload. 1 to 100. Default 10 (the register's, *recollection*).
     #[schemars(range(min = 1, max = 100))]
     pub egress_moderate_percentage: u8,
-    /// Egress Severe Percentage: from so many on it is severe overload. 1 to 100. Default 25 (the register's, *recollection*).
+    /// Egress Severe Percentage: number of these samples from which the load is severe overload. 1
+    /// to 100. Default 25 (the register's, *recollection*).
     #[schemars(range(min = 1, max = 100))]
     pub egress_severe_percentage: u8,
-    /// What the device serves at most. Limits are fractions of what completes at this rate in 16 intervals (ReqCmpBasis, derated
-    /// by the requests inside). Default: none; needed with limits.
+    /// Maximum bandwidth of the device. Limits are fractions of the completions at this rate
+    /// in 16 intervals (ReqCmpBasis, derated by the requests inside). Default: none; required
+    /// if there are limits.
     pub bandwidth: Option<BytesPerSec>,
-    /// Shares of hosts. A host without one is allocated nothing and has no limit. Default: none.
+    /// Shares of hosts. A host without a share has an allocation of zero and
+    /// no limit. Default: none.
     pub shares: Vec<ShareParams>,
 }
 
@@ -91,29 +101,31 @@ impl Default for QosParams {
     }
 }
 
-/// The highest threshold that can be given.
+/// The highest allowed threshold.
 const MOST_INSIDE: u32 = 65_536;
-/// The default of [`QosParams::moderate`] lies at least so far above `optimal` (*assumed*). The tail of an M/D/1 queue at
-/// 90 % use falls by a factor of exp(-0.207) a request, so that 16 or more wait in about 3 % of the time.
+/// Minimum distance of the default [`QosParams::moderate`] above `optimal` (*assumed*). The tail of
+/// an M/D/1 queue at 90 % use falls by a factor of exp(-0.207) a request, so that 16 or more wait
+/// in about 3 % of the time.
 const BURST: u32 = 16;
-/// The default of [`QosParams::severe`] is so many times `moderate`.
+/// Factor between [`QosParams::moderate`] and the default of [`QosParams::severe`].
 const SEVERE: u32 = 4;
 
-/// From how many requests inside on a device tells each load.
+/// Numbers of requests inside from which a device reports each load.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Thresholds {
-    /// Optimal load.
+    /// From here on the load is optimal.
     pub optimal: u32,
-    /// Moderate overload.
+    /// From here on the load is moderate overload.
     pub moderate: u32,
-    /// Severe overload.
+    /// From here on the load is severe overload.
     pub severe: u32,
 }
 
 impl QosParams {
-    /// The thresholds in force: those that the user gave, and defaults for the others. `full` is the number of requests
-    /// inside that keep the device just full; `spread` is how many more are inside by chance at 90 % use; `most` is how many
-    /// can be inside, so that a default is reached before the buffers are full.
+    /// The thresholds in force: those that the user gave, and defaults for the others. `full` is
+    /// the number of requests inside that just saturates the device. `spread` is the number of
+    /// additional requests inside by chance at 90 % use. `most` is the capacity of the device, so
+    /// that a default is reached before the buffers are full.
     pub fn thresholds(&self, full: u32, spread: u32, most: u32) -> Thresholds {
         let optimal = self.optimal.unwrap_or(full.clamp(1, MOST_INSIDE - 2));
         let moderate = self.moderate.unwrap_or_else(|| {
@@ -135,59 +147,59 @@ impl QosParams {
     }
 }
 
-/// The share of a host, whose logical device it is.
+/// The share of a host, which is the logical device of that host.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Debug)]
 #[serde(deny_unknown_fields)]
 pub struct ShareParams {
-    /// The host, by name.
+    /// Name of the host.
     pub host: String,
-    /// QoS Allocation Fraction, in 256ths of what all hosts use of the device at the time: a host that uses no more is told
-    /// less overload. 0 to 256, in all at most 256.
+    /// QoS Allocation Fraction, in 256ths of the current use of all hosts. A host within its
+    /// allocation is reported less overload. 0 to 256, at most 256 in sum.
     #[schemars(range(max = 256))]
     pub allocated: u16,
-    /// QoS Limit Fraction, in 256ths: more is overload for it, whatever others do.
-    /// 1 to 256. Default: no limit.
+    /// QoS Limit Fraction, in 256ths: use above it is overload for this host, whatever other hosts
+    /// use. 1 to 256. Default: no limit.
     #[serde(default)]
     #[schemars(range(min = 1, max = 256))]
     pub limit: Option<u16>,
 }
 
-/// A share, resolved.
+/// A share whose host is resolved to a port.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Share {
-    /// The host.
+    /// Edge port of the host.
     pub host: PortId,
-    /// In 256ths.
+    /// Allocation fraction in 256ths.
     pub allocated: u16,
-    /// In 256ths.
+    /// Limit fraction in 256ths; `None` for no limit.
     pub limit: Option<u16>,
 }
 
-/// What telemetry is built from.
+/// Everything that telemetry is built from.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct QosConfig {
-    /// What the user said. Shares by name and thresholds are not read from it.
+    /// User parameters. Their shares by name and their thresholds are ignored here.
     pub params: QosParams,
     /// The thresholds in force.
     pub thresholds: Thresholds,
-    /// How many edge ports there are, from which requests may come.
+    /// Number of edge ports from which requests may come.
     pub edge_ports: usize,
-    /// Shares of some of them.
+    /// Shares of hosts; a host without one has no allocation and no limit.
     pub shares: Vec<Share>,
 }
 
-/// Intervals whose answers are remembered (CmpCnt).
+/// Number of intervals whose responses are counted (CmpCnt).
 const HISTORY: u64 = 16;
 
-/// What a host uses, or all of them.
+/// Use of the device by one host, or by all hosts.
 #[derive(Clone, Copy, Default, Serialize, Deserialize, Debug)]
 struct Use {
     /// Requests in the device (ReqCnt).
     requests: u64,
-    /// Answers in each of the last intervals, and in all of them (CmpCnt).
+    /// Responses in each of the last intervals, and their sum (CmpCnt).
     answers: [u32; HISTORY as usize],
     sum: u64,
-    /// The newest of them.
+    /// Number of the newest interval.
     interval: u64,
 }
 
@@ -196,7 +208,7 @@ impl Use {
         (interval % HISTORY) as usize
     }
 
-    /// Forgets what is older than the history.
+    /// Drops the intervals that are older than the history.
     fn go_on(&mut self, interval: u64) {
         let ended = interval.saturating_sub(self.interval).min(HISTORY);
         for next in 1..=ended {
@@ -213,38 +225,38 @@ impl Use {
         self.sum += 1;
     }
 
-    /// Requests and answers (ReqCmpCnt).
+    /// Requests and responses (ReqCmpCnt).
     fn count(&self) -> u64 {
         self.requests + self.sum
     }
 }
 
-/// The account of a host.
+/// Use and share of a host.
 #[derive(Clone, Copy, Default, Serialize, Deserialize, Debug)]
 struct Account {
     used: Use,
-    /// What it is allocated, in 256ths.
+    /// Allocation in 256ths.
     allocated: u64,
-    /// The most that it may use, in 256ths of a request or an answer.
+    /// Maximum use, in 256ths of a request or response.
     limit: Option<u64>,
 }
 
-/// Samples of an egress port that are remembered (BPhist).
+/// Number of samples of an egress port that are kept (BPhist).
 const SAMPLES: u32 = 100;
 
-/// Whether a port had messages that waited for credits, at the last samples.
+/// Backpressure of a port: whether messages waited for credits, at the last samples.
 #[derive(Clone, Copy, Default, Serialize, Deserialize, Debug)]
 struct Backpressure {
-    /// The newest is the lowest bit.
+    /// One bit for each sample; the newest is the lowest bit.
     samples: u128,
-    /// The number of the next sample.
+    /// Number of the next sample.
     next: u64,
     /// Whether messages wait for credits now (FCBP).
     waits: bool,
 }
 
 impl Backpressure {
-    /// Takes the samples up to `now`, in which nothing has changed.
+    /// Takes the samples up to `now`, between which nothing has changed.
     fn go_on(&mut self, now: SimTime, interval: u64) {
         let next = now.0.div_ceil(interval);
         let missed = next.saturating_sub(self.next).min(u64::from(SAMPLES)) as u32;
@@ -261,7 +273,7 @@ impl Backpressure {
 #[derive(Clone, Serialize, Deserialize, Debug)]
 struct Egress {
     interval: u64,
-    /// From how many samples on it is moderate and severe overload.
+    /// Numbers of samples from which the load is moderate and severe overload.
     steps: [u32; 2],
     ports: Vec<Backpressure>,
 }
@@ -293,19 +305,19 @@ impl Egress {
     }
 }
 
-/// Telemetry of a device.
+/// The state of a device's telemetry.
 #[derive(Clone, Serialize, Deserialize, Debug)]
 pub(crate) struct Telemetry {
     steps: [u32; 3],
     interval: u64,
-    /// Answers of a device that is never idle (ReqCmpBasis).
+    /// Responses of a device that is never idle (ReqCmpBasis).
     basis: u64,
     all: Use,
     accounts: Vec<Account>,
-    /// The accounts that are allocated something; others make no surplus and claim none.
+    /// Hosts with an allocation; other hosts neither leave nor receive a surplus.
     allocated: Vec<u16>,
     egress: Option<Egress>,
-    /// Answers with each load, since measurement began.
+    /// Number of responses with each load since measurement began.
     pub(crate) told: [u64; DevLoad::ALL.len()],
 }
 
@@ -334,7 +346,7 @@ impl Telemetry {
         telemetry
     }
 
-    /// From now on a host has this share (Set QoS Allocated BW, Set QoS BW Limit).
+    /// Sets the share of a host from now on (Set QoS Allocated BW, Set QoS BW Limit).
     pub(crate) fn set_share(&mut self, share: &Share) {
         let account = &mut self.accounts[share.host.0 as usize];
         account.allocated = share.allocated.into();
@@ -345,26 +357,26 @@ impl Telemetry {
         }
     }
 
-    /// Measurement begins.
+    /// Resets the counters at the beginning of measurement.
     pub(crate) fn begin_measurement(&mut self) {
         self.told = [0; DevLoad::ALL.len()];
     }
 
-    /// A request of a host's is in the device.
+    /// Counts a host's request that has arrived in the device.
     #[inline]
     pub(crate) fn received(&mut self, host: PortId) {
         self.accounts[host.0 as usize].used.requests += 1;
         self.all.requests += 1;
     }
 
-    /// A request of a host's has left without a word about the load.
+    /// Removes a host's request that was denied, whose response reports no load.
     pub(crate) fn denied(&mut self, host: PortId) {
         for used in [&mut self.accounts[host.0 as usize].used, &mut self.all] {
             used.requests = used.requests.saturating_sub(1);
         }
     }
 
-    /// What was in the device is lost.
+    /// Forgets the requests inside when the device is removed.
     pub(crate) fn removed(&mut self) {
         let accounts = self.accounts.iter_mut().map(|account| &mut account.used);
         for used in accounts.chain([&mut self.all]) {
@@ -372,8 +384,8 @@ impl Telemetry {
         }
     }
 
-    /// Looks at the ports of the device, in their order, after anything that may have changed whether messages wait for
-    /// credits there.
+    /// Checks whether messages wait for credits at each port, in the ports' order. The device calls
+    /// this after anything that may have changed it.
     pub(crate) fn look_at<'a>(
         &mut self,
         now: SimTime,
@@ -386,7 +398,7 @@ impl Telemetry {
         }
     }
 
-    /// Whether messages at a port wait for credits, from now on.
+    /// Records whether messages at a port wait for credits from now on.
     fn backpressure(&mut self, now: SimTime, port: u16, waits: bool) {
         if let Some(egress) = &mut self.egress {
             let port = &mut egress.ports[usize::from(port)];
@@ -395,7 +407,8 @@ impl Telemetry {
         }
     }
 
-    /// A request of a host's is answered through a port, with so many inside: what the answer says.
+    /// The load to report in a response to `host` through `port`, with `inside`
+    /// requests in the device.
     pub(crate) fn answer(&mut self, now: SimTime, host: PortId, port: u16, inside: u32) -> DevLoad {
         let interval = now.0 / self.interval;
         self.all.answer(interval);
@@ -418,7 +431,7 @@ impl Telemetry {
         told
     }
 
-    /// Whether a host uses more than it is allocated, and than its part of the surplus beside.
+    /// Whether a host uses more than its allocation and its part of the surplus.
     fn is_over_allocation(&mut self, host: PortId, interval: u64) -> bool {
         let total = self.all.count();
         let (mut claimed, mut surplus) = (0_u128, 0_u128);
@@ -434,13 +447,15 @@ impl Telemetry {
         let account = &self.accounts[host.0 as usize];
         let used = u128::from(256 * account.used.count());
         let allocated = u128::from(account.allocated * total);
-        // Who is allocated nothing claims nothing, and is over with any use. The specification has "more than" in the second comparison:
-        // with the whole device allocated, a single host that uses more than its part is exactly at it, and never over.
+        // A host without allocation receives no surplus, so any use is above its allocation.
+        // The specification has "more than" in the second comparison. With the whole device
+        // allocated, a single host above its allocation would then be exactly at the bound,
+        // and never above it.
         used > allocated && (claimed == 0 || used * claimed >= allocated * (claimed + surplus))
     }
 }
 
-/// Table 3-32: what a logical device is told.
+/// Table 3-32: load reported to a logical device.
 fn of_logical(
     internal: DevLoad,
     is_over_limit: bool,
@@ -461,7 +476,7 @@ fn of_logical(
     }
 }
 
-/// Table 3-33: what a host of a device without allocations is told.
+/// Table 3-33: load reported to a host of a device without allocations.
 fn of_many(internal: DevLoad, is_over_limit: bool) -> DevLoad {
     use DevLoad::{Light, Moderate, Optimal, Severe};
     match (internal, is_over_limit) {
@@ -475,8 +490,8 @@ fn of_many(internal: DevLoad, is_over_limit: bool) -> DevLoad {
 mod tests {
     use super::*;
 
-    /// Three hosts at a device of 4 lines an interval: the first is allocated a quarter of what is used, the second may use half of
-    /// the 64 of 16 intervals.
+    /// Three hosts at a device of 4 lines an interval. The first is allocated a quarter of the use;
+    /// the second has a limit of half of the 64 lines of 16 intervals.
     fn telemetry(allocated: u16) -> Telemetry {
         let share = |host, allocated, limit| Share {
             host: PortId(host),
@@ -501,7 +516,7 @@ mod tests {
         Telemetry::new(&config, 2)
     }
 
-    /// A host's requests come and are answered, all at once.
+    /// Sends requests of a host and responds to all of them at one time.
     fn serve(telemetry: &mut Telemetry, at: u64, host: u16, lines: u64) {
         for _ in 0..lines {
             telemetry.received(PortId(host));
@@ -511,7 +526,8 @@ mod tests {
         }
     }
 
-    /// What hosts are told with so many inside, after each has been answered so many lines.
+    /// Load reported to each host with `inside` requests inside, after `lines`
+    /// responses to each host.
     fn told(allocated: u16, lines: [u64; 3], inside: u32) -> [DevLoad; 3] {
         let mut all = telemetry(allocated);
         for (host, lines) in lines.into_iter().enumerate() {
@@ -524,16 +540,17 @@ mod tests {
         })
     }
 
-    /// Each row of table 3-32. A quarter of the 33 lines with the one that is told is 8.25; what the first leaves nobody claims.
+    /// Each row of table 3-32. A quarter of the 33 lines, including the reported one, is 8.25. No
+    /// host claims the surplus of the first.
     #[test]
     fn a_logical_device_is_told_by_table_3_32() {
         use DevLoad::{Light, Moderate, Optimal, Severe};
         let internal = [(1, Light), (2, Optimal), (4, Moderate), (6, Severe)];
         let rows = [
-            // Within its allocation, and over it.
+            // Within its allocation, and above it.
             (0, [8, 24, 3], [Light, Optimal, Optimal, Moderate]),
             (0, [20, 12, 2], [Light, Optimal, Moderate, Severe]),
-            // Over its limit of 32 lines, with nothing allocated.
+            // Above its limit of 32 lines, without an allocation.
             (1, [20, 33, 2], [Moderate, Moderate, Moderate, Severe]),
             (1, [20, 32, 2], [Light, Optimal, Moderate, Severe]),
         ];
@@ -545,7 +562,8 @@ mod tests {
         }
     }
 
-    /// Severe overload with a limit passed and an allocation kept: the limit does not count (table 3-32).
+    /// Severe overload of a host above its limit but within its allocation: the limit
+    /// does not count (table 3-32).
     #[test]
     fn under_severe_overload_the_allocation_alone_counts() {
         let mut all = telemetry(64);
@@ -575,7 +593,7 @@ mod tests {
         }
     }
 
-    /// The first is allocated half of what all use, the others a quarter each.
+    /// The first host is allocated half of the use of all, the others a quarter each.
     #[test]
     fn who_uses_more_than_its_allocation_has_a_part_of_what_others_leave() {
         let over = |lines: [u64; 3]| {
@@ -592,10 +610,11 @@ mod tests {
             }
             [0, 1, 2].map(|host| all.is_over_allocation(PortId(host), 0))
         };
-        // Of 64 lines 32, 16 and 16 are allocated. The first leaves 24, of which two that are over have 12 each.
+        // Of 64 lines 32, 16 and 16 are allocated. The first host leaves 24; each of two hosts
+        // above their allocation gets 12.
         assert_eq!(over([8, 29, 27]), [false, true, false]);
         assert_eq!(over([8, 27, 29]), [false, false, true]);
-        // Who alone is over uses all that others leave.
+        // A single host above its allocation uses the whole surplus.
         assert_eq!(over([8, 40, 16]), [false, true, false]);
         assert_eq!(over([32, 16, 16]), [false; 3]);
     }
@@ -658,10 +677,11 @@ mod tests {
             let found = params.thresholds(full, 20, most);
             [found.optimal, found.moderate, found.severe]
         };
-        // A slow medium and a fast one, with room for a thousand requests.
+        // A slow medium and a fast one, with a capacity of a thousand requests.
         assert_eq!(of([None; 3], 3, 1000), [3, 23, 92]);
         assert_eq!(of([None; 3], 100, 1000), [100, 200, 800]);
-        // Buffers for 320: half of what is above the first threshold, and all.
+        // Buffers for 320 requests: `moderate` is halfway between the first threshold and the
+        // capacity, `severe` is the capacity.
         assert_eq!(of([None; 3], 244, 320), [244, 282, 320]);
         assert_eq!(of([None; 3], 400, 320), [400, 401, 402]);
         assert_eq!(of([Some(8), None, None], 100, 1000), [8, 28, 112]);
@@ -672,13 +692,13 @@ mod tests {
         assert!(optimal < moderate && moderate < severe);
     }
 
-    /// Samples are those at whole intervals in which messages waited, of the last hundred; each port has its own, and the load
-    /// is the larger of the internal one and the port's.
+    /// A sample counts if messages were waiting at its instant, of the last hundred samples. Each
+    /// port has its own samples, and the load is the larger of the internal load and the port's.
     #[test]
     fn a_port_that_waits_for_credits_tells_overload_by_the_part_of_its_last_hundred_samples() {
         use DevLoad::{Light, Moderate, Optimal, Severe};
         let at = |sample: u64| SimTime(2_000 * sample);
-        // So many of the last hundred samples have backpressure when the answer is made.
+        // `congested` of the last hundred samples have backpressure at the time of the response.
         for (congested, expected) in [
             (0, Light),
             (9, Light),
@@ -700,7 +720,7 @@ mod tests {
                 Light,
                 "the other port"
             );
-            // They are forgotten one by one.
+            // The samples expire one by one.
             let left = congested.min(100);
             assert_eq!(
                 all.answer(at(1000 + congested + 100 - left), PortId(2), 0, 1),
@@ -715,7 +735,7 @@ mod tests {
         }
         let mut brief = telemetry(0);
         for sample in 0..100 {
-            // Between samples nobody looks.
+            // Backpressure between two samples is not seen.
             brief.backpressure(SimTime(2_000 * sample + 1), 0, true);
             brief.backpressure(SimTime(2_000 * sample + 1_999), 0, false);
         }

@@ -1,29 +1,30 @@
-//! Lines that a device reads ahead of their request, because a host said that it may ask (`MemSpecRd`; CXL 3.1,
-//! section 3.5.3.1). They are few, and searched one by one.
+//! Speculative reads: a device reads a line before its request arrives, on a
+//! host's hint (`MemSpecRd`; CXL 3.1, section 3.5.3.1). There are few such lines,
+//! so they are searched linearly.
 
 use cxlab_engine::units::{Dpa, SimTime};
 use serde::{Deserialize, Serialize};
 
-/// Lines that a device keeps at once; the oldest is forgotten. *Assumed*.
+/// Maximum number of lines read speculatively; the oldest is dropped. *Assumed*.
 const MOST: usize = 16;
 
-/// Where a line is that was read ahead.
+/// State of a speculative read.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
 pub(crate) enum Ahead {
-    /// In a medium that tells when it is done, under this number.
+    /// In progress in the medium, under this number; the medium reports its completion later.
     InMedium(u32),
-    /// In the controller, from this time on.
+    /// Data available in the controller from this time on.
     At(SimTime),
 }
 
-/// The lines that a device reads ahead, or has.
+/// The lines that a device has read or is reading speculatively.
 #[derive(Clone, Default, Serialize, Deserialize)]
 pub(crate) struct Speculations {
     lines: Vec<(Dpa, Ahead)>,
 }
 
 impl Speculations {
-    /// A line is being read ahead.
+    /// Records that a speculative read of a line begins.
     pub(crate) fn begin(&mut self, dpa: Dpa, ahead: Ahead) {
         if self.lines.len() == MOST {
             self.lines.remove(0);
@@ -31,7 +32,7 @@ impl Speculations {
         self.lines.push((dpa, ahead));
     }
 
-    /// The medium is done with what it has under this number.
+    /// Records that the medium has finished its request number `id`.
     pub(crate) fn come(&mut self, id: u32, now: SimTime) {
         let is_it = |(_, ahead): &&mut (Dpa, Ahead)| *ahead == Ahead::InMedium(id);
         if let Some((_, ahead)) = self.lines.iter_mut().find(is_it) {
@@ -39,12 +40,12 @@ impl Speculations {
         }
     }
 
-    /// Whether a line is being read ahead, or was.
+    /// Whether a line has been read or is being read speculatively.
     pub(crate) fn has(&self, dpa: Dpa) -> bool {
         self.lines.iter().any(|(other, _)| *other == dpa)
     }
 
-    /// A line is asked for, or written: it is not kept any longer.
+    /// Removes a line that is requested or written.
     pub(crate) fn take(&mut self, dpa: Dpa) -> Option<Ahead> {
         let place = self.lines.iter().position(|(other, _)| *other == dpa)?;
         Some(self.lines.remove(place).1)

@@ -1,21 +1,21 @@
-//! How long requests wait in a device before its medium takes them, and for what.
+//! How long requests wait in a device before the medium accepts them, and for which resource.
 
 use cxlab_engine::probe::WaitProbe;
 use cxlab_engine::units::SimTime;
 use cxlab_protocol::{LongStage, Message};
 use serde::{Deserialize, Serialize};
 
-/// How long a request waited in a device, in picoseconds.
+/// Waiting time of one request in a device, in picoseconds.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) struct DeviceWait {
-    /// For the controller: a context.
+    /// Time in which the request waited for a context of the controller.
     pub(crate) controller: u64,
-    /// For the medium, which accepted nothing more.
+    /// Time in which the request waited for a medium that accepted no request.
     pub(crate) medium: u64,
 }
 
 impl DeviceWait {
-    /// Notes it in a message.
+    /// Adds the wait to the latency stages of a message.
     #[inline]
     pub(crate) fn note(self, message: &mut Message) {
         message.stages.add(LongStage::DeviceQueue, self.controller);
@@ -23,30 +23,30 @@ impl DeviceWait {
     }
 }
 
-/// The waits of a device since measurement began. A request that is taken at once is not counted.
+/// Waits in a device since measurement began. A request that is accepted at once is not counted.
 #[derive(Clone, Default, Serialize, Deserialize, Debug)]
 pub struct DeviceWaits {
-    /// All waits.
+    /// Waits of all requests, for context and medium together.
     pub all: WaitProbe,
-    /// The sum of what of them was for the medium, in picoseconds.
+    /// Total time of these waits spent on the medium, in picoseconds.
     pub medium_ps: u128,
-    /// Since when the medium has accepted nothing for the request that is next.
+    /// Time since which the medium has refused the next request.
     refusing: Option<u64>,
     refused: u64,
 }
 
 impl DeviceWaits {
-    /// For how long the medium has refused requests up to `now`, in picoseconds.
+    /// Total time, up to `now`, in which the medium refused requests, in picoseconds.
     pub(crate) fn refused_ps(&self, now: SimTime) -> u64 {
         self.refused + self.refusing.map_or(0, |since| now.0 - since)
     }
 
-    /// The medium refuses the request that is next.
+    /// Records that the medium refuses the next request.
     pub(crate) fn refuse(&mut self, now: SimTime) {
         self.refusing.get_or_insert(now.0);
     }
 
-    /// The medium does not hold requests back any more.
+    /// Records that the medium no longer refuses requests.
     #[inline]
     pub(crate) fn end_refusal(&mut self, now: SimTime) {
         if self.refusing.is_some() {
@@ -55,7 +55,7 @@ impl DeviceWaits {
         }
     }
 
-    /// What a request has waited for since it came, when the medium had refused requests for `before`.
+    /// The wait of a request that arrived at `since`, when `before` was the total time of refusals.
     #[inline]
     pub(crate) fn waited(&self, now: SimTime, since: SimTime, before: u64) -> DeviceWait {
         let wait = (now - since).0;
@@ -69,7 +69,7 @@ impl DeviceWaits {
         }
     }
 
-    /// Counts a wait that has ended, if there was one.
+    /// Counts a wait that has ended, unless it has length zero.
     #[inline]
     pub(crate) fn count(&mut self, waited: DeviceWait) {
         if waited != DeviceWait::default() {
@@ -78,13 +78,13 @@ impl DeviceWaits {
         }
     }
 
-    /// Adds those of another window.
+    /// Adds the waits of another window.
     pub fn merge(&mut self, other: &DeviceWaits) {
         self.all.merge(&other.all);
         self.medium_ps += other.medium_ps;
     }
 
-    /// Measurement begins.
+    /// Resets the waits at the beginning of measurement.
     pub(crate) fn reset(&mut self) {
         self.all = WaitProbe::default();
         self.medium_ps = 0;

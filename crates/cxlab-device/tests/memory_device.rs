@@ -16,7 +16,7 @@ use cxlab_protocol::coherence::fields::{MetaField, MetaValue, SnpType};
 use cxlab_protocol::hdm::InterleaveSet;
 use cxlab_protocol::{CacheMeta, DecoderTable, DeviceDecoder, MemMeta, Message, Opcode, PortId};
 
-/// A link on which every message takes 1 ns, and the wire 1 ns.
+/// A link with 1 ns for each message and 1 ns of propagation.
 fn link(responses: u16) -> LinkParams {
     LinkParams {
         transmission: Transmission::Packet,
@@ -53,14 +53,14 @@ fn end(params: &LinkParams) -> LinkPort {
     )
 }
 
-/// Sends its requests as fast as it can, and perhaps never frees a buffer.
+/// Sends its requests as fast as the link allows, and never frees a buffer if `hold` is set.
 struct Host {
     link: LinkPort,
     requests: VecDeque<Message>,
     hold: bool,
-    /// Tag and opcode of each response, and when it came.
+    /// Time, tag and opcode of each response.
     seen: Vec<(u64, u32, Opcode)>,
-    /// What each response says about metadata.
+    /// Metadata of each response.
     metadata: Vec<MemMeta>,
 }
 
@@ -144,7 +144,8 @@ impl Ran {
     }
 }
 
-/// Requests (`w` writes, `r` reads, one for each letter; capitals have MetaField Meta0-State) to consecutive lines.
+/// Runs requests to consecutive lines. Each character is a request: `w` a write, `r` a read, and
+/// upper case has MetaField Meta0-State.
 fn run(requests: &str, contexts: u32, medium: FixedParams, responses: u16, hold: bool) -> Ran {
     run_on(link(responses), requests, contexts, medium, hold)
 }
@@ -223,8 +224,8 @@ fn medium(read: u64, write: u64) -> FixedParams {
 /// The first request arrives at 2 ns; a response takes 2 ns.
 const WAY: u64 = 2_000;
 
-/// A device that stores no metadata answers with No-Op, whatever the request updates; to RwD every device does (CXL 3.1,
-/// tables 3-36, 3-49 and 3-52).
+/// A device that stores no metadata responds with No-Op, even to a request that updates metadata;
+/// to RwD every device does (CXL 3.1, tables 3-36, 3-49 and 3-52).
 #[test]
 fn responses_have_no_metadata() {
     let ran = run("wrWR", 4, medium(50_000, 0), 128, false);
@@ -314,7 +315,8 @@ fn writes_are_answered_while_no_read_can_be() {
 
 #[test]
 fn of_two_classes_that_wait_the_one_done_first_leaves_first() {
-    // A line takes 100 ns, so the write comes and is done while lines wait that were done before.
+    // A line takes 100 ns, so the write completes while lines that completed
+    // earlier are still queued.
     let packet = PacketHeader {
         header: Bytes(64),
         data_header: Bytes(99 * 64),

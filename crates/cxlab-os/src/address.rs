@@ -3,24 +3,24 @@
 use cxlab_engine::units::Bytes;
 use serde::{Deserialize, Serialize};
 
-/// User addresses end here: the lower half of 48-bit canonical addresses (four-level paging; Intel
-/// SDM, volume 3A, section 4.5).
+/// End of the user addresses: the lower half of 48-bit canonical addresses (four-level paging;
+/// Intel SDM, volume 3A, section 4.5).
 pub const USER_END: u64 = 1 << 47;
 
-/// A virtual address of a process (byte granular).
+/// A virtual address of a process, in bytes.
 #[derive(
     Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize, Debug,
 )]
 pub struct VirtAddr(pub u64);
 
 impl VirtAddr {
-    /// The first address of the page of that size which this address lies in.
+    /// First address of the page of this size that contains the address.
     #[inline]
     pub const fn page_start(self, size: PageSize) -> VirtAddr {
         VirtAddr(self.0 & !(size.bytes() - 1))
     }
 
-    /// How far into its page of that size the address lies, in bytes.
+    /// Offset of the address in its page of this size, in bytes.
     #[inline]
     pub const fn offset_in(self, size: PageSize) -> u64 {
         self.0 & (size.bytes() - 1)
@@ -38,29 +38,29 @@ impl Pasid {
     pub const END: u32 = 1 << 20;
 }
 
-/// The page sizes that are modelled. Pages of 1 GiB are not.
+/// The modelled page sizes. Pages of 1 GiB are left out.
 #[derive(
     Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize, Debug,
 )]
 pub enum PageSize {
-    /// 4 KiB.
+    /// A page of 4 KiB.
     #[default]
     Small,
-    /// 2 MiB.
+    /// A page of 2 MiB.
     Large,
 }
 
 impl PageSize {
-    /// Both, smaller first.
+    /// Both sizes, the smaller first.
     pub const ALL: [PageSize; 2] = [PageSize::Small, PageSize::Large];
 
-    /// Bytes of a page.
+    /// Size of a page in bytes.
     #[inline]
     pub const fn bytes(self) -> u64 {
         1 << self.bits()
     }
 
-    /// The bits of an address within a page.
+    /// Number of address bits within a page.
     #[inline]
     pub const fn bits(self) -> u32 {
         match self {
@@ -69,27 +69,27 @@ impl PageSize {
         }
     }
 
-    /// Bytes of a page, as a quantity.
+    /// Size of a page as a quantity.
     pub const fn size(self) -> Bytes {
         Bytes(self.bytes())
     }
 }
 
-/// One page of one process.
+/// A page of one process.
 #[derive(
     Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize, Debug,
 )]
 pub struct Page {
-    /// The process.
+    /// The process that the page belongs to.
     pub pasid: Pasid,
-    /// Its first address, a multiple of its size.
+    /// First address of the page, a multiple of its size.
     pub start: VirtAddr,
-    /// Its size.
+    /// Size of the page.
     pub size: PageSize,
 }
 
 impl Page {
-    /// The page of that size around an address.
+    /// The page of this size that contains an address.
     pub const fn around(pasid: Pasid, address: VirtAddr, size: PageSize) -> Page {
         Page {
             pasid,
@@ -98,7 +98,7 @@ impl Page {
         }
     }
 
-    /// The first address behind the page.
+    /// First address after the page.
     pub const fn end(self) -> u64 {
         self.start.0 + self.size.bytes()
     }

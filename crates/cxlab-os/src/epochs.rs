@@ -1,7 +1,8 @@
 //! Which accesses an invalidation has to wait for: all that began before it.
 //!
-//! Nothing is counted by page. Accesses belong to an epoch; an invalidation that finds accesses
-//! under way ends the epoch, and is complete when that epoch and all before it have no access left.
+//! Accesses are not counted by page. Each access belongs to an epoch. An invalidation that finds
+//! accesses in flight ends the current epoch, and is complete when that epoch and all earlier ones
+//! have no access left.
 
 use std::collections::VecDeque;
 
@@ -12,14 +13,14 @@ use serde::{Deserialize, Serialize};
 #[derive(Default, Serialize, Deserialize)]
 struct Epoch {
     under_way: u64,
-    /// Invalidations that end when this epoch and all before are done.
+    /// Tags of the invalidations that are complete when this epoch and all earlier ones are.
     tags: Vec<u32>,
 }
 
-/// Accesses under way, by epoch.
+/// Accesses in flight, by epoch.
 pub struct Epochs {
     epochs: VecDeque<Epoch>,
-    /// The number of the first of `epochs`.
+    /// Number of the first of `epochs`.
     first: u64,
 }
 
@@ -37,7 +38,7 @@ impl Default for Epochs {
 }
 
 impl Epochs {
-    /// An access begins; its epoch.
+    /// Begins an access and returns its epoch.
     #[inline]
     pub fn begin(&mut self) -> u64 {
         if let Some(epoch) = self.epochs.back_mut() {
@@ -46,7 +47,8 @@ impl Epochs {
         self.first + self.epochs.len() as u64 - 1
     }
 
-    /// An invalidation. True: no access is under way; otherwise [`Epochs::done`] will name its tag.
+    /// Begins an invalidation. True if no access is in flight; otherwise [`Epochs::done`]
+    /// returns its tag later.
     pub fn invalidate(&mut self, tag: u32) -> bool {
         if self.epochs.iter().all(|epoch| epoch.under_way == 0) {
             return true;
@@ -58,10 +60,11 @@ impl Epochs {
         false
     }
 
-    /// An access of that epoch is done; the tags of invalidations that are complete with it.
+    /// Ends an access of an epoch, and returns the tags of the invalidations that
+    /// are complete with it.
     ///
     /// # Panics
-    /// If no access of that epoch is under way.
+    /// If no access of that epoch is in flight.
     #[inline]
     pub fn done(&mut self, epoch: u64) -> Vec<u32> {
         let place = epoch.checked_sub(self.first);

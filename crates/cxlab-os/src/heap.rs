@@ -1,13 +1,13 @@
 //! `malloc` for kernels: small objects by size class in spans of 64 KiB, which are cut from
-//! mappings of 2 MiB; large ones as mappings of their own.
+//! mappings of 2 MiB; each large object has a mapping of its own.
 //!
-//! The classes are four to a doubling, as in jemalloc (Evans, BSDCan 2006): an object wastes at most
-//! a fifth, beyond 64 bytes. Objects of 16 KiB and more get a mapping of their own (glibc: from
-//! 128 KiB on, `M_MMAP_THRESHOLD`). Everything the allocator remembers lies outside simulated
-//! memory, so that it costs no simulated access. Spans are never given back.
+//! There are four classes to a doubling, as in jemalloc (Evans, BSDCan 2006): an object beyond 64
+//! bytes wastes at most a fifth. Objects above 16 KiB get a mapping of their own (glibc: from 128
+//! KiB on, `M_MMAP_THRESHOLD`). The allocator stores its own data outside simulated memory, so they
+//! cost no simulated access. Spans are never unmapped.
 //!
-//! Invariants: objects do not overlap and are aligned to 16 bytes, or to a page from 16 KiB on;
-//! the same calls give the same addresses.
+//! Invariants: objects do not overlap. They are aligned to 16 bytes, or to a page above 16 KiB. The
+//! same calls return the same addresses.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -15,24 +15,25 @@ use std::fmt;
 use crate::address::{PageSize, VirtAddr};
 use crate::space::{AddressSpace, AreaOptions, Released, SpaceError};
 
-/// Bytes of a span.
+/// Size of a span in bytes.
 const SPAN: u64 = 64 << 10;
 
-/// Bytes of a mapping that spans are cut from: a page of 2 MiB, if the heap asks for them.
+/// Size in bytes of a mapping that spans are cut from: one page of 2 MiB, if the
+/// heap uses large pages.
 const CHUNK: u64 = PageSize::Large.bytes();
 
-/// Largest object of a span.
+/// Size in bytes of the largest object in a span.
 const MAX_SMALL: u64 = 16 << 10;
 
-/// Every object is aligned to this (x86-64 ABI: `max_align_t`).
+/// Alignment of every object in bytes (x86-64 ABI: `max_align_t`).
 pub const ALIGN: u64 = 16;
 
-/// What `free` may answer.
+/// Why an object cannot be freed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FreeError {
-    /// No object begins there, or it was freed before.
+    /// No object begins at this address, or it was freed before.
     NotAllocated(VirtAddr),
-    /// Its pages cannot be unmapped now.
+    /// The pages of the object cannot be unmapped now.
     Space(SpaceError),
 }
 
@@ -64,7 +65,7 @@ struct Span {
     live: Vec<bool>,
 }
 
-/// Free objects of one class; the last that was freed is the next that is given.
+/// Free objects of one class; the object freed last is allocated next.
 type Free = Vec<VirtAddr>;
 
 /// The heap of a process.
@@ -73,13 +74,13 @@ pub struct Heap {
     free: BTreeMap<u64, Free>,
     spans: BTreeMap<u64, Span>,
     large: BTreeMap<u64, u64>,
-    /// What is left of the last chunk: from, to.
+    /// Unused part of the last chunk: first address, and end (exclusive).
     chunk: (u64, u64),
     live_bytes: u64,
 }
 
 impl Heap {
-    /// An empty heap whose mappings ask for pages of that size.
+    /// An empty heap whose mappings request pages of this size.
     pub fn new(pages: PageSize) -> Heap {
         Heap {
             options: AreaOptions {
@@ -94,12 +95,13 @@ impl Heap {
         }
     }
 
-    /// Bytes of live objects, with what their classes add.
+    /// Bytes of live objects, rounded up to their classes.
     pub fn live_bytes(&self) -> u64 {
         self.live_bytes
     }
 
-    /// An object of `size` bytes; 0 counts as 1. No memory is taken before it is touched.
+    /// Allocates an object of `size` bytes; 0 counts as 1. A page gets a frame
+    /// when it is first touched.
     ///
     /// # Errors
     /// No addresses are left.
@@ -132,7 +134,7 @@ impl Heap {
         Ok(at)
     }
 
-    /// Makes a span of a class and takes its first object.
+    /// Creates a span of a class and allocates its first object.
     fn new_span(&mut self, class: u64, space: &mut AddressSpace) -> Result<VirtAddr, SpaceError> {
         if self.chunk.0 == self.chunk.1 {
             let start = space.mmap(CHUNK, self.options, None)?.0;
@@ -164,7 +166,7 @@ impl Heap {
         }
     }
 
-    /// Bytes that may be used of the object that begins at an address.
+    /// Usable bytes of the object that begins at an address.
     pub fn usable_bytes(&self, at: VirtAddr) -> Option<u64> {
         if let Some(length) = self.large.get(&at.0) {
             return Some(*length);
@@ -175,11 +177,11 @@ impl Heap {
         (live && offset.is_multiple_of(span.class)).then_some(span.class)
     }
 
-    /// Frees an object. A large one is unmapped: what comes back is given to the frames after its
-    /// translations were invalidated.
+    /// Frees an object. A large object is unmapped. The caller returns its frames after
+    /// the translations are invalidated.
     ///
     /// # Errors
-    /// No object begins there, or one of its pages is being moved.
+    /// No object begins at the address, or one of its pages is being moved.
     pub fn free(
         &mut self,
         at: VirtAddr,

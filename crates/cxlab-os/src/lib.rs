@@ -1,10 +1,10 @@
-//! What an operating system and its translation hardware do about memory: frames on NUMA nodes,
+//! The memory management of an operating system and its translation hardware: frames on NUMA nodes,
 //! one page table a process, allocation, TLBs and address translation caches, address translation
 //! services (ATS), placement and migration of pages.
 //!
-//! Passive parts: addresses, no messages, no events. Nothing here takes time; every answer lists
-//! the physical reads and writes that its owner has to time. `docs/explain/cohet-os.md` has the tables,
-//! the parameters and their sources.
+//! All parts are passive: they have addresses, but no messages and no events. No operation here
+//! takes simulated time; each result lists the physical reads and writes that the owner has to
+//! time. `docs/explain/cohet-os.md` has the tables, the parameters and their sources.
 
 pub mod address;
 pub mod ats;

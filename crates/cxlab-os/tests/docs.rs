@@ -1,4 +1,5 @@
-//! `docs/explain/cohet-os.md` shows the rows as they are. With `CXLAB_UPDATE_DOCS=1` the tests write them.
+//! Checks that `docs/explain/cohet-os.md` shows the rows and catalogs. With `CXLAB_UPDATE_DOCS=1`
+//! the tests write them.
 #![allow(clippy::unwrap_used)]
 
 #[path = "../../../tests/shared/documents.rs"]

@@ -1,5 +1,5 @@
-//! All parts together, without time: an accelerator and a processor share one page table; pages are touched, moved,
-//! sampled and unmapped while accesses are under way.
+//! All parts together, without time: an accelerator and a processor share one page table; pages are
+//! touched, moved, sampled and unmapped while accesses are in flight.
 #![allow(clippy::unwrap_used)]
 
 use cxlab_engine::rng::StreamRng;
@@ -34,7 +34,7 @@ fn frames(blocks: u64) -> Frames {
     Frames::new(&specs, Distances::new(rows).unwrap()).unwrap()
 }
 
-/// A page on its way, with the table's state of it and the tag of its invalidation.
+/// A page that is being moved, with its state in the table.
 struct Moving {
     page: Page,
     state: home::PageState,
@@ -45,10 +45,10 @@ struct World {
     space: AddressSpace,
     atc: Atc,
     iommu: Iommu,
-    /// Accesses of the device under way: epoch, and where they go.
+    /// Accesses of the device in flight: epoch and physical address.
     under_way: Vec<(u64, Hpa)>,
     moving: Option<Moving>,
-    /// Physical reads of all walks.
+    /// Number of physical reads of all walks.
     walk_reads: usize,
 }
 
@@ -79,7 +79,8 @@ impl World {
         self.space.pasid()
     }
 
-    /// Begins an access of the device; where it goes, `None` if it has to wait for a move, `Err` if it failed.
+    /// Begins an access of the device and returns its physical address; `None` if the access has to
+    /// wait for a move, `Err` if it failed.
     fn device(&mut self, at: VirtAddr, access: Access) -> Result<Option<Hpa>, SpaceError> {
         let pasid = self.pasid();
         let mut next = match self.atc.access(pasid, at, access) {
@@ -101,7 +102,7 @@ impl World {
                 }
                 Next::PageRequest => match self.space.touch(at, access, XPU, &mut self.frames) {
                     Ok(_) => self.atc.page_response(next.0, PageResponse::Success),
-                    // Held until the move is over.
+                    // The request is held until the move is over.
                     Err(SpaceError::Moving(_)) => return Ok(None),
                     Err(error) => {
                         self.atc.page_response(next.0, PageResponse::InvalidRequest);
@@ -178,7 +179,8 @@ impl World {
         }
     }
 
-    /// Sends the request of a page whose accesses waited; the accesses themselves come again later.
+    /// Serves the request of a page whose accesses waited; the accesses
+    /// themselves are repeated later.
     fn ask_again(&mut self, page: Page) {
         let table = Some(self.space.table());
         let walked = self
@@ -203,7 +205,7 @@ impl World {
         }
     }
 
-    /// Where a processor finds an address now.
+    /// Physical address that a processor finds for a virtual address now.
     fn walk(&self, at: VirtAddr) -> Option<Hpa> {
         let mapping = self.space.table().lookup(at)?;
         let within = at.offset_in(mapping.frame.size);
@@ -234,13 +236,13 @@ fn the_first_touch_of_the_accelerator_is_a_page_request_and_the_second_page_a_sh
         Some(first),
         "processors see the same page"
     );
-    // One read finds no table below the root; then all four levels are there.
+    // One read finds no table below the root; then all four levels exist.
     assert_eq!(world.walk_reads, 1 + 4);
     world
         .device(VirtAddr(start.0 + SMALL), Access::Read)
         .unwrap()
         .unwrap();
-    // The last level twice: empty, and after the fault.
+    // The last level is read twice: empty, and after the fault.
     assert_eq!(world.walk_reads, 5 + 2);
     world
         .device(VirtAddr(start.0 + 5), Access::Read)

@@ -1,18 +1,19 @@
-//! The bias table of a Type 2 device: pages of its memory that the host may hold lines of.
+//! The bias table of a Type 2 device: pages of its memory of which the host may hold lines.
 //!
-//! An entry covers a page. A host that touches a line of a page in device bias brings host bias to
-//! all of it: the device knows no more of the page than that. The first access of the device then
-//! asks the host to leave every line of the page, one request each as CQIDs are free. An access
-//! goes on when its own line has been left, which is in order with the host's reads of that line;
-//! the page is in device bias when all lines have been left. If the host has come back to one
-//! meanwhile, the page stays in host bias, and the next access begins again. The device never makes
-//! a read of the host wait for a flip: requests of the device may wait for those of the host (CXL
-//! 3.1, section 3.3.3), so that would be a deadlock.
+//! An entry covers a page. A host access to one line of a page in device bias puts the whole page
+//! into host bias, because the device tracks only pages. The next access of the device then recalls
+//! every line of the page from the host, with one request for each line as CQIDs are free. An
+//! access continues when its own line has been recalled, which is ordered with the host's reads of
+//! that line. The page is in device bias when all lines have been recalled. If the host has taken a
+//! line again meanwhile, the page stays in host bias, and the next access starts over. The device
+//! never makes a read of the host wait for a flip: requests of the device may wait for those of the
+//! host (CXL 3.1, section 3.3.3), so that would be a deadlock.
 //!
-//! Software may flip a page by itself, by a register, when it has flushed the host's caches of the page.
+//! Software may flip a page explicitly, by a register, after it has flushed the host's
+//! caches of the page.
 //!
-//! With pages of one line there is no flip of others, and what the host writes back and drops is in
-//! device bias at once.
+//! With pages of one line, a flip involves no other line, and a line that the host writes back and
+//! drops is in device bias at once.
 
 use cxlab_engine::Ctx;
 use cxlab_engine::save_state;
@@ -24,56 +25,56 @@ use serde::{Deserialize, Serialize};
 use super::Accelerator;
 use super::hmc::NONE;
 
-/// Lines of a region of the table, which is made when a line of it is touched.
+/// Lines in a region of the table. A region is allocated when one of its lines is accessed.
 const REGION: u64 = 4096;
 
-/// The most accesses of the device that take a CQID before one line of a page that flips to device
-/// bias, while it waits for one.
+/// Maximum number of device accesses that allocate a CQID while one line of a page that flips to
+/// device bias waits for a CQID.
 pub const MOST_PASSED_FLIPS: u32 = 1;
 
-/// A page that is on its way to device bias.
+/// A page that is flipping to device bias.
 #[derive(Serialize, Deserialize)]
 struct Flip {
     page: u64,
-    /// A line of it, which names the page's place among host physical addresses.
+    /// First line of the page, as a host physical address.
     line: LineAddr,
-    /// Lines that the host has yet to be asked for: a bit each.
+    /// Lines that have not been requested from the host yet, one bit each.
     left: u64,
-    /// Requests under way.
+    /// Requests in flight.
     open: u32,
     since: u64,
 }
 
-/// Counts since measurement began.
+/// Counters since measurement began.
 #[derive(Clone, Copy, Default, Serialize, Deserialize)]
 pub(super) struct BiasStats {
-    /// Pages that went to device bias.
+    /// Pages that flipped to device bias.
     pub(super) flips: u64,
     /// Flips after which the host held a line again.
     pub(super) lost: u64,
-    /// Lines that the host was asked to leave.
+    /// Lines that were requested from the host.
     pub(super) lines: u64,
-    /// Pages that went to host bias.
+    /// Pages that changed to host bias.
     pub(super) host: u64,
     /// Pages that software flipped, either way, and flips of software that were refused.
     pub(super) software: u64,
     pub(super) refused: u64,
-    /// Time of the flips to device bias, lost ones too.
+    /// Total time of flips to device bias, including lost ones, in picoseconds.
     pub(super) flip_ps: u64,
 }
 
-/// The table.
+/// The bias table and the flips in progress.
 pub(super) struct BiasTable {
-    /// Lines that the host may hold, as far as the device knows. Without a flip a page has all or
-    /// none.
+    /// Lines that the host may hold, as far as the device knows. Outside a flip, either all or
+    /// none of a page.
     held: Vec<Option<Box<[u64]>>>,
-    /// Lines of a page: 1 to 64, a power of two.
+    /// Lines in a page: 1 to 64, a power of two.
     page_lines: u64,
-    /// In the order in which they began.
+    /// Flips in progress, in the order of their start.
     flips: Vec<Flip>,
-    /// Accesses that have taken a CQID since a flip last took one, or since there was none to take.
+    /// Accesses that have allocated a CQID since a flip last did, or since no flip needed one.
     passed: u32,
-    /// The most of them.
+    /// Maximum of `passed`.
     pub(super) most_passed: u32,
     pub(super) stats: BiasStats,
 }
@@ -96,7 +97,7 @@ impl BiasTable {
         }
     }
 
-    /// The word of a line's page, the bits of the page in it, and the line's own.
+    /// Index of a line's word, the bits of its page in the word, and the line's own bit.
     fn place(&self, number: u64) -> (u64, u64, u64) {
         let first = number % 64 / self.page_lines * self.page_lines;
         let page = (u64::MAX >> (64 - self.page_lines)) << first;
@@ -124,7 +125,7 @@ impl BiasTable {
         self.word(word) & line != 0
     }
 
-    /// The host takes a line, and may hold it from now on.
+    /// Records that the host may hold a line from now on.
     pub(super) fn host_takes(&mut self, number: u64) {
         let (word, page, line) = self.place(number);
         let flipping = self.flip_of(number).is_some();
@@ -134,7 +135,8 @@ impl BiasTable {
         self.set(word, if flipping { line } else { page }, true);
     }
 
-    /// The host has written a line and holds it no more. A page of several lines stays as it is.
+    /// Records that the host has written back and dropped a line. A page of several lines
+    /// stays in host bias.
     pub(super) fn host_drops(&mut self, number: u64) {
         if self.page_lines == 1 {
             let (word, _, line) = self.place(number);
@@ -142,7 +144,8 @@ impl BiasTable {
         }
     }
 
-    /// Software flips the page of a line: the host has no line of it, or may have all from now on.
+    /// Flips the page of a line for software: the host has no line of the page, or may have
+    /// all from now on.
     pub(super) fn flip_by_software(&mut self, number: u64, to_host: bool) {
         if self.flip_of(number).is_some() {
             self.stats.refused += 1;
@@ -158,7 +161,8 @@ impl BiasTable {
         self.flips.iter().position(|flip| flip.page == page)
     }
 
-    /// A request for a line is on its way: the flip of its page begins, or goes on.
+    /// Records that a line has been requested from the host: the flip of its
+    /// page begins or continues.
     pub(super) fn asked(&mut self, number: u64, line: LineAddr, now: u64) {
         let (word, page, bit) = self.place(number);
         let held = self.word(word) & page;
@@ -179,7 +183,7 @@ impl BiasTable {
         self.passed = 0;
     }
 
-    /// An access takes a CQID.
+    /// Counts an access that allocates a CQID.
     pub(super) fn pass(&mut self) {
         if self.flips.iter().any(|flip| flip.left != 0) {
             self.passed += 1;
@@ -187,19 +191,19 @@ impl BiasTable {
         }
     }
 
-    /// Whether the next CQID is a flip's.
+    /// Whether the next CQID belongs to a flip.
     pub(super) fn has_turn(&self) -> bool {
         self.passed > 0
     }
 
-    /// The host has left a line.
+    /// Records that the host has given up a line.
     pub(super) fn left(&mut self, number: u64) {
         let (word, _, line) = self.place(number);
         self.set(word, line, false);
     }
 
-    /// What waited for a line that the host has left has gone on. A flip whose last line that was is
-    /// over.
+    /// Records that the accesses which waited for a recalled line have continued. The flip of the
+    /// page is complete when no request and no line is left.
     pub(super) fn settled(&mut self, number: u64, now: u64) {
         let (word, page, _) = self.place(number);
         let Some(at) = self.flip_of(number) else {
@@ -220,7 +224,7 @@ impl BiasTable {
         }
     }
 
-    /// The next line that a flip has to ask for.
+    /// The next line that a flip has to request.
     fn next(&self, flip: usize) -> Option<LineAddr> {
         let flip = self.flips.get(flip)?;
         let bit = u64::from(flip.left.trailing_zeros());
@@ -229,8 +233,8 @@ impl BiasTable {
 }
 
 impl Accelerator {
-    /// Asks the host for further lines of the pages that are on their way to device bias: as long as
-    /// half of the CQIDs are free for others, and for one line behind each access that takes a CQID.
+    /// Requests further lines of the pages that flip to device bias: while half of the CQIDs are
+    /// free for other purposes, and one line after each access that allocates a CQID.
     pub(super) fn go_on_flipping(&mut self, ctx: &mut Ctx<'_, Parcel>) {
         let mut flip = 0;
         while let Some(own) = &mut self.own
@@ -248,26 +252,26 @@ impl Accelerator {
                 return;
             }
         }
-        // No line is left to ask for.
+        // All lines have been requested.
         if let Some(own) = &mut self.own {
             own.bias.passed = 0;
         }
     }
 
-    /// Asks for a line where it is a flip's turn.
+    /// Requests lines for flips if the next CQID belongs to a flip.
     pub(super) fn flip_in_turn(&mut self, ctx: &mut Ctx<'_, Parcel>) {
         if self.own.as_ref().is_some_and(|own| own.bias.has_turn()) {
             self.go_on_flipping(ctx);
         }
     }
 
-    /// Whether nothing is under way that would give a CQID back.
+    /// Whether no transaction is in flight that would free a CQID.
     fn is_idle(&self) -> bool {
         self.free.len() == self.entries.len()
     }
 
-    /// Asks the host to leave a line that no access waits for; false without a free CQID, or where
-    /// accesses wait for one and it is not the flip's turn.
+    /// Requests a line that no access waits for from the host. False without a free CQID, or if
+    /// accesses wait for a CQID and the next one does not belong to a flip.
     fn ask_for_line(&mut self, ctx: &mut Ctx<'_, Parcel>, line: LineAddr, turn: bool) -> bool {
         debug_assert_eq!(self.leaving(line), NONE, "a line is asked for once");
         let Some((next, actions)) = step(LineState::stable(Line::I), Event::Flush) else {
@@ -289,7 +293,7 @@ impl Accelerator {
         true
     }
 
-    /// What waited for a line of the device's own memory has gone on.
+    /// Records that the accesses which waited for a line of the device's own memory have continued.
     pub(super) fn flip_settles(&mut self, ctx: &Ctx<'_, Parcel>, line: LineAddr) {
         if let Some(own) = &mut self.own {
             let number = own.number(line);
@@ -297,7 +301,7 @@ impl Accelerator {
         }
     }
 
-    /// A request for a line of the device's own memory is on its way.
+    /// Records that a line of the device's own memory has been requested from the host.
     pub(super) fn flip_asks(&mut self, ctx: &Ctx<'_, Parcel>, line: LineAddr) {
         if let Some(own) = &mut self.own {
             let number = own.number(line);

@@ -1,12 +1,15 @@
 //! The coherency engine (DCOH) of a Type 2 device with HDM-DB memory.
 //!
-//! What is done about a line is decided by the table [`cxlab_protocol::coherence::dcoh`], with the host as the one
-//! holder; this is the time and the room around it. The directory has a bit for each line of the memory, so nothing
-//! is evicted from it. A line that the host may hold is taken back by `BISnpInv`, and the host's requests for it wait
-//! until that has been answered; they may (CXL 3.1, section 3.3.11). The access that the line was taken back for
-//! goes before such a request, so that a host that asks all the time does not keep the device from it.
+//! The table [`cxlab_protocol::coherence::dcoh`] decides what happens to a line, with the host
+//! as the only holder. This module adds the timing and the bounded resources. The directory has
+//! a bit for each line of the memory, so it never evicts. A line that the host may hold is
+//! recalled by `BISnpInv`. Requests of the host for the line wait until the host has responded,
+//! which the specification allows (CXL 3.1, section 3.3.11). The access that the line was
+//! recalled for precedes such a request, so that a host with continuous requests cannot keep the
+//! device from the line.
 //!
-//! A modified line of the cache in front of the medium goes to a host that wants to own it unwritten (`Cmp-M`).
+//! A modified line of the cache in front of the medium is transferred to a host that requests
+//! ownership without a write-back (`Cmp-M`).
 
 use cxlab_engine::Ctx;
 use cxlab_engine::units::{LINE_BYTES, LineAddr};
@@ -24,7 +27,7 @@ use serde::{Deserialize, Serialize};
 use super::Accelerator;
 use super::own::{Job, OwnMemory, Received};
 
-/// The host, which alone may hold lines of the memory.
+/// The host, the only possible holder of lines of the memory.
 const HOST: Peer = match Peer::new(0) {
     Some(host) => host,
     None => unreachable!(),
@@ -35,25 +38,25 @@ const HOST: Peer = match Peer::new(0) {
 struct Busy {
     line: LineAddr,
     state: LineState,
-    /// The number of the entry, its CQID, that waits for the answer to the snoop.
+    /// CQID of the entry that waits for the response to the snoop.
     entry: u32,
 }
 
-/// What the engine keeps beside the directory.
+/// State of the engine beside the directory.
 #[derive(Default, Serialize, Deserialize)]
 pub(super) struct Dcoh {
     busy: Vec<Busy>,
     pub(super) stats: DcohStats,
 }
 
-/// Counts since measurement began.
+/// Counters since measurement began.
 #[derive(Clone, Copy, Default, Serialize, Deserialize)]
 pub(super) struct DcohStats {
-    /// `BISnpInv` sent.
+    /// `BISnpInv` messages sent.
     pub(super) snoops: u64,
-    /// `BIConflict` of the host.
+    /// `BIConflict` messages of the host.
     pub(super) conflicts: u64,
-    /// Modified lines that the host took unwritten.
+    /// Modified lines transferred to the host without a write-back.
     pub(super) passed_modified: u64,
 }
 
@@ -63,7 +66,7 @@ impl Dcoh {
         busy.map_or(Phase::Idle, |busy| busy.state.phase)
     }
 
-    /// Whether the host has been asked for a line and has not answered.
+    /// Whether a line has been snooped and the host has not responded.
     pub(super) fn is_snooping(&self, line: LineAddr) -> bool {
         matches!(self.phase(line), Phase::Snooping(_))
     }
@@ -75,10 +78,11 @@ impl Dcoh {
 }
 
 impl OwnMemory {
-    /// Something happens to a line: what follows, by the table.
+    /// Applies an event to a line and returns the actions of the table.
     ///
     /// # Panics
-    /// If the table says nothing: a message broke the protocol, which is our own mistake.
+    /// If the table has no row for the event: a message violated the protocol, which is a
+    /// bug of the simulator.
     fn step(&mut self, line: LineAddr, entry: u32, event: Event) -> Actions {
         let number = self.number(line);
         let Some(dcoh) = &mut self.dcoh else {
@@ -119,7 +123,7 @@ impl Accelerator {
         self.own.as_ref().is_some_and(|own| own.dcoh.is_some())
     }
 
-    /// Asks the host for a line that it may hold; `entry` waits for the answer.
+    /// Recalls a line that the host may hold; `entry` waits for the response.
     pub(super) fn back_invalidate(
         &mut self,
         ctx: &mut Ctx<'_, Parcel>,
@@ -139,7 +143,8 @@ impl Accelerator {
         self.roots.send(ctx, snoop);
     }
 
-    /// The host has answered a snoop: the access that waits goes on, and then a request of the host.
+    /// Handles the host's response to a snoop: the waiting access continues, and then a
+    /// request of the host.
     pub(super) fn snoop_answered(&mut self, ctx: &mut Ctx<'_, Parcel>, message: &Message) {
         let line = LineAddr(message.hpa.0 / LINE_BYTES);
         let request = request_of(message);
@@ -157,7 +162,7 @@ impl Accelerator {
         self.wake_held_back(ctx, line);
     }
 
-    /// A message of the host that needs no turn: a write, or a conflict.
+    /// Handles a host message that never waits for a line: a write, or a conflict.
     pub(super) fn host_writes(&mut self, ctx: &mut Ctx<'_, Parcel>, received: &Received) {
         let message = &received.message;
         let line = LineAddr(message.hpa.0 / LINE_BYTES);
@@ -174,12 +179,12 @@ impl Accelerator {
             }
             return;
         }
-        // Its completion comes from the medium.
+        // The completion follows from the medium.
         own.stats.host_writes += 1;
         self.ask_medium(ctx, Job::Host(*received), line, true);
     }
 
-    /// A request of the host for a line that is idle.
+    /// Handles a request of the host for an idle line.
     pub(super) fn host_asks(&mut self, ctx: &mut Ctx<'_, Parcel>, received: &Received) {
         let message = &received.message;
         let line = LineAddr(message.hpa.0 / LINE_BYTES);
@@ -206,7 +211,8 @@ impl Accelerator {
         }
     }
 
-    /// A line that was read for the host has come, by the medium or, modified, by the cache in front of it.
+    /// Handles the data of a line read for the host, from the medium or, if modified, from the
+    /// cache in front of it.
     pub(super) fn read_for_host(
         &mut self,
         ctx: &mut Ctx<'_, Parcel>,
@@ -249,17 +255,17 @@ impl Accelerator {
         self.roots.send(ctx, answer);
     }
 
-    /// A message has no place in a receive buffer any more.
+    /// Frees the receive buffer of a message and returns its credit.
     pub(super) fn release(&mut self, ctx: &mut Ctx<'_, Parcel>, received: &Received) {
         let buffer = Buffer::of(received.message.channel(), received.message.vc);
         self.roots.ports[usize::from(received.port)].release(ctx, buffer);
     }
 }
 
-/// What a message asks of the table. A partial write is a write there.
+/// The message in terms of the table, which treats a partial write as a write.
 ///
 /// # Panics
-/// If it is a message that no host sends.
+/// If no host sends such a message.
 fn request_of(message: &Message) -> M2s {
     let opcode = match message.opcode {
         Opcode::MemWrPtl => Opcode::MemWr,

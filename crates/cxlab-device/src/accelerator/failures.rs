@@ -1,8 +1,8 @@
-//! What an accelerator does that meets poison: a machine check ends its threads and those of its host, which are one
-//! process, as the host's driver does that hears of it.
+//! Machine checks: an accelerator that consumes poison ends its threads and those of its host,
+//! which form one process. The host's driver does so when it is informed of the error.
 //!
-//! The device tells the host by an interrupt, the host its devices by a write to a register, both on CXL.io. What
-//! threads have begun completes, and nothing more begins.
+//! The device informs the host by an interrupt, and the host informs its devices by a register
+//! write, both on CXL.io. Operations that have begun complete, and no further operation begins.
 
 use cxlab_agent::{Access, Answer, Ending, Failure, MACHINE_CHECK, interrupt_address};
 use cxlab_engine::Ctx;
@@ -14,14 +14,14 @@ use super::io::WRITE_TAGS;
 use super::{Accelerator, OP};
 
 impl Accelerator {
-    /// An access to poison is over, now or later.
+    /// Completes an access that consumed poison, now or later, and raises a machine check.
     pub(super) fn poisoned(&mut self, ctx: &mut Ctx<'_, Parcel>, access: &Access, answer: Answer) {
         let ending = Ending::Failed(Failure::Poisoned);
         self.over(ctx, access, Answer { ending, ..answer });
         self.machine_check(ctx);
     }
 
-    /// As `poisoned`, of an access that the cache answers.
+    /// [`Self::poisoned`] for an access that the cache serves.
     pub(super) fn poisoned_hit(
         &mut self,
         ctx: &mut Ctx<'_, Parcel>,
@@ -32,7 +32,7 @@ impl Accelerator {
         self.poisoned(ctx, access, Answer::by_cache(begun, at));
     }
 
-    /// What the device reads for a thread is poison.
+    /// Raises a machine check, because data read for a thread are poison.
     pub(super) fn machine_check(&mut self, ctx: &mut Ctx<'_, Parcel>) {
         self.hmc.machine_checks += 1;
         let hpa = interrupt_address(MACHINE_CHECK);
@@ -40,7 +40,7 @@ impl Accelerator {
         self.end_threads(ctx);
     }
 
-    /// The process of the threads ends.
+    /// Ends all threads of the device, because their process ends.
     pub(super) fn end_threads(&mut self, ctx: &mut Ctx<'_, Parcel>) {
         let now = ctx.now();
         let Some(done) = self.lanes.end_threads(now) else {

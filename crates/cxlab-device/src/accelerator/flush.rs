@@ -1,5 +1,5 @@
-//! `CacheFlushed`: a device whose threads have ended gives up all lines of host memory and tells the host, which
-//! needs no longer snoop it (CXL 3.1, section 3.2.4.2.20).
+//! `CacheFlushed`: a device whose threads have ended evicts all lines of host memory and informs
+//! the host, which then no longer needs to snoop the device (CXL 3.1, section 3.2.4.2.20).
 
 use cxlab_engine::Ctx;
 use cxlab_engine::units::LineAddr;
@@ -12,28 +12,28 @@ use serde::{Deserialize, Serialize};
 use super::Accelerator;
 use super::hmc::Entry;
 
-/// How far the flush is.
+/// Progress of the flush.
 #[derive(Clone, PartialEq, Eq, Default, Serialize, Deserialize, Debug)]
 pub(super) enum Flush {
-    /// Threads run, or requests of theirs.
+    /// Threads are running, or their requests are outstanding.
     #[default]
     Before,
-    /// These lines have to leave; snoops may have taken some.
+    /// These lines have to be evicted; snoops may have invalidated some of them.
     Leaving(Vec<LineAddr>),
-    /// The host has been told under this CQID.
+    /// `CacheFlushed` was sent with this CQID.
     Told(u32),
-    /// The host has answered.
+    /// The host has responded.
     Done,
 }
 
 impl Accelerator {
-    /// Whether the cache is to be flushed and the host has not said that it is.
+    /// Whether the cache must be flushed and the host has not confirmed the flush.
     pub(super) fn owes_flush(&self) -> bool {
         self.params.cache.flush_at_end && self.flush != Flush::Done
     }
 
-    /// Goes on with the flush, once the threads have ended: lines leave while there are CQIDs, and when every
-    /// answer is here the host is told.
+    /// Continues the flush once the threads have ended. Lines are evicted while CQIDs are free;
+    /// when all evictions are complete, the host is informed.
     pub(super) fn go_on_flushing(&mut self, ctx: &mut Ctx<'_, Parcel>) {
         if !self.owes_flush() || !self.lanes.is_done() {
             return;
@@ -77,7 +77,7 @@ impl Accelerator {
         self.roots.send(ctx, flushed);
     }
 
-    /// Whether a message answers `CacheFlushed`; the flush is over then.
+    /// Whether a message is the response to `CacheFlushed`, which ends the flush.
     pub(super) fn ends_flush(&mut self, message: &Message) -> bool {
         if self.flush != Flush::Told(message.tag) {
             return false;

@@ -1,9 +1,9 @@
-//! The host-memory cache of an accelerator: lines of its host's memory over CXL.cache.
+//! The host-memory cache (HMC) of an accelerator: lines of host memory, cached over CXL.cache.
 //!
-//! What is done about a line is decided by the table
-//! [`cxlab_protocol::coherence::cache_agent`]; this is the time and the room around it. A request
-//! takes a CQID, and so does the eviction of the line that makes room for it. Accesses to a line
-//! that has something under way wait for it, in order.
+//! The table [`cxlab_protocol::coherence::cache_agent`] decides what happens to a line. This
+//! module adds the timing and the bounded resources. A request allocates a CQID, and so does the
+//! eviction of the line that makes space for it. Accesses to a line with a transaction in flight
+//! wait for that transaction, in order.
 
 use cxlab_agent::{Access, AccessKind, Answer};
 use cxlab_engine::Ctx;
@@ -24,11 +24,11 @@ const PAGE_LINES: u64 = 64;
 /// A line in the cache.
 #[derive(Clone, Copy, Serialize, Deserialize)]
 pub(super) struct Way {
-    /// What is under way, or `NONE`; the entry has the state then.
+    /// Entry of the transaction in flight, which then has the line's state; or `NONE`.
     pub(super) entry: u32,
-    /// I, S, E or M.
+    /// Coherence state: I, S, E or M.
     pub(super) line: Line,
-    /// Until when an atomic operation keeps the line.
+    /// Time up to which an atomic operation locks the line.
     pub(super) locked: u64,
 }
 
@@ -42,25 +42,25 @@ impl Default for Way {
     }
 }
 
-/// Something under way; its number is its CQID.
+/// A transaction in flight; its number is its CQID.
 #[derive(Clone, Copy, Serialize, Deserialize)]
 pub(super) struct Entry {
     pub(super) line: LineAddr,
     pub(super) state: LineState,
     pub(super) slot: Option<Slot>,
-    /// The accesses that wait.
+    /// Queue of the accesses that wait for the transaction: first and last.
     pub(super) first: u32,
     pub(super) last: u32,
-    /// The UQID of a snoop whose data are owed.
+    /// UQID of a snoop whose data have to follow.
     pub(super) snoop: u16,
     pub(super) used: bool,
-    /// The first access that waits is the one that it was made for; a prefetch is made for none.
+    /// Whether the transaction was made for the first waiting access; prefetches are made for none.
     pub(super) asked: bool,
-    /// It asks for a line of the device's own memory to be left by the host.
+    /// Whether the transaction recalls a line of the device's own memory from the host.
     pub(super) flip: bool,
-    /// Pushes behind the first that went to the host with it.
+    /// Number of pushes after the first that the transaction carries to the host.
     pub(super) with: u32,
-    /// The load that it was made for has met poison, in a copy that a snoop took.
+    /// Whether the load that the transaction was made for read poison, in a copy that a snoop took.
     pub(super) poison: bool,
 }
 
@@ -82,7 +82,7 @@ impl Default for Entry {
     }
 }
 
-/// An access that waits.
+/// An access that waits for a transaction.
 #[derive(Clone, Copy, Serialize, Deserialize)]
 pub(super) struct Waiter {
     pub(super) access: Access,
@@ -90,29 +90,29 @@ pub(super) struct Waiter {
     pub(super) next: u32,
 }
 
-/// How an access comes to look for its line.
+/// How often an access has looked up its line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Look {
-    /// It has not begun before.
+    /// Its first lookup: the access has not begun.
     Fresh,
-    /// It has begun, and waited.
+    /// A repeated lookup: the access has begun, and waited.
     Again,
-    /// As `Again`, and it is its turn after an atomic operation.
+    /// As `Again`, and the access is next in line after an atomic operation.
     InTurn,
 }
 
-/// What an access finds.
+/// Outcome of an access's lookup.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Found {
-    /// It is over, or will be at a time that is known.
+    /// The access is complete, or will be at a known time.
     Done,
-    /// It waits for an entry.
+    /// The access waits for a transaction, a lock or the medium.
     Waits,
-    /// There is no room for what it needs.
+    /// The access needs a CQID or a way, and none is free.
     Blocked,
 }
 
-/// Counts since measurement began.
+/// Counters since measurement began.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, Debug)]
 pub(super) struct HmcStats {
     pub(super) hits: u64,
@@ -131,7 +131,7 @@ pub(super) struct HmcStats {
 }
 
 impl Accelerator {
-    /// Begins an access to host memory; false when there is no room for what it needs.
+    /// Begins an access to host memory or own memory; false when no CQID or way is free for it.
     pub(super) fn cached(&mut self, ctx: &mut Ctx<'_, Parcel>, access: &Access) -> bool {
         let now = ctx.now();
         let lane = self.lanes.lane_of(access.op);
@@ -148,7 +148,7 @@ impl Accelerator {
         begins
     }
 
-    /// An access looks for its line.
+    /// Looks up the line of an access, and starts what the access needs.
     pub(super) fn look(
         &mut self,
         ctx: &mut Ctx<'_, Parcel>,
@@ -192,7 +192,7 @@ impl Accelerator {
             false => event_of(access, state, &self.params.cache),
         };
         let Some((next, actions)) = step(LineState::stable(state), event) else {
-            // Nothing to do: a demotion or write-back of a line that is not modified.
+            // A demotion or write-back of a line that is not modified has no effect.
             self.begin(access, ctx.now(), fresh);
             self.over(ctx, access, Answer::by_cache(begun, ctx.now()));
             return Found::Done;
@@ -241,7 +241,7 @@ impl Accelerator {
         Found::Waits
     }
 
-    /// Tells the prefetcher of an access, and asks for the lines that it names.
+    /// Informs the prefetcher of an access, and requests the lines that it returns.
     fn fetch_ahead(&mut self, ctx: &mut Ctx<'_, Parcel>, line: LineAddr, hit: bool) {
         let Some(prefetcher) = &mut self.prefetcher else {
             return;
@@ -250,14 +250,15 @@ impl Accelerator {
         let outcome = if hit { Outcome::Hit } else { Outcome::Miss };
         prefetcher.accessed(line.0, outcome, &mut wanted);
         for wanted in wanted.as_slice() {
-            // Behind the end of a page lies another one's frame, where addresses are virtual.
+            // With virtual addresses, the next physical page may belong to another
+            // page of the process.
             if self.translator.is_none() || wanted / PAGE_LINES == line.0 / PAGE_LINES {
                 self.prefetch(ctx, LineAddr(*wanted));
             }
         }
     }
 
-    /// Asks for a line that nobody waits for, unless it is here, on its way, or there is no room.
+    /// Prefetches a line, unless it is cached or in flight, or resources are short.
     fn prefetch(&mut self, ctx: &mut Ctx<'_, Parcel>, line: LineAddr) {
         let known = self.cache.find(line).is_some() || self.leaving(line) != NONE;
         let exists = |(first, end): &(u64, u64)| (*first..*end).contains(&line.0);
@@ -291,8 +292,8 @@ impl Accelerator {
         }
     }
 
-    /// A free CQID with a place in the cache, if the line is to be kept; `None` when there is no
-    /// room. Another line may have to leave, which takes a CQID too.
+    /// Allocates a CQID, and a way in the cache if the line will be kept; `None` if that is
+    /// impossible. The way may need an eviction, which takes a CQID too.
     pub(super) fn make_room(
         &mut self,
         ctx: &mut Ctx<'_, Parcel>,
@@ -350,14 +351,14 @@ impl Accelerator {
         Some(id)
     }
 
-    /// A clean line makes room, and nobody hears of it.
+    /// Evicts a clean line without a message.
     pub(super) fn drop_clean(&mut self, slot: Slot) {
         let (_, way) = self.cache.remove(slot);
         debug_assert!(step(LineState::stable(way.line), Event::EvictSilently).is_some());
         self.hmc.clean_evictions += 1;
     }
 
-    /// A line makes room.
+    /// Evicts a line with a message to the host.
     pub(super) fn evict(&mut self, ctx: &mut Ctx<'_, Parcel>, slot: Slot) {
         let (line, way) = self.cache.remove(slot);
         let event = match way.line {
@@ -393,7 +394,7 @@ impl Accelerator {
         }
     }
 
-    /// What is under way for a line that has no place in the cache.
+    /// The entry in flight for a line that has no way in the cache, or `NONE`.
     pub(super) fn leaving(&self, line: LineAddr) -> u32 {
         let mut leaving = self.leaving.iter();
         let found = leaving.find(|id| self.entries[**id as usize].line == line);
@@ -424,13 +425,13 @@ impl Accelerator {
         entry.last = place;
     }
 
-    /// The access that an entry was made for, if it was made for one that still waits.
+    /// Takes the access that an entry was made for, if that access still waits.
     pub(super) fn take_first(&mut self, id: u32) -> Option<Waiter> {
         let asked = std::mem::take(&mut self.entries[id as usize].asked);
         asked.then(|| self.take_next(id)).flatten()
     }
 
-    /// The first access that waits.
+    /// Takes the first access that waits for an entry.
     pub(super) fn take_next(&mut self, id: u32) -> Option<Waiter> {
         let entry = &mut self.entries[id as usize];
         let place = entry.first;
@@ -446,7 +447,7 @@ impl Accelerator {
         Some(waiter)
     }
 
-    /// The cache has the line: the access takes effect.
+    /// Performs an access whose line is in the cache.
     fn hit(&mut self, ctx: &mut Ctx<'_, Parcel>, access: &Access, begun: SimTime, slot: Slot) {
         self.hmc.hits += 1;
         let mut at = ctx.now() + self.cycles(self.params.cache.hit_cycles);
@@ -469,9 +470,10 @@ impl Accelerator {
         }
     }
 
-    /// The host pulls a line that is written into it: the access that it was asked for takes effect. Returns whether
-    /// that writes only some bytes of the line. While a push waits for the pull, its bytes lie in a buffer of the
-    /// line's size, so that pushes of the same line that have come since go with it.
+    /// Performs a write into the host when the host pulls its data. Returns whether only some
+    /// bytes of the line are written. While a push waits for the pull, its bytes are in a
+    /// buffer of the line's size, so pushes of the same line that directly follow in the queue
+    /// are sent along with it.
     pub(super) fn pulled(&mut self, id: u32) -> bool {
         let mut place = self.entries[id as usize].first;
         let mut count: u32 = 0;
@@ -496,8 +498,8 @@ impl Accelerator {
         partial
     }
 
-    /// An access takes effect, unless it meets poison: then true. `holds`: the line is in the cache, and not on its way
-    /// to the host.
+    /// Performs an access unless it consumes poison, in which case the result is true. `holds` is
+    /// whether the line is in the cache, and not on its way to the host.
     pub(super) fn perform(&mut self, access: &Access, holds: bool) -> bool {
         if self.lanes.consumes_poison(access) {
             return true;
@@ -510,7 +512,7 @@ impl Accelerator {
     }
 }
 
-/// Whether what is under way ends without a copy: a write into the host, or a flush.
+/// Whether a transaction ends without a copy in the cache: a write into the host, or a flush.
 fn is_write(line: Line) -> bool {
     matches!(
         line,
@@ -518,7 +520,7 @@ fn is_write(line: Line) -> bool {
     )
 }
 
-/// What an access asks of the table.
+/// The event of the table for an access.
 fn event_of(access: &Access, held: Line, cache: &HmcParams) -> Event {
     use StoreRequest as Stores;
     let whole = access.is_whole();

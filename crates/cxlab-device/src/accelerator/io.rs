@@ -1,10 +1,12 @@
-//! CXL.io at an accelerator: its DMA engine, its registers, and the interrupts it raises.
+//! CXL.io of an accelerator: the DMA engine, the registers, and the
+//! interrupts that the device raises.
 //!
-//! The engine takes one descriptor after the other; several are under way at once. A descriptor
-//! that reads asks for its bytes in requests of limited size, as many at once as there are tags,
-//! and is done when the last have passed the datapath. One that writes sends its bytes and then
-//! reads nothing, which the host answers when all has been written: that is its acknowledgement. A
-//! posted one has none, and is done when its bytes have passed the datapath.
+//! The engine starts descriptors in order; several may be in flight. A descriptor that reads host
+//! memory requests its bytes in read requests of limited size, as many at once as there are tags.
+//! It completes when the last bytes have passed the datapath. A descriptor that writes sends its
+//! bytes, and then a read of zero bytes, which the host completes when all bytes are written: that
+//! is the acknowledgement. A posted descriptor has no acknowledgement, and completes when its bytes
+//! have passed the datapath.
 
 use std::collections::VecDeque;
 
@@ -20,7 +22,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Accelerator, DMA, OP};
 
-/// A descriptor.
+/// A DMA descriptor in the engine.
 #[derive(Clone, Copy, Serialize, Deserialize)]
 struct Descriptor {
     op: u32,
@@ -28,47 +30,47 @@ struct Descriptor {
     host: u64,
     device: u64,
     bytes: u64,
-    /// Bytes asked for, or sent.
+    /// Bytes that have been requested or sent.
     begun: u64,
     /// Bytes whose translations the engine has looked up.
     looked_up: u64,
-    /// Bytes that have come.
+    /// Bytes that have arrived.
     come: u64,
-    /// When its first transaction may go.
+    /// Earliest time of the first transaction.
     start: u64,
 }
 
-/// A read under way: its place among the requests is its tag.
+/// A read request in flight; its index is its tag.
 #[derive(Clone, Copy, Default, Serialize, Deserialize)]
 struct Tag {
     descriptor: usize,
-    /// Where in the descriptor its bytes begin.
+    /// Offset of the requested bytes in the descriptor.
     offset: u64,
     bytes: u64,
     come: u64,
-    /// The epoch of its translation.
+    /// Epoch of the translation.
     epoch: u64,
 }
 
-/// The engine and the registers.
+/// State of the DMA engine and the registers.
 pub(super) struct Io {
-    /// By number; those that are done are free.
+    /// Descriptors by number; completed ones are `None`.
     descriptors: Vec<Option<Descriptor>>,
-    /// Those with bytes to ask for or to send, in order.
+    /// Descriptors with bytes left to request or send, in order.
     active: VecDeque<usize>,
-    /// Those at the front of `active` whose translations have all been looked up.
+    /// Number of descriptors at the front of `active` whose translations have all been looked up.
     looked_up: usize,
-    /// When the next descriptor may begin.
+    /// Earliest start of the next descriptor.
     engine_free: u64,
-    /// When the datapath has moved all that it has been given.
+    /// Time at which the datapath has moved all bytes given to it.
     path_free: u64,
     tags: Vec<Tag>,
     free: Vec<u32>,
-    /// Tags of writes turn round, above those of reads.
+    /// Next tag of a write; these tags are used cyclically, above those of reads.
     next_write: u32,
     wake: u64,
     registers: Vec<u64>,
-    /// Operations that wait for a register to differ.
+    /// Operations that wait for a register to change: register, old value, operation.
     waiting: Vec<(u32, u64, u32)>,
     pub(super) descriptors_done: u64,
     pub(super) bytes_read: u64,
@@ -80,13 +82,13 @@ save_state!(Io {
     sized: tags;
 });
 
-/// Tags of writes in turn.
+/// Number of tags of writes.
 pub(super) const WRITE_TAGS: u32 = 1 << 12;
 
-/// Bytes that a Translation Request is about.
+/// Bytes that a Translation Request covers.
 const PAGE: u64 = PageSize::Small.bytes();
 
-/// Transactions that wait for the link before the engine holds further writes back.
+/// Maximum number of transactions queued for the link before the engine stalls further writes.
 const MOST_WAITING: usize = 1 << 10;
 
 impl Io {
@@ -109,25 +111,25 @@ impl Io {
         }
     }
 
-    /// The first active descriptor has no more to ask for or to send.
+    /// Removes the first active descriptor, which has no bytes left to request or send.
     fn pop_active(&mut self) {
         self.active.pop_front();
         self.looked_up = self.looked_up.saturating_sub(1);
     }
 
-    /// Descriptors that are not done.
+    /// Number of descriptors that are not complete.
     pub(super) fn in_flight(&self) -> u64 {
         self.descriptors.iter().flatten().count() as u64
     }
 
-    /// Measurement begins.
+    /// Resets the counters at the beginning of measurement.
     pub(super) fn begin_measurement(&mut self) {
         (self.descriptors_done, self.bytes_read, self.bytes_written) = (0, 0, 0);
     }
 }
 
 impl Accelerator {
-    /// An operation that is no access to memory begins.
+    /// Begins an operation that is not a memory access.
     pub(super) fn io_op(&mut self, ctx: &mut Ctx<'_, Parcel>, op: u32, what: ThreadOp) {
         let now = ctx.now();
         self.lanes.begin(op, now);
@@ -170,7 +172,7 @@ impl Accelerator {
         value.copied().unwrap_or(0)
     }
 
-    /// A thread, or the host, writes a register.
+    /// Handles a register write of a thread or of the host.
     fn write_register(&mut self, ctx: &mut Ctx<'_, Parcel>, register: u32, value: u64) {
         match register {
             BIAS_REGISTER => self.flip_by_software(LineAddr(value / LINE_BYTES), value & 1 != 0),
@@ -187,13 +189,13 @@ impl Accelerator {
         self.look_at_registers(ctx);
     }
 
-    /// Takes the operations that wait for a register to differ.
+    /// Takes the operations that wait for a register to change.
     pub(super) fn take_waiting(&mut self) -> impl Iterator<Item = u32> + use<> {
         let waiting = std::mem::take(&mut self.io.waiting);
         waiting.into_iter().map(|(_, _, op)| op)
     }
 
-    /// Operations that wait for a register to differ go on when it does.
+    /// Completes the operations whose register has changed.
     fn look_at_registers(&mut self, ctx: &mut Ctx<'_, Parcel>) {
         let mut at = 0;
         while at < self.io.waiting.len() {
@@ -211,7 +213,7 @@ impl Accelerator {
         }
     }
 
-    /// A transaction of CXL.io arrives.
+    /// Handles a CXL.io transaction that arrives.
     pub(super) fn io_message(&mut self, ctx: &mut Ctx<'_, Parcel>, message: &Message) {
         if let Some(ats) = AtsMessage::at(message.hpa) {
             self.ats_message(ctx, message, ats);
@@ -242,7 +244,7 @@ impl Accelerator {
         }
     }
 
-    /// The engine takes a descriptor.
+    /// Adds a descriptor to the engine.
     fn post(
         &mut self,
         ctx: &mut Ctx<'_, Parcel>,
@@ -282,7 +284,7 @@ impl Accelerator {
         self.work(ctx);
     }
 
-    /// Sends what descriptors may send now.
+    /// Issues transactions of the active descriptors, as far as possible now.
     pub(super) fn work(&mut self, ctx: &mut Ctx<'_, Parcel>) {
         let now = ctx.now().0;
         if self.io.wake <= now {
@@ -310,8 +312,8 @@ impl Accelerator {
         }
     }
 
-    /// Looks up the pages of active descriptors before the engine comes to them, as many as the
-    /// translation cache has room and requests for, so that translations and transfers overlap. A
+    /// Looks up translations of active descriptors ahead of their transfers, as far as the
+    /// translation cache has space and requests, so that translations and transfers overlap. A
     /// descriptor's address is known when its setup is over.
     fn look_ahead(&mut self, ctx: &mut Ctx<'_, Parcel>) {
         while self.may_look_ahead()
@@ -351,7 +353,7 @@ impl Accelerator {
         }
     }
 
-    /// Asks for the next bytes of a descriptor; false when it must wait.
+    /// Requests the next bytes of a descriptor; false when the descriptor must wait.
     fn ask_bytes(
         &mut self,
         ctx: &mut Ctx<'_, Parcel>,
@@ -385,7 +387,7 @@ impl Accelerator {
         true
     }
 
-    /// Sends the next bytes of a descriptor; false when the datapath must first move others.
+    /// Sends the next bytes of a descriptor; false when the descriptor must wait.
     fn send_bytes(
         &mut self,
         ctx: &mut Ctx<'_, Parcel>,
@@ -404,7 +406,8 @@ impl Accelerator {
             };
         }
         if self.roots.waiting() >= MOST_WAITING {
-            // The link is behind: what waits for it may not outgrow the tags of writes.
+            // The link is the bottleneck. The queue must not grow beyond the number
+            // of tags for writes.
             self.wake_engine(ctx, now + self.path_ps(self.params.dma.payload.0));
             return false;
         }
@@ -425,7 +428,7 @@ impl Accelerator {
         self.lanes.image().copy(from, there, bytes);
         let first = descriptor.begun == 0;
         self.send_io(ctx, Opcode::MWr, hpa, tag, bytes as u16, first);
-        // It is posted, and what says that its page may move goes behind it.
+        // The write is posted, and a message that permits the page to move is ordered behind it.
         self.end_translation(ctx, epoch);
         self.io.bytes_written += bytes;
         self.io.path_free = now + self.path_ps(bytes);
@@ -433,7 +436,8 @@ impl Accelerator {
         true
     }
 
-    /// All has been sent: reads nothing, which is answered when all has been written.
+    /// Sends a read of zero bytes, which the host completes when all bytes are written; false when
+    /// no tag is free.
     fn ask_acknowledgement(&mut self, ctx: &mut Ctx<'_, Parcel>, number: usize) -> bool {
         let Some(tag) = self.io.free.pop() else {
             return false;
@@ -451,7 +455,7 @@ impl Accelerator {
         true
     }
 
-    /// Bytes of a descriptor have been asked for, or sent.
+    /// Counts bytes of a descriptor as requested or sent.
     fn begun(&mut self, number: usize, bytes: u64) {
         let Some(descriptor) = &mut self.io.descriptors[number] else {
             return;
@@ -463,14 +467,15 @@ impl Accelerator {
         }
     }
 
-    /// Time in which the datapath moves a transaction with so many bytes.
+    /// Time in which the datapath moves a transaction with `bytes` bytes
+    /// of payload, in picoseconds.
     fn path_ps(&self, bytes: u64) -> u64 {
         let whole = bytes + Message::TLP_OVERHEAD;
         let width = self.params.dma.width.0;
         (whole * self.params.cycle.0).div_ceil(width)
     }
 
-    /// Bytes have come, or an acknowledgement.
+    /// Handles read data or an acknowledgement.
     fn completed(&mut self, ctx: &mut Ctx<'_, Parcel>, message: &Message) {
         let now = ctx.now().0;
         let bytes = u64::from(message.data);
@@ -518,7 +523,8 @@ impl Accelerator {
         self.work(ctx);
     }
 
-    /// The last of a descriptor's transactions is over at `at`; its thread hears of it later.
+    /// Completes a descriptor whose last transaction ends at `at`; its thread continues
+    /// after the completion delay.
     fn finish(
         &mut self,
         ctx: &mut Ctx<'_, Parcel>,

@@ -1,7 +1,8 @@
-//! Lines of both caches that an atomic operation keeps, and what waits for the end of the operation.
+//! Lines of both caches that an atomic operation locks, and the requests that
+//! wait for the operation.
 //!
-//! Accesses of the device wait in order of arrival. A snoop, or a read of the device's own memory by
-//! the host, is served before them ([`Turns`]), so the host waits for one operation at most.
+//! Accesses of the device wait in order of arrival. A snoop, or a host's read of the device's own
+//! memory, is served before them ([`Turns`]), so the host waits for one operation at most.
 
 use std::collections::VecDeque;
 
@@ -18,17 +19,17 @@ use super::hmc::Look;
 use super::own::Received;
 use super::{Accelerator, UNLOCK};
 
-/// What waits for one line.
+/// Requests that wait for one line.
 #[derive(Serialize, Deserialize)]
 struct Queue {
     line: LineAddr,
-    /// The snoop or the read of the host: there is one of a line at a time.
+    /// The snoop or the read of the host; there is at most one for a line at a time.
     host: Option<Received>,
     /// Accesses of the device, and when they began.
     accesses: VecDeque<(Access, SimTime)>,
     /// Accesses served while `host` waited.
     overtaken: u32,
-    /// Messages of the host served since the first of `accesses` became the first.
+    /// Host messages served since the first of `accesses` became the first.
     host_turns: u32,
 }
 
@@ -38,17 +39,18 @@ impl Queue {
     }
 }
 
-/// The lines that something waits for.
+/// The lines with waiting requests.
 pub(super) struct Locks {
     turns: Turns,
     queues: Vec<Queue>,
-    /// Data of lines that a snoop has taken during their atomic operation, and when that ends.
+    /// Data of lines that a snoop took during their atomic operation, and the end of the operation.
     data: Vec<(u64, Message)>,
     wake: u64,
-    /// The most accesses of the device that one message of the host has waited for, beside the
-    /// operation under way when it came.
+    /// Maximum number of device accesses that one host message waited for, beside the operation
+    /// that was in progress when the message arrived.
     pub(super) most_overtaken: u32,
-    /// The most messages of the host that one access has waited for as the first of its line.
+    /// Maximum number of host messages that one access waited for while it was the
+    /// first of its line.
     pub(super) most_host_turns: u32,
 }
 
@@ -69,19 +71,19 @@ impl Locks {
         }
     }
 
-    /// Messages of the host, and data for it, that wait.
+    /// Number of host messages that wait, and of data messages to the host that wait.
     pub(super) fn in_flight(&self) -> u64 {
         let waiting = self.queues.iter().filter(|queue| queue.host.is_some());
         (waiting.count() + self.data.len()) as u64
     }
 
-    /// Whether something waits for a line.
+    /// Whether a request waits for a line.
     fn is_awaited(&self, line: LineAddr) -> bool {
         let mut queues = self.queues.iter();
         queues.any(|queue| queue.line == line && !queue.is_empty())
     }
 
-    /// What waits for a line.
+    /// The queue of a line, which is created if necessary.
     fn queue(&mut self, line: LineAddr) -> &mut Queue {
         let known = self.queues.iter().position(|queue| queue.line == line);
         let place = known.or_else(|| self.queues.iter().position(Queue::is_empty));
@@ -100,7 +102,7 @@ impl Locks {
         queue
     }
 
-    /// A read of the host waits until an access of the device has the line's data.
+    /// Queues a read of the host until an access of the device has the line's data.
     pub(super) fn hold_back(&mut self, line: LineAddr, received: &Received) {
         let queue = self.queue(line);
         (queue.host, queue.overtaken) = (Some(*received), 0);
@@ -115,7 +117,7 @@ impl Locks {
 }
 
 impl Accelerator {
-    /// Until when an atomic operation keeps a line.
+    /// Time up to which an atomic operation locks a line.
     pub(super) fn locked_until(&self, line: LineAddr) -> u64 {
         match &self.own {
             Some(own) if own.owns(line) => own.locked_until(line),
@@ -126,8 +128,8 @@ impl Accelerator {
         }
     }
 
-    /// Whether an access waits for a line that is locked until `locked`, or that others wait for. It
-    /// is in the queue then.
+    /// Whether an access must wait for a line that is locked until `locked`, or that earlier
+    /// requests wait for. If so, the access is queued.
     #[inline]
     pub(super) fn waits_for_lock(
         &mut self,
@@ -150,7 +152,7 @@ impl Accelerator {
         true
     }
 
-    /// A line's data have come: what waits for it has its turn when the line is free.
+    /// Wakes the queue of a line when the line's data have arrived and the line is unlocked.
     pub(super) fn wake_held_back(&mut self, ctx: &mut Ctx<'_, Parcel>, line: LineAddr) {
         if self.locks.is_awaited(line) {
             let until = self.locked_until(line).max(ctx.now().0);
@@ -158,7 +160,8 @@ impl Accelerator {
         }
     }
 
-    /// Whether a message of the host waits for a line, which is locked until `locked`.
+    /// Whether a host message must wait for a line that is locked until `locked`. If so,
+    /// the message is queued.
     pub(super) fn host_waits(
         &mut self,
         ctx: &mut Ctx<'_, Parcel>,
@@ -179,7 +182,7 @@ impl Accelerator {
         true
     }
 
-    /// Sends data of a line when the atomic operation that has it is over.
+    /// Sends data of a line after the atomic operation that locks the line.
     pub(super) fn send_unlocked(
         &mut self,
         ctx: &mut Ctx<'_, Parcel>,
@@ -194,7 +197,7 @@ impl Accelerator {
         self.locks.wake_at(ctx, locked);
     }
 
-    /// Atomic operations are over: what waits for their lines has its turn.
+    /// Serves the queues of lines whose atomic operations have ended.
     pub(super) fn unlock(&mut self, ctx: &mut Ctx<'_, Parcel>) {
         let now = ctx.now().0;
         if self.locks.wake <= now {
@@ -215,7 +218,8 @@ impl Accelerator {
         }
     }
 
-    /// Gives turns until the line is locked again; until when, or `None` if nothing waits any more.
+    /// Serves the requests of a queue until the line is locked again. Returns the end of the lock,
+    /// or `None` if the queue is empty or the device's own access comes first.
     fn take_turns(&mut self, ctx: &mut Ctx<'_, Parcel>, place: usize) -> Option<u64> {
         loop {
             let Queue { line, host, .. } = self.locks.queues[place];

@@ -1,9 +1,9 @@
-//! An accelerator: processing elements that run threads, with a coherent cache of host memory
-//! (Type 1 and Type 2 devices), a DMA engine, and buffers of its own.
+//! An accelerator: processing elements that run threads, with a coherent cache of host memory (Type
+//! 1 and Type 2 devices), a DMA engine, and local buffers.
 //!
-//! All its times are cycles of one clock. An element begins an access each cycle; the cache takes
-//! one access of all elements a cycle. Requests to the host pass a constant pipeline before the
-//! link, and answers one behind it.
+//! All delays of the accelerator are cycles of one clock. Each processing element begins at most
+//! one access a cycle; the cache accepts one access of all processing elements a cycle. Requests to
+//! the host pass a constant pipeline before the link, and responses another one after the link.
 
 mod bias;
 mod dcoh;
@@ -53,43 +53,43 @@ pub use params::{
     LoadRequest, StoreRequest,
 };
 
-/// What an accelerator is built from.
+/// Everything that an accelerator is built from.
 pub struct AcceleratorConfig {
-    /// Its elements, cache and engines.
+    /// Parameters of processing elements, cache and engines.
     pub params: AcceleratorParams,
-    /// Its number among the requesters.
+    /// Number of the accelerator among the requesters.
     pub number: u16,
-    /// Its edge port.
+    /// Edge port of the accelerator.
     pub port_id: PortId,
-    /// The edge port of the host whose memory it works on.
+    /// Edge port of the host whose memory the accelerator accesses.
     pub host: PortId,
-    /// Its link.
+    /// Links of the accelerator.
     pub ports: Vec<LinkPort>,
-    /// Memory of its own, of a Type 2 device.
+    /// Memory of a Type 2 device.
     pub memory: Option<OwnMemoryConfig>,
-    /// What fetches lines ahead, if anything does.
+    /// Hardware prefetcher for lines of host memory, if any.
     pub prefetch: Option<Box<dyn PrefetchPolicy>>,
-    /// The memory that it may fetch ahead from: first lines, and those after the last.
+    /// Ranges of memory that may be prefetched: first line, and the line after the last.
     pub reach: Vec<(u64, u64)>,
-    /// Whether its host has an operating system: addresses of threads are virtual then.
+    /// Whether the host has an operating system, so that addresses of threads are virtual.
     pub translates: bool,
-    /// Random numbers for the replacement of translations.
+    /// Random stream for the replacement of translations.
     pub rng: StreamRng,
-    /// What it runs.
+    /// Threads, each on a processing element of its own.
     pub threads: Vec<Thread>,
-    /// The phases of the threads' kernel.
+    /// Phases of the threads' kernel.
     pub phases: Vec<Phase>,
-    /// The memory of its coherence domain.
+    /// Memory of the coherence domain.
     pub image: Image,
-    /// Whether to keep a row for each completed request.
+    /// Whether to log a row for each completed request.
     pub log: bool,
-    /// The versions of the lines of its coherence domain, where they are checked.
+    /// Versions of the coherence domain's lines, where they are checked.
     pub versions: Option<Versions>,
-    /// The lines of its coherence domain whose value is poison, where memory may give such.
+    /// Lines of the coherence domain whose value is poison, where memory may supply poison.
     pub poison: Option<Poison>,
 }
 
-/// Kinds of wake-up, in the upper bits of a token; ports use their number.
+/// Kinds of wake-up are in the bits from here on of a token; ports use their number.
 const KIND_BITS: u32 = 26;
 const OP: u32 = 1 << KIND_BITS;
 const LANE: u32 = 2 << KIND_BITS;
@@ -108,35 +108,35 @@ pub struct Accelerator {
     host: PortId,
     port_id: PortId,
     cache: TagArray<Way>,
-    /// When the cache takes the next access.
+    /// Time at which the cache accepts the next access.
     cache_free: u64,
     entries: Vec<Entry>,
     free: Vec<u32>,
-    /// Entries of lines without a place in the cache: few, so they are searched one by one.
+    /// Entries of lines without a way in the cache. There are few, so they are searched linearly.
     leaving: Vec<u32>,
     waiters: Vec<Waiter>,
     free_waiters: Vec<u32>,
-    /// What waits for the cache's port, and for room in it.
+    /// Accesses that wait for the cache's port, or for an entry or way of the cache.
     queues: Queues,
-    /// Lanes that found no room for a translation, and accesses that look again.
+    /// Lanes that found no space for a translation, and accesses to be repeated later.
     blocked: Vec<u32>,
     postponed: VecDeque<(Access, u64)>,
-    /// What waits for atomic operations.
+    /// Accesses that wait for atomic operations.
     locks: Locks,
-    /// Spinning operations, and the line that each waits for a change of.
+    /// Spinning operations, each with the line whose change it waits for.
     spinning: Vec<(LineAddr, Access)>,
     flush: Flush,
     hmc: HmcStats,
     io: Io,
     own: Option<OwnMemory>,
     prefetcher: Option<Box<dyn Prefetcher>>,
-    /// The first access to host memory that it cannot make, as it has no CXL.cache.
+    /// The first access to host memory on a device without CXL.cache.
     refused: Option<Access>,
-    /// The first access to where there is no memory.
+    /// The first access to an address without memory.
     stray: Option<Access>,
-    /// Host memory and CXL memory that there is: first lines, and those after the last.
+    /// Existing host memory and CXL memory: first line, and the line after the last.
     memory: Vec<(u64, u64)>,
-    /// Translation of virtual addresses, where the host has an operating system.
+    /// Address translation, where the host has an operating system.
     translator: Option<Translator>,
 }
 
@@ -150,9 +150,9 @@ save_state!(Accelerator {
 /// Why an accelerator cannot be built.
 #[derive(Debug)]
 pub enum AcceleratorError {
-    /// A cache of more lines than a tag array holds.
+    /// The cache has more lines than a tag array supports.
     Cache(GeometryError),
-    /// A parameter of its translation cache.
+    /// A parameter of the address translation cache is illegal.
     Atc(ParamError),
 }
 
@@ -166,7 +166,7 @@ impl Accelerator {
     /// Builds the component.
     ///
     /// # Errors
-    /// A cache of more lines than a tag array holds, or a translation cache that cannot be.
+    /// A cache with more lines than a tag array supports, or an illegal translation cache.
     pub fn new(config: AcceleratorConfig) -> Result<Accelerator, AcceleratorError> {
         let params = config.params;
         let translator = match config.translates {
@@ -237,12 +237,12 @@ impl Accelerator {
         Picos(u64::from(count) * self.params.cycle.0)
     }
 
-    /// What was measured of its threads' requests.
+    /// Statistics of the threads' requests.
     pub fn stats(&self) -> &RequesterStats {
         &self.lanes.ledger.stats
     }
 
-    /// What its cache and its engines kept about themselves.
+    /// Counters of the cache, the engines and the device's own memory.
     pub fn counts(&self, now: SimTime) -> Vec<Statistic> {
         let hmc = &self.hmc;
         let bias_flips = self.own.as_ref().map_or(0, |own| own.bias.stats.flips);
@@ -285,12 +285,12 @@ impl Accelerator {
         list
     }
 
-    /// Its threads.
+    /// The lanes of the accelerator's threads.
     pub fn lanes(&self) -> &Lanes {
         &self.lanes
     }
 
-    /// Operations and transactions under way.
+    /// Number of operations and transactions in flight.
     pub fn in_flight(&self) -> u64 {
         self.lanes.in_flight()
             + (self.entries.len() - self.free.len()) as u64
@@ -299,61 +299,64 @@ impl Accelerator {
             + self.own.as_ref().map_or(0, OwnMemory::in_flight)
     }
 
-    /// The first access to host memory that a thread of a device without CXL.cache asked for. That
-    /// thread goes no further.
+    /// The first access to host memory on a device without CXL.cache. Its thread does not continue.
     pub fn refused(&self) -> Option<Access> {
         self.refused
     }
 
-    /// The first access to where there is no memory. It has failed, and its thread has ended.
+    /// The first access to an address without memory. The access has failed, and
+    /// its thread has ended.
     pub fn stray(&self) -> Option<Access> {
         self.stray
     }
 
-    /// The most accesses that overtook one message of the host, if any did: a broken law.
+    /// Maximum number of accesses that overtook one message of the host, if any did,
+    /// which is a violation.
     pub fn overtaken(&self) -> Option<u32> {
         (self.locks.most_overtaken > 0).then_some(self.locks.most_overtaken)
     }
 
-    /// The most messages of the host that an access has waited for as the first of those for a line that an
-    /// atomic operation keeps.
+    /// Maximum number of host messages that were served while one access was first in the queue of
+    /// a line locked by an atomic operation.
     pub fn most_host_turns(&self) -> u32 {
         self.locks.most_host_turns
     }
 
-    /// The most accesses that used the port of the cache while an element waited behind fewer others.
+    /// Maximum number of accesses that overtook a waiting processing element at the
+    /// port of the cache.
     pub fn most_passed_ports(&self) -> u64 {
         self.queues.port_turns.most_overtaken()
     }
 
-    /// The most accesses that took a CQID before one line of a page that flips to device bias.
+    /// Maximum number of accesses that allocated a CQID before one line of a page that
+    /// flips to device bias.
     pub fn most_passed_flips(&self) -> u32 {
         self.own.as_ref().map_or(0, |own| own.bias.most_passed)
     }
 
-    /// The most Translation Requests that an access has waited for.
+    /// Maximum number of Translation Requests that one access waited for.
     pub fn most_translation_requests(&self) -> u32 {
         self.translator
             .as_ref()
             .map_or(0, Translator::most_requests)
     }
 
-    /// Requests in flight.
+    /// Number of requests in flight.
     pub fn requests_in_flight(&self) -> u64 {
         self.lanes.ledger.in_flight()
     }
 
-    /// Summed age, at `now`, of the requests in flight.
+    /// Sum of the ages, at `now`, of the requests in flight, in picoseconds.
     pub fn age_ps(&self, now: SimTime) -> u128 {
         self.lanes.ledger.age_ps(now)
     }
 
-    /// Whether every thread has ended and nothing is under way.
+    /// Whether every thread has ended and no operation or transaction is in flight.
     pub fn is_done(&self) -> bool {
         self.lanes.is_done() && self.in_flight() == 0 && !self.owes_flush()
     }
 
-    /// Its ports, for link statistics.
+    /// The accelerator's ports, for link statistics.
     pub fn ports_mut(&mut self) -> &mut [LinkPort] {
         &mut self.roots.ports
     }
@@ -363,7 +366,7 @@ impl Accelerator {
         self.lanes.ledger.take_rows()
     }
 
-    /// Measurement begins.
+    /// Resets the statistics at the beginning of measurement.
     pub fn begin_measurement(&mut self, now: SimTime) {
         self.lanes.ledger.begin_measurement(now);
         self.roots.begin_measurement(now);
@@ -377,7 +380,7 @@ impl Accelerator {
         }
     }
 
-    /// The run begins.
+    /// Starts all threads when the run begins.
     pub fn start(&mut self, ctx: &mut Ctx<'_, Parcel>) {
         for lane in 0..self.lanes.len() {
             self.run(ctx, lane);
@@ -385,7 +388,7 @@ impl Accelerator {
         self.go_on_flushing(ctx);
     }
 
-    /// A parcel arrives from a link.
+    /// Handles a parcel that arrives from a link.
     pub fn receive(&mut self, ctx: &mut Ctx<'_, Parcel>, port: u16, parcel: &Parcel) {
         let link = &mut self.roots.ports[port as usize];
         let credited = link.receive(parcel);
@@ -413,7 +416,7 @@ impl Accelerator {
         }
     }
 
-    /// A wake-up.
+    /// Handles a wake-up by its token.
     pub fn wake(&mut self, ctx: &mut Ctx<'_, Parcel>, token: u32) {
         let value = token & VALUE;
         match token & !VALUE {
@@ -439,7 +442,7 @@ impl Accelerator {
         self.go_on_flushing(ctx);
     }
 
-    /// Asks for a lane to be looked at then.
+    /// Schedules a wake-up of a lane, unless an earlier one is scheduled.
     fn wake_lane(&mut self, ctx: &mut Ctx<'_, Parcel>, lane: usize, at: SimTime) {
         if at.0 < self.lane_wake[lane] {
             self.lane_wake[lane] = at.0;
@@ -466,7 +469,7 @@ impl Accelerator {
         }
     }
 
-    /// Begins an access; false when it cannot.
+    /// Begins an access; false when the access must wait.
     fn access(&mut self, ctx: &mut Ctx<'_, Parcel>, access: &Access) -> bool {
         let now = ctx.now();
         if access.addr >= SCRATCH_BASE {
@@ -475,7 +478,8 @@ impl Accelerator {
             return true;
         }
         if self.params.kind == AcceleratorKind::Pcie {
-            // The thread goes no further: whoever runs the system asks and ends the run.
+            // The thread does not continue. The system's executor checks for this case
+            // and ends the run.
             self.refused.get_or_insert(*access);
             return false;
         }
@@ -488,7 +492,7 @@ impl Accelerator {
         begins
     }
 
-    /// Begins an access that has the cache's port; false when it cannot.
+    /// Begins an access that has the cache's port; false when the access must wait.
     fn use_port(&mut self, ctx: &mut Ctx<'_, Parcel>, access: &Access, lane: u32) -> bool {
         let mut access = *access;
         match self.translate(ctx, &mut access, ctx.now(), true) {
@@ -511,7 +515,7 @@ impl Accelerator {
         begins
     }
 
-    /// An access to the accelerator's own buffers.
+    /// Performs an access to the accelerator's local buffers.
     fn buffered(&mut self, ctx: &mut Ctx<'_, Parcel>, access: &Access, begun: SimTime) {
         let mut cycles = self.params.buffer_cycles;
         if access.kind == AccessKind::Atomic {
@@ -529,7 +533,7 @@ impl Accelerator {
         }
     }
 
-    /// A spinning operation found what it waits to change: it looks again when its line changes.
+    /// Suspends a spinning operation, which found the old value, until its line changes.
     fn spin(&mut self, ctx: &mut Ctx<'_, Parcel>, access: &Access) {
         let epoch = Access::NO_EPOCH;
         self.spinning
@@ -537,7 +541,7 @@ impl Accelerator {
         self.end_translation(ctx, access.epoch);
     }
 
-    /// An access is over, now or later.
+    /// Completes an access, now or later.
     fn over(&mut self, ctx: &mut Ctx<'_, Parcel>, access: &Access, mut answer: Answer) {
         let time = self.translation_time(access);
         answer.at += time;

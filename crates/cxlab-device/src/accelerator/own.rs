@@ -1,15 +1,17 @@
-//! The memory of a Type 2 device: lines that the host may cache and those that it may not.
+//! The memory of a Type 2 device, with lines that the host may cache and lines that it may not.
 //!
-//! The host keeps this memory coherent (HDM-D). For each page the device keeps its bias (see
-//! `bias`): while the host may hold a copy (host bias), the device must ask it to give that up
-//! before it accesses a line itself; after that (device bias) it goes to its own memory, and to a
-//! cache of that (DMC), without the host. The host's next read brings host bias back. The host's answer to such
-//! a request is a `MemRdFwd`, or to a weakly ordered write a `MemWrFwd`: it comes in order with the host's reads of
-//! the same line, so the device knows which came first (CXL 3.1, section 3.3.3). A read of the host that comes while
-//! the device's own access waits for the line's data waits for that access, and for nothing that the
-//! host does: otherwise a host that reads a line all the time would keep the device from it.
+//! In HDM-D the host keeps this memory coherent. The device keeps the bias of each page (see
+//! `bias`). In host bias the host may hold a copy, and the device must ask the host to give up the
+//! line before its own access. In device bias the device accesses its memory, and the cache of that
+//! memory (DMC), without the host. The host's next read restores host bias. The host answers the
+//! device's request with a `MemRdFwd`, or for a weakly ordered write with a `MemWrFwd`. These are
+//! ordered with the host's reads of the same line, so the device knows which came first (CXL 3.1,
+//! section 3.3.3). A read of the host that arrives while the device's own access waits for the
+//! line's data waits for that access alone, and never for the host. Otherwise a host that reads a
+//! line continuously would keep the device from it.
 //!
-//! Or the device keeps it coherent (HDM-DB, see `dcoh`). The bias table is then its directory, with an entry a line.
+//! In HDM-DB the device keeps the memory coherent (see `dcoh`). The bias table is then its
+//! directory, with an entry for each line.
 
 use std::collections::VecDeque;
 
@@ -36,28 +38,28 @@ pub(super) struct DmcWay {
     locked: u64,
 }
 
-/// A message of the host, in the receive buffer of a port until the medium takes it.
+/// A message of the host, in the receive buffer of a port until the medium accepts it.
 #[derive(Clone, Copy, Serialize, Deserialize)]
 pub(super) struct Received {
     pub(super) message: Message,
     pub(super) port: u16,
 }
 
-/// What a request to the medium is for.
+/// Purpose of a request to the medium.
 #[derive(Clone, Copy, Serialize, Deserialize)]
 pub(super) enum Job {
     Free,
-    /// The host's, to be answered.
+    /// A request of the host, which gets a response.
     Host(Received),
-    /// The host's, of a modified line that the cache has given up for it.
+    /// A request of the host for a line that the cache held modified, and that needs no medium.
     Passed(Received),
-    /// A line for the cache.
+    /// A fill of the cache.
     Fill(LineAddr),
-    /// A modified line from the cache.
+    /// A write-back of a modified line from the cache.
     WriteBack,
 }
 
-/// A request to the medium, or before it.
+/// A request in the medium, or queued for it.
 #[derive(Clone, Copy, Serialize, Deserialize)]
 struct Request {
     job: Job,
@@ -67,7 +69,7 @@ struct Request {
     accepted: u64,
 }
 
-/// An access that waits for a line from the medium.
+/// An access that waits for the data of a line.
 #[derive(Clone, Copy, Serialize, Deserialize)]
 struct Waiter {
     line: LineAddr,
@@ -75,50 +77,52 @@ struct Waiter {
     begun: u64,
 }
 
-/// What a Type 2 device's memory is built from.
+/// Everything that a Type 2 device's memory is built from.
 pub struct OwnMemoryConfig {
-    /// The medium.
+    /// The medium that stores the lines.
     pub backend: Box<dyn MemoryBackend>,
-    /// The window of host physical addresses that it lies in, and its number among the targets.
+    /// Interleave set of the window of host physical addresses, and the device's
+    /// number among its targets.
     pub decoder: (InterleaveSet, u32),
-    /// Lines of its capacity.
+    /// Capacity in lines.
     pub lines: u64,
-    /// What an entry of its bias table covers.
+    /// Granularity of the bias table.
     pub bias_page: Bytes,
-    /// Who keeps it coherent.
+    /// Coherence model of the memory.
     pub class: OwnMemoryClass,
 }
 
-/// Who keeps the memory of a Type 2 device coherent.
+/// Coherence model of a Type 2 device's memory: which side keeps the memory coherent.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema, Debug)]
 #[serde(rename_all = "kebab-case")]
 pub enum OwnMemoryClass {
-    /// The host. The device asks it over CXL.cache for what the host may hold, and keeps bias by page.
+    /// The host. The device recalls lines that the host may hold over CXL.cache, and
+    /// keeps bias by page.
     #[default]
     HdmD,
-    /// The device, by back-invalidation. It knows of each line whether the host may hold it.
+    /// The device, by back-invalidation. It tracks for each line whether the host may hold it.
     HdmDb,
 }
 
-/// Counts since measurement began.
+/// Counters since measurement began.
 #[derive(Clone, Copy, Default, Serialize, Deserialize)]
 pub(super) struct OwnStats {
     pub(super) dmc_hits: u64,
     pub(super) dmc_misses: u64,
-    /// Lines that waited for a place in the write buffer.
+    /// Fills that waited for a slot of the write buffer.
     pub(super) dmc_write_waits: u64,
     pub(super) host_reads: u64,
     pub(super) host_writes: u64,
 }
 
-/// The device's own memory.
+/// The memory of a Type 2 device, with its bias table, cache and medium.
 pub(super) struct OwnMemory {
     backend: Box<dyn MemoryBackend>,
     decoder: InterleaveSet,
     target: u32,
-    /// Pages, and lines, that the host may hold.
+    /// The pages, or lines, that the host may hold.
     pub(super) bias: BiasTable,
-    /// Of HDM-DB memory.
+    /// The coherency engine; only for HDM-DB memory.
     pub(super) dcoh: Option<Dcoh>,
     pub(super) dmc: TagArray<DmcWay>,
     requests: Vec<Request>,
@@ -126,10 +130,10 @@ pub(super) struct OwnMemory {
     /// Requests that the medium has not accepted.
     waiting: VecDeque<u32>,
     waiters: Vec<Waiter>,
-    /// Places for modified lines that have left the cache, and how many the medium has not taken.
+    /// Slots of the write buffer, and the number of write-backs that the medium has not accepted.
     write_places: u32,
     writes: u32,
-    /// Lines that have come and wait for a place.
+    /// Fills whose data have arrived and that wait for a slot.
     stalled: VecDeque<Request>,
     wake: u64,
     done: Vec<Completion>,
@@ -174,7 +178,7 @@ impl OwnMemory {
         }
     }
 
-    /// The address of a line in this memory; `None` where it lies elsewhere.
+    /// Device address of a line; `None` if the line is not in this memory.
     fn dpa(&self, line: LineAddr) -> Option<Dpa> {
         match self.decoder.decode(Hpa(line.0 * LINE_BYTES)) {
             Some((target, dpa)) if target == self.target => Some(dpa),
@@ -182,12 +186,13 @@ impl OwnMemory {
         }
     }
 
-    /// Whether a line lies in this memory.
+    /// Whether this memory contains a line.
     pub(super) fn owns(&self, line: LineAddr) -> bool {
         self.dpa(line).is_some()
     }
 
-    /// Until when an atomic operation keeps a line of the cache; for ever, as far as is known, while it is read for the host.
+    /// Time up to which an atomic operation locks a line of the cache; unbounded while the line is
+    /// read for the host.
     pub(super) fn locked_until(&self, line: LineAddr) -> u64 {
         if self.dcoh.as_ref().is_some_and(|dcoh| dcoh.is_reading(line)) {
             return u64::MAX;
@@ -200,7 +205,7 @@ impl OwnMemory {
         self.dpa(line).map_or(0, |dpa| dpa.0 / LINE_BYTES)
     }
 
-    /// The host takes a line.
+    /// Records that the host may hold a line from now on.
     fn host_takes(&mut self, line: LineAddr) {
         debug_assert!(
             !self.is_filling(line),
@@ -209,7 +214,7 @@ impl OwnMemory {
         self.bias.host_takes(self.number(line));
     }
 
-    /// Whether an access of the device has a line before the host's next request.
+    /// Whether an access of the device precedes the host's next request for a line.
     pub(super) fn is_kept_from_host(&self, line: LineAddr) -> bool {
         let snooping = self
             .dcoh
@@ -223,7 +228,7 @@ impl OwnMemory {
         self.waiters.iter().any(|waiter| waiter.line == line)
     }
 
-    /// The number of a new request.
+    /// Stores a request and returns its number.
     fn open(&mut self, request: Request) -> u32 {
         match self.free.pop() {
             Some(id) => {
@@ -286,7 +291,7 @@ impl OwnMemory {
 }
 
 impl Accelerator {
-    /// Whether a line lies in the device's own memory.
+    /// Whether a line is in the device's own memory.
     #[inline]
     pub(super) fn owns_line(&self, line: LineAddr) -> bool {
         self.own.as_ref().is_some_and(|own| own.owns(line))
@@ -298,8 +303,8 @@ impl Accelerator {
         own.is_some_and(|own| own.bias.is_host(own.number(line)))
     }
 
-    /// A driver flips the page of a line. What is not the device's memory, has no bias (HDM-DB), or is being flipped by
-    /// the device itself, it refuses.
+    /// Flips the page of a line on behalf of a driver. The device refuses if the line is not in its
+    /// memory, if the memory has no bias (HDM-DB), or if the device itself is flipping the page.
     pub(super) fn flip_by_software(&mut self, line: LineAddr, to_host: bool) {
         let Some(own) = &mut self.own else {
             return;
@@ -310,7 +315,7 @@ impl Accelerator {
         }
     }
 
-    /// The host holds a line no more.
+    /// Records that the host no longer holds a line.
     pub(super) fn flipped(&mut self, line: LineAddr) {
         if let Some(own) = &mut self.own {
             let number = own.number(line);
@@ -318,7 +323,7 @@ impl Accelerator {
         }
     }
 
-    /// An access to a line of the device's own memory in device bias.
+    /// Performs an access to a line of the device's own memory in device bias.
     pub(super) fn local(&mut self, ctx: &mut Ctx<'_, Parcel>, access: &Access, begun: SimTime) {
         let now = ctx.now();
         let line = access.line();
@@ -382,7 +387,7 @@ impl Accelerator {
         self.feed_medium(ctx);
     }
 
-    /// The cache gives a modified line to the host, in the time of a hit.
+    /// Transfers a modified line from the cache to the host, in the time of a hit.
     pub(super) fn pass_modified(&mut self, ctx: &mut Ctx<'_, Parcel>, received: &Received) {
         self.release(ctx, received);
         let at = ctx.now() + self.cycles(self.params.cache.hit_cycles);
@@ -398,7 +403,7 @@ impl Accelerator {
         self.wake_medium(ctx);
     }
 
-    /// Moves requests into the medium, as far as it accepts them.
+    /// Issues queued requests to the medium, as far as it accepts them.
     fn feed_medium(&mut self, ctx: &mut Ctx<'_, Parcel>) {
         let now = ctx.now();
         loop {
@@ -422,7 +427,7 @@ impl Accelerator {
                 write,
             };
             if let Some(at) = own.backend.enqueue(now, request) {
-                // It is known already: the wake-up says so then.
+                // The completion time is known: a wake-up handles the completion then.
                 own.done.push(Completion { id, at });
             }
             match job {
@@ -446,7 +451,7 @@ impl Accelerator {
         }
     }
 
-    /// Something happens at the medium.
+    /// Handles completions of the medium.
     pub(super) fn medium_wakes(&mut self, ctx: &mut Ctx<'_, Parcel>) {
         let now = ctx.now();
         let Some(own) = &mut self.own else { return };
@@ -474,7 +479,7 @@ impl Accelerator {
         self.fill_stalled(ctx);
     }
 
-    /// Lines that wait for a place in the write buffer come into the cache, as far as there is one.
+    /// Continues stalled fills while the write buffer has free slots.
     fn fill_stalled(&mut self, ctx: &mut Ctx<'_, Parcel>) {
         while let Some(own) = &mut self.own
             && own.writes < own.write_places
@@ -502,8 +507,8 @@ impl Accelerator {
         }
     }
 
-    /// A line has come for the cache. It waits while a modified one would leave and the write buffer is
-    /// full.
+    /// Handles the arrival of a fill's data. The fill stalls if it would evict a modified line
+    /// while the write buffer is full.
     fn fill_or_wait(&mut self, ctx: &mut Ctx<'_, Parcel>, line: LineAddr, request: &Request) {
         let Some(own) = &mut self.own else { return };
         if (own.writes >= own.write_places || !own.stalled.is_empty())
@@ -518,7 +523,7 @@ impl Accelerator {
         self.filled(ctx, line, request);
     }
 
-    /// A line comes into the cache.
+    /// Inserts a line into the cache, and serves the accesses that wait for it.
     fn filled(&mut self, ctx: &mut Ctx<'_, Parcel>, line: LineAddr, request: &Request) {
         let mut out = None;
         let Some(own) = &mut self.own else { return };
@@ -547,7 +552,7 @@ impl Accelerator {
         self.wake_held_back(ctx, line);
     }
 
-    /// The access that asked for a line is answered by the medium.
+    /// Completes the access that requested a line from the medium.
     fn first_filled(&mut self, ctx: &mut Ctx<'_, Parcel>, waiter: &Waiter, request: &Request) {
         let access = waiter.access;
         let line = access.line();
@@ -586,7 +591,7 @@ impl Accelerator {
         }
     }
 
-    /// The host reads or writes the device's memory.
+    /// Handles a message of the host for the device's memory.
     pub(super) fn host_message(&mut self, ctx: &mut Ctx<'_, Parcel>, received: &Received) {
         let mut received = *received;
         let message = &mut received.message;
@@ -620,7 +625,7 @@ impl Accelerator {
         }
     }
 
-    /// The host reads, or takes, a line that no atomic operation keeps.
+    /// Serves a host's request for a line that is not locked.
     pub(super) fn host_reads(&mut self, ctx: &mut Ctx<'_, Parcel>, received: &Received) {
         if self.is_device_coherent() {
             return self.host_asks(ctx, received);
@@ -637,7 +642,7 @@ impl Accelerator {
         }
         self.changed(ctx, line);
         if message.opcode == Opcode::MemInv {
-            // The host takes the line without its data.
+            // The host takes ownership of the line without its data.
             self.release(ctx, received);
             self.answer_host(ctx, message);
         } else {

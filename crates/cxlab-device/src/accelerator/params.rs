@@ -1,5 +1,5 @@
-//! What a user says of an accelerator: the single home of the defaults. Times are in cycles of
-//! the device, so that its clock alone turns an FPGA into an ASIC (Cohet, section VI-A2).
+//! User parameters of an accelerator, with all of their defaults. Times are in cycles of the
+//! device, so that its clock alone turns an FPGA into an ASIC (Cohet, section VI-A2).
 
 use cxlab_engine::choice;
 use cxlab_engine::units::{Bytes, Picos};
@@ -18,54 +18,54 @@ choice!(
 
 impl Eq for LinePrefetchChoice {}
 
-/// How an accelerator reaches the host's memory.
+/// How an accelerator accesses the host's memory.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema, Debug)]
 #[serde(rename_all = "kebab-case")]
 pub enum AcceleratorKind {
     /// A CXL Type 1 device: a coherent cache of host memory over CXL.cache, and DMA over CXL.io.
     #[default]
     Type1,
-    /// A PCIe device: CXL.io alone, so no cache of host memory and no memory that the host reaches
-    /// over CXL.mem. Its threads have DMA, registers, interrupts, and the device's own buffers;
-    /// workloads that would load or store host memory are refused, and a run whose threads do so
-    /// all the same ends with an error. Of `cache` only `request_cycles` and `response_cycles` mean anything: the
-    /// pipelines between link and engine. `dmc` and the other parameters of `cache` have no effect;
-    /// `prefetch` is refused.
+    /// A PCIe device: CXL.io alone, so neither a cache of host memory nor memory that the host
+    /// accesses over CXL.mem. Its threads have DMA, registers, interrupts, and the device's local
+    /// buffers. Workloads that would load or store host memory are refused; a run whose threads
+    /// access it nevertheless ends with an error. Of `cache` only `request_cycles` and
+    /// `response_cycles` have an effect: the pipelines between link and engine. `dmc` and the other
+    /// parameters of `cache` have no effect; `prefetch` is refused.
     Pcie,
 }
 
-/// The request with which a load that misses asks the host (CXL 3.1, sections 3.2.4.2.6 to 3.2.4.2.9).
+/// CXL.cache request of a load that misses (CXL 3.1, sections 3.2.4.2.6 to 3.2.4.2.9).
 #[derive(Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema, Debug)]
 #[allow(clippy::enum_variant_names)] // They are opcodes.
 pub enum LoadRequest {
-    /// A copy in any state that the host gives.
+    /// Requests a copy in any state that the host grants.
     #[default]
     RdAny,
-    /// A shared copy.
+    /// Requests a shared copy.
     RdShared,
-    /// The value, which the device uses once and does not cache.
+    /// Requests the value, which the device uses once and does not cache.
     RdCurr,
 }
 
-/// The request with which a store that misses asks the host (CXL 3.1, sections 3.2.4.2.7 to 3.2.4.2.19). Only
-/// `RdOwn` brings the line into the cache. Stores to a line that the cache holds, and atomic operations, are as with
-/// `RdOwn`.
+/// CXL.cache request of a store that misses (CXL 3.1, sections 3.2.4.2.7 to 3.2.4.2.19). Only
+/// `RdOwn` brings the line into the cache. Stores to a cached line, and atomic operations,
+/// behave as with `RdOwn`.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema, Debug)]
 pub enum StoreRequest {
-    /// Ownership of the line, with its data; `RdOwnNoData` for a store of a whole line.
+    /// Requests ownership of the line with its data; `RdOwnNoData` for a store of a whole line.
     #[default]
     RdOwn,
-    /// Whole lines are written into the host's last-level cache; smaller stores ask with `RdOwn`.
+    /// Writes whole lines into the host's last-level cache; smaller stores use `RdOwn`.
     ItoMWr,
-    /// Whole lines are written into the host's last-level cache if the host's caches have them, else into memory;
-    /// smaller stores ask with `RdOwn`.
+    /// Writes whole lines into the host's last-level cache if the host's caches have them, else
+    /// into memory; smaller stores use `RdOwn`.
     WrCur,
-    /// Stores are written to memory, and each is over when memory has it.
+    /// Writes stores to memory; each completes when memory has the data.
     WrInv,
-    /// Stores are written to memory, weakly ordered; `WOWrInvF` for whole lines. The device sends the data at
-    /// `Fast_GO_WritePull` and takes the store for done at `ExtCmp`, as a device without Fast_GO does (section
-    /// 3.2.4.5.6). For a line of its own memory (HDM-D) that the host may hold it asks so too, and writes it itself at
-    /// `MemWrFwd` (figure 3-39).
+    /// Writes stores to memory, weakly ordered; `WOWrInvF` for whole lines. The device sends the
+    /// data at `Fast_GO_WritePull` and completes the store at `ExtCmp`, like a device without
+    /// Fast_GO (section 3.2.4.5.6). The device also sends this request for a line of its own memory
+    /// (HDM-D) that the host may hold, and writes the line itself at `MemWrFwd` (figure 3-39).
     WOWrInv,
 }
 
@@ -75,39 +75,39 @@ pub enum StoreRequest {
 pub struct HmcParams {
     /// Capacity: a multiple of `ways` lines of 64 B. Default 128 KiB (Cohet, Table I).
     pub size: Bytes,
-    /// Lines of a set. 1 to 65536. Default 4 (Cohet, Table I).
+    /// Number of lines in a set. 1 to 65536. Default 4 (Cohet, Table I).
     #[schemars(range(min = 1, max = 65536))]
     pub ways: u32,
-    /// Cycles from an element's access to its answer, when the cache has the line. Default 46:
-    /// 115 ns at 400 MHz (Cohet, section VI-B2).
+    /// Cycles from a processing element's access to its response on a hit. Default 46: 115 ns at
+    /// 400 MHz (Cohet, section VI-B2).
     pub hit_cycles: u32,
-    /// Requests to the host under way at once (CQIDs). 1 to 4096. Default 128 (*assumed*).
+    /// Maximum number of outstanding requests to the host (CQIDs). 1
+    /// to 4096. Default 128 (*assumed*).
     #[schemars(range(min = 1, max = 4096))]
     pub misses: u32,
-    /// Cycles from an element's access to the link, when the cache does not have the line.
-    /// Default 100 (*assumed*).
+    /// Cycles from a processing element's access to the link on a miss. Default 100 (*assumed*).
     pub request_cycles: u32,
-    /// Cycles from the link to the element. Default 100 (*assumed*).
+    /// Cycles from the link to the processing element. Default 100 (*assumed*).
     pub response_cycles: u32,
-    /// Whether a clean line that makes room is announced (`CleanEvictNoData`), which keeps the host's
-    /// directory exact and takes a request, or dropped silently. Default true.
+    /// Whether the eviction of a clean line is reported (`CleanEvictNoData`), which keeps the
+    /// host's directory exact and takes a request, or is silent. Default true.
     pub clean_evict: bool,
-    /// Whether an exclusive line that makes room is offered to the host with its data (`CleanEvict` in place of
-    /// `CleanEvictNoData`). A host whose `processor.llc.device_evictions` is `llc` takes them, another answers
-    /// `GO_WritePull_Drop`. Without effect unless `clean_evict` is true. Default false.
+    /// Whether an evicted exclusive line is offered to the host with its data (`CleanEvict` in
+    /// place of `CleanEvictNoData`). A host whose `processor.llc.device_evictions` is `llc`
+    /// accepts the data, another responds with `GO_WritePull_Drop`. Without effect unless
+    /// `clean_evict` is true. Default false.
     pub clean_evict_data: bool,
-    /// What a load that misses asks the host for. Prefetches that `RdCurr` would not keep ask for `RdAny`. Default
-    /// `RdAny`.
+    /// Request of a load that misses. With `RdCurr`, prefetches use `RdAny`, because the device
+    /// would not keep their lines. Default `RdAny`.
     pub load_request: LoadRequest,
-    /// What a store that misses asks the host for. Default `RdOwn`.
+    /// Request of a store that misses. Default `RdOwn`.
     pub store_request: StoreRequest,
-    /// Whether the device gives up all lines and says `CacheFlushed` when its threads have ended, so that the host
-    /// needs no longer snoop it (CXL 3.1, section 3.2.4.2.20). The run lasts until the host has answered. Default
-    /// false.
+    /// Whether the device evicts all lines and sends `CacheFlushed` when its threads have ended, so
+    /// that the host no longer needs to snoop the device (CXL 3.1, section 3.2.4.2.20). The run
+    /// lasts until the host has responded. Default false: no flush.
     pub flush_at_end: bool,
-    /// What fetches lines of host memory ahead of the elements: `stride` is the multi-stride
-    /// prefetcher of Cohet, section V-B2. It takes at most half of the requests under way. Default
-    /// none.
+    /// Prefetcher for lines of host memory: `stride` is the multi-stride prefetcher of Cohet,
+    /// section V-B2. Prefetches use at most half of the CQIDs. Default none: no prefetches.
     pub prefetch: Option<LinePrefetchChoice>,
 }
 
@@ -130,18 +130,19 @@ impl Default for HmcParams {
     }
 }
 
-/// The cache of a Type 2 device's own memory (DMC). Hits take as long as in the cache of host memory.
+/// The cache of a Type 2 device's own memory (DMC). Hits take as long as in the
+/// cache of host memory.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Debug)]
 #[serde(deny_unknown_fields, default)]
 pub struct DmcParams {
     /// Capacity: a multiple of `ways` lines of 64 B. Default 32 KiB (*assumed*).
     pub size: Bytes,
-    /// Lines of a set. 1 to 65536. Default 4 (*assumed*).
+    /// Number of lines in a set. 1 to 65536. Default 4 (*assumed*).
     #[schemars(range(min = 1, max = 65536))]
     pub ways: u32,
-    /// Modified lines that have left the cache and that the medium has not accepted. A fill that must
-    /// evict a modified line waits for a place. Lines that the host takes come on top, at most one for each
-    /// credit of M2S Req. 1 to 65536. Default 16 (*assumed*).
+    /// Number of modified lines that have left the cache and that the medium has not accepted. A
+    /// fill that must evict a modified line waits for a slot. Lines that the host requests come on
+    /// top, at most one for each credit of M2S Req. 1 to 65536. Default 16 (*assumed*).
     #[schemars(range(min = 1, max = 65536))]
     pub write_buffer: u32,
 }
@@ -156,39 +157,41 @@ impl Default for DmcParams {
     }
 }
 
-/// An accelerator.
+/// Parameters of an accelerator.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Debug)]
 #[serde(deny_unknown_fields, default)]
 pub struct AcceleratorParams {
-    /// How it reaches the host's memory. Default `type1`.
+    /// How the accelerator accesses the host's memory. Default `type1`.
     pub kind: AcceleratorKind,
-    /// Time of a cycle. At least 1 ps. Default 2.5 ns: 400 MHz (Cohet, section VI-A1).
+    /// Length of a cycle. At least 1 ps. Default 2.5 ns: 400 MHz (Cohet, section VI-A1).
     pub cycle: Picos,
-    /// Processing elements. 1 to 1024. Default 1.
+    /// Number of processing elements. 1 to 1024. Default 1.
     #[schemars(range(min = 1, max = 1024))]
     pub elements: u32,
-    /// Operations of an element outstanding at once. 1 to 4096. Default 256 (*assumed*).
+    /// Maximum number of outstanding operations of a processing element. 1
+    /// to 4096. Default 256 (*assumed*).
     #[schemars(range(min = 1, max = 4096))]
     pub window: u32,
-    /// Cycles that an element spends on an atomic operation beside its access: it reads the
-    /// request, computes, and answers. Default 20 (*assumed*).
+    /// Cycles that a processing element spends on an atomic operation beside its access: to read
+    /// the request, to compute, and to respond. Default 20 (*assumed*).
     pub atomic_cycles: u32,
-    /// The cache of host memory, and the pipelines before and behind the link, which DMA and
-    /// registers pass too.
+    /// The cache of host memory, and the pipelines before and after the link, which DMA
+    /// and registers pass too.
     pub cache: HmcParams,
-    /// The cache of its own memory, where it has any.
+    /// The cache of the device's own memory, if it has memory.
     pub dmc: DmcParams,
-    /// What an entry of the bias table of its own memory covers: 64 B to 4 KiB, a power of two.
-    /// Default 4 KiB (bias is kept by page; the specification's example is a bit for each page of
-    /// 4 KiB, CXL 3.1, section 2.2.2, from recollection). 64 B is a device that knows each line.
+    /// Granularity of the bias table of the device's own memory: 64 B to 4 KiB, a power of two.
+    /// Default 4 KiB (bias is kept by page; the specification's example is a bit for each page of 4
+    /// KiB, CXL 3.1, section 2.2.2, from recollection). With 64 B the device tracks each line.
     pub bias_page: Bytes,
-    /// Cycles from an access to the device's own buffers to its answer. Default 4 (*assumed*).
+    /// Cycles from an access to the device's local buffers to its response. Default 4 (*assumed*).
     pub buffer_cycles: u32,
-    /// The DMA engine.
+    /// Parameters of the DMA engine.
     pub dma: DmaParams,
-    /// Its address translation cache, where its host has an operating system.
+    /// Parameters of the address translation cache, for hosts with an operating system.
     pub atc: AtcParams,
-    /// Who has a line after an atomic operation: no key of scenarios, for tests that break the rule.
+    /// Order of accesses to a line after an atomic operation. Not a key of scenarios: for
+    /// tests that break the rule.
     #[serde(skip)]
     pub turns: Turns,
 }
@@ -213,37 +216,37 @@ impl Default for AcceleratorParams {
 }
 
 impl AcceleratorParams {
-    /// Constant time before its link.
+    /// Constant delay before the device's link.
     pub fn egress(&self) -> Picos {
         Picos(u64::from(self.cache.request_cycles) * self.cycle.0)
     }
 
-    /// Constant time behind its link.
+    /// Constant delay after the device's link.
     pub fn ingress(&self) -> Picos {
         Picos(u64::from(self.cache.response_cycles) * self.cycle.0)
     }
 }
 
-/// A DMA engine.
+/// Parameters of a DMA engine.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Debug)]
 #[serde(deny_unknown_fields, default)]
 pub struct DmaParams {
-    /// Cycles from a descriptor's arrival to its first transaction on the link. Default 600
-    /// (*assumed*).
+    /// Cycles from a descriptor's arrival to its first transaction on the
+    /// link. Default 600 (*assumed*).
     pub setup_cycles: u32,
-    /// Cycles from the last byte's arrival to the descriptor's completion. Default 200
-    /// (*assumed*).
+    /// Cycles from the arrival of the last byte to the descriptor's
+    /// completion. Default 200 (*assumed*).
     pub completion_cycles: u32,
-    /// Cycles between the beginnings of two descriptors. Default 28 (*assumed*).
+    /// Minimum cycles between the starts of two descriptors. Default 28 (*assumed*).
     pub descriptor_cycles: u32,
     /// Bytes that the engine moves in a cycle. Default 64 B (512-bit datapath).
     pub width: Bytes,
-    /// Read requests under way at once (tags). 1 to 1024. Default 256 (*assumed*).
+    /// Maximum number of outstanding read requests (tags). 1 to 1024. Default 256 (*assumed*).
     #[schemars(range(min = 1, max = 1024))]
     pub tags: u32,
-    /// Most bytes of a read request: 64 B to 4 KiB, a power of two. Default 512 B.
+    /// Maximum size of a read request: 64 B to 4 KiB, a power of two. Default 512 B.
     pub read_request: Bytes,
-    /// Most bytes of a transaction's payload: 64 B to 512 B, a power of two. Default 256 B.
+    /// Maximum payload of a transaction: 64 B to 512 B, a power of two. Default 256 B.
     pub payload: Bytes,
 }
 

@@ -1,5 +1,5 @@
-//! What the host says to the host-memory cache: answers to its requests, and snoops; and what the
-//! cache says.
+//! Messages between the host and the host-memory cache: responses to the cache's requests, snoops
+//! of the host, and the messages that the cache sends.
 
 use cxlab_agent::{
     Access, AccessKind, Answer, HOST_QUEUE, PROCESS, line_looked_at, line_read_once, stages_of,
@@ -18,21 +18,21 @@ use super::own::Received;
 use super::translation::Translated;
 use super::{Accelerator, RETRY, StoreRequest};
 
-/// When an access that a message answers takes effect.
+/// When an access takes effect that a message completes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Effect {
-    /// Now, in the copy that the cache has.
+    /// Now, in the cached copy.
     Cached,
-    /// When the host has sent the value, and the cache keeps no copy.
+    /// Now, with the value that the host sent; the cache keeps no copy.
     Once,
-    /// It has, when the host pulled its data or a snoop took its copy.
+    /// Earlier, when the host pulled its data or a snoop took its copy.
     Before,
-    /// Not at all: there is no memory at its address.
+    /// Never, because there is no memory at its address.
     Never,
 }
 
 impl Accelerator {
-    /// A message of CXL.cache arrives.
+    /// Handles a CXL.cache message that arrives.
     pub(super) fn cache_message(&mut self, ctx: &mut Ctx<'_, Parcel>, message: &Message) {
         if message.channel() == Channel::H2dReq {
             self.snooped(ctx, message);
@@ -42,7 +42,7 @@ impl Accelerator {
             return;
         }
         let reply = match message.opcode {
-            // The host's answer to a request for the device's own memory.
+            // The host's response to a request for the device's own memory.
             Opcode::MemRdFwd | Opcode::MemWrFwd => Some(Reply::Go(GoState::Invalid)),
             opcode => Reply::from_opcode(opcode, message.cache.granted()),
         };
@@ -52,7 +52,7 @@ impl Accelerator {
         self.apply(ctx, message.tag, Event::Reply(reply), message);
     }
 
-    /// A snoop arrives. While an atomic operation keeps the line, it waits.
+    /// Handles a snoop. The snoop waits while an atomic operation locks the line.
     pub(super) fn snooped(&mut self, ctx: &mut Ctx<'_, Parcel>, message: &Message) {
         let Some(snoop) = Snoop::from_cache_opcode(message.opcode) else {
             panic!("{:?} is no snoop", message.opcode)
@@ -97,10 +97,11 @@ impl Accelerator {
         }
     }
 
-    /// A message has come for an entry.
+    /// Applies a message to an entry.
     ///
     /// # Panics
-    /// If the table says nothing: it broke the protocol, which is our own mistake.
+    /// If the table has no row for the message: the message violates the protocol, which is a
+    /// bug of the simulator.
     pub(super) fn apply(
         &mut self,
         ctx: &mut Ctx<'_, Parcel>,
@@ -131,7 +132,7 @@ impl Accelerator {
         }
     }
 
-    /// Does what the table says of an entry.
+    /// Performs an action of the table for an entry.
     pub(super) fn act(
         &mut self,
         ctx: &mut Ctx<'_, Parcel>,
@@ -167,7 +168,8 @@ impl Accelerator {
                 self.send(ctx, line, Opcode::D2hData, id, message, true);
             }
             (Action::CompleteStore, None) => {
-                // A push of a line that the cache owns: it is stored here, and given up.
+                // A push of a line that the cache owns is stored in the cache, and
+                // the line is evicted.
                 if let Some(waiter) = self.take_first(id) {
                     self.lanes.used(0, line);
                     self.perform(&waiter.access, true);
@@ -179,7 +181,7 @@ impl Accelerator {
             (Action::CompleteLoad | Action::CompleteStore, Some(message)) => {
                 self.complete(ctx, id, message, Effect::Cached);
             }
-            // A load that caches has taken effect when a snoop took its copy.
+            // A load that fills the cache took effect when a snoop took its copy.
             (Action::CompleteLoadOnce, Some(message)) if slot.is_none() => {
                 self.complete(ctx, id, message, Effect::Once);
             }
@@ -197,9 +199,9 @@ impl Accelerator {
         }
     }
 
-    /// A snoop takes a copy that was granted and whose data have not come. The load that asked for it comes
-    /// before the snoop in the order of the line: it has the value that the line has now, and
-    /// completes with the data.
+    /// Performs a load whose granted copy a snoop takes before the data arrive. The load that
+    /// requested the copy precedes the snoop in the order of the line. It therefore reads the
+    /// current value of the line, and completes with the data.
     fn load_before_it_leaves(&mut self, id: u32) {
         let Entry {
             line, asked, first, ..
@@ -211,7 +213,8 @@ impl Accelerator {
         }
     }
 
-    /// A load takes the value that the host has sent, unless that is poison: then true.
+    /// Performs a load on the value that the host sent, unless the value is poison, in which case
+    /// the result is true.
     fn perform_once(&mut self, access: &Access, id: u32, message: &Message) -> bool {
         let poison = message.cache.has(CacheMeta::POISON);
         if !poison {
@@ -222,7 +225,7 @@ impl Accelerator {
         poison
     }
 
-    /// The access that an entry was made for is answered by a message, and what went with it.
+    /// Completes the access that an entry was made for, and the pushes sent along with it.
     fn complete(&mut self, ctx: &mut Ctx<'_, Parcel>, id: u32, message: &Message, effect: Effect) {
         let Some(first) = self.take_first(id) else {
             return;
@@ -269,7 +272,8 @@ impl Accelerator {
                 self.spin(ctx, &access);
                 return;
             }
-            // The copy has left already, or there was none: nobody will tell of the next change.
+            // There is no copy in the cache, so no snoop will announce the next change: the
+            // access must be repeated.
             self.end_translation(ctx, access.epoch);
             let epoch = Access::NO_EPOCH;
             self.postponed
@@ -283,7 +287,7 @@ impl Accelerator {
         if sum <= total {
             stages[HOST_QUEUE] += total - sum;
         } else {
-            // It waited for an earlier access's request, which had begun before.
+            // The access waited for the request of another access, which began earlier.
             stages = Default::default();
             stages[HOST_QUEUE] = total;
         }
@@ -306,7 +310,7 @@ impl Accelerator {
         }
     }
 
-    /// Nothing is under way for a line any more.
+    /// Ends the transaction of an entry and repeats the accesses that wait for the line.
     fn settle(&mut self, ctx: &mut Ctx<'_, Parcel>, id: u32) {
         let Entry {
             line,
@@ -347,7 +351,7 @@ impl Accelerator {
             } = self.waiters[place as usize];
             self.free_waiters.push(place);
             let how = match place == first && flip && self.is_device_coherent() {
-                // The host's next request waits for the access that the line was taken back for.
+                // The host's next request waits for the access that the line was recalled for.
                 true => Look::InTurn,
                 false => Look::Again,
             };
@@ -361,7 +365,7 @@ impl Accelerator {
         self.go_on_flushing(ctx);
     }
 
-    /// An access that waited looks again.
+    /// Repeats the lookup of an access that waited.
     pub(super) fn again(&mut self, ctx: &mut Ctx<'_, Parcel>, access: Access, begun: SimTime) {
         self.again_as(ctx, access, begun, Look::Again);
     }
@@ -380,7 +384,7 @@ impl Accelerator {
         self.look_again(ctx, access, begun, how);
     }
 
-    /// A CQID or a way has become free.
+    /// Serves waiting accesses after a CQID or a way has become free.
     pub(super) fn retry(&mut self, ctx: &mut Ctx<'_, Parcel>) {
         self.serve_room(ctx);
         for _ in 0..self.postponed.len() {
@@ -398,7 +402,7 @@ impl Accelerator {
         self.go_on_flipping(ctx);
     }
 
-    /// A line may have another value now: who spins on it looks again.
+    /// Repeats the lookups of operations that spin on a line, because its value may have changed.
     pub(super) fn changed(&mut self, ctx: &mut Ctx<'_, Parcel>, line: LineAddr) {
         if self.spinning.is_empty() {
             return;
@@ -437,9 +441,9 @@ impl Accelerator {
         self.roots.send(ctx, request);
     }
 
-    /// With what the host is asked for a line of the device's own memory: for ownership, which is answered by MemRdFwd
-    /// (CXL 3.1, figure 3-42), or for leave to write it, weakly ordered, which is answered by MemWrFwd and moves no data
-    /// over the link (figure 3-39).
+    /// The request that recalls a line of the device's own memory from the host. A request for
+    /// ownership is answered by MemRdFwd (CXL 3.1, figure 3-42). A weakly ordered write is answered
+    /// by MemWrFwd and moves no data over the link (figure 3-39).
     fn opcode_of_flip(&self, id: u32) -> Opcode {
         let Entry { asked, first, .. } = self.entries[id as usize];
         if !asked || self.params.cache.store_request != StoreRequest::WOWrInv {
@@ -453,7 +457,7 @@ impl Accelerator {
         }
     }
 
-    /// A message of CXL.cache to the host.
+    /// A CXL.cache message to the host.
     pub(super) fn message(
         &self,
         ctx: &Ctx<'_, Parcel>,
@@ -478,7 +482,8 @@ impl Accelerator {
         }
     }
 
-    /// Answers a snoop. Who looked at a line that stays here gets the value that it has now.
+    /// Responds to a snoop. A snoop that leaves the line in the cache reads
+    /// the line's current value.
     fn answer_snoop(
         &mut self,
         ctx: &mut Ctx<'_, Parcel>,
@@ -495,7 +500,7 @@ impl Accelerator {
         self.send(ctx, line, answer.opcode(), tag, snoop, false);
     }
 
-    /// Answers a message of the host, to the UQID that it names.
+    /// Sends a response to a message of the host, with the UQID of that message.
     fn send(
         &mut self,
         ctx: &mut Ctx<'_, Parcel>,
@@ -533,7 +538,8 @@ impl Accelerator {
     }
 }
 
-/// Whether an access takes the line out of the cache first, and then looks again for what is left to do.
+/// Whether an access evicts the line first, and then looks up the line again
+/// for its remaining work.
 fn leaves(kind: AccessKind) -> bool {
     matches!(
         kind,

@@ -1,9 +1,10 @@
-//! Who uses the cache next: its port, which takes one access a cycle, and room for misses (CQIDs and
-//! ways of a set).
+//! Arbitration for the cache: its port, which accepts one access a cycle, and the resources of a
+//! miss (CQIDs and ways of a set).
 //!
-//! Elements have the port in turn. Whatever finds no room waits in one queue: the first has what
-//! becomes free, and none that comes later takes it before. A miss that must evict takes two CQIDs; with
-//! one it evicts, and waits for its own.
+//! Processing elements get the port in order of arrival. Accesses that lack a CQID or a way wait
+//! in one queue. The first of the queue gets the resource that becomes free, and no later access
+//! gets it earlier. A miss that must evict takes two CQIDs; with a single free one it evicts, and
+//! waits for its own.
 
 use std::collections::VecDeque;
 
@@ -16,33 +17,33 @@ use serde::{Deserialize, Serialize};
 use super::Accelerator;
 use super::hmc::{Found, Look};
 
-/// What waits for room.
+/// A request that waits for a CQID or a way.
 #[derive(Clone, Copy, Serialize, Deserialize)]
 enum Wants {
-    /// An element whose next access has not begun.
+    /// A processing element whose next access has not begun.
     Element(u32),
     /// An access that has begun, and when.
     Access(Access, SimTime),
 }
 
-/// The queues.
+/// The queues for the port and for the resources of a miss.
 #[derive(Default, Serialize, Deserialize)]
 pub(super) struct Queues {
-    /// Elements that wait for the port.
+    /// Processing elements that wait for the port.
     port: VecDeque<(u32, Ticket)>,
     pub(super) port_turns: Overtaking,
     room: VecDeque<Wants>,
-    /// What looks now has its turn: the first of `room`, or a flip.
+    /// Whether the current lookup is for the first of `room`, or for a flip whose turn it is.
     pub(super) serving: bool,
 }
 
 impl Queues {
-    /// Whether what looks now may take room: it is its turn, or nobody waits.
+    /// Whether the current lookup may allocate: it has its turn, or no request waits.
     pub(super) fn may_take_room(&self) -> bool {
         self.serving || self.room.is_empty()
     }
 
-    /// Whether an element is the first that waits for room.
+    /// Whether a processing element is the first in the queue for resources.
     fn is_first(&self, element: u32) -> bool {
         matches!(self.room.front(), Some(Wants::Element(first)) if *first == element)
     }
@@ -54,7 +55,7 @@ impl Queues {
 }
 
 impl Accelerator {
-    /// Whether an element has the port of the cache; otherwise it waits for its turn.
+    /// Whether a processing element gets the cache's port now; otherwise it is queued for the port.
     pub(super) fn has_port(&mut self, ctx: &mut Ctx<'_, Parcel>, lane: usize) -> bool {
         let free = self.cache_free <= ctx.now().0;
         let Queues {
@@ -76,7 +77,7 @@ impl Accelerator {
         false
     }
 
-    /// The first element that waits for the port is woken when that is free.
+    /// Wakes the first processing element in the port's queue when the port is free.
     pub(super) fn wake_port(&mut self, ctx: &mut Ctx<'_, Parcel>) {
         if let Some((first, _)) = self.queues.port.front().copied() {
             let at = self.cache_free.max(ctx.now().0);
@@ -84,7 +85,7 @@ impl Accelerator {
         }
     }
 
-    /// An element was woken for its turn at the port. If it did not use it, the next one may.
+    /// Passes the port on if the processing element that was woken for it did not use it.
     pub(super) fn pass_port(&mut self, ctx: &mut Ctx<'_, Parcel>, lane: usize) {
         let first = self.queues.port.front().map(|(first, _)| *first);
         if first == Some(lane as u32) && self.cache_free <= ctx.now().0 {
@@ -93,8 +94,8 @@ impl Accelerator {
         }
     }
 
-    /// An element's next access looks for its line, in its turn if it waits for room; false when it
-    /// finds none.
+    /// Looks up the line of a processing element's next access; false if the access must wait for a
+    /// CQID or a way.
     pub(super) fn look_for_element(
         &mut self,
         ctx: &mut Ctx<'_, Parcel>,
@@ -115,7 +116,7 @@ impl Accelerator {
         true
     }
 
-    /// An element waits for room no more.
+    /// Removes a processing element from the queue for resources.
     pub(super) fn leave_room(&mut self, ctx: &mut Ctx<'_, Parcel>, lane: u32) {
         if self.queues.room.is_empty() {
             return;
@@ -125,7 +126,8 @@ impl Accelerator {
         self.serve_room(ctx);
     }
 
-    /// An access that has begun looks for its line, and waits if there is no room.
+    /// Looks up the line of an access that has begun, and queues the access if no CQID
+    /// or way is free.
     pub(super) fn look_again(
         &mut self,
         ctx: &mut Ctx<'_, Parcel>,
@@ -138,7 +140,7 @@ impl Accelerator {
         }
     }
 
-    /// Room may have become free: what waits has it, in order.
+    /// Serves the queue in order, after resources may have become free.
     pub(super) fn serve_room(&mut self, ctx: &mut Ctx<'_, Parcel>) {
         if self.queues.serving {
             return;

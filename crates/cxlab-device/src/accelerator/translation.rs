@@ -1,10 +1,10 @@
-//! Address translation at an accelerator whose host has an operating system: an address translation
-//! cache (ATC), and the messages by which it asks the host's IOMMU and is told of pages that move.
+//! Address translation of an accelerator whose host has an operating system: an address translation
+//! cache (ATC), and the ATS messages to and from the host's IOMMU.
 //!
-//! What is done about a page is decided by the table [`cxlab_os::ats::device`]. Elements and the
-//! DMA engine share the cache. An access that it answers is done a lookup later; one that it does
-//! not waits for the page. The DMA engine looks up the pages of its descriptors ahead of its
-//! transactions, in at most half of the cache, so that no page is replaced before it has been used.
+//! The table [`cxlab_os::ats::device`] decides what happens to a page. Processing elements and the
+//! DMA engine share the cache. A hit adds the lookup time to the access; an access that misses
+//! waits for its page. The DMA engine looks up the pages of its descriptors ahead of its
+//! transactions, in at most half of the cache, so that no page is replaced before its use.
 
 use cxlab_agent::{Access, AtsCompletion, AtsKind, AtsMessage, staging};
 use cxlab_engine::Ctx;
@@ -22,20 +22,20 @@ use serde::{Deserialize, Serialize};
 
 use super::Accelerator;
 
-/// The one process.
+/// The only process.
 const PROCESS: Pasid = Pasid(1);
 
-/// Tags of Translation Requests, above those of DMA.
+/// First tag of Translation Requests, above those of DMA.
 const TAGS: u32 = 1 << 14;
 
-/// What became of an access's translation.
+/// Outcome of a translation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Translated {
-    /// It has its physical address.
+    /// The access has its physical address.
     Now,
-    /// It waits for its page.
+    /// The access waits for its page.
     Waits,
-    /// There is no room for another request.
+    /// No further request can be outstanding.
     Full,
 }
 
@@ -48,7 +48,7 @@ struct Waiting {
     since: SimTime,
 }
 
-/// Counts since measurement began.
+/// Counters since measurement began.
 #[derive(Default, Serialize, Deserialize)]
 struct Counts {
     hits: u64,
@@ -61,26 +61,26 @@ struct Counts {
     blocked: LatencyProbe,
 }
 
-/// The cache, and what waits for it.
+/// The translation cache, with the accesses that wait for pages.
 pub(super) struct Translator {
     atc: Atc,
     latency: Picos,
     waiting: Vec<Waiting>,
-    /// Accesses that had begun and found no room for a request.
+    /// Accesses that had begun and found no space for a request.
     starved: Vec<(Access, SimTime)>,
     /// Whether the DMA engine waits for a page.
     engine_waits: bool,
-    /// Since when no transaction of the DMA engine can go for want of a translation.
+    /// Time since which the DMA engine has been stalled by a missing translation.
     engine_stalled: Option<SimTime>,
-    /// Pages that the DMA engine looked up and did not find, and since when.
+    /// Pages that missed for the DMA engine, and the time of the miss.
     engine_misses: Vec<(Page, SimTime)>,
-    /// Pages that the DMA engine has looked up and not done with.
+    /// Number of pages that the DMA engine has looked up and not finished.
     engine_pages: u32,
-    /// The most of those.
+    /// Limit of `engine_pages`: half of the cache.
     most_engine_pages: u32,
-    /// Pages asked for, by tag.
+    /// Pages of the outstanding Translation Requests, by tag.
     asked: Vec<Option<Page>>,
-    /// Pages that may not be used, and since when.
+    /// Blocked pages, and the time of the block.
     blocks: Vec<(Page, SimTime)>,
     counts: Counts,
 }
@@ -109,17 +109,17 @@ impl Translator {
         }
     }
 
-    /// The most Translation Requests that an access has waited for.
+    /// Maximum number of Translation Requests that one access waited for.
     pub(super) fn most_requests(&self) -> u32 {
         self.atc.most_requests()
     }
 
-    /// Measurement begins.
+    /// Resets the counters at the beginning of measurement.
     pub(super) fn begin_measurement(&mut self) {
         self.counts = Counts::default();
     }
 
-    /// What was counted, by name.
+    /// Appends the counters by name.
     pub(super) fn list(&self, list: &mut Vec<Statistic>) {
         let counts = &self.counts;
         let own = [
@@ -151,7 +151,7 @@ impl Translator {
         TAGS + place as u32
     }
 
-    /// Whether an access that waits for the page writes.
+    /// Whether a write access waits for the page.
     fn writes(&self, page: Page) -> bool {
         let writes = |one: &Waiting| one.page == page && one.access.kind.writes();
         self.waiting.iter().any(writes)
@@ -159,7 +159,8 @@ impl Translator {
 }
 
 impl Accelerator {
-    /// Finds where an access goes. `fresh`: it has not begun before; if it waits, it has then.
+    /// Translates the address of an access. `fresh` is whether the access has not begun; an
+    /// access that waits begins here.
     pub(super) fn translate(
         &mut self,
         ctx: &mut Ctx<'_, Parcel>,
@@ -205,14 +206,14 @@ impl Accelerator {
         Translated::Waits
     }
 
-    /// An access that its cache answered has begun.
+    /// Counts a translation hit of an access that has begun.
     pub(super) fn count_translation(&mut self) {
         if let Some(translator) = &mut self.translator {
             translator.counts.hits += 1;
         }
     }
 
-    /// The physical address of a part of a descriptor, and its epoch; `None` when the engine has to
+    /// Physical address of a part of a descriptor, and its epoch; `None` when the engine has to
     /// wait. Without translation the address is physical.
     pub(super) fn translate_dma(
         &mut self,
@@ -237,8 +238,7 @@ impl Accelerator {
         None
     }
 
-    /// Whether the DMA engine may look up another page before it is done with those that it has
-    /// looked up.
+    /// Whether the DMA engine may look up another page before it has finished the earlier ones.
     pub(super) fn may_look_ahead(&self) -> bool {
         let Some(translator) = &self.translator else {
             return false;
@@ -246,8 +246,8 @@ impl Accelerator {
         translator.engine_pages < translator.most_engine_pages
     }
 
-    /// The DMA engine looks up a page of a descriptor, and asks for its translation if the cache has
-    /// none. False: there is no room for the request.
+    /// Looks up a page for the DMA engine, and requests its translation on a miss. False if no
+    /// further request can be outstanding.
     pub(super) fn look_up(&mut self, ctx: &mut Ctx<'_, Parcel>, addr: u64, need: Need) -> bool {
         let Some(translator) = &mut self.translator else {
             return true;
@@ -268,7 +268,7 @@ impl Accelerator {
         true
     }
 
-    /// The DMA engine has not found a page: it asks for its translation, or waits with others.
+    /// Handles a miss of the DMA engine: requests the translation, or waits for an earlier request.
     fn engine_misses(&mut self, ctx: &mut Ctx<'_, Parcel>, answer: Answer, need: Need) {
         let Some(translator) = &mut self.translator else {
             return;
@@ -287,7 +287,7 @@ impl Accelerator {
         }
     }
 
-    /// The last transaction of a page of a descriptor has gone.
+    /// Records that the last transaction of a page of a descriptor has been sent.
     pub(super) fn page_done(&mut self) {
         if let Some(translator) = &mut self.translator {
             assert!(translator.engine_pages > 0, "the page was looked up");
@@ -295,7 +295,7 @@ impl Accelerator {
         }
     }
 
-    /// Time that the cache takes for an access that used it.
+    /// Lookup time that the translation adds to an access.
     pub(super) fn translation_time(&self, access: &Access) -> Picos {
         match &self.translator {
             Some(translator) if access.epoch != Access::NO_EPOCH => translator.latency,
@@ -303,7 +303,7 @@ impl Accelerator {
         }
     }
 
-    /// A translation is used no longer; invalidations that waited for that are complete.
+    /// Ends the use of a translation, and completes invalidations that waited for this.
     pub(super) fn end_translation(&mut self, ctx: &mut Ctx<'_, Parcel>, epoch: u64) {
         if epoch == Access::NO_EPOCH {
             return;
@@ -341,7 +341,7 @@ impl Accelerator {
         self.send_io(ctx, opcode, hpa, tag, 8, true);
     }
 
-    /// A message of address translation from the host.
+    /// Handles an ATS message from the host.
     pub(super) fn ats_message(
         &mut self,
         ctx: &mut Ctx<'_, Parcel>,
@@ -439,7 +439,7 @@ impl Accelerator {
         self.settled(ctx);
     }
 
-    /// Translations become invalid; the host is told when no access uses one any more.
+    /// Invalidates translations. The host is informed when no access uses one of them any more.
     fn invalidate(&mut self, ctx: &mut Ctx<'_, Parcel>, scope: Scope, tag: u32) {
         let Some(translator) = &mut self.translator else {
             return;
@@ -448,7 +448,7 @@ impl Accelerator {
         if translator.atc.invalidate(scope, tag) {
             self.send_ats(ctx, AtsKind::Invalidated, 0, false, tag);
         }
-        // Who spins on an old frame looks for the new one.
+        // Operations that spin on an old frame look up the new one.
         let at = |addr| Page::around(PROCESS, VirtAddr(addr), PageSize::Small);
         let mut again = Vec::new();
         self.spinning.retain(|(_, access)| {
@@ -466,7 +466,7 @@ impl Accelerator {
         }
     }
 
-    /// What becomes of a page and of those who wait for it.
+    /// Performs the next step of the table for a page and for the accesses that wait for it.
     fn follow(&mut self, ctx: &mut Ctx<'_, Parcel>, page: Page, next: Next) {
         let Some(translator) = &mut self.translator else {
             return;
@@ -482,7 +482,7 @@ impl Accelerator {
                 let write = translator.writes(page);
                 self.send_ats(ctx, AtsKind::PageRequest, page.start.0, write, 0);
             }
-            // The process is broken, as the host knows: these accesses never end.
+            // The process has failed, as the host knows: these accesses never complete.
             Next::Fail => {
                 translator.waiting.retain(|one| one.page != page);
                 translator.engine_misses.retain(|(one, _)| *one != page);
@@ -513,7 +513,8 @@ impl Accelerator {
         self.settled(ctx);
     }
 
-    /// A page has settled: who found no room tries again.
+    /// Retries the accesses and the DMA engine that found no space for a request, after
+    /// a page has settled.
     fn settled(&mut self, ctx: &mut Ctx<'_, Parcel>) {
         let Some(translator) = &mut self.translator else {
             return;

@@ -1,4 +1,4 @@
-//! Entries of the snoop filter: who waits for one, and who gives one up.
+//! Entries of the snoop filter: allocation, waiting for a free entry, and eviction.
 
 use cxlab_engine::Ctx;
 use cxlab_engine::units::{Bytes, LINE_BYTES, LineAddr};
@@ -18,7 +18,7 @@ impl CoherentDevice {
         self.filter.geometry().set_of(line) as usize
     }
 
-    /// Keeps what is known of a line's holders.
+    /// Stores the holders of a line in its entry.
     pub(super) fn keep(&mut self, slot: Slot, filter: Filter) {
         if self.filter[slot] != filter {
             self.filter[slot] = filter;
@@ -26,7 +26,8 @@ impl CoherentDevice {
         }
     }
 
-    /// A line takes a free entry; if there is none, it waits, and something is evicted for it.
+    /// Allocates an entry for a line. If none is free, the line waits, and an eviction starts for
+    /// it. Returns whether the line has an entry.
     pub(super) fn find_entry(
         &mut self,
         ctx: &mut Ctx<'_, Parcel>,
@@ -59,7 +60,7 @@ impl CoherentDevice {
         false
     }
 
-    /// A line takes a free entry.
+    /// Allocates a free entry for a line.
     pub(super) fn take_entry(&mut self, number: u32) {
         self.log_entry(number, true);
         let busy = self.lines.get_mut(number);
@@ -69,7 +70,7 @@ impl CoherentDevice {
         self.coherence.peak_entries = self.coherence.peak_entries.max(self.filter.len());
     }
 
-    /// A busy line without holders gives its entry up.
+    /// Frees the entry of a busy line without holders.
     pub(super) fn give_up_entry(&mut self, ctx: &mut Ctx<'_, Parcel>, number: u32, slot: Slot) {
         let busy = self.lines.get_mut(number);
         busy.slot = None;
@@ -78,7 +79,7 @@ impl CoherentDevice {
         self.entry_freed(ctx, self.set_of(line));
     }
 
-    /// A free entry of a set goes to the first line that waits for one.
+    /// Gives a free entry of a set to the first line that waits for one.
     pub(super) fn entry_freed(&mut self, ctx: &mut Ctx<'_, Parcel>, set: usize) {
         if let Some(number) = self.sets[set].pop(&mut self.lines) {
             self.take_entry(number);
@@ -89,8 +90,8 @@ impl CoherentDevice {
         }
     }
 
-    /// Evicts entries of a set while more lines wait for one than are being taken away; false if
-    /// all entries are pinned.
+    /// Evicts entries of a set while more lines wait for one than evictions are in progress; false
+    /// if all entries are pinned.
     pub(super) fn make_room(&mut self, ctx: &mut Ctx<'_, Parcel>, set: usize) -> bool {
         while self.sets[set].needs_room() {
             let waiting = self.lines.get(self.sets[set].first).line;
@@ -103,7 +104,8 @@ impl CoherentDevice {
         true
     }
 
-    /// What of a block one snoop may cover: its lines must be neighbours for the requester too.
+    /// The part of a block that one snoop may cover: its lines must be contiguous in
+    /// the requester's addresses too.
     pub(super) fn trim(&self, block: Block) -> Block {
         let most = u32::from(self.block);
         let mut trimmed = block;
@@ -126,8 +128,8 @@ impl CoherentDevice {
         trimmed
     }
 
-    /// Takes the entries of lines of the same holders away; they are idle, or busy without an
-    /// operation.
+    /// Evicts the entries of a block's lines, which have the same holders. The lines are idle, or
+    /// busy without an operation.
     pub(super) fn evict(&mut self, ctx: &mut Ctx<'_, Parcel>, block: Block) {
         let mut holders = None;
         for line in block.iter() {

@@ -1,4 +1,4 @@
-//! What is always taken: writes, conflicts and the answers to snoops.
+//! Messages that are always accepted: writes, conflicts and responses to snoops.
 
 use cxlab_engine::Ctx;
 use cxlab_engine::units::LineAddr;
@@ -12,7 +12,7 @@ use super::outgoing::Response;
 use super::{Access, Arrived, CoherentDevice, parse, row};
 
 impl CoherentDevice {
-    /// A holder has answered a snoop.
+    /// Handles a holder's response to a snoop.
     pub(super) fn snoop_answered(
         &mut self,
         ctx: &mut Ctx<'_, Parcel>,
@@ -36,7 +36,7 @@ impl CoherentDevice {
         }
     }
 
-    /// A `MemWr` or a `BIConflict` is taken.
+    /// Accepts a `MemWr` or a `BIConflict`.
     pub(super) fn write(&mut self, ctx: &mut Ctx<'_, Parcel>, arrived: &Arrived) {
         self.release(ctx, arrived);
         let mut message = arrived.message;

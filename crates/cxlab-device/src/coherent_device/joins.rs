@@ -1,10 +1,11 @@
 //! Snoops for requests that leave as one `BISnp*Blk` (CXL 3.1, section 3.3.8.1).
 //!
-//! A snoop for a request waits for snoops of its kind to the same holder in one aligned block of lines, at most for a
-//! constant time. A block with a snoop for each of its lines leaves at once. When the time is over, the snoops of an
-//! incomplete block leave as the largest aligned blocks of 2 or 4 lines that they make, and as single lines. Nothing
-//! orders BISnp among themselves or against other messages (section 3.3.11), so the wait is a delay as the link's, and
-//! it ends by itself.
+//! A snoop for a request waits, for at most a constant time, for snoops of the same kind to the
+//! same holder in one aligned block of lines. A block with a snoop for each of its lines leaves at
+//! once. When the time has passed, the snoops of an incomplete block leave as the largest aligned
+//! blocks of 2 or 4 lines that they form, and as single lines. BISnp messages are not ordered among
+//! themselves or against other messages (section 3.3.11), so the wait is a delay like that of the
+//! link, and it ends by itself.
 
 use std::collections::VecDeque;
 
@@ -18,16 +19,16 @@ use serde::{Deserialize, Serialize};
 
 use super::{CoherentDevice, dpa_of};
 
-/// Token of the wake-up for snoops whose time is over.
+/// Token of the wake-up for snoops whose time has passed.
 pub(super) const JOIN: u32 = u32::MAX - 2;
 
-/// What became of a snoop that was added.
+/// Outcome of adding a snoop.
 enum Added {
-    /// It is the first of its block, which leaves at this time.
+    /// The snoop is the first of its block, which leaves at this time.
     First(SimTime),
-    /// It waits with others of its block.
+    /// The snoop waits with others of its block.
     Waits,
-    /// Its block is complete and leaves now.
+    /// The snoop completes its block, which leaves now.
     Completes(JoinedSnoop),
 }
 
@@ -38,9 +39,9 @@ struct JoinedSnoop {
     peer: Peer,
     /// The first line of the block.
     block: LineAddr,
-    /// Which of its lines are snooped, by their place.
+    /// Bit mask of the block's lines that are snooped.
     lines: u8,
-    /// When it leaves, complete or not.
+    /// When the block leaves, complete or not.
     due: SimTime,
 }
 
@@ -50,7 +51,7 @@ pub(super) struct Joins {
     window: Picos,
     /// Lines of a block: 2 or 4.
     size: u8,
-    /// In the order of their ends.
+    /// Blocks in the order in which they are due.
     waiting: VecDeque<JoinedSnoop>,
 }
 
@@ -60,7 +61,7 @@ save_state!(Joins {
 });
 
 impl Joins {
-    /// Joins snoops within `window` to at most `most` lines. `None` where no snoop is joined.
+    /// Joins snoops within `window` to at most `most` lines. `None` if snoops are not joined.
     pub(super) fn new(window: Option<Picos>, most: u8) -> Option<Joins> {
         let size = if most >= 4 { 4 } else { most & 2 };
         let window = window.filter(|_| size > 1)?;
@@ -71,7 +72,7 @@ impl Joins {
         })
     }
 
-    /// Adds a snoop to those of its block.
+    /// Adds a snoop to its block.
     fn add(&mut self, now: SimTime, kind: Snoop, peer: Peer, line: LineAddr) -> Added {
         let block = LineAddr(line.0 & !u64::from(self.size - 1));
         let place = 1 << (line.0 - block.0);
@@ -97,7 +98,7 @@ impl Joins {
         Added::Completes(complete)
     }
 
-    /// Takes the first block whose time is over.
+    /// Takes the first block that is due.
     fn pop(&mut self, now: SimTime) -> Option<JoinedSnoop> {
         let is_due = self.waiting.front().is_some_and(|one| one.due <= now);
         is_due.then(|| self.waiting.pop_front()).flatten()
@@ -105,7 +106,8 @@ impl Joins {
 }
 
 impl CoherentDevice {
-    /// Snoops these holders of a line for a request: at once, or with snoops for neighbours of the line.
+    /// Snoops the holders `peers` of a line for a request: at once, or joined with
+    /// snoops for neighbouring lines.
     pub(super) fn snoop_for_request(
         &mut self,
         ctx: &mut Ctx<'_, Parcel>,
@@ -125,7 +127,7 @@ impl CoherentDevice {
         }
     }
 
-    /// The time of some snoops may be over.
+    /// Sends the blocks that are due.
     pub(super) fn send_due(&mut self, ctx: &mut Ctx<'_, Parcel>) {
         let now = ctx.now();
         while let Some(due) = self.joins.as_mut().and_then(|joins| joins.pop(now)) {
@@ -133,7 +135,7 @@ impl CoherentDevice {
         }
     }
 
-    /// Sends snoops of a block as the largest blocks that they make.
+    /// Sends the snoops of a block as the largest aligned blocks that they form.
     fn send_joined(&mut self, ctx: &mut Ctx<'_, Parcel>, joined: &JoinedSnoop) {
         let JoinedSnoop { kind, peer, .. } = *joined;
         let mut left = joined.lines;
@@ -150,7 +152,8 @@ impl CoherentDevice {
         }
     }
 
-    /// Whether snoops for the first `lines` lines are all there, and the lines are neighbours for the holder too.
+    /// Whether the first `lines` lines all have snoops, and are contiguous in
+    /// the holder's addresses too.
     fn is_block(&self, snooped: u8, first: LineAddr, lines: u8) -> bool {
         let all = (1 << lines) - 1;
         let bytes = Bytes(u64::from(lines) * LINE_BYTES);

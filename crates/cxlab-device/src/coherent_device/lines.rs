@@ -1,4 +1,4 @@
-//! Lines with an operation under way, and requests in the device.
+//! Busy lines, which have an operation in flight, and requests in the device.
 
 use cxlab_engine::save_state;
 use cxlab_engine::units::{LineAddr, SimTime};
@@ -8,7 +8,7 @@ use cxlab_protocol::coherence::dcoh::{LineState, Peer};
 use cxlab_protocol::coherence::message::M2s;
 use serde::{Deserialize, Serialize};
 
-/// No line and no request.
+/// Marks the absence of a line or a request.
 pub(super) const NONE: u32 = u32::MAX;
 
 /// A request in the device, from its acceptance until its responses have been sent.
@@ -17,21 +17,21 @@ pub(super) struct Request {
     pub(super) message: Message,
     pub(super) what: M2s,
     pub(super) peer: Peer,
-    /// The port it came through and is answered through.
+    /// The port that the request arrived through; the responses leave through it.
     pub(super) port: u16,
-    /// Its time is in a stage up to here.
+    /// Time up to which the request's latency is accounted to a stage.
     pub(super) since: SimTime,
-    /// The busy line it is about.
+    /// Number of the busy line that the request is for.
     pub(super) line: u32,
-    /// What the medium read.
+    /// Value that the medium read.
     pub(super) data: u16,
-    /// Responses that have not been sent.
+    /// Number of responses that have not been sent.
     pub(super) replies: u8,
-    /// The next that waits for the same line.
+    /// The next request in the queue of the same line.
     pub(super) next: u32,
 }
 
-/// The requests in the device.
+/// The requests in the device, by context number.
 pub(super) struct Contexts {
     slab: Vec<Request>,
     free: Vec<u32>,
@@ -61,7 +61,7 @@ impl Contexts {
         !self.free.is_empty() || (self.slab.len() as u32) < self.limit
     }
 
-    /// Takes a context; the caller looked for [`Contexts::has_room`].
+    /// Allocates a context. The caller has checked [`Contexts::has_room`].
     #[inline]
     pub(super) fn take(&mut self, request: Request) -> u32 {
         if let Some(number) = self.free.pop() {
@@ -73,7 +73,7 @@ impl Contexts {
         self.slab.len() as u32 - 1
     }
 
-    /// A response has been sent; true when it was the last.
+    /// Records that a response has been sent; true for the request's last one.
     #[inline]
     pub(super) fn replied(&mut self, number: u32) -> bool {
         let request = &mut self.slab[number as usize];
@@ -96,32 +96,32 @@ impl Contexts {
     }
 }
 
-/// A line with an operation under way, or with a request that waits for an entry of the filter.
+/// A line with an operation in flight, or with a request that waits for an entry of the filter.
 #[derive(Clone, Copy, Serialize, Deserialize)]
 pub(super) struct BusyLine {
     pub(super) line: LineAddr,
     pub(super) state: LineState,
-    /// Its entry in the filter, which is pinned.
+    /// The line's entry in the filter, which is pinned.
     pub(super) slot: Option<Slot>,
-    /// Whether the filter takes the entry away.
+    /// Whether the entry is being evicted.
     pub(super) evicted: bool,
-    /// Whether the request whose turn it is waits for an entry.
+    /// Whether the current request waits for an entry.
     pub(super) starved: bool,
-    /// The request whose turn it is.
+    /// The current request.
     pub(super) asker: u32,
-    /// Requests that wait behind it, in order, linked through themselves.
+    /// Queue of further requests, in order, linked through their `next`.
     pub(super) first: u32,
     pub(super) last: u32,
     /// The next line that waits for an entry of the same set.
     pub(super) next: u32,
-    /// The next line of its bucket.
+    /// The next line of the same hash bucket.
     chain: u32,
     in_use: bool,
 }
 
-/// The busy lines: a slab, found through buckets by the low bits of the line's number. At most one
-/// for each request in the device and for each entry of the filter; the slab grows to what is
-/// needed.
+/// The busy lines: a slab, found through hash buckets by the low bits of the line number.
+/// There is at most one for each request in the device and for each entry of the filter; the
+/// slab grows as needed.
 pub(super) struct BusyLines {
     slab: Vec<BusyLine>,
     free: Vec<u32>,
@@ -134,7 +134,7 @@ save_state!(BusyLines {
 });
 
 impl BusyLines {
-    /// Buckets for so many lines; more only make them longer.
+    /// Sizes the buckets for `usual` busy lines; more lines only lengthen the buckets.
     pub(super) fn new(usual: u32) -> Self {
         BusyLines {
             slab: Vec::with_capacity(usual.min(1024) as usize),
@@ -165,7 +165,7 @@ impl BusyLines {
         None
     }
 
-    /// Begins to keep a line that is not kept.
+    /// Adds a line that is not busy yet.
     #[inline]
     pub(super) fn take(&mut self, line: LineAddr, state: LineState, slot: Option<Slot>) -> u32 {
         let bucket = self.bucket(line);
@@ -196,7 +196,7 @@ impl BusyLines {
         number
     }
 
-    /// Forgets a line.
+    /// Removes a line that is no longer busy.
     #[inline]
     pub(super) fn give_back(&mut self, number: u32) {
         let busy = self.slab[number as usize];
@@ -225,7 +225,7 @@ impl BusyLines {
         &mut self.slab[number as usize]
     }
 
-    /// A request waits behind those that wait for this line.
+    /// Appends a request to the queue of a line.
     #[inline]
     pub(super) fn append(&mut self, number: u32, contexts: &mut Contexts, request: u32) {
         let busy = &mut self.slab[number as usize];
@@ -238,7 +238,7 @@ impl BusyLines {
         busy.last = request;
     }
 
-    /// It is the turn of the first request that waits for this line.
+    /// Makes the first request in a line's queue the current one.
     #[inline]
     pub(super) fn next_asker(&mut self, number: u32, contexts: &Contexts) -> Option<u32> {
         let busy = &mut self.slab[number as usize];
@@ -252,7 +252,8 @@ impl BusyLines {
     }
 }
 
-/// Lines of one set that wait for an entry, in order, and entries of it that are being taken away.
+/// Lines of one set that wait for an entry, in order, and the number of evictions in
+/// progress in the set.
 #[derive(Clone, Copy, Serialize, Deserialize)]
 pub(super) struct SetQueue {
     pub(super) first: u32,
@@ -269,7 +270,7 @@ impl SetQueue {
         evicting: 0,
     };
 
-    /// Whether more lines wait than entries will become free.
+    /// Whether more lines wait than evictions are in progress.
     #[inline]
     pub(super) fn needs_room(&self) -> bool {
         self.waiting > self.evicting

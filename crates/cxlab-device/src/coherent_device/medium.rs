@@ -1,4 +1,4 @@
-//! The medium: reads and writes in the order of the table's actions.
+//! Access to the medium: reads and writes in the order of the table's actions.
 
 use cxlab_engine::Ctx;
 use cxlab_engine::units::SimTime;
@@ -12,7 +12,7 @@ use super::{Access, CoherentDevice};
 use crate::waits::DeviceWait;
 
 impl CoherentDevice {
-    /// Gives the medium what it accepts, in order.
+    /// Issues queued accesses to the medium in order, as far as the medium accepts them.
     pub(super) fn fill_medium(&mut self, now: SimTime) {
         while let Some(Access { request, dpa }) = self.accesses.front().copied()
             && self.backend.can_accept(now, request == NONE)
@@ -67,7 +67,7 @@ impl CoherentDevice {
         }
     }
 
-    /// The medium has read for a request.
+    /// Handles the end of the medium's read for a request.
     pub(super) fn medium_read(&mut self, ctx: &mut Ctx<'_, Parcel>, request: u32) {
         let reader = self.contexts.get_mut(request);
         let inside = ctx.now() - reader.since;

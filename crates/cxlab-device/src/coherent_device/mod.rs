@@ -1,55 +1,58 @@
-//! A Type 3 device whose memory is HDM-DB: its coherency engine (DCOH) knows in a snoop filter who
-//! may hold each line, and takes copies back by back-invalidation.
+//! A Type 3 device whose memory is HDM-DB: its coherency engine (DCOH) tracks in a snoop filter which
+//! requesters may hold each line, and recalls copies by back-invalidation.
 //!
-//! What is done about a line is decided by the table [`cxlab_protocol::coherence::dcoh`]; this is
-//! the time and the room around it. Every message passes the controller and a look into the filter
-//! as constant pipelines behind the link. A line has at most one operation under way, and requests
-//! to it wait in order of arrival. The filter is inclusive and indexed by device addresses; its
-//! entry is pinned while the line is busy. A request that needs an entry of a full set waits, in
-//! order within the set, while a victim of the policy is snooped; its time in the medium begins
-//! afterwards.
+//! The table [`cxlab_protocol::coherence::dcoh`] decides what happens to a line. This module adds the
+//! timing and the bounded resources. Every message passes the controller and a filter lookup, as
+//! constant pipelines behind the link. A line has at most one operation in flight, and requests to the
+//! line wait in order of arrival. The filter is inclusive and indexed by device addresses; an entry is
+//! pinned while its line is busy. A request that needs an entry in a full set waits, in order within
+//! the set, while a victim chosen by the policy is snooped. Its time in the medium begins afterwards.
 //!
-//! # What waits for what
-//! - M2S Req waits in the receive buffer for a context, and keeps it until its responses have been
-//!   given to the link's transmitter. In a context it waits for its line, for an entry, for snoops
-//!   and for the medium.
-//! - Entries are pinned only by lines whose operation is under way, and an operation that has its
-//!   entry needs no other. A line with a queue of requests gives its entry up between two of them
-//!   when lines of its set wait and nothing else can leave. So an entry becomes free in the end.
-//! - Snoops for requests wait for others of their block at most [`SnoopFilterParams::join`], whatever comes.
-//! - Snoops wait for credits of BISnp, which requesters free whatever M2S Req does (CXL 3.1, table
-//!   3-59), and for BIRsp, which is taken at once.
-//! - `MemWr` and `BIConflict` are taken at once while fewer than [`SnoopFilterParams::writes`] are
-//!   inside. Otherwise they wait in the receive buffer, and only for the medium to accept a write
-//!   or for NDR to take an answer. The medium works by itself and requesters always sink NDR, so
-//!   this wait ends whatever M2S Req, BISnp and BIRsp do, which is all that section 3.3.11 asks of
-//!   RwD. Their number is bounded by this buffer and the link's credits.
-//! - The medium is given reads and writes in the order of the table's actions, through one queue:
-//!   at most a read a context and the bounded writes. A read returns what earlier writes left.
+//! # Waiting and progress
+//! - M2S Req waits in the receive buffer for a context. The request keeps the context until its
+//!   responses have been given to the link's transmitter. In a context the request waits for its line,
+//!   for an entry, for snoops and for the medium.
+//! - Only lines with an operation in flight pin entries, and an operation that has its entry needs no
+//!   other. A line with queued requests releases its entry between two of them if lines of its set
+//!   wait and no other entry can be evicted. So an entry eventually becomes free.
+//! - A snoop for a request waits at most [`SnoopFilterParams::join`] for other snoops of its block,
+//!   whatever else arrives.
+//! - Snoops wait for credits of BISnp, which requesters free independently of M2S Req (CXL 3.1, table
+//!   3-59), and for BIRsp, which is accepted at once.
+//! - `MemWr` and `BIConflict` are accepted at once while fewer than [`SnoopFilterParams::writes`] are
+//!   inside. Otherwise they wait in the receive buffer, and only until the medium accepts a write or
+//!   NDR sends a response. The medium makes progress by itself and requesters always sink NDR, so this
+//!   wait ends independently of M2S Req, BISnp and BIRsp, which is all that section 3.3.11 requires of
+//!   RwD. The number of such messages is bounded by this buffer and the link's credits.
+//! - The medium receives reads and writes in the order of the table's actions, through one
+//!   queue: at most one read for each context, and the bounded writes. A read returns the
+//!   data of earlier writes.
 //!
-//! `Cmp` of a write is sent when the write has its place in that order (its data are in the
-//! controller's buffer), not when the medium has written.
+//! `Cmp` of a write is sent when the write is queued in that order (its data are in the controller's
+//! buffer), not when the medium has written.
 //!
 //! # Latency stages
-//! Waiting for a context or for the medium to accept is `queue`; for the line, an entry and the
-//! snoops of the line `coherence`; from acceptance to the data `media`; the pipelines `device`. Both
-//! messages of a read's response carry all of it.
+//! Waiting for a context counts as `device_queue`, and waiting for the medium to accept as
+//! `media_queue`. Waiting for the line, for an entry and for snoops of the line is `coherence`. The
+//! time from acceptance to the data is `media`, and the pipelines are `device`. Both messages of a
+//! read's response carry all stages.
 //!
 //! # Order
-//! Snoops and completions may be ready before data that were asked for earlier, so nothing is sent
-//! ahead of its time: the end of a read costs a wake-up. Messages of one class leave through a
-//! port in the order in which they were made, so `BIConflictAck` does not pass a completion (rule
-//! E6a of table 3-56).
+//! Snoops and completions may be ready before data that were requested earlier, so no message is
+//! scheduled on the link in advance: the end of a read costs a wake-up. Messages of one class leave
+//! through a port in the order in which they were made, so `BIConflictAck` does not pass a completion
+//! (rule E6a of table 3-56).
 //!
 //! # Load
-//! A device with [`CoherentConfig::qos`] says in each completion and each `MemData` how loaded it is (DevLoad; CXL 3.1,
-//! sections 3.3.4, 3.3.9 and 3.3.10). Its internal load is the number of requests and writes inside: in the receive
-//! buffers, in a context, before or in the medium, or on their way out. Both messages of a read's response say the same,
-//! and count as one response. `BIConflictAck` completes no request; it says light load.
+//! A device with [`CoherentConfig::qos`] reports its load in each completion and each `MemData`
+//! (DevLoad; CXL 3.1, sections 3.3.4, 3.3.9 and 3.3.10). Its internal load is the number of requests
+//! and writes inside: in the receive buffers, in a context, before or in the medium, or on their way
+//! out. Both messages of a read's response report the same load, and count as one response.
+//! `BIConflictAck` completes no request; it reports light load.
 //!
 //! # Left out
 //! An agent of the device's own, a cache in front of the medium (`Cmp-M`), reading the medium while
-//! snoops are out, a bound on snoops that are out.
+//! snoops are in flight, a bound on snoops in flight.
 
 mod entries;
 mod incoming;
@@ -93,12 +96,12 @@ const MEDIUM: u32 = u32::MAX;
 /// Token of the wake-up for a change of a host's share.
 const SHARES: u32 = u32::MAX - 1;
 
-/// A port, and what waits to go out through it.
+/// A port with its queued messages.
 struct Port {
     link: LinkPort,
     outbox: Outbox,
-    /// Whose the responses are that wait, without data and with data: a request, or `NONE` for an
-    /// answer to RwD.
+    /// Owners of the queued responses, without data and with data: a request, or `NONE` for
+    /// a response to RwD.
     owners: [VecDeque<u32>; 2],
 }
 
@@ -115,19 +118,19 @@ struct Arrived {
     at: SimTime,
 }
 
-/// The next thing for the medium to do: read for a request, or write if that is `NONE`.
+/// The next access of the medium: a read for a request, or a write if `request` is `NONE`.
 #[derive(Clone, Copy, Serialize, Deserialize)]
 struct Access {
     request: u32,
     dpa: Dpa,
 }
 
-/// Answers to writes and conflicts.
+/// Counts of responses to writes and conflicts.
 #[derive(Default, Serialize, Deserialize)]
 struct Answers {
-    /// Those that have not been sent.
+    /// Responses to writes and conflicts that have not been sent.
     waiting: u32,
-    /// Responses sent, ever, those to requests included.
+    /// Requests and writes whose last response has been sent, ever.
     sent: u64,
 }
 
@@ -135,24 +138,24 @@ struct Answers {
 pub struct CoherentDevice {
     pipeline: u32,
     block: u8,
-    /// Whether every request that waits for an entry has something evicted for it.
+    /// Whether an eviction starts for every request that waits for an entry.
     eager: bool,
     port_id: PortId,
     ports: Vec<Port>,
     decoders: DecoderTable,
     peers: Vec<PortId>,
-    /// The peer's number, by edge port.
+    /// Number of each requester (peer), by its edge port.
     peer_numbers: Vec<Option<Peer>>,
-    /// The port through which each peer was last heard, through which it is snooped.
+    /// Port through which each peer's last message came; its snoops leave through it.
     peer_ports: Vec<u16>,
     filter: TagArray<Filter>,
     sets: Vec<SetQueue>,
     lines: BusyLines,
     contexts: Contexts,
     snoops: SnoopTags,
-    /// Snoops that wait for others of their block, where they are joined.
+    /// Snoops that wait to be joined with others of their block.
     joins: Option<Joins>,
-    /// Lines that have got an entry and whose request goes on.
+    /// Busy lines that got an entry, whose request continues.
     ready: VecDeque<u32>,
     /// Messages in the receive buffers of M2S Req and RwD, in order of arrival.
     requests: VecDeque<Arrived>,
@@ -167,14 +170,14 @@ pub struct CoherentDevice {
     write_numbers: Vec<u32>,
     next_write: u32,
     first_write: u32,
-    /// Reads whose end is known.
+    /// Reads whose completion time is known.
     ending: VecDeque<(SimTime, u32)>,
     medium_wake: SimTime,
     done: Vec<Completion>,
     values: Option<BTreeMap<LineAddr, u16>>,
     turns: Option<Vec<Turn>>,
     telemetry: Option<Box<Telemetry>>,
-    /// How the shares of hosts change.
+    /// Changes of the hosts' shares.
     timeline: Timeline,
     stats: DeviceStats,
     waits: DeviceWaits,
@@ -192,7 +195,7 @@ impl CoherentDevice {
     /// Builds the component.
     ///
     /// # Errors
-    /// A filter of no legal geometry, snoops of no legal length, or more than 64 peers.
+    /// An illegal geometry of the filter, an illegal length of snoops, or more than 64 peers.
     pub fn new(config: CoherentConfig) -> Result<Self, CoherentError> {
         let (params, filter) = (config.params, config.filter);
         let mut decoders = config.decoders;
@@ -254,9 +257,9 @@ impl CoherentDevice {
         })
     }
 
-    /// What was counted, as by a device without coherence: `reads` and `writes` are those of the
-    /// medium, `accepted` are requests and writes, `answered` those whose last response has been
-    /// sent.
+    /// Counters as of a device without coherence. `reads` and `writes` are those of the
+    /// medium, `accepted` counts requests and writes, and `answered` those whose last
+    /// response has been sent.
     pub fn stats(&self) -> DeviceStats {
         DeviceStats {
             answered: self.answers.sent,
@@ -264,12 +267,12 @@ impl CoherentDevice {
         }
     }
 
-    /// Responses with each load since measurement began, if it tells its load.
+    /// Number of responses with each load since measurement began, if the device has telemetry.
     pub fn told(&self) -> Option<[u64; DevLoad::ALL.len()]> {
         self.telemetry.as_ref().map(|telemetry| telemetry.told)
     }
 
-    /// What the coherence counted.
+    /// Counters of the coherency engine and the snoop filter.
     pub fn coherence_stats(&self) -> DcohStats {
         DcohStats {
             entries: self.filter.len(),
@@ -277,8 +280,8 @@ impl CoherentDevice {
         }
     }
 
-    /// What is inside the device: messages buffered, requests under way, busy lines, snoops that are
-    /// out, writes before the medium, messages that wait to leave. 0 when nothing is left to do.
+    /// Number of items in the device: buffered messages, requests in contexts, busy lines, snoops
+    /// in flight, writes before the medium, messages queued to leave. 0 when no work is left.
     pub fn in_flight(&self) -> u64 {
         let buffered = self.requests.len() + self.writes.len();
         let under_way = self.contexts.len() + self.answers.waiting + self.writes_queued;
@@ -287,20 +290,20 @@ impl CoherentDevice {
         (inside + waiting) as u64
     }
 
-    /// What the medium kept about itself, up to `now`.
+    /// The medium's own statistics, up to `now`.
     pub fn medium_statistics(&self, now: SimTime) -> Vec<Statistic> {
         let mut list = Vec::new();
         self.backend.statistics(now, &mut list);
         list
     }
 
-    /// One of its ports, for link statistics.
+    /// One of the device's ports, for link statistics.
     pub fn port_mut(&mut self, port: u16) -> &mut LinkPort {
         &mut self.ports[port as usize].link
     }
 
-    /// What the filter says of the line at this address of a host's; `None` if it does not lie
-    /// here.
+    /// The filter's state of the line at this address of a host; `None` if the device
+    /// does not map the address.
     pub fn holders(&self, host: PortId, hpa: Hpa) -> Option<Filter> {
         let line = self.decoders.decode(host, hpa)?.line();
         Some(match self.lines.find(line) {
@@ -309,15 +312,15 @@ impl CoherentDevice {
         })
     }
 
-    /// The value that was last written to the line at this address of a host's, 0 before any write.
-    /// `None` if it does not lie here or no values are kept.
+    /// The value last written to the line at this address of a host, 0 before any write. `None` if
+    /// the device does not map the address or keeps no values.
     pub fn value(&self, host: PortId, hpa: Hpa) -> Option<u16> {
         let dpa = self.decoders.decode(host, hpa)?;
         let values = self.values.as_ref()?;
         Some(values.get(&dpa.line()).copied().unwrap_or(0))
     }
 
-    /// Measurement begins.
+    /// Resets the statistics at the beginning of measurement.
     pub fn begin_measurement(&mut self, now: SimTime) {
         self.backend.begin_measurement(now);
         self.stats.reads = 0;
@@ -335,13 +338,13 @@ impl CoherentDevice {
         }
     }
 
-    /// How long requests waited in the receive buffers and before the medium, since measurement began. A
-    /// request that waited in both counts twice.
+    /// How long requests waited in the receive buffers and before the medium, since measurement
+    /// began. A request that waited in both counts twice.
     pub fn waits(&self) -> &DeviceWaits {
         &self.waits
     }
 
-    /// Notes how long a message has waited in its receive buffer.
+    /// Adds the wait in the receive buffer to a message's latency stages and to the statistics.
     fn note_wait(&mut self, message: &mut Message, waited: Picos) {
         let waited = DeviceWait {
             controller: waited.0,
@@ -351,7 +354,7 @@ impl CoherentDevice {
         self.waits.count(waited);
     }
 
-    /// The run begins.
+    /// Starts the device when the run begins.
     pub fn start(&mut self, ctx: &mut Ctx<'_, Parcel>) {
         self.timeline.begin(ctx.now());
         self.await_share(ctx);
@@ -363,7 +366,8 @@ impl CoherentDevice {
         }
     }
 
-    /// Forgets the changes of shares that were made before the state was saved: telemetry has them.
+    /// Skips the changes of shares that were made before the restored state was
+    /// saved: telemetry has them.
     fn catch_up(&mut self) -> Result<(), StateError> {
         self.timeline.catch_up(&mut self.decoders)
     }
@@ -377,7 +381,7 @@ impl CoherentDevice {
         self.await_share(ctx);
     }
 
-    /// Tells telemetry at which ports messages wait for credits, after anything that may have changed it.
+    /// Tells telemetry which ports have messages that wait for credits, after any change of that.
     #[inline]
     fn note_backpressure(&mut self, now: SimTime) {
         if let Some(telemetry) = &mut self.telemetry {
@@ -386,7 +390,7 @@ impl CoherentDevice {
         }
     }
 
-    /// The load that a response to a host says, which leaves through a port.
+    /// The load to report in a response to a host through a port.
     #[inline]
     fn load(&mut self, now: SimTime, host: PortId, port: u16) -> DevLoad {
         let Some(telemetry) = &mut self.telemetry else {
@@ -399,7 +403,7 @@ impl CoherentDevice {
         telemetry.answer(now, host, port, inside)
     }
 
-    /// A parcel arrives from a link.
+    /// Handles a parcel that arrives from a link.
     #[inline]
     pub fn receive(&mut self, ctx: &mut Ctx<'_, Parcel>, port: u16, parcel: &Parcel) {
         let credited = self.ports[port as usize].link.receive(parcel);
@@ -454,7 +458,7 @@ impl CoherentDevice {
         self.note_backpressure(ctx.now());
     }
 
-    /// A wake-up for the medium, for snoops to be joined, for a change of shares, or for a port.
+    /// Handles a wake-up for the medium, for joined snoops, for a change of shares, or for a port.
     #[inline]
     pub fn wake(&mut self, ctx: &mut Ctx<'_, Parcel>, token: u32) {
         match token {
@@ -466,7 +470,7 @@ impl CoherentDevice {
         self.note_backpressure(ctx.now());
     }
 
-    /// The medium may be done with something.
+    /// Handles completions of the medium.
     fn wake_medium(&mut self, ctx: &mut Ctx<'_, Parcel>) {
         let now = ctx.now();
         if now == self.medium_wake {
@@ -491,7 +495,7 @@ impl CoherentDevice {
         self.go_on(ctx);
     }
 
-    /// Does what has become possible.
+    /// Continues all work that has become possible.
     fn go_on(&mut self, ctx: &mut Ctx<'_, Parcel>) {
         loop {
             while let Some(busy) = self.ready.pop_front() {
@@ -516,7 +520,7 @@ impl CoherentDevice {
         let ending = self.ending.front().map(|(at, _)| *at);
         let next = [self.backend.next_event(), ending];
         let next = next.into_iter().flatten().min();
-        // A medium that has not been asked for a while may have something to do at once.
+        // A medium that has not been advanced for a while may have work that is due now.
         if let Some(at) = next.map(|at| at.max(ctx.now()))
             && at < self.medium_wake
         {
@@ -525,7 +529,7 @@ impl CoherentDevice {
         }
     }
 
-    /// Who sent a message.
+    /// The requester that sent a message.
     #[inline]
     fn peer(&self, message: &Message) -> Peer {
         match self.peer_numbers.get(usize::from(message.source.0)) {
@@ -534,7 +538,7 @@ impl CoherentDevice {
         }
     }
 
-    /// Where the line of a message lies in this device.
+    /// Device physical address of a message.
     #[inline]
     fn dpa(&self, message: &Message) -> Dpa {
         match self.decoders.decode(message.source, message.hpa) {
@@ -543,7 +547,7 @@ impl CoherentDevice {
         }
     }
 
-    /// A message has left its receive buffer.
+    /// Frees the receive buffer of a message and returns its credit.
     #[inline]
     fn release(&mut self, ctx: &mut Ctx<'_, Parcel>, arrived: &Arrived) {
         let buffer = Buffer::of(arrived.message.channel(), arrived.message.vc);
@@ -551,7 +555,7 @@ impl CoherentDevice {
     }
 }
 
-/// The message that a requester sent.
+/// The request or response that a message encodes.
 fn parse(message: &Message) -> M2s {
     let meta = message.meta;
     match M2s::from_fields(message.opcode, meta.field(), meta.value(), meta.snoop()) {
@@ -563,7 +567,7 @@ fn parse(message: &Message) -> M2s {
     }
 }
 
-/// The row of the table, which every event that is legal has.
+/// The table's row for a state and an event. Every legal event has one.
 #[inline]
 fn row(state: LineState, event: Event) -> (LineState, Actions) {
     match step(state, event) {

@@ -1,4 +1,4 @@
-//! Requests: the operations on lines that are under way, and what waits for them.
+//! Requests: the operations on lines that are in flight, and the requests that wait for them.
 
 use cxlab_engine::Ctx;
 use cxlab_engine::units::{Picos, SimTime};
@@ -14,7 +14,7 @@ use super::turns::WaitsFor;
 use super::{Access, Arrived, CoherentDevice, dpa_of, parse, row};
 
 impl CoherentDevice {
-    /// A request gets a context, and begins if its line is not busy.
+    /// Allocates a context for a request, and begins the request if its line is not busy.
     pub(super) fn accept(&mut self, ctx: &mut Ctx<'_, Parcel>, arrived: &Arrived) {
         self.release(ctx, arrived);
         let now = ctx.now();
@@ -54,8 +54,8 @@ impl CoherentDevice {
         }
     }
 
-    /// While a line is idle, the requests that wait for it go on; when none does, it is no longer
-    /// busy.
+    /// Continues with the queued requests of a line while the line is idle. When no request is
+    /// left, the line is no longer busy.
     pub(super) fn settle(&mut self, ctx: &mut Ctx<'_, Parcel>, number: u32) {
         loop {
             let busy = *self.lines.get(number);
@@ -98,7 +98,7 @@ impl CoherentDevice {
         }
     }
 
-    /// The request whose turn it is gets an entry if it needs one, and goes on.
+    /// Begins the line's current request: allocates an entry if needed, and continues.
     pub(super) fn begin(&mut self, ctx: &mut Ctx<'_, Parcel>, number: u32) {
         let busy = self.lines.get(number);
         let (line, slot, asker) = (busy.line, busy.slot, busy.asker);
@@ -117,14 +117,14 @@ impl CoherentDevice {
         self.request(ctx, number);
     }
 
-    /// The request whose turn it is is given to the table.
+    /// Applies the line's current request to the table.
     pub(super) fn request(&mut self, ctx: &mut Ctx<'_, Parcel>, number: u32) {
         let asker = self.contexts.get(self.lines.get(number).asker);
         let event = Event::Message(asker.peer, asker.what);
         self.step(ctx, number, event);
     }
 
-    /// Gives an event to the table and does what it says.
+    /// Applies an event to the table and performs the resulting actions.
     pub(super) fn step(&mut self, ctx: &mut Ctx<'_, Parcel>, number: u32, event: Event) {
         let busy = self.lines.get_mut(number);
         let (next, actions) = row(busy.state, event);
@@ -132,7 +132,7 @@ impl CoherentDevice {
         self.perform(ctx, number, &actions);
     }
 
-    /// Does what the table says about a busy line and the request whose turn it is.
+    /// Performs the table's actions for a busy line and its current request.
     pub(super) fn perform(&mut self, ctx: &mut Ctx<'_, Parcel>, number: u32, actions: &Actions) {
         let mut load = None;
         for action in actions.iter() {
@@ -169,7 +169,7 @@ impl CoherentDevice {
         }
     }
 
-    /// What a request waited for snoops, if it did.
+    /// Counts the time that a request waited for snoops, if any.
     #[inline]
     pub(super) fn snoops_end(&mut self, now: SimTime, request: u32) {
         let waited = self.wait_ends(now, request);
@@ -177,7 +177,7 @@ impl CoherentDevice {
         self.coherence.snoop_wait.0 += waited.0;
     }
 
-    /// The time that a request waited in the coherence agent.
+    /// Ends a wait of a request in the coherency engine, and returns its length.
     #[inline]
     pub(super) fn wait_ends(&mut self, now: SimTime, request: u32) -> Picos {
         let request = self.contexts.get_mut(request);
@@ -188,7 +188,7 @@ impl CoherentDevice {
     }
 }
 
-/// How many responses a request has.
+/// Number of responses to a request.
 const fn replies(request: M2s) -> u8 {
     match request {
         M2s::MemRdData | M2s::MemRdShared | M2s::MemRdOwn | M2s::MemRdCur => 2,

@@ -1,4 +1,4 @@
-//! Responses and snoops on their way out.
+//! Sending of responses and snoops.
 
 use std::collections::VecDeque;
 
@@ -12,20 +12,21 @@ use cxlab_protocol::{CacheMeta, Channel, DevLoad, LatencyStages, MemMeta, Messag
 use super::lines::{Contexts, NONE};
 use super::{Answers, CoherentDevice, dpa_of};
 
-/// What a response says.
+/// Content of a response.
 #[derive(Clone, Copy)]
 pub(super) struct Response {
     pub(super) what: S2m,
-    /// The value of the line in `MemData`.
+    /// Value of the line in `MemData`.
     pub(super) data: u16,
     pub(super) load: DevLoad,
 }
 
 impl CoherentDevice {
-    /// Sends a response. `owner` is the request that it answers.
+    /// Sends a response. `owner` is the request that it belongs to, or `NONE` for
+    /// a response to RwD.
     ///
-    /// The device stores no metadata, so MetaField is No-Op in every response (CXL 3.1, tables 3-49 and 3-52); the state
-    /// of the line is in the opcode of the completion (table 3-50).
+    /// The device stores no metadata, so MetaField is No-Op in every response (CXL 3.1, tables 3-49
+    /// and 3-52); the state of the line is in the opcode of the completion (table 3-50).
     pub(super) fn reply(
         &mut self,
         ctx: &mut Ctx<'_, Parcel>,
@@ -59,7 +60,8 @@ impl CoherentDevice {
         port.outbox.offer(ctx, link, token, message, now, sent);
     }
 
-    /// Sends what waits, as far as link and credits allow, and uses the room that it leaves.
+    /// Sends queued messages as far as link and credits allow, and uses the
+    /// space that becomes free.
     pub(super) fn pump(&mut self, ctx: &mut Ctx<'_, Parcel>, number: u16, woken: bool) {
         let port = &mut self.ports[number as usize];
         let sent = sent(&mut port.owners, &mut self.contexts, &mut self.answers);
@@ -74,7 +76,7 @@ impl CoherentDevice {
         }
     }
 
-    /// Snoops these holders of some lines.
+    /// Snoops the holders `peers` of `lines` lines from `first` on.
     pub(super) fn snoop(
         &mut self,
         ctx: &mut Ctx<'_, Parcel>,
@@ -110,7 +112,7 @@ impl CoherentDevice {
         }
     }
 
-    /// The address by which a host that holds a line of this device knows it.
+    /// Host physical address by which a host knows a line of this device.
     fn hpa(&self, host: PortId, line: LineAddr) -> Hpa {
         match self.decoders.encode(host, dpa_of(line)) {
             Some(hpa) => hpa,
@@ -119,8 +121,8 @@ impl CoherentDevice {
     }
 }
 
-/// What happens when a message has been given to the link: with the last response of a request its
-/// context is free.
+/// Bookkeeping of a message that the link has accepted: the last response of a
+/// request frees its context.
 #[inline]
 fn sent<'a>(
     owners: &'a mut [VecDeque<u32>; 2],

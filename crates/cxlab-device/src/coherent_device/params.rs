@@ -1,4 +1,4 @@
-//! What a device with device-managed coherence is built from.
+//! Parameters and construction of a device with device-managed coherence.
 
 use std::fmt;
 
@@ -15,38 +15,39 @@ use crate::capacity::DeviceChange;
 use crate::memory_device::DeviceParams;
 use crate::qos::QosConfig;
 
-/// What a user says of a device's snoop filter.
+/// User parameters of a device's snoop filter.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Debug)]
 #[serde(deny_unknown_fields, default)]
 pub struct SnoopFilterParams {
-    /// Entries: lines that caches may hold at once. 1 to 67108864, a multiple of the ways.
-    /// Default 65536 (*assumed*: caches of 4 MiB in all).
+    /// Number of entries: lines that caches may hold at once. 1 to 67108864, a multiple of the
+    /// ways. Default 65536 (*assumed*: caches of 4 MiB in all).
     #[schemars(range(min = 1, max = 67_108_864))]
     pub lines: u32,
-    /// Entries of a set. Default: all, a fully associative filter (ESF, section V-B).
+    /// Number of entries in a set. Default: all, a fully associative filter (ESF, section V-B).
     #[schemars(range(min = 1, max = 67_108_864))]
     pub ways: Option<u32>,
-    /// Most lines that one snoop may cover when entries are evicted: 1 (`BISnpInv` alone), 2, 4
-    /// (`BISnpInvBlk`, CXL 3.1 section 3.3.8.1), or 3, which CXL does not have, for the study of
-    /// ESF, section V-C. The victim policy chooses the lines; only `block-length` chooses more
-    /// than one. Default 4.
+    /// Maximum number of lines that one snoop covers when entries are evicted: 1 (`BISnpInv`
+    /// alone), 2, 4 (`BISnpInvBlk`, CXL 3.1 section 3.3.8.1), or 3, which CXL does not have, for
+    /// the study of ESF, section V-C. The victim policy chooses the lines; only `block-length`
+    /// chooses more than one. Default 4.
     #[schemars(range(min = 1, max = 4))]
     pub block: u8,
-    /// How long a snoop for a request waits for snoops of the same kind to the same holder in one aligned block of at most
-    /// `block` lines, with which it leaves as one `BISnpDataBlk`, `BISnpCurBlk` or `BISnpInvBlk` of 2 or 4 lines (CXL 3.1,
-    /// section 3.3.8.1). A complete block leaves at once; with 0 ns only snoops of the same moment are joined. At most
-    /// 1 us. Default: none, a request snoops its line alone.
+    /// How long a snoop for a request waits for snoops of the same kind to the same holder in one
+    /// aligned block of at most `block` lines. Joined snoops leave as one `BISnpDataBlk`,
+    /// `BISnpCurBlk` or `BISnpInvBlk` of 2 or 4 lines (CXL 3.1, section 3.3.8.1). A complete block
+    /// leaves at once; with 0 ns only snoops of the same instant are joined. At most 1 us. Default:
+    /// none, a request snoops its line alone.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub join: Option<Picos>,
-    /// Whether every request that waits for an entry has a snoop sent for it. A snoop of several
-    /// lines then frees entries for later requests too (ESF, section V-C), and caches hold less.
-    /// Without, only as many lines are evicted as requests wait. Default false.
+    /// Whether an eviction starts for every request that waits for an entry. A snoop of several
+    /// lines then frees entries for later requests too (ESF, section V-C), and caches hold fewer
+    /// lines. Otherwise only as many lines are evicted as requests wait. Default false.
     pub eager: bool,
-    /// Time of a look into the filter, a pipeline that every message to the device passes.
-    /// Default 2 ns (*assumed*: two cycles of an SRAM at 1 GHz).
+    /// Time of a filter lookup, a pipeline that every message to the device passes. Default 2 ns
+    /// (*assumed*: two cycles of an SRAM at 1 GHz).
     pub lookup_time: Picos,
-    /// Writes, and answers to writes and conflicts, that the device holds at once. 1 to 65536.
-    /// Default 64 (*assumed*).
+    /// Maximum number of writes, and of responses to writes and conflicts, in the device. 1
+    /// to 65536. Default 64 (*assumed*).
     #[schemars(range(min = 1, max = 65536))]
     pub writes: u32,
 }
@@ -66,57 +67,58 @@ impl Default for SnoopFilterParams {
 }
 
 impl SnoopFilterParams {
-    /// Its sets and ways.
+    /// The sets and ways of the filter.
     ///
     /// # Errors
-    /// No lines, too many, or a number that is no multiple of the ways.
+    /// No lines, too many lines, or a number of lines that is no multiple of the ways.
     pub fn geometry(&self) -> Result<Geometry, GeometryError> {
         let ways = self.ways.unwrap_or(self.lines);
         Geometry::set_associative(u64::from(self.lines), u64::from(ways))
     }
 
-    /// Constant time of every message behind the link: what the far end's ports have as ingress.
+    /// Constant delay of every message behind the link, which the ports at the far end
+    /// use as ingress time.
     pub fn ingress(&self, params: &DeviceParams) -> Picos {
         Picos(params.process_time.0 + self.lookup_time.0)
     }
 }
 
-/// What a coherent device is built from.
+/// Everything that a coherent device is built from.
 pub struct CoherentConfig {
-    /// Controller.
+    /// Parameters of the controller.
     pub params: DeviceParams,
-    /// Snoop filter.
+    /// Parameters of the snoop filter.
     pub filter: SnoopFilterParams,
-    /// Which line of a full set of the filter leaves.
+    /// Victim policy for full sets of the filter.
     pub policy: Box<dyn VictimPolicy>,
-    /// The random stream of the policy.
+    /// Random stream of the policy.
     pub policy_rng: StreamRng,
     /// One port for each link, in order.
     pub ports: Vec<LinkPort>,
-    /// The medium.
+    /// The medium behind the controller.
     pub backend: Box<dyn MemoryBackend>,
-    /// Where each host's addresses lie in this device.
+    /// Map of each host's addresses to device physical addresses.
     pub decoders: DecoderTable,
-    /// Its own edge port, the source of its snoops.
+    /// Edge port of the device, the source of its snoops.
     pub port_id: PortId,
-    /// The edge ports of the requesters that may hold its lines. At most 64.
+    /// Edge ports of the requesters that may hold lines of the device. At most 64.
     pub peers: Vec<PortId>,
-    /// Telemetry, if it tells its load.
+    /// Load telemetry, if any.
     pub qos: Option<QosConfig>,
-    /// How the shares of hosts change, in order of time; none without telemetry.
+    /// Changes of the hosts' shares, in order of time; none without telemetry.
     pub shares: Vec<DeviceChange>,
-    /// Whether it keeps the values that writes carry and reads return, and the turns of requests, for checkers.
+    /// Whether the device records values of lines and turns of requests, for checkers.
     pub observe: bool,
 }
 
-/// A coherent device that cannot be built.
+/// Why a coherent device cannot be built.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum CoherentError {
-    /// The snoop filter has no such geometry.
+    /// The snoop filter has an illegal geometry.
     Filter(GeometryError),
-    /// The lines that one snoop may cover.
+    /// One snoop may cover an illegal number of lines.
     Block(u8),
-    /// More requesters than a filter can tell apart.
+    /// There are more requesters than a filter can distinguish.
     Peers(usize),
 }
 

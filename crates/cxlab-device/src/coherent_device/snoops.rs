@@ -1,20 +1,20 @@
-//! Back-invalidation snoops that are out.
+//! Back-invalidation snoops in flight.
 
 use cxlab_engine::save_state;
 use cxlab_engine::units::LineAddr;
 use cxlab_protocol::coherence::dcoh::Peer;
 use serde::{Deserialize, Serialize};
 
-/// A snoop message, until all its lines have been answered.
+/// A snoop message, until the holder has responded for all of its lines.
 #[derive(Clone, Copy, Serialize, Deserialize)]
 struct Snooped {
     peer: Peer,
     first: LineAddr,
-    /// Lines that have not been answered, by their place; none when the tag is free.
+    /// Bit mask of lines without a response; zero when the tag is free.
     missing: u8,
 }
 
-/// The snoops that are out, by tag: at most one for each holder of each busy line.
+/// The snoops in flight, by tag: at most one for each holder of each busy line.
 pub(super) struct SnoopTags {
     slab: Vec<Snooped>,
     free: Vec<u32>,
@@ -36,7 +36,7 @@ impl SnoopTags {
         self.slab.len() - self.free.len()
     }
 
-    /// The tag of a snoop of so many lines.
+    /// Allocates the tag of a snoop of `lines` lines.
     pub(super) fn take(&mut self, peer: Peer, first: LineAddr, lines: u8) -> u32 {
         let snooped = Snooped {
             peer,
@@ -51,10 +51,10 @@ impl SnoopTags {
         self.slab.len() as u32 - 1
     }
 
-    /// Lines have been answered.
+    /// Records a response for `lines` lines from `first` on.
     ///
     /// # Panics
-    /// If the answer belongs to no snoop.
+    /// If the response belongs to no snoop.
     pub(super) fn answered(&mut self, tag: u32, peer: Peer, first: LineAddr, lines: u8) {
         let belongs = self.slab.get_mut(tag as usize).and_then(|snooped| {
             let place = first.0.checked_sub(snooped.first.0)?;

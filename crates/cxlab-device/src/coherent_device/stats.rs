@@ -1,71 +1,71 @@
-//! What the coherence of a device counted.
+//! Counters of a device's coherence.
 
 use cxlab_engine::units::Picos;
 use cxlab_protocol::coherence::message::M2s;
 use serde::{Deserialize, Serialize};
 
-/// What a device's DCOH and snoop filter counted since measurement began.
+/// Counters of a device's DCOH and snoop filter since measurement began.
 #[derive(Clone, Copy, Default, Serialize, Deserialize, Debug)]
 pub struct DcohStats {
-    /// `MemRdData`.
+    /// `MemRdData` requests.
     pub reads_data: u64,
-    /// `MemRd`, Shared.
+    /// `MemRd` requests with MetaValue Shared.
     pub reads_shared: u64,
-    /// `MemRd`, Any.
+    /// `MemRd` requests with MetaValue Any, for ownership.
     pub reads_own: u64,
-    /// `MemRd`, Invalid, SnpCur.
+    /// `MemRd` requests with MetaValue Invalid and SnpCur.
     pub reads_current: u64,
-    /// `MemInv`, Any.
+    /// `MemInv` requests with MetaValue Any, for ownership.
     pub upgrades: u64,
-    /// `MemInv`, Invalid.
+    /// `MemInv` requests with MetaValue Invalid.
     pub flushes: u64,
-    /// `MemClnEvct`.
+    /// `MemClnEvct` requests.
     pub clean_evictions: u64,
-    /// `MemWr`.
+    /// `MemWr` messages.
     pub writebacks: u64,
-    /// `BIConflict`.
+    /// `BIConflict` messages.
     pub conflicts: u64,
-    /// Requests that need an entry and found their line's when their turn came.
+    /// Requests that need an entry, and whose line had one when their turn came.
     pub filter_hits: u64,
-    /// Requests that need an entry and found none of their line.
+    /// Requests that need an entry, and whose line had none.
     pub filter_misses: u64,
-    /// Entries evicted, by lines.
+    /// Lines whose entries were evicted.
     pub evictions: u64,
     /// Snoop messages sent, by `Snoop`.
     pub snoops: [u64; 3],
     /// Snoop messages for several lines.
     pub block_snoops: u64,
-    /// Those among them that join snoops for requests.
+    /// Block snoops that join snoops for requests.
     pub joined_snoops: u64,
-    /// Answers to snoops for several lines at once, by `Kept`.
+    /// Responses to snoops for several lines at once, by `Kept`.
     pub block_answers: [u64; 3],
-    /// Copies that snoop answers gave up: a line in several holders counts for each.
+    /// Copies invalidated by snoops: a line with several holders counts for each.
     pub invalidated: u64,
-    /// Requests that waited for their line, and how long in all.
+    /// Requests that waited for their line.
     pub line_waits: u64,
-    /// As above.
+    /// Total time of `line_waits`.
     pub line_wait: Picos,
-    /// Requests that waited for an entry, and how long in all.
+    /// Requests that waited for an entry.
     pub entry_waits: u64,
-    /// As above.
+    /// Total time of `entry_waits`.
     pub entry_wait: Picos,
-    /// Requests that waited for snoops of their own line, and how long in all.
+    /// Requests that waited for snoops of their own line.
     pub snoop_waits: u64,
-    /// As above.
+    /// Total time of `snoop_waits`.
     pub snoop_wait: Picos,
-    /// Entries in use, now.
+    /// Entries in use at present.
     pub entries: u32,
-    /// Most entries in use at once.
+    /// Maximum number of entries in use at once.
     pub peak_entries: u32,
 }
 
 impl DcohStats {
-    /// Time that requests spent in the stage `coherence`.
+    /// Total time of requests in the stage `coherence`.
     pub fn coherence(&self) -> Picos {
         Picos(self.line_wait.0 + self.entry_wait.0 + self.snoop_wait.0)
     }
 
-    /// Requests on M2S Req.
+    /// Number of requests on M2S Req.
     pub fn requests(&self) -> u64 {
         self.reads_data
             + self.reads_shared

@@ -1,4 +1,4 @@
-//! A log of who waited for what and when its turn came, for checkers.
+//! Log of when requests wait for a line or an entry, and when they are served, for checkers.
 
 use cxlab_engine::units::LineAddr;
 use cxlab_protocol::{Message, PortId};
@@ -6,28 +6,28 @@ use serde::{Deserialize, Serialize};
 
 use super::CoherentDevice;
 
-/// What a request waits for.
+/// The resource that a request waits for.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, Debug)]
 pub enum WaitsFor {
-    /// Its line, from its arrival on.
+    /// The request's line, from its arrival on.
     Line(LineAddr),
-    /// An entry of a set of the snoop filter, from when it needs one.
+    /// An entry of a set of the snoop filter, from when the request needs one.
     Entry(usize),
 }
 
-/// A request begins to wait, or its turn has come.
+/// Log entry: a request begins to wait for a resource, or gets it.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
 pub struct Turn {
-    /// What it waits for.
+    /// The resource that the request waits for.
     pub waits_for: WaitsFor,
-    /// Its requester, and its tag there.
+    /// Edge port of the requester, and the request's tag there.
     pub request: (PortId, u32),
-    /// Whether its turn has come.
+    /// False when the wait begins, true when the request gets the resource.
     pub has_come: bool,
 }
 
 impl CoherentDevice {
-    /// The turns of requests so far, in order. None where values are not kept.
+    /// The log so far, in order of time. Empty if values are not kept.
     pub fn turns(&self) -> &[Turn] {
         self.turns.as_deref().unwrap_or_default()
     }
@@ -42,7 +42,7 @@ impl CoherentDevice {
         }
     }
 
-    /// The same of the request whose turn it is on a line.
+    /// Logs that the current request of a line begins to wait for an entry, or gets it.
     pub(super) fn log_entry(&mut self, number: u32, has_come: bool) {
         if self.turns.is_some() {
             let busy = self.lines.get(number);

@@ -1,5 +1,5 @@
-//! A peer with a cache of any size that follows the requester's table, with random operations at
-//! random times and random delays of everything it sends and takes.
+//! A peer with an unbounded cache that follows the requester's table. Operations are random, at
+//! random times, and all messages that the peer sends or receives have random delays.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -15,13 +15,13 @@ use cxlab_protocol::{Channel, LongStage, Message};
 
 use crate::harness::{Endpoint, PORT, check_response, message, peer_id};
 
-/// What everyone may know: the history of each line.
+/// Global knowledge of all peers: the history of each line.
 #[derive(Default)]
 pub struct Oracle {
-    /// The values that stores left in each line, 0 first.
+    /// Values that stores left in each line, starting with 0.
     pub history: BTreeMap<u64, Vec<u16>>,
     pub stores: u16,
-    /// Time in the stage `coherence` of all requests.
+    /// Total time of all requests in the stage `coherence`.
     pub coherence: u64,
 }
 
@@ -34,12 +34,12 @@ impl Oracle {
 #[derive(Clone, Copy, Default)]
 struct Copied {
     state: LineState,
-    /// The copy, and what arrived.
+    /// Value of the copy, and value that arrived.
     data: u16,
     arrived: u16,
-    /// The snoop that it owes an answer, and its place in the block.
+    /// The snoop that the line owes a response to, and the line's place in the block.
     snoop: Option<(usize, u8)>,
-    /// The length of the line's history when a load that does not cache was asked.
+    /// Length of the line's history when a load that does not cache was issued.
     since: usize,
 }
 
@@ -61,8 +61,8 @@ pub struct Cache {
     slowness: u64,
     operations: u64,
     addresses: Vec<u64>,
-    /// Whether some operations go on with the lines behind theirs, and what is left of such a burst: the operation, the
-    /// place of the next line among the addresses, and how many are to come.
+    /// Whether some operations continue with the following lines, and the rest of such a burst: the
+    /// operation, the index of the next line, and the number of lines left.
     bursts: bool,
     burst: (Event, usize, u64),
     copies: BTreeMap<u64, Copied>,
@@ -112,7 +112,7 @@ impl Cache {
         }
     }
 
-    /// What the copy of a line lets its holder do now: load, and store.
+    /// Whether the holder may load from, and store to, its copy of a line.
     pub fn rights(&self, line: u64) -> (bool, bool) {
         match self.copies[&line].state.line {
             Line::S | Line::SmA | Line::MsA => (true, false),
@@ -180,7 +180,7 @@ impl Cache {
         }
     }
 
-    /// Tries one operation, and plans the next.
+    /// Tries one operation, and schedules the next.
     fn operate(&mut self, ctx: &mut Ctx<'_, Parcel>) {
         self.operations -= 1;
         let (mut event, mut place, left) = self.burst;
@@ -256,7 +256,7 @@ impl Cache {
         }
     }
 
-    /// Whether there was a row.
+    /// Applies an event to a line; false if the table has no row for it.
     fn step(&mut self, ctx: &mut Ctx<'_, Parcel>, line: u64, event: Event) -> bool {
         let copy = self.copies.get_mut(&line).unwrap();
         let Some((next, actions)) = step(copy.state, event) else {

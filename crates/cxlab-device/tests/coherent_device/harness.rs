@@ -1,5 +1,5 @@
-//! A device with one link to each peer, or one to a hub that has them. A message takes 1 ns on a link
-//! and 1 ns on its wire.
+//! A device with one link to each peer, or one link to a hub with all peers. A message takes 1 ns
+//! on a link and 1 ns on its wire.
 
 use std::collections::VecDeque;
 
@@ -23,16 +23,16 @@ use cxlab_protocol::{
 
 use crate::cache::Cache;
 
-/// A message on the link and the wire.
+/// Time of a message on the link and the wire, in picoseconds.
 pub const WAY: u64 = 2_000;
-/// The controller, and a look into the filter.
+/// Times of the controller and of a filter lookup.
 pub const PROCESS: u64 = 5_000;
 pub const LOOKUP: u64 = 700;
-/// From a peer to the device's agent.
+/// Time from a peer to the device's agent.
 pub const THERE: u64 = WAY + PROCESS + LOOKUP;
-/// The medium.
+/// Time of an access in the medium.
 pub const MEDIUM: u64 = 46_000;
-/// The device's edge port; peers have 20, 21 and so on.
+/// Edge port of the device; peers have 20, 21 and so on.
 pub const DEVICE: PortId = PortId(7);
 
 pub fn peer_id(number: usize) -> PortId {
@@ -78,7 +78,7 @@ fn end(params: &LinkParams, port: u16, ingress: u64) -> LinkPort {
     )
 }
 
-/// What a system is made of, besides its peers.
+/// Parameters of a system, besides its peers.
 pub struct Setup {
     pub params: DeviceParams,
     pub filter: SnoopFilterParams,
@@ -87,9 +87,9 @@ pub struct Setup {
     pub credits: u8,
     pub targets: u32,
     pub seed: u64,
-    /// Whether all share one link of the device.
+    /// Whether all peers share one link of the device.
     pub hub: bool,
-    /// What the device tells of its load.
+    /// Load telemetry of the device, if any.
     pub qos: Option<QosParams>,
 }
 
@@ -121,13 +121,13 @@ impl Default for Setup {
 }
 
 impl Setup {
-    /// The window; the device is its last target.
+    /// The interleave set; the device is its last target.
     pub fn window(&self) -> InterleaveSet {
         InterleaveSet::new(Hpa(0), Bytes(1 << 20), Bytes(256), self.targets).unwrap()
     }
 }
 
-/// The system of a device, the last component, and a port for each peer.
+/// A system with a device, which is the last component, and a port for each peer.
 pub fn system(setup: Setup, peers: usize, node: impl Fn(usize, LinkPort) -> Node) -> System {
     let params = link(setup.credits);
     let decoder = DeviceDecoder::whole(setup.window(), setup.targets - 1);
@@ -200,7 +200,7 @@ impl System {
         }
     }
 
-    /// What a scripted peer saw.
+    /// Messages that a scripted peer received, with their times.
     pub fn seen(&self, peer: usize) -> &[(u64, Message)] {
         match self.simulation.component(peer) {
             Node::Script(script) => &script.seen,
@@ -208,8 +208,8 @@ impl System {
         }
     }
 
-    /// What scripted peers saw, in order of time: nanoseconds and fractions, peer, opcode, line,
-    /// lines.
+    /// Messages that scripted peers received, in order of time: picoseconds, peer, opcode, first
+    /// line, number of lines.
     pub fn chart(&self) -> Vec<(u64, usize, Opcode, u64, u8)> {
         let peers = self.simulation.components().len() - 1;
         let mut chart: Vec<_> = (0..peers)
@@ -230,7 +230,7 @@ pub enum Node {
     Script(Script),
     Cache(Cache),
     Device(Box<CoherentDevice>),
-    /// Forwards between its first ports and its last, as if it had buffers without end.
+    /// Forwards between its first ports and its last, with unbounded buffers.
     Hub(Vec<Endpoint>),
 }
 
@@ -267,7 +267,7 @@ pub struct Endpoint {
     pub outbox: Outbox,
 }
 
-/// The token of the wake-ups of a peer's link.
+/// Token of the wake-ups of a peer's link.
 pub const PORT: u32 = 0;
 
 fn forward(ends: &mut [Endpoint], ctx: &mut Ctx<'_, Parcel>, port: u16, parcel: &Parcel) {
@@ -315,10 +315,10 @@ impl Endpoint {
     }
 }
 
-/// What a scripted peer sends when it gets a message.
+/// Messages that a scripted peer sends in response to a message.
 pub type React = fn(&Message) -> Vec<Message>;
 
-/// Sends at given times, and reacts.
+/// Sends messages at given times, and responds.
 pub struct Script {
     number: usize,
     endpoint: Endpoint,
@@ -377,8 +377,8 @@ impl Script {
     }
 }
 
-/// The stages of a message that goes back sum to the time since its transaction was issued, it
-/// has come from the device, and it returns no metadata.
+/// Checks a response: its stages sum to the time since its request was issued, its source is the
+/// device, and it returns no metadata.
 pub fn check_response(now: SimTime, message: &Message) {
     assert_eq!(
         message.stages.total(),
@@ -386,7 +386,7 @@ pub fn check_response(now: SimTime, message: &Message) {
         "{message:?}"
     );
     assert_eq!((message.source, message.vc), (DEVICE, 0));
-    // A device that stores no metadata (CXL 3.1, tables 3-49 and 3-52).
+    // The device stores no metadata (CXL 3.1, tables 3-49 and 3-52).
     assert_eq!(message.meta, MemMeta::NONE, "{message:?}");
 }
 
@@ -410,7 +410,7 @@ pub fn message(what: M2s, line: u64) -> Message {
     }
 }
 
-/// The answer to a snoop, in its own form.
+/// The response to a snoop, for one line or a block like the snoop.
 pub fn answer(snoop: &Message, kept: Kept) -> Message {
     let block = Snoop::from_opcode(snoop.opcode).unwrap().1;
     Message {

@@ -1,5 +1,6 @@
-//! Caches and a device with random sizes, at random times: loads return the last store, one
-//! writes or many read, the filter knows all copies, and everything is answered.
+//! Caches and a device with random sizes, at random times. Loads return the last store, a
+//! line has one writer or several readers, the filter tracks all copies, and every
+//! request gets its responses.
 
 use std::sync::{Arc, Mutex};
 
@@ -26,7 +27,8 @@ fn cache(system: &System, number: usize) -> &Cache {
     }
 }
 
-/// One may write or some may read, and the filter knows all of them and is not too large.
+/// Checks that one cache may write or several may read, and that the filter tracks all
+/// copies within its capacity.
 fn check_copies(system: &System, peers: usize, addresses: &[u64], capacity: u32) {
     let device = system.device();
     let mut held = 0;
@@ -60,7 +62,7 @@ fn run(seed: u64) -> Totals {
     let mut rng = StreamRng::new(seed, "system");
     let mut draw = |most: u64| 1 + rng.below(most);
     let ways = draw(4) as u32;
-    // Drawn from a stream of its own. Few snoops are for neighbours where entries are few.
+    // Drawn from a separate stream. With few entries, few snoops are for neighbouring lines.
     let mut options = StreamRng::new(seed, "options");
     let join = [None, Some(0), Some(3_000), Some(200_000)][options.below(4) as usize];
     let join = join.map(Picos);
@@ -185,7 +187,7 @@ fn run(seed: u64) -> Totals {
     }
 }
 
-/// `CXLAB_SEED=n` runs one.
+/// `CXLAB_SEED=n` runs a single seed.
 #[test]
 fn caches_at_random_times_see_one_memory() {
     if let Ok(seed) = std::env::var("CXLAB_SEED") {

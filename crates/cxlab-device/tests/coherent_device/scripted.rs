@@ -1,4 +1,4 @@
-//! One thing at a time, to the picosecond.
+//! Single scenarios, checked to the picosecond.
 
 use cxlab_device::{
     CoherentConfig, CoherentDevice, CoherentError, DeviceParams, QosParams, SnoopFilterParams,
@@ -20,7 +20,7 @@ use crate::harness::{
 };
 
 const NS: u64 = 1_000;
-/// The second message of a response leaves behind the first.
+/// The second message of a response leaves after the first.
 const SECOND: u64 = 1_000;
 
 type Plan = Vec<(u64, Message)>;
@@ -50,7 +50,7 @@ fn silent(_: &Message) -> Vec<Message> {
     vec![]
 }
 
-/// Gives clean copies up, or stays as `kept` says.
+/// Responds to a snoop with `kept`.
 fn keep(message: &Message, kept: Kept) -> Vec<Message> {
     match Snoop::from_opcode(message.opcode) {
         Some(_) => vec![answer(message, kept)],
@@ -62,8 +62,8 @@ fn obedient(message: &Message) -> Vec<Message> {
     keep(message, Kept::Invalid)
 }
 
-/// Answers a snoop of its modified line: `MemWr`, and `BIRspI` when that is complete. The snoop's
-/// tag is 0, as it is the first.
+/// Responds to a snoop of a modified line: `MemWr`, and `BIRspI` when the write is complete. The
+/// snoop's tag is 0, because it is the first.
 fn dirty(message: &Message) -> Vec<Message> {
     let line = message.hpa.0 / 64;
     match message.opcode {
@@ -199,7 +199,7 @@ fn a_dirty_victim_is_written_before_its_entry_is_free() {
     assert_eq!(ran.device().stats().writes, 1);
 }
 
-/// A holder that finds a request of its own outstanding, and then nothing to give up.
+/// A holder that has an outstanding request for the snooped line, and no copy of it.
 fn conflicting(received: &Message) -> Vec<Message> {
     match received.opcode {
         Opcode::BiSnpInv => vec![message(M2s::BiConflict, 0)],
@@ -317,7 +317,7 @@ fn blocks(
     run(Setup { filter, ..setup }, &peers)
 }
 
-/// The snoops that peer 0 saw: opcode, first line, lines.
+/// The snoops that peer 0 received: opcode, first line, number of lines.
 fn snoops(system: &System) -> Vec<(Opcode, u64, u8)> {
     let seen = system.seen(0).iter().map(|(_, message)| message);
     let snoops = seen.filter(|message| Snoop::from_opcode(message.opcode).is_some());
@@ -370,7 +370,8 @@ fn an_eager_filter_snoops_for_every_request_that_waits() {
             .collect();
         assert_eq!(snoops(&ran)[..snooped.len()], expected, "{eager}");
         let stats = ran.device().coherence_stats();
-        // The last request finds an entry that was freed ahead, or has the other block evicted.
+        // The last request finds an entry that was freed earlier, or causes the eviction
+        // of the other block.
         assert_eq!(stats.entry_waits, if eager { 2 } else { 3 });
         assert_eq!(stats.evictions, if eager { evicted } else { evicted + 2 });
     }
@@ -391,7 +392,7 @@ fn a_block_may_be_answered_line_by_line() {
     let ran = blocks(&[0, 1, 2, 3], 8, 4, true, 1, singly);
     assert_eq!(snoops(&ran), [(Opcode::BiSnpInvBlk, 0, 4)]);
     let (at, _) = ran.seen(1)[0];
-    // The first answer frees an entry.
+    // The first response frees an entry.
     assert_eq!(at, 900 * NS + 2 * (THERE + WAY) + MEDIUM);
     assert_eq!(ran.device().coherence_stats().entries, 1);
 }
@@ -471,7 +472,7 @@ fn writes_and_snoop_answers_are_taken_while_no_context_is_free() {
     let ran = run(setup, &peers);
     let read = 100 * NS + THERE + 2 * (WAY + THERE) + MEDIUM;
     assert_eq!(ran.seen(1)[0].0, read + WAY);
-    // The context is free when the data are given to the link, behind the completion.
+    // The context is free when the data are given to the link, after the completion.
     let began = read + SECOND;
     let (at, current) = ran.seen(2)[0];
     assert_eq!((at, current.opcode), (began + MEDIUM + WAY, Opcode::Cmp));
@@ -496,7 +497,8 @@ fn writes_are_completed_when_they_have_their_place_and_wait_for_one_in_the_link(
     };
     let plan: Plan = (0..4).map(write).collect();
     let ran = run(Setup { filter, ..setup }, &[(plan, silent)]);
-    // The first is in the medium, the second waits for it, and the others for the second.
+    // The first write is in the medium, the second waits for it, and the others
+    // wait for the second.
     let placed = [THERE, THERE + NS, THERE + MEDIUM, THERE + 2 * MEDIUM];
     for ((at, completed), (place, expected)) in ran.seen(0).iter().zip((0..).zip(placed)) {
         assert_eq!((*at, completed.opcode), (expected + WAY, Opcode::Cmp));
@@ -510,7 +512,7 @@ fn a_full_set_of_busy_lines_gives_the_first_that_is_idle() {
     let read = |at, line| (vec![(at, message(M2s::MemRdData, line))], obedient as React);
     let ran = run(filter_of(1), &[read(0, 0), read(NS, 1)]);
     let evicted = THERE + MEDIUM;
-    // The snoop leaves behind completion and data.
+    // The snoop leaves after completion and data.
     let second = evicted + 2 * SECOND + WAY + THERE + MEDIUM + WAY;
     assert_eq!(ran.seen(1)[0].0, second);
     let stats = ran.device().coherence_stats();
@@ -584,7 +586,7 @@ fn a_clean_eviction_and_a_flush_free_entries() {
     assert_eq!((stats.evictions, stats.entry_waits), (0, 0));
 }
 
-/// The load that each response says: opcode, line, DevLoad.
+/// Load reported in each response: opcode, line, DevLoad.
 fn loads(system: &System, peer: usize) -> Vec<(Opcode, u64, DevLoad)> {
     let seen = system.seen(peer).iter().map(|(_, message)| message);
     let all = seen.map(|m| (m.opcode, m.hpa.0 / 64, DevLoad::of(m)));
@@ -597,7 +599,7 @@ fn completions_and_data_say_how_many_requests_are_inside() {
     let mut plan: Plan = (0..4)
         .map(|line| (10 * NS * line, message(M2s::MemRdOwn, line)))
         .collect();
-    // A write is in the device until its data are in the medium, and waits to be answered.
+    // A write is in the device until its data are in the medium, and waits for its response.
     plan.push((500 * NS, message(M2s::MemWr(MetaValue::Invalid), 0)));
     plan.push((600 * NS, message(M2s::MemClnEvct, 1)));
     let qos = QosParams {
@@ -642,7 +644,7 @@ fn a_conflict_is_acknowledged_under_light_load_and_counts_as_no_response() {
     assert_eq!(ran.device().told(), Some([0, 2, 0, 0]));
 }
 
-/// Peer 0 owns lines 0 to 3; peer 1 asks for lines, a nanosecond apart.
+/// Peer 0 owns lines 0 to 3; peer 1 requests the lines `asked`, a nanosecond apart.
 fn joined(join: Option<u64>, block: u8, asked: &[(M2s, u64)], react: React) -> System {
     let setup = Setup::default();
     let filter = SnoopFilterParams {
@@ -657,7 +659,7 @@ fn joined(join: Option<u64>, block: u8, asked: &[(M2s, u64)], react: React) -> S
     run(Setup { filter, ..setup }, &peers)
 }
 
-/// The snoops that peer 0 saw, and when they left the device.
+/// The snoops that peer 0 received, and when they left the device.
 fn snooped_at(system: &System) -> Vec<(u64, Opcode, u64, u8)> {
     let seen = system.seen(0).iter();
     let snoops = seen.filter(|(_, message)| Snoop::from_opcode(message.opcode).is_some());
@@ -685,7 +687,7 @@ fn snoops_for_requests_to_neighbours_leave_as_one_block() {
     for (what, react, opcode, answers) in keeps {
         let asked = [0, 1, 2, 3].map(|line| (what, line));
         let ran = joined(Some(5 * NS), 4, &asked, react);
-        // It is complete with the fourth request.
+        // The block is complete with the fourth request.
         assert_eq!(snooped_at(&ran), [(903 * NS + THERE, opcode, 0, 4)]);
         let stats = ran.device().coherence_stats();
         assert_eq!(
@@ -711,17 +713,17 @@ fn a_snoop_waits_for_its_block_no_longer_than_it_may() {
     };
     let first = 900 * NS + THERE;
     let one = |at, line| (at, Opcode::BiSnpData, line, 1);
-    // Three lines are a block and a line.
+    // Three lines form a block and a single line.
     let three = joined(Some(5 * NS), 4, &[(data, 2), (data, 0), (data, 1)], shared);
     let due = first + 5 * NS;
     assert_eq!(
         snooped_at(&three),
         [(due, Opcode::BiSnpDataBlk, 0, 2), one(due + NS, 2)]
     );
-    // Lines 1 and 2 are neighbours and no block.
+    // Lines 1 and 2 are neighbours, but no aligned block.
     let apart = joined(Some(5 * NS), 4, &[(data, 1), (data, 2)], shared);
     assert_eq!(snooped_at(&apart), [one(due, 1), one(due + NS, 2)]);
-    // Nor are snoops of two kinds.
+    // Snoops of two kinds are not joined.
     let kinds = joined(Some(5 * NS), 4, &[(data, 0), (inv, 1)], shared);
     let inv = (due + NS, Opcode::BiSnpInv, 1, 1);
     assert_eq!(snooped_at(&kinds), [one(due, 0), inv]);

@@ -1,10 +1,11 @@
 //! A device's address translation cache: the table of [`device`](super::device) for all pages.
 //!
-//! Settled pages are only in the cache; pages with a request under way have a place in a bounded
+//! Settled pages are only in the cache; pages with an outstanding request are in a bounded
 //! list. An invalidation waits for *all* accesses that began before it, whatever their page
-//! ([`crate::epochs`]); the table counts users of the page alone, which waits less and is as safe.
-//! An invalidation or a block that meets Translation Requests under way waits for their completions:
-//! the owner says [`Atc::retired`] when it has followed what a completion led to.
+//! ([`crate::epochs`]); the table counts users of the page alone, which waits less and is as
+//! safe. An invalidation or a block that meets outstanding Translation Requests waits for
+//! their completions. The owner calls [`Atc::retired`] when it has performed all
+//! consequences of a completion.
 
 use cxlab_engine::catalog::ParamError;
 use cxlab_engine::rng::StreamRng;
@@ -22,9 +23,10 @@ use crate::tlb::{Scope, Tlb, TlbParams, TlbStats, Translation};
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Debug)]
 #[serde(deny_unknown_fields, default)]
 pub struct AtcParams {
-    /// The cache. Default 64 entries, fully associative, 2.5 ns (*assumed*).
+    /// Parameters of the translation cache. Default 64 entries, fully
+    /// associative, 2.5 ns (*assumed*).
     pub cache: TlbParams,
-    /// Pages with a request under way. 1 to 1024. Default 32 (*assumed*).
+    /// Maximum number of pages with an outstanding request. 1 to 1024. Default 32 (*assumed*).
     #[schemars(range(min = 1, max = 1024))]
     pub requests: u32,
 }
@@ -38,35 +40,35 @@ impl Default for AtcParams {
     }
 }
 
-/// What an access has to do.
+/// What an access has to do next.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Answer {
-    /// Go, and say [`Atc::done`] of this epoch when it is done.
+    /// Use this translation, and call [`Atc::done`] with this epoch at the end of the access.
     Go(Translation, u64),
     /// Send a Translation Request for the page, and wait for the page.
     Ask(Page),
     /// Wait for the page.
     Wait(Page),
-    /// Wait until any page has settled: there is no place for another request.
+    /// Wait until any page has settled: no further request can be outstanding.
     Full,
 }
 
-/// What becomes of a page that accesses wait for.
+/// Next step for a page with waiting accesses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Next {
-    /// The accesses that wait ask again; they will hit unless they need more permission.
+    /// Repeat the lookups of the waiting accesses, which hit unless they need more permission.
     Replay,
     /// Send a Translation Request for the page.
     Ask,
     /// Send a Page Request for the page.
     PageRequest,
-    /// The accesses that wait end with an error.
+    /// End the waiting accesses with an error.
     Fail,
-    /// Nothing until the driver lets the device go on.
+    /// Wait until the driver resumes the page.
     Nothing,
 }
 
-/// What an invalidation or a block that waited for completions tells the host, with its tag.
+/// Reply to the host of an invalidation or a block that waited for completions, with its tag.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Reply {
     /// An Invalidate Completion.
@@ -75,7 +77,7 @@ pub enum Reply {
     Blocked(u32),
 }
 
-/// What a driver or an invalidation wants of a range.
+/// Kind of an order for a range, from the driver or an invalidation.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 enum Order {
     Invalidate,
@@ -88,7 +90,7 @@ struct Deferred {
     order: Order,
     scope: Scope,
     tag: u32,
-    /// Pages of 4 KiB whose completions it waits for.
+    /// Pages of 4 KiB whose completions are awaited.
     awaited: Vec<Page>,
 }
 
@@ -96,21 +98,21 @@ struct Deferred {
 struct Pending {
     page: Page,
     state: PageState,
-    /// An access that waits is a write.
+    /// Whether a waiting access is a write.
     write: bool,
-    /// Translation Requests for it so far.
+    /// Translation Requests sent for the page so far.
     requests: u32,
 }
 
-/// A device's translation cache and what it has asked for.
+/// A device's translation cache with its outstanding requests.
 pub struct Atc {
     cache: Tlb,
     pending: Vec<Pending>,
-    /// Pages with a request under way at most.
+    /// Maximum number of pages with an outstanding request.
     requests: usize,
     blocked: Vec<Scope>,
     deferred: Vec<Deferred>,
-    /// The most Translation Requests that a page has taken.
+    /// Maximum number of Translation Requests for one page.
     most_requests: u32,
     epochs: Epochs,
 }
@@ -143,17 +145,18 @@ impl Atc {
         })
     }
 
-    /// What the cache counted.
+    /// Counters of the cache.
     pub fn stats(&self) -> TlbStats {
         self.cache.stats()
     }
 
-    /// Pages with a request under way or blocked with accesses that wait.
+    /// Number of pages with an outstanding request, or blocked with waiting accesses.
     pub fn pending(&self) -> usize {
         self.pending.len()
     }
 
-    /// A block that waits for the page's completion does not hold for the page yet.
+    /// Whether a page is blocked. A block that waits for the page's completion does not apply
+    /// to the page yet.
     fn is_blocked(&self, page: Page) -> bool {
         let waits = |scope: &Scope| {
             let mut deferred = self.deferred.iter();
@@ -165,10 +168,10 @@ impl Atc {
         blocked.any(|scope| scope.concerns(page) && !waits(scope))
     }
 
-    /// The pages of a range whose Translation Requests are under way.
+    /// Pages with outstanding Translation Requests whose completion may be in a range.
     fn asked(&self, scope: Scope) -> Vec<Page> {
         let asked = |pending: &&Pending| {
-            // A page asked for may turn out to be part of a larger one.
+            // The completion may turn out to be for a larger page.
             let Page { pasid, start, .. } = pending.page;
             pending.state.phase == Phase::Asked
                 && scope.concerns(Page::around(pasid, start, PageSize::Large))
@@ -177,7 +180,7 @@ impl Atc {
         pending.map(|pending| pending.page).collect()
     }
 
-    /// The most Translation Requests that a page with accesses that wait has taken until they began.
+    /// Maximum number of Translation Requests for one page until its waiting accesses began.
     pub fn most_requests(&self) -> u32 {
         self.most_requests
     }
@@ -186,7 +189,7 @@ impl Atc {
         self.pending.iter().position(|pending| pending.page == page)
     }
 
-    /// An access wants to begin.
+    /// Looks up the translation of an access that wants to begin.
     pub fn access(&mut self, pasid: Pasid, address: VirtAddr, access: Access) -> Answer {
         let page = Page::around(pasid, address, PageSize::Small);
         let blocked = self.is_blocked(page);
@@ -220,7 +223,7 @@ impl Atc {
         }
     }
 
-    /// Steps a page that is not settled, and forgets it when it has settled.
+    /// Applies an event to a page that is not settled, and drops the page when it has settled.
     fn step(&mut self, place: usize, event: Event) -> Next {
         let Some((row, state)) = step(self.pending[place].state, event) else {
             return Next::Nothing;
@@ -242,7 +245,7 @@ impl Atc {
         row.actions.iter().find_map(next).unwrap_or(Next::Nothing)
     }
 
-    /// A Translation Completion came for the page of 4 KiB that was asked for.
+    /// Handles a Translation Completion for the requested page of 4 KiB.
     pub fn completion(&mut self, page: Page, completion: Completion) -> Next {
         let Some(place) = self.place(page) else {
             return Next::Nothing;
@@ -259,7 +262,7 @@ impl Atc {
         self.step(place, event)
     }
 
-    /// A PRG Response came for a page.
+    /// Handles a PRG Response for a page.
     pub fn page_response(&mut self, page: Page, response: PageResponse) -> Next {
         let event = match response {
             PageResponse::Success => Event::PageReady,
@@ -271,8 +274,8 @@ impl Atc {
         }
     }
 
-    /// An Invalidate Request came. True: send its Invalidate Completion now; otherwise
-    /// [`Atc::retired`] or [`Atc::done`] will name its tag.
+    /// Handles an Invalidate Request. True if its Invalidate Completion can be sent now; otherwise
+    /// [`Atc::retired`] or [`Atc::done`] returns its tag later.
     pub fn invalidate(&mut self, scope: Scope, tag: u32) -> bool {
         self.cache.invalidate(scope);
         for pending in &mut self.pending {
@@ -285,7 +288,8 @@ impl Atc {
         !self.defer(Order::Invalidate, scope, tag) && self.epochs.invalidate(tag)
     }
 
-    /// Whether it waits for Translation Completions; then it is kept.
+    /// Defers an order that has to wait for Translation Completions; false if there are
+    /// none to wait for.
     fn defer(&mut self, order: Order, scope: Scope, tag: u32) -> bool {
         let awaited = self.asked(scope);
         let waits = !awaited.is_empty();
@@ -300,9 +304,9 @@ impl Atc {
         waits
     }
 
-    /// The Translation Completion of a page has come, and the accesses that waited for it have
-    /// begun: invalidations and blocks that waited for it hold for the page now. What is to be
-    /// told to the host.
+    /// Reports that a page's Translation Completion has come and that the accesses waiting for
+    /// it have begun. Deferred invalidations and blocks now apply to the page. Returns the
+    /// replies for the host.
     pub fn retired(&mut self, page: Page) -> Vec<Reply> {
         let place = self.place(page);
         if place.is_some_and(|place| self.pending[place].state.phase == Phase::Asked) {
@@ -315,7 +319,7 @@ impl Atc {
                 one.awaited.swap_remove(at);
                 let within = one.scope.concerns(page);
                 match one.order {
-                    // The translation may be that of a larger page, of which the range is a part.
+                    // The translation may be that of a larger page which contains the range.
                     Order::Invalidate if within => self.cache.invalidate(Scope::page(page)),
                     Order::Invalidate => self.cache.invalidate(one.scope),
                     Order::Block => 0,
@@ -343,13 +347,14 @@ impl Atc {
         replies
     }
 
-    /// An access of that epoch is done; the tags of invalidations that are complete with it.
+    /// Ends an access of an epoch, and returns the tags of the invalidations that
+    /// are complete with it.
     pub fn done(&mut self, epoch: u64) -> Vec<u32> {
         self.epochs.done(epoch)
     }
 
-    /// The driver blocks a range: no access of it begins until it is resumed. True: tell the driver
-    /// so now; otherwise [`Atc::retired`] will name the tag.
+    /// Blocks a range for the driver: no access to the range begins until it is resumed. True if
+    /// the driver can be told now; otherwise [`Atc::retired`] returns the tag later.
     pub fn block(&mut self, scope: Scope, tag: u32) -> bool {
         self.blocked.push(scope);
         let waits = self.defer(Order::Block, scope, tag);
@@ -360,8 +365,8 @@ impl Atc {
         !waits
     }
 
-    /// The driver ends a block. Pages whose accesses waited, and what becomes of each: a request, or
-    /// a replay.
+    /// Ends a block. Returns the pages with waiting accesses, each with its next step: a
+    /// request or a replay.
     pub fn resume(&mut self, scope: Scope) -> Vec<(Page, Next)> {
         if let Some(place) = self.blocked.iter().position(|other| *other == scope) {
             self.blocked.swap_remove(place);
@@ -446,7 +451,8 @@ mod tests {
         assert_eq!(atc.completion(page(3), whole), Next::Replay);
         assert!(matches!(read(&mut atc, 500), Answer::Go(t, _) if t.frame == frame));
         assert!(atc.access(PASID, VirtAddr(1 << 21), Access::Read) == Answer::Ask(page(512)));
-        // An invalidation of any part of it takes it away, and what is asked for within it.
+        // An invalidation of any part removes the whole page, and applies to
+        // outstanding requests within it.
         assert!(
             !atc.invalidate(Scope::page(page(100)), 1),
             "an access is under way"

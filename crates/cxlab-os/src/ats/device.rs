@@ -1,75 +1,75 @@
-//! What a device does about one page.
+//! Table of a device's actions for one page.
 //!
-//! The owner keeps a [`PageState`] for each page that is not settled. An event without a row waits:
-//! ask again when the page has changed. Translations and invalidations may cross in any order, and
-//! nobody can say whether a completion was made before or after an invalidation that came first. So
-//! an invalidation, and a block, wait for the completion; the accesses that asked for it begin, and
-//! then the invalidation takes the translation away. The specification allows that: a device
-//! completes an invalidation when Translation Requests under way are retired (section 10.3,
-//! *recollection, unverified*).
+//! The owner keeps a [`PageState`] for each page that is not settled. An event without a row has to
+//! wait: the owner repeats it when the page has changed. Translations and invalidations may cross
+//! in any order, so the device cannot know whether a completion was made before or after an earlier
+//! invalidation. Therefore an invalidation, or a block, waits for the completion. The accesses that
+//! requested the translation begin, and then the invalidation removes it. The specification allows
+//! that: a device completes an invalidation when outstanding Translation Requests are retired
+//! (section 10.3, *recollection, unverified*).
 
-/// How far the device is with a page.
+/// State of the device's translation of a page.
 #[derive(
     Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize, Debug,
 )]
 pub enum Phase {
-    /// No translation, no request.
+    /// No translation, and no request.
     #[default]
     Empty,
-    /// A Translation Request is out.
+    /// A Translation Request is outstanding.
     Asked,
-    /// A Page Request is out.
+    /// A Page Request is outstanding.
     Paging,
     /// The translation is cached.
     Cached,
-    /// The page was invalidated; accesses that began before are not done.
+    /// The page was invalidated; earlier accesses are still in flight.
     Draining,
 }
 
-/// All that a device keeps of a page.
+/// Complete state of a page at a device.
 #[derive(
     Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize, Debug,
 )]
 pub struct PageState {
-    /// How far it is.
+    /// State of the translation.
     pub phase: Phase,
-    /// Accesses that use the translation and are not done.
+    /// Number of accesses in flight that use the translation.
     pub users: u8,
-    /// Accesses wait for the page.
+    /// Whether accesses wait for the page.
     pub waiting: bool,
-    /// The driver has blocked the page.
+    /// Whether the driver has blocked the page.
     pub blocked: bool,
 }
 
-/// What happens.
+/// An event of a page at a device.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Event {
     /// The device wants to access the page.
     Access,
-    /// An access is done: its data arrived, or its write is ordered.
+    /// An access is complete: its data arrived, or its write is ordered.
     Done,
     /// Translation Completion with enough permission.
     Granted,
-    /// Translation Completion without.
+    /// Translation Completion without enough permission.
     NotPresent,
     /// Translation Completion with an error.
     Refused,
-    /// PRG Response, success.
+    /// PRG Response with success.
     PageReady,
-    /// PRG Response, otherwise.
+    /// PRG Response without success.
     PageFailed,
-    /// Invalidate Request.
+    /// An Invalidate Request arrived.
     Invalidate,
-    /// The cache needs the place.
+    /// The cache needs the entry.
     Evict,
     /// The driver blocks the page.
     Block,
-    /// The driver ends that.
+    /// The driver resumes the page.
     Resume,
 }
 
 impl Event {
-    /// Every event.
+    /// All events, in the order of their declaration.
     pub const ALL: [Event; 11] = [
         Event::Access,
         Event::Done,
@@ -85,12 +85,12 @@ impl Event {
     ];
 }
 
-/// What the device does.
+/// An action of the device.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Action {
     /// Begin the access with the cached translation.
     Use,
-    /// Keep the access until `Replay` or `Fail`.
+    /// Queue the access until `Replay` or `Fail`.
     Wait,
     /// Send a Translation Request.
     Request,
@@ -98,11 +98,11 @@ pub enum Action {
     PageRequest,
     /// Put the translation of the completion into the cache.
     Fill,
-    /// Take it out.
+    /// Remove the translation from the cache.
     Drop,
-    /// Begin every access that waits, with the cached translation.
+    /// Begin every waiting access, with the cached translation.
     Replay,
-    /// End every access that waits with an error.
+    /// End every waiting access with an error.
     Fail,
     /// Send an Invalidate Completion.
     Acknowledge,
@@ -112,27 +112,27 @@ pub enum Action {
     AckResume,
 }
 
-/// One row of the table.
+/// A row of the transition table.
 pub struct Row {
-    /// Its name.
+    /// Name of the row.
     pub name: &'static str,
-    /// The phases it applies to.
+    /// Phases that the row applies to.
     pub phases: &'static [Phase],
-    /// The events.
+    /// Events that the row applies to.
     pub on: &'static [Event],
-    /// What else must hold.
+    /// Condition that the state must meet too.
     pub when: When,
-    /// The next phase; `None`: the same.
+    /// Next phase; `None` if it is unchanged.
     pub next: Option<Phase>,
-    /// What is done, in order.
+    /// Actions, in order.
     pub actions: &'static [Action],
 }
 
 /// A condition of a row.
 pub struct When {
-    /// In words; empty: always.
+    /// The condition in words; empty if it is always true.
     pub text: &'static str,
-    /// Whether it holds.
+    /// Evaluates the condition for a state.
     pub holds: fn(PageState) -> bool,
 }
 
@@ -207,8 +207,8 @@ pub static ROWS: &[Row] = &[
     row("resume", &[P::Paging, P::Draining], &[E::Resume], ALWAYS, None, &[A::AckResume]),
 ];
 
-/// The row for an event, and the state after it. `Replay` counts no users: the owner steps each
-/// access that it replays with [`Event::Access`], which is a hit.
+/// The row for an event, and the state after it; `None` if no row applies. `Replay` counts no
+/// users: the owner steps each replayed access with [`Event::Access`], which is a hit.
 pub fn step(state: PageState, event: Event) -> Option<(&'static Row, PageState)> {
     let applies = |row: &&Row| {
         row.on.contains(&event) && row.phases.contains(&state.phase) && (row.when.holds)(state)

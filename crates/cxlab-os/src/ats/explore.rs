@@ -1,11 +1,11 @@
 //! Both tables against each other, exhaustively, for one page and one or two devices.
 //!
-//! Messages stay under way for any time and overtake each other in any way, which is more than
-//! PCIe allows. Accesses and evictions are bounded. Moves, samples of the page (its entry is not
-//! present until the next fault) and sweeps (every translation of the process is invalidated) are
-//! not: nobody has to make them, and they may go on for ever. Two things make liveness a matter of
-//! single states: where nobody has to do anything, nothing may be missing; and the Translation
-//! Requests that an access waits for are counted and have a bound.
+//! Messages stay in flight for any time and overtake each other in any way, which is more than PCIe
+//! allows. Accesses and evictions are bounded. Three kinds of events are optional and unbounded:
+//! moves of the page, samples of the page (its entry is not present until the next fault) and
+//! sweeps (every translation of the process is invalidated). Two checks reduce liveness to single
+//! states. In a state without a pending obligation, no access or message may be missing. And the
+//! Translation Requests that an access waits for are counted and bounded.
 
 use std::collections::BTreeSet;
 
@@ -20,7 +20,7 @@ enum Message {
     PageReady,
     Invalidate,
     Invalidated,
-    /// An invalidation that nobody waits for.
+    /// An invalidation that no move waits for.
     Sweep,
     Block,
     Blocked,
@@ -32,20 +32,20 @@ enum Message {
 struct Device {
     page: device::PageState,
     cached: Option<Frame>,
-    /// Frames of the accesses under way.
+    /// Frames of the accesses in flight.
     uses: Vec<Frame>,
     waiting: u8,
-    /// Translation Requests since accesses wait.
+    /// Translation Requests since accesses began to wait.
     requests: u8,
-    /// The invalidation in progress is a sweep.
+    /// Whether the invalidation in progress is a sweep.
     sweeping: bool,
     accesses: u8,
     evictions: u8,
     done: u8,
-    /// Under way to or from this device, sorted.
+    /// Messages in flight to or from this device, sorted.
     messages: Vec<Message>,
     held: bool,
-    /// It has been told that the page is there, and has not got the translation since.
+    /// Whether the device was told that the page is present, and has not got the translation since.
     awaited: bool,
 }
 
@@ -53,15 +53,16 @@ struct Device {
 struct World {
     devices: Vec<Device>,
     page: home::PageState,
-    /// The frame in the page table, if it is present.
+    /// The frame in the page table, if the entry is present.
     entry: Option<Frame>,
-    /// The frame that the page has, present or moving.
+    /// The frame of the page, present or moving.
     frame: Option<Frame>,
-    /// The page moves now and then.
+    /// True if moves of the page are explored.
     moves: bool,
-    /// The page was sampled: its entry is not present until the next fault.
+    /// Whether the page was sampled: its entry is not present until the next fault.
     sampled: bool,
-    /// That fault wants the page to move, whoever was told that it is there.
+    /// Whether that fault wants the page to move, even if a device was told that
+    /// the page is present.
     promoted: bool,
     copying: bool,
     faulting: bool,
@@ -70,32 +71,32 @@ struct World {
 /// A frame of the page.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Frame {
-    /// The one that it has, or has got last.
+    /// The page's present frame, or the last one that it got.
     Last,
-    /// One that others may use.
+    /// A frame that other pages may use.
     Retired,
 }
 
-/// The device's table, or one with a mistake.
+/// The device's table, or a variant with a mistake.
 type Step =
     fn(device::PageState, device::Event) -> Option<(Vec<device::Action>, device::PageState)>;
 
-/// Who takes part, and by which rules.
+/// Participants of an exploration, and their rules.
 #[derive(Clone, Copy)]
 struct System {
     devices: usize,
-    /// Of each device.
+    /// Number of accesses of each device.
     accesses: u8,
-    /// Of each device.
+    /// Number of evictions of each device.
     evictions: u8,
-    /// The page may move.
+    /// True if moves of the page are explored.
     moves: bool,
-    /// Translations of the whole process may become invalid.
+    /// Whether translations of the whole process may be invalidated.
     sweeps: bool,
     step: Step,
-    /// A page that somebody was told of stays until it is looked up.
+    /// Whether a page stays, after a device was told of it, until the device has looked it up.
     stays: bool,
-    /// Translation Requests that an access may wait for.
+    /// Maximum number of Translation Requests that an access may wait for.
     most_requests: u8,
 }
 
@@ -114,7 +115,8 @@ impl System {
     }
 }
 
-/// Translation Requests that an access waits for at most: the first, and one after the page fault.
+/// Bound of the Translation Requests that an access waits for: the first, and one
+/// after the page fault.
 const MOST_REQUESTS: u8 = super::MOST_REQUESTS as u8;
 
 fn as_written(
@@ -132,7 +134,7 @@ impl World {
         messages.sort_unstable();
     }
 
-    /// Steps a device; `None` when the event has to wait. `Err`: a law is broken.
+    /// Steps a device; `None` if the event has to wait. `Err` if a law is violated.
     fn device(
         &self,
         at: usize,
@@ -241,7 +243,7 @@ impl World {
         self.send(at, Message::PageReady);
     }
 
-    /// The page's frame may be used by others from now on.
+    /// Retires the page's frame, which other pages may use from now on.
     fn retire(&mut self) {
         self.frame = Some(Frame::Retired);
         for one in &mut self.devices {
@@ -259,7 +261,7 @@ impl World {
         (0..self.devices.len()).for_each(|at| self.send(at, message));
     }
 
-    /// What the arrival of a message leads to.
+    /// Successor state after the arrival of a message.
     fn deliver(
         &self,
         at: usize,
@@ -292,7 +294,7 @@ impl World {
         }
     }
 
-    /// Everything that somebody has to do next.
+    /// Successor states that must be reached eventually.
     fn duties(&self, system: &System) -> Result<Vec<World>, String> {
         let mut all = Vec::new();
         for at in 0..self.devices.len() {
@@ -337,7 +339,7 @@ impl World {
         Ok(all)
     }
 
-    /// Everything that may happen next and need not.
+    /// Successor states by optional events.
     fn chances(&self, system: &System) -> Result<Vec<World>, String> {
         let mut all = Vec::new();
         for at in 0..self.devices.len() {
@@ -386,7 +388,7 @@ impl World {
     }
 }
 
-/// Every state that can be reached; their number.
+/// Explores every reachable state, and returns their number.
 fn explore(system: System) -> Result<usize, String> {
     let one = Device {
         accesses: system.accesses,
@@ -437,7 +439,7 @@ fn two_devices_never_use_what_was_invalidated_and_lose_nothing() {
     );
 }
 
-/// Rules with one mistake must be caught.
+/// Explores rules with one mistake, and returns the violation.
 fn caught(system: System) -> String {
     explore(system).expect_err("the mistake was not found")
 }
@@ -470,7 +472,7 @@ fn a_completion_that_an_invalidation_overtook_must_serve_those_who_wait() {
         moves: false,
         most_requests: 50,
         step: |state, event| match (state.phase, event) {
-            // It is acknowledged at once, and the completion would have to be dropped.
+            // The invalidation is acknowledged at once, so the completion would have to be dropped.
             (device::Phase::Asked, device::Event::Invalidate) => {
                 let next = device::PageState {
                     phase: device::Phase::Draining,

@@ -1,105 +1,105 @@
-//! What the operating system, the driver and the IOMMU do about one page that devices may use.
+//! Table of the actions of operating system, driver and IOMMU for one page that devices may use.
 //!
-//! The owner keeps a [`PageState`] for each page that is not settled. An event without a row waits.
-//! A page request that meets a move is held until the page is present again; translation requests
-//! are answered from the page table at any time, so that they never wait behind a move.
+//! The owner keeps a [`PageState`] for each page that is not settled. An event without a row has to
+//! wait. A page request during a move is held until the page is present again. Translation requests
+//! are served from the page table at any time, so they never wait for a move.
 
-/// How far the page is.
+/// Progress of a fault or a move of the page.
 #[derive(
     Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize, Debug,
 )]
 pub enum Phase {
-    /// Present, or never touched.
+    /// The page is present, or was never touched.
     #[default]
     Stable,
     /// A page fault is being handled.
     Faulting,
-    /// The driver has been told to block the devices.
+    /// The driver was told to block the devices.
     Blocking,
-    /// Not present; Invalidate Requests are out.
+    /// The page is not present, and Invalidate Requests are outstanding.
     Invalidating,
-    /// The data is on its way to the new frame.
+    /// The data are being copied to the new frame.
     Copying,
-    /// Present again; the driver has been told to let the devices go on.
+    /// The page is present again, and the driver was told to resume the devices.
     Resuming,
 }
 
-/// All that is kept of a page.
+/// Complete state of a page at the host.
 #[derive(
     Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize, Debug,
 )]
 pub struct PageState {
-    /// How far it is.
+    /// Progress of a fault or a move.
     pub phase: Phase,
-    /// Devices that take part in the move.
+    /// Number of devices that take part in the move.
     pub devices: u8,
-    /// Devices whose answer is missing.
+    /// Number of devices whose response is missing.
     pub missing: u8,
 }
 
-/// What happens.
+/// An event of a page at the host.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Event {
     /// A Translation Request came.
     TranslationRequest,
     /// A Page Request came.
     PageRequest,
-    /// The page fault was handled, well or not.
+    /// The page fault was handled, with success or not.
     Faulted,
-    /// The page shall move; so many devices may hold its translation.
+    /// The page must move; this number of devices may hold its translation.
     Move(u8),
     /// A device is blocked.
     Blocked,
     /// An Invalidate Completion came.
     Invalidated,
-    /// The copy is done.
+    /// The copy is complete.
     Copied,
-    /// A device goes on.
+    /// A device has resumed its accesses.
     Resumed,
 }
 
-/// What is done.
+/// An action of the host.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Action {
     /// Walk the page table and send a Translation Completion.
     Walk,
-    /// Keep the Page Request until `AnswerHeld`.
+    /// Hold the Page Request until `AnswerHeld`.
     Hold,
-    /// Handle a page fault for the device that asked: first touch at its node.
+    /// Handle a page fault for the requesting device: first touch at its node.
     Fault,
-    /// Send a PRG Response to every Page Request that is held.
+    /// Send a PRG Response to every held Page Request.
     AnswerHeld,
-    /// Send a PRG Response, success, to the Page Request that is the event.
+    /// Send a PRG Response with success to the Page Request of the event.
     Answer,
     /// Have the driver block every device that takes part.
     Block,
-    /// Make the entry of the page table not present.
+    /// Make the page table entry not present.
     Suspend,
     /// Invalidate the page in the IOMMU's caches and in the TLBs of the processors.
     FlushIommu,
     /// Send an Invalidate Request to every device that takes part.
     Invalidate,
-    /// Copy the page.
+    /// Copy the page to the new frame.
     Copy,
-    /// Make the entry present at the new frame; the old one is free.
+    /// Make the entry present at the new frame; the old frame is free.
     Install,
-    /// Have the driver let every device go on.
+    /// Have the driver resume every device.
     Resume,
 }
 
-/// One row of the table.
+/// A row of the transition table.
 pub struct Row {
-    /// Its name.
+    /// Name of the row.
     pub name: &'static str,
-    /// The phases it applies to.
+    /// Phases that the row applies to.
     pub phases: &'static [Phase],
-    /// The event; the number of devices of `Move` means nothing here.
+    /// Event that the row applies to; the number of devices in `Move` is ignored here.
     pub on: Event,
-    /// What else must hold.
+    /// Condition that the state must meet too.
     pub when: When,
-    /// The next phase; `None`: the same.
+    /// Next phase; `None` if it is unchanged.
     pub next: Option<Phase>,
-    /// What is done, in order.
+    /// Actions, in order.
     pub actions: &'static [Action],
 }
 
@@ -114,9 +114,9 @@ const ALL_PHASES: &[Phase] = &[
 
 /// A condition of a row.
 pub struct When {
-    /// In words; empty: always.
+    /// The condition in words; empty if it is always true.
     pub text: &'static str,
-    /// Whether it holds.
+    /// Evaluates the condition.
     pub holds: fn(PageState) -> bool,
 }
 
@@ -173,7 +173,7 @@ pub static ROWS: &[Row] = &[
     row("resumed", &[P::Resuming], E::Resumed, LAST, Some(P::Stable), &[]),
 ];
 
-/// The row for an event, and the state after it.
+/// The row for an event, and the state after it; `None` if no row applies.
 pub fn step(state: PageState, event: Event) -> Option<(&'static Row, PageState)> {
     let mut now = state;
     let mut kind = event;

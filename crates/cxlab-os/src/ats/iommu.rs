@@ -1,9 +1,9 @@
-//! The IOMMU: which page tables devices use, an IOTLB, and a page-walk cache.
+//! The IOMMU: an IOTLB, and a page-walk cache, over the page tables that devices use.
 //!
-//! A translation is decided when it is asked for, and the answer lists the physical reads that its
-//! owner has to time, one after the other; so an invalidation finds either all of a walk in the
-//! caches or nothing of it. Left out: accessed and dirty bits, which the owner sets (`AddressSpace::touch`); two-stage
-//! translation, fault recording, interrupt remapping.
+//! The result of a translation is determined when it is requested, and lists the physical reads
+//! that the owner has to time, one after the other. So an invalidation finds either all of a walk
+//! in the caches or nothing of it. Left out: accessed and dirty bits, which the owner sets
+//! (`AddressSpace::touch`); two-stage translation, fault recording, interrupt remapping.
 
 use cxlab_engine::catalog::ParamError;
 use cxlab_engine::rng::StreamRng;
@@ -22,15 +22,15 @@ use crate::tlb::{Scope, Tlb, TlbParams, TlbStats, Translation, WalkCache, WalkCa
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Debug)]
 #[serde(deny_unknown_fields, default)]
 pub struct IommuParams {
-    /// Its translations. Default 512 entries in 8 ways, 5 ns (*assumed*).
+    /// Parameters of the IOTLB. Default 512 entries in 8 ways, 5 ns (*assumed*).
     pub iotlb: TlbParams,
-    /// Its page-walk cache.
+    /// Parameters of the page-walk cache.
     pub walk_cache: WalkCacheParams,
-    /// Walks at once. 1 to 256. Default 16 (*assumed*).
+    /// Maximum number of concurrent walks. 1 to 256. Default 16 (*assumed*).
     #[schemars(range(min = 1, max = 256))]
     pub walkers: u32,
-    /// Time from a request to the first read of its walk, and from the last read to the answer,
-    /// together. Default 20 ns (*assumed*).
+    /// Time from a request to the first read of its walk, plus the time from the last read to the
+    /// completion. Default 20 ns (*assumed*).
     pub overhead: Picos,
 }
 
@@ -49,24 +49,24 @@ fn below(field: &str, error: ParamError) -> ParamError {
     ParamError::new(format!("{field}.{}", error.field), error.message)
 }
 
-/// What a translation took.
+/// Result of a translation request, with the reads of its walk.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
 pub struct Walked {
     reads: [Hpa; LEVELS],
     count: u8,
-    /// The answer.
+    /// Content of the Translation Completion.
     pub completion: Completion,
 }
 
 impl Walked {
-    /// Entries of the page table to read, 8 bytes each, each after the one before. None when the
-    /// IOTLB knew.
+    /// Addresses of the page table entries to read, 8 bytes each, each after the one before. Empty
+    /// for an IOTLB hit.
     pub fn reads(&self) -> &[Hpa] {
         &self.reads[..usize::from(self.count)]
     }
 }
 
-/// An IOMMU.
+/// The translation caches of an IOMMU.
 pub struct Iommu {
     iotlb: Tlb,
     walk_cache: WalkCache,
@@ -93,8 +93,8 @@ impl Iommu {
         })
     }
 
-    /// Answers a translation request. `table` is that of the process; `None`: it is unknown.
-    /// Entries that are not present are never cached.
+    /// Serves a translation request. `table` is that of the process; `None` if the process is
+    /// unknown. Entries that are not present are never cached.
     pub fn translate(
         &mut self,
         pasid: Pasid,
@@ -134,13 +134,14 @@ impl Iommu {
         walked
     }
 
-    /// Forgets what is concerned: before an Invalidate Request is sent to any device.
+    /// Removes the translations that the scope covers, before an Invalidate Request is
+    /// sent to any device.
     pub fn invalidate(&mut self, scope: Scope) {
         self.iotlb.invalidate(scope);
         self.walk_cache.invalidate(scope);
     }
 
-    /// What was counted.
+    /// Counters of the IOTLB and the page-walk cache.
     pub fn stats(&self) -> (TlbStats, WalkCacheStats) {
         (self.iotlb.stats(), self.walk_cache.stats())
     }

@@ -1,11 +1,11 @@
-//! Address translation services: how a device learns, uses and forgets where pages are.
+//! Address translation services: how a device obtains, uses and loses translations of pages.
 //!
-//! [`device`] and [`home`] are tables, `(state, event) -> (state, actions)`, for one page: what the
-//! device's cache (ATC) does, and what the operating system, its driver and the IOMMU do. Pure
-//! data: no time, no queue, no allocation. [`atc`] and [`iommu`] are those two as passive parts for
-//! all pages. An exhaustive exploration drives both tables against each other over channels that
-//! keep no order at all (`ats/explore.rs`): no access uses a translation whose invalidation was
-//! completed, and no access, request or move is lost.
+//! [`device`] and [`home`] are tables, `(state, event) -> (state, actions)`, for one page. The
+//! first describes the device's cache (ATC), the second the operating system, its driver and the
+//! IOMMU. They are pure data: no time, no queue, no allocation. [`atc`] and [`iommu`] implement
+//! these tables as passive parts for all pages. An exhaustive exploration runs both tables against
+//! each other over unordered channels (`ats/explore.rs`). It shows that no access uses a
+//! translation whose invalidation was completed, and that no access, request or move is lost.
 //!
 //! ```text
 //! device                    IOMMU, operating system
@@ -40,15 +40,15 @@ use serde::{Deserialize, Serialize};
 
 use crate::tlb::Translation;
 
-/// Translation Requests that an access of a device waits for at most: the first, and one after the
-/// page fault. The exploration shows it for pages that move, are sampled and are invalidated
-/// without end.
+/// Maximum number of Translation Requests that an access of a device waits for: the first, and
+/// one after the page fault. The exploration shows the bound for pages that move, are sampled and
+/// are invalidated without end.
 pub const MOST_REQUESTS: u32 = 2;
 
-/// What a Translation Completion says.
+/// Result of a Translation Completion.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
 pub enum Completion {
-    /// The page is there. Read permission, and perhaps write permission.
+    /// The page is present, with read permission, and perhaps write permission.
     Granted(Translation),
     /// The page is not present: neither read nor write permission.
     NotPresent,
@@ -56,13 +56,13 @@ pub enum Completion {
     Refused,
 }
 
-/// What a Page Request Group Response says.
+/// Result of a Page Request Group Response.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PageResponse {
-    /// Ask for the translation again (code 0000b).
+    /// The translation can be requested again (code 0000b).
     Success,
     /// The access is not allowed (code 0001b).
     InvalidRequest,
-    /// There is no memory, or page requests are broken (code 1111b).
+    /// There is no memory, or page requests have failed (code 1111b).
     Failure,
 }

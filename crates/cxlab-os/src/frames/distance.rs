@@ -1,33 +1,33 @@
-//! Distances between nodes, and the order in which a node's neighbours help out.
+//! Distances between nodes, and the fallback order of each node.
 
 use std::fmt;
 
 use super::{MAX_NODES, NodeId};
 
-/// The distance of a node from itself in a System Locality Information Table (ACPI 6.5, section
-/// 5.2.17).
+/// Distance of a node from itself in a System Locality Information Table
+/// (ACPI 6.5, section 5.2.17).
 pub const LOCAL_DISTANCE: u8 = 10;
 
-/// Not reachable (same section).
+/// Distance of an unreachable node (same section).
 pub const UNREACHABLE: u8 = 255;
 
-/// A matrix that is no table of distances.
+/// Why a matrix is no table of distances.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum DistanceError {
-    /// Not a square of 1 to 64 rows.
+    /// The matrix is not a square of 1 to 64 rows.
     Shape {
-        /// Rows found.
+        /// Number of rows found.
         rows: usize,
-        /// The first row whose length differs, if one does.
+        /// The first row of another length, if any.
         row: Option<usize>,
     },
-    /// The diagonal must be 10, the rest more.
+    /// A value is illegal: the diagonal must be 10, other distances more.
     Value {
-        /// The row.
+        /// Row of the value.
         from: usize,
-        /// The column.
+        /// Column of the value.
         to: usize,
-        /// The value found.
+        /// The illegal value.
         found: u8,
     },
 }
@@ -61,8 +61,7 @@ impl fmt::Display for DistanceError {
 
 impl std::error::Error for DistanceError {}
 
-/// Relative distances: 10 is local, 20 twice as far, 255 cannot be reached. They need not be
-/// symmetric.
+/// Relative distances: 10 is local, 20 twice as far, 255 unreachable. Distances may be asymmetric.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Distances {
     rows: Vec<Vec<u8>>,
@@ -96,12 +95,13 @@ impl Distances {
         Ok(Distances { rows })
     }
 
-    /// Distances from idle latencies, in any one unit: ten times the latency over the node's own,
-    /// rounded, at least 11 and at most 254, as firmware makes them (ACPI 6.5, section 5.2.17:
-    /// relative to local memory).
+    /// Distances from idle latencies, in any single unit, as firmware computes them (ACPI 6.5,
+    /// section 5.2.17: relative to local memory). A distance is ten times the latency over the
+    /// node's own latency, rounded, at least 11 and at most 254. A latency of 0 to a node's own
+    /// memory counts as 1.
     ///
     /// # Errors
-    /// The matrix is not square. A latency of 0 to a node's own memory counts as 1.
+    /// The matrix is not square.
     pub fn from_latencies(latencies: &[Vec<u64>]) -> Result<Distances, DistanceError> {
         let row = |(from, row): (usize, &Vec<u64>)| {
             let own = row.get(from).copied().unwrap_or(1).max(1);
@@ -117,17 +117,17 @@ impl Distances {
         Distances::new(latencies.iter().enumerate().map(row).collect())
     }
 
-    /// How many nodes there are.
+    /// Number of nodes.
     pub fn len(&self) -> usize {
         self.rows.len()
     }
 
-    /// Whether there are none: never.
+    /// Always false: there is at least one node.
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
 
-    /// The distance; [`UNREACHABLE`] for nodes that do not exist.
+    /// Distance between two nodes; [`UNREACHABLE`] for nodes that do not exist.
     pub fn get(&self, from: NodeId, to: NodeId) -> u8 {
         let row = self.rows.get(from.index());
         row.and_then(|row| row.get(to.index()))
@@ -135,10 +135,11 @@ impl Distances {
             .unwrap_or(UNREACHABLE)
     }
 
-    /// The nodes that help out a node, nearest first, itself at the head: Linux's node order
-    /// (`find_next_best_node` in `mm/page_alloc.c`). A node with processors counts 1 more, and so
-    /// does one with a lower number. Left out: the rotation of nodes at equal distance among
-    /// the lists of different nodes (`node_load`). Nodes that cannot be reached are not in it.
+    /// Fallback order of a node, nearest first, starting with the node itself: Linux's node
+    /// order (`find_next_best_node` in `mm/page_alloc.c`). The cost of a node with processors
+    /// is 1 higher, and so is that of a node with a lower number. Left out: the rotation of
+    /// nodes at equal distance among the lists of different nodes (`node_load`). Unreachable
+    /// nodes are not in the list.
     pub(super) fn zonelist(&self, from: NodeId, has_cpus: &[bool]) -> Vec<NodeId> {
         let cost = |to: NodeId| {
             let cpus = has_cpus.get(to.index()).copied().unwrap_or(false);

@@ -1,11 +1,12 @@
-//! Physical memory as NUMA nodes: frames, watermarks, and which node helps out when one is full.
+//! Physical memory as NUMA nodes: frames, watermarks, and fallback to other nodes when
+//! a node is full.
 //!
 //! Processors and accelerators are nodes alike; a memory expander is a node without processors.
 //! Left out: zones within a node, per-processor lists, compaction, reclaim and swap. A node whose
 //! free memory is all in 4 KiB pieces has no 2 MiB frame.
 //!
-//! Invariants: a frame is taken once; free and taken bytes of a node sum to its capacity; the same
-//! calls give the same frames.
+//! Invariants: a frame is allocated at most once. Free and allocated bytes of a node sum to its
+//! capacity. The same calls return the same frames.
 
 mod distance;
 mod node;
@@ -23,7 +24,8 @@ use crate::address::PageSize;
 use node::NodeFrames;
 use serde::{Deserialize, Serialize};
 
-/// Most nodes (a [`NodeSet`] is 64 bits; Linux's default for x86-64 is 64 with `NODES_SHIFT` 6).
+/// Maximum number of nodes (a [`NodeSet`] is 64 bits; Linux's default for x86-64 is
+/// 64 with `NODES_SHIFT` 6).
 pub const MAX_NODES: usize = 64;
 
 /// The number of a NUMA node.
@@ -33,18 +35,18 @@ pub const MAX_NODES: usize = 64;
 pub struct NodeId(pub u16);
 
 impl NodeId {
-    /// The number, for arrays.
+    /// The number as an array index.
     pub const fn index(self) -> usize {
         self.0 as usize
     }
 }
 
-/// A set of nodes.
+/// A set of nodes, one bit each.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, Debug)]
 pub struct NodeSet(pub u64);
 
 impl NodeSet {
-    /// No node.
+    /// The empty set.
     pub const NONE: NodeSet = NodeSet(0);
 
     /// The first `count` nodes.
@@ -54,38 +56,38 @@ impl NodeSet {
             .collect()
     }
 
-    /// One node.
+    /// The set of a single node.
     pub fn of(node: NodeId) -> NodeSet {
         NodeSet::NONE.with(node)
     }
 
-    /// The set and a node more; nodes from 64 on are never in it.
+    /// The set with another node added; nodes from 64 on are never in a set.
     pub fn with(self, node: NodeId) -> NodeSet {
         NodeSet(self.0 | 1u64.checked_shl(u32::from(node.0)).unwrap_or(0))
     }
 
-    /// Whether the node is in the set.
+    /// Whether `node` is an element of the set.
     #[inline]
     pub fn contains(self, node: NodeId) -> bool {
         self.0.checked_shr(u32::from(node.0)).unwrap_or(0) & 1 == 1
     }
 
-    /// Whether every node is in `other` too.
+    /// Whether `other` contains every node of this set.
     pub const fn is_subset(self, other: NodeSet) -> bool {
         self.0 & !other.0 == 0
     }
 
-    /// Whether no node is in the set.
+    /// Whether the set contains no node at all.
     pub const fn is_empty(self) -> bool {
         self.0 == 0
     }
 
-    /// How many nodes there are.
+    /// Number of nodes in the set.
     pub const fn len(self) -> u32 {
         self.0.count_ones()
     }
 
-    /// The nodes, in rising order.
+    /// The nodes, in ascending order.
     pub fn iter(self) -> impl Iterator<Item = NodeId> {
         (0..MAX_NODES as u16)
             .map(NodeId)
@@ -104,49 +106,49 @@ impl FromIterator<NodeId> for NodeSet {
     Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize, Debug,
 )]
 pub struct Frame {
-    /// Its first address, a multiple of its size.
+    /// First address of the frame, a multiple of its size.
     pub base: Hpa,
-    /// Its size.
+    /// Size of the frame.
     pub size: PageSize,
 }
 
-/// Who works at a node.
+/// Kind of processing at a node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum NodeKind {
-    /// Processors.
+    /// A node with processors.
     Cpu,
-    /// An accelerator with memory of its own.
+    /// A node of an accelerator with memory of its own.
     Xpu,
-    /// Nobody: a memory expander.
+    /// A memory expander, without processing.
     Memory,
 }
 
-/// A node to be.
+/// Specification of a node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct NodeSpec {
-    /// Who works there.
+    /// Kind of processing at the node.
     pub kind: NodeKind,
-    /// The first address of its memory, a multiple of 2 MiB.
+    /// First address of the node's memory, a multiple of 2 MiB.
     pub base: Hpa,
-    /// Its memory, a multiple of 2 MiB; 0 for a node of processors alone.
+    /// Size of the node's memory, a multiple of 2 MiB; 0 for a node of processors alone.
     pub capacity: Bytes,
-    /// What it keeps free.
+    /// Free memory that the node keeps.
     pub watermarks: WatermarkParams,
 }
 
-/// Nodes that cannot be.
+/// Why a set of nodes is illegal.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum FramesError {
-    /// Another number of nodes than of rows of distances.
+    /// The number of nodes differs from the number of rows of distances.
     Count {
-        /// Nodes found.
+        /// Number of nodes found.
         nodes: usize,
-        /// Rows of distances found.
+        /// Number of rows of distances found.
         distances: usize,
     },
     /// Base or capacity is not a multiple of 2 MiB, or the range ends beyond 2^52.
     Range(NodeId),
-    /// Two nodes have the same addresses.
+    /// The address ranges of two nodes overlap.
     Overlap(NodeId, NodeId),
 }
 
@@ -170,23 +172,23 @@ impl fmt::Display for FramesError {
 
 impl std::error::Error for FramesError {}
 
-/// Which nodes an allocation may take, and in which order.
+/// The nodes that an allocation may use, and their order.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
 pub struct Preference {
-    /// Nodes are tried by their distance from this one.
+    /// Nodes are tried in the order of their distance from this node.
     pub from: NodeId,
-    /// These before all others, whatever their distance.
+    /// Nodes tried before all others, whatever their distance.
     pub first: NodeSet,
-    /// No others than these.
+    /// The only nodes that may be used.
     pub allowed: NodeSet,
 }
 
-/// A frame that was taken.
+/// A frame that was allocated.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Placed {
-    /// The frame.
+    /// The allocated frame.
     pub frame: Frame,
-    /// Its node.
+    /// Node of the frame.
     pub node: NodeId,
 }
 
@@ -214,10 +216,10 @@ save_state!(Frames {
 });
 
 impl Frames {
-    /// Memory of these nodes; node `n` has row `n` of the distances.
+    /// The memory of these nodes; node `n` has row `n` of the distances.
     ///
     /// # Errors
-    /// Ranges that are not whole blocks or overlap, or distances of other nodes.
+    /// Ranges that overlap or are not whole blocks, or distances of another number of nodes.
     pub fn new(specs: &[NodeSpec], distances: Distances) -> Result<Frames, FramesError> {
         check(specs, &distances)?;
         let has_cpus: Vec<bool> = specs
@@ -234,12 +236,12 @@ impl Frames {
         Ok(Frames { nodes, distances })
     }
 
-    /// Every node.
+    /// The set of all nodes.
     pub fn nodes(&self) -> NodeSet {
         NodeSet::first(self.nodes.len())
     }
 
-    /// What a node was made of.
+    /// Specification of a node.
     pub fn spec(&self, node: NodeId) -> Option<&NodeSpec> {
         self.nodes.get(node.index()).map(|node| &node.spec)
     }
@@ -249,14 +251,14 @@ impl Frames {
         &self.distances
     }
 
-    /// The nodes that help out a node, nearest first, itself at the head.
+    /// Fallback order of a node: itself first, then other nodes by distance.
     pub fn zonelist(&self, node: NodeId) -> &[NodeId] {
         self.nodes
             .get(node.index())
             .map_or(&[], |node| &node.zonelist)
     }
 
-    /// Free bytes of a node.
+    /// Number of free bytes of a node.
     pub fn free_bytes(&self, node: NodeId) -> u64 {
         self.nodes
             .get(node.index())
@@ -270,7 +272,7 @@ impl Frames {
             .map_or_else(Watermarks::default, |node| node.marks)
     }
 
-    /// The node that an address belongs to.
+    /// Node whose memory contains an address.
     pub fn node_of(&self, address: Hpa) -> Option<NodeId> {
         let holds = |node: &Node| {
             address
@@ -284,9 +286,9 @@ impl Frames {
             .map(|node| NodeId(node as u16))
     }
 
-    /// Takes a frame as Linux does (`get_page_from_freelist`): first from a node that stays above
-    /// its low watermark, by preference; if there is none, from one that stays above its minimum.
-    /// `None`: no memory.
+    /// Allocates a frame as Linux does (`get_page_from_freelist`). The first choice is a node that
+    /// stays above its low watermark, in the order of preference; the second a node that stays
+    /// above its minimum. `None` if there is no memory.
     pub fn allocate(&mut self, preference: Preference, size: PageSize) -> Option<Placed> {
         let low = |marks: Watermarks| marks.low;
         let min = |marks: Watermarks| marks.min;
@@ -318,7 +320,7 @@ impl Frames {
         None
     }
 
-    /// Takes a frame of one node that keeps at least `keep` bytes free, or none.
+    /// Allocates a frame of one node if at least `keep` bytes stay free.
     pub fn take_from(&mut self, node: NodeId, size: PageSize, keep: u64) -> Option<Placed> {
         let frames = &mut self.nodes.get_mut(node.index())?.frames;
         if frames.free_bytes() < keep.saturating_add(size.bytes()) {
@@ -328,10 +330,10 @@ impl Frames {
         Some(Placed { frame, node })
     }
 
-    /// Gives a frame back.
+    /// Frees a frame.
     ///
     /// # Panics
-    /// If it was not taken: our own mistake.
+    /// If the frame is not allocated, which is a bug of the simulator.
     pub fn give(&mut self, frame: Frame) {
         let node = self.node_of(frame.base);
         let nodes = node.and_then(|node| self.nodes.get_mut(node.index()));

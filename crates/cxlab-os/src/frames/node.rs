@@ -1,8 +1,8 @@
 //! The frames of one node: 2 MiB blocks, some of them split into 4 KiB frames.
 //!
-//! Blocks that were never used cost nothing. The lowest free block or frame is taken, so that the
-//! same calls give the same addresses everywhere (Linux takes the one freed last; which frame of a
-//! node it is has no influence on anything that is modelled but the bank of the memory).
+//! Blocks that were never used need no storage. The lowest free block or frame is allocated, so
+//! that the same calls return the same addresses everywhere. (Linux allocates the frame freed last.
+//! The choice of the frame within a node affects no modelled behaviour but the bank of the memory.)
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,10 +13,10 @@ use serde::{Deserialize, Serialize};
 use super::Frame;
 use crate::address::PageSize;
 
-/// Small frames of a block.
+/// Number of small frames in a block.
 const SMALL_PER_BLOCK: u16 = (PageSize::Large.bytes() / PageSize::Small.bytes()) as u16;
 
-/// A block that is divided into small frames: which of them are taken.
+/// A block that is split into small frames: a bit mask of the allocated ones, and their number.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 struct Split {
     taken: [u64; SMALL_PER_BLOCK as usize / 64],
@@ -50,12 +50,12 @@ impl Split {
     }
 }
 
-/// The frames of a node.
+/// The free and allocated frames of a node.
 #[derive(Clone, Debug)]
 pub(super) struct NodeFrames {
     base: u64,
     blocks: u64,
-    /// Blocks from here on were never used.
+    /// Blocks from here on have never been used.
     fresh: u64,
     /// Blocks that were used and are free.
     free_blocks: BTreeSet<u64>,
@@ -71,7 +71,7 @@ save_state!(NodeFrames {
 });
 
 impl NodeFrames {
-    /// A node of whole blocks.
+    /// A node of whole blocks, all of them free.
     pub(super) fn new(base: Hpa, capacity: u64) -> Self {
         NodeFrames {
             base: base.0,
@@ -88,8 +88,8 @@ impl NodeFrames {
         self.free_bytes
     }
 
-    /// Takes a frame. `None` when there is none of that size: large frames may be missing although
-    /// many small ones are free.
+    /// Allocates a frame; `None` if no frame of that size is free. Large frames may be unavailable
+    /// although many small ones are free.
     pub(super) fn take(&mut self, size: PageSize) -> Option<Frame> {
         let offset = match size {
             PageSize::Large => self.take_block()? * size.bytes(),
@@ -130,7 +130,7 @@ impl NodeFrames {
         Some(block * PageSize::Large.bytes() + frame * PageSize::Small.bytes())
     }
 
-    /// Gives a frame back; false when it was not taken, or not in this size.
+    /// Frees a frame; false if it is not allocated, or not in this size.
     pub(super) fn give(&mut self, frame: Frame) -> bool {
         let offset = frame.base.0 - self.base;
         let block = offset / PageSize::Large.bytes();

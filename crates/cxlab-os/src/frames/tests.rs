@@ -48,7 +48,7 @@ fn a_full_node_is_helped_out_by_the_nearest() {
 
 #[test]
 fn every_node_falls_to_its_low_watermark_before_any_falls_to_its_minimum() {
-    // Of 1024 frames a node, min keeps 100 and low 125.
+    // Of the 1024 frames of a node, min keeps 100 and low 125.
     let mut frames = three(100 * 4096);
     let mut order: Vec<(u16, u32)> = Vec::new();
     while let Some(placed) = frames.allocate(near(0), PageSize::Small) {

@@ -1,4 +1,4 @@
-//! How much of a node is kept free, and by whom.
+//! Watermarks: how much memory of a node stays free for which purpose.
 
 use cxlab_engine::units::Bytes;
 use schemars::JsonSchema;
@@ -9,9 +9,9 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Debug)]
 #[serde(deny_unknown_fields, default)]
 pub struct WatermarkParams {
-    /// Below this only reclaim allocates (`min_free_kbytes`). Default: 4 times the square root of
-    /// the capacity, both in KiB, between 128 KiB and 256 MiB (Linux takes it of all nodes
-    /// together and divides it by size; here each node stands alone).
+    /// Free memory below which only reclaim allocates (`min_free_kbytes`). Default: 4 times the
+    /// square root of the capacity, both in KiB, between 128 KiB and 256 MiB. (Linux computes the
+    /// value for all nodes together and divides it by size; here each node has its own.)
     pub min: Option<Bytes>,
     /// Distance of `low` from `min`, and of `high` from `low`, in ten-thousandths of the capacity
     /// (`watermark_scale_factor`); at least a quarter of `min`. 0 to 3000. Default 10.
@@ -28,25 +28,25 @@ impl Default for WatermarkParams {
     }
 }
 
-/// Watermarks of free memory, in bytes, in rising order.
+/// Watermarks of free memory, in bytes, in ascending order.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Watermarks {
-    /// Ordinary allocation ends here.
+    /// Below this, ordinary allocation fails.
     pub min: u64,
-    /// Allocation prefers the next node below this, and background reclaim begins.
+    /// Below this, allocation prefers the next node, and background reclaim begins.
     pub low: u64,
-    /// Background reclaim ends here.
+    /// Above this, background reclaim ends.
     pub high: u64,
 }
 
 impl WatermarkParams {
-    /// No watermarks: everything can be allocated.
+    /// No watermarks: all memory can be allocated.
     pub const NONE: WatermarkParams = WatermarkParams {
         min: Some(Bytes(0)),
         scale: 0,
     };
 
-    /// The watermarks of a node of that capacity.
+    /// The watermarks of a node of this capacity.
     pub fn of(self, capacity: Bytes) -> Watermarks {
         let kib = 1 << 10;
         let default = || (4 * (capacity.0 / kib).isqrt()).clamp(128, 256 << 10) * kib;

@@ -11,25 +11,25 @@ const WRITABLE: u64 = 1 << 1;
 const USER: u64 = 1 << 2;
 const ACCESSED: u64 = 1 << 5;
 const DIRTY: u64 = 1 << 6;
-/// Of an entry of the page directory: a page of 2 MiB, not a table.
+/// In an entry of the page directory: the entry maps a page of 2 MiB, not a table.
 const LARGE: u64 = 1 << 7;
-/// Ignored by processors: the page is being moved, and its frame is kept in the entry (Linux has
-/// a swap entry of type migration).
+/// Ignored by processors: the page is being moved, and the entry keeps its frame (Linux has a swap
+/// entry of type migration).
 const MOVING: u64 = 1 << 9;
-/// Ignored by processors: the next access shall fault (Linux has PROT_NONE entries for NUMA hints).
+/// Ignored by processors: the next access must fault (Linux has PROT_NONE entries for NUMA hints).
 const SAMPLED: u64 = 1 << 10;
-/// Bits 51:12.
+/// Bits 51:12, the physical address.
 const ADDRESS: u64 = 0x000f_ffff_ffff_f000;
 
-/// An entry.
+/// A page table entry.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, Debug)]
 pub struct Entry(pub u64);
 
 impl Entry {
-    /// Nothing there.
+    /// An empty entry.
     pub const NONE: Entry = Entry(0);
 
-    /// An entry that leads to a table.
+    /// An entry that refers to a table.
     pub const fn table(frame: Hpa) -> Entry {
         Entry(frame.0 & ADDRESS | PRESENT | WRITABLE | USER | ACCESSED)
     }
@@ -56,42 +56,42 @@ impl Entry {
         self.has(PRESENT)
     }
 
-    /// Whether the page is being moved: not present, with its frame kept.
+    /// Whether the page is being moved: the entry is not present, and keeps the frame.
     pub const fn is_moving(self) -> bool {
         self.has(MOVING)
     }
 
-    /// Whether the next access shall fault: not present, with its frame kept.
+    /// Whether the next access must fault: the entry is not present, and keeps the frame.
     pub const fn is_sampled(self) -> bool {
         self.has(SAMPLED)
     }
 
-    /// Whether nothing is there, not even for the operating system.
+    /// Whether the entry is empty, also for the operating system.
     pub const fn is_none(self) -> bool {
         self.0 == 0
     }
 
-    /// Whether a page directory's entry maps 2 MiB.
+    /// Whether an entry of the page directory maps 2 MiB.
     pub const fn is_large(self) -> bool {
         self.has(LARGE)
     }
 
-    /// Whether the page may be written.
+    /// Whether the entry grants write permission.
     pub const fn is_writable(self) -> bool {
         self.has(WRITABLE)
     }
 
-    /// Whether the page was used since the bit was cleared.
+    /// Whether the page was used since the accessed bit was cleared.
     pub const fn is_accessed(self) -> bool {
         self.has(ACCESSED)
     }
 
-    /// Whether the page was written since the bit was cleared.
+    /// Whether the page was written since the dirty bit was cleared.
     pub const fn is_dirty(self) -> bool {
         self.has(DIRTY)
     }
 
-    /// The frame, or the table.
+    /// Physical address of the frame or of the table.
     pub const fn frame(self) -> Hpa {
         Hpa(self.0 & ADDRESS)
     }

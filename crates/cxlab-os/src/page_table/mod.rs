@@ -1,12 +1,12 @@
 //! The page table of one process: four levels as on x86-64, in simulated memory.
 //!
-//! Every table has a frame, so a walk yields the physical addresses that it reads. Pages of 4 KiB
-//! and 2 MiB; present, writable, accessed and dirty bits. Processors and devices share it (Cohet,
-//! section III-C1). Left out: five levels, pages of 1 GiB, execute permission, global pages,
-//! protection keys.
+//! Every table has a frame, so a walk yields the physical addresses that it reads. Pages have 4
+//! KiB or 2 MiB, and present, writable, accessed and dirty bits. Processors and devices share the
+//! page table (Cohet, section III-C1). Left out: five levels, pages of 1 GiB, execute permission,
+//! global pages, protection keys.
 //!
-//! Invariants: an entry is found by [`PageTable::walk`] exactly where [`PageTable::read`] of the
-//! walk's addresses leads; a table below the root has at least one entry that is not empty.
+//! Invariants: [`PageTable::walk`] finds the same entry as [`PageTable::read`] of the walk's
+//! addresses. A table below the root has at least one entry that is not empty.
 
 mod entry;
 
@@ -24,13 +24,13 @@ pub use entry::Entry;
 use crate::address::{Access, PageSize, USER_END, VirtAddr};
 use crate::frames::Frame;
 
-/// Levels of a table: 4 is the root (PML4), 1 the last.
+/// Number of levels: 4 is the root (PML4), 1 the last.
 pub const LEVELS: usize = 4;
 
-/// Entries of a table.
+/// Number of entries in a table.
 const ENTRIES: usize = 512;
 
-/// Bytes of an entry.
+/// Size of an entry in bytes.
 pub const ENTRY_BYTES: u64 = 8;
 
 /// Why a page cannot be mapped.
@@ -38,9 +38,9 @@ pub const ENTRY_BYTES: u64 = 8;
 pub enum MapError {
     /// The address is not a user address, or page and frame do not have the same alignment.
     Address,
-    /// Something is mapped there.
+    /// A page is mapped at the address already.
     Occupied,
-    /// So many frames for tables are needed, in exactly this number.
+    /// Exactly this number of frames for tables is needed.
     Tables(usize),
 }
 
@@ -59,51 +59,51 @@ impl std::error::Error for MapError {}
 /// A page that is mapped.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Mapping {
-    /// Its frame.
+    /// Frame of the page.
     pub frame: Frame,
-    /// The entry that maps it.
+    /// The entry that maps the page.
     pub entry: Entry,
 }
 
-/// Where a walk ends.
+/// Result of a walk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Leaf {
-    /// At a page.
+    /// The walk ends at a page.
     Present(Mapping),
-    /// At an entry that is not present.
+    /// The walk ends at an entry that is not present.
     NotPresent(Entry),
 }
 
-/// What a walk reads.
+/// A walk: the entries that it reads, and its result.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Walk {
     steps: [Hpa; LEVELS],
     count: u8,
-    /// Where it ends.
+    /// Result of the walk.
     pub leaf: Leaf,
 }
 
 impl Walk {
-    /// The addresses of the entries that it reads, from the root on: 8 bytes each, and each after
-    /// the one before. 4 of them for a page of 4 KiB, 3 for a page of 2 MiB.
+    /// Addresses of the entries that the walk reads, from the root on: 8 bytes each, and each read
+    /// depends on the one before. A walk has 4 reads for a page of 4 KiB, 3 for a page of 2 MiB.
     pub fn steps(&self) -> &[Hpa] {
         &self.steps[..usize::from(self.count)]
     }
 }
 
-/// What was mapped, and the tables that are empty without it: their frames are the caller's.
+/// A page that was unmapped, and the tables that became empty. Their frames belong to the caller.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Unmapped {
-    /// The page that was there, present or being moved.
+    /// The page that was mapped, present or being moved.
     pub mapping: Mapping,
-    /// Frames of tables, lowest level first.
+    /// Frames of the empty tables, lowest level first.
     pub tables: [Option<Hpa>; LEVELS - 1],
 }
 
 struct Table {
     frame: Hpa,
     entries: Box<[Entry; ENTRIES]>,
-    /// The number of the table that an entry leads to.
+    /// Number of the table that each entry refers to.
     children: Option<Box<[u32; ENTRIES]>>,
     used: u16,
 }
@@ -126,15 +126,15 @@ impl Table {
     }
 }
 
-/// The table of a process.
+/// The page table of a process.
 pub struct PageTable {
-    /// The root is the first.
+    /// All tables; the root is the first.
     tables: Vec<Table>,
     unused: Vec<u32>,
     by_frame: BTreeMap<u64, u32>,
 }
 
-/// A table as it is saved.
+/// The saved state of a table.
 type SavedTable = (Hpa, Vec<Entry>, Option<Vec<u32>>, u16);
 
 impl SaveState for PageTable {
@@ -174,20 +174,20 @@ impl SaveState for PageTable {
     }
 }
 
-/// A list with as many entries as a table has.
+/// Checks that a list has as many entries as a table.
 fn full<T>(list: Vec<T>) -> Result<Box<[T; ENTRIES]>, StateError> {
     let length = list.len();
     let list = list.into_boxed_slice().try_into();
     list.map_err(|_| StateError::of_length("tables", length, ENTRIES))
 }
 
-/// The index of an address in a table of that level.
+/// Index of an address in a table of a level.
 #[inline]
 const fn index(address: VirtAddr, level: usize) -> usize {
     (address.0 >> (12 + 9 * (level - 1))) as usize & (ENTRIES - 1)
 }
 
-/// The level whose entries map pages of that size.
+/// Level whose entries map pages of a size.
 const fn leaf_level(size: PageSize) -> usize {
     match size {
         PageSize::Small => 1,
@@ -195,7 +195,7 @@ const fn leaf_level(size: PageSize) -> usize {
     }
 }
 
-/// A place in a table.
+/// Position of an entry.
 #[derive(Clone, Copy)]
 struct Place {
     table: usize,
@@ -204,7 +204,7 @@ struct Place {
 }
 
 impl PageTable {
-    /// An empty table with its root in that frame of 4 KiB.
+    /// An empty page table with its root in this frame of 4 KiB.
     pub fn new(root: Hpa) -> PageTable {
         PageTable {
             tables: vec![Table::new(root, LEVELS)],
@@ -213,17 +213,17 @@ impl PageTable {
         }
     }
 
-    /// Where the root is (CR3).
+    /// Address of the root (CR3).
     pub fn root(&self) -> Hpa {
         self.tables[0].frame
     }
 
-    /// How many tables there are.
+    /// Number of tables.
     pub fn table_count(&self) -> usize {
         self.by_frame.len()
     }
 
-    /// The value of the entry at a physical address; `None` where there is no table.
+    /// Value of the entry at a physical address; `None` if no table contains the address.
     pub fn read(&self, address: Hpa) -> Option<u64> {
         let table = self.by_frame.get(&(address.0 & !0xfff))?;
         let entries = &self.tables[*table as usize].entries;
@@ -306,16 +306,16 @@ impl PageTable {
         Hpa(table.frame.0 + place.index as u64 * ENTRY_BYTES)
     }
 
-    /// How many frames of 4 KiB for tables [`PageTable::map`] will need for a page of that size.
+    /// Number of frames of 4 KiB for tables that [`PageTable::map`] needs for a page of this size.
     pub fn tables_missing(&self, address: VirtAddr, size: PageSize) -> usize {
         self.find(address).level.saturating_sub(leaf_level(size))
     }
 
-    /// Maps a page; `spare` are the frames of the tables that are missing.
+    /// Maps a page; `spare` are the frames of the missing tables.
     ///
     /// # Errors
-    /// Nothing changes when the address is wrong, something is mapped there, or `spare` has
-    /// another number of frames than [`PageTable::tables_missing`] says.
+    /// The address is wrong, a page is mapped there, or `spare` does not have the number of frames
+    /// that [`PageTable::tables_missing`] returns. The page table is unchanged then.
     pub fn map(
         &mut self,
         address: VirtAddr,
@@ -343,7 +343,7 @@ impl PageTable {
         Ok(())
     }
 
-    /// Puts an empty table in an empty place.
+    /// Puts an empty table into an empty entry.
     fn grow(&mut self, place: Place, address: VirtAddr, frame: Hpa) -> Place {
         let level = place.level - 1;
         let table = Table::new(frame, level);
@@ -369,7 +369,7 @@ impl PageTable {
         }
     }
 
-    /// Takes away the page around an address.
+    /// Unmaps the page around an address.
     pub fn unmap(&mut self, address: VirtAddr) -> Option<Unmapped> {
         let mapping = self.lookup(address)?;
         let place = self.find(address);
@@ -384,7 +384,7 @@ impl PageTable {
         Some(Unmapped { mapping, tables })
     }
 
-    /// Takes away the last table on the way to an address, if it is empty.
+    /// Removes the last table on the path to an address, if the table is empty.
     fn prune(&mut self, address: VirtAddr) -> Option<Hpa> {
         let (mut table, mut level) = (0, LEVELS);
         let mut parent = None;
@@ -405,8 +405,8 @@ impl PageTable {
         Some(frame)
     }
 
-    /// Changes the entry of the page around an address; what it answers is the address of the
-    /// entry that was written, `None` if no page is there or nothing changed.
+    /// Changes the entry of the page around an address. Returns the address of the entry that was
+    /// written, `None` if no page is mapped or the entry is unchanged.
     fn change(&mut self, address: VirtAddr, change: impl FnOnce(Entry) -> Entry) -> Option<Hpa> {
         self.lookup(address)?;
         let place = self.find(address);
@@ -415,8 +415,8 @@ impl PageTable {
         (changed != entry).then(|| self.set(place, changed))
     }
 
-    /// Sets the accessed bit, and the dirty bit for a write, as a walk does before it answers. The
-    /// address of the entry if it had to be written.
+    /// Sets the accessed bit, and the dirty bit for a write, as a walk does before it completes.
+    /// Returns the address of the entry if it had to be written.
     pub fn mark(&mut self, address: VirtAddr, access: Access) -> Option<Hpa> {
         let dirty = access == Access::Write;
         self.change(address, |entry| {
@@ -429,25 +429,25 @@ impl PageTable {
         })
     }
 
-    /// Clears the accessed bit, as the aging of pages does. True if it was set.
+    /// Clears the accessed bit, as the aging of pages does. True if the bit was set.
     pub fn clear_accessed(&mut self, address: VirtAddr) -> bool {
         self.change(address, |entry| entry.with_accessed(false))
             .is_some()
     }
 
-    /// Allows or forbids writing. The address of the entry if it had to be written; cached
-    /// translations must be invalidated when writing is forbidden.
+    /// Sets or clears the write permission. Returns the address of the entry if it had to be
+    /// written; cached translations must be invalidated when the permission is cleared.
     pub fn protect(&mut self, address: VirtAddr, writable: bool) -> Option<Hpa> {
         self.change(address, |entry| entry.with_writable(writable))
     }
 
-    /// Begins to move a page: its entry is no longer present. The address of the entry.
+    /// Begins to move a page: its entry is no longer present. Returns the address of the entry.
     pub fn suspend(&mut self, address: VirtAddr) -> Option<Hpa> {
         self.change(address, |entry| entry.with_moving(true))
     }
 
-    /// Ends the move of a page that was suspended: it is present at this frame, which has the size
-    /// of the page. The address of the entry, `None` if the page was not suspended.
+    /// Ends the move of a suspended page: it is present at this frame, which has the size of the
+    /// page. Returns the address of the entry, `None` if the page was not suspended.
     pub fn resume(&mut self, address: VirtAddr, frame: Hpa) -> Option<Hpa> {
         self.change(address, |entry| {
             if !entry.is_moving() {
@@ -458,7 +458,8 @@ impl PageTable {
     }
 
     /// Makes the next access to a page fault: its entry is not present until
-    /// [`PageTable::end_sample`]. The address of the entry, `None` if the page is not present.
+    /// [`PageTable::end_sample`]. Returns the address of the entry, `None` if the
+    /// page is not present.
     pub fn sample(&mut self, address: VirtAddr) -> Option<Hpa> {
         self.change(address, |entry| {
             if !entry.is_present() {
@@ -468,8 +469,8 @@ impl PageTable {
         })
     }
 
-    /// Makes a sampled page present again. The address of the entry, `None` if the page was not
-    /// sampled.
+    /// Makes a sampled page present again. Returns the address of the entry, `None` if the
+    /// page was not sampled.
     pub fn end_sample(&mut self, address: VirtAddr) -> Option<Hpa> {
         self.change(address, |entry| {
             if !entry.is_sampled() {
@@ -479,7 +480,7 @@ impl PageTable {
         })
     }
 
-    /// Frames of all tables, in rising order of address.
+    /// Frames of all tables, in ascending order of address.
     pub fn table_frames(&self) -> impl Iterator<Item = Hpa> {
         self.by_frame.keys().map(|frame| Hpa(*frame))
     }

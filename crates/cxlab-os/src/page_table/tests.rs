@@ -34,7 +34,7 @@ fn new() -> (PageTable, Spare) {
     (PageTable::new(root), spare)
 }
 
-/// A walk that knows nothing but memory.
+/// A walk by the bytes of the tables alone.
 fn walk_by_hand(table: &PageTable, address: u64) -> (Vec<Hpa>, Option<(u64, u64)>) {
     let mut at = table.root().0;
     let mut steps = Vec::new();

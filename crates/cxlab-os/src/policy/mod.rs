@@ -1,4 +1,4 @@
-//! Where pages go, and when they move: two catalogs.
+//! Policies for the placement and the migration of pages: two catalogs.
 
 pub mod migration;
 pub mod placement;
@@ -7,7 +7,7 @@ use cxlab_engine::catalog::{ParamError, read_params};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// No parameters.
+/// Parameters of a policy that has none.
 #[derive(Clone, Copy, Default, Serialize, Deserialize, JsonSchema, Debug)]
 #[serde(deny_unknown_fields)]
 struct NoParams {}

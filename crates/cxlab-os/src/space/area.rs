@@ -1,4 +1,4 @@
-//! Mappings of a process: ranges of addresses that were promised.
+//! Mappings of a process: ranges of reserved addresses.
 
 use std::collections::BTreeMap;
 
@@ -9,20 +9,20 @@ use crate::address::{PageSize, USER_END, VirtAddr};
 use crate::frames::Preference;
 use crate::policy::placement::{Placement, PlacementState, Touch};
 
-/// Mappings lie below this and grow down, as Linux's `mmap_base` without randomisation; the rest
-/// is the stack's (*assumed* 8 MiB).
+/// End of the mappings, which grow downwards from here, as from Linux's `mmap_base` without
+/// randomisation. The addresses above are for the stack (*assumed* 8 MiB).
 const TOP: u64 = USER_END - (8 << 20);
 
-/// Mappings lie above this (Linux: `vm.mmap_min_addr`, 64 KiB).
+/// Begin of the mappings (Linux: `vm.mmap_min_addr`, 64 KiB).
 const BOTTOM: u64 = 64 << 10;
 
-/// What is asked of a mapping.
+/// Options of a mapping.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
 pub struct AreaOptions {
-    /// Whether it may be written.
+    /// Whether the mapping has write permission.
     pub writable: bool,
-    /// The size of its pages. `Large` asks for 2 MiB where the mapping covers a whole one and a
-    /// frame is free (`MADV_HUGEPAGE`); the rest gets 4 KiB.
+    /// Page size. `Large` requests 2 MiB where the mapping covers a whole page and a frame is free
+    /// (`MADV_HUGEPAGE`); the rest gets 4 KiB.
     pub pages: PageSize,
 }
 
@@ -40,9 +40,9 @@ impl Default for AreaOptions {
 pub(super) struct Area {
     pub(super) end: u64,
     pub(super) options: AreaOptions,
-    /// Where the mapping began when it was made.
+    /// First address of the original mapping.
     pub(super) origin: u64,
-    /// The place of its policy among the process's.
+    /// Index of the mapping's policy among those of the process.
     pub(super) policy: usize,
 }
 
@@ -51,13 +51,13 @@ pub(super) struct Area {
 pub(super) struct Areas(BTreeMap<u64, Area>);
 
 impl Areas {
-    /// The mapping of an address, and where it begins.
+    /// The mapping that contains an address, and its first address.
     pub(super) fn of(&self, address: VirtAddr) -> Option<(u64, &Area)> {
         let (start, area) = self.0.range(..=address.0).next_back()?;
         (address.0 < area.end).then_some((*start, area))
     }
 
-    /// The highest free range of that length and alignment.
+    /// The highest free range of this length and alignment.
     pub(super) fn find_free(&self, length: u64, align: u64) -> Option<u64> {
         let mut ceiling = TOP;
         let fits = |floor: u64, ceiling: u64| {
@@ -73,7 +73,7 @@ impl Areas {
         fits(BOTTOM, ceiling)
     }
 
-    /// Whether no mapping has an address from `start` to `end`.
+    /// Whether no mapping contains an address from `start` to `end`.
     pub(super) fn is_free(&self, start: u64, end: u64) -> bool {
         let before = self.0.range(..end).next_back();
         before.is_none_or(|(_, area)| area.end <= start)
@@ -83,7 +83,7 @@ impl Areas {
         self.0.insert(start, area);
     }
 
-    /// Cuts mappings so that none crosses `address`.
+    /// Splits mappings so that none crosses `address`.
     fn cut(&mut self, address: u64) {
         let Some((_, area)) = self.0.range_mut(..address).next_back() else {
             return;
@@ -95,7 +95,7 @@ impl Areas {
         }
     }
 
-    /// Whether every address from `start` to `end` is of some mapping.
+    /// Whether every address from `start` to `end` is in some mapping.
     pub(super) fn covers(&self, start: u64, end: u64) -> bool {
         let mut at = start;
         while at < end {
@@ -107,7 +107,7 @@ impl Areas {
         true
     }
 
-    /// Takes the mappings of a range away, whole or in part.
+    /// Removes the mappings of a range, whole or in part.
     pub(super) fn remove(&mut self, start: u64, end: u64) {
         self.cut(start);
         self.cut(end);
@@ -129,8 +129,8 @@ impl Areas {
     }
 }
 
-/// The policies of a process: its own first, then those of mappings. A place whose mapping is gone
-/// is used again.
+/// The policies of a process: its own first, then those of mappings. The index of a removed
+/// mapping's policy is reused.
 pub(super) struct Policies(Vec<Option<Box<dyn Placement>>>);
 
 impl SaveState for Policies {
@@ -155,7 +155,7 @@ impl Policies {
         Policies(vec![Some(own)])
     }
 
-    /// Keeps a mapping's policy; its place.
+    /// Stores a mapping's policy and returns its index.
     pub(super) fn keep(&mut self, policy: Box<dyn Placement>) -> usize {
         let free = self.0.iter().position(Option::is_none);
         let place = free.unwrap_or_else(|| {
@@ -166,13 +166,13 @@ impl Policies {
         place
     }
 
-    /// Where a page should go.
+    /// Nodes for a page, by the policy of this index.
     pub(super) fn place(&mut self, place: usize, touch: Touch) -> Option<Preference> {
         let policy = self.0.get_mut(place)?.as_mut()?;
         Some(policy.place(touch))
     }
 
-    /// Forgets the policies that no mapping has.
+    /// Drops the policies that no mapping uses.
     pub(super) fn retain(&mut self, areas: &Areas) {
         for place in 1..self.0.len() {
             if !areas.0.values().any(|area| area.policy == place) {

@@ -1,12 +1,12 @@
 //! The address space of a process: mappings, one page table, first touch, and moving pages.
 //!
-//! `mmap` promises addresses and takes no memory, so that more can be promised than there is
-//! (Linux: `vm.overcommit_memory` 1); a frame is taken when a page is touched for the first time,
-//! by the process's placement policy or the mapping's. Left out: files, sharing between processes,
+//! `mmap` reserves addresses without memory, so that more can be reserved than there is (Linux:
+//! `vm.overcommit_memory` 1). A page gets a frame when it is touched for the first time, by the
+//! placement policy of the process or of the mapping. Left out: files, sharing between processes,
 //! copy on write, swap.
 //!
-//! Invariants: a page has a frame only within a mapping; frames taken minus frames given are those
-//! of the resident pages, of the tables, and of the pages being moved.
+//! Invariants: a page has a frame only within a mapping. The frames allocated and not freed are
+//! those of the resident pages, of the tables, and of the pages being moved.
 
 mod area;
 mod moving;
@@ -29,18 +29,18 @@ use crate::policy::placement::{Placement, Touch};
 use area::{Area, Areas, Policies};
 use serde::{Deserialize, Serialize};
 
-/// Why memory cannot be given. The first three are what a process would be told.
+/// Why an operation on memory fails. A process would be told of the first three.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SpaceError {
     /// No mapping at this address (`SIGSEGV`).
     Unmapped(VirtAddr),
-    /// The mapping may not be written (`SIGSEGV`).
+    /// The mapping has no write permission (`SIGSEGV`).
     ReadOnly(VirtAddr),
     /// No allowed node has a frame (the process would be killed).
     OutOfMemory,
     /// No addresses are left, or the length is 0 or not a multiple of 4 KiB (`ENOMEM`, `EINVAL`).
     Length(u64),
-    /// A page of the range is being moved; try again when it has moved.
+    /// A page of the range is being moved; the operation can be repeated after the move.
     Moving(VirtAddr),
 }
 
@@ -63,18 +63,18 @@ impl fmt::Display for SpaceError {
 
 impl std::error::Error for SpaceError {}
 
-/// What a touch found.
+/// Result of a touch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Touched {
-    /// The page was there.
+    /// The page was present.
     Present(Mapping),
-    /// It got a frame of this node now: a page fault.
+    /// The page got a frame of this node: a page fault.
     Placed(Mapping, NodeId),
-    /// It was sampled ([`AddressSpace::sample`]): a hint fault.
+    /// The page was sampled ([`AddressSpace::sample`]): a hint fault.
     Hinted(Mapping),
 }
 
-/// Why there is no mapping now.
+/// Why a page is not present.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Missing {
     Fault,
@@ -82,7 +82,7 @@ enum Missing {
     Sampled,
 }
 
-/// A process's memory.
+/// The memory of a process.
 pub struct AddressSpace {
     pasid: Pasid,
     home: NodeId,
@@ -100,8 +100,8 @@ save_state!(AddressSpace {
 });
 
 impl AddressSpace {
-    /// An empty address space; its page table lies near `home`, the node of the processor that
-    /// runs the process.
+    /// An empty address space. Its page table is stored near `home`, the node of the
+    /// processor that runs the process.
     ///
     /// # Errors
     /// No memory for the root of the page table.
@@ -123,7 +123,7 @@ impl AddressSpace {
         })
     }
 
-    /// The number of the process.
+    /// Number of the process.
     pub fn pasid(&self) -> Pasid {
         self.pasid
     }
@@ -133,7 +133,7 @@ impl AddressSpace {
         &self.table
     }
 
-    /// Bytes that were promised.
+    /// Bytes of all mappings.
     pub fn promised_bytes(&self) -> u64 {
         self.areas.bytes()
     }
@@ -144,8 +144,8 @@ impl AddressSpace {
         PageSize::ALL.into_iter().map(bytes).sum()
     }
 
-    /// Promises `length` bytes, somewhere; pages get frames when they are touched. Without a
-    /// policy of its own the mapping has the process's.
+    /// Maps `length` bytes at a free address; pages get frames when they are touched. Without a
+    /// policy of its own the mapping uses that of the process.
     ///
     /// # Errors
     /// A length that is 0, not a multiple of 4 KiB, or does not fit.
@@ -169,11 +169,11 @@ impl AddressSpace {
         Ok(self.promise(start, length, options, policy))
     }
 
-    /// Promises `length` bytes from `start` on (`MAP_FIXED_NOREPLACE`); otherwise as
-    /// [`AddressSpace::mmap`].
+    /// Maps `length` bytes from `start` on (`MAP_FIXED_NOREPLACE`);
+    /// otherwise as [`AddressSpace::mmap`].
     ///
     /// # Errors
-    /// A range that is not of whole pages, or of which a part is promised already.
+    /// A range that is not of whole pages, or of which a part is mapped already.
     pub fn mmap_at(
         &mut self,
         start: VirtAddr,
@@ -218,9 +218,9 @@ impl AddressSpace {
         }
     }
 
-    /// Takes back what was promised, and the frames. The pages that were mapped: their
-    /// translations must be invalidated *before* the frames are used again, so that they come
-    /// back as [`Released`] and are given to [`Released::give`] after the invalidation.
+    /// Unmaps a range. The translations of its pages must be invalidated *before* the frames are
+    /// reused. The pages and frames are therefore returned as [`Released`], and [`Released::give`]
+    /// frees the frames after the invalidation.
     ///
     /// # Errors
     /// A range that is not of whole pages, cuts a page of 2 MiB, or has a page that is being moved.
@@ -247,13 +247,13 @@ impl AddressSpace {
         Ok(released)
     }
 
-    /// The page with a frame at an address.
+    /// The resident page that contains an address.
     fn page_at(&self, address: VirtAddr) -> Option<Page> {
         let mapping = self.table.lookup(address)?;
         Some(Page::around(self.pasid, address, mapping.frame.size))
     }
 
-    /// Pages with frames in a range, in rising order; absent tables are passed over at once.
+    /// Resident pages of a range, in ascending order; absent tables are skipped as a whole.
     fn resident_pages(&self, start: u64, end: u64) -> Vec<Page> {
         let mut pages = Vec::new();
         let mut at = start;
@@ -264,7 +264,7 @@ impl AddressSpace {
                     at = page.end();
                 }
                 None => {
-                    // The entry that the walk ended at covers this many bytes.
+                    // The entry at the end of the walk covers this many bytes.
                     let level = 5 - self.table.walk(VirtAddr(at)).steps().len();
                     let covers = 1u64 << (12 + 9 * (level - 1));
                     at = (at / covers + 1) * covers;
@@ -274,8 +274,8 @@ impl AddressSpace {
         pages
     }
 
-    /// Allows or forbids writing. The pages whose cached translations must be invalidated: those
-    /// with frames, when writing is forbidden.
+    /// Sets or clears the write permission of a range. Returns the pages whose cached translations
+    /// must be invalidated: the resident pages, if the permission is cleared.
     ///
     /// # Errors
     /// A range that is not of whole pages, not mapped, or has a page that is being moved.
@@ -295,7 +295,7 @@ impl AddressSpace {
         Ok(stale)
     }
 
-    /// Walks to an address, for who has to time it.
+    /// Walks to an address, for an owner that times the walk.
     pub fn walk(&self, address: VirtAddr) -> Walk {
         self.table.walk(address)
     }
@@ -334,7 +334,7 @@ impl AddressSpace {
         Ok(touched)
     }
 
-    /// Notes that a page which is present was used: its accessed bit, and its dirty bit for a write.
+    /// Records the use of a present page: sets its accessed bit, and its dirty bit for a write.
     pub fn mark(&mut self, address: VirtAddr, access: Access) {
         self.table.mark(address, access);
     }
@@ -357,7 +357,7 @@ impl AddressSpace {
         }
     }
 
-    /// Gives the page of an address a frame; the node that it is of.
+    /// Gives the page of an address a frame, and returns the frame's node.
     fn fault(
         &mut self,
         address: VirtAddr,
@@ -393,11 +393,12 @@ impl AddressSpace {
         result
     }
 
-    /// Whether a page of 2 MiB around the address lies in the mapping and is empty.
+    /// Whether the mapping contains the whole page of 2 MiB around the address,
+    /// and that page is empty.
     fn fits_large(&self, address: VirtAddr, start: u64, end: u64) -> bool {
         let first = address.page_start(PageSize::Large);
         let within = first.0 >= start && first.0 + PageSize::Large.bytes() <= end;
-        // The table of its small pages exists already when the walk has four steps.
+        // A walk of four steps means that the table of small pages exists already.
         within && self.table.walk(first).steps().len() < 4
     }
 
@@ -431,23 +432,23 @@ impl AddressSpace {
     }
 
     /// Makes the next access to a page fault, for policies that sample. True if the page was
-    /// present: its cached translations must be invalidated.
+    /// present, in which case its cached translations must be invalidated.
     pub fn sample(&mut self, page: Page) -> bool {
         self.table.sample(page.start).is_some()
     }
 
-    /// Ends that: the next access does not fault.
+    /// Ends the sampling of a page: the next access does not fault.
     pub fn end_sample(&mut self, page: Page) {
         self.table.end_sample(page.start);
     }
 
-    /// Whether the page was used since it was last asked; the bit is cleared, so its cached
-    /// translations should be invalidated if the next use is to be seen.
+    /// Whether the page was used since the last call. The bit is cleared, so the page's cached
+    /// translations should be invalidated if the next use must be detected.
     pub fn take_accessed(&mut self, page: Page) -> bool {
         self.table.clear_accessed(page.start)
     }
 
-    /// Every page with a frame, in rising order, with its node.
+    /// All resident pages, in ascending order, each with its node.
     pub fn pages(&self, frames: &Frames) -> Vec<(Page, NodeId)> {
         let pages = self.resident_pages(0, USER_END);
         let node = |page: Page| {
@@ -458,24 +459,25 @@ impl AddressSpace {
     }
 }
 
-/// Pages that were unmapped, and frames that may be used again when no translation of the pages is
-/// left anywhere.
+/// Pages that were unmapped. Their frames may be reused when no translation of the
+/// pages is cached anywhere.
 #[derive(Default, Serialize, Deserialize, Debug)]
 #[must_use = "the frames are lost if they are not given back"]
 pub struct Released {
-    /// The pages, in rising order.
+    /// The pages, in ascending order.
     pub pages: Vec<Page>,
     frames: Vec<Frame>,
 }
 
 impl Released {
-    /// Gives the frames back. Only after every cached translation was invalidated.
+    /// Frees the frames. Only after every cached translation has been invalidated.
     pub fn give(self, frames: &mut Frames) {
         self.frames.into_iter().for_each(|frame| frames.give(frame));
     }
 }
 
-/// A table's frame: near the processor that handles the fault, by distance, from all nodes.
+/// Allocates the frame of a table: near the processor that handles the fault, by
+/// distance, from all nodes.
 fn table_frame(frames: &mut Frames, home: NodeId) -> Option<Hpa> {
     let allowed = frames.nodes();
     let preference = Preference {

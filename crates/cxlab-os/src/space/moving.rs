@@ -1,9 +1,9 @@
 //! Moving a page to another node, step by step, because devices may hold its translation.
 //!
-//! 1. [`AddressSpace::begin_move`] takes a frame and makes the entry not present.
+//! 1. [`AddressSpace::begin_move`] allocates a frame and makes the entry not present.
 //! 2. The owner invalidates every cached translation ([`crate::ats`]) and waits.
 //! 3. The owner copies the page.
-//! 4. [`AddressSpace::end_move`] makes the entry present at the new frame and gives the old back.
+//! 4. [`AddressSpace::end_move`] makes the entry present at the new frame and frees the old one.
 
 use std::fmt;
 
@@ -13,27 +13,27 @@ use super::{AddressSpace, PageSize};
 use crate::address::{Page, VirtAddr};
 use crate::frames::{Frame, Frames, NodeId};
 
-/// A page on its way.
+/// A page that is being moved.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
 pub struct Moving {
-    /// The page.
+    /// The moving page.
     pub page: Page,
-    /// Where its data is.
+    /// Frame that has the data during the move.
     pub from: Frame,
-    /// Where its data will be.
+    /// Frame that the data are copied to.
     pub to: Frame,
 }
 
-/// Why a page does not move.
+/// Why a page cannot be moved.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum MoveError {
-    /// It has no frame.
+    /// The page has no frame.
     NotResident,
-    /// It is at that node.
+    /// The page is at the target node already.
     Already,
-    /// It is being moved.
+    /// The page is already being moved.
     Moving,
-    /// The node has no frame above what must stay free.
+    /// The node has no free frame beyond what must stay free.
     Full(NodeId),
 }
 
@@ -51,10 +51,10 @@ impl fmt::Display for MoveError {
 impl std::error::Error for MoveError {}
 
 impl AddressSpace {
-    /// Begins to move the page around an address to a node that keeps `keep` bytes free.
+    /// Begins to move the page around an address to a node, if `keep` bytes stay free there.
     ///
     /// # Errors
-    /// Nothing changes; see [`MoveError`].
+    /// See [`MoveError`]; nothing is changed then.
     pub fn begin_move(
         &mut self,
         address: VirtAddr,
@@ -87,7 +87,7 @@ impl AddressSpace {
         Some(self.moving.swap_remove(place))
     }
 
-    /// Ends a move; the old frame is free. `None` if the page does not move.
+    /// Ends a move and frees the old frame. `None` if the page is not being moved.
     pub fn end_move(&mut self, page: Page, frames: &mut Frames) -> Option<Moving> {
         let moving = self.take_moving(page)?;
         self.table.resume(page.start, moving.to.base);
@@ -95,7 +95,7 @@ impl AddressSpace {
         Some(moving)
     }
 
-    /// Gives a move up: the page stays where it is. `None` if the page does not move.
+    /// Cancels a move: the page stays in its old frame. `None` if the page is not being moved.
     pub fn cancel_move(&mut self, page: Page, frames: &mut Frames) -> Option<Moving> {
         let moving = self.take_moving(page)?;
         self.table.resume(page.start, moving.from.base);
@@ -103,12 +103,12 @@ impl AddressSpace {
         Some(moving)
     }
 
-    /// Pages on their way.
+    /// Pages that are being moved.
     pub fn moving(&self) -> &[Moving] {
         &self.moving
     }
 
-    /// Pages with frames, small and large.
+    /// Number of resident pages of a size.
     pub fn resident_count(&self, size: PageSize) -> u64 {
         self.resident[size as usize]
     }

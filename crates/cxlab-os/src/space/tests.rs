@@ -9,7 +9,7 @@ use crate::policy::placement;
 const SMALL: u64 = PageSize::Small.bytes();
 const LARGE: u64 = PageSize::Large.bytes();
 
-/// A processor and an accelerator with so many blocks of 2 MiB each.
+/// A processor and an accelerator with `blocks` blocks of 2 MiB each.
 fn frames(blocks: u64) -> Frames {
     let spec = |kind, number: u64| NodeSpec {
         kind,
@@ -139,7 +139,7 @@ fn without_a_free_block_a_large_page_becomes_small_ones() {
         )
     };
     assert!(matches!(touch(0), Ok(Touched::Placed(page, _)) if page.frame.size == PageSize::Large));
-    // Node 0's only block is split for tables.
+    // The only block of node 0 is split for tables.
     assert!(
         matches!(touch(LARGE), Ok(Touched::Placed(page, NodeId(0))) if page.frame.size == PageSize::Small)
     );

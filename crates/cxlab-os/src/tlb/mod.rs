@@ -1,8 +1,8 @@
 //! TLBs and address translation caches (ATC): translations by page, of both sizes.
 //!
-//! A lookup asks for the page of 4 KiB and for that of 2 MiB, in one array or in two. Who owns the
-//! cache decides what a hit and a miss cost; the latencies here are parameters only. Left out:
-//! global pages, and two levels (an owner has two caches).
+//! A lookup searches for the page of 4 KiB and for the page of 2 MiB, in one array or in two. The
+//! owner of the cache decides what a hit and a miss cost; the latencies here are parameters only.
+//! Left out: global pages, and two levels (an owner uses two caches).
 //!
 //! Invariant: after an invalidation no lookup finds a translation of its range.
 
@@ -30,18 +30,18 @@ use crate::page_table::Mapping;
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Debug)]
 #[serde(deny_unknown_fields, default)]
 pub struct TlbParams {
-    /// Entries for pages of 4 KiB, and for those of 2 MiB if they have none of their own. 1 to
-    /// 1048576. Default 2048.
+    /// Number of entries for pages of 4 KiB, and for pages of 2 MiB if these have none of their
+    /// own. 1 to 1048576. Default 2048.
     #[schemars(range(min = 1, max = 1_048_576))]
     pub entries: u32,
-    /// Ways of a set; as many as entries for a fully associative one. Default 16.
+    /// Number of ways in a set; equal to the entries for a fully associative cache. Default 16.
     pub ways: u32,
-    /// Entries for pages of 2 MiB alone; 0: they share the others. Default 0.
+    /// Number of entries for pages of 2 MiB alone; 0 if both sizes share the entries. Default 0.
     #[schemars(range(min = 0, max = 1_048_576))]
     pub large_entries: u32,
-    /// Ways of a set of those. Default 4; of no meaning without `large_entries`.
+    /// Number of ways in a set of `large_entries`. Default 4; no effect without `large_entries`.
     pub large_ways: u32,
-    /// Which entry of a full set leaves: a victim policy without parameters. Default `lru`.
+    /// Victim policy of a full set: a policy without parameters. Default `lru`.
     pub replacement: String,
     /// Time of a lookup, hit or miss. Default 2 ns (7 cycles at 3.5 GHz).
     pub latency: Picos,
@@ -61,8 +61,8 @@ impl Default for TlbParams {
 }
 
 impl TlbParams {
-    /// A device's ATC: 64 entries, fully associative, looked up in one cycle at 400 MHz
-    /// (*assumed*: no vendor publishes one; Cohet names none).
+    /// Parameters of a device's ATC: 64 entries, fully associative, a lookup of one cycle at 400
+    /// MHz (*assumed*: no vendor publishes one; Cohet names none).
     pub fn device() -> TlbParams {
         TlbParams {
             entries: 64,
@@ -72,7 +72,7 @@ impl TlbParams {
         }
     }
 
-    /// An IOMMU's IOTLB: 512 entries in 8 ways (*assumed*).
+    /// Parameters of an IOMMU's IOTLB: 512 entries in 8 ways (*assumed*).
     pub fn iommu() -> TlbParams {
         TlbParams {
             entries: 512,
@@ -83,23 +83,23 @@ impl TlbParams {
     }
 }
 
-/// Where a page is, and what may be done with it.
+/// The frame of a page, and its write permission.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, Debug)]
 pub struct Translation {
-    /// Its frame.
+    /// Frame of the page.
     pub frame: Frame,
-    /// Whether it may be written.
+    /// Whether the page has write permission.
     pub writable: bool,
 }
 
 impl Translation {
-    /// The physical address of a virtual one in the page.
+    /// Physical address of a virtual address in the page.
     #[inline]
     pub fn apply(self, address: VirtAddr) -> Hpa {
         Hpa(self.frame.base.0 + address.offset_in(self.frame.size))
     }
 
-    /// Whether the access is allowed.
+    /// Whether the permissions of the page allow an access.
     #[inline]
     pub fn allows(self, access: Access) -> bool {
         self.writable || access == Access::Read
@@ -115,25 +115,25 @@ impl From<Mapping> for Translation {
     }
 }
 
-/// What a TLB counted.
+/// Counters of a TLB.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, Debug)]
 pub struct TlbStats {
     /// Lookups that found a translation of 4 KiB.
     pub small_hits: u64,
     /// Lookups that found a translation of 2 MiB.
     pub large_hits: u64,
-    /// Lookups that found none.
+    /// Lookups that found no translation.
     pub misses: u64,
-    /// Translations that came in.
+    /// Translations that were inserted.
     pub fills: u64,
-    /// Translations that left for others.
+    /// Translations that were evicted to make space.
     pub evictions: u64,
     /// Translations that were invalidated.
     pub invalidated: u64,
 }
 
-/// The number under which a page is found: bits of the page number, its size, the process. Below
-/// 2^57; pages in a row lie in sets in a row.
+/// Key of a page in the tag array: bits of the page number, the page size, the process. Below 2^57;
+/// consecutive pages map to consecutive sets.
 #[inline]
 fn key(page: Page) -> LineAddr {
     let number = page.start.0 >> page.size.bits();
@@ -156,26 +156,26 @@ fn page_of(key: LineAddr) -> Page {
     }
 }
 
-/// Which translations an invalidation concerns.
+/// The translations that an invalidation covers.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
 pub enum Scope {
-    /// All of a range of a process: from `start`, `length` bytes.
+    /// All translations in a range of a process.
     Range {
-        /// The process.
+        /// The process that the range belongs to.
         pasid: Pasid,
-        /// The first address.
+        /// First address of the range.
         start: VirtAddr,
-        /// Bytes.
+        /// Length of the range in bytes.
         length: u64,
     },
-    /// All of a process.
+    /// All translations of a process.
     Process(Pasid),
-    /// All.
+    /// All translations of all processes.
     All,
 }
 
 impl Scope {
-    /// One page.
+    /// The scope of a single page.
     pub const fn page(page: Page) -> Scope {
         Scope::Range {
             pasid: page.pasid,
@@ -184,13 +184,13 @@ impl Scope {
         }
     }
 
-    /// Whether anything of the page is concerned.
+    /// Whether the scope covers any part of the page.
     #[inline]
     pub fn concerns(self, page: Page) -> bool {
         self.touches(page.pasid, page.start.0, page.end())
     }
 
-    /// Whether anything from `from` up to `to` of a process is concerned.
+    /// Whether the scope covers any address from `from` up to `to` of a process.
     fn touches(self, of: Pasid, from: u64, to: u64) -> bool {
         match self {
             Scope::All => true,
@@ -217,7 +217,7 @@ save_state!(Tlb {
     states: shared, large;
 });
 
-/// A tag array, or what is wrong with its parameters.
+/// A tag array, or the error in its parameters.
 fn array<T: Copy + Default>(
     field: &str,
     entries: u32,
@@ -238,7 +238,7 @@ impl Tlb {
     /// An empty cache. Only random replacement uses `rng`.
     ///
     /// # Errors
-    /// Entries that are no multiple of the ways, or an unknown replacement.
+    /// A number of entries that is no multiple of the ways, or an unknown replacement policy.
     pub fn new(params: &TlbParams, rng: StreamRng) -> Result<Tlb, ParamError> {
         let TlbParams {
             entries,
@@ -268,17 +268,17 @@ impl Tlb {
         })
     }
 
-    /// What was counted.
+    /// Counters of the cache.
     pub fn stats(&self) -> TlbStats {
         self.stats
     }
 
-    /// How many translations are held.
+    /// Number of translations in the cache.
     pub fn len(&self) -> u32 {
         self.shared.len() + self.large.as_ref().map_or(0, TagArray::len)
     }
 
-    /// Whether none is held.
+    /// Whether the cache contains no translation.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -290,7 +290,7 @@ impl Tlb {
         }
     }
 
-    /// The translation of an address.
+    /// Looks up the translation of an address.
     pub fn lookup(&mut self, pasid: Pasid, address: VirtAddr) -> Option<Translation> {
         let found = self.find(Page::around(pasid, address, PageSize::Small));
         if found.is_some() {
@@ -315,8 +315,8 @@ impl Tlb {
         Some(array[slot])
     }
 
-    /// Takes the translation of a page in; the page that had to leave for it. A translation that
-    /// is there already is replaced.
+    /// Inserts the translation of a page, and returns the page that was evicted for it. An existing
+    /// translation of the page is replaced.
     pub fn insert(&mut self, page: Page, translation: Translation) -> Option<Page> {
         self.stats.fills += 1;
         let array = self.array(page.size);
@@ -333,7 +333,7 @@ impl Tlb {
         left
     }
 
-    /// Drops every translation that is concerned; how many there were.
+    /// Removes every translation that the scope covers, and returns their number.
     pub fn invalidate(&mut self, scope: Scope) -> u64 {
         let mut dropped = 0;
         if let Scope::Range {
@@ -343,7 +343,7 @@ impl Tlb {
         } = scope
             && length <= PageSize::Small.bytes() - start.offset_in(PageSize::Small)
         {
-            // One small page: no need to look at every entry.
+            // A single small page needs no search of all entries.
             for size in PageSize::ALL {
                 dropped += self.drop_page(Page::around(pasid, start, size));
             }

@@ -116,7 +116,7 @@ fn a_shape_that_cannot_be_is_refused() {
     }
 }
 
-/// A table with two pages of 4 KiB in one directory, and one in another.
+/// A page table with two pages of 4 KiB in one directory, and one in another.
 fn table() -> PageTable {
     let mut table = PageTable::new(Hpa(0));
     let mut next = 0;
@@ -195,7 +195,7 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 proptest! {
-    /// Against a map of all that was inserted and not invalidated.
+    /// Compares the TLB with a map of all translations that were inserted and not invalidated.
     #[test]
     fn a_translation_is_the_last_that_came_in_and_never_an_invalidated_one(
         separate in any::<bool>(),

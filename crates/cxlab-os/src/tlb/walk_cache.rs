@@ -1,9 +1,9 @@
-//! Page-walk caches: the upper entries of page tables, so that a walk begins further down.
+//! Page-walk caches: upper-level entries of page tables, so that a walk starts at a lower level.
 //!
-//! One small fully associative cache a level, as in the paging-structure caches of processors
-//! (Intel SDM, volume 3A, section 4.10.3; Barr, Cox and Rixner, ISCA 2010, "unified translation
-//! cache" is the other design). An entry of level 4, 3 or 2 says where the table of the next level
-//! lies; leaves are never kept here.
+//! There is one small fully associative cache for each level, as in the paging-structure caches of
+//! processors (Intel SDM, volume 3A, section 4.10.3; Barr, Cox and Rixner, ISCA 2010, "unified
+//! translation cache" is the other design). An entry of level 4, 3 or 2 has the address of the next
+//! level's table; leaf entries are never cached here.
 
 use cxlab_engine::catalog::ParamError;
 use cxlab_engine::rng::StreamRng;
@@ -17,20 +17,20 @@ use super::{Scope, array};
 use crate::address::{Pasid, VirtAddr};
 use crate::page_table::{LEVELS, Walk};
 
-/// Levels that are cached: 4, 3 and 2.
+/// Number of cached levels: 4, 3 and 2.
 const CACHED: usize = LEVELS - 1;
 
-/// Parameters of a page-walk cache. Defaults *assumed*, after what was measured of processors
-/// (Intel: 1 to 4 entries of level 4, 4 to 8 of level 3, 32 of level 2; van Schaik and others,
-/// "RevAnC", 2017).
+/// Parameters of a page-walk cache. Defaults *assumed*, after measurements of
+/// processors (Intel: 1 to 4 entries of level 4, 4 to 8 of level 3, 32 of level 2; van
+/// Schaik and others, "RevAnC", 2017).
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Debug)]
 #[serde(deny_unknown_fields, default)]
 pub struct WalkCacheParams {
-    /// Entries for the root's entries, 512 GiB each; 0: none. Default 2.
+    /// Number of entries of the root, which cover 512 GiB each; 0 for none. Default 2.
     pub level4: u32,
-    /// Entries of 1 GiB each; 0: none. Default 4.
+    /// Number of entries that cover 1 GiB each; 0 for none. Default 4.
     pub level3: u32,
-    /// Entries of 2 MiB each; 0: none. Default 32.
+    /// Number of entries that cover 2 MiB each; 0 for none. Default 32.
     pub level2: u32,
 }
 
@@ -44,20 +44,20 @@ impl Default for WalkCacheParams {
     }
 }
 
-/// What a page-walk cache counted.
+/// Counters of a page-walk cache.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, Debug)]
 pub struct WalkCacheStats {
-    /// Walks that began below an entry of level 4, 3 or 2.
+    /// Walks that started below an entry of level 4, 3 or 2.
     pub hits: [u64; CACHED],
-    /// Walks that began at the root.
+    /// Walks that started at the root.
     pub misses: u64,
     /// Entries that were invalidated.
     pub invalidated: u64,
 }
 
-/// A page-walk cache.
+/// A page-walk cache: one small cache for each of the levels 4, 3 and 2.
 pub struct WalkCache {
-    /// Of levels 4, 3 and 2.
+    /// Caches of levels 4, 3 and 2.
     levels: [Option<TagArray<Hpa>>; CACHED],
     stats: WalkCacheStats,
 }
@@ -67,7 +67,7 @@ save_state!(WalkCache {
     states: levels;
 });
 
-/// The bits of an address below an entry of a cached level.
+/// Number of address bits below an entry of a cached level.
 const fn shift(place: usize) -> u32 {
     39 - 9 * place as u32
 }
@@ -98,14 +98,13 @@ impl WalkCache {
         })
     }
 
-    /// What was counted.
+    /// Counters of the cache.
     pub fn stats(&self) -> WalkCacheStats {
         self.stats
     }
 
-    /// How many steps of the walk to an address need no read, and keeps the steps that do: the
-    /// walk's entries that lead to tables are in the cache afterwards. An entry that does not lead
-    /// where the page table does counts as a miss; it is replaced.
+    /// Returns the number of steps of a walk that need no read, and caches the walk's other table
+    /// entries. A cached entry that differs from the page table counts as a miss and is replaced.
     pub fn walk(&mut self, pasid: Pasid, address: VirtAddr, walk: &Walk) -> usize {
         let steps = walk.steps();
         let tables = steps.len() - 1;
@@ -140,8 +139,8 @@ impl WalkCache {
         }
     }
 
-    /// Drops every entry on the way to an address that is concerned, as an IOMMU does for an
-    /// invalidation whose hint is not "leaves only"; how many there were.
+    /// Removes every entry on the path to an address that the scope covers, and returns their
+    /// number. An IOMMU does this for an invalidation whose hint is not "leaves only".
     pub fn invalidate(&mut self, scope: Scope) -> u64 {
         let mut dropped = 0;
         for (place, level) in self.levels.iter_mut().enumerate() {

@@ -1,4 +1,4 @@
-//! Laws of every migration policy, and what TPP does.
+//! Laws of every migration policy, and the behaviour of TPP.
 
 use std::collections::BTreeMap;
 
@@ -11,10 +11,10 @@ use crate::address::{PageSize, Pasid, VirtAddr};
 use crate::frames::{Distances, Frame, NodeKind, NodeSet, NodeSpec, Preference, WatermarkParams};
 
 const SMALL: u64 = PageSize::Small.bytes();
-/// Small frames of a node.
+/// Number of small frames of a node.
 const FRAMES: u64 = 512;
 
-/// A processor's node and two expanders, the second nearer.
+/// A processor's node and two expanders, of which the second is nearer.
 fn frames() -> Frames {
     let kinds = [NodeKind::Cpu, NodeKind::Memory, NodeKind::Memory];
     let spec = |(number, kind): (usize, &NodeKind)| NodeSpec {
@@ -37,7 +37,7 @@ fn page(number: u64) -> Page {
     Page::around(Pasid(1), VirtAddr(number * SMALL), PageSize::Small)
 }
 
-/// An owner: frames, where each page is, and a policy.
+/// An owner: frames, the location of each page, and a policy.
 struct Owner {
     frames: Frames,
     pages: BTreeMap<Page, (NodeId, Frame)>,
@@ -80,7 +80,7 @@ impl Owner {
         }
     }
 
-    /// Makes one move that is wanted.
+    /// Makes one move that the policy wants.
     fn step(&mut self) -> Option<(Move, bool)> {
         let wanted = self.policy.wanted(&self.frames)?;
         let (node, frame) = self.pages[&wanted.page];
@@ -137,7 +137,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// The moves of a run, and the owner at its end.
+/// Runs steps; returns the moves, and the owner at the end.
 fn run(name: &str, steps: &[Step]) -> (Vec<(Move, bool)>, Owner) {
     let mut owner = Owner::new(name, &json!({}));
     for number in 0..FRAMES {
@@ -261,7 +261,7 @@ fn scans_take_turns_through_the_pages() {
 fn a_full_node_demotes_cold_pages_to_the_nearest_slow_node_up_to_its_watermark() {
     let mut owner = tpp();
     (0..FRAMES).for_each(|number| owner.place(number, 0));
-    // Twice referenced: active. Once referenced: gets another chance.
+    // Pages referenced twice are active. Pages referenced once get another chance.
     for number in [0, 0, 1, 1, 2] {
         owner.policy.accessed(page(number));
     }

@@ -1,6 +1,6 @@
 //! Active and inactive pages of each node, most recent first, as in Linux's LRU lists.
 //!
-//! Lists are linked through one array, so that moving a page between them takes constant time.
+//! The lists are linked through one array, so that moving a page between them takes constant time.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -12,29 +12,29 @@ use serde::{Deserialize, Serialize};
 use crate::address::Page;
 use crate::frames::NodeId;
 
-/// No page.
+/// Index that marks the end of a list.
 const NONE: u32 = u32::MAX;
 
-/// Which list a page is in.
+/// The list that a page is in.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
 pub(super) enum List {
     Active,
     Inactive,
-    /// In none: a move of it is wanted.
+    /// The page is in no list, because a move of it is wanted.
     Isolated,
 }
 
-/// What is known of a page.
+/// State of a page.
 #[derive(Clone, Copy, Serialize, Deserialize, Debug)]
 pub(super) struct Info {
     pub(super) page: Page,
     pub(super) node: NodeId,
     pub(super) list: List,
-    /// It was used since someone last looked.
+    /// Whether the page was used since the bit was last cleared.
     pub(super) referenced: bool,
-    /// Its next access faults.
+    /// Whether the next access to the page faults.
     pub(super) sampled: bool,
-    /// When its last hint fault was.
+    /// Time of the page's last hint fault.
     pub(super) hint: Option<SimTime>,
     before: u32,
     after: u32,
@@ -58,7 +58,7 @@ pub(super) struct Lists {
     infos: Vec<Info>,
     unused: Vec<u32>,
     by_page: BTreeMap<Page, u32>,
-    /// Active and inactive, by node.
+    /// Ends of the active and the inactive list, by node.
     ends: Vec<[Ends; 2]>,
 }
 
@@ -89,7 +89,7 @@ impl Lists {
         &mut self.infos[at as usize]
     }
 
-    /// A page comes, inactive (Linux since 5.9).
+    /// Adds a page to the inactive list (Linux since 5.9).
     pub(super) fn insert(&mut self, page: Page, node: NodeId) {
         let info = Info {
             page,
@@ -131,7 +131,7 @@ impl Lists {
         }
     }
 
-    /// Takes a page out of its list.
+    /// Removes a page from its list.
     pub(super) fn isolate(&mut self, at: u32) {
         let Info {
             node,
@@ -159,7 +159,7 @@ impl Lists {
         (info.list, info.before, info.after) = (List::Isolated, NONE, NONE);
     }
 
-    /// Puts a page at the head of a list.
+    /// Moves a page to the head of a list.
     pub(super) fn put(&mut self, at: u32, node: NodeId, list: List) {
         self.isolate(at);
         let Some(ends) = self.ends(node, list) else {
@@ -177,7 +177,7 @@ impl Lists {
         (info.node, info.list, info.after) = (node, list, first);
     }
 
-    /// The page of a list that was put there longest ago.
+    /// The page at the end of a list, which was added longest ago.
     pub(super) fn last(&mut self, node: NodeId, list: List) -> Option<u32> {
         let last = self.ends(node, list)?.last;
         (last != NONE).then_some(last)
@@ -187,8 +187,8 @@ impl Lists {
         self.ends(node, list).map_or(0, |ends| ends.len)
     }
 
-    /// The first page behind this one, in rising order of process and address, from the beginning
-    /// again after the last.
+    /// The next page after `behind`, in ascending order of process and address. After the last
+    /// page comes the first.
     pub(super) fn next_page(&self, behind: Option<Page>) -> Option<(Page, u32)> {
         let from = behind.map_or(Bound::Unbounded, Bound::Excluded);
         let mut later = self.by_page.range((from, Bound::Unbounded));
@@ -196,7 +196,7 @@ impl Lists {
         next.map(|(page, at)| (*page, *at))
     }
 
-    /// How many pages there are.
+    /// Number of pages.
     pub(super) fn count(&self) -> usize {
         self.by_page.len()
     }
@@ -214,7 +214,7 @@ mod tests {
     }
 
     proptest! {
-        /// Against lists that are plain vectors.
+        /// Compares the linked lists with plain vectors.
         #[test]
         fn linked_lists_are_lists(
             steps in prop::collection::vec((0u64..20, 0u16..2, 0u8..4), 1..200),

@@ -1,8 +1,8 @@
 //! Migration: which pages move to another node, and when.
 //!
-//! A policy hears of pages that come and go, of accesses that were sampled, and of time; it names
-//! the pages to sample and the moves that it wants. The owner makes the moves
-//! ([`crate::space::AddressSpace::begin_move`], [`crate::ats::home`]), takes the time, and says
+//! The owner informs a policy of pages that get and lose frames, of sampled accesses, and of time.
+//! The policy returns the pages to sample and the moves that it wants. The owner makes the moves
+//! ([`crate::space::AddressSpace::begin_move`], [`crate::ats::home`]), spends the time, and reports
 //! how they ended. Adding a policy is a new file, its `mod`, and its line in [`CATALOG`].
 
 mod lists;
@@ -23,24 +23,24 @@ use crate::frames::{Frames, NodeId};
 /// A move that a policy wants.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
 pub struct Move {
-    /// The page.
+    /// The page to move.
     pub page: Page,
-    /// Where it is.
+    /// Present node of the page.
     pub from: NodeId,
-    /// Where it should go.
+    /// Target node of the move.
     pub to: NodeId,
-    /// Bytes that must stay free there.
+    /// Bytes that must stay free at the target node.
     pub keep: u64,
-    /// Whether it goes to faster memory.
+    /// Whether the target is faster memory (promotion), rather than slower (demotion).
     pub promotion: bool,
 }
 
-/// What a policy counted.
+/// Counters of a policy.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, Debug)]
 pub struct MigrationStats {
-    /// Pages whose next access was made to fault.
+    /// Pages that were sampled: their next access faults.
     pub sampled: u64,
-    /// Accesses that faulted because of that.
+    /// Accesses that faulted because of sampling.
     pub hint_faults: u64,
     /// Pages that moved to faster memory.
     pub promoted: u64,
@@ -50,32 +50,33 @@ pub struct MigrationStats {
     pub refused: u64,
 }
 
-/// A policy at work, for all processes of a system.
+/// The state of a policy, for all processes of a system.
 pub trait Migration: SaveState + Send {
     /// A page got a frame of a node.
     fn placed(&mut self, _page: Page, _node: NodeId) {}
-    /// A page lost its frame. A wanted move of it is void.
+    /// A page lost its frame. A wanted move of the page is void.
     fn released(&mut self, _page: Page) {}
     /// The accessed bit of a page was found set, and cleared.
     fn accessed(&mut self, _page: Page) {}
-    /// When [`Migration::scan`] wants to be called next.
+    /// Time of the next [`Migration::scan`].
     fn next_scan(&self) -> SimTime {
         SimTime::NEVER
     }
-    /// The pages whose next access must fault ([`Migration::hint_fault`]): the owner makes their
-    /// translations invalid everywhere.
+    /// Selects the pages whose next access must fault ([`Migration::hint_fault`]). The owner
+    /// invalidates their translations everywhere.
     fn scan(&mut self, _now: SimTime) -> Vec<Page> {
         Vec::new()
     }
-    /// A sampled page was accessed by who works at a node; its translation is valid again.
+    /// A sampled page was accessed by a processor or accelerator of node `by`; its
+    /// translation is valid again.
     fn hint_fault(&mut self, _now: SimTime, _page: Page, _by: NodeId) {}
-    /// The next move that is wanted; `None` if there is none now.
+    /// The next wanted move; `None` if there is none now.
     fn wanted(&mut self, _frames: &Frames) -> Option<Move> {
         None
     }
-    /// A wanted move was made, or could not be made.
+    /// A wanted move was made (`done`), or could not be made.
     fn ended(&mut self, _moved: Move, _done: bool) {}
-    /// What was counted.
+    /// Counters of the policy.
     fn stats(&self) -> MigrationStats {
         MigrationStats::default()
     }
@@ -83,14 +84,14 @@ pub trait Migration: SaveState + Send {
 
 /// A policy with its parameters.
 pub trait MigrationPolicy: Send + Sync {
-    /// Whether the policy can be used with these nodes.
+    /// Checks that the policy can be used with these nodes.
     ///
     /// # Errors
-    /// The parameter that names another node, or does not fit.
+    /// The parameter that names an unknown node or is illegal.
     fn check(&self, _frames: &Frames) -> Result<(), ParamError> {
         Ok(())
     }
-    /// What it remembers. Only after [`MigrationPolicy::check`] agreed.
+    /// Initial state of the policy. Only after [`MigrationPolicy::check`] succeeded.
     fn state(&self, frames: &Frames) -> Box<dyn Migration>;
 }
 

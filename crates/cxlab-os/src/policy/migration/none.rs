@@ -26,7 +26,7 @@ impl MigrationPolicy for Stay {
     }
 }
 
-/// It has none.
+/// The policy has no state.
 impl SaveState for Stay {
     fn save(&self, _: &mut StateWriter) {}
 

@@ -1,17 +1,18 @@
-//! Hot pages up, cold pages down, in the manner of TPP (Maruf and others, "TPP: Transparent Page
-//! Placement for CXL-Enabled Tiered-Memory", ASPLOS 2023, sections 5.1 to 5.3).
+//! Promotion of hot pages and demotion of cold pages, as in TPP (Maruf and others, "TPP:
+//! Transparent Page Placement for CXL-Enabled Tiered-Memory", ASPLOS 2023, sections 5.1 to 5.3).
 //!
-//! - Sampling: only pages of slow nodes; so many bytes a period, in turns, have their next access
-//!   fault (NUMA hint faults).
-//! - Promotion: a hint fault on an inactive page makes it active; one on an active page promotes it
-//!   to the node of who accessed it. Promotion may take what allocation must leave (down to the
-//!   minimum watermark), so that it does not stall when the fast node is full.
-//! - Demotion: while a fast node has less free than the demotion watermark, which lies above those
-//!   of allocation, cold pages at the end of its inactive list go to the nearest slow node with
-//!   room. A page that was used since is made active instead.
+//! - Sampling: only pages of slow nodes are sampled. In each period, the next accesses to a number
+//!   of bytes, in rotation, are made to fault (NUMA hint faults).
+//! - Promotion: a hint fault on an inactive page makes the page active; one on an active
+//!   page promotes the page to the node of the access. Promotion may use memory that
+//!   allocation must leave free (down to the minimum watermark), so that it does not stall
+//!   when the fast node is full.
+//! - Demotion: while a fast node has less free memory than the demotion watermark, which is above
+//!   those of allocation, cold pages at the end of its inactive list are moved to the nearest slow
+//!   node with space. A page that was used since is made active instead.
 //!
-//! Left out: page types (file pages are demoted first in TPP), the rate limit of promotion of
-//! later kernels, and swap of pages for which no slow node has room: they stay.
+//! Left out: page types (file pages are demoted first in TPP), the rate limit of promotion of later
+//! kernels, and swap of pages for which no slow node has space: they stay.
 
 use std::collections::VecDeque;
 
@@ -38,21 +39,22 @@ pub(super) const ENTRY: Entry<Box<dyn MigrationPolicy>> = Entry {
 };
 
 /// Parameters of TPP. Times and sizes of scans are those of Linux's NUMA balancing, made for runs
-/// of minutes; shorter runs need shorter ones.
+/// of minutes; shorter runs need smaller values.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Debug)]
 #[serde(deny_unknown_fields, default)]
 struct Tpp {
     /// Slow nodes, by number. Default: those without processor or accelerator.
     slow: Option<Vec<u16>>,
-    /// Time from one scan to the next. More than 0. Default 1 s (`numa_balancing_scan_period_min_ms`).
+    /// Time from one scan to the next. More than 0.
+    /// Default 1 s (`numa_balancing_scan_period_min_ms`).
     scan_period: Picos,
     /// Bytes of pages that a scan samples. Default 256 MiB (`numa_balancing_scan_size_mb`).
     scan_size: Bytes,
-    /// Longest time between the two hint faults that promote a page; after it the second counts as
-    /// a first. Default 2 s (*assumed*: two scans; TPP leaves it to the aging of the lists).
+    /// Maximum time between the two hint faults that promote a page; a later fault counts as a
+    /// first one. Default 2 s (*assumed*: two scans; TPP leaves it to the aging of the lists).
     window: Picos,
-    /// Free memory below which a fast node demotes, in ten-thousandths of its capacity; the high
-    /// watermark at least. 0 to 10000. Default 200 (TPP, section 5.2: 2 %).
+    /// Free memory below which a fast node demotes, in ten-thousandths of its capacity; at least
+    /// the high watermark. 0 to 10000. Default 200 (TPP, section 5.2: 2 %).
     #[schemars(range(min = 0, max = 10_000))]
     demote_scale: u32,
 }
@@ -133,20 +135,20 @@ impl MigrationPolicy for Tpp {
     }
 }
 
-/// Pages of a node that one call looks at (Linux: `SWAP_CLUSTER_MAX`).
+/// Number of pages of a node that one call examines (Linux: `SWAP_CLUSTER_MAX`).
 const CLUSTER: usize = 32;
 
 struct State {
     params: Tpp,
     slow: NodeSet,
-    /// By node.
+    /// Bytes of free memory below which each node demotes.
     demote_below: Vec<u64>,
     lists: Lists,
-    /// The last page that a scan looked at.
+    /// The last page that a scan examined.
     cursor: Option<Page>,
     next_scan: SimTime,
     promotions: VecDeque<(Page, NodeId)>,
-    /// Bytes of a node that are on their way down.
+    /// Bytes of each node whose demotion is in progress.
     leaving: Vec<u64>,
     stats: MigrationStats,
 }
@@ -160,7 +162,7 @@ save_state!(State {
 impl State {
     fn promotion(&mut self, frames: &Frames) -> Option<Move> {
         while let Some((page, to)) = self.promotions.pop_front() {
-            // It may have been unmapped since, or be on its way.
+            // The page may have been unmapped meanwhile, or be moving already.
             let Some(at) = self.lists.find(page) else {
                 continue;
             };
@@ -215,7 +217,7 @@ impl State {
         None
     }
 
-    /// Makes the oldest active page inactive when there are fewer inactive ones than active
+    /// Makes the oldest active page inactive if the inactive list is shorter than the active one
     /// (Linux: `inactive_is_low` with a ratio of 1; its ratio grows with memory).
     fn balance(&mut self, node: NodeId) {
         if self.lists.len(node, List::Inactive) < self.lists.len(node, List::Active)
@@ -241,7 +243,7 @@ impl Migration for State {
             return;
         };
         let info = self.lists.info_mut(at);
-        // Linux's mark_page_accessed: a second reference activates.
+        // Linux's mark_page_accessed: a second reference activates the page.
         if std::mem::replace(&mut info.referenced, true) && info.list == List::Inactive {
             info.referenced = false;
             let node = info.node;

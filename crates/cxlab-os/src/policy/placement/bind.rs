@@ -1,4 +1,4 @@
-//! Some nodes and no others.
+//! Placement on a fixed set of nodes, without fallback.
 
 use cxlab_engine::catalog::{Entry, ParamError, read_params};
 use schemars::JsonSchema;
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::{Placement, PlacementPolicy, PlacementState, State, Touch, named, set};
 use crate::frames::{NodeSet, Preference};
 
-/// `MPOL_BIND`: the nearest of the set to the toucher that has room (since Linux 2.6.26).
+/// `MPOL_BIND`: the node of the set with space that is nearest to the toucher (since Linux 2.6.26).
 pub(super) const ENTRY: Entry<Box<dyn PlacementPolicy>> = Entry {
     name: "bind",
     summary: "the nearest of these nodes, and no others: when they are full, memory is out",
@@ -18,7 +18,7 @@ pub(super) const ENTRY: Entry<Box<dyn PlacementPolicy>> = Entry {
     },
 };
 
-/// Parameters of binding.
+/// Parameters of `bind`.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Debug)]
 #[serde(deny_unknown_fields)]
 struct Bind {

@@ -1,4 +1,4 @@
-//! Nodes in turns, evenly or by weight.
+//! Interleaved placement over nodes, evenly or by weight.
 
 use cxlab_engine::catalog::{Entry, ParamError, read_params};
 use schemars::JsonSchema;
@@ -29,37 +29,37 @@ pub(super) const WEIGHTED: Entry<Box<dyn PlacementPolicy>> = Entry {
     },
 };
 
-/// What counts the turns.
+/// Index that selects the node of a page.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema, Debug)]
 #[serde(rename_all = "kebab-case")]
 enum Order {
-    /// Each first touch (Linux: the policy of a process).
+    /// Number of first touches so far (Linux: the policy of a process).
     #[default]
     Touch,
-    /// The number of the page in its mapping (Linux: the policy of a mapping).
+    /// Number of the page in its mapping (Linux: the policy of a mapping).
     Offset,
 }
 
-/// Parameters of interleaving.
+/// Parameters of `interleave`.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Debug)]
 #[serde(deny_unknown_fields)]
 struct Interleave {
-    /// The nodes, by number; their order is the order of turns here, and rising in Linux.
+    /// The nodes, by number, in the order of interleaving (Linux uses ascending order).
     nodes: Vec<u16>,
-    /// What counts the turns. Default `touch`.
+    /// Index that selects the node. Default `touch`.
     #[serde(default)]
     order: Order,
 }
 
-/// Parameters of weighted interleaving.
+/// Parameters of `weighted-interleave`.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Debug)]
 #[serde(deny_unknown_fields)]
 struct Weighted {
     /// The nodes, by number.
     nodes: Vec<u16>,
-    /// Pages that each node gets in its turn, in the order of `nodes`. 1 to 255.
+    /// Consecutive pages on each node, in the order of `nodes`. 1 to 255.
     weights: Vec<u8>,
-    /// What counts the turns. Default `touch`.
+    /// Index that selects the node. Default `touch`.
     #[serde(default)]
     order: Order,
 }
@@ -98,7 +98,7 @@ impl PlacementPolicy for Weighted {
 
 #[derive(Clone, Serialize, Deserialize)]
 pub(super) struct Turns {
-    /// One round.
+    /// Nodes of one round, each as often as its weight.
     round: Vec<NodeId>,
     order: Order,
     touches: u64,

@@ -1,4 +1,4 @@
-//! Laws of every placement policy, and what each one does.
+//! Laws of every placement policy, and the behaviour of each.
 
 use cxlab_engine::units::{Bytes, Hpa};
 use proptest::prelude::*;
@@ -60,7 +60,7 @@ fn touch(by: u16, index: u64) -> Touch {
     }
 }
 
-/// The nodes of so many large pages touched by one node, until memory is out.
+/// Nodes of `pages` large pages touched from one node, until no memory is left.
 fn nodes(name: &str, params: &serde_json::Value, by: u16, pages: u64) -> Vec<u16> {
     let mut frames = frames();
     let mut state = policy(name, params).state(frames.nodes());
@@ -90,7 +90,7 @@ proptest! {
                     Some(placed) => {
                         prop_assert!(preference.allowed.contains(placed.node), "{}", entry.name);
                         prop_assert!(before[placed.node.index()] >= BLOCK);
-                        // Nobody nearer had room, but nodes that others are preferred to.
+                        // No nearer node had space, except nodes that are not preferred.
                         let list = frames.zonelist(preference.from);
                         for node in list.iter().take_while(|node| **node != placed.node) {
                             let passed = before[node.index()] < BLOCK
@@ -133,7 +133,7 @@ fn the_first_touch_of_an_accelerator_allocates_at_it_and_local_does_not() {
 fn interleaved_pages_take_turns_and_a_full_node_is_helped_out() {
     let all = nodes("interleave", &params("interleave"), 1, 16);
     assert_eq!(all[..8], [0, 3, 0, 3, 0, 3, 0, 3]);
-    // The turn of node 0 goes to node 1 (21), that of node 3 to node 1 (40) and then to 2 (50).
+    // Pages of node 0 fall back to node 1 (21), those of node 3 to node 1 (40) and then to 2 (50).
     assert_eq!(all[8..], [1, 1, 1, 1, 2, 2, 2, 2]);
     let by_offset = json!({ "nodes": [0, 3], "order": "offset" });
     let mut state = policy("interleave", &by_offset).state(NodeSet::first(4));

@@ -1,8 +1,8 @@
 //! Placement: the node of a page that is touched for the first time.
 //!
-//! A policy names the node to begin with and the nodes that may help out; the allocator goes down
-//! that node's list of neighbours ([`crate::frames::Frames::allocate`]). That is the division of
-//! Linux's memory policies (`set_mempolicy(2)`, `mm/mempolicy.c`). Adding a policy is a new file,
+//! A policy names the first node to try and the nodes allowed as fallback. The allocator follows
+//! the fallback order of that node ([`crate::frames::Frames::allocate`]). Linux's memory policies
+//! make the same division (`set_mempolicy(2)`, `mm/mempolicy.c`). Adding a policy is a new file,
 //! its `mod`, and its line in [`CATALOG`].
 
 mod bind;
@@ -21,28 +21,28 @@ use crate::frames::{NodeId, NodeSet, Preference};
 /// The first touch of a page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Touch {
-    /// The node of the processor or accelerator that touches.
+    /// Node of the processor or accelerator that touches the page.
     pub by: NodeId,
-    /// The node of the processor on which the process runs, which handles the fault.
+    /// Node of the processor that runs the process and handles the fault.
     pub home: NodeId,
-    /// The number of the page in its mapping, counted in pages of its size.
+    /// Number of the page in its mapping, counted in pages of its size.
     pub index: u64,
 }
 
-/// A policy at work in one process or one mapping.
+/// The state of a policy in one process or one mapping.
 pub trait Placement: Send {
-    /// Where the page should go.
+    /// Nodes for a page that is touched.
     fn place(&mut self, touch: Touch) -> Preference;
-    /// All that it is: a mapping's policy begins while a system runs, so that no other is there to be
-    /// restored.
+    /// The whole policy with its state. A mapping's policy is created during the run, so a restored
+    /// system has no object to restore into.
     fn saved(&self) -> PlacementState;
 }
 
-/// A policy at work as it is saved.
+/// The saved state of a policy.
 #[derive(Clone, Serialize, Deserialize)]
 pub struct PlacementState(State);
 
-/// One for each kind.
+/// One variant for each kind of policy.
 #[derive(Clone, Serialize, Deserialize)]
 enum State {
     Near(near::NearState),
@@ -65,14 +65,14 @@ impl PlacementState {
 
 /// A policy with its parameters.
 pub trait PlacementPolicy: Send + Sync {
-    /// Whether the policy can be used with these nodes.
+    /// Checks that the policy can be used with these nodes.
     ///
     /// # Errors
-    /// The parameter that names another node, or does not fit.
+    /// The parameter that names an unknown node or is illegal.
     fn check(&self, _nodes: NodeSet) -> Result<(), ParamError> {
         Ok(())
     }
-    /// What it remembers. Only after [`PlacementPolicy::check`] agreed.
+    /// Initial state of the policy. Only after [`PlacementPolicy::check`] succeeded.
     fn state(&self, nodes: NodeSet) -> Box<dyn Placement>;
 }
 
@@ -100,7 +100,7 @@ impl Default for PlacementChoice {
     }
 }
 
-/// The named nodes; all must exist, and one at least must be named.
+/// Checks that all named nodes exist, and that at least one is named.
 fn named(field: &str, names: &[u16], nodes: NodeSet) -> Result<(), ParamError> {
     if names.is_empty() {
         return Err(ParamError::new(field, "must name at least one node"));
@@ -116,7 +116,7 @@ fn named(field: &str, names: &[u16], nodes: NodeSet) -> Result<(), ParamError> {
     }
 }
 
-/// A set of nodes by their numbers.
+/// The set of nodes with these numbers.
 fn set(names: &[u16]) -> NodeSet {
     names.iter().map(|name| NodeId(*name)).collect()
 }

@@ -1,4 +1,4 @@
-//! The node of whoever touches, or of the process.
+//! Placement on the node of the first toucher, or of the process.
 
 use cxlab_engine::catalog::Entry;
 use schemars::JsonSchema;
@@ -9,7 +9,7 @@ use crate::frames::{NodeSet, Preference};
 use crate::policy::NoParams;
 
 /// Cohet, section III-C1: the first access of an XPU allocates in its own memory. For processors
-/// it is Linux's default (`MPOL_DEFAULT`).
+/// the policy is Linux's default (`MPOL_DEFAULT`).
 pub(super) const FIRST_TOUCH: Entry<Box<dyn PlacementPolicy>> = Entry {
     name: "first-touch",
     summary: "the node of whoever touches the page first, processor or accelerator",
@@ -20,8 +20,8 @@ pub(super) const FIRST_TOUCH: Entry<Box<dyn PlacementPolicy>> = Entry {
     },
 };
 
-/// `MPOL_LOCAL`. A device's fault is handled by a processor, so that without Cohet's change to the
-/// kernel the page comes to that processor's node (Linux: `iommu_sva` page requests run
+/// `MPOL_LOCAL`. A processor handles a device's fault, so that without Cohet's change to the kernel
+/// the page is placed on that processor's node (Linux: `iommu_sva` page requests run
 /// `handle_mm_fault` in a work queue).
 pub(super) const LOCAL: Entry<Box<dyn PlacementPolicy>> = Entry {
     name: "local",

@@ -1,4 +1,4 @@
-//! Some nodes before all others.
+//! Placement on preferred nodes, with fallback to all others.
 
 use cxlab_engine::catalog::{Entry, ParamError, read_params};
 use schemars::JsonSchema;
@@ -18,12 +18,12 @@ pub(super) const ENTRY: Entry<Box<dyn PlacementPolicy>> = Entry {
     },
 };
 
-/// Parameters of preference.
+/// Parameters of `preferred`.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Debug)]
 #[serde(deny_unknown_fields)]
 struct Preferred {
-    /// The nodes, by number. One alone is also where distances are counted from; of several, the
-    /// nearest to the toucher comes first.
+    /// The nodes, by number. With a single node, fallback is in the order of distance from that
+    /// node. With several, the node nearest to the toucher comes first.
     nodes: Vec<u16>,
 }
 
