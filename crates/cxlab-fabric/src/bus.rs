@@ -1,10 +1,10 @@
 //! A half-duplex bus between two ports: one direction at a time, with an idle turnaround between.
 //!
-//! PCIe is full duplex; this exists to compare with buses that are not (ESF section V-D). Both
-//! directions share one wire, so the bus is a component of its own: each end hands its messages
-//! over at once (1 ps, taken off the wire's delay) and the bus sends them one after the other.
-//! Messages keep their order within a class. A direction that has begun goes on until nothing of
-//! it can go or its burst is over while the other direction waits.
+//! PCIe is full duplex; the bus exists for comparison with interconnects that are not (ESF section V-D).
+//! Both directions share one wire, so the bus is a component of its own. Each end hands its messages over
+//! at once (after 1 ps, which is subtracted from the wire's delay), and the bus sends them one after the
+//! other. Messages keep their order within a class. A direction keeps the wire until none of its messages
+//! can be sent, or until its burst is over and the other direction waits.
 
 use std::collections::VecDeque;
 
@@ -15,13 +15,13 @@ use cxlab_link::{Blocked, Buffer, LinkPort, Parcel};
 use cxlab_protocol::{Channel, Message};
 use serde::{Deserialize, Serialize};
 
-/// What a bus is built from.
+/// Configuration of a half-duplex bus.
 pub struct BusConfig {
-    /// Its two ends.
+    /// The ports at the two ends.
     pub ports: [LinkPort; 2],
-    /// Idle time when the direction changes, picoseconds.
+    /// Idle time when the direction changes, in picoseconds.
     pub turnaround_ps: u64,
-    /// Messages that a direction may send before it yields.
+    /// Most messages that a direction sends in a row while the other direction waits.
     pub burst: u16,
 }
 
@@ -29,7 +29,7 @@ pub struct BusConfig {
 struct Waiting {
     message: Message,
     arrived: SimTime,
-    /// For how long its buffer had been starved when it came.
+    /// How long the message's buffer had been starved when the message arrived, in picoseconds.
     starved: u64,
 }
 
@@ -39,15 +39,15 @@ impl Waiting {
     }
 }
 
-/// The bus component.
+/// The component of a half-duplex bus.
 pub struct Bus {
     ports: [LinkPort; 2],
     turnaround_ps: u64,
     burst: u16,
-    /// What waits to go out through each port, by class.
+    /// Messages queued for each port, by class.
     waiting: [[VecDeque<Waiting>; Channel::COUNT]; 2],
     count: [u32; 2],
-    /// The port that the wire now leads to, and how many messages went that way in a row.
+    /// The port to which the wire leads now, and the number of messages sent that way in a row.
     direction: usize,
     sent: u16,
     free: u64,
@@ -61,7 +61,7 @@ save_state!(Bus {
 });
 
 impl Bus {
-    /// Builds the component.
+    /// Builds the bus component.
     pub fn new(config: BusConfig) -> Self {
         let queues = || std::array::from_fn(|_| VecDeque::with_capacity(16));
         Bus {
@@ -77,24 +77,24 @@ impl Bus {
         }
     }
 
-    /// Messages inside the bus.
+    /// Number of messages queued in the bus.
     pub fn in_flight(&self) -> u64 {
         u64::from(self.count[0] + self.count[1])
     }
 
-    /// Its ports, for link statistics.
+    /// The two ports, for link statistics.
     pub fn ports_mut(&mut self) -> &mut [LinkPort] {
         &mut self.ports
     }
 
-    /// Measurement begins.
+    /// Resets the link statistics at the start of measurement.
     pub fn begin_measurement(&mut self, now: SimTime) {
         for port in &mut self.ports {
             port.begin_measurement(now);
         }
     }
 
-    /// A parcel arrives from one end.
+    /// Accepts a parcel from one end, and sends what can go.
     pub fn receive(&mut self, ctx: &mut Ctx<'_, Parcel>, port: u16, parcel: &Parcel) {
         self.ports[port as usize].receive(parcel);
         if let Some(message) = parcel.message {
@@ -111,7 +111,7 @@ impl Bus {
         self.transmit(ctx);
     }
 
-    /// The wire is free again.
+    /// Handles a wake-up: the wire may be free again.
     pub fn wake(&mut self, ctx: &mut Ctx<'_, Parcel>, _token: u32) {
         if ctx.now() == self.wake {
             self.wake = SimTime::NEVER;
@@ -141,7 +141,8 @@ impl Bus {
                 self.direction = out;
                 self.sent = 0;
                 self.free = self.free.max(now) + self.turnaround_ps;
-                // What is ready may change while the wire turns, so look again then.
+                // Credits and queues may change while the wire turns around, so the choice is
+                // made again afterwards.
                 continue;
             }
             if !self.send(ctx, out, class) {
@@ -150,7 +151,7 @@ impl Bus {
         }
     }
 
-    /// The class whose head came first among those that have a credit.
+    /// The class whose head arrived first, among the heads that have a credit.
     fn oldest_ready(&self, out: usize) -> Option<usize> {
         (0..Channel::COUNT)
             .filter_map(|class| {
@@ -161,7 +162,7 @@ impl Bus {
             .map(|(_, class)| class)
     }
 
-    /// The wire is free, and nothing that waits has a credit.
+    /// Records that the wire is free and no queued message has a credit.
     fn starve(&mut self, now: SimTime) {
         for (queues, port) in self.waiting.iter().zip(&mut self.ports) {
             let heads = queues.iter().filter_map(VecDeque::front);
@@ -169,7 +170,7 @@ impl Bus {
         }
     }
 
-    /// Sends one message; false when the link cannot take it yet.
+    /// Sends one message. Returns false if the link cannot accept it now.
     fn send(&mut self, ctx: &mut Ctx<'_, Parcel>, out: usize, class: usize) -> bool {
         let now = ctx.now().0;
         let Some(head) = self.waiting[out][class].front() else {

@@ -1,8 +1,8 @@
-//! The fabric as a graph: switches, the links between them, and where each endpoint attaches.
+//! The fabric as a graph: switches, the links between them, and the attachment of each endpoint.
 //!
-//! What a topology makes and what routing reads. Pure data, computed before a run: no clock, no
-//! bandwidths (a link only names its class). Endpoints are numbered requesters first, then
-//! devices, and that number is also the edge port's PID in a PBR fabric.
+//! Topologies build the graph, and routing reads it. It is pure data, computed before a run, without times
+//! or bandwidths (a link only names its class). Endpoints are numbered requesters first, then devices. An
+//! endpoint's number is also the PID of its edge port in a PBR fabric.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,61 +10,61 @@ use cxlab_protocol::PortId;
 
 use crate::routing::FabricError;
 
-/// The names of everything at the edge of a fabric. Endpoint `e` is requester `e` when
-/// `e < requesters.len()`, else device `e - requesters.len()`.
+/// Names of the endpoints of a fabric. Endpoint `e` is requester `e` if `e < requesters.len()`, or else
+/// device `e - requesters.len()`.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Endpoints {
-    /// The requesters' names: hosts and accelerators.
+    /// Names of the requesters: hosts and accelerators.
     pub requesters: Vec<String>,
-    /// The devices' names.
+    /// Names of the devices.
     pub devices: Vec<String>,
 }
 
 /// A switch of the fabric.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SwitchSpec {
-    /// Its name, stable under a change of anything but the topology: `sw3`, `leaf0`, `root`.
+    /// Name of the switch, which depends on the topology alone: `sw3`, `leaf0`, `root`.
     pub name: String,
-    /// How far it is from the edge: 0 for switches that hold endpoints, more towards the core.
+    /// Distance from the edge: 0 for switches with endpoints, more towards the core.
     pub level: u32,
 }
 
 /// A link between two switches. Two switches may have several.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SwitchLink {
-    /// The one end.
+    /// Number of the switch at one end.
     pub a: usize,
-    /// The other end.
+    /// Number of the switch at the other end.
     pub b: usize,
-    /// The link class it belongs to, the default class when absent.
+    /// Link class, or `None` for the default class.
     pub class: Option<String>,
 }
 
 /// The link of an endpoint to its switch.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Attachment {
-    /// The endpoint's number.
+    /// Number of the endpoint.
     pub endpoint: usize,
-    /// The switch it attaches to.
+    /// Number of the switch that the endpoint attaches to.
     pub switch: usize,
-    /// The link class it belongs to, the default class when absent.
+    /// Link class, or `None` for the default class.
     pub class: Option<String>,
 }
 
-/// Switches, links and endpoints of one fabric.
+/// The switches, links and endpoints of one fabric.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct FabricGraph {
-    /// The names of the endpoints.
+    /// Names of the endpoints.
     pub endpoints: Endpoints,
-    /// The switches, in order of their numbers.
+    /// Switches, in order of their numbers.
     pub switches: Vec<SwitchSpec>,
-    /// Switch-to-switch links, in order of their numbers.
+    /// Links between switches, in order of their numbers.
     pub links: Vec<SwitchLink>,
-    /// Endpoint-to-switch links.
+    /// Links from endpoints to their switches.
     pub attachments: Vec<Attachment>,
-    /// Links from a requester to a device without a switch, by endpoint numbers.
+    /// Links from a requester to a device without a switch, as pairs of endpoint numbers.
     pub direct: Vec<(usize, usize)>,
-    /// By its ends: the class of each of those links that has one.
+    /// Classes of the `direct` links that do not have the default class, by endpoint numbers.
     pub direct_classes: BTreeMap<(usize, usize), String>,
 }
 
@@ -77,22 +77,22 @@ impl Endpoints {
         }
     }
 
-    /// How many endpoints there are.
+    /// Number of endpoints: requesters and devices.
     pub fn len(&self) -> usize {
         self.requesters.len() + self.devices.len()
     }
 
-    /// Whether there are none.
+    /// Whether the fabric has no endpoints.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The endpoint number of device `index`.
+    /// Endpoint number of device `index`.
     pub fn device(&self, index: usize) -> usize {
         self.requesters.len() + index
     }
 
-    /// The endpoint numbers of all devices.
+    /// Endpoint numbers of all devices.
     pub fn device_range(&self) -> std::ops::Range<usize> {
         self.requesters.len()..self.len()
     }
@@ -102,7 +102,7 @@ impl Endpoints {
         endpoint < self.requesters.len()
     }
 
-    /// The endpoint's name.
+    /// Name of an endpoint.
     pub fn name(&self, endpoint: usize) -> &str {
         match endpoint.checked_sub(self.requesters.len()) {
             None => &self.requesters[endpoint],
@@ -110,7 +110,7 @@ impl Endpoints {
         }
     }
 
-    /// All names, in order of endpoint numbers.
+    /// Names of all endpoints, in order of their numbers.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.requesters
             .iter()
@@ -120,7 +120,7 @@ impl Endpoints {
 }
 
 impl FabricGraph {
-    /// A fabric with these endpoints and nothing else yet.
+    /// A fabric with these endpoints, and without switches and links.
     pub fn new(endpoints: &Endpoints) -> Self {
         FabricGraph {
             endpoints: endpoints.clone(),
@@ -151,10 +151,10 @@ impl FabricGraph {
         });
     }
 
-    /// All that is wrong with the graph, apart from what only routing can see.
+    /// All errors in the graph that can be found without routing.
     ///
     /// # Panics
-    /// If a link or attachment has a number that is not in the graph: that is our own mistake.
+    /// If a link or attachment has a number that is not in the graph: such a number is an error in cxlab.
     pub fn problems(&self) -> Vec<FabricError> {
         let mut problems = Vec::new();
         if self.endpoints.len() > PortId::MAX_COUNT {
@@ -185,8 +185,8 @@ impl FabricGraph {
         problems
     }
 
-    /// Every endpoint has one link to a switch, or links without one to different endpoints: root
-    /// ports of a requester, heads of a device.
+    /// Errors in the attachments. Every endpoint must have either one link to a switch, or direct links to
+    /// different endpoints: the root ports of a requester, the heads of a device.
     fn attachment_problems(&self) -> Vec<FabricError> {
         let mut switched = vec![0_usize; self.endpoints.len()];
         let mut direct = vec![0_usize; self.endpoints.len()];
@@ -226,7 +226,7 @@ impl FabricGraph {
     /// Checks that no switch has more than `max_ports` ports.
     ///
     /// # Errors
-    /// [`FabricError::TooManyPorts`] for the first switch that has.
+    /// [`FabricError::TooManyPorts`] for the first switch with more.
     pub fn check_ports(&self, max_ports: usize) -> Result<(), FabricError> {
         let mut count = vec![0_usize; self.switches.len()];
         for link in &self.links {

@@ -1,5 +1,5 @@
-//! CXL fabric: topologies, routing, switches, links between them, and how the fabric manager grants
-//! memory of a pool.
+//! The CXL fabric: topologies, routing, switches and buses, and how the fabric manager grants
+//! memory of a pool to hosts.
 
 pub mod bus;
 pub mod graph;

@@ -1,13 +1,15 @@
-//! A switch: routes messages from port to port by their destination (port-based routing, CXL 3.1
-//! section 7.7), or down and up a tree (PCIe-style virtual switches route the same way, with
-//! fewer paths).
+//! A switch: forwards messages from port to port by their destination (port-based routing, CXL 3.1
+//! section 7.7). PCIe-style virtual switches, whose messages go down and up a tree, route in the
+//! same way with fewer paths.
 //!
 //! # What is modelled
-//! Switching time (a pipeline of constant length behind each input), input buffers with credits
-//! for each message class and virtual channel, one queue for each input, class and virtual
-//! channel at each output (so a blocked output holds nothing else back), arbitration of each
-//! output, and a choice of the output among the routing's candidates by their congestion. An
-//! input buffer's credit goes back when its message leaves for the output link.
+//! - Switching time: a pipeline of constant length after each input.
+//! - Input buffers with credits for each message class and virtual channel. An input buffer's credit goes
+//!   back when its message leaves for the output link.
+//! - At each output, one queue for each input, class and virtual channel, so a blocked output stalls no
+//!   message for another output.
+//! - Arbitration of each output.
+//! - The choice of the output among the routing's candidates, by their congestion.
 //!
 //! # What is left out
 //! Crossbar limits inside the switch: every output can take one message from any input at once.
@@ -30,22 +32,22 @@ use serde::{Deserialize, Serialize};
 use self::local::LocalRouting;
 use crate::routing::RoutingTables;
 
-/// Who goes first at an output.
+/// Which queue of an output sends first.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema, Debug)]
 #[serde(rename_all = "kebab-case")]
 pub enum Arbitration {
-    /// The inputs take turns.
+    /// The queues of the inputs take turns.
     #[default]
     RoundRobin,
-    /// The message whose transaction was issued first.
+    /// The queue whose head belongs to the transaction issued first.
     Age,
 }
 
-/// A switch by name.
+/// A switch preset: a switching time with a name.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Debug)]
 #[serde(rename_all = "kebab-case")]
 pub enum SwitchPreset {
-    /// ESF's (Table III): a switching time of 20 ns.
+    /// The switch of ESF (Table III): a switching time of 20 ns.
     Esf,
 }
 
@@ -57,21 +59,21 @@ impl Preset for SwitchPreset {
     }
 }
 
-/// What a user says of a switch.
-// `remote`: what serde derives reads and writes all fields; `with_preset` knows presets.
+/// Parameters of a switch in a scenario.
+// `remote`: the code that serde derives reads and writes all fields; `with_preset` adds presets.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Debug)]
 #[serde(remote = "Self", deny_unknown_fields, default)]
 pub struct SwitchParams {
-    /// A switch by name, whose time is the default. Default: none.
+    /// A preset whose switching time becomes the default. Default: none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub preset: Option<SwitchPreset>,
-    /// Time from input to output in one direction, without the ports. Default 10 ns: of the 70 ns that a switch adds there and
-    /// back at least, its two ports take 50 and its arbitration and network 20 (Li et al., "Pond", ASPLOS 2023, section 2,
-    /// *recollection*).
+    /// Time from input to output in one direction, without the ports. Default 10 ns. Of the 70 ns that a
+    /// switch adds at least there and back, its two ports take 50 ns, and arbitration and network 20 ns (Li
+    /// et al., "Pond", ASPLOS 2023, section 2, *recollection*).
     pub switching_time: Picos,
-    /// Who goes first at an output. Default round-robin.
+    /// Arbitration among the queues of an output. Default round-robin.
     pub arbitration: Arbitration,
-    /// Ports that a switch has at most; a system that needs more is refused. Default: no limit.
+    /// Most ports of a switch; a system that needs more is refused. Default: no limit.
     #[schemars(range(min = 2, max = 65535))]
     pub max_ports: Option<u16>,
 }
@@ -89,50 +91,50 @@ impl Default for SwitchParams {
     }
 }
 
-/// What a switch is built from.
+/// Configuration of a switch.
 pub struct SwitchConfig {
-    /// Its parameters.
+    /// Parameters of the switch.
     pub params: SwitchParams,
-    /// Its number in the routing tables.
+    /// Number of the switch in the routing tables.
     pub index: usize,
     /// By endpoint of the fabric: whether its memory is HDM-D, to which M2S Req keeps its order.
     pub hdm_d: Arc<[bool]>,
     /// One port for each link, numbered as in the routing tables.
     pub ports: Vec<LinkPort>,
-    /// Where messages go.
+    /// Routing tables of the fabric.
     pub tables: Arc<RoutingTables>,
-    /// Virtual channels of its links, at least those of the tables.
+    /// Number of virtual channels of the switch's links: at least that of the tables.
     pub virtual_channels: u8,
-    /// Its random stream, for random routing.
+    /// Random stream of the switch, for random routing.
     pub rng: StreamRng,
 }
 
-/// The oldest message of one input, class and virtual channel in front of an output.
+/// The oldest message of one input, class and virtual channel that waits for an output.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct QueueHead {
-    /// What it waits for a place in.
+    /// The buffer at the far end for which the message waits.
     pub buffer: Buffer,
-    /// Where it lies: no two messages lie there that arrived at the same time.
+    /// Index in the slab. Together with the time of arrival it identifies the message.
     place: u32,
-    /// When it arrived.
+    /// When the message arrived.
     arrived: SimTime,
 }
 
 const NIL: u32 = u32::MAX;
 
-/// A message that waits where it arrived.
+/// A message that waits in the switch.
 #[derive(Default, Serialize, Deserialize)]
 struct Waiting {
     #[serde(skip)]
     kept: Kept,
     next: u32,
     arrived: SimTime,
-    /// For how long its buffer had been starved when it came.
+    /// How long the message's buffer had been starved when the message arrived, in picoseconds.
     starved: u64,
 }
 
 impl Waiting {
-    /// What it is, as it arrived.
+    /// The message, as it arrived.
     #[inline(always)]
     fn message<'a>(&self, ctx: &'a Ctx<'_, Parcel>) -> &'a Message {
         match &ctx.kept(&self.kept).message {
@@ -142,7 +144,8 @@ impl Waiting {
     }
 }
 
-/// Whether the places from `head` on, which are noted in `used`, are in no list before.
+/// Whether the list that starts at `head` is free of cycles and of slots marked in `used`.
+/// Marks its slots there.
 fn is_list(slab: &[Waiting], head: u32, used: &mut [bool]) -> bool {
     let mut at = head;
     while at != NIL {
@@ -159,7 +162,7 @@ fn is_list(slab: &[Waiting], head: u32, used: &mut [bool]) -> bool {
 #[derive(Clone, Copy, Serialize, Deserialize)]
 struct Queue {
     input: u16,
-    /// The queue whose turn is next, [`NO_QUEUE`] for the last one.
+    /// The queue with the next turn, or [`NO_QUEUE`] for the last one.
     after: u16,
     /// [`Buffer::place`] of the buffer.
     place: u16,
@@ -172,21 +175,22 @@ struct Queue {
 
 const NO_QUEUE: u16 = u16::MAX;
 
-/// An output and what waits for it.
+/// An output port with the queues in front of it.
 struct Output {
-    /// Queues that hold something, in the order in which they may go: the first and the last.
+    /// The first and the last of the queues with messages, in the order of their turns.
     first: u16,
     last: u16,
     wake: SimTime,
     line_time: u64,
-    /// Queues that ever held something.
+    /// All queues that ever had a message.
     queues: Vec<Queue>,
-    /// By input and [`Buffer::place`]: the queue's number plus one. Empty before anything waits: few of a
-    /// large switch's outputs hold up anything, and for all of them this grows with the square of its ports.
+    /// By input and [`Buffer::place`]: the queue's number plus one. Empty until a message waits. Few
+    /// outputs of a large switch ever have a queue, and the tables of all outputs would grow with the
+    /// square of the number of ports.
     queue_of: Vec<u16>,
-    /// Inputs of the switch.
+    /// Number of inputs of the switch.
     inputs: u16,
-    /// By [`Buffer::place`]: messages that wait.
+    /// By [`Buffer::place`]: number of messages that wait.
     waiting_for: Vec<u32>,
     link: LinkPort,
 }
@@ -198,21 +202,22 @@ save_state!(Output {
     built: line_time, queue_of, inputs;
 } then find_queues);
 
-/// The switch component. What is looked at for each message lies first.
+/// The switch component. Fields that every message needs come first.
 #[repr(C)]
 pub struct Switch {
     outputs: Vec<Output>,
     switching_ps: u32,
     arbitration: Arbitration,
-    /// Virtual channels of a link.
+    /// Number of virtual channels of a link.
     vcs: u8,
-    /// Messages received and forwarded, ever.
+    /// Messages received and forwarded since the start of the run.
     received: u64,
     forwarded: u64,
     routing: LocalRouting,
     slab: Vec<Waiting>,
     free: u32,
-    /// Messages that are not kept at the time, by their places in the slab.
+    /// Messages taken out of the engine while the switch moves to another thread or its state is saved,
+    /// with their indices in the slab.
     inside: Vec<(u32, Message)>,
     rng: StreamRng,
 }
@@ -224,7 +229,7 @@ save_state!(Switch {
 } then check_lists);
 
 impl Switch {
-    /// Builds the component.
+    /// Builds the switch component.
     pub fn new(config: SwitchConfig) -> Self {
         let vcs = config.virtual_channels;
         let buffers = Buffer::places(vcs);
@@ -255,8 +260,8 @@ impl Switch {
         }
     }
 
-    /// Checks after a restore that each place of the slab is in one list at most, and that the places in
-    /// queues are those of the messages inside.
+    /// Checks after a restore that each slot of the slab is in at most one list, and that the slots in
+    /// queues are those of the saved messages.
     fn check_lists(&mut self) -> Result<(), StateError> {
         let mut queued = vec![false; self.slab.len()];
         let queues = self.outputs.iter().flat_map(|out| &out.queues);
@@ -265,7 +270,7 @@ impl Switch {
             .all(|head| is_list(&self.slab, head, &mut queued));
         let mut used = queued.clone();
         let whole = whole && is_list(&self.slab, self.free, &mut used);
-        // Each message takes one of the places in queues, and none is left.
+        // Each message takes one of the slots in queues, and none remains.
         let taken = (self.inside.iter())
             .all(|(at, _)| queued.get_mut(*at as usize).is_some_and(std::mem::take));
         let turns = self.outputs.iter().all(Output::has_turns);
@@ -277,24 +282,24 @@ impl Switch {
         }
     }
 
-    /// Messages inside the switch.
+    /// Number of messages in the switch.
     pub fn in_flight(&self) -> u64 {
         self.received - self.forwarded
     }
 
-    /// One of its ports, for link statistics.
+    /// A port of the switch, for link statistics.
     pub fn port_mut(&mut self, port: u16) -> &mut LinkPort {
         &mut self.outputs[port as usize].link
     }
 
-    /// Measurement begins.
+    /// Resets the link statistics at the start of measurement.
     pub fn begin_measurement(&mut self, now: SimTime) {
         for output in &mut self.outputs {
             output.link.begin_measurement(now);
         }
     }
 
-    /// A parcel will arrive soon.
+    /// Prefetches the state that a parcel needs which will arrive soon.
     #[inline]
     pub fn fetch(&self, port: u16, parcel: &Parcel) {
         if let Some(input) = self.outputs.get(port as usize) {
@@ -305,7 +310,7 @@ impl Switch {
         }
     }
 
-    /// It will arrive sooner still; returns where it will go on, if that is known.
+    /// Prefetches more for a parcel that will arrive sooner. Returns the output of its message, if known.
     #[inline]
     pub fn fetch_next(&self, parcel: &Parcel) -> Option<u16> {
         let message = parcel.message.as_ref()?;
@@ -316,7 +321,7 @@ impl Switch {
         Some(output)
     }
 
-    /// A parcel has arrived from a link.
+    /// Handles a parcel that has just arrived from a link.
     #[inline(always)]
     pub fn arrive(&mut self, ctx: &mut Ctx<'_, Parcel>, port: u16) {
         if let Some(head) = self.accept(ctx, port) {
@@ -324,7 +329,8 @@ impl Switch {
         }
     }
 
-    /// Takes a parcel's credits, on which something may have waited; returns what its message is.
+    /// Takes a parcel's credits, and sends messages that waited for them. Returns the routing fields of the
+    /// parcel's message, if there is one.
     #[inline(always)]
     fn accept(&mut self, ctx: &mut Ctx<'_, Parcel>, port: u16) -> Option<Head> {
         let Parcel { credits, message } = ctx.received();
@@ -336,7 +342,7 @@ impl Switch {
         head
     }
 
-    /// An output's link has room again.
+    /// Handles an output's wake-up: its link has room again.
     #[inline(always)]
     pub fn wake(&mut self, ctx: &mut Ctx<'_, Parcel>, token: u32) {
         self.outputs[token as usize].wake = SimTime::NEVER;
@@ -350,8 +356,7 @@ impl Switch {
         self.forward(ctx, input, head, output, vc);
     }
 
-    /// Sends the message that came through `input` out of `output` on that virtual channel, now or
-    /// later.
+    /// Sends the message that arrived through `input` to `output` on virtual channel `vc`, now or later.
     #[inline(always)]
     fn forward(&mut self, ctx: &mut Ctx<'_, Parcel>, input: u16, head: Head, output: u16, vc: u8) {
         let out = &mut self.outputs[output as usize];
@@ -371,14 +376,14 @@ impl Switch {
             }
             self.enqueue(ctx, input, output, vc, head.channel);
         } else if self.enqueue(ctx, input, output, vc, head.channel) {
-            // What waited already was tried, so only the first of its class and virtual channel
-            // can go past it.
+            // The queued messages have already been tried. Only the first of its class and virtual
+            // channel can pass them.
             self.transmit_unless_closed(ctx, output as usize);
         }
     }
 
-    /// A parcel has arrived from a link, in a fabric whose routing changes: `way` says by which output
-    /// and on which virtual channel its message goes on. Without a way it is lost; true then.
+    /// Handles a parcel that has just arrived, in a fabric whose routing changes. `way` gives the output
+    /// and the virtual channel of its message. Returns true if the message is lost because it has no route.
     pub fn arrive_routed(
         &mut self,
         ctx: &mut Ctx<'_, Parcel>,
@@ -399,12 +404,12 @@ impl Switch {
         true
     }
 
-    /// How many ports it has.
+    /// Number of ports of the switch.
     pub fn ports(&self) -> u16 {
         self.outputs.len() as u16
     }
 
-    /// The queues in front of an output that hold something, by number.
+    /// The heads of the queues with messages in front of an output, with the queues' numbers.
     pub fn heads(&self, output: u16) -> impl Iterator<Item = (usize, QueueHead)> {
         let queues = self.outputs[output as usize].queues.iter().enumerate();
         let held = queues.filter(|(_, queue)| queue.head != NIL);
@@ -418,18 +423,18 @@ impl Switch {
         })
     }
 
-    /// Messages that wait for an output.
+    /// Number of messages that wait for an output.
     pub fn waiting(&self, output: u16) -> u32 {
         self.outputs[output as usize].link.waiting
     }
 
-    /// Loses what waits for an output.
+    /// Drops the messages that wait for an output, and counts them.
     pub fn discard(&mut self, ctx: &mut Ctx<'_, Parcel>, output: u16) -> Lost {
         self.lose(ctx, output, |_| true)
     }
 
-    /// Loses the messages that wait for a place on one of these virtual channels of any output; bit `n` is
-    /// virtual channel `n`.
+    /// Drops the messages that wait for some of the virtual channels of any output, and counts them. Bit
+    /// `n` of `channels` is virtual channel `n`.
     pub fn discard_channels(&mut self, ctx: &mut Ctx<'_, Parcel>, channels: u8) -> Lost {
         let mut lost = Lost::default();
         for output in 0..self.ports() {
@@ -440,7 +445,7 @@ impl Switch {
         lost
     }
 
-    /// Loses the messages in front of an output that wait for a virtual channel which `is_lost` names.
+    /// Drops the messages in front of an output on the virtual channels for which `is_lost` is true.
     fn lose(
         &mut self,
         ctx: &mut Ctx<'_, Parcel>,
@@ -467,7 +472,7 @@ impl Switch {
             out.waiting_for[queue.place as usize] -= (lost.messages - before) as u32;
         }
         out.link.waiting -= lost.messages as u32;
-        // The queues that still hold something keep the order of their turns.
+        // The queues that still have messages keep the order of their turns.
         let mut at = std::mem::replace(&mut out.first, NO_QUEUE);
         out.last = NO_QUEUE;
         while at != NO_QUEUE {
@@ -484,7 +489,8 @@ impl Switch {
         lost
     }
 
-    /// Loses all that waits, as the switch has failed. Wake-ups that it asked for do not come.
+    /// Drops all queued messages of a switch that has failed. The wake-ups that its outputs
+    /// requested do not come.
     pub fn discard_all(&mut self, ctx: &mut Ctx<'_, Parcel>) -> Lost {
         let mut lost = Lost::default();
         for output in 0..self.ports() {
@@ -494,7 +500,7 @@ impl Switch {
         lost
     }
 
-    /// Tells the buffer of each message inside that came through `input`.
+    /// Calls `each` with the buffer of every queued message that arrived through `input`.
     pub fn buffered(&self, ctx: &Ctx<'_, Parcel>, input: u16, mut each: impl FnMut(Buffer)) {
         for out in &self.outputs {
             for queue in out.queues.iter().filter(|queue| queue.input == input) {
@@ -509,7 +515,7 @@ impl Switch {
         }
     }
 
-    /// Takes in the messages that wait ([`cxlab_engine::Component::take_in`]).
+    /// Takes the queued messages out of the engine ([`cxlab_engine::Component::take_in`]).
     pub fn take_in(&mut self, take: &mut dyn FnMut(Kept) -> Parcel) {
         for (at, waiting) in self.slab.iter_mut().enumerate() {
             if waiting.kept.is_some()
@@ -520,7 +526,7 @@ impl Switch {
         }
     }
 
-    /// Keeps them again.
+    /// Gives the messages back to the engine.
     pub fn put_back(&mut self, keep: &mut dyn FnMut(Parcel) -> Kept) {
         for (at, message) in self.inside.drain(..) {
             let parcel = Parcel {
@@ -531,7 +537,7 @@ impl Switch {
         }
     }
 
-    /// The output for a message, among the routing's candidates.
+    /// The output for a message, chosen among the routing's candidates.
     #[inline]
     fn choose(&mut self, now: SimTime, head: Head) -> u16 {
         let (outputs, rng) = (&mut self.outputs, &mut self.rng);
@@ -544,8 +550,8 @@ impl Switch {
         )
     }
 
-    /// Puts the message that has arrived, of that class, into its queue; true when it is the first of its
-    /// class and virtual channel that waits for the output.
+    /// Queues the message that has just arrived. Returns true if no other message of its class and virtual
+    /// channel waits for the output.
     fn enqueue(
         &mut self,
         ctx: &mut Ctx<'_, Parcel>,
@@ -602,7 +608,7 @@ impl Switch {
         *waiting_for == 1
     }
 
-    /// Makes a place for one more message than ever before.
+    /// Adds a free slot to the slab.
     #[cold]
     fn grow(&mut self) {
         self.free = self.slab.len() as u32;
@@ -612,7 +618,7 @@ impl Switch {
         });
     }
 
-    /// Sends what waits for an output, unless its link takes nothing at all now.
+    /// Sends messages that wait for an output, unless its link accepts nothing now.
     #[inline]
     fn transmit_unless_closed(&mut self, ctx: &mut Ctx<'_, Parcel>, output: usize) {
         let out = &mut self.outputs[output];
@@ -623,10 +629,10 @@ impl Switch {
         }
     }
 
-    /// Sends what waits for an output, as far as link and credits allow.
+    /// Sends messages that wait for an output, as far as link and credits allow.
     fn transmit(&mut self, ctx: &mut Ctx<'_, Parcel>, output: usize) {
         let now = ctx.now();
-        // A bit for each class and virtual channel that was found blocked.
+        // One bit for each class and virtual channel found to be blocked.
         let mut closed = 0u128;
         let mut until = SimTime::NEVER;
         loop {
@@ -658,7 +664,7 @@ impl Switch {
                     let input = queue.input;
                     out.link.waiting -= 1;
                     out.waiting_for[queue.place as usize] -= 1;
-                    // The queue goes to the end of the turn, or away when it is empty.
+                    // The queue moves to the end of the turns, or is removed if it is empty.
                     out.remove_turn(turn);
                     if next != NIL {
                         out.append_turn(turn.queue);
@@ -681,13 +687,13 @@ impl Switch {
     }
 }
 
-/// What a switch needs to know of a message to send it on.
+/// The fields of a message that determine its route through a switch.
 #[derive(Clone, Copy)]
 struct Head {
     source: PortId,
     destination: PortId,
     channel: Channel,
-    /// The virtual channel that it came on.
+    /// Virtual channel on which the message arrived.
     vc: u8,
 }
 
@@ -703,7 +709,7 @@ impl Head {
     }
 }
 
-/// What a switch notes in a message that it forwards.
+/// Returns a function that records the crossing of a switch in a forwarded message.
 #[inline]
 fn crossed(switching_ps: u32, waited: Waited) -> impl FnOnce(&mut Message) {
     move |message| {
@@ -713,7 +719,7 @@ fn crossed(switching_ps: u32, waited: Waited) -> impl FnOnce(&mut Message) {
     }
 }
 
-/// A queue that may go, and the one whose turn is before it.
+/// A queue that may send, and the queue whose turn is before it.
 #[derive(Clone, Copy)]
 struct Turn {
     queue: u16,
@@ -721,7 +727,7 @@ struct Turn {
 }
 
 impl Output {
-    /// Numbers its queues, which were restored.
+    /// Rebuilds the table of queue numbers after a restore.
     fn find_queues(&mut self) -> Result<(), StateError> {
         let buffers = self.waiting_for.len();
         self.queue_of.clear();
@@ -738,7 +744,7 @@ impl Output {
         Ok(())
     }
 
-    /// Whether the queues that hold something, and no others, have one turn each.
+    /// Whether every queue with messages has exactly one turn, and no other queue has one.
     fn has_turns(&self) -> bool {
         let mut waiting: Vec<bool> = (self.queues.iter().map(|queue| queue.head != NIL)).collect();
         let (mut at, mut last) = (self.first, NO_QUEUE);
@@ -752,12 +758,12 @@ impl Output {
         last == self.last && !waiting.contains(&true)
     }
 
-    /// Places for the numbers of queues.
+    /// Number of entries of `queue_of`.
     fn places(&self) -> usize {
         usize::from(self.inputs) * self.waiting_for.len()
     }
 
-    /// A queue that is not there yet, whose number belongs at `at`; returns its number.
+    /// Creates a queue whose number belongs at index `at`; returns the number.
     #[cold]
     fn begin_queue(&mut self, at: usize, queue: Queue) -> u16 {
         if self.queue_of.is_empty() {
@@ -769,7 +775,7 @@ impl Output {
         number
     }
 
-    /// The turn that goes next, among those whose class and virtual channel may go.
+    /// The next turn among the queues whose class and virtual channel are not in `closed`.
     #[inline]
     fn pick(
         &self,
@@ -787,7 +793,7 @@ impl Output {
         self.search(arbitration, slab, ctx, closed)
     }
 
-    /// The same by a search through all turns.
+    /// Finds the next turn by a search through all turns.
     #[inline(never)]
     fn search(
         &self,
@@ -817,7 +823,7 @@ impl Output {
         oldest.map(|(_, turn)| turn)
     }
 
-    /// A queue's turn comes after all others.
+    /// Puts a queue's turn after all others.
     #[inline]
     fn append_turn(&mut self, number: u16) {
         self.queues[number as usize].after = NO_QUEUE;
@@ -828,7 +834,7 @@ impl Output {
         }
     }
 
-    /// A queue has no turn any more.
+    /// Removes the turn of a queue.
     #[inline]
     fn remove_turn(&mut self, turn: Turn) {
         let after = self.queues[turn.queue as usize].after;
@@ -841,8 +847,8 @@ impl Output {
         }
     }
 
-    /// How long a line sent now would roughly wait, in picoseconds: what the wire is promised,
-    /// what waits here, and what waits (or is on its way) at the far end.
+    /// Approximate wait of a line sent now, in picoseconds: the reserved time of the wire, plus the time of
+    /// unreturned lines. These wait here, are in flight, or are buffered at the far end.
     fn congestion(&mut self, now: SimTime) -> u64 {
         let lines = u64::from(self.link.waiting) + u64::from(self.link.unreturned());
         self.link.transmitter.backlog_ps(now) + lines * self.line_time

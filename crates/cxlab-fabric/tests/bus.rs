@@ -38,13 +38,13 @@ impl Component for Node {
 }
 
 const TURN: u64 = 700;
-/// A message's time on the wire, its flight, and the way to the bus.
+/// Time of a message on the wire, its flight time, and the time from an end to the bus, in picoseconds.
 const MESSAGE: u64 = 1_000;
 const FLIGHT: u64 = 1_000;
 const ATTACH: u64 = 1;
 
-/// Requests from the left and responses from the right, all at time 0: when each arrived, with
-/// the side that it came from, in order.
+/// Sends requests from the left and responses from the right, all at time 0. Returns the arrivals in order:
+/// the time, and the side from which the message came.
 fn run(left: u32, right: u32, burst: u16) -> Vec<(u64, char)> {
     let attach = LinkParams {
         packet: PacketHeader {
@@ -97,7 +97,7 @@ fn run(left: u32, right: u32, burst: u16) -> Vec<(u64, char)> {
     all
 }
 
-/// The runs of one side in the order of arrival.
+/// Runs of messages from the same side, in order of arrival.
 fn runs(all: &[(u64, char)]) -> Vec<(char, usize)> {
     all.chunk_by(|a, b| a.1 == b.1)
         .map(|run| (run[0].1, run.len()))

@@ -1,4 +1,5 @@
-//! `docs/reference/topologies-and-routing.md` says what each topology needs. With `CXLAB_UPDATE_DOCS=1` the test writes it.
+//! `docs/reference/topologies-and-routing.md` has the virtual channels that each topology needs. With
+//! `CXLAB_UPDATE_DOCS=1` the test writes the file.
 #![allow(clippy::unwrap_used)]
 
 #[path = "../../../tests/shared/documents.rs"]

@@ -1,4 +1,5 @@
-//! The switch: who goes first, who does not wait for whom, on which virtual channel.
+//! The switch: arbitration, independence of queues and classes, virtual channels,
+//! credits, order, and restore.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -49,7 +50,7 @@ struct Fabric {
 }
 
 impl Fabric {
-    /// Endpoints and switches as the graph says; `params` gives the link of each endpoint.
+    /// A fabric with the endpoints and switches of a graph. `params` gives the link of each endpoint.
     fn new(
         graph: &FabricGraph,
         arbitration: Arbitration,
@@ -98,7 +99,7 @@ impl Fabric {
         }
     }
 
-    /// `hosts` hosts and `devices` devices at one switch.
+    /// A fabric of one switch with `hosts` hosts and `devices` devices.
     fn star(
         hosts: usize,
         devices: usize,
@@ -150,7 +151,7 @@ fn the_oldest_transaction_goes_first_under_age_arbitration() {
         (Arbitration::RoundRobin, [9, 5, 1, 6, 50, 100, 51, 101, 200]),
     ] {
         let mut fabric = Fabric::star(3, 1, arbitration, |_| link(100));
-        // A long message keeps the output busy until all the others wait.
+        // A long message keeps the output busy until all other messages wait.
         fabric
             .stub(2)
             .script
@@ -188,7 +189,7 @@ fn a_blocked_output_holds_nothing_back_for_another() {
     }
     fabric.run();
     assert_eq!(fabric.stub(1).tags(), [0], "one buffer, never freed");
-    // The fourth leaves its host after 4 ns, and meets nobody.
+    // The fourth message leaves its host after 4 ns, and meets no other.
     let free: Vec<(u64, u32)> = fabric
         .stub(2)
         .seen
@@ -345,7 +346,7 @@ fn credits_are_conserved_on_every_link_of_a_drained_fabric() {
 #[test]
 fn a_snoop_does_not_pass_a_response_that_came_before_it() {
     for arbitration in [Arbitration::RoundRobin, Arbitration::Age] {
-        // The device takes one response at a time, and any number of snoops.
+        // The device has a buffer for one response, and for any number of snoops.
         let credits = |endpoint| CreditTable {
             h2d_rsp: Some(if endpoint == 2 { 1 } else { 64 }),
             ..CreditTable::default()
@@ -362,7 +363,7 @@ fn a_snoop_does_not_pass_a_response_that_came_before_it() {
                 } else {
                     Opcode::SnpInv
                 };
-                // Younger than what follows, so that age tells snoops to go first.
+                // Each message is younger than the next, so age arbitration prefers the snoops.
                 let issued = 1_000 - u64::from(tag);
                 let one = message(opcode, host, 2, issued, tag);
                 fabric.stub(host as usize).script.push_back((0, one));

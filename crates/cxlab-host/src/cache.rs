@@ -1,6 +1,6 @@
 //! A private cache of one requester: set-associative, least recently used, write-back and
-//! write-allocate. It holds tags only; nobody else shares its lines, so there is no state beyond
-//! valid and dirty.
+//! write-allocate. The cache has tags only. No other requester shares its lines, so a line has no state
+//! beyond valid and dirty.
 
 use cxlab_engine::prefetch;
 use cxlab_engine::save_state;
@@ -9,16 +9,16 @@ use serde::{Deserialize, Serialize};
 
 use crate::params::CacheParams;
 
-/// What an access to the cache did.
+/// The result of a cache access.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CacheAccess {
-    /// The line was there.
+    /// Whether the access found its line in the cache.
     pub hit: bool,
-    /// A dirty line that had to make room, to be written back.
+    /// A dirty line that was evicted and must be written back.
     pub evicted: Option<LineAddr>,
 }
 
-/// A line, and when it was last used: twice the clock's value, and 1 more where the line is dirty.
+/// A line and the time of its last use: twice the clock's value, plus 1 if the line is dirty.
 #[derive(Clone, Copy, Serialize, Deserialize)]
 struct Way {
     line: u64,
@@ -34,7 +34,7 @@ impl Way {
         }
     }
 
-    /// A use, which may write.
+    /// Records a use of the line, which may be a write.
     #[inline]
     fn touch(&mut self, used: u64, write: bool) {
         self.stamp = 2 * used + (self.stamp & 1 | u64::from(write));
@@ -49,7 +49,7 @@ impl Way {
 
 const EMPTY: u64 = u64::MAX;
 
-/// The tag array.
+/// The tag array of a private cache.
 pub struct PrivateCache {
     ways: Vec<Way>,
     associativity: usize,
@@ -64,12 +64,12 @@ save_state!(PrivateCache {
 });
 
 impl PrivateCache {
-    /// An empty cache; at least one set.
+    /// An empty cache with at least one set.
     pub fn new(params: &CacheParams) -> Self {
         PrivateCache::of(params.size, params.ways)
     }
 
-    /// An empty cache of that capacity; at least one set.
+    /// An empty cache of the given capacity, with at least one set.
     pub fn of(size: Bytes, ways: u32) -> Self {
         let associativity = ways.max(1) as usize;
         let sets = (size.0 / 64 / associativity as u64).max(1);
@@ -81,7 +81,7 @@ impl PrivateCache {
         }
     }
 
-    /// Looks a line up, and takes it in if it was not there.
+    /// Looks up a line, and inserts it if absent.
     pub fn access(&mut self, line: LineAddr, write: bool) -> CacheAccess {
         self.clock += 1;
         let clock = self.clock;
@@ -114,7 +114,7 @@ impl PrivateCache {
         ways.iter().any(|way| way.line == EMPTY)
     }
 
-    /// A line will be looked up soon.
+    /// Prefetches the set of a line that will be looked up soon.
     #[inline]
     pub(crate) fn prefetch(&self, line: LineAddr) {
         let first = self.first(line);
@@ -126,7 +126,7 @@ impl PrivateCache {
         }
     }
 
-    /// Uses a line; false when it is not there.
+    /// Uses a line if it is present. Returns false if it is absent.
     #[inline]
     pub fn touch(&mut self, line: LineAddr, write: bool) -> bool {
         self.clock += 1;
@@ -140,14 +140,14 @@ impl PrivateCache {
         }
     }
 
-    /// Whether a line is there, without using it.
+    /// Whether a line is present. Does not count as a use.
     pub fn has(&self, line: LineAddr) -> bool {
         let first = self.first(line);
         let set = &self.ways[first..first + self.associativity];
         set.iter().any(|way| way.line == line.0)
     }
 
-    /// Takes in a line that is not there. Returns the dirty line that had to make room.
+    /// Inserts a line that is absent. Returns the dirty line that was evicted, if any.
     pub fn insert(&mut self, line: LineAddr, dirty: bool) -> Option<LineAddr> {
         self.clock += 1;
         let fresh = Way::new(line.0, self.clock, dirty);
@@ -161,7 +161,7 @@ impl PrivateCache {
         std::mem::replace(&mut ways[victim], fresh).dirty_line()
     }
 
-    /// A line's copy is now as memory is; true when it was not.
+    /// Marks a line as clean. Returns true if it was dirty.
     pub fn clean(&mut self, line: LineAddr) -> bool {
         let way = self.set(line).iter_mut().find(|way| way.line == line.0);
         way.is_some_and(|way| {
@@ -171,7 +171,7 @@ impl PrivateCache {
         })
     }
 
-    /// The first way of a line's set.
+    /// Index of the first way of a line's set.
     #[inline]
     fn first(&self, line: LineAddr) -> usize {
         let set = match self.sets.is_power_of_two() {

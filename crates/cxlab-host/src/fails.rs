@@ -1,41 +1,42 @@
-//! What a host does where components fail: its messages end after a time, answers come too late, and
-//! devices are cut off. The owner calls, so nothing of it costs a host anything where nothing fails.
+//! Failure handling of a host: timeouts of its messages, late responses, and devices that are cut off. The
+//! owner calls these methods, so a host pays nothing for them in a system without failures.
 
 use cxlab_engine::Ctx;
 use cxlab_engine::units::{Picos, SimTime};
 use cxlab_link::{Lost, Parcel};
 use cxlab_protocol::Message;
 
-/// A host in a system in which something fails.
+/// A host in a system whose components can fail.
 pub trait Fails {
-    /// Whether it has ended, with nothing under way.
+    /// Whether the host's workload has ended, with nothing in flight.
     fn is_done(&self) -> bool;
 
-    /// When the time of the first of its messages is over.
+    /// When the first of the host's messages times out.
     fn first_timeout(&self, timeout: Picos) -> Option<SimTime>;
 
-    /// Ends the messages whose time is over.
+    /// Ends the messages that have timed out.
     fn time_out(&mut self, ctx: &mut Ctx<'_, Parcel>, timeout: Picos);
 
-    /// Whether this is the answer to a message whose time was over.
+    /// Whether `message` is the response to a message that has timed out.
     fn is_late(&self, message: &Message) -> bool;
 
-    /// An answer arrives to a message whose time was over: it is counted and forgotten.
+    /// Accepts the response to a message that has timed out: the response is counted and dropped.
     fn receive_late(&mut self, ctx: &mut Ctx<'_, Parcel>, port: u16, parcel: &Parcel);
 
-    /// The root port towards each of so many edge ports.
+    /// The root port towards each of `edge_ports` edge ports.
     fn ways(&self, edge_ports: usize) -> Vec<u16>;
 
-    /// From now on messages for these devices, by number, are not sent: [`Fails::take_cut_off`].
+    /// Changes the routes: from now on messages to the devices in `is_cut` are
+    /// not sent ([`Fails::take_cut_off`]).
     fn cut_off(&mut self, ways: &[u16], is_cut: &[bool]);
 
-    /// Takes the tags of messages that were not sent; each is told by [`Fails::end_cut_off`] when the
-    /// root port answers it.
+    /// Takes the tags of messages that were not sent. The owner calls [`Fails::end_cut_off`] for each when
+    /// the root port responds to it.
     fn take_cut_off(&mut self) -> Vec<u32>;
 
-    /// The root port answers a message that was not sent.
+    /// Ends a message that was not sent: the root port responds to it.
     fn end_cut_off(&mut self, ctx: &mut Ctx<'_, Parcel>, tag: u32);
 
-    /// Loses what waits for a port.
+    /// Drops the messages that wait for a port, and counts them.
     fn discard(&mut self, ctx: &mut Ctx<'_, Parcel>, port: u16) -> Lost;
 }

@@ -1,5 +1,5 @@
-//! What decides when a requester issues its next operation: its source, the least time between
-//! two issues, the time an operation asks for, and dependence.
+//! When a requester issues its next operation. This depends on its source, the least time between two
+//! issues, the operation's own time, and dependences.
 
 use cxlab_engine::rng::StreamRng;
 use cxlab_engine::save_state;
@@ -8,31 +8,31 @@ use cxlab_engine::{Ctx, prefetch};
 use cxlab_link::Parcel;
 use cxlab_workload::{MemOp, OpSource};
 
-/// The wake-up token of issuing.
+/// Wake-up token for issuing.
 pub(crate) const ISSUE: u32 = u32::MAX;
 
-/// Operations from a source, each at its time.
+/// Issues operations from a source, each at its time.
 pub(crate) struct Issuer {
     source: Box<dyn OpSource>,
     rng: StreamRng,
     left: u64,
     interval_ps: u64,
-    /// Lines issued.
+    /// Number of lines issued.
     issued: u64,
     /// An operation taken from the source that could not be issued yet.
     held: Option<MemOp>,
     exhausted: bool,
     next_issue: u64,
     wake: SimTime,
-    /// When the workload began, which the times of operations count from.
+    /// When the workload began. The times of operations count from here.
     begun: u64,
-    /// The time of an operation that is issued when the workload begins: 0, but in sampled runs.
+    /// The time of an operation that is issued when the workload begins: 0, except in sampled runs.
     origin: u64,
-    /// What is left while nothing may be issued, in sampled runs.
+    /// The remaining operations while nothing may be issued, in sampled runs.
     parked: Option<Parked>,
 }
 
-/// What an issuer has left.
+/// The remaining operations of a parked issuer.
 struct Parked {
     left: u64,
     held: Option<MemOp>,
@@ -69,50 +69,50 @@ impl Issuer {
         }
     }
 
-    /// Something will be issued soon.
+    /// Prefetches the source for an issue that will come soon.
     #[inline]
     pub(crate) fn fetch(&self) {
         prefetch(&*self.source);
     }
 
-    /// The workload begins.
+    /// Starts the workload.
     pub(crate) fn begin(&mut self, now: SimTime) {
         self.begun = now.0;
     }
 
-    /// From now on issues are at least so far apart.
+    /// Sets the least time between two issues.
     pub(crate) fn set_interval(&mut self, interval_ps: u64) {
         self.interval_ps = interval_ps;
     }
 
-    /// The operation that was issued has so many lines more than the one that is counted.
+    /// Counts `more` further lines of the operation that was just issued.
     pub(crate) fn count_lines(&mut self, more: u64) {
         self.issued += more;
     }
 
-    /// Lines issued since the beginning.
+    /// Number of lines issued since the start of the run.
     pub(crate) fn issued(&self) -> u64 {
         self.issued
     }
 
-    /// How far apart issues are at least, in picoseconds.
+    /// Least time between two issues, in picoseconds.
     pub(crate) fn interval(&self) -> u64 {
         self.interval_ps
     }
 
-    /// Nothing is issued any more.
+    /// Ends the workload: nothing is issued any more.
     pub(crate) fn stop(&mut self) {
         self.left = 0;
         self.held = None;
         self.exhausted = true;
     }
 
-    /// Whether every operation has been issued and no more will come.
+    /// Whether every operation has been issued and the source has no more.
     pub(crate) fn is_done(&self) -> bool {
         self.exhausted && self.held.is_none()
     }
 
-    /// The wake-up to issue has come.
+    /// Handles the wake-up for issuing.
     #[inline]
     pub(crate) fn woken(&mut self, now: SimTime) {
         if now == self.wake {
@@ -120,7 +120,7 @@ impl Issuer {
         }
     }
 
-    /// Something else takes the place of issues for so long.
+    /// Delays the next issue by `span_ps`, because something else takes its place.
     #[inline]
     pub(crate) fn hold_up(&mut self, now: SimTime, span_ps: u64) {
         if span_ps > 0 {
@@ -128,7 +128,7 @@ impl Issuer {
         }
     }
 
-    /// Takes the next operation from the source, where none is held.
+    /// Takes the next operation from the source, unless one is held.
     #[inline]
     fn hold(&mut self) {
         if self.held.is_none() && !self.exhausted {
@@ -142,7 +142,7 @@ impl Issuer {
         }
     }
 
-    /// Appends up to `count` operations, which take no time and are not issued.
+    /// Appends up to `count` operations without issuing them or spending time.
     pub(crate) fn take(&mut self, count: usize, out: &mut Vec<MemOp>) {
         let before = out.len();
         out.extend(self.held.take());
@@ -156,7 +156,7 @@ impl Issuer {
         }
     }
 
-    /// Nothing is issued until [`Issuer::resume`].
+    /// Stops issuing until [`Issuer::resume`].
     pub(crate) fn park(&mut self) {
         self.parked = Some(Parked {
             left: std::mem::take(&mut self.left),
@@ -165,21 +165,21 @@ impl Issuer {
         });
     }
 
-    /// Operations may be taken again.
+    /// Allows operations to be taken again.
     pub(crate) fn resume(&mut self) {
         if let Some(parked) = self.parked.take() {
             (self.left, self.held, self.exhausted) = (parked.left, parked.held, parked.exhausted);
         }
     }
 
-    /// The workload will begin with the next operation, whatever that one's time is.
+    /// Makes the workload begin with the next operation, whatever the operation's time is.
     pub(crate) fn begin_here(&mut self) {
         self.hold();
         self.origin = self.held.map_or(0, |op| op.not_before.0);
     }
 
-    /// The operation to issue now, with `in_flight` before it. Asks for a wake-up when only time
-    /// is missing.
+    /// The operation to issue now, with `in_flight` operations before it. Requests a wake-up
+    /// if only time is missing.
     #[inline]
     pub(crate) fn next(&mut self, ctx: &mut Ctx<'_, Parcel>, in_flight: u64) -> Option<MemOp> {
         let now = ctx.now();

@@ -1,4 +1,5 @@
-//! What issues: requesters (hosts and accelerators) with their private state.
+//! Components that issue requests: requesters (hosts and accelerators), cores and processors,
+//! with their private state.
 
 mod cache;
 mod coherent;

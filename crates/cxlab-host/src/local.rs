@@ -1,4 +1,4 @@
-//! A host's own memory: a medium behind its memory controller, without a link.
+//! A host's own memory: a memory backend behind the host's memory controller, without a link.
 
 use std::collections::VecDeque;
 
@@ -9,61 +9,61 @@ use cxlab_link::Parcel;
 use cxlab_memory::{Completion, MemoryBackend, MemoryRequest, Statistic};
 use serde::{Deserialize, Serialize};
 
-/// What a host's own memory is built from.
+/// Configuration of a host's own memory.
 pub struct LocalConfig {
-    /// The medium.
+    /// The memory backend.
     pub backend: Box<dyn MemoryBackend>,
-    /// Its first address.
+    /// The first host physical address of the memory.
     pub base: Hpa,
-    /// Its capacity.
+    /// Size of the memory.
     pub capacity: Bytes,
-    /// One way between the last private cache and the memory controller.
+    /// Time of one direction between the last private cache and the memory controller.
     pub latency: Picos,
 }
 
-/// What came back.
+/// A completed request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Returned {
     /// The owner's number of the request.
     pub(crate) tag: u32,
-    /// How long it waited until the medium accepted it, in picoseconds.
+    /// Time that the request waited until the backend accepted it, in picoseconds.
     pub(crate) queue_ps: u64,
-    /// How long the medium took, in picoseconds.
+    /// Time that the request took in the backend, in picoseconds.
     pub(crate) media_ps: u64,
 }
 
-/// A request's times on its way.
+/// Times of a request in the memory, in picoseconds.
 #[derive(Clone, Copy, Default, Serialize, Deserialize)]
 struct Times {
     arrived: u64,
     accepted: u64,
 }
 
-/// The memory and what is on its way to it and back. The way takes a constant time, so neither
-/// direction changes the order.
+/// The memory, with the requests that travel to it and back. Each direction takes a constant time, so the
+/// order does not change on the way.
 ///
-/// Nobody sees what happens in the medium before the way back has passed. So the medium is looked at
-/// that much later than things happen in it, and is told each with its own time: a request that the
-/// medium serves within the time of the way back costs one look and not three.
+/// No other component sees an event of the backend before the way back has passed. The backend is therefore
+/// simulated that much later than its events happen, and each event is handled at its own time. A request
+/// that the backend serves within the time of the way back costs one wake-up instead of three.
 pub(crate) struct LocalMemory {
     backend: Box<dyn MemoryBackend>,
     pub(crate) base: Hpa,
     pub(crate) capacity: Bytes,
     pub(crate) latency_ps: u64,
-    /// On their way to the controller: when they arrive.
+    /// Requests on their way to the controller, with their times of arrival.
     coming: VecDeque<(u64, MemoryRequest)>,
-    /// Reads and writes that have arrived and were not accepted, and when they arrived: a read waits for
-    /// other reads, and for a write of its line.
+    /// Reads and writes that have arrived and were not accepted, with their times of arrival. A read waits
+    /// for other reads, and for a write of its line.
     refused: [VecDeque<(u64, MemoryRequest)>; 2],
-    /// On their way back: when they arrive.
+    /// Tags on their way back, with their times of arrival.
     going: VecDeque<(u64, u32)>,
     times: Vec<Times>,
     done: Vec<Completion>,
-    /// When the last read, and the last write, arrived that the medium has accepted.
+    /// Times of arrival of the last read, and of the last write, that the backend has accepted.
     last: [u64; 2],
-    /// Up to when the medium has been told of all.
+    /// The time up to which the backend has been simulated.
     told: SimTime,
-    /// What the medium said last of its next event.
+    /// The backend's next event, as last reported.
     event: Option<SimTime>,
     wake: u64,
 }
@@ -93,7 +93,7 @@ impl LocalMemory {
         }
     }
 
-    /// What the medium kept about itself.
+    /// Statistics that the backend keeps.
     pub(crate) fn statistics(&self, now: SimTime) -> Vec<Statistic> {
         let mut list = Vec::new();
         self.backend.statistics(now, &mut list);
@@ -106,7 +106,8 @@ impl LocalMemory {
         self.event = self.backend.next_event();
     }
 
-    /// A request leaves the last private cache in `delay_ps`, which never grows shorter.
+    /// Sends a request that leaves the last private cache in `delay_ps`. From call to call, this
+    /// time must not decrease.
     pub(crate) fn send(
         &mut self,
         ctx: &mut Ctx<'_, Parcel>,
@@ -130,7 +131,7 @@ impl LocalMemory {
         self.ask(ctx, token);
     }
 
-    /// Something happens here now. What has come back is handed to `back`.
+    /// Handles a wake-up. Requests that have come back are appended to `back`.
     pub(crate) fn wake(&mut self, ctx: &mut Ctx<'_, Parcel>, token: u32, back: &mut Vec<Returned>) {
         let now = ctx.now();
         if self.wake <= now.0 {
@@ -151,7 +152,7 @@ impl LocalMemory {
         self.ask(ctx, token);
     }
 
-    /// Brings the medium up to `now`: what reached it and what happened in it, each at its time.
+    /// Simulates the backend up to `now`, with each arrival and event at its own time.
     pub(crate) fn catch_up(&mut self, now: SimTime) {
         while let Some(at) = self.next_inside()
             && at <= now
@@ -161,9 +162,9 @@ impl LocalMemory {
         }
     }
 
-    /// When something happens next in the medium, or reaches it.
+    /// The time of the backend's next event, or of the next arrival.
     fn next_inside(&self) -> Option<SimTime> {
-        // What was refused waits for the medium's next event.
+        // Requests that were refused wait for the backend's next event.
         match self.coming.front() {
             Some((at, _)) => {
                 let event = self.event.unwrap_or(SimTime::NEVER);
@@ -173,7 +174,7 @@ impl LocalMemory {
         }
     }
 
-    /// Something happens in the medium at `now`.
+    /// Simulates the events and arrivals at `now`.
     fn step(&mut self, now: SimTime) {
         if self.event.is_some_and(|at| at <= now) {
             self.backend.advance(now, &mut self.done);
@@ -186,8 +187,8 @@ impl LocalMemory {
         self.event = self.backend.next_event();
     }
 
-    /// The medium takes what has reached it, as far as it has room: what arrived first before the other
-    /// kind, so that neither keeps the other from a queue that they share.
+    /// Hands the arrived requests to the backend, as far as it has room. The kind whose head arrived first
+    /// goes first, so that neither kind keeps the other from a queue that they share.
     fn accept(&mut self, now: SimTime) {
         while let Some((at, request)) = self.coming.front().copied()
             && at <= now.0
@@ -203,7 +204,7 @@ impl LocalMemory {
         while self.accept_refused(now) {}
     }
 
-    /// Whether the medium has taken one of those that it had refused.
+    /// Hands one refused request to the backend, if it has room. Returns whether it had.
     fn accept_refused(&mut self, now: SimTime) -> bool {
         let arrived = |kind: usize| self.refused[kind].front().map(|(at, _)| *at);
         let order = match (arrived(0), arrived(1)) {
@@ -225,7 +226,7 @@ impl LocalMemory {
         false
     }
 
-    /// Whether the medium takes a request now. A read does not pass a write of its line.
+    /// Whether the backend accepts a request now. A read does not overtake a write of its line.
     fn takes(&mut self, now: SimTime, request: &MemoryRequest) -> bool {
         let mut writes = self.refused[1].iter();
         let waits = !request.write && writes.any(|(_, write)| write.dpa == request.dpa);
@@ -246,7 +247,7 @@ impl LocalMemory {
         }
     }
 
-    /// Asks to be woken when something comes back next, or may.
+    /// Requests a wake-up for the next time at which a request comes back, or may.
     fn ask(&mut self, ctx: &mut Ctx<'_, Parcel>, token: u32) {
         let now = ctx.now().0;
         let mut next = u64::MAX;

@@ -1,4 +1,4 @@
-//! What a user says of a requester: the single home of its defaults.
+//! Parameters of a requester in a scenario: the single home of their defaults.
 
 use crate::throttle::ThrottleParams;
 use cxlab_engine::catalog::Preset;
@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 choice!(
-    /// Which line of a full set of a cache leaves: a victim policy from the catalog.
+    /// Victim policy of a cache, from the catalog: which line of a full set is evicted.
     CachePolicyChoice,
     victim::CATALOG,
     Box<dyn VictimPolicy>
@@ -17,7 +17,7 @@ choice!(
 
 impl Eq for CachePolicyChoice {}
 
-/// What a load that misses in a coherent cache asks the device for (CXL 3.1, table 3-39).
+/// The request that a load sends if it misses in a coherent cache (CXL 3.1, table 3-39).
 #[derive(Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema, Debug)]
 pub enum LoadMiss {
     /// A shared or an exclusive copy, as the device chooses.
@@ -26,8 +26,8 @@ pub enum LoadMiss {
     /// A shared copy.
     #[serde(rename = "MemRd-SnpData")]
     MemRdSnpData,
-    /// The current value, which nobody caches: the holders keep what they have. It takes a way of its set while it
-    /// is in flight.
+    /// The current value, which is not cached: the holders keep their copies. The load occupies a way of
+    /// its set while it is in flight.
     #[serde(rename = "MemRd-SnpCur")]
     MemRdSnpCur,
 }
@@ -45,30 +45,30 @@ pub struct CacheParams {
     /// Time of an access, hit or miss. Default 12 ns (ESF Table III, cache access time).
     #[serde(default = "default_access_time")]
     pub access_time: Picos,
-    /// Requests for absent or shared lines under way at once (MSHRs), where the cache is
-    /// coherent. 1 to 1048576. Default: as `outstanding`.
+    /// Requests for absent or shared lines in flight at once (MSHRs), if the cache is coherent. 1 to
+    /// 1048576. Default: as `outstanding`.
     #[serde(default)]
     #[schemars(range(min = 1, max = 1048576))]
     pub mshrs: Option<u32>,
-    /// Whether a clean line of HDM-DB memory that makes room is announced with `MemClnEvct`,
-    /// which keeps the device's snoop filter exact, or dropped silently. Default true.
+    /// Whether the eviction of a clean line of HDM-DB memory is announced with `MemClnEvct`, which keeps
+    /// the device's snoop filter exact, or silent. Default true.
     #[serde(default = "default_clean_evict")]
     pub clean_evict: bool,
-    /// What a load that misses asks for of HDM-DB memory. Default `MemRdData`.
+    /// The request that a load sends if it misses on HDM-DB memory. Default `MemRdData`.
     #[serde(default)]
     pub load_request: LoadMiss,
-    /// How long each line of a snoop keeps a coherent cache from taking accesses of its own
-    /// requester. Default 0 ns (*assumed*: the tags have a second port for snoops).
+    /// Time for which each snooped line keeps a coherent cache from serving its own requester. Default 0 ns
+    /// (*assumed*: the tags have a second port for snoops).
     #[serde(default)]
     pub snoop_time: Picos,
-    /// Which line of a full set leaves. Where the cache is not coherent: `lru` only. Of
-    /// `block-length`, one line of the block leaves. Default `{ kind = "lru" }`.
+    /// Which line of a full set is evicted. If the cache is not coherent, only `lru`. With `block-length`,
+    /// one line of the block is evicted. Default `{ kind = "lru" }`.
     #[serde(default)]
     pub policy: Option<CachePolicyChoice>,
 }
 
 impl CacheParams {
-    /// A cache of this size, the rest as by default.
+    /// A cache of the given size, with the default of every other parameter.
     pub fn of_size(size: Bytes) -> CacheParams {
         CacheParams {
             size,
@@ -95,11 +95,11 @@ fn default_access_time() -> Picos {
     Picos::from_nanos(12)
 }
 
-/// A requester by name.
+/// A requester preset: a process time with a name.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Debug)]
 #[serde(rename_all = "kebab-case")]
 pub enum RequesterPreset {
-    /// ESF's (Table III): a process time of 10 ns.
+    /// The requester of ESF (Table III): a process time of 10 ns.
     Esf,
 }
 
@@ -111,15 +111,16 @@ impl Preset for RequesterPreset {
     }
 }
 
-/// How a write of less than a line goes to a device (CXL 3.1, table 3-41).
+/// How a partial write (less than a line) goes to a device (CXL 3.1, table 3-41).
 #[derive(Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema, Debug)]
 pub enum PartialWrite {
-    /// With byte enables, a data slot more: the device merges. Its medium takes it as a write of a line (*assumed*: a
-    /// data mask); one with a code over the whole line would read it first.
+    /// With byte enables in one more data slot; the device merges. The memory backend handles a partial
+    /// write like a write of a whole line (*assumed*: a data mask). A memory with an error-correcting code
+    /// over the whole line would read the line first.
     #[default]
     MemWrPtl,
-    /// The host reads the line (`MemRdFill`, on the channel of writes), merges, and writes all of it (`MemWr`), as a
-    /// host must that encrypts. Flits of 256 B alone.
+    /// The host reads the line (`MemRdFill`, on the channel of writes), merges, and writes the whole line
+    /// (`MemWr`), as a host with memory encryption must. Only in 256 B flits.
     MemRdFill,
 }
 
@@ -130,43 +131,44 @@ impl PartialWrite {
     }
 }
 
-/// How a requester issues.
-// `remote`: what serde derives reads and writes all fields; `with_preset` knows presets.
+/// Parameters of a requester.
+// `remote`: the code that serde derives reads and writes all fields; `with_preset` adds presets.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Debug)]
 #[serde(remote = "Self", deny_unknown_fields, default)]
 pub struct RequesterParams {
-    /// A requester by name, whose time is the default. Default: none.
+    /// A preset whose process time becomes the default. Default: none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub preset: Option<RequesterPreset>,
-    /// Time of a request in the host outside of its port, there and back: core, caches that miss, network on chip; all of it
-    /// passes before the port. Default 84 ns: hosts of current expanders load from their own DRAM in 111 to 145 ns, the one of
-    /// Vistara in 130 (Meta, ISCA 2026, Table VI), of which an idle DRAM has 46.
+    /// Time of a request in the host outside of its port, there and back: core, caches that miss, network
+    /// on chip. All of it passes before the port. Default 84 ns. Hosts of current expanders load from their
+    /// own DRAM in 111 to 145 ns. The host of Vistara takes 130 ns (Meta, ISCA 2026, Table VI), of which an
+    /// idle DRAM takes 46 ns.
     pub process_time: Picos,
     /// Requests in flight at once. 1 to 1048576. Default 64 (*assumed*: the line fill buffers
     /// of a handful of cores).
     #[schemars(range(min = 1, max = 1048576))]
     pub outstanding: u32,
-    /// Requests that wait for the link at once; when they are that many, nothing is issued.
+    /// Requests that may wait for the link at once. When this many wait, nothing is issued.
     /// Default: as `outstanding`.
     #[schemars(range(min = 1, max = 1048576))]
     pub queue: Option<u32>,
-    /// Whether requests reach the link in the order of their issue, so that a read waits behind a
-    /// write that has no credits; over several root ports, nothing is issued while a request
-    /// waits. Default false: reads and writes wait apart, as their channels (M2S Req and RwD) have
-    /// credits of their own, and may overtake each other. Not where `cache` is coherent.
+    /// Whether requests reach the link in the order of their issue, so that a read waits behind a write
+    /// without credits. With several root ports, nothing is issued while a request waits. Default false:
+    /// reads and writes wait separately, because their channels (M2S Req and RwD) have their own credits,
+    /// and they may overtake each other. Not allowed if `cache` is coherent.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub in_order: bool,
-    /// How a write of less than a line goes to the device, where the workload has such (`request = "32 B"`) and the
-    /// host no `cache`. Default `MemWrPtl`.
+    /// How a partial write goes to the device, if the workload has partial writes (`request = "32 B"`) and
+    /// the host has no `cache`. Default `MemWrPtl`.
     #[serde(skip_serializing_if = "PartialWrite::is_default")]
     pub partial_write: PartialWrite,
     /// Least time between two issues. Default 0 ns: as fast as requests complete.
     pub issue_interval: Picos,
-    /// Issue at this rate of 64 B lines at most, instead of `issue_interval`.
+    /// Highest issue rate, in 64 B lines, instead of `issue_interval`.
     pub rate: Option<BytesPerSec>,
     /// A private cache. Default: none.
     pub cache: Option<CacheParams>,
-    /// Throttling by what devices tell of their load. Default: none.
+    /// Throttling by the load that devices report. Default: none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub throttle: Option<ThrottleParams>,
 }
@@ -191,14 +193,14 @@ impl Default for RequesterParams {
 }
 
 impl RequesterParams {
-    /// The issue interval in force, in picoseconds.
+    /// The least time between two issues, in picoseconds.
     pub fn interval_ps(&self) -> u64 {
         self.rate
             .map_or(self.issue_interval, |rate| rate.time_for(Bytes(LINE_BYTES)))
             .0
     }
 
-    /// Constant time before the link: processing, and the cache's access on a miss.
+    /// Constant time before the link: processing, and the access of the cache on a miss.
     pub fn egress(&self) -> Picos {
         let cache = self
             .cache

@@ -1,10 +1,10 @@
 //! A requester: takes operations from a source, sends them as CXL.mem requests, and accounts for
 //! every picosecond of each.
 //!
-//! At most `outstanding` requests are in flight; a request that the link cannot take waits in a
-//! bounded queue, and while that is full nothing is issued: backpressure reaches the source. The
-//! processing time lies in front of the link like a pipeline: constant, and nothing overtakes in
-//! it, so it is part of the wire's delay and costs no event.
+//! At most `outstanding` requests are in flight. A request that the link cannot accept waits in a bounded
+//! queue. While that queue is full nothing is issued, so backpressure reaches the source. The processing
+//! time is a pipeline in front of the link: it is constant, and no request overtakes another in it. It is
+//! therefore part of the wire's delay and costs no event.
 
 use std::mem::offset_of;
 use std::sync::Arc;
@@ -33,39 +33,40 @@ use cxlab_agent::RootPorts;
 use cxlab_agent::{CACHE, RequestRow, RequesterStats, STAGE_NAMES, Stages, stages_of};
 use serde::{Deserialize, Serialize};
 
-/// What a requester is built from.
+/// Configuration of a plain or a caching requester.
 pub struct RequesterConfig {
-    /// The steps that its throttle has after the first, and from when on after the workloads begin, in order of time.
+    /// Later steps of the requester's throttle, each with its start after the workloads
+    /// begin, in order of time.
     pub steps: Vec<(Picos, BytesPerSec)>,
-    /// How it issues.
+    /// Limits, times and cache of the requester.
     pub params: RequesterParams,
-    /// Its number among the requesters.
+    /// Number of the requester among all requesters.
     pub number: u16,
-    /// Its edge port.
+    /// Edge port of the requester.
     pub port_id: PortId,
-    /// Its links, one for each root port, and which of them leads to each edge port.
+    /// Links of the requester, one for each root port.
     pub ports: Vec<LinkPort>,
     /// The root port towards each edge port; empty when there is one root port.
     pub port_to: Vec<u16>,
-    /// First edge port of a device: devices are numbered from there.
+    /// Edge port of the first device; devices are numbered from there.
     pub first_device: u16,
-    /// Which device owns an address.
+    /// Map from addresses to the devices that own them.
     pub map: Arc<AddressMap>,
-    /// Where operations come from.
+    /// Source of the operations.
     pub source: Box<dyn OpSource>,
-    /// Its random stream.
+    /// Random stream of the source.
     pub rng: StreamRng,
-    /// Operations to take from the source at most.
+    /// Most operations to take from the source.
     pub limit: Option<u64>,
     /// Whether to keep a row for each completed request.
     pub log: bool,
-    /// Whether a plain requester's writes are of less than a line, if it has no cache.
+    /// Whether a plain requester's writes are partial, if it has no cache.
     pub partial: bool,
     /// Whether stores of a plain requester draw values, for checkers.
     pub values: bool,
-    /// When a plain requester's workload begins, after the run does.
+    /// When a plain requester's workload begins, after the start of the run.
     pub joins: Picos,
-    /// When it ends to issue, after the run begins.
+    /// When the requester stops issuing, after the start of the run.
     pub leaves: Option<Picos>,
 }
 
@@ -76,9 +77,9 @@ struct Slot {
     id: u64,
     write: bool,
     kind: SlotKind,
-    /// A write of less than a line: it has read the line, and goes back merged.
+    /// A partial write has read its line, and writes the merged line.
     merged: bool,
-    /// The operation of several lines that it belongs to, from 1; 0: none.
+    /// Number of the operation with several lines that the request belongs to, from 1; 0 for none.
     whole: u32,
 }
 
@@ -86,18 +87,18 @@ struct Slot {
 #[derive(Clone, Copy, Serialize, Deserialize)]
 struct Whole {
     issued: u64,
-    /// The line that is issued next.
+    /// The line to be issued next.
     next: Hpa,
     write: bool,
-    /// Lines that are not issued, and that are not done.
+    /// Number of lines that are not issued, and of those that are not completed.
     unissued: u8,
     left: u8,
-    /// None of its lines was denied or failed.
+    /// Whether none of its lines was denied or failed.
     served: bool,
 }
 
 impl Slot {
-    /// Its row when it ends now, without an answer.
+    /// The row of a request that ends now, without a response.
     #[inline(always)]
     fn row(&self, now: SimTime, stages: Stages) -> RequestRow {
         RequestRow {
@@ -123,61 +124,61 @@ enum SlotKind {
     Request,
     Hit,
     Writeback,
-    /// A request to a device that no way leads to, until the root port answers it.
+    /// A request to a device that no route reaches, until the root port responds to it.
     CutOff,
-    /// Of a request whose time was over: the tag is not used again until its answer comes.
+    /// A request that has timed out: the tag is not reused until the response comes.
     Late,
 }
 
-/// What a request ended with.
+/// How a request ended.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Answer {
     /// A hit in the private cache.
     Cache,
     /// Data, or the completion of a write.
     Device,
-    /// Nothing: the device had no decoder for it.
+    /// Denied: the device had no decoder for the address.
     Denied,
-    /// Data that are poison.
+    /// Poisoned data from the device.
     Poisoned,
 }
 
-/// Wake-up tokens: ports use their number, issuing `ISSUE`, leaving `LEAVE`, cache hits `HIT` plus
-/// their slot.
+/// Wake-up tokens: ports use their number, issuing `ISSUE`, the end of issuing `LEAVE`, cache hits
+/// `HIT` plus their slot.
 const HIT: u32 = 1 << 24;
 const LEAVE: u32 = u32::MAX - 1;
 
-/// The requester component. What is looked at for each request lies first.
+/// The requester component. Fields that every request needs come first.
 #[repr(C)]
 pub struct Requester {
     port_id: PortId,
     first_device: u16,
-    /// The number of its values, and which of their bits are sent: none without checkers.
+    /// The base of stored values, and a mask of their bits: 0 without checkers.
     values: (u16, u16),
     roots: RootPorts,
     slots: Vec<Slot>,
     free: Vec<u32>,
-    /// What a write begins with.
+    /// First opcode of a write.
     write: Opcode,
     map: Arc<AddressMap>,
     process_ps: u64,
     cache_ps: u64,
     throttle: Option<Box<Throttle>>,
-    /// A write-back that waits for a slot.
+    /// Address of a write-back that waits for a slot.
     writeback: Option<Hpa>,
-    /// The operation of several lines whose lines go before the next operation, from 1; 0: none.
+    /// Number of the operation whose remaining lines go before the next operation, from 1; 0 for none.
     current: u32,
     cache: Option<PrivateCache>,
     issuer: Issuer,
     ledger: Ledger,
-    /// Slots whose tag is not in use: [`SlotKind::Late`], and those among `spare`.
+    /// Number of slots whose tag is not in use: [`SlotKind::Late`], and those in `spare`.
     idle: usize,
-    /// Slots that are not needed, because others have taken their place.
+    /// Slots that are not needed, because others have replaced them.
     spare: Vec<u32>,
-    /// Operations of several lines, and the places of those that are done.
+    /// Operations of several lines, and the indices of completed ones.
     wholes: Vec<Whole>,
     free_wholes: Vec<u32>,
-    /// Least time between two issues without a throttle.
+    /// Least time between two issues without the throttle, in picoseconds.
     interval_ps: u64,
     joins: Picos,
     leaves: Option<Picos>,
@@ -190,7 +191,7 @@ save_state!(Requester {
 });
 
 impl Requester {
-    /// Builds the component.
+    /// Builds the requester component.
     pub fn new(config: RequesterConfig) -> Self {
         let params = config.params;
         let outstanding = params.outstanding as usize;
@@ -255,37 +256,37 @@ impl Requester {
         }
     }
 
-    /// What was measured.
+    /// Statistics of the requests.
     pub fn stats(&self) -> &RequesterStats {
         &self.ledger.stats
     }
 
-    /// What its throttle did, if it has one.
+    /// Statistics of the throttle, if the requester has one.
     pub fn throttle(&self) -> Option<ThrottleStats> {
         self.throttle.as_ref().map(|throttle| throttle.stats())
     }
 
-    /// Requests in flight, write-backs included.
+    /// Number of requests in flight, including write-backs.
     pub fn in_flight(&self) -> u64 {
         (self.slots.len() - self.idle - self.free.len()) as u64
     }
 
-    /// Requests in flight that count as requests.
+    /// Number of requests in flight, without write-backs.
     pub fn requests_in_flight(&self) -> u64 {
         self.ledger.in_flight()
     }
 
-    /// Summed age, at `now`, of the requests in flight that count as requests.
+    /// Summed age, at `now`, of the requests in flight, without write-backs.
     pub fn age_ps(&self, now: SimTime) -> u128 {
         self.ledger.age_ps(now)
     }
 
-    /// Whether its source has finished and everything has completed.
+    /// Whether the source has ended and everything has completed.
     pub fn is_done(&self) -> bool {
         self.issuer.is_done() && self.current == 0 && self.in_flight() == 0
     }
 
-    /// Its ports, for link statistics.
+    /// The requester's ports, for link statistics.
     pub fn ports_mut(&mut self) -> &mut [LinkPort] {
         &mut self.roots.ports
     }
@@ -295,7 +296,7 @@ impl Requester {
         self.ledger.take_rows()
     }
 
-    /// Measurement begins.
+    /// Resets the statistics at the start of measurement.
     pub fn begin_measurement(&mut self, now: SimTime) {
         self.ledger.begin_measurement(now);
         if let Some(throttle) = &mut self.throttle {
@@ -304,7 +305,7 @@ impl Requester {
         self.roots.begin_measurement(now);
     }
 
-    /// The run begins.
+    /// Starts the workload at the beginning of the run.
     pub fn start(&mut self, ctx: &mut Ctx<'_, Parcel>) {
         self.issuer.begin(ctx.now() + self.joins);
         if let Some(throttle) = &mut self.throttle {
@@ -316,7 +317,7 @@ impl Requester {
         self.issue(ctx);
     }
 
-    /// A parcel will arrive soon.
+    /// Prefetches the state that a parcel needs which will arrive soon.
     #[inline]
     pub fn fetch(&self, port: u16, parcel: &Parcel) {
         if let Some(message) = &parcel.message
@@ -330,7 +331,7 @@ impl Requester {
         prefetch_first::<{ offset_of!(Self, idle) - RequesterStats::SELDOM }, _>(self);
     }
 
-    /// It will arrive sooner still.
+    /// Prefetches more for a parcel that will arrive sooner.
     #[inline]
     pub fn fetch_next(&self, parcel: &Parcel) {
         if let Some(message) = &parcel.message {
@@ -343,7 +344,7 @@ impl Requester {
         self.issuer.fetch();
     }
 
-    /// A parcel arrives from a link.
+    /// Handles a parcel that arrives from a link.
     #[inline(always)]
     pub fn receive(&mut self, ctx: &mut Ctx<'_, Parcel>, port: u16, parcel: &Parcel) {
         let link = &mut self.roots.ports[port as usize];
@@ -358,7 +359,7 @@ impl Requester {
         self.issue(ctx);
     }
 
-    /// A wake-up: to issue, to end to, for a port, or for a cache hit.
+    /// Handles a wake-up: for issuing, the end of issuing, a port, or a cache hit.
     pub fn wake(&mut self, ctx: &mut Ctx<'_, Parcel>, token: u32) {
         if token == ISSUE {
             self.issuer.woken(ctx.now());
@@ -376,8 +377,8 @@ impl Requester {
         self.issue(ctx);
     }
 
-    /// Issues as much as the source offers and limits allow, and asks to be woken when only time
-    /// is missing.
+    /// Issues as much as the source offers and the limits allow. Requests a wake-up
+    /// if only time is missing.
     fn issue(&mut self, ctx: &mut Ctx<'_, Parcel>) {
         loop {
             if self.free.is_empty() || self.roots.is_full() {
@@ -416,8 +417,8 @@ impl Requester {
         }
     }
 
-    /// The next line of an operation of several, before others: address, whether it writes, and the
-    /// operation's number.
+    /// The next line of the current operation with several lines: address, whether the line is written, and
+    /// the operation's number.
     #[inline]
     fn next_of_whole(&mut self) -> Option<(Hpa, bool, u32)> {
         let number = self.current;
@@ -434,8 +435,8 @@ impl Requester {
         Some(next)
     }
 
-    /// An operation of several lines begins with its first; the interval to the next operation is
-    /// that of all its lines.
+    /// Begins an operation of several lines with its first line. The next operation follows after the
+    /// intervals of all these lines.
     #[inline(never)]
     fn begin_whole(&mut self, now: SimTime, op: MemOp) -> u32 {
         let unissued = op.lines - 1;
@@ -463,7 +464,7 @@ impl Requester {
         self.current
     }
 
-    /// The workload ends: lines that were not issued are not waited for.
+    /// Drops the lines that were not issued when the workload ends, so that nothing waits for them.
     fn drop_unissued(&mut self) {
         let number = std::mem::take(&mut self.current);
         if number > 0 {
@@ -472,7 +473,7 @@ impl Requester {
         }
     }
 
-    /// A line of an operation of several is done.
+    /// Counts a completed line of an operation of several lines.
     #[inline(never)]
     fn part_done(&mut self, now: SimTime, number: u32, served: bool) {
         let whole = &mut self.wholes[number as usize - 1];
@@ -492,7 +493,7 @@ impl Requester {
         }
     }
 
-    /// Takes a slot for a request that counts, or for a write-back.
+    /// Takes a slot for a request or a write-back.
     #[inline(always)]
     fn take_slot(&mut self, now: SimTime, slot: Slot) -> u32 {
         let tag = match self.free.pop() {
@@ -545,14 +546,14 @@ impl Requester {
         self.log(ctx, slot, stages, 0, u16::MAX, Answer::Cache, 0);
     }
 
-    /// The value that a request stores: none where it reads, and none without checkers. Nobody can
-    /// predict which it is, so there is no branch.
+    /// The value that a request stores: 0 for a read, and 0 without checkers. Branch prediction cannot tell
+    /// which, so the code has no branch.
     #[inline(always)]
     fn stored(&self, slot: &Slot) -> u16 {
         (self.values.0 | (slot.id as u16 & 0xfff)) & (self.values.1 * u16::from(slot.write))
     }
 
-    /// A request takes a slot and waits for the link, or goes at once.
+    /// Takes a slot for a request, and sends the request or queues it for the link.
     fn enter(
         &mut self,
         ctx: &mut Ctx<'_, Parcel>,
@@ -597,7 +598,7 @@ impl Requester {
         self.roots.send(ctx, message);
     }
 
-    /// Lets the throttle know what an answer says.
+    /// Passes the load that a response reports to the throttle.
     #[inline(never)]
     fn heed(&mut self, now: SimTime, message: &Message) {
         let (throttle, issued) = (self.throttle.as_mut(), self.issuer.issued());
@@ -623,7 +624,7 @@ impl Requester {
         if slot.kind == SlotKind::Writeback {
             return;
         }
-        // A merged write has passed it twice.
+        // A merged write has passed the processing time twice.
         let process = self.process_ps << u32::from(slot.merged);
         let stages = stages_of(&message.stages, process, self.cache_ps);
         self.ledger.check_stages(&stages, ctx.now().0 - slot.issued);
@@ -644,7 +645,8 @@ impl Requester {
         );
     }
 
-    /// The line has come that a write of less than a line merges with: all of it goes back. False for other answers.
+    /// Handles the data of a line for a partial write: the merged line is written back. Returns
+    /// false for other responses.
     #[cold]
     #[inline(never)]
     fn merge(&mut self, ctx: &mut Ctx<'_, Parcel>, message: &Message) -> bool {
@@ -670,7 +672,7 @@ impl Requester {
         true
     }
 
-    /// A device has denied a request, or answered with poison.
+    /// Logs a request that a device has denied, or that returned poison.
     #[cold]
     #[inline(never)]
     fn log_unserved(

@@ -1,50 +1,51 @@
-//! Throttling by QoS telemetry: a host issues no faster than the load that devices tell it allows (CXL 3.1, section
-//! 3.3.4.2, tables 3-29 and 3-30: the direction for each load; how far is left to the host).
+//! Throttling by QoS telemetry: a host issues no faster than the load that devices report allows. CXL 3.1
+//! (section 3.3.4.2, tables 3-29 and 3-30) gives the direction for each load; how far is left to the host.
 //!
-//! The host keeps the highest load that responses say in a period (LoadMax), and changes its rate when the period ends:
+//! The host records the highest load that responses report in a period (LoadMax), and changes its
+//! rate when the period ends:
 //!
-//! - optimal load: the rate grows by a step, so that a host which has less than others gets its part;
-//! - light load: the same, and the step doubles with each further period of light load up to the rate of the last overload,
-//!   with each eighth beyond;
+//! - optimal load: the rate grows by a step, so that a host which has less than others gets its share;
+//! - light load: the rate grows as well, and the step doubles with each further period of light load up to
+//!   the rate of the last overload, and with each eighth such period beyond;
 //! - overload: the rate falls by a factor.
 //!
-//! Overload counts at once when it is told first, and again when it is told to be severe. A new period begins then, in
-//! which responses to requests that were in flight change nothing.
+//! Overload counts at once when it is first reported, and again when it becomes severe. A new period begins
+//! then, in which responses to requests that were in flight change nothing.
 //!
-//! Additions and factors make hosts that are told the same loads come to rates in the proportion of their steps (D. Chiu,
-//! R. Jain, "Analysis of the increase and decrease algorithms for congestion avoidance in computer networks", Computer
-//! Networks and ISDN Systems 17, 1989). In balance the steps of all periods make up for the factors, so the difference
-//! between two hosts shrinks in each period by the ratio of the step to the rate of a host.
+//! Additions and factors bring hosts that see the same loads to rates in the proportion of their steps (D.
+//! Chiu, R. Jain, "Analysis of the increase and decrease algorithms for congestion avoidance in computer
+//! networks", Computer Networks and ISDN Systems 17, 1989). In balance the steps of all periods make up for
+//! the factors. The difference between two hosts therefore shrinks in each period by the ratio of the step
+//! to the rate of a host.
 //!
-//! One throttle is for all devices of a host.
+//! A host has one throttle for all its devices.
 
 use cxlab_engine::units::{Bytes, BytesPerSec, LINE_BYTES, Picos, SimTime};
 use cxlab_protocol::DevLoad;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What a user says of throttling.
+/// Parameters of throttling in a scenario.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Debug)]
 #[serde(deny_unknown_fields, default)]
 pub struct ThrottleParams {
-    /// The sampling period, of which the highest load counts: at least as long as a request takes, so that responses
-    /// to requests that were in flight at a cut are not heeded. 10 ns to 1 ms. Default 1 us (*assumed*), and at least
-    /// the time of 16 lines (*assumed*) at the rate of the host's part of its devices, as fewer responses see different loads
-    /// in each host by chance.
+    /// Sampling period, of which the highest load counts. It should be at least as long as a request takes,
+    /// so that responses to requests that were in flight at a cut are ignored. 10 ns to 1 ms. Default 1 us
+    /// (*assumed*), and at least the time of 16 lines (*assumed*) at the rate of the host's share of its
+    /// devices: fewer responses would show each host different loads by chance.
     pub period: Option<Picos>,
-    /// How much faster after a period of optimal load; the first rate too. 1 MB/s to 1 TB/s. Default: a 12th
-    /// (*assumed*) of the host's part of the devices that tell it their load. Its part of a device is what the device
-    /// allocates it, or equal parts for all hosts that reach the device.
+    /// Increase of the rate after a period of optimal load, and the first rate. 1 MB/s to 1 TB/s. Default:
+    /// a 12th (*assumed*) of the host's share of the devices that report their load. Its share of a device
+    /// is what the device allocates to it, or an equal part for each host that reaches the device.
     pub step: Option<BytesPerSec>,
-    /// How much slower after a period of moderate overload, in 256ths. 1 to 255. Default 16
-    /// (*assumed*).
+    /// Decrease of the rate after a period of moderate overload, in 256ths. 1 to 255.
+    /// Default 16 (*assumed*).
     #[schemars(range(min = 1, max = 255))]
     pub moderate_cut: u16,
-    /// How much slower after a period of severe overload, in 256ths. 1 to 255. Default 64
-    /// (*assumed*).
+    /// Decrease of the rate after a period of severe overload, in 256ths. 1 to 255. Default 64 (*assumed*).
     #[schemars(range(min = 1, max = 255))]
     pub severe_cut: u16,
-    /// The lowest rate. 1 MB/s to 1 TB/s. Default: `step`.
+    /// Lowest rate. 1 MB/s to 1 TB/s. Default: `step`.
     pub least: Option<BytesPerSec>,
 }
 
@@ -60,20 +61,22 @@ impl Default for ThrottleParams {
     }
 }
 
-/// The default step is the host's part of its devices over this number. With a step of `s` of the rate and a cut of `c` of it,
-/// periods of growth and of cuts are in balance as `c` to `s`, and a difference between hosts shrinks by `c s / (c + s)` a
-/// period: with the defaults by a 28th, to a 20th in 84 periods.
+/// The default step is the host's share of its devices divided by this number. With a step of `s` of
+/// the rate and a cut of `c` of it, periods of growth and of cuts are in balance as `c` to `s`. A
+/// difference between hosts then shrinks by `c s / (c + s)` a period: with the defaults by a 28th,
+/// to a 20th in 84 periods.
 const STEPS: u64 = 12;
-/// The default period is at least so long, and at least the time of so many lines.
+/// Lower bounds of the default period: a time, and the time of a number of lines.
 const PERIOD: Picos = Picos::from_nanos(1000);
 const LINES: u64 = 16;
-/// The longest period that a user can give.
+/// Longest period that a scenario may give.
 const LONGEST: Picos = Picos::from_nanos(1_000_000);
-/// The lowest step and the lowest rate that a user can give.
+/// Lowest step and lowest rate that a scenario may give.
 const LOWEST: BytesPerSec = BytesPerSec(1_000_000);
 
 impl ThrottleParams {
-    /// With the step and the period that follow from a host's part of its devices, unless the user gave them.
+    /// Sets the step and the period that follow from a host's share of its devices, unless
+    /// the scenario gives them.
     #[must_use]
     pub fn with_part(mut self, part: BytesPerSec) -> ThrottleParams {
         let step = BytesPerSec(part.0 / STEPS).clamp(LOWEST, BytesPerSec(FULL));
@@ -83,12 +86,12 @@ impl ThrottleParams {
         self
     }
 
-    /// The sampling period in force.
+    /// The sampling period: the scenario's or the default.
     pub fn period(&self) -> Picos {
         self.period.unwrap_or(PERIOD)
     }
 
-    /// The step in force.
+    /// The step: the scenario's or the default.
     pub fn step(&self) -> BytesPerSec {
         self.step.unwrap_or(LOWEST)
     }
@@ -99,26 +102,27 @@ impl ThrottleParams {
     }
 }
 
-/// From this rate on there is no throttle.
+/// From this rate on, in bytes per second, the host is not throttled.
 const FULL: u64 = 1_000_000_000_000;
-/// The longest sequence of doublings of the step.
+/// Most doublings of the step in a row.
 const DOUBLINGS: u32 = 20;
-/// Above the rate of the last overload, the step doubles after so many periods of light load (*assumed*): a request may take
-/// several periods, and until its response comes the load seems light.
+/// Above the rate of the last overload, the step doubles after this many periods of light load (*assumed*).
+/// A request may take several periods, and until its response comes the load seems light.
 const SLOWLY: u32 = 8;
 
-/// What a throttle did, since measurement began.
+/// Statistics of a throttle since measurement began.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, Debug)]
 pub struct ThrottleStats {
-    /// How often the host went faster.
+    /// Number of times that the rate grew.
     pub faster: u64,
-    /// How often it went slower.
+    /// Number of times that the rate was cut.
     pub slower: u64,
-    /// Periods.
+    /// Number of sampling periods.
     pub periods: u64,
-    /// Periods in which the host issued nearly all that its rate allowed, so that it may have had more.
+    /// Periods in which the host issued nearly all that its rate allowed, so that the
+    /// throttle may have limited it.
     pub held: u64,
-    /// The rate allowed now; `None` where there is no limit.
+    /// Current rate; `None` if the host is not limited.
     pub rate: Option<BytesPerSec>,
 }
 
@@ -126,29 +130,29 @@ pub struct ThrottleStats {
 #[derive(Clone, Serialize, Deserialize, Debug)]
 pub(crate) struct Throttle {
     params: ThrottleParams,
-    /// Bytes a second.
+    /// Bytes per second added in a period of optimal load.
     step: u64,
-    /// The steps to come, and from when on after the workloads begin; the next one last.
+    /// Future steps, each with its start after the workloads begin; the next one last.
     steps: Vec<(Picos, BytesPerSec)>,
     /// When the workloads began.
     begun: SimTime,
-    /// Bytes a second allowed.
+    /// Allowed bytes per second.
     rate: u64,
-    /// The period: since when, how many issues there had been by then, and the highest load.
+    /// The current period: its start, the number of lines issued before it, and its highest load.
     since: u64,
     issued: u64,
     most: DevLoad,
-    /// The overload that the rate was cut for when the period began, or light load.
+    /// The overload for which the rate was cut when the period began, or light load.
     heeded: DevLoad,
-    /// Periods of light load in a row.
+    /// Number of periods of light load in a row.
     lights: u32,
-    /// The rate of the last overload, in bytes a second.
+    /// Rate at the last overload, in bytes per second.
     overloaded: u64,
     stats: ThrottleStats,
 }
 
 impl Throttle {
-    /// A throttle that has the step of `params` first, and those of `steps` later, in order of time.
+    /// A throttle that starts with the step of `params`, and uses those of `steps` later, in order of time.
     pub(crate) fn new(params: ThrottleParams, mut steps: Vec<(Picos, BytesPerSec)>) -> Throttle {
         steps.reverse();
         Throttle {
@@ -167,7 +171,7 @@ impl Throttle {
         }
     }
 
-    /// The workloads begin.
+    /// Records the start of the workloads.
     pub(crate) fn begin(&mut self, now: SimTime) {
         self.begun = now;
     }
@@ -191,8 +195,9 @@ impl Throttle {
         }
     }
 
-    /// A response has come that says this load; the host has issued so many accesses since it began. Returns the least
-    /// time between two issues from now on, in picoseconds, where that may have changed.
+    /// Accounts for a response that reports `load`. `issued` is the number of lines that the
+    /// host has issued so far. Returns the new least time between two issues, in picoseconds,
+    /// if it may have changed.
     pub(crate) fn note(&mut self, now: SimTime, load: DevLoad, issued: u64) -> Option<u64> {
         self.most = self.most.max(load);
         let span = now.0 - self.since;
@@ -231,7 +236,8 @@ impl Throttle {
         Some(self.interval())
     }
 
-    /// Goes faster by the step, doubled so often, and at most at twice the rate that the host has used.
+    /// Raises the rate by the step, doubled `doublings` times. The new rate is at most
+    /// twice the rate in use.
     fn speed_up(&mut self, doublings: u32, used: u64) {
         let faster = self.rate + (self.step << doublings);
         let faster = faster.min(2 * used).min(FULL);
@@ -264,8 +270,8 @@ mod tests {
         Throttle::new(params, vec![(Picos(100_000_000), BytesPerSec(300 * MB))])
     }
 
-    /// What responses say every 100 ns from `from` on, in nanoseconds, to a host that issues all that it may; the rate
-    /// behind them in MB/s.
+    /// Reports loads every 100 ns from `from` on, in nanoseconds, to a host that issues all that it may.
+    /// Returns the rate afterwards, in MB/s.
     fn told(throttle: &mut Throttle, from: u64, loads: &[DevLoad]) -> u64 {
         for (at, load) in (from..).step_by(100).zip(loads) {
             let issued = throttle.issued + 1_000_000;
@@ -315,7 +321,8 @@ mod tests {
         assert_eq!(found, expected);
     }
 
-    /// Two hosts that are told the same: the first has all, and the second comes late and gets its part.
+    /// Two hosts see the same loads. The first has the whole rate, and the second starts
+    /// late and gets its share.
     #[test]
     fn a_late_host_comes_to_the_part_of_its_steps_within_a_hundred_periods() {
         for weight in [1, 3] {
@@ -326,7 +333,7 @@ mod tests {
                 own.rate = rate * MB;
                 own
             };
-            // The first has all of 12 steps a host.
+            // The first host has the whole rate: 12 steps per host.
             let mut hosts = [of(100, 1200 * (1 + weight)), of(100 * weight, 0)];
             for period in 1..=100 {
                 let sum: u64 = hosts.iter().map(|host| host.rate / MB).sum();

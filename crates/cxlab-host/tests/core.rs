@@ -1,4 +1,4 @@
-//! A core on its host's own memory, by closed forms: what each step costs and what memory sees.
+//! A core on its host's own memory, by closed forms: the time of each step, and the requests to memory.
 
 #![allow(clippy::unwrap_used)]
 
@@ -22,7 +22,7 @@ const L1: u64 = 1_000;
 const L2: u64 = 4_000;
 const WAY: u64 = 5_000;
 const MEDIUM: u64 = 50_000;
-/// A miss: a look into both caches, to the controller, the medium, and back.
+/// A miss: a lookup in both caches, the path to the controller, the memory, and the path back.
 const MISS: u64 = L1 + L2 + 2 * WAY + MEDIUM;
 
 struct Script {
@@ -92,7 +92,8 @@ fn run(params: CoreParams, steps: Vec<Step>) -> Ran {
     run_on(params, steps, fixed)
 }
 
-/// A core on memory of its own that runs these steps, at most `limit` of them, to this result.
+/// A core on memory of its own that runs these steps, at most `limit` of them. `result`
+/// is the program's check.
 fn alone(
     params: CoreParams,
     steps: Vec<Step>,
@@ -177,7 +178,7 @@ fn a_chain_of_misses_takes_their_sum() {
 
 #[test]
 fn each_cache_answers_in_its_time() {
-    // Lines 0, 2, 4 fall into the first set of two ways of the first cache; the second keeps all.
+    // Lines 0, 2, 4 are in the first set of two ways of the first cache; the second cache keeps all.
     let lines = [0, 0, 2, 4, 0, 4];
     let chain = lines.map(|line| after(After::Previous, load(line)));
     let ran = run(params(), chain.to_vec());
@@ -197,7 +198,7 @@ fn a_line_is_asked_for_once_and_answers_all_who_wait() {
     assert_eq!((ran.core.misses, ran.core.merged), (1, 7));
     assert_eq!(ran.memory.reads, 1);
     assert_eq!(ran.core.phases[0].time(), Picos(MISS));
-    // Two are issued in a cycle, and all complete when the line comes.
+    // Two loads are issued per cycle, and all complete when the line arrives.
     let waited: u64 = (0..8).map(|at| MISS - at / 2 * CYCLE).sum();
     assert_eq!(ran.core.phases[0].load_ps, u128::from(waited));
 }
@@ -207,7 +208,7 @@ fn misses_overlap_up_to_their_number() {
     let count = 800;
     let ran = run(params(), (0..count).map(load).collect());
     assert_eq!(ran.core.misses, count);
-    // Eight at a time, four cycles apart from first to last; each waits for the one eight before.
+    // Eight at a time, four cycles apart from first to last. Each waits for the one eight before.
     let rounds = count / 8;
     assert_eq!(ran.core.phases[0].time(), Picos(rounds * MISS + 3 * CYCLE));
     let one = CoreParams {
@@ -229,7 +230,7 @@ fn steps_retire_in_order_so_a_miss_holds_the_window() {
     steps.extend((0..6).map(|_| load(1)));
     let ran = run(four, steps);
     assert_eq!(ran.core.hits, [6, 0]);
-    // Three hits fit in the window with the miss; the others wait for it.
+    // Three hits fit in the window with the miss; the others wait for the miss.
     let end = MISS + MISS + 2 * CYCLE + L1;
     assert!(ran.end >= 2 * MISS);
     let phase = &ran.core.phases[0];
@@ -242,13 +243,13 @@ fn steps_retire_in_order_so_a_miss_holds_the_window() {
 
 #[test]
 fn modified_lines_that_make_room_reach_memory_once() {
-    // 64 lines written: the caches keep 16 and 4 lines, some of them in both.
+    // 64 lines are written. The caches keep 16 and 4 lines, some of them in both.
     let mut steps: Vec<Step> = (0..64).map(|line| step(line, Action::Store)).collect();
     let ran = run(params(), steps.clone());
     let held = 64 - ran.memory.writebacks;
     assert!((16..=20).contains(&held), "{held} lines are still held");
     assert_eq!((ran.memory.reads, ran.memory.writes), (64, 0));
-    // Flushing everything afterwards writes exactly what was held.
+    // Flushing everything afterwards writes exactly the lines that the caches held.
     steps.push(after(After::All, load(0)));
     let before = run(params(), steps.clone()).memory.writebacks;
     steps.extend((0..64).map(|line| after(After::Previous, step(line, Action::Flush))));
@@ -270,7 +271,7 @@ fn a_flush_writes_a_modified_line_once_and_a_fence_waits_for_it() {
     let ran = run(params(), steps);
     assert_eq!((ran.core.flushes, ran.core.flushes_dirty), (2, 1));
     assert_eq!((ran.memory.reads, ran.memory.writes), (1, 1));
-    // Miss, write, hit, a look for a line that is clean, hit.
+    // A miss, a write, a hit, a lookup of a line that is clean, and a hit.
     let expected = MISS + MISS + L1 + (L1 + L2) + L1;
     assert_eq!(ran.core.phases[0].time(), Picos(expected));
 }
@@ -289,8 +290,8 @@ fn computing_begins_when_its_data_are_there() {
         },
     ];
     let ran = run(params(), steps);
-    // The third is taken after its four cycles, long before the second has its data, and fetches
-    // the line for it.
+    // The third step is issued after its four cycles, long before the second has its data, and
+    // fetches the line for it.
     let second = MISS + 10 * CYCLE;
     assert_eq!(ran.core.phases[0].time(), Picos(second + L1));
     assert_eq!(ran.core.phases[0].load_ps, u128::from(2 * MISS + L1));
@@ -298,7 +299,7 @@ fn computing_begins_when_its_data_are_there() {
 
 #[test]
 fn a_step_that_waits_for_its_data_holds_up_nobody() {
-    // A copy: each store needs the load before it, and all four loads of a line apart overlap.
+    // A copy: each store needs the load before it, and all four pairs of a load and a store overlap.
     let steps = (0..4).flat_map(|line| {
         [
             load(line),
@@ -307,19 +308,19 @@ fn a_step_that_waits_for_its_data_holds_up_nobody() {
     });
     let ran = run(params(), steps.collect());
     assert_eq!(ran.core.misses, 8);
-    // The last load is taken three cycles after the first.
+    // The last load is issued three cycles after the first.
     assert_eq!(ran.core.phases[0].time(), Picos(3 * CYCLE + 2 * MISS));
     assert_eq!(ran.core.phases[0].load_ps, u128::from(4 * MISS));
 }
 
 #[test]
 fn two_chains_in_turn_take_the_time_of_one() {
-    // Steps of two chains alternate: each needs the one two before.
+    // The steps of two chains alternate: each needs the step two before it.
     let chains = (0..100).map(|at| after(After::Back(2), load(at)));
     let ran = run(params(), chains.collect());
     assert_eq!(ran.core.misses, 100);
     assert_eq!(ran.core.phases[0].time(), Picos(50 * MISS));
-    // One that needs what has left the window, or was never there, needs nothing.
+    // A step that needs one which has left the window, or never existed, needs nothing.
     let far = (0..8).map(|at| after(After::Back(100), load(at)));
     let ran = run(params(), far.collect());
     assert_eq!(ran.core.phases[0].time(), Picos(MISS + 3 * CYCLE));
@@ -335,8 +336,8 @@ fn several_may_need_the_data_of_one() {
     assert_eq!(ran.core.phases[0].time(), Picos(2 * MISS));
 }
 
-/// A thousand misses, one every so many instructions and cycles, on a core with a window of 64: how
-/// long they take, in nanoseconds.
+/// Time of a thousand misses, in nanoseconds, on a core with a window of 64. Each miss comes with a number
+/// of instructions and cycles.
 fn sparse(instructions: u32, cycles: u32) -> u64 {
     let steps = (0..1000).map(|line| Step {
         cycles,
@@ -353,20 +354,20 @@ fn sparse(instructions: u32, cycles: u32) -> u64 {
 #[test]
 fn a_window_of_instructions_holds_what_lies_between_misses() {
     let miss = MISS / 1000;
-    // Four fit the window at once.
+    // Four misses fit in the window at once.
     assert_eq!(sparse(16, 8), 3 * 8 + 250 * miss);
-    // Or computing takes the time.
+    // The computation determines the time.
     assert_eq!(sparse(16, 40), 999 * 40 + miss);
-    // One at a time: the window is full before its line is there.
+    // One at a time: the window is full before the line of the miss arrives.
     assert_eq!(sparse(64, 32), 1000 * miss);
-    // What does not fit the window is executed behind the miss.
+    // The instructions that do not fit in the window execute after the miss.
     assert_eq!(sparse(128, 64), 999 * (miss + 32) + miss);
     assert_eq!(sparse(320, 160), 999 * (miss + 128) + miss);
 }
 
 #[test]
 fn a_stream_is_as_fast_as_its_prefetcher_has_lines_under_way() {
-    // One load in the window, so all that overlaps does so by prefetching; pages of 64 lines.
+    // One load in the window, so all overlap comes from prefetching. Pages have 64 lines.
     let ahead = |prefetch| CoreParams {
         window: 1,
         misses: 1,
@@ -385,13 +386,13 @@ fn a_stream_is_as_fast_as_its_prefetcher_has_lines_under_way() {
         (ran.core.phases[0].time().0, ran.core.prefetches)
     };
     assert_eq!(time(0), (64 * miss, 0));
-    // Two lines are missed, then sixty-two come, so many at a time.
+    // Two lines miss, then the prefetcher fetches sixty-two, several at a time.
     let (four, lines) = time(4);
     assert_eq!(lines, 62);
     let rounds = 62u64.div_ceil(3);
     assert!(four >= 64 / 4 * miss, "{four}");
     assert!(four <= (2 + rounds) * miss + 64 * L1, "{four}");
-    // Lines without order ask for nothing more than the program does.
+    // Lines without order cause no prefetches.
     let order = (0..64).map(|at| load(at * 37 % 64 * 64)).collect();
     let ran = run(ahead(8), order);
     assert_eq!((ran.core.misses, ran.core.prefetches), (64, 0));
@@ -411,7 +412,7 @@ fn a_flush_follows_the_stores_before_it() {
 
 #[test]
 fn a_slow_medium_holds_the_core_back_and_its_time_is_told() {
-    // One bank of 200 ns and room for two: the rest waits at the controller.
+    // One bank of 200 ns and room for two requests: the others wait at the controller.
     let medium = FixedParams {
         latency: Picos(MEDIUM),
         bank_cycle: Picos(200_000),
@@ -444,7 +445,7 @@ fn phases_are_measured_apart() {
     );
 }
 
-/// What a core says of a program with a wrong result, cut off after `limit` steps.
+/// The result of a core's check of a program with a wrong result, cut off after `limit` steps.
 fn checked(limit: Option<u64>) -> Result<(), String> {
     let steps = vec![load(1), load(2)];
     let wrong = Err("wrong".to_owned());

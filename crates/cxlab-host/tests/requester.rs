@@ -1,4 +1,4 @@
-//! The requester: limits, intervals, dependence, cache, and what waits for a link.
+//! The requester: limits, intervals, dependence, cache, and requests that wait for a link.
 #![allow(clippy::unwrap_used)]
 
 use std::collections::VecDeque;
@@ -18,7 +18,7 @@ use cxlab_protocol::hdm::InterleaveSet;
 use cxlab_protocol::{LongStage, Message, Opcode, PortId};
 use cxlab_workload::{MemOp, OpKind, OpSource};
 
-/// A link on which every message takes 1 ns, and the wire 1 ns.
+/// A link on which every message takes 1 ns, and the flight 1 ns.
 fn link(credits: u16) -> LinkParams {
     LinkParams {
         transmission: Transmission::Packet,
@@ -55,11 +55,12 @@ fn end(params: &LinkParams, port: u16) -> LinkPort {
     )
 }
 
-/// Answers each request so long after it came, unless it keeps its buffers for ever.
+/// A device that responds to each request after `delay`. Without a delay it never responds and
+/// occupies its buffers for ever.
 struct Echo {
     link: LinkPort,
     delay: Option<u64>,
-    /// Requests, in order, and when they came.
+    /// Requests in order of arrival, with their times.
     seen: Vec<(u64, Message)>,
     pending: VecDeque<Message>,
     most: usize,
@@ -154,7 +155,7 @@ fn write(line: u64) -> MemOp {
     }
 }
 
-/// Lines of a device: the second device's begin here.
+/// First line of the second device.
 const SECOND: u64 = 1024;
 
 struct Ran {
@@ -184,7 +185,7 @@ impl Ran {
     }
 }
 
-/// A requester with a root port for each device; devices answer after `delays`.
+/// Runs a requester with a root port for each device; devices respond after `delays`.
 fn run(params: RequesterParams, credits: u16, delays: &[Option<u64>], ops: &[MemOp]) -> Ran {
     let params = RequesterParams {
         process_time: Picos(0),
@@ -272,7 +273,7 @@ fn run(params: RequesterParams, credits: u16, delays: &[Option<u64>], ops: &[Mem
     }
 }
 
-/// A round trip without waiting: a message of 1 ns and a wire of 1 ns each way, and the answer.
+/// Round trip without waits: a message of 1 ns and a flight of 1 ns each way, and the device's delay.
 const fn trip(delay: u64) -> u64 {
     4_000 + delay
 }
@@ -431,7 +432,7 @@ fn nothing_is_issued_while_the_queue_is_full() {
 
 #[test]
 fn a_read_passes_writes_that_have_no_credit() {
-    // Two credits: the third write never goes; the read behind it comes when the link is idle.
+    // Two credits: the third write is never sent. The read after it is issued when the link is idle.
     let later = MemOp {
         not_before: SimTime(50_000),
         ..read(3)
@@ -464,7 +465,7 @@ fn in_order_a_read_waits_behind_writes_that_have_no_credit() {
     };
     let stuck = run(in_order.clone(), 2, &[None], &ops);
     assert_eq!(seen(&stuck), [0, 1], "the third write never goes");
-    // One credit, returned as each request is taken: all arrive, in the order of their issue.
+    // One credit, returned as each request is accepted: all requests arrive, in the order of their issue.
     let mixed: Vec<MemOp> = (0..40)
         .map(|line| {
             if line % 3 == 0 {
@@ -478,7 +479,7 @@ fn in_order_a_read_waits_behind_writes_that_have_no_credit() {
     assert_eq!(seen(&ran), (0..40).collect::<Vec<_>>());
     let relaxed = run(RequesterParams::default(), 1, &[Some(70_000)], &mixed);
     assert_ne!(seen(&relaxed), seen(&ran));
-    // Nor does a request to another device pass at another root port.
+    // A request to another device does not pass at another root port either.
     let ops = [write(0), write(1), read(SECOND)];
     let ran = run(in_order, 1, &[None, Some(0)], &ops);
     assert_eq!((seen(&ran), ran.echo(1).seen.len()), (vec![0], 0));
@@ -498,7 +499,7 @@ fn an_operation_of_several_lines_is_done_with_its_last() {
     let ran = run(params.clone(), 128, &[Some(100_000)], &ops);
     let lines: Vec<u64> = ran.rows.iter().map(|row| row.hpa / 64).collect();
     assert_eq!(lines, [0, 1, 2, 3, 100, 200, 201]);
-    // Three lines go at once, each a nanosecond on the wire; the fourth when the first is back.
+    // Three lines go at once, each a nanosecond on the wire. The fourth follows when the first is back.
     let done = |line: u64| {
         let row = ran.rows.iter().find(|row| row.hpa == 64 * line);
         row.unwrap().completed_ps
@@ -523,14 +524,14 @@ fn an_operation_of_several_lines_is_done_with_its_last() {
     };
     let ran = run(apart, 128, &[Some(0)], &[block(0, 4), read(100)]);
     assert_eq!(ran.issued(), [0, 0, 0, 0, 28_000]);
-    // And none is kept where all are lines.
+    // Without operations of several lines, no such latencies are recorded.
     let ran = run(params, 128, &[Some(0)], &many(4));
     assert!(ran.host().stats().whole_latency.is_none());
 }
 
 #[test]
 fn a_root_port_does_not_wait_for_another() {
-    // The first device takes one request and answers none; the second answers at once.
+    // The first device accepts one request and never responds; the second responds at once.
     let ops = [read(0), read(1), read(SECOND), read(SECOND + 1)];
     let ran = run(RequesterParams::default(), 1, &[None, Some(0)], &ops);
     assert_eq!(ran.echo(0).seen.len(), 1);

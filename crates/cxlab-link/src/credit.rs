@@ -7,28 +7,29 @@ use serde::{Deserialize, Serialize};
 
 use crate::parcel::Credits;
 
-/// Virtual channels that a link can have.
+/// Most virtual channels of a link.
 pub const MAX_VCS: usize = 8;
-/// Numbers of receive buffers of a link direction: one for each message class and virtual channel,
+/// Number of receive buffers of a link direction: one for each message class and virtual channel, with
 /// sixteen classes reserved for each channel.
 pub const BUFFERS: usize = CLASSES * MAX_VCS;
-/// So many of them have a bit in a mask.
+/// Number of buffers that have a bit in one mask.
 const MASKED: usize = BUFFERS / 2;
-/// Classes that a virtual channel has room for.
+/// Number of classes reserved for each virtual channel.
 const CLASSES: usize = 2 * ROW;
-/// Classes whose buffers lie together. The first row has all of CXL.mem, the second most of
-/// CXL.cache, so that a link without CXL.cache touches one row a virtual channel.
+/// Number of classes whose buffers are adjacent. The first row has all classes of CXL.mem, and the second
+/// most of CXL.cache, so a link without CXL.cache touches one row per virtual channel.
 const ROW: usize = 8;
-/// Buffers that lie in the port itself: two rows. Most fabrics that need several virtual channels need two.
+/// Number of buffers stored in the port itself: two rows. Most fabrics that need several
+/// virtual channels need two.
 const NEAR: usize = NEAR_VCS * ROW;
 const NEAR_VCS: usize = 2;
 
-/// The number of a receive buffer: the classes 0 to 7 of all virtual channels come first, then the
-/// others.
+/// The number of a receive buffer. The classes 0 to 7 of all virtual channels come first,
+/// then the other classes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Debug)]
 pub struct Buffer(pub u8);
 
-/// By class: its buffer on virtual channel 0.
+/// By class: number of its buffer on virtual channel 0.
 const FIRST: [u8; Channel::COUNT] = {
     let mut first = [0; Channel::COUNT];
     let mut class = 0;
@@ -46,20 +47,21 @@ impl Buffer {
         Buffer(FIRST[channel as usize] | vc << 3)
     }
 
-    /// The number of its message class.
+    /// Number of the buffer's message class.
     #[inline]
     fn class(self) -> usize {
         let second = self.index() / (ROW * MAX_VCS);
         second * ROW + self.index() % ROW
     }
 
-    /// Its place in a table of [`BUFFERS`]: the mask tells the compiler that it is one.
+    /// Index in a table of [`BUFFERS`] entries. The remainder tells the compiler that
+    /// the index is in range.
     #[inline]
     pub(crate) fn index(self) -> usize {
         self.0 as usize % BUFFERS
     }
 
-    /// Its place in a table for a link that has only `vcs` virtual channels, of [`Buffer::places`].
+    /// Index in a table for a link of `vcs` virtual channels, with [`Buffer::places`] entries.
     #[inline]
     pub fn place(self, vcs: u8) -> usize {
         let number = self.index();
@@ -70,22 +72,23 @@ impl Buffer {
         }
     }
 
-    /// The size of a table by [`Buffer::place`].
+    /// Number of entries of a table indexed by [`Buffer::place`].
     #[inline]
     pub fn places(vcs: u8) -> usize {
         CLASSES * usize::from(vcs)
     }
 }
 
-/// Most credits of a class. The registers that hold what a port advertises have ten bits for each
-/// (CXL 3.2, section 8.2.4.19.3; the same in the headers of EDK II for CXL 1.1). Encodings of returns
-/// set no lower limit: a link begins by returning all credits, in as many flits as that takes (section
-/// 4.3.6.1; up to 16 of a class a 256 B flit, table 4-19, and up to 64 a 68 B flit, table 4-4).
+/// Most credits of a class. The registers that hold the credits a port advertises have ten bits per
+/// class (CXL 3.2, section 8.2.4.19.3; likewise in the headers of EDK II for CXL 1.1). The encodings
+/// of returns set no lower limit: a link begins by returning all credits, in as many flits as that
+/// takes (section 4.3.6.1). A 256 B flit returns up to 16 credits of a class (table 4-19), and a 68 B
+/// flit up to 64 (table 4-4).
 pub const MOST_CREDITS: u16 = 1023;
-/// Fewest credits of a class where the scenario says nothing (*assumed*): a controller is not built
+/// Fewest credits of a class for which the scenario gives no number (*assumed*): a controller is not built
 /// smaller for a link that is narrow, slow or short.
 pub(crate) const LEAST_DEFAULT: u16 = 128;
-/// Most messages in a window: what a [`BufferState`] can count.
+/// Most messages in a window: the largest count of a [`BufferState`].
 pub(crate) const MOST_IN_WINDOW: u16 = (1 << WIDTH) - 1;
 
 /// How many messages of each class the link layer of a receiver buffers, on each virtual channel.
@@ -144,7 +147,7 @@ pub struct CreditTable {
 }
 
 impl CreditTable {
-    /// What the scenario says of a message class.
+    /// The scenario's number of credits for a message class, if any.
     pub fn of(&self, channel: Channel) -> Option<u16> {
         match channel {
             Channel::M2sReq => self.m2s_req,
@@ -166,14 +169,14 @@ impl CreditTable {
     }
 }
 
-/// By message class: the most messages between a transmitter and the component at the far end, those
-/// included whose credit is on its way back ([`LinkParams::windows`](crate::LinkParams::windows)).
+/// By message class: most messages between a transmitter and the component at the far end, with those whose
+/// credit is on its way back ([`LinkParams::windows`](crate::LinkParams::windows)).
 pub type Windows = [u16; Channel::COUNT];
 
-/// How a link returns credits: how many of a class one field says.
+/// How a link encodes credit returns: the numbers of credits of a class that one field can express.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Returns {
-    /// Packets, and classes of CXL.io: any number, each class for itself.
+    /// Packets, and CXL.io classes: any number, for each class separately.
     Any,
     /// 68 B flits: 1, 2, 4, 8, 16, 32 or 64 in each of three fields (CXL 3.1, table 4-4).
     Flit68,
@@ -182,7 +185,7 @@ pub(crate) enum Returns {
 }
 
 impl Returns {
-    /// The most that one field returns of so many.
+    /// Most credits out of `waiting` that one field can return.
     #[inline]
     fn of(self, waiting: u16) -> u8 {
         match self {
@@ -199,18 +202,20 @@ impl Returns {
         }
     }
 
-    /// Freed places of a window that make their credits ride on the next message: a sixteenth, at least one.
+    /// Number of freed buffers of a window from which their credits ride on the next message: a sixteenth
+    /// of the window, at least one.
     pub(crate) fn rides_at(self, window: u16) -> u16 {
         self.gathered(window / 16)
     }
 
-    /// Freed places of a window whose credits go back without a message: a quarter, at least one.
+    /// Number of freed buffers of a window from which their credits go back without a message: a quarter of
+    /// the window, at least one.
     pub(crate) fn alone_at(self, window: u16) -> u16 {
         self.gathered(window / 4)
     }
 
-    /// So many, rounded down to a power of two that a field says: at most 16 in flits of any format, and at most 128 in
-    /// packets.
+    /// Rounds down to a power of two that a field can express: at most 16 in flits of any format, and
+    /// at most 128 in packets.
     fn gathered(self, places: u16) -> u16 {
         match self {
             Returns::Any => 1 << places.clamp(1, 255).ilog2(),
@@ -224,8 +229,9 @@ impl Returns {
     }
 }
 
-/// By class: the field of a flit that returns its credits. Requests and snoops share one, data another, responses the third; of
-/// those that share one a flit returns one class. CXL.io has its own flow control.
+/// By class: the field of a flit that returns its credits. Requests and snoops share one field, data
+/// another, responses the third. A flit returns credits of one class among those that share a field. CXL.io
+/// has its own flow control.
 const FIELDS: [u8; Channel::COUNT] = {
     let mut fields = [0; Channel::COUNT];
     let mut class = 0;
@@ -247,10 +253,11 @@ const RESPONSES: u8 = 4;
 /// Bits of a count in a [`BufferState`].
 const WIDTH: u32 = 12;
 
-/// What a port knows of one buffer: that at the far end, which it sends to, and its own, which it
-/// receives in. It has four bytes, because every message touches one. From the lowest bit on: twelve
-/// for the credits at hand, twelve for credits of freed places that have not gone back, and four each
-/// for the logarithms of [`Returns::rides_at`] and [`Returns::alone_at`].
+/// Flow control of one buffer number: the credits for the buffer at the far end, to which the port sends,
+/// and the freed places of the port's own buffer, in which it receives. The state has four bytes, because
+/// every message touches one. From the lowest bit on: twelve bits for the credits at hand, twelve for
+/// credits of freed places that have not gone back, and four each for the logarithms of
+/// [`Returns::rides_at`] and [`Returns::alone_at`].
 #[derive(Clone, Copy, Default, Serialize, Deserialize, Debug)]
 pub(crate) struct BufferState(u32);
 
@@ -266,31 +273,32 @@ impl BufferState {
         BufferState(u32::from(window) | rides.ilog2() << Self::RIDES | alone.ilog2() << Self::ALONE)
     }
 
-    /// Credits at hand.
+    /// Credits at hand for the buffer at the far end.
     #[inline(always)]
     fn credits(self) -> u16 {
         (self.0 & Self::MASK) as u16
     }
 
-    /// Credits of freed places that have not gone back.
+    /// Credits of freed places that have not gone back to the far end.
     #[inline(always)]
     fn waiting(self) -> u16 {
         (self.0 >> WIDTH & Self::MASK) as u16
     }
 
-    /// Sets both.
+    /// Sets the credits at hand and those not yet returned; the thresholds stay.
     fn set(&mut self, credits: u16, waiting: u16) {
         let thresholds = self.0 >> Self::RIDES << Self::RIDES;
         self.0 = thresholds | u32::from(waiting) << WIDTH | u32::from(credits);
     }
 
-    /// A message goes to this buffer, for which a credit is at hand.
+    /// Spends a credit on a message to this buffer. One must be at hand.
     #[inline(always)]
     pub(crate) fn spend(&mut self) {
         self.0 -= 1;
     }
 
-    /// A place became free. Whether enough wait to ride on a message, and to go alone.
+    /// Frees a place. Returns whether enough credits wait to ride on a message, and
+    /// enough to go back alone.
     #[inline(always)]
     fn free(&mut self) -> (bool, bool) {
         self.0 += Self::ONE_WAITING;
@@ -298,7 +306,7 @@ impl BufferState {
         (self.rides(), waiting >> (self.0 >> Self::ALONE) != 0)
     }
 
-    /// Takes as many of those that wait as a field of a return says.
+    /// Takes as many waiting credits as one field of a return can express.
     #[inline(always)]
     fn take(&mut self, returns: Returns) -> u8 {
         let taken = returns.of(self.waiting());
@@ -306,35 +314,36 @@ impl BufferState {
         taken
     }
 
-    /// Whether so many wait that they take a ride.
+    /// Whether enough credits wait to ride on a message.
     #[inline]
     fn rides(self) -> bool {
         u32::from(self.waiting()) >> (self.0 >> Self::RIDES & 15) != 0
     }
 }
 
-/// The flow control of a port, both directions. The buffers of a virtual channel lie together.
+/// The flow control of a port, in both directions. The buffers of a virtual channel are adjacent.
 #[derive(Clone, Debug)]
 #[repr(C)]
 pub(crate) struct FlowControl {
-    /// Which buffers have enough credits waiting to take a ride: those below [`MASKED`], and the others.
+    /// Buffers with enough credits waiting to ride on a message: `mask` for those below [`MASKED`],
+    /// `rest_mask` for the others.
     mask: u64,
     rest_mask: u64,
-    /// Messages sent whose credit has not come back.
+    /// Number of messages sent whose credit has not come back.
     unreturned: u32,
-    /// The buffers of virtual channels 0 and 1, and those of the others: few links have any, and what
-    /// is touched for every message should lie close together.
+    /// Buffers of virtual channels 0 and 1 (`near`), and of the others (`more`), first row. Few links have
+    /// others, and the state that every message touches should be adjacent.
     near: [BufferState; NEAR],
     more: Vec<[BufferState; ROW]>,
-    /// The rest of each virtual channel, which only CXL.cache uses.
+    /// The second row of each virtual channel, which only CXL.cache and CXL.io use.
     rest: Vec<[BufferState; ROW]>,
-    /// By message class: the window of each virtual channel. It lies apart, since no message needs it.
+    /// By message class: the window of each virtual channel. Boxed apart, because no message reads it.
     windows: Box<Windows>,
-    /// By message class, from the lowest bit on: whether a message has waited for a credit since
-    /// measurement began.
+    /// By message class, from the lowest bit on: whether a message has waited for a credit
+    /// since measurement began.
     stalled: u16,
     returns: Returns,
-    /// The last flit that returned any credits, and which of its fields did.
+    /// Number of the last flit that returned credits, and its fields that did.
     returning: (u64, u8),
 }
 
@@ -345,7 +354,8 @@ save_state!(FlowControl {
 });
 
 impl FlowControl {
-    /// Both ends of a link have the same windows, on each of its virtual channels.
+    /// Creates the flow control of a port. Both ends of a link have the same windows,
+    /// on each virtual channel.
     pub(crate) fn new(windows: &Windows, vcs: u8, returns: Returns) -> Self {
         let vcs = usize::from(vcs).min(MAX_VCS);
         let row = |first: usize| {
@@ -372,7 +382,7 @@ impl FlowControl {
         }
     }
 
-    /// What is known of a buffer, if the link has it.
+    /// The state of a buffer; `None` if the link does not have the buffer.
     #[inline(always)]
     fn find(&mut self, buffer: Buffer) -> Option<&mut BufferState> {
         match buffer.index() {
@@ -381,7 +391,7 @@ impl FlowControl {
         }
     }
 
-    /// The same of a buffer beyond those.
+    /// The state of a buffer that is not among the `near` ones.
     #[inline(never)]
     fn find_far(&mut self, number: usize) -> Option<&mut BufferState> {
         let (row, class) = (number / ROW, number % ROW);
@@ -392,7 +402,7 @@ impl FlowControl {
         row.map(|row| &mut row[class])
     }
 
-    /// What is known of a buffer that the link has.
+    /// The state of a buffer that the link must have.
     #[inline(always)]
     fn state(&mut self, buffer: Buffer) -> &mut BufferState {
         match self.find(buffer) {
@@ -401,7 +411,7 @@ impl FlowControl {
         }
     }
 
-    /// What is known of a buffer.
+    /// A copy of the state of a buffer, without credits if the link does not have the buffer.
     #[inline]
     fn get(&self, buffer: Buffer) -> BufferState {
         let (row, class) = (buffer.index() / ROW, buffer.index() % ROW);
@@ -413,7 +423,7 @@ impl FlowControl {
         row.map_or_else(BufferState::default, |row| row[class])
     }
 
-    /// Says that credits of this buffer may take a ride.
+    /// Marks that credits of this buffer may ride on a message.
     #[inline]
     fn mark(&mut self, buffer: u8) {
         if usize::from(buffer) < MASKED {
@@ -423,7 +433,7 @@ impl FlowControl {
         }
     }
 
-    /// Says that none of this buffer's may.
+    /// Clears the mark that credits of this buffer may ride on a message.
     #[inline]
     fn unmark(&mut self, buffer: u8) {
         if usize::from(buffer) < MASKED {
@@ -433,35 +443,35 @@ impl FlowControl {
         }
     }
 
-    /// Credits at hand for a buffer.
+    /// Credits at hand for a buffer at the far end.
     #[inline]
     pub(crate) fn credits(&self, buffer: Buffer) -> u16 {
         self.get(buffer).credits()
     }
 
-    /// Messages sent whose credits have not come back.
+    /// Number of sent messages whose credits have not come back.
     #[inline]
     pub(crate) fn unreturned(&self) -> u32 {
         self.unreturned
     }
 
-    /// A buffer of the link, if a credit for it is at hand.
+    /// The state of a buffer of the link, if a credit for it is at hand.
     #[inline(always)]
     pub(crate) fn with_credit(&mut self, buffer: Buffer) -> Option<&mut BufferState> {
         self.find(buffer).filter(|state| state.credits() > 0)
     }
 
-    /// A message was sent.
+    /// Counts a sent message.
     #[inline(always)]
     pub(crate) fn count_sent(&mut self) {
         self.unreturned += 1;
     }
 
-    /// Takes credits that came back.
+    /// Adds returned credits to those at hand.
     ///
     /// # Panics
-    /// If more come back than were used: credits are conserved. Debug builds look at each buffer, others at all
-    /// of the port together.
+    /// If more credits come back than were spent: credits are conserved. Release builds check the sum of
+    /// all buffers of the port, and debug builds each buffer as well.
     #[inline]
     pub(crate) fn credit(&mut self, buffer: Buffer, count: u8) {
         let returned = u32::from(count);
@@ -474,12 +484,12 @@ impl FlowControl {
         self.unreturned -= returned;
     }
 
-    /// A place in `buffer` became free. True when so many credits wait that they should not wait
-    /// for a ride any longer.
+    /// Frees a place in `buffer`. Returns true if so many credits wait that they should go back without
+    /// waiting for a message.
     #[inline(always)]
     pub(crate) fn free(&mut self, buffer: Buffer) -> bool {
         let (rides, alone) = self.state(buffer).free();
-        // Nobody can predict how many wait, so that they may take a ride is noted without a branch.
+        // Branch prediction cannot tell how many credits wait, so the mark is set without a branch.
         let ride = u64::from(rides);
         match usize::from(buffer.0) {
             near @ 0..MASKED => self.mask |= ride << near,
@@ -488,9 +498,9 @@ impl FlowControl {
         alone
     }
 
-    /// Takes the credits of `first` along in a flit of their own, and those of other buffers whose fields are free. A
-    /// buffer that reached its threshold must go at once: its transmitter may have no credit left to send
-    /// anything that would remind us.
+    /// Takes the credits of `first` for a flit of their own, and those of other buffers whose fields are
+    /// free. The credits of a buffer that reached its threshold must not wait for a message. The far end
+    /// may have no credit left to send one, so no later event would return them.
     pub(crate) fn take_first(&mut self, first: Buffer) -> Credits {
         let mut credits = Credits::NONE;
         self.returning = (u64::MAX, 0);
@@ -499,8 +509,8 @@ impl FlowControl {
         credits
     }
 
-    /// Takes credits along in a flit of that number, in the fields that have not returned any yet. In packet transmission a
-    /// message takes the credits of up to four buffers.
+    /// Takes credits that ride in the flit of number `flit`, in the fields that have not returned any yet.
+    /// In packet transmission a message carries the credits of up to four buffers.
     #[inline(always)]
     pub(crate) fn take(&mut self, flit: u64) -> Credits {
         let mut credits = Credits::NONE;
@@ -513,7 +523,7 @@ impl FlowControl {
         credits
     }
 
-    /// Takes credits along whether they are many or few, in a flit of their own.
+    /// Takes waiting credits, many or few, for a flit of their own.
     pub(crate) fn take_all(&mut self) -> Credits {
         let mut waiting = Vec::new();
         for (buffer, state, _) in self.buffers() {
@@ -546,7 +556,8 @@ impl FlowControl {
         }
     }
 
-    /// Takes credits of a buffer, if the field of its class is free in the flit that returns. Whether it was.
+    /// Takes credits of a buffer if the field of its class is still free in the current flit. Returns true
+    /// if the field was free.
     #[inline]
     fn take_of(&mut self, buffer: Buffer, entry: &mut (u8, u8)) -> bool {
         let (field, returns) = match FIELDS[buffer.class() % Channel::COUNT] {
@@ -567,7 +578,7 @@ impl FlowControl {
         true
     }
 
-    /// The buffers of the link: by number, what is known of them, with their windows.
+    /// The buffers of the link, with number, state and window.
     fn buffers(&mut self) -> impl Iterator<Item = (Buffer, &mut BufferState, u16)> {
         let more = self.more.iter_mut().flatten();
         let vcs = self.rest.len();
@@ -580,7 +591,7 @@ impl FlowControl {
         })
     }
 
-    /// The link is lost, and all credits with it.
+    /// Fails the link: all credits are lost.
     pub(crate) fn fail(&mut self) {
         let mut unreturned = 0;
         for (_, state, window) in self.buffers() {
@@ -591,8 +602,8 @@ impl FlowControl {
         (self.mask, self.rest_mask) = (0, 0);
     }
 
-    /// The link is trained again: all places go back as credits but those that messages still take
-    /// which came before, whose numbers `occupied` tells.
+    /// Restores the link after training: all places go back as credits, except the `occupied` ones that
+    /// earlier messages still take.
     pub(crate) fn restore(&mut self, occupied: impl Fn(Buffer) -> u16) {
         for (buffer, state, window) in self.buffers() {
             state.set(state.credits(), window - occupied(buffer));
@@ -600,12 +611,12 @@ impl FlowControl {
         (self.mask, self.rest_mask) = (0, 0);
     }
 
-    /// Credits waiting for a ride, for conservation checks.
+    /// Credits that wait for a message to ride on; for conservation checks.
     pub(crate) fn waiting(&self, buffer: Buffer) -> u16 {
         self.get(buffer).waiting()
     }
 
-    /// A message of a class waits for a credit.
+    /// Records that a message of a class waits for a credit.
     #[cold]
     pub(crate) fn stall(&mut self, channel: Channel) {
         self.stalled |= 1 << channel as u16;
@@ -616,7 +627,7 @@ impl FlowControl {
         self.stalled >> channel as u16 & 1 != 0
     }
 
-    /// Measurement begins.
+    /// Resets the statistics at the start of measurement.
     pub(crate) fn reset(&mut self) {
         self.stalled = 0;
     }
@@ -629,7 +640,7 @@ mod tests {
     #[test]
     fn a_buffer_at_its_threshold_goes_first_and_no_credit_is_lost() {
         let mut returns = FlowControl::new(&[4; Channel::COUNT], 3, Returns::Any);
-        // Thresholds are one credit; let every buffer have one waiting, then ask for the last.
+        // The threshold is one credit: every buffer has one waiting, and the last buffer returns first.
         for vc in 0..3 {
             for channel in Channel::ALL {
                 assert!(returns.free(Buffer::of(channel, vc)));

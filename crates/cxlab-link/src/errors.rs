@@ -1,4 +1,4 @@
-//! Error injection.
+//! Error injection: which transmissions of flits or packets break, and what their retries cost.
 
 use std::collections::VecDeque;
 
@@ -7,25 +7,26 @@ use cxlab_engine::save_state;
 
 use crate::params::{LinkParams, Transmission};
 
-/// Error injection: which flits (or packets) arrive broken. Each is sent again until it arrives whole; everything
-/// behind it waits, as the receiver discards it (go-back-N). Of a latency-optimised flit one half is broken, either as
-/// likely; the receiver has then used the messages of a first half that arrived whole (CXL 3.1 section 6.2.3.1.2).
+/// Decides which flits (or packets) arrive broken. A broken flit is sent again until it arrives whole.
+/// Everything after it waits, because the receiver discards what follows a broken flit (go-back-N). Of a
+/// latency-optimised flit one half breaks, each with the same probability. If the second half breaks, the
+/// receiver has already used the messages of the first (CXL 3.1 section 6.2.3.1.2).
 #[derive(Clone, Debug)]
 pub(crate) struct Errors {
     rng: StreamRng,
     probability: f64,
-    /// Flits that have begun.
+    /// Number of flits that have begun.
     begun: u64,
-    /// Transmissions of theirs that broke since measurement began.
+    /// Broken transmissions of the flits that have begun, since measurement began.
     retries: u64,
-    /// Transmissions to come that break, in order, as many as were asked for: twice the number of the flit, and one
-    /// more where its second half breaks.
+    /// Future transmissions that break, in order, as far as they have been drawn. An entry is twice the
+    /// number of the flit, plus one if its second half breaks.
     broken: VecDeque<u64>,
     /// The flit whose next transmission is drawn next.
     drawn: u64,
     /// Whether either half of a flit may break alone.
     halves: bool,
-    /// From the end of a broken flit to the start of its next transmission.
+    /// Time from the end of a broken flit to the start of its next transmission, in picoseconds.
     round_trip: u64,
 }
 
@@ -36,7 +37,7 @@ save_state!(Errors {
 });
 
 impl Errors {
-    /// The errors of a link, if it has any. `name` keys their random stream.
+    /// The error injection of a link, if its error rate is above 0. `name` keys the random stream.
     pub(crate) fn of(params: &LinkParams, seed: u64, name: &str) -> Option<Errors> {
         let probability = params.flit_error_rate.0;
         (probability > 0.0).then(|| Errors {
@@ -51,25 +52,26 @@ impl Errors {
         })
     }
 
-    /// What so many broken transmissions cost that take `flit_ps` each: the time to hear of it, and the next
-    /// transmission.
+    /// Time that `broken` failed transmissions of `flit_ps` each cost, in picoseconds: a retry round trip
+    /// and another transmission for each.
     pub(crate) fn delay(&self, broken: u64, flit_ps: u64) -> u64 {
         broken * (self.round_trip + flit_ps)
     }
 
-    /// How many transmissions break before the receiver has the next `flits` flits: the last one whole, or its first
-    /// half.
+    /// Number of transmissions that break before the receiver has the next `flits` flits. Of the last flit
+    /// it needs all if `whole`, or else the first half.
     pub(crate) fn among_next(&mut self, flits: u64, whole: bool) -> u64 {
         let last = self.begun + flits;
         while self.drawn < last {
-            // Not the platform's logarithm: every machine draws the same distances.
+            // `libm` and not the platform's logarithm: every machine must draw the same distances.
             let distance = libm::log(self.rng.unit()) / libm::log1p(-self.probability);
             let distance = if distance < 1e18 {
                 distance as u64
             } else {
                 u64::MAX / 4
             };
-            // The transmission after a broken one is that of the same flit, and as likely to break.
+            // The transmission after a broken one repeats the same flit, and breaks
+            // with the same probability.
             self.drawn = self.drawn.saturating_add(distance);
             let second = self.halves && self.rng.chance(0.5);
             self.broken.push_back(2 * self.drawn + u64::from(second));
@@ -81,7 +83,7 @@ impl Errors {
             .count() as u64
     }
 
-    /// The next `flits` flits begin; returns how many transmissions of theirs break.
+    /// Starts the next `flits` flits; returns how many of their transmissions break.
     pub(crate) fn begin(&mut self, flits: u64) -> u64 {
         let count = self.among_next(flits, true);
         self.broken.drain(..count as usize);
@@ -90,12 +92,12 @@ impl Errors {
         count
     }
 
-    /// How many were broken since measurement began.
+    /// Transmissions that broke since measurement began.
     pub(crate) fn retries(&self) -> u64 {
         self.retries
     }
 
-    /// Measurement begins.
+    /// Resets the statistics at the start of measurement.
     pub(crate) fn reset(&mut self) {
         self.retries = 0;
     }

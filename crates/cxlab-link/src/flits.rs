@@ -1,4 +1,4 @@
-//! The transmission of flits.
+//! Transmission in flits: which flit carries a message, and when it begins.
 
 use cxlab_engine::save_state;
 use cxlab_engine::units::SimTime;
@@ -9,15 +9,16 @@ use crate::errors::Errors;
 use crate::timeline::Timeline;
 use crate::transmitter::Departure;
 
-/// What a transmitter of flits keeps besides the wire's timeline.
+/// The state of a flit transmitter besides the wire's timeline.
 #[derive(Clone, Debug)]
 #[repr(C)]
 pub(crate) struct Flits {
-    /// Time of a flit, in 2^-16 ps.
+    /// Time of a flit on the wire, in 2^-16 ps.
     flit_time: u64,
-    /// Flits that have begun since measurement began.
+    /// Number of flits that have begun since measurement began.
     begun: u64,
-    /// If anything is in it, the wire is promised until it begins.
+    /// The flit that messages are being packed into. If it has messages, the wire is
+    /// reserved until it begins.
     open: OpenFlit,
 }
 
@@ -27,7 +28,7 @@ save_state!(Flits {
 });
 
 impl Flits {
-    /// Nothing is in the open flit.
+    /// A transmitter with an empty open flit.
     pub(crate) fn new(format: FlitFormat, flit_time: u64) -> Flits {
         Flits {
             flit_time,
@@ -36,12 +37,12 @@ impl Flits {
         }
     }
 
-    /// Flits that have begun since measurement began.
+    /// Number of flits that have begun since measurement began.
     pub(crate) fn begun(&self) -> u64 {
         self.begun
     }
 
-    /// Measurement begins.
+    /// Resets the statistics at the start of measurement.
     pub(crate) fn reset(&mut self) {
         self.begun = 0;
     }
@@ -51,12 +52,13 @@ impl Flits {
         self.open.format().bytes()
     }
 
-    /// Time of a flit, in picoseconds.
+    /// Time of a flit on the wire, in picoseconds.
     pub(crate) fn flit_ps(&self) -> u64 {
         Timeline::picos(self.flit_time)
     }
 
-    /// Sends a message in the open flit, with byte enables behind it if `trailer`, or says until when that is full.
+    /// Packs a message into the open flit, with byte enables after its line if `trailer`. The error is the
+    /// time until which the flit is full.
     pub(crate) fn send(
         &mut self,
         line: &mut Timeline,
@@ -88,7 +90,8 @@ impl Flits {
         })
     }
 
-    /// Makes all that is in the open flit go, or says until when that is not yet possible.
+    /// Begins the open flit and all that its messages span. The error is the time until
+    /// which this is not possible.
     pub(crate) fn flush(
         &mut self,
         line: &mut Timeline,
@@ -105,8 +108,8 @@ impl Flits {
         Ok(())
     }
 
-    /// Bytes on the wire of a packet of CXL.io: of a 68 B flit it has 64 (CXL 3.1, section 4.2.2),
-    /// of a 256 B flit 236 (PCIe 6.0, section 4.2.3.1).
+    /// Bytes on the wire of a CXL.io packet, given its bytes in small and in large flits. A 68 B flit
+    /// carries 64 of them (CXL 3.1, section 4.2.2), and a 256 B flit 236 (PCIe 6.0, section 4.2.3.1).
     pub(crate) fn io_bytes(&self, [small, large]: [u64; 2]) -> u64 {
         let (bytes, inside) = if self.bytes() == 68 {
             (small, 64)
@@ -116,23 +119,23 @@ impl Flits {
         (bytes * self.bytes()).div_ceil(inside)
     }
 
-    /// Whether control messages have flits of their own: those of 68 B.
+    /// Whether control messages have flits of their own, as they have in the 68 B format.
     pub(crate) fn has_control_flits(&self) -> bool {
         self.open.format() == FlitFormat::B68
     }
 
-    /// Whether nothing is in the open flit.
+    /// Whether the open flit has no messages.
     pub(crate) fn is_empty(&self) -> bool {
         self.open.is_empty()
     }
 
-    /// A control flit begins, where the open flit is empty.
+    /// Begins a control flit. The open flit must be empty.
     pub(crate) fn send_control(&mut self, line: &mut Timeline) {
         line.spend(self.flit_time);
         self.begun += 1;
     }
 
-    /// Places a message in the open flit.
+    /// Packs a message into the open flit, or into the next one if the open flit is full and may begin.
     fn place(
         &mut self,
         line: &mut Timeline,
@@ -165,7 +168,7 @@ impl Flits {
         }
     }
 
-    /// Lets every flit begin whose time has come before `now`.
+    /// Begins every flit whose time has come before `now`.
     #[inline]
     pub(crate) fn begin_until(
         &mut self,
@@ -178,14 +181,14 @@ impl Flits {
         }
     }
 
-    /// Lets all flits begin, whenever their time is.
+    /// Begins all flits that have messages, whatever the time.
     pub(crate) fn drain(&mut self, line: &mut Timeline, errors: &mut Option<Box<Errors>>) {
         while !self.open.is_empty() {
             self.close(line, errors);
         }
     }
 
-    /// The open flit begins.
+    /// Begins the open flit.
     fn close(&mut self, line: &mut Timeline, errors: &mut Option<Box<Errors>>) {
         let flits = u64::from(self.open.close());
         line.spend(flits * self.flit_time);

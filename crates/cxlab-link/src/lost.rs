@@ -5,18 +5,18 @@ use std::ops::AddAssign;
 use cxlab_protocol::Message;
 use serde::{Deserialize, Serialize};
 
-/// How many messages were lost: each was a request or the answer to one, and the other will never
-/// be.
+/// Number of messages that a failure destroyed. Each was a request or the response to one, so each stands
+/// for one transaction that never completes.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, Debug)]
 pub struct Lost {
-    /// All.
+    /// All lost messages.
     pub messages: u64,
-    /// Answers to requests that a device has denied among them.
+    /// Those among them that were responses to requests which a device had denied.
     pub denied: u64,
 }
 
 impl Lost {
-    /// So many requests.
+    /// A count of `messages` lost requests.
     pub fn requests(messages: u64) -> Lost {
         Lost {
             messages,
@@ -24,7 +24,7 @@ impl Lost {
         }
     }
 
-    /// One more.
+    /// Counts one more lost message.
     pub fn count(&mut self, message: &Message) {
         self.messages += 1;
         self.denied += u64::from(message.lines == Message::DENIED);

@@ -1,4 +1,4 @@
-//! What an endpoint has to send through one port, and what of it waits.
+//! The messages that an endpoint sends through one port, and the queues of those that wait.
 
 use std::collections::VecDeque;
 
@@ -16,36 +16,35 @@ use crate::transmitter::Blocked;
 #[derive(Clone, Copy, Serialize, Deserialize, Debug)]
 struct Waiting {
     message: Message,
-    /// When it could have gone if the link had been free.
+    /// When the message could have been sent if the link had been free.
     ready: SimTime,
-    /// For how long its buffer had been starved when it came.
+    /// How long the message's buffer had been starved when it was queued, in picoseconds.
     starved: u64,
 }
 
 impl Waiting {
-    /// Its buffer at the far end.
+    /// The message's buffer at the far end.
     fn buffer(&self) -> Buffer {
         Buffer::of(self.message.channel(), self.message.vc)
     }
 }
 
-/// The outgoing queue of an endpoint's port: messages keep their order within a
-/// [queue](Channel::queue), and of
-/// several classes the head that was ready first goes first, among those that have a credit.
+/// The outgoing queues of an endpoint's port. Messages keep their order within a [queue](Channel::queue).
+/// Among the heads of several queues that have a credit, the head that was ready first goes first.
 ///
-/// A message whose time is known before it comes (the answer of a medium with a fixed latency)
-/// is sent ahead of that time if nothing waits: it takes its place on the wire, and no event
-/// marks the moment. Messages of one port must be offered in the order of their times.
+/// The time of a message may be known in advance (the response of a memory backend with a fixed latency).
+/// Such a message is sent ahead of its time if nothing waits: its time on the wire is reserved, and no
+/// event marks the moment. Messages of one port must be offered in the order of their times.
 #[derive(Clone, Debug, Default)]
 pub struct Outbox {
-    /// Apart from the rest, because most of the time nothing waits.
+    /// Boxed apart from the other fields, because most of the time nothing waits.
     queues: Box<[VecDeque<Waiting>; Channel::COUNT]>,
-    /// Classes that have something waiting.
+    /// Bit mask of the classes whose queue is not empty.
     occupied: u16,
-    /// All messages wait in the queue of the first class, so that none overtakes another.
+    /// Whether all messages wait in the queue of the first class, so that none overtakes another.
     in_order: bool,
     len: u32,
-    /// The wake-up that is pending, to ask for no second one.
+    /// Time of the pending wake-up, so that no second one is requested.
     wake: Option<SimTime>,
 }
 
@@ -55,7 +54,7 @@ save_state!(Outbox {
 });
 
 impl Outbox {
-    /// A queue in which a message that waits for credits also stops those of other classes.
+    /// Creates a queue in which a message that waits for credits also stalls those of other classes.
     pub fn in_order() -> Self {
         Outbox {
             in_order: true,
@@ -63,22 +62,22 @@ impl Outbox {
         }
     }
 
-    /// How many messages wait.
+    /// Number of messages that wait.
     #[inline]
     pub fn len(&self) -> usize {
         self.len as usize
     }
 
-    /// Whether none waits.
+    /// Whether the queues of all classes are empty.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Sends a message that is ready at `ready` (now or later), or keeps it until it can go. Its
-    /// wait is noted in its stages. When the link alone is missing, the owner is woken with
-    /// `token` and calls [`Outbox::wake`]; when credits are missing, it calls [`Outbox::pump`]
-    /// on their arrival. `sent` is told of each message that goes, and when it leaves.
+    /// Sends a message that is ready at `ready` (now or later), or queues it until it can be sent. The wait
+    /// is added to the message's stages. If only the wire is missing, the owner is woken with `token` and
+    /// calls [`Outbox::wake`]. If credits are missing, the owner calls [`Outbox::pump`] when they arrive.
+    /// `sent` is called for each message that is sent, with the time at which it leaves.
     #[inline(always)]
     pub fn offer(
         &mut self,
@@ -100,9 +99,9 @@ impl Outbox {
         }
     }
 
-    /// Sends the answer that `change` makes of a request, as [`Outbox::offer`] does: of what has arrived
-    /// where none is given. It is changed where it lies in the end: a copy of what was just written
-    /// would wait for the writes.
+    /// Sends the response that `change` makes of `request`, or of the parcel just received if `request` is
+    /// `None`, as [`Outbox::offer`] does. The response is changed in its final location, because copying
+    /// data that was just written would stall until the writes complete.
     #[inline(always)]
     #[expect(clippy::too_many_arguments, reason = "as `offer`, and what changes")]
     pub fn offer_answer(
@@ -138,7 +137,7 @@ impl Outbox {
         }
     }
 
-    /// Keeps a message that cannot go now.
+    /// Queues a message that cannot be sent now, and arranges for the next attempt.
     #[inline(never)]
     fn keep_blocked(
         &mut self,
@@ -153,7 +152,7 @@ impl Outbox {
         match why {
             Blocked::Until(time) => self.wake_at(ctx, token, time),
             Blocked::Credits => {
-                // What is ready later does not wait before.
+                // A message that is ready later does not wait before then.
                 let from = ready.max(ctx.now());
                 port.starve(from, Buffer::of(message.channel(), message.vc));
             }
@@ -184,7 +183,7 @@ impl Outbox {
         self.len += 1;
     }
 
-    /// The wake-up that was asked for has come: sends what can go.
+    /// Handles the pending wake-up: sends the messages that can go.
     #[inline]
     pub fn wake(
         &mut self,
@@ -199,7 +198,7 @@ impl Outbox {
         self.pump(ctx, port, token, sent);
     }
 
-    /// Sends what can go now, and tells of each message that went.
+    /// Sends the messages that can go now; `sent` is called for each.
     #[inline]
     pub fn pump(
         &mut self,
@@ -262,7 +261,7 @@ impl Outbox {
         }
     }
 
-    /// Among these classes, the one whose head was ready first.
+    /// Among these classes, the one whose head was ready first, with that time.
     #[inline]
     fn oldest(&self, mut classes: u16) -> Option<(SimTime, usize)> {
         let mut oldest = None;
@@ -278,7 +277,7 @@ impl Outbox {
         oldest
     }
 
-    /// Forgets all that waits, and tells of each message.
+    /// Drops all queued messages; `lost` is called for each.
     pub fn discard(&mut self, mut lost: impl FnMut(&Message)) {
         for queue in self.queues.iter_mut() {
             queue.drain(..).for_each(|waiting| lost(&waiting.message));

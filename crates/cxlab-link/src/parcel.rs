@@ -1,4 +1,4 @@
-//! What crosses a wire: a message, credits, or both.
+//! The payload of a wire: a message, credits, or both.
 
 use cxlab_engine::Payload;
 use cxlab_protocol::Message;
@@ -8,23 +8,24 @@ use serde::{Deserialize, Serialize};
 /// returns several classes at once (CXL 3.1 section 4.2.3.1).
 #[derive(Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, Debug)]
 pub struct Credits {
-    /// Buffer number and how many credits; zero credits means the place is unused.
+    /// Buffer number and number of credits. An entry with zero credits is unused.
     pub entries: [(u8, u8); Credits::PLACES],
 }
 
 impl Credits {
-    /// How many buffers one return can name.
+    /// Most buffers that one return can name.
     pub const PLACES: usize = 4;
-    /// No credits.
+    /// A return without any credits.
     pub const NONE: Credits = Credits {
         entries: [(0, 0); Credits::PLACES],
     };
 
-    /// In place of a buffer's number: flow control begins anew.
+    /// Stands in place of a buffer's number: flow control begins anew.
     const BEGIN: u8 = u8::MAX;
 
-    /// What a port sends first when its link has been trained for this time, from 1 on: flow control
-    /// begins anew (InitFC of PCIe). A place with zero credits is unused, so the first byte runs from 1 to 255.
+    /// The first parcel of a port whose link has been trained for the `time`-th time, from 1 on:
+    /// flow control begins anew (InitFC of PCIe). An entry with zero credits is unused, so the first
+    /// byte runs from 1 to 255.
     pub(crate) fn begin(time: u32) -> Credits {
         let mut credits = Credits::NONE;
         let before = time - 1;
@@ -35,14 +36,14 @@ impl Credits {
         credits
     }
 
-    /// Whether flow control begins anew, and for which time.
+    /// The number of the training if flow control begins anew with this return, or else `None`.
     pub fn begins(&self) -> Option<u32> {
         let [(buffer, first), (low, middle), (high, _), _] = self.entries;
         let rounds = u32::from_le_bytes([low, middle, high, 0]);
         (buffer == Credits::BEGIN && first > 0).then(|| rounds * 255 + u32::from(first))
     }
 
-    /// Whether there are none: places are used from the first on.
+    /// Whether the return has no credits. Entries are used from the first on.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.entries[0].1 == 0
@@ -53,9 +54,9 @@ impl Credits {
 #[derive(Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, Debug)]
 #[repr(C)]
 pub struct Parcel {
-    /// Credits that ride along.
+    /// Credits that travel back with the message, or alone.
     pub credits: Credits,
-    /// The message, if this is not a credit return alone.
+    /// The message; `None` in a return of credits alone.
     pub message: Option<Message>,
 }
 

@@ -1,4 +1,4 @@
-//! A port: one end of a link, transmitter and receiver together.
+//! A port: one end of a link, with a transmitter and a receiver.
 
 use cxlab_engine::save_state;
 use cxlab_engine::units::{Picos, SimTime};
@@ -11,24 +11,24 @@ use crate::parcel::{Credits, Parcel};
 use crate::transmitter::{Blocked, Transmitter};
 use crate::waits::{Waited, Waits};
 
-/// Nothing follows the line.
+/// Space of a message without byte enables.
 const NO_TRAILER: Extent = Extent::Slots { trailer: false };
 
-/// What a port needs to know besides its link's parameters.
+/// Configuration of a port besides its link's parameters.
 #[derive(Clone, Debug)]
 pub struct PortConfig<'a> {
     /// The port's number in its component.
     pub port: u16,
-    /// Constant time before the link in the sending component (a requester's processing), which
-    /// every message spends and none can be passed in.
+    /// Constant time before the link in the sending component (a requester's processing). Every message
+    /// spends this time, and none overtakes another in it.
     pub egress: Picos,
-    /// Constant time behind the link in the receiving component (switching time, a device's
-    /// controller), likewise.
+    /// Constant time after the link in the receiving component (switching time, a device's controller), in
+    /// which no message overtakes another.
     pub ingress: Picos,
-    /// Virtual channels of the link.
+    /// Number of virtual channels of the link.
     pub vcs: u8,
-    /// Messages of each class that may be between this port and the component at the far end, on each
-    /// virtual channel ([`LinkParams::windows`]). The same at both ends.
+    /// Most messages of each class between this port and the component at the far end, on each virtual
+    /// channel ([`LinkParams::windows`]). Both ends have the same windows.
     pub windows: Windows,
     /// The run's seed, for error injection.
     pub seed: u64,
@@ -36,38 +36,38 @@ pub struct PortConfig<'a> {
     pub name: &'a str,
 }
 
-/// A message's way over a link, in picoseconds.
+/// The times of a message's crossing of a link.
 struct Way {
-    /// When it leaves.
+    /// When the message leaves.
     start: SimTime,
     arrival: SimTime,
-    /// Waiting, and serialization with propagation.
+    /// Wait for the wire and for the response order, then serialization with propagation, in picoseconds.
     queue: u64,
     link: u32,
 }
 
-/// One end of a link.
+/// One end of a link: what a component sends through and receives from.
 #[derive(Clone, Debug)]
 #[repr(C, align(64))]
 pub struct LinkPort {
-    /// Everything between a message's departure and its handling by the receiver.
+    /// Constant time between a message's departure and its handling by the receiver, in picoseconds.
     fixed: u64,
     flight: u32,
     ports: u32,
     port: u16,
-    /// The stage of a message that waits here for the wire.
+    /// Stage to which the wait of a message for the wire is charged.
     stage: LongStage,
-    /// Buffers at the far end that are starved now.
+    /// Number of buffers at the far end that are starved now.
     starving: u8,
-    /// Messages of a switch that wait for it; other owners have an account of their own. It lies here because
-    /// it is looked at with the rest.
+    /// Number of a switch's messages that wait for this port. Other owners count their own. Stored here
+    /// because the switch reads it with the other fields.
     pub waiting: u32,
     flow: FlowControl,
-    /// What is sent when.
+    /// The transmitting side: what is sent when.
     pub transmitter: Transmitter,
-    /// When the last message on H2D Rsp arrives.
+    /// When the last H2D Rsp message arrives at the far end.
     response_arrives: SimTime,
-    /// Allocated when something first waits.
+    /// Wait statistics, allocated when a message first waits.
     waits: Option<Box<Waits>>,
 }
 
@@ -78,7 +78,7 @@ save_state!(LinkPort {
 });
 
 impl LinkPort {
-    /// One end of a link with these parameters.
+    /// The end of a link with these parameters.
     pub fn new(params: &LinkParams, config: &PortConfig<'_>) -> Self {
         LinkPort {
             transmitter: Transmitter::new(params, config.seed, config.name),
@@ -95,22 +95,22 @@ impl LinkPort {
         }
     }
 
-    /// The same port in a component whose messages wait in `stage` for the wire: where nothing is said they
-    /// wait in the host.
+    /// The same port in a component whose messages wait for the wire in `stage`. The
+    /// default is the host's queue.
     #[must_use]
     pub fn waiting_in(self, stage: LongStage) -> Self {
         LinkPort { stage, ..self }
     }
 
-    /// Something will be sent soon, on a link of so many virtual channels: asks for the cache lines that are
-    /// looked at then.
+    /// Prefetches the cache lines that a send on a link of `vcs` virtual channels reads.
     #[inline(always)]
     pub fn fetch(&self, vcs: u8) {
         self.fetch_credits(vcs);
         prefetch_first::<CACHE_LINE, _>(&self.transmitter);
     }
 
-    /// Something will arrive soon. The credits of virtual channel 0 lie in the first line.
+    /// Prefetches the cache lines that an arrival reads. The credits of virtual channel 0 are
+    /// stored in the first line.
     #[inline(always)]
     pub fn fetch_credits(&self, vcs: u8) {
         match vcs {
@@ -119,19 +119,20 @@ impl LinkPort {
         }
     }
 
-    /// The least time from this end to the handling by the far end: the wire's minimum latency.
+    /// The minimum latency of the wire: the least time from this end to the handling at the far end.
     pub fn min_latency(params: &LinkParams, egress: Picos, ingress: Picos) -> Picos {
         Picos(params.crossing_ps()) + egress + ingress
     }
 
-    /// Sends a message on virtual channel `vc` if it can go at `at`, now or later; returns when
-    /// it leaves. `note` completes what is sent; the time until its arrival is noted in its
-    /// stages. (Changing the message first and copying it afterwards would cost more: the copy
-    /// would wait for the changes to reach the cache.) Credits ride along with a message that
-    /// goes now; one that is sent ahead of its time would delay them.
+    /// Sends a message on virtual channel `vc` if it can go at `at`, now or later; returns when it leaves.
+    /// `note` completes the sent message, and the time until its arrival is added to its stages. Credits
+    /// ride only on a message that leaves now, because a message sent ahead of its time would delay them.
+    ///
+    /// The message is changed in place, because changing it first and copying it afterwards would cost
+    /// more: the copy would stall until the changes reach the cache.
     ///
     /// # Errors
-    /// [`Blocked`] says what it waits for; nothing has changed then.
+    /// [`Blocked`] if the message has to wait; its reason says for what. Nothing has been sent then.
     #[inline(always)]
     pub fn send(
         &mut self,
@@ -144,10 +145,10 @@ impl LinkPort {
         self.send_as(ctx, message, message.channel(), vc, at, note)
     }
 
-    /// The same where `note` changes the message into one that travels in `channel`.
+    /// Sends a message as [`LinkPort::send`] does, if `note` changes it into one of class `channel`.
     ///
     /// # Errors
-    /// As [`LinkPort::send`].
+    /// The errors of [`LinkPort::send`].
     #[inline(always)]
     pub fn send_as(
         &mut self,
@@ -168,10 +169,11 @@ impl LinkPort {
         Ok(way.start)
     }
 
-    /// The same for the message that has arrived and goes on, in `channel`: it need not be copied.
+    /// Forwards the message that has just arrived, in class `channel`, as [`LinkPort::send`]
+    /// does, without copying it.
     ///
     /// # Errors
-    /// As [`LinkPort::send`].
+    /// The errors of [`LinkPort::send`].
     #[inline(always)]
     pub fn pass_on(
         &mut self,
@@ -191,10 +193,10 @@ impl LinkPort {
         Ok(way.start)
     }
 
-    /// The same for a message that was [kept](Ctx::keep) and goes on now. Nothing is kept then.
+    /// Sends a [kept](Ctx::keep) message now, as [`LinkPort::send`] does. `kept` is empty afterwards.
     ///
     /// # Errors
-    /// As [`LinkPort::send`].
+    /// The errors of [`LinkPort::send`].
     #[inline(always)]
     pub fn send_kept(
         &mut self,
@@ -214,7 +216,7 @@ impl LinkPort {
         Ok(())
     }
 
-    /// The credits that ride along with a message that goes now, or ahead of its time.
+    /// The credits that ride on a message: none if it is sent ahead of its time.
     #[inline(always)]
     fn riding(&mut self, now: bool) -> Credits {
         match now {
@@ -223,7 +225,7 @@ impl LinkPort {
         }
     }
 
-    /// Completes what goes on from where it lies.
+    /// Completes a parcel that is forwarded in place.
     #[inline(always)]
     fn go_on(
         &self,
@@ -240,8 +242,8 @@ impl LinkPort {
         }
     }
 
-    /// Takes a credit and a place on the wire for a message that can go at `at`. `packet` tells what it
-    /// is in CXL.io.
+    /// Takes a credit and reserves the wire for a message that can go at `at`. `extent` returns the space
+    /// that the message takes beyond its class.
     #[inline(always)]
     fn book(
         &mut self,
@@ -277,7 +279,7 @@ impl LinkPort {
         })
     }
 
-    /// Notes its way in a message.
+    /// Adds the times of its crossing to a sent message.
     #[inline(always)]
     fn complete(&self, sent: &mut Message, vc: u8, way: &Way) {
         sent.vc = vc;
@@ -286,9 +288,9 @@ impl LinkPort {
         sent.stages.port += self.ports;
     }
 
-    /// "Snoop pushes GO": a snoop arrives no earlier than the responses that went before it (CXL 3.1,
-    /// section 3.2.5.2), also where these lie in the second half of a flit and it in the first.
-    /// Returns for how long it is held, in picoseconds.
+    /// "Snoop pushes GO": a snoop arrives no earlier than the responses that were sent before it (CXL 3.1,
+    /// section 3.2.5.2). That includes responses in the second half of a flit whose first half carries the
+    /// snoop. Returns how long the snoop is delayed, in picoseconds.
     #[inline(never)]
     fn in_order(&mut self, channel: Channel, arrival: &mut SimTime) -> u64 {
         let before = *arrival;
@@ -300,13 +302,13 @@ impl LinkPort {
         arrival.0 - before.0
     }
 
-    /// Books a parcel's credits. True when there were any.
+    /// Adds a parcel's credits to those at hand. Returns true if there were any.
     #[inline]
     pub fn receive(&mut self, parcel: &Parcel) -> bool {
         self.take_back(parcel.credits)
     }
 
-    /// Books credits that have come back. True when there were any.
+    /// Adds returned credits to those at hand. Returns true if there were any.
     #[inline]
     pub fn take_back(&mut self, credits: Credits) -> bool {
         if credits.is_empty() {
@@ -321,8 +323,8 @@ impl LinkPort {
         true
     }
 
-    /// A received message has left its buffer. Its credit waits for a ride, or goes alone when
-    /// many wait.
+    /// Frees the buffer of a received message. Its credit waits for a message to ride on, or goes back
+    /// alone when enough have gathered.
     #[inline(always)]
     pub fn release(&mut self, ctx: &mut Ctx<'_, Parcel>, buffer: Buffer) {
         if self.flow.free(buffer) {
@@ -330,7 +332,7 @@ impl LinkPort {
         }
     }
 
-    /// Sends back the credits of a buffer, with no message to ride on: in the next flit.
+    /// Returns the credits of a buffer in the next flit, without a message.
     #[cold]
     fn return_alone(&mut self, ctx: &mut Ctx<'_, Parcel>, buffer: Buffer) {
         let credits = self.flow.take_first(buffer);
@@ -346,8 +348,8 @@ impl LinkPort {
         );
     }
 
-    /// For how long the buffer has been starved up to `now`, in picoseconds: a message that begins to wait
-    /// keeps it for [`LinkPort::waited`].
+    /// How long the buffer has been starved up to `now`, in picoseconds. A message that begins to wait
+    /// stores this value for [`LinkPort::waited`].
     #[inline]
     pub fn starved_ps(&self, now: SimTime, buffer: Buffer) -> u64 {
         let waits = self.waits.as_deref();
@@ -359,7 +361,7 @@ impl LinkPort {
         self.starving > 0
     }
 
-    /// A message could not go for want of a credit.
+    /// Records that a message could not be sent for lack of a credit.
     #[inline(never)]
     pub fn starve(&mut self, now: SimTime, buffer: Buffer) {
         let since = self.transmitter.closed_until(now).unwrap_or(now);
@@ -367,7 +369,7 @@ impl LinkPort {
         self.starving += u8::from(waits.starve(buffer.0, since.0));
     }
 
-    /// Credits may have come at `now`.
+    /// Ends the starvation, at `now`, of buffers whose credits have come.
     #[inline]
     pub fn feed(&mut self, now: SimTime) {
         if self.starving > 0
@@ -378,8 +380,8 @@ impl LinkPort {
         }
     }
 
-    /// How long, and for what, a message has waited up to `now` that began to at `since`, when its buffer had
-    /// been starved for `before`.
+    /// How long a message that began to wait at `since` has waited up to `now`, for the wire and for
+    /// credits. `before` is how long its buffer had been starved when it began to wait, in picoseconds.
     #[inline]
     pub fn waited(&self, now: SimTime, buffer: Buffer, since: SimTime, before: u64) -> Waited {
         let wait = now.0 - since.0;
@@ -391,7 +393,7 @@ impl LinkPort {
         }
     }
 
-    /// Counts the wait of a message that has gone, if there was one.
+    /// Counts the wait of a sent message, if it waited.
     #[inline]
     pub fn count_wait(&mut self, waited: Waited) {
         if waited != Waited::default() {
@@ -399,18 +401,18 @@ impl LinkPort {
         }
     }
 
-    /// The stage of a message that waits here for the wire.
+    /// Stage to which the wait of a message for the wire is charged.
     #[inline]
     pub fn stage(&self) -> LongStage {
         self.stage
     }
 
-    /// The waits in front of the transmitter since measurement began; `None` if nothing ever waited.
+    /// Waits in front of the transmitter since measurement began; `None` if no message ever waited.
     pub fn waits(&self) -> Option<&Waits> {
         self.waits.as_deref()
     }
 
-    /// Measurement begins.
+    /// Resets the port's statistics at the start of measurement.
     pub fn begin_measurement(&mut self, now: SimTime) {
         self.flow.reset();
         self.transmitter.reset_stats(now);
@@ -419,15 +421,16 @@ impl LinkPort {
         }
     }
 
-    /// The link is lost: nothing can be sent, for want of credits, until it is restored. What has
-    /// been sent is on its way, and the far end's to lose.
+    /// Fails the link: nothing can be sent, for lack of credits, until the link is restored. Messages
+    /// already sent are in flight, and the far end decides whether they are lost.
     pub fn fail(&mut self) {
         self.flow.fail();
     }
 
-    /// The link is trained again, for this time (from 1 on): flow control begins anew. `occupied` tells
-    /// how many places of each buffer messages still take that came before. The far end knows by
-    /// [`Credits::begins`], which arrives behind all that was sent before.
+    /// Restores a link that is trained for the `time`-th time (from 1 on): flow control begins
+    /// anew. `occupied` returns the number of places in a buffer that earlier messages still take.
+    /// The far end learns of the restoration by [`Credits::begins`], which arrives after
+    /// everything that was sent before.
     pub fn restore(
         &mut self,
         ctx: &mut Ctx<'_, Parcel>,
@@ -451,14 +454,14 @@ impl LinkPort {
         self.flow.credits(buffer)
     }
 
-    /// Messages sent whose credits have not come back: what waits at the far end or is on its
-    /// way.
+    /// Number of sent messages whose credits have not come back: in flight, buffered at the far end, or
+    /// with a credit on its way back.
     #[inline]
     pub fn unreturned(&self) -> u32 {
         self.flow.unreturned()
     }
 
-    /// Credits that wait for a ride, for conservation checks.
+    /// Credits that wait for a message to ride on; for conservation checks.
     pub fn waiting_returns(&self, buffer: Buffer) -> u16 {
         self.flow.waiting(buffer)
     }

@@ -1,23 +1,25 @@
-//! The time that a wire is promised.
+//! The time until which a wire is reserved.
 
 use cxlab_engine::save_state;
 
-/// Times of a transmitter are kept to 2^-16 ps so that rates are exact in the long run.
+/// Bits of fraction: times of a transmitter are kept in units of 2^-16 ps, so that rates are
+/// exact in the long run.
 const FRACTION: u32 = u16::BITS;
 
-/// Until when a wire is promised, and how long it was busy.
+/// Until when a wire is reserved, and how long it was busy.
 #[derive(Clone, Debug)]
 #[repr(C)]
 pub(crate) struct Timeline {
-    /// In picoseconds.
+    /// The wire is reserved until this time, in picoseconds.
     free: u64,
-    /// Busy since measurement began, in picoseconds.
+    /// Time that the wire was busy since measurement began, in picoseconds.
     busy: u64,
-    /// While less than so much is promised (picoseconds, at least 1), the next packet may join.
+    /// While the reserved time beyond now is shorter than this (in picoseconds, at least 1),
+    /// the next packet may join.
     staging: u32,
-    /// What is promised beyond `free`, in 2^-16 ps.
+    /// Fraction of a picosecond reserved beyond `free`, in 2^-16 ps.
     fraction: u16,
-    /// Whether all that is sent arrives whole. It lies here because it is looked at with the rest.
+    /// Whether the link injects no errors. Stored here because every send reads it with the other fields.
     pub(crate) faultless: bool,
 }
 
@@ -37,44 +39,44 @@ impl Timeline {
         }
     }
 
-    /// The time of so many bytes at a rate (bytes per second), in 2^-16 ps.
+    /// Time of `bytes` at `rate` (bytes per second), in 2^-16 ps.
     pub(crate) fn of(bytes: u64, rate: u64) -> u64 {
         let time = (u128::from(bytes) * 1_000_000_000_000) << FRACTION;
         u64::try_from(time.div_ceil(u128::from(rate.max(1)))).unwrap_or(u64::MAX >> 1)
     }
 
-    /// Such a time in whole picoseconds.
+    /// Converts a time in 2^-16 ps to whole picoseconds.
     #[inline]
     pub(crate) fn picos(time: u64) -> u64 {
         time >> FRACTION
     }
 
-    /// The wire is promised until then, in picoseconds.
+    /// Time until which the wire is reserved, in picoseconds.
     #[inline]
     pub(crate) fn free(&self) -> u64 {
         self.free
     }
 
-    /// How far the wire is promised beyond `now`, in picoseconds.
+    /// How far beyond `now` the wire is reserved, in picoseconds.
     #[inline(always)]
     pub(crate) fn backlog(&self, now: u64) -> u64 {
         self.free.saturating_sub(now)
     }
 
-    /// Whether the next packet has to wait. One comparison, because nobody can predict whether the
-    /// wire is free before now.
+    /// Whether the next packet has to wait. This is a single comparison, because branch prediction cannot
+    /// tell whether the wire is free before `now`.
     #[inline(always)]
     pub(crate) fn is_full(&self, now: u64) -> bool {
         self.backlog(now) >= u64::from(self.staging)
     }
 
-    /// Whole picoseconds after [`Timeline::free`] when so much more (2^-16 ps) has passed.
+    /// Whole picoseconds after [`Timeline::free`] when another `time` (2^-16 ps) has passed.
     #[inline]
     pub(crate) fn elapsed(&self, time: u64) -> u64 {
         (u64::from(self.fraction) + time) >> FRACTION
     }
 
-    /// Where the wire is free before `now`, nothing is promised up to `now`.
+    /// If the wire is free before `now`, leaves it idle until `now`.
     #[inline]
     pub(crate) fn idle_until(&mut self, now: u64) {
         if self.free < now {
@@ -83,8 +85,9 @@ impl Timeline {
         }
     }
 
-    /// Promises the wire for so much more (2^-16 ps) from `now` on, or from when it is free. Returns
-    /// when that begins. Nobody can predict which of the two is later, so there is no branch.
+    /// Reserves the wire for `time` (2^-16 ps), from `now` or from when the wire is free, whichever
+    /// is later. Returns the start. The code has no branch, because branch prediction cannot tell
+    /// which of the two is later.
     #[inline(always)]
     pub(crate) fn promise(&mut self, now: u64, time: u64) -> u64 {
         let idle = self.free < now;
@@ -97,7 +100,7 @@ impl Timeline {
         start
     }
 
-    /// The wire is busy for so much more, in 2^-16 ps.
+    /// Extends the reservation by `time`, in 2^-16 ps, as busy time.
     #[inline]
     pub(crate) fn spend(&mut self, time: u64) {
         let elapsed = u64::from(self.fraction) + time;
@@ -106,17 +109,17 @@ impl Timeline {
         self.fraction = elapsed as u16;
     }
 
-    /// The wire is held for so many picoseconds more, for what was sent before.
+    /// Extends the reservation by `picos` for retries of earlier flits. This time does not count as busy.
     pub(crate) fn hold(&mut self, picos: u64) {
         self.free += picos;
     }
 
-    /// Busy since measurement began, in picoseconds.
+    /// Time that the wire was busy since measurement began, in picoseconds.
     pub(crate) fn busy(&self) -> u64 {
         self.busy
     }
 
-    /// Measurement begins.
+    /// Resets the busy time at the start of measurement.
     pub(crate) fn reset(&mut self) {
         self.busy = 0;
     }

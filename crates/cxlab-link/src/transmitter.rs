@@ -1,9 +1,9 @@
 //! The transmitting side of one direction of a link: what is sent when.
 //!
-//! Nothing here is an event. The state is brought up to date when it is looked at, and a message
-//! that is sent knows its time of arrival at once, because data already promised a slot goes
-//! before everything that comes later. A transmitter that cannot take a message says until when:
-//! the open flit begins, or what is staged has gone.
+//! The transmitter has no events of its own. Its state is brought up to date when it is read. The time of
+//! arrival of a message is known as soon as it is sent, because a message with a reserved place on the wire
+//! goes before every later one. A transmitter that cannot accept a message returns the time until which it
+//! is blocked: until the open flit begins, or the staged packets have gone.
 
 use std::mem::offset_of;
 
@@ -18,43 +18,43 @@ use crate::flits::Flits;
 use crate::params::{LinkParams, Transmission};
 use crate::timeline::Timeline;
 
-/// Why a message cannot go now.
+/// Why a message cannot be sent now.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Blocked {
-    /// No place is left in the receiver's buffer.
+    /// No credit: the receiver's buffer has no free place for the message.
     Credits,
-    /// The transmitter is full; at this time it has room for any message.
+    /// The transmitter is full until this time, when it has room for any message.
     Until(SimTime),
 }
 
-/// When a message that was sent leaves and arrives.
+/// When a message leaves its transmitter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Departure {
-    /// It waits until then for its flit to begin.
+    /// Start of the message's flit or packet, until which the message waits.
     pub start: SimTime,
-    /// Its last byte leaves the transmitter (retries included).
+    /// When the last byte of the message leaves the transmitter (retries included).
     pub end: SimTime,
 }
 
-/// What a direction of a link carried, since measurement began.
+/// Traffic of one direction of a link since measurement began.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct DirectionStats {
-    /// Messages sent.
+    /// Number of messages of all classes sent.
     pub messages: u64,
     /// Flits (or packets) sent, retries not counted.
     pub flits: u64,
-    /// All bytes sent.
+    /// All bytes sent, headers and padding included.
     pub bytes: u64,
-    /// Bytes of 64-byte lines among them.
+    /// Bytes of 64-byte lines, and of CXL.io payloads, among them.
     pub payload_bytes: u64,
-    /// Time the wire was busy, in picoseconds.
+    /// Time that the wire was busy, in picoseconds.
     pub busy_ps: u64,
     /// Flits (or packets) that had to be sent again.
     pub retries: u64,
 }
 
 impl DirectionStats {
-    /// Adds what was carried in another window.
+    /// Adds the traffic of another measurement window.
     pub fn merge(&mut self, other: &DirectionStats) {
         self.messages += other.messages;
         self.flits += other.flits;
@@ -65,8 +65,8 @@ impl DirectionStats {
     }
 }
 
-/// A departure, or that there is none: it "starts" never then, and ends when it can begin. Two numbers are handed
-/// back in registers, a result is not.
+/// A departure, or its absence: then `start` is `SimTime::NEVER`, and `end` is the time until which the
+/// transmitter is full. Two numbers are returned in registers, but a `Result` is not.
 struct Coded(Departure);
 
 impl Coded {
@@ -87,8 +87,8 @@ impl Coded {
     }
 }
 
-/// The transmitting side of one direction of a link. What it needs to send lies in one cache line, unless
-/// there are errors, or the open flit has a packer of its own.
+/// The transmitting side of one direction of a link. The state that a send needs is stored in one cache
+/// line, unless the link injects errors or sends flits, whose packer adds eight bytes.
 #[derive(Clone, Debug)]
 #[repr(C, align(64))]
 pub struct Transmitter {
@@ -97,15 +97,15 @@ pub struct Transmitter {
     sent: [u64; 2],
     units: Units,
     errors: Option<Box<Errors>>,
-    /// Bytes of a packet without and with data.
+    /// Bytes of a packet without data, and of one with data.
     bytes: [u64; 2],
-    /// Packets of CXL.io.
+    /// Statistics of CXL.io packets.
     io: IoPackets,
-    /// When the last flit with credits alone leaves.
+    /// When the last flit that carries only credits leaves.
     credits_end: SimTime,
 }
 
-/// The open flit's packer, its last eight bytes, is all that lies beyond the line.
+/// Only the open flit's packer, the last eight bytes of `units`, is stored beyond the first cache line.
 const _: () = assert!(offset_of!(Transmitter, units) + size_of::<Units>() == CACHE_LINE + 8);
 
 save_state!(Transmitter {
@@ -114,10 +114,10 @@ save_state!(Transmitter {
     built: bytes;
 });
 
-/// What messages are sent in.
+/// The units in which messages are sent.
 #[derive(Clone, Debug)]
 enum Units {
-    /// The time of one without and of one with data, in 2^-16 ps.
+    /// Time of a packet without data and of one with data, in 2^-16 ps.
     Packets([u64; 2]),
     Flits(Flits),
 }
@@ -138,7 +138,7 @@ impl SaveState for Units {
     }
 }
 
-/// What a transmitter keeps for packets of CXL.io.
+/// State of a transmitter for CXL.io packets.
 #[derive(Clone, Copy, Default, Debug)]
 struct IoPackets {
     /// Rate of the wire, bytes per second.
@@ -154,8 +154,7 @@ save_state!(IoPackets {
 });
 
 impl Transmitter {
-    /// A transmitter of a link with these parameters. `name` keys the random stream of error
-    /// injection.
+    /// The transmitter of a link with these parameters. `name` keys the random stream of error injection.
     pub(crate) fn new(params: &LinkParams, seed: u64, name: &str) -> Transmitter {
         let rate = params.rate().0;
         let bytes = params.packet.sizes();
@@ -183,7 +182,7 @@ impl Transmitter {
         }
     }
 
-    /// What there is of flits.
+    /// The state of flit transmission; `None` in packet transmission.
     #[inline]
     fn flits(&self) -> Option<&Flits> {
         match &self.units {
@@ -192,7 +191,7 @@ impl Transmitter {
         }
     }
 
-    /// That, the wire's timeline, and errors.
+    /// The state of flit transmission, the wire's timeline, and the error injection.
     #[inline]
     fn flits_mut(&mut self) -> Option<(&mut Flits, &mut Timeline, &mut Option<Box<Errors>>)> {
         match &mut self.units {
@@ -201,8 +200,8 @@ impl Transmitter {
         }
     }
 
-    /// From the start to the last byte of a message that is alone on an idle link without errors,
-    /// in picoseconds. The link must carry that class.
+    /// Time from the start to the last byte of a message that is alone on an idle link without errors, in
+    /// picoseconds. The link must carry the class `channel`.
     pub fn alone_ps(params: &LinkParams, channel: Channel) -> u64 {
         let faultless = LinkParams {
             flit_error_rate: Default::default(),
@@ -215,10 +214,11 @@ impl Transmitter {
         }
     }
 
-    /// Sends a message of CXL.mem, of class `channel`, if it can go at `now`. `extent` tells what else it takes.
+    /// Sends a CXL.mem message of class `channel` if it can go at `now`. `extent` returns the space that
+    /// the message takes beyond its class.
     ///
     /// # Errors
-    /// Until when it cannot; nothing has changed then.
+    /// The time until which the transmitter is full; its state is unchanged then.
     #[inline(always)]
     pub(crate) fn send_mem(
         &mut self,
@@ -242,10 +242,11 @@ impl Transmitter {
         })
     }
 
-    /// Sends a message that is not of CXL.mem; `extent` tells what else it takes.
+    /// Sends a message of another protocol than CXL.mem. `extent` returns the space that the message
+    /// takes beyond its class.
     ///
     /// # Errors
-    /// Until when it cannot; nothing has changed then.
+    /// The time until which the transmitter is full; its state is unchanged then.
     #[inline]
     pub(crate) fn send(
         &mut self,
@@ -264,8 +265,8 @@ impl Transmitter {
         self.send_elaborate(now, channel, trailer).answer()
     }
 
-    /// Sends a message of a class that is not of CXL.io, in flits or packets, with or without errors. Packets have
-    /// no byte enables: they are as long as those of whole lines.
+    /// Sends a message of a class other than CXL.io, in flits or packets, with or without errors. Packets
+    /// have no byte enables: a partial write is as long as the write of a whole line.
     #[inline(never)]
     fn send_elaborate(&mut self, now: SimTime, channel: Channel, trailer: bool) -> Coded {
         let class = usize::from(channel.carries_data());
@@ -283,11 +284,11 @@ impl Transmitter {
         Coded::of(departure)
     }
 
-    /// Sends a packet of CXL.io. Flits of CXL.io are its own: what is
-    /// in the open flit goes before it.
+    /// Sends a CXL.io packet. CXL.io has flits of its own, so the messages in the open flit
+    /// leave before the packet.
     ///
     /// # Errors
-    /// Until when it cannot go; nothing has changed then.
+    /// The time until which the packet cannot go. The packet has not been sent then.
     fn send_io(&mut self, now: SimTime, packet: IoPacket) -> Result<Departure, SimTime> {
         let mut bytes = packet.bytes[0];
         if let Some((flits, line, errors)) = self.flits_mut() {
@@ -307,7 +308,7 @@ impl Transmitter {
         })
     }
 
-    /// Sends a packet of so much time, in 2^-16 ps.
+    /// Sends a packet that takes `time`, in 2^-16 ps.
     fn send_packet(&mut self, now: u64, time: u64) -> Result<Departure, SimTime> {
         if self.line.is_full(now) {
             return Err(SimTime(self.line.free()));
@@ -323,20 +324,22 @@ impl Transmitter {
         })
     }
 
-    /// The number of the flit that messages are put in; 0 in packet transmission.
+    /// Number of the open flit; 0 in packet transmission.
     #[inline]
     pub(crate) fn flit(&self) -> u64 {
         self.flits().map_or(0, Flits::begun)
     }
 
-    /// Time of a flit with credits alone, in picoseconds. Packets have none: their credits take no bytes.
+    /// Time of a flit that carries only credits, in picoseconds; 0 in packet transmission, where
+    /// credits take no bytes.
     pub(crate) fn credits_ps(&self) -> u64 {
         self.flits().map_or(0, Flits::flit_ps)
     }
 
-    /// Sends credits without a message and returns when they have left: with the open flit, or in one of their own. A 256 B
-    /// flit of credits has all its slots for messages that come in time (CXL 3.1, section 4.3.8.1), so it takes nothing
-    /// from them; LLCRD takes a 68 B flit for itself (section 4.2.8.2).
+    /// Sends credits without a message and returns when they have left: with the open flit, or in a
+    /// flit of their own. A 256 B flit of credits has all its slots free for messages that come in
+    /// time (CXL 3.1, section 4.3.8.1), so the credits delay no message. LLCRD takes a 68 B flit for
+    /// itself (section 4.2.8.2).
     #[cold]
     pub(crate) fn send_credits(&mut self, now: SimTime) -> SimTime {
         self.begin_flits(now);
@@ -353,28 +356,28 @@ impl Transmitter {
         end
     }
 
-    /// Flits with credits alone leave up to then.
+    /// Records that flits with credits alone leave until `end`.
     pub(crate) fn sends_credits_until(&mut self, end: SimTime) {
         self.credits_end = self.credits_end.max(end);
     }
 
-    /// Until when nothing at all can be sent; `None` when some class may have room. A packet link
-    /// takes the next message while few enough are staged, whatever it is.
+    /// The time until which nothing at all can be sent, or `None` if some class may have room. A packet
+    /// link accepts a message of any class while few enough bytes are staged.
     #[inline]
     pub fn closed_until(&self, now: SimTime) -> Option<SimTime> {
         let closed = self.line.is_full(now.0) && self.flits().is_none();
         closed.then_some(SimTime(self.line.free()))
     }
 
-    /// How far the wire is promised beyond `now`, in picoseconds. A flit whose time has come counts, whether
-    /// anything has looked at the wire since or not.
+    /// How far beyond `now` the wire is reserved, in picoseconds. A flit whose time has come counts, even
+    /// if nothing has read the transmitter's state since.
     #[inline]
     pub fn backlog_ps(&mut self, now: SimTime) -> u64 {
         self.begin_flits(now);
         self.line.backlog(now.0)
     }
 
-    /// Time a line with its header roughly takes, in picoseconds: for congestion estimates.
+    /// Approximate time of a line with its header, in picoseconds, for congestion estimates.
     pub fn line_time_ps(&self) -> u64 {
         match &self.units {
             Units::Flits(flits) => (flits.flit_ps() * 80 / flits.bytes()).max(1),
@@ -382,14 +385,14 @@ impl Transmitter {
         }
     }
 
-    /// Lets every flit begin whose time has come before `now`.
+    /// Begins every flit whose start is before `now`.
     fn begin_flits(&mut self, now: SimTime) {
         if let Some((flits, line, errors)) = self.flits_mut() {
             flits.begin_until(line, errors, now.0);
         }
     }
 
-    /// When the last byte of all that was sent leaves, flits with credits alone included.
+    /// When the last byte of everything sent so far leaves, including flits that carry only credits.
     pub(crate) fn last_end(&mut self) -> SimTime {
         if let Some((flits, line, errors)) = self.flits_mut() {
             flits.drain(line, errors);
@@ -415,7 +418,7 @@ impl Transmitter {
         }
     }
 
-    /// Forgets what was carried so far: measurement begins.
+    /// Resets the statistics at the start of measurement.
     pub(crate) fn reset_stats(&mut self, now: SimTime) {
         self.begin_flits(now);
         self.line.reset();

@@ -1,8 +1,9 @@
-//! How long messages wait in front of a transmitter, and for how much of it the receiver's buffer is full.
+//! How long messages wait in front of a transmitter, and how much of that time the
+//! receiver's buffer is full.
 //!
-//! A buffer is *starved* from the time at which the transmitter has room for a message of the buffer and no
-//! credit, until a credit comes. What a message waits while its buffer is starved is a wait for credits; the
-//! rest is a wait for the wire, which others use.
+//! A buffer is *starved* from the time at which the transmitter has room for a message of the buffer but no
+//! credit, until a credit comes. The part of a message's wait in which its buffer is starved is a wait for
+//! credits. The rest is a wait for the wire, which other messages use.
 
 use cxlab_engine::probe::WaitProbe;
 use cxlab_protocol::{LongStage, Message};
@@ -11,14 +12,14 @@ use serde::{Deserialize, Serialize};
 /// How long a message waited, in picoseconds.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Waited {
-    /// For the wire.
+    /// Wait for the wire.
     pub queue: u64,
-    /// For a credit.
+    /// Wait for a credit.
     pub credits: u64,
 }
 
 impl Waited {
-    /// Notes it in a message that waited for the wire in `stage`.
+    /// Adds the wait to the stages of a message that waited for the wire in `stage`.
     #[inline]
     pub fn note(self, stage: LongStage, message: &mut Message) {
         message.stages.add(stage, self.queue);
@@ -26,11 +27,12 @@ impl Waited {
     }
 }
 
-/// For how long a buffer was starved.
+/// How long a buffer was starved, in picoseconds.
 #[derive(Clone, Copy, Serialize, Deserialize, Debug)]
 struct Starved {
     buffer: u8,
-    /// Since when it is, in picoseconds; may lie in the future.
+    /// Start of the current starvation, in picoseconds, possibly in the future. `None` if the
+    /// buffer is not starved.
     since: Option<u64>,
     total: u64,
 }
@@ -42,25 +44,26 @@ impl Starved {
     }
 }
 
-/// The waits in front of a transmitter since measurement began. A message that goes at once is not counted.
+/// Waits in front of a transmitter since measurement began. A message that is sent at once is not counted.
 #[derive(Clone, Default, Serialize, Deserialize, Debug)]
 pub struct Waits {
-    /// All waits.
+    /// Duration of every wait, for the wire and for credits.
     pub all: WaitProbe,
-    /// The sum of what of them was for credits, in picoseconds.
+    /// Sum of the waits for credits, in picoseconds.
     pub credits_ps: u128,
-    /// Buffers that were ever starved: few.
+    /// Buffers that were ever starved. There are few.
     starved: Vec<Starved>,
 }
 
 impl Waits {
-    /// For how long the buffer has been starved up to `now`, in picoseconds.
+    /// How long the buffer has been starved up to `now`, in picoseconds.
     pub(crate) fn starved_ps(&self, buffer: u8, now: u64) -> u64 {
         let found = self.starved.iter().find(|one| one.buffer == buffer);
         found.map_or(0, |one| one.at(now))
     }
 
-    /// The buffer has no credit, and the wire has room from `since` on. True if that is new.
+    /// Records that the buffer has no credit although the wire has room from `since` on. Returns true if
+    /// the buffer was not starved before.
     pub(crate) fn starve(&mut self, buffer: u8, since: u64) -> bool {
         let found = self.starved.iter_mut().find(|one| one.buffer == buffer);
         match found {
@@ -76,7 +79,7 @@ impl Waits {
         }
     }
 
-    /// Ends, at `now`, the starving of the buffers that have a credit. Returns of how many.
+    /// Ends the starvation, at `now`, of the buffers that have a credit. Returns their number.
     pub(crate) fn feed(&mut self, now: u64, has_credit: impl Fn(u8) -> bool) -> u8 {
         let mut ended = 0;
         for one in &mut self.starved {
@@ -95,13 +98,13 @@ impl Waits {
         self.credits_ps += u128::from(waited.credits);
     }
 
-    /// Adds those of another window.
+    /// Adds the waits of another measurement window.
     pub fn merge(&mut self, other: &Waits) {
         self.all.merge(&other.all);
         self.credits_ps += other.credits_ps;
     }
 
-    /// Measurement begins.
+    /// Resets the statistics at the start of measurement.
     pub(crate) fn reset(&mut self) {
         self.all = WaitProbe::default();
         self.credits_ps = 0;

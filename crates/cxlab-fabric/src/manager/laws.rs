@@ -1,4 +1,4 @@
-//! Laws of every grant policy: pools of any size, under demands at random.
+//! Laws of every grant policy, checked on pools of any size under random demands.
 
 use std::collections::BTreeSet;
 
@@ -15,17 +15,17 @@ fn build(name: &str) -> Box<dyn GrantPolicy> {
     choice.build().unwrap()
 }
 
-/// A pool whose hosts ask, and whose blocks come back some steps later.
+/// A pool whose hosts demand blocks, and whose blocks come back some steps later.
 struct Play {
     pool: Pool,
-    /// By host, in the order in which they were granted.
+    /// Blocks of each host, in the order in which they were granted.
     held: Vec<Vec<Block>>,
-    /// Being given up and being scrubbed, with the steps that are left.
+    /// Blocks that are being given up or scrubbed, with the number of steps left.
     returning: Vec<(Block, u64)>,
     granted: u64,
     refused: u64,
     taken: u64,
-    /// All that was decided.
+    /// All decisions of the policy.
     story: Vec<String>,
 }
 
@@ -95,7 +95,8 @@ impl Play {
         }
     }
 
-    /// Blocks that come back are one step nearer: released after one, scrubbed after three.
+    /// Advances the blocks that come back by one step. A block is released after one step
+    /// and scrubbed after three.
     fn step(&mut self) {
         for (block, left) in &mut self.returning {
             *left -= 1;
@@ -109,7 +110,7 @@ impl Play {
     }
 }
 
-/// Plays a game of demands.
+/// Runs a policy under a random sequence of demands.
 fn play(name: &str, seed: u64) -> Play {
     let mut rng = StreamRng::new(seed, "grants");
     let policy = build(name);
@@ -166,7 +167,7 @@ fn nobody_is_refused_what_is_free_but_by_the_static_policy() {
     }
 }
 
-/// A pool of two devices, whose free blocks are 2 in a row, 1, and 4.
+/// A pool of two devices whose free blocks are 2 in a row, 1, and 4.
 fn holes() -> Pool {
     let mut pool = Pool::new(2, 5);
     let taken = [(0, 2), (0, 4), (1, 4)];

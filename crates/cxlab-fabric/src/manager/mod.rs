@@ -1,5 +1,6 @@
-//! The fabric manager's part in pooling: blocks of memory that are one host's at a time, and the
-//! policies by which hosts are granted them. No time and no messages: who calls says when.
+//! The fabric manager's part in memory pooling: blocks of memory that belong to one host at a time, and the
+//! policies by which they are granted to hosts. The module has no time and no messages; its caller decides
+//! when each step happens.
 
 #[cfg(test)]
 mod laws;

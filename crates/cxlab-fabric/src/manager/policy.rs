@@ -1,4 +1,4 @@
-//! Which blocks of a pool a host is granted that asks for some: the catalog of grant policies.
+//! Grant policies: which blocks of a pool a host receives on demand.
 
 use cxlab_engine::catalog::{Entry, ParamError, read_params};
 use cxlab_engine::choice;
@@ -7,26 +7,26 @@ use serde::{Deserialize, Serialize};
 
 use super::pool::{Block, Pool, Run};
 
-/// What a host asks for.
+/// A host's demand for blocks of a pool.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Ask {
-    /// The host's number among those of the pool.
+    /// Number of the host among those of the pool.
     pub host: usize,
-    /// How many hosts the pool has.
+    /// Number of hosts of the pool.
     pub hosts: usize,
-    /// Blocks that it needs in all.
+    /// Number of blocks that the host needs in all.
     pub needs: u32,
-    /// Blocks that it has.
+    /// Number of blocks that the host has.
     pub has: u32,
 }
 
-/// How blocks are granted and taken back.
+/// A policy by which blocks of a pool are granted and taken back.
 pub trait GrantPolicy: std::fmt::Debug + Send + Sync {
-    /// The blocks to grant to a host that needs more than it has: with them it has at least what it
-    /// needs. `None` if it is refused, and then it gets none.
+    /// The blocks to grant to a host that needs more blocks than it has. With them, the host has at least
+    /// as many as it needs. `None` if the demand is refused, so the host receives no block.
     fn grant(&self, pool: &Pool, ask: &Ask) -> Option<Vec<Block>>;
 
-    /// How many blocks a host keeps that needs fewer than it has: at least those.
+    /// Number of blocks that a host keeps if it needs fewer than it has; at least `ask.needs`.
     fn keep(&self, ask: &Ask) -> u32 {
         ask.needs
     }
@@ -86,7 +86,7 @@ impl Default for GrantPolicyChoice {
     }
 }
 
-/// The first so many, or none if there are fewer.
+/// The first `count` blocks, or `None` if there are fewer.
 fn first(blocks: impl Iterator<Item = Block>, count: u32) -> Option<Vec<Block>> {
     let found: Vec<Block> = blocks.take(count as usize).collect();
     (found.len() == count as usize).then_some(found)
@@ -96,7 +96,7 @@ fn free(pool: &Pool) -> impl Iterator<Item = Block> {
     pool.blocks().filter(|block| pool.is_free(*block))
 }
 
-/// An equal part for each host.
+/// Grants only blocks of a host's equal part of the pool.
 #[derive(Clone, Default, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 struct Static {}
@@ -112,7 +112,7 @@ impl GrantPolicy for Static {
     }
 }
 
-/// The first free blocks.
+/// Grants the first free blocks.
 #[derive(Clone, Default, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 struct OnDemand {}
@@ -123,7 +123,7 @@ impl GrantPolicy for OnDemand {
     }
 }
 
-/// As few extents as may be.
+/// Grants as few extents as possible.
 #[derive(Clone, Default, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 struct BestFit {}
@@ -142,16 +142,16 @@ impl GrantPolicy for BestFit {
     }
 }
 
-/// A reserve for what a host will need next.
+/// Grants a reserve for later needs as well, and takes blocks back only above a mark.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 struct Watermark {
-    /// What a host is granted beyond what it needs, as a part of that, as far as there is any. 0 to
-    /// 16. Default 0.25 (*assumed*).
+    /// Blocks that a host is granted beyond its needs, as a fraction of these, as far as blocks are free. 0
+    /// to 16. Default 0.25 (*assumed*).
     #[schemars(range(min = 0.0, max = 16.0))]
     reserve: f64,
-    /// The largest part beyond what it needs that a host keeps; what is more is taken back, down to
-    /// the reserve. `reserve` to 16. Default 0.5 (*assumed*).
+    /// Most blocks that a host keeps beyond its needs, as a fraction of these. If the host has more, its
+    /// blocks are taken back down to the reserve. `reserve` to 16. Default 0.5 (*assumed*).
     #[schemars(range(min = 0.0, max = 16.0))]
     most: f64,
 }
@@ -182,7 +182,7 @@ impl Watermark {
     }
 }
 
-/// What is needed, and a part of it more, in whole blocks.
+/// The needs plus a fraction of them, in whole blocks.
 fn beyond(needs: u32, part: f64) -> u32 {
     needs.saturating_add((f64::from(needs) * part).ceil() as u32)
 }

@@ -1,61 +1,61 @@
-//! A pool: blocks of some devices, and who has each.
+//! A pool: blocks of memory on some devices, and the owner of each.
 
-/// A block of a pool.
+/// A block of a pool: the unit in which memory is granted.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Block {
-    /// The device's number in the pool.
+    /// Number of the device in the pool.
     pub device: u32,
-    /// The block's number in the device's part of the pool.
+    /// Number of the block among the device's blocks in the pool.
     pub number: u32,
 }
 
-/// Who has a block.
+/// The owner of a block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Owner {
-    /// Nobody, and it may be granted.
+    /// No owner; the block may be granted.
     Free,
-    /// A host.
+    /// The host with this number.
     Host(usize),
-    /// A host that is giving it up.
+    /// A host that is giving the block up.
     Leaving,
-    /// Nobody, until it has been scrubbed.
+    /// No owner; the block must be scrubbed before it is granted again.
     Dirty,
 }
 
-/// Blocks in a row of one device that nobody has.
+/// Consecutive free blocks of one device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Run {
-    /// The first of them.
+    /// The first block of the run.
     pub first: Block,
-    /// How many.
+    /// Number of blocks in the run.
     pub blocks: u32,
 }
 
 impl Run {
-    /// The first so many of its blocks.
+    /// The first `blocks` blocks of the run, or all of them if there are fewer.
     pub fn take(self, blocks: u32) -> impl Iterator<Item = Block> {
         let Block { device, number } = self.first;
         (number..number + blocks.min(self.blocks)).map(move |number| Block { device, number })
     }
 }
 
-/// The blocks of a pool. Whatever is asked of it that must not be is an error of ours, and ends the
-/// program: a block is granted to one host at a time, and after a scrub.
+/// The blocks of a pool with their owners. A block is granted to one host at a time, and only after a
+/// scrub. A caller that breaks these rules has an error, and the pool panics.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Pool {
-    /// By device, and by number.
+    /// Owners by device, and by block number.
     owners: Vec<Vec<Owner>>,
 }
 
 impl Pool {
-    /// So many blocks on each of so many devices, all free.
+    /// A pool of `devices` devices with `blocks` free blocks each.
     pub fn new(devices: u32, blocks: u32) -> Pool {
         Pool {
             owners: vec![vec![Owner::Free; blocks as usize]; devices as usize],
         }
     }
 
-    /// All blocks, in order.
+    /// All blocks, in order of device and number.
     pub fn blocks(&self) -> impl Iterator<Item = Block> {
         self.all().map(|(block, _)| block)
     }
@@ -72,37 +72,37 @@ impl Pool {
         self.all().filter(|(_, owner)| wanted(*owner)).count() as u32
     }
 
-    /// How many blocks there are.
+    /// Number of blocks in the pool.
     pub fn total(&self) -> u32 {
         self.count(|_| true)
     }
 
-    /// How many may be granted.
+    /// Number of blocks that may be granted.
     pub fn free(&self) -> u32 {
         self.count(|owner| owner == Owner::Free)
     }
 
-    /// How many a host has, without those that it gives up.
+    /// Number of blocks of a host, without those that it is giving up.
     pub fn of(&self, host: usize) -> u32 {
         self.count(|owner| owner == Owner::Host(host))
     }
 
-    /// How many hosts have in all, without those that they give up.
+    /// Number of blocks of all hosts, without those that they are giving up.
     pub fn held(&self) -> u32 {
         self.count(|owner| matches!(owner, Owner::Host(_)))
     }
 
-    /// How many hosts are giving up, or are being scrubbed.
+    /// Number of blocks that hosts are giving up or that are being scrubbed.
     pub fn returning(&self) -> u32 {
         self.count(|owner| matches!(owner, Owner::Leaving | Owner::Dirty))
     }
 
-    /// Whether a block may be granted.
+    /// Whether a block has no owner and needs no scrub.
     pub fn is_free(&self, block: Block) -> bool {
         self.owners[block.device as usize][block.number as usize] == Owner::Free
     }
 
-    /// Free blocks in a row, in order.
+    /// Runs of free blocks, in order of device and number.
     pub fn free_runs(&self) -> Vec<Run> {
         let mut runs: Vec<Run> = Vec::new();
         for (block, _) in self.all().filter(|(_, owner)| *owner == Owner::Free) {
@@ -122,7 +122,7 @@ impl Pool {
         runs
     }
 
-    /// Moves blocks from one owner to another.
+    /// Moves blocks from one owner to another. Panics if `from` is not the owner.
     fn pass(&mut self, blocks: &[Block], from: Owner, to: Owner) {
         for block in blocks {
             let owner = &mut self.owners[block.device as usize][block.number as usize];
@@ -131,34 +131,34 @@ impl Pool {
         }
     }
 
-    /// A host is granted blocks.
+    /// Grants blocks to a host.
     ///
     /// # Panics
-    /// If one of them is not free.
+    /// If one of the blocks is not free.
     pub fn grant(&mut self, host: usize, blocks: &[Block]) {
         self.pass(blocks, Owner::Free, Owner::Host(host));
     }
 
-    /// A host begins to give up blocks.
+    /// Begins to take blocks from a host.
     ///
     /// # Panics
-    /// If it does not have one of them.
+    /// If one of the blocks does not belong to the host.
     pub fn give_up(&mut self, host: usize, blocks: &[Block]) {
         self.pass(blocks, Owner::Host(host), Owner::Leaving);
     }
 
-    /// A host has given up a block.
+    /// Records that a host has given up a block.
     ///
     /// # Panics
-    /// If it was not giving it up.
+    /// If no host was giving up the block.
     pub fn release(&mut self, block: Block) {
         self.pass(&[block], Owner::Leaving, Owner::Dirty);
     }
 
-    /// A block has been scrubbed.
+    /// Records that a block has been scrubbed.
     ///
     /// # Panics
-    /// If no host has released it.
+    /// If no host has released the block.
     pub fn scrubbed(&mut self, block: Block) {
         self.pass(&[block], Owner::Dirty, Owner::Free);
     }

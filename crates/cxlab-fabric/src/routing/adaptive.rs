@@ -1,10 +1,9 @@
-//! The least congested shortest path, as the switch sees it at the time.
+//! Adaptive routing: the least congested shortest path, as the switch sees it at the time.
 
 use cxlab_engine::catalog::Entry;
 
 use super::{RoutingKind, no_schema, without_parameters};
 
-/// The catalog entry.
 pub(super) const ENTRY: Entry<RoutingKind> = Entry {
     name: "adaptive",
     summary: "the least congested output on a shortest path, chosen for each message",
@@ -12,7 +11,7 @@ pub(super) const ENTRY: Entry<RoutingKind> = Entry {
     build: |params| without_parameters(params, RoutingKind::Adaptive),
 };
 
-/// The least congested candidate, the first of them on a tie.
+/// The least congested candidate; on a tie, the first.
 pub(super) fn pick(candidates: &[u16], mut congestion: impl FnMut(u16) -> u64) -> u16 {
     let mut best = (u64::MAX, candidates[0]);
     for port in candidates {

@@ -1,25 +1,25 @@
-//! For every switch and destination switch, the ports on a shortest path: lists stored once for
-//! each switch and shared by all destinations that have the same.
+//! The candidate ports of every switch for every destination switch. A switch stores each list once, and
+//! destinations with the same candidates share it.
 
 use std::collections::BTreeMap;
 
 use super::distances::Distances;
 use super::ports::{PortPeer, Ports};
 
-/// Shortest-path output ports.
+/// Candidate output ports of all switches.
 #[derive(Clone, Debug)]
 pub(super) struct Candidates {
     switches: usize,
-    /// The list of each destination row and switch.
+    /// Number of the list for each destination row and switch.
     list_of: Vec<u32>,
-    /// Where each list begins in `flat`, and one entry more. List 0 is empty.
+    /// Index in `flat` at which each list begins, and one entry more. List 0 is empty.
     start: Vec<usize>,
     flat: Vec<u16>,
 }
 
 impl Candidates {
-    /// Collects all shortest-path ports. With `climbs`, a switch that has candidates among those
-    /// ports (by their number among all) keeps only them.
+    /// Collects the candidates on the paths of `distances`. With `climbs` (by port, numbered over all
+    /// switches), a switch that has candidates which climb keeps only these.
     pub(super) fn collect(ports: &Ports, distances: &Distances, climbs: Option<&[bool]>) -> Self {
         let switches = ports.switches();
         let mut table = Candidates {
@@ -74,7 +74,8 @@ impl Candidates {
     }
 }
 
-/// Writes to `list` the ports by which messages at `switch` may go on to the destination switch of `row`.
+/// Writes to `list` the ports by which messages at `switch` may continue to the
+/// destination switch of `row`.
 fn nearer(
     ports: &Ports,
     distances: &Distances,

@@ -1,16 +1,15 @@
 //! The proof that a routing cannot deadlock: its channel dependency graph has no cycle.
 //!
-//! A channel is a virtual channel of one direction of one link between switches. A dependency
-//! leads from one channel to another when some message can hold a place in the first while it
-//! waits for a place in the second. Without a cycle of dependencies the routing is free of
-//! deadlock (W. Dally, C. Seitz, "Deadlock-Free Message Routing in Multiprocessor Interconnection
-//! Networks", IEEE Trans. Computers C-36(5), 1987); the condition is sufficient for adaptive
-//! routing as well.
+//! A channel is a virtual channel of one direction of one link between switches. A dependency leads from
+//! one channel to another if some message can occupy a buffer of the first while it waits for a buffer of
+//! the second. Without a cycle of dependencies the routing is free of deadlock (W. Dally, C. Seitz,
+//! "Deadlock-Free Message Routing in Multiprocessor Interconnection Networks", IEEE Trans. Computers
+//! C-36(5), 1987). The condition is sufficient for adaptive routing as well.
 //!
-//! What is collected is every path that the routing can take from any switch that holds an
-//! endpoint, so the proof also covers traffic between two requesters or two devices. It holds for
-//! each class of messages (CXL.mem's channels) by itself, if each has its own credits on each
-//! virtual channel; that a device answers without waiting for requests is not its subject.
+//! The dependencies include every path that the routing can take from any switch with endpoints, so the
+//! proof also covers traffic between two requesters or two devices. The proof applies to each message class
+//! (CXL.mem's channels) separately, if each class has its own credits on each virtual channel. It does not
+//! show that a device responds without waiting for other requests.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -21,28 +20,28 @@ use crate::graph::FabricGraph;
 
 use super::ports::{PortPeer, Ports};
 
-/// The most virtual channels: a set of them is 8 bits.
+/// Most virtual channels of a link: a set of them has 8 bits.
 pub const MAX_VIRTUAL_CHANNELS: u8 = 8;
 
-/// That a routing is free of deadlock, and how much was examined to say so.
+/// Size of the proof that a routing is free of deadlock.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Proof {
-    /// Channels that messages can use.
+    /// Number of channels that messages can use.
     pub channels: usize,
-    /// Dependencies between them, without a cycle.
+    /// Number of dependencies between the channels, without a cycle.
     pub dependencies: usize,
-    /// Virtual channels of each link.
+    /// Number of virtual channels of each link.
     pub virtual_channels: u8,
 }
 
 /// One channel of a dependency cycle.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ChannelName {
-    /// The switch that the link leaves.
+    /// Name of the switch from which the link leads.
     pub from: String,
-    /// The switch that it leads to.
+    /// Name of the switch to which the link leads.
     pub to: String,
-    /// The virtual channel.
+    /// Number of the virtual channel.
     pub virtual_channel: u8,
 }
 
@@ -69,14 +68,15 @@ impl fmt::Display for Cycle {
     }
 }
 
-/// Checks a routing: `candidates(switch, endpoint)` are all ports by which a message for the
-/// endpoint can leave the switch, and `increments(switch, in_port, out_port)` says whether it
-/// moves to the next virtual channel there (on the last one it stays). Examines paths to the
-/// endpoints of `destinations`.
+/// Checks a routing on paths to the endpoints of `destinations`.
+///
+/// `candidates(switch, endpoint)` returns all ports by which a message for the endpoint can leave the
+/// switch. `increments(switch, in_port, out_port)` says whether the message moves to the next virtual
+/// channel there (on the last one it stays).
 ///
 /// # Errors
-/// A shortest [`Cycle`] through one of the channels that wait for themselves. A routing that
-/// sends a message round in a loop always has one.
+/// A shortest [`Cycle`] through one of the channels that wait for themselves. A routing that sends a
+/// message in a loop always has one.
 pub fn check<'a>(
     graph: &FabricGraph,
     ports: &'a Ports,
@@ -100,17 +100,17 @@ pub(super) struct Dependencies<'a, I> {
     ports: &'a Ports,
     increments: I,
     virtual_channels: u8,
-    /// The virtual channels that messages can use, for each port as output.
+    /// By port as output: the virtual channels that messages can use, as a bit set.
     used: Vec<u8>,
-    /// For each port as output, for each output of the switch that it leads to: from which
-    /// virtual channels a message can go on there. Absent when none can.
+    /// By port as output, and by output of the switch at its far end: the virtual channels from which a
+    /// message can continue there. `None` if no message can.
     onward: Vec<Option<Box<[u8]>>>,
-    /// Whether some path asks for a virtual channel after the last.
+    /// Whether some path needs a virtual channel beyond the last.
     pub(super) overflow: bool,
 }
 
 impl<'a, I: Fn(usize, u16, u16) -> bool> Dependencies<'a, I> {
-    /// Follows every path to every destination. Arguments as of [`check`].
+    /// Follows every path to every destination. The arguments are those of [`check`].
     pub(super) fn collect<'c>(
         ports: &'a Ports,
         destinations: &[usize],
@@ -151,7 +151,8 @@ impl<'a, I: Fn(usize, u16, u16) -> bool> Dependencies<'a, I> {
         all
     }
 
-    /// Notes where messages that arrive by output `channel` on the virtual channels `from` go on.
+    /// Records the outputs by which messages continue that arrive through output `channel` on the
+    /// virtual channels `from`.
     fn follow<'c>(
         &mut self,
         channel: usize,
@@ -185,14 +186,14 @@ impl<'a, I: Fn(usize, u16, u16) -> bool> Dependencies<'a, I> {
         }
     }
 
-    /// How many virtual channels messages use.
+    /// Number of virtual channels that messages use.
     pub(super) fn virtual_channels_used(&self) -> u8 {
         let used = self.used.iter().fold(0, |all, channels| all | channels);
         (u8::BITS - used.leading_zeros()).max(1) as u8
     }
 
-    /// Calls `visit` with every dependency of a channel, both as output and virtual channel in
-    /// one number.
+    /// Calls `visit` with every dependency of a channel. A channel is numbered by its output and its
+    /// virtual channel together.
     fn for_each_after(&self, node: usize, mut visit: impl FnMut(usize)) {
         let width = usize::from(self.virtual_channels);
         let (channel, vc) = (node / width, node % width);
@@ -216,11 +217,12 @@ impl<'a, I: Fn(usize, u16, u16) -> bool> Dependencies<'a, I> {
         }
     }
 
-    /// Removes channel after channel on which nothing waits (A. Kahn, "Topological sorting of
-    /// large networks", CACM 5(11), 1962): what is left over waits in a cycle, or on one.
+    /// Removes, one after the other, the channels for which no other channel waits (A. Kahn,
+    /// "Topological sorting of large networks", CACM 5(11), 1962). Channels that remain are in a cycle,
+    /// or are reached from one.
     ///
-    /// Works on the rows in place: as an explicit graph a large spine-leaf fabric would take
-    /// gigabytes.
+    /// The rows are used in place: as an explicit graph, the dependencies of a large spine-leaf
+    /// fabric would take gigabytes.
     pub(super) fn prove(&self, graph: &FabricGraph) -> Result<Proof, Cycle> {
         let nodes = self.used.len() * usize::from(self.virtual_channels);
         let mut waiting = vec![0_u32; nodes];
@@ -321,14 +323,14 @@ fn cycle_through(graph: &DiGraph<usize, ()>, start: NodeIndex) -> Vec<NodeIndex>
     panic!("a node of a strongly connected component lies on no cycle")
 }
 
-/// Channels reached on the way to one destination.
+/// Channels reached on paths to one destination.
 #[derive(Default)]
 struct Walk {
-    /// The virtual channels on which messages arrive, for each port as output.
+    /// By port as output: the virtual channels on which messages arrive, as a bit set.
     arrived: Vec<u8>,
-    /// Channels with `arrived` other than zero.
+    /// Channels whose entry in `arrived` is not zero.
     touched: Vec<usize>,
-    /// Channels, and virtual channels of them, whose onward paths were not followed yet.
+    /// Channels, with some of their virtual channels, whose onward paths have not been followed yet.
     pending: Vec<(usize, u8)>,
 }
 

@@ -4,35 +4,36 @@ use std::collections::VecDeque;
 
 use super::ports::{PortPeer, Ports};
 
-/// The distance of every switch to every switch that holds an endpoint, along the paths that messages may take.
+/// Distance of every switch to every switch with endpoints, along the paths that messages may take.
 #[derive(Clone, Debug)]
 pub(super) struct Distances {
     switches: usize,
-    /// The row of each switch that holds an endpoint.
+    /// Row of each switch with endpoints.
     row_of: Vec<Option<u32>>,
-    /// Row by row, the distance of each switch to the row's.
+    /// Row by row: distance of each switch to the row's switch.
     distance: Vec<u16>,
-    /// Whether links that descend lead from each switch to the row's, row by row; empty unless paths are up*/down*.
+    /// Row by row: whether descending links alone lead from each switch to the row's switch. Empty
+    /// unless paths are up*/down*.
     descends: Vec<bool>,
 }
 
-/// The distance of switches without a path between them.
+/// Distance of two switches without a path between them.
 pub(super) const UNREACHABLE: u16 = u16::MAX;
 
 impl Distances {
-    /// Measures shortest paths by one breadth-first search for each switch that holds an endpoint.
+    /// Measures shortest paths, with one breadth-first search for each switch with endpoints.
     pub(super) fn measure(ports: &Ports) -> Self {
         Distances::of_rows(ports, |target, all| {
             all.distance.extend(search(ports, target, |_| true));
         })
     }
 
-    /// Measures up*/down* paths, which climb first and descend then; `climbs` says which ports climb, numbered among all.
-    /// A switch from which links that descend lead to the destination takes these, so where a message goes on depends on
-    /// nothing but the switch and the destination.
+    /// Measures up*/down* paths, which climb first and descend afterwards. `climbs` says which ports climb,
+    /// numbered over all switches. A switch from which descending links lead to the destination uses only
+    /// these, so the next hop of a message depends on the switch and the destination alone.
     pub(super) fn measure_up_down(ports: &Ports, climbs: &[bool]) -> Self {
         Distances::of_rows(ports, |target, all| {
-            // From the destination, what climbs is what descends to it.
+            // Seen from the destination, a link that climbs descends to it.
             let mut distance = search(ports, target, |port| climbs[port]);
             all.descends
                 .extend(distance.iter().map(|links| *links != UNREACHABLE));
@@ -59,8 +60,8 @@ impl Distances {
         all
     }
 
-    /// Whether a message to the destination of that row may go from one switch to the next by a port that climbs, or
-    /// by one that does not.
+    /// Whether a message to the destination of `row` may go from `switch` to `next`. `climbs` is true if
+    /// the link between the switches climbs.
     pub(super) fn may(&self, row: usize, switch: usize, next: usize, climbs: bool) -> bool {
         let to = self.to(row);
         let legal = match self.descends.get(row * self.switches + switch) {
@@ -71,7 +72,7 @@ impl Distances {
         legal && to[next] < to[switch]
     }
 
-    /// Whether every switch reaches every destination that `other` reaches it by.
+    /// Whether every switch reaches each destination that it reaches according to `other`.
     pub(super) fn reaches_all_of(&self, other: &Distances) -> bool {
         let pairs = self.distance.iter().zip(&other.distance);
         pairs
@@ -79,28 +80,28 @@ impl Distances {
             .all(|(own, other)| *own != UNREACHABLE || *other == UNREACHABLE)
     }
 
-    /// The sum of all distances, those without a path left out.
+    /// Sum of all distances, without pairs that have no path.
     pub(super) fn sum(&self) -> u64 {
         let links = self.distance.iter().filter(|links| **links != UNREACHABLE);
         links.map(|links| u64::from(*links)).sum()
     }
 
-    /// How many switches are destinations.
+    /// Number of switches that are destinations.
     pub(super) fn rows(&self) -> usize {
         self.distance.len().checked_div(self.switches).unwrap_or(0)
     }
 
-    /// The row of a destination switch.
+    /// Row of a destination switch.
     pub(super) fn row(&self, destination: usize) -> Option<usize> {
         self.row_of[destination].map(|row| row as usize)
     }
 
-    /// The distances of all switches to the destination of that row.
+    /// Distances of all switches to the destination of `row`.
     pub(super) fn to(&self, row: usize) -> &[u16] {
         &self.distance[row * self.switches..(row + 1) * self.switches]
     }
 
-    /// The links between a switch and the destination of that row.
+    /// Number of links between a switch and the destination of `row`; `None` without a path.
     pub(super) fn between(&self, switch: usize, row: usize) -> Option<u32> {
         match self.to(row)[switch] {
             UNREACHABLE => None,
@@ -109,7 +110,8 @@ impl Distances {
     }
 }
 
-/// The distance of every switch to `target`, over the ports that `takes` accepts: each is a port of the switch that is nearer.
+/// Distance of every switch to `target`, over the ports that `takes` accepts. The port passed to `takes` is
+/// on the switch nearer to `target`.
 pub(super) fn search(ports: &Ports, target: usize, takes: impl Fn(usize) -> bool) -> Vec<u16> {
     let mut distance = vec![UNREACHABLE; ports.switches()];
     distance[target] = 0;
@@ -117,12 +119,13 @@ pub(super) fn search(ports: &Ports, target: usize, takes: impl Fn(usize) -> bool
     distance
 }
 
-/// Goes on from the switches of `first`, whose distances are known and rise, to those whose are not.
+/// Extends known distances to the switches that have none yet, by breadth-first search. The search starts
+/// at the switches of `first`, in order of their distances.
 fn spread(ports: &Ports, distance: &mut [u16], first: &[usize], takes: impl Fn(usize) -> bool) {
     let mut waiting = first.iter().copied().peekable();
     let mut queue = VecDeque::new();
     loop {
-        // The nearer of what was known and what was found goes first.
+        // The nearer of the next known switch and the next found switch goes first.
         let known = waiting.peek().map(|switch| distance[*switch]);
         let found = queue.front().map(|switch: &usize| distance[*switch]);
         let next = match (known, found) {

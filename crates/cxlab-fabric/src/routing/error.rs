@@ -1,5 +1,5 @@
-//! What can be wrong with a fabric. Each is the user's mistake, so each is a value and names what
-//! it is about.
+//! Errors in the description of a fabric. Each is a mistake in the scenario, so each is a value that
+//! names the parts concerned.
 
 use std::fmt;
 
@@ -12,91 +12,91 @@ use super::deadlock::Cycle;
 pub enum FabricError {
     /// More endpoints than a PBR fabric has PIDs.
     TooManyEdgePorts {
-        /// How many there are.
+        /// Number of endpoints.
         found: usize,
     },
-    /// Two parts of the fabric with one name.
+    /// Two parts of the fabric with the same name.
     DuplicateName {
-        /// The name.
+        /// The name that occurs twice.
         name: String,
     },
     /// A link from a switch to itself.
     SelfLink {
-        /// The switch.
+        /// Name of the switch.
         switch: String,
     },
-    /// An endpoint without a link.
+    /// An endpoint without any link.
     NeverAttached {
-        /// The endpoint.
+        /// Name of the endpoint.
         endpoint: String,
     },
-    /// An endpoint with more links than one.
+    /// An endpoint with more than one link.
     AttachedTwice {
-        /// The endpoint.
+        /// Name of the endpoint.
         endpoint: String,
     },
-    /// A switch with more ports than it may have.
+    /// A switch with more ports than allowed.
     TooManyPorts {
-        /// The switch.
+        /// Name of the switch.
         switch: String,
-        /// How many it has.
+        /// Number of ports that the switch has.
         found: usize,
-        /// How many it may have.
+        /// Largest number of ports allowed.
         allowed: usize,
     },
     /// No path leads from a requester to a device that it addresses.
     UnreachableDevice {
-        /// The requester.
+        /// Name of the requester.
         requester: String,
-        /// The device.
+        /// Name of the device.
         device: String,
     },
-    /// A requester from which no path leads to any device, or the reverse.
+    /// A requester without a path to any device, or a device without a path to any requester.
     Isolated {
-        /// The endpoint.
+        /// Name of the endpoint.
         endpoint: String,
-        /// What it cannot reach: `device` or `requester`.
+        /// Kind of endpoint that cannot be reached: `device` or `requester`.
         peer: &'static str,
     },
-    /// The routing can deadlock, or sends messages round in a loop.
+    /// The routing can deadlock, or sends messages in a loop.
     DependencyCycle(Cycle),
-    /// Two ways from one host to a switch of a hierarchy (VCS).
+    /// Two paths from one host to a switch of a hierarchy (VCS).
     HierarchyLoop {
-        /// The host.
+        /// Name of the host.
         requester: String,
-        /// The switch.
+        /// Name of the switch.
         switch: String,
     },
     /// Two hosts above one switch of a single VCS.
     TwoUpstreamPorts {
-        /// The switch.
+        /// Name of the switch.
         switch: String,
-        /// One host.
+        /// Name of the first host.
         first: String,
-        /// The other.
+        /// Name of the second host.
         second: String,
     },
-    /// Two hosts' hierarchies on one link between switches.
+    /// A link between switches that would carry the hierarchies of two hosts.
     SharedHierarchyLink {
-        /// One end of the link.
+        /// Name of the upper switch.
         a: String,
-        /// The other end.
+        /// Name of the lower switch.
         b: String,
-        /// One host.
+        /// Name of the first host.
         first: String,
-        /// The other.
+        /// Name of the second host.
         second: String,
     },
     /// A device bound to two hosts at once.
     BoundTwice {
-        /// The device.
+        /// Name of the device.
         device: String,
     },
-    /// A binding that is not of a device to a requester, by endpoint numbers.
+    /// A binding whose endpoint numbers are not a device and a requester.
     NoSuchBinding {
-        /// The number given for the device.
+        /// Number given for the device.
         device: usize,
-        /// The number given for the requester.
+        /// Number given for the requester.
         requester: usize,
     },
 }

@@ -1,4 +1,4 @@
-//! Laws that every topology under every routing keeps.
+//! Laws that hold for every topology under every routing.
 
 use cxlab_engine::catalog::{Entry, find};
 use serde_json::{Value, json};
@@ -8,8 +8,9 @@ use super::*;
 use crate::graph::{Endpoints, FabricGraph};
 use crate::topology::{self, Topology};
 
-/// Parameters for an entry and these numbers of requesters and devices, the defaults first. A topology without an arm
-/// here has the defaults, and other numbers of switches and the other placement where it has such keys.
+/// Parameters of a topology for these numbers of requesters and devices, the defaults first. A topology
+/// without an arm here is tested with its defaults, and with another number of switches and the other
+/// placement if it has such keys.
 fn parameters(name: &str, requesters: usize, devices: usize) -> Vec<Value> {
     match name {
         "custom" => vec![custom(requesters, devices)],
@@ -43,7 +44,7 @@ fn parameters(name: &str, requesters: usize, devices: usize) -> Vec<Value> {
     }
 }
 
-/// Whether a topology has a parameter of that name.
+/// Whether a topology has a parameter with the name `key`.
 fn has_key(name: &str, key: &str) -> bool {
     let entry = find(topology::CATALOG, name).expect("an entry");
     let mut generator = schemars::SchemaGenerator::default();
@@ -51,7 +52,7 @@ fn has_key(name: &str, key: &str) -> bool {
     schema.pointer(&format!("/properties/{key}")).is_some()
 }
 
-/// Two rings of four that share a switch, with a doubled link.
+/// Two rings of four switches that share a switch, with a doubled link.
 fn custom(requesters: usize, devices: usize) -> Value {
     let switches: Vec<String> = (0..7).map(|i| format!("s{i}")).collect();
     let mut links = Vec::new();
@@ -121,7 +122,7 @@ fn each_fabric(mut law: impl FnMut(&str, &FabricGraph)) {
     }
 }
 
-/// Walks every candidate from an endpoint, and asserts that each leads one link nearer.
+/// Follows every candidate from an endpoint, and asserts that each is one link nearer to the destination.
 fn walk(what: &str, tables: &RoutingTables, source: usize, destination: usize) {
     let Some((mut row, _)) = tables.ports().edge(source).map(|(s, p)| (vec![s], p)) else {
         return;
@@ -340,14 +341,14 @@ fn a_mutant_that_always_goes_clockwise_is_caught() {
             [ports.of(switch).iter().position(next).unwrap() as u16]
         })
         .collect();
-    // It delivers, but goes all the way round to do so.
+    // The messages are delivered, but always clockwise.
     let delivering = |switch: usize, endpoint: usize| match ports.edge(endpoint) {
         Some((target, _)) if target == switch => tables.candidates(switch, endpoint),
         _ => clockwise[switch].as_slice(),
     };
     let all: Vec<usize> = (0..12).collect();
     assert!(check(&graph, ports, &all, delivering, |_, _, _| false, 1).is_err());
-    // It never delivers: caught whatever the virtual channels.
+    // The messages are never delivered: the check fails with any number of virtual channels.
     let increments = |s, from, to| tables.vc_increment(s, from, to);
     let never = |switch: usize, _| clockwise[switch].as_slice();
     assert!(check(&graph, ports, &all, never, increments, 8).is_err());
@@ -407,7 +408,8 @@ fn without_further_virtual_channels_every_pair_is_joined_on_every_topology_under
     });
 }
 
-/// No up*/down* path passes the lowest switch of a ring, which messages begin and end at alone: the others are a chain.
+/// No up*/down* path passes through the lowest switch of a ring, where messages can only begin or end. The
+/// other switches are a chain.
 #[test]
 fn up_down_paths_on_a_ring_are_those_of_a_chain_and_one_switch() {
     for n in [5_usize, 8, 16] {
@@ -489,7 +491,7 @@ fn devices_without_a_path_are_named() {
     assert_eq!(error.unwrap_err(), isolated);
 }
 
-/// The links between switches over what is left of a graph, by relaxation; `None` without a way.
+/// Distances between switches over the links that are not cut, by relaxation; `None` without a path.
 fn distances_without(graph: &FabricGraph, is_cut: impl Fn(usize) -> bool) -> Vec<Vec<Option<u32>>> {
     let switches = graph.switches.len();
     let mut distance = vec![vec![None; switches]; switches];

@@ -1,8 +1,8 @@
-//! Routing: which of several paths a message takes, on which virtual channels, and the proof that
-//! nothing can deadlock.
+//! Routing: which of several paths a message takes, on which virtual channels, and the proof that the
+//! routing cannot deadlock.
 //!
-//! The kinds of routing are a catalog. All of them choose among the same paths ([`Paths`]); a switch asks
-//! [`RoutingTables::candidates`] and lets [`RoutingKind::pick`] choose.
+//! The kinds of routing form a catalog. All of them choose among the same paths ([`Paths`]): a switch calls
+//! [`RoutingTables::candidates`], and [`RoutingKind::pick`] chooses among the result.
 
 mod adaptive;
 mod candidates;
@@ -30,14 +30,14 @@ pub use tables::{Paths, RoutingTables};
 /// How a switch chooses among the shortest paths to a destination.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum RoutingKind {
-    /// One path for each destination.
+    /// One path for each destination; candidates are chosen by the destination's number.
     #[default]
     Shortest,
-    /// One path for each pair of source and destination.
+    /// One path for each pair of source and destination, chosen by a hash.
     Oblivious,
     /// A random path for each message.
     Random,
-    /// The least congested output at the time.
+    /// The least congested output at the time of the decision.
     Adaptive,
 }
 
@@ -50,10 +50,10 @@ pub const CATALOG: &[Entry<RoutingKind>] = &[
 ];
 
 impl RoutingKind {
-    /// The output port for a message at `switch`, one of `candidates` (not empty, as
-    /// [`RoutingTables::candidates`] gave them). `random` is drawn from only by
-    /// [`RoutingKind::Random`] and `congestion` of a port asked only by [`RoutingKind::Adaptive`],
-    /// and neither when there is just one candidate.
+    /// The output port for a message at `switch`: one of `candidates`, which must not be
+    /// empty ([`RoutingTables::candidates`]). Only [`RoutingKind::Random`] calls `random`,
+    /// and only [`RoutingKind::Adaptive`] calls `congestion` with a port. Neither is called
+    /// if there is a single candidate.
     #[inline]
     pub fn pick(
         self,
@@ -79,8 +79,8 @@ impl RoutingKind {
         }
     }
 
-    /// The routing of messages that keep their order ([`cxlab_protocol::Channel::is_ordered`]): where this one may
-    /// give each message a path of its own, it is [`RoutingKind::Oblivious`].
+    /// The routing of messages that must keep their order ([`cxlab_protocol::Channel::is_ordered`]). It is
+    /// [`RoutingKind::Oblivious`] if this kind may send each message on a different path.
     #[inline]
     pub fn in_order(self) -> RoutingKind {
         match self.keeps_order() {
@@ -89,8 +89,7 @@ impl RoutingKind {
         }
     }
 
-    /// Whether messages of one source to one destination all take the same path, and so stay in
-    /// order.
+    /// Whether all messages from one source to one destination take the same path, and so stay in order.
     pub fn keeps_order(self) -> bool {
         match self {
             RoutingKind::Shortest | RoutingKind::Oblivious => true,
@@ -99,7 +98,7 @@ impl RoutingKind {
     }
 }
 
-/// The parameters of a routing that has none.
+/// Parameters of a routing without parameters.
 #[derive(Clone, Default, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 struct NoParameters {}
@@ -109,7 +108,7 @@ fn no_schema(generator: &mut SchemaGenerator) -> Schema {
     NoParameters::json_schema(generator)
 }
 
-/// Refuses any parameter.
+/// Builds a routing that accepts no parameters.
 fn without_parameters(
     params: &serde_json::Value,
     kind: RoutingKind,

@@ -1,10 +1,9 @@
-//! One shortest path for each pair of source and destination, by a hash.
+//! Oblivious routing: one shortest path for each pair of source and destination, by a hash.
 
 use cxlab_engine::catalog::Entry;
 
 use super::{RoutingKind, no_schema, without_parameters};
 
-/// The catalog entry.
 pub(super) const ENTRY: Entry<RoutingKind> = Entry {
     name: "oblivious",
     summary: "a static hash of source and destination chooses among shortest paths",
@@ -12,10 +11,9 @@ pub(super) const ENTRY: Entry<RoutingKind> = Entry {
     build: |params| without_parameters(params, RoutingKind::Oblivious),
 };
 
-/// The candidate that the hash of source and destination chooses. The switch takes part in it, or
-/// else switches one after another would choose alike and leave paths unused. The hash is the
-/// finalizer of SplitMix64 (G. Steele, D. Lea, C. Flood, "Fast Splittable Pseudorandom Number
-/// Generators", OOPSLA 2014).
+/// The candidate that the hash of switch, source and destination selects. Without the switch in the hash,
+/// consecutive switches would choose alike and leave paths unused. The hash is the finalizer of SplitMix64
+/// (G. Steele, D. Lea, C. Flood, "Fast Splittable Pseudorandom Number Generators", OOPSLA 2014).
 pub(super) fn pick(candidates: &[u16], switch: usize, source: usize, destination: usize) -> u16 {
     let mut hash = (switch as u64) << 32 | (source as u64) << 16 | destination as u64;
     hash = hash.wrapping_add(0x9e37_79b9_7f4a_7c15);

@@ -1,9 +1,9 @@
-//! Orders of the switches, and the turn rule that makes virtual channels of them.
+//! Orders of the switches, and the turn rule that derives virtual channels from them.
 //!
-//! With the switches in any order, a directed link climbs when it leads to a later switch. A
-//! message moves to the next virtual channel at each switch where it arrives on a link that does
-//! not climb and leaves on one that does. Within one virtual channel it therefore climbs first
-//! and descends then, so no dependency leads back to where it came from.
+//! In any order of the switches, a directed link *climbs* if it leads to a later switch, and *descends*
+//! otherwise. A message moves to the next virtual channel at each switch where it arrives on a descending
+//! link and leaves on a climbing one. Within one virtual channel, a message therefore climbs first and
+//! descends afterwards, so its dependencies form no cycle.
 
 use std::cmp::Reverse;
 
@@ -12,7 +12,7 @@ use crate::graph::FabricGraph;
 use super::distances::{Distances, UNREACHABLE, search};
 use super::ports::{PortPeer, Ports};
 
-/// Which ports, numbered among all, lead to a later switch in each of the orders to try.
+/// For each candidate order: whether each port, numbered over all switches, leads to a later switch.
 pub(super) fn orders(graph: &FabricGraph, ports: &Ports, distances: &Distances) -> Vec<Vec<bool>> {
     let switches = graph.switches.len();
     let by_level = |switch: usize| (graph.switches[switch].level, switch);
@@ -28,7 +28,7 @@ pub(super) fn orders(graph: &FabricGraph, ports: &Ports, distances: &Distances) 
     orders
 }
 
-/// The ports, numbered among all, whose link climbs in the order of `key`.
+/// Whether the link of each port, numbered over all switches, climbs in the order of `key`.
 fn climbs<K: Ord>(ports: &Ports, key: impl Fn(usize) -> K) -> Vec<bool> {
     let mut climbs = Vec::with_capacity(ports.count());
     for switch in 0..ports.switches() {
@@ -42,7 +42,7 @@ fn climbs<K: Ord>(ports: &Ports, key: impl Fn(usize) -> K) -> Vec<bool> {
     climbs
 }
 
-/// The switch whose farthest destination is nearest, the first of them.
+/// The switch whose largest distance to a destination is smallest; on a tie, the first.
 fn centre(distances: &Distances, switches: usize) -> usize {
     let mut farthest = vec![0_u16; switches];
     for row in 0..distances.rows() {
@@ -55,7 +55,8 @@ fn centre(distances: &Distances, switches: usize) -> usize {
         .unwrap_or(0)
 }
 
-/// The distance of every switch to `root`, or to the first switch of its part of the fabric where that is another.
+/// Distance of every switch to `root`, or to the first switch of its component if the
+/// fabric is not connected.
 fn forest(ports: &Ports, root: usize) -> Vec<u16> {
     let mut all = search(ports, root, |_| true);
     while let Some(apart) = all.iter().position(|links| *links == UNREACHABLE) {

@@ -1,5 +1,5 @@
-//! The numbering of switch ports: endpoints first, in order of attachment, then links, in order
-//! of the graph.
+//! Numbers of switch ports: first the endpoints, in order of attachment, then the links,
+//! in order of the graph.
 
 use crate::graph::FabricGraph;
 
@@ -10,35 +10,35 @@ use super::FabricError;
 pub enum PortPeer {
     /// An endpoint, by its number.
     Endpoint(usize),
-    /// Another switch.
+    /// Another switch, by a link that works.
     Switch {
-        /// Its number.
+        /// Number of the other switch.
         index: usize,
-        /// The number of its port at the other end.
+        /// Number of the port at the other end.
         port: u16,
-        /// The number of the link in [`FabricGraph::links`].
+        /// Number of the link in [`FabricGraph::links`].
         link: usize,
     },
     /// Another switch, by a link that has failed.
     Cut,
 }
 
-/// The ports of every switch.
+/// The ports of all switches of a fabric.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Ports {
     /// All ports, switch by switch.
     peers: Vec<PortPeer>,
-    /// Where each switch's ports begin in `peers`, and one entry more.
+    /// Index in `peers` of each switch's first port, and one entry more.
     start: Vec<usize>,
-    /// The switch and port of each endpoint that has one.
+    /// Switch and port of each endpoint that has one.
     edges: Vec<Option<(usize, u16)>>,
 }
 
 impl Ports {
-    /// Numbers the ports of a graph without [`FabricGraph::problems`].
+    /// Numbers the ports of a graph that has no [`FabricGraph::problems`].
     ///
     /// # Errors
-    /// [`FabricError::TooManyPorts`] when a port number does not fit 16 bits.
+    /// [`FabricError::TooManyPorts`] if a port number does not fit in 16 bits.
     pub fn number(graph: &FabricGraph) -> Result<Self, FabricError> {
         graph.check_ports(usize::from(u16::MAX))?;
         let mut of: Vec<Vec<PortPeer>> = vec![Vec::new(); graph.switches.len()];
@@ -74,7 +74,7 @@ impl Ports {
         })
     }
 
-    /// Takes away the links between switches that `is_cut` says; all numbers stay.
+    /// Removes the links between switches for which `is_cut` is true. All numbers stay.
     pub(super) fn cut(&mut self, is_cut: impl Fn(usize) -> bool) {
         for peer in &mut self.peers {
             if let PortPeer::Switch { link, .. } = *peer
@@ -85,47 +85,47 @@ impl Ports {
         }
     }
 
-    /// How many switches there are.
+    /// Number of switches.
     pub fn switches(&self) -> usize {
         self.start.len() - 1
     }
 
-    /// What the ports of a switch lead to, in order of port numbers.
+    /// Peers of a switch's ports, in order of port numbers.
     pub fn of(&self, switch: usize) -> &[PortPeer] {
         &self.peers[self.start[switch]..self.start[switch + 1]]
     }
 
-    /// The switch and port that an endpoint attaches to; `None` for one without a switch.
+    /// Switch and port to which an endpoint attaches; `None` for an endpoint without a switch.
     pub fn edge(&self, endpoint: usize) -> Option<(usize, u16)> {
         self.edges[endpoint]
     }
 
-    /// How many endpoints there are.
+    /// Number of endpoints.
     pub(super) fn endpoints(&self) -> usize {
         self.edges.len()
     }
 
-    /// How many ports all switches have.
+    /// Number of ports of all switches together.
     pub(super) fn count(&self) -> usize {
         self.peers.len()
     }
 
-    /// The number of a port among the ports of all switches.
+    /// Number of a port among the ports of all switches.
     pub(super) fn flat(&self, switch: usize, port: u16) -> usize {
         self.start[switch] + usize::from(port)
     }
 
-    /// The switch of a port numbered among all.
+    /// Switch of a port, given the port's number over all switches.
     pub(super) fn owner(&self, flat: usize) -> usize {
         self.start.partition_point(|start| *start <= flat) - 1
     }
 
-    /// The peer of a port numbered among all.
+    /// Peer of a port, given the port's number over all switches.
     pub(super) fn peer(&self, flat: usize) -> PortPeer {
         self.peers[flat]
     }
 
-    /// The switches that hold an endpoint, ascending.
+    /// The switches with endpoints, ascending.
     pub(super) fn edge_switches(&self) -> Vec<usize> {
         let mut switches: Vec<usize> = self
             .edges

@@ -4,7 +4,6 @@ use cxlab_engine::catalog::Entry;
 
 use super::{RoutingKind, no_schema, without_parameters};
 
-/// The catalog entry.
 pub(super) const ENTRY: Entry<RoutingKind> = Entry {
     name: "random",
     summary: "a random shortest path for each message",
@@ -12,8 +11,8 @@ pub(super) const ENTRY: Entry<RoutingKind> = Entry {
     build: |params| without_parameters(params, RoutingKind::Random),
 };
 
-/// The candidate that a random number chooses. The bias of the modulus is under 2^-48 for any
-/// switch of 65,535 ports or fewer.
+/// The candidate that a random number selects. The bias of the modulus is under 2^-48 for any switch of
+/// 65,535 ports or fewer.
 pub(super) fn pick(candidates: &[u16], random: u64) -> u16 {
     candidates[(random % candidates.len() as u64) as usize]
 }

@@ -4,7 +4,6 @@ use cxlab_engine::catalog::Entry;
 
 use super::{RoutingKind, no_schema, without_parameters};
 
-/// The catalog entry.
 pub(super) const ENTRY: Entry<RoutingKind> = Entry {
     name: "shortest",
     summary: "one shortest path for each destination, ties by destination number",
@@ -12,10 +11,10 @@ pub(super) const ENTRY: Entry<RoutingKind> = Entry {
     build: |params| without_parameters(params, RoutingKind::Shortest),
 };
 
-/// The one candidate for that destination: its number modulo the candidates. Destinations share
-/// out the paths evenly and statically, after "D-mod-k" routing of fat trees (E. Zahavi, "Fat-Tree
-/// Routing and Node Ordering Providing Contention Free Traffic for MPI Global Collectives", 2010),
-/// here without its division by the arity of the levels below.
+/// The only candidate for a destination: the destination's number modulo the number of candidates. This
+/// spreads the destinations evenly and statically over the paths, after "D-mod-k" routing of fat trees (E.
+/// Zahavi, "Fat-Tree Routing and Node Ordering Providing Contention Free Traffic for MPI Global
+/// Collectives", 2010). Unlike there, the number is not divided by the arity of the levels below.
 #[inline]
 pub(super) fn narrow(candidates: &[u16], destination: usize) -> &[u16] {
     match candidates.len() {

@@ -1,7 +1,7 @@
-//! Routing tables: where a switch may send a message, and on which virtual channel.
+//! Routing tables: the ports by which a switch may send a message on, and the virtual channel.
 //!
-//! Paths are shortest, or up*/down* where virtual channels do not suffice ([`Paths`]). Tables are kept by destination switch, so their size does not grow
-//! with the number of endpoints.
+//! Paths are shortest, or up*/down* if there are too few virtual channels for shortest paths ([`Paths`]).
+//! Tables are kept by destination switch, so their size does not grow with the number of endpoints.
 
 use crate::graph::FabricGraph;
 
@@ -12,20 +12,21 @@ use super::order::orders;
 use super::ports::Ports;
 use super::{FabricError, RoutingKind};
 
-/// Which paths messages may take.
+/// The paths that messages may take.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Paths {
     /// All shortest paths.
     Shortest,
-    /// Shortest paths alone, but not all: a switch with paths to later switches gives up the others.
+    /// Some shortest paths: a switch with shortest paths to later switches uses only those.
     Turns,
-    /// Paths that climb an order of the switches first and descend then (M. Schroeder et al., "Autonet: a high-speed,
-    /// self-configuring local area network using point-to-point links", IEEE JSAC 9(8), 1991). They may be longer.
+    /// Paths that climb an order of the switches first and descend afterwards (M. Schroeder et al.,
+    /// "Autonet: a high-speed, self-configuring local area network using point-to-point links", IEEE JSAC
+    /// 9(8), 1991). They may be longer than the shortest.
     UpDown,
 }
 
 impl Paths {
-    /// As a plan prints them.
+    /// Name of the paths, as `cxlab plan` prints it.
     pub const fn name(self) -> &'static str {
         match self {
             Paths::Shortest => "shortest",
@@ -40,37 +41,38 @@ impl Paths {
 pub struct RoutingTables {
     kind: RoutingKind,
     ports: Ports,
-    /// Each endpoint's edge port, as its list of candidates.
+    /// Edge port of each endpoint, as a slice of one candidate.
     edge_ports: Vec<u16>,
     distances: Distances,
     candidates: Candidates,
-    /// Whether each port, numbered among all, leads to a later switch; empty with one virtual
-    /// channel.
+    /// Whether each port, numbered over all switches, leads to a later switch. Empty
+    /// with one virtual channel.
     climbs: Vec<bool>,
     paths: Paths,
     proof: Proof,
     requesters: usize,
-    /// The pairs linked without a switch, sorted.
+    /// Pairs of endpoints linked without a switch, sorted.
     direct: Vec<(usize, usize)>,
 }
 
 impl RoutingTables {
-    /// Makes the tables of a fabric with as few virtual channels as can be found.
+    /// Builds the tables of a fabric, with the fewest virtual channels that the search finds.
     ///
     /// # Errors
-    /// The first of [`FabricGraph::problems`], or an endpoint that can reach none of the other kind.
+    /// The first of [`FabricGraph::problems`], or [`FabricError::Isolated`] for a requester that reaches no
+    /// device or a device that reaches no requester.
     pub fn build(graph: &FabricGraph, kind: RoutingKind) -> Result<Self, FabricError> {
         Self::build_within(graph, kind, MAX_VIRTUAL_CHANNELS)
     }
 
-    /// As [`RoutingTables::build`], with at most `most` virtual channels (1 to 8).
+    /// Builds the tables as [`RoutingTables::build`] does, with at most `most` virtual channels (1 to 8).
     ///
-    /// When all shortest paths together need more, every switch that has candidates to a later
-    /// switch gives up the others. That is a turn model: less adaptive, still shortest. When that needs more, too, paths are
-    /// [`Paths::UpDown`], which need one.
+    /// If the set of all shortest paths needs more, every switch with candidates to a later switch uses
+    /// only those. That is a turn model: less adaptive, but still with shortest paths. If the turn model
+    /// needs more channels too, paths are [`Paths::UpDown`], which need one.
     ///
     /// # Errors
-    /// As [`RoutingTables::build`].
+    /// Those of [`RoutingTables::build`].
     pub fn build_within(
         graph: &FabricGraph,
         kind: RoutingKind,
@@ -81,11 +83,12 @@ impl RoutingTables {
         tables.proven(graph, most)
     }
 
-    /// The tables of a fabric in which the links between switches that `is_cut` says have failed:
-    /// ports have the numbers that they had. Some endpoints may reach none of the other kind then.
+    /// Builds the tables of a fabric in which the links between switches have failed for which
+    /// `is_cut` is true. Port numbers do not change. Some requesters may then reach no device, and
+    /// some devices no requester.
     ///
     /// # Errors
-    /// As [`RoutingTables::build`].
+    /// Those of [`RoutingTables::build`], except [`FabricError::Isolated`].
     pub fn build_without(
         graph: &FabricGraph,
         kind: RoutingKind,
@@ -95,7 +98,7 @@ impl RoutingTables {
         Self::unproven(graph, kind, is_cut)?.proven(graph, most)
     }
 
-    /// All shortest paths, on one virtual channel.
+    /// Tables with all shortest paths on one virtual channel, not yet proved free of deadlock.
     fn unproven(
         graph: &FabricGraph,
         kind: RoutingKind,
@@ -128,7 +131,7 @@ impl RoutingTables {
         })
     }
 
-    /// The same with virtual channels, proved free of deadlock.
+    /// Chooses virtual channels and paths, and proves the routing free of deadlock.
     fn proven(mut self, graph: &FabricGraph, most: u8) -> Result<Self, FabricError> {
         if !graph.switches.is_empty() {
             self.choose_virtual_channels(graph, most)?;
@@ -136,7 +139,7 @@ impl RoutingTables {
         Ok(self)
     }
 
-    /// The routing these tables are for.
+    /// The kind of routing for which the tables were built.
     pub fn kind(&self) -> RoutingKind {
         self.kind
     }
@@ -146,8 +149,8 @@ impl RoutingTables {
         &self.ports
     }
 
-    /// All ports by which a message for that endpoint may leave that switch; with `shortest`,
-    /// the one by which it does. Empty when no path leads there.
+    /// All ports by which a message for endpoint `destination` may leave `switch`; with `shortest`, the
+    /// single port that it takes. Empty if no path leads there.
     #[inline]
     pub fn candidates(&self, switch: usize, destination: usize) -> &[u16] {
         let Some((target, _)) = self.ports.edge(destination) else {
@@ -166,29 +169,29 @@ impl RoutingTables {
         }
     }
 
-    /// Whether a message moves to the next virtual channel at a switch that it enters and leaves
-    /// by these ports.
+    /// Whether a message moves to the next virtual channel at a switch that it enters by `in_port`
+    /// and leaves by `out_port`.
     #[inline]
     pub fn vc_increment(&self, switch: usize, in_port: u16, out_port: u16) -> bool {
         turns(&self.ports, &self.climbs, switch, in_port, out_port)
     }
 
-    /// How many virtual channels each link between switches needs, at least 1.
+    /// Number of virtual channels that each link between switches needs, at least 1.
     pub fn virtual_channels(&self) -> u8 {
         self.proof.virtual_channels
     }
 
-    /// What was examined to prove the routing free of deadlock.
+    /// Size of the proof that the routing is free of deadlock.
     pub fn proof(&self) -> Proof {
         self.proof
     }
 
-    /// Which paths messages may take.
+    /// The paths that messages may take.
     pub fn paths(&self) -> Paths {
         self.paths
     }
 
-    /// The links from one endpoint to another, edge links included; `None` without a path.
+    /// Number of links from one endpoint to another, with edge links; `None` without a path.
     pub fn hops(&self, source: usize, destination: usize) -> Option<u32> {
         if source == destination {
             return Some(0);
@@ -204,7 +207,7 @@ impl RoutingTables {
         }
     }
 
-    /// The devices that a requester reaches, by endpoint numbers.
+    /// The devices that a requester reaches, as endpoint numbers.
     pub fn reachable(&self, requester: usize) -> Vec<usize> {
         let devices = self.requesters..self.edge_ports.len();
         devices
@@ -212,10 +215,10 @@ impl RoutingTables {
             .collect()
     }
 
-    /// Checks that a path leads from a requester to a device, by endpoint numbers.
+    /// Checks that a path leads from a requester to a device, given their endpoint numbers.
     ///
     /// # Errors
-    /// [`FabricError::UnreachableDevice`] otherwise.
+    /// [`FabricError::UnreachableDevice`] if there is none.
     pub fn require(
         &self,
         graph: &FabricGraph,
@@ -231,7 +234,7 @@ impl RoutingTables {
         }
     }
 
-    /// Endpoints that stand for all: destinations that are routed alike need one path check.
+    /// Endpoints to which the proof follows paths. Destinations that are routed alike need only one.
     pub(super) fn representatives(&self) -> Vec<usize> {
         let switched = (0..self.ports.endpoints()).filter(|e| self.ports.edge(*e).is_some());
         match self.kind {
@@ -247,7 +250,7 @@ impl RoutingTables {
         }
     }
 
-    /// Every requester needs some device and every device some requester.
+    /// Checks that every requester reaches a device and every device a requester.
     fn check_isolation(&self, graph: &FabricGraph) -> Result<(), FabricError> {
         let devices = graph.endpoints.device_range();
         for requester in 0..self.requesters {
@@ -274,9 +277,11 @@ impl RoutingTables {
         Ok(())
     }
 
-    /// Tries one virtual channel; then all shortest paths in several orders of the switches; then
-    /// the turn model of each order; then the paths that climb and descend in each. Takes the fewest virtual channels, or
-    /// the shortest paths.
+    /// Chooses paths and virtual channels. The search tries one virtual channel, then all shortest
+    /// paths in several orders of the switches, then the turn model of each order, and then the
+    /// up*/down* paths of each order. The first of these stages with a solution determines the paths.
+    /// Within a stage, the order with the fewest virtual channels is used, and for up*/down* paths the
+    /// order with the shortest paths.
     fn choose_virtual_channels(
         &mut self,
         graph: &FabricGraph,
@@ -315,7 +320,7 @@ impl RoutingTables {
                 .map_err(FabricError::DependencyCycle)?;
             return Ok(());
         };
-        // The proof is made of the tables as they will be used, not of the search for them.
+        // The proof is made of the tables in their final form, not of the search for them.
         self.proof = self
             .prove(graph, climbs, needed)
             .map_err(FabricError::DependencyCycle)?;
@@ -323,8 +328,9 @@ impl RoutingTables {
         Ok(())
     }
 
-    /// Takes the up*/down* paths of the order in which they are the shortest. The order by distance from the centre, at least,
-    /// leads everywhere: each switch but the first of its part of the fabric has a nearer one above it.
+    /// Uses the up*/down* paths of the order in which they are shortest in total. The order by distance
+    /// from the centre always reaches every destination: each switch except the first of its component has
+    /// a nearer one above it.
     fn climb_and_descend(&mut self, orders: &[Vec<bool>]) {
         let all = orders.iter().map(|climbs| {
             let distances = Distances::measure_up_down(&self.ports, climbs);
@@ -339,7 +345,7 @@ impl RoutingTables {
         self.distances = distances;
     }
 
-    /// Checks all dependencies under the turn rule of that order.
+    /// Checks all dependencies under the turn rule of an order.
     fn prove(&self, graph: &FabricGraph, climbs: &[bool], channels: u8) -> Result<Proof, Cycle> {
         check(
             graph,
@@ -351,7 +357,7 @@ impl RoutingTables {
         )
     }
 
-    /// How many virtual channels the turn rule of that order needs, if at most `most`.
+    /// Number of virtual channels that the turn rule of an order needs; `None` if more than `most`.
     fn virtual_channels_of(&self, climbs: &[bool], most: u8) -> Option<u8> {
         let increments = |switch, from, to| turns(&self.ports, climbs, switch, from, to);
         let candidates = |switch, destination| self.candidates(switch, destination);
@@ -366,8 +372,8 @@ impl RoutingTables {
     }
 }
 
-/// Whether both ports lead to a later switch, which is to say that a message between them comes
-/// from a later switch and goes to one.
+/// Whether both ports lead to a later switch, so that a message between them comes from a later
+/// switch and goes to one.
 #[inline]
 fn turns(ports: &Ports, climbs: &[bool], switch: usize, in_port: u16, out_port: u16) -> bool {
     !climbs.is_empty()

@@ -1,30 +1,30 @@
-//! Whether a fabric can be built of virtual CXL switches (VCSs) with hierarchy-based routing
-//! (HBR), as in PCIe and CXL up to 2.0, instead of port-based routing (PBR).
+//! Checks whether a fabric can be built of virtual CXL switches (VCSs) with hierarchy-based routing (HBR),
+//! as in PCIe and CXL up to 2.0, instead of port-based routing (PBR).
 //!
-//! Each host sees a tree: itself, switches below it, devices below those. A single VCS has one
-//! upstream port, so one host is above each switch. With several VCSs a physical switch serves
-//! several hosts, but each of its ports, and so each link between switches, belongs to one of
-//! them, and each device is bound to one host. Left out: multi-logical devices, whose logical
-//! devices can be bound to different hosts.
+//! Each host sees a tree: itself at the root, switches below, and devices below those. A single VCS has
+//! one upstream port, so one host is above each switch. With several VCSs, a physical switch serves
+//! several hosts. Each of its ports, and so each link between switches, then belongs to one VCS, and
+//! each device is bound to one host. Left out: multi-logical devices, whose logical devices can be
+//! bound to different hosts.
 
 use crate::graph::{Endpoints, FabricGraph};
 
 use super::FabricError;
 use super::ports::{PortPeer, Ports};
 
-/// How many hosts a switch serves.
+/// Number of hosts that each switch serves.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Hierarchy {
-    /// One VCS in each switch: all devices belong to the one host above.
+    /// One VCS in each switch: all devices belong to the single host above.
     Single,
-    /// Several VCSs in each switch: each device belongs to the host that it is bound to, as pairs
-    /// of (device, requester) by endpoint numbers. A device without a pair keeps its default of
-    /// [`default_bindings`].
+    /// Several VCSs in each switch: each device belongs to the host to which it is bound. Bindings
+    /// are pairs of (device, requester), by endpoint numbers. A device without a pair keeps its
+    /// default of [`default_bindings`].
     Multiple(Vec<(usize, usize)>),
 }
 
-/// Device i bound to requester i modulo their number, as pairs of (device, requester) by endpoint
-/// numbers. Empty without requesters.
+/// Default bindings: device i to requester i modulo the number of requesters, as pairs of (device,
+/// requester) by endpoint numbers. Empty without requesters.
 pub fn default_bindings(endpoints: &Endpoints) -> Vec<(usize, usize)> {
     let requesters = endpoints.requesters.len();
     if requesters == 0 {
@@ -35,11 +35,11 @@ pub fn default_bindings(endpoints: &Endpoints) -> Vec<(usize, usize)> {
         .collect()
 }
 
-/// Checks that the fabric is the hierarchy described, and returns the devices that each requester
+/// Checks that the fabric has the given hierarchy. Returns the devices that each requester
 /// reaches, by endpoint numbers.
 ///
 /// # Errors
-/// The first rule broken, with the names of what breaks it.
+/// The first rule that the fabric breaks, with the names of the parts concerned.
 pub fn check(graph: &FabricGraph, hierarchy: &Hierarchy) -> Result<Vec<Vec<usize>>, FabricError> {
     if let Some(problem) = graph.problems().into_iter().next() {
         return Err(problem);
@@ -68,8 +68,8 @@ pub fn check(graph: &FabricGraph, hierarchy: &Hierarchy) -> Result<Vec<Vec<usize
     Ok(reached)
 }
 
-/// For each switch below a host, the link and switch above it; `None` for those not below, and
-/// the switch itself for the host's own.
+/// For each switch below a host, the link to and the number of the switch above. The host's own switch has
+/// no link and its own number. `None` for a switch that is not below the host.
 type Tree = Vec<Option<(Option<usize>, usize)>>;
 
 struct Fabric<'a> {
@@ -78,7 +78,7 @@ struct Fabric<'a> {
 }
 
 impl Fabric<'_> {
-    /// The switches below a host, which must be a tree.
+    /// The switches below a host. Fails if they are not a tree.
     fn tree(&self, requester: usize) -> Result<Tree, FabricError> {
         let mut above: Tree = vec![None; self.graph.switches.len()];
         let Some((root, _)) = self.ports.edge(requester) else {
@@ -108,7 +108,7 @@ impl Fabric<'_> {
         Ok(above)
     }
 
-    /// One host above each switch; it reaches all devices below.
+    /// Checks that one host is above each switch. The host reaches all devices below.
     fn single(&self, trees: &[Tree]) -> Result<Vec<Vec<usize>>, FabricError> {
         for switch in 0..self.graph.switches.len() {
             let mut hosts = (0..trees.len()).filter(|host| trees[*host][switch].is_some());
@@ -130,7 +130,7 @@ impl Fabric<'_> {
         Ok((0..trees.len()).map(reached).collect())
     }
 
-    /// Each device below the host it is bound to, and one host on each link.
+    /// Checks that each device is below the host to which it is bound, and that each link serves one host.
     fn multiple(
         &self,
         trees: &[Tree],
@@ -164,7 +164,7 @@ impl Fabric<'_> {
         Ok(reached)
     }
 
-    /// The requester of each device, in order of devices.
+    /// Pairs of each device and its requester, in order of devices.
     fn bound(&self, bindings: &[(usize, usize)]) -> Result<Vec<(usize, usize)>, FabricError> {
         let endpoints = &self.graph.endpoints;
         let mut all = default_bindings(endpoints);
@@ -184,7 +184,7 @@ impl Fabric<'_> {
         Ok(all)
     }
 
-    /// Whether a device hangs below a host, on a switch or on a root port.
+    /// Whether a device is below a host, through a switch or on a root port.
     fn below(&self, trees: &[Tree], requester: usize, device: usize) -> bool {
         match self.ports.edge(device) {
             Some((switch, _)) => trees[requester][switch].is_some(),
@@ -275,7 +275,7 @@ mod tests {
             matches!(error, FabricError::SharedHierarchyLink { .. }),
             "{error}"
         );
-        // Both devices with one host leave the link to it.
+        // If both devices are bound to one host, only that host uses the link.
         let bindings = Hierarchy::Multiple(vec![(2, 0), (3, 0)]);
         assert_eq!(
             check(&chain(2, 2, 2), &bindings),

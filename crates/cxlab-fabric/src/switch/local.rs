@@ -1,5 +1,6 @@
-//! The routing as one switch sees it. A large fabric's tables fit no near cache, and a switch looks at
-//! its own for each message, so they are a byte for each destination where that suffices.
+//! The routing tables of a single switch. The tables of a large fabric do not fit in a near cache, and
+//! a switch reads its entry for every message. An entry is therefore one byte for each destination
+//! where a byte is enough.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,10 +10,10 @@ use cxlab_protocol::{Channel, PortId};
 
 use crate::routing::{RoutingKind, RoutingTables};
 
-/// The way to a destination that the tables of the whole fabric have to tell.
+/// Route number of a destination that is looked up in the tables of the whole fabric.
 const ELSEWHERE: u16 = u16::MAX;
 
-/// By destination, a number.
+/// Route numbers by destination.
 enum Ways {
     Narrow(Box<[u8]>),
     Wide(Box<[u16]>),
@@ -43,26 +44,27 @@ impl Ways {
     }
 }
 
-/// The routing tables' part for one switch.
+/// The part of the routing tables that one switch needs.
 pub(super) struct LocalRouting {
     switch: usize,
     tables: Arc<RoutingTables>,
     kind: RoutingKind,
     /// By endpoint: whether its memory is HDM-D.
     hdm_d: Arc<[bool]>,
-    /// Whether messages change their virtual channel at all.
+    /// Whether messages change their virtual channel anywhere in the fabric.
     climbs: bool,
-    /// By destination: the only output; or, `singles` added, the number of a list; or [`ELSEWHERE`], where there are
-    /// more than these numbers can tell.
+    /// Route number by destination: the only output, or `singles` plus the number of a list of candidates,
+    /// or [`ELSEWHERE`] if there are more lists than route numbers.
     ways: Ways,
-    /// Outputs that a way can name: all of the switch's, or none if there are too many.
+    /// Number of outputs that a route number can name: all of the switch's, or 0 if there are too many.
     singles: u16,
-    /// Candidates of the destinations that have several, each list once.
+    /// Lists of candidates of destinations that have several, each stored once.
     lists: Vec<Box<[u16]>>,
 }
 
 impl LocalRouting {
-    /// That of a switch with so many ports, in a fabric whose endpoints `hdm_d` lists.
+    /// The routing of switch number `switch` with `ports` ports. `hdm_d` has an entry for each
+    /// endpoint of the fabric.
     pub(super) fn new(
         tables: &Arc<RoutingTables>,
         switch: usize,
@@ -101,7 +103,7 @@ impl LocalRouting {
         }
     }
 
-    /// The only output of a way, or the candidates for the destination.
+    /// The only output of a route number, or else the candidates for the destination.
     #[inline(always)]
     fn follow(&self, way: u16, destination: usize) -> Result<u16, &[u16]> {
         if way < self.singles {
@@ -113,7 +115,7 @@ impl LocalRouting {
         })
     }
 
-    /// The routing of a message's class.
+    /// The kind of routing for messages of a class to a destination.
     #[inline]
     fn kind_of(&self, destination: usize, channel: Channel) -> RoutingKind {
         let of_hdm_d = || channel == Channel::M2sReq && self.hdm_d.get(destination) == Some(&true);
@@ -123,7 +125,7 @@ impl LocalRouting {
         }
     }
 
-    /// The output for a message ([`RoutingKind::pick`] says what is asked for when).
+    /// The output for a message. [`RoutingKind::pick`] says when `random` and `congestion` are called.
     #[inline(always)]
     pub(super) fn pick(
         &self,
@@ -143,14 +145,14 @@ impl LocalRouting {
         }
     }
 
-    /// A message to that destination will come soon.
+    /// Prefetches the entry of a destination to which a message will arrive soon.
     #[inline(always)]
     pub(super) fn fetch(&self, destination: PortId) {
         self.ways.fetch(usize::from(destination.0));
     }
 
-    /// The output that a message will be given, where that is certain: unless it is a matter of chance or of
-    /// congestion.
+    /// The output of a future message, if known for certain: that is, unless the routing chooses by
+    /// chance or by congestion.
     #[inline]
     pub(super) fn foresee(
         &self,
@@ -171,7 +173,7 @@ impl LocalRouting {
         }
     }
 
-    /// The virtual channel on which a message goes on that came in on `vc`.
+    /// The virtual channel of the output link for a message that arrived on `vc`.
     #[inline(always)]
     pub(super) fn next_vc(&self, input: u16, output: u16, vc: u8) -> u8 {
         let climbs = self.climbs && self.tables.vc_increment(self.switch, input, output);
@@ -185,7 +187,8 @@ mod tests {
     use crate::graph::{Endpoints, FabricGraph};
     use crate::routing::CATALOG;
 
-    /// What every switch picks is what the fabric's tables say; returns how many switches need more than a byte.
+    /// Checks that every switch picks the output that the fabric's tables imply. Returns how many switches
+    /// need more than a byte for an entry.
     fn as_the_tables_say(graph: &FabricGraph) -> usize {
         let mut wide = 0;
         for entry in CATALOG {
@@ -194,14 +197,14 @@ mod tests {
             let endpoints = graph.endpoints.len();
             for switch in 0..graph.switches.len() {
                 let ports = tables.ports().of(switch).len();
-                // Of the second half of endpoints, M2S Req keeps its order.
+                // M2S Req keeps its order to the second half of the endpoints.
                 let hdm_d: Arc<[bool]> = (0..endpoints).map(|at| 2 * at >= endpoints).collect();
                 let local = LocalRouting::new(&tables, switch, ports, Arc::clone(&hdm_d));
                 wide += usize::from(matches!(local.ways, Ways::Wide(_)));
                 for destination in 0..endpoints {
                     let candidates = tables.candidates(switch, destination);
                     let source = (destination + 7) % endpoints;
-                    // Congestion that no two ports share.
+                    // No two ports have the same congestion.
                     let congestion = |port: u16| u64::from(port).wrapping_mul(0x9e37_79b9) >> 3;
                     let ends = (PortId(source as u16), PortId(destination as u16));
                     for channel in Channel::ALL {
@@ -236,12 +239,12 @@ mod tests {
 
     #[test]
     fn many_ports_or_many_lists_take_two_bytes() {
-        // More ports than a byte can name.
+        // The switch has more ports than a byte can number.
         let mut graph = FabricGraph::new(&Endpoints::numbered(150, 150));
         graph.add_switch("hub", 0);
         (0..300).for_each(|endpoint| graph.attach(endpoint, 0));
         assert!(as_the_tables_say(&graph) > 0);
-        // 249 ports, and a list of two outputs for each of 36 leaves.
+        // The switch has 249 ports, and a list of two outputs for each of 36 leaves.
         let mut graph = FabricGraph::new(&Endpoints::numbered(240, 36));
         graph.add_switch("hub", 0);
         (0..240).for_each(|endpoint| graph.attach(endpoint, 0));

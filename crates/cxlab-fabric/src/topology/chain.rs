@@ -1,4 +1,4 @@
-//! Switches in a row.
+//! A chain: switches in a row.
 
 use cxlab_engine::catalog::{Entry, ParamError};
 use schemars::JsonSchema;
@@ -8,7 +8,6 @@ use super::size::{MAX_SWITCHES, bounded, one_per_pair};
 use super::{Placement, Topology, build_from, schema_of};
 use crate::graph::{Endpoints, FabricGraph};
 
-/// The catalog entry.
 pub(super) const ENTRY: Entry<Box<dyn Topology>> = Entry {
     name: "chain",
     summary: "switches in a row, each linked to the next",
@@ -20,9 +19,9 @@ pub(super) const ENTRY: Entry<Box<dyn Topology>> = Entry {
 #[derive(Clone, Default, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Chain {
-    /// How many switches; by default one for each requester-device pair.
+    /// Number of switches; by default one for each requester-device pair.
     pub switches: Option<usize>,
-    /// Where endpoints attach.
+    /// Switches to which the endpoints attach.
     pub placement: Placement,
 }
 

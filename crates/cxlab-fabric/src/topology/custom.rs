@@ -1,4 +1,4 @@
-//! A fabric written out link by link.
+//! A custom topology: a fabric written out link by link.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,6 @@ use super::size::MAX_SWITCHES;
 use super::{Topology, build_from, schema_of};
 use crate::graph::{Attachment, Endpoints, FabricGraph, SwitchLink};
 
-/// The catalog entry.
 pub(super) const ENTRY: Entry<Box<dyn Topology>> = Entry {
     name: "custom",
     summary: "switches and links written out by name",
@@ -18,20 +17,21 @@ pub(super) const ENTRY: Entry<Box<dyn Topology>> = Entry {
     build: build_from::<Custom>,
 };
 
-/// Switches by name, and links between switches, requesters and devices by name.
+/// Named switches, and links between switches, requesters and devices by name.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Custom {
-    /// The names of the switches.
+    /// Names of the switches.
     #[serde(default)]
     pub switches: Vec<String>,
-    /// Pairs of names, such as `["a", "b"]` or `["host0", "a"]`, with the name of a link of
-    /// `fabric.links` as an optional third. An endpoint is linked to one switch, or without a switch to any number of others: a
-    /// requester by root ports, a device by heads. Two switches may be linked several times.
+    /// Pairs of names, such as `["a", "b"]` or `["host0", "a"]`. An optional third name is a link
+    /// of `fabric.links`. An endpoint is linked either to one switch, or without a switch to any
+    /// number of other endpoints: a requester by root ports, a device by heads. Two switches may
+    /// be linked several times.
     pub links: Vec<Vec<String>>,
 }
 
-/// What a name stands for.
+/// The part of the fabric that has a name.
 #[derive(Clone, Copy)]
 enum Node {
     Switch(usize),
@@ -119,7 +119,7 @@ fn add(
     Ok(())
 }
 
-/// Finds a name, or says which one was probably meant.
+/// Finds the node with a name. The error suggests a known name within two edits.
 fn look_up(nodes: &BTreeMap<&str, Node>, name: &str) -> Result<Node, String> {
     if let Some(node) = nodes.get(name) {
         return Ok(*node);
@@ -135,7 +135,7 @@ fn look_up(nodes: &BTreeMap<&str, Node>, name: &str) -> Result<Node, String> {
     Err(format!("`{name}` is no switch, requester or device{hint}"))
 }
 
-/// The Levenshtein distance of two names.
+/// Levenshtein distance of two names.
 fn distance(a: &str, b: &str) -> usize {
     let b: Vec<char> = b.chars().collect();
     let mut row: Vec<usize> = (0..=b.len()).collect();

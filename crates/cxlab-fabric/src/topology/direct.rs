@@ -1,4 +1,4 @@
-//! No switch at all: devices on the root ports of their requesters.
+//! The direct topology: no switch, with devices on the root ports of their requesters.
 
 use cxlab_engine::catalog::{Entry, ParamError};
 use schemars::JsonSchema;
@@ -7,7 +7,6 @@ use serde::{Deserialize, Serialize};
 use super::{Topology, build_from, schema_of};
 use crate::graph::{Endpoints, FabricGraph};
 
-/// The catalog entry.
 pub(super) const ENTRY: Entry<Box<dyn Topology>> = Entry {
     name: "direct",
     summary: "no switch: each device on a root port of its requester, and reached by it alone",
@@ -15,8 +14,8 @@ pub(super) const ENTRY: Entry<Box<dyn Topology>> = Entry {
     build: build_from::<Direct>,
 };
 
-/// Device j has a link to requester j mod r and to nothing else; the number of devices is a
-/// multiple of the number of requesters. A requester reaches only its own devices.
+/// Device j has a link to requester j mod r and to nothing else. The number of devices must be a multiple
+/// of the number r of requesters. A requester reaches only its own devices.
 #[derive(Clone, Default, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Direct {}

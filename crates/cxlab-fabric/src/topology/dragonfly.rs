@@ -1,8 +1,7 @@
-//! Groups of fully connected routers, and links between every two groups.
+//! Dragonfly: groups of fully connected routers, with links between every two groups.
 //!
-//! After J. Kim, W. Dally, S. Scott, D. Abts, "Technology-Driven, Highly-Scalable Dragonfly
-//! Topology", ISCA 2008. Left out: non-minimal (Valiant) routing, which that paper adds for
-//! adversarial traffic.
+//! After J. Kim, W. Dally, S. Scott, D. Abts, "Technology-Driven, Highly-Scalable Dragonfly Topology", ISCA
+//! 2008. Left out: the paper's non-minimal (Valiant) routing for adversarial traffic.
 
 use cxlab_engine::catalog::{Entry, ParamError};
 use schemars::JsonSchema;
@@ -12,7 +11,6 @@ use super::size::{MAX_SWITCHES, bounded, one_per_pair};
 use super::{Placement, Topology, build_from, schema_of};
 use crate::graph::{Endpoints, FabricGraph};
 
-/// The catalog entry.
 pub(super) const ENTRY: Entry<Box<dyn Topology>> = Entry {
     name: "dragonfly",
     summary: "groups of fully connected switches, with links between every two groups",
@@ -20,21 +18,20 @@ pub(super) const ENTRY: Entry<Box<dyn Topology>> = Entry {
     build: build_from::<Dragonfly>,
 };
 
-/// Switches `g0r0`, `g0r1`, ... (group and router). Each group has `routers_per_group` x
-/// `global_links` global ports, which must be at least the number of other groups; they are
-/// shared evenly among those, and ports left over stay unused.
+/// Switches `g0r0`, `g0r1`, ... (group and router). Each group has `routers_per_group` x `global_links`
+/// global ports, at least as many as there are other groups. The ports are divided evenly among the other
+/// groups, and remaining ports stay unused.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Dragonfly {
-    /// How many groups, at least 2; by default as many as hold a switch for each
-    /// requester-device pair.
+    /// Number of groups, at least 2; by default as many as give a switch to each requester-device pair.
     pub groups: Option<usize>,
-    /// Switches of a group, all linked to each other; by default the fewest for which the
-    /// largest dragonfly (a group for each global port and one more) is large enough.
+    /// Number of switches of a group, all linked to each other. By default the fewest for which the largest
+    /// dragonfly (one group more than a group has global ports) is large enough.
     pub routers_per_group: Option<usize>,
-    /// Global links of each router. The default of 1 is *assumed*.
+    /// Number of global links of each router. Default 1, *assumed*.
     pub global_links: usize,
-    /// Where endpoints attach.
+    /// Switches to which the endpoints attach.
     pub placement: Placement,
 }
 
@@ -82,7 +79,7 @@ impl Topology for Dragonfly {
 }
 
 impl Dragonfly {
-    /// Groups, routers of a group and global links of a router.
+    /// Number of groups, of routers in a group, and of global links of a router.
     fn shape(&self, endpoints: &Endpoints) -> Result<(usize, usize, usize), ParamError> {
         let wanted = one_per_pair(endpoints, 2);
         let global = bounded("global_links", Some(self.global_links), 1, 1, MAX_SWITCHES)?;

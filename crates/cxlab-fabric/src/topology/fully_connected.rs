@@ -1,4 +1,4 @@
-//! A link between every two switches.
+//! A fully connected fabric: a link between every two switches.
 
 use cxlab_engine::catalog::{Entry, ParamError};
 use schemars::JsonSchema;
@@ -8,7 +8,6 @@ use super::size::{bounded, one_per_pair};
 use super::{Placement, Topology, build_from, schema_of};
 use crate::graph::{Endpoints, FabricGraph};
 
-/// The catalog entry.
 pub(super) const ENTRY: Entry<Box<dyn Topology>> = Entry {
     name: "fully-connected",
     summary: "a link between every two switches",
@@ -16,16 +15,16 @@ pub(super) const ENTRY: Entry<Box<dyn Topology>> = Entry {
     build: build_from::<FullyConnected>,
 };
 
-/// *Assumed* bound, of memory: 1,024 switches already have 523,776 links.
+/// Most switches. *Assumed*, to bound memory: 1,024 switches already have 523,776 links.
 const MOST: usize = 1024;
 
-/// Switches `sw0`, `sw1`, ..., each linked to each.
+/// Switches `sw0`, `sw1`, ..., each linked to every other.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct FullyConnected {
-    /// How many switches; by default one for each requester-device pair.
+    /// Number of switches; by default one for each requester-device pair.
     pub switches: Option<usize>,
-    /// Where endpoints attach; `paired` by default, since no part of this topology is a middle.
+    /// Switches to which the endpoints attach; `paired` by default, since this topology has no middle.
     pub placement: Placement,
 }
 

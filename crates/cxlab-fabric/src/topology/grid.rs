@@ -1,13 +1,13 @@
-//! What mesh and torus share: switches at the points of a 2-D or 3-D grid.
+//! The grid of mesh and torus: switches at the points of a 2-D or 3-D grid.
 
 use cxlab_engine::catalog::ParamError;
 
 use super::size::{MAX_SWITCHES, one_per_pair};
 use crate::graph::{Endpoints, FabricGraph};
 
-/// Builds switches `sw0`, `sw1`, ... numbered with the first dimension fastest, linked to the
-/// next one in each dimension; `wrap` closes each dimension of 3 or more to a ring (in a
-/// dimension of 2 the two are already linked).
+/// Builds switches `sw0`, `sw1`, ..., numbered with the first dimension fastest and linked to the next one
+/// in each dimension. `wrap` closes each dimension of 3 or more to a ring (in a dimension of 2 the two
+/// switches are already linked).
 pub(super) fn build(
     dimensions: Option<&[usize]>,
     wrap: bool,
@@ -36,7 +36,7 @@ pub(super) fn build(
     Ok(graph)
 }
 
-/// Two or three dimensions whose product is a legal number of switches.
+/// Checks that there are two or three dimensions whose product is an allowed number of switches.
 fn checked(given: &[usize]) -> Result<Vec<usize>, ParamError> {
     let switches = given
         .iter()
@@ -50,7 +50,7 @@ fn checked(given: &[usize]) -> Result<Vec<usize>, ParamError> {
     }
 }
 
-/// The flattest rectangle of nearly equal sides that holds `switches`.
+/// The flattest rectangle with nearly equal sides that has room for `switches` switches.
 fn near_square(switches: usize) -> Result<Vec<usize>, ParamError> {
     let side = switches.isqrt();
     let width = if side * side == switches {

@@ -1,4 +1,4 @@
-//! A grid of switches.
+//! A mesh: a grid of switches.
 
 use cxlab_engine::catalog::{Entry, ParamError};
 use schemars::JsonSchema;
@@ -7,7 +7,6 @@ use serde::{Deserialize, Serialize};
 use super::{Placement, Topology, build_from, grid, schema_of};
 use crate::graph::{Endpoints, FabricGraph};
 
-/// The catalog entry.
 pub(super) const ENTRY: Entry<Box<dyn Topology>> = Entry {
     name: "mesh",
     summary: "a 2-D or 3-D grid of switches, each linked to its neighbours",
@@ -15,14 +14,14 @@ pub(super) const ENTRY: Entry<Box<dyn Topology>> = Entry {
     build: build_from::<Mesh>,
 };
 
-/// Switches `sw0`, `sw1`, ... at the points of a grid, the first dimension counting fastest.
+/// Switches `sw0`, `sw1`, ... at the points of a grid, numbered with the first dimension fastest.
 #[derive(Clone, Default, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Mesh {
-    /// Two or three lengths, such as `[4, 4]`; by default the nearly square grid with a switch
-    /// for each requester-device pair.
+    /// Two or three lengths, such as `[4, 4]`. By default the nearly square grid with a switch for
+    /// each requester-device pair.
     pub dimensions: Option<Vec<usize>>,
-    /// Where endpoints attach.
+    /// Switches to which the endpoints attach.
     pub placement: Placement,
 }
 

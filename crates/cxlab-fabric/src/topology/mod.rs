@@ -1,5 +1,5 @@
-//! The catalog of topologies: how many switches there are, how they are linked, and which
-//! endpoint attaches where. Each entry is one file; its parameters are the home of its defaults.
+//! The catalog of topologies: the number of switches, the links between them, and the attachment of each
+//! endpoint. Each entry is one file, whose parameters are the home of its defaults.
 
 mod chain;
 mod custom;
@@ -32,12 +32,12 @@ pub use spine_leaf::SpineLeaf;
 pub use torus::Torus;
 pub use tree::Tree;
 
-/// A way to arrange switches and endpoints.
+/// An arrangement of switches, links and endpoints.
 pub trait Topology: std::fmt::Debug + Send + Sync {
-    /// Arranges the fabric for these endpoints.
+    /// Builds the fabric for these endpoints.
     ///
     /// # Errors
-    /// A [`ParamError`] when the parameters do not fit the endpoints.
+    /// A [`ParamError`] if the parameters do not fit the endpoints.
     fn build(&self, endpoints: &Endpoints) -> Result<FabricGraph, ParamError>;
 }
 

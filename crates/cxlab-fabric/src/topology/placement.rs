@@ -1,4 +1,4 @@
-//! Which endpoint attaches to which edge switch.
+//! Placement: which endpoint attaches to which edge switch.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -9,19 +9,20 @@ use crate::graph::FabricGraph;
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Placement {
-    /// Requesters evenly on the first half of the edge switches, devices evenly on the other
-    /// half, so that all traffic crosses the middle of the fabric. This is the arrangement of
-    /// the bridge-bandwidth law of the ESF paper (its Fig. 10).
+    /// Requesters evenly on the first half of the edge switches, devices evenly on the other half, so that
+    /// all traffic crosses the middle of the fabric. This is the arrangement of the bridge-bandwidth law of
+    /// the ESF paper (its Fig. 10).
     #[default]
     Split,
-    /// Requesters evenly on all edge switches and devices too, so that with equal numbers
+    /// Requesters evenly on all edge switches, and devices evenly on all edge switches. With equal numbers,
     /// requester i and device i share a switch.
     Paired,
 }
 
 impl Placement {
-    /// Attaches all endpoints to `edge`; under [`Placement::Split`] requesters get the switches
-    /// before `middle` and devices the others. One switch holds everything.
+    /// Attaches all endpoints to the switches `edge`. Under [`Placement::Split`], requesters use the
+    /// switches before index `middle`, and devices the others. If `edge` is a single switch, all
+    /// endpoints attach to it.
     pub(super) fn attach(self, graph: &mut FabricGraph, edge: &[usize], middle: usize) {
         let (left, right) = match self {
             Placement::Split if edge.len() > 1 => edge.split_at(middle),
@@ -37,7 +38,8 @@ impl Placement {
         }
     }
 
-    /// As [`Placement::attach`], over switches `0..edge` with the middle at half of them.
+    /// Attaches all endpoints to the switches `0..edge` as [`Placement::attach`] does, with the
+    /// middle at half of them.
     pub(super) fn attach_halves(self, graph: &mut FabricGraph, edge: usize) {
         let edge: Vec<usize> = (0..edge).collect();
         self.attach(graph, &edge, edge.len() / 2);

@@ -1,4 +1,4 @@
-//! Switches in a circle.
+//! A ring: switches in a circle.
 
 use cxlab_engine::catalog::{Entry, ParamError};
 use schemars::JsonSchema;
@@ -8,7 +8,6 @@ use super::size::{MAX_SWITCHES, bounded, one_per_pair};
 use super::{Placement, Topology, build_from, schema_of};
 use crate::graph::{Endpoints, FabricGraph};
 
-/// The catalog entry.
 pub(super) const ENTRY: Entry<Box<dyn Topology>> = Entry {
     name: "ring",
     summary: "switches in a circle, each linked to its two neighbours",
@@ -16,17 +15,17 @@ pub(super) const ENTRY: Entry<Box<dyn Topology>> = Entry {
     build: build_from::<Ring>,
 };
 
-/// The fewest switches that make a circle without a doubled link.
+/// Fewest switches of a circle without a doubled link.
 const LEAST: usize = 3;
 
-/// Switches `sw0`, `sw1`, ... in a circle; a split placement gives requesters one arc and devices
-/// the other.
+/// Switches `sw0`, `sw1`, ... in a circle. A split placement puts requesters on one arc
+/// and devices on the other.
 #[derive(Clone, Default, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Ring {
-    /// How many switches, at least 3; by default one for each requester-device pair.
+    /// Number of switches, at least 3; by default one for each requester-device pair.
     pub switches: Option<usize>,
-    /// Where endpoints attach.
+    /// Switches to which the endpoints attach.
     pub placement: Placement,
 }
 

@@ -1,14 +1,14 @@
-//! Default sizes and their bounds, the same for every topology.
+//! Default sizes of topologies and their bounds.
 
 use cxlab_engine::catalog::ParamError;
 
 use crate::graph::Endpoints;
 
-/// The most switches of one fabric: one for each PID (12 bits). *Assumed*: no CXL text bounds
-/// it; the routing tables of 4,096 switches take about 100 MB.
+/// Most switches of a fabric: one for each PID (12 bits). *Assumed*: no CXL text bounds the number. The
+/// routing tables of 4,096 switches take about 100 MB.
 pub(super) const MAX_SWITCHES: usize = 4096;
 
-/// One switch for each requester-device pair, and no fewer than `least`.
+/// Number of requester-device pairs, or `least` if that is more.
 pub(super) fn one_per_pair(endpoints: &Endpoints, least: usize) -> usize {
     endpoints
         .requesters
@@ -17,8 +17,8 @@ pub(super) fn one_per_pair(endpoints: &Endpoints, least: usize) -> usize {
         .max(least)
 }
 
-/// `given` when it lies within `least..=most`, or the nearest legal value to `default` when it is
-/// absent.
+/// The size of a topology: `given`, or the legal value nearest to `default`. Fails if `given`
+/// is outside `least..=most`.
 pub(super) fn bounded(
     field: &str,
     given: Option<usize>,

@@ -1,4 +1,4 @@
-//! Two levels: every leaf has a link to every spine.
+//! Spine-leaf: two levels of switches, in which every leaf has a link to every spine.
 
 use cxlab_engine::catalog::{Entry, ParamError};
 use schemars::JsonSchema;
@@ -8,7 +8,6 @@ use super::size::{MAX_SWITCHES, bounded, one_per_pair};
 use super::{Placement, Topology, build_from, schema_of};
 use crate::graph::{Endpoints, FabricGraph};
 
-/// The catalog entry.
 pub(super) const ENTRY: Entry<Box<dyn Topology>> = Entry {
     name: "spine-leaf",
     summary: "two levels of switches, one link from every leaf to every spine",
@@ -16,19 +15,19 @@ pub(super) const ENTRY: Entry<Box<dyn Topology>> = Entry {
     build: build_from::<SpineLeaf>,
 };
 
-/// Leaves `leaf0`, `leaf1`, ... hold the endpoints; spines `spine0`, `spine1`, ... join them.
+/// Leaves `leaf0`, `leaf1`, ... to which the endpoints attach, and spines `spine0`,
+/// `spine1`, ... that join them.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct SpineLeaf {
-    /// How many leaves; by default one for each requester-device pair, and at least 2.
+    /// Number of leaves; by default one for each requester-device pair, and at least 2.
     pub leaves: Option<usize>,
-    /// How many spines; by default what `oversubscription` asks for.
+    /// Number of spines; by default computed from `oversubscription`.
     pub spines: Option<usize>,
-    /// Edge ports of a leaf for each of its uplinks, when `spines` is not given: the fullest
-    /// leaf's edge ports divided by this, rounded up, are the spines. The default of 2 is
-    /// *assumed*.
+    /// Edge ports of a leaf for each of its uplinks, if `spines` is not given. The number of spines is then
+    /// the number of edge ports of the fullest leaf divided by this, rounded up. Default 2, *assumed*.
     pub oversubscription: usize,
-    /// Where endpoints attach.
+    /// Switches to which the endpoints attach.
     pub placement: Placement,
 }
 
@@ -71,7 +70,7 @@ impl Topology for SpineLeaf {
     }
 }
 
-/// The most endpoints on one switch.
+/// Largest number of endpoints on one switch.
 fn fullest(graph: &FabricGraph) -> usize {
     let mut ports = vec![0; graph.switches.len()];
     for attachment in &graph.attachments {
@@ -86,7 +85,7 @@ mod tests {
 
     #[test]
     fn spines_follow_from_the_oversubscription_of_the_fullest_leaf() {
-        // 16 requesters on 2 leaves are 8 edge ports each.
+        // 16 requesters on 2 leaves make 8 edge ports each.
         for (oversubscription, spines) in [(1, 8), (2, 4), (3, 3), (100, 1)] {
             let graph = SpineLeaf {
                 leaves: Some(4),

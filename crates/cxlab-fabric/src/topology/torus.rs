@@ -1,4 +1,4 @@
-//! A grid of switches without an edge.
+//! A torus: a grid of switches whose dimensions are closed to rings.
 
 use cxlab_engine::catalog::{Entry, ParamError};
 use schemars::JsonSchema;
@@ -7,7 +7,6 @@ use serde::{Deserialize, Serialize};
 use super::{Placement, Topology, build_from, grid, schema_of};
 use crate::graph::{Endpoints, FabricGraph};
 
-/// The catalog entry.
 pub(super) const ENTRY: Entry<Box<dyn Topology>> = Entry {
     name: "torus",
     summary: "a mesh whose rows, columns and files are closed to rings",
@@ -15,14 +14,14 @@ pub(super) const ENTRY: Entry<Box<dyn Topology>> = Entry {
     build: build_from::<Torus>,
 };
 
-/// Switches `sw0`, `sw1`, ... at the points of a grid, the first dimension counting fastest.
+/// Switches `sw0`, `sw1`, ... at the points of a grid, numbered with the first dimension fastest.
 #[derive(Clone, Default, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Torus {
-    /// Two or three lengths, such as `[4, 4]`; by default the nearly square grid with a switch
-    /// for each requester-device pair.
+    /// Two or three lengths, such as `[4, 4]`. By default the nearly square grid with a switch for
+    /// each requester-device pair.
     pub dimensions: Option<Vec<usize>>,
-    /// Where endpoints attach.
+    /// Switches to which the endpoints attach.
     pub placement: Placement,
 }
 

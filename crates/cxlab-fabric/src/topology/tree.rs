@@ -8,7 +8,6 @@ use super::size::{MAX_SWITCHES, bounded, one_per_pair};
 use super::{Placement, Topology, build_from, schema_of};
 use crate::graph::{Endpoints, FabricGraph};
 
-/// The catalog entry.
 pub(super) const ENTRY: Entry<Box<dyn Topology>> = Entry {
     name: "tree",
     summary: "a tree of switches, all leaves equally deep, endpoints at the leaves",
@@ -16,18 +15,17 @@ pub(super) const ENTRY: Entry<Box<dyn Topology>> = Entry {
     build: build_from::<Tree>,
 };
 
-/// Leaves `leaf0`, `leaf1`, ..., inner switches `node1.0` (level and number), and `root`. All
-/// leaves are equally deep and children are shared out evenly, so an inner switch has `arity`
-/// children or fewer. A split placement gives requesters the leaves under the first half of the
-/// root's children.
+/// Leaves `leaf0`, `leaf1`, ..., inner switches `node1.0` (level and number), and `root`. All leaves are
+/// equally deep, and children are spread evenly, so an inner switch has `arity` children or fewer. A split
+/// placement puts requesters on the leaves under the first half of the root's children.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Tree {
-    /// The most children of a switch, at least 2.
+    /// Most children of a switch, at least 2. Default 2.
     pub arity: usize,
-    /// How many leaves, at least 2; by default one for each requester-device pair.
+    /// Number of leaves, at least 2; by default one for each requester-device pair.
     pub leaves: Option<usize>,
-    /// Where endpoints attach.
+    /// Switches to which the endpoints attach.
     pub placement: Placement,
 }
 
@@ -47,7 +45,7 @@ impl Topology for Tree {
         let leaves = bounded("leaves", self.leaves, one_per_pair(endpoints, 2), 2, most)?;
         let arity = bounded("arity", Some(self.arity), 2, 2, most)?;
         let mut graph = FabricGraph::new(endpoints);
-        // The switches of the level at hand, each with the number of leaves under it.
+        // The switches of the current level, each with the number of leaves under it.
         let mut row: Vec<(usize, usize)> = (0..leaves)
             .map(|i| (graph.add_switch(format!("leaf{i}"), 0), 1))
             .collect();

@@ -1,4 +1,4 @@
-//! An endpoint that sends what a script says and notes what arrives.
+//! An endpoint that sends the messages of a script and records what arrives.
 #![allow(dead_code)]
 
 use std::collections::VecDeque;
@@ -10,7 +10,7 @@ use cxlab_link::{
 };
 use cxlab_protocol::{CacheMeta, MemMeta, Message, Opcode, PortId};
 
-/// A link on which a message without data takes 1 ns, one with data `data` ns, and the wire 1 ns.
+/// A link on which a message without data takes 1 ns, a message with data `data` ns, and the flight 1 ns.
 pub fn link(data: u64) -> LinkParams {
     LinkParams {
         transmission: Transmission::Packet,
@@ -43,7 +43,7 @@ pub fn end(params: &LinkParams, port: u16, vcs: u8) -> LinkPort {
     )
 }
 
-/// The way from one end.
+/// The wire from one end of a link to port `peer_port` of component `peer`.
 pub fn wire(params: &LinkParams, peer: usize, peer_port: u16) -> Wire {
     let min_latency = LinkPort::min_latency(params, Picos::ZERO, Picos::ZERO);
     Wire {
@@ -53,7 +53,7 @@ pub fn wire(params: &LinkParams, peer: usize, peer_port: u16) -> Wire {
     }
 }
 
-/// A message; `tag` is for the test to know it by.
+/// A message with a `tag` by which a test recognizes it.
 pub fn message(opcode: Opcode, source: u16, destination: u16, issued: u64, tag: u32) -> Message {
     Message {
         hpa: Hpa(64 * u64::from(tag)),
@@ -74,11 +74,11 @@ pub fn message(opcode: Opcode, source: u16, destination: u16, issued: u64, tag: 
 
 pub struct Stub {
     pub link: LinkPort,
-    /// When to send what, in order.
+    /// Messages to send and their times, in order.
     pub script: VecDeque<(u64, Message)>,
-    /// Whether received messages keep their buffers for ever.
+    /// Whether received messages occupy their buffers for ever.
     pub hold: bool,
-    /// What arrived, and when.
+    /// Messages that arrived, with their times.
     pub seen: Vec<(u64, Message)>,
 }
 

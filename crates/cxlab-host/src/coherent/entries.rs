@@ -1,10 +1,10 @@
-//! What is under way: an entry for each line that is not settled, with the accesses that wait
-//! for it.
+//! Transactions in flight: an entry for each line that is not settled, with the
+//! accesses waiting for the line.
 //!
-//! Entries lie in a slab, and the message tag is the entry's number. A line that keeps its way in
-//! the cache is found through the way; a line that has left it is found through buckets by the low
-//! bits of its number. There are three kinds, each with its own bound, so that a snoop never waits
-//! for a request.
+//! Entries are stored in a slab, and the message tag is the entry's number. The entry of a line that keeps
+//! its way in the cache is found through the way. The entry of a line that has left its way is found
+//! through buckets, by the low bits of the line's number. There are three kinds of entries, each with its
+//! own bound, so that a snoop never waits for a request.
 
 use cxlab_engine::save_state;
 use cxlab_engine::units::LineAddr;
@@ -17,19 +17,19 @@ use serde::{Deserialize, Serialize};
 /// No entry, access or snoop.
 pub(super) const NONE: u32 = u32::MAX;
 
-/// What an entry was taken for.
+/// The purpose of an entry.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
 #[repr(u8)]
 pub(super) enum Kind {
     /// A request: a miss-status holding register (MSHR).
     Miss,
-    /// An eviction.
+    /// An eviction with its write-back or notice.
     Evict,
-    /// The write-back that a snoop asked for.
+    /// The write-back that a snoop requires.
     Snoop,
 }
 
-/// A line with something under way.
+/// The state of a line with a transaction in flight.
 #[derive(Clone, Copy, Serialize, Deserialize, Debug)]
 pub(super) struct Entry {
     pub(super) line: LineAddr,
@@ -37,27 +37,27 @@ pub(super) struct Entry {
     pub(super) kind: Kind,
     pub(super) class: CoherenceClass,
     pub(super) device: PortId,
-    /// Its way in the cache; `None` when it has left.
+    /// Way of the line in the cache; `None` if the line has left it.
     pub(super) slot: Option<Slot>,
-    /// The data that arrived and is not in the cache, or that left it.
+    /// Data that arrived and are not in the cache yet, or that left it.
     pub(super) data: u16,
-    /// When the request under way began, in picoseconds, and how many messages it has sent so
-    /// far, each of which passed the processing and the cache once; 0 when the first access that
-    /// waits has no request of its own.
+    /// Start of the outstanding request, in picoseconds, and the number of messages that it has sent so
+    /// far. Each message passed the processing and the cache once. The number is 0 if the first waiting
+    /// access has no request of its own.
     pub(super) begun: u64,
     pub(super) trips: u32,
-    /// Of a line that leaves: the entry that asks for it when it has left.
+    /// For a line that leaves the cache: the entry that requests the line again afterwards, or [`NONE`].
     pub(super) successor: u32,
-    /// Of an entry whose request waits until the line has left: the entry of the eviction.
+    /// For an entry whose request waits until the line has left: the entry of the eviction, or [`NONE`].
     pub(super) predecessor: u32,
-    /// The snoop that it owes an answer, and its place in the block.
+    /// The snoop to which the entry owes a response, or [`NONE`], and the line's index in the snoop.
     pub(super) snoop: u32,
     pub(super) place: u8,
-    /// Accesses that wait, in order, linked through themselves.
+    /// Waiting accesses, in order, as a linked list.
     pub(super) first: u32,
     pub(super) last: u32,
     pub(super) waiting: u32,
-    /// The next entry of its bucket.
+    /// Next entry of the same bucket.
     pub(super) chain: u32,
     pub(super) in_use: bool,
 }
@@ -93,7 +93,7 @@ impl Entry {
     }
 }
 
-/// The slab.
+/// All entries of a caching requester.
 pub(super) struct Entries {
     slab: Vec<Entry>,
     free: Vec<u32>,
@@ -109,7 +109,7 @@ save_state!(Entries {
 });
 
 impl Entries {
-    /// So many entries of each kind.
+    /// A slab with `limit` entries of each kind.
     pub(super) fn new(limit: [u32; 3]) -> Self {
         let count: u32 = limit.iter().sum();
         let idle = Entry {
@@ -132,23 +132,23 @@ impl Entries {
         }
     }
 
-    /// Entries of all kinds.
+    /// Number of entries of all kinds.
     pub(super) fn capacity(&self) -> usize {
         self.slab.len()
     }
 
-    /// Entries in use.
+    /// Number of entries in use.
     pub(super) fn len(&self) -> u64 {
         u64::from(self.used.iter().sum::<u32>())
     }
 
-    /// How many of a kind are free.
+    /// Number of free entries of a kind.
     #[inline]
     pub(super) fn room(&self, kind: Kind) -> u32 {
         self.limit[kind as usize] - self.used[kind as usize]
     }
 
-    /// Takes an entry; the caller looked for [`Entries::room`].
+    /// Takes an entry. The caller has checked [`Entries::room`].
     #[inline]
     pub(super) fn take(&mut self, entry: Entry) -> u32 {
         assert!(self.room(entry.kind) > 0, "an entry of this kind is free");
@@ -170,7 +170,7 @@ impl Entries {
         number
     }
 
-    /// Gives an entry back.
+    /// Returns an entry to the free ones.
     #[inline]
     pub(super) fn give_back(&mut self, number: u32) {
         let entry = self.slab[number as usize];
@@ -192,7 +192,8 @@ impl Entries {
         self.free.push(number);
     }
 
-    /// An entry becomes one for a request, if one may; snoops then have theirs back.
+    /// Turns an entry into one for a request, if the bound allows it. An entry for
+    /// snoops becomes free by this.
     #[inline]
     pub(super) fn turn_into_miss(&mut self, number: u32) -> bool {
         let kind = self.slab[number as usize].kind;
@@ -226,7 +227,7 @@ impl Entries {
         line.0 as usize & (self.buckets.len() - 1)
     }
 
-    /// Whether an entry of this number is in use.
+    /// Whether the entry with this number is in use.
     #[inline]
     pub(super) fn is_in_use(&self, number: u32) -> bool {
         self.slab
@@ -234,20 +235,20 @@ impl Entries {
             .is_some_and(|entry| entry.in_use)
     }
 
-    /// The entry of this number.
+    /// The entry with this number.
     #[inline]
     pub(super) fn get(&self, number: u32) -> &Entry {
         &self.slab[number as usize]
     }
 
-    /// The entry of this number.
+    /// The entry with this number, to be changed.
     #[inline]
     pub(super) fn get_mut(&mut self, number: u32) -> &mut Entry {
         &mut self.slab[number as usize]
     }
 }
 
-/// An access on its way.
+/// An access in flight.
 #[derive(Clone, Copy, Default, Serialize, Deserialize, Debug)]
 pub(super) struct Access {
     pub(super) line: LineAddr,
@@ -257,7 +258,7 @@ pub(super) struct Access {
     next: u32,
 }
 
-/// The accesses in flight.
+/// The accesses in flight, in a slab.
 pub(super) struct Accesses {
     slab: Vec<Access>,
     free: Vec<u32>,
@@ -312,7 +313,7 @@ impl Accesses {
         &self.slab[number as usize]
     }
 
-    /// An access waits behind those that wait for this line.
+    /// Appends an access to those that wait for a line.
     #[inline]
     pub(super) fn append(&mut self, entry: &mut Entry, number: u32) {
         self.slab[number as usize].next = NONE;
@@ -325,7 +326,7 @@ impl Accesses {
         entry.waiting += 1;
     }
 
-    /// The first access that waits for this line waits no more.
+    /// Removes the first access that waits for a line.
     #[inline]
     pub(super) fn pop(&mut self, entry: &mut Entry) -> Access {
         let number = entry.first;

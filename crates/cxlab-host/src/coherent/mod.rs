@@ -1,24 +1,24 @@
-//! A caching requester: a host or an accelerator whose cache holds lines of HDM-DB memory, which
-//! the devices keep coherent by back-invalidation, and of HDM-H memory, which only it uses.
+//! A caching requester: a host or an accelerator with a cache of HDM-DB lines, which the devices keep
+//! coherent by back-invalidation, and of HDM-H lines, which only this requester uses.
 //!
-//! The cache is set-associative, write-back and write-allocate, with the states of MESI. What is
-//! done about a line is decided by the table [`cxlab_protocol::coherence::requester`]; this is the
-//! time and the room around it. Lines of HDM-H memory take the same way without completions,
-//! metadata and snoops: a line that arrives is exclusive, or modified by a store.
+//! The cache is set-associative, write-back and write-allocate, with the states of MESI. The table
+//! [`cxlab_protocol::coherence::requester`] decides the actions for a line; this module adds time and
+//! capacity. HDM-H lines use the same mechanism without completions, metadata and snoops: a line that
+//! arrives is exclusive, or modified by a store.
 //!
-//! # What waits for what
-//! An access that misses takes an MSHR and a way of its set; the line that leaves takes an entry
-//! for evictions until its completion comes. Accesses to a line that has something under way wait
-//! for it, in order. An access that finds no room waits in front of the cache, and those behind it
-//! wait too; this counts as `queue`, as does waiting for another access's line, or for the
-//! eviction of the line itself. The latency stages of an access are those of the message that
-//! completes it; a lost upgrade's second request goes on with the stages of its first.
+//! # Stalls
+//! An access that misses takes an MSHR and a way of its set. The evicted line takes an entry for evictions
+//! until its completion comes. Accesses to a line with a transaction in flight wait for it, in order. An
+//! access that finds no room waits in front of the cache, and so do the accesses after it. These waits
+//! count as `queue`, like the wait for another access's line, or for the eviction of the line itself. The
+//! latency stages of an access are those of the message that completes it. The second request of a lost
+//! upgrade continues with the stages of the first.
 //!
-//! Responses are always taken: everything they cause has its entry, and the outgoing queues hold
-//! a request, a `MemWr`, a `BIConflict` and an answer for each. A snoop waits for an entry only if
-//! the line is modified, and then only for completions of write-backs that other snoops asked for;
-//! it keeps its place in the link's buffer meanwhile. Whatever leaves passes the cache's access
-//! time and the processing time, as constant pipelines in front of the link.
+//! Responses are always accepted: everything that they cause has its entry, and the outgoing queues have
+//! room for a request, a `MemWr`, a `BIConflict` and a snoop response for each. A snoop waits for an entry
+//! only if the line is modified, and then only for completions of write-backs that other snoops caused. It
+//! occupies its link buffer meanwhile. Every outgoing message passes the cache's access time and the
+//! processing time, as constant pipelines in front of the link.
 //!
 //! # Left out
 //! Hits under a stalled access; flushes.
@@ -56,62 +56,62 @@ use snoop::Jobs;
 
 pub use stats::{CoherenceStats, Found, Stall};
 
-/// Accesses that may wait for one line, the first included: 20, the `tgts_per_mshr` of the L1
-/// caches in gem5's `configs/common/Caches.py`.
+/// Most accesses that wait for one line, including the first: 20, the `tgts_per_mshr` of the L1 caches
+/// in gem5's `configs/common/Caches.py`.
 const TARGETS: u32 = 20;
 
-/// Snoops of modified lines that are worked on at once: as many as the link's buffers hold by
-/// default. *Assumed*.
+/// Most snoops of modified lines in service at once. *Assumed*.
 const SNOOP_ENTRIES: u32 = 32;
 
-/// Wake-up tokens: ports use their number, issuing `ISSUE`, cache hits `HIT` plus their place.
+/// Wake-up tokens: ports use their number, issuing `ISSUE`, cache hits `HIT` plus their access number.
 const HIT: u32 = 1 << 24;
 
-/// What a caching requester is built from.
+/// Configuration of a caching requester.
 pub struct CachingConfig {
-    /// What every requester is built from; its `params.cache` is not looked at. The ports' egress
-    /// is the processing time and the cache's access time.
+    /// Configuration common to all requesters; its `params.cache` is ignored. The ports' egress is the
+    /// processing time plus the cache's access time.
     pub requester: RequesterConfig,
-    /// The cache.
+    /// Parameters of the coherent cache.
     pub cache: CacheParams,
-    /// Who keeps the memory of each device coherent, by device.
+    /// Coherence class of each device's memory: which side keeps it coherent.
     pub classes: Vec<CoherenceClass>,
-    /// Which line of a full set leaves; least recently used if `None`.
+    /// Which line of a full set is evicted; least recently used if `None`.
     pub policy: Option<Box<dyn VictimPolicy>>,
-    /// The random stream of the policy.
+    /// Random stream of the victim policy.
     pub policy_rng: StreamRng,
-    /// Whether stores draw values and every access is noted with its value, for checkers.
+    /// Whether stores draw values, and every access is recorded with its value, for checkers.
     pub observe: bool,
 }
 
-/// What an access saw or left in its line, at the moment when it took effect.
+/// The value that an access read or wrote, at the moment when it took effect.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Observation {
-    /// When.
+    /// When the access took effect.
     pub time: SimTime,
-    /// Where.
+    /// The accessed line.
     pub line: LineAddr,
-    /// The number of the access, as in its row.
+    /// Number of the access, as in its row.
     pub id: u64,
-    /// Whether it stored.
+    /// True for a store, false for a load.
     pub write: bool,
-    /// The value; 0 before any store.
+    /// The value read or written; 0 before any store.
     pub value: u16,
-    /// A load that caches nothing: its value is the line's at some time since it was issued, not at this.
+    /// Whether the access is a load that caches nothing: then its value is that of the line at some time
+    /// since its issue, and not at `time`.
     pub once: bool,
 }
 
-/// A line in the cache.
+/// The contents of a cache way.
 #[derive(Clone, Copy, Default, Serialize, Deserialize)]
 struct Way {
-    /// What is under way, or `NONE`; the entry has the state then.
+    /// Entry of the transaction in flight, or `NONE`. An entry has the state of the line.
     entry: u32,
     device: PortId,
     data: u16,
     line: Line,
 }
 
-/// The caching requester component.
+/// The component of a caching requester.
 pub struct CachingRequester {
     number: u16,
     port_id: PortId,
@@ -126,24 +126,24 @@ pub struct CachingRequester {
     cache_ps: u64,
     clean_evict: bool,
     load_miss: Event,
-    /// How long a line of a snoop keeps the cache from accesses.
+    /// Time for which a snooped line keeps the cache from serving accesses, in picoseconds.
     snoop_ps: u64,
     throttle: Option<Box<Throttle>>,
-    /// Least time between two issues without a throttle.
+    /// Least time between two issues without the throttle, in picoseconds.
     interval_ps: u64,
     accesses: Accesses,
     entries: Entries,
     jobs: Jobs,
-    /// Snoops that wait for an entry, and the port whose buffer they occupy.
+    /// Snoops that wait for an entry, each with the port whose buffer it occupies.
     delayed: VecDeque<(Message, u16)>,
-    /// The access that waits in front of the cache.
+    /// The access that waits in front of the cache, or `NONE`.
     stalled: u32,
     coherence: CoherenceStats,
     stores: u16,
     observations: Option<Vec<Observation>>,
 }
 
-// Observations belong to whoever takes them, before a state is saved.
+// Observations are not saved: the owner takes them before a state is saved.
 save_state!(CachingRequester {
     values: delayed, stalled, throttle, coherence, stores;
     states: roots, issuer, ledger, cache, accesses, entries, jobs;
@@ -151,10 +151,10 @@ save_state!(CachingRequester {
 });
 
 impl CachingRequester {
-    /// Builds the component.
+    /// Builds the component of a caching requester.
     ///
     /// # Errors
-    /// A cache of more lines than a tag array holds.
+    /// A cache with more lines than a tag array can hold.
     pub fn new(config: CachingConfig) -> Result<Self, GeometryError> {
         let CachingConfig {
             requester, cache, ..
@@ -212,27 +212,27 @@ impl CachingRequester {
         })
     }
 
-    /// What was measured.
+    /// Statistics of the requests.
     pub fn stats(&self) -> &RequesterStats {
         &self.ledger.stats
     }
 
-    /// What its throttle did, if it has one.
+    /// Statistics of the throttle, if the requester has one.
     pub fn throttle(&self) -> Option<ThrottleStats> {
         self.throttle.as_ref().map(|throttle| throttle.stats())
     }
 
-    /// What its cache did.
+    /// Statistics of the cache.
     pub fn coherence(&self) -> &CoherenceStats {
         &self.coherence
     }
 
-    /// Accesses in flight, evictions and snoops under way.
+    /// Number of accesses, evictions and snoops in flight.
     pub fn in_flight(&self) -> u64 {
         self.accesses.len() + self.entries.len() + self.delayed.len() as u64
     }
 
-    /// Accesses in flight.
+    /// Number of accesses in flight.
     pub fn requests_in_flight(&self) -> u64 {
         self.ledger.in_flight()
     }
@@ -242,13 +242,13 @@ impl CachingRequester {
         self.ledger.age_ps(now)
     }
 
-    /// Whether its source has finished and nothing is under way. Another requester's access may
-    /// still snoop it.
+    /// Whether the source has ended and nothing is in flight. An access of another requester may
+    /// still snoop the cache.
     pub fn is_done(&self) -> bool {
         self.issuer.is_done() && self.in_flight() == 0
     }
 
-    /// Its ports, for link statistics.
+    /// The requester's ports, for link statistics.
     pub fn ports_mut(&mut self) -> &mut [LinkPort] {
         &mut self.roots.ports
     }
@@ -258,7 +258,7 @@ impl CachingRequester {
         self.ledger.take_rows()
     }
 
-    /// Takes what was observed since the last call, in the order in which it took effect.
+    /// Takes the observations since the last call, in the order in which the accesses took effect.
     pub fn take_observations(&mut self) -> Vec<Observation> {
         self.observations
             .as_mut()
@@ -266,7 +266,7 @@ impl CachingRequester {
             .unwrap_or_default()
     }
 
-    /// The copy of a line, or what is under way.
+    /// The state of a line, stable or of its transaction in flight.
     pub fn line(&self, line: LineAddr) -> Line {
         let slot = self.cache.find(line);
         match (self.under_way(line, slot), slot) {
@@ -276,12 +276,12 @@ impl CachingRequester {
         }
     }
 
-    /// The value of the copy that the cache holds, right or stale; `None` where it has no way.
+    /// The value of the cached copy, valid or stale; `None` if the line has no way.
     pub fn copy(&self, line: LineAddr) -> Option<u16> {
         self.cache.find(line).map(|slot| self.cache[slot].data)
     }
 
-    /// The entry that has the state of a line, which lies in that way, if any.
+    /// The entry that has the state of a line, if there is one; `slot` is the line's way.
     #[inline]
     fn under_way(&self, line: LineAddr, slot: Option<Slot>) -> Option<u32> {
         let Some(slot) = slot else {
@@ -296,7 +296,7 @@ impl CachingRequester {
         }
     }
 
-    /// Measurement begins.
+    /// Resets the statistics at the start of measurement.
     pub fn begin_measurement(&mut self, now: SimTime) {
         self.ledger.begin_measurement(now);
         self.roots.begin_measurement(now);
@@ -306,7 +306,7 @@ impl CachingRequester {
         self.coherence = CoherenceStats::default();
     }
 
-    /// The run begins.
+    /// Starts the workload at the beginning of the run.
     pub fn start(&mut self, ctx: &mut Ctx<'_, Parcel>) {
         self.issuer.begin(ctx.now());
         if let Some(throttle) = &mut self.throttle {
@@ -315,7 +315,7 @@ impl CachingRequester {
         self.issue(ctx);
     }
 
-    /// A parcel arrives from a link.
+    /// Handles a parcel that arrives from a link.
     #[inline]
     pub fn receive(&mut self, ctx: &mut Ctx<'_, Parcel>, port: u16, parcel: &Parcel) {
         let link = &mut self.roots.ports[port as usize];
@@ -335,7 +335,7 @@ impl CachingRequester {
         self.proceed(ctx);
     }
 
-    /// A wake-up: to issue, for a port, or for a cache hit.
+    /// Handles a wake-up: for issuing, a port, or a cache hit.
     pub fn wake(&mut self, ctx: &mut Ctx<'_, Parcel>, token: u32) {
         if token == ISSUE {
             self.issuer.woken(ctx.now());
@@ -347,7 +347,7 @@ impl CachingRequester {
         self.proceed(ctx);
     }
 
-    /// Does what may be possible now. Snoops come first; issuing can free an entry for them.
+    /// Does everything that is possible now. Snoops come first; issuing can free an entry for them.
     fn proceed(&mut self, ctx: &mut Ctx<'_, Parcel>) {
         self.take_delayed(ctx);
         self.issue(ctx);
@@ -385,8 +385,8 @@ impl CachingRequester {
         }
     }
 
-    /// An access looks into the cache: it hits, waits for its line, or begins a request. On error
-    /// nothing has changed.
+    /// Looks up an access in the cache: the access hits, waits for its line, or begins a request. On
+    /// error nothing has changed.
     fn begin(&mut self, ctx: &mut Ctx<'_, Parcel>, access: u32) -> Result<(), Stall> {
         let line = self.accesses.get(access).line;
         match self.cache.find(line) {
@@ -396,13 +396,14 @@ impl CachingRequester {
         }
     }
 
-    /// The line has something under way: the access waits for it.
+    /// Lets an access wait for the transaction in flight of its line.
     fn join(&mut self, access: u32, slot: Slot) -> Result<(), Stall> {
         let number = self.cache[slot].entry;
         if self.entries.get(number).waiting >= TARGETS {
             return Err(Stall::Targets);
         }
-        // It may need a request when the line is stable, so it must not hold a snoop's entry.
+        // The access may need a request when the line is stable, so the entry must not
+        // count as one of a snoop.
         if !self.entries.turn_into_miss(number) {
             return Err(Stall::Mshrs);
         }
@@ -412,7 +413,7 @@ impl CachingRequester {
         Ok(())
     }
 
-    /// The line is there: a hit, unless a store finds it shared.
+    /// Serves an access to a present line: a hit, unless a store finds the line shared.
     fn use_copy(
         &mut self,
         ctx: &mut Ctx<'_, Parcel>,
@@ -440,8 +441,8 @@ impl CachingRequester {
         Ok(())
     }
 
-    /// The line is absent: it gets a way and is asked for, at once or when its eviction has been
-    /// completed, and another may have to leave.
+    /// Begins a miss: the line gets a way and is requested, at once or after its own eviction has
+    /// completed. Another line may have to be evicted.
     fn miss(
         &mut self,
         ctx: &mut Ctx<'_, Parcel>,
@@ -494,7 +495,7 @@ impl CachingRequester {
         number
     }
 
-    /// An entry for a line that was settled.
+    /// A new entry for a line that is settled.
     fn entry(&self, line: LineAddr, way: Way, kind: Kind) -> Entry {
         let class = self.class_of(way.device);
         Entry::new(line, LineState::stable(way.line), kind, class, way.device)
@@ -505,7 +506,8 @@ impl CachingRequester {
         self.classes[usize::from(device.0 - self.first_device)]
     }
 
-    /// Takes a line out of the set of another that needs a way; the line's end is told.
+    /// Makes room for a line by removing another from its set. Returns the removed line and the
+    /// event of its eviction.
     fn make_room(&mut self, line: LineAddr) -> Result<Option<(LineAddr, Way, Event)>, Stall> {
         let block = match self.cache.room(line) {
             Room::Free => return Ok(None),
@@ -529,7 +531,7 @@ impl CachingRequester {
         Ok(Some((block.victim, way, event)))
     }
 
-    /// A line has left its way.
+    /// Evicts a line that has been removed from its way.
     fn evict(&mut self, ctx: &mut Ctx<'_, Parcel>, line: LineAddr, way: Way, event: Event) {
         let (next, actions) = local_step(LineState::stable(way.line), event);
         if next.is_settled() {
@@ -549,7 +551,7 @@ impl CachingRequester {
         self.perform(ctx, number, &actions, None);
     }
 
-    /// An access reads or writes the copy in a way.
+    /// Lets an access read or write the copy in a way, and records the observation.
     #[inline]
     fn take_effect(&mut self, time: SimTime, slot: Slot, id: u64, write: bool) {
         if self.observations.is_none() {
@@ -585,7 +587,7 @@ impl CachingRequester {
         self.close(ctx, &access, stages, 0, u16::MAX);
     }
 
-    /// An access is complete; a device of `u16::MAX` says that the cache answered it.
+    /// Completes an access. A device of `u16::MAX` means that the access hit.
     fn close(
         &mut self,
         ctx: &mut Ctx<'_, Parcel>,
@@ -615,12 +617,12 @@ impl CachingRequester {
     }
 }
 
-/// What an access asks of the table.
+/// The event of an access in the protocol table.
 const fn access_event(write: bool) -> Event {
     if write { Event::Store } else { Event::Load }
 }
 
-/// A step that the processor or the cache takes; it is asked only where the table has a row.
+/// A step of the table for an event of the processor or the cache. Called only if the table has a row.
 #[inline]
 fn local_step(
     state: LineState,

@@ -1,4 +1,4 @@
-//! Responses, and what the table says to do about a line.
+//! Responses, and the actions that the protocol table demands for a line.
 
 use cxlab_engine::Ctx;
 use cxlab_engine::units::Hpa;
@@ -13,7 +13,7 @@ use super::{CachingRequester, Observation, access_event, local_step};
 use cxlab_agent::{HOST_QUEUE, STAGE_NAMES, Stages, stages_of};
 
 impl CachingRequester {
-    /// A response on NDR or DRS.
+    /// Handles a response on NDR or DRS.
     pub(super) fn respond(&mut self, ctx: &mut Ctx<'_, Parcel>, message: &Message) {
         let number = message.tag;
         assert!(
@@ -47,7 +47,8 @@ impl CachingRequester {
         self.settle(ctx, number, message);
     }
 
-    /// Lets the throttle know what a response says (CXL 3.1, section 3.3.4.2); `BIConflictAck` completes no request.
+    /// Passes the load that a response reports to the throttle (CXL 3.1, section 3.3.4.2). `BIConflictAck`
+    /// is ignored, because it completes no request.
     #[inline(never)]
     fn heed(&mut self, ctx: &Ctx<'_, Parcel>, message: &Message, response: S2m) {
         if response == S2m::BiConflictAck {
@@ -60,7 +61,8 @@ impl CachingRequester {
         }
     }
 
-    /// While the line is settled, the accesses that wait go on; when none waits the entry ends.
+    /// Lets the waiting accesses continue while the line is settled. Without waiting accesses
+    /// the entry is released.
     fn settle(&mut self, ctx: &mut Ctx<'_, Parcel>, number: u32, message: &Message) {
         while self.entries.get(number).state.is_settled() {
             if self.entries.get(number).first == NONE {
@@ -71,8 +73,7 @@ impl CachingRequester {
         }
     }
 
-    /// The first access that waits for a settled line takes its turn: it completes, or sends a
-    /// request.
+    /// Serves the first access that waits for a settled line: the access completes, or sends a request.
     pub(super) fn request(
         &mut self,
         ctx: &mut Ctx<'_, Parcel>,
@@ -84,7 +85,7 @@ impl CachingRequester {
         entry.begun = ctx.now().0;
         entry.trips = 0;
         if entry.class == CoherenceClass::HdmH && entry.state.line == Line::I {
-            // Data alone will come, and nobody else holds the line.
+            // Data alone will come, and no other requester has the line.
             let line = if write { Line::MD } else { Line::ED };
             entry.state = LineState::stable(line);
             self.send_request(ctx, number, Opcode::MemRd, MemMeta::NONE, None);
@@ -99,7 +100,8 @@ impl CachingRequester {
         self.perform(ctx, number, &actions, message);
     }
 
-    /// The line is settled and nobody waits for it. If it has left, it may be asked for again.
+    /// Releases the entry of a settled line without waiting accesses. If the line has left the cache, a
+    /// later miss may now request it again.
     fn release(&mut self, ctx: &mut Ctx<'_, Parcel>, number: u32) {
         let entry = self.entries.get(number);
         let (line, successor) = (entry.state.line, entry.successor);
@@ -120,8 +122,8 @@ impl CachingRequester {
         }
     }
 
-    /// Does what the table says, after the entry has got its new state. `message` is the response
-    /// that led to it.
+    /// Performs the actions of the protocol table, after the entry has received its new state. `message` is
+    /// the response that caused them.
     pub(super) fn perform(
         &mut self,
         ctx: &mut Ctx<'_, Parcel>,
@@ -150,7 +152,8 @@ impl CachingRequester {
         }
     }
 
-    /// The first access is done with the data that came. Those behind it ask again.
+    /// Completes the first access with the arrived data, without caching the line. Accesses after it need
+    /// a request of their own.
     fn complete_once(&mut self, ctx: &mut Ctx<'_, Parcel>, number: u32, message: Option<&Message>) {
         let (Some(message), now) = (message, ctx.now()) else {
             unreachable!("a response completes it")
@@ -178,8 +181,8 @@ impl CachingRequester {
         );
     }
 
-    /// The first access is done, and those behind it that the copy serves as it is: loads, and
-    /// stores when it is modified.
+    /// Completes the first access, and the accesses after it that the copy can serve: loads, and stores
+    /// if the line is modified.
     fn complete(
         &mut self,
         ctx: &mut Ctx<'_, Parcel>,
@@ -252,8 +255,8 @@ impl CachingRequester {
         }
     }
 
-    /// Sends a request for the first access that waits: its first, or one that goes on from the
-    /// response to the one before.
+    /// Sends a request for the first access that waits. It is the access's first request, or continues from
+    /// the response to the previous one.
     fn send_request(
         &mut self,
         ctx: &mut Ctx<'_, Parcel>,
@@ -295,7 +298,7 @@ impl CachingRequester {
         self.roots.send(ctx, write);
     }
 
-    /// A message about an entry's line that begins its way now.
+    /// A message about an entry's line that is issued now.
     fn message(
         &self,
         ctx: &Ctx<'_, Parcel>,

@@ -1,4 +1,4 @@
-//! Back-invalidation snoops and their answers.
+//! Back-invalidation snoops and the responses to them.
 
 use cxlab_engine::Ctx;
 use cxlab_engine::save_state;
@@ -14,16 +14,16 @@ use super::CachingRequester;
 use super::entries::{Entry, Kind, NONE};
 use super::stats::Found;
 
-/// A snoop that was taken and is not answered for all its lines.
+/// A snoop in service, with lines that have no response yet.
 #[derive(Clone, Copy, Serialize, Deserialize)]
 struct Job {
     message: Message,
     lines: BlockSnoop,
-    /// Whether it came as `BISnp*Blk`.
+    /// Whether the snoop arrived as `BISnp*Blk`.
     is_block: bool,
 }
 
-/// The snoops worked on.
+/// The snoops in service.
 pub(super) struct Jobs {
     slab: Vec<Option<Job>>,
     free: Vec<u32>,
@@ -65,7 +65,7 @@ impl Jobs {
     }
 }
 
-/// What a snoop asks, of how many lines.
+/// The kind of a snoop, its lines, and whether it is a block snoop.
 fn parse(message: &Message) -> (Snoop, BlockSnoop, bool) {
     let Some((kind, is_block)) = Snoop::from_opcode(message.opcode) else {
         panic!("{:?} is no snoop", message.opcode)
@@ -80,13 +80,13 @@ fn parse(message: &Message) -> (Snoop, BlockSnoop, bool) {
     }
 }
 
-/// The line at a place of a snoop.
+/// The line at index `place` of a snoop.
 fn line_at(message: &Message, place: u8) -> LineAddr {
     LineAddr(message.hpa.line().0 + u64::from(place))
 }
 
 impl CachingRequester {
-    /// A snoop has come. It keeps its receive buffer until it is taken.
+    /// Handles a snoop that has arrived. A delayed snoop occupies its receive buffer until it is taken.
     pub(super) fn snoop(&mut self, ctx: &mut Ctx<'_, Parcel>, message: Message, port: u16) {
         if self.delayed.is_empty() && self.can_take(&message) {
             self.take(ctx, &message, port);
@@ -96,7 +96,7 @@ impl CachingRequester {
         }
     }
 
-    /// Takes the snoops that waited and need wait no more.
+    /// Takes the delayed snoops that need not wait any longer, in order.
     #[inline]
     pub(super) fn take_delayed(&mut self, ctx: &mut Ctx<'_, Parcel>) {
         while let Some((message, port)) = self.delayed.front().copied()
@@ -107,7 +107,7 @@ impl CachingRequester {
         }
     }
 
-    /// Whether there is an entry for each modified line that the snoop asks for.
+    /// Whether an entry is free for each modified line that the snoop names.
     fn can_take(&self, message: &Message) -> bool {
         let (_, lines, _) = parse(message);
         let modified = (0..lines.len()).filter(|&place| {
@@ -204,7 +204,7 @@ impl CachingRequester {
         self.perform(ctx, number, &actions, None);
     }
 
-    /// The table has answered the snoop that an entry owes an answer.
+    /// Responds to the snoop for which an entry owes a response.
     pub(super) fn answer(&mut self, ctx: &mut Ctx<'_, Parcel>, number: u32, kept: Kept) {
         let entry = self.entries.get_mut(number);
         let job = std::mem::replace(&mut entry.snoop, NONE);
@@ -212,7 +212,7 @@ impl CachingRequester {
         self.answer_job(ctx, job, place, kept);
     }
 
-    /// The line of an entry is in conflict, so its block is answered line by line.
+    /// Makes a block snoop respond line by line, because the line of an entry is in conflict.
     pub(super) fn answer_singly(&mut self, ctx: &mut Ctx<'_, Parcel>, number: u32) {
         let job = self.entries.get(number).snoop;
         let answers = self.jobs.get_mut(job).lines.conflict();
@@ -229,7 +229,7 @@ impl CachingRequester {
         }
     }
 
-    /// Sends answers; they carry tag, time of issue and stages of their snoop back.
+    /// Sends responses. They carry the tag, the time of issue and the stages of their snoop back.
     fn send_answers(&mut self, ctx: &mut Ctx<'_, Parcel>, job: u32, answers: &Answers) {
         let Job {
             message, is_block, ..

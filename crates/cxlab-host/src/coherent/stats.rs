@@ -1,13 +1,13 @@
-//! What a caching requester measures beside its requests.
+//! Statistics of a caching requester, besides those of its requests.
 
 use cxlab_protocol::coherence::requester::Line;
 use serde::{Deserialize, Serialize};
 
-/// In what state a snoop found a line.
+/// The state in which a snoop found a line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum Found {
-    /// No copy.
+    /// The cache had no copy.
     Invalid,
     /// A shared copy.
     Shared,
@@ -15,12 +15,12 @@ pub enum Found {
     Exclusive,
     /// A modified copy.
     Modified,
-    /// A request or a write-back under way.
+    /// A line with a request or a write-back in flight.
     Busy,
 }
 
 impl Found {
-    /// How many there are.
+    /// Number of variants.
     pub const COUNT: usize = 5;
 
     pub(super) const fn of(line: Line) -> Found {
@@ -50,62 +50,62 @@ impl Found {
     }
 }
 
-/// Why an access had to wait in front of the cache.
+/// The reason for which an access had to wait in front of the cache.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum Stall {
     /// Every MSHR is in use.
     Mshrs,
-    /// The line's MSHR has as many accesses waiting as it may.
+    /// The line's MSHR has the largest number of waiting accesses.
     Targets,
-    /// Every way of the set has something under way.
+    /// Every way of the set has a transaction in flight.
     Set,
     /// Every entry for evictions is in use.
     Evictions,
 }
 
 impl Stall {
-    /// How many there are.
+    /// Number of variants.
     pub const COUNT: usize = 4;
 }
 
-/// What a caching requester did, from the beginning of measurement.
+/// Statistics of a caching requester since measurement began.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, Debug)]
 pub struct CoherenceStats {
-    /// Accesses that the cache answered.
+    /// Number of accesses that hit.
     pub hits: u64,
-    /// Accesses that began a request for an absent line.
+    /// Number of accesses that began a request for an absent line.
     pub misses: u64,
-    /// Misses that waited for the eviction of the same line.
+    /// Number of misses that waited for the eviction of the same line.
     pub after_evictions: u64,
-    /// Accesses that waited for the request of another.
+    /// Number of accesses that merged with an outstanding transaction of their line.
     pub merged: u64,
-    /// Stores that began a request to own a shared line.
+    /// Number of requests to own a shared line for a store.
     pub upgrades: u64,
-    /// Upgrades whose shared copy a snoop took, so that the line had to be read.
+    /// Number of upgrades whose shared copy a snoop invalidated, so that the line had to be read.
     pub upgrades_lost: u64,
-    /// Clean lines that made room and were announced with `MemClnEvct`.
+    /// Number of clean lines evicted with `MemClnEvct`.
     pub clean_evictions: u64,
-    /// Loads that cached nothing.
+    /// Number of loads that did not cache their line.
     pub loads_once: u64,
-    /// Clean lines that made room silently.
+    /// Number of clean lines evicted silently.
     pub silent_evictions: u64,
-    /// Modified lines that made room.
+    /// Number of modified lines evicted.
     pub dirty_evictions: u64,
-    /// Modified lines written because of a snoop.
+    /// Number of modified lines written because of a snoop.
     pub snoop_writebacks: u64,
-    /// Lines that snoops asked for, by `Snoop` and [`Found`].
+    /// Number of lines snooped, by `Snoop` and [`Found`].
     pub snooped: [[u64; Found::COUNT]; 3],
-    /// Snoop messages for several lines.
+    /// Number of snoop messages for several lines.
     pub block_snoops: u64,
-    /// Copies that snoops took.
+    /// Number of copies that snoops invalidated.
     pub invalidated: u64,
-    /// `BIConflict` sent.
+    /// Number of `BIConflict` messages sent.
     pub conflicts: u64,
-    /// Conflicts whose acknowledgement came before the completion.
+    /// Number of conflicts whose acknowledgement came before the completion.
     pub early_conflicts: u64,
-    /// Snoop messages that waited for an entry.
+    /// Number of snoop messages that waited for an entry.
     pub snoops_delayed: u64,
-    /// Accesses that waited in front of the cache, by [`Stall`] at first sight.
+    /// Number of accesses that waited in front of the cache, by [`Stall`]: the first reason found.
     pub stalls: [u64; Stall::COUNT],
 }

@@ -1,18 +1,17 @@
-//! A core that runs a program: it takes steps in order, some each cycle, into a window, begins
-//! each when the data it needs are there, lets them complete in any order, and retires them in
-//! order; its private caches ask memory for what they lack.
+//! A core that runs a program. It takes steps in order into a window, several each cycle, and begins a step
+//! when its data are available. Steps complete in any order and retire in order. The private caches request
+//! missing lines from memory.
 //!
-//! Memory is CXL memory, over the root ports, and the host's own memory below its controller. A
-//! line that several steps want is asked for once. Modified lines that make room, and flushed
-//! ones, are written back; a step that wants such a line before memory has it waits, and so do
-//! those behind it. A flush is taken when every step before it has begun, a fence when every one
-//! has completed.
+//! Memory is CXL memory, through the root ports, and the host's own memory behind its controller. A
+//! line that several steps access is requested once. Evicted modified lines and flushed lines are
+//! written back. A step that accesses such a line before its write-back has completed is stalled, and
+//! so are the steps after it. A flush is issued when every earlier step has begun, a fence when every
+//! earlier step has completed.
 //!
-//! What counts as a request of the host here is what its memory sees: a line read for a miss, or
-//! written for a flush. What the program saw is in [`CoreStats`].
+//! The core's request statistics count the requests that its memory sees: lines read for misses, and lines
+//! written for flushes. [`CoreStats`] counts what the program sees.
 //!
-//! Left out: instruction fetch, address translation, speculation, coherence with
-//! other cores.
+//! Left out: instruction fetch, address translation, speculation, coherence with other cores.
 
 mod params;
 mod prefetch;
@@ -44,29 +43,29 @@ use crate::local::{LocalConfig, LocalMemory, Returned};
 pub use params::{CacheLevel, CoreParams};
 pub use stats::{CoreStats, PhaseStats};
 
-/// What a core is built from.
+/// Configuration of a core.
 pub struct CoreConfig {
-    /// Its limits and caches.
+    /// Limits and caches of the core.
     pub params: CoreParams,
-    /// Its number among the requesters.
+    /// Number of the core among all requesters.
     pub number: u16,
-    /// Its edge port.
+    /// Edge port of the core.
     pub port_id: PortId,
-    /// Its links, one for each root port, and which of them leads to each edge port.
+    /// Links of the core, one for each root port.
     pub ports: Vec<LinkPort>,
     /// The root port towards each edge port; empty when there is one root port.
     pub port_to: Vec<u16>,
-    /// First edge port of a device: devices are numbered from there.
+    /// Edge port of the first device; devices are numbered from there.
     pub first_device: u16,
-    /// Which device owns an address.
+    /// Map from addresses to the devices that own them.
     pub map: Arc<AddressMap>,
-    /// The host's own memory.
+    /// The host's own memory, if any.
     pub local: Option<LocalConfig>,
-    /// What it runs.
+    /// The program that the core runs.
     pub program: Box<dyn Program>,
-    /// Its random stream.
+    /// Random stream of the program.
     pub rng: StreamRng,
-    /// Steps to take from the program at most.
+    /// Most steps to take from the program.
     pub limit: Option<u64>,
     /// Whether to keep a row for each completed request.
     pub log: bool,
@@ -76,23 +75,24 @@ pub struct CoreConfig {
 const ISSUE: u32 = u32::MAX;
 const MEMORY: u32 = u32::MAX - 1;
 const NIL: u32 = u32::MAX;
-/// Of a step that waits for memory.
+/// Completion time of a step that waits for memory.
 const PENDING: u64 = u64::MAX;
 
 /// A step in the window.
 #[derive(Clone, Copy, Serialize, Deserialize)]
 struct InFlight {
     step: Step,
-    /// When it began.
+    /// When the step began, in picoseconds.
     begun: u64,
-    /// When it completes, [`PENDING`] while that is not known.
+    /// When the step completes, in picoseconds; [`PENDING`] if that is not known yet.
     done: u64,
-    /// The next step that waits for the same line.
+    /// Index of the next step that waits for the same line.
     next: u32,
-    /// The first step that waits for its data, and the next that waits for the same.
+    /// Index of the first step that waits for this step's data, and of the next one that waits for the
+    /// same data as this step.
     waiters: u32,
     sibling: u32,
-    /// Instructions of the program up to it.
+    /// Number of instructions of the program up to this step.
     position: u64,
 }
 
@@ -103,12 +103,12 @@ struct Request {
     issued: u64,
     id: u64,
     kind: Kind,
-    /// The steps that wait for it, places in the window.
+    /// The steps that wait for the request, as indices in the window.
     first: u32,
     last: u32,
-    /// Whether one of them stores.
+    /// Whether a waiting step stores to the line.
     dirty: bool,
-    /// Whether the prefetcher asked for it.
+    /// Whether the prefetcher sent the request.
     prefetch: bool,
 }
 
@@ -119,7 +119,7 @@ enum Kind {
     Fill,
     /// Writes a flushed line.
     Flush,
-    /// Writes a line that made room.
+    /// Writes an evicted line.
     Evict,
 }
 
@@ -135,45 +135,45 @@ pub struct Core {
     rng: StreamRng,
     left: u64,
     held: Option<Step>,
-    /// When the window has room for it, as far as that is known.
+    /// When the window has room for the held step, as far as that is known.
     room: u64,
     exhausted: bool,
-    /// Whether the program came to its end, and not to the limit of its steps.
+    /// Whether the program ended by itself, and not by the limit of its steps.
     finished: bool,
-    /// When the program began, which the times of its steps count from.
+    /// When the program began. The times of its steps count from here.
     begun: u64,
-    /// The cycle of the last issue, and how many were issued in it.
+    /// Start of the cycle of the last issue, and the number of steps issued in it.
     cycle_start: u64,
     in_cycle: u32,
     wake: u64,
     caches: Vec<PrivateCache>,
-    /// Time until the answer of each level, and of a look into all.
+    /// Time of a hit in each level, and of a lookup in all levels, in picoseconds.
     level_ps: Vec<u64>,
     lookup_ps: u64,
-    /// The window, a ring: steps are numbered from 0, and lie at their number modulo its size.
+    /// The window, a ring buffer: a step's index is its number, from 0, modulo the window's size.
     window: Vec<InFlight>,
     oldest: u64,
     next: u64,
-    /// Instructions of the program up to the next step.
+    /// Number of instructions of the program up to the next step.
     position: u64,
-    /// Steps in the window that have not begun, and that wait for memory; and the latest time
-    /// that any other is done.
+    /// Number of steps in the window that have not begun, and of those that wait for memory. `latest` is
+    /// the latest known completion time of a step.
     waiting: u32,
     pending: u32,
     latest: u64,
-    /// Steps whose data will be there, by time and number.
+    /// Steps whose data will be available, by time and number.
     ready: BinaryHeap<Reverse<(u64, u64)>>,
-    /// Steps that memory could not take, in order.
+    /// Steps that have to wait for room in memory, in order.
     blocked: VecDeque<u64>,
     requests: Vec<Request>,
     free: Vec<u32>,
     streams: Streams,
-    /// Fills that no step asked for at first.
+    /// Number of outstanding fills that the prefetcher requested.
     prefetched: u32,
-    /// Fills and write-backs under way: few, so they are searched one by one.
+    /// Outstanding fills and write-backs. There are few, so a search is linear.
     fills: Vec<u32>,
     writebacks: Vec<u32>,
-    /// Lines that made room and wait for a free request.
+    /// Evicted lines that wait for a free request.
     evicted: VecDeque<LineAddr>,
     returned: Vec<Returned>,
     ledger: Ledger,
@@ -188,7 +188,7 @@ save_state!(Core {
 });
 
 impl Core {
-    /// Builds the component.
+    /// Builds the core component.
     pub fn new(config: CoreConfig) -> Self {
         let params = config.params;
         let mut time = 0;
@@ -273,25 +273,25 @@ impl Core {
         }
     }
 
-    /// What its memory requests measured.
+    /// Statistics of the memory requests.
     pub fn stats(&self) -> &RequesterStats {
         &self.ledger.stats
     }
 
-    /// What its program measured.
+    /// Statistics of the program.
     pub fn core_stats(&self) -> &CoreStats {
         &self.stats
     }
 
-    /// The phases of its program.
+    /// Phases of the program.
     pub fn phases(&self) -> &[Phase] {
         self.program.phases()
     }
 
-    /// Checks the result of the program, if it came to its end and all has completed.
+    /// Checks the result of the program, if it ended by itself and everything has completed.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// A description of what is wrong with the result.
     pub fn check(&self) -> Result<(), String> {
         match self.finished && self.is_done() {
             true => self.program.check(),
@@ -299,33 +299,33 @@ impl Core {
         }
     }
 
-    /// What the medium of the host's own memory kept about itself; `None` without such memory.
+    /// Statistics of the memory backend of the host's own memory; `None` without such memory.
     pub fn local_statistics(&self, now: SimTime) -> Option<Vec<Statistic>> {
         self.local.as_ref().map(|local| local.statistics(now))
     }
 
-    /// Requests to memory in flight, write-backs included.
+    /// Number of requests to memory in flight, including write-backs.
     pub fn in_flight(&self) -> u64 {
         (self.requests.len() - self.free.len() + self.evicted.len()) as u64
     }
 
-    /// Requests in flight that count as requests.
+    /// Number of requests in flight, without write-backs of evicted lines.
     pub fn requests_in_flight(&self) -> u64 {
         self.ledger.in_flight()
     }
 
-    /// Summed age, at `now`, of the requests in flight that count as requests.
+    /// Summed age, at `now`, of the requests in flight, without write-backs of evicted lines.
     pub fn age_ps(&self, now: SimTime) -> u128 {
         self.ledger.age_ps(now)
     }
 
-    /// Whether its program has finished and everything has completed.
+    /// Whether the program has ended and everything has completed.
     pub fn is_done(&self) -> bool {
         let open = self.waiting + self.pending;
         self.exhausted && self.held.is_none() && open == 0 && self.in_flight() == 0
     }
 
-    /// Its ports, for link statistics.
+    /// The core's ports, for link statistics.
     pub fn ports_mut(&mut self) -> &mut [LinkPort] {
         &mut self.roots.ports
     }
@@ -335,14 +335,15 @@ impl Core {
         self.ledger.take_rows()
     }
 
-    /// Measurement ends: its own memory has done what it does up to then.
+    /// Ends measurement: simulates the host's own memory up to `now`.
     pub fn end_measurement(&mut self, now: SimTime) {
         if let Some(local) = &mut self.local {
             local.catch_up(now);
         }
     }
 
-    /// Measurement begins. The program's phases are measured from the beginning of the run.
+    /// Resets the statistics at the start of measurement, except those of the program's phases,
+    /// which cover the whole run.
     pub fn begin_measurement(&mut self, now: SimTime) {
         self.ledger.begin_measurement(now);
         self.roots.begin_measurement(now);
@@ -351,14 +352,14 @@ impl Core {
         }
     }
 
-    /// The run begins.
+    /// Starts the program at the beginning of the run.
     pub fn start(&mut self, ctx: &mut Ctx<'_, Parcel>) {
         self.begun = ctx.now().0;
         self.cycle_start = self.begun;
         self.issue(ctx);
     }
 
-    /// A parcel arrives from a link.
+    /// Handles a parcel that arrives from a link.
     pub fn receive(&mut self, ctx: &mut Ctx<'_, Parcel>, port: u16, parcel: &Parcel) {
         let link = &mut self.roots.ports[port as usize];
         let credited = link.receive(parcel);
@@ -375,7 +376,7 @@ impl Core {
         self.issue(ctx);
     }
 
-    /// A wake-up: to issue, for the host's own memory, or for a port.
+    /// Handles a wake-up: for issuing, the host's own memory, or a port.
     pub fn wake(&mut self, ctx: &mut Ctx<'_, Parcel>, token: u32) {
         match token {
             ISSUE => {
@@ -389,7 +390,7 @@ impl Core {
         self.issue(ctx);
     }
 
-    /// The host's own memory has something to do.
+    /// Handles the completed requests of the host's own memory.
     fn memory(&mut self, ctx: &mut Ctx<'_, Parcel>) {
         let Some(local) = &mut self.local else { return };
         let mut returned = std::mem::take(&mut self.returned);
@@ -406,8 +407,8 @@ impl Core {
         self.returned = returned;
     }
 
-    /// Begins and takes as many steps as the cycle, the window and memory allow, and asks to be
-    /// woken when only time is missing.
+    /// Begins and takes as many steps as the cycle, the window and memory allow. Requests a wake-up
+    /// if only time is missing.
     fn issue(&mut self, ctx: &mut Ctx<'_, Parcel>) {
         self.write_evicted(ctx);
         while let Some(number) = self.blocked.front().copied()
@@ -425,14 +426,14 @@ impl Core {
         {
             next = next.min(*time);
         }
-        // What waits for memory goes on when memory has answered.
+        // Steps that wait for memory continue when memory responds.
         if next != PENDING && next < self.wake {
             self.wake = next;
             ctx.wake_at(SimTime(next), ISSUE);
         }
     }
 
-    /// Begins the steps whose data have come.
+    /// Begins the steps whose data are available.
     fn begin_ready(&mut self, ctx: &mut Ctx<'_, Parcel>) {
         let now = ctx.now().0;
         while self.blocked.is_empty()
@@ -446,8 +447,8 @@ impl Core {
         }
     }
 
-    /// Takes steps into the window. Returns when the next can be taken, [`PENDING`] when that
-    /// depends on memory or nothing is left.
+    /// Takes steps into the window. Returns when the next step can be taken, or [`PENDING`] if that depends
+    /// on memory or no step is left.
     fn take(&mut self, ctx: &mut Ctx<'_, Parcel>) -> u64 {
         let now = ctx.now().0;
         loop {
@@ -481,8 +482,8 @@ impl Core {
         }
     }
 
-    /// Lets steps leave the window. Where the next one does not fit yet, returns when the one in
-    /// its way completes.
+    /// Retires completed steps from the window. If the next step does not fit yet, returns when the
+    /// oldest step completes.
     fn retire(&mut self, now: u64) -> Option<u64> {
         let next = self.held.map_or(self.position, |step| {
             self.position + u64::from(step.instructions)
@@ -494,7 +495,7 @@ impl Core {
                 return beyond.map(|_| oldest.done);
             }
             if let (Some(beyond), Some(step)) = (beyond, self.held) {
-                // The instructions that did not fit are executed behind it.
+                // The instructions that did not fit execute after the oldest step has completed.
                 let computing = u64::from(step.cycles) * self.params.cycle.0;
                 let rest = computing * beyond / u64::from(step.instructions.max(1));
                 self.room = self.room.max(oldest.done + rest);
@@ -504,12 +505,12 @@ impl Core {
         None
     }
 
-    /// The place of a step in the window.
+    /// Index of a step in the window.
     fn place_of(&self, number: u64) -> u32 {
         (number % self.window.len() as u64) as u32
     }
 
-    /// The number of the step at a place of the window.
+    /// Number of the step at an index of the window.
     fn number_at(&self, place: u32) -> u64 {
         let size = self.window.len() as u64;
         let ahead = (u64::from(place) + size - self.oldest % size) % size;
@@ -525,8 +526,8 @@ impl Core {
         &mut self.window[place as usize]
     }
 
-    /// When a step can be taken into the window; [`PENDING`] while it waits for steps whose end is
-    /// not known.
+    /// When a step can be taken into the window; [`PENDING`] if it waits for steps whose
+    /// completion time is not known.
     fn due(&self, step: &Step) -> u64 {
         let cycle = self.params.cycle.0;
         let slot = match self.in_cycle < self.params.width {
@@ -536,7 +537,7 @@ impl Core {
         let computing = u64::from(step.cycles) * cycle;
         let computed = match step.after {
             After::Nothing | After::Back(_) => self.cycle_start + computing,
-            // It computes when its data are there, and holds up nobody.
+            // The step computes when its data are available, and does not block younger steps.
             After::Previous => 0,
             After::All if self.pending + self.waiting > 0 => return PENDING,
             After::All => self.latest.max(self.cycle_start) + computing,
@@ -549,7 +550,7 @@ impl Core {
             .max(self.begun + step.not_before.0)
     }
 
-    /// A step enters the window, and begins if nothing is missing.
+    /// Puts a step into the window, and begins it if nothing is missing.
     fn enter(&mut self, ctx: &mut Ctx<'_, Parcel>, step: &Step) {
         let now = ctx.now().0;
         let number = self.next;
@@ -597,7 +598,7 @@ impl Core {
         }
     }
 
-    /// The step whose data a step needs, if it may still be in the window.
+    /// The step whose data a step needs, if that step may still be in the window.
     fn needed(&self, number: u64, after: After) -> Option<u64> {
         match after {
             After::Previous => number.checked_sub(1),
@@ -617,7 +618,7 @@ impl Core {
         }
     }
 
-    /// Begins a step of the window; false when memory cannot take what it needs yet.
+    /// Begins a step of the window. Returns false if memory cannot accept its request yet.
     fn begin(&mut self, ctx: &mut Ctx<'_, Parcel>, number: u64) -> bool {
         let Step { hpa, action, .. } = self.place(number).step;
         let line = hpa.line();
@@ -633,7 +634,7 @@ impl Core {
         begun
     }
 
-    /// Begins a load or a store.
+    /// Begins a load or a store. Returns false if memory cannot accept its request yet.
     fn begin_access(
         &mut self,
         ctx: &mut Ctx<'_, Parcel>,
@@ -676,7 +677,7 @@ impl Core {
         true
     }
 
-    /// Asks for what the prefetcher wants, while there is room.
+    /// Requests the lines that the prefetcher proposes, as long as there is room.
     fn prefetch(&mut self, ctx: &mut Ctx<'_, Parcel>) {
         let most = self.params.prefetch;
         while self.fills.len() < most as usize
@@ -697,7 +698,7 @@ impl Core {
         }
     }
 
-    /// Begins a flush.
+    /// Begins a flush. Returns false if memory cannot accept its write yet.
     fn begin_flush(&mut self, ctx: &mut Ctx<'_, Parcel>, number: u64, line: LineAddr) -> bool {
         let now = ctx.now().0;
         if self.is_writing_back_most() || self.fill_of(line).is_some() || self.is_going_back(line) {
@@ -725,8 +726,8 @@ impl Core {
         self.waiting -= 1;
     }
 
-    /// It is known when a step completes. A step that waits for its data begins then, or when it
-    /// has computed.
+    /// Sets the completion time of a step. A step that waits for its data begins then,
+    /// or when it has computed.
     fn completes(&mut self, number: u64, done: u64) {
         let entry = self.place_mut(number);
         entry.done = done;
@@ -750,7 +751,7 @@ impl Core {
         }
     }
 
-    /// The level that has a line, which is then in all levels before it too.
+    /// The level in which a line hits. The line is then in all nearer levels too.
     fn find(&mut self, line: LineAddr, store: bool) -> Option<usize> {
         let first = self.caches.first_mut()?;
         if first.touch(line, store) {
@@ -763,7 +764,7 @@ impl Core {
         Some(level)
     }
 
-    /// Takes a line into a level; what has to make room and was modified goes to the next level.
+    /// Inserts a line into a level. A modified line that is evicted goes to the next level.
     fn insert(&mut self, level: usize, line: LineAddr, dirty: bool) {
         let mut out = self.caches[level].insert(line, dirty);
         for next in level + 1..self.caches.len() {
@@ -776,7 +777,7 @@ impl Core {
         self.evicted.extend(out);
     }
 
-    /// Whether as many lines are on their way back to memory as may be.
+    /// Whether the limit of outstanding write-backs is reached.
     fn is_writing_back_most(&self) -> bool {
         self.writebacks.len() + self.evicted.len() >= self.params.writebacks as usize
     }
@@ -796,7 +797,7 @@ impl Core {
                 .any(|tag| self.requests[*tag as usize].line == line)
     }
 
-    /// Lines that made room go to memory while there are free requests.
+    /// Writes evicted lines to memory as long as there are free requests.
     fn write_evicted(&mut self, ctx: &mut Ctx<'_, Parcel>) {
         while !self.evicted.is_empty() && self.writebacks.len() < self.params.writebacks as usize {
             let Some(line) = self.evicted.pop_front() else {
@@ -808,7 +809,7 @@ impl Core {
         }
     }
 
-    /// Sends a request to memory.
+    /// Sends a request to memory, and returns its tag.
     fn request(
         &mut self,
         ctx: &mut Ctx<'_, Parcel>,
@@ -867,7 +868,7 @@ impl Core {
         tag
     }
 
-    /// Memory has answered a request.
+    /// Handles the response of memory to a request.
     fn answered(
         &mut self,
         ctx: &mut Ctx<'_, Parcel>,

@@ -1,4 +1,4 @@
-//! What a user says of a core and of its host's own memory: the single home of the defaults.
+//! Parameters of a core and its caches in a scenario: the single home of their defaults.
 
 use cxlab_engine::units::{Bytes, Picos};
 use schemars::JsonSchema;
@@ -10,11 +10,11 @@ use serde::{Deserialize, Serialize};
 pub struct CacheLevel {
     /// Capacity: a multiple of `ways` lines of 64 B.
     pub size: Bytes,
-    /// Lines of a set. 1 to 65536. Default 8.
+    /// Number of lines in a set. 1 to 65536. Default 8.
     #[serde(default = "eight")]
     #[schemars(range(min = 1, max = 65536))]
     pub ways: u32,
-    /// Time of an access, hit or miss, after the level before it has missed.
+    /// Time of an access, hit or miss, after the previous level has missed.
     pub access_time: Picos,
 }
 
@@ -27,35 +27,35 @@ fn eight() -> u32 {
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Debug)]
 #[serde(deny_unknown_fields, default)]
 pub struct CoreParams {
-    /// Time of a cycle. At least 1 ps. Default 333 ps: 3 GHz (*assumed*).
+    /// Clock period. At least 1 ps. Default 333 ps: 3 GHz (*assumed*).
     pub cycle: Picos,
-    /// Loads, stores and flushes issued in a cycle at most. 1 to 64. Default 2 (*assumed*: two
-    /// load/store ports).
+    /// Most loads, stores and flushes issued per cycle. 1 to 64. Default 2 (*assumed*:
+    /// two load/store ports).
     #[schemars(range(min = 1, max = 64))]
     pub width: u32,
-    /// Loads, stores and flushes in flight at once, from the oldest that has not completed. 1 to
-    /// 65536; 1 is an in-order core that waits for every access. Default 256 (load queue of
-    /// CXL-SSD-Sim, Table I). A recorded program (`cxlab attach --verify`) counts instructions.
+    /// Most loads, stores and flushes in flight, counted from the oldest that has not completed. 1 to
+    /// 65536; 1 is an in-order core that waits for every access. Default 256 (load queue of CXL-SSD-Sim,
+    /// Table I). For a recorded program (`cxlab attach --verify`) the window counts instructions.
     #[schemars(range(min = 1, max = 65536))]
     pub window: u32,
     /// Private caches, nearest first; 1 to 4. Default: 64 KiB and 512 KiB (CXL-SSD-Sim, Table I),
     /// 8 ways, 4 and 14 cycles of 333 ps (*assumed*: load-to-use latencies of current cores).
     pub caches: Vec<CacheLevel>,
-    /// Lines asked for from memory at once (MSHRs of the last private cache). 1 to 65536.
-    /// Default 20 (gem5's classic L2).
+    /// Outstanding lines requested from memory (MSHRs of the last private cache). 1 to 65536. Default
+    /// 20 (gem5's classic L2).
     #[schemars(range(min = 1, max = 65536))]
     pub misses: u32,
-    /// Lines asked for from memory at once where a stream prefetcher asks for some of them, within
-    /// pages of 4 KiB and as far ahead. Misses go on when both this and `misses` have room. 0 to
-    /// 65536. Default 0: no prefetcher.
+    /// Outstanding lines requested from memory if a stream prefetcher requests some of them, and the
+    /// prefetch distance in lines, within pages of 4 KiB. A miss needs room under both this limit and
+    /// `misses`. 0 to 65536. Default 0: no prefetcher.
     #[schemars(range(max = 65536))]
     pub prefetch: u32,
-    /// Lines on their way back to memory, evicted or flushed, beyond which no miss begins. 1 to
+    /// Outstanding write-backs to memory, of evicted and flushed lines, beyond which no miss begins. 1 to
     /// 65536. Default 256 (L2 write buffers of CXL-SSD-Sim, Table I).
     #[schemars(range(min = 1, max = 65536))]
     pub writebacks: u32,
     /// Time between the last private cache and a CXL root port, there and back; all of it passes before the
-    /// port. Default 78 ns: with the look into the caches that of a requester, 84 ns.
+    /// port. Default 78 ns: with the cache lookups this equals a requester's 84 ns.
     pub process_time: Picos,
 }
 
@@ -80,17 +80,17 @@ impl Default for CoreParams {
 }
 
 impl CoreParams {
-    /// Lines asked for at once, by program and prefetcher.
+    /// Most outstanding fills of program and prefetcher together.
     pub fn fills(&self) -> u32 {
         self.misses.max(self.prefetch)
     }
 
-    /// Time of a look into every cache.
+    /// Time of a lookup in every cache level.
     pub fn lookup(&self) -> Picos {
         Picos(self.caches.iter().map(|level| level.access_time.0).sum())
     }
 
-    /// Constant time before a CXL link: the look into the caches and the way to the root port.
+    /// Constant time before a CXL link: the cache lookups and the process time.
     pub fn egress(&self) -> Picos {
         self.lookup() + self.process_time
     }

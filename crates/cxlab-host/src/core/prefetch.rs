@@ -1,32 +1,32 @@
-//! The stream prefetcher of a core: two neighbouring lines in a row, up or down, and the lines that
-//! follow are asked for before the program does.
+//! The stream prefetcher of a core. After accesses to two neighbouring lines, up or down, it requests the
+//! lines that follow before the program does.
 //!
-//! It follows some streams at once, each within a page of 4 KiB, because what lies beside a page is
-//! known to nobody who sees physical addresses. It knows nothing of time: the core asks for lines
-//! while there is room for them.
+//! The prefetcher tracks several streams at once, each within a page of 4 KiB, because the physical
+//! address of the next page is unknown to it. It has no notion of time: the core requests lines as long as
+//! there is room for them.
 
 use cxlab_engine::save_state;
 use cxlab_engine::units::LineAddr;
 use serde::{Deserialize, Serialize};
 
-/// Streams followed at once (*assumed*: one forward or backward stream in each of 32 pages, as the
+/// Number of streams tracked at once (*assumed*: one forward or backward stream in each of 32 pages, as the
 /// L2 streamer of Intel's Optimization Reference Manual).
 const STREAMS: usize = 32;
-/// Lines of a page.
+/// Number of lines in a page.
 const PAGE: u64 = 64;
 
-/// A walk through a page.
+/// A stream of accesses within a page.
 #[derive(Clone, Copy, Serialize, Deserialize)]
 struct Stream {
     last: u64,
-    /// 1 or -1; 0 before the second line.
+    /// Direction, 1 or -1; 0 before the second line.
     step: i64,
-    /// Lines behind `last` that were asked for.
+    /// Number of lines after `last` that have been requested.
     ahead: u32,
     used: u64,
 }
 
-/// The streams of a core.
+/// The streams that a core's prefetcher tracks.
 #[derive(Default)]
 pub(super) struct Streams {
     streams: Vec<Stream>,
@@ -38,14 +38,14 @@ save_state!(Streams {
 });
 
 impl Streams {
-    /// The program uses a line that its first caches do not have.
+    /// Records an access of the program to `line`, which updates the stream of its page.
     pub(super) fn note(&mut self, line: LineAddr) {
         self.uses += 1;
         let used = self.uses;
         let here = |stream: &&mut Stream| stream.last / PAGE == line.0 / PAGE;
         if let Some(stream) = self.streams.iter_mut().find(here) {
             stream.used = used;
-            // Within a page, so it is small.
+            // Both lines are in one page, so the distance is small.
             let step = line.0 as i64 - stream.last as i64;
             let far = step.unsigned_abs() as u32;
             if far == 0 {
@@ -73,7 +73,8 @@ impl Streams {
         }
     }
 
-    /// The next line worth asking for, of the stream used last, at most `depth` lines ahead.
+    /// The next line to prefetch, at most `depth` lines ahead, in the most recently
+    /// used stream that has one.
     pub(super) fn next(&mut self, depth: u32) -> Option<LineAddr> {
         let next = |stream: &Stream| {
             let line = stream
@@ -114,7 +115,7 @@ mod tests {
         assert!(asked(&mut one, 129, 4).is_empty(), "the same line again");
         assert_eq!(asked(&mut one, 130, 4), [134]);
         assert!(asked(&mut one, 900, 4).is_empty());
-        // A line that the core took out of its turn is a step of two.
+        // A line that the core accesses out of order is a step of two.
         assert_eq!(asked(&mut one, 132, 4), [135, 136]);
     }
 

@@ -1,53 +1,53 @@
-//! What a core measured of the program it ran.
+//! Statistics of the program that a core ran.
 
 use cxlab_engine::units::{Picos, SimTime};
 use serde::{Deserialize, Serialize};
 
-/// What one phase of a program did.
+/// Statistics of one phase of a program.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, Debug)]
 pub struct PhaseStats {
-    /// Steps issued.
+    /// Number of steps issued.
     pub issued: u64,
-    /// Steps whose completion is known.
+    /// Number of steps whose completion time is known.
     pub completed: u64,
-    /// Operations of the program completed.
+    /// Number of completed operations of the program.
     pub operations: u64,
-    /// When its first step was issued.
+    /// When the phase's first step was issued.
     pub begin: SimTime,
-    /// When its last step so far completed.
+    /// When the phase's last step so far completed.
     pub end: SimTime,
-    /// Summed time from issue to completion of its loads, in picoseconds.
+    /// Summed time from issue to completion of the phase's loads, in picoseconds.
     pub load_ps: u128,
-    /// Its loads.
+    /// Number of loads whose completion time is known.
     pub loads: u64,
 }
 
 impl PhaseStats {
-    /// From its first issue to its last completion.
+    /// Time from the phase's first issue to its last completion.
     pub fn time(&self) -> Picos {
         Picos(self.end.0.saturating_sub(self.begin.0))
     }
 }
 
-/// What a core did since the run began.
+/// Statistics of a core since the run began.
 #[derive(Clone, Default, Serialize, Deserialize, Debug)]
 pub struct CoreStats {
-    /// Loads issued.
+    /// Number of loads issued.
     pub loads: u64,
-    /// Stores issued.
+    /// Number of stores issued.
     pub stores: u64,
-    /// Flushes issued.
+    /// Number of flushes issued.
     pub flushes: u64,
-    /// Flushes that found a modified line.
+    /// Number of flushes that found a modified line.
     pub flushes_dirty: u64,
-    /// Loads and stores that each level answered, nearest first.
+    /// Number of loads and stores that hit in each cache level, nearest first.
     pub hits: Vec<u64>,
-    /// Loads and stores that found their line asked for by an earlier one.
+    /// Number of loads and stores that merged with an outstanding fill of their line.
     pub merged: u64,
-    /// Loads and stores that asked memory for their line.
+    /// Number of loads and stores that missed and requested their line from memory.
     pub misses: u64,
-    /// Lines that the prefetcher asked memory for.
+    /// Number of lines that the prefetcher requested from memory.
     pub prefetches: u64,
-    /// By phase.
+    /// Statistics of each phase of the program.
     pub phases: Vec<PhaseStats>,
 }

@@ -1,8 +1,8 @@
-//! Who gets an entry of the directory: transactions whose line has none wait for one of its set, in the
-//! order of their arrival.
+//! Admission to the directory: transactions whose line has no entry wait for an entry of its
+//! set, in order of arrival.
 //!
-//! When a transaction is over, those that wait for the set have their turn before those that wait for
-//! the line, so a line that is wanted all the time does not keep its entry from others.
+//! When a transaction is over, those that wait for the set are served before those that wait for the line.
+//! A line in constant demand therefore does not keep its entry from other lines.
 
 use std::collections::VecDeque;
 
@@ -15,24 +15,24 @@ use serde::{Deserialize, Serialize};
 use super::home::What;
 use super::{NONE, Processor};
 
-/// What waits for entries of one set.
+/// Transactions that wait for entries of one set.
 #[derive(Serialize, Deserialize)]
 struct SetQueue {
     set: u32,
     waiting: VecDeque<(u32, Ticket)>,
-    /// Entries that were given while something waited.
+    /// Counts how often waiting transactions are overtaken.
     turns: Overtaking,
-    /// Entries of the set that devices are asked to give up.
+    /// Number of the set's entries that are being recalled from devices.
     recalls: u32,
-    /// Whether the set waits for a place in the write buffer.
+    /// Whether the set waits for an entry of the write buffer.
     writes: bool,
 }
 
-/// The sets in which something waits, or is given up.
+/// The sets with waiting transactions or recalls.
 #[derive(Default, Serialize, Deserialize)]
 pub(super) struct Admission {
     queues: Vec<SetQueue>,
-    /// The most often that a transaction was overtaken.
+    /// Largest number of times that a transaction was overtaken.
     most_overtaken: u64,
 }
 
@@ -52,7 +52,7 @@ impl Admission {
         &mut self.queues[at]
     }
 
-    /// Transactions that wait for an entry of a set, and entries of it that are being given up.
+    /// Number of transactions that wait for an entry of a set, and of its entries that are being recalled.
     fn state(&self, set: u32) -> (usize, usize) {
         let mut queues = self.queues.iter();
         let found = queues.find(|queue| queue.set == set);
@@ -66,14 +66,14 @@ impl Admission {
         queue.waiting.front().map(|(id, _)| *id)
     }
 
-    /// A transaction has an entry of the set.
+    /// Records that a transaction has received an entry of the set.
     fn given(&mut self, set: u32) {
         if let Some(queue) = self.queues.iter_mut().find(|queue| queue.set == set) {
             queue.turns.take();
         }
     }
 
-    /// The first that waits for the set has had its turn.
+    /// Removes the first transaction that waits for the set.
     fn served(&mut self, set: u32) {
         let queue = self.queue(set);
         if let Some((_, ticket)) = queue.waiting.pop_front() {
@@ -83,17 +83,17 @@ impl Admission {
         }
     }
 
-    /// The most often that a transaction was overtaken by one that came later.
+    /// Largest number of times that a transaction was overtaken by later ones.
     pub(super) fn most_overtaken(&self) -> u64 {
         self.most_overtaken
     }
 
-    /// A set waits for a place in the write buffer; false if it did already.
+    /// Records that a set waits for an entry of the write buffer. Returns false if it waited already.
     pub(super) fn waits_for_write(&mut self, set: u32) -> bool {
         !std::mem::replace(&mut self.queue(set).writes, true)
     }
 
-    /// A set waits for a place in the write buffer no more.
+    /// Records that a set does not wait for an entry of the write buffer any more.
     pub(super) fn write_waited(&mut self, set: u32) {
         if let Some(queue) = self.queues.iter_mut().find(|queue| queue.set == set) {
             queue.writes = false;
@@ -107,7 +107,7 @@ impl Admission {
 }
 
 impl Processor {
-    /// A transaction gets its line, or waits for it.
+    /// Gives a transaction its line, or queues it.
     pub(super) fn admit(&mut self, ctx: &mut Ctx<'_, Parcel>, id: u32) {
         if self.finds_line(ctx, id) {
             return;
@@ -122,7 +122,8 @@ impl Processor {
         }
     }
 
-    /// Whether a transaction's line has an entry. It has it then, or waits behind those that do.
+    /// Whether a transaction's line has an entry. The transaction then takes it, or queues
+    /// behind those that have it.
     fn finds_line(&mut self, ctx: &mut Ctx<'_, Parcel>, id: u32) -> bool {
         let Some(slot) = self.llc.find(self.txns[id as usize].line) else {
             return false;
@@ -137,10 +138,11 @@ impl Processor {
         true
     }
 
-    /// Whether there is an entry for a transaction whose line has none: it has it then.
+    /// Gives a transaction whose line has no entry a new one, if possible. Returns whether it received one.
     fn enter(&mut self, ctx: &mut Ctx<'_, Parcel>, id: u32, set: u32) -> bool {
         let line = self.txns[id as usize].line;
-        // What comes in may make lines leave the last-level cache at any time until it is over.
+        // The new line may evict others from the last-level cache at any time until
+        // its transaction is over.
         let victims = self.llc.is_victim_cache();
         if victims && !self.may_evict(set) {
             return false;
@@ -166,7 +168,7 @@ impl Processor {
         free
     }
 
-    /// Transactions that wait for entries of a set have them, as far as there are any.
+    /// Gives entries of a set to the transactions that wait for it, as far as there are any.
     pub(super) fn serve_set(&mut self, ctx: &mut Ctx<'_, Parcel>, set: u32) {
         while let Some(id) = self.admission.first(set) {
             let found = self.finds_line(ctx, id);
@@ -178,7 +180,7 @@ impl Processor {
             if !found {
                 self.admission.given(set);
             }
-            // Those of the same line keep their order in its own queue.
+            // Transactions of the same line keep their order in the line's own queue.
             let mut at = 0;
             while let Some((other, _)) = self.admission.queue(set).waiting.get(at).copied() {
                 if self.txns[other as usize].line == line {
@@ -192,7 +194,7 @@ impl Processor {
         self.admission.tidy();
     }
 
-    /// Transactions that found every way of their set busy look again.
+    /// Retries the transactions that found every way of their set busy.
     pub(super) fn admit_stalled(&mut self, ctx: &mut Ctx<'_, Parcel>) {
         let mut at = 0;
         while let Some(queue) = self.admission.queues.get(at) {
@@ -203,7 +205,7 @@ impl Processor {
         }
     }
 
-    /// An entry that devices were asked to give up is free, or on its way to be.
+    /// Records that the recall of an entry from devices is over.
     pub(super) fn recalled(&mut self, what: What, set: u32) {
         if what == What::Recall {
             self.admission.queue(set).recalls -= 1;

@@ -1,17 +1,20 @@
-//! Back-invalidation: a Type 2 device snoops the host for a line of its HDM-DB memory (CXL 3.1, section 3.3.11).
+//! Back-invalidation: a Type 2 device snoops the host for a line of its HDM-DB memory
+//! (CXL 3.1, section 3.3.11).
 //!
-//! The host owns a line of such memory while anything of it is in one of its caches, and requests it from the device only
-//! when nothing is: a line that devices hold over CXL.cache without data on the die is recalled first. So an outstanding
-//! request means that the host holds nothing, and the rules for a snoop are short:
+//! The host holds a line of such memory while one of its caches has a copy. It requests a line from the
+//! device only when none has. A line that devices hold over CXL.cache without data on the die is
+//! recalled first. An outstanding request therefore means that the host holds no copy, and the rules
+//! for a snoop are short:
 //!
-//! - A request for the line is outstanding and its completion has not arrived: the host sends `BIConflict`, as it cannot
-//!   know whether the device looked at the request before it sent the snoop. If `BIConflictAck` arrives before the
-//!   completion, the device has not, and the answer is `BIRspI` (figure 3-22). Otherwise the line is on its way, and is
-//!   given up when it has arrived (figure 3-23).
-//! - A write of the line is outstanding: the snoop waits for it.
-//! - Otherwise a transaction of the home agent gives the line up, in its turn; what is modified is written first. A
-//!   transaction before it that finds nothing and has to request the line answers the snoop, as the device serves such a
-//!   request only behind the answer.
+//! - A request for the line is outstanding and its completion has not arrived: the host sends
+//!   `BIConflict`, because it cannot know whether the device saw the request before it sent the snoop. If
+//!   `BIConflictAck` arrives before the completion, the device had not seen the request, and the host
+//!   responds with `BIRspI` (figure 3-22). Otherwise the line is in flight, and is invalidated when it has
+//!   arrived (figure 3-23).
+//! - A write of the line is outstanding: the snoop waits for the write.
+//! - Otherwise a transaction of the home agent invalidates the line, in its turn, and writes modified data
+//!   first. An earlier transaction that finds no copy and has to request the line responds to the snoop,
+//!   because the device serves such a request only after the response.
 
 use cxlab_engine::Ctx;
 use cxlab_engine::units::{Hpa, LINE_BYTES, LineAddr};
@@ -27,24 +30,24 @@ use super::failures::NOT_SENT;
 use super::home::{Txn, What};
 use super::{ARRIVE, Processor};
 
-/// The completion of a request has come, its data have not.
+/// Bit of `Txn::came`: the completion of a request has come.
 const COMPLETED: u8 = 1;
-/// The data have come, the completion has not.
+/// Bit of `Txn::came`: the data of a request have come.
 const CAME: u8 = 2;
 const WHOLE: u8 = COMPLETED | CAME;
 
-/// What an unanswered snoop waits for.
+/// The event for which a snoop without a response waits.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
 enum Stage {
     /// `BIConflictAck`, because of this transaction's request.
     Conflict(u32),
-    /// The end of a write of the line.
+    /// Completion of a write of the line.
     Write,
-    /// A transaction that gives the line up.
+    /// The end of a transaction that invalidates the line.
     Leaves(u32),
 }
 
-/// A snoop that has not been answered.
+/// A snoop without a response.
 #[derive(Clone, Copy, Serialize, Deserialize)]
 pub(super) struct Snooped {
     line: LineAddr,
@@ -54,7 +57,7 @@ pub(super) struct Snooped {
 }
 
 impl Processor {
-    /// Whether a line is in HDM-DB memory.
+    /// Whether a line belongs to HDM-DB memory.
     #[inline]
     pub(super) fn is_hdm_db(&self, line: LineAddr) -> bool {
         if self.device_coherent.is_empty() {
@@ -64,8 +67,9 @@ impl Processor {
         owner.is_some_and(|device| self.device_coherent.contains(&device))
     }
 
-    /// Whether a transaction must recall its line from devices before it goes on: they hold it, no cache on the die has
-    /// its data, and the transaction may have to request them from the device that owns the line.
+    /// Whether a transaction must recall its line from devices before it continues. This is so if devices
+    /// hold the line, no cache on the die has its data, and the transaction may have to request the data
+    /// from the device that owns the line.
     pub(super) fn must_recall(&self, txn: &Txn) -> bool {
         if self.device_coherent.is_empty() || txn.state.is_busy() {
             return false;
@@ -86,8 +90,8 @@ impl Processor {
         !on_die && !txn.state.filter.holders().without(CORES).is_empty() && self.is_hdm_db(txn.line)
     }
 
-    /// What a message for a transaction's line of HDM-DB memory says. Only a miss of a core, which fills a cache on the die,
-    /// may be granted a modified line.
+    /// The message to the device for a transaction's line of HDM-DB memory. Only a miss of a core, which
+    /// fills a cache on the die, may be granted a modified line.
     pub(super) fn coherent_message(txn: &Txn, write: bool) -> M2s {
         match (write, txn.claiming) {
             (true, _) if txn.keeps => M2s::MemWr(MetaValue::Any),
@@ -99,8 +103,9 @@ impl Processor {
         }
     }
 
-    /// Part of the answer to a read of HDM-DB memory has come: whether the other part has, too. After `Cmp-M` the host has
-    /// to write the line some time, as memory has an older value.
+    /// Handles one part of the response to a read of HDM-DB memory. Returns whether the other
+    /// part has arrived too. After `Cmp-M` the host has to write the line at some time, because
+    /// memory has an older value.
     pub(super) fn is_whole(&mut self, message: &Message) -> bool {
         let txn = &mut self.txns[message.tag as usize];
         if txn.claiming || txn.what == What::Evict {
@@ -134,7 +139,7 @@ impl Processor {
         found.map(|id| id as u32)
     }
 
-    /// A device asks for a line of its memory.
+    /// Handles a `BISnpInv` of a device for a line of its memory.
     pub(super) fn back_invalidated(&mut self, ctx: &mut Ctx<'_, Parcel>, message: &Message) {
         let line = LineAddr(message.hpa.0 / LINE_BYTES);
         debug_assert!(
@@ -159,7 +164,8 @@ impl Processor {
         self.give_up_or_wait(ctx, self.snooped.len() - 1);
     }
 
-    /// Gives up the line of a snoop that meets no outstanding request, or waits for the write of the line. `at` is its place.
+    /// Invalidates the line of a snoop that meets no outstanding request, or waits for the write of the
+    /// line. `at` is the index of the snoop.
     fn give_up_or_wait(&mut self, ctx: &mut Ctx<'_, Parcel>, at: usize) {
         let line = self.snooped[at].line;
         if self.writing.contains(&line) {
@@ -175,7 +181,7 @@ impl Processor {
         }
     }
 
-    /// The host holds nothing of a line that was asked for.
+    /// Responds that the host holds no copy of a snooped line.
     fn answer_snoop(&mut self, ctx: &mut Ctx<'_, Parcel>, at: usize) {
         let snooped = self.snooped.swap_remove(at);
         self.answer_device(ctx, &snooped, M2s::BiRsp(Kept::Invalid), snooped.tag);
@@ -191,7 +197,7 @@ impl Processor {
         self.roots.send(ctx, message);
     }
 
-    /// `BIConflictAck`: the device has seen the conflict of a snoop with a request.
+    /// Handles `BIConflictAck`: the device has seen the conflict of its snoop with a request.
     pub(super) fn conflict_acknowledged(&mut self, ctx: &mut Ctx<'_, Parcel>, message: &Message) {
         let line = LineAddr(message.hpa.0 / LINE_BYTES);
         let conflict = Stage::Conflict(message.tag);
@@ -209,7 +215,8 @@ impl Processor {
         }
     }
 
-    /// The host is about to ask a device for a line, and so holds nothing of it: a snoop that waits is answered.
+    /// Responds to a waiting snoop of a line that the host is about to request: the
+    /// host holds no copy of it.
     pub(super) fn answer_before_asking(&mut self, ctx: &mut Ctx<'_, Parcel>, line: LineAddr) {
         let waits = |one: &Snooped| one.line == line && matches!(one.stage, Stage::Leaves(_));
         if let Some(at) = self.snooped.iter().position(waits) {
@@ -217,7 +224,7 @@ impl Processor {
         }
     }
 
-    /// A line has been written: a snoop that has waited for it goes on.
+    /// Lets a snoop continue that has waited for a write of its line.
     pub(super) fn go_on_with_snoop(&mut self, ctx: &mut Ctx<'_, Parcel>, line: LineAddr) {
         let waits = |one: &Snooped| one.line == line && one.stage == Stage::Write;
         if let Some(at) = self.snooped.iter().position(waits) {
@@ -225,13 +232,13 @@ impl Processor {
         }
     }
 
-    /// The snoop that a transaction gives its line up for; none where it has been answered.
+    /// Index of the snoop for which a transaction invalidates its line; `None` if it has had a response.
     pub(super) fn snoop_of(&self, id: u32) -> Option<usize> {
         let stage = Stage::Leaves(id);
         self.snooped.iter().position(|one| one.stage == stage)
     }
 
-    /// A transaction has given its line up.
+    /// Responds to the snoop for which a transaction has invalidated its line.
     pub(super) fn gave_up(&mut self, ctx: &mut Ctx<'_, Parcel>, id: u32) {
         if let Some(at) = self.snoop_of(id) {
             self.answer_snoop(ctx, at);

@@ -1,4 +1,4 @@
-//! The private caches of a core: two levels, the second with the state of each line.
+//! The private caches of a core: two levels. The second has the state of each line.
 
 use cxlab_engine::rng::StreamRng;
 use cxlab_engine::save_state;
@@ -8,30 +8,30 @@ use serde::{Deserialize, Serialize};
 
 use crate::core::CacheLevel;
 
-/// How a core holds a line.
+/// The state in which a core holds a line.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize, Debug)]
 pub enum Held {
-    /// Not.
+    /// The core has no copy.
     #[default]
     Invalid,
-    /// Others may hold it too.
+    /// A copy that other caches may have too.
     Shared,
-    /// Alone, as memory has it.
+    /// The only copy, unmodified.
     Exclusive,
-    /// Alone, newer than memory.
+    /// The only copy, newer than memory.
     Modified,
 }
 
-/// The level that answered.
+/// The private cache level that served an access.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Level {
-    /// The first.
+    /// The access hit in the first-level cache.
     L1,
-    /// The second.
+    /// The access hit in the second-level cache.
     L2,
 }
 
-/// Both private caches of one core. The second includes the first.
+/// Both private caches of one core. The second level includes the first.
 pub struct CoreCaches {
     l1: TagArray<()>,
     l2: TagArray<Held>,
@@ -41,7 +41,7 @@ save_state!(CoreCaches {
     states: l1, l2;
 });
 
-/// An array of least-recently-used sets.
+/// A tag array with least-recently-used sets.
 pub fn lru<T: Copy + Default>(size: Bytes, ways: u32) -> Result<TagArray<T>, GeometryError> {
     let ways = u64::from(ways.max(1));
     let sets = (size.0 / 64 / ways).max(1);
@@ -57,10 +57,10 @@ pub fn lru<T: Copy + Default>(size: Bytes, ways: u32) -> Result<TagArray<T>, Geo
 }
 
 impl CoreCaches {
-    /// Empty caches.
+    /// Both caches, empty.
     ///
     /// # Errors
-    /// More lines than a tag array holds.
+    /// If a cache has more lines than a tag array can hold.
     pub fn new(l1: &CacheLevel, l2: &CacheLevel) -> Result<CoreCaches, GeometryError> {
         Ok(CoreCaches {
             l1: lru(l1.size, l1.ways)?,
@@ -68,14 +68,15 @@ impl CoreCaches {
         })
     }
 
-    /// How the core holds a line.
+    /// The state in which the core holds a line.
     pub fn held(&self, line: LineAddr) -> Held {
         self.l2
             .find(line)
             .map_or(Held::Invalid, |slot| self.l2[slot])
     }
 
-    /// Uses a line that the core holds well enough, to store if `owns`; the level that had it.
+    /// Uses a line if the core holds it in a sufficient state, for a store if `owns`. Returns
+    /// the level that had it.
     #[inline]
     pub fn access(&mut self, line: LineAddr, owns: bool) -> Option<Level> {
         let slot = self.l2.find(line)?;
@@ -92,8 +93,8 @@ impl CoreCaches {
         Some(Level::L2)
     }
 
-    /// Takes a line in, or changes how it is held. What has to make room is returned with how it
-    /// was held.
+    /// Inserts a line, or changes its state. Returns the evicted line with its former
+    /// state, if there is one.
     pub fn insert(&mut self, line: LineAddr, held: Held) -> Option<(LineAddr, Held)> {
         if let Some(slot) = self.l2.find(line) {
             self.l2[slot] = held;
@@ -117,7 +118,7 @@ impl CoreCaches {
         }
     }
 
-    /// Gives a line up; how it was held.
+    /// Invalidates a line. Returns its former state.
     pub fn drop_line(&mut self, line: LineAddr) -> Held {
         let Some(slot) = self.l2.find(line) else {
             return Held::Invalid;
@@ -126,7 +127,7 @@ impl CoreCaches {
         self.l2.remove(slot).1
     }
 
-    /// Keeps a line shared at most; how it was held.
+    /// Downgrades a line to shared. Returns its former state.
     pub fn share(&mut self, line: LineAddr) -> Held {
         let Some(slot) = self.l2.find(line) else {
             return Held::Invalid;
@@ -136,7 +137,7 @@ impl CoreCaches {
         was
     }
 
-    /// Makes a line as memory has it; how it was held.
+    /// Marks a line as unmodified. Returns its former state.
     pub fn clean(&mut self, line: LineAddr) -> Held {
         let Some(slot) = self.l2.find(line) else {
             return Held::Invalid;

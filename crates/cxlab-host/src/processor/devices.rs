@@ -1,4 +1,4 @@
-//! CXL.cache: what devices ask of the home agent and how they answer its snoops.
+//! CXL.cache: requests of devices at the home agent, and their responses to its snoops.
 
 use std::collections::VecDeque;
 
@@ -23,7 +23,7 @@ use super::{ARRIVE, FINISH, NONE, Processor};
 pub(super) struct Uqids {
     transactions: Vec<u32>,
     free: Vec<u16>,
-    /// Transactions that wait for one.
+    /// Transactions that wait for a free UQID.
     waiting: VecDeque<u32>,
 }
 
@@ -32,7 +32,7 @@ save_state!(Uqids {
 });
 
 impl Uqids {
-    /// No transaction has any.
+    /// Stands for a transaction without a UQID.
     pub(super) const NONE: u16 = u16::MAX;
 
     pub(super) fn new() -> Uqids {
@@ -55,8 +55,8 @@ impl Uqids {
 }
 
 impl Processor {
-    /// Gives a transaction that has its line a UQID if devices may hear of it; false when it has to
-    /// wait for one.
+    /// Gives a transaction that has its line a UQID if devices may see it. Returns false if the
+    /// transaction has to wait for one.
     pub(super) fn name(&mut self, id: u32) -> bool {
         let txn = &mut self.txns[id as usize];
         let devices = !txn.state.filter.holders().without(CORES).is_empty();
@@ -77,7 +77,7 @@ impl Processor {
         txn.uqid != Uqids::NONE
     }
 
-    /// A transaction is over: the one that has waited longest for a UQID has its.
+    /// Frees the UQID of a transaction that is over. The transaction that has waited longest receives one.
     pub(super) fn unname(&mut self, ctx: &mut Ctx<'_, Parcel>, uqid: u16) {
         if uqid == Uqids::NONE {
             return;
@@ -91,10 +91,10 @@ impl Processor {
         }
     }
 
-    /// The holder that a device is.
+    /// The holder number of a device in the table.
     ///
     /// # Panics
-    /// If it is none of the host's accelerators: the plan bound them.
+    /// If the port is none of the host's accelerators; the plan has bound them.
     pub(super) fn peer_of(&self, port: PortId) -> Peer {
         let place = self.devices.iter().position(|device| *device == port);
         let Some(peer) = place.and_then(Peer::new) else {
@@ -103,7 +103,7 @@ impl Processor {
         peer
     }
 
-    /// A message of CXL.cache arrives.
+    /// Handles a CXL.cache message.
     pub(super) fn cache_message(&mut self, ctx: &mut Ctx<'_, Parcel>, message: &Message) {
         match message.channel() {
             Channel::D2hReq => self.device_asks(ctx, message),
@@ -112,7 +112,7 @@ impl Processor {
         }
     }
 
-    /// A device asks for a line. The home agent takes such requests one after the other.
+    /// Handles a device's request for a line. The home agent accepts such requests one after the other.
     fn device_asks(&mut self, ctx: &mut Ctx<'_, Parcel>, message: &Message) {
         if message.opcode == Opcode::CacheFlushed {
             return self.device_flushed(ctx, message);
@@ -131,8 +131,9 @@ impl Processor {
         self.stats.bias_requests += u64::from(flips);
         self.stats.bias_writes += u64::from(flips && writes);
         let request = match (request, self.params.llc.device_evictions) {
-            // The device takes or writes a line of its own memory (HDM-D): for the table a flush, as the host keeps
-            // nothing of the line and the directory does not note the device as its holder.
+            // The device takes or writes a line of its own memory (HDM-D). For the table this is a
+            // flush, because the host keeps no copy of the line, and the directory does not record
+            // the device as its holder.
             _ if flips => Request::ClFlush,
             (Request::DirtyEvict, DeviceEvictions::Llc) => Request::DirtyEvictPush,
             (request, _) => request,
@@ -207,8 +208,9 @@ impl Processor {
         }
     }
 
-    /// The place in the image of the value of a line that a transaction reads without a right to it, and whether it is
-    /// poison: with a device that keeps the line, the value of its answer, as it may have stored since.
+    /// The image address of the value of a line that a transaction reads without holding it, and whether
+    /// the value is poison. If a device keeps the line, the value is that of its snoop response, because
+    /// the device may have stored since.
     pub(super) fn value_of(&self, txn: &Txn) -> (Hpa, bool) {
         match txn.looked_at {
             Some((holder, poison)) => (line_looked_at(holder, txn.uqid), poison),
@@ -219,7 +221,7 @@ impl Processor {
         }
     }
 
-    /// Answers the device that a transaction is for.
+    /// Sends the response to the device for which a transaction runs.
     pub(super) fn reply(&mut self, ctx: &mut Ctx<'_, Parcel>, id: u32, reply: Reply) {
         let txn = self.txns[id as usize];
         let mut stages = txn.stages;
@@ -230,7 +232,8 @@ impl Processor {
         stages.device += self.params.root_port_time.0 as u32;
         let owner = self.map.owner(Hpa(txn.line.0 * LINE_BYTES));
         let opcode = match reply {
-            // Of the device's own memory, on CXL.mem: in order with the reads of it that follow (CXL 3.1, figure 3-42).
+            // For the device's own memory, on CXL.mem: in order with its following reads
+            // (CXL 3.1, figure 3-42).
             Reply::Go(_) if owner == Some(txn.source) && txn.writes_own => Opcode::MemWrFwd,
             Reply::Go(_) if owner == Some(txn.source) => Opcode::MemRdFwd,
             reply => reply.opcode(),
@@ -278,7 +281,8 @@ impl Processor {
             lines: 1,
             data: 0,
         };
-        // The device reads its memory when it has the line, and the write may take another way and longer.
+        // The device reads its memory when it has the line, and the host's write may
+        // take another, slower path.
         let forwards = matches!(opcode, Opcode::MemRdFwd | Opcode::MemWrFwd);
         match forwards && self.writing.contains(&line) {
             true => self.held_grants.push(message),
@@ -286,7 +290,7 @@ impl Processor {
         }
     }
 
-    /// A line has been written: devices that have waited for that get it.
+    /// Sends the grants that devices have waited for until a line was written.
     pub(super) fn grant_held(&mut self, ctx: &mut Ctx<'_, Parcel>, line: LineAddr) {
         let is_one = |message: &mut Message| message.hpa.0 / LINE_BYTES == line.0;
         let granted: Vec<Message> = self.held_grants.extract_if(.., is_one).collect();

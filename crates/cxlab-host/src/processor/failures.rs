@@ -1,17 +1,17 @@
-//! What a processor does where components fail, or where memory is taken from its host: machine checks.
+//! A processor's handling of failed components, and of memory that is taken from its host: machine checks.
 //!
-//! A line that does not come, because a component has failed, is in no cache; the accesses that wait for it end with
-//! an error, which is a machine check unless it was a prefetch. A line that comes as poison is in caches as any other
-//! ([`cxlab_agent::Poison`]), and a load of it is a machine check. A line that cannot be written is lost: its
-//! write-back ends by its timeout, or at the root port.
+//! A line that does not arrive, because a component has failed, is put into no cache. The accesses that
+//! wait for it end with an error, which is a machine check unless the access was a prefetch. A line that
+//! arrives as poison is cached like any other ([`cxlab_agent::Poison`]), and a load of it is a machine
+//! check. A line that cannot be written is lost: its write-back ends by its timeout, or at the root port.
 //!
-//! Threads compute on the values of memory, so they must not go on without them: their process ends (Linux
-//! sends it `SIGBUS`). What they have begun completes, nothing more begins, and their result is not
-//! checked. The first machine check does that, and the first line of the host that is lost. Programs and
-//! patterns, which compute on values of their own or on none, go on.
+//! Threads compute on the values of memory, so they must not continue without them: their process ends
+//! (Linux sends it `SIGBUS`). Operations that have begun complete, nothing more begins, and the result is
+//! not checked. The first machine check ends the process, and so does the first lost line of the host.
+//! Programs and patterns, which compute on values of their own or on none, continue.
 //!
-//! The tag of a message whose time is over is that of its transaction. It stays out of use until the answer
-//! comes, if ever.
+//! The tag of a message that has timed out is that of its transaction. The tag stays out of use until the
+//! response comes, if ever.
 
 use cxlab_agent::{AccessKind, Answer, Ending, Failure};
 use cxlab_engine::Ctx;
@@ -25,7 +25,7 @@ use super::home::{Txn, What};
 use super::{NONE, OP, Processor};
 use crate::fails::Fails;
 
-/// In place of the time at which a transaction has sent its message: it waits for none.
+/// Value of [`Txn::sent`] for a transaction that waits for no message.
 pub(super) const NOT_SENT: u64 = u64::MAX;
 
 impl Fails for Processor {
@@ -101,12 +101,12 @@ impl Fails for Processor {
 }
 
 impl Processor {
-    /// When its threads were ended by a machine check.
+    /// When the threads were ended by a machine check, if they were.
     pub fn threads_ended(&self) -> Option<SimTime> {
         self.threads_ended
     }
 
-    /// A message to CXL memory has failed.
+    /// Ends a message to CXL memory that has failed.
     fn fail(&mut self, ctx: &mut Ctx<'_, Parcel>, id: u32, failure: Failure) {
         let hpa = Hpa(self.txns[id as usize].line.0 * LINE_BYTES);
         let owner = self.map.owner(hpa);
@@ -117,7 +117,7 @@ impl Processor {
         self.memory_answered(ctx, id);
     }
 
-    /// The device denies a message: it has no decoder for the address.
+    /// Handles a message that the device denies because it has no decoder for the address.
     #[cold]
     #[inline(never)]
     pub(super) fn denied(&mut self, ctx: &mut Ctx<'_, Parcel>, id: u32) {
@@ -126,8 +126,8 @@ impl Processor {
         self.unserved(ctx, id);
     }
 
-    /// A line is lost, or what the processor reads for itself is poison. Accesses are told by
-    /// [`Processor::poisoned`].
+    /// Accounts for a lost line, or for poison that the processor reads for itself. Accesses are
+    /// handled by [`Processor::poisoned`].
     fn unserved(&mut self, ctx: &mut Ctx<'_, Parcel>, id: u32) {
         let txn = &self.txns[id as usize];
         match txn.what {
@@ -141,7 +141,7 @@ impl Processor {
         }
     }
 
-    /// The line of a transaction is poison: no cache has it, and nobody is to have it.
+    /// Invalidates the line of a failed transaction in all caches of the host.
     #[cold]
     #[inline(never)]
     pub(super) fn give_up(&mut self, ctx: &mut Ctx<'_, Parcel>, txn: &Txn, slot: Slot) {
@@ -158,7 +158,7 @@ impl Processor {
         }
     }
 
-    /// An access meets a poisoned line.
+    /// Handles an access that meets a poisoned line.
     pub(super) fn poisoned(&mut self, ctx: &mut Ctx<'_, Parcel>, op: u32, kind: AccessKind) {
         if kind == AccessKind::Prefetch {
             return;
@@ -170,13 +170,13 @@ impl Processor {
         }
     }
 
-    /// What the operating system itself reads is poison.
+    /// Handles poison in a read of the operating system itself.
     pub(super) fn machine_check(&mut self, ctx: &mut Ctx<'_, Parcel>) {
         self.stats.machine_checks += 1;
         self.end_threads(ctx);
     }
 
-    /// A device says that a thread of its has met poison.
+    /// Handles a device's report that one of its threads has met poison.
     pub(super) fn device_meets_poison(&mut self, ctx: &mut Ctx<'_, Parcel>) {
         if self.threads_ended.is_none() {
             self.threads_ended = Some(ctx.now());
@@ -185,7 +185,7 @@ impl Processor {
         self.end_threads(ctx);
     }
 
-    /// The process of the threads ends.
+    /// Ends the process of the threads.
     fn end_threads(&mut self, ctx: &mut Ctx<'_, Parcel>) {
         let now = ctx.now();
         let Some(done) = self.lanes.end_threads(now) else {

@@ -1,4 +1,4 @@
-//! `CacheFlushed`: a device holds no line any more (CXL 3.1, section 3.2.4.2.20).
+//! `CacheFlushed`: a device reports that its cache has no lines any more (CXL 3.1, section 3.2.4.2.20).
 
 use cxlab_engine::Ctx;
 use cxlab_engine::units::LineAddr;
@@ -11,18 +11,19 @@ use serde::{Deserialize, Serialize};
 
 use super::Processor;
 
-/// A device that waits for the answer to its `CacheFlushed`.
+/// A device that waits for the response to its `CacheFlushed`.
 #[derive(Clone, Serialize, Deserialize)]
 pub(super) struct Flushed {
     message: Message,
     peer: Peer,
-    /// Lines that transactions have and whose entry still names the device.
+    /// Lines with a transaction in progress, whose entry still names the device as a holder.
     lines: Vec<LineAddr>,
 }
 
 impl Processor {
-    /// The directory forgets the device as a holder. A line that a transaction has waits for the transaction, and
-    /// the answer waits for such lines, so that no snoop comes behind it.
+    /// Handles `CacheFlushed`: the directory removes the device from the holders of every line. Removal
+    /// from a line with a transaction in progress waits for the transaction. The response waits for such
+    /// lines, so that no snoop follows it.
     pub(super) fn device_flushed(&mut self, ctx: &mut Ctx<'_, Parcel>, message: &Message) {
         let peer = self.peer_of(message.source);
         let (idle, busy) = self.llc.held_by(peer);
@@ -38,7 +39,7 @@ impl Processor {
         self.answer_flushed(ctx);
     }
 
-    /// A transaction of the line in this slot is over.
+    /// Removes flushed devices from the holders of the line in this slot, whose transaction is over.
     pub(super) fn forget_flushed(&mut self, ctx: &mut Ctx<'_, Parcel>, slot: Slot) {
         if self.flushed.is_empty() {
             return;

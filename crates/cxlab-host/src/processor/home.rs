@@ -1,9 +1,9 @@
-//! The home agent: transactions of lines, one at a time for each line, and the last-level cache with
-//! the directory.
+//! The home agent: transactions of lines, one at a time for each line, and the last-level
+//! cache with the directory.
 //!
-//! What is done about a line is decided by the table [`cxlab_protocol::coherence::cache_home`]; this
-//! is the time and the room around it. Cores and last-level cache are one holder there, so what
-//! cores ask of lines that this holder has rights to is settled here alone.
+//! The table [`cxlab_protocol::coherence::cache_home`] decides the actions for a line; this module adds
+//! time and capacity. In the table, cores and last-level cache are a single holder. Requests of cores for
+//! lines that this holder may use are therefore served here, without the table.
 
 use cxlab_agent::{Access, AccessKind, Ending, LOCAL};
 use cxlab_engine::Ctx;
@@ -20,19 +20,20 @@ use super::devices::Uqids;
 use super::failures::NOT_SENT;
 use super::{ARRIVE, FINISH, NONE, Processor};
 
-/// An entry of the directory: a line in the last-level cache, or that others hold.
+/// A directory entry: a line in the last-level cache, or a line that other caches hold.
 #[derive(Clone, Copy, Serialize, Deserialize)]
 pub(super) struct Way {
     /// The transaction that has the line, or `NONE`.
     pub(super) txn: u32,
-    /// Who may hold the line. The cores do while `data` is there; and where they give a line up
-    /// without a word, no longer when it says so.
+    /// Possible holders of the line. The cores are holders while `data` is true. The filter may still name
+    /// the cores after they have evicted the line silently.
     pub(super) filter: Filter,
-    /// Whether the last-level cache has the line.
+    /// Whether the last-level cache has the line's data.
     pub(super) data: bool,
-    /// Whether that is newer than memory; during a transaction also what cores or devices gave up.
+    /// Whether the data are newer than memory. During a transaction also whether modified data of cores or
+    /// devices have been collected.
     pub(super) dirty: bool,
-    /// Cores that hold it: a bit each.
+    /// Cores that hold the line, one bit each.
     pub(super) cores: u64,
 }
 
@@ -48,29 +49,29 @@ impl Default for Way {
     }
 }
 
-/// What cores keep of a line that others look at.
+/// The copy of a line that cores keep after a snoop.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Leave {
     /// A shared copy.
     Shared,
-    /// A copy that is as memory has it, or the last-level cache.
+    /// A copy that agrees with memory, or with the last-level cache.
     Clean,
-    /// What they have.
+    /// Their copy, unchanged.
     AsItIs,
 }
 
-/// What a transaction is for.
+/// The purpose of a transaction.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
 pub(super) enum What {
-    /// Nothing: its place is free.
+    /// None: the slot is free.
     Free,
     /// A core's load.
     Read,
-    /// A core's store: it wants the line for itself.
+    /// A core's store, which needs the line exclusively.
     Own,
     /// A core's flush of the line out of every cache.
     Flush,
-    /// A core's write-back of the line, which may stay where it is.
+    /// A core's write-back of the line, which may stay in its caches.
     WriteBack,
     /// A core's demotion of the line to the last-level cache.
     Demote,
@@ -86,80 +87,82 @@ pub(super) enum What {
     PageWrite,
     /// A line of the page table that the IOMMU reads.
     WalkRead,
-    /// The directory gives its entry up.
+    /// The recall of a directory entry from devices, for its eviction.
     Recall,
-    /// The device that owns the line takes it back.
+    /// A `BISnpInv` of the device that owns the line.
     BackInvalidate,
-    /// A device's request for an address without memory. It has no entry of the directory.
+    /// A device's request for an address without memory. It has no directory entry.
     Missing(Request),
-    /// A line on its way to memory.
+    /// A write of a line to memory.
     Evict,
 }
 
-/// A transaction.
+/// A transaction of a line.
 #[derive(Clone, Copy, Serialize, Deserialize)]
 pub(super) struct Txn {
     pub(super) line: LineAddr,
     pub(super) what: What,
     pub(super) core: u16,
     pub(super) slot: Option<Slot>,
-    /// The line's state in the table while the transaction has it.
+    /// State of the line in the table while the transaction has it.
     pub(super) state: LineState,
-    /// What the cores had, while that answer is on its way.
+    /// Copy found in the cores, while the cores' response is in flight.
     pub(super) found: Option<Found>,
-    /// The accesses that wait for it.
+    /// The accesses that wait for the transaction, as a linked list.
     pub(super) first: u32,
     pub(super) last: u32,
-    /// The next transaction of the same line.
+    /// Next transaction of the same line.
     pub(super) next: u32,
-    /// The transaction that waits for this write.
+    /// For a write: the transaction that waits for it, or `NONE`.
     pub(super) parent: u32,
-    /// The walk of a core that waits for it.
+    /// The page walk of a core that waits for the transaction, or `NONE`.
     pub(super) walk: u32,
-    /// Of a write: whether a cache may hold the line still.
+    /// For a write: whether a cache may still hold the line.
     pub(super) keeps: bool,
-    /// Whether the device that owns the line is being told that the host takes it.
+    /// Whether the device that owns the line is being told that the host takes it, and
+    /// has not responded yet.
     pub(super) claiming: bool,
-    /// The device that has answered and keeps the line, and whether its value is poison.
+    /// The device that responded and keeps the line, and whether its value is poison.
     pub(super) looked_at: Option<(PortId, bool)>,
     /// Whether the data that a device has sent are only some bytes of the line.
     pub(super) partial: bool,
-    /// Whether a core hands its copy over, which the table takes as a read.
+    /// Whether a core forwards its copy, which the table treats as a read.
     pub(super) forwarded: bool,
-    /// Whether it has been told.
+    /// Whether the device that owns the line has been told that the host takes it.
     pub(super) claimed: bool,
-    /// Whether memory, of which there is none at its line, is about to answer.
+    /// Whether the line has no memory, and a response without data is pending.
     pub(super) missing: bool,
-    /// What has come of the two parts of the answer to a read of HDM-DB memory.
+    /// The parts of the response to a read of HDM-DB memory that have arrived.
     pub(super) came: u8,
-    /// Whether devices are asked for the line before it goes on.
+    /// Whether the line is recalled from devices before the transaction continues.
     pub(super) recalls: bool,
-    /// When it reached the home agent.
+    /// When the transaction reached the home agent, in picoseconds.
     pub(super) arrived: u64,
-    /// How long it waited for a place in the write buffer, and until its line was read.
+    /// Time that the transaction waited for entries of the write buffer and for the start of
+    /// its read, in picoseconds.
     pub(super) waited_ps: u64,
-    /// While it waits for either: since when.
+    /// Start of the current such wait, in picoseconds.
     pub(super) since: u64,
-    /// Places in the write buffer that it has reserved.
+    /// Number of write-buffer entries that the transaction has reserved.
     pub(super) places: u32,
-    /// How long memory took.
+    /// Time that memory took, in picoseconds.
     pub(super) media_ps: u64,
-    /// Constant ways to memory and back.
+    /// Constant time to memory and back, in picoseconds.
     pub(super) way_ps: u64,
-    /// When its message to CXL memory was sent, until that is answered; `NOT_SENT` without one.
+    /// When the message to CXL memory was sent, until its response comes; `NOT_SENT` without one.
     pub(super) sent: u64,
-    /// What the message ended with.
+    /// How the message to memory ended.
     pub(super) ending: Ending,
-    /// Whether its time was over, and its answer has not come: the tag is out of use.
+    /// Whether the message has timed out and its response has not come: the tag is out of use.
     pub(super) late: bool,
     pub(super) device: u16,
     pub(super) hops: u16,
-    /// Of a device's request: who asks, its CQID, and where its time went.
+    /// For a device's request: the requesting device, its CQID (`tag`), and the stages of its latency.
     pub(super) peer: Peer,
     pub(super) source: PortId,
-    /// Whether that is a write of a line of the device's own memory.
+    /// Whether the request is a write of a line of the device's own memory.
     pub(super) writes_own: bool,
-    /// By which devices know it; [`Uqids::NONE`] while they do not.
+    /// Number by which devices know the transaction, or [`Uqids::NONE`].
     pub(super) uqid: u16,
     pub(super) tag: u32,
     pub(super) stages: LatencyStages,
@@ -208,7 +211,7 @@ impl Txn {
         }
     }
 
-    /// Whether a core waits for the line itself.
+    /// Whether a core's load or store waits for the line.
     pub(super) fn is_miss(&self) -> bool {
         matches!(self.what, What::Read | What::Own)
     }
@@ -245,7 +248,7 @@ impl Processor {
         }
     }
 
-    /// A core asks the home agent on behalf of an access.
+    /// Sends a request of a core to the home agent on behalf of an access.
     pub(super) fn ask(
         &mut self,
         ctx: &mut Ctx<'_, Parcel>,
@@ -273,7 +276,7 @@ impl Processor {
         ctx.wake_at(at, ARRIVE | id);
     }
 
-    /// An access waits for a transaction.
+    /// Appends an access to those that wait for a transaction.
     pub(super) fn wait_behind(&mut self, id: u32, access: Access, begun: SimTime) {
         let entry = Behind {
             access,
@@ -298,7 +301,7 @@ impl Processor {
         txn.last = place;
     }
 
-    /// A transaction reaches the home agent.
+    /// Handles a transaction's arrival at the home agent.
     pub(super) fn arrive(&mut self, ctx: &mut Ctx<'_, Parcel>, id: u32) {
         self.txns[id as usize].arrived = ctx.now().0;
         self.admit(ctx, id);
@@ -312,8 +315,9 @@ impl Processor {
         self.txns[last as usize].next = id;
     }
 
-    /// A line leaves the directory, and every private cache with it; at once, unless a device holds
-    /// it and is asked: true then. An inclusive last-level cache loses it too; a non-inclusive one takes in what cores had.
+    /// Evicts a line from the directory and so from every private cache. The eviction happens at once,
+    /// unless a device holds the line and must be snooped; then the result is true. An inclusive last-level
+    /// cache loses the line too. A non-inclusive one stores the copy that cores had.
     pub(super) fn evict(&mut self, ctx: &mut Ctx<'_, Parcel>, slot: Slot) -> bool {
         let line = self.llc.line(slot);
         match self.llc.is_victim_cache() {
@@ -340,12 +344,12 @@ impl Processor {
         false
     }
 
-    /// Whether devices hold a line, so that they are asked before it leaves the directory.
+    /// Whether devices hold a line, so that it must be recalled before its eviction from the directory.
     pub(super) fn is_recalled(&self, slot: Slot) -> bool {
         !self.llc[slot].filter.holders().without(CORES).is_empty()
     }
 
-    /// The last-level cache takes a line in; what makes room goes to memory if that is older.
+    /// Stores a line in the last-level cache. A line evicted by this is written to memory if it is newer.
     pub(super) fn keep(&mut self, ctx: &mut Ctx<'_, Parcel>, slot: Slot, dirty: bool) {
         let Some(leaving) = self.llc.keep(slot, dirty) else {
             return;
@@ -356,7 +360,8 @@ impl Processor {
         }
     }
 
-    /// Takes a line from every core but one: whether one had it modified, and whether any had it.
+    /// Invalidates a line in every core except `but`. Returns whether a core had it modified,
+    /// and whether any had it.
     pub(super) fn drop_copies(
         &mut self,
         ctx: &mut Ctx<'_, Parcel>,
@@ -384,8 +389,8 @@ impl Processor {
         (dirty, any)
     }
 
-    /// Leaves cores at most so much of a line: whether one had it modified, and whether one had it
-    /// alone.
+    /// Downgrades the copies of a line in every core except `but` to `most`. Returns whether a core had it
+    /// modified, and whether a core had it exclusively.
     pub(super) fn share_copies(&mut self, slot: Slot, but: u32, most: Leave) -> (bool, bool) {
         let line = self.llc.line(slot);
         let mut left = self.llc[slot].cores;
@@ -411,20 +416,20 @@ impl Processor {
         (dirty, alone)
     }
 
-    /// Whether no transaction waits for the line of this one that arrived before.
+    /// Whether no transaction that arrived earlier waits for the line of this one.
     fn is_first_of_its_line(&self, id: u32) -> bool {
         let Txn { line, arrived, .. } = self.txns[id as usize];
         let waits = |other: &&Txn| {
             let kept = matches!(other.what, What::Free | What::Evict | What::Recall);
             other.line == line && !kept && other.slot.is_none() && !other.late
         };
-        // Those that have not arrived have no time.
+        // Transactions that have not arrived yet have no time.
         let mut waiting = self.txns.iter().filter(waits);
         self.txns[id as usize].what == What::Recall
             || waiting.all(|other| other.arrived == 0 || other.arrived >= arrived)
     }
 
-    /// A transaction has its line; the home agent looks into directory and last-level cache.
+    /// Gives a transaction its line, and starts the lookup in directory and last-level cache.
     pub(super) fn take(&mut self, ctx: &mut Ctx<'_, Parcel>, id: u32, slot: Slot) {
         debug_assert!(
             self.is_first_of_its_line(id),

@@ -1,9 +1,9 @@
-//! CXL.io at the host: DMA of devices to and from memory, which the caches of the host and of its
-//! devices are asked about, registers of devices, and interrupts.
+//! CXL.io at the host: DMA of devices to and from memory, coherent with the caches of the host and of its
+//! devices, registers of devices, and interrupts.
 //!
-//! A write of a device waits for all earlier ones of the same device if it is ordered (the first
-//! of a descriptor, an interrupt), and so does a read; the others of a descriptor may pass one
-//! another (relaxed ordering). What is written is left in the last-level cache, as with DDIO.
+//! An ordered write of a device (the first of a descriptor, an interrupt) waits for all earlier writes of
+//! the same device, and so does a read. The other writes of a descriptor may pass one another (relaxed
+//! ordering). Written lines stay in the last-level cache, as with DDIO.
 
 use std::collections::VecDeque;
 
@@ -23,38 +23,38 @@ use serde::{Deserialize, Serialize};
 use super::home::{Txn, What};
 use super::{COMING, GOING, OP, Processor};
 
-/// The root complex, as a holder of lines.
+/// Holder number of the root complex in the table.
 pub(super) const IO: usize = 62;
 
-/// What memory is handed out in.
+/// Granularity of allocations, in bytes.
 const PAGE: u64 = 4096;
 
-/// Tags of the host's own requests to registers.
+/// Number of tags of the host's own requests to registers.
 const TAGS: u32 = 1 << 12;
 
-/// What a device has under way.
+/// State of a device's CXL.io transactions.
 #[derive(Default, Serialize, Deserialize)]
 pub(super) struct Source {
-    /// In the receive buffer of a root port, by its number: requests that wait for room in the root
-    /// complex.
+    /// Requests in the receive buffer of a root port (by its number) that wait for
+    /// room in the root complex.
     outside: VecDeque<(u16, Message)>,
-    /// Lines of writes in the root complex and at the home agent.
+    /// Number of lines of writes in the root complex and at the home agent.
     inside: u32,
-    /// Lines that it writes.
+    /// Number of lines that the device is writing.
     open: u32,
-    /// What waits for those.
+    /// Transactions that wait for the completion of these lines.
     queue: VecDeque<Message>,
 }
 
-/// A read or write of a device.
+/// A read or write of a device in progress.
 #[derive(Clone, Copy, Serialize, Deserialize)]
 struct Open {
     message: Message,
-    /// Lines of a read that have come: a bit each, from the first on.
+    /// Lines of a read that have arrived: one bit each, from the first line on.
     come: u128,
-    /// Lines of a write that are not done.
+    /// Number of lines of a write that are not complete.
     lines: u32,
-    /// Bytes of a read that have been answered.
+    /// Number of bytes of a read for which completions have been sent.
     answered: u32,
 }
 
@@ -64,12 +64,12 @@ pub(super) struct Io {
     under_way: Vec<Open>,
     free: Vec<u32>,
     next_tag: u32,
-    /// Operations that wait for registers, by tag.
+    /// Operations that wait for register reads: tag and operation.
     waiting: Vec<(u32, u32)>,
-    /// In the root complex, in and out: when they have passed it.
+    /// Incoming and outgoing messages in the root complex, with the times at which they have passed it.
     coming: VecDeque<(u64, Message)>,
     going: VecDeque<(u64, Message)>,
-    /// Interrupts that nobody has taken, and operations that wait for one.
+    /// Interrupts that no operation has taken, and operations that wait for one.
     raised: Vec<u16>,
     handlers: Vec<(u16, u32)>,
 }
@@ -94,7 +94,7 @@ impl Io {
         }
     }
 
-    /// A place for a transaction of so many lines.
+    /// Opens a transaction of `lines` lines; returns its number.
     fn open(&mut self, message: &Message, lines: u32) -> u32 {
         let open = Open {
             message: *message,
@@ -115,14 +115,14 @@ impl Io {
     }
 }
 
-/// The lines of a transaction: the first, and how many.
+/// The lines of a transaction: the first, and their number.
 fn lines_of(message: &Message) -> (u64, u64) {
     let last = message.hpa.0 + u64::from(message.data.max(1)) - 1;
     let first = message.hpa.0 / LINE_BYTES;
     (first, last / LINE_BYTES - first + 1)
 }
 
-/// The lines of memory that a message writes.
+/// Number of lines of memory that a message writes.
 fn lines_written(message: &Message) -> u32 {
     let elsewhere = AtsMessage::at(message.hpa).is_some() || interrupt_at(message.hpa).is_some();
     match message.opcode == Opcode::MWr && !elsewhere {
@@ -132,8 +132,8 @@ fn lines_written(message: &Message) -> u32 {
 }
 
 impl Processor {
-    /// A transaction of CXL.io arrives. A request waits in the receive buffer while a write has no room
-    /// in the root complex, itself or one before it.
+    /// Handles the arrival of a CXL.io transaction. A request stays in the receive buffer if it, or a
+    /// request before it, has no room in the root complex.
     pub(super) fn io_arrives(&mut self, ctx: &mut Ctx<'_, Parcel>, port: u16, message: &Message) {
         let source = self.peer_of(message.source).index();
         let first = self.io.sources[source].outside.is_empty();
@@ -150,7 +150,7 @@ impl Processor {
         inside == 0 || inside + lines_written(message) <= self.params.io_writes
     }
 
-    /// A transaction leaves the receive buffer and passes the root complex.
+    /// Moves a transaction from the receive buffer into the root complex.
     fn io_enters(&mut self, ctx: &mut Ctx<'_, Parcel>, port: u16, message: &Message) {
         let buffer = Buffer::of(message.channel(), message.vc);
         self.roots.ports[usize::from(port)].release(ctx, buffer);
@@ -161,7 +161,7 @@ impl Processor {
         ctx.wake_at(at, COMING);
     }
 
-    /// A line that a device writes is done: requests in the receive buffer may enter.
+    /// Counts a completed line of a device's write; requests in the receive buffer may enter.
     fn io_leaves(&mut self, ctx: &mut Ctx<'_, Parcel>, source: usize) {
         self.io.sources[source].inside -= 1;
         while let Some((port, message)) = self.io.sources[source].outside.front().copied()
@@ -172,7 +172,7 @@ impl Processor {
         }
     }
 
-    /// Transactions that have passed the root complex.
+    /// Handles transactions that have passed the root complex.
     pub(super) fn io_come(&mut self, ctx: &mut Ctx<'_, Parcel>) {
         while let Some((at, message)) = self.io.coming.front().copied()
             && at <= ctx.now().0
@@ -182,7 +182,7 @@ impl Processor {
         }
     }
 
-    /// Answers that have passed the root complex.
+    /// Sends responses that have passed the root complex.
     pub(super) fn io_goes(&mut self, ctx: &mut Ctx<'_, Parcel>) {
         while let Some((at, message)) = self.io.going.front().copied()
             && at <= ctx.now().0
@@ -192,7 +192,7 @@ impl Processor {
         }
     }
 
-    /// A transaction of CXL.io is at the home agent.
+    /// Handles a CXL.io transaction at the home agent.
     fn io_message(&mut self, ctx: &mut Ctx<'_, Parcel>, message: &Message) {
         if message.opcode == Opcode::CplD {
             self.register_read(ctx, message);
@@ -232,7 +232,7 @@ impl Processor {
         let (first, lines) = lines_of(message);
         let number = self.io.open(message, lines as u32);
         if message.data == 0 {
-            // A read of nothing says that all earlier writes are done.
+            // The completion of a read of length 0 says that all earlier writes are done.
             self.answer_read(ctx, number);
             return;
         }
@@ -273,7 +273,7 @@ impl Processor {
         self.arrive(ctx, id);
     }
 
-    /// What the root complex asks the table for.
+    /// The request in the table for a transaction of the root complex.
     pub(super) fn dma_request(what: What) -> Request {
         match what {
             What::DmaRead | What::PageRead | What::WalkRead => Request::RdCurr,
@@ -281,8 +281,8 @@ impl Processor {
         }
     }
 
-    /// The bytes of a transaction that lie in a line: where they begin, how many, and where they
-    /// are on their way.
+    /// The bytes of a transaction in the line of `txn`: their address, their number, and the address
+    /// of their copy in flight.
     fn part(&self, txn: &Txn) -> (Hpa, u64, Hpa) {
         let message = &self.io.under_way[txn.tag as usize].message;
         let line = txn.line.0 * LINE_BYTES;
@@ -293,7 +293,7 @@ impl Processor {
         (Hpa(start), end - start, there)
     }
 
-    /// A line of a read has its value.
+    /// Takes the value of a line of a read.
     pub(super) fn dma_read(&mut self, ctx: &mut Ctx<'_, Parcel>, id: u32) {
         let txn = self.txns[id as usize];
         let (hpa, bytes, there) = self.part(&txn);
@@ -307,13 +307,13 @@ impl Processor {
         self.answer_read(ctx, txn.tag);
     }
 
-    /// Sends the completions of a read whose lines have come, in order.
+    /// Sends the completions of a read whose lines have arrived, in order.
     fn answer_read(&mut self, ctx: &mut Ctx<'_, Parcel>, number: u32) {
         loop {
             let read = self.io.under_way[number as usize];
             let total = u32::from(read.message.data);
             let left = total - read.answered;
-            // A completion ends at a multiple of its size, but for the last.
+            // Every completion except the last ends at a multiple of its largest size.
             let start = read.message.hpa.0 + u64::from(read.answered);
             let most = u64::from(self.params.payload.0 as u32);
             let bytes = u64::from(left).min(most - start % most) as u32;
@@ -336,7 +336,7 @@ impl Processor {
         }
     }
 
-    /// A line of a write takes effect.
+    /// Lets a line of a write take effect.
     pub(super) fn dma_write(&mut self, ctx: &mut Ctx<'_, Parcel>, id: u32) {
         let txn = self.txns[id as usize];
         let (hpa, bytes, there) = self.part(&txn);
@@ -348,7 +348,7 @@ impl Processor {
         self.changed(ctx, txn.line);
     }
 
-    /// A line of a write is done: what waited for it may go on.
+    /// Completes a line of a write: transactions that waited for it may continue.
     pub(super) fn dma_written(&mut self, ctx: &mut Ctx<'_, Parcel>, txn: &Txn) {
         let read = &mut self.io.under_way[txn.tag as usize];
         read.lines -= 1;
@@ -399,7 +399,7 @@ impl Processor {
         }
     }
 
-    /// A core's operation on registers and interrupts begins.
+    /// Begins an operation of a core on registers, interrupts or mappings.
     pub(super) fn io_op(&mut self, ctx: &mut Ctx<'_, Parcel>, op: u32, what: ThreadOp) {
         self.lanes.begin(op, ctx.now());
         match what {
@@ -416,7 +416,7 @@ impl Processor {
                     return;
                 }
                 self.send_register(ctx, device, register, Opcode::MWr, tag);
-                // It is posted: the core goes on when it has left for the root port.
+                // The write is posted: the core continues when it has left for the root port.
                 ctx.wake_at(ctx.now() + self.params.mesh_time, OP | op);
             }
             ThreadOp::MmioRead { device, register } => {
@@ -450,14 +450,15 @@ impl Processor {
         }
     }
 
-    /// Whether a line of the page of this physical address is on its way to its device.
+    /// Whether a line of the page with this physical address is in flight to its device.
     fn writes_page_of(&self, hpa: u64) -> bool {
         let page = |hpa: u64| hpa / PAGE;
         let mut writing = self.writing.iter();
         writing.any(|line| page(line.0 * LINE_BYTES) == page(hpa))
     }
 
-    /// A line has been written: flips that have waited for the last of their page go on, as a register may overtake it.
+    /// Sends the bias flips that have waited for the last write of their page, because a register
+    /// write may overtake it.
     pub(super) fn send_held_flips(&mut self, ctx: &mut Ctx<'_, Parcel>) {
         let held = std::mem::take(&mut self.held_flips);
         for flip in held {
@@ -477,7 +478,7 @@ impl Processor {
         tag
     }
 
-    /// A register's value has come.
+    /// Handles the value of a register.
     fn register_read(&mut self, ctx: &mut Ctx<'_, Parcel>, message: &Message) {
         let waits = self.io.waiting.iter();
         let Some(at) = waits.clone().position(|(tag, _)| *tag == message.tag) else {
@@ -520,7 +521,7 @@ impl Processor {
         self.roots.send(ctx, message);
     }
 
-    /// Sends an answer; it passes the root complex.
+    /// Sends a response through the root complex.
     pub(super) fn send_io(&mut self, ctx: &mut Ctx<'_, Parcel>, to: PortId, message: Message) {
         let at = ctx.now() + self.params.io_time;
         let message = Message {

@@ -1,13 +1,13 @@
 //! The last-level cache and the directory of the home agent.
 //!
-//! Inclusive: one array. Who has an entry of the directory has a place for its data beside it, and
-//! a line that makes room leaves every private cache.
+//! Inclusive: one array. Each directory entry has a slot for its data beside it, and the eviction of an
+//! entry invalidates the line in every private cache.
 //!
-//! Non-inclusive: two arrays. The directory has an entry for each line that a private cache or a
-//! device holds, or that a transaction has; the cache holds lines that private caches have evicted,
-//! and remembers the directory's word of those that have no entry. A line that a core takes alone
-//! leaves the cache; one that cores share stays. So an eviction there takes nothing from cores,
-//! while an entry that makes room does.
+//! Non-inclusive: two arrays. The directory has an entry for each line that a private cache or a device
+//! holds, or that has a transaction in progress. The cache has lines that private caches have evicted, and
+//! keeps the directory's state of those without an entry. A line that a core takes exclusively leaves the
+//! cache; a line that cores share stays. An eviction from the cache therefore invalidates no copies in
+//! cores, but the eviction of a directory entry does.
 
 use std::ops::{Index, IndexMut};
 
@@ -22,28 +22,28 @@ use super::caches::lru;
 use super::home::Way;
 use super::params::{Inclusion, ProcessorParams};
 
-/// What a non-inclusive cache remembers of a line without an entry in the directory.
+/// State of a line in a non-inclusive cache that has no directory entry.
 #[derive(Clone, Copy, Default, Serialize, Deserialize)]
 struct Kept {
-    /// Whether it is newer than memory.
+    /// Whether the line is newer than memory.
     dirty: bool,
-    /// Whether the directory gave the line to the cores alone, not as sharers.
+    /// Whether the directory gave the line to the cores exclusively, and not as sharers.
     alone: bool,
 }
 
-/// A line that has left the last-level cache.
+/// A line that has been evicted from the last-level cache.
 pub(super) struct Leaving {
     pub(super) line: LineAddr,
-    /// Whether it is newer than memory.
+    /// Whether the line is newer than memory.
     pub(super) dirty: bool,
-    /// Whether another cache may hold it still.
+    /// Whether another cache may still hold the line.
     pub(super) keeps: bool,
 }
 
-/// Both arrays.
+/// The arrays of directory and cache.
 pub(super) struct Llc {
     directory: TagArray<Way>,
-    /// The lines of a non-inclusive cache; an inclusive one has them in the directory.
+    /// Lines of a non-inclusive cache. An inclusive cache has its lines in the directory.
     victims: Option<TagArray<Kept>>,
 }
 
@@ -52,10 +52,10 @@ save_state!(Llc {
 });
 
 impl Llc {
-    /// Empty arrays.
+    /// The arrays for these parameters, without any line.
     ///
     /// # Errors
-    /// More lines than a tag array holds.
+    /// If an array has more lines than a tag array can hold.
     pub(super) fn new(params: &ProcessorParams) -> Result<Llc, GeometryError> {
         let llc = &params.llc;
         Ok(match llc.inclusion {
@@ -73,7 +73,8 @@ impl Llc {
         })
     }
 
-    /// Whether it is filled by what private caches evict, and by nothing that cores read.
+    /// Whether the cache is filled with lines that private caches evict, and not with
+    /// lines that cores read.
     #[inline]
     pub(super) fn is_victim_cache(&self) -> bool {
         self.victims.is_some()
@@ -84,7 +85,7 @@ impl Llc {
         self.directory.find(line)
     }
 
-    /// Whether the directory or the cache has anything of a line.
+    /// Whether the directory or the cache has an entry for a line.
     pub(super) fn knows(&self, line: LineAddr) -> bool {
         let victims = self.victims.as_ref();
         self.find(line).is_some() || victims.is_some_and(|victims| victims.find(line).is_some())
@@ -95,7 +96,7 @@ impl Llc {
         self.directory.line(slot)
     }
 
-    /// The set of the directory that a line belongs to.
+    /// The directory set to which a line belongs.
     #[inline]
     pub(super) fn set_of(&self, line: LineAddr) -> u32 {
         self.directory.geometry().set_of(line)
@@ -114,7 +115,7 @@ impl Llc {
         self.directory.touch(slot);
     }
 
-    /// The directory takes a line in; the cache may have it.
+    /// Inserts a line into the directory. The cache may already have its data.
     pub(super) fn enter(&mut self, line: LineAddr) -> Slot {
         let mut way = Way::default();
         if let Some(victims) = &self.victims
@@ -130,7 +131,7 @@ impl Llc {
         self.directory.insert(line, way)
     }
 
-    /// A transaction has the line: it stays.
+    /// Pins a line while a transaction has it, so that it is not evicted.
     pub(super) fn pin(&mut self, slot: Slot) {
         self.directory.pin(slot);
         let line = self.line(slot);
@@ -141,7 +142,7 @@ impl Llc {
         }
     }
 
-    /// The transaction is over. The entry goes if nobody needs it.
+    /// Unpins a line whose transaction is over. The entry is removed if no holder needs it.
     pub(super) fn unpin(&mut self, slot: Slot) {
         self.directory.unpin(slot);
         let line = self.line(slot);
@@ -153,8 +154,8 @@ impl Llc {
         self.settle(slot);
     }
 
-    /// An entry that no transaction has goes if no private cache and no device needs it; what the
-    /// cache has of the line stays there.
+    /// Removes an entry without a transaction if no private cache and no device holds its line. The line's
+    /// data stay in the cache.
     pub(super) fn settle(&mut self, slot: Slot) {
         let way = self.directory[slot];
         if way.txn != NONE {
@@ -183,7 +184,8 @@ impl Llc {
         }
     }
 
-    /// Entries that name a holder: those that no transaction has, and the lines of the others.
+    /// Entries that name `peer` as a holder: the slots of those without a transaction, and the
+    /// lines of those with one.
     pub(super) fn held_by(&self, peer: Peer) -> (Vec<Slot>, Vec<LineAddr>) {
         let (mut idle, mut busy) = (Vec::new(), Vec::new());
         for (slot, line, way) in self.directory.iter() {
@@ -196,14 +198,14 @@ impl Llc {
         (idle, busy)
     }
 
-    /// The entry goes, and what there is beside it.
+    /// Removes an entry, with the line's data in the cache.
     pub(super) fn remove(&mut self, slot: Slot) -> (LineAddr, Way) {
         self.drop_data(slot);
         self.directory.remove(slot)
     }
 
-    /// The cache takes a line in that has an entry, or what is newer of it; what makes room is
-    /// returned. It is the line itself where transactions have every other of its set.
+    /// Stores a line that has an entry in the cache, or marks its data as modified. Returns the evicted
+    /// line, if any. That is the line itself if transactions have pinned every other line of its set.
     pub(super) fn keep(&mut self, slot: Slot, dirty: bool) -> Option<Leaving> {
         let line = self.directory.line(slot);
         let way = &mut self.directory[slot];
@@ -233,7 +235,7 @@ impl Llc {
         })
     }
 
-    /// The cache has nothing of a line any more.
+    /// Removes the cache's data of a line from the entry's state.
     fn leaves(line: LineAddr, way: &mut Way) -> Leaving {
         way.data = false;
         let devices = way.filter.holders().without(CORES);
@@ -244,7 +246,7 @@ impl Llc {
         }
     }
 
-    /// The cache gives its data of a line up.
+    /// Removes the cache's data of a line.
     pub(super) fn drop_data(&mut self, slot: Slot) {
         let line = self.line(slot);
         let had = std::mem::take(&mut self.directory[slot].data);

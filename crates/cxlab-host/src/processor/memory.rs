@@ -1,4 +1,4 @@
-//! The processor's way to memory: its own, on NUMA nodes, and CXL memory behind the root ports.
+//! The processor's access to memory: its own, on NUMA nodes, and CXL memory behind the root ports.
 
 use cxlab_engine::Ctx;
 use cxlab_engine::units::{Hpa, LINE_BYTES, LineAddr};
@@ -14,17 +14,17 @@ use super::home::{Txn, What};
 use super::{NODE, NONE, Processor};
 use cxlab_agent::LOCAL;
 
-/// No cache of the host holds the line any more.
+/// Metadata of a write after which no cache of the host holds the line.
 const GONE: MemMeta = MemMeta::new(MetaField::Meta0State, MetaValue::Invalid, SnpType::NoOp);
 
 impl Processor {
-    /// The node that a line of the host's own memory lies on.
+    /// The node to which a line of the host's own memory belongs.
     fn node_of(&self, line: LineAddr) -> usize {
         let hpa = Hpa(line.0 * LINE_BYTES);
         self.nodes.partition_point(|node| node.base <= hpa) - 1
     }
 
-    /// Whether a line lies in the memory of a Type 2 device, which keeps its bias.
+    /// Whether a line belongs to the memory of a Type 2 device, which keeps its bias.
     pub(super) fn is_device_biased(&self, line: LineAddr) -> bool {
         let owner = self.map.owner(Hpa(line.0 * LINE_BYTES));
         owner.is_some_and(|device| self.devices.contains(&device))
@@ -36,7 +36,8 @@ impl Processor {
         self.read_memory(ctx, id, 0);
     }
 
-    /// Reads the line of a transaction, which waits while as many are being read as may be.
+    /// Reads the line of a transaction, or queues the transaction if the limit of
+    /// outstanding reads is reached.
     pub(super) fn read_or_wait(&mut self, ctx: &mut Ctx<'_, Parcel>, id: u32) {
         if let Some(most) = self.params.llc.misses
             && self.open_reads >= most
@@ -50,7 +51,7 @@ impl Processor {
         self.read_memory(ctx, id, 0);
     }
 
-    /// A line has been read: the transaction that waits longest may.
+    /// Starts the read of the transaction that has waited longest, since one read has ended.
     fn read_next(&mut self, ctx: &mut Ctx<'_, Parcel>) {
         self.open_reads -= 1;
         if let Some(next) = self.unread.pop_front() {
@@ -61,9 +62,9 @@ impl Processor {
         }
     }
 
-    /// Asks for a line of a transaction, after `delay_ps` in the home agent. A line of CXL memory
-    /// that is being written is asked for when that is done: requests and writes travel in classes
-    /// of their own and may pass one another.
+    /// Requests a transaction's line from memory, after `delay_ps` in the home agent. A line of CXL memory
+    /// with a write in flight is requested when the write has completed: reads and writes travel in
+    /// different message classes and may pass one another.
     pub(super) fn read_memory(&mut self, ctx: &mut Ctx<'_, Parcel>, id: u32, delay_ps: u64) {
         let line = self.txns[id as usize].line;
         if self.writing.contains(&line) {
@@ -73,8 +74,9 @@ impl Processor {
         }
     }
 
-    /// A modified line goes back to memory; `by` is the transaction whose place in the write buffer it
-    /// takes; `parent` is the one that waits for it, or `NONE`; `keeps` says whether a cache may hold the line still.
+    /// Writes a modified line back to memory. `by` is the transaction whose reserved entry of the write
+    /// buffer it takes. `parent` is the transaction that waits for the write, or `NONE`. `keeps` says
+    /// whether a cache may still hold the line.
     pub(super) fn write_memory(
         &mut self,
         ctx: &mut Ctx<'_, Parcel>,
@@ -150,7 +152,7 @@ impl Processor {
         self.roots.send(ctx, message);
     }
 
-    /// A message of CXL.mem; whom it goes to is left to fill in.
+    /// A CXL.mem message whose destination is still to be set.
     pub(super) fn message(
         &self,
         ctx: &Ctx<'_, Parcel>,
@@ -175,7 +177,8 @@ impl Processor {
         }
     }
 
-    /// Tells the device of a core's miss, whose line it may be asked for next. It gives no answer.
+    /// Announces a core's miss to the device that may be asked for the line next. The
+    /// device sends no response.
     pub(super) fn speculate(&mut self, ctx: &mut Ctx<'_, Parcel>, id: u32) {
         let txn = &self.txns[id as usize];
         let (line, hpa) = (txn.line, Hpa(txn.line.0 * LINE_BYTES));
@@ -197,7 +200,7 @@ impl Processor {
         );
     }
 
-    /// Something happens at a memory controller.
+    /// Handles a wake-up of a memory controller.
     pub(super) fn wake_node(&mut self, ctx: &mut Ctx<'_, Parcel>, node: usize) {
         let mut returned = std::mem::take(&mut self.returned);
         self.nodes[node].wake(ctx, NODE | node as u32, &mut returned);
@@ -208,7 +211,7 @@ impl Processor {
         self.returned = returned;
     }
 
-    /// CXL memory has answered.
+    /// Handles a response of CXL memory.
     pub(super) fn fetched(&mut self, ctx: &mut Ctx<'_, Parcel>, message: &Message) {
         if message.lines == Message::DENIED {
             self.denied(ctx, message.tag);
@@ -243,7 +246,7 @@ impl Processor {
         }
     }
 
-    /// Memory has answered, or the message to it has failed.
+    /// Continues a transaction to which memory has responded, or whose message has failed.
     pub(super) fn memory_answered(&mut self, ctx: &mut Ctx<'_, Parcel>, id: u32) {
         let Txn {
             line, what, parent, ..
@@ -268,18 +271,18 @@ impl Processor {
         self.write_closes(ctx);
     }
 
-    /// The write that a transaction has waited for is done.
+    /// Continues a transaction whose write has completed.
     fn line_written(&mut self, ctx: &mut Ctx<'_, Parcel>, parent: u32) {
         let event = match self.txns[parent as usize].state.is_busy() {
             true => Event::Written,
-            // A flush that has waited for it.
+            // The parent is a flush that has waited for the write.
             false => Event::Request(CORES, Request::ClFlush),
         };
         self.apply(ctx, parent, event);
     }
 
-    /// A line of CXL memory has been written: its device gets it, and a transaction that waits to read it goes on,
-    /// unless another write of the line is still on its way.
+    /// Records the completed write of a line of CXL memory. If no other write of the line is in flight, a
+    /// device receives its grant, and a waiting transaction reads the line.
     fn written(&mut self, ctx: &mut Ctx<'_, Parcel>, line: LineAddr) {
         let Some(at) = self.writing.iter().position(|one| *one == line) else {
             return;

@@ -1,22 +1,22 @@
-//! A multi-core processor: threads and programs on cores with private caches, a shared last-level cache, the
-//! home agent of the host's own memory, memory controllers on NUMA nodes, and root ports.
+//! A multi-core processor: threads and programs on cores with private caches, a shared last-level cache,
+//! the home agent of the host's own memory, memory controllers on NUMA nodes, and root ports.
 //!
 //! # What is modelled, and how
-//! Requests of cores reach the home agent after their private caches and the mesh. The home agent
-//! takes one transaction of a line at a time; others wait in order of arrival. On the die it acts
-//! at once: when it serves a line it takes or shares the copies of other cores in that instant,
-//! and the time of the snoop, of the last-level cache and of memory lies before its answer. Cores
-//! see the answer one mesh crossing later. Devices are asked with messages (see `devices`).
+//! Requests of cores reach the home agent after their private caches and the mesh. The home agent serves
+//! one transaction of a line at a time; others wait in order of arrival. On the die it acts at once: when
+//! it serves a line, it invalidates or downgrades the copies of other cores in that instant. The times of
+//! the snoop, of the last-level cache and of memory pass before its response. Cores see the response one
+//! mesh crossing later. Devices are snooped with messages (see `devices`).
 //!
-//! The last-level cache is inclusive, so that a line that makes room there leaves every private
-//! cache; or it holds what private caches evict, and a directory of its own size tracks what they
-//! hold (see `llc`). Modified lines go back to memory off the critical path.
+//! The last-level cache is inclusive, so that a line evicted there is invalidated in every private cache.
+//! Alternatively the cache holds the lines that private caches evict, and a directory of its own size
+//! tracks the lines in private caches (see `llc`). Modified lines are written back off the critical path.
 //!
 //! With an operating system, threads use virtual addresses (see `os`).
 //!
 //! # Left out
-//! Instruction fetch, speculation, hardware prefetchers, contention in the mesh, the order in
-//! which a core's stores become visible (each is done when it holds the line).
+//! Instruction fetch, speculation, hardware prefetchers, contention in the mesh, and the order in which a
+//! core's stores become visible (each store completes when its core holds the line).
 
 mod admission;
 mod back_invalidation;
@@ -73,52 +73,51 @@ pub use params::{
 pub use presets::Preset;
 pub use stats::ProcessorStats;
 
-/// Page faults that an access of a core meets at most: the first touch or a sample, and the move
-/// that a sample may lead to.
+/// Most page faults of a single access of a core: a first touch or a sample, and the move after a sample.
 pub const MOST_FAULTS: u32 = 2;
 
-/// What a processor is built from.
+/// Configuration of a processor.
 pub struct ProcessorConfig {
-    /// Its cores, caches and distances.
+    /// Cores, caches and distances of the processor.
     pub params: ProcessorParams,
-    /// Its number among the requesters.
+    /// Number of the processor among all requesters.
     pub number: u16,
-    /// Its edge port.
+    /// Edge port of the processor.
     pub port_id: PortId,
-    /// Its links, one for each root port.
+    /// Links of the processor, one for each root port.
     pub ports: Vec<LinkPort>,
     /// The root port towards each edge port; empty when there is one root port.
     pub port_to: Vec<u16>,
-    /// First edge port of a device: devices are numbered from there.
+    /// Edge port of the first device; devices are numbered from there.
     pub first_device: u16,
-    /// Which device owns an address.
+    /// Map from addresses to the devices that own them.
     pub map: Arc<AddressMap>,
-    /// Its own memory: a controller for each NUMA node, by ascending addresses.
+    /// The host's own memory: a controller for each NUMA node, by ascending addresses.
     pub nodes: Vec<LocalConfig>,
-    /// Edge ports of its accelerators.
+    /// Edge ports of the processor's accelerators.
     pub devices: Vec<PortId>,
-    /// Those whose own memory is HDM-DB.
+    /// Edge ports of accelerators whose own memory is HDM-DB.
     pub device_coherent: Vec<PortId>,
-    /// The operating system, and memory as the workload has prepared it, at virtual addresses; none
-    /// where addresses are physical.
+    /// The operating system, and the memory that the workload has prepared at virtual addresses. `None` if
+    /// addresses are physical.
     pub os: Option<(OsConfig, Prepared)>,
-    /// What it runs: threads, each with the core that it is bound to.
+    /// Threads to run, each with the core to which it is bound.
     pub threads: Vec<(u16, Thread)>,
-    /// What it runs besides: programs, each on a core without threads.
+    /// Programs to run, each on a core without threads.
     pub programs: Vec<(u16, LaneProgram)>,
-    /// The phases of the threads' kernel, and those of the programs.
+    /// Phases of the threads' kernel, then those of the programs.
     pub phases: Vec<Phase>,
-    /// The memory of its coherence domain.
+    /// Memory of the coherence domain.
     pub image: Image,
-    /// What of it other hosts map too; none where their values are nothing to it.
+    /// Windows of memory that other hosts map too; `None` if their values do not matter to this host.
     pub shared: Option<SharedWindows>,
     /// Whether to keep a row for each completed request.
     pub log: bool,
-    /// The versions of the lines of its coherence domain, where they are checked.
+    /// Versions of the lines of the coherence domain, if they are checked.
     pub versions: Option<Versions>,
-    /// The lines of its coherence domain whose value is poison, where memory may give such.
+    /// Poisoned lines of the coherence domain, if memory may return poison.
     pub poison: Option<Poison>,
-    /// Whether messages to memory may be denied, or fail.
+    /// Whether messages to memory may be denied or fail.
     pub may_fail: bool,
 }
 
@@ -139,26 +138,27 @@ const VALUE: u32 = (1 << KIND_BITS) - 1;
 
 const NONE: u32 = u32::MAX;
 
-/// A core's private part.
+/// A core with its private caches.
 struct Core {
     caches: CoreCaches,
-    /// Lines that it has asked the home agent for, and the transactions.
+    /// Lines that the core has requested from the home agent, with their transactions.
     asking: Vec<(LineAddr, u32)>,
-    /// What waits for a place in `asking`, in order.
+    /// Accesses and hardware threads that wait for room in `asking`, in order.
     waiting: VecDeque<(Waiting, Ticket)>,
     turns: Overtaking,
-    /// The first that waited has its turn now.
+    /// Whether the first that waited is being served now.
     serving: bool,
-    /// Whether a lane of it waits for a walk.
+    /// Whether a hardware thread of the core waits for a page walker.
     full: bool,
 }
 
-/// What waits for a place among the lines that a core asks for.
+/// An access or a hardware thread that waits for room among a core's outstanding requests.
 #[derive(Clone, Copy, Serialize, Deserialize)]
 enum Waiting {
-    /// An access whose address was known only when there was none, and when it began.
+    /// An access that has begun, with its start: its core's requests were all in use when its
+    /// physical address became known.
     Access(Access, SimTime),
-    /// A lane whose next access has not begun.
+    /// A hardware thread whose next access has not begun.
     Lane(u32),
 }
 
@@ -168,7 +168,7 @@ impl Core {
         self.waiting.push_back((what, ticket));
     }
 
-    /// The first that waits has its turn.
+    /// Removes the first that waits, to be served.
     fn serve(&mut self) {
         if let Some((_, ticket)) = self.waiting.pop_front() {
             self.turns.serve(ticket);
@@ -190,57 +190,57 @@ pub struct Processor {
     map: Arc<AddressMap>,
     lanes: Lanes,
     core_of: Vec<u16>,
-    /// When each lane's wake-up comes, to ask for no second one.
+    /// Time of each hardware thread's pending wake-up, so that no second one is requested.
     lane_wake: Vec<u64>,
     cores: Vec<Core>,
     llc: Llc,
     nodes: Vec<LocalMemory>,
-    /// Its accelerators, by their number as holders of lines.
+    /// Accelerators, by their number as holders of lines.
     devices: Vec<PortId>,
-    /// Those that keep their own memory coherent.
+    /// Accelerators that keep their own memory coherent.
     device_coherent: Vec<PortId>,
-    /// Snoops of them that have not been answered.
+    /// Snoops of these accelerators without a response.
     snooped: Vec<Snooped>,
     io: Io,
     uqids: Uqids,
-    /// The first address that no thread has been given.
+    /// First address that has not been allocated to a thread.
     mapped: u64,
-    /// When the home agent takes the next request of a device.
+    /// When the home agent accepts the next request of a device, in picoseconds.
     home_free: u64,
     txns: Vec<Txn>,
     free: Vec<u32>,
     behind: Vec<Behind>,
     free_behind: Vec<u32>,
     writes: WriteBuffer,
-    /// Lines that are being read from memory, and transactions that wait to.
+    /// Number of lines being read from memory, and the transactions that wait for a read.
     open_reads: u32,
     unread: VecDeque<u32>,
-    /// Transactions that wait for entries of the directory.
+    /// Transactions that wait for directory entries.
     admission: Admission,
     returned: Vec<Returned>,
-    /// Lines of CXL memory that are being written, and reads that wait for that.
+    /// Lines of CXL memory with a write in flight, and the reads that wait for it.
     writing: Vec<LineAddr>,
     held_reads: Vec<(LineAddr, u32)>,
-    /// Answers that give devices lines of their own memory which are being written.
+    /// Responses that grant devices lines of their own memory with a write in flight.
     held_grants: Vec<Message>,
-    /// Flips of bias by software that wait for writes of their pages: address, device, tag and operation.
+    /// Bias flips by software that wait for writes of their pages: address, device, tag and operation.
     held_flips: Vec<(u64, u16, u32, u32)>,
-    /// Devices whose `CacheFlushed` has no answer yet.
+    /// Devices whose `CacheFlushed` has no response yet.
     flushed: Vec<Flushed>,
-    /// Spinning operations, and the line that each waits for a change of.
+    /// Spinning operations, each with the line whose change it waits for.
     spinning: Vec<(LineAddr, Access)>,
-    /// Translation, where there is an operating system.
+    /// The operating system, which translates addresses, if there is one.
     os: Option<Box<Os>>,
     /// Memory that other hosts map too.
     shared: Option<SharedWindows>,
-    /// Transactions that are over and whose tag is out of use.
+    /// Number of transactions that are over and whose tag is out of use.
     out_of_use: u64,
-    /// When a machine check ended its threads.
+    /// When a machine check ended the threads.
     threads_ended: Option<SimTime>,
-    /// The first access to where there is no memory.
+    /// Description of the first access to an address without memory.
     stray: Option<String>,
     may_fail: bool,
-    /// The memory of its coherence domain, which its threads and its accelerators share.
+    /// Memory of the coherence domain, which threads and accelerators share.
     image: Image,
     stats: ProcessorStats,
 }
@@ -252,20 +252,20 @@ save_state!(Processor {
     built: params, port_id, first_device, map, core_of, devices, device_coherent, shared, returned, may_fail;
 });
 
-/// Why a processor cannot be built.
+/// The reason why a processor cannot be built.
 #[derive(Debug)]
 pub enum ProcessorError {
-    /// A cache of more lines than a tag array holds.
+    /// A cache has more lines than a tag array can hold.
     Cache(GeometryError),
-    /// A parameter of the operating system.
+    /// A parameter of the operating system is invalid.
     Os(ParamError),
 }
 
 impl Processor {
-    /// Builds the component.
+    /// Builds the processor component.
     ///
     /// # Errors
-    /// A cache of more lines than a tag array holds, or an operating system that cannot be.
+    /// A cache with more lines than a tag array can hold, or an invalid operating system.
     pub fn new(config: ProcessorConfig) -> Result<Processor, ProcessorError> {
         let params = config.params;
         let (mut core_of, threads): (Vec<u16>, Vec<Thread>) = config.threads.into_iter().unzip();
@@ -353,17 +353,17 @@ impl Processor {
         })
     }
 
-    /// What was measured of its threads' requests.
+    /// Statistics of the threads' requests.
     pub fn stats(&self) -> &RequesterStats {
         &self.lanes.ledger.stats
     }
 
-    /// What its caches and home agent did.
+    /// Statistics of caches and home agent.
     pub fn processor_stats(&self) -> &ProcessorStats {
         &self.stats
     }
 
-    /// What its caches, its home agent and its memory kept about themselves.
+    /// All statistics of caches, home agent, memory and operating system, by name.
     pub fn counts(&self, now: SimTime) -> Vec<Statistic> {
         let mut list = self.stats.list(self.llc.is_victim_cache());
         list.extend(self.stats.list_waits());
@@ -389,48 +389,48 @@ impl Processor {
         list
     }
 
-    /// What its process did that no process may, such as touching memory that it has not.
+    /// An error of the process, such as an access to memory that it does not have.
     pub fn error(&self) -> Option<&str> {
         let stray = self.stray.as_deref();
         stray.or_else(|| self.os.as_ref()?.error())
     }
 
-    /// The most page faults that one access of a core has met.
+    /// Largest number of page faults of a single access of a core.
     pub fn most_faults(&self) -> u32 {
         self.os.as_deref().map_or(0, Os::most_faults)
     }
 
-    /// The most often that an access was overtaken by later ones while it waited for one of its core's misses.
+    /// Largest number of times that later accesses overtook one that waited for an
+    /// outstanding request of its core.
     pub fn most_passed_misses(&self) -> u64 {
         let cores = self.cores.iter().map(|core| core.turns.most_overtaken());
         cores.max().unwrap_or(0)
     }
 
-    /// The most often that a transaction was overtaken by later ones while it waited for an entry of the
-    /// directory.
+    /// Largest number of times that later transactions overtook one that waited for a directory entry.
     pub fn most_passed_entries(&self) -> u64 {
         self.admission.most_overtaken()
     }
 
-    /// The memory of its process at virtual addresses; `None` where addresses are physical.
+    /// Memory of the process at virtual addresses; `None` if addresses are physical.
     pub fn process_image(&self) -> Option<Image> {
         let os = self.os.as_ref()?;
         Some(os.view(self.lanes.image()))
     }
 
-    /// Its threads.
+    /// The hardware threads.
     pub fn lanes(&self) -> &Lanes {
         &self.lanes
     }
 
-    /// Operations and transactions under way.
+    /// Number of operations and transactions in flight.
     pub fn in_flight(&self) -> u64 {
         let os = self.os.as_ref().map_or(0, |os| os.in_flight());
         let transactions = (self.txns.len() - self.free.len()) as u64 - self.out_of_use;
         self.lanes.in_flight() + transactions + os
     }
 
-    /// Requests in flight.
+    /// Number of requests in flight.
     pub fn requests_in_flight(&self) -> u64 {
         self.lanes.ledger.in_flight()
     }
@@ -440,12 +440,12 @@ impl Processor {
         self.lanes.ledger.age_ps(now)
     }
 
-    /// Whether every thread has ended and nothing is under way.
+    /// Whether every thread has ended and nothing is in flight.
     pub fn is_done(&self) -> bool {
         self.lanes.is_done() && self.in_flight() == 0
     }
 
-    /// Its ports, for link statistics.
+    /// The processor's ports, for link statistics.
     pub fn ports_mut(&mut self) -> &mut [LinkPort] {
         &mut self.roots.ports
     }
@@ -455,7 +455,7 @@ impl Processor {
         self.lanes.ledger.take_rows()
     }
 
-    /// Measurement begins.
+    /// Resets the statistics at the start of measurement.
     pub fn begin_measurement(&mut self, now: SimTime) {
         self.lanes.ledger.begin_measurement(now);
         self.roots.begin_measurement(now);
@@ -468,21 +468,21 @@ impl Processor {
         self.stats = ProcessorStats::default();
     }
 
-    /// Measurement ends: the memory controllers have done what they do up to then.
+    /// Ends measurement: simulates the memory controllers up to `now`.
     pub fn end_measurement(&mut self, now: SimTime) {
         for node in &mut self.nodes {
             node.catch_up(now);
         }
     }
 
-    /// The run begins.
+    /// Starts the hardware threads at the beginning of the run.
     pub fn start(&mut self, ctx: &mut Ctx<'_, Parcel>) {
         for lane in 0..self.lanes.len() {
             self.run(ctx, lane);
         }
     }
 
-    /// A parcel arrives from a link.
+    /// Handles a parcel that arrives from a link.
     #[inline]
     pub fn receive(&mut self, ctx: &mut Ctx<'_, Parcel>, port: u16, parcel: &Parcel) {
         let link = &mut self.roots.ports[port as usize];
@@ -513,7 +513,7 @@ impl Processor {
         }
     }
 
-    /// A wake-up.
+    /// Handles a wake-up, by the kind in its token.
     #[inline]
     pub fn wake(&mut self, ctx: &mut Ctx<'_, Parcel>, token: u32) {
         let value = token & VALUE;
@@ -539,7 +539,7 @@ impl Processor {
         }
     }
 
-    /// Begins what a lane can begin.
+    /// Begins the operations that a hardware thread can begin.
     fn run(&mut self, ctx: &mut Ctx<'_, Parcel>, lane: usize) {
         loop {
             match self.lanes.turn(ctx, lane) {
@@ -564,7 +564,7 @@ impl Processor {
         }
     }
 
-    /// Begins an access; false when its core has asked for as many lines as it may.
+    /// Begins an access. Returns false if its core has no room for another request or page walk.
     fn access(&mut self, ctx: &mut Ctx<'_, Parcel>, lane: usize, access: &Access) -> bool {
         let now = ctx.now();
         let number = self.core_of[lane];
@@ -581,8 +581,8 @@ impl Processor {
         self.issue(ctx, number, access, now, true)
     }
 
-    /// An access whose physical address is known looks for its line. `fresh`: it has not begun
-    /// before; then it is refused, by false, when its core has asked for as many lines as it may.
+    /// Looks up the line of an access whose physical address is known. If the access has not begun before
+    /// (`fresh`), it is refused with false when its core has no room for another request.
     fn issue(
         &mut self,
         ctx: &mut Ctx<'_, Parcel>,
@@ -621,13 +621,13 @@ impl Processor {
         true
     }
 
-    /// Whether a core has asked for as many lines as it may.
+    /// Whether a core has its largest number of outstanding requests.
     fn asks_for_most(&self, number: u16) -> bool {
         self.cores[number as usize].asking.len() >= self.params.misses as usize
     }
 
-    /// Whether an access of a core would have to ask for a line, and may not yet: the core has asked
-    /// for as many as it may, or others wait for that and it is not the access's turn.
+    /// Whether an access of a core would need a request and has to wait for it. That is so if the core has
+    /// its largest number of outstanding requests, or if others wait and it is not the access's turn.
     fn waits_for_place(&self, number: u16, line: LineAddr, owns: bool, turn: bool) -> bool {
         let core = &self.cores[number as usize];
         if !self.asks_for_most(number) && (turn || core.waiting.is_empty()) {
@@ -640,7 +640,7 @@ impl Processor {
         core.caches.held(line) < enough && !core.asking.iter().any(|(other, _)| *other == line)
     }
 
-    /// An access that has begun looks for its line.
+    /// Looks up the line of an access that has begun.
     fn look(&mut self, ctx: &mut Ctx<'_, Parcel>, number: u16, access: &Access, begun: SimTime) {
         let (line, kind) = (access.line(), access.kind);
         let core = &mut self.cores[number as usize];
@@ -654,7 +654,8 @@ impl Processor {
         }
     }
 
-    /// Whether a core has asked for the line of an access. Then the access waits for that.
+    /// Merges an access with its core's outstanding request for the same line. Returns
+    /// false if there is none.
     pub(super) fn merge(&mut self, number: u16, access: &Access, begun: SimTime) -> bool {
         let mut asked = self.cores[number as usize].asking.iter();
         let asked = asked.find(|(other, _)| *other == access.line());
@@ -666,7 +667,7 @@ impl Processor {
         true
     }
 
-    /// An access begins, with its physical address.
+    /// Begins an access whose physical address is known.
     fn begin(&mut self, access: &mut Access, now: SimTime, fresh: bool) {
         match fresh {
             true => self.lanes.access_begun(access, now),
@@ -675,7 +676,7 @@ impl Processor {
         self.use_translation(access, fresh);
     }
 
-    /// A private cache has the line.
+    /// Completes an access that hits in a private cache.
     fn hit(&mut self, ctx: &mut Ctx<'_, Parcel>, access: &Access, level: Level, begun: SimTime) {
         let now = ctx.now();
         let time = match level {
@@ -694,12 +695,12 @@ impl Processor {
         self.take_effect(ctx, access, answer);
     }
 
-    /// The core that an access is of.
+    /// The core to which an access belongs.
     fn holder_of(&self, access: &Access) -> u16 {
         self.core_of[self.lanes.lane_of(access.op)]
     }
 
-    /// An access takes effect now, while its core holds the line, and is over then or later.
+    /// Lets an access take effect now, while its core holds the line. The access ends now or later.
     fn take_effect(&mut self, ctx: &mut Ctx<'_, Parcel>, access: &Access, answer: Answer) {
         if self.lanes.consumes_poison(access) {
             let ending = Ending::Failed(Failure::Poisoned);
@@ -723,7 +724,7 @@ impl Processor {
         self.over(ctx, access, answer);
     }
 
-    /// An access is over, now or later.
+    /// Ends an access, now or later.
     fn over(&mut self, ctx: &mut Ctx<'_, Parcel>, access: &Access, answer: Answer) {
         self.end_translation(ctx, access);
         if let Some(at) = self.lanes.access_done(access.op, answer) {
@@ -731,7 +732,7 @@ impl Processor {
         }
     }
 
-    /// A line may have another value now: who spins on it looks again.
+    /// Retries the operations that spin on a line whose value may have changed.
     fn changed(&mut self, ctx: &mut Ctx<'_, Parcel>, line: LineAddr) {
         if self.spinning.is_empty() {
             return;
@@ -757,7 +758,7 @@ impl Processor {
         }
     }
 
-    /// An operation is complete.
+    /// Completes an operation.
     fn op_done(&mut self, ctx: &mut Ctx<'_, Parcel>, op: u32) {
         let lane = self.lanes.lane_of(op);
         self.lanes.complete(ctx, op);

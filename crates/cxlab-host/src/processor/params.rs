@@ -1,4 +1,4 @@
-//! What a user says of a processor: the single home of the defaults.
+//! Parameters of a processor in a scenario: the single home of their defaults.
 
 use cxlab_engine::units::{Bytes, LINE_BYTES, Picos};
 use schemars::JsonSchema;
@@ -11,26 +11,26 @@ use crate::core::CacheLevel;
 #[derive(Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema, Debug)]
 #[serde(rename_all = "kebab-case")]
 pub enum Inclusion {
-    /// A line that a private cache or a device holds has its place in it, with the directory beside
-    /// its tag. A line that makes room leaves every private cache.
+    /// Every line of a private cache or a device also has an entry in the last-level cache, with the
+    /// directory beside its tag. A line evicted from there is invalidated in every private cache.
     #[default]
     Inclusive,
-    /// It holds what private caches have evicted; lines that cores read pass it by. A directory of
-    /// its own size tracks what private caches and devices hold (Intel's servers since
-    /// Skylake-SP).
+    /// The last-level cache holds the lines that private caches have evicted; lines that cores read
+    /// bypass it. A directory of its own size tracks the lines of private caches and devices (Intel's
+    /// servers since Skylake-SP).
     NonInclusive,
 }
 
-/// The directory beside a non-inclusive cache. An entry that makes room takes its line from every
+/// The directory beside a non-inclusive cache. The eviction of an entry invalidates its line in every
 /// private cache and device.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Debug)]
 #[serde(deny_unknown_fields, default)]
 pub struct DirectoryParams {
-    /// Lines that it tracks: a multiple of `ways`. Default: one and a half for each line of the
-    /// second private caches (Skylake-SP: 12 ways of 2,048 sets for 16,384 lines of a core; Yan et
-    /// al., "Attack Directories, Not Caches", IEEE S&P 2019).
+    /// Lines that the directory tracks: a multiple of `ways`. Default: one and a half for each line of the
+    /// second private caches (Skylake-SP: 12 ways of 2,048 sets for 16,384 lines of a core; Yan et al.,
+    /// "Attack Directories, Not Caches", IEEE S&P 2019).
     pub entries: Option<u32>,
-    /// Entries of a set. 1 to 65536. Default 12 (the same).
+    /// Entries of a set. 1 to 65536. Default 12 (same source).
     #[schemars(range(min = 1, max = 65536))]
     pub ways: u32,
 }
@@ -44,7 +44,7 @@ impl Default for DirectoryParams {
     }
 }
 
-/// The shared last-level cache.
+/// Parameters of the shared last-level cache.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Debug)]
 #[serde(deny_unknown_fields, default)]
 pub struct LlcParams {
@@ -53,31 +53,30 @@ pub struct LlcParams {
     /// Lines of a set. 1 to 65536. Default 12 (*assumed*).
     #[schemars(range(min = 1, max = 65536))]
     pub ways: u32,
-    /// Time of an access at the home agent, hit or miss: directory and data. Default 20 ns
-    /// (*assumed*).
+    /// Time of an access at the home agent, hit or miss: directory and data. Default 20 ns (*assumed*).
     pub access_time: Picos,
-    /// Lines that the home agent reads from memory at once, for cores and devices together: the MSHRs of the
-    /// cache. Others wait there, in order of arrival. 1 to 4096. Default: no limit (*assumed*: a server's
-    /// agents hold more than its cores ask for).
+    /// Lines that the home agent reads from memory at once, for cores and devices together: the MSHRs of
+    /// the cache. Further reads wait there, in order of arrival. 1 to 4096. Default: no limit (*assumed*: a
+    /// server's agents hold more than its cores request).
     #[schemars(range(min = 1, max = 4096))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub misses: Option<u32>,
-    /// Lines that the home agent has on their way to memory at once. A request that may write to memory, or
-    /// needs the place of a modified line, waits until one is free; other requests go on. With
-    /// `non-inclusive`, what requests in progress make leave comes on top. 2 to 65536. Default 256
-    /// (*assumed*: 32 entries in the write queue of each of eight channels).
+    /// Lines that the home agent writes to memory at once. A request that may write to memory, or that
+    /// evicts a modified line, waits until an entry is free; other requests continue. With `non-inclusive`,
+    /// lines evicted by requests in progress exceed the limit. 2 to 65536. Default 256 (*assumed*: 32
+    /// entries in the write queue of each of eight channels).
     #[schemars(range(min = 2, max = 65536))]
     pub write_buffer: u32,
-    /// Whether it includes the private caches. Default inclusive.
+    /// Whether the last-level cache includes the private caches. Default inclusive.
     pub inclusion: Inclusion,
-    /// The directory of a non-inclusive cache; an inclusive one has it beside its tags.
+    /// The directory of a non-inclusive cache. An inclusive cache has its directory beside the tags.
     pub directory: DirectoryParams,
-    /// Where modified lines go that devices evict from their caches of host memory (`DirtyEvict`).
-    /// Default `memory`.
+    /// Destination of modified lines of host memory that devices evict from their caches
+    /// (`DirtyEvict`). Default `memory`.
     pub device_evictions: DeviceEvictions,
-    /// Whether the home agent tells a Type 3 device of a core's miss before it has looked into directory and cache
-    /// (`MemSpecRd`; CXL 3.1, section 3.5.3.1), so that the device reads the line meanwhile. What the caches have was
-    /// read for nothing. Default false.
+    /// Whether the home agent tells a Type 3 device of a core's miss before the lookup in directory and
+    /// cache (`MemSpecRd`; CXL 3.1, section 3.5.3.1), so that the device reads the line meanwhile. If the
+    /// line is cached, that read is wasted. Default false.
     pub speculative_reads: bool,
 }
 
@@ -97,85 +96,84 @@ impl Default for LlcParams {
     }
 }
 
-/// Where a modified line goes that a device evicts. CXL leaves it to the host.
+/// Destination of a modified line that a device evicts. CXL leaves the choice to the host.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema, Debug)]
 #[serde(rename_all = "kebab-case")]
 pub enum DeviceEvictions {
-    /// To memory.
+    /// The line is written to memory.
     #[default]
     Memory,
-    /// Into the last-level cache, where Intel's data direct I/O puts what devices write by DMA.
+    /// The line goes into the last-level cache, as DMA writes of devices do under Intel's data direct I/O.
     Llc,
 }
 
 /// A multi-core processor: cores with private caches, a shared last-level cache whose home agent
 /// keeps the host's own memory coherent with every core and every CXL.cache device, and memory
 /// controllers on NUMA nodes.
-// `remote`: what serde derives reads and writes all fields; the traits below know presets.
+// `remote`: the code that serde derives reads and writes all fields; the macro below adds presets.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Debug)]
 #[serde(remote = "Self", deny_unknown_fields, default)]
 pub struct ProcessorParams {
-    /// A processor by name, whose parameters are the defaults of all others. Default: none, those that
-    /// are said here.
+    /// A preset whose parameters become the defaults of all others. Default: none, so
+    /// the defaults below apply.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub preset: Option<Preset>,
     /// Cores that run threads. 1 to 64. Default 1.
     #[schemars(range(min = 1, max = 64))]
     pub cores: u32,
-    /// Time of a core's cycle. At least 1 ps. Default 417 ps: 2.4 GHz (Cohet, section VI-A4).
+    /// Clock period of a core. At least 1 ps. Default 417 ps: 2.4 GHz (Cohet, section VI-A4).
     pub cycle: Picos,
-    /// Operations of a thread outstanding at once. 1 to 4096. Default 64 (*assumed*).
+    /// Outstanding operations of a thread. 1 to 4096. Default 64 (*assumed*).
     #[schemars(range(min = 1, max = 4096))]
     pub window: u32,
-    /// Steps of a program, or operations of a source of lines, in flight from the oldest that is not
-    /// complete. 1 to 65536; 1 is an in-order core that waits for every access. Default 192 (the load
+    /// Steps of a program, or operations of a source of lines, in flight, counted from the oldest that has
+    /// not completed. 1 to 65536; 1 is an in-order core that waits for every access. Default 192 (the load
     /// queue of Golden Cove; stores count too here).
     #[schemars(range(min = 1, max = 65536))]
     pub reorder: u32,
-    /// Lines that a core asks for at once, until the home agent answers. 1 to 4096. Default 48 (*assumed*: L2 fill buffers of a
-    /// current server core).
+    /// Outstanding lines that a core has requested from the home agent. 1 to 4096. Default 48 (*assumed*:
+    /// L2 fill buffers of a current server core).
     #[schemars(range(min = 1, max = 4096))]
     pub misses: u32,
     /// First private cache. Default 48 KiB, 12 ways, 5 cycles of 417 ps (Golden Cove).
     pub l1: CacheLevel,
-    /// Second private cache, which includes the first. Default 2 MiB, 16 ways, 10 cycles more
-    /// (Golden Cove).
+    /// Second private cache, which includes the first. Default 2 MiB, 16 ways, 10
+    /// further cycles (Golden Cove).
     pub l2: CacheLevel,
-    /// The shared cache.
+    /// The shared last-level cache.
     pub llc: LlcParams,
-    /// One way between a core's second cache and the home agent. Default 10 ns (*assumed*).
+    /// Time of one direction between a core's second cache and the home agent. Default 10 ns (*assumed*).
     pub mesh_time: Picos,
     /// Time in which the home agent snoops other cores. Default 20 ns (*assumed*).
     pub snoop_time: Picos,
-    /// One way between a root port's link layer and the home agent: root complex and mesh.
+    /// Time of one direction between a root port's link layer and the home agent: root complex and mesh.
     /// Default 10 ns (*assumed*).
     pub root_port_time: Picos,
-    /// One way of a transaction of CXL.io through the root complex: I/O memory management, ordering,
-    /// mesh. Default 100 ns (*assumed*: PCIe reads of Xeon memory take some 500 ns in all, Neugebauer
-    /// et al., SIGCOMM 2018).
+    /// Time of one direction of a CXL.io transaction through the root complex: I/O memory management,
+    /// ordering, mesh. Default 100 ns (*assumed*: PCIe reads of Xeon memory take some 500 ns in all,
+    /// Neugebauer et al., SIGCOMM 2018).
     pub io_time: Picos,
-    /// Lines of a device's DMA writes in the root complex and at the home agent at once. Another write
-    /// stays in the receive buffer of the root port and keeps its credit; reads of the device wait
-    /// behind it. A write of more lines enters alone. 1 to 2048. Default 1024 (*assumed*: more than a x16 link of
-    /// generation 6 brings in 500 ns).
+    /// Lines of a device's DMA writes in the root complex and at the home agent at once. A further write
+    /// stays in the receive buffer of the root port and keeps its credit; reads of the device wait behind
+    /// it. A write of more lines enters alone. 1 to 2048. Default 1024 (*assumed*: more than a x16 link of
+    /// generation 6 carries in 500 ns).
     #[schemars(range(min = 1, max = 2048))]
     pub io_writes: u32,
-    /// Least time between two requests of devices that the home agent takes. Default 2 ns
-    /// (*assumed*).
+    /// Least time between two device requests that the home agent accepts. Default 2 ns (*assumed*).
     pub home_interval: Picos,
-    /// Distance between neighbouring clusters in a row, one way. Default 2 ns (*assumed*).
+    /// Time of one direction between neighbouring clusters of a row. Default 2 ns (*assumed*).
     pub column_time: Picos,
-    /// Distance between neighbouring clusters in a column, one way. Default 7.5 ns (*assumed*).
+    /// Time of one direction between neighbouring clusters of a column. Default 7.5 ns (*assumed*).
     pub row_time: Picos,
-    /// Distance between sockets, one way. Default 35 ns (*assumed*: a hop over UPI).
+    /// Time of one direction between sockets. Default 35 ns (*assumed*: a hop over UPI).
     pub socket_time: Picos,
-    /// From an interrupt's arrival to the thread that waits for it. Default 1 us (*assumed*).
+    /// Time from an interrupt's arrival until the thread that waits for it continues.
+    /// Default 1 us (*assumed*).
     pub interrupt_time: Picos,
-    /// Most bytes of a completion that the root complex sends (Max_Payload_Size): 64 B to 512 B, a
-    /// power of two. Default 256 B.
+    /// Most bytes of a completion that the root complex sends (Max_Payload_Size): 64 B to 512 B, a power
+    /// of two. Default 256 B.
     pub payload: Bytes,
-    /// The cluster that cores, home agent and root ports belong to. Default socket 0, column 0,
-    /// row 0.
+    /// The cluster of cores, home agent and root ports. Default socket 0, column 0, row 0.
     pub at: Cluster,
 }
 
@@ -214,21 +212,21 @@ impl Default for ProcessorParams {
 
 cxlab_engine::with_preset!(ProcessorParams, Preset);
 
-/// Where a cluster lies (sub-NUMA clustering): its socket, and its place in the socket's grid.
+/// Location of a cluster (sub-NUMA clustering): its socket, and its column and row in the socket's grid.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema, Debug)]
 #[serde(deny_unknown_fields, default)]
 pub struct Cluster {
-    /// The socket. Default 0.
+    /// Number of the socket. Default 0.
     pub socket: u8,
-    /// The column in its grid. Default 0.
+    /// Column in the socket's grid. Default 0.
     pub column: u8,
-    /// The row in its grid. Default 0.
+    /// Row in the socket's grid. Default 0.
     pub row: u8,
 }
 
 impl ProcessorParams {
-    /// One way between the home agent and the memory controller of a cluster. Between sockets the
-    /// way begins at column 0 and row 0 of the other one.
+    /// Time of one direction between the home agent and the memory controller of a cluster. A path between
+    /// sockets continues from column 0 and row 0 of the other socket.
     pub fn distance(&self, to: Cluster) -> Picos {
         let at = self.at;
         let (columns, rows, sockets) = if to.socket == at.socket {
@@ -243,7 +241,7 @@ impl ProcessorParams {
         )
     }
 
-    /// Lines that the directory of a non-inclusive cache tracks.
+    /// Number of lines that the directory of a non-inclusive cache tracks.
     pub fn directory_entries(&self) -> u64 {
         let ways = u64::from(self.llc.directory.ways.max(1));
         let lines = self.l2.size.0 / LINE_BYTES * u64::from(self.cores);
@@ -253,7 +251,7 @@ impl ProcessorParams {
         }
     }
 
-    /// Time of a look into both private caches.
+    /// Time of a lookup in both private caches.
     pub fn lookup(&self) -> Picos {
         self.l1.access_time + self.l2.access_time
     }

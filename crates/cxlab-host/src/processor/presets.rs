@@ -1,11 +1,11 @@
-//! Processors by name. A preset is a set of parameters; what a scenario gives beside it comes on top.
+//! Processor presets. A preset is a set of parameters; parameters in the scenario override it.
 //!
-//! The three are the nodes of CXL-ClusterSim: its Table 2, which is the same for every instruction set,
-//! and what its gem5 has beside (gem5's `BaseO3CPU`, `L1DCache`, `L2Cache`, `L2XBar` and memory management
-//! units; darchr/gem5, `private_l1_private_l2_shared_l3_cache_hierarchy.py`, commit 0171bc2, for the third
-//! cache). Of what differs between gem5's cores this model has the TLB alone. Left out, because it has no
-//! parameter for it: that stores of x86 leave one at a time (`needsTSO`), the levels of RISC-V's page
-//! table, and prefetchers.
+//! The three presets are the nodes of CXL-ClusterSim. One source is its Table 2, which is the same for
+//! every instruction set. The other is gem5 with its `BaseO3CPU`, `L1DCache`, `L2Cache`, `L2XBar` and
+//! memory management units; for the third cache darchr/gem5,
+//! `private_l1_private_l2_shared_l3_cache_hierarchy.py`, commit 0171bc2. Of the differences between gem5's
+//! cores, this model has only the TLB. Left out, for lack of a parameter: that stores of x86 leave one at a
+//! time (`needsTSO`), the levels of RISC-V's page table, and prefetchers.
 
 use cxlab_engine::units::{Bytes, Picos};
 use cxlab_os::tlb::TlbParams;
@@ -15,27 +15,27 @@ use serde::{Deserialize, Serialize};
 use super::params::{LlcParams, ProcessorParams};
 use crate::core::CacheLevel;
 
-/// A processor by name.
+/// A processor preset: the parameters of a known processor.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Debug)]
 #[serde(rename_all = "kebab-case")]
 pub enum Preset {
-    /// CXL-ClusterSim's ARM node.
+    /// The ARM node of CXL-ClusterSim.
     Gem5Arm,
-    /// Its RISC-V node.
+    /// The RISC-V node of CXL-ClusterSim.
     Gem5Riscv,
-    /// Its x86 node.
+    /// The x86 node of CXL-ClusterSim.
     #[serde(rename = "gem5-x86")]
     Gem5X86,
 }
 
-/// gem5's cycle at 4 GHz (Table 2).
+/// gem5's clock period at 4 GHz (Table 2).
 const CYCLE: Picos = Picos(250);
 
 impl Preset {
-    /// All of them.
+    /// Every preset, in the order of their names.
     pub const ALL: [Preset; 3] = [Preset::Gem5Arm, Preset::Gem5Riscv, Preset::Gem5X86];
 
-    /// Its name in scenarios.
+    /// Name of the preset in scenarios.
     pub fn name(self) -> &'static str {
         match self {
             Preset::Gem5Arm => "gem5-arm",
@@ -44,7 +44,7 @@ impl Preset {
         }
     }
 
-    /// What it is, in one line.
+    /// Description of the preset in one line.
     pub fn summary(self) -> &'static str {
         match self {
             Preset::Gem5Arm => {
@@ -59,7 +59,7 @@ impl Preset {
         }
     }
 
-    /// Its cores and caches.
+    /// Cores and caches of the preset.
     pub fn params(self) -> ProcessorParams {
         let level = |kib: u64, ways, cycles: u64| CacheLevel {
             size: Bytes(kib << 10),
@@ -70,13 +70,13 @@ impl Preset {
             preset: Some(self),
             cores: 8,
             cycle: CYCLE,
-            // 32 loads and 32 stores; of numbers of 8 B they are eight lines, fewer than the first
-            // cache's 16 MSHRs.
+            // 32 loads and 32 stores. With numbers of 8 B these touch eight lines, fewer than the 16
+            // MSHRs of the first cache.
             window: 64,
             reorder: 192,
             misses: 8,
             l1: level(32, 8, 1),
-            // A lookup, and the cycle in which it answers.
+            // A lookup, and the cycle of the response.
             l2: level(512, 16, 10 + 1),
             llc: LlcParams {
                 size: Bytes(8 << 20),
@@ -89,8 +89,8 @@ impl Preset {
         }
     }
 
-    /// The TLB of each core: ARM's second one, and the only one of the others. A cycle from a miss to the
-    /// walk is *assumed*.
+    /// The TLB of each core: ARM's second-level TLB, and the only TLB of the others. One cycle from a miss
+    /// to the walk is *assumed*.
     pub fn tlb(self) -> TlbParams {
         let (entries, ways) = match self {
             Preset::Gem5Arm => (1280, 5),

@@ -1,5 +1,5 @@
-//! How the home agent serves a transaction that has its line: what the cores settle among themselves,
-//! what the table says of devices, and what is answered.
+//! How the home agent serves a transaction that has its line: actions among the cores, actions of the table
+//! for devices, and responses.
 
 use cxlab_agent::{
     Answer, CACHE, COHERENCE, Ending, HOST_QUEUE, MEDIA, PROCESS, STAGE_NAMES, stages_of,
@@ -19,22 +19,22 @@ use super::home::{Behind, Leave, Txn, Way, What};
 use super::params::DeviceEvictions;
 use super::{FINISH, NONE, Processor, Waiting};
 
-/// Stages that have their time first, where an access began later than its transaction.
+/// Stages that receive their time first if an access began later than its transaction.
 const FIRST: [usize; 4] = [CACHE, PROCESS, MEDIA, COHERENCE];
 
-/// Who on the die has a line that a core wants.
+/// The place on the die where a core's request finds its line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Source {
     /// The last-level cache, or the core itself.
     Here,
-    /// Another core alone.
+    /// Another core only.
     Core,
-    /// Nobody: what the directory knew has left without a word.
+    /// No cache: the holders that the directory knew have evicted the line silently.
     Memory,
 }
 
 impl Processor {
-    /// A time that a transaction waited for has come.
+    /// Continues a transaction after a wake-up.
     pub(super) fn proceed(&mut self, ctx: &mut Ctx<'_, Parcel>, id: u32) {
         let txn = self.txns[id as usize];
         if std::mem::take(&mut self.txns[id as usize].forwarded) {
@@ -106,7 +106,8 @@ impl Processor {
                     if shared.is_some_and(|shared| shared.holds(txn.line))
                         || self.is_hdm_db(txn.line)
                     {
-                        // Other hosts, or the device, may be told of it next: it is over when memory has the line.
+                        // Other hosts, or the device, may be told about the line next, so the transaction
+                        // is over only when memory has it.
                         self.write_memory(ctx, txn.line, Some(id), id, keeps);
                         return;
                     }
@@ -132,8 +133,8 @@ impl Processor {
         }
     }
 
-    /// Whether a transaction takes, without its data, a line of a Type 2 device that nobody here
-    /// holds: the device must hear of it, as it would of a read.
+    /// Whether a transaction takes, without its data, a line of a Type 2 device that no cache here holds:
+    /// the device must be told, as it would be by a read.
     fn must_claim(&self, txn: &Txn) -> bool {
         let request = match txn.what {
             What::Device(request) => request,
@@ -154,7 +155,7 @@ impl Processor {
             && self.is_device_biased(txn.line)
     }
 
-    /// Where a core's request finds its line, if the directory gives it to the cores.
+    /// Where a core's request finds its line, if the directory gives the line to the cores.
     fn source(&self, slot: Slot, core: u16) -> Source {
         let way = &self.llc[slot];
         let me = 1 << core;
@@ -167,7 +168,7 @@ impl Processor {
         }
     }
 
-    /// The cores settle it among themselves; `snooped` says whether one had to be asked.
+    /// Serves a request among the cores; `snooped` says whether a core had to be snooped.
     fn on_die(&mut self, ctx: &mut Ctx<'_, Parcel>, id: u32, dirty: bool, snooped: bool) {
         let txn = &mut self.txns[id as usize];
         if let Some(slot) = txn.slot {
@@ -181,10 +182,10 @@ impl Processor {
         }
     }
 
-    /// Something has happened to a line: the table says what follows.
+    /// Applies an event of a line to the table, and performs its actions.
     ///
     /// # Panics
-    /// If it says nothing: a message broke the protocol, which is our own mistake.
+    /// If the table has no row for the event: a message broke the protocol, which is an error in cxlab.
     pub(super) fn apply(&mut self, ctx: &mut Ctx<'_, Parcel>, id: u32, event: Event) {
         let mut event = Some(event);
         while let Some(what) = event.take() {
@@ -202,7 +203,7 @@ impl Processor {
         }
     }
 
-    /// Does what the table says; what follows at once is returned.
+    /// Performs an action of the table. Returns the event that follows at once, if any.
     fn act(&mut self, ctx: &mut Ctx<'_, Parcel>, id: u32, action: Action) -> Option<Event> {
         let txn = self.txns[id as usize];
         let slot = txn.slot?;
@@ -211,7 +212,7 @@ impl Processor {
             Action::SnoopCores(snoop) => return self.snoop_cores(ctx, id, slot, snoop),
             Action::ReadLlc if self.llc[slot].data => return Some(Event::ReadDone),
             Action::ReadLlc if self.llc[slot].cores != 0 => {
-                // Nobody has it but cores: the one that asks, or another.
+                // Only cores have the line: the requesting core, or another.
                 if txn.is_miss() && self.source(slot, txn.core) == Source::Here {
                     return Some(Event::ReadDone);
                 }
@@ -254,7 +255,7 @@ impl Processor {
         None
     }
 
-    /// The cores do what a snoop says, and the last-level cache with them.
+    /// Applies a snoop to the cores and the last-level cache.
     fn snoop_cores(
         &mut self,
         ctx: &mut Ctx<'_, Parcel>,
@@ -262,7 +263,7 @@ impl Processor {
         slot: Slot,
         snoop: Snoop,
     ) -> Option<Event> {
-        // Without a copy below them, one of the cores has to give the data.
+        // If the last-level cache has no copy, one of the cores has to supply the data.
         let data = self.llc[slot].data;
         let by_core = !data && self.llc[slot].cores != 0;
         let (dirty, asked) = match snoop {
@@ -279,7 +280,8 @@ impl Processor {
             (true, false) => Found::Clean,
             (false, false) => Found::Nothing,
         };
-        // A current value leaves the line as it is; the others hand it over, or have it written.
+        // A read of the current value leaves the line unchanged; other snoops hand the modified data
+        // over, or have it written.
         way.dirty = dirty && data && snoop == Snoop::Cur;
         if snoop == Snoop::Inv {
             self.llc.drop_data(slot);
@@ -297,7 +299,7 @@ impl Processor {
         matches!(self.txns[id as usize].state.phase, Phase::Snooping(_))
     }
 
-    /// A transaction is over: its accesses take effect, and the line is free for the next.
+    /// Ends a transaction: its accesses take effect, and the next transaction gets the line.
     fn conclude(&mut self, ctx: &mut Ctx<'_, Parcel>, id: u32) {
         let txn = self.txns[id as usize];
         let Some(slot) = txn.slot else {
@@ -308,12 +310,12 @@ impl Processor {
             return self.proceed(ctx, id);
         }
         if txn.what == What::Flush && !txn.claimed && self.is_hdm_db(txn.line) {
-            // The other caches of the line give it up as well.
+            // The other caches invalidate the line as well.
             return self.claim(ctx, id);
         }
         self.forget_flushed(ctx, slot);
         if txn.what == What::Own {
-            // The table asks devices; the other cores are asked here.
+            // The table covers devices; the other cores are snooped here.
             let (dirty, _) = self.drop_copies(ctx, slot, u32::from(txn.core));
             self.llc[slot].dirty |= dirty;
         }
@@ -323,7 +325,7 @@ impl Processor {
             self.grant(ctx, &txn, slot);
         }
         self.answer(ctx, id);
-        // Others may have come for the line meanwhile.
+        // Other transactions may have queued for the line meanwhile.
         let txn = self.txns[id as usize];
         self.release(ctx, &txn, slot);
         self.close(id);
@@ -349,7 +351,7 @@ impl Processor {
         self.retry(ctx, &txn);
     }
 
-    /// The core that asked takes the line in.
+    /// Inserts the line into the caches of the requesting core.
     fn grant(&mut self, ctx: &mut Ctx<'_, Parcel>, txn: &Txn, slot: Slot) {
         let me = 1 << txn.core;
         let others = self.llc[slot].cores & !me;
@@ -373,8 +375,9 @@ impl Processor {
         }
     }
 
-    /// A non-inclusive cache gives up what a core takes alone, and keeps what is newer than memory
-    /// of a line that several share. How the core holds the line then.
+    /// Hands a line of a non-inclusive cache to a core. The cache drops a line that the core
+    /// takes exclusively, and stores modified data of a line that several cores share. Returns
+    /// the state of the core's copy.
     fn hand_over(&mut self, ctx: &mut Ctx<'_, Parcel>, slot: Slot, held: Held) -> Held {
         if !self.llc.is_victim_cache() {
             return held;
@@ -395,7 +398,7 @@ impl Processor {
         }
     }
 
-    /// A line has left a core's caches to make room.
+    /// Handles a line evicted from a core's caches.
     fn left_core(&mut self, ctx: &mut Ctx<'_, Parcel>, line: LineAddr, was: Held, core: u16) {
         let Some(slot) = self.llc.find(line) else {
             unreachable!("the directory knows what private caches hold")
@@ -405,8 +408,8 @@ impl Processor {
         self.llc.settle(slot);
     }
 
-    /// The accesses of a transaction take effect, each in turn, as far as the line is held well
-    /// enough. For the others the core asks again, in the place that the transaction had.
+    /// Lets the accesses of a transaction take effect in order, as far as the core's copy allows. For the
+    /// others the core sends a new request, in the slot that the transaction had.
     fn answer(&mut self, ctx: &mut Ctx<'_, Parcel>, id: u32) {
         let txn = self.txns[id as usize];
         let now = ctx.now();
@@ -446,10 +449,10 @@ impl Processor {
         }
     }
 
-    /// Where the time of an access went; `host_queue` is what is left.
+    /// The latency stages of an access; `HOST_QUEUE` receives the rest.
     fn answered(&self, txn: &Txn, now: u64, begun: u64, at: SimTime) -> Answer {
         let total = at.0 - begun;
-        // What its message to CXL memory went through; nothing where it sent none.
+        // Stages of the message to CXL memory; empty if there was none.
         let asked = match txn.what {
             What::Device(_) => LatencyStages::default(),
             _ => txn.stages,
@@ -480,7 +483,8 @@ impl Processor {
         }
     }
 
-    /// The line of a transaction is free: it may leave for those that wait for its set, or the next one has it.
+    /// Releases the line of a transaction: the entry may be evicted for transactions that wait for its set,
+    /// or the next transaction gets the line.
     fn release(&mut self, ctx: &mut Ctx<'_, Parcel>, txn: &Txn, slot: Slot) {
         self.llc[slot].txn = NONE;
         self.llc.unpin(slot);
@@ -495,7 +499,7 @@ impl Processor {
         }
     }
 
-    /// What waited for a place tries again.
+    /// Retries transactions and accesses that wait for entries.
     fn retry(&mut self, ctx: &mut Ctx<'_, Parcel>, txn: &Txn) {
         self.admit_stalled(ctx);
         if txn.is_miss() {
@@ -503,7 +507,8 @@ impl Processor {
         }
     }
 
-    /// What waited for a place in a core goes on, in the order in which it came.
+    /// Serves accesses and hardware threads that wait for an outstanding request of a core, in the order
+    /// in which they arrived.
     pub(super) fn run_core(&mut self, ctx: &mut Ctx<'_, Parcel>, core: u16) {
         let number = core as usize;
         if self.cores[number].serving {

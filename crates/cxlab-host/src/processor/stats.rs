@@ -1,4 +1,4 @@
-//! What a processor measured of its caches and its home agent.
+//! Statistics of a processor's caches and its home agent.
 
 use cxlab_memory::Statistic;
 use serde::{Deserialize, Serialize};
@@ -6,11 +6,11 @@ use serde::{Deserialize, Serialize};
 /// Counts since measurement began.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, Debug)]
 pub struct ProcessorStats {
-    /// Accesses that the first private cache answered.
+    /// Accesses that hit in the first private cache.
     pub l1_hits: u64,
-    /// Accesses that the second private cache answered.
+    /// Accesses that hit in the second private cache.
     pub l2_hits: u64,
-    /// Accesses that found their line asked for by an earlier one.
+    /// Accesses that merged with an outstanding request for their line.
     pub merged: u64,
     /// Transactions of cores at the home agent.
     pub core_requests: u64,
@@ -20,48 +20,48 @@ pub struct ProcessorStats {
     pub memory_reads: u64,
     /// Lines written to memory.
     pub memory_writes: u64,
-    /// Transactions that waited for a place in the write buffer, with their line.
+    /// Transactions that waited for an entry of the write buffer while they had their line.
     pub write_waits: u64,
-    /// How long, together.
+    /// Sum of these waits, in picoseconds.
     pub write_wait_ps: u64,
-    /// Lines that made room in the last-level cache.
+    /// Lines evicted from the last-level cache.
     pub llc_evictions: u64,
-    /// Entries that made room in the directory of a non-inclusive cache.
+    /// Entries evicted from the directory of a non-inclusive cache.
     pub directory_evictions: u64,
-    /// Of those, the ones whose line private caches lost.
+    /// Directory evictions that invalidated copies in private caches.
     pub back_invalidations: u64,
-    /// Transactions in which the home agent had to ask cores for their copies.
+    /// Transactions in which the home agent had to snoop cores.
     pub core_snoops: u64,
-    /// Requests of devices.
+    /// CXL.cache requests of devices.
     pub device_requests: u64,
-    /// Those by which a Type 2 device took a line of its own memory from the host.
+    /// Requests by which a Type 2 device took a line of its own memory from the host.
     pub bias_requests: u64,
-    /// Of those, the ones that write the line (`MemWrFwd`).
+    /// Bias requests that write the line (`MemWrFwd`).
     pub bias_writes: u64,
-    /// Snoops of devices.
+    /// Snoops sent to devices.
     pub device_snoops: u64,
     /// `BISnpInv` of Type 2 devices.
     pub bi_snoops: u64,
-    /// Those that met a request for their line: `BIConflict`.
+    /// `BISnpInv` that met an outstanding request for their line (`BIConflict`).
     pub bi_conflicts: u64,
-    /// Those conflicts in which the device had not looked at the request before.
+    /// Conflicts in which the device had not seen the host's request before its snoop.
     pub bi_early_conflicts: u64,
     /// `MemSpecRd` sent.
     pub speculative_reads: u64,
-    /// Lines of which the directory forgot a device that said `CacheFlushed`.
+    /// Lines for which the directory removed a device that sent `CacheFlushed`.
     pub flushed_lines: u64,
     /// Lines that devices read or wrote by DMA.
     pub dma_lines: u64,
-    /// Interrupts.
+    /// Interrupts raised by devices.
     pub interrupts: u64,
-    /// Accesses that met a poisoned line, and reads of page tables and of pages that move.
+    /// Accesses that met a poisoned line, and poisoned reads of page tables and of moving pages.
     pub machine_checks: u64,
-    /// Lines that did not reach memory, or of which that is not known.
+    /// Lines that did not reach memory, or may not have reached it.
     pub lost_write_backs: u64,
 }
 
 impl ProcessorStats {
-    /// By name: what failures and denials did.
+    /// Statistics of failures and denials, by name.
     pub fn list_failures(&self) -> [Statistic; 2] {
         let list = [
             ("machine_checks", self.machine_checks),
@@ -73,7 +73,7 @@ impl ProcessorStats {
         })
     }
 
-    /// By name: what waited for a place in the write buffer, and how long on average.
+    /// Statistics of waits for the write buffer, by name: their number and mean time.
     pub fn list_waits(&self) -> [Statistic; 2] {
         let mean_ns = self.write_wait_ps as f64 / 1e3 / self.write_waits.max(1) as f64;
         let list = [
@@ -86,7 +86,7 @@ impl ProcessorStats {
         })
     }
 
-    /// By name: what devices with HDM-DB memory asked for.
+    /// Statistics of devices with HDM-DB memory, by name.
     pub fn list_back_invalidation(&self) -> [Statistic; 3] {
         let list = [
             ("bi_snoops", self.bi_snoops),
@@ -99,7 +99,8 @@ impl ProcessorStats {
         })
     }
 
-    /// By name; `directory`: whether there is a directory of its own size.
+    /// Statistics of caches and home agent, by name. `directory` says whether the directory
+    /// has a size of its own.
     pub fn list(&self, directory: bool) -> Vec<Statistic> {
         let list = [
             ("l1_hits", self.l1_hits),

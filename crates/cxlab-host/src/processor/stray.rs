@@ -1,8 +1,9 @@
-//! Addresses at which there is no memory: a program's mistake, which ends the run.
+//! Accesses to addresses without memory: an error of the program, which ends the run.
 //!
-//! Until it does, each request is answered as hardware would answer it. A device's request over CXL.cache gets `GO-Err`,
-//! data of all ones, or `GO_ERR_WritePull`, and touches nothing (CXL 3.1, section 3.2.4.2, tables 3-23 and 3-24). A core's
-//! access, and a read by DMA, ends as one that memory has denied. Prefetches are no mistake.
+//! Until the run ends, each such request receives the response of real hardware. A device's request over
+//! CXL.cache receives `GO-Err`, data of all ones, or `GO_ERR_WritePull`, and has no effect (CXL 3.1,
+//! section 3.2.4.2, tables 3-23 and 3-24). A core's access, and a read by DMA, ends as if memory had denied
+//! it. Prefetches to such addresses are not errors.
 
 use cxlab_agent::{Access, AccessKind, Ending};
 use cxlab_engine::Ctx;
@@ -17,7 +18,7 @@ use super::home::{Txn, What};
 use super::{FINISH, Processor};
 
 impl Processor {
-    /// Whether there is memory at an address.
+    /// Whether memory is mapped at an address: the host's own or CXL memory.
     pub(super) fn has_memory(&self, hpa: Hpa) -> bool {
         if hpa < LOCAL_BASE {
             return self.map.owner(hpa).is_some();
@@ -26,13 +27,14 @@ impl Processor {
         last.is_some_and(|last| hpa.0 < last.base.0 + last.capacity.0)
     }
 
-    /// Notes the first access to where there is no memory.
+    /// Records the first access to an address without memory.
     pub(super) fn stray(&mut self, hpa: Hpa) {
         let text = || format!("it asks for {:#x}, where there is no memory", hpa.0);
         self.stray.get_or_insert_with(text);
     }
 
-    /// A transaction would read or write where there is no memory. It goes on without.
+    /// Denies a transaction that would read or write an address without memory. The
+    /// transaction continues without it.
     #[cold]
     #[inline(never)]
     pub(super) fn deny_as_missing(&mut self, ctx: &mut Ctx<'_, Parcel>, id: u32) {
@@ -40,14 +42,15 @@ impl Processor {
         txn.ending = Ending::Denied;
         txn.missing = true;
         let (hpa, is_miss) = (Hpa(txn.line.0 * LINE_BYTES), txn.is_miss());
-        // Accesses of cores are told of it, and prefetches are no mistake.
+        // Accesses of cores are reported when they end; prefetches are not errors.
         if !is_miss {
             self.stray(hpa);
         }
         ctx.wake_at(ctx.now(), FINISH | id);
     }
 
-    /// An access has been denied: a mistake of its program where there is no memory, unless it was a prefetch.
+    /// Handles a denied access. It is an error of its program if the address has no memory, unless the
+    /// access was a prefetch.
     #[cold]
     #[inline(never)]
     pub(super) fn access_denied(&mut self, access: &Access) {
@@ -56,7 +59,7 @@ impl Processor {
         }
     }
 
-    /// A device asks for a line where there is no memory.
+    /// Handles a device's request for an address without memory.
     #[cold]
     #[inline(never)]
     pub(super) fn device_asks_for_nothing(
@@ -76,7 +79,7 @@ impl Processor {
         ctx.wake_at(ctx.now() + self.params.llc.access_time, FINISH | id);
     }
 
-    /// Such a request is answered as soon as devices may know it by a number.
+    /// Responds to a request for an address without memory, as soon as the transaction has a UQID.
     pub(super) fn answer_missing(&mut self, ctx: &mut Ctx<'_, Parcel>, id: u32, request: Request) {
         if self.name(id) {
             let peer = self.txns[id as usize].peer;
@@ -84,10 +87,11 @@ impl Processor {
         }
     }
 
-    /// Does what the table says of it. It is over when the data of a write have come.
+    /// Performs the table's actions for such a request. A write is over when its data have come.
     ///
     /// # Panics
-    /// If the table says nothing: the device evicts what it was never given, which is our own mistake.
+    /// If the table has no row: the device evicts a line that it was never given,
+    /// which is an error in cxlab.
     pub(super) fn step_missing(&mut self, ctx: &mut Ctx<'_, Parcel>, id: u32, event: Event) {
         let before: LineState = self.txns[id as usize].state;
         let Some((next, actions)) = step(before, event) else {

@@ -1,20 +1,21 @@
-//! The write buffer of the home agent: a bounded number of lines on their way to memory.
+//! The write buffer of the home agent: a bounded number of lines in flight to memory.
 //!
-//! A transaction reserves places for what it may write before it does anything, and returns those that
-//! it has not used when it is over. So a device's eviction is pulled when there is a place for its data;
-//! until then it keeps its CQID. A request that needs an entry of the directory waits if a modified line
-//! must leave for it. Both wait in one queue, in the order of their arrival; a request that writes nothing
-//! passes them.
+//! A transaction reserves entries for its possible writes before it does anything. When it is over, it
+//! returns the entries that it has not used. A device's eviction is therefore pulled only when an entry for
+//! its data is free; until then it keeps its CQID. A request that needs a directory entry waits if a
+//! modified line must be evicted for it. Both kinds wait in one queue, in order of arrival, and a request
+//! that writes nothing passes them.
 //!
-//! # Why everything ends
-//! A place becomes free when memory has taken its line, or when the transaction that has reserved it is over.
-//! Memory waits for no transaction. A transaction with its places waits for devices' responses to snoops and
-//! for reads of memory, and neither needs a place. So the places of the first in the queue become free.
+//! # Progress
+//! An entry becomes free when memory has accepted its line, or when the transaction that reserved it is
+//! over. Memory waits for no transaction. A transaction with its entries waits for devices' responses
+//! to snoops and for reads of memory, and neither needs an entry. So the entries needed by the first in
+//! the queue become free.
 //!
 //! # Beyond the limit
-//! In a non-inclusive cache a line that comes in may make another leave at any time until its
-//! transaction is over. A transaction enters such a directory only while a place is free. What the
-//! transactions inside make leave, at most three lines each, goes beyond the limit.
+//! In a non-inclusive cache, a line that is inserted may evict another at any time until its transaction is
+//! over. A transaction enters such a directory only while an entry is free. The lines that the transactions
+//! inside evict, at most three each, may exceed the limit.
 
 use std::collections::VecDeque;
 
@@ -28,7 +29,7 @@ use serde::{Deserialize, Serialize};
 use super::home::{Txn, What};
 use super::{FINISH, Processor};
 
-/// A request that waits for places.
+/// A request that waits for entries of the write buffer.
 #[derive(Clone, Copy, Serialize, Deserialize)]
 enum Waiting {
     /// A transaction that has its line.
@@ -37,16 +38,16 @@ enum Waiting {
     Set(u32),
 }
 
-/// The places.
+/// The entries of the write buffer.
 #[derive(Serialize, Deserialize)]
 pub(super) struct WriteBuffer {
     places: u32,
-    /// Lines on their way to memory.
+    /// Number of lines in flight to memory.
     open: u32,
-    /// Places of transactions that have not written yet.
+    /// Number of entries reserved by transactions that have not written yet.
     reserved: u32,
     waiting: VecDeque<Waiting>,
-    /// The set whose first transaction may take a place now.
+    /// The set whose first transaction may take an entry now.
     turn: Option<u32>,
 }
 
@@ -61,20 +62,20 @@ impl WriteBuffer {
         }
     }
 
-    /// Whether so many places are free.
+    /// Whether `places` entries are free.
     fn has(&self, places: u32) -> bool {
         self.open + self.reserved + places <= self.places
     }
 
-    /// Whether a request that has just come may take so many places.
+    /// Whether a request that has just arrived may take `places` entries.
     fn lets_pass(&self, places: u32) -> bool {
         self.waiting.is_empty() && self.has(places)
     }
 }
 
 impl Processor {
-    /// Whether a transaction that has its line may go on, because it has the places that it may need.
-    /// Otherwise it goes on when they are free.
+    /// Whether a transaction that has its line may continue because it has the entries that it may need.
+    /// Otherwise the transaction waits and continues when they are free.
     pub(super) fn has_write_places(&mut self, ctx: &Ctx<'_, Parcel>, id: u32) -> bool {
         let txn = &self.txns[id as usize];
         let needs = self.places_of(txn);
@@ -96,8 +97,8 @@ impl Processor {
         self.writes.reserved += places;
     }
 
-    /// Whether a modified line of a set may leave the directory now. Otherwise the set has its turn when a
-    /// place is free.
+    /// Whether a modified line of a set may be evicted from the directory now. Otherwise the set
+    /// waits for a free entry.
     pub(super) fn may_evict(&mut self, set: u32) -> bool {
         if self.writes.turn.take_if(|turn| *turn == set).is_some() || self.writes.lets_pass(1) {
             return true;
@@ -108,14 +109,14 @@ impl Processor {
         false
     }
 
-    /// Whether memory may have to be written when the host's own caches give a line up. A line that
-    /// devices hold is recalled by a transaction.
+    /// Whether the host's own caches may have to write to memory when they evict a line. A line that
+    /// devices hold is recalled by a transaction instead.
     pub(super) fn eviction_writes(&self, slot: Slot) -> bool {
         let way = &self.llc[slot];
         way.dirty || way.filter == Filter::Any(CORES)
     }
 
-    /// A line goes to memory, in the place of a transaction if that has one.
+    /// Counts a line that is written to memory, in an entry of transaction `by` if it has reserved one.
     pub(super) fn write_opens(&mut self, by: Option<u32>) {
         self.writes.open += 1;
         if let Some(by) = by {
@@ -129,7 +130,7 @@ impl Processor {
         );
     }
 
-    /// A transaction is over: others may have the places that it has not used.
+    /// Returns the unused entries of a transaction that is over.
     pub(super) fn return_places(&mut self, ctx: &mut Ctx<'_, Parcel>, id: u32) {
         let places = std::mem::take(&mut self.txns[id as usize].places);
         if places > 0 {
@@ -138,13 +139,13 @@ impl Processor {
         }
     }
 
-    /// Memory has taken a line.
+    /// Frees the entry of a line that memory has accepted.
     pub(super) fn write_closes(&mut self, ctx: &mut Ctx<'_, Parcel>) {
         self.writes.open -= 1;
         self.serve_writes(ctx);
     }
 
-    /// Requests that wait for places get them, in order.
+    /// Gives entries to the waiting requests, in order.
     fn serve_writes(&mut self, ctx: &mut Ctx<'_, Parcel>) {
         while let Some(first) = self.writes.waiting.front().copied() {
             let places = match first {
@@ -174,8 +175,8 @@ impl Processor {
         }
     }
 
-    /// The most lines that a transaction which has its line writes to memory. What goes into the
-    /// last-level cache is not written.
+    /// Most lines that a transaction which has its line writes to memory. Lines that go into the
+    /// last-level cache do not count.
     fn places_of(&self, txn: &Txn) -> u32 {
         let Some(slot) = txn.slot else { return 0 };
         let filter = txn.state.filter;
@@ -190,7 +191,7 @@ impl Processor {
                 Request::RdShared | Request::RdAny => owned,
                 Request::RdOwnNoData | Request::ClFlush => modified,
                 Request::DirtyEvict | Request::WrCur => 1,
-                // The line that a snoop brings, and what the device writes.
+                // The line that a snoop brings, and the data that the device writes.
                 Request::WrInv | Request::WoWrInv | Request::WoWrInvF => 1 + modified,
                 Request::RdCurr
                 | Request::RdOwn

@@ -1,10 +1,9 @@
-//! What a requester does where components fail: requests end after a time, answers come too late, and
-//! devices are cut off. Nothing of it costs a requester anything where nothing fails: the owner
-//! calls.
+//! A requester's handling of failures: timeouts of its requests, late responses, and devices that are cut
+//! off. The owner calls these methods, so a requester pays nothing for them in a system without failures.
 //!
-//! A request that nothing answers ends when its time is over (CXL.mem transaction timeout, CXL 3.1,
-//! section 12.3, *recollection*). Its tag stays out of use until its answer comes, if ever; another
-//! takes its place, so that as many requests are under way as before.
+//! A request without a response ends when it times out (CXL.mem transaction timeout, CXL 3.1, section 12.3,
+//! *recollection*). Its tag stays out of use until the response comes, if ever. Another tag replaces it, so
+//! as many requests may be in flight as before.
 
 use cxlab_agent::{Failure, HOST_QUEUE, PROCESS, RequestRow, STAGE_NAMES, Stages};
 use cxlab_engine::Ctx;
@@ -102,7 +101,7 @@ impl Fails for Requester {
 }
 
 impl Requester {
-    /// A slot in the place of one that is late.
+    /// Adds a slot in place of one whose response is late.
     fn replace(&mut self) {
         let tag = match self.spare.pop() {
             Some(tag) => {
@@ -119,7 +118,7 @@ impl Requester {
         self.free.push(tag);
     }
 
-    /// A request ends without an answer.
+    /// Ends a request without a response.
     fn fail(&mut self, ctx: &mut Ctx<'_, Parcel>, slot: Slot, failure: Failure) {
         let mut stages: Stages = [0; STAGE_NAMES.len()];
         let total = ctx.now().0 - slot.issued;

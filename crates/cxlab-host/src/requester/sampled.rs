@@ -1,5 +1,5 @@
-//! What a requester does in a sampled run: it stops to issue, takes operations from its source without time,
-//! and begins to issue again.
+//! A requester in a sampled run: it stops issuing, takes operations from its source without spending time,
+//! and starts to issue again.
 
 use cxlab_engine::units::{Hpa, LINE_BYTES};
 use cxlab_protocol::PortId;
@@ -7,49 +7,49 @@ use cxlab_workload::{MemOp, OpKind};
 
 use super::Requester;
 
-/// An access of a line that reaches a device.
+/// An access to a line that reaches a device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct WarmAccess {
-    /// The edge port of the device.
+    /// Edge port of the device.
     pub device: PortId,
-    /// The line's address.
+    /// Address of the line.
     pub hpa: Hpa,
-    /// Whether it writes.
+    /// True for a write, false for a read.
     pub write: bool,
 }
 
-/// Operations taken from a source at a time (*assumed*).
+/// Number of operations taken from a source at a time (*assumed*).
 const OPERATIONS: usize = 64;
-/// How many operations before its own a set of the private cache is fetched (*assumed*).
+/// Number of operations ahead of its use at which a set of the private cache is prefetched (*assumed*).
 const AHEAD: usize = 8;
 
-/// What [`Requester::warm`] works in, so that nothing is allocated.
+/// Working memory of [`Requester::warm`], which is reused so that nothing is allocated.
 #[derive(Default, Debug)]
 pub struct WarmBuffer {
     ops: Vec<MemOp>,
-    /// What reached devices, in order.
+    /// Accesses that reached devices, in order.
     pub accesses: Vec<WarmAccess>,
 }
 
 impl Requester {
-    /// Nothing more is issued, but for the lines that are left of an operation of several.
+    /// Stops issuing, except for the remaining lines of an operation of several lines.
     pub fn park(&mut self) {
         self.issuer.park();
     }
 
-    /// Operations may be taken again, by [`Requester::warm`].
+    /// Allows [`Requester::warm`] to take operations again.
     pub fn resume(&mut self) {
         self.issuer.resume();
     }
 
-    /// The requester will begin again, with the operation that is next, when the simulation starts again.
+    /// Makes the workload begin with the next operation when the simulation continues.
     pub fn begin_here(&mut self) {
         self.issuer.begin_here();
     }
 
-    /// Takes operations of so many lines from the source, or of a few more, and applies them to the private
-    /// cache; `buffer` has then what reaches devices, in order, where `devices` keep what does. Returns the
-    /// number of lines, which is smaller where the source has ended.
+    /// Takes operations from the source, of `lines` lines in total or a few more, and applies them to the
+    /// private cache. If `devices`, `buffer` receives the accesses that reach devices, in order. Returns
+    /// the number of lines, which is smaller than `lines` only if the source has ended.
     pub fn warm(&mut self, lines: u64, devices: bool, buffer: &mut WarmBuffer) -> u64 {
         let WarmBuffer { ops, accesses } = buffer;
         accesses.clear();
@@ -79,7 +79,8 @@ impl Requester {
         taken
     }
 
-    /// One line: what misses the cache is read, and then what it pushes out is written.
+    /// Applies one line: a miss in the cache reads the line and then writes back the
+    /// dirty line that it evicts.
     #[inline]
     fn warm_line(&mut self, hpa: Hpa, write: bool, out: &mut Vec<WarmAccess>) {
         let Some(cache) = &mut self.cache else {
@@ -95,7 +96,7 @@ impl Requester {
         }
     }
 
-    /// One line, in the private cache alone.
+    /// Applies one line to the private cache alone.
     #[inline]
     fn warm_cache(&mut self, hpa: Hpa, write: bool) {
         if let Some(cache) = &mut self.cache {

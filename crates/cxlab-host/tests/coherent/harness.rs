@@ -1,4 +1,4 @@
-//! A caching requester, links, and a device that answers by a script.
+//! A caching requester, links, and a device that responds by a script.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use cxlab_workload::{MemOp, OpKind, OpSource};
 
 use crate::home::Home;
 
-/// A link on which every message takes 1 ns, and the wire 1 ns.
+/// A link on which every message takes 1 ns, and the flight 1 ns.
 pub fn link(credits: u8) -> LinkParams {
     LinkParams {
         transmission: Transmission::Packet,
@@ -61,7 +61,7 @@ pub fn end(params: &LinkParams, port: u16, egress: Picos) -> LinkPort {
     )
 }
 
-/// The least time from one end to the other.
+/// The wire to port `peer_port` of component `peer`, with its least latency.
 pub fn wire(peer: usize, peer_port: usize) -> Wire {
     Wire {
         peer: ComponentId::from(peer),
@@ -99,7 +99,7 @@ pub fn write(line: u64) -> MemOp {
     }
 }
 
-/// The operation, not before a time in nanoseconds.
+/// The same operation, not before a time in nanoseconds.
 pub fn at(nanoseconds: u64, op: MemOp) -> MemOp {
     MemOp {
         not_before: SimTime(nanoseconds * 1_000),
@@ -107,14 +107,14 @@ pub fn at(nanoseconds: u64, op: MemOp) -> MemOp {
     }
 }
 
-/// Lines of a device. The first is HDM-DB, the second, from here on, HDM-H.
+/// First line of the second device. The first device is HDM-DB, the second HDM-H.
 pub const HDM_H: u64 = 1024;
-/// Time of an access to the cache, and of processing.
+/// Times of an access to the cache, and of processing, in picoseconds.
 pub const CACHE: u64 = 5_000;
 pub const PROCESS: u64 = 3_000;
-/// A round trip of an idle system: a message and a wire each way.
+/// Round trip of an idle system: a message and a flight each way.
 pub const TRIP: u64 = PROCESS + CACHE + 4_000;
-/// Edge ports: requesters from 0, devices from here.
+/// First edge port of a device; requesters are numbered from 0.
 pub const DEVICE: u16 = 100;
 
 pub fn params(outstanding: u32) -> RequesterParams {
@@ -180,10 +180,10 @@ pub fn requester(
     .unwrap()
 }
 
-/// A message that a device sends so long after what it answers.
+/// A message of a device, after a delay from the message to which it responds, in picoseconds.
 pub struct Reply(pub u64, pub Message);
 
-/// What a device sends when a message comes.
+/// The messages that a device sends when a message arrives.
 pub type Script = Box<dyn FnMut(&Message) -> Vec<Reply> + Send>;
 
 /// A response to a request.
@@ -200,7 +200,7 @@ pub fn respond(request: &Message, opcode: Opcode, data: u16) -> Message {
     }
 }
 
-/// A snoop of some lines for requester 0.
+/// A snoop of `lines` lines for requester 0.
 pub fn snoop(opcode: Opcode, line: u64, lines: u8) -> Message {
     Message {
         hpa: Hpa(64 * line),
@@ -219,7 +219,7 @@ pub fn snoop(opcode: Opcode, line: u64, lines: u8) -> Message {
     }
 }
 
-/// A device that answers by a script and sends snoops at set times.
+/// A device that responds by a script and sends snoops at set times.
 pub struct Peer {
     pub link: LinkPort,
     pub outbox: Outbox,
@@ -300,7 +300,7 @@ impl Component for Node {
     }
 }
 
-/// What a scripted run left.
+/// The results of a scripted run.
 pub struct Ran {
     pub rows: Vec<RequestRow>,
     pub observed: Vec<Observation>,
@@ -314,20 +314,20 @@ impl Ran {
         };
         host
     }
-    /// The messages that came from the requester, and when.
+    /// Messages received from the requester, with their times of arrival.
     pub fn seen(&self) -> &[(u64, Message)] {
         let Node::Peer(peer) = self.simulation.component(1) else {
             panic!("a peer")
         };
         &peer.seen
     }
-    /// Their opcodes and lines.
+    /// Opcodes and lines of the messages received from the requester.
     pub fn sent(&self) -> Vec<(Opcode, u64)> {
         let seen = self.seen().iter();
         seen.map(|(_, message)| (message.opcode, message.hpa.0 / 64))
             .collect()
     }
-    /// When the first such message came.
+    /// Arrival of the first message with this opcode.
     pub fn time_of(&self, opcode: Opcode) -> u64 {
         let mut seen = self.seen().iter();
         seen.find(|(_, message)| message.opcode == opcode)
@@ -350,7 +350,7 @@ impl Ran {
     }
 }
 
-/// Runs a requester against a device, to the end.
+/// Runs a requester against a device until everything has completed.
 pub fn run(
     params: RequesterParams,
     cache: CacheParams,

@@ -1,5 +1,5 @@
-//! A home that follows the table of the DCOH, with a filter smaller than what is used, random
-//! times, and either order of completion and data. It also answers for HDM-H memory.
+//! A home that follows the table of the DCOH, with a filter smaller than the working set, random times, and
+//! either order of completion and data. The home also serves HDM-H memory.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -14,7 +14,7 @@ use cxlab_protocol::{CacheMeta, Channel, LongStage, MemMeta, Message, Opcode, Po
 
 use crate::harness::{DEVICE, HDM_H, end, link};
 
-/// What happens later.
+/// An action at a later time.
 enum Later {
     Send(u16, Message),
     Medium(u64),
@@ -26,17 +26,17 @@ pub struct Home {
     rng: StreamRng,
     slowness: u64,
     capacity: usize,
-    /// Whether two neighbouring lines may be snooped by one message.
+    /// Whether one message may snoop two neighbouring lines.
     blocks: bool,
     pub lines: BTreeMap<u64, LineState>,
     pub memory: BTreeMap<u64, u16>,
-    /// Requests that have not been answered, by requester and line, and when they came.
+    /// Requests without a response, by requester and line, with their times of arrival.
     asked: BTreeMap<(u16, u64), (Message, u64)>,
     /// Requests that wait for their line or an entry, in order of arrival.
     waiting: VecDeque<(u16, Message)>,
     later: BTreeMap<(u64, u64), Later>,
     count: u64,
-    /// No completion to a requester goes before the one before it.
+    /// Time of the last completion to each requester: completions keep their order.
     last_ndr: Vec<u64>,
     pub blocks_sent: u64,
 }
@@ -169,7 +169,7 @@ impl Home {
             }
             Channel::M2sRwd | Channel::M2sBirsp => {
                 if m2s == M2s::BiConflict {
-                    // Unless it has been answered, and the answer is on its way.
+                    // Unless the response has been sent and is in flight.
                     if let Some((request, _)) = self.asked.get(&(port, line)) {
                         assert_eq!(request.tag, message.tag);
                     }
@@ -184,7 +184,7 @@ impl Home {
         }
     }
 
-    /// Gives waiting requests to the table, in order of arrival by line.
+    /// Applies waiting requests to the table, in order of arrival by line.
     fn retry(&mut self, ctx: &mut Ctx<'_, Parcel>) {
         let mut blocked: Vec<u64> = vec![];
         let mut at = 0;
@@ -221,7 +221,7 @@ impl Home {
         true
     }
 
-    /// Asks the holders of some line that is not busy to give it up.
+    /// Recalls a random line that is not busy from its holders.
     fn evict_one(&mut self, ctx: &mut Ctx<'_, Parcel>) {
         let held = |line: &LineState| !line.is_busy() && line.filter != Filter::Invalid;
         let victims: Vec<u64> = self
@@ -269,7 +269,8 @@ impl Home {
         self.at(ctx, time, Later::Send(holder.index() as u16, snoop));
     }
 
-    /// Steps a line's table and does what it says. `message` is what came, and from whom.
+    /// Applies an event of a line to the table and performs its actions. `message` is the message that
+    /// caused the event, with its sender.
     fn step(
         &mut self,
         ctx: &mut Ctx<'_, Parcel>,
@@ -347,7 +348,7 @@ impl Home {
         self.at(ctx, time, Later::Send(to, message));
     }
 
-    /// The value of a line in memory.
+    /// Value of a line in memory.
     pub fn value(&self, line: LineAddr) -> u16 {
         self.memory.get(&line.0).copied().unwrap_or(0)
     }

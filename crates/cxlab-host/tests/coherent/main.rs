@@ -1,5 +1,5 @@
-//! The caching requester against devices that say what a test wants, and against a home that
-//! follows the table of the DCOH.
+//! The caching requester against devices with a script, and against a home that follows
+//! the table of the DCOH.
 #![allow(clippy::unwrap_used)]
 
 mod harness;

@@ -1,5 +1,5 @@
-//! Several caching requesters and a home that follows the table, at random times: loads return
-//! the last store, one writes or many read, everything completes, and the books balance.
+//! Several caching requesters and a home that follows the table, at random times. Loads return the last
+//! store, one requester writes or several read, everything completes, and the statistics balance.
 
 use std::collections::BTreeMap;
 
@@ -30,7 +30,7 @@ fn home(simulation: &Simulation<Node>) -> &Home {
     }
 }
 
-/// What a line in this state lets its requester do: load, and store.
+/// Whether a line in this state lets its requester load, and store.
 fn rights(line: Line) -> (bool, bool) {
     match line {
         Line::S | Line::SmA => (true, false),
@@ -53,7 +53,8 @@ fn rights(line: Line) -> (bool, bool) {
     }
 }
 
-/// At every moment: one may write or some may read, and the filter knows all of them.
+/// Checks that at every moment one requester may write or several may read, and that the
+/// filter knows all of them.
 fn check_copies(simulation: &Simulation<Node>, hosts: usize, lines: u64) {
     let home = home(simulation);
     for line in 0..lines {
@@ -76,7 +77,7 @@ fn check_copies(simulation: &Simulation<Node>, hosts: usize, lines: u64) {
     }
 }
 
-/// Each load returns the last store before it; the last stores.
+/// Checks that each load returns the last store before it. Returns the last stores.
 fn check_values(mut observed: Vec<(usize, Observation)>) -> BTreeMap<LineAddr, u16> {
     observed.sort_by_key(|(number, seen)| (seen.time, *number));
     let mut last = BTreeMap::new();
@@ -92,7 +93,7 @@ fn check_values(mut observed: Vec<(usize, Observation)>) -> BTreeMap<LineAddr, u
     last
 }
 
-/// Little's law, exactly, from the beginning of measurement to now.
+/// Checks Little's law exactly, from the beginning of measurement to now.
 fn check_books(host: &CachingRequester, now: SimTime) {
     let stats = host.stats();
     let integral = stats.in_flight.at(now.0) - stats.integral_before;

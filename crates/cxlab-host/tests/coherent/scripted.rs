@@ -1,4 +1,4 @@
-//! One requester against a device that says what the test wants.
+//! One requester against a device that responds as each test prescribes.
 
 use cxlab_engine::units::{BytesPerSec, Picos};
 use cxlab_host::{CacheParams, Found, QUEUES, RequesterParams, STAGE_NAMES, Stall, ThrottleParams};
@@ -12,11 +12,11 @@ use crate::harness::{
     write,
 };
 
-/// Time of a message on the wire: a second answer at the same time waits so long.
+/// Time of a message on the wire: a second response at the same time waits this long.
 const MESSAGE: u64 = 1_000;
 
-/// Grants everything after `delay`, reads with `grant`, of the value 5; the data come `lag` after
-/// the completion, or before it if negative.
+/// A device that grants everything after `delay`, reads with `grant` and the value 5. The data come `lag`
+/// after the completion, or before it if negative.
 fn device(grant: Opcode, delay: u64, lag: i64) -> Script {
     Box::new(move |message| answers(message, grant, delay, lag))
 }
@@ -51,13 +51,13 @@ fn stage(ran: &Ran, id: u64, name: &str) -> u64 {
     ran.row(id).stages[place]
 }
 
-/// All waits of an access for a place or a wire.
+/// Sum of the waits of an access for entries and wires.
 fn waits(ran: &Ran, id: u64) -> u64 {
     let stages = ran.row(id).stages;
     QUEUES.iter().map(|stage| stages[*stage]).sum()
 }
 
-/// Snoop answers: opcode, line, count of lines.
+/// Responses to snoops: opcode, line, number of lines.
 fn answered(ran: &Ran) -> Vec<(Opcode, u64, u8)> {
     let seen = ran.seen().iter().map(|(_, message)| message);
     seen.filter(|message| !message.opcode.channel().carries_data())
@@ -124,7 +124,7 @@ fn a_store_to_a_shared_line_waits_for_ownership_alone() {
 
 #[test]
 fn an_upgrade_that_loses_its_copy_reads_and_its_stages_cover_both_trips() {
-    // The snoop comes first, then the handshake shows that the upgrade still waits.
+    // The snoop arrives first; the handshake then shows that the upgrade is still outstanding.
     let mut upgrade = None;
     let script: Script = Box::new(move |message| match message.opcode {
         Opcode::MemInv => {
@@ -133,7 +133,7 @@ fn an_upgrade_that_loses_its_copy_reads_and_its_stages_cover_both_trips() {
         }
         Opcode::BiRspI => {
             let mut grant = respond(&upgrade.unwrap(), Opcode::CmpE, 0);
-            // From the arrival of the upgrade: snoop, conflict, acknowledgement and answer.
+            // From the arrival of the upgrade: snoop, conflict, acknowledgement and response.
             let spent = 3 * (TRIP - 4_000) - PROCESS - CACHE + 8_000;
             grant.stages.add(
                 LongStage::Coherence,
@@ -193,7 +193,7 @@ fn dirty_data_go_first_and_the_answer_waits_for_their_completion() {
         let (wrote, message) = ran.seen()[1];
         assert_eq!((message.meta.value(), message.data), (value, 64));
         assert_eq!(message.meta.field(), MetaField::Meta0State);
-        // The snoop takes 2 ns, and what leaves passes the cache and the processing.
+        // The snoop takes 2 ns, and outgoing messages pass the cache and the processing.
         assert_eq!(wrote, 100_000 + TRIP);
         assert_eq!(ran.seen()[2].0, wrote + 30_000 + TRIP);
         assert_eq!(ran.seen()[2].1.tag, 7_001, "the snoop's tag");
@@ -229,7 +229,7 @@ fn a_clean_line_answers_a_snoop_at_once() {
     }
 }
 
-/// Line 1 is taken, then line 2 needs its place while a snoop comes for line 1.
+/// Line 1 is cached, then line 2 needs its way while a snoop arrives for line 1.
 fn eviction_crossing_a_snoop(first: bool) -> Ran {
     let script: Script = Box::new(|message| match message.opcode {
         Opcode::MemWr | Opcode::MemClnEvct => vec![
@@ -347,7 +347,7 @@ fn in_a_late_conflict_the_access_completes_before_the_snoop_is_answered() {
         (read(1), -1),
         (write(1), -1),
     ] {
-        // The completion comes just before the acknowledgement, the data with it or later.
+        // The completion comes just before the acknowledgement, and the data with the completion or later.
         let script: Script = Box::new(move |message| match message.opcode {
             Opcode::MemRdData | Opcode::MemRd => {
                 let mut all = answers(message, Opcode::CmpE, TRIP, lag);
@@ -375,7 +375,7 @@ fn a_block_of_lines_that_answer_alike_gets_one_answer() {
         (3, Opcode::BiRspIBlk),
         (4, Opcode::BiRspIBlk),
     ] {
-        // One exclusive, one modified, the rest absent.
+        // One line is exclusive, one modified, and the others are absent.
         let ops = [read(4), write(5)];
         let snoops = [(100, snoop(Opcode::BiSnpInvBlk, 4, lines))];
         let script = device(Opcode::CmpE, 10_000, 0);
@@ -395,7 +395,7 @@ fn a_block_of_lines_that_answer_alike_gets_one_answer() {
 
 #[test]
 fn each_line_of_a_snoop_keeps_the_cache_from_accesses() {
-    // The snoop is sent at 100 ns and comes 2 ns later; the access could be issued at 103 ns.
+    // The snoop is sent at 100 ns and arrives 2 ns later; the access could be issued at 103 ns.
     for (time, lines, issued) in [(0, 4, 103_000), (12_000, 1, 114_000), (12_000, 4, 150_000)] {
         let ops = [read(4), at(103, read(4))];
         let snoops = [(100, snoop(Opcode::BiSnpInvBlk, 4, lines))];
@@ -423,7 +423,7 @@ fn a_block_of_lines_that_answer_differently_is_answered_line_by_line() {
 
 #[test]
 fn a_block_with_a_conflict_is_answered_line_by_line_as_soon_as_can_be() {
-    // Lines 4 and 7 are here, line 5 is asked for when the snoop comes, line 6 is absent.
+    // Lines 4 and 7 are cached, line 5 is requested when the snoop arrives, and line 6 is absent.
     let ops = [read(4), write(7), at(100, read(5))];
     let snoops = [(105, snoop(Opcode::BiSnpInvBlk, 4, 4))];
     let script = device(Opcode::CmpE, 40_000, 0);
@@ -455,7 +455,7 @@ fn accesses_to_a_line_under_way_wait_for_it_and_complete_in_order() {
     assert_eq!(waits(&ran, 2), last - 2_000);
     assert_eq!(ran.host().coherence().merged, 3);
 
-    // A store that finds the line shared sends the upgrade then, and its wait is queueing.
+    // A store that finds the line shared sends the upgrade then, and its earlier wait is queueing.
     let script = device(Opcode::CmpS, 40_000, 0);
     let ran = run(params(4), cache(8, 2), &ops, &[], script);
     assert_eq!(ran.sent(), [(Opcode::MemRdData, 1), (Opcode::MemInv, 1)]);
@@ -483,10 +483,10 @@ fn a_miss_without_a_free_mshr_or_way_waits_in_front_of_the_cache() {
     let mut one = cache(8, 8);
     one.mshrs = Some(1);
     let ran = both(one, Stall::Mshrs, 1);
-    // The third operation is taken when the second goes on.
+    // The third operation is issued when the second continues.
     assert_eq!(ran.row(2).issued_ps, last);
     assert_eq!(ran.latencies()[2], CACHE);
-    // With one way the third waits as well, for the second.
+    // With one way, the third operation waits as well, for the second.
     both(cache(1, 1), Stall::Set, 2);
 }
 
@@ -541,7 +541,7 @@ fn memory_that_the_host_keeps_coherent_needs_neither_completions_nor_announcemen
 
 #[test]
 fn snoops_of_modified_lines_wait_for_write_backs_and_never_for_requests() {
-    // 40 modified lines, all snooped; requests after them get no answer for a long time.
+    // 40 modified lines, all snooped. The requests after them get no response for a long time.
     let lines = 40;
     let mut ops: Vec<_> = (0..lines).map(write).collect();
     ops.extend((lines..lines + 8).map(|line| at(1_000, read(line))));
@@ -572,7 +572,7 @@ fn snoops_of_modified_lines_wait_for_write_backs_and_never_for_requests() {
 
 #[test]
 fn an_access_to_a_line_that_a_snoop_has_written_back_waits_and_goes_on() {
-    // Snooped to shared while a load and a store wait: the load hits, the store upgrades.
+    // The line is snooped to shared while a load and a store wait: the load hits, and the store upgrades.
     let script = device(Opcode::CmpE, 30_000, 0);
     let ops = [write(1), at(110, read(1)), at(111, write(1))];
     let snoops = [(100, snoop(Opcode::BiSnpData, 1, 1))];
@@ -591,8 +591,8 @@ fn an_access_to_a_line_that_a_snoop_has_written_back_waits_and_goes_on() {
     assert_eq!(ran.line(1), Line::M);
 }
 
-/// Line 3 takes the place of line 1, which is wanted again while it is written back. What the
-/// device sends when the write comes is in `answer`.
+/// Line 3 takes the way of line 1, which is accessed again during its write-back. `answer` gives the
+/// device's messages when the write arrives.
 fn wanted_again(answer: fn(&Message) -> Vec<Reply>) -> Ran {
     let script: Script = Box::new(move |message| match message.opcode {
         Opcode::MemWr => answer(message),
@@ -644,8 +644,8 @@ fn a_snoop_of_a_line_that_leaves_and_is_wanted_again_is_about_the_copy_that_leav
 
 #[test]
 fn a_store_that_waits_for_a_snooped_line_leaves_the_entry_to_other_snoops() {
-    // 32 lines, as many as snoops have entries, are snooped and wanted again; the upgrades that
-    // follow take long, and snoops of four more modified lines do not wait for them.
+    // 32 lines, one for each snoop entry, are snooped and accessed again. The upgrades that follow take
+    // long, and snoops of four more modified lines do not wait for them.
     let mut ops: Vec<_> = (0..36).map(write).collect();
     ops.extend((0..32).map(|line| at(3_000, write(line))));
     let mut snoops: Vec<_> = (0..32)
@@ -667,8 +667,8 @@ fn a_store_that_waits_for_a_snooped_line_leaves_the_entry_to_other_snoops() {
     );
 }
 
-/// Ten reads under optimal load at 128 MB/s, which is one each 500 ns, and ten under severe overload, which halves the rate
-/// once.
+/// Ten reads under optimal load at 128 MB/s, one each 500 ns, and ten under severe overload, which halves
+/// the rate a single time.
 #[test]
 fn overload_halves_the_rate_and_a_read_of_two_responses_counts_once() {
     for first in [0, HDM_H] {

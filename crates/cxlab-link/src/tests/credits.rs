@@ -1,4 +1,4 @@
-//! Credits: never negative, never above capacity, and all on their way back.
+//! Credits: their number is never negative, never above the window, and every credit comes back.
 
 use cxlab_engine::rng::StreamRng;
 
@@ -6,12 +6,12 @@ use super::*;
 use crate::credit::{Buffer, FlowControl, Returns};
 use crate::parcel::Credits;
 
-/// A link of one virtual channel with these windows, by class, and none of other classes.
+/// Flow control of one virtual channel with these windows by class, and no buffers of other classes.
 fn flow(of: &[(Channel, u16)]) -> FlowControl {
     flow_in(of, Returns::Any)
 }
 
-/// The same with that way to return credits.
+/// Flow control as by `flow`, with an encoding of credit returns.
 fn flow_in(of: &[(Channel, u16)], returns: Returns) -> FlowControl {
     let mut windows = [0; Channel::COUNT];
     for (class, window) in of {
@@ -28,7 +28,7 @@ fn named(credits: Credits) -> Vec<(u8, u8)> {
         .collect()
 }
 
-/// Whether a message can go to a buffer; it goes then.
+/// Sends a message to a buffer if a credit is at hand. Returns whether it was sent.
 fn goes(flow: &mut FlowControl, buffer: Buffer) -> bool {
     let Some(place) = flow.with_credit(buffer) else {
         return false;
@@ -224,8 +224,8 @@ fn a_window_of_more_than_255_goes_back_in_several_entries() {
 
 #[test]
 fn the_buffer_that_must_not_wait_is_in_the_return_that_it_asks_for() {
-    // Four buffers have credits that may wait; the fifth has room for one message, so a
-    // transmitter waits for this very credit, and nothing else need ever go back.
+    // Four buffers have credits that may wait. The fifth has room for one message, so a transmitter waits
+    // for this very credit, and no later event need return anything.
     let windows = std::array::from_fn(|class| if class == 7 { 1 } else { 128 });
     let mut returns = FlowControl::new(&windows, 1, Returns::Any);
     for buffer in 0..4 {
@@ -239,8 +239,8 @@ fn the_buffer_that_must_not_wait_is_in_the_return_that_it_asks_for() {
     );
 }
 
-/// Three fields a flit, each with a number that its format says, of one class of those that share it (CXL 3.1, tables
-/// 4-4 and 4-19); what is left goes in later flits.
+/// A flit has three credit fields. Each returns credits of one of the classes that share it, in a number
+/// that the format can express (CXL 3.1, tables 4-4 and 4-19). Remaining credits go in later flits.
 #[test]
 fn a_flit_returns_credits_of_three_classes_in_the_steps_of_its_format() {
     use Channel::{M2sReq, M2sRwd, S2mBisnp, S2mDrs, S2mNdr};
@@ -281,7 +281,7 @@ fn a_flit_returns_credits_of_three_classes_in_the_steps_of_its_format() {
             all.iter().all(|(class, _)| back[class.index()] == 16),
             "{back:?}"
         );
-        // The rest, where it need not wait.
+        // The remaining credits of a buffer that need not wait for a message.
         let request = Buffer::of(M2sReq, 0);
         let mut rest = Vec::new();
         while returns.waiting(request) > 0 {

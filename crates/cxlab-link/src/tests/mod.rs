@@ -1,4 +1,4 @@
-//! What the link promises, by subject.
+//! Tests of the link, by subject.
 
 mod credits;
 mod order;
@@ -12,7 +12,7 @@ use cxlab_protocol::{Channel, Extent};
 use crate::params::{FlitErrorRate, LinkParams, PacketHeader, Transmission};
 use crate::transmitter::{Blocked, Departure, Transmitter};
 
-/// A link of one rate, with flits or (without a format) packets.
+/// A link with a given rate, with flits or (without a format) packets.
 fn params(bytes_per_second: u64, format: Option<FlitFormat>) -> LinkParams {
     LinkParams {
         bandwidth: Some(BytesPerSec(bytes_per_second)),
@@ -26,7 +26,7 @@ fn params(bytes_per_second: u64, format: Option<FlitFormat>) -> LinkParams {
     }
 }
 
-/// A transmitter to a receiver that never fills.
+/// A transmitter whose receiver never fills.
 struct Free(Transmitter);
 
 impl Free {
@@ -38,7 +38,7 @@ impl Free {
         self.send_with(now, channel, false)
     }
 
-    /// With byte enables behind it, if `trailer`.
+    /// Sends a message, with byte enables after its line if `trailer`.
     fn send_with(
         &mut self,
         now: u64,
@@ -56,7 +56,7 @@ impl Free {
         }
     }
 
-    /// Waits as long as it takes; the time of sending comes first.
+    /// Waits until the message can be sent. Returns the time of sending, the start and the end.
     fn wait(&mut self, mut now: u64, channel: Channel) -> (u64, u64, u64) {
         loop {
             match self.send(now, channel) {

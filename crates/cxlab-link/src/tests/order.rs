@@ -1,5 +1,5 @@
-//! Order in the outgoing queue and on the wire: "snoop pushes GO" (CXL 3.1, section 3.2.5.2), and the number of later
-//! messages that overtake a waiting message.
+//! Order in the outgoing queue and on the wire: "snoop pushes GO" (CXL 3.1, section 3.2.5.2), and the
+//! number of later messages that overtake a waiting message.
 
 use cxlab_engine::rng::StreamRng;
 use cxlab_engine::units::Hpa;
@@ -13,13 +13,13 @@ use crate::outbox::Outbox;
 use crate::parcel::Parcel;
 use crate::port::{LinkPort, PortConfig};
 
-/// An endpoint that offers eight messages at once, and again when they may have gone, and one that
-/// hears them.
+/// An endpoint that offers the messages of its script, eight at a time every 2 ns, and
+/// records what it receives.
 struct Node {
     port: LinkPort,
     outbox: Outbox,
     script: Vec<Message>,
-    /// Tags of what has gone, in order.
+    /// Tags of the messages sent, in order.
     went: Vec<u32>,
     seen: Vec<Message>,
 }
@@ -84,7 +84,8 @@ fn message(opcode: Opcode, tag: u32) -> Message {
     }
 }
 
-/// Sends a script over a link: the tags of what has gone, and what has arrived, in order.
+/// Sends a script over a link. Returns the tags of the messages sent, and the arrived
+/// messages, both in order.
 fn simulate(params: &LinkParams, script: Vec<Message>) -> (Vec<u32>, Vec<Message>) {
     let node = |name, script| Node {
         port: LinkPort::new(
@@ -120,8 +121,8 @@ fn simulate(params: &LinkParams, script: Vec<Message>) -> (Vec<u32>, Vec<Message
     )
 }
 
-/// What arrives of a random sequence over a link of this format; nine messages in ten are responses
-/// or, if `data`, three in ten.
+/// The messages that arrive of a random sequence over a link of this format. Nine in ten are responses, or
+/// three in ten if `data`. `responses` is the number of H2D Rsp credits.
 fn sent(format: FlitFormat, responses: u8, data: bool) -> Vec<Message> {
     let params = LinkParams {
         flit: Some(format),
@@ -171,7 +172,8 @@ fn no_snoop_arrives_before_a_response_that_was_offered_before_it() {
     }
 }
 
-/// Messages that were offered later and went earlier: the most of the same queue, and the most in all, of any message.
+/// Messages that were offered later and sent earlier than another message: the most of its own
+/// queue, and the most in all.
 fn overtaken(script: &[Message], went: &[u32]) -> (usize, usize) {
     let queue = |tag: u32| {
         let message = script.iter().find(|message| message.tag == tag);
@@ -191,15 +193,16 @@ fn overtaken(script: &[Message], went: &[u32]) -> (usize, usize) {
     (own, all)
 }
 
-/// Messages of a class that fit in an empty flit.
+/// Number of messages of a class that fit in an empty flit.
 fn fit(format: FlitFormat, opcode: Opcode) -> usize {
     let mut flit = FlitPacker::new(format);
     let channel = message(opcode, 0).channel();
     std::iter::from_fn(|| flit.place(channel)).count()
 }
 
-/// A message that waits for the wire is overtaken by none of its class, and of other classes by what still fits in
-/// the open flit where it does not fit itself. One that waits for credits is overtaken by none of its class.
+/// A message that waits for the wire is overtaken by none of its class. Messages of other classes overtake
+/// it only if they still fit in the open flit and it does not. A message that waits for credits is
+/// overtaken by none of its class.
 #[test]
 fn a_message_that_waits_at_an_endpoint_is_overtaken_by_a_flit_of_others_at_most() {
     let mut rng = StreamRng::new(11, "waiting");

@@ -2,8 +2,8 @@
 
 use super::*;
 
-/// Sends lines back to back until so many flits (or packets) have gone; the rate of retries and
-/// the time must be those of the error rate, to four standard deviations.
+/// Sends lines back to back until 300,000 flits (or packets) have gone. The rate of retries and the time
+/// must agree with the error rate to four standard deviations.
 fn goodput(format: Option<FlitFormat>, channel: Channel, probability: f64) {
     const UNITS: u64 = 300_000;
     let params = LinkParams {
@@ -23,7 +23,8 @@ fn goodput(format: Option<FlitFormat>, channel: Channel, probability: f64) {
     }
     let stats = link.0.stats(SimTime(last));
     let (flits, retries) = (stats.flits as f64, stats.retries as f64);
-    // Transmissions that break before one that does not: geometric, of mean q = p / (1 - p) and variance q / (1 - p).
+    // Failed transmissions before a successful one are geometric, with mean q = p / (1 - p)
+    // and variance q / (1 - p).
     let mean = flits * probability / (1.0 - probability);
     let deviation = (mean / (1.0 - probability)).sqrt();
     assert!(
@@ -31,7 +32,7 @@ fn goodput(format: Option<FlitFormat>, channel: Channel, probability: f64) {
         "{format:?} {channel:?}: {retries} retries of {flits} at {probability}, {:+.1} deviations",
         (retries - mean) / deviation
     );
-    // Efficiency 1 / (1 + q (round trip + flit) / flit), with the retries that there were.
+    // Efficiency is 1 / (1 + q (round trip + flit) / flit), here with the retries that occurred.
     let flit = stats.busy_ps as f64 / flits;
     let control = if format == Some(FlitFormat::B68) {
         12.0 * flit
@@ -63,7 +64,8 @@ fn the_goodput_of_68_byte_flits_is_that_of_their_error_rate() {
     goodput(Some(FlitFormat::B68), Channel::S2mDrs, 0.1);
 }
 
-/// The first half of a latency-optimised flit is used when it has arrived whole, whatever becomes of the second.
+/// The first half of a latency-optimised flit is used once it has arrived whole, even if
+/// the second half breaks.
 #[test]
 fn a_half_flit_waits_for_its_own_retries() {
     const SENT: u64 = 100_000;
@@ -80,7 +82,7 @@ fn a_half_flit_waits_for_its_own_retries() {
         let flit = format.bytes() * 1_000_000 / 64_000;
         let retry = params.retry_round_trip_ps() + flit;
         let mut link = Free::new(&params);
-        // Far apart, so that each message is alone in its flit.
+        // The messages are far apart, so each is alone in its flit.
         let late = |number: u64| {
             let now = number * 100_000_000;
             let (_, start, end) = link.wait(now, Channel::M2sReq);

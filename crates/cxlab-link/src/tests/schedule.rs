@@ -1,4 +1,4 @@
-//! When messages leave and arrive.
+//! Times at which messages leave and arrive.
 
 use cxlab_engine::rng::StreamRng;
 use cxlab_engine::units::Bytes;
@@ -47,7 +47,7 @@ fn a_packet_without_size_takes_no_time_and_one_with_data_its_bytes() {
     assert_eq!(link.send(70_005, Ndr), Ok((70_005, 70_005)));
 }
 
-/// 68 B flits of 68 ns.
+/// A link with 68 B flits that take 68 ns each.
 fn narrow() -> Free {
     Free::new(&params(1_000_000_000, Some(FlitFormat::B68)))
 }
@@ -80,9 +80,9 @@ fn two_responses_share_a_flit_and_one_rides_with_a_line() {
 
 #[test]
 fn lines_in_a_row_fill_68_byte_flits_as_by_hand() {
-    // Flit 0: H5 with two DRS headers, chunks 1-3 of line 1. Flit 1, all data: chunk 4 of line 1
-    // and 1-3 of line 2. Flit 2: chunk 4 of line 2, headers of lines 3 and 4, chunks 1-2 of line
-    // 3. Flit 3, all data: 3-4 of line 3, 1-2 of line 4. Flit 4: 3-4 of line 4.
+    // Flit 0: H5 with two DRS headers, chunks 1-3 of line 1. Flit 1, all data: chunk 4 of line 1 and 1-3 of
+    // line 2. Flit 2: chunk 4 of line 2, headers of lines 3 and 4, chunks 1-2 of line 3. Flit 3, all data:
+    // 3-4 of line 3, 1-2 of line 4. Flit 4: 3-4 of line 4.
     let mut link = narrow();
     let ends = [
         (0, 136_000),
@@ -121,8 +121,8 @@ fn the_first_half_of_a_latency_optimised_flit_arrives_first() {
     assert_eq!(link.send(0, Drs), Ok((0, 1_000)), "slots 5, 6, 7 and 9");
 }
 
-/// A transmitter without credits, errors or short cuts: every message goes through the packer,
-/// and times are kept in picoseconds times the rate, so nothing is ever rounded.
+/// A reference transmitter without credits, errors or shortcuts. Every message goes through the packer, and
+/// times are kept in picoseconds times the rate, so nothing is rounded.
 struct Reference {
     packer: FlitPacker,
     rate: u128,
@@ -169,7 +169,7 @@ impl Reference {
 fn every_schedule_is_that_of_the_packer_alone() {
     for format in FlitFormat::ALL {
         for (seed, gap) in [(1, 1), (2, 900), (3, 5_000), (4, 40_000)] {
-            // A flit takes a whole number of picoseconds, so that both round alike.
+            // A flit takes a whole number of picoseconds, so that both models round alike.
             let rate = format.bytes() * 1_000_000_000 / 2;
             let mut link = Free::new(&params(rate, Some(format)));
             let mut reference = Reference {
@@ -243,7 +243,7 @@ fn blocked_until_is_honest() {
 
 #[test]
 fn packets_join_while_less_than_the_staging_is_promised() {
-    // 80 ns a line, 16 ns a request: 256 bytes are four packets on the wire or before it.
+    // 80 ns a line, 16 ns a request: 256 bytes of staging accept four lines at once.
     let mut link = Free::new(&params(1_000_000_000, None));
     for line in 0..4 {
         assert_eq!(link.send(0, Drs), Ok((line * 80_000, (line + 1) * 80_000)));

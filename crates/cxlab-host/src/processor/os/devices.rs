@@ -1,4 +1,4 @@
-//! What accelerators ask the IOMMU and the operating system, and what they are told: address
+//! Requests of accelerators to the IOMMU and the operating system, and messages to accelerators: address
 //! translation services over CXL.io.
 
 use cxlab_agent::{AtsCompletion, AtsKind, AtsMessage, staging};
@@ -18,7 +18,7 @@ use super::super::{IOMMU, Processor};
 use super::faults::{About, Holder};
 use super::{PROCESS, place, since};
 
-/// A walk for a device.
+/// A page walk for a device.
 #[derive(Clone, Copy, Serialize, Deserialize)]
 pub(in super::super) struct DeviceWalk {
     message: Message,
@@ -35,7 +35,7 @@ fn access_of(flag: bool) -> Access {
 }
 
 impl Processor {
-    /// A message of address translation from a device.
+    /// Handles an address-translation message from a device.
     pub(in super::super) fn ats_message(
         &mut self,
         ctx: &mut Ctx<'_, Parcel>,
@@ -57,7 +57,7 @@ impl Processor {
         }
     }
 
-    /// A device has forgotten translations.
+    /// Handles a device's report that it has invalidated translations.
     fn invalidated(&mut self, ctx: &mut Ctx<'_, Parcel>, tag: u32) {
         let Some(os) = &self.os else { return };
         match os.tasks.get(tag).map(|task| &task.about) {
@@ -108,7 +108,7 @@ impl Processor {
         ctx.wake_at(ctx.now() + time, IOMMU | id);
     }
 
-    /// The next read of a walk for a device, or its answer.
+    /// Sends the next read of a device's walk, or its completion.
     pub(in super::super) fn device_walk_on(&mut self, ctx: &mut Ctx<'_, Parcel>, id: u32) {
         let Some(os) = &mut self.os else { return };
         let Some(walk) = os.device_walks.get_mut(id) else {
@@ -130,7 +130,7 @@ impl Processor {
         self.arrive(ctx, txn);
     }
 
-    /// A read of a walk for a device has been answered.
+    /// Handles the response to a read of a device's walk.
     pub(in super::super) fn device_walk_read(&mut self, ctx: &mut Ctx<'_, Parcel>, txn: &Txn) {
         let Some(os) = &self.os else { return };
         let Some(walk) = os.device_walks.get(txn.tag) else {
@@ -179,7 +179,7 @@ impl Processor {
         }
     }
 
-    /// Tells a device whether the page that it asked for is there now.
+    /// Tells a device whether the page that it requested is present now.
     pub(super) fn answer_page_request(
         &mut self,
         ctx: &mut Ctx<'_, Parcel>,
@@ -195,7 +195,7 @@ impl Processor {
         self.tell_device(ctx, usize::from(device), ats, 0);
     }
 
-    /// Tells every device something about a page; they answer with the tag.
+    /// Sends every device a message about a page. Devices respond with the tag.
     pub(super) fn tell_devices(
         &mut self,
         ctx: &mut Ctx<'_, Parcel>,

@@ -1,5 +1,5 @@
-//! Page faults, and what is under way for a page: the table [`cxlab_os::ats::home`] says what
-//! follows.
+//! Page faults and other tasks of a page. The table [`cxlab_os::ats::home`] decides
+//! what follows each event.
 
 use cxlab_engine::Ctx;
 use cxlab_link::Parcel;
@@ -13,39 +13,40 @@ use serde::{Deserialize, Serialize};
 use super::super::{Processor, TASK};
 use super::{Os, place, since};
 
-/// Who waits for a page, or has been told that it is there and has not found it yet.
+/// A walk or device that waits for a page, or has been told that the page is present
+/// and has not found it yet.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
 pub(super) enum Holder {
-    /// A walk of a core.
+    /// A walk of a core, by number.
     Walk(u32),
     /// A device that has sent a Page Request for the page of 4 KiB.
     Device(u16, Page),
 }
 
-/// What a task is about.
+/// The subject of a task.
 #[derive(Serialize, Deserialize)]
 pub(super) enum About {
     /// A page that is touched for the first time, or moves.
     Page {
         page: Page,
         state: PageState,
-        /// Where it was touched, and what for.
+        /// The touched address, and the kind of access.
         touch: (VirtAddr, Access),
-        /// The device that touched it; `None` for a core.
+        /// The device that touched the page; `None` for a core.
         device: Option<u16>,
         held: Vec<Holder>,
-        /// Its frame is being zeroed.
+        /// Whether the frame is being zeroed.
         zeroing: bool,
-        /// What the migration policy wants of it.
+        /// The move that the migration policy wants.
         wanted: Option<Move>,
         moving: Option<Moving>,
     },
-    /// Pages that were unmapped by an operation, until no translation of them is left.
+    /// Pages that an operation has unmapped, until no translation of them is left.
     Release(Released, u32),
 }
 
 impl About {
-    /// Whether it is about a page that has any address of a range.
+    /// Whether the subject is a page that overlaps the range `scope`.
     pub(super) fn is_within(&self, scope: Scope) -> bool {
         match self {
             About::Page { page, .. } => scope.concerns(*page),
@@ -54,11 +55,11 @@ impl About {
     }
 }
 
-/// Something under way for a page or some pages.
+/// A task of the operating system for one or several pages.
 #[derive(Serialize, Deserialize)]
 pub(in super::super) struct Task {
     pub(super) about: About,
-    /// What it waits for before it goes on: accesses under way, the interrupt of cores, devices.
+    /// Number of events for which the task waits: accesses in flight, the interrupt of cores, devices.
     pub(super) waits: u32,
     pub(super) begun: u64,
 }
@@ -72,7 +73,7 @@ impl Os {
         })
     }
 
-    /// The task about a page that has any address of this one.
+    /// The task of a page that overlaps `page`.
     pub(super) fn task_of(&self, page: Page) -> Option<u32> {
         let scope = Scope::page(page);
         let mut tasks = self.tasks.iter();
@@ -96,9 +97,8 @@ impl Os {
         self.zeroing_of(page).is_some()
     }
 
-    /// Whether somebody has been told that a page is there and has not found it yet. Until then the
-    /// page is neither sampled nor demoted: whoever asks for a page gets it, however often pages
-    /// move.
+    /// Whether a holder has been told that a page is present and has not found it yet. Until then the page
+    /// is neither sampled nor demoted, so every requester of a page gets it, however often pages move.
     pub(super) fn is_awaited(&self, page: Page) -> bool {
         let scope = Scope::page(page);
         self.answered.iter().any(|holder| match *holder {
@@ -107,12 +107,12 @@ impl Os {
         })
     }
 
-    /// Somebody has found a page, or never will.
+    /// Removes a holder that has found its page, or never will.
     pub(super) fn found(&mut self, holder: Holder) {
         self.answered.retain(|one| *one != holder);
     }
 
-    /// What a task is about.
+    /// The subject of a task.
     pub(super) fn about(&mut self, id: u32) -> Option<&mut About> {
         Some(&mut self.tasks.get_mut(id)?.about)
     }
@@ -123,7 +123,7 @@ impl Os {
 }
 
 impl Processor {
-    /// Somebody needs a page that is not present: a core's walk, or a device.
+    /// Handles a request for a page that is not present, from a core's walk or a device.
     pub(super) fn page_request(
         &mut self,
         ctx: &mut Ctx<'_, Parcel>,
@@ -155,7 +155,7 @@ impl Processor {
         self.page_event(ctx, id, Event::PageRequest, Some(holder));
     }
 
-    /// Something has happened to a page with a task: the table says what follows.
+    /// Applies an event of a page with a task to the table, and performs its actions.
     pub(super) fn page_event(
         &mut self,
         ctx: &mut Ctx<'_, Parcel>,
@@ -197,7 +197,7 @@ impl Processor {
         };
         let page = *page;
         match action {
-            // Translation requests are answered from the page table, whatever the page's phase.
+            // Translation requests are served from the page table, whatever the page's phase.
             Action::Walk => {}
             Action::Hold => held.extend(holder),
             Action::Fault => {
@@ -229,7 +229,7 @@ impl Processor {
         }
     }
 
-    /// Who waited for a page is told that it is there, or that it never will be.
+    /// Tells a waiting holder that its page is present, or that it never will be.
     fn answer_holder(&mut self, ctx: &mut Ctx<'_, Parcel>, holder: Holder, there: bool) {
         if let Some(os) = &mut self.os {
             os.found(holder);
@@ -239,13 +239,13 @@ impl Processor {
         }
         match holder {
             Holder::Walk(walk) if there => self.walk_anew(ctx, walk),
-            // The process is broken; its access never ends.
+            // The process has an error, so the access never ends.
             Holder::Walk(_) => {}
             Holder::Device(device, page) => self.answer_page_request(ctx, device, page, there),
         }
     }
 
-    /// The time of a fault has passed, or that of an interrupt of the cores.
+    /// Handles the end of a fault's time, or of the cores' interrupt.
     pub(in super::super) fn task_wakes(&mut self, ctx: &mut Ctx<'_, Parcel>, id: u32) {
         let Some(os) = &mut self.os else { return };
         let faulting = matches!(
@@ -295,7 +295,7 @@ impl Processor {
                 os.stats.hint_faults += 1;
                 os.migration.hint_fault(ctx.now(), page, by);
             }
-            // A fault nearby has placed a page of 2 MiB: who waits for this one waits for that.
+            // A fault nearby has placed a page of 2 MiB: the holders of this page now wait for that one.
             Ok(Touched::Present(mapping)) => {
                 let held = std::mem::take(held);
                 let page = Page::around(process, at, mapping.frame.size);
@@ -317,7 +317,7 @@ impl Processor {
         self.migrate(ctx);
     }
 
-    /// A frame has been zeroed or copied.
+    /// Handles a frame that has been zeroed or copied.
     pub(super) fn filled(&mut self, ctx: &mut Ctx<'_, Parcel>, id: u32) {
         let Some(os) = &mut self.os else { return };
         let Some(About::Page { zeroing, .. }) = os.about(id) else {
@@ -331,7 +331,7 @@ impl Processor {
         self.migrate(ctx);
     }
 
-    /// Nothing is under way for a page any more.
+    /// Ends the task of a page.
     fn settle_page(&mut self, ctx: &mut Ctx<'_, Parcel>, id: u32) {
         let Some(os) = &mut self.os else { return };
         let Some(Task {

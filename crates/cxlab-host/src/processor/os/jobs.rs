@@ -1,5 +1,5 @@
-//! Zeroing and copying pages: line by line through the home agent, some lines at once, so that
-//! caches give up what they hold of the frame and memory takes its time.
+//! Zeroing and copying of pages, line by line through the home agent, several lines at once. Caches thus
+//! invalidate their copies of the frame, and memory takes its time.
 
 use cxlab_engine::Ctx;
 use cxlab_engine::units::{Hpa, LINE_BYTES, LineAddr};
@@ -12,14 +12,14 @@ use super::super::Processor;
 use super::super::home::{Txn, What};
 use super::super::io::IO;
 
-/// A page that is being filled.
+/// A page that is being zeroed or copied.
 #[derive(Clone, Copy, Serialize, Deserialize)]
 pub(in super::super) struct Job {
-    /// The task that waits for it.
+    /// The task that waits for the job.
     task: u32,
-    /// Where its lines come from; none for zeros.
+    /// First line of the source; `None` for zeros.
     from: Option<u64>,
-    /// Its first line.
+    /// First line of the destination.
     to: u64,
     lines: u64,
     next: u64,
@@ -27,7 +27,7 @@ pub(in super::super) struct Job {
 }
 
 impl Processor {
-    /// Begins to fill a frame.
+    /// Begins to zero or copy a frame.
     pub(super) fn fill(
         &mut self,
         ctx: &mut Ctx<'_, Parcel>,
@@ -48,7 +48,7 @@ impl Processor {
         self.fill_on(ctx, id);
     }
 
-    /// Begins as many lines as may be under way.
+    /// Begins as many lines as may be in flight.
     fn fill_on(&mut self, ctx: &mut Ctx<'_, Parcel>, id: u32) {
         loop {
             let Some(os) = &mut self.os else { return };
@@ -80,19 +80,19 @@ impl Processor {
         self.arrive(ctx, txn);
     }
 
-    /// The page that a line is of.
+    /// The job to which the line of a transaction belongs.
     fn job(&self, txn: &Txn) -> Option<Job> {
         self.os.as_ref()?.jobs.get(txn.tag).copied()
     }
 
-    /// A line that is copied has been read: it is written next.
+    /// Writes a line of a copied page that has been read.
     pub(in super::super) fn page_read(&mut self, ctx: &mut Ctx<'_, Parcel>, txn: &Txn) {
         let Some(job) = self.job(txn) else { return };
         let offset = txn.line.0 - job.from.unwrap_or(0);
         self.page_line(ctx, txn.tag, What::PageWrite, job.to + offset);
     }
 
-    /// A line of the page takes its value.
+    /// Sets the value of a line of the page.
     pub(in super::super) fn page_write(&mut self, ctx: &mut Ctx<'_, Parcel>, txn: &Txn) {
         let Some(job) = self.job(txn) else { return };
         let to = Hpa(txn.line.0 * LINE_BYTES);
@@ -112,7 +112,7 @@ impl Processor {
         self.changed(ctx, txn.line);
     }
 
-    /// A line of the page is done.
+    /// Completes a line of the page.
     pub(in super::super) fn page_written(&mut self, ctx: &mut Ctx<'_, Parcel>, txn: &Txn) {
         let Some(os) = &mut self.os else { return };
         let Some(job) = os.jobs.get_mut(txn.tag) else {

@@ -1,14 +1,15 @@
 //! The operating system of a processor's host, and its memory management units.
 //!
-//! Threads of the host and of its accelerators are one process with one page table; programs on cores
-//! are of the same one or of others. What they call addresses are its virtual addresses. Each core translates by a TLB and by walks whose
-//! reads go through its caches; accelerators ask the IOMMU (see `devices`). A page that is touched
-//! for the first time gets a frame by the placement policy, which is zeroed line by line (see
-//! `faults`); pages move between nodes as the migration policy says (see `moves`).
+//! Threads of the host and of its accelerators are one process with one page table. Programs on cores
+//! belong to the same process or to others. Their addresses are virtual addresses of the process. Each
+//! core translates with a TLB, and with page walks whose reads go through its caches; accelerators ask
+//! the IOMMU (see `devices`). A page that is touched for the first time gets a frame by the placement
+//! policy, and the frame is zeroed line by line (see `faults`). Pages move between nodes under the
+//! migration policy (see `moves`).
 //!
 //! # Left out
-//! The kernel's own use of caches and cores: its time is that of the parameters, its accesses are
-//! the zeroing and copying of pages. Writes to entries of the page table take no time of their own.
+//! The kernel's own use of caches and cores: its time is that of the parameters, and its accesses are the
+//! zeroing and copying of pages. Writes to page-table entries take no time of their own.
 
 mod devices;
 mod faults;
@@ -48,50 +49,50 @@ use walks::Walk;
 
 pub(super) use walks::Translated;
 
-/// The process of threads and of cores that no other names.
+/// The process of the threads, and of all cores that no other process names.
 const PROCESS: Pasid = Pasid(1);
 
-/// The place of a process among all, which have the numbers from 1 on.
+/// Index of a process; processes are numbered from 1.
 fn place(process: Pasid) -> usize {
     process.0 as usize - 1
 }
 
-/// Where the workload's memories begin in its address space: 16 TiB for CXL memory, 16 TiB for
-/// that of the host; mappings that it makes itself lie above.
+/// Start of the workload's memories in its address space: 16 TiB for CXL memory, 16 TiB for memory of the
+/// host. Mappings that the workload makes itself are above.
 pub const VIRTUAL: Bases = Bases {
     cxl: 1 << 44,
     local: 1 << 45,
 };
 
-/// Most bytes of either.
+/// Most bytes of the CXL memory, and of the host's memory.
 pub const MOST_PROMISED: u64 = 1 << 44;
 
-/// What an operating system is built from.
+/// Configuration of an operating system.
 pub struct OsConfig {
-    /// What the user says.
+    /// Parameters from the scenario.
     pub params: OsParams,
-    /// The nodes, as the processor sees them, with their distances.
+    /// NUMA nodes as the processor sees them.
     pub nodes: Vec<NodeSpec>,
-    /// Row by row.
+    /// Distances between the nodes, row by row.
     pub distances: Distances,
-    /// The node of the processor's cores.
+    /// Node of the processor's cores.
     pub home: NodeId,
-    /// The node of each accelerator: its own memory's, or the home.
+    /// Node of each accelerator: that of its own memory, or the home node.
     pub devices: Vec<NodeId>,
     /// Bytes of the workload's memory, in the first process and in each of `params.processes`.
     pub heaps: Vec<u64>,
     /// Bytes of the workload's CXL memory.
     pub cxl: u64,
-    /// Cores.
+    /// Number of cores.
     pub cores: u32,
-    /// The TLB of each.
+    /// Parameters of each core's TLB.
     pub tlb: TlbParams,
-    /// For replacement of translations.
+    /// Random stream for the replacement of translations.
     pub rng: StreamRng,
 }
 
 impl OsConfig {
-    /// Whether it can be built.
+    /// Checks whether an operating system can be built with this configuration.
     ///
     /// # Errors
     /// The parameter that does not fit.
@@ -100,22 +101,21 @@ impl OsConfig {
     }
 }
 
-/// What is in a process's memory when a run begins, at virtual addresses.
+/// Contents of a process's memory when a run begins, at virtual addresses.
 pub struct Prepared {
-    /// The contents.
+    /// The contents, by virtual address.
     pub image: Image,
-    /// Addresses in the order in which their pages were touched first; other pages followed by
-    /// address.
+    /// Addresses in the order in which their pages were touched first. Other pages follow by address.
     pub touched: Vec<Hpa>,
 }
 
-/// What belongs to a core.
+/// Memory management unit of a core.
 struct Mmu {
-    /// The process that its core runs.
+    /// The process that the core runs.
     process: Pasid,
     tlb: Tlb,
     walk_cache: WalkCache,
-    /// Walks under way.
+    /// Number of walks in progress.
     walking: u32,
 }
 
@@ -148,12 +148,12 @@ struct OsStats {
     moved: LatencyProbe,
 }
 
-/// The operating system and what translates.
+/// The operating system and the translation units.
 pub(super) struct Os {
     params: OsParams,
-    /// From a miss in a core's TLB to the walk.
+    /// Time from a miss in a core's TLB to the walk.
     tlb_latency: Picos,
-    /// Of each process.
+    /// Address space of each process.
     spaces: Vec<AddressSpace>,
     frames: Frames,
     mappings: Vec<Box<dyn PlacementPolicy>>,
@@ -163,25 +163,24 @@ pub(super) struct Os {
     devices: Vec<NodeId>,
     mmus: Vec<Mmu>,
     iommu: Iommu,
-    /// Accesses of cores that use a translation.
+    /// Accesses of cores that use a translation, by epoch of invalidation.
     epochs: Epochs,
     walks: Vec<Walk>,
     free_walks: Vec<u32>,
     device_walks: Slab<DeviceWalk>,
-    /// Requests of devices that found every walker busy.
+    /// Requests of devices that wait because every walker is busy.
     asked: VecDeque<Message>,
     tasks: Slab<Task>,
     jobs: Slab<Job>,
-    /// Who has been told that a page is there and has not found it yet.
+    /// Holders that have been told that a page is present and have not found it yet.
     answered: Vec<Holder>,
-    /// The most page faults that a walk of a core has met.
+    /// Largest number of page faults of a single walk of a core.
     most_faults: u32,
-    /// Pages on their way by the migration policy.
+    /// Number of pages that are moving under the migration policy.
     moves: u32,
-    /// Ranges that wait for what is under way for their pages before they are unmapped: operation,
-    /// address, bytes.
+    /// Ranges to be unmapped that wait for tasks of their pages: operation, address, bytes.
     unmaps: Vec<(u32, u64, u64)>,
-    /// What happened since the last scan; without anything, scans stop.
+    /// Number of activities so far, and the number at the last scan; scans stop without activity.
     activity: u64,
     seen: u64,
     scanning: bool,
@@ -196,7 +195,7 @@ save_state!(Os {
 });
 
 impl Os {
-    /// Builds it, with the workload's memory promised.
+    /// Builds the operating system, with the workload's memory promised.
     ///
     /// # Errors
     /// The parameter that does not fit.
@@ -298,11 +297,11 @@ impl Os {
         })
     }
 
-    /// Brings in what the kernel has prepared, as the process on the home node would: its pages, at
-    /// virtual addresses, go to `image`, at physical ones.
+    /// Loads the prepared memory, as the process on the home node would: the pages at virtual addresses go
+    /// to physical ones in `image`.
     ///
     /// # Errors
-    /// No memory for it, or an address that was not promised.
+    /// Too little memory, or an address that was not promised.
     pub(super) fn load(&mut self, prepared: &Prepared, image: &Image) -> Result<(), ParamError> {
         let touched = prepared.touched.iter();
         let touched = touched.map(|Hpa(at)| Hpa(at & !(PAGE_BYTES - 1)));
@@ -324,7 +323,7 @@ impl Os {
         Ok(())
     }
 
-    /// The memory of the first process, at virtual addresses.
+    /// Memory of the first process, at virtual addresses.
     pub(super) fn view(&self, image: &Image) -> Image {
         let view = Image::new();
         let space = &self.spaces[0];
@@ -340,28 +339,28 @@ impl Os {
         view
     }
 
-    /// What the process did that no process may, if it did.
+    /// An error of the process, if it made one.
     pub(super) fn error(&self) -> Option<&str> {
         self.error.as_deref()
     }
 
-    /// The most page faults that a walk of a core has met.
+    /// Largest number of page faults of a single walk of a core.
     pub(super) fn most_faults(&self) -> u32 {
         self.most_faults
     }
 
-    /// Walks, faults and moves under way.
+    /// Number of walks, faults, moves and unmaps in progress.
     pub(super) fn in_flight(&self) -> u64 {
         let walks = self.walks.len() - self.free_walks.len() + self.device_walks.len();
         (walks + self.tasks.len() + self.unmaps.len()) as u64
     }
 
-    /// Measurement begins.
+    /// Resets the statistics at the start of measurement.
     pub(super) fn begin_measurement(&mut self) {
         self.stats = OsStats::default();
     }
 
-    /// What was counted, by name.
+    /// Appends the statistics, by name.
     pub(super) fn list(&self, list: &mut Vec<Statistic>) {
         let stats = &self.stats;
         let sum = |of: fn(&AddressSpace) -> u64| self.spaces.iter().map(of).sum::<u64>();
@@ -412,7 +411,7 @@ impl Os {
         }
     }
 
-    /// Where the pages of each process lie.
+    /// Appends the resident bytes of each process on each node.
     fn list_processes(&self, list: &mut Vec<Statistic>) {
         for space in &self.spaces {
             let mut bytes = vec![0; self.frames.nodes().iter().count()];
@@ -429,7 +428,7 @@ impl Os {
     }
 }
 
-/// What an access needs of its page.
+/// The access right that an access needs for its page.
 fn needed(access: &LineAccess) -> Access {
     match access.kind.writes() {
         true => Access::Write,
@@ -437,12 +436,12 @@ fn needed(access: &LineAccess) -> Access {
     }
 }
 
-/// Time from `begun` to `now`, picoseconds.
+/// Time from `begun` to `now`, both in picoseconds.
 fn since(begun: u64, now: u64) -> Picos {
     Picos(now - begun)
 }
 
-/// Bytes of what images are made of.
+/// Bytes of a page of an image.
 const PAGE_BYTES: u64 = 4096;
 
 fn copy_page(from_image: &Image, from: Hpa, to_image: &Image, to: Hpa) {
@@ -453,7 +452,7 @@ fn copy_page(from_image: &Image, from: Hpa, to_image: &Image, to: Hpa) {
     }
 }
 
-/// Memory that the workload wants to be CXL memory: bound to the nodes of it.
+/// Placement of memory that the workload wants as CXL memory: bound to the nodes of CXL memory.
 fn cxl_placement(
     specs: &[NodeSpec],
     nodes: NodeSet,
@@ -468,7 +467,7 @@ fn cxl_placement(
     Some(policy.state(nodes))
 }
 
-/// A mistake in what lies below a field.
+/// Prefixes the field of an error in a nested parameter.
 fn below(field: &str, error: ParamError) -> ParamError {
     let field = match error.field.is_empty() {
         true => field.to_owned(),

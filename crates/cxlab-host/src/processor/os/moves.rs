@@ -1,5 +1,5 @@
-//! Pages that move between nodes, mappings that end, and the invalidation of translations that both
-//! need: in the TLBs of cores, which are interrupted, in the IOMMU, and in devices.
+//! Moves of pages between nodes, the end of mappings, and the invalidation of translations that both need.
+//! Translations are stored in the TLBs of cores, which are interrupted, in the IOMMU, and in devices.
 
 use cxlab_agent::AtsKind;
 use cxlab_engine::Ctx;
@@ -15,13 +15,13 @@ use super::super::{OP, Processor, SCAN, TASK};
 use super::faults::{About, Task};
 use super::{Os, PROCESS, place};
 
-/// What memory is handed out in.
+/// Granularity of mappings, in bytes.
 const PAGE: u64 = 4096;
 
-/// An invalidation that nobody waits for.
+/// Tag of an invalidation for which no task waits.
 pub(super) const NO_TASK: u32 = u32::MAX >> 8;
 
-/// Whole pages of the process of threads and devices.
+/// The whole pages of a range in the process of threads and devices.
 fn range(addr: u64, bytes: u64) -> Scope {
     Scope::Range {
         pasid: PROCESS,
@@ -31,7 +31,7 @@ fn range(addr: u64, bytes: u64) -> Scope {
 }
 
 impl Os {
-    /// Forgets translations in every core and in the IOMMU.
+    /// Invalidates translations in every core and in the IOMMU.
     fn forget(&mut self, scope: Scope) {
         for mmu in &mut self.mmus {
             mmu.tlb.invalidate(scope);
@@ -41,12 +41,12 @@ impl Os {
         self.stats.shootdowns += 1;
     }
 
-    /// Whether a move that the policy wants may begin: the page has its frame, nothing is under way
-    /// for it, and nobody waits for it to stay.
+    /// Whether a move that the policy wants may begin: the page has its frame and no task, and no
+    /// holder waits for it to stay.
     fn may_move(&self, wanted: &Move) -> bool {
         let page = wanted.page;
         let space = &self.spaces[place(page.pasid)];
-        // A range waits only for the moves in progress before it is unmapped.
+        // A range that is to be unmapped waits only for moves that are already in progress.
         let mut unmaps = self.unmaps.iter();
         let leaves = unmaps.any(|&(_, addr, bytes)| range(addr, bytes).concerns(page));
         let awaited = !wanted.promotion && self.is_awaited(page);
@@ -54,7 +54,7 @@ impl Os {
         resident && !leaves && !awaited && self.task_of(page).is_none()
     }
 
-    /// Nodes whose pages a scan ages: those that somebody computes on.
+    /// Nodes whose pages age in a scan: those with processors or accelerators.
     fn fast_nodes(&self) -> NodeSet {
         let fast = |node: &NodeId| {
             let spec = self.frames.spec(*node);
@@ -65,8 +65,8 @@ impl Os {
 }
 
 impl Processor {
-    /// Translations of a task's pages become invalid in cores and IOMMU; the task waits for the
-    /// interrupt of the cores and for their accesses that use one.
+    /// Invalidates translations of a task's pages in cores and IOMMU. The task then waits for the interrupt
+    /// of the cores and for their accesses that use a translation.
     fn shoot_down(&mut self, ctx: &mut Ctx<'_, Parcel>, id: u32, scope: Scope, time: u64) {
         let Some(os) = &mut self.os else { return };
         os.forget(scope);
@@ -75,7 +75,7 @@ impl Processor {
             task.waits += 1 + u32::from(!idle);
         }
         ctx.wake_at(SimTime(ctx.now().0 + time), TASK | id);
-        // Who spins on an old frame looks for the new one.
+        // Operations that spin on an old frame look up the new one.
         let page = |addr| Page::around(PROCESS, VirtAddr(addr), PageSize::Small);
         let mut again = Vec::new();
         self.spinning.retain(|(_, access)| {
@@ -92,7 +92,7 @@ impl Processor {
         }
     }
 
-    /// The same for the page of a move, which also waits for the table to have it copied.
+    /// Invalidates the translations of a moving page. The task also waits for the table to order the copy.
     pub(super) fn shoot_down_page(&mut self, ctx: &mut Ctx<'_, Parcel>, id: u32, page: Page) {
         let Some(os) = &mut self.os else { return };
         if let Some(task) = os.tasks.get_mut(id) {
@@ -102,14 +102,14 @@ impl Processor {
         self.shoot_down(ctx, id, Scope::page(page), time);
     }
 
-    /// The last access of cores that began before an invalidation is over.
+    /// Handles the end of the last core accesses that began before an invalidation.
     pub(in super::super) fn drained(&mut self, ctx: &mut Ctx<'_, Parcel>, tags: &[u32]) {
         for tag in tags {
             self.waited(ctx, *tag);
         }
     }
 
-    /// Something that a task waits for has come.
+    /// Counts one event for which a task has waited.
     pub(super) fn waited(&mut self, ctx: &mut Ctx<'_, Parcel>, id: u32) {
         let Some(os) = &mut self.os else { return };
         let Some(task) = os.tasks.get_mut(id) else {
@@ -128,7 +128,7 @@ impl Processor {
         }
     }
 
-    /// No translation of pages that were unmapped is left: their frames are free.
+    /// Frees the frames of unmapped pages, of which no translation is left.
     fn release_pages(&mut self, ctx: &mut Ctx<'_, Parcel>, id: u32) {
         let Some(os) = &mut self.os else { return };
         let Some(About::Release(released, op)) = os.tasks.remove(id).map(|task| task.about) else {
@@ -142,8 +142,8 @@ impl Processor {
         self.unmap_again(ctx);
     }
 
-    /// The page of a move gets its new frame and is not present until the copy is there; without a
-    /// frame it stays where it is.
+    /// Gives a moving page its new frame; the page is not present until the copy is complete. Without a
+    /// free frame it stays where it is.
     pub(super) fn suspend(&mut self, id: u32) {
         let Some(os) = &mut self.os else { return };
         if let Some(Task {
@@ -160,12 +160,12 @@ impl Processor {
             let space = &mut os.spaces[place(page.pasid)];
             let moved = space.begin_move(page.start, wanted.to, wanted.keep, &mut os.frames);
             *moving = moved.ok();
-            // Whoever waits for the page finds it, wherever it is then.
+            // Holders that wait for the page will find it, wherever it is by then.
             space.end_sample(*page);
         }
     }
 
-    /// The page is present at its new frame.
+    /// Makes the page present at its new frame.
     pub(super) fn install(&mut self, id: u32) {
         let Some(os) = &mut self.os else { return };
         if let Some(Task {
@@ -182,7 +182,7 @@ impl Processor {
         }
     }
 
-    /// Begins the moves that the policy wants.
+    /// Begins the moves that the migration policy wants.
     pub(super) fn migrate(&mut self, ctx: &mut Ctx<'_, Parcel>) {
         loop {
             let Some(os) = &mut self.os else { return };
@@ -193,7 +193,7 @@ impl Processor {
                 return;
             };
             if !os.may_move(&wanted) {
-                // It would want the same page at once again.
+                // The policy would propose the same page again at once.
                 os.migration.ended(wanted, false);
                 os.stats.refused += 1;
                 return;
@@ -215,7 +215,7 @@ impl Processor {
         }
     }
 
-    /// Something happens that may use memory: scans go on.
+    /// Records activity that may use memory, so that scans continue.
     #[inline]
     pub(in super::super) fn active(&mut self, ctx: &mut Ctx<'_, Parcel>) {
         let Some(os) = &mut self.os else { return };
@@ -226,7 +226,7 @@ impl Processor {
         }
     }
 
-    /// The migration policy looks at pages: some are sampled, and all of fast nodes age.
+    /// Runs a scan of the migration policy: some pages are sampled, and all pages of fast nodes age.
     pub(in super::super) fn scan(&mut self, ctx: &mut Ctx<'_, Parcel>) {
         let Some(os) = &mut self.os else { return };
         if os.seen == os.activity {
@@ -234,7 +234,7 @@ impl Processor {
             return;
         }
         os.seen = os.activity;
-        // Processes whose translations have become old.
+        // Processes whose translations have become stale.
         let mut old = vec![false; os.spaces.len()];
         for page in os.migration.scan(ctx.now()) {
             let number = place(page.pasid);
@@ -265,7 +265,7 @@ impl Processor {
         self.migrate(ctx);
     }
 
-    /// `mmap`. Without addresses left, the process is broken and never goes on.
+    /// Handles `mmap`. If no addresses are left, the process has an error and never continues.
     pub(in super::super) fn map(
         &mut self,
         ctx: &mut Ctx<'_, Parcel>,
@@ -295,7 +295,8 @@ impl Processor {
         }
     }
 
-    /// `munmap`: it waits for faults and moves of the pages. The operation is complete when no translation is left.
+    /// Handles `munmap`, which waits for faults and moves of the pages. The operation completes when
+    /// no translation is left.
     pub(in super::super) fn unmap(
         &mut self,
         ctx: &mut Ctx<'_, Parcel>,
@@ -327,7 +328,7 @@ impl Processor {
         self.tell_devices(ctx, AtsKind::InvalidateAll, page, id);
     }
 
-    /// Ranges that waited for what was under way for their pages are tried again.
+    /// Retries the unmapping of ranges that waited for tasks of their pages.
     pub(super) fn unmap_again(&mut self, ctx: &mut Ctx<'_, Parcel>) {
         let Some(os) = &mut self.os else { return };
         if os.unmaps.is_empty() {

@@ -1,4 +1,4 @@
-//! Translation of what cores access: TLBs, and walks of the page table through the core's caches.
+//! Address translation for cores: TLBs, and walks of the page table through the core's caches.
 
 use cxlab_agent::Access as LineAccess;
 use cxlab_engine::Ctx;
@@ -15,7 +15,7 @@ use super::super::{ARRIVE, NONE, Processor, WALK};
 use super::faults::Holder;
 use super::{Os, needed, place, since};
 
-/// A walk of a core.
+/// A page walk of a core.
 #[derive(Serialize, Deserialize)]
 pub(in super::super) struct Walk {
     core: u16,
@@ -23,29 +23,29 @@ pub(in super::super) struct Walk {
     pub(super) page: Page,
     need: Access,
     used: bool,
-    /// What is to be read, known once it has begun.
+    /// Reads of the walk, known once it has begun.
     reads: Option<([Hpa; LEVELS], u8)>,
     at: u8,
     begun: u64,
-    /// Page faults that it has met.
+    /// Number of page faults that the walk has met.
     faults: u32,
-    /// Accesses that wait, and when they began.
+    /// Waiting accesses, with the times at which they began.
     waiters: Vec<(LineAccess, SimTime)>,
 }
 
-/// What became of an access's translation.
+/// The outcome of an access's translation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in super::super) enum Translated {
-    /// It has its physical address.
+    /// The access has its physical address.
     Now,
-    /// It waits for a walk.
+    /// The access waits for a walk.
     Waits,
-    /// Every walker of the core is busy.
+    /// Every page walker of the core is busy.
     Full,
 }
 
 impl Os {
-    /// The physical address of an access of a core, if its TLB has it.
+    /// The physical address of an access of a core, if its TLB has the translation.
     fn look_up(&mut self, core: u16, access: &LineAccess) -> Option<Hpa> {
         let at = VirtAddr(access.addr);
         let mmu = &mut self.mmus[usize::from(core)];
@@ -76,7 +76,7 @@ impl Os {
         id
     }
 
-    /// The reads of a walk, as its core's page-walk cache leaves them.
+    /// Plans the reads of a walk, without those that the core's page-walk cache saves.
     fn plan_walk(&mut self, id: u32) {
         let walk = &mut self.walks[id as usize];
         let process = walk.page.pasid;
@@ -92,8 +92,8 @@ impl Os {
 }
 
 impl Processor {
-    /// Finds where an access goes, where an operating system translates. `fresh`: it has not begun
-    /// before; if it waits, it has then.
+    /// Translates the address of an access, if there is an operating system. `fresh` says that the access
+    /// has not begun before; it begins if it has to wait.
     pub(in super::super) fn translate(
         &mut self,
         ctx: &mut Ctx<'_, Parcel>,
@@ -135,7 +135,7 @@ impl Processor {
         Translated::Waits
     }
 
-    /// An access uses its translation from now until it is over.
+    /// Marks an access as a user of its translation until it ends.
     #[inline]
     pub(in super::super) fn use_translation(&mut self, access: &mut LineAccess, hit: bool) {
         if let Some(os) = &mut self.os {
@@ -144,7 +144,7 @@ impl Processor {
         }
     }
 
-    /// An access is over, or spins: it uses its translation no longer.
+    /// Ends the use of a translation by an access that is over, or spins.
     #[inline]
     pub(in super::super) fn end_translation(
         &mut self,
@@ -159,7 +159,7 @@ impl Processor {
         self.drained(ctx, &tags);
     }
 
-    /// An access that waited, or spins, begins again with its virtual address.
+    /// Restarts an access that waited, or spins, with its virtual address.
     pub(in super::super) fn access_again(
         &mut self,
         ctx: &mut Ctx<'_, Parcel>,
@@ -174,7 +174,7 @@ impl Processor {
         self.issue(ctx, core, access, begun, false);
     }
 
-    /// The next read of a walk, or its end.
+    /// Sends the next read of a walk, or ends the walk.
     pub(in super::super) fn walk_on(&mut self, ctx: &mut Ctx<'_, Parcel>, id: u32) {
         let Some(os) = &mut self.os else { return };
         if os.walks[id as usize].reads.is_none() {
@@ -209,7 +209,7 @@ impl Processor {
         ctx.wake_at(at, ARRIVE | txn);
     }
 
-    /// The page table as it is now says where the page is, or that it is nowhere.
+    /// Ends a walk with the current page table: the page has a frame, or must be requested.
     fn walk_ended(&mut self, ctx: &mut Ctx<'_, Parcel>, id: u32) {
         let Some(os) = &mut self.os else { return };
         let Walk {
@@ -250,7 +250,7 @@ impl Processor {
         self.run_core(ctx, core);
     }
 
-    /// A walk that met a page fault begins anew.
+    /// Restarts a walk that met a page fault.
     pub(super) fn walk_anew(&mut self, ctx: &mut Ctx<'_, Parcel>, id: u32) {
         if let Some(os) = &mut self.os {
             let walk = &mut os.walks[id as usize];
@@ -261,7 +261,7 @@ impl Processor {
         }
     }
 
-    /// A read of a walk has been answered.
+    /// Handles the response to a read of a walk.
     pub(in super::super) fn walk_read(&mut self, ctx: &mut Ctx<'_, Parcel>, txn: &Txn) {
         if txn.walk != NONE {
             ctx.wake_at(ctx.now() + self.params.mesh_time, WALK | txn.walk);
