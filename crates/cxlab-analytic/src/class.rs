@@ -1,37 +1,38 @@
-//! How far a solution can be from the event engine: a decision table over what limits each host.
+//! Error classes: how far a solution can be from the event engine, by what limits each host.
 //!
-//! A latency without load is a sum, and a rate that a full wire or medium fixes follows from its capacity
-//! and Little's law. What is estimated in between is the waits, so where nothing is full the part of the
-//! latency that they make bounds the error. Where something is full, it is how its capacity is divided that
-//! can be wrong. `docs/explain/analytic.md` has the errors that were measured for each row.
+//! A latency without load is an exact sum, and the rate through a full wire or medium follows from
+//! its capacity and Little's law. Only the waits in between are estimated. Where no station is
+//! full, the waits' part of the latency bounds the error. Where a station is full, the division of
+//! its capacity among the hosts can be wrong. `docs/explain/analytic.md` has the measured errors
+//! for each row of the decision table.
 
 use serde::{Deserialize, Serialize};
 
 use crate::network::{Network, Station, Turns};
 use crate::solve::Solution;
 
-/// How far a number can be from the event engine's.
+/// A bound on the difference between a number of the solution and the event engine's.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, Debug)]
 pub enum ErrorClass {
-    /// Equal: a request that is alone takes the sum of its stages.
+    /// Equal: a lone request takes the sum of its stages.
     #[serde(rename = "exact")]
     Exact,
-    /// At most 2 % from it.
+    /// At most 2 % of the engine's value.
     #[serde(rename = "2 %")]
     TwoPercent,
-    /// At most 10 %.
+    /// At most 10 % of the engine's value.
     #[serde(rename = "10 %")]
     TenPercent,
-    /// At most 30 %.
+    /// At most 30 % of the engine's value.
     #[serde(rename = "30 %")]
     ThirtyPercent,
-    /// Any distance from it.
+    /// The error has no bound.
     #[serde(rename = "do not use")]
     DoNotUse,
 }
 
 impl ErrorClass {
-    /// All, the best first.
+    /// All classes, the best first.
     pub const ALL: [ErrorClass; 5] = [
         ErrorClass::Exact,
         ErrorClass::TwoPercent,
@@ -40,14 +41,14 @@ impl ErrorClass {
         ErrorClass::DoNotUse,
     ];
 
-    /// The best class that allows an error, as a part of the engine's value.
+    /// The best class that allows `error`, given as a fraction of the engine's value.
     pub fn of(error: f64) -> ErrorClass {
         let allows = |class: &ErrorClass| class.bound().is_none_or(|bound| error <= bound);
         let found = ErrorClass::ALL.into_iter().find(allows);
         found.unwrap_or(ErrorClass::DoNotUse)
     }
 
-    /// The largest error, as a part of the engine's value; `None` where there is no bound.
+    /// The largest error as a fraction of the engine's value; `None` if there is no bound.
     pub fn bound(self) -> Option<f64> {
         match self {
             ErrorClass::Exact => Some(0.0),
@@ -71,14 +72,14 @@ impl std::fmt::Display for ErrorClass {
     }
 }
 
-/// The classes of a host's numbers, or of the whole system's, and what decides them.
+/// The error classes of a host's numbers, or of the whole system's, and their reason.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, Debug)]
 pub struct Classes {
-    /// Of the bandwidth.
+    /// Class of the bandwidth.
     pub bandwidth: ErrorClass,
-    /// Of the latency.
+    /// Class of the latency.
     pub latency: ErrorClass,
-    /// The row of the table that decides the worse of both.
+    /// The row of the decision table that decides the worse of the two classes.
     pub why: String,
 }
 
@@ -91,12 +92,13 @@ impl Classes {
         }
     }
 
-    /// The worse of both.
+    /// The worse of the two classes.
     pub fn worst(&self) -> ErrorClass {
         self.bandwidth.max(self.latency)
     }
 
-    /// At best these.
+    /// Limits both classes to at best the given ones. `why` replaces the reason if this makes the
+    /// worse class worse.
     pub fn at_best(&mut self, bandwidth: ErrorClass, latency: ErrorClass, why: &str) {
         let before = self.worst();
         self.bandwidth = self.bandwidth.max(bandwidth);
@@ -107,63 +109,66 @@ impl Classes {
     }
 }
 
-/// A station that is used more is full: what waits there is what its hosts have in flight.
+/// A station used to more than this part is full: the requests in flight of its hosts queue there.
 const FULL: f64 = 0.95;
-/// Full by its credits: they are used by so much more than the wire itself.
+/// A link is limited by its credits if their use is this many times the use of the wire itself.
 const BY_CREDITS: f64 = 1.02;
-/// Credits that are used more hold messages back at times; few of them, much earlier.
+/// A link limited by its credits stalls messages at times above this use, and with few credits
+/// already above `FEW_USED`.
 const NEARLY_FULL: f64 = 0.7;
 const FEW_USED: f64 = 0.2;
-/// All requests pass something that is full.
+/// "All requests pass one full station" means at least this part of their rate.
 const ALL_FULL: f64 = 0.95;
-/// What full links hold up is bounded where so many of the requests pass what fills by itself.
+/// Error bound for links full by credits: at least this part of the requests passes a station that
+/// its own traffic fills.
 const MOST_CARRIED: f64 = 0.7;
-/// With fewer credits of a class than these, when one is free is a matter of single messages.
+/// With fewer credits of a class than this, single messages decide when a credit is free.
 const FEW_CREDITS: f64 = 64.0;
-/// A host keeps its pace if it could have so many times the requests in flight that it needs.
+/// A host keeps its pace if it may have this many times the requests in flight that its pace needs.
 const SPARE: f64 = 2.0;
-/// Messages of a wire meet in its flits where so many come in the time of one.
+/// Messages share flits if this many arrive on a wire in the time of one flit.
 const SHARED_FLITS: f64 = 0.5;
 
-/// What decides the class of a group of requests.
+/// The facts that decide the class of a group of requests.
 #[derive(Clone, Copy, Default)]
 struct Facts {
     rate: f64,
     latency: f64,
     waits: f64,
-    /// Rate through something that is full.
+    /// Rate through full stations.
     full: f64,
-    /// Rate through something that is full by what it carries itself.
+    /// Rate through stations that their own traffic fills, credits and places not counted.
     carried: f64,
-    /// A link on the way has nearly all credits of a class in use.
+    /// A link on the route has nearly all credits of a class in use.
     by_credits: bool,
-    /// A link on the way has few credits of a class, and messages wait for them at times.
+    /// A link on the route has few credits of a class, and messages wait for them at times.
     few: bool,
-    /// A wire on the way is a bus.
+    /// A wire on the route is half-duplex.
     bus: bool,
-    /// A wire on the way has errors.
+    /// A wire on the route has flit errors.
     errors: bool,
-    /// Messages of one flow take several ways.
+    /// The messages of a flow take more than one route.
     several: bool,
-    /// Rate through the full station that most of them pass.
+    /// Rate through the full station that carries most of them.
     one: f64,
-    /// More than one station is full.
+    /// More than one station of the network is full.
     several_full: bool,
-    /// Switches send the oldest message first.
+    /// Switches arbitrate oldest first.
     by_age: bool,
-    /// Messages on the way come faster than flits leave.
+    /// A wire on the route has more than `SHARED_FLITS` messages in a flit time.
     shared: bool,
-    /// The least and the largest latency without load of a flow, in picoseconds; 0 before the first flow.
+    /// The lowest and highest latency without load of a flow, in picoseconds; 0 before
+    /// the first flow.
     ends: (u64, u64),
 }
 
 impl Facts {
-    /// Whether hardly any of the requests pass something that is full.
+    /// Whether less than 1 % of the requests pass a full station.
     fn is_free(&self) -> bool {
         self.full < 0.01 * self.rate
     }
 
-    /// Those of two groups together, but for what is of the network alone.
+    /// The facts of two groups together. Facts of the whole network are left at their defaults.
     fn join(self, other: &Facts) -> Facts {
         Facts {
             rate: self.rate + other.rate,
@@ -183,7 +188,7 @@ impl Facts {
     }
 }
 
-/// The ends of two ranges together, of which one may have none.
+/// The union of two ranges. `(0, 0)` is the empty range.
 fn around(one: (u64, u64), other: (u64, u64)) -> (u64, u64) {
     match (one, other) {
         ((0, 0), known) | (known, (0, 0)) => known,
@@ -191,7 +196,7 @@ fn around(one: (u64, u64), other: (u64, u64)) -> (u64, u64) {
     }
 }
 
-/// The classes of the whole system's numbers, and those of each host.
+/// The classes of the whole system's numbers, and of each host's.
 pub fn classify(network: &Network, solution: &Solution) -> (Classes, Vec<Classes>) {
     let several_full = solution
         .stations
@@ -269,7 +274,7 @@ pub fn classify(network: &Network, solution: &Solution) -> (Classes, Vec<Classes
         if network.hosts[host].interval_ps > 0.0 && !free {
             classes.at_best(ErrorClass::DoNotUse, ErrorClass::DoNotUse, PACED_AND_FULL);
         }
-        // Its rate is its pace, whatever its requests take.
+        // The rate of a paced host is its pace, whatever the latency of its requests.
         if paced(host) && free && classes.latency != ErrorClass::DoNotUse {
             classes.bandwidth = ErrorClass::TwoPercent.min(classes.bandwidth);
         }
@@ -287,11 +292,11 @@ pub fn classify(network: &Network, solution: &Solution) -> (Classes, Vec<Classes
 
 const PACED_AND_FULL: &str = "a host keeps a pace through what is full";
 
-/// The decision table: the first row that fits.
+/// The decision table: the first row that matches decides.
 fn of(facts: &Facts, solution: &Solution, alone: bool, all: bool) -> Classes {
     use ErrorClass::{DoNotUse, Exact, TenPercent, ThirtyPercent, TwoPercent};
     let both = |class: ErrorClass, why| Classes::new(class, class, why);
-    // Without any of its waits a latency is lower by this part of what is left.
+    // The waits as a fraction of the rest of the latency.
     let waits = facts.waits / (facts.latency - facts.waits).max(f64::MIN_POSITIVE);
     let free = facts.is_free();
     let same = facts.ends.0 == facts.ends.1;

@@ -1,28 +1,28 @@
-//! What a host asks of a device: a share of its requests, its constant stages, and the stations
-//! where it may wait.
+//! A flow of requests from a host to a device: its share of the host's requests, its constant
+//! stages, and the stations where it may wait.
 
 use cxlab_protocol::Channel;
 
-/// The message classes of CXL.mem requests and answers, as the numbers of their tables here.
+/// The message classes of CXL.mem requests and responses. The values index tables by class.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Class {
     /// A read request (M2S Req).
     Req = 0,
-    /// A line to write (M2S RwD).
+    /// A write request with its data (M2S RwD).
     Rwd = 1,
     /// A completion (S2M NDR).
     Ndr = 2,
-    /// A line that was read (S2M DRS).
+    /// A response with the data of a read (S2M DRS).
     Drs = 3,
 }
 
 impl Class {
-    /// How many there are.
+    /// The number of classes.
     pub const COUNT: usize = 4;
-    /// All of them, in the order of their numbers.
+    /// All classes, in the order of their values.
     pub const ALL: [Class; Class::COUNT] = [Class::Req, Class::Rwd, Class::Ndr, Class::Drs];
 
-    /// The channel of the protocol.
+    /// The CXL.mem channel that carries the class.
     pub fn channel(self) -> Channel {
         match self {
             Class::Req => Channel::M2sReq,
@@ -32,35 +32,35 @@ impl Class {
         }
     }
 
-    /// What a request travels as.
+    /// The class of a request.
     pub fn request(write: bool) -> Class {
         if write { Class::Rwd } else { Class::Req }
     }
 
-    /// What its answer travels as.
+    /// The class of the response to a request.
     pub fn answer(write: bool) -> Class {
         if write { Class::Ndr } else { Class::Drs }
     }
 }
 
-/// The constant stages of a request, in picoseconds: what it takes alone.
+/// The constant stages of a request, in picoseconds: its latency without load.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Stages {
     /// Processing in the requester.
     pub process: u64,
-    /// A look into a private cache.
+    /// Lookup in the private cache.
     pub cache: u64,
-    /// Turning half-duplex buses round.
+    /// Turnarounds of half-duplex buses.
     pub switch_queue: u64,
-    /// On wires: transmission and propagation.
+    /// Transmission and propagation on wires.
     pub link: u64,
-    /// In ports.
+    /// Processing in ports.
     pub port: u64,
-    /// In switches.
+    /// Processing in switches.
     pub switch: u64,
-    /// In the device's controller.
+    /// Processing in the device's controller.
     pub device: u64,
-    /// In the medium.
+    /// The medium's own latency.
     pub media: u64,
 }
 
@@ -79,44 +79,46 @@ impl Stages {
         ]
     }
 
-    /// Their sum: the latency without load.
+    /// The sum of all stages in picoseconds: the latency without load.
     pub fn total(&self) -> u64 {
         self.named().iter().map(|(_, picos)| picos).sum()
     }
 }
 
-/// One station on a flow's way.
+/// A station on the route of a flow.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Visit {
-    /// The station's number.
+    /// The station's index in the network.
     pub station: u32,
-    /// As what a message comes there.
+    /// The class of the flow's messages at this station.
     pub class: Class,
-    /// The station that it comes from; `None` from the host itself.
+    /// The previous station on the route; `None` if messages come from the host itself.
     pub from: Option<u32>,
-    /// The part of the flow that takes this way, above 0 and up to 1.
+    /// The part of the flow that takes this route, above 0 and up to 1.
     pub share: f64,
 }
 
-/// What a host asks of one device, reads or writes.
+/// The reads, or the writes, of one host to one device.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Flow {
-    /// The host's number.
+    /// The host's index in the network.
     pub host: u32,
-    /// The device's number; `None` where the host's cache answers.
+    /// The device's number; `None` if the host's private cache completes the request.
     pub device: Option<u32>,
-    /// Whether it writes.
+    /// `true` for writes.
     pub write: bool,
     /// Messages of this flow for each request of the host.
     pub share: f64,
-    /// Whether they are requests; write-backs only take a request's place.
+    /// Whether the messages are requests. Write-backs are not: they only occupy one of the
+    /// host's outstanding requests.
     pub counts: bool,
-    /// Whether it is answered when the medium has accepted it, and not when it is done.
+    /// Whether the device completes the write when the medium accepts it, before the medium
+    /// has written it.
     pub posted: bool,
-    /// Links from host to device.
+    /// The number of links between host and device.
     pub hops: u32,
     /// The constant stages.
     pub stages: Stages,
-    /// Where it may wait.
+    /// The stations where the flow may wait.
     pub visits: Vec<Visit>,
 }

@@ -1,15 +1,16 @@
 //! The analytic form of the fabric model: the same stages, flit packing and limits as the event
 //! engine's components, as sums, closed forms and a fixed point. No event is run.
 //!
-//! A [`Network`] is stations (the wires of links, media), hosts (how much they keep in flight, how
-//! fast they issue) and flows: what a host asks of a device, over which stations, and the constant
-//! time of all its stages. [`solve`] finds the rate of every host and the wait at every station.
-//! `docs/explain/analytic.md` has the formulas, what is left out, and how far the engine is.
+//! A [`Network`] consists of stations (wires of links, and media), hosts (requests in flight, issue
+//! rate) and flows. A flow is what a host requests of a device: the stations on its route, and the
+//! constant time of all its stages. [`solve`] finds the rate of every host and the wait at every
+//! station. `docs/explain/analytic.md` has the formulas, the limits of the model, and its errors
+//! against the event engine.
 //!
 //! # Invariants
 //! Without load a flow takes the sum of its constant stages, to the picosecond. Waits are never
-//! negative, a station is never busier than all the time, and more latency never gives a host a
-//! higher rate.
+//! negative, and a station is never busy for more than all of the time. A longer latency never
+//! gives a host a higher rate.
 
 mod class;
 mod flow;

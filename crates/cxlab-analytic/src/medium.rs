@@ -1,7 +1,8 @@
-//! A medium by measurement: its own model, alone, driven by the addresses that the hosts use.
+//! A medium, characterised by measurement: its own model runs alone on the addresses that
+//! the hosts use.
 //!
-//! A medium's model is passive and needs no engine, so what it does without load, full, and half
-//! full can be had from it directly. A constant latency comes out exact. State (caches, open rows,
+//! The model of a medium is passive and needs no engine, so its behaviour without load, half full
+//! and full can be measured directly. A constant latency comes out exact. State (caches, open rows,
 //! flash) is that of the first accesses of the run.
 
 use crate::flow::Class;
@@ -10,38 +11,38 @@ use cxlab_engine::rng::StreamRng;
 use cxlab_engine::units::{Dpa, SimTime};
 use cxlab_memory::{Completion, MemoryBackend, MemoryRequest};
 
-/// One access to a device.
+/// An access to a device, as input of a measurement.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Access {
-    /// Where.
+    /// Device physical address.
     pub dpa: Dpa,
-    /// Whether it writes.
+    /// `true` for a write.
     pub write: bool,
 }
 
-/// What a medium does with a stream of accesses. Times in picoseconds.
+/// The measured behaviour of a medium under a stream of accesses. Times in picoseconds.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Medium {
-    /// Mean time of a read alone, rounded.
+    /// Mean latency of a read without load, rounded.
     pub read_ps: u64,
-    /// Mean time of a write alone, rounded.
+    /// Mean latency of a write without load, rounded.
     pub write_ps: u64,
-    /// Whether all reads alone took the same time, and all writes.
+    /// Whether all reads had the same latency without load, and all writes too.
     pub constant: bool,
-    /// Mean time between two accesses when it is full.
+    /// Mean time between two accesses when the medium is full.
     pub service_ps: f64,
-    /// Wait when it is half full: what the wait at other loads is scaled from.
+    /// Mean wait when the medium is half full; waits at other loads are scaled from this value.
     pub half_wait_ps: f64,
-    /// Accesses that it takes at once; others wait in the buffers of its device.
+    /// Accesses that the medium holds at once; further accesses wait in the buffers of its device.
     pub places: f64,
 }
 
 /// Why a medium could not be measured.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ProbeError {
-    /// There was no access to measure with.
+    /// The list of accesses is too short, or empty.
     NoAccess,
-    /// It holds accesses and says of none when it will be done.
+    /// The medium holds accesses, but names no time of a next event or completion.
     Stuck,
 }
 
@@ -56,16 +57,17 @@ impl std::fmt::Display for ProbeError {
 
 impl std::error::Error for ProbeError {}
 
-/// From the end of an access alone to the next (*assumed*: a round trip through a fabric).
+/// Time from the completion of an access without load to the next access (*assumed*: a round trip
+/// through a fabric).
 const GAP_PS: u64 = 200_000;
-/// A medium that is full makes one wait, however evenly accesses come: at least this part of its
-/// service time when it is half full (*assumed*; it decides only how near to full the rates get).
+/// Least wait at half load, as a part of the service time: a full medium makes accesses wait
+/// however evenly they arrive (*assumed*; it decides only how close to full the rates get).
 const LEAST_WAIT: f64 = 0.01;
-/// Load at which the wait is measured.
+/// The load at which the wait is measured.
 const HALF: f64 = 0.5;
 
-/// Measures a medium: `fresh` makes one, `contexts` is how many accesses its device has in it at
-/// most.
+/// Measures a medium. `fresh` makes a new one; `contexts` is the most accesses that its device
+/// keeps outstanding in it.
 ///
 /// # Errors
 /// [`ProbeError`].
@@ -81,7 +83,7 @@ pub fn probe(
     let (service_ps, _) = Bench::new(fresh(), contexts).run(accesses, &mut |_| SimTime::ZERO)?;
     let mut arrivals = poisson(service_ps / HALF);
     let (_, loaded) = Bench::new(fresh(), contexts).run(accesses, &mut |_| arrivals())?;
-    // The mean over the mix that both measured.
+    // The mean of both latencies, weighted by the mix of the loaded measurement.
     let writes = accesses.iter().filter(|access| access.write).count() as f64;
     let share = writes / accesses.len() as f64;
     let idle = (1.0 - share) * read.mean + share * write.mean;
@@ -96,7 +98,7 @@ pub fn probe(
     })
 }
 
-/// Accesses that a medium takes at once.
+/// The number of accesses that a medium holds at once.
 fn places(backend: Box<dyn MemoryBackend>, accesses: &[Access], contexts: u32) -> f64 {
     let mut bench = Bench::new(backend, contexts);
     let mut accesses = accesses.iter();
@@ -107,31 +109,33 @@ fn places(backend: Box<dyn MemoryBackend>, accesses: &[Access], contexts: u32) -
     bench.held as f64
 }
 
-/// What fills a medium.
+/// The number of accesses that fill a medium.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Filled {
     /// Mean time between two accesses when the medium is full, in picoseconds.
     pub service_ps: f64,
-    /// The fewest accesses inside at once with which the medium is as good as full.
+    /// The fewest outstanding accesses with which the medium is as good as full.
     pub inside: u32,
-    /// At 90 % of that rate with random arrivals, 5 % of them find more accesses in the medium or before it.
+    /// At 90 % of the full rate with random arrivals, 5 % of the accesses find more than this
+    /// number in the medium or queued for it.
     pub busy: u32,
 }
 
-/// A medium that carries this part of what it carries with all contexts in use is as good as full (*assumed*: in a DRAM
-/// each further access makes it a little faster).
+/// A medium is as good as full if it carries this part of its rate with all contexts in use
+/// (*assumed*: each further access makes a DRAM slightly faster).
 const AS_GOOD_AS_FULL: f64 = 0.95;
 
-/// The use of a medium and the part of arrivals that [`Filled::busy`] is for (*assumed*).
+/// The load for which [`Filled::busy`] is measured, and the part of arrivals that may
+/// find more (*assumed*).
 const BUSY: f64 = 0.9;
 const RARELY: f64 = 0.05;
-/// The part of the accesses that each guess of [`Filled::inside`] is measured with. [`Filled::busy`] takes all, as a DRAM
-/// refreshes seldom.
+/// The divisor of the number of accesses for each guess of [`Filled::inside`]. [`Filled::busy`] is
+/// measured with all accesses, as a DRAM refreshes rarely.
 const FEWER: usize = 4;
 
-/// Measures how many accesses must be inside a medium at once to fill it, in a closed loop: `contexts` is how many its
-/// device has in it at most. The medium need not be faster than one access in `least_ps`, as its device has no use for
-/// more.
+/// Measures in a closed loop how many outstanding accesses fill a medium. `contexts` is the most
+/// that its device keeps outstanding. A medium that is faster than one access in `least_ps` counts
+/// as that slow, because its device cannot use more.
 ///
 /// # Errors
 /// [`ProbeError`].
@@ -145,7 +149,7 @@ pub fn fill(
     let with = |inside: u32| {
         let bench = Bench::new(fresh(), inside);
         let (_, done) = bench.times(fewer, &mut |_| SimTime::ZERO)?;
-        // Without the beginning and the end, when fewer are inside.
+        // The beginning and the end are left out, because fewer accesses are outstanding there.
         let (from, to) = (done.len() / 4, done.len() * 3 / 4);
         if from == to {
             return Err(ProbeError::NoAccess);
@@ -155,10 +159,10 @@ pub fn fill(
     };
     let service_ps = with(contexts)?;
     let enough = service_ps / AS_GOOD_AS_FULL;
-    // Too few, and enough.
+    // Bisection: `few` do not fill the medium, `inside` do.
     let (mut few, mut inside) = (0, contexts);
     while few + 1 < inside {
-        // Most media need few: guesses double first.
+        // Guesses double as long as possible, because few accesses fill most media.
         let between = (2 * few + 1).min(few + (inside - few) / 2);
         match with(between)? <= enough {
             true => inside = between,
@@ -175,7 +179,7 @@ pub fn fill(
     })
 }
 
-/// Random arrivals that are so far apart on average, in picoseconds.
+/// Poisson arrivals with this mean distance in picoseconds.
 fn poisson(mean: f64) -> impl FnMut() -> SimTime {
     let mut rng = StreamRng::new(0, "analytic/medium");
     let mut at = 0.0;
@@ -190,7 +194,7 @@ struct Alone {
     constant: bool,
 }
 
-/// The latency of these accesses one by one, all made reads or writes.
+/// The mean latency of accesses one by one, all as reads or all as writes.
 fn alone(
     backend: Box<dyn MemoryBackend>,
     accesses: &[Access],
@@ -220,16 +224,16 @@ fn alone(
     })
 }
 
-/// A medium, its clock, and what is in it.
+/// A test bench: a medium, its clock, and the outstanding accesses.
 struct Bench {
     backend: Box<dyn MemoryBackend>,
     now: SimTime,
     contexts: usize,
-    /// By number: when the access came.
+    /// Arrival time of each outstanding access, by its number.
     came: Vec<SimTime>,
     free: Vec<u32>,
     held: usize,
-    /// Completions that the medium told of in advance, in order.
+    /// Completions that the medium announced when it took the access, in order.
     told: std::collections::VecDeque<Completion>,
     done: Vec<Completion>,
 }
@@ -248,7 +252,7 @@ impl Bench {
         }
     }
 
-    /// One access at `at`; how long it took.
+    /// Runs one access that arrives at `at`, and returns its latency.
     fn one(&mut self, at: SimTime, access: Access) -> Result<u64, ProbeError> {
         let mut took = 0;
         self.until(at, &mut |_, span| took = span);
@@ -261,7 +265,8 @@ impl Bench {
         Ok(took)
     }
 
-    /// All accesses, each when it comes and the medium takes it.
+    /// Runs all accesses, each at its arrival or as soon as the medium accepts it. `note` gets the
+    /// time of each completion and its latency.
     fn pass(
         mut self,
         accesses: &[Access],
@@ -281,7 +286,7 @@ impl Bench {
         Ok(())
     }
 
-    /// When accesses came and when they were done, each in order of time, in picoseconds.
+    /// The arrival times and the completion times of accesses in picoseconds, each list sorted.
     fn times(
         self,
         accesses: &[Access],
@@ -297,8 +302,8 @@ impl Bench {
         Ok((came, done))
     }
 
-    /// The number of accesses, itself included, that all but the part [`RARELY`] of the second half of the accesses find in
-    /// the medium or before it when they come.
+    /// The number of accesses in the medium or queued for it, itself included, that an arriving
+    /// access finds. Only the part [`RARELY`] of the second half of the accesses finds more.
     fn found_by(
         self,
         accesses: &[Access],
@@ -308,7 +313,8 @@ impl Bench {
         let (mut gone, mut found) = (0, Vec::with_capacity(came.len()));
         for (before, at) in came.iter().enumerate() {
             gone += done[gone..].iter().take_while(|done| *done <= at).count();
-            // What takes no time may be done, and those that come with it, when it comes.
+            // An access without latency, and others that arrive with it, may be done at its
+            // arrival; the access itself counts.
             found.push((before + 1).saturating_sub(gone).max(1) as u32);
         }
         let mut found = found.split_off(came.len() / 2);
@@ -318,8 +324,8 @@ impl Bench {
         most.ok_or(ProbeError::NoAccess)
     }
 
-    /// All accesses, each when it comes and the medium takes it. Mean time between completions
-    /// and mean latency, of the second half.
+    /// Runs all accesses as `pass` does. Returns the mean time between completions and the mean
+    /// latency, both of the second half.
     fn run(
         self,
         accesses: &[Access],
@@ -345,7 +351,7 @@ impl Bench {
         Ok((span / count as f64, sum as f64 / count as f64))
     }
 
-    /// Gives the medium an access that came at `came`, if it takes it.
+    /// Offers the medium an access that arrived at `came`, and returns whether it was accepted.
     fn enter(&mut self, came: SimTime, access: Access) -> bool {
         if self.held == self.contexts || !self.backend.can_accept(self.now, access.write) {
             return false;
@@ -367,7 +373,7 @@ impl Bench {
         true
     }
 
-    /// Brings it up to `at`, if that lies ahead.
+    /// Advances the medium to `at`, if that is in the future.
     fn until(&mut self, at: SimTime, note: &mut dyn FnMut(SimTime, u64)) {
         while let Some(next) = self.next() {
             if next > at {
@@ -378,7 +384,7 @@ impl Bench {
         self.now = self.now.max(at);
     }
 
-    /// To the next thing that happens.
+    /// Advances to the next event or completion.
     fn step(&mut self, note: &mut dyn FnMut(SimTime, u64)) -> Result<(), ProbeError> {
         let next = self.next().ok_or(ProbeError::Stuck)?;
         self.advance(next, note);
@@ -415,21 +421,21 @@ impl Bench {
 }
 
 impl Medium {
-    /// How much of its capacity a rate (per picosecond) uses: 1 is full.
+    /// Used part of the capacity at a rate per picosecond: 1 is full.
     pub(crate) fn used(&self, rate: f64) -> f64 {
         rate * self.service_ps
     }
 
-    /// How much of its places is held, where its answers wait so long before they leave, summed over those of a
-    /// picosecond: 1 is all.
+    /// Used part of the medium's places: 1 is all. `waiting` is the rate of the responses times
+    /// their mean wait before they leave.
     pub(crate) fn held(&self, rates: &Rates, waiting: f64) -> f64 {
         let reads = rates[Class::Req as usize] * self.read_ps as f64;
         let writes = rates[Class::Rwd as usize] * self.write_ps as f64;
         (reads + writes + waiting) / self.places
     }
 
-    /// Wait for what is inside, where others come at this rate: so that wait over load rises from
-    /// what was measured when half full as 1 / (1 - load) does.
+    /// Wait for the accesses inside, if others arrive at this rate. With it the wait grows with the
+    /// load as 1 / (1 - load), through the wait measured at half load.
     pub(crate) fn residual(&self, others: f64) -> f64 {
         self.used(others).min(1.0) * self.half_wait_ps
     }
@@ -466,7 +472,8 @@ mod tests {
         assert_eq!((medium.read_ps, medium.write_ps), (46_123, 7_001));
     }
 
-    /// A bandwidth is a service time, and half full an M/D/1 queue waits half of it.
+    /// The service time follows from the bandwidth, and at half load an M/D/1 queue waits
+    /// half of it.
     #[test]
     fn a_bandwidth_is_found_with_the_wait_of_its_queue() {
         let medium = measured(&FixedParams {
@@ -483,14 +490,15 @@ mod tests {
         );
     }
 
-    /// A latency of 46 ns holds 5.75 lines at a line each 8 ns, and 11.5 at one each 4 ns. At 90 % use, 0.9 of them are served,
-    /// and 13 or fewer wait in 95 % of an M/D/1 queue (its tail falls by a factor of exp(-0.207) a request).
+    /// With a latency of 46 ns, 5.75 lines are outstanding at one line each 8 ns, and 11.5 at one
+    /// each 4 ns. At a load of 90 % 0.9 of them are served, and 13 or fewer wait in 95 % of an
+    /// M/D/1 queue (its tail falls by a factor of exp(-0.207) a request).
     #[test]
     fn what_fills_a_medium_is_its_bandwidth_times_its_latency() {
         for (bandwidth, least_ps, service_ps, inside, busy) in [
             (8, 0.0, 8_000.0, 6, 15..=22),
             (16, 0.0, 4_000.0, 11, 20..=28),
-            // Half full.
+            // The device needs only half of the bandwidth.
             (16, 8_000.0, 8_000.0, 6, 7..=10),
             // 64 contexts of 46 ns: 0.72 ns a line.
             (1000, 0.0, 718.75, 61, 62..=90),
@@ -511,7 +519,7 @@ mod tests {
                 (found.service_ps / service_ps - 1.0).abs() < 0.02,
                 "{found:?}"
             );
-            // Completions come in waves, of which the middle half has a whole number or one more.
+            // Completions come in bursts, and the measured middle half may cut one.
             assert!(
                 found.inside.abs_diff(inside) <= 1,
                 "{bandwidth} GB/s: {found:?}"

@@ -1,47 +1,47 @@
-//! A network to solve: stations, hosts, flows.
+//! The input of the solver: stations, hosts and flows.
 
 use crate::flow::Flow;
 use crate::medium::Medium;
 use crate::wire::Wire;
 
-/// Where requests may have to wait.
+/// A place where messages queue.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Station {
-    /// A direction of a link, or both of a half-duplex one.
+    /// One direction of a full-duplex link, or both directions of a half-duplex link.
     Wire(Wire),
-    /// A device's medium.
+    /// The medium of a device.
     Medium(Medium),
 }
 
-/// How a switch chooses where messages from several inputs want one wire.
+/// How a switch arbitrates between inputs that want the same output wire.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum Turns {
-    /// The inputs, each class of messages for itself, take turns by message.
+    /// Round-robin by message among the inputs, separately for each class of messages.
     #[default]
     RoundRobin,
-    /// The message that was issued first.
+    /// Oldest first, by the time at which the request was issued.
     Age,
 }
 
-/// How a host issues.
+/// The limits on the requests that a host issues.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Host {
-    /// Requests in flight at most, 1 or more. With dependent operations, the mean that they
-    /// allow.
+    /// The most requests in flight, 1 or more. With dependent operations this is the mean number
+    /// in flight that their dependencies allow.
     pub outstanding: f64,
     /// Least mean time between two requests, in picoseconds; 0 for none.
     pub interval_ps: f64,
 }
 
-/// Stations, hosts, and what hosts ask of devices.
+/// The stations, the hosts, and the flows of requests from hosts to devices.
 #[derive(Clone, PartialEq, Default, Debug)]
 pub struct Network {
-    /// Where requests may have to wait.
+    /// All places where messages queue; flows refer to them by index.
     pub stations: Vec<Station>,
-    /// How switches choose among the inputs of an output.
+    /// The arbitration of the switches.
     pub turns: Turns,
-    /// Who issues.
+    /// The requesters; flows refer to them by index.
     pub hosts: Vec<Host>,
-    /// What they ask for, host by host in order.
+    /// The requests of the hosts, grouped by host in ascending order.
     pub flows: Vec<Flow>,
 }

@@ -1,21 +1,22 @@
-//! The fixed point: rates that agree with the waits that they cause.
+//! A fixed-point iteration for rates and the waits that they cause.
 //!
-//! At a station, a message waits for the rest of what is on the wire when it comes, and for the
-//! messages that wait already: `W = R + u W'` with `u` the used capacity and `W'` the mean wait
-//! there. For one stream this is `R / (1 - u)`, the M/D/1 queue's wait with `R = u s / 2`. A
-//! closed-loop host with `N` requests in flight has the rate `N / latency` (Little's law), so as
-//! a station fills, waits grow until the hosts' rates fit its capacity: mean-value analysis with
-//! the arrivals of an open network. `R` counts the messages of other hosts, and of the host's own
-//! only a small part: those come spaced by the station before.
+//! At a station, a message waits for the rest of the message on the wire, and for the messages that
+//! are queued already: `W = R + u W'`, where `u` is the used capacity and `W'` the mean wait there.
+//! For one stream this is `R / (1 - u)`, the wait of an M/D/1 queue with `R = u s / 2`. A
+//! closed-loop host with `N` requests in flight has the rate `N / latency` (Little's law). As a
+//! station fills, waits grow until the rates of the hosts fit its capacity: mean-value analysis
+//! with the arrivals of an open network. `R` counts all messages of other hosts but only a small
+//! part of the host's own, because those arrive spaced by the station before.
 //!
-//! Messages that come to a station from the same one, in the same class, are a queue. Queues take
-//! turns, so each is sure of its max-min fair part of the capacity: `1 - u` of a queue is what it
-//! leaves of the part that it could have. While none wants more than that, all have the station's
-//! `u`; where the capacity does not suffice, only those wait long that want more than their part.
+//! Messages that come to a station from the same previous station in the same class form a queue.
+//! Queues are served in turn, so each is sure of its max-min fair share of the capacity. For a
+//! queue, `1 - u` is the unused part of the share that it could have. While no queue wants more
+//! than its share, all have the station's `u`. Where the capacity does not suffice, only the queues
+//! that want more than their share wait long.
 //!
-//! A credit is held until its message leaves the receiver, so what waits there counts as use of
-//! the link before: a wait that lasts fills that link's credits, and then everything waits that
-//! wants to cross it, wherever it goes.
+//! A message holds its credit until it leaves the receiver, so waits at the receiver count as use
+//! of the link before. A lasting wait uses up that link's credits, and then all messages that want
+//! to cross the link wait, whatever their destination.
 
 use std::collections::BTreeMap;
 
@@ -23,39 +24,40 @@ use crate::flow::{Class, Flow, Visit};
 use crate::network::{Network, Station, Turns};
 use crate::wire::{Rates, WireLoad};
 
-/// The part of a host's own messages that its messages find at work at a wire. A stream that has
-/// passed one wire is spaced, so the next finds it so; different ways and media undo a part of
-/// that. *Assumed*; the tables in `docs/explain/analytic.md` are its check.
+/// The part of a host's own messages that its messages meet on a wire. A stream that has passed one
+/// wire is spaced, and meets itself rarely on the next; different routes and media undo a part of
+/// that. *Assumed*; the tables in `docs/explain/analytic.md` check the value.
 const OWN: f64 = 0.05;
-/// Latencies that change by less in a round, as a part of them, have settled.
+/// A solution has settled if latencies change by less than this part in a round.
 const SETTLED: f64 = 1e-7;
-/// What stays within such a part of itself has settled too.
+/// A solution has also settled if the latency of each host stays within this part of itself.
 const BAND: f64 = 0.01;
-/// A wait grows in a round by this factor at most, so that rates can follow.
+/// Bound on the growth factor of a wait in a round, so that rates can follow.
 const FASTEST: f64 = 1.1;
-/// How far waits go in a round towards what they should be: less where that has not let them settle.
+/// The step of the waits towards their new values, by sixth of the rounds. Smaller steps follow
+/// where larger ones did not settle.
 const STEPS: [f64; 6] = [0.3, 0.3, 0.1, 0.1, 0.03, 0.03];
-/// Most rounds, and most visits in all of them.
+/// Bound on the rounds, and on the visits of all rounds together.
 const ROUNDS: usize = 10_000;
 const WORK: usize = 200_000_000;
 
-/// How a station is used.
+/// The load of a station.
 #[derive(Clone, Copy, PartialEq, Default, Debug)]
 pub struct StationLoad {
-    /// Messages in a picosecond, by class.
+    /// Messages per picosecond, by class.
     pub rates: [f64; Class::COUNT],
-    /// The part of what it can carry that is used, credits counted: 1 is full.
+    /// Used part of the capacity, with credits or places: 1 is full.
     pub used: f64,
-    /// Of what a wire or a medium itself can carry, the part that is used: without credits and places.
+    /// Used part of the capacity of the wire or medium itself, without credits and places.
     pub carried: f64,
-    /// Of a wire: how it is used.
+    /// The load of the wire; default for media.
     pub wire: WireLoad,
     /// Mean wait, in picoseconds.
     pub wait_ps: f64,
 }
 
 impl StationLoad {
-    /// The load of so many times the messages, whose waits stay.
+    /// Multiplies the rates by `factor`; waits stay.
     pub fn scale(&mut self, factor: f64) {
         for rate in &mut self.rates {
             *rate *= factor;
@@ -70,7 +72,7 @@ impl StationLoad {
         }
     }
 
-    /// Takes in another load, which is that part of both together.
+    /// Merges another load, which makes up `part` of the two together.
     pub fn join(&mut self, new: &StationLoad, part: f64) {
         let join = |old: &mut f64, new: f64| *old += (new - *old) * part;
         for (old, new) in self.rates.iter_mut().zip(new.rates) {
@@ -87,23 +89,23 @@ impl StationLoad {
     }
 }
 
-/// What a network settles to.
+/// The rates and waits that a network settles to.
 #[derive(Clone, PartialEq, Default, Debug)]
 pub struct Solution {
-    /// Requests of each host in a picosecond.
+    /// Requests per picosecond, by host.
     pub rates: Vec<f64>,
-    /// Mean latency of each flow, in picoseconds.
+    /// Mean latency in picoseconds, by flow.
     pub latency_ps: Vec<f64>,
-    /// Mean wait of each flow at each of its visits, in picoseconds.
+    /// Mean wait in picoseconds, by flow and visit.
     pub waits_ps: Vec<Vec<f64>>,
-    /// By station.
+    /// The load of each station.
     pub stations: Vec<StationLoad>,
-    /// Whether latencies had settled when the work ended: to 10^-7, or to 1 % in the last half of the rounds.
+    /// Whether latencies settled: to 10^-7, or to 1 % in the last half of the rounds.
     pub settled: bool,
 }
 
 impl Solution {
-    /// The fullest station.
+    /// The station with the highest use; `None` in a network without stations.
     pub fn bottleneck(&self) -> Option<usize> {
         (0..self.stations.len()).max_by(|a, b| {
             let used = |station: &usize| self.stations[*station].used;
@@ -112,13 +114,13 @@ impl Solution {
     }
 }
 
-/// Solves a network.
+/// Solves a network. [`Solution::settled`] tells whether the iteration converged.
 pub fn solve(network: &Network) -> Solution {
     let mut state = State::new(network);
     let visits: usize = network.flows.iter().map(|flow| flow.visits.len()).sum();
     let rounds = (WORK / visits.max(1)).clamp(50, ROUNDS);
     let mut settled = false;
-    // By host: the shortest and the longest that requests took in the last half of the rounds.
+    // By host: the lowest and highest time per request in the last half of the rounds.
     let mut bands = vec![(f64::INFINITY, 0.0_f64); network.hosts.len()];
     for round in 0..rounds {
         state.step = STEPS[(STEPS.len() * round / rounds).min(STEPS.len() - 1)];
@@ -159,17 +161,17 @@ pub fn solve(network: &Network) -> Solution {
     }
 }
 
-/// A station in one round.
+/// The state of a station in one round.
 #[derive(Clone, Copy, Default)]
 struct At {
     rates: Rates,
-    /// Wait times rate, by class.
+    /// Wait times rate at this station, by class.
     waiting: Rates,
-    /// Wait times rate of what was here before, where that waits now.
+    /// Wait times rate at the next stations of messages that came from here, by class.
     beyond: Rates,
-    /// The part of those waits that there is room for.
+    /// The part of those waits for which the credits or places here suffice.
     room: Rates,
-    /// What waits here instead, for each message.
+    /// Mean wait before this station, for each message, for lack of credits or places here.
     pushed: Rates,
     used: Rates,
     carried: f64,
@@ -190,19 +192,21 @@ impl At {
     }
 }
 
-/// The messages of a class that come to a station from one other.
+/// The messages of a class that come to a station from the same previous station.
 #[derive(Clone, Copy)]
 struct Queue {
     class: Class,
     from: Option<u32>,
     rate: f64,
-    /// Wait times rate.
+    /// Mean wait times rate.
     waiting: f64,
-    /// What its messages have waited before, times rate.
+    /// Mean wait at earlier stations, times rate.
     waited: f64,
-    /// What a message waits less than the mean of the station because it is younger, or more.
+    /// Difference between the wait of a message and the queue's mean wait because
+    /// of oldest-first arbitration.
     younger: f64,
-    /// What a message waits longer for each picosecond that those here wait: the used part of what the queue may have.
+    /// Wait for each picosecond of mean wait here: the used part of the capacity that the
+    /// queue may have.
     used: f64,
 }
 
@@ -217,26 +221,27 @@ impl Queue {
 
 struct State {
     rates: Vec<f64>,
-    /// By host: how long a request takes a place.
+    /// By host: the mean time for which a request occupies one of the outstanding requests.
     held: Vec<f64>,
     stations: Vec<At>,
-    /// Queues, station by station; those of each.
+    /// All queues, grouped by station, and the range of each station.
     queues: Vec<Queue>,
     queues_of: Vec<std::ops::Range<usize>>,
-    /// By flow and visit: the queue.
+    /// The queue's index, by flow and visit.
     queue_of: Vec<Vec<u32>>,
-    /// By flow and visit.
+    /// Mean wait, by flow and visit.
     waits: Vec<Vec<f64>>,
-    /// By station: the part of the waits that is spent before it. 1 but for media, which have places.
+    /// By station: the part of the waits spent before the station. 1 but for media,
+    /// which have places.
     outside: Vec<f64>,
-    /// One host's messages by station, and which stations those are.
+    /// The rates of one host's messages by station, and the stations that have any.
     own: Vec<Rates>,
     touched: Vec<u32>,
-    /// Mean rates and waits of the last rounds, for what does not settle.
+    /// Running means of rates and waits, for networks that do not settle.
     mean: (Vec<f64>, Vec<Vec<f64>>),
-    /// How far waits and rates go towards what they should be.
+    /// The step of the waits towards their new values in this round.
     step: f64,
-    /// Rates of the queues that share something, sorted.
+    /// Scratch: the sorted rates of the queues that share a capacity.
     sorted: Vec<f64>,
 }
 
@@ -306,7 +311,7 @@ impl State {
         self.queue_of = network.flows.iter().map(of_flow).collect();
     }
 
-    /// The load of every station at the present rates and waits.
+    /// Computes the load of every station at the current rates and waits.
     fn load(&mut self, network: &Network) {
         for queue in &mut self.queues {
             (queue.rate, queue.waiting, queue.waited, queue.used) = (0.0, 0.0, 0.0, 0.0);
@@ -373,7 +378,7 @@ impl State {
         }
     }
 
-    /// The part of the waits for a medium that is spent before it, where a credit is held.
+    /// The part of the waits for a medium that is spent before it, with a credit held.
     fn waits_outside(&self, network: &Network, station: usize) -> f64 {
         match &network.stations[station] {
             Station::Wire(_) => 1.0,
@@ -385,7 +390,7 @@ impl State {
         }
     }
 
-    /// What the queues of a station use of what each may have.
+    /// Sets the used part of what each queue of a station may have.
     fn share(&mut self, network: &Network, station: usize) {
         let at = self.stations[station];
         let queues = &mut self.queues[self.queues_of[station].clone()];
@@ -413,7 +418,7 @@ impl State {
         }
     }
 
-    /// New waits and rates, host by host; the largest change of a latency, as a part of it.
+    /// Updates waits and rates host by host. Returns the largest relative change of a latency.
     fn respond(&mut self, network: &Network) -> f64 {
         let mut change: f64 = 0.0;
         let mut first = 0;
@@ -444,7 +449,7 @@ impl State {
             }
             let limits = &network.hosts[host];
             let wanted = rate(limits.outstanding, limits.interval_ps, held);
-            // Half of the way, so that rates and waits do not swing.
+            // Half of the step, so that rates and waits do not oscillate.
             self.rates[host] = 0.5 * (self.rates[host] + wanted);
             change = change.max(moved.max((held - self.held[host]).abs()) / held.max(1.0));
             self.held[host] = held;
@@ -467,8 +472,8 @@ impl State {
         all.for_each(|(mean, new)| join(mean, new));
     }
 
-    /// What counts of a wait at a visit of a flow: a write that is answered when it is accepted does not wait in the
-    /// medium.
+    /// The part of the wait at a visit that counts for the latency. A write that completes when the
+    /// medium accepts it does not wait in the medium.
     fn counted(&self, network: &Network, flow: &Flow, visit: &Visit) -> f64 {
         match &network.stations[visit.station as usize] {
             Station::Medium(_) if flow.posted => self.outside[visit.station as usize],
@@ -476,7 +481,7 @@ impl State {
         }
     }
 
-    /// Constant stages and mean waits of a flow.
+    /// The mean latency of a flow: constant stages and mean waits.
     fn latency(&self, network: &Network, number: usize) -> f64 {
         let flow = &network.flows[number];
         let visits = flow.visits.iter().zip(&self.waits[number]);
@@ -497,25 +502,26 @@ impl State {
         }
     }
 
-    /// What a message waits, of the host whose own are noted and which has so many places.
+    /// The wait of a message at a visit, for the host whose rates are in `own` and which has
+    /// `places` requests in flight.
     fn wait(&self, network: &Network, visit: &Visit, queue: usize, places: f64) -> f64 {
         let station = visit.station as usize;
         let at = &self.stations[station];
         let own = &self.own[station];
-        // One at a time never meets itself.
+        // A host with one request in flight never meets its own messages.
         let most = 1.0 - 1.0 / places.max(1.0);
         let others = |met: f64| -> Rates {
             std::array::from_fn(|class| (at.rates[class] - (1.0 - met) * own[class]).max(0.0))
         };
         let residual = match &network.stations[station] {
             Station::Wire(wire) => wire.residual(&others(OWN * most), at.wire.flits),
-            // Banks and rows do not care how evenly requests come.
+            // Conflicts of banks and rows do not depend on how evenly requests arrive.
             Station::Medium(medium) => medium.residual(others(most).iter().sum()),
         };
         let queue = &self.queues[queue];
         let used = queue.used.clamp(0.0, FASTEST);
         let here = (residual + used * (queue.mean_wait() + queue.younger)).max(0.0);
-        // What has no room here waits where it comes from.
+        // Waits without room at the previous station are counted there, in `pushed`.
         let room = visit.from.map_or(1.0, |from| {
             self.stations[from as usize].room[visit.class as usize]
         });
@@ -523,8 +529,9 @@ impl State {
     }
 }
 
-/// The part of the waits behind a station that there is room for, where `crossing` of its credits are held anyway and
-/// `all` with the waits; and what of them each message waits before it.
+/// The part of the waits beyond a station for which there is room, and the wait of each message
+/// before the station for the rest. `crossing` is the used part of the station's credits
+/// without those waits, and `all` is the used part with them.
 fn fit(crossing: f64, all: f64, waiting: f64, rate: f64) -> (f64, f64) {
     if all <= 1.0 || rate <= 0.0 || waiting <= 0.0 {
         return (1.0, 0.0);
@@ -533,8 +540,8 @@ fn fit(crossing: f64, all: f64, waiting: f64, rate: f64) -> (f64, f64) {
     (room, (1.0 - room) * waiting / rate)
 }
 
-/// How much longer than the mean the messages of each queue wait, of a station that sends the oldest first: all are as
-/// old when they go.
+/// Sets how much longer than the queue's mean its messages wait at a station that sends the oldest
+/// first: messages of all queues have the same mean age at departure.
 fn by_age(queues: &mut [Queue]) {
     for class in Class::ALL {
         let of_class = |queue: &&Queue| queue.class == class;
@@ -555,7 +562,7 @@ fn by_age(queues: &mut [Queue]) {
     }
 }
 
-/// The same of a bus, whose directions take turns first.
+/// Like [`share`], for a half-duplex bus: its two directions alternate before their queues do.
 fn share_bus(queues: &mut [Queue], at: &At, sorted: &mut Vec<f64>) {
     let directions = [[Class::Req, Class::Rwd], [Class::Ndr, Class::Drs]];
     let rates = directions.map(|classes| {
@@ -570,7 +577,7 @@ fn share_bus(queues: &mut [Queue], at: &At, sorted: &mut Vec<f64>) {
     }
     let capacity = all / at.carried;
     for (direction, classes) in directions.iter().enumerate() {
-        // What it may have, where the other wants no less than it does.
+        // The capacity of this direction if the other one keeps its rate, or half.
         let may = (capacity - rates[1 - direction]).max(capacity / 2.0);
         share(
             queues,
@@ -582,8 +589,9 @@ fn share_bus(queues: &mut [Queue], at: &At, sorted: &mut Vec<f64>) {
     }
 }
 
-/// What queues that take turns use of what each may have, of a capacity of which they use `used` at their summed
-/// `rate`: those of some classes. What they use of another capacity counts if it is more.
+/// Sets the used part of what each queue of the given classes may have, for queues served in turn.
+/// The capacity is such that their total `rate` uses the part `used` of it. A higher use of
+/// another capacity stays.
 fn share(queues: &mut [Queue], classes: &[Class], rate: f64, used: f64, sorted: &mut Vec<f64>) {
     if rate <= 0.0 || used <= 0.0 {
         return;
@@ -595,7 +603,7 @@ fn share(queues: &mut [Queue], classes: &[Class], rate: f64, used: f64, sorted: 
         .filter(|queue| shares(queue))
         .map(|queue| queue.rate)
         .fold(0.0, f64::max);
-    // Whoever wants most could have this much, if no other queue is above it.
+    // The largest queue could take all that is left without exceeding another queue's share.
     let simple = most <= capacity - rate;
     if !simple {
         sorted.clear();
@@ -616,8 +624,8 @@ fn share(queues: &mut [Queue], classes: &[Class], rate: f64, used: f64, sorted: 
     }
 }
 
-/// The rate that a queue gets which wants all it can have, instead of the `own` that is among the `sorted`
-/// rates that share a capacity in turn.
+/// The max-min fair rate of a queue that wants all it can have. `sorted` has the rates of all
+/// queues that share the capacity; one entry `own` is the queue's present rate and is left out.
 fn level(sorted: &[f64], own: f64, capacity: f64) -> f64 {
     let mut left = capacity;
     let mut sharing = sorted.len() as f64;
@@ -637,8 +645,8 @@ fn level(sorted: &[f64], own: f64, capacity: f64) -> f64 {
     left / sharing
 }
 
-/// The rate of a host whose requests take `held` each of its places: by its places (Little's law)
-/// and by its pace.
+/// The rate of a host whose requests each stay outstanding for `held`: bounded by the requests in
+/// flight (Little's law) and by the host's pace.
 fn rate(outstanding: f64, interval_ps: f64, held: f64) -> f64 {
     let by_places = outstanding / held.max(1.0);
     match interval_ps > 0.0 {
@@ -654,7 +662,7 @@ mod tests {
     use crate::medium::Medium;
     use crate::network::Host;
 
-    /// Hosts that share one medium of 10 ns a line, 100 ns away.
+    /// Hosts that share a medium with 10 ns a line, at a distance of `away_ps`.
     fn shared(hosts: usize, outstanding: f64, interval_ps: f64, away_ps: u64) -> Network {
         let medium = Medium {
             read_ps: 0,
@@ -708,7 +716,7 @@ mod tests {
         assert!((total(&solution) * 100_000.0 - 1.0).abs() < 1e-9);
     }
 
-    /// Many paced hosts are a Poisson stream, and the medium an M/D/1 queue.
+    /// Many paced hosts form a Poisson stream, and the medium is an M/D/1 queue.
     #[test]
     fn a_stream_of_many_hosts_waits_as_in_an_m_d_1_queue() {
         for used in [0.2, 0.5, 0.8, 0.95] {
@@ -721,14 +729,14 @@ mod tests {
         }
     }
 
-    /// What hosts want beyond the capacity waits with them: Little's law gives the latency.
+    /// Requests beyond the capacity wait at the station, and Little's law gives the latency.
     #[test]
     fn a_full_station_gives_its_rate_and_littles_law_the_latency() {
         for (outstanding, interval) in [(64.0, 0.0), (64.0, 20_000.0)] {
             let solution = solve(&shared(4, outstanding, interval, 100_000));
             assert!(solution.settled);
             let rate = total(&solution);
-            // W = R / (1 - u), so what is left of the capacity is R / W.
+            // W = R / (1 - u), so the unused part of the capacity is R / W.
             let used = solution.stations[0].used;
             let left = used * 5_000.0 / (solution.latency_ps[0] - 100_000.0);
             assert!(((1.0 - used) / left - 1.0).abs() < 0.02, "{used} {left}");

@@ -1,8 +1,9 @@
-//! A wire: how busy messages make it, and how long one waits for it.
+//! A wire: its load by the messages that it carries, and their wait for it.
 //!
-//! Capacity is that of the flit packer's closed forms ([`efficiency`]) or of the packets' sizes.
-//! A message that finds the wire at work waits for the end of the flit (or packet) in front, half
-//! of one on average; what waits besides is [`crate::solve`]'s.
+//! The capacity follows from the flit packer's closed forms ([`efficiency`]) or from the sizes of
+//! packets. A message that finds the wire busy waits for the end of the current flit or packet,
+//! on average half of its time. [`crate::solve`] adds the wait for messages that are queued in
+//! front of it.
 
 use cxlab_engine::units::Picos;
 use cxlab_link::{Duplex, LinkParams, Transmission, Transmitter};
@@ -10,55 +11,55 @@ use cxlab_protocol::flit::{FlitFormat, efficiency};
 
 use crate::flow::Class;
 
-/// What a wire does with messages of each class. Times in picoseconds.
+/// The cost of a message of each class on a wire. Times in picoseconds.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Wire {
-    /// The flits' format and the time of one; `None` for packets.
+    /// The flit format, and the time of one flit; `None` for packets.
     flit: Option<(FlitFormat, f64)>,
-    /// Time of a message alone, by class.
+    /// Time of a message that has the wire to itself, by class.
     alone: [f64; Class::COUNT],
     /// Bytes of a packet, by class.
     packet: [f64; Class::COUNT],
-    /// Credits of a class that messages may hold at once.
+    /// Credits of a class that messages may hold at once, over all virtual channels.
     credits: [f64; Class::COUNT],
-    /// For how long a message holds one that never waits at the receiver.
+    /// Time for which a message holds its credit if it does not wait at the receiver, by class.
     credit_round: [f64; Class::COUNT],
-    /// Whether both directions share it.
+    /// Whether both directions share the wire.
     half: bool,
-    /// Half duplex: what turning round costs a message when both directions are full.
+    /// Half duplex: the turnaround time for each message when both directions are full.
     turnaround: f64,
-    /// Expected time lost by a flit to errors: it is sent again, and all behind it waits.
+    /// Expected time lost for each flit by retransmissions, which stall all later flits.
     retry: f64,
-    /// The rest of such a time that a message finds, for each flit that is sent in a picosecond: half of the
-    /// expected square.
+    /// Expected remaining retransmission time that an arriving message finds, for each flit per
+    /// picosecond: half of the expected square of the time lost.
     retry_rest: f64,
 }
 
-/// Rates of messages by class, per picosecond.
+/// Rates by message class, per picosecond.
 pub(crate) type Rates = [f64; Class::COUNT];
 
-/// How a wire is used at some rates.
+/// The load of a wire at given rates.
 #[derive(Clone, Copy, PartialEq, Default, Debug)]
 pub struct WireLoad {
-    /// The part of its capacity in use, of messages that are packed as well as they can be: 1 is
-    /// full.
+    /// Used part of the capacity if messages are packed into flits as well as possible. 1 is full.
     pub packed: f64,
-    /// The part of time that it is busy: flits that leave half empty count whole.
+    /// Part of the time for which the wire is busy; flits that leave half empty count whole.
     pub busy: f64,
-    /// The part of time that flits take on the wire, those that are sent again once: what is left of `busy` without errors.
+    /// Part of the time for which flits are on the wire, each counted once: `busy` without the time
+    /// lost to errors.
     pub(crate) sent: f64,
-    /// Flits (or packets) in a picosecond.
+    /// Flits (or packets) per picosecond.
     pub(crate) flits: f64,
-    /// Bytes of lines in a picosecond.
+    /// Bytes of lines per picosecond.
     pub payload: f64,
-    /// Bytes in a picosecond, headers and empty slots included.
+    /// Bytes per picosecond, headers and empty slots included.
     pub bytes: f64,
 }
 
 impl Wire {
-    /// One direction of a link, or both when it is half duplex. `pipelines` is the constant time that
-    /// the components at both ends spend before and behind it; `vcs` is how many virtual channels have
-    /// credits of their own.
+    /// One direction of a link, or both directions of a half-duplex link. `pipelines` is the
+    /// constant time that the components at the two ends spend before and behind the wire. `vcs` is
+    /// the number of virtual channels with credits of their own.
     pub fn new(params: &LinkParams, pipelines: Picos, vcs: u8) -> Wire {
         let alone = Class::ALL.map(|class| Transmitter::alone_ps(params, class.channel()) as f64);
         let flit = (params.transmission == Transmission::Flit).then(|| {
@@ -68,7 +69,7 @@ impl Wire {
         });
         let unit = flit.map_or(alone[Class::Drs as usize], |(_, time)| time);
         let windows = params.windows(pipelines);
-        // Transmissions of a flit that break before one that does not are geometric.
+        // The number of broken transmissions of a flit before an intact one is geometric.
         let error = params.flit_error_rate.0;
         let broken = error / (1.0 - error);
         let repeat = params.retry_round_trip_ps() as f64 + unit;
@@ -76,7 +77,7 @@ impl Wire {
         let round = (2 * params.crossing_ps() + pipelines.0) as f64;
         let credits = Class::ALL.map(|class| {
             let window = windows[class.channel().index()];
-            // A sixteenth gathers before it takes a ride back.
+            // A sixteenth of the credits gathers at the receiver before they ride back.
             let at_hand = window - params.rides_at(window).min(window - 1);
             f64::from(at_hand) * f64::from(vcs)
         });
@@ -90,7 +91,7 @@ impl Wire {
             alone,
             packet: Class::ALL.map(size),
             credits,
-            // The message and its credit's ride back both may be repeated.
+            // The message and the flit that carries its credit back may both be sent again.
             credit_round: Class::ALL
                 .map(|class| (round + alone[class as usize] + 2.0 * retry).max(1.0)),
             half: params.duplex == Duplex::Half,
@@ -103,27 +104,27 @@ impl Wire {
         }
     }
 
-    /// Whether both directions share it, in turn.
+    /// Whether both directions share the wire (half duplex).
     pub(crate) fn is_shared(&self) -> bool {
         self.half
     }
 
-    /// Whether what it carries may have to be sent again.
+    /// Whether flits may be corrupted and sent again.
     pub(crate) fn has_errors(&self) -> bool {
         self.retry > 0.0
     }
 
-    /// Time of a flit; of packets, none.
+    /// Time of a flit in picoseconds; 0 for packets.
     pub(crate) fn flit_time(&self) -> f64 {
         self.flit.map_or(0.0, |(_, time)| time)
     }
 
-    /// Messages of a class that credits allow under way.
+    /// Credits of a class that messages may hold at once.
     pub(crate) fn credits(&self, class: Class) -> f64 {
         self.credits[class as usize]
     }
 
-    /// How busy these rates make it.
+    /// The load of the wire at these rates.
     pub fn load(&self, rates: &Rates) -> WireLoad {
         let [req, rwd, ndr, drs] = *rates;
         let lines = rwd + drs;
@@ -156,7 +157,7 @@ impl Wire {
         }
     }
 
-    /// Time that packets at these rates take, of each picosecond.
+    /// Part of the time that packets at these rates take.
     fn work(&self, rates: &Rates) -> f64 {
         let [req, rwd, ndr, drs] = *rates;
         let both = (req + rwd).min(ndr + drs) > 0.0;
@@ -166,10 +167,10 @@ impl Wire {
             .sum()
     }
 
-    /// Flits in a picosecond, where messages that come at these rates do not wait to share one: a
-    /// flit begins when the wire is free, and takes along what came meanwhile. Between flits that
-    /// follow each other and the first message after an idle time, of a Poisson stream. Never
-    /// fewer than packed ones.
+    /// Flits per picosecond if messages do not wait to share a flit. A flit starts when the wire is
+    /// free, and carries the messages that arrived meanwhile. The next flit follows at once unless
+    /// a Poisson stream of these rates brings no message in the time of the flit; then the wire
+    /// idles until one arrives. The result is never below the rate of `packed` flits.
     fn flit_rate(&self, rates: &Rates, packed: f64) -> f64 {
         let Some((_, time)) = self.flit else {
             return 0.0;
@@ -178,7 +179,7 @@ impl Wire {
         if all <= 0.0 {
             return 0.0;
         }
-        // Flits that a message alone takes, on average.
+        // Mean time of a message that has the wire to itself.
         let alone: f64 = (0..Class::COUNT)
             .map(|class| rates[class] * self.alone[class])
             .sum::<f64>()
@@ -189,16 +190,17 @@ impl Wire {
         (cycles * flits_alone).max(packed)
     }
 
-    /// How much of a class's credits is held, where its messages wait so long in the receiver, summed over
-    /// those that come in a picosecond: 1 is all.
+    /// Used part of the credits of a class: 1 is all. `waiting` is the rate of the class times the
+    /// mean wait of its messages at the receiver.
     pub(crate) fn held(&self, rates: &Rates, class: Class, waiting: f64) -> f64 {
         let class = class as usize;
         (rates[class] * self.credit_round[class] + waiting) / self.credits[class]
     }
 
-    /// Mean time until what is on the wire is sent, seen by a message that comes at any time,
-    /// where others come at these rates; and for being sent again itself. `flits` are those of all messages in a
-    /// picosecond: what is sent again stops what comes behind it, whosever it is.
+    /// Mean time until the current flit or packet is sent, as a message finds it that arrives at
+    /// any time while others come at the rates `others`. The message's own retransmissions are
+    /// included. `flits` is the flit rate of all messages, the host's own too: a retransmission
+    /// stalls every flit behind it.
     pub(crate) fn residual(&self, others: &Rates, flits: f64) -> f64 {
         let front = match self.flit {
             Some((_, time)) => self.load(others).sent * time / 2.0,
@@ -210,7 +212,7 @@ impl Wire {
     }
 }
 
-/// Flits that the messages of reads (Req or DRS) and writes (RwD or NDR) of one direction fill.
+/// Flits that reads (Req or DRS) and writes (RwD or NDR) of one direction fill.
 fn flits(format: FlitFormat, reads: f64, writes: f64, m2s: bool) -> f64 {
     let all = reads + writes;
     if all <= 0.0 {
@@ -228,7 +230,7 @@ mod tests {
 
     use super::*;
 
-    /// The closed form is what the wire is full at, in both directions and all formats.
+    /// A wire is full at the rate of the closed form, in both directions and all formats.
     #[test]
     fn a_wire_is_full_at_the_rate_of_the_closed_form() {
         for generation in [PcieGeneration::Gen5, PcieGeneration::Gen6] {
@@ -245,7 +247,7 @@ mod tests {
         }
     }
 
-    /// Light traffic does not share flits: each message takes one, two where its data do not fit.
+    /// At light traffic messages do not share flits: each takes one, or two if its data do not fit.
     #[test]
     fn messages_that_come_alone_take_their_own_flits() {
         let params = LinkParams::default();
@@ -270,7 +272,7 @@ mod tests {
         let wire = Wire::new(&params, Picos(0), 1);
         let rate = 1e-6;
         let load = wire.load(&[rate, 0.0, 0.0, rate]);
-        // 16 B and 80 B at 128 GB/s, and a sixteenth of a turn of 1 ns each.
+        // 16 B and 80 B at 128 GB/s, and for each a sixteenth of a turnaround of 1 ns.
         let expected = rate * (125.0 + 625.0 + 2.0 * 62.5);
         assert!((load.busy / expected - 1.0).abs() < 1e-9, "{load:?}");
         assert!((load.bytes / rate - 96.0).abs() < 1e-9);

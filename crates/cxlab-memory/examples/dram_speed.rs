@@ -1,12 +1,12 @@
-//! Feeds one stream of requests to the DRAM medium as fast as it takes them, for timing from
+//! Sends a stream of requests to the DRAM medium as fast as it accepts them, for timing from
 //! outside: `dram_speed PARAMETERS PATTERN REQUESTS [CAPACITY]`.
 //!
-//! `PARAMETERS` are those of the medium, as JSON; `PATTERN` is `random` or `stream`, then if wanted
-//! `:` and the picoseconds from one request to the next (0 without it: one more waits always), then
-//! `:` and how many of three requests write (1). Addresses come from SplitMix64 seeded with 1, so that
-//! a driver for another simulator can send the same stream: each request draws once for its address,
-//! modulo the lines of the capacity (in bytes; 8 GiB), and once for its kind, modulo 3 (a write if
-//! less than that number).
+//! `PARAMETERS` are those of the medium, as JSON. `PATTERN` is `random` or `stream`. An optional
+//! `:` and number give the picoseconds from one request to the next (default 0: a further request
+//! always waits). A second `:` and number give how many of three requests write (default 1).
+//! Addresses come from SplitMix64 seeded with 1, so that a driver for another simulator can send
+//! the same stream. Each request draws once for its address, modulo the lines of the capacity (in
+//! bytes; 8 GiB), and once for its kind, modulo 3 (a write if less than that number).
 
 use std::error::Error;
 

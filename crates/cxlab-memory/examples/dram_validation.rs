@@ -1,10 +1,10 @@
 //! Compares the DRAM medium with measurements of DRAMsim3 and Ramulator 2.1, row by row.
 //!
 //! `cargo run --release -p cxlab-memory --example dram_validation` prints the table of
-//! `docs/explain/dram.md`. Each row is a configuration of one of the simulators and a pattern of requests;
-//! here both are rebuilt: ranks, queues and mapping as there, one request at most a clock as their
-//! drivers send them, the same length. The reference numbers are measurements of DRAMsim3 at
-//! commit 2981759 and of Ramulator 2.1 at commit c5b1c3a.
+//! `docs/explain/dram.md`. Each row is a configuration of one of the simulators and a pattern of
+//! requests. The example rebuilds both: the same ranks, queues, mapping and length, and at most one
+//! request a clock, as the drivers of the simulators send them. The reference numbers are
+//! measurements of DRAMsim3 at commit 2981759 and of Ramulator 2.1 at commit c5b1c3a.
 
 use std::error::Error;
 
@@ -22,34 +22,34 @@ enum System {
     Lpddr4Dramsim,
     /// Ramulator: DDR5_16Gb_x8, DDR5_4800AN, one rank, FRFCFS-RowHit, Open, AllBank, RoBaRaCoCh.
     Ddr5Ramulator,
-    /// The same with MOP4CLXOR.
+    /// As `Ddr5Ramulator`, with MOP4CLXOR.
     Ddr5Mop,
-    /// Ramulator: DDR4_8Gb_x8, DDR4_3200AA, as above.
+    /// Ramulator: DDR4_8Gb_x8, DDR4_3200AA, otherwise as `Ddr5Ramulator`.
     Ddr4Ramulator3200,
-    /// Ramulator: DDR4_8Gb_x8, DDR4_2400R, as above.
+    /// Ramulator: DDR4_8Gb_x8, DDR4_2400R, otherwise as `Ddr5Ramulator`.
     Ddr4Ramulator2400,
     /// Ramulator, probe under load: DDR5_4800AN.
     Ddr5Probe,
-    /// DDR4_2400R.
+    /// Ramulator, probe under load: DDR4_2400R.
     Ddr4Probe,
-    /// LPDDR5_6400. A burst moves 32 bytes there and is a request; here the channel is twice as
-    /// wide, so that a burst is a line, and the bandwidth is halved.
+    /// Ramulator, probe under load: LPDDR5_6400. There a burst moves 32 bytes and is a request.
+    /// Here the channel is twice as wide, so that a burst is a line, and the bandwidth is halved.
     Lpddr5Probe,
 }
 use System::*;
 
-/// What is requested.
+/// The pattern of requests.
 #[derive(Clone, Copy, Debug)]
 enum Pattern {
-    /// Random bursts, one each `gap` clocks, for so many clocks.
+    /// Random bursts, one each `gap` clocks, for `cycles` clocks.
     Random { writes: f64, gap: u64, cycles: u64 },
-    /// Consecutive bursts.
+    /// Consecutive bursts, one each `gap` clocks, for `cycles` clocks.
     Sequence { writes: f64, gap: u64, cycles: u64 },
-    /// Two arrays read and a third written, of 2 MiB each at random places, up to three requests
-    /// a clock.
+    /// Two arrays are read and a third is written, of 2 MiB each at random places, with up to three
+    /// requests a clock.
     Add { cycles: u64 },
-    /// A stream over all banks, one request each `interval` turns of an eighth of a clock, and
-    /// one random read after another, whose latency is measured.
+    /// A stream over all banks, with one request each `interval` turns of an eighth of a clock, and
+    /// dependent random reads, whose latency is measured.
     Probe { interval: u64, reads: u64 },
 }
 use Pattern::*;
@@ -85,7 +85,7 @@ const fn row(system: System, pattern: Pattern, latency_ns: f64, bandwidth: f64, 
     }
 }
 
-/// Reference: mean latency of reads in nanoseconds, GB/s, percent of peak.
+/// Reference: mean read latency in nanoseconds, GB/s, percent of peak bandwidth.
 #[rustfmt::skip]
 const ROWS: &[Row] = &[
     row(Ddr4Dramsim, Random { writes: 1.0 / 3.0, gap: 1, cycles: 6000000 }, 514.39, 18.719, 73.71),
@@ -198,7 +198,7 @@ impl System {
         }
     }
 
-    /// Clock in picoseconds, bytes of a request, bytes that the simulator counts for it.
+    /// Clock in picoseconds, bytes in a request, bytes that the simulator counts for a request.
     fn units(self) -> (u64, u64, f64) {
         match self {
             Ddr4Dramsim => (630, 64, 64.0),
@@ -210,7 +210,7 @@ impl System {
         }
     }
 
-    /// Banks in a group, groups, bursts of a row, rows; for the probe's own addresses.
+    /// Banks in a group, groups, bursts in a row, and rows, for the addresses of the probe.
     fn shape(self) -> (u64, u64, u64, u64) {
         match self {
             Ddr5Probe => (4, 8, 64, 1 << 16),
@@ -220,13 +220,14 @@ impl System {
     }
 }
 
-/// A memory, what was asked of it and what it has answered.
+/// A memory with its requests in flight and the measured latencies.
 struct Bench {
     memory: Box<dyn MemoryBackend>,
     clock: u64,
     lines: u16,
     capacity: u64,
-    /// When each request was sent, and whether it is a read; by number, reused.
+    /// For each request by number, the time at which it was sent, and whether it is a read.
+    /// Numbers are reused.
     sent: Vec<(u64, bool)>,
     free: Vec<u32>,
     heard: Vec<Completion>,
@@ -240,7 +241,7 @@ impl Bench {
     fn new(system: System) -> Result<Bench, Box<dyn Error>> {
         let entry = find(CATALOG, "dram").ok_or("no DRAM in the catalog")?;
         let medium = (entry.build)(&serde_json::from_str(system.params())?)?;
-        // As much as the channel holds, found by asking.
+        // The capacity of the channel, found by trial.
         let mut capacity = 1u64 << 40;
         while medium.check(Bytes(capacity)).is_err() {
             capacity /= 2;
@@ -261,7 +262,7 @@ impl Bench {
         })
     }
 
-    /// Sends a request if there is room.
+    /// Sends a request if there is room, and returns its number.
     fn send(&mut self, tick: u64, dpa: u64, write: bool) -> Option<u32> {
         let now = SimTime(tick * self.clock);
         if !self.memory.can_accept(now, write) {
@@ -283,7 +284,7 @@ impl Bench {
         Some(id)
     }
 
-    /// Hears what is done by that tick.
+    /// Collects the completions up to a tick.
     fn hear(&mut self, tick: u64) {
         self.heard.clear();
         self.memory
@@ -303,7 +304,7 @@ impl Bench {
         self.rng.below(self.capacity / bytes) * bytes
     }
 
-    /// One request each `gap` ticks, in order, each when there is room.
+    /// Sends a request each `gap` ticks in order, or as soon as there is room.
     fn paced(&mut self, random: bool, writes: f64, gap: u64, cycles: u64) {
         let bytes = u64::from(self.lines) * 64;
         let mut wish = None;
@@ -351,9 +352,10 @@ impl Bench {
         }
     }
 
-    /// As Ramulator's latency-throughput driver: turns of stream and probe alternate, eight a
-    /// clock; a stream turn sends only each `interval`th time; a probe waits for the last one.
-    /// 10,000 clocks of warm-up, then 2,000 probes; answers with the clocks measured.
+    /// Like Ramulator's latency-throughput driver: turns of stream and probe alternate, eight a
+    /// clock. Only each `interval`th turn of the stream sends a request; a probe waits for the one
+    /// before. After a warm-up of 10,000 clocks there are 2,000 probes. Returns the number of
+    /// clocks after the warm-up.
     fn probe(&mut self, system: System, interval: u64, reads: u64) -> u64 {
         let (banks, groups, bursts, rows) = system.shape();
         let address = |row: u64, bank: u64, group: u64, burst: u64| {
@@ -396,7 +398,7 @@ impl Bench {
                             unit / units.div_ceil(bursts)
                         };
                         let step = index / units + stagger;
-                        // Bank groups first.
+                        // Consecutive units are in different bank groups.
                         let (group, bank) = (unit % groups, unit / groups);
                         let row = step / bursts % rows;
                         let write = reads < 100 && self.rng.below(100) >= reads;
@@ -464,7 +466,7 @@ fn measure(row: &Row) -> Result<Measured, Box<dyn Error>> {
     })
 }
 
-/// Allowed deviation of the latency, in percent: unloaded, below 80 % load, beyond.
+/// Allowed deviation of the latency, in percent: unloaded, below 80 % load, and above.
 fn allowed(row: &Row) -> f64 {
     let unloaded = match row.pattern {
         Random { gap, .. } | Sequence { gap, .. } => gap >= 300,

@@ -1,8 +1,9 @@
-//! Steady state of a flash drive, on standard output, as CSV; `docs/explain/ssd.md` shows what it gave.
+//! Steady state of a flash drive, on standard output, as CSV unless noted; `docs/explain/ssd.md`
+//! shows the results.
 //!
-//! `amplification`: write amplification of one plane beside published models.
-//! `tail`: latency of reads and writes over time while a full drive is written at random; `figure`
-//! draws it.
+//! - `amplification`: write amplification of one plane beside published models.
+//! - `tail`: latency of reads and writes over time while a full drive is written at random.
+//! - `figure`: the read latencies of `tail` as SVG.
 
 use std::collections::VecDeque;
 use std::io::{self, Write};
@@ -41,7 +42,8 @@ fn policy(name: &str) -> PolicyName {
     PolicyName::find(name).unwrap_or_default()
 }
 
-/// Who writes where: a part of the writes goes to a part of the data.
+/// A skewed pattern of writes: the fraction `rate` of the writes goes to the fraction `hot`
+/// of the data.
 struct Pattern {
     name: &'static str,
     hot: f64,
@@ -161,15 +163,15 @@ fn statistic(drive: &Drive, now: SimTime, name: &str) -> f64 {
     found.map_or(f64::NAN, |one| one.value)
 }
 
-/// Requests of a run, and the mean time between two.
+/// Requests in a run, and the mean time between two of them in picoseconds.
 const REQUESTS: u32 = 4_000_000;
 const GAP: u64 = 2_500_000;
-/// What a row covers.
+/// Time that a row covers, in picoseconds.
 const BIN: u64 = 250_000_000_000;
-/// The drive.
+/// Capacity of the drive in bytes.
 const CAPACITY: u64 = 4 << 30;
 
-/// One row: what was answered in a bin of time.
+/// A row: the requests completed in an interval of time.
 struct Row {
     ms: u64,
     reads: Vec<f64>,
@@ -178,10 +180,10 @@ struct Row {
     collected: f64,
 }
 
-/// Percentiles of a row.
+/// Percentiles in a row.
 const PARTS: [f64; 4] = [0.5, 0.99, 0.999, 1.0];
 
-/// How a run is called, and what it is.
+/// The names and the parameters of the runs.
 fn variants() -> [(&'static str, SsdParams); 3] {
     let base = SsdParams {
         planes: Some(1),
@@ -207,7 +209,7 @@ fn variants() -> [(&'static str, SsdParams); 3] {
 }
 
 /// A drive of 4 GiB that is full and has never collected: 400,000 requests a second at random
-/// times, of which every fourth writes 4 KiB and the others read 64 B.
+/// times. Every fourth request writes 4 KiB, and the others read 64 B.
 fn tail(out: &mut impl Write) -> io::Result<()> {
     let names = "read_p50_us,read_p99_us,read_p999_us,read_max_us,write_p50_us,write_p99_us,write_p999_us,write_max_us";
     writeln!(out, "variant,ms,{names},write_amplification,collected")?;
@@ -263,7 +265,7 @@ fn run_tail(params: &SsdParams) -> io::Result<Vec<Row>> {
     Ok(rows)
 }
 
-/// Requests go in as far as the drive accepts them, reads and writes each in their order.
+/// Enqueues requests while the drive accepts them, reads and writes each in their order.
 fn admit(drive: &mut Drive, now: SimTime, waiting: &mut [VecDeque<MemoryRequest>; 2]) {
     for queue in waiting {
         while let Some(first) = queue.front().copied() {
@@ -276,7 +278,7 @@ fn admit(drive: &mut Drive, now: SimTime, waiting: &mut [VecDeque<MemoryRequest>
     }
 }
 
-/// Percentiles in microseconds; the list is empty afterwards.
+/// Percentiles in microseconds. Empties the list.
 fn percentiles(list: &mut Vec<u64>) -> Vec<f64> {
     list.sort_unstable();
     let of = |part: f64| {
@@ -292,7 +294,7 @@ fn percentiles(list: &mut Vec<u64>) -> Vec<f64> {
 fn figure(out: &mut impl Write) -> io::Result<()> {
     let colours = ["#4477aa", "#ccbb44", "#ee6677", "#aa3377"];
     let (width, height, left, top) = (240.0, 220.0, 60.0, 30.0);
-    // One decade is 50 high; 1 us lies at the bottom.
+    // One decade is 44 units high, with 1 us at the bottom.
     let y = |time: f64| top + height - 44.0 * time.max(1.0).log10();
     writeln!(
         out,

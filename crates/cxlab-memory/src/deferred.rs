@@ -1,8 +1,8 @@
-//! A medium whose completions all come when it is time.
+//! A wrapper that reports all completions of a medium through `advance`.
 //!
-//! Some media know at once when a request will be done, and an owner that hears it may act ahead.
-//! An owner that answers some requests without the medium must not: what it answers now would stand
-//! behind what it has promised for later.
+//! Some media return the completion time of a request at once, and their owner may then act ahead
+//! of time. An owner that completes some requests without the medium must not: those completions
+//! would have to wait behind completions promised for later.
 
 use cxlab_engine::state::{SaveState, StateError, StateReader, StateWriter};
 use cxlab_engine::units::SimTime;
@@ -10,7 +10,7 @@ use cxlab_engine::units::SimTime;
 use crate::backend::{Completion, MemoryBackend, MemoryRequest, Statistic};
 use crate::nested::Nested;
 
-/// A medium that says nothing ahead of time; its times are those of the one inside.
+/// A medium whose completions are all deferred; their times are those of the inner medium.
 pub struct Deferred(Nested);
 
 impl SaveState for Deferred {
@@ -24,7 +24,7 @@ impl SaveState for Deferred {
 }
 
 impl Deferred {
-    /// Around a medium.
+    /// Wraps a medium.
     pub fn new(backend: Box<dyn MemoryBackend>) -> Self {
         Deferred(Nested::new(backend))
     }
@@ -76,8 +76,7 @@ mod tests {
     use crate::{Medium, Site};
     use cxlab_engine::units::{Bytes, Dpa};
 
-    /// When requests to these lines are done that are offered every 3 ns, or as soon as there is
-    /// room.
+    /// Completion times of 200 requests that are offered every 3 ns, or as soon as there is room.
     fn times(mut backend: Box<dyn MemoryBackend>) -> Vec<(u32, u64)> {
         let mut done = Vec::new();
         let mut known = Vec::new();

@@ -1,4 +1,4 @@
-//! Requests whose end is known, told of in order of time.
+//! A queue of known completions, in order of time.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -8,7 +8,7 @@ use cxlab_engine::units::SimTime;
 
 use crate::backend::Completion;
 
-/// Completions to come; of equal times the one that was added first is first.
+/// Future completions; equal times keep the order of insertion.
 pub(crate) struct Finished {
     heap: BinaryHeap<Reverse<(u64, u64, u32)>>,
     added: u64,
@@ -19,7 +19,7 @@ save_state!(Finished {
 });
 
 impl Finished {
-    /// Room for that many without allocation.
+    /// An empty queue with room for `capacity` completions without allocation.
     pub(crate) fn with_capacity(capacity: usize) -> Self {
         Finished {
             heap: BinaryHeap::with_capacity(capacity),
@@ -27,20 +27,20 @@ impl Finished {
         }
     }
 
-    /// A request will be done at a time.
+    /// Adds the completion of a request, in picoseconds.
     #[inline]
     pub(crate) fn push(&mut self, at: u64, id: u32) {
         self.heap.push(Reverse((at, self.added, id)));
         self.added += 1;
     }
 
-    /// When the next is done.
+    /// Time of the first completion.
     #[inline]
     pub(crate) fn next(&self) -> Option<u64> {
         self.heap.peek().map(|Reverse((at, _, _))| *at)
     }
 
-    /// Moves what is done by `now`.
+    /// Moves all completions up to `now` into `done`.
     #[inline]
     pub(crate) fn drain(&mut self, now: u64, done: &mut Vec<Completion>) {
         while let Some(Reverse((at, _, id))) = self.heap.peek().copied()

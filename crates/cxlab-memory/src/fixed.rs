@@ -1,7 +1,7 @@
-//! The simplest honest medium: a latency, a bandwidth, and banks that stay busy for a cycle.
+//! The simplest medium: a fixed latency, a bandwidth, and banks that stay busy for a cycle.
 //!
 //! A request waits for its bank and for the data bus, in order of arrival, and completes one
-//! latency later. Left out: rows, refresh, scheduling; detailed media come as further entries.
+//! latency later. Left out: rows, refresh, scheduling. Other media of the catalog model those.
 
 use std::collections::VecDeque;
 
@@ -14,26 +14,26 @@ use serde::{Deserialize, Serialize};
 use crate::backend::{Completion, MemoryBackend, MemoryRequest};
 use crate::{Medium, Site};
 
-/// Parameters of the fixed medium.
+/// Parameters of the `fixed` medium.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Debug)]
 #[serde(deny_unknown_fields, default)]
 pub struct FixedParams {
-    /// Time of a read. Default 46 ns: an idle random read of DDR5-4800 with closed rows, tRCD +
-    /// tCL + burst and controller (*assumed*; data sheets give 16.7 + 16.7 + 3.3 ns for the
-    /// device alone).
+    /// Latency of a read. Default 46 ns: an idle random read of DDR5-4800 with closed rows, with
+    /// tRCD + tCL + burst and controller (*assumed*; data sheets give 16.7 + 16.7 + 3.3 ns for the
+    /// device by itself).
     pub latency: Picos,
-    /// Time of a write until it is acknowledged. Default: as a read.
+    /// Latency of a write until its acknowledgement. Default: as a read.
     pub write_latency: Option<Picos>,
     /// Bandwidth of all banks together, reads and writes. Default: unlimited.
     pub bandwidth: Option<BytesPerSec>,
-    /// Banks that work at once; consecutive lines lie in consecutive banks. 1 to 65536.
-    /// Default 1.
+    /// Number of banks that work in parallel. Consecutive lines are in consecutive banks. 1 to
+    /// 65536. Default 1.
     #[schemars(range(min = 1, max = 65536))]
     pub banks: u32,
-    /// How long a request keeps its bank busy. Default 0 ns: banks never wait.
+    /// Time for which a request keeps its bank busy. Default 0 ns: banks never stall a request.
     pub bank_cycle: Picos,
-    /// Requests that the medium holds at once. 1 to 65536. Default 256 (*assumed*: four DDR5
-    /// channels of 64 entries).
+    /// Most requests in the medium. 1 to 65536. Default 256 (*assumed*: four DDR5 channels
+    /// of 64 entries).
     #[schemars(range(min = 1, max = 65536))]
     pub queue: u32,
 }
@@ -98,7 +98,7 @@ impl Medium for FixedParams {
     }
 }
 
-/// So many requests that are done may be forgotten late.
+/// Completed requests are removed once this many are pending.
 const FEW: usize = 8;
 
 struct FixedMemory {
@@ -109,9 +109,10 @@ struct FixedMemory {
     bank_free: Vec<u64>,
     bus_free: u64,
     capacity: usize,
-    /// No request overtakes another, so each knows its end from the beginning, and its owner is told it then.
+    /// Whether `enqueue` returns completion times. It may if no request overtakes
+    /// another, until `defer`.
     ahead: bool,
-    /// So many of the first completions were told of in that way before it ended.
+    /// Number of completions at the front of `pending` that `enqueue` returned before `defer`.
     told: usize,
     /// Completions in order of time.
     pending: VecDeque<Completion>,
@@ -124,7 +125,7 @@ save_state!(FixedMemory {
 });
 
 impl FixedMemory {
-    /// Requests that were told of at once leave the queue when they are done.
+    /// Removes requests whose completion time `enqueue` returned, once they are done.
     fn forget(&mut self, now: SimTime) {
         while self.pending.front().is_some_and(|first| first.at <= now) {
             self.pending.pop_front();
@@ -134,8 +135,9 @@ impl FixedMemory {
 
 impl MemoryBackend for FixedMemory {
     fn can_accept(&mut self, now: SimTime, _write: bool) -> bool {
-        // Several at once, because nobody can predict whether the first is done; but not many, so that
-        // the list stays short and near, and never those that would count for a full queue.
+        // Several are removed at once, because the processor cannot predict whether the first
+        // is done. The bound keeps the list short and cached, and completed requests never
+        // fill the queue.
         if self.ahead && self.pending.len() + 1 >= self.capacity.min(FEW) {
             self.forget(now);
         }

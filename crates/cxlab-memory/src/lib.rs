@@ -1,5 +1,5 @@
-//! Memory media behind one trait, and the tag arrays of snoop filters and caches with their
-//! victim policies. Addresses and time; no messages.
+//! Memory media behind one trait, and the tag arrays of snoop filters and caches with their victim
+//! policies. The crate knows addresses and time, but no messages.
 
 pub mod backend;
 mod deferred;
@@ -29,18 +29,18 @@ pub use nested::NestedMedium;
 pub use tag_array::{Block, Filled, Geometry, GeometryError, Room, Slot, TagArray};
 pub use victim::VictimPolicy;
 
-/// Where a medium stands: what it needs to know of its device and its run.
+/// The surroundings of a medium: its device and its run.
 pub struct Site {
     /// The device's capacity.
     pub capacity: Bytes,
-    /// The medium's own stream of random numbers.
+    /// The medium's own random stream.
     pub rng: StreamRng,
-    /// What all media of a run share.
+    /// Settings and fault list that all media of a run share.
     pub context: RunContext,
 }
 
 impl Site {
-    /// For tests and benchmarks of a medium by itself.
+    /// A site for a test or benchmark of a single medium.
     pub fn alone(capacity: Bytes, seed: u64) -> Site {
         Site {
             capacity,
@@ -50,88 +50,89 @@ impl Site {
     }
 }
 
-/// What all media of a run share.
+/// Settings and fault list that all media of a run share.
 #[derive(Clone, Default, Debug)]
 pub struct RunContext {
-    /// The folder that relative paths of the scenario start from; by default that of this process.
+    /// Base folder for relative paths of the scenario. Default: the current folder of the process.
     pub folder: PathBuf,
-    /// Where a medium says that it cannot go on.
+    /// The list in which a medium reports a fatal fault.
     pub faults: Faults,
 }
 
-/// What media of a run have said that cannot go on. Such a medium is silent from then on, so that the run has to look
-/// here before it takes silence for an end.
+/// Fatal faults of the media of a run. A medium is silent after its fault, so the run must check
+/// this list before it takes silence for the end of all work.
 #[derive(Clone, Default, Debug)]
 pub struct Faults(Arc<Mutex<Vec<(SimTime, String)>>>);
 
 impl Faults {
-    /// A medium cannot go on.
+    /// Reports that a medium cannot continue after `at`, for the reason `what`.
     pub fn tell(&self, at: SimTime, what: String) {
         let mut faults = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         faults.push((at, what));
     }
 
-    /// The first of them in simulated time: when it was, and what is wrong.
+    /// The first fault in simulated time, with its reason.
     pub fn first(&self) -> Option<(SimTime, String)> {
         let faults = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         faults.iter().min().cloned()
     }
 }
 
-/// A file whose content decides what a medium does.
+/// A file whose content decides the behaviour of a medium.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct InputFile {
-    /// The parameter that names it.
+    /// Name of the parameter that refers to the file.
     pub field: String,
-    /// The file, as the parameter says it.
+    /// Path of the file as written in the parameter.
     pub path: PathBuf,
 }
 
-/// What builds a backend for a device, from its parameters.
+/// A checked set of parameters from which a device's backend is built.
 pub trait Medium: Send + Sync {
-    /// Whether the medium can be built for a device of that capacity.
+    /// Checks the parameters against the capacity of the device.
     ///
     /// # Errors
-    /// The parameter that does not go with the capacity, and what is allowed.
+    /// The parameter that does not fit the capacity, and the allowed values.
     fn check(&self, _capacity: Bytes) -> Result<(), ParamError> {
         Ok(())
     }
-    /// The largest capacity that the medium can be built for, where its parameters say one.
+    /// The largest capacity that the medium supports, if its parameters limit it.
     fn largest(&self) -> Option<Bytes> {
         None
     }
-    /// A fresh backend. Only after [`Medium::check`] agreed.
+    /// Builds a new backend. [`Medium::check`] must have accepted the capacity before.
     fn backend(&self, site: Site) -> Box<dyn MemoryBackend>;
-    /// Whether [`MemoryBackend::warm`] applies requests to its state, which sampled runs need.
+    /// Whether [`MemoryBackend::warm`] is supported, which sampled runs need.
     fn can_be_warmed(&self) -> bool {
         true
     }
-    /// Whether [`MemoryBackend::warm`] changes anything.
+    /// Whether the medium has state that [`MemoryBackend::warm`] changes.
     fn keeps_state(&self) -> bool {
         true
     }
-    /// Time of the slowest operation that requests of ordinary traffic start and do not wait for, such as a
-    /// program of flash: later requests meet it, and warming leaves it out. Erases are not counted.
+    /// Time of the slowest operation that ordinary requests start without waiting for its end,
+    /// such as a program of flash. Later requests may wait for it, and warming leaves it out.
+    /// Erases are not counted.
     fn slowest(&self) -> Picos {
         Picos::ZERO
     }
-    /// Whether what it holds outlives a loss of power: `None` where that is so of a part of it.
+    /// Whether the content survives a loss of power; `None` if only a part of it does.
     fn is_persistent(&self) -> Option<bool> {
         Some(false)
     }
-    /// The files whose content decides what the medium does.
+    /// The files whose content decides the behaviour of the medium.
     fn files(&self) -> Vec<InputFile> {
         Vec::new()
     }
-    /// Makes sure that a backend can be had, before a run counts on it: runs code that the scenario names, which
-    /// [`Medium::check`] does not.
+    /// Checks that a backend can be built, before a run relies on it. In contrast to
+    /// [`Medium::check`] this runs code that the scenario names.
     ///
     /// # Errors
     /// The parameter that is wrong.
     fn rehearse(&self, _capacity: Bytes, _context: &RunContext) -> Result<(), ParamError> {
         Ok(())
     }
-    /// Time of one read alone on an idle medium, in picoseconds, where that is a constant.
+    /// Latency of a single read on an idle medium in picoseconds, if it is constant.
     fn idle_read_ps(&self) -> Option<u64>;
 }
 

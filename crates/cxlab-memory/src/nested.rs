@@ -1,5 +1,5 @@
-//! A medium inside another: how it is named, and driven whether its completions come by `advance`
-//! or are known at once.
+//! A medium inside another medium: its parameters, and one interface to it whether completions come
+//! from `enqueue` or from `advance`.
 
 use cxlab_engine::catalog::ParamError;
 use cxlab_engine::choice;
@@ -11,12 +11,12 @@ use crate::finished::Finished;
 use crate::{CATALOG, InputFile, Medium};
 
 choice!(
-    /// A medium of the catalog.
+    /// A medium of the catalog with its parameters.
     NestedMedium,
     CATALOG,
     Box<dyn Medium>
 );
-/// A mistake in a part, with the part's name before the field's.
+/// Prefixes the field of an error with the name of the part.
 pub(crate) fn within(part: &str, error: ParamError) -> ParamError {
     let field = match error.field.as_str() {
         "" => part.to_owned(),
@@ -25,7 +25,7 @@ pub(crate) fn within(part: &str, error: ParamError) -> ParamError {
     ParamError::new(field, error.message)
 }
 
-/// The files of a part, with the part's name before the fields'.
+/// The files of a part; their fields are prefixed with the part's name.
 pub(crate) fn files_within(part: &str, medium: &dyn Medium) -> Vec<InputFile> {
     let mut files = medium.files();
     for file in &mut files {
@@ -34,7 +34,7 @@ pub(crate) fn files_within(part: &str, medium: &dyn Medium) -> Vec<InputFile> {
     files
 }
 
-/// A medium that is driven by the one around it.
+/// A medium driven by the medium around it.
 pub(crate) struct Nested {
     backend: Box<dyn MemoryBackend>,
     known: Finished,
@@ -52,7 +52,7 @@ impl Nested {
         }
     }
 
-    /// Gives the medium a request, if it has room.
+    /// Passes the request to the medium if that has room, and returns whether it did.
     #[inline]
     pub(crate) fn offer(&mut self, now: u64, request: MemoryRequest) -> bool {
         let now = SimTime(now);
@@ -63,13 +63,13 @@ impl Nested {
         true
     }
 
-    /// As of the medium.
+    /// Whether the medium has room: see [`MemoryBackend::can_accept`].
     #[inline]
     pub(crate) fn can_accept(&mut self, now: SimTime, write: bool) -> bool {
         self.backend.can_accept(now, write)
     }
 
-    /// Gives the medium a request that it has room for.
+    /// Passes a request to the medium, which must have room.
     #[inline]
     pub(crate) fn enqueue(&mut self, now: SimTime, request: MemoryRequest) {
         if let Some(at) = self.backend.enqueue(now, request) {
@@ -77,12 +77,12 @@ impl Nested {
         }
     }
 
-    /// As of the medium.
+    /// Least time of a completion: see [`MemoryBackend::soonest`].
     pub(crate) fn soonest(&self, at: SimTime) -> SimTime {
         self.backend.soonest(at)
     }
 
-    /// As of the medium.
+    /// Granule of the medium: see [`MemoryBackend::granule`].
     pub(crate) fn granule(&self) -> u32 {
         self.backend.granule()
     }
@@ -102,7 +102,7 @@ impl Nested {
         self.known.drain(now, done);
     }
 
-    /// As of the medium.
+    /// Warms the medium: see [`MemoryBackend::warm`].
     pub(crate) fn warm(&mut self, request: MemoryRequest) {
         self.backend.warm(request);
     }
@@ -111,7 +111,8 @@ impl Nested {
         self.backend.begin_measurement(now);
     }
 
-    /// Its statistics, behind a prefix unless they have it by themselves, as those of `dram` do.
+    /// Appends the medium's statistics. Names get `prefix` unless they have it already, as those
+    /// of `dram` do.
     pub(crate) fn statistics(&self, now: SimTime, prefix: &str, out: &mut Vec<Statistic>) {
         let first = out.len();
         self.backend.statistics(now, out);

@@ -1,9 +1,9 @@
 //! A medium in a shared library, such as an external simulator: `docs/guide/plugins.md`.
 //!
-//! What the library says is checked: completions are of requests that are under way, in order of
-//! time, and not before their time; the next event does not lie behind what was done. A medium
-//! that breaks this, or whose process ends, is a fault of the run ([`Faults`]), since its numbers would be
-//! worth nothing. It may not stand still either: after so many calls without a completion it is one too.
+//! The simulator checks what the library reports. Completions must belong to requests in flight, be
+//! in order of time, and not be in the future. The next event must not be in the past. A medium
+//! that breaks these rules, or whose process ends, is a fault of the run ([`Faults`]), because its
+//! numbers would be worthless. Too many calls without a completion are a fault as well.
 
 use std::cell::Cell;
 use std::path::{Path, PathBuf};
@@ -19,40 +19,40 @@ use serde::{Deserialize, Serialize};
 use crate::backend::{Completion, MemoryBackend, MemoryRequest, Statistic};
 use crate::{Faults, InputFile, Medium, RunContext, Site};
 
-/// Events at one time without a completion that are too many (*assumed*).
+/// Bound on calls of `advance` at one time without a completion (*assumed*).
 const PATIENCE: u32 = 1 << 20;
-/// Calls without a completion that are too many while the library has requests (*assumed*; a simulator that is clocked
-/// each nanosecond needs 2^20 of them for a millisecond of an SSD).
+/// Bound on calls of `advance` without a completion while requests are in flight (*assumed*; a
+/// simulator clocked each nanosecond needs 2^20 calls for a millisecond of an SSD).
 const MOST_CALLS: u32 = 1 << 26;
-/// Most statistics of a library.
+/// Bound on the statistics of a library.
 const MAX_STATISTICS: usize = 1024;
 
 /// Parameters of a medium in a shared library.
 #[derive(Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema, Debug)]
 #[serde(deny_unknown_fields)]
 pub struct PluginParams {
-    /// Path of the library, from the scenario's folder.
+    /// Path of the library, relative to the folder of the scenario.
     pub library: String,
-    /// Text for the library, which says what it may be. Default: empty.
+    /// Text that is passed to the library, which defines its meaning. Default: empty.
     #[serde(default)]
     pub config: String,
-    /// Whether the library runs in the simulator's own process: faster, and where it crashes or never returns, the
-    /// simulator does. Default: false.
+    /// Whether the library runs in the simulator's own process. This is faster, but if the library
+    /// crashes or never returns, so does the simulator. Default: false.
     #[serde(default)]
     pub in_process: bool,
-    /// Real time that a call of the library may take, where it has a process of its own: 1 ms to 1 h.
-    /// Default: 10 s.
+    /// Real time that a call of the library may take if the library has its own process. 1 ms to 1
+    /// h. Default: 10 s.
     #[serde(default = "patience")]
     #[schemars(with = "String")]
     pub patience: Picos,
 }
 
-/// 10 s (*assumed*).
+/// Default of `PluginParams::patience`: 10 s (*assumed*).
 fn patience() -> Picos {
     Picos(10_000_000_000_000)
 }
 
-/// Shortest and longest real time of a call.
+/// Allowed real time of a call, from 1 ms to 1 h.
 const PATIENCE_RANGE: [Picos; 2] = [Picos(1_000_000_000), Picos(3_600_000_000_000_000)];
 
 pub(crate) const ENTRY: Entry<Box<dyn Medium>> = Entry {
@@ -90,7 +90,7 @@ impl PluginParams {
         };
         let settings = (self.config.as_str(), capacity.0, seed);
         let library = folder.join(&self.library);
-        // The loader looks elsewhere for a name without a folder.
+        // The loader searches other folders for a name without a folder.
         let library = Path::new(".").join(library);
         let medium = cxlab_plugin::Medium::create(&library, settings, place).map_err(refused)?;
         let granule = medium.granule();
@@ -123,7 +123,7 @@ impl Medium for PluginParams {
         };
         Box::new(match self.create(&folder, (site.capacity, seed)) {
             Ok((medium, granule)) => memory(Some(medium), granule),
-            // It could be had at the rehearsal.
+            // The rehearsal succeeded, so this failure is a fault of the run.
             Err(error) => {
                 let memory = memory(None, 64);
                 memory.fault(format_args!("`create`: {error}"));
@@ -143,7 +143,7 @@ impl Medium for PluginParams {
         self.create(&context.folder, (capacity, 0)).map(|_| ())
     }
 
-    /// The interface knows requests with times alone.
+    /// The library's interface has only timed requests.
     fn can_be_warmed(&self) -> bool {
         false
     }
@@ -155,20 +155,20 @@ impl Medium for PluginParams {
 
 struct PluginMemory {
     library: String,
-    /// None where it could not be had.
+    /// `None` if the library could not be loaded.
     medium: Option<cxlab_plugin::Medium>,
     granule: u32,
-    /// By the library's number of a request: the owner's, while it is under way.
+    /// The owner's number of each request in flight, by the library's number.
     owners: Vec<Option<u32>>,
     free: Vec<u32>,
     /// The latest time that was passed to the library.
     now: u64,
-    /// How often in a row nothing was done at that time.
+    /// Consecutive calls of `advance` without a completion at that time.
     still: u32,
-    /// How often in a row nothing was done.
+    /// Consecutive calls of `advance` without a completion.
     calls: u32,
     faults: Faults,
-    /// Whether it cannot go on, and is silent.
+    /// Whether the medium had a fault; it is silent from then on.
     is_broken: Cell<bool>,
 }
 
@@ -178,7 +178,7 @@ cannot_save!(
 );
 
 impl PluginMemory {
-    /// Tells the run, once, that the medium cannot go on, and silences the medium.
+    /// Reports a fatal fault to the run, once, and silences the medium.
     #[cold]
     fn fault(&self, what: std::fmt::Arguments<'_>) {
         if !self.is_broken.replace(true) {
@@ -187,7 +187,7 @@ impl PluginMemory {
         }
     }
 
-    /// What the library answers, while it does.
+    /// Calls the library; `None` after a fault.
     fn ask<T>(
         &self,
         question: impl FnOnce(&cxlab_plugin::Medium) -> Result<T, Broken>,
@@ -204,7 +204,7 @@ impl PluginMemory {
         }
     }
 
-    /// Takes in what is done; what is wrong with it.
+    /// Checks completions and passes them on. The error names the rule that a completion breaks.
     fn take_in(
         &mut self,
         found: &[cxlab_plugin::Completion],

@@ -1,5 +1,6 @@
-//! The orderings of MQSim-CXL (Yang et al., USENIX ATC 2023) with a DRAM cache before a flash drive,
-//! a quarter of the size: `docs/explain/dram-cache.md` has the table, with the numbers of the public code.
+//! The orderings of MQSim-CXL (Yang et al., USENIX ATC 2023) with a DRAM cache in front of a flash
+//! drive, at a quarter of the size. `docs/explain/dram-cache.md` has the table, with the numbers of
+//! the public code.
 #![allow(clippy::unwrap_used)]
 
 use cxlab_engine::catalog::find;
@@ -10,7 +11,8 @@ use serde_json::{Value, json};
 
 const CAPACITY: u64 = 1 << 30;
 const REQUESTS: u64 = 250_000;
-/// Pages: the hot tenth and the rest. With it FIFO misses hot pages as often as in the trace.
+/// Number of pages: the hot tenth and the rest. With this number FIFO misses hot pages as often as
+/// in the trace.
 const FOOTPRINT: u64 = 18_310;
 
 #[derive(Clone, Copy)]
@@ -22,8 +24,8 @@ enum Pattern {
 
 impl Pattern {
     /// Time between requests, in picoseconds. In the sequential trace it is about 100 ns: 30 of 64
-    /// lines of a page hit behind a read of 3 us. The others are spread further apart, since a
-    /// drive whose channels take time (none in MQSim-CXL) cannot program as fast.
+    /// lines of a page hit behind a read of 3 us. The other patterns are slower, because a drive
+    /// whose channels take time (none in MQSim-CXL) cannot program as fast.
     fn interval(self) -> u64 {
         match self {
             Pattern::Sequential => 100_000,
@@ -65,11 +67,11 @@ fn cached(given: Value) -> Value {
 
 struct Outcome {
     mean_ns: f64,
-    /// Part of the requests that took less than a microsecond.
+    /// Fraction of the requests that took less than a microsecond.
     fast: f64,
 }
 
-/// Requests come at equal intervals and wait where the medium has no room.
+/// Runs a pattern. Requests arrive at equal intervals, and wait while the medium has no room.
 fn run(medium: Value, pattern: Pattern) -> Outcome {
     let mut medium = medium;
     let kind = medium.as_object_mut().unwrap().remove("kind").unwrap();
@@ -117,7 +119,7 @@ fn run(medium: Value, pattern: Pattern) -> Outcome {
     }
 }
 
-/// Runs and prints.
+/// Runs a pattern, prints the results, and returns the mean latency in nanoseconds.
 fn mean(what: &str, medium: Value, pattern: Pattern) -> f64 {
     let Outcome { mean_ns, fast } = run(medium, pattern);
     println!(

@@ -1,4 +1,4 @@
-//! What holds for every medium of the catalog.
+//! Laws that every medium of the catalog must obey.
 #![allow(clippy::unwrap_used)]
 
 use cxlab_engine::catalog::find;
@@ -8,7 +8,7 @@ use cxlab_memory::{CATALOG, Completion, Medium, MemoryRequest, Site};
 
 const CAPACITY: u64 = 1 << 30;
 
-/// Parameters to try each medium with. A plug-in needs a library; it has tests of its own.
+/// Sample parameters for each medium. A plug-in needs a library, and has its own tests.
 fn samples(kind: &str) -> Vec<&'static str> {
     match kind {
         "fixed" => vec![
@@ -57,7 +57,7 @@ fn media() -> Vec<(String, Box<dyn Medium>)> {
     all
 }
 
-/// Requests (time, line, lines, whether it writes): bursts, pauses, streams, a hot set.
+/// Requests (time, line, lines, write): bursts, pauses, streams, and a hot set.
 fn traffic(seed: u64, count: usize) -> Vec<(u64, u64, u16, bool)> {
     let mut rng = StreamRng::new(seed, "traffic");
     let mut list = Vec::new();
@@ -81,7 +81,8 @@ fn traffic(seed: u64, count: usize) -> Vec<(u64, u64, u16, bool)> {
     list
 }
 
-/// When each request was done, and how many events it took.
+/// The time at which each request was done. The owner wakes up at each event, and every
+/// `step` if given.
 fn run(medium: &dyn Medium, requests: &[(u64, u64, u16, bool)], step: Option<u64>) -> Vec<u64> {
     let mut memory = medium.backend(Site::alone(Bytes(CAPACITY), 3));
     let mut ends = vec![u64::MAX; requests.len()];
@@ -204,7 +205,8 @@ fn every_medium_is_found_by_its_name() {
     }
 }
 
-/// Media whose warming leaves nothing out. Of DRAM, rows stay as they were, and of queued writes the queue does.
+/// Media whose warming is complete. For DRAM the rows stay as they were, and for queued writes
+/// the queue does.
 const WARMED: [(&str, &str); 10] = [
     ("fixed", "{}"),
     ("pmem", "{}"),
@@ -239,7 +241,8 @@ const WARMED: [(&str, &str); 10] = [
     ),
 ];
 
-/// Runs a request alone to the end of all that follows from it; returns when it is done, and the end.
+/// Runs a single request until all of its consequences have ended. Returns the time of its
+/// completion, and that end.
 fn alone(
     memory: &mut dyn cxlab_memory::MemoryBackend,
     now: u64,
@@ -272,7 +275,8 @@ fn what_was_warmed_takes_as_long_as_what_was_run_one_by_one() {
         let (mut run, mut warmed, mut untouched) = (backend(), backend(), backend());
         let mut now = 0;
         let mut all = traffic(7, 30_000);
-        // Requests of one line to a region that is larger than each cache, half of them to a part of it.
+        // Requests of one line to a region that is larger than each cache; half of them go to a
+        // part of it.
         for (at, line, lines, _) in &mut all {
             *line %= if *at % 2 == 0 { 1 << 12 } else { 1 << 17 };
             *lines = 1;
@@ -290,7 +294,7 @@ fn what_was_warmed_takes_as_long_as_what_was_run_one_by_one() {
         }
         let mut differs = 0;
         let mut ends = [now; 3];
-        // The lines that came last are still in row buffers.
+        // The last lines are still in row buffers.
         let last = before
             .iter()
             .rev()

@@ -1,4 +1,4 @@
-//! The worked example of a medium in C, and libraries that are not what they should be.
+//! The worked example of a medium in C, and libraries with faults.
 #![allow(clippy::unwrap_used)]
 
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// Builds a library from a C file, with more flags.
+/// Builds a library from a C file with additional compiler flags.
 fn library(name: &str, source: &Path, flags: &[&str]) -> String {
     let library = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("lib{name}.so"));
     let compiler = std::env::var("CC").unwrap_or_else(|_| "cc".to_owned());
@@ -33,7 +33,7 @@ fn library(name: &str, source: &Path, flags: &[&str]) -> String {
 }
 
 fn example() -> String {
-    // Built by several tests at once: each has its own file.
+    // Several tests build the library in parallel, so each has its own file.
     let name = format!("medium-{:?}", std::thread::current().id());
     let name: String = name.chars().filter(char::is_ascii_alphanumeric).collect();
     let source = root().join("examples/plugin/medium.c");
@@ -50,7 +50,8 @@ fn medium(kind: &str, params: Value) -> Result<Box<dyn Medium>, ParamError> {
     (find(CATALOG, kind).unwrap().build)(&params)
 }
 
-/// In this process: those of their own are tested by the command, which serves them.
+/// Builds a medium in this process. Media with their own process are tested through the command
+/// line, which serves them.
 fn backend(library: &str, config: &str) -> (Box<dyn MemoryBackend>, Faults) {
     let params = json!({ "library": library, "config": config, "in_process": true });
     let medium = medium("plugin", params).unwrap();
@@ -207,7 +208,7 @@ fn a_medium_without_a_process_or_a_word_of_the_user_says_what_is_missing() {
     );
 }
 
-/// A plan's hash is of the content of these.
+/// The hash of a plan covers the content of these files.
 #[test]
 fn a_medium_names_its_library_however_deep_it_lies() {
     let found = |kind, params| medium(kind, params).unwrap().files();

@@ -1,7 +1,8 @@
-//! An inclusive snoop filter before a private cache, as tag arrays alone: no time, no messages.
+//! An inclusive snoop filter in front of a private cache, modelled by tag arrays alone: no
+//! time, no messages.
 //!
 //! The accesses are those of ESF, section V-B: 90 % go to a tenth of the footprint, and filter and
-//! cache hold a fifth of it. A line that leaves the filter leaves the cache too.
+//! cache hold a fifth of it. A line that is evicted from the filter is invalidated in the cache.
 #![allow(clippy::unwrap_used)]
 
 use cxlab_engine::catalog;
@@ -14,7 +15,7 @@ use serde_json::json;
 const FOOTPRINT: u64 = 16_384;
 const HOT: u64 = FOOTPRINT / 10;
 
-/// The invalidations of `accesses` accesses after `warmup`.
+/// Number of invalidations in `accesses` accesses after `warmup`.
 fn invalidations(policy: &str, filter: Geometry, seed: u64, warmup: u64, accesses: u64) -> u64 {
     let cache = Geometry::fully_associative(u64::from(filter.lines())).unwrap();
     let array = |geometry, policy| {
@@ -51,9 +52,9 @@ fn invalidations(policy: &str, filter: Geometry, seed: u64, warmup: u64, accesse
     count
 }
 
-/// ESF, Fig. 14: "FIFO and LRU behave similarly", LIFO and MRU invalidate least, and LFI is
-/// "slightly worse" than these. How much less is published as 16 % and comes out as 45 % here: see
-/// `docs/reference/victim-policies.md`.
+/// ESF, Fig. 14: "FIFO and LRU behave similarly", LIFO and MRU invalidate least, and
+/// LFI is "slightly worse" than these. The published difference is 16 %, against 45 %
+/// here: see `docs/reference/victim-policies.md`.
 #[test]
 fn policies_that_keep_old_lines_invalidate_less_as_in_fig_14() {
     let filter = Geometry::fully_associative(FOOTPRINT / 5).unwrap();
@@ -65,9 +66,9 @@ fn policies_that_keep_old_lines_invalidate_less_as_in_fig_14() {
     assert!(lifo * 100 < fifo * 60, "{lifo} of {fifo}");
 }
 
-/// Under independent references a first-in first-out store and a random one have the same
-/// stationary hit ratio (Gelenbe 1973): line i is present with probability p_i T / (1 + p_i T),
-/// where T makes the expected number of lines present the capacity.
+/// With independent references, FIFO and random replacement have the same stationary hit ratio
+/// (Gelenbe 1973). Line i is present with probability p_i T / (1 + p_i T), where T makes the
+/// expected number of present lines equal the capacity.
 #[test]
 fn fifo_and_random_invalidate_as_often_as_the_formula_says() {
     let capacity = FOOTPRINT / 5;
@@ -97,8 +98,8 @@ fn fifo_and_random_invalidate_as_often_as_the_formula_says() {
 }
 
 /// The public ESF simulator (Xerxes 097b6de), `configs/victim.py`, from empty: 30,000 requests, a
-/// filter of 3,280 lines in sets of eight. Evictions: the mean of four runs, whose standard error is
-/// about 2 %, as is that of the five streams here.
+/// filter of 3,280 lines in sets of eight. The reference is the mean number of evictions in four
+/// runs, with a standard error of about 2 %, as for the five streams here.
 #[test]
 fn evictions_from_empty_are_those_of_the_public_esf_simulator() {
     let filter = Geometry::set_associative(3_280, 8).unwrap();
@@ -119,8 +120,8 @@ fn evictions_from_empty_are_those_of_the_public_esf_simulator() {
     }
 }
 
-/// ESF, section V-C: requesters that each stream through their own half of the footprint, and a
-/// filter that clears whole blocks. One snoop then clears as many entries as a block can have.
+/// ESF, section V-C: requesters each stream through their own half of the footprint, and the filter
+/// clears whole blocks. One snoop then clears as many entries as a block can have.
 #[test]
 fn a_stream_needs_one_snoop_for_as_many_misses_as_a_block_has_lines() {
     let entry = catalog::find(victim::CATALOG, "block-length").unwrap();

@@ -1,4 +1,4 @@
-//! Requests inside, and completions that are known and not yet told.
+//! Outstanding requests, and known completions that are not reported yet.
 
 use std::collections::VecDeque;
 
@@ -13,15 +13,15 @@ struct Open {
     id: u32,
     /// Bursts that are not done.
     left: u32,
-    /// When the last of those done was done.
+    /// The latest completion among its finished bursts, in picoseconds.
     last: u64,
 }
 
-/// Requests of one or several bursts; one is done when its last burst is.
+/// Outstanding requests of one or more bursts. A request is done when its last burst is.
 pub(super) struct Book {
     open: Vec<Open>,
     free: Vec<u32>,
-    /// In order of time.
+    /// Completions to report, in order of time.
     known: VecDeque<Completion>,
 }
 
@@ -38,7 +38,7 @@ impl Book {
         }
     }
 
-    /// Opens a request and returns its number here.
+    /// Adds a request, and returns its index.
     #[inline]
     pub(super) fn open(&mut self, id: u32, bursts: u32) -> u32 {
         let request = Open {
@@ -58,7 +58,7 @@ impl Book {
         }
     }
 
-    /// One of its bursts is done, at `at`.
+    /// Records that a burst of the request is done at `at`.
     #[inline]
     pub(super) fn done(&mut self, number: u32, at: u64) {
         let request = &mut self.open[number as usize];
@@ -83,13 +83,13 @@ impl Book {
         }
     }
 
-    /// When the next known request is done.
+    /// Time of the first completion.
     #[inline]
     pub(super) fn next(&self) -> Option<SimTime> {
         self.known.front().map(|first| first.at)
     }
 
-    /// Tells of what is done by `now`.
+    /// Reports all completions up to `now`.
     #[inline]
     pub(super) fn tell(&mut self, now: SimTime, done: &mut Vec<Completion>) {
         while self.known.front().is_some_and(|first| first.at <= now) {

@@ -1,14 +1,14 @@
-//! Energy from supply currents: the usual method of data sheets' power calculators.
+//! Energy from supply currents, as in the power calculators of data sheets.
 //!
-//! A command costs the current that it draws above standby for the time it lasts, at the supply
-//! voltage, in each device of the rank; standby draws IDD3N while a row of the rank is open and
-//! IDD2N otherwise. Left out: the second supply (VPP), termination and input/output, power-down
+//! A command costs its current above standby, for its duration, at the supply voltage, in
+//! each device of the rank. Standby draws IDD3N while a row of the rank is open, and IDD2N
+//! otherwise. Left out: the second supply (VPP), termination and input/output, power-down
 //! and self-refresh, temperature.
 
 use super::channel::Counters;
 use super::params::Resolved;
 
-/// Energies in nanojoules.
+/// Energies of a channel, in nanojoules.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct Energy {
     pub activate: f64,
@@ -28,7 +28,7 @@ impl Energy {
 pub(super) fn energy(resolved: &Resolved, counters: &Counters, span_ps: u64) -> Energy {
     let (t, i, config) = (&resolved.timings, &resolved.currents, &resolved.config);
     let clock_ns = config.clock_ps as f64 / 1e3;
-    // mA * V * ns = pJ; a rank's devices work in step.
+    // mA * V * ns = pJ; the devices of a rank work in lockstep.
     let cost = |milliampere: f64, nanoseconds: f64| {
         let devices = f64::from(resolved.devices);
         (milliampere * nanoseconds * f64::from(i.vdd_mv) / 1e3 * devices / 1e3).max(0.0)
@@ -43,7 +43,7 @@ pub(super) fn energy(resolved: &Resolved, counters: &Counters, span_ps: u64) -> 
     let all_ns = span_ps as f64 / 1e3 * config.ranks as f64;
     let refresh_all = cost(idd5b - idd2n, ns(t.rfc));
     let refresh_part = match config.refresh {
-        // A share of the banks draws a share of the current.
+        // A refresh of a part of the banks draws that part of the current.
         super::channel::Refresh::SameBank => {
             cost(idd5b - idd2n, ns(t.rfc_pb)) * config.groups as f64 / banks
         }

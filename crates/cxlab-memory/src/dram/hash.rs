@@ -1,8 +1,8 @@
-//! Hashes of addresses: address bits that are added (exclusive or) to the bits that select a
-//! channel, a rank or a bank, so that strides of powers of two spread over them.
+//! Hashes of addresses: address bits that are combined by exclusive or with the bits that select a
+//! channel, a rank or a bank. Strides of powers of two then spread over channels, ranks and banks.
 //!
-//! The row and the column stay as they are, so a hash moves no two addresses to one place. That
-//! also holds for functions that a scenario gives; `mapping.rs` checks it.
+//! The row and the column are not hashed, so a hash maps no two addresses to one place. For
+//! functions that a scenario gives, `mapping.rs` checks this.
 
 use std::collections::BTreeMap;
 
@@ -16,30 +16,30 @@ use super::mapping::{BANK, CHANNEL, COLUMN, FIELDS, GROUP, Layout, PSEUDO, RANK,
 #[derive(Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema, Debug)]
 #[serde(deny_unknown_fields, tag = "kind", rename_all = "kebab-case")]
 pub enum BankHash {
-    /// None.
+    /// Addresses are not hashed.
     #[default]
     None,
-    /// Permutation-based page interleaving (Zhang, Zhu and Zhang, MICRO 2000): the lowest bits of
-    /// the row are added to the bits of bank group and bank, one to each. Strides of a power of
-    /// two up to the number of banks times their rows spread over all banks of a rank.
+    /// Permutation-based page interleaving (Zhang, Zhu and Zhang, MICRO 2000): each bit of bank
+    /// group and bank gets one of the lowest bits of the row. Strides of a power of two up to the
+    /// number of banks times their rows spread over all banks of a rank.
     Permutation,
     /// All bits of the row are dealt in turn to the bits of channel, pseudo channel, rank, bank
-    /// group and bank, from the lowest address bit up, and all bits of the column to those of
-    /// channel and pseudo channel. Every stride of a power of two of a row or more spreads over
-    /// all channels and banks. This is the structure that was measured on processors: several row
-    /// bits in each function (AMD Zen: Jattke et al., ZenHammer, USENIX Security 2024) and column
-    /// bits in that of the channel (Intel: Pessl et al., DRAMA, USENIX Security 2016).
+    /// group and bank, from the lowest address bit up. All bits of the column are dealt to those of
+    /// channel and pseudo channel. Every stride of a power of two of a row or more spreads over all
+    /// channels and banks. Measured processors have this structure: several row bits in each
+    /// function (AMD Zen: Jattke et al., ZenHammer, USENIX Security 2024), and column bits in that
+    /// of the channel (Intel: Pessl et al., DRAMA, USENIX Security 2016).
     Fold,
-    /// Functions given one by one, as they were measured on a machine.
+    /// Explicit functions, for example as measured on a machine.
     Functions {
-        /// For each bit, named by its field and number (`Ch0`, `Bg1`), the bits of the device's
-        /// byte address that are added to its own. Fields: `Ch` channel, `Pc` pseudo channel, `Ra`
-        /// rank, `Bg` bank group, `Ba` bank.
+        /// For each bit, named by field and number (`Ch0`, `Bg1`), the bits of the device's byte
+        /// address that are added to it. Fields: `Ch` channel, `Pc` pseudo channel, `Ra` rank, `Bg`
+        /// bank group, `Ba` bank.
         bits: BTreeMap<String, Vec<u32>>,
     },
 }
 
-/// A bit of a burst's number that is added to a bit of a field.
+/// A bit (`source`) of a burst's number that is added to a bit of a field.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Term {
     pub field: usize,
@@ -48,10 +48,10 @@ pub(super) struct Term {
 }
 
 impl BankHash {
-    /// What the hash adds to the fields.
+    /// The terms that the hash adds to the fields.
     ///
     /// # Errors
-    /// A function whose bit or address bits the memory does not have.
+    /// A function with a selected bit or an address bit that the memory does not have.
     pub(super) fn terms(&self, layout: &Layout, widths: &Widths) -> Result<Vec<Term>, ParamError> {
         match self {
             BankHash::None => Ok(Vec::new()),
@@ -78,7 +78,7 @@ fn selectors(layout: &Layout, fields: &[usize]) -> Vec<(usize, u32)> {
     list
 }
 
-/// Address bits dealt in turn to the bits of fields, for at most so many rounds.
+/// Deals address bits in turn to the bits of fields, for at most `rounds` rounds.
 fn deal(sources: &[u32], targets: &[(usize, u32)], rounds: usize) -> Vec<Term> {
     let most = targets.len().saturating_mul(rounds);
     let targets = targets.iter().cycle().take(most);
@@ -119,7 +119,7 @@ fn functions(bits: &BTreeMap<String, Vec<u32>>, widths: &Widths) -> Result<Vec<T
     Ok(terms)
 }
 
-/// The field and bit of a name as in `Bg1`.
+/// Parses the field and bit of a name such as `Bg1`.
 fn selector(name: &str, widths: &Widths) -> Result<(usize, u32), ParamError> {
     let wrong = |message| ParamError::new(format!("hash.bits.{name}"), message);
     let allowed = [CHANNEL, PSEUDO, RANK, GROUP, BANK];

@@ -1,10 +1,10 @@
-//! Which channel, bank, row and column an address lies in.
+//! Address mapping: the channel, bank, row and column of an address.
 //!
 //! A mapping is a list of fields from the most to the least significant address bit, above the
 //! bytes of a burst: `Ro` row, `Ba` bank in its group, `Bg` bank group, `Ra` rank, `Pc` pseudo
 //! channel, `Co` column (burst in a row), `Ch` channel. A field may be split: `Co2` takes two of
-//! its bits, least significant first from the right, and a field without a number takes all the
-//! others. `RoBaBgRaPcCoCh` is the same as the named mapping `RoBaRaCoCh`.
+//! its bits, the rightmost part getting the least significant ones. A field without a number takes
+//! all its other bits. `RoBaBgRaPcCoCh` is the same as the named mapping `RoBaRaCoCh`.
 //!
 //! A hash (`hash.rs`) adds further address bits to bits of these fields by exclusive or.
 
@@ -13,7 +13,7 @@ use cxlab_engine::catalog::ParamError;
 use super::hash::{BankHash, Term};
 use serde::{Deserialize, Serialize};
 
-/// Names of the mappings that have one, and what they stand for.
+/// The named mappings and the lists of fields that they stand for.
 const NAMED: [(&str, &str); 3] = [
     ("RoBaRaCoCh", "RoBaBgRaPcCoCh"),
     ("ChRaBaRoCo", "ChPcRaBgBaRoCo"),
@@ -29,7 +29,7 @@ pub(super) const BANK: usize = 4;
 pub(super) const COLUMN: usize = 5;
 pub(super) const ROW: usize = 6;
 
-/// How many of each a memory has, as powers of two.
+/// Number of address bits for each field.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Widths {
     pub channel: u32,
@@ -39,7 +39,7 @@ pub(super) struct Widths {
     pub bank: u32,
     pub column: u32,
     pub row: u32,
-    /// Of the bytes of a burst.
+    /// Bits for the bytes of a burst.
     pub burst: u32,
 }
 
@@ -56,17 +56,17 @@ impl Widths {
         ][field]
     }
 
-    /// Bits of an address of the whole memory.
+    /// Number of bits in an address of the whole memory.
     pub fn total(&self) -> u32 {
         (0..7).map(|field| self.of(field)).sum::<u32>() + self.burst
     }
 }
 
-/// Where a burst lies.
+/// The place of a burst in the memory.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
 pub(super) struct Place {
     pub channel: u32,
-    /// Over all ranks of the channel: ((pseudo channel, rank), group, bank).
+    /// Index in the channel: ((pseudo channel, rank), group, bank).
     pub bank: u32,
     pub row: u32,
     pub column: u32,
@@ -82,17 +82,17 @@ struct Piece {
 }
 
 impl Piece {
-    /// Whether a term is the next bit of the piece.
+    /// Whether a term extends the piece by its next bit.
     fn continues(&self, term: &Term) -> bool {
         let length = self.mask.count_ones();
         (term.field, term.bit, term.source) == (self.field, self.to + length, self.shift + length)
     }
 }
 
-/// Which bit of a burst's number each bit of each field is, the least significant first.
+/// For each bit of each field, the bit of a burst's number, least significant first.
 pub(super) type Layout = [Vec<u32>; 7];
 
-/// A mapping, ready for use.
+/// A parsed mapping with its hash.
 #[derive(Clone, Debug)]
 pub(super) struct Mapping {
     pieces: Vec<Piece>,
@@ -113,7 +113,7 @@ impl Mapping {
         }
         for (field, bits) in tokens.into_iter().rev() {
             let left = widths.of(field) - taken[field];
-            // A named mapping may ask for more bits than a small organization has.
+            // A named mapping may name more bits than a small organization has.
             let bits = match bits {
                 Some(bits) if named.is_some() => bits.min(left),
                 Some(bits) if bits > left => {
@@ -162,7 +162,7 @@ impl Mapping {
         Ok(mapping)
     }
 
-    /// Which bit of a burst's number each bit of each field is.
+    /// The bit of a burst's number for each bit of each field.
     fn layout(&self) -> Layout {
         let mut layout = Layout::default();
         for piece in &self.pieces {
@@ -187,7 +187,7 @@ impl Mapping {
         }
     }
 
-    /// Whether each address has a place of its own: elimination over the bits' functions.
+    /// Whether each address has its own place: Gaussian elimination over the functions of the bits.
     fn is_a_bijection(&self) -> bool {
         let mut functions: [Vec<u64>; 7] = std::array::from_fn(|field| {
             let bits = self.widths.of(field);
@@ -208,7 +208,7 @@ impl Mapping {
         })
     }
 
-    /// Where the burst of that number lies.
+    /// The place of a burst by its number.
     #[inline]
     pub(super) fn place(&self, burst: u64) -> Place {
         let mut fields = [0u64; 7];
@@ -227,8 +227,8 @@ impl Mapping {
     }
 }
 
-/// As Ramulator 2.1: consecutive bits of the column are added to pseudo channel, rank, bank group,
-/// bank and row, so that strides spread over the banks.
+/// The terms of Ramulator 2.1's `MOP4CLXOR`: consecutive bits of the column are added to pseudo
+/// channel, rank, bank group, bank and row, so that strides spread over the banks.
 fn mop_terms(layout: &Layout) -> Vec<Term> {
     let targets = [PSEUDO, RANK, GROUP, BANK, ROW]
         .into_iter()
@@ -339,7 +339,7 @@ mod tests {
         }
     }
 
-    /// Banks of all channels that 64 accesses touch, each a stride of a power of two from the last.
+    /// Number of banks in all channels that 64 accesses touch, for each stride of a power of two.
     fn banks_by_stride(text: &str, hash: &BankHash) -> Vec<usize> {
         let mapping = Mapping::new(text, hash, WIDTHS).unwrap_or_else(|error| panic!("{error}"));
         let bits = WIDTHS.total() - WIDTHS.burst;
@@ -354,7 +354,7 @@ mod tests {
 
     #[test]
     fn a_hash_spreads_strides_of_powers_of_two() {
-        // Two channels, two ranks, 16 banks; a row and its bank are 13 bits above the burst.
+        // Two channels, two ranks, 16 banks; the row starts 13 bits above the burst.
         let none = banks_by_stride("RoBaRaCoCh", &BankHash::None);
         assert!(none[13..].iter().all(|banks| *banks == 1), "{none:?}");
         let permuted = banks_by_stride("RoBaRaCoCh", &BankHash::Permutation);
@@ -375,14 +375,14 @@ mod tests {
     fn a_permutation_adds_the_lowest_row_bits_to_the_bank() {
         let mapping = Mapping::new("RoBaRaCoCh", &BankHash::Permutation, WIDTHS);
         let mapping = mapping.unwrap_or_else(|error| panic!("{error}"));
-        // The row lies from bit 13 on: its bits 01 are added to the bank group, 11 to the bank.
+        // The row starts at bit 13: its bits 01 are added to the bank group, 11 to the bank.
         let place = mapping.place(0b1101 << 13 | 1 << 9);
         assert_eq!((place.row, place.bank), (0b1101, 0b0011));
         let place = mapping.place(0b1101 << 13 | 0b11 << 11);
         assert_eq!((place.row, place.bank), (0b1101, 0b0100));
     }
 
-    /// Ramulator's own way of saying it: each field takes as many bits of the column as it has.
+    /// Ramulator's definition: each field takes as many bits of the column as it has itself.
     #[test]
     fn mop4clxor_adds_the_column_to_pseudo_channel_rank_group_bank_and_row() {
         let plain = Mapping::new("RoCoBaBgRaPcCo2Ch", &BankHash::None, WIDTHS);
@@ -414,7 +414,7 @@ mod tests {
             }
             Err(error) => panic!("{error}"),
         };
-        // Channel lowest, then the column, the rank (16 banks), the bank group (4 banks).
+        // From the lowest bit: channel, column, rank (16 banks), bank group (4 banks).
         assert_eq!(at("RoBaRaCoCh", 1), (1, 0, 0, 0));
         assert_eq!(at("RoBaRaCoCh", 2), (0, 0, 0, 1));
         assert_eq!(at("RoBaRaCoCh", 1 << 8), (0, 16, 0, 0));
@@ -453,7 +453,7 @@ mod tests {
                 "bits of an address above the 64 bytes of a burst are 6 to 34",
             ),
             ("Bg0", vec![35], "are 6 to 34"),
-            // Its own bit.
+            // A bit must not be its own source.
             ("Ch0", vec![6], "give several addresses one place"),
         ] {
             let bits = [(name.to_owned(), sources)].into();
@@ -461,7 +461,7 @@ mod tests {
             let error = mapping.map(|_| ()).unwrap_err();
             assert!(error.message.contains(hint), "{name}: {error}");
         }
-        // Two that are one another's own bits.
+        // Two bits must not be each other's source.
         let bits = [("Ch0", 15), ("Bg0", 6)].map(|(name, bit)| (name.to_owned(), vec![bit]));
         let bits = bits.into();
         let mapping = Mapping::new("RoBaRaCoCh", &BankHash::Functions { bits }, WIDTHS);

@@ -1,17 +1,22 @@
 //! DRAM: channels, ranks, bank groups and banks with the timing rules of their standard.
 //!
-//! Modelled: command by command, on clock edges, what JEDEC standards constrain: activates,
-//! precharges, reads, writes, refreshes and refresh management of all banks, of one, or of the same
-//! bank of each group; stack IDs; command and data buses, rank switches and bus turnaround; read and write queues with drain
-//! marks, forwarding and coalescing; first-ready, first-come scheduling with a cap on row hits;
-//! open, closed and capped pages; address mappings; energy from supply currents. It is driven by
-//! events: between commands nothing is computed, and an idle channel costs nothing.
+//! Modelled, command by command and on clock edges:
 //!
-//! Left out: power-down and self-refresh, postponed refreshes, temperature, on-die ECC, and data:
-//! requests to one line that its owner sends while another is inside may be
-//! served in either order, except that a read sees a write that is queued before it.
+//! - the constraints of JEDEC standards on activates, precharges, reads, writes, refreshes and
+//!   refresh management (of all banks, one bank, or the same bank of each group), stack IDs,
+//!   command and data buses, rank switches and bus turnaround;
+//! - read and write queues with drain marks, forwarding and coalescing;
+//! - first-ready, first-come scheduling with a cap on row hits; open, closed and capped pages;
+//! - address mappings, and energy from supply currents.
 //!
-//! `standards` holds the tables, `params` what a scenario can say, `channel` the scheduler.
+//! The model is driven by events: between commands nothing is computed, and an idle
+//! channel costs nothing.
+//!
+//! Left out: power-down and self-refresh, postponed refreshes, temperature, on-die ECC, and data.
+//! Concurrent requests to one line may be served in either order, except that a read sees a write
+//! queued before it.
+//!
+//! `standards` holds the tables, `params` the parameters of a scenario, `channel` the scheduler.
 
 mod book;
 mod channel;
@@ -86,22 +91,22 @@ impl Medium for DramParams {
     }
 }
 
-/// A memory of one or more channels.
+/// A memory with one or more channels.
 pub struct Dram<O = Silent> {
     resolved: Resolved,
     channels: Vec<Channel<O>>,
-    /// What is known of each channel without asking it.
+    /// Cached state of each channel, which can be read without calling the channel.
     watches: Vec<Watch>,
-    /// Bursts that wait for room, of all channels.
+    /// Bursts that wait for room in a queue, over all channels.
     outside: usize,
     book: Book,
-    /// Someone was refused and waits for room.
+    /// Whether the owner was refused and waits for room.
     refused: bool,
-    /// Where a burst's number begins in an address, and how many bursts a line is.
+    /// The lowest bit of a burst's number in an address, and the number of bursts in a line.
     shift: u32,
     bursts_of_line: u64,
     since: SimTime,
-    /// Up to when all is decided.
+    /// The time up to which all is decided.
     now: SimTime,
     tick: u64,
 }
@@ -113,23 +118,22 @@ save_state!([O] Dram<O> {
     built: resolved, shift, bursts_of_line;
 });
 
-/// What is known of a channel.
+/// Cached state of a channel.
 #[derive(Clone, Copy, Default, Serialize, Deserialize)]
 struct Watch {
-    /// The tick at which something happens in it.
+    /// The tick of the channel's next event.
     alarm: u64,
-    /// The tick at which its owner should look.
+    /// The tick at which the owner should call [`MemoryBackend::advance`].
     wake: u64,
-    /// Bursts that wait for room.
+    /// Bursts that wait for room in a queue.
     outside: usize,
 }
 
 impl<O: Observer> Dram<O> {
-    /// A memory whose channels tell their commands to the observers that `observer` makes, from
-    /// the number of the channel.
+    /// A memory. `observer` makes the observer of a channel's commands from the channel's number.
     ///
     /// # Errors
-    /// The parameter that cannot be accepted, or does not go with the capacity.
+    /// The parameter that is invalid, or does not fit the capacity.
     pub fn new(
         params: &DramParams,
         capacity: Bytes,
@@ -162,17 +166,17 @@ impl<O: Observer> Dram<O> {
         })
     }
 
-    /// What sees the commands of a channel.
+    /// The observer of a channel.
     pub fn observer(&self, channel: u32) -> &O {
         self.channels[channel as usize].observer()
     }
 
-    /// The timing parameters of every channel.
+    /// The timing parameters of all channels.
     pub fn timings(&self) -> &Timings {
         &self.resolved.timings
     }
 
-    /// Decides what happens up to `now`, and answers with its tick.
+    /// Makes all decisions up to `now`, and returns its tick.
     #[inline]
     fn run(&mut self, now: SimTime) -> u64 {
         if now != self.now {
@@ -219,7 +223,7 @@ impl<O: Observer> MemoryBackend for Dram<O> {
         let tick = self.run(now);
         let first = request.dpa.0 >> self.shift;
         let bursts = if self.bursts_of_line > 1 {
-            // Whole lines, however the address lies in its first.
+            // The bursts of whole lines, even if the address is inside the first line.
             u64::from(request.lines) * self.bursts_of_line
         } else {
             let last = request.dpa.0 + u64::from(request.lines) * LINE_BYTES - 1;
@@ -236,7 +240,7 @@ impl<O: Observer> MemoryBackend for Dram<O> {
             };
             let number = place.channel as usize;
             self.channels[number].arrive(tick, burst, &mut self.book);
-            // What arrived is planned for, so that the next event is known.
+            // Runs the channel again, so that its next event is known.
             self.run_channel(number);
         }
         None
@@ -257,7 +261,7 @@ impl<O: Observer> MemoryBackend for Dram<O> {
     }
 
     fn soonest(&self, at: SimTime) -> SimTime {
-        // A write is done, and a read answered by a queued write, at the next tick.
+        // Writes, and reads served from a queued write, are done at the next tick.
         let config = &self.resolved.config;
         SimTime(config.time(config.tick(at.0) + 1))
     }

@@ -1,9 +1,9 @@
-//! The commands that a channel sends to its devices, for whoever wants to see them.
+//! Observers of the commands that a channel sends to its devices.
 
 use cxlab_engine::units::SimTime;
 use serde::{Deserialize, Serialize};
 
-/// What a command is.
+/// The kind of a command.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
 pub enum CommandKind {
     /// Opens a row.
@@ -40,14 +40,14 @@ pub enum CommandKind {
     Cas,
 }
 
-/// A command.
+/// A command as an observer sees it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Command {
-    /// What it is.
+    /// Kind of the command.
     pub kind: CommandKind,
-    /// The channel.
+    /// Index of the channel.
     pub channel: u32,
-    /// The rank in its channel; pseudo channels count as ranks, those of the first one first.
+    /// The rank in its channel. Pseudo channels count as ranks; those of the first one come first.
     pub rank: u32,
     /// The bank group in its rank, those of stack ID 0 first; 0 for commands to a whole rank.
     pub group: u32,
@@ -57,21 +57,21 @@ pub struct Command {
     pub row: u32,
     /// The burst in the row that is read or written; 0 for other commands.
     pub column: u32,
-    /// The tick (a clock, or half of one) at which it begins.
+    /// The tick (a clock, or half of one) at which the command begins.
     pub tick: u64,
-    /// When it begins.
+    /// The time at which the command begins.
     pub at: SimTime,
 }
 
-/// Sees every command in the order of time, channel by channel.
+/// An observer of every command, channel by channel in order of time.
 pub trait Observer: Send {
-    /// Whether it looks at all; where it does not, nothing is told and nothing costs.
+    /// Whether the observer is active. If not, no call is made and no time is spent.
     const ON: bool;
-    /// A command is sent.
+    /// Called for each command.
     fn command(&mut self, command: &Command);
 }
 
-/// Sees nothing.
+/// An observer that is not active.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Silent;
 

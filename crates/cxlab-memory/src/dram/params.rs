@@ -1,4 +1,4 @@
-//! Parameters of the DRAM medium, as a scenario gives them.
+//! Parameters of the `dram` medium.
 
 use cxlab_engine::catalog::{ParamError, read_params};
 use cxlab_engine::units::{Bytes, LINE_BYTES, Picos};
@@ -12,113 +12,116 @@ use super::standard::{Currents, FineRefresh, Grade, Organization, Standard};
 use super::standards;
 use super::timing::{Gaps, TimingOverrides, Timings};
 
-/// Parameters of the DRAM medium.
+/// Parameters of the `dram` medium.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Debug)]
 #[serde(deny_unknown_fields, default)]
 pub struct DramParams {
-    /// Speed grade, which is also the standard. Default `DDR5-4800BN`. Sources of the values of
-    /// each are in `docs/explain/dram.md`.
+    /// Speed grade, which also selects the standard. Default `DDR5-4800BN`. The sources of each
+    /// grade's values are in `docs/explain/dram.md`.
     #[schemars(schema_with = "grade_names")]
     pub grade: String,
-    /// Density and width of a device, as in `16Gb x8` (for HBM the density of a channel).
-    /// Default: the first of the standard: DDR4 `8Gb x8`, DDR5 `16Gb x8`, LPDDR4 and LPDDR5 `8Gb x16`,
-    /// LPDDR6 `16Gb x12`, HBM2 `8Gb`, the other HBM `4Gb`. Those that are `8-high` or `16-high` have 2 or 4
-    /// stack IDs, the upper bits of the bank group.
+    /// Density and width of a device, as in `16Gb x8` (for HBM the density of a channel). Default:
+    /// the first of the standard: DDR4 `8Gb x8`, DDR5 `16Gb x8`, LPDDR4 and LPDDR5 `8Gb x16`,
+    /// LPDDR6 `16Gb x12`, HBM2 `8Gb`, the other HBM `4Gb`. `8-high` and `16-high` organizations
+    /// have 2 or 4 stack IDs, the upper bits of the bank group.
     pub organization: Option<String>,
-    /// Channels, each with its own buses, queues and scheduler. A power of two, 1 to 64.
+    /// Number of channels, each with its own buses, queues and scheduler. A power of two, 1 to 64.
     /// Default 2: the two subchannels of a DDR5 module.
     #[schemars(range(min = 1, max = 64))]
     pub channels: u32,
-    /// Ranks of a channel (of a pseudo channel). A power of two, 1 to 16. Default 1.
+    /// Ranks in a channel (in a pseudo channel). A power of two, 1 to 16. Default 1.
     #[schemars(range(min = 1, max = 16))]
     pub ranks: u32,
-    /// Data bits of a channel (of a pseudo channel): a device's times a power of two. Default: DDR4 64,
-    /// DDR5 32, LPDDR4 64, LPDDR5 16, LPDDR6 12, HBM1 128, HBM2 64, HBM3 and HBM4 32.
+    /// Data bits of a channel (of a pseudo channel): a device's width times a power of two.
+    /// Default: DDR4 64, DDR5 32, LPDDR4 64, LPDDR5 16, LPDDR6 12, HBM1 128, HBM2 64, HBM3
+    /// and HBM4 32.
     #[schemars(range(min = 4, max = 1024))]
     pub width: Option<u32>,
     /// Clock period. Default: the grade's, rounded down to a picosecond. 100 ps to 10 ns.
     pub clock: Option<Picos>,
-    /// Address mapping: `RoBaRaCoCh` (default), `ChRaBaRoCo`, `MOP4CLXOR`, or fields from the most
-    /// significant bit to the least: `Ro` row, `Ba` bank, `Bg` bank group, `Ra` rank, `Pc` pseudo
-    /// channel, `Co` column, `Ch` channel, each with a number of bits if it is split
-    /// (`RoCo5BaBgRaCo2Ch`).
+    /// Address mapping: `RoBaRaCoCh` (default), `ChRaBaRoCo`, `MOP4CLXOR`, or fields from
+    /// the most to the least significant bit: `Ro` row, `Ba` bank, `Bg` bank group, `Ra`
+    /// rank, `Pc` pseudo channel, `Co` column, `Ch` channel. A split field has a number of
+    /// bits, as in `RoCo5BaBgRaCo2Ch`.
     pub mapping: String,
     /// Address bits that are added (exclusive or) to the bits of channel, rank and bank that
     /// `mapping` gives. Default `none`.
     pub hash: BankHash,
-    /// Bursts of reads that a channel queues. 1 to 1024. Default 32 (Ramulator 2, DRAMsim3).
+    /// Capacity of a channel's read queue, in bursts. 1 to 1024. Default 32
+    /// (Ramulator 2, DRAMsim3).
     #[schemars(range(min = 1, max = 1024))]
     pub read_queue: u32,
-    /// Bursts of writes that a channel queues. 1 to 1024. Default 32 (Ramulator 2, DRAMsim3).
+    /// Capacity of a channel's write queue, in bursts. 1 to 1024. Default 32
+    /// (Ramulator 2, DRAMsim3).
     #[schemars(range(min = 1, max = 1024))]
     pub write_queue: u32,
-    /// Writes are drained when more than this part of their queue is full, in percent. 1 to 100
-    /// (100: when it is full). Default 80 (Ramulator 2).
+    /// A drain of writes starts when more than this part of their queue is in use, in percent. 1 to
+    /// 100 (100: when the queue is full). Default 80 (Ramulator 2).
     #[schemars(range(min = 1, max = 100))]
     pub drain_above: u32,
-    /// Writes are drained until less than this part of their queue is full, in percent. 0 to 100,
-    /// not above `drain_above`. Default 20 (Ramulator 2).
+    /// A drain of writes ends when less than this part of their queue is in use, in percent. 0 to
+    /// 100, not above `drain_above`. Default 20 (Ramulator 2).
     #[schemars(range(min = 0, max = 100))]
     pub drain_below: u32,
-    /// Requests in a queue for each bank, behind the read and write queues, which then feed them
-    /// one burst a clock; banks are served in turn (as DRAMsim3 does). 1 to 64. Default: none; the
-    /// scheduler chooses from the read or the write queue, oldest first.
+    /// Capacity of a queue for each bank, behind the read and write queues, which then feed these
+    /// queues with one burst a clock. Banks are served in turn (as in DRAMsim3). 1 to 64. Default:
+    /// none; the scheduler chooses from the read or the write queue, oldest first.
     #[schemars(range(min = 1, max = 64))]
     pub bank_queue: Option<u32>,
-    /// The same with a queue for each rank (of each pseudo channel), which are served in turn, oldest
-    /// request first. 1 to 1024. Not beside `bank_queue`. Default: none.
+    /// Capacity of a queue for each rank (of each pseudo channel), like `bank_queue`. Ranks
+    /// are served in turn, the oldest request first. 1 to 1024. Not together with
+    /// `bank_queue`. Default: none.
     #[schemars(range(min = 1, max = 1024))]
     pub rank_queue: Option<u32>,
-    /// Requests that wait for a channel's queue, of all channels together. 0 to 4096. Default:
-    /// none for one channel (a request is accepted when the queue has room), 16 for each of
-    /// several (*assumed*), since a request's channel is not known before it is accepted.
+    /// Requests that may wait for a channel's queue, over all channels. 0 to 4096. Default: none
+    /// for one channel (a request is accepted when the queue has room), 16 for each of several
+    /// channels (*assumed*), because the channel of a request is not known before its acceptance.
     #[schemars(range(min = 0, max = 4096))]
     pub input_queue: Option<u32>,
-    /// Accesses to an open row after which younger requests that hit it wait for an older one that
-    /// needs another row. 1 to 1,000,000 (in effect no limit). Default 16 (gem5's
-    /// `max_accesses_per_row`).
+    /// Accesses to an open row after which younger row hits wait for an older
+    /// request to another row of the bank. 1 to 1,000,000 (in effect no limit).
+    /// Default 16 (gem5's `max_accesses_per_row`).
     #[schemars(range(min = 1, max = 1_000_000))]
     pub row_hit_cap: u32,
-    /// Accesses to an open row after which such an older request may close it as soon as the
-    /// timings allow; younger hits go on until then. 0 to 1,000,000. Default 4 (DRAMsim3); 0 is
-    /// what Ramulator 2 does.
+    /// Accesses to an open row after which such an older request may close the row as soon as the
+    /// timings allow; younger hits continue until then. 0 to 1,000,000. Default 4 (DRAMsim3); 0 is
+    /// Ramulator 2's behaviour.
     #[schemars(range(min = 0, max = 1_000_000))]
     pub yield_after: u32,
-    /// When rows are closed. Default `open`.
+    /// Page policy: when rows are closed. Default `open`.
     pub page: PagePolicy,
-    /// What is refreshed at a time. Default `all-bank`.
+    /// The banks that one refresh command covers. Default `all-bank`.
     pub refresh: RefreshMode,
-    /// Activates of a bank after which it gets refresh management (RFM; RAAIMT of JESD79-5), which
-    /// takes as long as a refresh of the same banks: of all banks, one, or the same bank of each
-    /// group, as `refresh` says. A refresh takes as many activates off its banks' counts. DDR5, HBM3
-    /// and HBM4. 8 to 1,000,000; devices ask for 32 to 80. Default: none.
+    /// Activates of a bank after which it gets refresh management (RFM; RAAIMT of JESD79-5). The
+    /// command takes as long as a refresh, and covers all banks, one, or the same bank of each
+    /// group, as `refresh` says. A refresh reduces the counts of its banks by this number. DDR5,
+    /// HBM3 and HBM4. 8 to 1,000,000; devices require 32 to 80. Default: none.
     #[schemars(range(min = 8, max = 1_000_000))]
     pub rfm: Option<u32>,
-    /// Whether the ranks of a channel are refreshed at different times, evenly spread. Default
-    /// true.
+    /// Whether the refreshes of a channel's ranks are evenly spread over time. Default true.
     pub stagger: bool,
-    /// Whether a write is absorbed by a queued write to the same burst. Default true.
+    /// Whether a queued write absorbs a later write to the same burst. Default true.
     pub coalesce: bool,
-    /// When a write is done. Default `queued`.
+    /// The point at which a write completes. Default `queued`.
     pub write_done: WriteDone,
     /// Timing parameters that replace those of the grade, in clocks.
     pub timing: TimingOverrides,
-    /// Currents that replace those of the grade.
+    /// Supply voltage and currents that replace those of the grade.
     pub currents: CurrentOverrides,
 }
 
-/// When rows are closed.
+/// The page policy: when rows are closed.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema, Debug)]
 #[serde(deny_unknown_fields, tag = "kind", rename_all = "kebab-case")]
 pub enum PagePolicy {
-    /// When another row of the bank is needed.
+    /// A row is closed when another row of its bank is needed.
     #[default]
     Open,
-    /// With the last access that the queues hold for it.
+    /// A row is closed with the last access that the queues hold for it.
     Closed,
-    /// After a number of accesses, after some idle time, or both.
+    /// A row is closed after a number of accesses, after some idle time, or both.
     Capped {
-        /// Accesses; the last of them closes the row. 1 to 1,000,000. Default: no limit.
+        /// Number of accesses; the last one closes the row. 1 to 1,000,000. Default: no limit.
         #[schemars(range(min = 1, max = 1_000_000))]
         accesses: Option<u32>,
         /// Time since the last access. More than 0, at most 1 ms. Default: no limit.
@@ -126,11 +129,11 @@ pub enum PagePolicy {
     },
 }
 
-/// What is refreshed at a time.
+/// The banks that one refresh command covers.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema, Debug)]
 #[serde(rename_all = "kebab-case")]
 pub enum RefreshMode {
-    /// Nothing.
+    /// Rows are never refreshed.
     None,
     /// All banks of a rank, each tREFI.
     #[default]
@@ -141,14 +144,14 @@ pub enum RefreshMode {
     SameBank,
 }
 
-/// When a write is done.
+/// The point at which a write completes.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema, Debug)]
 #[serde(rename_all = "kebab-case")]
 pub enum WriteDone {
-    /// A clock after it was queued: from then on reads see it.
+    /// A write completes one clock after it was queued; later reads see it from then on.
     #[default]
     Queued,
-    /// When its data have been transferred to the device.
+    /// A write completes when its data have been transferred to the device.
     Written,
 }
 
@@ -217,13 +220,13 @@ fn grade_names(_: &mut SchemaGenerator) -> Schema {
     schemars::json_schema!({ "type": "string", "enum": names })
 }
 
-/// What the parameters come to, checked.
+/// The resolved and checked parameters.
 #[derive(Clone, Debug)]
 pub(super) struct Resolved {
     pub standard: &'static str,
     pub timings: Timings,
     pub currents: Currents,
-    /// Devices of a rank, which work in step.
+    /// Devices in a rank, which work in lockstep.
     pub devices: u32,
     pub config: Config,
     pub channels: u32,
@@ -237,7 +240,7 @@ impl DramParams {
     /// Reads and checks parameters.
     ///
     /// # Errors
-    /// The first parameter that cannot be accepted, with what is allowed.
+    /// The first parameter that is invalid, with the allowed values.
     pub fn read(params: &serde_json::Value) -> Result<DramParams, ParamError> {
         let params: DramParams = read_params(params)?;
         params.resolve()?;
@@ -531,7 +534,7 @@ impl DramParams {
         Ok(mode)
     }
 
-    /// Activates after which a bank gets refresh management; 0: never.
+    /// Activates after which a bank gets refresh management; 0 for never.
     fn management(&self, standard: &Standard) -> Result<u32, ParamError> {
         let Some(activates) = self.rfm else {
             return Ok(0);
@@ -565,7 +568,7 @@ impl DramParams {
     }
 }
 
-/// Whether requests of a line are whole bursts, or parts of one.
+/// The number of bursts in a line: 1 if a burst is as long as a line or longer.
 pub(super) fn bursts_of_line(burst_bytes: u32) -> u64 {
     (LINE_BYTES / u64::from(burst_bytes)).max(1)
 }

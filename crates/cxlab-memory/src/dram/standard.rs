@@ -1,78 +1,78 @@
-//! What a standard is: its command bus, organizations, speed grades and currents. The tables are
-//! in `standards/`, one file each.
+//! The description of a standard: command bus, organizations, speed grades and currents. The tables
+//! are in `standards/`, one file each.
 
 use super::timing::Timings;
 
-/// A family of devices with one set of rules.
+/// A family of devices with one set of timing rules.
 pub(crate) struct Standard {
-    /// Its name, as in `DDR4`.
+    /// Name of the standard, as in `DDR4`.
     pub name: &'static str,
-    /// How commands travel.
+    /// Properties of the command bus.
     pub bus: CommandBus,
-    /// Beats of a burst.
+    /// Beats in a burst.
     pub beats: u32,
-    /// Width of a channel's data bus (of a pseudo channel's where it has some), in bits.
+    /// Width of a channel's data bus in bits; of a pseudo channel's, if the standard has those.
     pub width: u32,
-    /// Bytes of data of a burst at that width; what else it moves is metadata (LPDDR6).
+    /// Data bytes of a burst at that width. The rest of the burst is metadata (LPDDR6).
     pub payload: u32,
-    /// Pseudo channels of a channel: they share the command buses and nothing else.
+    /// Number of pseudo channels in a channel. They share only the command buses.
     pub pseudo_channels: u32,
-    /// Which refresh commands it has beside that of all banks.
+    /// The refresh command for a part of the banks.
     pub refresh: FineRefresh,
-    /// Whether it has refresh management commands (RFM).
+    /// Whether the standard has refresh management commands (RFM).
     pub management: bool,
-    /// Its organizations; the first is the default.
+    /// The organizations; the first is the default.
     pub organizations: &'static [Organization],
-    /// Its speed grades.
+    /// The speed grades.
     pub grades: &'static [Grade],
-    /// The parameters of a grade that follow from the organization.
+    /// Computes the parameters of a grade that depend on the organization.
     pub resolve: fn(&Grade, &Organization) -> Timings,
 }
 
-/// Refresh commands of a part of a rank.
+/// Refresh commands for a part of a rank.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum FineRefresh {
-    /// None.
+    /// All-bank refresh only.
     No,
-    /// One bank at a time.
+    /// A command refreshes one bank.
     PerBank,
-    /// The same bank of every bank group at a time.
+    /// A command refreshes the same bank of every bank group.
     SameBank,
 }
 
-/// How commands travel.
+/// Properties of the command bus.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CommandBus {
-    /// Ticks of the model in a clock: 2 where commands of half a clock exist.
+    /// Ticks of the model in a clock: 2 if some commands take half a clock.
     pub ticks_per_clock: u32,
-    /// Ticks of an activate.
+    /// Ticks of an activate command.
     pub act: u32,
-    /// Ticks of a read or write.
+    /// Ticks of a read or write command.
     pub column: u32,
-    /// Ticks of a precharge or refresh.
+    /// Ticks of a precharge or refresh command.
     pub row: u32,
-    /// Ticks of the CAS command that synchronizes the write clock; 0: there is none.
+    /// Ticks of the CAS command that synchronizes the write clock; 0 if there is none.
     pub cas: u32,
-    /// Whether row and column commands have a bus each.
+    /// Whether row and column commands have separate buses.
     pub dual: bool,
-    /// Ticks after the first half of an activate within which its second half follows, where it
-    /// has two; other commands may come between. 0: it has one.
+    /// Ticks within which the second half of a two-part activate must follow the first; other
+    /// commands may come between. 0 if an activate has one part.
     pub second_within: u32,
-    /// Whether distances count from the last tick of a command that lasts several.
+    /// Whether distances count from the last tick of a command that takes several.
     pub from_last: bool,
 }
 
-/// How a device is divided.
+/// The organization of a device.
 pub(crate) struct Organization {
-    /// Its name, as in `16Gb x8`.
+    /// Name of the organization, as in `16Gb x8`.
     pub name: &'static str,
-    /// Megabits of a device (of a channel for HBM).
+    /// Density of a device in megabits (of a channel for HBM).
     pub density_mb: u32,
     /// Data pins of a device.
     pub pins: u32,
-    /// Stack IDs, each with bank groups of its own (HBM); 1 elsewhere.
+    /// Number of stack IDs, each with its own bank groups (HBM); 1 for other standards.
     pub stacks: u32,
-    /// Bank groups (of a stack ID).
+    /// Number of bank groups (in a stack ID).
     pub groups: u32,
     /// Banks in a bank group.
     pub banks: u32,
@@ -84,15 +84,15 @@ pub(crate) struct Organization {
 
 /// A speed grade.
 pub(crate) struct Grade {
-    /// Its name, as users write it.
+    /// Name of the grade, as users write it.
     pub name: &'static str,
     /// Data rate in megatransfers per second.
     pub rate: u32,
-    /// A clock, in picoseconds, rounded down as the simulators of the sources do.
+    /// Clock period in picoseconds, rounded down as in the simulators of the sources.
     pub clock_ps: u32,
-    /// Its parameters; those that depend on the organization are 0 and filled by `resolve`.
+    /// Timing parameters; those that depend on the organization are 0 until `resolve` sets them.
     pub timings: Timings,
-    /// Currents of a device.
+    /// Currents of one device.
     pub currents: Currents,
 }
 
@@ -115,7 +115,7 @@ pub struct Currents {
     pub idd5b: u32,
 }
 
-/// Clocks of a time in picoseconds, rounded up.
+/// Converts a time in picoseconds to clocks, rounded up.
 pub(crate) const fn clocks(time_ps: u32, clock_ps: u32) -> u32 {
     time_ps.div_ceil(clock_ps)
 }

@@ -1,5 +1,5 @@
-//! Timing parameters as the standards list them, in clocks, and the least distances between two
-//! commands that follow from them, in ticks.
+//! Timing parameters as in the standards, in clocks, and the least distances between two commands
+//! that follow from them, in ticks.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -25,11 +25,11 @@ macro_rules! timings {
         }
 
         impl TimingOverrides {
-            /// The grade's parameters with those given in their place.
+            /// Replaces the parameters of the grade that are given here.
             pub(super) fn apply(&self, timings: &mut Timings) {
                 $(if let Some(value) = self.$name { timings.$name = value; })*
             }
-            /// The name and value of the first that lies above `most`.
+            /// The name and value of the first parameter above `most`.
             pub(super) fn beyond(&self, most: u32) -> Option<(&'static str, u32)> {
                 $(if let Some(value) = self.$name.filter(|value| *value > most) {
                     return Some((stringify!($name), value));
@@ -43,8 +43,8 @@ macro_rules! timings {
 timings! {
     /// A burst on the data bus (BL / data rate per clock).
     burst,
-    /// The time for which a burst occupies the column path of its bank group, for the distance
-    /// from a write to a read there (LPDDR5: BL/n_max; elsewhere as `burst`).
+    /// The time for which a burst occupies the column path of its bank group, for the distance from
+    /// a write to a read there (LPDDR5: BL/n_max; other standards: as `burst`).
     burst_group,
     /// CAS (read) latency, tCL.
     cl,
@@ -60,8 +60,8 @@ timings! {
     rp_all,
     /// Activate to precharge, tRAS.
     ras,
-    /// Activate to activate of the same bank, tRC. Where `ras`, `rp` or both are given and this
-    /// is not, it is their sum.
+    /// Activate to activate of the same bank, tRC. Without an override it is the sum of `ras` and
+    /// `rp` if one of these is given.
     rc,
     /// End of write data to precharge, tWR.
     wr,
@@ -71,12 +71,12 @@ timings! {
     ccd_s,
     /// Read to read of the same bank group, tCCD_L.
     ccd_l,
-    /// Read to read of another stack ID, tCCD_R (HBM); as `ccd_s` elsewhere. Where `ccd_s` is given and
-    /// this is not, it keeps its distance from it.
+    /// Read to read of another stack ID, tCCD_R (HBM); as `ccd_s` in other standards. If `ccd_s` is
+    /// given and this is not, it keeps its distance from `ccd_s`.
     ccd_r,
-    /// Write to write of another bank group, tCCD_S_WR; as `ccd_s` where there is one value.
+    /// Write to write of another bank group, tCCD_S_WR; as `ccd_s` if the standard has one value.
     ccd_s_wr,
-    /// Write to write of the same bank group, tCCD_L_WR; as `ccd_l` where there is one value.
+    /// Write to write of the same bank group, tCCD_L_WR; as `ccd_l` if the standard has one value.
     ccd_l_wr,
     /// Activate to activate of another bank group, tRRD_S.
     rrd_s,
@@ -88,15 +88,15 @@ timings! {
     wtr_s,
     /// End of write data to read of the same bank group, tWTR_L.
     wtr_l,
-    /// Bus turnaround from the end of read data to the begin of write data (preambles and
-    /// postambles).
+    /// Bus turnaround from the end of read data to the start of write data
+    /// (preambles and postambles).
     rtw_gap,
-    /// The same within a bank group; as `rtw_gap` where there is one value. Where `rtw_gap` is given and
-    /// this is not, it keeps its distance from it.
+    /// Bus turnaround as `rtw_gap`, within a bank group; equal to `rtw_gap` if the standard has one
+    /// value. If `rtw_gap` is given and this is not, it keeps its distance from `rtw_gap`.
     rtw_gap_l,
-    /// Gap on the data bus between data of two ranks, where one of them reads (tCS, tRTRS).
+    /// Gap on the data bus between the data of two ranks, if one of them reads (tCS, tRTRS).
     rank_gap,
-    /// Precharge to precharge of the same rank, tPPD; 0 or 1: none.
+    /// Precharge to precharge of the same rank, tPPD; 0 or 1 for no constraint.
     ppd,
     /// Average time between two refreshes of a rank (of all its banks), tREFI.
     refi,
@@ -108,12 +108,12 @@ timings! {
     pbr_pbr,
     /// Refresh of one bank to activate of another of the same rank: tpbR2act, tREFSBRD, tRREFD.
     pbr_act,
-    /// How long after the last data the write clock stays synchronized (LPDDR5: tWCKPST); an
-    /// access later than that needs a CAS command first. 0: no such clock.
+    /// Time after the last data for which the write clock stays synchronized (LPDDR5: tWCKPST). A
+    /// later access needs a CAS command before it. 0 if there is no write clock.
     wck_post,
 }
 
-/// Least distances from one command to the next, in ticks, from the first tick of each.
+/// Least distances between two commands, in ticks, from the first tick of each.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Gaps {
     pub act_rd: u64,
@@ -126,7 +126,7 @@ pub(super) struct Gaps {
     pub act_ref_other: u64,
     pub pre_act: u64,
     pub pre_all_act: u64,
-    /// What a refresh has to wait longer than an activate after the same precharge.
+    /// Extra wait of a refresh, compared with an activate, after the same precharge.
     pub ref_after_act: u64,
     pub pre_pre: u64,
     pub rd_pre: u64,
@@ -167,7 +167,7 @@ impl Gaps {
     pub(super) fn new(t: &Timings, bus: &CommandBus) -> Gaps {
         let clock = i64::from(bus.ticks_per_clock);
         let span = |clocks: i64| clocks * clock;
-        // What a command that lasts several ticks adds where distances count from its last one.
+        // The extra ticks of a command, if distances count from its last tick.
         let offset = |ticks: u32| {
             if bus.from_last {
                 i64::from(ticks) - 1

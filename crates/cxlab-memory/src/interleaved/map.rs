@@ -1,4 +1,4 @@
-//! Which medium an address lies in, and where.
+//! The address map: which medium holds an address, and where in it.
 
 use cxlab_engine::units::{Bytes, Dpa, LINE_BYTES};
 
@@ -9,15 +9,15 @@ use super::params::{MAX_MEDIA, Spread};
 pub(super) struct Map {
     spread: Spread,
     count: u64,
-    /// Lines of a granule, as a shift.
+    /// Logarithm to base 2 of the lines in a granule.
     shift: u32,
-    /// Bits of a medium's number; for `xor`.
+    /// Number of bits of a medium's number, for `xor`.
     digit: u32,
-    /// First line of each medium; for `ranges`.
+    /// First line of each medium, for `ranges`.
     first: Vec<u64>,
 }
 
-/// What of a request lies in one medium.
+/// The part of a request that one medium holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Piece {
     pub medium: usize,
@@ -59,7 +59,7 @@ impl Map {
         (medium as usize, line)
     }
 
-    /// Exclusive or of all digits.
+    /// Exclusive or of all digits of a granule's number.
     #[inline]
     fn fold(&self, granule: u64) -> u64 {
         let (mut rest, mut digits) = (granule, 0);
@@ -70,15 +70,15 @@ impl Map {
         digits & (self.count - 1)
     }
 
-    /// Splits a request into one piece for each medium that it touches, in the order in which it
-    /// reaches them. What is next to each other in the request is next to each other in a medium:
-    /// each medium has one granule of every stripe.
+    /// Splits a request into one piece for each medium that it touches, in the order of the
+    /// addresses. Each piece is contiguous in its medium, because each medium holds one granule
+    /// of every stripe.
     #[inline]
     pub(super) fn split(&self, dpa: Dpa, lines: u16, mut piece: impl FnMut(Piece)) {
         let first = dpa.0 / LINE_BYTES;
         let last = first + u64::from(lines) - 1;
         let (medium, line) = self.place(first);
-        // Where all of it is in one medium, an address in the midst of a line stays as it is.
+        // If one medium holds all of the request, an address inside a line keeps its offset.
         if first >> self.shift == last >> self.shift && self.place(last).0 == medium {
             let dpa = Dpa(line * LINE_BYTES + dpa.0 % LINE_BYTES);
             return piece(Piece { medium, dpa, lines });
@@ -108,7 +108,7 @@ impl Map {
         }
     }
 
-    /// Lines from there on that are in the same granule or range.
+    /// Lines from `line` to the end of its granule or range.
     #[inline]
     fn run(&self, line: u64, medium: usize) -> u64 {
         match self.spread {
@@ -147,7 +147,7 @@ mod tests {
         ];
         assert_eq!(places, expected);
         let hashed = map(Spread::Xor, 4, 64);
-        // A stride of the number of media reaches all of them.
+        // A stride as long as the number of media reaches all of them.
         let stride: Vec<_> = (0..4).map(|step| hashed.place(step * 4).0).collect();
         assert_eq!(stride, [0, 1, 2, 3]);
     }

@@ -1,4 +1,4 @@
-//! The media at work.
+//! The state of interleaved media.
 
 use std::collections::VecDeque;
 
@@ -14,12 +14,12 @@ use crate::backend::{Completion, MemoryBackend, MemoryRequest, Statistic};
 use crate::finished::Finished;
 use crate::nested::Nested;
 
-/// Media side by side.
+/// A memory backend that consists of several media in parallel.
 pub(super) struct Interleaved {
     map: Map,
     channels: Vec<Channel>,
     granule: u32,
-    /// Pieces that wait, and how many may before a request is refused.
+    /// Number of queued pieces, and the number from which requests are refused.
     waiting: usize,
     most: usize,
     open: Vec<Open>,
@@ -35,20 +35,20 @@ save_state!(Interleaved {
     built: map, granule, most, done;
 });
 
-/// A request with pieces that are not done.
+/// A request with unfinished pieces.
 #[derive(Clone, Copy, Serialize, Deserialize)]
 struct Open {
     id: u32,
     left: u32,
-    /// When the last of those done was done.
+    /// The latest completion among its finished pieces.
     last: u64,
 }
 
 struct Channel {
     medium: Nested,
-    /// Pieces that found no room, oldest first, and since when they wait.
+    /// Pieces that found no room in the medium, oldest first, with the time since which they wait.
     input: VecDeque<(u64, MemoryRequest)>,
-    /// When something happens in the medium next.
+    /// Time of the medium's next event.
     next: u64,
     counts: Counts,
 }
@@ -71,7 +71,7 @@ impl Channel {
         self.next = self.medium.next_event().unwrap_or(u64::MAX);
     }
 
-    /// Gives the medium what it has room for; answers with how many pieces it took.
+    /// Passes queued pieces to the medium while it has room, and returns how many it took.
     fn offer(&mut self, now: u64) -> usize {
         let before = self.input.len();
         while let Some((since, piece)) = self.input.front()
@@ -127,7 +127,7 @@ impl Interleaved {
         }
     }
 
-    /// Brings all media up to `now`, event by event.
+    /// Advances all media to `now`, event by event.
     fn run(&mut self, now: u64) {
         loop {
             let next = self.channels.iter().map(|channel| channel.next).min();
@@ -143,7 +143,7 @@ impl Interleaved {
         self.now = now;
     }
 
-    /// What happens at one time.
+    /// Handles the events at one time.
     fn step(&mut self, at: u64) {
         self.now = at;
         for number in 0..self.channels.len() {
@@ -153,7 +153,7 @@ impl Interleaved {
         }
     }
 
-    /// Hears what a medium has done, and gives it what waits.
+    /// Collects the completions of a medium, and passes queued pieces to it.
     fn serve(&mut self, number: usize, now: u64) {
         let channel = &mut self.channels[number];
         channel.medium.advance(now, &mut self.done);

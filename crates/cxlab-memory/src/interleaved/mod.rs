@@ -1,11 +1,11 @@
 //! Several media behind one controller: a device whose addresses are spread over channels.
 //!
-//! Modelled: any number and any kinds of media, an address map (interleaved, hashed, or one range
-//! after the other), requests that are split where they cross from one medium to another and are
-//! done with their last piece, and a bounded number of pieces that wait, in order, for a medium
-//! that has no room. The media work at the same time and know nothing of each other.
+//! Modelled: any number and kinds of media, and an address map (interleaved, hashed, or consecutive
+//! ranges). A request that crosses from one medium to another is split, and completes with its last
+//! piece. A bounded number of pieces waits, in order, for media without room. The media work in
+//! parallel and independently.
 //!
-//! Left out: the time to find the channel (a device's `process_time` has it) and any bus that the
+//! Left out: the time to find the channel (part of a device's `process_time`), and any bus that the
 //! channels would share.
 
 mod map;

@@ -1,4 +1,4 @@
-//! What a scenario says of interleaved media.
+//! Parameters of interleaved media.
 
 use cxlab_engine::catalog::ParamError;
 use cxlab_engine::units::{Bytes, LINE_BYTES};
@@ -9,21 +9,21 @@ use super::map::Map;
 use crate::Medium;
 use crate::nested::{NestedMedium, within};
 
-/// Most media of a device.
+/// Most media in a device.
 pub(super) const MAX_MEDIA: usize = 64;
 
-/// How addresses are spread over media.
+/// The distribution of addresses over media.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema, Debug)]
 #[serde(rename_all = "kebab-case")]
 pub enum Spread {
-    /// One granule after the other: granule `g` is in medium `g` modulo their number, as the HDM
-    /// decoders of CXL 3.1 (section 8.2.4.20) and the channels of memory controllers do.
+    /// Round-robin by granule: granule `g` is in medium `g` modulo the number of media, as in the
+    /// HDM decoders of CXL 3.1 (section 8.2.4.20) and the channels of memory controllers.
     #[default]
     Modulo,
-    /// As `modulo`, but the number of the medium is the exclusive or of all digits of `g` to the
-    /// base of their number, so that strides spread, too. Needs a power of two of media.
+    /// Hashed: the number of the medium is the exclusive or of all digits of `g` to the base of the
+    /// number of media, so that strides spread too. Needs a power of two of media.
     Xor,
-    /// One range of addresses after the other, each in one medium.
+    /// Consecutive ranges of addresses, one in each medium.
     Ranges,
 }
 
@@ -31,22 +31,22 @@ pub enum Spread {
 #[derive(Clone, PartialEq, Serialize, Deserialize, JsonSchema, Debug)]
 #[serde(deny_unknown_fields, default)]
 pub struct InterleavedParams {
-    /// The media, one for each channel, of any kinds but this one. 1 to 64. Must be given.
+    /// The media, one for each channel, of any kind but this one. 1 to 64. Must be given.
     pub media: Vec<NestedMedium>,
-    /// How often the list is repeated: `copies = 4` with one medium makes four channels. 1 to 64,
-    /// and at most 64 media in all. Default 1.
+    /// Number of times that the list is repeated: `copies = 4` with one medium makes four channels.
+    /// 1 to 64, and at most 64 media in all. Default 1.
     #[schemars(range(min = 1, max = 64))]
     pub copies: u32,
-    /// How addresses are spread. Default `modulo`.
+    /// The distribution of addresses over media. Default `modulo`.
     pub spread: Spread,
-    /// What lies in one medium as a whole. A power of two from 64 B to 1 GiB. Default 256 B (the
-    /// least interleave granularity of CXL 3.1, section 8.2.4.20).
+    /// Consecutive bytes in one medium. A power of two from 64 B to 1 GiB. Default 256 B (the least
+    /// interleave granularity of CXL 3.1, section 8.2.4.20).
     pub granularity: Bytes,
-    /// Capacity of each medium, with `spread = "ranges"` only; together that of the device. Default:
-    /// equal parts.
+    /// Capacity of each medium, only for `spread = "ranges"`. The sum is the capacity of the
+    /// device. Default: equal parts.
     pub capacities: Option<Vec<Bytes>>,
-    /// Pieces of requests that wait for their medium. A request is accepted while fewer wait. 1 to
-    /// 65536. Default: 16 for each medium (*assumed*).
+    /// Pieces of requests that may wait for their medium. Requests are accepted while fewer pieces
+    /// wait. 1 to 65536. Default: 16 for each medium (*assumed*).
     #[schemars(range(min = 1, max = 65536))]
     pub queue: Option<u32>,
 }
@@ -64,14 +64,14 @@ impl Default for InterleavedParams {
     }
 }
 
-/// Interleaved media whose parameters were checked, except against the device's capacity.
+/// Interleaved media with checked parameters. Only the device's capacity is still unchecked.
 pub(super) struct Resolved {
     pub(super) media: Vec<Box<dyn Medium>>,
     pub(super) queue: usize,
     spread: Spread,
     granularity: Bytes,
     capacities: Option<Vec<Bytes>>,
-    /// Media of the list before it is repeated.
+    /// Number of media in the list before it is repeated.
     listed: usize,
 }
 
@@ -151,7 +151,7 @@ impl InterleavedParams {
 }
 
 impl Resolved {
-    /// What each medium holds of a device of that capacity.
+    /// The capacity of each medium in a device of the given capacity.
     pub(super) fn shares(&self, capacity: Bytes) -> Vec<Bytes> {
         let equal = Bytes(capacity.0 / self.media.len() as u64);
         (self.capacities.clone()).unwrap_or_else(|| vec![equal; self.media.len()])

@@ -16,8 +16,8 @@ fn backend(kind: &str, params: &Value, capacity: u64) -> Box<dyn MemoryBackend> 
     medium.backend(Site::alone(Bytes(capacity), 1))
 }
 
-/// Sends requests (time, address, lines, whether it writes) in order, each at its time or when
-/// there is room; when each was done. The owner looks at every event, and each `step` if given.
+/// Completion times of requests (time, address, lines, write), each offered at its time or when
+/// there is room. The owner wakes up at every event, and every `step` if given.
 fn times(
     memory: &mut dyn MemoryBackend,
     requests: &[(u64, u64, u16, bool)],
@@ -89,7 +89,7 @@ fn a_line_takes_the_time_of_its_medium_and_channels_add_up() {
     let mut memory = backend("interleaved", &four(json!({})), 1 << 20);
     let ends = times(memory.as_mut(), &[(0, 0, 1, false)], None);
     assert_eq!(ends, [10_000]);
-    // 256 lines, 10 ns each on one bus: four buses take a quarter.
+    // 256 lines, 10 ns each on one bus: four buses take a quarter of the time.
     let stream: Vec<_> = (0..256).map(|line| (0, line * 64, 1, false)).collect();
     let mut memory = backend("interleaved", &four(json!({ "queue": 256 })), 1 << 20);
     let ends = times(memory.as_mut(), &stream, None);
@@ -106,9 +106,9 @@ fn a_request_is_done_with_its_last_piece() {
     let params = json!({ "media": media });
     let mut memory = backend("interleaved", &params, 3 << 20);
     let requests = [
-        // The second half of a granule of the first and the first half of one of the second,
+        // The second half of a granule of the first medium and the first half of one of the second.
         (0, 128, 4, false),
-        // all three, and the first alone.
+        // A request to all three media, and one to the first medium alone.
         (0, 512, 16, true),
         (0, 768, 4, false),
     ];

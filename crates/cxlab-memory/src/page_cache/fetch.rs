@@ -1,13 +1,13 @@
-//! What is under way: pieces of requests, fetches, pages on their way back.
+//! State in flight: pieces of requests, fetches, and pages on their way to the slow medium.
 
 use serde::{Deserialize, Serialize};
 
 use crate::tag_array::Slot;
 
-/// No number.
+/// Stands for the absence of an index.
 pub(super) const NONE: u32 = u32::MAX;
 
-/// Things with numbers that are used again.
+/// Items with stable numbers; the numbers of removed items are reused.
 #[derive(Serialize, Deserialize)]
 pub(super) struct Slab<T> {
     items: Vec<T>,
@@ -57,37 +57,37 @@ impl<T: Copy> Slab<T> {
 #[derive(Clone, Copy, Serialize, Deserialize)]
 pub(super) struct Request {
     pub(super) id: u32,
-    /// Pieces that are not done, and one for what waits to be looked up.
+    /// Unfinished pieces, plus one while a part of the request waits for its look-up.
     pub(super) pieces: u32,
     pub(super) at: u64,
 }
 
-/// The lines of a request that lie in one page.
+/// The lines of a request in one page.
 #[derive(Clone, Copy, Serialize, Deserialize)]
 pub(super) struct Piece {
     pub(super) request: u32,
     pub(super) line: u64,
     pub(super) lines: u64,
     pub(super) write: bool,
-    /// The next that waits for the same fetch.
+    /// The next piece that waits for the same fetch.
     pub(super) next: u32,
 }
 
-/// A page that is being fetched.
+/// A fetch in progress (a miss status holding register).
 #[derive(Clone, Copy, Serialize, Deserialize)]
 pub(super) struct Fetch {
     pub(super) used: bool,
     pub(super) page: u64,
     pub(super) slot: Slot,
-    /// Sectors that it brings.
+    /// Sectors that the fetch brings.
     pub(super) sectors: u64,
-    /// Those of them to ask for first.
+    /// The missed sectors among them, which are requested first with `critical_first`.
     pub(super) critical: u64,
-    /// Reads of the slow medium that are not done.
+    /// Unfinished reads of the slow medium.
     pub(super) reads: u32,
-    /// Sectors that came and wait for the frame.
+    /// Sectors that arrived while the frame was still being read out.
     pub(super) held: u64,
-    /// The page in the write-back buffer that it waits for.
+    /// The page in the write-back buffer that must be written before the fetch starts.
     pub(super) after: u32,
     pub(super) prefetch: bool,
     pub(super) first: u32,
@@ -95,22 +95,22 @@ pub(super) struct Fetch {
     pub(super) targets: u32,
 }
 
-/// A read of the slow medium.
+/// A read of the slow medium for a fetch.
 #[derive(Clone, Copy, Serialize, Deserialize)]
 pub(super) struct Part {
     pub(super) fetch: u32,
     pub(super) sectors: u64,
 }
 
-/// A page of the write-back buffer.
+/// An entry of the write-back buffer.
 #[derive(Clone, Copy, Serialize, Deserialize)]
 pub(super) struct Leaving {
     pub(super) used: bool,
     pub(super) page: u64,
     pub(super) slot: Slot,
     pub(super) sectors: u64,
-    /// Reads of the DRAM that are not done.
+    /// Unfinished reads of the DRAM.
     pub(super) reads: u32,
-    /// Writes of the slow medium that are not done.
+    /// Unfinished writes of the slow medium.
     pub(super) writes: u32,
 }

@@ -1,6 +1,6 @@
-//! Sets of sectors of a page, a bit each.
+//! Bit masks for the sectors of a page.
 
-/// The sectors from `first` on, `count` of them.
+/// The mask of `count` sectors from `first` on.
 #[inline]
 pub(super) fn span(first: u64, count: u64) -> u64 {
     if count == 0 {
@@ -9,7 +9,7 @@ pub(super) fn span(first: u64, count: u64) -> u64 {
     (u64::MAX >> (64 - count)) << first
 }
 
-/// The least span that holds a set, as its first sector and how many.
+/// The smallest span that contains a set, as its first sector and its length.
 #[inline]
 pub(super) fn hull(set: u64) -> (u64, u64) {
     let first = u64::from(set.trailing_zeros());
@@ -17,7 +17,7 @@ pub(super) fn hull(set: u64) -> (u64, u64) {
     (first, end - first)
 }
 
-/// The runs of a set: first sector and how many.
+/// The runs of consecutive sectors in a set, each as first sector and length.
 pub(super) fn runs(mut set: u64) -> impl Iterator<Item = (u64, u64)> {
     std::iter::from_fn(move || {
         if set == 0 {

@@ -1,20 +1,24 @@
 //! A DRAM cache in front of a slow medium.
 //!
-//! Modelled: pages with valid and dirty sectors in sets of ways, any victim policy of the catalog,
-//! write-back and write-allocate. Every access is timed by the DRAM: a hit takes the look-up and
-//! its access, and the writes of fills and the reads of evictions compete with it, in order. Pages
-//! that are missed are fetched by a bounded number of fetches, each of which serves a bounded
-//! number of requests as its sectors come, straight from what was fetched. Dirty pages that leave
-//! go through a bounded buffer, out of the way of the miss; reads of the slow medium go before
-//! writes. A request that cannot go on holds back those behind it.
+//! The model has
 //!
-//! A page in the write-back buffer: a read of sectors that it holds is served from it; any other
-//! miss waits until it is written, and then fetches. A frame takes nothing in before the page that
-//! leaves has been read out of it. A request is answered when its data is read, or written into
-//! the DRAM or into what was fetched.
+//! - pages with valid and dirty sectors in sets of ways, any victim policy of the catalog,
+//!   write-back and write-allocate;
+//! - DRAM timing of every access: a hit takes the look-up and its access, and competes in order
+//!   with the writes of fills and the reads of evictions;
+//! - a bounded number of fetches for missed pages; each serves a bounded number of requests as soon
+//!   as their sectors arrive, straight from the fetched data;
+//! - a bounded write-back buffer, which takes evicted dirty pages off the path of the miss; reads
+//!   of the slow medium have priority over writes;
+//! - in-order look-up: a request that cannot proceed stalls those behind it.
 //!
-//! Left out: data, tags kept in DRAM, and the size of the buffer for what was fetched (a fetch has
-//! room for its page).
+//! A read of sectors that the write-back buffer holds is served from the buffer. Any other miss to
+//! such a page waits until it is written, and then fetches. No data enter a frame before the
+//! evicted page has been read out of it. A request completes when its data are read, or are written
+//! into the DRAM or into the fetched data.
+//!
+//! Left out: data, tags kept in DRAM, and the size of the buffer for fetched data (a fetch has room
+//! for its page).
 
 mod cache;
 mod fetch;
@@ -48,7 +52,7 @@ pub(crate) const ENTRY: Entry<Box<dyn Medium>> = Entry {
 };
 
 impl Medium for DramCacheParams {
-    /// What the cache holds is of the medium behind it.
+    /// The content is as persistent as the medium behind the cache.
     fn is_persistent(&self) -> Option<bool> {
         let behind = self.resolve().map(|resolved| resolved.behind);
         behind.map_or(Some(false), |behind| behind.is_persistent())

@@ -1,44 +1,44 @@
-//! What moves where: for tests that follow data, since media have none.
+//! Movements of data, observed by tests that follow data. The media themselves hold none.
 
-/// A movement of lines of 64 bytes, each counted from the beginning of the device.
+/// A movement of lines of 64 bytes, which are counted from the beginning of the device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Movement {
-    /// A request reads them from the cache or from what was just fetched for it.
+    /// A request reads the lines from the cache or from data just fetched for it.
     Read {
         /// The owner's number of the request.
         id: u32,
     },
-    /// A request reads them from the write-back buffer.
+    /// A request reads the lines from the write-back buffer.
     ReadWriteBuffer {
         /// The owner's number of the request.
         id: u32,
     },
-    /// A request writes them into the cache.
+    /// A request writes the lines into the cache.
     Write {
         /// The owner's number of the request.
         id: u32,
     },
-    /// A read of them was given to the slow medium.
+    /// A read of the lines was queued for the slow medium.
     Asked,
-    /// They came from the slow medium and are in the cache.
+    /// The lines came from the slow medium and are in the cache.
     Installed,
-    /// They were copied from the cache into the write-back buffer.
+    /// The lines were copied from the cache into the write-back buffer.
     Buffered,
-    /// They left the cache.
+    /// The lines left the cache.
     Dropped,
-    /// A write of them was given to the slow medium.
+    /// A write of the lines was queued for the slow medium.
     Writing,
-    /// The slow medium has written them.
+    /// The slow medium has written the lines.
     Written,
 }
 
-/// What hears of movements.
+/// An observer of movements.
 pub trait Observer: Send {
-    /// Lines move.
+    /// Called for each movement of `lines` lines from `line` on.
     fn moved(&mut self, movement: Movement, line: u64, lines: u64);
 }
 
-/// Hears nothing.
+/// The observer outside tests: ignores all movements.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Silent;
 

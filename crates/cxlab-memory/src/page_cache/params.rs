@@ -1,4 +1,4 @@
-//! What a scenario says of a DRAM cache.
+//! Parameters of a DRAM cache.
 
 use cxlab_engine::catalog::ParamError;
 use cxlab_engine::choice;
@@ -26,17 +26,17 @@ choice!(
     Box<dyn PrefetchPolicy>
 );
 
-/// Most sectors of a page.
+/// Most sectors in a page.
 const MAX_SECTORS: u64 = 64;
 
-/// What a miss fetches.
+/// The unit that a miss fetches.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema, Debug)]
 #[serde(rename_all = "kebab-case")]
 pub enum FetchUnit {
-    /// All of the page that is not there.
+    /// All sectors of the page that are not valid.
     #[default]
     Page,
-    /// The sectors that were missed. A write of whole sectors fetches nothing.
+    /// The missed sectors. A write of whole sectors fetches nothing.
     Sector,
 }
 
@@ -44,52 +44,51 @@ pub enum FetchUnit {
 #[derive(Clone, PartialEq, Serialize, Deserialize, JsonSchema, Debug)]
 #[serde(deny_unknown_fields, default)]
 pub struct DramCacheParams {
-    /// Data that the cache holds. A multiple of `page`, at most the device's capacity. Default
-    /// 16 MiB (CXL-SSD-Sim, Table I).
+    /// Capacity of the cache. A multiple of `page`, at most the device's capacity. Default 16 MiB
+    /// (CXL-SSD-Sim, Table I).
     pub size: Bytes,
-    /// What comes and goes as a whole. A power of two from 256 B to 64 KiB. Default 4 KiB
+    /// Unit of allocation and eviction. A power of two from 256 B to 64 KiB. Default 4 KiB
     /// (CXL-SSD-Sim, section II-C).
     pub page: Bytes,
-    /// What has its own valid and dirty bits. A power of two from 64 B to `page`, at least a 64th
-    /// of it. Default: the least.
+    /// Unit of the valid and dirty bits. A power of two from 64 B to `page`, at least a 64th of it.
+    /// Default: the smallest.
     pub sector: Option<Bytes>,
-    /// Pages of a set; 1 is a direct-mapped cache. Divides the pages of the cache; 0 is one set of
-    /// all pages. Default 16 (MQSim-CXL's configuration).
+    /// Pages in a set; 1 is a direct-mapped cache, 0 is one set of all pages. Must divide the pages
+    /// of the cache. Default 16 (MQSim-CXL's configuration).
     pub ways: u32,
-    /// Which page of a full set leaves. Default `lru`.
+    /// Victim policy. Default `lru`.
     pub policy: PagePolicyChoice,
-    /// The cache's memory: any medium, of capacity `size`. Default `fixed` with its defaults.
+    /// Memory of the cache: any medium, with capacity `size`. Default `fixed` with its defaults.
     pub dram: NestedMedium,
-    /// The slow medium, of the device's capacity. Must be given.
+    /// The slow medium, with the device's capacity. Must be given.
     pub behind: Option<NestedMedium>,
-    /// Time of the controller to look a page up, before all else; a hit takes this and its access
-    /// to the DRAM. Default 4 ns (*assumed*; with the 46 ns of the default DRAM it makes the 50 ns
-    /// of CXL-SSD-Sim, section III-A).
+    /// Time of the controller's look-up, which precedes any access; a hit takes the look-up and its
+    /// access to the DRAM. Default 4 ns (*assumed*; with the 46 ns of the default DRAM it makes the
+    /// 50 ns of CXL-SSD-Sim, section III-A).
     pub lookup: Picos,
-    /// Requests that the cache holds at once. 1 to 65536. Default 256 (*assumed*).
+    /// Most requests in the cache. 1 to 65536. Default 256 (*assumed*).
     #[schemars(range(min = 1, max = 65536))]
     pub queue: u32,
-    /// Pages that are fetched at once (miss status holding registers). 1 to 4096. Default 64
-    /// (*assumed*).
+    /// Most outstanding fetches (miss status holding registers). 1 to 4096. Default 64 (*assumed*).
     #[schemars(range(min = 1, max = 4096))]
     pub mshrs: u32,
-    /// Requests that one fetch serves at most. 1 to 65536. Default 64 (*assumed*: the lines of a
-    /// page of 4 KiB).
+    /// Most requests that one fetch serves. 1 to 65536. Default 64 (*assumed*: the lines of a page
+    /// of 4 KiB).
     #[schemars(range(min = 1, max = 65536))]
     pub targets: u32,
-    /// Whether misses to one page share one fetch. Without, each goes to the slow medium by
-    /// itself, as MQSim-CXL without MSHRs. Default true.
+    /// Whether misses to one page share a fetch. Otherwise each miss reads the slow medium by
+    /// itself, as in MQSim-CXL without MSHRs. Default true.
     pub merge: bool,
-    /// What a miss fetches. Default `page`.
+    /// The unit that a miss fetches. Default `page`.
     pub fetch: FetchUnit,
-    /// Whether the missed sectors are asked for first, by a request of their own, and the requests
-    /// that wait for them go on when they come. Default false.
+    /// Whether the missed sectors are read first, by a separate request to the slow medium. Their
+    /// requests proceed when those sectors arrive. Default false.
     pub critical_first: bool,
-    /// Dirty pages that wait to be written behind the cache; with none free, a dirty page cannot
-    /// leave. 1 to 4096. Default 16 (*assumed*).
+    /// Dirty pages that may wait for their write to the slow medium. While all entries are in use,
+    /// no dirty page can be evicted. 1 to 4096. Default 16 (*assumed*).
     #[schemars(range(min = 1, max = 4096))]
     pub write_buffer: u32,
-    /// Which pages are fetched before they are asked for. Default `none`.
+    /// Prefetcher. Default `none`.
     pub prefetch: PrefetchChoice,
 }
 
@@ -125,7 +124,7 @@ impl Default for DramCacheParams {
     }
 }
 
-/// Numbers of a cache that are used at work.
+/// The numbers that the running cache needs.
 #[derive(Clone, Copy)]
 pub(super) struct Shape {
     pub(super) geometry: Geometry,
@@ -141,7 +140,7 @@ pub(super) struct Shape {
     pub(super) critical_first: bool,
 }
 
-/// A cache whose parameters were checked.
+/// The checked parameters of a cache.
 pub(super) struct Resolved {
     pub(super) shape: Shape,
     pub(super) size: Bytes,

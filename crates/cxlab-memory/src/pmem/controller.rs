@@ -1,18 +1,20 @@
 //! Banks behind gem5's memory controller (`MemCtrl` with `NVMInterface`, version 24): writes are
 //! posted, wait in a queue and are drained in batches.
 //!
-//! Each line is a burst. A read goes to its bank when it arrives: another row takes the read time,
-//! one bank after the other; then its data wait for the bus, and the oldest read that has its
-//! data goes first. A write is done when it is queued, joins a queued write to its line, and
-//! answers reads of its line. The bus changes to writes when no read waits and more than the low
-//! mark do, or after at least [`SWITCH`] reads when more than the high mark do. It changes back
-//! when the queue is empty or [`SWITCH`] writes below the low mark, when reads wait after
-//! [`SWITCH`] writes, or when the banks hold as many writes as they may. A write takes its bank
-//! for the write time after those before it.
+//! Each line is a burst. A read goes to its bank on arrival; opening another row takes the read
+//! time, and the reads of a bank are served in turn. Then the data wait for the bus, and the oldest
+//! read with data goes first. A write completes when it is queued. It merges with a queued write to
+//! the same line, and reads of that line are served from the queue.
+//!
+//! The bus turns to writes when no read waits and the queued writes exceed the low mark. It also
+//! turns when they exceed the high mark, after at least [`SWITCH`] reads or the last one. It turns
+//! back in three cases: the queue is empty or [`SWITCH`] writes below the low mark; reads wait
+//! after [`SWITCH`] writes; or reads wait and the banks hold as many writes as they may. A write
+//! occupies its bank for the write time, after the accesses before it.
 //!
 //! Unlike gem5, lines of one row that wait for their bank together can be written together, as the
-//! buffer of Optane does (`combine`). Left out: the command bus and the turnaround of the data bus
-//! (two clocks, 1.7 ns), refresh of other media.
+//! buffer of Optane does (`combine`). Left out: the command bus, the turnaround of the data bus
+//! (two clocks, 1.7 ns), and the refresh of other media.
 
 use std::collections::VecDeque;
 
@@ -25,8 +27,7 @@ use super::{GRANULE, GRANULE_LINES, PmemParams, rows, within};
 use crate::backend::{Completion, MemoryBackend, MemoryRequest, Statistic};
 use crate::finished::Finished;
 
-/// Bursts before the bus changes its direction (gem5's `min_reads_per_switch` and
-/// `min_writes_per_switch`).
+/// Bursts before the bus may turn (gem5's `min_reads_per_switch` and `min_writes_per_switch`).
 const SWITCH: u32 = 16;
 
 /// Resolved parameters of the controller.
@@ -34,7 +35,7 @@ const SWITCH: u32 = 16;
 pub(super) struct ControllerParams {
     read_queue: usize,
     write_queue: usize,
-    /// The bus changes to writes when more than these wait.
+    /// The high mark: the bus turns to writes when more than these wait. `low` is the low mark.
     high: usize,
     low: usize,
     pending_writes: usize,
@@ -69,32 +70,32 @@ impl ControllerParams {
 pub(super) struct Times {
     pub read: u64,
     pub write: u64,
-    /// From a burst's turn on the bus to the end of its data.
+    /// From the start of a burst on the bus to the end of its data.
     pub row_hit: u64,
     pub line: u64,
 }
 
 #[derive(Clone, Copy, Serialize, Deserialize)]
 struct Bank {
-    /// The row whose data it has.
+    /// The open row.
     row: u64,
-    /// When all that it was given is done.
+    /// Time at which the bank has finished all its accesses.
     free: u64,
-    /// The row that it writes last, and when that begins.
+    /// The row of the last write, and the time at which that write begins.
     writes: u64,
     begins: u64,
 }
 
-/// A line to be read.
+/// A queued read of a line.
 #[derive(Clone, Copy, Serialize, Deserialize)]
 struct Read {
-    /// When its bank has the data.
+    /// Time at which the bank has the data.
     ready: u64,
-    /// Its request among those open.
+    /// Index of the request in `open`.
     request: u32,
 }
 
-/// A request that reads several lines.
+/// A read request with unfinished lines.
 #[derive(Clone, Copy, Serialize, Deserialize)]
 struct Open {
     id: u32,
@@ -118,17 +119,17 @@ pub(super) struct Controlled {
     times: Times,
     banks: Vec<Bank>,
     reads: VecDeque<Read>,
-    /// Lines of queued writes, oldest first.
+    /// Lines of the queued writes, oldest first.
     writes: VecDeque<u64>,
-    /// When the banks end the writes that they hold, soonest first.
+    /// End times of the writes in the banks, soonest first.
     pending: VecDeque<u64>,
     open: Vec<Open>,
     free: Vec<u32>,
     writing: bool,
-    /// Bursts since the bus changed its direction.
+    /// Bursts since the bus turned.
     burst_count: u32,
     bus_free: u64,
-    /// When something last arrived or was decided.
+    /// Time of the last arrival or decision.
     now: u64,
     finished: Finished,
     counts: Counts,
@@ -167,7 +168,7 @@ impl Controlled {
         }
     }
 
-    /// Decides all that happens up to `now`.
+    /// Makes all decisions up to `now`.
     fn run(&mut self, now: u64) {
         while let Some(at) = self.next_decision()
             && at <= now
@@ -188,7 +189,7 @@ impl Controlled {
         }
     }
 
-    /// When the bus can do its next burst, or change its direction.
+    /// Time of the next burst, or of the next turn of the bus.
     fn next_decision(&self) -> Option<u64> {
         let bus = self.bus_free.max(self.now);
         if !self.writing {
@@ -199,7 +200,7 @@ impl Controlled {
                 None => drain.then_some(bus),
             };
         }
-        // The banks hold all the writes that they may, and no read waits.
+        // The banks hold as many writes as they may, and no read waits.
         let full = self.pending.len() >= self.params.pending_writes && self.reads.is_empty();
         let room = match full {
             true => self.pending.front().copied().unwrap_or(bus),
@@ -249,7 +250,7 @@ impl Controlled {
         }
     }
 
-    /// A write of a row reaches its bank.
+    /// Passes a write of a row to its bank.
     fn give_write(&mut self, row: u64, at: u64) {
         let index = (row % self.banks.len() as u64) as usize;
         let bank = &mut self.banks[index];
@@ -269,7 +270,7 @@ impl Controlled {
         self.pending.insert(place, end);
     }
 
-    /// When the bank of a line has its data.
+    /// Starts a read in the bank of a line, and returns the time at which the bank has the data.
     fn ask(&mut self, now: u64, line: u64) -> u64 {
         let row = line / GRANULE_LINES;
         let index = (row % self.banks.len() as u64) as usize;
@@ -373,7 +374,7 @@ impl MemoryBackend for Controlled {
         GRANULE as u32
     }
 
-    /// A bank has the row of its last access. The queue of writes stays as it is.
+    /// Only the open row of the bank changes; the queue of writes stays.
     fn warm(&mut self, request: MemoryRequest) {
         for row in rows(&request) {
             let bank = (row % self.banks.len() as u64) as usize;

@@ -1,4 +1,4 @@
-//! Optane DIMMs side by side: which DIMM a line lies in, and which requests are under way.
+//! Optane DIMMs side by side: interleaving of lines, and outstanding requests.
 
 use cxlab_engine::catalog::ParamError;
 use cxlab_engine::rng::StreamRng;
@@ -13,13 +13,13 @@ use crate::backend::{Completion, MemoryBackend, MemoryRequest, Statistic};
 use crate::finished::Finished;
 use crate::tag_array::Geometry;
 
-/// Ways of the table of media addresses.
+/// Ways of the address indirection table's cache (*assumed*).
 const AIT_WAYS: u32 = 16;
 
-/// Resolved parameters of the detailed mode.
+/// The resolved parameters of the detailed mode.
 pub(super) struct DetailedParams {
     pub(super) dimms: u64,
-    /// Bytes.
+    /// Consecutive bytes on one DIMM.
     pub(super) interleave: u64,
     queue: u32,
     dimm: DimmParams,
@@ -77,16 +77,16 @@ impl DetailedParams {
     }
 }
 
-/// A request whose lines are not all done.
+/// A request with unfinished lines.
 #[derive(Clone, Copy, Serialize, Deserialize)]
 struct Pending {
     id: u32,
     lines: u32,
-    /// When the last of its lines that are done is done.
+    /// The latest completion among its finished lines.
     at: u64,
 }
 
-/// The requests under way.
+/// The outstanding requests.
 pub(super) struct Pendings {
     requests: Vec<Pending>,
     free: Vec<u32>,
@@ -117,7 +117,7 @@ impl Pendings {
         }
     }
 
-    /// Lines of a request will be done at a time.
+    /// Records that lines of a request will be done at time `at`.
     #[inline]
     pub(super) fn done(&mut self, number: u32, lines: u32, at: u64) {
         let pending = &mut self.requests[number as usize];
@@ -131,7 +131,7 @@ impl Pendings {
 }
 
 pub(super) struct Detailed {
-    /// Lines of 64 bytes in a row on a DIMM.
+    /// Consecutive lines of 64 bytes on one DIMM.
     interleave: u64,
     dimms: Vec<Dimm>,
     pendings: Pendings,
@@ -166,7 +166,8 @@ impl Detailed {
     }
 }
 
-/// Splits a request into the lines on each DIMM: the first, as the DIMM counts, and how many.
+/// Splits a request into runs of lines on each DIMM: the first line, counted on the DIMM, and the
+/// number of lines.
 fn split(
     dimms: &mut [Dimm],
     interleave: u64,

@@ -1,14 +1,17 @@
 //! One Optane DIMM and its share of the memory controller.
 //!
-//! A write waits for a place in the write-pending queue, and is answered once it has one. From
-//! there lines go, in order and at the rate of the bus, into the read-modify-write buffer, where
-//! those of one 256 B granule gather. A read is served from the queue, from the buffer, or by the
-//! media, whose 256 bytes come into the buffer; reads of one granule share one access. Both need an
-//! entry of the buffer. A granule of which all lines were written goes to the media by itself, and
-//! is clean once that begins to write it. When there is no entry, a random one leaves (write
-//! amplification beyond the buffer's size grows as with random choice, FAST'20 Fig. 10); one that
-//! was written in part waits for the media to begin to write it. The media serves accesses in order, a bounded number at once, and two to one granule
-//! one after the other. Before it, the address of the granule's block is looked up.
+//! A write waits for a place in the write-pending queue, and completes when it has one. From the
+//! queue, lines move in order and at the rate of the bus into the read-modify-write buffer, which
+//! gathers the lines of a 256 B granule. A read is served from the queue, from the buffer, or by
+//! the media, whose 256 bytes are put into the buffer. Reads of one granule share one access.
+//!
+//! Reads and writes need a buffer entry. A completely written granule goes to the media by itself,
+//! and is clean once the media begins to write it. Without a free entry, a random one is evicted
+//! (write amplification beyond the buffer's size grows as with random choice, FAST'20 Fig. 10). A
+//! partly written entry leaves when the media begins to write it.
+//!
+//! The media serve accesses in order, a bounded number at once, and accesses to one granule one
+//! after the other. Before an access, the address of the granule's block is looked up.
 //!
 //! Left out: wear levelling and its rare pauses of 50 us, the queue between bus and buffer (LENS's
 //! LSQ), power limits, and how writes of many cores mix before they reach the memory controller.
@@ -25,14 +28,14 @@ use super::detailed::Pendings;
 use crate::tag_array::{Geometry, Room, Slot, TagArray};
 use crate::victim;
 
-/// No waiting read.
+/// Marks the end of a list of waiting reads.
 const NONE: u32 = u32::MAX;
-/// Every line of a granule.
+/// The mask of all lines of a granule.
 const ALL: u8 = (1 << GRANULE_LINES) - 1;
-/// Granules of a block of the address table, 4 KiB (LENS).
+/// Granules in a block of the address indirection table, 4 KiB (LENS).
 const BLOCK_GRANULES: u64 = 16;
 
-/// What all DIMMs have in common; times in picoseconds.
+/// The parameters that all DIMMs share; times in picoseconds.
 #[derive(Clone, Copy)]
 pub(super) struct DimmParams {
     pub(super) interface_ps: u64,
@@ -47,16 +50,16 @@ pub(super) struct DimmParams {
     pub(super) ait: Geometry,
 }
 
-/// Lines in a row on this DIMM of one request.
+/// Consecutive lines of one request on this DIMM.
 #[derive(Clone, Copy, Serialize, Deserialize)]
 pub(super) struct Segment {
     pub(super) request: u32,
-    /// The first, counted on this DIMM.
+    /// The first line, counted on this DIMM.
     pub(super) line: u64,
     pub(super) lines: u32,
 }
 
-/// What a DIMM counted.
+/// The counters of a DIMM.
 #[derive(Clone, Copy, Default, Serialize, Deserialize)]
 pub(super) struct Counts {
     pub(super) reads: u64,
@@ -80,8 +83,8 @@ impl Counts {
     }
 }
 
-/// An entry of the read-modify-write buffer: by line, whether it is here and whether it was
-/// written; and the first read that waits for the media.
+/// An entry of the read-modify-write buffer: masks of the present and of the written lines, its
+/// state, and the first read that waits for the media.
 #[derive(Clone, Copy, Default, Serialize, Deserialize)]
 struct Entry {
     here: u8,
@@ -94,9 +97,9 @@ struct Entry {
 enum Busy {
     #[default]
     No,
-    /// The media reads it.
+    /// The media read the granule.
     Filling,
-    /// It waits for the media to begin writing it.
+    /// The entry waits until the media begin to write it.
     Writing,
 }
 
@@ -114,7 +117,7 @@ struct Access {
     granule: u64,
     slot: Slot,
     write: bool,
-    /// When its address is known; once under way, when it ends.
+    /// The time at which the address is known; of an access in progress, the time at which it ends.
     at: u64,
 }
 
@@ -125,16 +128,16 @@ pub(super) struct Dimm {
     /// Lines in the write-pending queue.
     wpq: VecDeque<u64>,
     buffer: TagArray<Entry>,
-    /// An entry that was written in part waits to leave.
+    /// Whether a partly written entry waits for its eviction.
     leaving: bool,
     ait: TagArray<()>,
     waiting: Vec<Waiting>,
     free_waiting: Vec<u32>,
-    /// Accesses before the media, in the order in which their addresses are known.
+    /// Accesses that wait for the media, in order of the times at which their addresses are known.
     queue: VecDeque<Access>,
     media: Vec<Access>,
     bus_free: u64,
-    /// When something happens next.
+    /// Time of the next event; 2^64 - 1 for none.
     next: u64,
     pub(super) counts: Counts,
 }
@@ -171,13 +174,13 @@ impl Dimm {
         }
     }
 
-    /// When something happens next; never, if 2^64 - 1.
+    /// Time of the next event; 2^64 - 1 for none.
     #[inline]
     pub(super) fn next_event(&self) -> u64 {
         self.next
     }
 
-    /// Takes in lines of a request.
+    /// Accepts lines of a request.
     pub(super) fn enqueue(
         &mut self,
         now: u64,
@@ -198,7 +201,7 @@ impl Dimm {
         self.settle(now, pendings);
     }
 
-    /// Does what happens next.
+    /// Handles the next event.
     pub(super) fn step(&mut self, pendings: &mut Pendings) {
         let now = self.next;
         while let Some(ended) = self.media.iter().position(|access| access.at <= now) {
@@ -210,13 +213,13 @@ impl Dimm {
         self.settle(now, pendings);
     }
 
-    /// Does all that can be done at `now`, and finds out what happens next.
+    /// Does all work that is possible at `now`, and computes the time of the next event.
     fn settle(&mut self, now: u64, pendings: &mut Pendings) {
         loop {
             let read = self.read(now, pendings);
             let drained = self.drain(now);
             let admitted = self.admit(now, pendings);
-            // Last: what waits for an entry has just sent another to the media.
+            // Last, because a request that waits for an entry may just have queued an eviction.
             let began = self.begin(now);
             if !(began || read || drained || admitted) {
                 break;
@@ -238,7 +241,7 @@ impl Dimm {
         self.next = next;
     }
 
-    /// Lets the media begin what it can.
+    /// Starts accesses while the media have room.
     fn begin(&mut self, now: u64) -> bool {
         let mut any = false;
         while self.media.len() < self.params.accesses as usize {
@@ -268,7 +271,7 @@ impl Dimm {
         any
     }
 
-    /// The media has begun to write an entry: a whole one is clean now, any other leaves.
+    /// Handles the start of a write: a completely written entry is clean now, any other is evicted.
     fn written(&mut self, slot: Slot) {
         let entry = &mut self.buffer[slot];
         if entry.dirty != ALL {
@@ -281,7 +284,8 @@ impl Dimm {
         self.buffer.unpin(slot);
     }
 
-    /// The media has read a granule: its lines are here, and the reads that wait get theirs.
+    /// Handles the end of a read: all lines of the granule are present, and waiting
+    /// reads get theirs.
     fn filled(&mut self, now: u64, slot: Slot, pendings: &mut Pendings) {
         let entry = &mut self.buffer[slot];
         entry.here = ALL;
@@ -310,7 +314,7 @@ impl Dimm {
         pendings.done(request, lines, at);
     }
 
-    /// Serves reads in order until one has to wait for an entry.
+    /// Serves reads in order until one must wait for an entry.
     fn read(&mut self, now: u64, pendings: &mut Pendings) -> bool {
         let mut any = false;
         while let Some(segment) = self.reads.front().copied() {
@@ -326,8 +330,8 @@ impl Dimm {
         any
     }
 
-    /// Serves the first `lines` lines of a segment, all of one granule; false if they must wait
-    /// for an entry of the buffer.
+    /// Serves the first `lines` lines of a segment, all in one granule. Returns `false` if they
+    /// must wait for a buffer entry.
     fn read_granule(
         &mut self,
         now: u64,
@@ -384,7 +388,7 @@ impl Dimm {
         true
     }
 
-    /// An entry of the buffer for a granule that has none; `None` if it must wait for one.
+    /// Allocates a buffer entry for a granule; `None` if none is free yet.
     fn allocate(&mut self, now: u64, granule: u64) -> Option<Slot> {
         let entry = Entry {
             waiting: NONE,
@@ -408,7 +412,7 @@ impl Dimm {
         Some(self.buffer.insert(LineAddr(granule), entry))
     }
 
-    /// Sends a dirty entry to the media.
+    /// Queues the write of a dirty entry.
     fn write(&mut self, now: u64, slot: Slot) {
         self.buffer[slot].busy = Busy::Writing;
         self.buffer.pin(slot);
@@ -416,7 +420,7 @@ impl Dimm {
         self.queue_access(now, granule, slot, true);
     }
 
-    /// Puts an access before the media, once its address is known.
+    /// Queues an access for the time at which its address is known.
     fn queue_access(&mut self, now: u64, granule: u64, slot: Slot, write: bool) {
         let block = LineAddr(granule / BLOCK_GRANULES);
         let mut at = now;
@@ -435,8 +439,8 @@ impl Dimm {
         self.queue.insert(place, access);
     }
 
-    /// What an access to a line does to the buffer and to the table of addresses, where nothing is in
-    /// flight.
+    /// Updates the buffer and the address table for an access without time, while no request
+    /// is in flight.
     pub(super) fn warm(&mut self, line: u64, write: bool) {
         let (granule, own) = (line / GRANULE_LINES, mask(line, 1));
         let found = self.buffer.find(LineAddr(granule));
@@ -458,13 +462,13 @@ impl Dimm {
         } else {
             entry.here = ALL;
         }
-        // An access to the media. Random choices depend on what was pinned before.
+        // The pin and unpin of a media access, because they influence later random choices.
         self.buffer.pin(slot);
         self.warm_address(granule);
         self.buffer.unpin(slot);
     }
 
-    /// An entry of the buffer for a granule that has none; another leaves where there is no room.
+    /// Allocates a buffer entry for a granule, and evicts another one if the buffer is full.
     fn warm_entry(&mut self, granule: u64) -> Slot {
         if self.buffer.len() == self.params.buffer.lines()
             && let Room::Evict(block) = self.buffer.room(LineAddr(granule))
@@ -483,7 +487,7 @@ impl Dimm {
         self.buffer.insert(LineAddr(granule), entry)
     }
 
-    /// The address of a granule's block is looked up.
+    /// Looks up the address of a granule's block.
     fn warm_address(&mut self, granule: u64) {
         let block = LineAddr(granule / BLOCK_GRANULES);
         if self.ait.access(block).is_none() {
@@ -491,7 +495,7 @@ impl Dimm {
         }
     }
 
-    /// Moves lines from the write-pending queue into the buffer, as fast as the bus takes them.
+    /// Moves lines from the write-pending queue into the buffer, at the rate of the bus.
     fn drain(&mut self, now: u64) -> bool {
         let mut any = false;
         while let Some(line) = self.wpq.front().copied()
@@ -522,7 +526,7 @@ impl Dimm {
         any
     }
 
-    /// Moves writes into the write-pending queue, as far as there is room.
+    /// Moves writes into the write-pending queue while there is room.
     fn admit(&mut self, now: u64, pendings: &mut Pendings) -> bool {
         let mut any = false;
         while self.wpq.len() < self.params.wpq as usize
@@ -537,13 +541,13 @@ impl Dimm {
     }
 }
 
-/// The bits of lines of one granule.
+/// The bit mask for lines of one granule.
 #[inline]
 fn mask(line: u64, lines: u32) -> u8 {
     (((1u16 << lines) - 1) << (line % GRANULE_LINES)) as u8
 }
 
-/// Takes lines off the first segment of a queue.
+/// Removes lines from the first segment of a queue.
 #[inline]
 fn advance(queue: &mut VecDeque<Segment>, lines: u32) {
     if let Some(segment) = queue.front_mut() {

@@ -1,8 +1,9 @@
-//! Persistent memory on DIMMs: a simple mode, and a detailed one of Intel's Optane.
+//! Persistent memory on DIMMs: a simple mode, and a detailed mode of Intel's Optane.
 //!
-//! The simple mode is what CXL-SSD-Sim and SpecPMT simulate: 150 ns to read, 500 ns to write, and
-//! a row buffer of 256 bytes a bank; in order of arrival, or behind gem5's memory controller. The detailed mode has the buffers that were found in real
-//! DIMMs; `docs/explain/pmem.md` compares it with what was measured.
+//! The simple mode is what CXL-SSD-Sim and SpecPMT simulate: 150 ns to read, 500 ns to write, and a
+//! row buffer of 256 bytes for each bank. Its banks work in order of arrival, or behind gem5's
+//! memory controller. The detailed mode has the buffers that measurements found in real DIMMs;
+//! `docs/explain/pmem.md` compares the mode with those measurements.
 
 mod controller;
 mod detailed;
@@ -23,10 +24,10 @@ use controller::Controlled;
 use detailed::{Detailed, DetailedParams};
 use simple::{Simple, SimpleParams};
 
-/// Bytes that the medium reads and writes as a whole: a row of the simple mode, an XPLine of the
-/// detailed one (Yang et al., FAST'20, section 2.1).
+/// Bytes that the medium reads and writes as a whole: a row of the simple mode, or an XPLine of the
+/// detailed mode (Yang et al., FAST'20, section 2.1).
 pub(crate) const GRANULE: u64 = 256;
-/// Lines of 64 bytes of a granule.
+/// Lines of 64 bytes in a granule.
 pub(crate) const GRANULE_LINES: u64 = GRANULE / LINE_BYTES;
 
 /// The rows of 256 bytes that a request touches.
@@ -36,7 +37,7 @@ fn rows(request: &MemoryRequest) -> impl Iterator<Item = u64> + use<> {
     first / GRANULE_LINES..=last / GRANULE_LINES
 }
 
-/// How much of a DIMM is modelled.
+/// The level of detail of the model.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema, Debug)]
 #[serde(rename_all = "kebab-case")]
 pub enum Mode {
@@ -47,109 +48,110 @@ pub enum Mode {
     Detailed,
 }
 
-/// When a write of the simple mode is done.
+/// The point at which a write of the simple mode completes.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Debug)]
 #[serde(rename_all = "kebab-case")]
 pub enum WriteDone {
-    /// When it is in the queue. It waits there until writes are drained.
+    /// A write completes when it is queued. It stays in the queue until writes are drained.
     Queued,
-    /// When it is in the medium. Banks work in order of arrival.
+    /// A write completes when it is in the medium. Banks work in order of arrival.
     Written,
 }
 
-/// Parameters of persistent memory. A parameter of the mode that is not chosen is refused.
+/// Parameters of persistent memory. Parameters of the other mode are refused.
 #[derive(Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema, Debug)]
 #[serde(deny_unknown_fields, default)]
 pub struct PmemParams {
     /// `simple` or `detailed`. Default `detailed`.
     pub mode: Mode,
-    /// Requests that the medium holds at once. 1 to 65536. Default 256 (*assumed*). Simple mode with
-    /// `write_done = "queued"`: lines of writes that wait; default 128 (gem5's NVM_2400_1x64).
+    /// Most requests in the medium. 1 to 65536. Default 256 (*assumed*). In the simple mode with
+    /// `write_done = "queued"`: most lines of queued writes; default 128 (gem5's NVM_2400_1x64).
     #[schemars(range(min = 1, max = 65536))]
     pub queue: Option<u32>,
-    /// Rate of the memory bus, of each DIMM in the detailed mode. Default 19.2 GB/s (DDR4-2400,
+    /// Rate of the memory bus; in the detailed mode, of each DIMM. Default 19.2 GB/s (DDR4-2400,
     /// gem5's NVM interface) in the simple mode, 21.328 GB/s (DDR4-2666, the DIMMs of FAST'20) in
-    /// the detailed one.
+    /// the detailed mode.
     pub bus: Option<BytesPerSec>,
-    /// Simple mode: time of a read that misses the row buffer; with `write_done = "queued"` of its
-    /// bank alone, and `row_hit` comes on top. Default 150 ns (CXL-SSD-Sim, Table I, after SpecPMT,
-    /// ASPLOS'23).
+    /// Simple mode: time of a read that misses the row buffer. With `write_done = "queued"` this
+    /// is the bank's time alone, and `row_hit` is added. Default 150 ns (CXL-SSD-Sim, Table I,
+    /// after SpecPMT, ASPLOS'23).
     pub read: Option<Picos>,
-    /// Simple mode: time of a write of a row. Default 500 ns (the same).
+    /// Simple mode: time of a write of a row. Default 500 ns (source as for `read`).
     pub write: Option<Picos>,
-    /// Simple mode: when a write is done, and whether reads go before writes that wait. Default
-    /// `written`; `queued` is gem5's memory controller, which drains writes in batches.
+    /// Simple mode: when a write completes, and whether reads have priority over waiting writes.
+    /// Default `written`; `queued` is gem5's memory controller, which drains writes in batches.
     pub write_done: Option<WriteDone>,
-    /// With `write_done = "queued"`: lines of reads that wait. 1 to 65536. Default 64 (gem5's
-    /// NVM_2400_1x64).
+    /// With `write_done = "queued"`: most lines of queued reads. 1 to 65536. Default
+    /// 64 (gem5's NVM_2400_1x64).
     #[schemars(range(min = 1, max = 65536))]
     pub read_queue: Option<u32>,
-    /// With `write_done = "queued"`: writes go before reads when more than this part of `queue` is
-    /// taken, in percent. 0 to 99. Default 85 (gem5's `write_high_thresh_perc`).
+    /// With `write_done = "queued"`: writes have priority over reads while more than this part of
+    /// `queue` is in use, in percent. 0 to 99. Default 85 (gem5's `write_high_thresh_perc`).
     #[schemars(range(min = 0, max = 99))]
     pub drain_above: Option<u32>,
-    /// With `write_done = "queued"`: writes are drained without need when no read waits and more
-    /// than this part of `queue` is taken, in percent. 0 to `drain_above`. Default 50 (gem5's
-    /// `write_low_thresh_perc`).
+    /// With `write_done = "queued"`: while no read waits, writes are drained if more
+    /// than this part of `queue` is in use, in percent. 0 to `drain_above`. Default
+    /// 50 (gem5's `write_low_thresh_perc`).
     #[schemars(range(min = 0, max = 99))]
     pub drain_below: Option<u32>,
-    /// With `write_done = "queued"`: rows that the banks hold to be written. 1 to 65536. Default 128
-    /// (gem5's `max_pending_writes`).
+    /// With `write_done = "queued"`: most rows that the banks hold to be written. 1 to 65536.
+    /// Default 128 (gem5's `max_pending_writes`).
     #[schemars(range(min = 1, max = 65536))]
     pub pending_writes: Option<u32>,
     /// With `write_done = "queued"`: whether lines of a row that wait for its bank together are
-    /// written together, as the buffer of Optane does (FAST'20, section 5.1). Default true; false is
-    /// what gem5 does, 500 ns for each line.
+    /// written together, as by the buffer of Optane (FAST'20, section 5.1). Default true. With
+    /// false each line takes 500 ns, as in gem5.
     pub combine: Option<bool>,
     /// Simple mode: time of a read that hits the row buffer. Default 17.5 ns (send and burst,
     /// tSEND 14.16 ns + tBURST 3.33 ns, of gem5's NVM_2400_1x64).
     pub row_hit: Option<Picos>,
-    /// Simple mode: banks, each with a row buffer of 256 bytes; rows next to one another lie in
+    /// Simple mode: number of banks, each with a row buffer of 256 bytes. Adjacent rows are in
     /// different banks. 1 to 65536. Default 16 (gem5's NVM_2400_1x64).
     #[schemars(range(min = 1, max = 65536))]
     pub banks: Option<u32>,
-    /// Detailed mode: DIMMs. 1 to 64. Default 6 (one socket of FAST'20).
+    /// Detailed mode: number of DIMMs. 1 to 64. Default 6 (one socket of FAST'20).
     #[schemars(range(min = 1, max = 64))]
     pub dimms: Option<u32>,
-    /// Detailed mode: bytes in a row on one DIMM. A power of two from 256 B to 1 GiB. Default
-    /// 4 KiB (FAST'20, section 2.1).
+    /// Detailed mode: consecutive bytes on one DIMM. A power of two from 256 B to 1 GiB. Default 4
+    /// KiB (FAST'20, section 2.1).
     pub interleave: Option<Bytes>,
-    /// Detailed mode: from the requester to the DIMM's buffers and back, without the transfer of
-    /// the line. Default 127 ns: with the transfer 130 ns, the time of a load that hits the buffer
-    /// (169 ns a sequential load on average and a deviation of 67.6 ns, FAST'20 Fig. 2, make it
-    /// 130 ns; 120 ns in the measurements of LENS, MICRO'20). It holds the core's own way to its
-    /// memory controller, as published latencies do.
+    /// Detailed mode: latency from the requester to the DIMM's buffers and back, without the
+    /// transfer of the line. Default 127 ns: with the transfer 130 ns, the time of a load that hits
+    /// the buffer (169 ns a sequential load on average and a deviation of 67.6 ns, FAST'20 Fig. 2,
+    /// make it 130 ns; 120 ns in the measurements of LENS, MICRO'20). The path from the core to its
+    /// memory controller is included, as in published latencies.
     pub interface: Option<Picos>,
-    /// Detailed mode: time of a write from its place in the write-pending queue to the answer.
-    /// Default 90 ns (non-temporal store, FAST'20 Fig. 2). What is in that queue is safe from a
+    /// Detailed mode: time from a write's place in the write-pending queue to its completion.
+    /// Default 90 ns (non-temporal store, FAST'20 Fig. 2). The content of the queue survives a
     /// power failure (ADR).
     pub write_accept: Option<Picos>,
-    /// Detailed mode: lines of 64 bytes of a DIMM's write-pending queue. 1 to 4096. Default 8
+    /// Detailed mode: lines of 64 bytes in a DIMM's write-pending queue. 1 to 4096. Default 8
     /// (512 B, LENS).
     #[schemars(range(min = 1, max = 4096))]
     pub wpq_lines: Option<u32>,
-    /// Detailed mode: lines of 256 bytes of a DIMM's read-modify-write buffer. 2 to 65536. Default
+    /// Detailed mode: lines of 256 bytes in a DIMM's read-modify-write buffer. 2 to 65536. Default
     /// 64 (16 KiB: FAST'20 section 5.1, LENS).
     #[schemars(range(min = 2, max = 65536))]
     pub buffer_lines: Option<u32>,
-    /// Detailed mode: blocks of 4 KiB whose media address a DIMM's controller has at hand; a
-    /// multiple of 16. 16 to 1048576. Default 4096 (16 MiB, LENS); 16 ways, LRU (*assumed*).
+    /// Detailed mode: blocks of 4 KiB whose media address a DIMM's controller caches. A multiple of
+    /// 16 from 16 to 1048576. Default 4096 (16 MiB, LENS); 16 ways, LRU (*assumed*).
     #[schemars(range(min = 16, max = 1_048_576))]
     pub ait_blocks: Option<u32>,
-    /// Detailed mode: time to look up another block's address in the table in the DIMM's own DRAM.
+    /// Detailed mode: time to read another block's address from the table in the DIMM's own DRAM.
     /// Default 31.5 ns (one access of closed DDR4-2666: 19 + 19 + 4 clocks of 0.75 ns, timings as
     /// in VANS's configuration).
     pub ait_miss: Option<Picos>,
-    /// Detailed mode: time of the media to read 256 bytes. Default 155 ns: `media_accesses` of
-    /// them at once make the 6.6 GB/s of one DIMM (Izraelevitz et al. 2019, abstract).
+    /// Detailed mode: time in which the media read 256 bytes. Default 155 ns: `media_accesses` of
+    /// them in parallel make the 6.6 GB/s of one DIMM (Izraelevitz et al. 2019, abstract).
     pub media_read: Option<Picos>,
-    /// Detailed mode: time of the media to write 256 bytes, with the comparison with what was
-    /// there, so that a partial write takes no longer. Default 455 ns: `media_accesses` of them at
-    /// once make the 2.25 GB/s of one DIMM, and 0.56 GB/s where 64 bytes are written at random
+    /// Detailed mode: time in which the media write 256 bytes. It includes the comparison with the
+    /// old data, so a partial write takes no longer. Default 455 ns: `media_accesses` of them in
+    /// parallel make the 2.25 GB/s of one DIMM, and 0.56 GB/s for random writes of 64 bytes
     /// (FAST'20, published data of Figs. 4 and 5).
     pub media_write: Option<Picos>,
-    /// Detailed mode: accesses that a DIMM's media does at once, reads and writes together. 1 to
-    /// 256. Default 4 (*assumed*; only the quotient with the times shows in bandwidth).
+    /// Detailed mode: accesses that a DIMM's media serve in parallel, reads and writes
+    /// together. 1 to 256. Default 4 (*assumed*; bandwidth shows only the quotient of this
+    /// number and the times).
     #[schemars(range(min = 1, max = 256))]
     pub media_accesses: Option<u32>,
 }
@@ -164,7 +166,7 @@ pub(crate) const ENTRY: Entry<Box<dyn Medium>> = Entry {
     },
 };
 
-/// Refuses a number out of range.
+/// Refuses a parameter that is out of range.
 fn within(field: &str, found: u64, least: u64, most: u64) -> Result<(), ParamError> {
     if (least..=most).contains(&found) {
         return Ok(());
@@ -174,7 +176,7 @@ fn within(field: &str, found: u64, least: u64, most: u64) -> Result<(), ParamErr
 }
 
 impl PmemParams {
-    /// Refuses parameters of the other mode and takes in the defaults.
+    /// Refuses parameters of the other mode, and fills in the defaults.
     fn resolve(&self) -> Result<Pmem, ParamError> {
         let queued = [
             ("read_queue", self.read_queue.is_some()),
@@ -231,7 +233,7 @@ impl PmemParams {
     }
 }
 
-/// Persistent memory with all its parameters.
+/// The resolved parameters of persistent memory.
 enum Pmem {
     Simple(SimpleParams),
     Detailed(DetailedParams),

@@ -1,8 +1,8 @@
 //! Banks with a read time, a write time, and a row buffer of 256 bytes, in order of arrival.
 //!
-//! A request takes the bus, then its bank. A read of the row that its bank opened last takes a row
-//! hit; another opens its row. A write goes through to the array; writes to one row that wait for
-//! the bank together are written together. Left out: all scheduling; `controller.rs` has it.
+//! A request takes the bus, then its bank. A read of the bank's open row takes the row-hit time;
+//! any other read opens its row. A write goes through to the array; writes to one row that wait for
+//! the bank together are written together. Left out: all scheduling, which `controller.rs` has.
 
 use cxlab_engine::catalog::ParamError;
 use cxlab_engine::save_state;
@@ -14,7 +14,7 @@ use super::{GRANULE, GRANULE_LINES, PmemParams, WriteDone, rows, within};
 use crate::backend::{Completion, MemoryBackend, MemoryRequest, Statistic};
 use crate::finished::Finished;
 
-/// Resolved parameters of the simple mode.
+/// The resolved parameters of the simple mode.
 pub(super) struct SimpleParams {
     pub(super) read_ps: u64,
     write_ps: u64,
@@ -22,7 +22,7 @@ pub(super) struct SimpleParams {
     line_ps: u64,
     pub(super) banks: u32,
     queue: u32,
-    /// Where writes are done when they are queued.
+    /// The controller, if writes complete when they are queued.
     pub(super) controller: Option<ControllerParams>,
 }
 
@@ -66,7 +66,7 @@ struct Bank {
     free: u64,
     /// The row that the last access opens.
     row: u64,
-    /// When that access begins, if it is a write.
+    /// Start of the last access, if that is a write.
     write_begins: Option<u64>,
 }
 
@@ -119,7 +119,7 @@ impl Simple {
         }
     }
 
-    /// When an access to a row that comes off the bus at `at` is done.
+    /// Time at which an access to a row is done that leaves the bus at `at`.
     fn access(&mut self, at: u64, row: u64, write: bool) -> u64 {
         let bank = (row % self.banks.len() as u64) as usize;
         let bank = &mut self.banks[bank];
@@ -184,7 +184,7 @@ impl MemoryBackend for Simple {
         GRANULE as u32
     }
 
-    /// The row of a bank is that of its last access.
+    /// Only the open row of the bank changes.
     fn warm(&mut self, request: MemoryRequest) {
         for row in rows(&request) {
             let bank = (row % self.banks.len() as u64) as usize;

@@ -1,4 +1,4 @@
-//! Closed forms of both modes, and the detailed one against what was measured on Optane DIMMs.
+//! Closed forms of both modes, and the detailed mode against measurements of Optane DIMMs.
 //! `docs/explain/pmem.md` has the table.
 
 use cxlab_engine::rng::StreamRng;
@@ -17,7 +17,7 @@ fn pmem(params: Value) -> Box<dyn MemoryBackend> {
     medium.backend(Site::alone(Bytes(256 * GIB), 1))
 }
 
-/// Addresses of one requester, one after the other.
+/// The addresses of one requester, in order.
 type Stream = Box<dyn FnMut() -> u64>;
 
 fn sequential(start: u64, bytes: u64) -> Stream {
@@ -34,13 +34,13 @@ fn random(seed: u64, region: u64, bytes: u64) -> Stream {
 }
 
 struct Run {
-    /// Mean time of a request, in nanoseconds.
+    /// Mean latency of a request, in nanoseconds.
     latency_ns: f64,
-    /// Bytes a nanosecond.
+    /// Throughput in bytes per nanosecond.
     gb_per_s: f64,
 }
 
-/// Each stream has one request of `bytes` under way, until `count` have been done in all; the
+/// Runs with one request of `bytes` in flight for each stream until `count` are done in all. The
 /// first half warms up.
 fn run(
     backend: &mut dyn MemoryBackend,
@@ -100,7 +100,7 @@ fn assert_near(what: &str, found: f64, published: f64, percent: f64) {
     assert!(error.abs() <= percent, "{what}: {found} for {published}");
 }
 
-/// When single requests are done, each enqueued at its time.
+/// Completion times of single requests, each enqueued at its time.
 fn times(backend: &mut dyn MemoryBackend, requests: &[(u64, u64, u16, bool)]) -> Vec<u64> {
     let mut done = Vec::new();
     for (id, (at, dpa, lines, write)) in requests.iter().enumerate() {
@@ -175,7 +175,7 @@ fn simple_writes_to_one_row_are_written_together_when_the_bank_is_busy() {
     );
 }
 
-/// gem5's controller with one bank; 64 reads, 8 writes, of which 4 and 6 are the marks.
+/// gem5's controller with one bank, 64 reads, and 8 writes; the marks are 4 and 6 writes.
 fn controlled(rest: serde_json::Value) -> Box<dyn MemoryBackend> {
     let mut params = json!({
         "mode": "simple", "write_done": "queued", "banks": 1, "queue": 8,
@@ -187,7 +187,7 @@ fn controlled(rest: serde_json::Value) -> Box<dyn MemoryBackend> {
     pmem(params)
 }
 
-/// What an access costs beside its bank: a turn on the bus, 17.5 ns.
+/// Time of an access besides its bank: a burst on the bus, 17.5 ns.
 const BURST: u64 = 17_500;
 
 #[test]
@@ -199,7 +199,7 @@ fn a_queued_write_is_done_at_once_and_waits_until_more_than_the_low_mark_do() {
     assert_eq!(times(few.as_mut(), &writes), [0, 1_000, 2_000, 3_000]);
     assert_eq!(statistic(few.as_ref(), "row_writes"), 0.0, "the low mark");
     assert_eq!(few.next_event(), None);
-    // One more starts a drain: all five go, as the queue is never 16 below its low mark.
+    // One more write starts a drain. All five go, because the queue is never 16 below its low mark.
     let mut more = controlled(json!({}));
     let writes: Vec<_> = (0..5)
         .map(|row| (row * 1_000, row * 256, 1, true))
@@ -222,7 +222,7 @@ fn reads_go_before_queued_writes_up_to_the_high_mark_and_are_answered_from_the_q
             (2_000, 256, 1, false),
         ],
     );
-    // The bank is free: no write has gone. The second line of its row needs the bus alone.
+    // The bank is free, as no write was drained. The second line of the row only needs the bus.
     let read = 1_000 + 150_000 + BURST;
     assert_eq!(ends[2..4], [read, read + 3_334]);
     assert_eq!(ends[4], 2_000, "served from the queue");
@@ -238,12 +238,13 @@ fn a_drain_under_reads_is_a_batch_of_sixteen() {
     let mut requests: Vec<_> = (0..20)
         .map(|line| (line, line % 4 * 64, 1, false))
         .collect();
-    // All in another bank. Reads come a little faster than the bus takes them, so that some always wait.
+    // All writes are in another bank. Reads come a little faster than the bus serves them, so that
+    // some always wait.
     requests.extend((0..120).map(|row| (100, (16 * row + 1) * 256, 1, true)));
     requests.extend((0..3_000).map(|line| (200_000 + line * 3_300, line % 4 * 64, 1, false)));
     times(memory.as_mut(), &requests);
-    // A batch of 16 leaves 104, which are not more than the mark. When the reads end, writes go
-    // until those that wait are 16 less than the low mark of 64.
+    // A batch of 16 leaves 104, not more than the mark. When the reads end, writes go until the
+    // queue is 16 below the low mark of 64.
     assert_eq!(statistic(memory.as_ref(), "drains"), 2.0);
     assert_eq!(statistic(memory.as_ref(), "row_writes"), 120.0 - 47.0);
 }
@@ -264,8 +265,8 @@ fn a_write_takes_its_bank_after_those_before_it_and_a_row_once_if_they_combine()
         row_writes(false),
         (8.0, bus + 8 * 500_000 + 150_000 + BURST)
     );
-    // The first line goes alone, the three after it wait for the bank together, as do those of the
-    // second row.
+    // The first line goes alone. The three after it wait for the bank together, as do those of
+    // the second row.
     assert_eq!(row_writes(true), (3.0, bus + 3 * 500_000 + 150_000 + BURST));
 }
 
@@ -293,7 +294,7 @@ fn queued_writes_of_banks_have_the_bandwidth_of_the_medium() {
             assert_eq!(queued.enqueue(SimTime(now), request), None);
         }
         let rate = f64::from(count) * 256.0 / (now as f64 / 1e3);
-        // Four lines of a row come together: all are written together, or one after the other.
+        // The four lines of a row arrive together, and are written together or one after the other.
         assert_near("queued, four banks", rate, expected, 5.0);
     }
 }
@@ -358,7 +359,7 @@ fn a_request_over_several_dimms_is_done_with_its_last_line() {
 fn read_latencies_are_those_of_fast20_and_lens() {
     let lone = |region: u64, stream: Stream, count| {
         let mut one = pmem(json!({ "dimms": 1 }));
-        // What was touched before is warm, as far as it fits.
+        // Lines accessed before are warm, as far as they fit.
         let warm = (region / 64).min(1 << 20);
         run(
             one.as_mut(),
@@ -381,7 +382,8 @@ fn read_latencies_are_those_of_fast20_and_lens() {
     );
     let found = lone(8192, random(1, 8192, 64), 100_000);
     assert_near("load that hits the buffer", found, 264.0 / 2.2, 15.0);
-    // Chains of lines of 256 B granules in random order: one in four is the granule's first.
+    // Chains of lines: 256 B granules in random order, so that one line in four is
+    // its granule's first.
     let chain = |region: u64| -> Stream {
         let mut granules = random(1, region, 256);
         let (mut at, mut line) = (0, 4);
@@ -529,11 +531,11 @@ fn write_amplification_is_that_of_fast20() {
     assert_near("random 256 B", amplification(256), 1.0 / 0.98, 15.0);
 }
 
-/// FAST'20, Fig. 10: halves of granules are written, in a region again and again, first all first
-/// halves, then all second ones. They meet in the buffer if the region fits. Else a granule is
-/// gone when its next half comes with a probability m = 1 - exp(-N m / 64) (N granules, random
-/// choice), and of two halves that follow on one another a whole is written unless it is: writes a
-/// half are 1 / (2 - m).
+/// FAST'20, Fig. 10: halves of granules are written in a region again and again, first all first
+/// halves, then all second halves. They meet in the buffer if the region fits. Otherwise a granule
+/// was evicted before its next half arrives with a probability m = 1 - exp(-N m / 64) (N granules,
+/// random choice). Two consecutive halves make one write of a granule unless it was evicted in
+/// between, so there are 1 / (2 - m) writes for each half.
 #[test]
 fn the_buffer_is_found_as_in_fast20() {
     for (region, published) in [
@@ -565,7 +567,7 @@ fn the_buffer_is_found_as_in_fast20() {
     }
 }
 
-/// e to the power of x, for x down to a few tens below 0.
+/// The exponential function, accurate down to x of a few tens below 0.
 fn exp(x: f64) -> f64 {
     let half = (1..60).fold((1.0, 1.0), |(sum, term), n| {
         let term = term * (-x / 64.0) / f64::from(n);

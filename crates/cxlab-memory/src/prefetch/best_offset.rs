@@ -1,10 +1,10 @@
 //! Best-offset prefetching (Michaud, HPCA 2016), of pages instead of lines.
 //!
-//! One offset is in use at a time. Learning tries one offset of a list at each miss or first use of
-//! a prefetched page X: it scores a point if X less the offset is among the recent requests, which
-//! are the pages whose prefetch, with that offset, would have come in time. A phase ends when an
-//! offset has the highest score or all were tried often enough; the best becomes the one in use,
-//! and a bad best turns prefetching off until the next phase.
+//! One offset is in use at a time. At each miss or first use of a prefetched page X, learning tests
+//! one offset of a list. The offset scores a point if X minus the offset is among the recent
+//! requests, because a prefetch of X from that page would have been timely. A phase ends when an
+//! offset reaches the highest score, or when all were tested often enough. The best offset becomes
+//! the one in use; if its score is bad, prefetching is off until the end of the next phase.
 
 use cxlab_engine::catalog::{Entry, read_params};
 use cxlab_engine::save_state;
@@ -27,20 +27,21 @@ pub(super) const ENTRY: Entry<Box<dyn PrefetchPolicy>> = Entry {
     },
 };
 
-/// Parameters of best-offset prefetching; defaults are those of Michaud, Table 2.
+/// Parameters of best-offset prefetching. The defaults are those of Michaud, Table 2.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Debug)]
 #[serde(deny_unknown_fields, default)]
 struct BestOffsetParams {
     /// Entries of the table of recent requests. 1 to 65536. Default 256.
     #[schemars(range(min = 1, max = 65536))]
     recent: u32,
-    /// A score that ends the phase. 1 to 1000. Default 31.
+    /// Score that ends a phase. 1 to 1000. Default 31.
     #[schemars(range(min = 1, max = 1000))]
     score_max: u32,
-    /// How often each offset is tried in a phase at most. 1 to 1000. Default 100.
+    /// Most tests of each offset in a phase. 1 to 1000. Default 100.
     #[schemars(range(min = 1, max = 1000))]
     round_max: u32,
-    /// A best score not above this turns prefetching off. 0 to `score_max` - 1. Default 1.
+    /// Prefetching is turned off if the best score is not above this value.
+    /// 0 to `score_max` - 1. Default 1.
     bad_score: u32,
 }
 
@@ -91,11 +92,11 @@ struct BestOffset {
     params: BestOffsetParams,
     offsets: Vec<u64>,
     scores: Vec<u32>,
-    /// The offset to try next.
+    /// Index of the offset to test next.
     tried: usize,
     round: u32,
     recent: Vec<u64>,
-    /// The offset in use.
+    /// The offset in use; `None` while prefetching is off.
     offset: Option<u64>,
 }
 
@@ -115,7 +116,7 @@ impl BestOffset {
         self.recent[self.place(page)] == page
     }
 
-    /// Tries the next offset.
+    /// Tests the next offset of the list.
     fn learn(&mut self, page: u64) {
         let at = self.tried;
         let base = page.checked_sub(self.offsets[at]);

@@ -1,9 +1,9 @@
-//! Prefetchers: which pages a cache should fetch before anyone asks.
+//! Prefetchers: which pages a cache should fetch before they are requested.
 //!
-//! A prefetcher hears of every access of the cache's owner and of every page that comes in, and
-//! names pages; the cache drops those that it has, that lie outside the device, and those for which
-//! there is no room at once. Pages are numbered from the beginning of the device. Adding one is a
-//! new file, its `mod`, and its line in [`CATALOG`].
+//! A prefetcher sees every access of the cache's owner and every page that is filled, and names
+//! pages to fetch. The cache drops those that it has, those outside the device, and those for which
+//! there is no room at once. Pages are numbered from the beginning of the device. A new prefetcher
+//! needs a file, its `mod`, and a line in [`CATALOG`].
 
 mod best_offset;
 mod next_page;
@@ -17,21 +17,21 @@ use cxlab_engine::state::{SaveState, StateError, StateReader, StateWriter};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Most pages that one access asks for.
+/// Most pages that one access may prefetch.
 pub const MAX_DEGREE: u32 = 16;
 
-/// What happened to a page that was accessed.
+/// The result of an access to a page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Outcome {
-    /// It was there.
+    /// The page was present, or in flight for an earlier request.
     Hit,
-    /// It was there, or on its way, because of a prefetch, and nobody had asked for it before.
+    /// The first use of a page that is present, or in flight, because of a prefetch.
     PrefetchHit,
-    /// It was not.
+    /// The page, or a part of it, had to be fetched.
     Miss,
 }
 
-/// Pages to fetch.
+/// The pages that an access should prefetch, at most [`MAX_DEGREE`].
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Candidates {
     pages: [u64; MAX_DEGREE as usize],
@@ -39,7 +39,7 @@ pub struct Candidates {
 }
 
 impl Candidates {
-    /// Names a page; one that is too many is dropped.
+    /// Adds a page, unless the list is full.
     #[inline]
     pub fn push(&mut self, page: u64) {
         if let Some(place) = self.pages.get_mut(self.len) {
@@ -48,7 +48,7 @@ impl Candidates {
         }
     }
 
-    /// Names the pages that lie `step`, twice `step` and so on from `page`, `degree` of them.
+    /// Adds `degree` pages at distances of `step`, twice `step` and so on from `page`.
     #[inline]
     fn push_from(&mut self, page: u64, step: i64, degree: u32) {
         let mut next = page;
@@ -61,23 +61,23 @@ impl Candidates {
         }
     }
 
-    /// The pages that were named, in order.
+    /// The pages in the order in which they were added.
     pub fn as_slice(&self) -> &[u64] {
         &self.pages[..self.len]
     }
 }
 
-/// A prefetcher at work.
+/// The state of a prefetcher for one cache.
 pub trait Prefetcher: SaveState + Send {
-    /// The owner of the cache asked for a page.
+    /// The owner of the cache accessed a page. Pages to prefetch are added to `wanted`.
     fn accessed(&mut self, page: u64, outcome: Outcome, wanted: &mut Candidates);
-    /// A page came in, because of a prefetch or not.
+    /// A page was filled, on demand or because of a prefetch.
     fn filled(&mut self, _page: u64, _prefetched: bool) {}
 }
 
-/// A prefetcher with its parameters.
+/// A prefetcher's parameters, from which its state is built.
 pub trait PrefetchPolicy: Send + Sync {
-    /// What it remembers for one cache.
+    /// A new state for one cache.
     fn state(&self) -> Box<dyn Prefetcher>;
 }
 
@@ -95,7 +95,7 @@ const NONE: Entry<Box<dyn PrefetchPolicy>> = Entry {
     },
 };
 
-/// No parameters.
+/// Parameters of `none`: there are none.
 #[derive(Clone, Copy, Default, Serialize, Deserialize, JsonSchema, Debug)]
 #[serde(deny_unknown_fields)]
 struct NoPrefetch {}
@@ -106,7 +106,7 @@ impl PrefetchPolicy for NoPrefetch {
     }
 }
 
-/// It has none.
+/// `none` has no state.
 impl SaveState for NoPrefetch {
     fn save(&self, _: &mut StateWriter) {}
 
@@ -119,7 +119,7 @@ impl Prefetcher for NoPrefetch {
     fn accessed(&mut self, _: u64, _: Outcome, _: &mut Candidates) {}
 }
 
-/// Refuses a number out of range.
+/// Refuses a parameter that is out of range.
 fn within(field: &str, found: u32, least: u32, most: u32) -> Result<(), ParamError> {
     if (least..=most).contains(&found) {
         return Ok(());

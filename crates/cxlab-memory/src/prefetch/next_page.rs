@@ -1,5 +1,5 @@
-//! The pages behind one that was missed or that a prefetch brought in and is used for the first
-//! time: tagged sequential prefetching (Smith, ACM Computing Surveys 1982, section 2.1).
+//! Tagged sequential prefetching (Smith, ACM Computing Surveys 1982, section 2.1): a miss, or the
+//! first use of a prefetched page, prefetches the pages that follow.
 
 use cxlab_engine::catalog::{Entry, read_params};
 use cxlab_engine::save_state;
@@ -23,7 +23,7 @@ pub(super) const ENTRY: Entry<Box<dyn PrefetchPolicy>> = Entry {
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Debug)]
 #[serde(deny_unknown_fields, default)]
 struct NextPage {
-    /// How many pages. 1 to 16. Default 1 (Smith).
+    /// Number of pages to prefetch. 1 to 16. Default 1 (Smith).
     #[schemars(range(min = 1, max = 16))]
     degree: u32,
 }

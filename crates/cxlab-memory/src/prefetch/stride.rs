@@ -1,10 +1,10 @@
-//! Streams with a constant stride.
+//! Prefetching for streams with a constant stride.
 //!
-//! A device sees no program counters, so streams are told apart by where they are: an access goes
-//! to the stream whose last page is nearest, if it is near enough, or begins a new one in place of
-//! the stream that was used longest ago. When the distance from the last page is the same as
-//! before, confidence grows; two equal distances in a row are believed (Chen and Baer 1995, steady
-//! state). Accesses to the last page of a stream say nothing.
+//! A device sees no program counters, so streams are told apart by address. An access belongs to
+//! the stream whose last page is nearest, if that is within the window. Otherwise it begins a
+//! new stream in place of the least recently used one. A stream prefetches after two equal
+//! distances in a row (Chen and Baer 1995, steady state). Repeated accesses to the last page of
+//! a stream are ignored.
 
 use cxlab_engine::catalog::{Entry, read_params};
 use cxlab_engine::save_state;
@@ -30,11 +30,11 @@ pub(super) const ENTRY: Entry<Box<dyn PrefetchPolicy>> = Entry {
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Debug)]
 #[serde(deny_unknown_fields, default)]
 struct StrideParams {
-    /// How many pages of a stream to ask for. 1 to 16. Default 2 (*assumed*).
+    /// Number of pages to prefetch in a stream. 1 to 16. Default 2 (*assumed*).
     #[schemars(range(min = 1, max = 16))]
     degree: u32,
-    /// Streams that are followed at once; all are compared with each new page. 1 to 256. Default
-    /// 16 (*assumed*).
+    /// Streams tracked at once; each access is compared with all of them. 1 to 256.
+    /// Default 16 (*assumed*).
     #[schemars(range(min = 1, max = 256))]
     streams: u32,
     /// Most pages between two accesses of a stream. 1 to 1048576. Default 64 (*assumed*).
@@ -66,7 +66,7 @@ impl PrefetchPolicy for StrideParams {
 struct Stream {
     last: u64,
     stride: i64,
-    /// Distances in a row that were equal.
+    /// Number of equal distances in a row.
     equal: u32,
     used: u64,
 }

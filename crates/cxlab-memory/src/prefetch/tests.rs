@@ -9,7 +9,7 @@ fn prefetcher(name: &str, params: Value) -> Box<dyn Prefetcher> {
         .state()
 }
 
-/// What is asked for at each page of a list, all missed and filled before the next.
+/// The pages prefetched at each page of a list. Each page misses and is filled before the next.
 fn asked(prefetcher: &mut dyn Prefetcher, pages: &[u64]) -> Vec<Vec<u64>> {
     let mut lists = Vec::new();
     for page in pages {

@@ -1,4 +1,4 @@
-//! What must hold at every moment, checked by counting everything again.
+//! Invariants of the drive, checked by counting everything again.
 
 use super::blocks::State;
 use super::buffer::SlotState;
@@ -10,7 +10,7 @@ impl Drive {
     /// Checks the invariants of the mapping, the blocks and the buffer, for tests.
     ///
     /// # Panics
-    /// If one is broken.
+    /// If an invariant is violated.
     pub fn audit(&self) {
         let mut mapped = 0;
         for logical in 0..self.geometry.logical() {

@@ -1,6 +1,6 @@
-//! Planes and their blocks: which are free, which are written, how often each was erased.
+//! Planes and their blocks: free blocks, open blocks, and counts of erases.
 //!
-//! A block's state exists from the first time that the block is opened.
+//! The state of a block exists from the first time that the block is opened.
 
 use std::collections::VecDeque;
 
@@ -9,17 +9,17 @@ use serde::{Deserialize, Serialize};
 
 use super::geometry::{Geometry, NONE};
 
-/// What a block is doing.
+/// The state of a block.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
 pub(super) enum State {
     Free,
-    /// Pages are being given out.
+    /// The block's pages are being allocated.
     Open,
-    /// Every page was given out; some are still being programmed.
+    /// All pages were allocated; some are still being programmed.
     Full,
-    /// Every page was programmed.
+    /// All pages were programmed.
     Closed,
-    /// Its data are being moved.
+    /// The block's data are being moved.
     Victim,
 }
 
@@ -27,60 +27,60 @@ pub(super) enum State {
 #[derive(Clone, Copy, Serialize, Deserialize, Debug)]
 pub(super) struct Block {
     pub state: State,
-    /// Sub-pages that the mapping points at.
+    /// Sub-pages that the mapping refers to.
     pub valid: u32,
-    /// Programs under way.
+    /// Number of outstanding programs.
     pub pending: u32,
-    /// Reads under way.
+    /// Number of outstanding reads.
     pub readers: u32,
     pub erases: u32,
-    /// When the block was closed, in blocks closed.
+    /// Time at which the block was closed, counted in closed blocks.
     pub closed: u64,
-    /// When data of the block last became invalid, in pages programmed.
+    /// Time at which data of the block last became invalid, counted in programmed pages.
     pub touched: u64,
 }
 
-/// Who writes pages.
+/// The source of written pages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Stream {
-    /// The write buffer.
+    /// Flushes of the write buffer.
     Host,
-    /// Collection.
+    /// Copies by garbage collection.
     Collected,
-    /// Static wear levelling: data that hardly change, in the most worn block.
+    /// Static wear levelling: rarely changed data, which go to the most worn block.
     Cold,
 }
 
 pub(super) const STREAMS: usize = 3;
 
-/// A block that a stream writes.
+/// The open block of a stream, and its next page.
 #[derive(Clone, Copy, Serialize, Deserialize, Debug)]
 struct Open {
     block: u32,
     page: u32,
 }
 
-/// Blocks are moved by collection, one at a time in a plane.
+/// The collection of a block; a plane collects one block at a time.
 #[derive(Clone, Serialize, Deserialize, Debug)]
 pub(super) struct Collection {
     pub victim: u32,
-    /// The page of the victim to be looked at next.
+    /// The next page of the victim to examine.
     pub page: u32,
-    /// Reads and programs under way.
+    /// Outstanding reads and programs.
     pub reads: u32,
     pub programs: u32,
-    /// Whether the erase is under way.
+    /// Whether the victim is being erased.
     pub erasing: bool,
-    /// Whether it is for wear levelling.
+    /// Whether the collection is for wear levelling.
     pub wear: bool,
 }
 
-/// The blocks of a plane.
+/// A plane with its blocks.
 pub(super) struct Plane {
     pub blocks: Vec<Block>,
-    /// The logical sub-page of each place of a block.
+    /// For each place of each block, the logical sub-page.
     pub owners: Vec<Box<[u32]>>,
-    /// Blocks that were erased, in that order.
+    /// Erased blocks, in the order of their erases.
     free: Vec<u32>,
     open: [Option<Open>; STREAMS],
     pub collection: Option<Collection>,
@@ -109,14 +109,15 @@ impl Plane {
         }
     }
 
-    /// Free blocks.
+    /// Number of free blocks, including those that were never opened.
     #[inline]
     pub fn free_blocks(&self) -> u32 {
         self.free.len() as u32 + (self.total - self.blocks.len() as u32)
     }
 
-    /// Whether the write buffer can be given a page. The last free block is for collection, which
-    /// gives it back; where both write the same block, so is what is left of that one.
+    /// Whether the write buffer can get a page. The last free block is reserved for
+    /// collection, which returns it. If both write the same block, the rest of the open block
+    /// is reserved as well.
     #[inline]
     pub fn has_page(&self, shared: bool) -> bool {
         if self.open[Stream::Host as usize].is_some() {
@@ -126,11 +127,12 @@ impl Plane {
         }
     }
 
-    /// Gives a stream its next page: block and page. The page is pending until
-    /// [`Plane::programmed`].
+    /// Allocates a stream's next page, and returns its block and page. The page is
+    /// pending until [`Plane::programmed`].
     ///
     /// # Panics
-    /// If there is no free block: the owner asks [`Plane::has_page`], and collection keeps one.
+    /// If there is no free block. Callers ask [`Plane::has_page`] before, and collection
+    /// keeps one block.
     pub fn take_page(&mut self, stream: Stream, dynamic: bool, geometry: &Geometry) -> (u32, u32) {
         let open = match self.open[stream as usize] {
             Some(open) => open,
@@ -183,8 +185,8 @@ impl Plane {
         block
     }
 
-    /// A page that was given out has been programmed, or never will be. Whether the block is now
-    /// closed.
+    /// Ends the pending state of a page, which has been programmed or never will be. The result
+    /// tells whether the block is now closed.
     pub fn programmed(&mut self, block: u32, closed: u64) -> bool {
         let block = &mut self.blocks[block as usize];
         block.pending -= 1;
@@ -196,7 +198,7 @@ impl Plane {
         false
     }
 
-    /// A block has been erased.
+    /// Records that a block has been erased.
     pub fn erased(&mut self, number: u32) {
         let block = &mut self.blocks[number as usize];
         assert!(
@@ -209,8 +211,8 @@ impl Plane {
         self.free.push(number);
     }
 
-    /// The closed block that was erased least often, if it lies more than `spread` behind the most
-    /// worn block of all.
+    /// The closed block with the fewest erases, if the most worn block of the plane has
+    /// over `spread` more.
     pub fn unlevel(&self, spread: u32) -> Option<u32> {
         let most = self.blocks.iter().map(|block| block.erases).max()?;
         let closed = self.blocks.iter().zip(0..);
@@ -219,7 +221,7 @@ impl Plane {
         (most - least.erases > spread).then_some(number)
     }
 
-    /// Blocks that were never opened, and so never erased.
+    /// Number of blocks that were never opened, and so never erased.
     pub fn unopened(&self) -> u32 {
         self.total - self.blocks.len() as u32
     }

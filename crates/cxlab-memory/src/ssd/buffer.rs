@@ -1,39 +1,39 @@
 //! The write buffer: sub-pages that were written and are not yet in flash.
 //!
-//! It is found through the mapping, so nothing is hashed. A sub-page is here once; while it is being
-//! programmed it can be written again, and is then programmed again. Pages of the mapping that were
-//! changed pass through here too, beyond the user's capacity if they must.
+//! A sub-page is found through the mapping, so the buffer needs no hash table. Each sub-page is in
+//! the buffer once. If it is written again while it is programmed, it is programmed again. Changed
+//! pages of the mapping pass through the buffer too, even beyond the capacity for user data.
 
 use cxlab_engine::save_state;
 use serde::{Deserialize, Serialize};
 
 use super::geometry::NONE;
 
-/// What a slot is doing.
+/// The state of a slot.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
 pub(super) enum SlotState {
     Unused,
     /// The rest of the sub-page is being read.
     Filling,
-    /// Waits to be flushed.
+    /// The sub-page waits for its flush.
     Dirty,
-    /// Is being programmed.
+    /// The sub-page is being programmed.
     Flushing,
 }
 
 #[derive(Clone, Copy, Serialize, Deserialize, Debug)]
 pub(super) struct Slot {
     pub state: SlotState,
-    /// Written again since the flush began.
+    /// Whether the sub-page was written again since the flush began.
     pub again: bool,
-    /// Whether it is the user's, not a page of the mapping.
+    /// Whether the sub-page holds user data, rather than a page of the mapping.
     user: bool,
     pub logical: u32,
-    /// Where the sub-page is in flash, [`NONE`] if nowhere.
+    /// Place of the sub-page in flash; [`NONE`] if it has none.
     pub place: u32,
-    /// Who waits for the rest of the sub-page to be read.
+    /// List of requests that wait until the rest of the sub-page is read.
     pub readers: u32,
-    /// Who waits for the next flush, and for the one under way.
+    /// Lists of requests that wait for the next flush, and for the current one.
     pub writers: u32,
     pub flushing_writers: u32,
     next: u32,
@@ -47,9 +47,9 @@ pub(super) struct Buffer {
     dirty_head: u32,
     dirty_tail: u32,
     pub dirty: u32,
-    /// Those of the dirty ones that are the user's.
+    /// Number of dirty slots with user data.
     pub dirty_user: u32,
-    /// Slots in use that will become free without another flush being begun.
+    /// Slots in use that will become free or dirty without another flush.
     pub moving: u32,
 }
 
@@ -78,7 +78,7 @@ impl Buffer {
         self.used < self.capacity
     }
 
-    /// Slots in use.
+    /// Number of slots in use.
     pub fn used(&self) -> u32 {
         self.used
     }
@@ -93,7 +93,7 @@ impl Buffer {
         &mut self.slots[slot as usize]
     }
 
-    /// Takes a slot for a sub-page; it must be filled or put among the dirty ones.
+    /// Allocates a slot for a sub-page; the caller must then fill it or make it dirty.
     pub fn take(&mut self, logical: u32, place: u32, user: bool) -> u32 {
         self.used += 1;
         let slot = Slot {
@@ -120,7 +120,7 @@ impl Buffer {
         }
     }
 
-    /// A slot that was filling or flushing waits to be flushed.
+    /// Queues a slot for a flush, after it was filled, or flushed and written again.
     pub fn make_dirty(&mut self, number: u32) {
         let slot = &mut self.slots[number as usize];
         slot.state = SlotState::Dirty;
@@ -136,7 +136,7 @@ impl Buffer {
         self.moving -= 1;
     }
 
-    /// The slot that has waited longest is flushed.
+    /// Starts the flush of the oldest dirty slot; `None` if no slot is dirty.
     pub fn flush_first(&mut self) -> Option<u32> {
         let number = self.dirty_head;
         if number == NONE {
@@ -155,7 +155,7 @@ impl Buffer {
         Some(number)
     }
 
-    /// A slot that was flushed, and not written again, is free.
+    /// Frees a slot that was flushed and not written again.
     pub fn give_back(&mut self, number: u32) {
         self.slots[number as usize].state = SlotState::Unused;
         self.unused.push(number);
@@ -163,7 +163,7 @@ impl Buffer {
         self.moving -= 1;
     }
 
-    /// Slots in use, by number.
+    /// The slots in use, by number.
     pub fn in_use(&self) -> impl Iterator<Item = u32> + '_ {
         let numbered = (0..).zip(&self.slots);
         numbered
@@ -171,7 +171,7 @@ impl Buffer {
             .map(|(number, _)| number)
     }
 
-    /// Everything is being flushed, in no simulated time.
+    /// Marks all slots as being flushed, in no simulated time.
     pub fn flush_all(&mut self) {
         for slot in &mut self.slots {
             if slot.state != SlotState::Unused {
@@ -186,7 +186,7 @@ impl Buffer {
         self.moving = self.used;
     }
 
-    /// Everything is gone.
+    /// Discards the content of the buffer.
     pub fn clear(&mut self) {
         *self = Buffer::new(self.capacity);
     }

@@ -1,8 +1,8 @@
-//! Garbage collection and static wear levelling, while requests go on.
+//! Garbage collection and static wear levelling, concurrent with requests.
 //!
-//! A plane collects one block at a time: its valid sub-pages are read, programmed into a page of the
-//! same plane, and when the last of them is safe there the block is erased. A sub-page that is
-//! written meanwhile is left behind. Left out: copy-back, and moving data between planes.
+//! A plane collects one block at a time. Its valid sub-pages are read and programmed into pages of
+//! the same plane; when the last copy is programmed, the block is erased. A sub-page that is
+//! written meanwhile is not copied. Left out: copy-back, and moving data between planes.
 
 use super::blocks::{Collection, State, Stream};
 use super::drive::Drive;
@@ -11,11 +11,11 @@ use super::map::Location;
 use super::nand::{Class, Command, Op};
 use super::victims::View;
 
-/// Pages of a victim that are read ahead of what is programmed (*assumed*).
+/// Bound on a victim's pages that are read and not yet programmed (*assumed*).
 const PAGES_AHEAD: u32 = 4;
 
 impl Drive {
-    /// Begins to collect in a plane that is short of free blocks.
+    /// Starts a collection in a plane that is short of free blocks.
     pub(super) fn collect_if_needed(&mut self, plane: u32) {
         let entry = &self.planes[plane as usize];
         let short = entry.collection.is_none() && entry.free_blocks() < self.params.gc_start;
@@ -37,7 +37,7 @@ impl Drive {
         self.params.gc_policy.choose(&mut view)
     }
 
-    /// Collection goes before requests while a plane is nearly out of free blocks.
+    /// Gives collection priority over requests while a plane is nearly out of free blocks.
     fn update_urgency(&mut self, plane: u32) {
         let entry = &mut self.planes[plane as usize];
         let short = entry.free_blocks() < self.params.gc_hard || !self.params.gc_preemptible;
@@ -67,7 +67,7 @@ impl Drive {
         self.pump(plane);
     }
 
-    /// Sub-pages of a page that the mapping points at.
+    /// Mask of the sub-pages of a page that the mapping refers to.
     fn valid_mask(&self, plane: u32, block: u32, page: u32) -> u32 {
         let first = self.geometry.place(plane, block, page);
         let at = (page * self.geometry.subs) as usize;
@@ -82,7 +82,7 @@ impl Drive {
         mask
     }
 
-    /// Drives a plane's collection as far as it goes without waiting.
+    /// Advances a plane's collection as far as possible without waiting.
     pub(super) fn pump(&mut self, plane: u32) {
         let Some(mut work) = self.planes[plane as usize].collection.take() else {
             return;
@@ -127,7 +127,8 @@ impl Drive {
         }
     }
 
-    /// Programs a page of what collection has read; false if all of it was written meanwhile.
+    /// Programs a page with sub-pages that collection has read; `false` if all
+    /// were written meanwhile.
     fn program_staged(&mut self, plane: u32, work: &Collection) -> bool {
         let mut carried = [(NONE, NONE); 32];
         let mut count = 0;
@@ -210,7 +211,7 @@ impl Drive {
         self.pump(op.plane);
     }
 
-    /// The mapping points at a copy, unless the sub-page was written since it was read.
+    /// Updates the mapping to a copy, unless the sub-page was written since it was read.
     pub(super) fn relocate(&mut self, logical: u32, from: u32, to: u32) -> bool {
         match self.map.get(logical) {
             Location::Flash(place) if place == from => self.map.set(logical, Location::Flash(to)),
@@ -235,7 +236,7 @@ impl Drive {
         self.flush();
     }
 
-    /// A block is free, with nothing in it.
+    /// Records that a block is erased and empty.
     pub(super) fn erased(&mut self, plane: u32, block: u32) {
         self.planes[plane as usize].erased(block);
         self.counters.erases += 1;
@@ -245,7 +246,7 @@ impl Drive {
         }
     }
 
-    /// The block whose data have to move for wear levelling, if the plane can spare a block.
+    /// The block whose data should move for wear levelling, if the plane can spare a block.
     pub(super) fn level(&self, plane: u32) -> Option<u32> {
         let entry = &self.planes[plane as usize];
         let spread = self.params.wear_static;

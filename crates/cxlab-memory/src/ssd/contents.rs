@@ -1,26 +1,26 @@
-//! What a drive would hold, for tests: the number of the write that each line came from.
+//! The contents of a drive, for tests: for each line, the number of the write that it came from.
 //!
-//! Lines move exactly as the drive moves sub-pages, so that a place read too late, erased too early
+//! Lines move exactly as the drive moves sub-pages. A place that is read too late, erased too early
 //! or merged wrongly shows as a wrong number.
 
 use cxlab_engine::save_state;
 use serde::{Deserialize, Serialize};
 
-/// A line of a short write's sub-page that has not been read yet.
+/// Marks a line of a short write's sub-page that has not been read yet.
 const ABSENT: u32 = u32::MAX;
 
-/// A line that a read gave: what a test compares.
+/// A line that a read returned, for comparison by a test.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
 pub struct Observed {
     /// The owner's number of the request.
     pub id: u32,
-    /// The line's number in the device.
+    /// Number of the line in the device.
     pub line: u64,
-    /// The number of the write that it came from, counted from 1; 0 if it was never written.
+    /// Number of the write that the line came from, counted from 1; 0 if it was never written.
     pub write: u32,
 }
 
-/// Lines of every place, and of every slot of the write buffer.
+/// The lines of all places, and of all slots of the write buffer.
 pub(super) struct Contents {
     lines: usize,
     places: Vec<u32>,
@@ -55,12 +55,12 @@ impl Contents {
         &self.places[place as usize * self.lines..][..self.lines]
     }
 
-    /// Lines of a slot that hold data.
+    /// The lines of a slot.
     pub fn slot(&self, slot: u32) -> &[u32] {
         &self.slots[slot as usize * self.lines..][..self.lines]
     }
 
-    /// A slot is taken for a sub-page of which nothing is there.
+    /// Starts a slot for a sub-page, with all lines absent.
     pub fn take(&mut self, slot: u32) {
         let end = (slot as usize + 1) * self.lines;
         if self.slots.len() < end {
@@ -74,7 +74,7 @@ impl Contents {
         self.slots[from..from + lines].fill(write);
     }
 
-    /// What was not written comes from flash, or is 0 if it is nowhere.
+    /// Fills the absent lines of a slot from flash; with 0 if the sub-page has no place.
     pub fn fill(&mut self, slot: u32, place: Option<u32>) {
         for line in 0..self.lines {
             let at = slot as usize * self.lines + line;
@@ -85,7 +85,7 @@ impl Contents {
         }
     }
 
-    /// A slot is programmed.
+    /// Copies a slot to the place where it is programmed.
     pub fn program(&mut self, slot: u32, place: u32) {
         let from = slot as usize * self.lines;
         assert!(
@@ -99,14 +99,14 @@ impl Contents {
         self.places[to..to + lines].copy_from_slice(&slots[from..from + lines]);
     }
 
-    /// Collection copies a sub-page.
+    /// Copies a sub-page for collection.
     pub fn copy(&mut self, from: u32, to: u32) {
         let start = from as usize * self.lines;
         let to = to as usize * self.lines;
         self.places.copy_within(start..start + self.lines, to);
     }
 
-    /// A place was erased, or its program was cut short: nothing may be read there.
+    /// Marks a place as unreadable after an erase or an interrupted program.
     pub fn spoil(&mut self, place: u32) {
         self.place_mut(place).fill(ABSENT);
     }

@@ -1,4 +1,4 @@
-//! The drive as a memory backend: requests in, completions out, and what happens between.
+//! The drive as a memory backend.
 
 use std::collections::VecDeque;
 
@@ -21,31 +21,31 @@ use super::report::Counters;
 use crate::Site;
 use crate::backend::{Completion, MemoryBackend, MemoryRequest, Statistic};
 
-/// A request that is not done.
+/// An outstanding request.
 #[derive(Clone, Copy, Serialize, Deserialize)]
 pub(super) struct Request {
     pub id: u32,
     pub write: bool,
     /// Sub-pages that are not done.
     pub remaining: u32,
-    /// When the last of those that are done was done.
+    /// The latest completion among its finished sub-pages.
     pub latest: u64,
-    /// The first line and the number of lines.
+    /// The first line, and the number of lines.
     pub line: u64,
     pub lines: u32,
 }
 
-/// Whom a sub-page is read for.
+/// The purpose of a read of a sub-page.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
 pub(super) enum Target {
     Request(u32),
     /// The slot of the write buffer that needs the rest of its sub-page.
     Fill(u32),
-    /// The page of the mapping.
+    /// The translation page with that number.
     Translation(u32),
 }
 
-/// A member of a list of those who wait.
+/// An entry in a list of pending reads or requests.
 #[derive(Clone, Copy, Serialize, Deserialize)]
 pub(super) struct Waiter {
     pub target: Target,
@@ -54,21 +54,19 @@ pub(super) struct Waiter {
     pub next: u32,
 }
 
-/// A part of a write that finds no room in the buffer.
+/// A part of a write that waits for room in the buffer.
 #[derive(Clone, Copy, Serialize, Deserialize)]
 pub(super) struct WriteTask {
     pub request: u32,
     pub logical: u32,
-    /// The first line in the sub-page, and how many.
+    /// The first line in the sub-page, and the number of lines.
     pub first: u32,
     pub lines: u32,
     /// The number of the write, for tests.
     pub number: u32,
 }
 
-/// A flash drive.
-///
-/// Deterministic: the same calls give the same answers.
+/// A flash drive. It is deterministic: the same calls give the same responses.
 pub struct Drive {
     pub(super) params: SsdParams,
     pub(super) geometry: Geometry,
@@ -85,13 +83,14 @@ pub struct Drive {
     pub(super) waiters: Vec<Waiter>,
     pub(super) free_waiters: u32,
     pub(super) blocked: VecDeque<WriteTask>,
-    /// What a program carries: logical sub-page, and slot of the buffer or place that it comes from.
+    /// The content of each program: logical sub-page, and the buffer slot or the place from
+    /// which it comes.
     pub(super) carried: Vec<(u32, u32)>,
-    /// Where in the order of allocation the next page goes.
+    /// Position of the next page in the order of allocation.
     pub(super) next_plane: u32,
-    /// Blocks closed so far.
+    /// Number of blocks closed so far.
     pub(super) closed: u64,
-    /// Pages programmed so far.
+    /// Number of pages programmed so far.
     pub(super) clock: u64,
     pub(super) counters: Counters,
     pub(super) contents: Option<Box<Contents>>,
@@ -111,10 +110,10 @@ save_state!(Drive {
 });
 
 impl Drive {
-    /// A drive at that site, preconditioned as the parameters say.
+    /// A drive for a device, preconditioned as the parameters say.
     ///
     /// # Errors
-    /// A parameter that is out of range, contradicts another, or does not go with the capacity.
+    /// A parameter that is out of range, contradicts another one, or does not fit the capacity.
     pub fn new(params: &SsdParams, site: Site) -> Result<Drive, ParamError> {
         params.check_alone()?;
         let geometry = Geometry::new(params, site.capacity)?;
@@ -159,11 +158,12 @@ impl Drive {
         Ok(drive)
     }
 
-    /// Follows every line from now on, for [`Drive::observed`]; costs memory for the whole drive.
+    /// Tracks the contents of every line from now on, for [`Drive::observed`]. This takes memory
+    /// for the whole drive.
     ///
     /// # Panics
-    /// If something was already written: what is not known cannot be followed. What a fill before
-    /// the run wrote counts as never written.
+    /// If a request has already written to the drive, because its contents are unknown. Lines
+    /// written by the fill before the run count as never written.
     pub fn observe(&mut self) {
         assert_eq!(
             self.counters.writes, 0,
@@ -175,20 +175,20 @@ impl Drive {
         self.contents = Some(Box::new(Contents::new(places as usize, lines)));
     }
 
-    /// The lines that reads gave since the last call, in no order that matters. Writes are counted
-    /// in the order in which they were enqueued.
+    /// The lines that reads returned since the last call, in no particular order. Writes are
+    /// numbered in the order in which they were enqueued.
     pub fn observed(&mut self) -> Vec<Observed> {
         let contents = self.contents.as_mut();
         contents.map_or_else(Vec::new, |contents| std::mem::take(&mut contents.observed))
     }
 
-    /// Chunks of the mapping and blocks that take memory.
+    /// Number of allocated chunks of the mapping, and of blocks with a state.
     pub fn allocated(&self) -> (usize, usize) {
         let blocks = self.planes.iter().map(|plane| plane.blocks.len());
         (self.map.chunks(), blocks.sum())
     }
 
-    /// A part of a request is done at `at`.
+    /// Records that a sub-page of a request is done at `at`.
     pub(super) fn part_done(&mut self, request: u32, at: u64) {
         let entry = &mut self.requests[request as usize];
         entry.latest = entry.latest.max(at);
@@ -238,7 +238,7 @@ impl Drive {
         self.nand.release(id);
     }
 
-    /// Forgets all requests, when power fails.
+    /// Discards all requests after a power failure.
     pub(super) fn drop_requests(&mut self) {
         self.events.clear();
         self.requests.clear();
@@ -332,7 +332,7 @@ impl MemoryBackend for Drive {
     }
 }
 
-/// What a drive of these parameters needs to know of its device: whether it can be built.
+/// Checks whether a drive with these parameters can be built for a capacity.
 pub(super) fn check(params: &SsdParams, capacity: Bytes) -> Result<(), ParamError> {
     params.check_alone()?;
     Geometry::new(params, capacity).map(|_| ())

@@ -1,4 +1,4 @@
-//! What happens inside a drive, in order of time.
+//! The internal events of a drive, in order of time.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -6,24 +6,25 @@ use std::collections::BinaryHeap;
 use cxlab_engine::save_state;
 use serde::{Deserialize, Serialize};
 
-/// Something that happens.
+/// An internal event.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, Debug)]
 pub(super) enum Event {
-    /// A request is done.
+    /// The request is done.
     Done(u32),
-    /// A channel is free, and somebody waits for it.
+    /// The channel is free, and a die waits for it.
     Bus(u32),
-    /// A die's array is done, unless the die has been suspended since.
+    /// The array of the die is done, unless the die was suspended since; the second number
+    /// is its turn.
     Array(u32, u32),
-    /// A read's data have left a die.
+    /// The data of a read have left the die.
     Data(u32),
-    /// A die has suspended what it did.
+    /// The die has suspended its operation.
     Suspended(u32),
-    /// A die's array begins to work while reads wait.
+    /// The array of the die begins to work while reads wait; the second number is its turn.
     Begun(u32, u32),
 }
 
-/// A heap of events; those of one instant come in the order in which they were put in.
+/// A heap of events; events at one time keep their order of insertion.
 #[derive(Default)]
 pub(super) struct Events {
     heap: BinaryHeap<Reverse<(u64, u64, Event)>>,

@@ -1,57 +1,57 @@
-//! Where things lie: sub-pages in pages, blocks, planes, dies and channels.
+//! The geometry of a drive: sub-pages in pages, blocks, planes, dies and channels.
 //!
-//! A place is the number of a physical sub-page. A logical sub-page is numbered by its address;
-//! behind those of the user come the pages of the mapping itself.
+//! A place is the number of a physical sub-page. Logical sub-pages are numbered by address; the
+//! pages of the mapping itself follow those of the user.
 
 use cxlab_engine::catalog::ParamError;
 use cxlab_engine::units::{Bytes, LINE_BYTES};
 
 use super::params::SsdParams;
 
-/// No place, or no logical sub-page.
+/// Stands for the absence of a place or of a logical sub-page.
 pub(super) const NONE: u32 = u32::MAX;
 
-/// Places lie below this, so that a word can also say that data are in the write buffer.
+/// Bound on places, which leaves a bit of a word to mark data in the write buffer.
 pub(super) const MAX_PLACES: u64 = (1 << 31) - 1;
 
-/// Bytes of an entry of the mapping.
+/// Bytes in an entry of the mapping.
 const ENTRY_BYTES: u64 = 4;
 
-/// Blocks of a plane that never hold the user's data at rest: one for collection, and those that
-/// three streams write.
+/// Blocks of a plane that hold no user data at rest: one for collection, and the open blocks
+/// of three streams.
 const WORKING_BLOCKS: u64 = 4;
 
-/// Numbers that follow from the parameters and the capacity.
+/// The dimensions that follow from the parameters and the capacity.
 #[derive(Clone, Debug)]
 pub(super) struct Geometry {
     pub channels: u32,
     pub dies_per_channel: u32,
-    /// Dies of all channels.
+    /// Dies in all channels.
     pub dies: u32,
     pub planes_per_die: u32,
-    /// Planes of all dies.
+    /// Planes in all dies.
     pub planes: u32,
-    /// Blocks of a plane.
+    /// Blocks in a plane.
     pub blocks: u32,
-    /// Pages of a block.
+    /// Pages in a block.
     pub pages: u32,
-    /// Sub-pages of a page.
+    /// Sub-pages in a page.
     pub subs: u32,
-    /// Lines of a sub-page.
+    /// Lines in a sub-page.
     pub lines: u32,
     pub sub_bytes: u64,
-    /// Logical sub-pages of the user.
+    /// Number of the user's logical sub-pages.
     pub user: u32,
-    /// Entries of a translation page.
+    /// Entries in a translation page.
     pub entries: u32,
-    /// Translation pages, which follow the user's logical sub-pages.
+    /// Number of translation pages, which follow the user's logical sub-pages.
     pub translations: u32,
     /// Planes in the order of allocation.
     pub order: Vec<u32>,
 }
 
 impl Geometry {
-    /// The positions of channel, way, die and plane in an order of allocation.
+    /// Parses an order of allocation into the positions of channel, way, die and plane.
     pub fn order_of(text: &str) -> Result<[usize; 4], ParamError> {
         let place = |letter| text.find(letter);
         match (place('C'), place('W'), place('D'), place('P')) {
@@ -63,7 +63,7 @@ impl Geometry {
         }
     }
 
-    /// The geometry of a drive of that capacity.
+    /// The geometry of a drive with that capacity.
     pub fn new(params: &SsdParams, capacity: Bytes) -> Result<Geometry, ParamError> {
         let cells = params.cells();
         let sub_bytes = params.sub_page_bytes().0;
@@ -119,8 +119,8 @@ impl Geometry {
         })
     }
 
-    /// Blocks of a plane at which collection can never be stuck: with one page of every block
-    /// reclaimable, all data still fit beside the free and the working blocks.
+    /// The fewest blocks of a plane with which collection cannot get stuck: even with one
+    /// reclaimable page in every block, all data fit beside the free and the working blocks.
     fn least_blocks(data: u64, planes: u64, cells: &super::Cells, params: &SsdParams) -> u64 {
         let subs = cells.page.0 / params.sub_page_bytes().0;
         let usable = (u64::from(cells.pages) - 1) * subs;
@@ -146,13 +146,13 @@ impl Geometry {
         Ok((0..total).map(plane).collect())
     }
 
-    /// Sub-pages of a block.
+    /// Sub-pages in a block.
     #[inline]
     pub fn block_subs(&self) -> u32 {
         self.pages * self.subs
     }
 
-    /// The first place of a block.
+    /// The first place of a page.
     #[inline]
     pub fn place(&self, plane: u32, block: u32, page: u32) -> u32 {
         ((plane * self.blocks + block) * self.pages + page) * self.subs
@@ -169,7 +169,7 @@ impl Geometry {
         )
     }
 
-    /// Where a logical sub-page would lie had the drive been filled in order.
+    /// The place of a logical sub-page if the drive had been filled in order.
     #[inline]
     pub fn home(&self, logical: u32) -> u32 {
         let page = logical / self.subs;
@@ -179,12 +179,12 @@ impl Geometry {
         self.place(plane, block, row % self.pages) + logical % self.subs
     }
 
-    /// Logical sub-pages, with those of the mapping.
+    /// Number of logical sub-pages, including those of the mapping.
     pub fn logical(&self) -> u32 {
         self.user + self.translations
     }
 
-    /// Physical bytes.
+    /// Raw capacity of the flash, in bytes.
     pub fn physical_bytes(&self) -> u64 {
         u64::from(self.planes)
             * u64::from(self.blocks)

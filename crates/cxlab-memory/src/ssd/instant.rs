@@ -1,4 +1,4 @@
-//! What takes no simulated time: filling the drive before a run, and what is left when power fails.
+//! Changes without simulated time: filling the drive before a run, and power failures.
 
 use cxlab_engine::units::SimTime;
 
@@ -9,19 +9,19 @@ use super::map::Location;
 use super::nand::{Class, Command};
 use super::params::{FillOrder, PowerLoss};
 
-/// What a power failure did.
+/// The effects of a power failure.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct PowerFailure {
-    /// Sub-pages of the user's that were saved from the write buffer.
+    /// User sub-pages that were saved from the write buffer.
     pub saved: u64,
-    /// Sub-pages of the user's that were in the write buffer and are lost.
+    /// User sub-pages in the write buffer that were lost.
     pub lost: u64,
-    /// Pages that were being programmed, or about to be, and hold nothing.
+    /// Pages that were being programmed, or queued for it, and are now unreadable.
     pub torn: u64,
 }
 
 impl Drive {
-    /// Brings the mapping and the blocks to where the fill and the overwrites leave them.
+    /// Applies the fill and the overwrites to the mapping and the blocks.
     pub(super) fn precondition(&mut self) {
         let filled = (f64::from(self.geometry.user) * self.params.fill) as u32;
         if filled == 0 {
@@ -58,7 +58,7 @@ impl Drive {
         }
     }
 
-    /// Programs a page in no time.
+    /// Programs a page in no simulated time.
     pub(super) fn write_at_once(&mut self, list: &[u32]) {
         let plane = match self.host_plane() {
             Some(plane) => plane,
@@ -91,7 +91,7 @@ impl Drive {
         self.collect_at_once(plane);
     }
 
-    /// Collects in a plane until it has enough free blocks, in no time.
+    /// Collects blocks of a plane until it has enough free ones, in no simulated time.
     fn collect_at_once(&mut self, plane: u32) {
         while self.planes[plane as usize].free_blocks() < self.params.gc_start {
             let Some(victim) = self.choose_victim(plane) else {
@@ -131,11 +131,11 @@ impl Drive {
         self.erased(plane, victim);
     }
 
-    /// Power fails and comes back. Requests that were not answered are forgotten: no completion
-    /// will come. With capacitors, pages under way and the write buffer are programmed first;
-    /// without, they are lost, and the mapping is what a scan of the flash finds. Blocks being
-    /// collected are as they were, apart from copies that were done; an erase under way is done
-    /// again. The time that saving and scanning take is not modelled.
+    /// Models a power failure and the return of power. Outstanding requests are lost and get no
+    /// completion. With capacitors, pages being programmed and the write buffer are programmed
+    /// first. Without capacitors they are lost, and the mapping is what a scan of the flash finds.
+    /// Blocks being collected stay as they were, except for finished copies; an interrupted erase
+    /// is repeated. The time of saving and scanning is not modelled.
     pub fn power_fail(&mut self, now: SimTime) -> PowerFailure {
         let mut failure = PowerFailure::default();
         let saved = self.params.power_loss == PowerLoss::Capacitor;
@@ -235,8 +235,8 @@ impl Drive {
     }
 }
 
-/// The numbers below `count`, each once, in a fixed random order: odd multiplications and shifts of
-/// a power of two are one to one, and what lies beyond is left out.
+/// The numbers below `count`, each once, in a fixed random order. Multiplications by odd numbers
+/// and shifts are bijections modulo a power of two; results from `count` on are skipped.
 fn shuffled(count: u32) -> impl Iterator<Item = u32> {
     let size = u64::from(count).next_power_of_two();
     let shift = size.trailing_zeros().div_ceil(2);

@@ -1,32 +1,32 @@
-//! The mapping: where each logical sub-page is. A chunk of it exists from the first write to one of
-//! its sub-pages.
+//! The mapping from logical sub-pages to places. A chunk of the mapping exists from the first write
+//! to one of its sub-pages.
 //!
-//! The mapping is always right; what of it is held in DRAM, and so what a look into it costs, is
-//! [`super::mapping_cache`]'s.
+//! The mapping is always up to date. [`super::mapping_cache`] models the part of the mapping that
+//! is held in DRAM, and so the cost of a look-up.
 
 use cxlab_engine::state::{SaveState, StateError, StateReader, StateWriter};
 
 use super::geometry::{Geometry, NONE};
 
-/// Set where the rest of the word is a slot of the write buffer.
+/// Set if the rest of the word is a slot of the write buffer.
 const BUFFERED: u32 = 1 << 31;
 
-/// Where a logical sub-page is.
+/// The location of a logical sub-page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Location {
-    /// It was never written.
+    /// The sub-page was never written.
     Nowhere,
-    /// In flash.
+    /// The sub-page is at that place in flash.
     Flash(u32),
-    /// In that slot of the write buffer, which knows where it is in flash.
+    /// The sub-page is in that slot of the write buffer, which also has its place in flash.
     Buffer(u32),
 }
 
-/// Entries of a chunk.
+/// Entries in a chunk.
 const CHUNK: usize = 1024;
 
 pub(super) struct Mapping {
-    /// 0, or one more than the number of the chunk.
+    /// For each chunk 0, or one more than its index in `chunks`.
     directory: Vec<u32>,
     chunks: Vec<Box<[u32; CHUNK]>>,
 }
@@ -101,7 +101,7 @@ impl Mapping {
         self.chunks[*entry as usize - 1][logical as usize % CHUNK] = word;
     }
 
-    /// Chunks that exist.
+    /// Number of allocated chunks.
     pub fn chunks(&self) -> usize {
         self.chunks.len()
     }

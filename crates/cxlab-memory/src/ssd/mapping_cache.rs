@@ -1,18 +1,19 @@
-//! Which pages of the mapping are in the drive's DRAM: least recently used leaves first.
+//! The pages of the mapping in the drive's DRAM, with LRU eviction.
 //!
-//! A page is found by its number, so nothing is hashed. A page that is not there is being read from
-//! flash, for whoever waits, or nobody asks for it. A change to a page that is not there is kept with
-//! the blocks' own list of what they hold, and is applied when the page is read.
+//! A page is found by its number, so the cache needs no hash table. An absent page is either
+//! being read from flash, with a list of requests that wait for it, or not requested. A change to
+//! an absent page is kept with the blocks' own lists of their contents, and is applied when the
+//! page is read.
 
 use cxlab_engine::save_state;
 use serde::{Deserialize, Serialize};
 
 use super::geometry::NONE;
 
-/// Set where the rest of the word is a slot; otherwise the word is 0 for nothing, or one more than
-/// the head of the list of those who wait.
+/// Set if the rest of the word is a slot. Otherwise the word is 0 for an absent page, or one more
+/// than the head of the list of waiting requests.
 const PRESENT: u32 = 1 << 31;
-/// The page is being read and nobody waits.
+/// The page is being read, and no request waits for it.
 const UNWAITED: u32 = PRESENT - 1;
 
 #[derive(Clone, Copy, Serialize, Deserialize)]
@@ -23,24 +24,24 @@ struct Slot {
     newer: u32,
 }
 
-/// What was found in the cache.
+/// The result of a look-up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Found {
     Hit,
-    /// It is being read; the list of those who wait begins here.
+    /// The page is being read; the value is the head of the list of waiting requests.
     Reading(u32),
     Miss,
 }
 
 pub(super) struct MappingCache {
-    /// Slots there may be; `None`: the whole mapping is in DRAM.
+    /// Most slots; `None` if the whole mapping is in DRAM.
     capacity: Option<u32>,
-    /// By translation page.
+    /// The word of each translation page.
     directory: Vec<u32>,
     slots: Vec<Slot>,
     oldest: u32,
     newest: u32,
-    /// Pages that were changed while they were not there, a bit each.
+    /// Bit mask of the pages that were changed while they were absent.
     changed: Vec<u64>,
     pub hits: u64,
     pub misses: u64,
@@ -103,7 +104,7 @@ impl MappingCache {
         self.newest = slot;
     }
 
-    /// Looks for a page and makes it the most recently used.
+    /// Looks up a page, and makes it the most recently used.
     #[inline]
     pub fn look(&mut self, page: u32) -> Found {
         if self.is_whole() {
@@ -128,12 +129,12 @@ impl MappingCache {
         }
     }
 
-    /// The page is being read; `head` begins the list of those who wait.
+    /// Marks the page as being read, with `head` as the list of waiting requests.
     pub fn wait(&mut self, page: u32, head: u32) {
         self.directory[page as usize] = if head == NONE { UNWAITED } else { head + 1 };
     }
 
-    /// An entry of the page changes: the page is dirty, now or when it is read.
+    /// Marks the page as dirty, now or when it is read, because one of its entries changes.
     pub fn change(&mut self, page: u32) -> Found {
         if self.is_whole() {
             return Found::Hit;
@@ -151,7 +152,8 @@ impl MappingCache {
         }
     }
 
-    /// The page has been read: who waited, and the page that had to be written back for it.
+    /// Inserts a page that was read. Returns the list of waiting requests, and the evicted page
+    /// if it was dirty.
     pub fn arrive(&mut self, page: u32) -> (u32, Option<u32>) {
         let head = match self.directory[page as usize] {
             UNWAITED => NONE,
@@ -187,7 +189,7 @@ impl MappingCache {
         (head, written)
     }
 
-    /// Pages whose copy in flash is old; the cache is empty afterwards.
+    /// Empties the cache, and returns the pages whose copy in flash is out of date.
     pub fn drain_dirty(&mut self) -> Vec<u32> {
         let mut dirty = Vec::new();
         let mut at = self.oldest;

@@ -1,14 +1,18 @@
 //! A flash drive: host queue, write buffer, flash translation layer, and flash with its channels.
 //!
-//! A request of 64 B reads or writes a whole sub-page (4 KiB), of which a flash page holds several.
-//! Writes go to the buffer, short ones after the rest of the sub-page has been read, and leave it in
-//! whole pages. A page-level mapping says where each sub-page is; its own pages lie in flash too, and
-//! a part of them in DRAM. Planes collect garbage on their own. See `docs/explain/ssd.md`.
+//! A request of 64 B reads or writes a whole sub-page (4 KiB); a flash page holds several.
+//! Writes go to the buffer, short writes after the rest of the sub-page has been read, and
+//! leave the buffer in whole pages. A page-level mapping has the place of each sub-page. Its
+//! own pages are stored in flash too, and a part of them in DRAM. Planes collect garbage
+//! independently. See `docs/explain/ssd.md`.
 //!
-//! Invariants: the mapping points at what was programmed last, and changes when a program is done,
-//! not when it begins; a block is erased when nothing in it is mapped, being read or being written;
-//! collection always has a block to move data to. Memory grows with the blocks and the parts of the
-//! mapping that were written.
+//! Invariants of the drive:
+//!
+//! - The mapping refers to the data programmed last. It changes at the end of a program, not at the
+//!   start of one.
+//! - A block is erased only if nothing in it is mapped, being read or being written.
+//! - Collection always has a block to move data to.
+//! - Memory grows with the written blocks and the written parts of the mapping.
 //!
 //! Left out: trim, bad blocks, read errors and retries, refresh of old data, copy-back, cache reads
 //! and programs, power, and the firmware's own processors.

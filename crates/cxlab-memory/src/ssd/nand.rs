@@ -1,10 +1,11 @@
 //! The flash: channels, dies and the three phases of a command.
 //!
-//! A command takes its channel for command, address and, to program, the data; then the array of
-//! its die; then, to read, the channel again for the data. A die does one thing at a time, on
-//! several of its planes if their addresses allow. A read may suspend the array. A channel serves
-//! reads before programs, and either in order of arrival; no more than `read_streak` reads pass a
-//! waiting program. Left out: cache reads and programs, copy-back, status polling, read retry.
+//! A command first occupies its channel for the command, the address and, for a program, the data.
+//! Then it occupies the array of its die, and, for a read, the channel again for the data. A die
+//! executes one command at a time, on several of its planes if their addresses allow. A read may
+//! suspend the array. A channel serves reads before programs, each in order of arrival; at most
+//! `read_streak` reads pass a waiting program. Left out: cache reads and programs, copy-back,
+//! status polling, read retry.
 
 use std::collections::VecDeque;
 
@@ -15,7 +16,7 @@ use super::events::{Event, Events};
 use super::geometry::{Geometry, NONE};
 use super::params::{MultiPlane, SsdParams, Suspend};
 
-/// What a command does to the array.
+/// The array operation of a command.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
 pub(super) enum Command {
     Read,
@@ -23,14 +24,14 @@ pub(super) enum Command {
     Erase,
 }
 
-/// Why a command is there; also the number of the queue where it waits.
+/// The purpose of a command, which is also the index of its queue.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
 pub(super) enum Class {
-    /// A request, a translation page, or the old data of a short write.
+    /// A read for a request, for a translation page, or for the old data of a short write.
     Read,
-    /// The write buffer.
+    /// A program from the write buffer.
     Program,
-    /// Collection.
+    /// A read for collection.
     CollectRead,
     CollectProgram,
     CollectErase,
@@ -52,7 +53,7 @@ const URGENT: [Class; CLASSES] = [
     Class::Program,
 ];
 
-/// A command to one plane.
+/// A command for one plane.
 #[derive(Clone, Copy, Serialize, Deserialize, Debug)]
 pub(super) struct Op {
     pub command: Command,
@@ -61,13 +62,13 @@ pub(super) struct Op {
     /// The first place of the page, or of the block.
     pub place: u32,
     pub plane: u32,
-    /// The page's number in its block.
+    /// Number of the page in its block.
     pub page: u32,
-    /// The sub-pages that are transferred, or that hold data.
+    /// Mask of the sub-pages that are transferred, or that hold data.
     pub mask: u32,
-    /// Who waits for it: the head of a list of the owner's.
+    /// The head of the owner's list of reads and requests that wait for this command.
     pub waiters: u32,
-    /// Whether the block counts it among its readers.
+    /// Whether the block counts this command among its readers.
     pub counted: bool,
     next: u32,
 }
@@ -89,7 +90,7 @@ impl Op {
     }
 }
 
-/// First in, first out, linked through [`Op::next`].
+/// A FIFO queue, linked through [`Op::next`].
 #[derive(Clone, Copy, Serialize, Deserialize)]
 struct Queue {
     head: u32,
@@ -104,11 +105,11 @@ const EMPTY: Queue = Queue {
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
 enum Phase {
     Idle,
-    /// Waits for its channel, to get its command.
+    /// The die waits for its channel, to get a command.
     Command,
-    /// The array works from the one time to the other.
+    /// The array works between these two times.
     Array(u64, u64),
-    /// Has data and waits for its channel, or is sending them.
+    /// The die has data, and waits for its channel or is transferring.
     Data,
     Suspending,
 }
@@ -116,19 +117,19 @@ enum Phase {
 #[derive(Serialize, Deserialize)]
 struct Die {
     phase: Phase,
-    /// Goes up when an event that was announced will not happen.
+    /// Incremented to cancel an announced event.
     turn: u32,
-    /// Waits for [`Nand::settle`].
+    /// Whether the die waits for [`Nand::settle`].
     touched: bool,
     queues: [Queue; CLASSES],
-    /// What the die does now: one command a plane.
+    /// The current command, or list of commands on several planes.
     active: u32,
-    /// What was suspended, and how long the array has still to work on it.
+    /// The suspended command, and the time for which the array must still work on it.
     suspended: u32,
     remaining: u64,
-    /// Planes of the die whose collection cannot wait.
+    /// Number of the die's planes with urgent collection.
     urgent: u32,
-    /// Reads in a row while a program waited.
+    /// Reads served in a row while a program waited.
     streak: u32,
     busy_since: u64,
     busy: u64,
@@ -144,7 +145,7 @@ struct Channel {
     busy: u64,
 }
 
-/// What the flash counted.
+/// The counters of the flash.
 #[derive(Clone, Copy, Default, Serialize, Deserialize, Debug)]
 pub(super) struct NandStats {
     pub reads: u64,
@@ -160,14 +161,14 @@ pub(super) struct Nand {
     dies: Vec<Die>,
     channels: Vec<Channel>,
     touched: Vec<u32>,
-    /// Commands that are done and not yet looked at by the owner.
+    /// Finished commands that the owner has not handled yet.
     pub finished: Vec<u32>,
     pub stats: NandStats,
     command: u64,
     read: Vec<u64>,
     program: Vec<u64>,
     erase: u64,
-    /// Time on the channel of so many sub-pages.
+    /// Transfer time on the channel, by number of sub-pages.
     transfer: Vec<u64>,
     suspend: Suspend,
     suspend_program: u64,
@@ -236,8 +237,8 @@ impl Nand {
         }
     }
 
-    /// Puts a command into the queue of its die. It begins with [`Nand::settle`], when all commands of
-    /// the instant are there.
+    /// Queues a command for its die. [`Nand::settle`] starts it, when all commands of this time
+    /// have been submitted.
     pub fn submit(&mut self, mut op: Op, plane: u32, page: u32) -> u32 {
         op.plane = plane;
         op.page = page;
@@ -265,7 +266,7 @@ impl Nand {
         }
     }
 
-    /// Idle dies begin with what waits for them, and reads suspend what may be suspended.
+    /// Starts queued commands on idle dies, and suspends arrays for reads if allowed.
     pub fn settle(&mut self, now: u64, events: &mut Events) {
         while let Some(number) = self.touched.pop() {
             let die = &mut self.dies[number as usize];
@@ -285,7 +286,7 @@ impl Nand {
         }
     }
 
-    /// The read of a page that has not begun, for a further sub-page to join.
+    /// A read of the page that has not started, so that another sub-page can join it.
     #[inline]
     pub fn waiting_read(&self, plane: u32, place: u32) -> Option<u32> {
         let die = &self.dies[(plane / self.planes_per_die) as usize];
@@ -300,13 +301,13 @@ impl Nand {
         None
     }
 
-    /// Forgets a finished command.
+    /// Frees a finished command.
     #[inline]
     pub fn release(&mut self, id: u32) {
         self.free.push(id);
     }
 
-    /// Whether collection of one more plane of the die goes before requests, or of one less.
+    /// Sets whether a plane's collection has priority over requests; called on changes only.
     pub fn set_urgent(&mut self, plane: u32, urgent: bool) {
         let die = &mut self.dies[(plane / self.planes_per_die) as usize];
         if urgent {
@@ -327,7 +328,7 @@ impl Nand {
         queue.tail = id;
     }
 
-    /// Takes a command out of a queue, given the one before it.
+    /// Removes a command from a queue, given its predecessor.
     fn unlink(&mut self, die: u32, class: usize, before: u32, id: u32) {
         let next = std::mem::replace(&mut self.ops[id as usize].next, NONE);
         let queue = &mut self.dies[die as usize].queues[class];
@@ -362,7 +363,7 @@ impl Nand {
         Some(first as usize)
     }
 
-    /// Begins the next command of an idle die.
+    /// Starts the next command of an idle die.
     fn dispatch(&mut self, now: u64, number: u32, events: &mut Events) {
         let die = &self.dies[number as usize];
         let reads = die.queues[Class::Read as usize].head != NONE;
@@ -388,8 +389,8 @@ impl Nand {
         self.want_channel(now, number, events);
     }
 
-    /// Adds waiting commands of other planes that can be done together with the first. Those of one
-    /// plane stay in order, because a block's pages are programmed in order.
+    /// Adds queued commands for other planes that can be executed together with the first. Commands
+    /// of one plane keep their order, because the pages of a block are programmed in order.
     fn gather(&mut self, number: u32, class: usize, first: u32) {
         let head = self.ops[first as usize];
         let mut planes = 1u32 << (head.plane % self.planes_per_die);
@@ -435,7 +436,7 @@ impl Nand {
         }
     }
 
-    /// A channel is free.
+    /// Handles a channel that has become free.
     pub fn bus(&mut self, now: u64, index: u32, events: &mut Events) {
         let channel = &mut self.channels[index as usize];
         let turn = channel.streak == self.read_streak && !channel.programs.is_empty();
@@ -460,7 +461,7 @@ impl Nand {
         }
     }
 
-    /// Gives a die its channel.
+    /// Grants the channel to a die.
     fn grant(&mut self, now: u64, number: u32, events: &mut Events) {
         let die = &mut self.dies[number as usize];
         let head = self.ops[die.active as usize];
@@ -559,7 +560,7 @@ impl Nand {
         events.push(end, Event::Array(number, die.turn));
     }
 
-    /// Reads wait and the array has begun to work.
+    /// Handles the start of an array operation while reads wait.
     pub fn begun(&mut self, now: u64, number: u32, turn: u32, events: &mut Events) {
         let die = &self.dies[number as usize];
         if die.turn == turn && die.queues[Class::Read as usize].head != NONE {
@@ -567,13 +568,14 @@ impl Nand {
         }
     }
 
-    /// A die is ready for the reads for which it was suspended.
+    /// Handles the end of a suspend: the die is ready for reads.
     pub fn suspended(&mut self, number: u32) {
         self.dies[number as usize].phase = Phase::Idle;
         self.touch(number);
     }
 
-    /// An array is done: reads go on to their channel, the others are finished.
+    /// Handles the end of an array operation: reads go on to their channel, other
+    /// commands are finished.
     pub fn array(&mut self, now: u64, number: u32, turn: u32, events: &mut Events) {
         let die = &mut self.dies[number as usize];
         if die.turn != turn {
@@ -596,7 +598,7 @@ impl Nand {
         self.touch(number);
     }
 
-    /// The data of a die's first read have been transferred.
+    /// Handles the end of a data transfer from a die.
     pub fn data(&mut self, now: u64, number: u32, events: &mut Events) {
         let die = &mut self.dies[number as usize];
         let id = die.active;
@@ -611,7 +613,7 @@ impl Nand {
         }
     }
 
-    /// Everything that was not finished; dies and channels are idle afterwards.
+    /// Returns all unfinished commands; dies and channels are idle afterwards.
     pub fn power_fail(&mut self, now: u64) -> Vec<u32> {
         let mut lost = Vec::new();
         for die in &mut self.dies {
@@ -644,7 +646,7 @@ impl Nand {
         lost
     }
 
-    /// Forgets all commands.
+    /// Discards all commands.
     pub fn clear(&mut self) {
         self.ops.clear();
         self.free.clear();
@@ -662,7 +664,7 @@ impl Nand {
         }
     }
 
-    /// Part of `span` that dies and channels were busy, on average.
+    /// Fraction of `span` for which dies and channels were busy, on average.
     pub fn utilization(&self, span: u64) -> (f64, f64) {
         let share = |busy: u64, number: usize| {
             let all = span as f64 * number as f64;

@@ -1,4 +1,4 @@
-//! What a user says of a drive.
+//! Parameters of the `ssd` medium.
 
 use cxlab_engine::catalog::ParamError;
 use cxlab_engine::units::{Bytes, BytesPerSec, Picos};
@@ -9,166 +9,167 @@ use super::geometry::Geometry;
 use super::presets::{Cells, FlashPreset};
 use super::victims::PolicyName;
 
-/// Parameters of the SSD medium.
-///
-/// A preset gives cells, geometry of the die and timing; every part of it can be overridden.
+/// Parameters of the `ssd` medium. A preset gives the timing and the geometry of the die; each of
+/// its values can be overridden.
 #[derive(Clone, PartialEq, Serialize, Deserialize, JsonSchema, Debug)]
 #[serde(deny_unknown_fields, default)]
 pub struct SsdParams {
-    /// The flash: timing, page, block and endurance, each with its source in the preset. Default
+    /// The flash preset: timing, page, block and endurance, with a source for each value. Default
     /// `z-nand`, as in Yang et al. (USENIX ATC 2023).
     pub flash: FlashPreset,
-    /// Channels, each a bus of its own. 1 to 64. Default 8 (MQSim, FAST 2018).
+    /// Number of channels, each with its own bus. 1 to 64. Default 8 (MQSim, FAST 2018).
     #[schemars(range(min = 1, max = 64))]
     pub channels: u32,
-    /// Chips of a channel. 1 to 64. Default 8 (Yang et al., USENIX ATC 2023).
+    /// Chips on a channel. 1 to 64. Default 8 (Yang et al., USENIX ATC 2023).
     #[schemars(range(min = 1, max = 64))]
     pub ways: u32,
-    /// Dies of a chip, each doing one command at a time. 1 to 16. Default 1.
+    /// Dies in a chip; each executes one command at a time. 1 to 16. Default 1.
     #[schemars(range(min = 1, max = 16))]
     pub dies: u32,
-    /// Planes of a die. 1 to 16. Default: as the preset.
+    /// Planes in a die. 1 to 16. Default: as the preset.
     #[schemars(range(min = 1, max = 16))]
     pub planes: Option<u32>,
-    /// Blocks of a plane, at least 8. Default: as many as capacity and over-provisioning need.
+    /// Blocks in a plane, at least 8. Default: as many as capacity and over-provisioning need.
     #[schemars(range(min = 8, max = 1_048_576))]
     pub blocks: Option<u32>,
-    /// Pages of a block. 4 to 4096. Default: as the preset.
+    /// Pages in a block. 4 to 4096. Default: as the preset.
     #[schemars(range(min = 4, max = 4096))]
     pub pages: Option<u32>,
     /// Data of a flash page, a power of two from 512 B to 64 KiB. Default: as the preset.
     pub page: Option<Bytes>,
-    /// What is mapped, read and buffered as a whole: a power of two from 512 B to the page, 1/32 of
-    /// the page at least. Default 4 KiB, or the page where that is smaller.
+    /// Unit of mapping, reads and buffering: a power of two from 512 B to the page, at least 1/32
+    /// of the page. Default 4 KiB, or the page if that is smaller.
     pub sub_page: Option<Bytes>,
-    /// Array time of a read, by the level of the page: LSB, CSB, MSB. 1 to 4 levels, as many as
-    /// of `program_times`. Page `i` of a block is of level `i` modulo their number (*assumed*:
+    /// Array time of a read, by the level of the page: LSB, CSB, MSB. 1 to 4 levels, as many as in
+    /// `program_times`. Page `i` of a block has level `i` modulo the number of levels (*assumed*:
     /// parts differ in how they order pages). Default: as the preset.
     pub read_times: Option<Vec<Picos>>,
     /// Array time of a program, by level. Default: as the preset.
     pub program_times: Option<Vec<Picos>>,
     /// Time of an erase. Default: as the preset.
     pub erase_time: Option<Picos>,
-    /// Time on the channel of a command with its address. Default 200 ns (*assumed*: 7 cycles of
-    /// tWC 25 ns and tWB; those two from the sample configuration of SimpleSSD 2.1).
+    /// Channel time of a command with its address. Default 200 ns (*assumed*: 7 cycles of tWC 25 ns
+    /// and tWB; these two from the sample configuration of SimpleSSD 2.1).
     pub command_time: Picos,
     /// Data rate of a channel. Default: as the preset.
     pub channel_rate: Option<BytesPerSec>,
     /// Whether a read may suspend a program or an erase. Default: both.
     pub suspend: Suspend,
-    /// Time from a suspend to the die being ready, and again from the resume to the program going
-    /// on. Default: as the preset.
+    /// Time from a suspend until the die is ready, and again from the resume until the program
+    /// continues. Default: as the preset.
     pub suspend_program_time: Option<Picos>,
-    /// The same of an erase. Default: as the preset.
+    /// Time to suspend and to resume an erase. Default: as the preset.
     pub suspend_erase_time: Option<Picos>,
-    /// How often one program or erase may be suspended. 1 to 255. Default 8 (*assumed*).
+    /// Most suspends of one program or erase. 1 to 255. Default 8 (*assumed*).
     #[schemars(range(min = 1, max = 255))]
     pub suspend_limit: u8,
-    /// Which commands the planes of a die may do together. Default `same-page`.
+    /// Commands that the planes of a die may execute together. Default `same-page`.
     pub multi_plane: MultiPlane,
-    /// Reads that a die, or a channel, prefers in a row while a program waits. 1 to 65536. Default
-    /// 32 (*assumed*).
+    /// Most reads in a row that a die or a channel serves while a program waits. 1 to 65536.
+    /// Default 32 (*assumed*).
     #[schemars(range(min = 1, max = 65536))]
     pub read_streak: u32,
-    /// Physical flash beyond the device's capacity, as a fraction of the capacity. It also holds
-    /// the mapping and the free blocks, so there is more of it where a plane has few blocks. 0.01 to
-    /// 10. Default 0.07: 1 GiB sold as 1 GB.
+    /// Physical flash beyond the device's capacity, as a fraction of the capacity. The mapping and
+    /// the free blocks are stored there too, so the drive has more of it if a plane has few blocks.
+    /// 0.01 to 10. Default 0.07: 1 GiB sold as 1 GB.
     #[schemars(range(min = 0.01, max = 10.0))]
     pub over_provisioning: f64,
-    /// Order in which consecutive pages go to channels (C), ways (W), dies (D) and planes (P): a
-    /// permutation of these letters, the first one changing fastest (Jung and Kandemir, HotStorage
-    /// 2012). Default `CWDP`.
+    /// Order in which consecutive pages are spread over channels (C), ways (W), dies (D) and planes
+    /// (P): a permutation of `CWDP` whose first component changes fastest (Jung and Kandemir,
+    /// HotStorage 2012). Default `CWDP`.
     pub allocation: String,
-    /// Part of the mapping that is held in the drive's own DRAM, in whole translation pages.
-    /// Default: all of it, which is about 1/1024 of the capacity.
+    /// Capacity of the mapping cache in the drive's own DRAM, in whole translation pages. Default:
+    /// all of the mapping, which is about 1/1024 of the capacity.
     pub mapping_cache: Option<Bytes>,
-    /// Time of a look into the mapping. Default 0 ns.
+    /// Time of a look-up in the mapping. Default 0 ns.
     pub mapping_time: Picos,
-    /// Write buffer. At least two flash pages. Default 8 MiB (*assumed*).
+    /// Capacity of the write buffer. At least two flash pages. Default 8 MiB (*assumed*).
     pub buffer: Bytes,
-    /// Whether reads of what is in the buffer are answered from there. Default true. False is
-    /// SimpleSSD's default (`EnableReadCache = 0`): they take the time of a flash read.
+    /// Whether reads of buffered data are served from the buffer. Default true. False is
+    /// SimpleSSD's default (`EnableReadCache = 0`): such reads take the time of a flash read.
     pub buffer_reads: bool,
-    /// Time to read or write a sub-page in the buffer. Default 50 ns, the DRAM of CXL-SSD-Sim
-    /// (section III-A).
+    /// Time to read or write a sub-page in the buffer. Default 50 ns (the DRAM of
+    /// CXL-SSD-Sim, section III-A).
     pub buffer_time: Picos,
-    /// Part of the buffer that may stay dirty before it is flushed. 0 to 0.9. Default 0.5
-    /// (*assumed*).
+    /// Part of the buffer that may be dirty before flushing begins. 0 to 0.9.
+    /// Default 0.5 (*assumed*).
     #[schemars(range(min = 0.0, max = 0.9))]
     pub buffer_dirty: f64,
-    /// When a write is answered. Default `buffered`.
+    /// The point at which a write completes. Default `buffered`.
     pub acknowledge: Acknowledge,
-    /// Which block garbage collection takes. Default `greedy`.
+    /// Victim policy of garbage collection. Default `greedy`.
     pub gc_policy: PolicyName,
-    /// Blocks among which `d-choice` chooses. 1 to 1024. Default 10, near greedy (Van Houdt,
-    /// SIGMETRICS 2013).
+    /// Number of blocks among which `d-choice` chooses. 1 to 1024. Default 10, near greedy (Van
+    /// Houdt, SIGMETRICS 2013).
     #[schemars(range(min = 1, max = 1024))]
     pub gc_choices: u32,
-    /// Collection begins when a plane has fewer free blocks, and ends when it has as many. 3 to
-    /// 4096. Default 4 (*assumed*).
+    /// Collection starts when a plane has fewer free blocks than this, and ends when it has as
+    /// many. 3 to 4096. Default 4 (*assumed*).
     #[schemars(range(min = 3, max = 4096))]
     pub gc_start: u32,
-    /// Collection goes before requests when a plane has fewer free blocks. At least 2, less than
-    /// `gc_start`. Default 2: when only the block that collection needs is left (*assumed*).
+    /// Collection has priority over requests when a plane has fewer free blocks than this.
+    /// At least 2, less than `gc_start`. Default 2: only the block that collection needs
+    /// is left (*assumed*).
     #[schemars(range(min = 2, max = 4095))]
     pub gc_hard: u32,
-    /// Whether collection waits for requests until `gc_hard`. Default true.
+    /// Whether collection yields to requests until `gc_hard`. Default true.
     pub gc_preemptible: bool,
-    /// Whether data moved by collection go to blocks of their own. Default true.
+    /// Whether collection writes to separate blocks. Default true.
     pub gc_separate: bool,
-    /// Dynamic wear levelling: the least worn free block is written next. Default true; otherwise
-    /// the one that has been free for longest.
+    /// Dynamic wear levelling: the next block to write is the least worn free block. Default true.
+    /// Otherwise it is the block that has been free for longest.
     pub wear_dynamic: bool,
-    /// Static wear levelling: how much more often the most worn block of a plane may be erased than
-    /// the least worn one, before the data of the latter move to a worn block. 0, which is any
-    /// number, to 1000000. Default 100 (MQSim).
+    /// Static wear levelling: most erases by which the most worn block of a plane may exceed the
+    /// least worn one, before the data of the latter move to a worn block. 0 (no bound) to 1000000.
+    /// Default 100 (MQSim).
     #[schemars(range(min = 0, max = 1_000_000))]
     pub wear_static: u32,
     /// Erases that a block survives, for projections; blocks do not fail. 1 to 100000000. Default:
     /// as the preset.
     #[schemars(range(min = 1, max = 100_000_000))]
     pub endurance: Option<u32>,
-    /// Constant time of the controller for each request. Default 0 ns: hardware that is counted with
-    /// the device.
+    /// Constant time of the controller for each request. Default 0 ns: that hardware is counted
+    /// in the device.
     pub controller_time: Picos,
-    /// Reads that the drive holds at once. 1 to 65536. Default 256 (*assumed*).
+    /// Most outstanding reads. 1 to 65536. Default 256 (*assumed*).
     #[schemars(range(min = 1, max = 65536))]
     pub read_queue: u32,
-    /// Writes that the drive holds at once. 1 to 65536. Default 256 (*assumed*).
+    /// Most outstanding writes. 1 to 65536. Default 256 (*assumed*).
     #[schemars(range(min = 1, max = 65536))]
     pub write_queue: u32,
-    /// What a read of something never written costs. Default `array`.
+    /// Cost of a read of unwritten data. Default `array`.
     pub unwritten: Unwritten,
-    /// What becomes of the buffer when power fails. Default `capacitor`.
+    /// Fate of the write buffer at a power failure. Default `capacitor`.
     pub power_loss: PowerLoss,
-    /// Part of the capacity that is filled before the run, in no simulated time. 0 to 1. Default 0.
+    /// Fraction of the capacity that is filled before the run, in no simulated time.
+    /// 0 to 1. Default 0.
     #[schemars(range(min = 0.0, max = 1.0))]
     pub fill: f64,
     /// Order of the fill. Default `sequential`.
     pub fill_order: FillOrder,
-    /// Random overwrites before the run, in no simulated time, as a multiple of what was filled.
-    /// 0 to 100. About 3 reach a steady state. Default 0.
+    /// Random overwrites before the run, in no simulated time, as a multiple of the filled data. 0
+    /// to 100. About 3 reach a steady state. Default 0.
     #[schemars(range(min = 0.0, max = 100.0))]
     pub overwrite: f64,
 }
 
-/// Whether a read may suspend what the die does.
+/// The operations of a die that a read may suspend.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Debug)]
 #[serde(rename_all = "kebab-case")]
 pub enum Suspend {
-    /// Reads wait.
+    /// Reads wait for the end of the operation.
     Never,
-    /// An erase can be suspended (Kim et al., USENIX ATC 2019).
+    /// A read may suspend an erase (Kim et al., USENIX ATC 2019).
     Erase,
-    /// A program or an erase can be suspended (Wu and He, FAST 2012).
+    /// A read may suspend a program or an erase (Wu and He, FAST 2012).
     ProgramAndErase,
 }
 
-/// Which commands the planes of a die may do together.
+/// Commands that the planes of a die may execute together.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Debug)]
 #[serde(rename_all = "kebab-case")]
 pub enum MultiPlane {
-    /// One plane at a time.
+    /// None: one plane works at a time.
     Off,
     /// The same command at the same page of different planes (ONFI).
     SamePage,
@@ -176,34 +177,36 @@ pub enum MultiPlane {
     Independent,
 }
 
-/// When a write is answered.
+/// The point at which a write completes.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Debug)]
 #[serde(rename_all = "kebab-case")]
 pub enum Acknowledge {
-    /// When it is in the write buffer.
+    /// A write completes when it is in the write buffer.
     Buffered,
-    /// When it has been programmed; the buffer is flushed at once, in padded pages if need be.
+    /// A write completes when it has been programmed; the buffer is flushed at once, in padded
+    /// pages if necessary.
     Programmed,
 }
 
-/// What a read of something never written costs.
+/// Cost of a read of unwritten data.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Debug)]
 #[serde(rename_all = "kebab-case")]
 pub enum Unwritten {
-    /// As much as if the drive had been filled in order: an experiment need not fill it.
+    /// The time of a read as if the drive had been filled in order. Experiments then need no fill
+    /// before the run.
     Array,
-    /// The time of a look into the buffer: the mapping knows that there is nothing.
+    /// The time of a look-up in the buffer, because the mapping has no entry.
     Zero,
 }
 
-/// What becomes of the write buffer when power fails.
+/// Fate of the write buffer at a power failure.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Debug)]
 #[serde(rename_all = "kebab-case")]
 pub enum PowerLoss {
-    /// Capacitors last until the buffer is flushed; every answered write survives.
+    /// Capacitors last until the buffer is flushed; every completed write survives.
     Capacitor,
-    /// The buffer is lost, and so is a page that is being programmed. What was programmed before
-    /// survives.
+    /// The buffer is lost, and so is a page that is being programmed. Data
+    /// programmed before survive.
     None,
 }
 
@@ -211,7 +214,7 @@ pub enum PowerLoss {
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Debug)]
 #[serde(rename_all = "kebab-case")]
 pub enum FillOrder {
-    /// By address.
+    /// By ascending address.
     Sequential,
     /// In a random order of the sub-pages.
     Random,
@@ -270,7 +273,7 @@ impl Default for SsdParams {
     }
 }
 
-/// Longest time that a phase of the flash may take: 100 s.
+/// Bound on the time of a phase of the flash: 100 s.
 const LONGEST: Picos = Picos(100_000_000_000_000);
 
 fn between(name: &str, value: u64, least: u64, most: u64) -> Result<(), ParamError> {
@@ -299,7 +302,7 @@ fn power_of_two(name: &str, value: Bytes, least: u64, most: u64) -> Result<(), P
 }
 
 impl SsdParams {
-    /// The preset with what overrides it.
+    /// The values of the preset with the overrides.
     pub fn cells(&self) -> Cells {
         let preset = self.flash.cells();
         Cells {
@@ -316,16 +319,16 @@ impl SsdParams {
         }
     }
 
-    /// Bytes of a sub-page.
+    /// Size of a sub-page.
     pub fn sub_page_bytes(&self) -> Bytes {
         let page = self.cells().page;
         self.sub_page.unwrap_or(Bytes(page.0.min(4096)))
     }
 
-    /// Checks what does not depend on the device.
+    /// Checks all constraints that do not depend on the device.
     ///
     /// # Errors
-    /// The first parameter that is out of range or contradicts another.
+    /// The first parameter that is out of range or contradicts another one.
     pub fn check_alone(&self) -> Result<(), ParamError> {
         let cells = self.cells();
         between("channels", self.channels.into(), 1, 64)?;

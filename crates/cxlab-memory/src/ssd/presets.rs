@@ -1,4 +1,4 @@
-//! Flash parts: what a die is like, and how long it takes.
+//! Flash parts with the geometry and the timing of a die.
 
 use cxlab_engine::units::{Bytes, BytesPerSec, Picos};
 use schemars::JsonSchema;
@@ -16,23 +16,23 @@ pub enum FlashPreset {
     Slc,
     /// Multi-level cells: read 48 and 64 us, program 0.85 and 2.3 ms, pages of 16 KiB.
     Mlc,
-    /// Triple-level cells: read 56.5, 77.5 and 106 us, program 0.82, 2.2 and 5.7 ms, pages of
-    /// 16 KiB.
+    /// Triple-level cells: read 56.5, 77.5 and 106 us, program 0.82, 2.2 and 5.7 ms,
+    /// pages of 16 KiB.
     Tlc,
 }
 
-/// What a die is like.
+/// The geometry and timing of a die.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Cells {
-    /// Planes of a die.
+    /// Planes in a die.
     pub planes: u32,
-    /// Pages of a block.
+    /// Pages in a block.
     pub pages: u32,
-    /// Data of a page.
+    /// Size of a page.
     pub page: Bytes,
-    /// Array time of a read by level.
+    /// Array time of a read, by level.
     pub read: Vec<Picos>,
-    /// Array time of a program by level.
+    /// Array time of a program, by level.
     pub program: Vec<Picos>,
     /// Time of an erase.
     pub erase: Picos,
@@ -51,7 +51,7 @@ fn micros(list: &[f64]) -> Vec<Picos> {
 }
 
 impl FlashPreset {
-    /// The part's figures.
+    /// The values of the part.
     pub fn cells(self) -> Cells {
         match self {
             // Samsung at ISSCC 2018: tR 3 us, tPROG 100 us, pages of 2 or 4 KiB, as reported in

@@ -1,4 +1,4 @@
-//! Reads, from the buffer or from flash, and the way there through the mapping.
+//! Reads from the buffer or from flash, with the look-up in the mapping.
 
 use super::buffer::SlotState;
 use super::contents::Observed;
@@ -24,7 +24,7 @@ impl Drive {
         }
     }
 
-    /// Takes a list apart, the one who came first in front.
+    /// Reverses a list of waiters, so that the earliest is at its head.
     pub(super) fn first_come(&mut self, head: u32) -> u32 {
         let (mut at, mut reversed) = (head, NONE);
         while at != NONE {
@@ -35,7 +35,7 @@ impl Drive {
         reversed
     }
 
-    /// Takes the first of a list; its place is free.
+    /// Removes and returns the head of a list, and frees its entry.
     pub(super) fn pop_waiter(&mut self, head: &mut u32) -> Option<Waiter> {
         if *head == NONE {
             return None;
@@ -48,7 +48,7 @@ impl Drive {
         Some(waiter)
     }
 
-    /// Where a logical sub-page is in flash.
+    /// The place of a logical sub-page in flash; [`NONE`] if it has none.
     #[inline]
     pub(super) fn place_of(&self, logical: u32) -> u32 {
         match self.map.get(logical) {
@@ -88,7 +88,7 @@ impl Drive {
         self.part_done(request, now + self.controller + self.buffer_time);
     }
 
-    /// Looks into the mapping, and reads the sub-page when its page of the mapping is there.
+    /// Looks up the mapping, and reads the sub-page once its translation page is in DRAM.
     pub(super) fn translate(&mut self, now: u64, target: Target, logical: u32) {
         let page = logical / self.geometry.entries;
         let found = self.cache.look(page);
@@ -112,7 +112,7 @@ impl Drive {
         }
     }
 
-    /// Reads a page of the mapping.
+    /// Reads a translation page from flash.
     pub(super) fn fetch(&mut self, now: u64, page: u32) {
         let logical = self.geometry.user + page;
         let target = Target::Translation(page);
@@ -130,7 +130,8 @@ impl Drive {
         }
     }
 
-    /// A page of the mapping is there: another may have to leave, and those who waited go on.
+    /// Inserts a translation page that was read. A dirty page may be evicted, and
+    /// waiting reads proceed.
     fn translation_read(&mut self, now: u64, page: u32) {
         let (head, written) = self.cache.arrive(page);
         if let Some(old) = written {
@@ -157,7 +158,8 @@ impl Drive {
         }
     }
 
-    /// Reads a place. `real`: data lie there, so the block must not be erased before.
+    /// Reads a place. `real`: the place holds data, so its block must not be erased
+    /// before the read.
     fn read_place(&mut self, target: Target, logical: u32, place: u32, real: bool) {
         let (plane, block, sub) = self.geometry.split(place);
         let (page, sub) = (sub / self.geometry.subs, sub % self.geometry.subs);
@@ -186,7 +188,8 @@ impl Drive {
         }
     }
 
-    /// A page was read for requests, for the mapping, or for the rest of a short write.
+    /// Handles the end of a read of a page for requests, for the mapping, or for the rest of
+    /// a short write.
     pub(super) fn read_done(&mut self, now: u64, op: &Op) {
         let mut list = self.first_come(op.waiters);
         while let Some(waiter) = self.pop_waiter(&mut list) {
@@ -214,7 +217,7 @@ impl Drive {
         }
     }
 
-    /// The old data of a short write are there.
+    /// Completes a slot with the old data of a short write.
     fn filled(&mut self, now: u64, slot: u32, place: u32) {
         if let Some(contents) = &mut self.contents {
             contents.fill(slot, (place != NONE).then_some(place));

@@ -1,4 +1,4 @@
-//! What a drive keeps about itself.
+//! Statistics of a drive.
 
 use cxlab_engine::units::{LINE_BYTES, SimTime};
 use serde::{Deserialize, Serialize};
@@ -6,38 +6,38 @@ use serde::{Deserialize, Serialize};
 use super::drive::Drive;
 use crate::backend::Statistic;
 
-/// What was counted since measuring began.
+/// Counters since measurement began.
 #[derive(Clone, Copy, Default, Serialize, Deserialize, Debug)]
 pub(super) struct Counters {
-    /// Requests, and the lines of them.
+    /// Requests and their lines.
     pub reads: u64,
     pub read_lines: u64,
     pub writes: u64,
     pub written_lines: u64,
-    /// Sub-pages read from the buffer, written again there, read to complete a short write, and
-    /// held back for want of room.
+    /// Sub-pages: read from the buffer, written again in the buffer, read to complete a short
+    /// write, and stalled for lack of room.
     pub buffer_reads: u64,
     pub coalesced: u64,
     pub fills: u64,
     pub blocked_writes: u64,
-    /// Pages of the mapping read and written.
+    /// Translation pages read and written.
     pub translation_reads: u64,
     pub translation_writes: u64,
-    /// Sub-pages of the user's, and pages, programmed from the buffer.
+    /// User sub-pages, and pages, programmed from the buffer.
     pub flushed: u64,
     pub host_pages: u64,
-    /// Blocks collected, and what was moved for it.
+    /// Blocks collected, and the sub-pages and pages moved for that.
     pub collections: u64,
     pub collected: u64,
     pub collected_pages: u64,
-    /// The same of static wear levelling.
+    /// Blocks chosen by static wear levelling, and the sub-pages and pages moved for that.
     pub wear_moves: u64,
     pub wear_moved: u64,
     pub wear_pages: u64,
     pub erases: u64,
 }
 
-/// Picoseconds of a year of 365.25 days.
+/// Picoseconds in a year of 365.25 days.
 const YEAR_PS: f64 = 31_557_600.0 * 1e12;
 
 fn ratio(part: f64, whole: f64) -> f64 {
@@ -114,7 +114,7 @@ impl Drive {
         say("erases.deviation", ratio(squares, all).sqrt());
         let endurance = f64::from(self.params.cells().endurance);
         say("life.used", ratio(mean, endurance));
-        // What is left of all blocks' erases, at the rate of the measurement; 0 while there is none.
+        // The remaining erases of all blocks at the measured rate; 0 if there were no erases.
         let left = (endurance * all - sum).max(0.0);
         let erases = self.counters.erases as f64;
         say(

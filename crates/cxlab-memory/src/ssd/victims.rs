@@ -1,4 +1,4 @@
-//! Which block garbage collection takes: a catalog. Adding a policy is a function and its entry.
+//! Victim policies of garbage collection: a catalog. A new policy needs a function and an entry.
 
 use std::borrow::Cow;
 
@@ -9,15 +9,15 @@ use serde::{Serialize, Serializer};
 
 use super::blocks::{Block, State};
 
-/// What a policy may look at.
+/// The information that a policy may use.
 pub(super) struct View<'a> {
-    /// The blocks of a plane that have ever been written.
+    /// The blocks of the plane that have ever been written.
     pub blocks: &'a [Block],
-    /// Only closed blocks with at most so much valid data are worth their erase.
+    /// Most valid sub-pages of an eligible block; blocks with more are not worth their erase.
     pub most: u32,
-    /// Sub-pages of a block.
+    /// Sub-pages in a block.
     pub block_subs: u32,
-    /// Pages programmed so far: what ages are counted in.
+    /// Number of pages programmed so far: the unit of age.
     pub clock: u64,
     pub choices: u32,
     pub rng: &'a mut StreamRng,
@@ -34,16 +34,16 @@ impl View<'_> {
     }
 }
 
-/// A policy of garbage collection.
+/// A victim policy of garbage collection.
 pub struct Policy {
-    /// The name users write, in kebab case.
+    /// Name of the policy for users, in kebab case.
     pub name: &'static str,
-    /// What it does, in one line.
+    /// Description in one line.
     pub summary: &'static str,
     choose: fn(&mut View<'_>) -> Option<u32>,
 }
 
-/// Every policy of garbage collection.
+/// All victim policies of garbage collection.
 pub static POLICIES: &[Policy] = &[
     Policy {
         name: "greedy",
@@ -74,7 +74,7 @@ fn greedy(view: &mut View<'_>) -> Option<u32> {
     best.map(|(number, _)| number)
 }
 
-/// Benefit by cost is age (1 - u) / 2u; fractions are compared without dividing.
+/// Benefit by cost is age (1 - u) / 2u; fractions are compared without division.
 fn cost_benefit(view: &mut View<'_>) -> Option<u32> {
     let worth = |block: &Block| {
         let age = u128::from(view.clock - block.touched + 1);
@@ -91,7 +91,7 @@ fn cost_benefit(view: &mut View<'_>) -> Option<u32> {
     best.map(|(number, _)| number)
 }
 
-/// Blocks that are not eligible do not count as choices; where chance finds none, greedy does.
+/// Ineligible blocks do not count as choices. If no random choice is eligible, `greedy` chooses.
 fn d_choice(view: &mut View<'_>) -> Option<u32> {
     let mut best: Option<u32> = None;
     let mut found = 0;
@@ -116,12 +116,12 @@ fn fifo(view: &mut View<'_>) -> Option<u32> {
     first.map(|(number, _)| number)
 }
 
-/// A policy by its name.
+/// A policy as a scenario refers to it.
 #[derive(Clone, Copy)]
 pub struct PolicyName(&'static Policy);
 
 impl PolicyName {
-    /// The policy of that name.
+    /// The policy of that name; `None` if there is none.
     pub fn find(name: &str) -> Option<PolicyName> {
         POLICIES
             .iter()

@@ -1,4 +1,4 @@
-//! What requests do to buffer, mapping and blocks without time, for sampled runs.
+//! State changes of buffer, mapping and blocks without time, for sampled runs.
 
 use super::drive::Drive;
 use super::geometry::NONE;
@@ -46,11 +46,11 @@ impl Drive {
             self.warm_translation(logical);
         }
         self.buffer.make_dirty(slot);
-        // A request of several sub-pages finds the room that it would wait for.
+        // Flushes after each sub-page, because a longer request would wait for room there.
         self.warm_flush();
     }
 
-    /// Looks into the mapping; its page comes where it is not in DRAM.
+    /// Looks up the mapping; an absent translation page is loaded.
     fn warm_translation(&mut self, logical: u32) {
         let page = logical / self.geometry.entries;
         if self.cache.look(page) != Found::Hit {
@@ -58,7 +58,7 @@ impl Drive {
         }
     }
 
-    /// A page of the mapping comes, and another that was changed may leave.
+    /// Loads a translation page; a dirty one may be evicted.
     fn warm_mapping(&mut self, page: u32) {
         self.cache.wait(page, NONE);
         let (_, written) = self.cache.arrive(page);
@@ -72,7 +72,7 @@ impl Drive {
         }
     }
 
-    /// Programs what has to leave the buffer, and collects where blocks are short.
+    /// Programs pages that must leave the buffer, and collects blocks if needed.
     fn warm_flush(&mut self) {
         while self.has_to_flush() {
             let (mut list, mut count) = ([NONE; 32], 0);

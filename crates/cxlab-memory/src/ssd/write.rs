@@ -1,4 +1,4 @@
-//! Writes: into the buffer, and from there to flash in whole pages.
+//! Writes into the buffer, and flushes of whole pages to flash.
 
 use super::blocks::Stream;
 use super::buffer::SlotState;
@@ -10,7 +10,7 @@ use super::nand::{Class, Command, Op};
 use super::params::Unwritten;
 
 impl Drive {
-    /// A write comes in: its sub-pages go to the buffer one by one.
+    /// Starts a write: its sub-pages go to the buffer one by one.
     pub(super) fn write_request(&mut self, now: u64, request: u32, first: u32, last: u32) {
         let entry = self.requests[request as usize];
         let lines = u64::from(self.geometry.lines);
@@ -33,7 +33,8 @@ impl Drive {
                 number,
             };
             let here = matches!(self.map.get(logical), Location::Buffer(_));
-            // Behind a write that waits, all wait: one to the same sub-page must not pass it.
+            // All writes queue behind a stalled write, so that none to the same sub-page
+            // can pass it.
             if self.blocked.is_empty() && (here || self.buffer.has_room()) {
                 self.write(now, task);
             } else {
@@ -74,7 +75,7 @@ impl Drive {
         }
     }
 
-    /// Data go to a slot, and the write is answered now or when they are programmed.
+    /// Writes data to a slot. The write completes now, or when the slot has been programmed.
     fn put(&mut self, now: u64, slot: u32, task: &WriteTask) {
         if let Some(contents) = &mut self.contents {
             contents.write(slot, task.first as usize, task.lines as usize, task.number);
@@ -92,7 +93,7 @@ impl Drive {
         }
     }
 
-    /// Writes that found no room go on, in order, as far as there is room now.
+    /// Resumes stalled writes in order while there is room.
     fn unblock(&mut self, now: u64) {
         while let Some(task) = self.blocked.front().copied() {
             let here = matches!(self.map.get(task.logical), Location::Buffer(_));
@@ -104,7 +105,7 @@ impl Drive {
         }
     }
 
-    /// A page of the mapping that was changed leaves the mapping cache.
+    /// Moves a changed translation page from the mapping cache to the buffer.
     pub(super) fn write_translation(&mut self, page: u32) {
         let logical = self.geometry.user + page;
         match self.map.get(logical) {
@@ -125,10 +126,11 @@ impl Drive {
         }
     }
 
-    /// Whether a page has to leave the buffer.
+    /// Whether a page must leave the buffer.
     ///
-    /// Full pages leave while more is dirty than may stay, or while writes wait. A page is padded
-    /// only if nothing else would ever make room, or if writes are answered when programmed.
+    /// Full pages leave while more slots are dirty than allowed, or while writes are stalled.
+    /// A page is padded only if there would be no room otherwise, or if writes complete when
+    /// they are programmed.
     pub(super) fn has_to_flush(&self) -> bool {
         let full = self.buffer.dirty >= self.geometry.subs;
         let pressed = !self.blocked.is_empty() || !self.buffer.has_room();
@@ -138,7 +140,7 @@ impl Drive {
         go && self.buffer.dirty > 0
     }
 
-    /// Programs what has to leave the buffer, a page at a time.
+    /// Programs the pages that must leave the buffer.
     pub(super) fn flush(&mut self) {
         while self.has_to_flush() {
             let Some(plane) = self.host_plane() else {
@@ -167,7 +169,7 @@ impl Drive {
         None
     }
 
-    /// Gives a stream a page: its first place, its block and its number there.
+    /// Allocates a page of a stream: its first place, its block, and its number in the block.
     pub(super) fn take_page(&mut self, plane: u32, stream: Stream) -> (u32, u32, u32) {
         let dynamic = self.params.wear_dynamic;
         let (block, page) = self.planes[plane as usize].take_page(stream, dynamic, &self.geometry);
@@ -220,7 +222,7 @@ impl Drive {
         self.carried[end - subs + sub as usize] = (logical, from);
     }
 
-    /// A page of the write buffer has been programmed.
+    /// Handles the end of a program from the write buffer.
     pub(super) fn flush_done(&mut self, now: u64, id: u32) {
         let op = self.nand.ops[id as usize];
         for sub in 0..op.mask.count_ones() {
@@ -233,7 +235,7 @@ impl Drive {
         self.collect_if_needed(op.plane);
     }
 
-    /// A slot's sub-page is in flash.
+    /// Handles the end of a flush of a slot.
     fn flushed(&mut self, now: u64, logical: u32, slot: u32, place: u32) {
         let mut writers = std::mem::replace(&mut self.buffer.get_mut(slot).flushing_writers, NONE);
         self.commit(logical, slot, place);
@@ -246,7 +248,7 @@ impl Drive {
         self.mapping_changed(now, logical);
     }
 
-    /// The mapping points at what a slot was flushed to; the slot is free or dirty again.
+    /// Updates the mapping after a flush; the slot is free or dirty again.
     pub(super) fn commit(&mut self, logical: u32, slot: u32, place: u32) {
         let old = std::mem::replace(&mut self.buffer.get_mut(slot).place, place);
         self.invalidate(old);
@@ -259,9 +261,9 @@ impl Drive {
         }
     }
 
-    /// An entry of the mapping changed by a write: its page is read if it is not in DRAM. Where the
-    /// pages of the mapping themselves lie is always in DRAM, and collection leaves pages that are not
-    /// there for later, because what it gains must not be lost to writing the mapping.
+    /// Handles a change of the mapping by a write: an absent translation page is read. The places
+    /// of translation pages themselves are always in DRAM. Collection defers changes of absent
+    /// translation pages, because reading and writing them would cost more than collection gains.
     pub(super) fn mapping_changed(&mut self, now: u64, logical: u32) {
         if logical < self.geometry.user {
             let page = logical / self.geometry.entries;
@@ -286,7 +288,7 @@ impl Drive {
         self.planes[plane as usize].blocks[block as usize].valid += 1;
     }
 
-    /// A page is no longer pending.
+    /// Ends the pending state of a page.
     pub(super) fn page_programmed(&mut self, place: u32) {
         let (plane, block, _) = self.geometry.split(place);
         if self.planes[plane as usize].programmed(block, self.closed) {

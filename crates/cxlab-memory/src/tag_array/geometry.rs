@@ -1,4 +1,4 @@
-//! How many lines a tag array has, and which of them may hold which address.
+//! The geometry of a tag array: number of lines, and which of them may hold which address.
 
 use std::fmt;
 
@@ -6,11 +6,11 @@ use cxlab_engine::units::LineAddr;
 
 use super::Slot;
 
-/// Most lines of an array (*assumed*: 2^26 lines are 4 GiB of data and 2 GiB of tags).
+/// Most lines in an array (*assumed*: 2^26 lines are 4 GiB of data and 2 GiB of tags).
 const MAX_LINES: u64 = 1 << 26;
 
-/// Sets and ways. A line of data lies in set `line mod sets`, in any way. One set is a fully
-/// associative array.
+/// The sets and ways of a tag array. A line of data may be in any way of set `line mod sets`. An
+/// array with one set is fully associative.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Geometry {
     sets: u32,
@@ -20,7 +20,7 @@ pub struct Geometry {
     reciprocal: u64,
 }
 
-/// A number of lines that cannot be divided so.
+/// An invalid combination of lines and ways.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct GeometryError {
     lines: u64,
@@ -40,10 +40,11 @@ impl fmt::Display for GeometryError {
 impl std::error::Error for GeometryError {}
 
 impl Geometry {
-    /// `lines` lines of 64 bytes in sets of `ways`.
+    /// `lines` lines of 64 bytes in sets of `ways` ways.
     ///
     /// # Errors
-    /// Nothing at all, more than 2^26 lines, or lines that are no multiple of `ways`.
+    /// Zero lines or ways, more than 2^26 lines, or a number of lines that is no
+    /// multiple of `ways`.
     pub fn set_associative(lines: u64, ways: u64) -> Result<Geometry, GeometryError> {
         if !(1..=MAX_LINES).contains(&lines) || ways == 0 || !lines.is_multiple_of(ways) {
             return Err(GeometryError { lines, ways });
@@ -57,10 +58,10 @@ impl Geometry {
         })
     }
 
-    /// `lines` lines of 64 bytes, each of which holds any address.
+    /// `lines` lines of 64 bytes in one set, so that each may hold any address.
     ///
     /// # Errors
-    /// Nothing at all, or more than 2^26 lines.
+    /// Zero lines, or more than 2^26.
     pub fn fully_associative(lines: u64) -> Result<Geometry, GeometryError> {
         Geometry::set_associative(lines, lines)
     }
@@ -70,12 +71,12 @@ impl Geometry {
         self.sets
     }
 
-    /// Lines of a set.
+    /// Number of ways, that is lines in a set.
     pub fn ways(self) -> u32 {
         self.ways
     }
 
-    /// Lines of all sets.
+    /// Number of lines in all sets.
     pub fn lines(self) -> u32 {
         self.sets * self.ways
     }
@@ -90,7 +91,7 @@ impl Geometry {
         ((u128::from(self.reciprocal) * u128::from(slot.0)) >> 64) as u32
     }
 
-    /// The set that a line of data lies in.
+    /// The set that may hold a line of data.
     #[inline]
     pub fn set_of(self, line: LineAddr) -> u32 {
         match self.mask {

@@ -1,4 +1,4 @@
-//! Laws of every policy, and agreement of each with its definition.
+//! Laws that every policy must obey, and the agreement of each policy with its definition.
 
 use proptest::prelude::*;
 use serde_json::json;
@@ -7,10 +7,10 @@ use super::naive::{Definition, Naive};
 use super::*;
 use crate::victim::{self, CATALOG};
 
-/// One thing done to an array.
+/// An operation on an array.
 #[derive(Clone, Copy, Debug)]
 enum Step {
-    /// A hit, or a miss that takes the line in.
+    /// A hit, or a miss that inserts the line.
     Access(u64),
     Remove(u64),
     Pin(u64),
@@ -35,7 +35,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step(), 0..300)
 }
 
-/// Sets and ways, small enough that lines are often evicted; 33 and more are found by table and kept as a heap.
+/// Geometries small enough for frequent evictions. Sets of 33 ways and more have a hash table
+/// and a heap.
 fn geometry() -> impl Strategy<Value = Geometry> {
     prop_oneof![
         (1u64..6, 1u64..9),
@@ -51,7 +52,7 @@ fn rng() -> StreamRng {
     StreamRng::new(1, "tags")
 }
 
-/// Does a step as an owner would; the victim, if one left.
+/// Applies a step as an owner would; returns the victim, if there is one.
 fn apply(tags: &mut TagArray<u64>, step: Step) -> Option<LineAddr> {
     match step {
         Step::Access(line) => {
@@ -370,7 +371,7 @@ fn a_block_reaches_across_sets_but_not_across_owners_or_pins() {
     assert_eq!(block(&mut tags), (8, 8, 4));
 }
 
-/// The lines that leave as these lines are accessed, in an array of one set.
+/// The victims of a sequence of accesses, in an array of one set.
 fn leaving(name: &str, ways: u64, accesses: &[u64]) -> Vec<u64> {
     let policy = victim::build(name).unwrap();
     let geometry = Geometry::fully_associative(ways).unwrap();
@@ -383,7 +384,7 @@ fn leaving(name: &str, ways: u64, accesses: &[u64]) -> Vec<u64> {
 
 #[test]
 fn a_scan_does_not_drive_out_what_2q_found_worth_keeping() {
-    // 0 and 1 leave A1in (which may hold 2 of 8), come back while remembered, and join Am.
+    // 0 and 1 leave A1in (which may hold 2 of 8), return while they are remembered, and enter Am.
     let mut accesses: Vec<u64> = (0..10).chain([0, 1]).collect();
     accesses.extend(100..150);
     let left = leaving("2q", 8, &accesses);
@@ -394,7 +395,8 @@ fn a_scan_does_not_drive_out_what_2q_found_worth_keeping() {
 
 #[test]
 fn clock_gives_a_used_line_another_round() {
-    // All are marked by insertion: 4 unmarks all and takes 0; then 1 is used and 2 leaves first.
+    // Insertion marks all lines. 4 unmarks all and evicts 0; then 1 is used, and 2
+    // is evicted first.
     assert_eq!(leaving("clock", 4, &[0, 1, 2, 3, 4, 1, 5]), [0, 2]);
 }
 

@@ -1,14 +1,16 @@
-//! Numbers kept by line: open addressing with linear probing, always at most three quarters full.
+//! A hash table with line addresses as keys: open addressing with linear probing, at most
+//! three quarters full.
 //!
-//! The hash is fixed and nothing is iterated, so the same calls give the same results everywhere.
+//! The hash is fixed and the table is never iterated, so the same calls give the same results
+//! on every machine.
 
 use cxlab_engine::save_state;
 use serde::{Deserialize, Serialize};
 
-/// No line: lines lie below 2^58.
+/// Marks an empty cell; line addresses are below 2^58.
 const EMPTY: u64 = u64::MAX;
 
-/// Least cells of a table.
+/// Fewest cells in a table.
 const MIN_CELLS: usize = 16;
 
 #[derive(Clone, Copy, Serialize, Deserialize)]
@@ -22,7 +24,7 @@ const NOTHING: Cell = Cell {
     value: 0,
 };
 
-/// A value for each of some lines.
+/// A map from line addresses to numbers.
 pub(crate) struct LineTable {
     cells: Vec<Cell>,
     len: usize,
@@ -33,7 +35,7 @@ save_state!(LineTable {
 });
 
 impl LineTable {
-    /// A table that holds `lines` lines without growing.
+    /// A table that can hold `lines` lines without growth.
     pub(crate) fn with_capacity(lines: usize) -> Self {
         let cells = (lines + lines / 3 + 1).next_power_of_two().max(MIN_CELLS);
         LineTable {
@@ -42,14 +44,14 @@ impl LineTable {
         }
     }
 
-    /// The value kept for a line.
+    /// The value of a line.
     #[inline]
     pub(crate) fn get(&self, line: u64) -> Option<u32> {
         let cell = self.cells[self.seek(line)];
         (cell.line == line).then_some(cell.value)
     }
 
-    /// The value kept for a line, 0 if there was none; the table grows if it must.
+    /// The value of a line, inserted as 0 if absent; the table may grow.
     #[inline]
     pub(crate) fn entry(&mut self, line: u64) -> &mut u32 {
         let mut at = self.seek(line);
@@ -59,7 +61,8 @@ impl LineTable {
         &mut self.cells[at].value
     }
 
-    /// Keeps a value for a line that has none; false, and nothing changes, if it has one.
+    /// Inserts the value of an absent line. If the line is present, returns `false`
+    /// and changes nothing.
     #[inline]
     pub(crate) fn insert(&mut self, line: u64, value: u32) -> bool {
         let at = self.seek(line);
@@ -70,7 +73,7 @@ impl LineTable {
         absent
     }
 
-    /// Fills the empty cell that a search came to, or another if the table must grow.
+    /// Fills the empty cell `at` that a search found, or another one if the table must grow.
     #[inline]
     fn put(&mut self, mut at: usize, cell: Cell) -> usize {
         if (self.len + 1) * 4 > self.cells.len() * 3 {
@@ -82,7 +85,7 @@ impl LineTable {
         at
     }
 
-    /// Forgets a line, and moves back the lines that it had displaced.
+    /// Removes a line, and moves back the lines that it had displaced.
     pub(crate) fn remove(&mut self, line: u64) {
         let mut hole = self.seek(line);
         if self.cells[hole].line != line {
@@ -96,7 +99,7 @@ impl LineTable {
             if cell.line == EMPTY {
                 break;
             }
-            // A cell may fill the hole unless its home lies behind the hole.
+            // A cell may fill the hole unless its home is after the hole.
             let home = self.home(cell.line);
             if at.wrapping_sub(home) & mask >= at.wrapping_sub(hole) & mask {
                 self.cells[hole] = cell;
@@ -107,7 +110,7 @@ impl LineTable {
         self.len -= 1;
     }
 
-    /// Where the line is, or the empty cell where it would be.
+    /// Index of the line's cell, or of the empty cell where the line would be.
     #[inline]
     fn seek(&self, line: u64) -> usize {
         let mask = self.cells.len() - 1;
@@ -134,8 +137,8 @@ impl LineTable {
     }
 }
 
-/// Mixes all bits of a line's number into all bits: the finalizer of `MurmurHash3` (Appleby, public
-/// domain).
+/// Mixes all bits of a line's number into all bits: the finalizer of `MurmurHash3`
+/// (Appleby, public domain).
 #[inline]
 pub(crate) fn hash(line: u64) -> u64 {
     let mut bits = line;

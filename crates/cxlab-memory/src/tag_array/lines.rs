@@ -1,4 +1,4 @@
-//! Which lines are resident, where, and in which order they would leave.
+//! The resident lines, their slots, and the order in which they would leave.
 
 use cxlab_engine::prefetch;
 use cxlab_engine::save_state;
@@ -9,15 +9,15 @@ use super::geometry::Geometry;
 use super::line_table::LineTable;
 use super::order::Order;
 
-/// Lines of a 64-bit address space.
+/// Number of lines in a 64-bit address space.
 const LINES: u64 = 1 << 58;
-/// No line.
+/// Marks an empty slot.
 const EMPTY: u64 = u64::MAX;
 
-/// Sets of up to this many ways are searched; larger ones have a table.
+/// Sets of up to this many ways are searched linearly; larger ones have a hash table.
 const MAX_SCANNED_WAYS: u32 = 32;
 
-/// The resident lines, without what their owner keeps about them.
+/// The resident lines, without the payloads of their owner.
 pub(crate) struct Lines {
     geometry: Geometry,
     tags: Vec<u64>,
@@ -64,7 +64,7 @@ impl Lines {
         Some(Slot(base + way as u32))
     }
 
-    /// Begins to fetch the set of a line, where sets are searched.
+    /// Prefetches the set of a line, if sets are searched.
     #[inline]
     pub(crate) fn prefetch(&self, line: LineAddr) {
         if self.table.is_some() {
@@ -73,7 +73,7 @@ impl Lines {
         let set = self.geometry.set_of(line);
         let base = (set * self.geometry.ways()) as usize;
         let tags = &self.tags[base..base + self.geometry.ways() as usize];
-        // Eight tags are a line of the machine's caches.
+        // Eight tags fill a cache line of the host machine.
         for tag in tags.iter().step_by(8).chain(tags.last()) {
             prefetch(tag);
         }
@@ -86,14 +86,15 @@ impl Lines {
         LineAddr(self.tags[slot.index()])
     }
 
-    /// The slots in use, by number.
+    /// The occupied slots, in order.
     pub(crate) fn slots(&self) -> impl Iterator<Item = Slot> + '_ {
         let used = |(_, tag): &(usize, &u64)| **tag != EMPTY;
         let slots = self.tags.iter().enumerate().filter(used);
         slots.map(|(slot, _)| Slot(slot as u32))
     }
 
-    /// Gives an absent line a free slot of its set, pinned until its policy has ranked it.
+    /// Puts an absent line into a free slot of its set. The line is pinned until its policy
+    /// has ranked it.
     #[inline]
     pub(crate) fn insert(&mut self, line: LineAddr) -> Slot {
         assert!(line.0 < LINES, "the line lies below 2^58");

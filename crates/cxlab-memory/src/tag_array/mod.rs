@@ -1,16 +1,16 @@
-//! Tag arrays: which lines are present, and what their owner keeps about each. The base of snoop
-//! filters and caches.
+//! Tag arrays: which lines are present, with a payload of the owner for each. Snoop filters and
+//! caches are built on them.
 //!
-//! An array has sets of ways, or one set that holds any line. When a line's set is full, a
-//! [`VictimPolicy`] says which line leaves. A line with an operation under way is *pinned*: it
-//! stays, and no policy chooses it.
+//! An array has sets of ways, or one set that may hold any line. When a line's set is full, a
+//! [`VictimPolicy`] chooses the victim. A line with an operation in flight is *pinned*: it stays,
+//! and no policy chooses it.
 //!
-//! Sets of up to 32 ways are searched, for a line as for a victim. Larger sets have a hash table and
-//! a heap: finding a line and choosing a victim take constant time however many lines are pinned,
-//! and a change of the order at most the logarithm of the ways. An array takes 28 bytes a line and
-//! the payload, larger sets 21 to 43 more for the table. Nothing is allocated after construction
-//! but the insertion history of `lfi`, which can be bounded. Left out: data, timing, and coherence,
-//! which belong to the owner.
+//! Sets of up to 32 ways are searched linearly, for a line as for a victim. Larger sets have a hash
+//! table and a heap. Finding a line and choosing a victim then take constant time, however many
+//! lines are pinned, and a change of the order takes at most the logarithm of the ways. An array
+//! takes 28 bytes a line and the payload; larger sets take 21 to 43 more for the table. Only the
+//! insertion history of `lfi` allocates after construction, and it can be bounded. Left out: data,
+//! timing and coherence, which belong to the owner.
 
 mod geometry;
 pub(crate) mod line_table;
@@ -35,26 +35,26 @@ use serde::{Deserialize, Serialize};
 
 pub use geometry::{Geometry, GeometryError};
 
-/// Where a resident line is, until it is removed.
+/// The place of a resident line; valid until the line is removed.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Debug)]
 pub struct Slot(pub(crate) u32);
 
 impl Slot {
-    /// The slot's number, from 0 to [`Geometry::lines`] - 1, for arrays beside the tag array.
+    /// Index from 0 to [`Geometry::lines`] - 1, for arrays of the owner beside the tag array.
     #[inline]
     pub fn index(self) -> usize {
         self.0 as usize
     }
 }
 
-/// Contiguous lines that can leave together, with one invalidation.
+/// Contiguous lines that one invalidation can evict together.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
 pub struct Block {
-    /// The line that the policy chose; it lies in the set that needs room.
+    /// The line that the policy chose, in the set that needs room.
     pub victim: LineAddr,
     /// The first line of the block.
     pub first: LineAddr,
-    /// How many lines: 1 to 4.
+    /// Number of lines, 1 to 4.
     pub lines: u32,
 }
 
@@ -74,27 +74,27 @@ impl Block {
     }
 }
 
-/// Whether a line's set can take it in.
+/// Whether a set has room for a line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Room {
-    /// There is a free way.
+    /// The set has a free way.
     Free,
-    /// The block's victim must leave before; the rest of the block may leave with it.
+    /// The block's victim must be evicted; the rest of the block may be evicted with it.
     Evict(Block),
     /// Every line of the set is pinned.
     Pinned,
 }
 
-/// What [`TagArray::fill`] did.
+/// The result of [`TagArray::fill`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Filled<T> {
-    /// Where the line is.
+    /// The slot of the inserted line.
     pub slot: Slot,
-    /// The line that had to leave, and what was kept about it.
+    /// The victim with its payload, if the set was full.
     pub evicted: Option<(LineAddr, T)>,
 }
 
-/// A tag array; `T` is what the owner keeps about a line.
+/// A tag array with a payload `T` of the owner for each line.
 ///
 /// ```
 /// use cxlab_engine::rng::StreamRng;
@@ -157,35 +157,35 @@ impl<T: Copy + Default> TagArray<T> {
         }
     }
 
-    /// Sets and ways.
+    /// The sets and ways of the array.
     pub fn geometry(&self) -> Geometry {
         self.lines.geometry()
     }
 
-    /// How many lines are present.
+    /// Number of resident lines.
     pub fn len(&self) -> u32 {
         self.lines.len()
     }
 
-    /// Whether no line is present.
+    /// Whether the array has no resident line.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Looks for a line; the policy does not hear of it.
+    /// Finds a line, without effect on the policy.
     #[inline]
     pub fn find(&self, line: LineAddr) -> Option<Slot> {
         self.lines.find(line)
     }
 
-    /// Begins to fetch what will be touched when a line is looked for or taken in; changes nothing.
-    /// Large arrays do not fit the machine's caches.
+    /// Prefetches the memory that a look-up or an insertion of the line will touch; changes
+    /// nothing. Large arrays do not fit into the host machine's caches.
     #[inline]
     pub fn prefetch(&self, line: LineAddr) {
         self.lines.prefetch(line);
     }
 
-    /// Looks for a line, and tells the policy of the hit.
+    /// Finds a line, and tells the policy of the hit.
     #[inline]
     pub fn access(&mut self, line: LineAddr) -> Option<Slot> {
         let slot = self.find(line)?;
@@ -205,8 +205,9 @@ impl<T: Copy + Default> TagArray<T> {
         self.lines.line(slot)
     }
 
-    /// Whether an absent line can be taken in, and what may leave for it. Nothing changes but the
-    /// stream of a policy that draws random numbers: asking twice may give two victims.
+    /// Whether there is room for an absent line, and which block to evict otherwise.
+    /// Nothing changes but the random stream of policies that use one: two calls may
+    /// name different victims.
     #[inline]
     pub fn room(&mut self, line: LineAddr) -> Room {
         let set = self.geometry().set_of(line);
@@ -219,10 +220,10 @@ impl<T: Copy + Default> TagArray<T> {
         }
     }
 
-    /// Takes a line in, unpinned and with owner 0.
+    /// Inserts a line, unpinned and with owner 0.
     ///
     /// # Panics
-    /// If the line is present or its set is full: the owner asks [`TagArray::room`] before.
+    /// If the line is present or its set is full. [`TagArray::room`] tells whether there is room.
     #[inline]
     pub fn insert(&mut self, line: LineAddr, payload: T) -> Slot {
         let slot = self.lines.insert(line);
@@ -231,7 +232,8 @@ impl<T: Copy + Default> TagArray<T> {
         slot
     }
 
-    /// Takes an absent line in, and lets one line leave if it must. `None`: all are pinned.
+    /// Inserts an absent line, and evicts another if the set is full. `None` if all lines of the
+    /// set are pinned.
     ///
     /// # Panics
     /// If the line is present.
@@ -247,7 +249,7 @@ impl<T: Copy + Default> TagArray<T> {
         Some(Filled { slot, evicted })
     }
 
-    /// Lets a line leave, pinned or not.
+    /// Removes a line, pinned or not.
     #[inline]
     pub fn remove(&mut self, slot: Slot) -> (LineAddr, T) {
         self.policy.leaving(&mut self.lines, slot);
@@ -256,7 +258,7 @@ impl<T: Copy + Default> TagArray<T> {
         (line, self.payloads[slot.index()])
     }
 
-    /// Keeps a line from leaving. Pinning twice is pinning once.
+    /// Pins a line, so that no policy chooses it. A second pin has no effect.
     #[inline]
     pub fn pin(&mut self, slot: Slot) {
         self.lines.order.pin(slot);
@@ -264,7 +266,7 @@ impl<T: Copy + Default> TagArray<T> {
         self.policy.changed(&mut self.lines, line);
     }
 
-    /// Lets a line be chosen again, at the place in the order that it would have had.
+    /// Unpins a line. Its place in the order is as if it had never been pinned.
     #[inline]
     pub fn unpin(&mut self, slot: Slot) {
         self.lines.order.unpin(slot);
@@ -272,34 +274,35 @@ impl<T: Copy + Default> TagArray<T> {
         self.policy.changed(&mut self.lines, line);
     }
 
-    /// Whether a line is pinned.
+    /// Whether the line in a slot is pinned.
     #[inline]
     pub fn is_pinned(&self, slot: Slot) -> bool {
         self.lines.order.is_pinned(slot)
     }
 
-    /// Says who holds a line: lines with equal owners can be invalidated together. A filter of
-    /// shared lines gives each set of holders its own number, such as a bit for each.
+    /// Sets the owner of a line, that is its holders: one invalidation can clear contiguous lines
+    /// of one owner. A filter of shared lines gives each set of holders its own number, such as a
+    /// bit for each holder.
     #[inline]
     pub fn set_owner(&mut self, slot: Slot, owner: u64) {
         self.policy.owned(&mut self.lines, slot, owner);
     }
 
-    /// Says whether a line differs from what lies behind the array. A line comes in clean. Only
-    /// policies that prefer clean victims listen.
+    /// Sets whether a line differs from the memory behind the array. A new line is clean. Only
+    /// policies that prefer clean victims use this.
     #[inline]
     pub fn set_dirty(&mut self, slot: Slot, dirty: bool) {
         self.policy.dirtied(&mut self.lines, slot, dirty);
     }
 
-    /// Every line that is present, by slot.
+    /// The resident lines with their payloads, by slot.
     pub fn iter(&self) -> impl Iterator<Item = (Slot, LineAddr, &T)> {
         let slots = self.lines.slots();
         slots.map(|slot| (slot, self.lines.line(slot), &self.payloads[slot.index()]))
     }
 }
 
-/// What the owner keeps about the line in a slot.
+/// The payload of the line in a slot.
 impl<T> Index<Slot> for TagArray<T> {
     type Output = T;
     #[inline]

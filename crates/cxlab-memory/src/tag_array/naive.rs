@@ -1,4 +1,4 @@
-//! Every policy as its definition reads: slow and obvious.
+//! Every policy as in its definition, slow and obvious.
 
 use cxlab_engine::units::LineAddr;
 
@@ -13,13 +13,13 @@ pub(super) struct NaiveLine {
     used: u64,
     uses: u64,
     dirty: bool,
-    /// For CLOCK: used since the hand passed.
+    /// For CLOCK: whether the line was used since the hand passed.
     marked: bool,
-    /// For 2Q: in `Am`.
+    /// For 2Q: whether the line is in `Am`.
     main: bool,
 }
 
-/// The definitions.
+/// The policies with their parameters.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) enum Definition {
     Fifo,
@@ -34,11 +34,11 @@ pub(super) enum Definition {
     Cflru { window_percent: u32 },
 }
 
-/// A list of lines and the list of all insertions.
+/// A reference tag array: a list of lines and the list of all insertions.
 pub(super) struct Naive {
     pub(super) lines: Vec<NaiveLine>,
     insertions: Vec<u64>,
-    /// For 2Q: lines that left `A1in`, the first first.
+    /// For 2Q: lines that left `A1in`, oldest first.
     remembered: Vec<u64>,
     geometry: Geometry,
     definition: Definition,
@@ -116,7 +116,7 @@ impl Naive {
         self.lines.retain(|one| one.line != line);
     }
 
-    /// That many percent of a set's ways, one at least.
+    /// A share of a set's ways in percent, at least one way.
     fn share(&self, percent: u32) -> usize {
         (self.geometry.ways() as usize * percent as usize / 100).max(1)
     }
@@ -125,7 +125,7 @@ impl Naive {
         self.of_set(line).count() == self.geometry.ways() as usize
     }
 
-    /// The block that leaves for `line`; `None` when all of its set are pinned.
+    /// The block that is evicted for `line`; `None` if all lines of its set are pinned.
     pub(super) fn victim(&mut self, line: u64) -> Option<Block> {
         if self.definition == Definition::Clock {
             self.turn(line);
@@ -163,7 +163,7 @@ impl Naive {
         victim.map(|one| self.block(one))
     }
 
-    /// Turns CLOCK's hand to a line that was not used: those that it passes go to the end.
+    /// Turns CLOCK's hand to an unmarked line; the lines that it passes go to the end.
     fn turn(&mut self, line: u64) {
         loop {
             let candidates = self.of_set(line).filter(|one| !one.pinned);
@@ -188,8 +188,8 @@ impl Naive {
         self.lines.iter().filter(same)
     }
 
-    /// The longest allowed run about a line; of the runs of three or four that hold it, the one
-    /// that begins first.
+    /// The longest allowed run around a line. Of several runs with three or four lines,
+    /// the first one.
     fn block(&self, victim: &NaiveLine) -> Block {
         let single = Block::single(LineAddr(victim.line));
         let Definition::BlockLength { max_lines, aligned } = self.definition else {

@@ -1,9 +1,10 @@
-//! In which order the lines of each set would leave.
+//! The order in which the lines of each set would leave.
 //!
 //! The slots of a set are one array in three parts: candidates, pinned lines, free slots. A line
-//! changes parts by trading places, so nothing is allocated, a pinned line costs a choice nothing,
-//! and it keeps its rank. The candidates of a large set are a heap of four children with the least
-//! rank first; those of a small one are in no order, so that a hit is one store, and are searched.
+//! changes its part by a swap. So nothing is allocated, pinned lines do not slow the choice, and
+//! a pinned line keeps its rank. The candidates of a large set form a heap with four children a
+//! node and the least rank first. Those of a small set are unordered, so that a hit is one store,
+//! and are searched.
 
 use cxlab_engine::prefetch;
 use cxlab_engine::save_state;
@@ -12,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use super::Slot;
 use super::geometry::Geometry;
 
-/// A line's place in the order: the least leaves first, by class and then by stamp.
+/// The rank of a line: the least leaves first, by class and then by stamp.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Debug)]
 pub(crate) struct Rank {
     pub(crate) class: u32,
@@ -35,32 +36,32 @@ impl Entry {
         }
     }
 
-    /// The rank as one number.
+    /// The rank as a single number.
     #[inline]
     fn key(self) -> u128 {
         u128::from(self.class) << 64 | u128::from(self.stamp)
     }
 }
 
-/// How the array of one set is divided.
+/// The parts of a set's array.
 #[derive(Clone, Copy, Default, Serialize, Deserialize)]
 struct Parts {
-    /// Candidates end here, and pinned lines begin.
+    /// End of the candidates and start of the pinned lines.
     candidates: u32,
-    /// Pinned lines end here, and free slots begin.
+    /// End of the pinned lines and start of the free slots.
     resident: u32,
 }
 
-/// Children of a node.
+/// Number of children of a heap node.
 const FAN: usize = 4;
 
-/// Sets of up to this many ways are searched; larger ones are heaps.
+/// Sets of up to this many ways are searched linearly; larger ones are heaps.
 const MAX_SEARCHED_WAYS: u32 = 32;
 
 /// The order of all sets.
 pub(crate) struct Order {
     entries: Vec<Entry>,
-    /// Where in its set's array each slot is.
+    /// The index of each slot in its set's array.
     places: Vec<u32>,
     parts: Vec<Parts>,
     geometry: Geometry,
@@ -95,14 +96,14 @@ impl Order {
         }
     }
 
-    /// Begins to fetch a set.
+    /// Prefetches the order of a set.
     #[inline]
     pub(crate) fn prefetch(&self, set: u32) {
         prefetch(&self.parts[set as usize]);
         let base = (set * self.ways) as usize;
         let range = base..base + self.ways as usize;
         let (entries, places) = (&self.entries[range.clone()], &self.places[range]);
-        // Four entries are a line of the machine's caches, and sixteen places.
+        // Four entries, or sixteen places, fill a cache line of the host machine.
         for entry in entries.iter().step_by(4).chain(entries.last()) {
             prefetch(entry);
         }
@@ -111,14 +112,14 @@ impl Order {
         }
     }
 
-    /// A stamp later than all before.
+    /// A stamp greater than all before.
     #[inline]
     pub(crate) fn tick(&mut self) -> u64 {
         self.clock += 1;
         self.clock
     }
 
-    /// Takes a free slot, as if pinned; its rank is yet to be set.
+    /// Takes a free slot of a set, as pinned; the caller must set the rank.
     #[inline]
     pub(crate) fn take(&mut self, set: u32) -> Option<Slot> {
         let parts = &mut self.parts[set as usize];
@@ -130,7 +131,7 @@ impl Order {
         Some(Slot(entry.slot))
     }
 
-    /// Gives a slot back.
+    /// Frees a slot.
     pub(crate) fn release(&mut self, slot: Slot) {
         self.pin(slot);
         let set = self.geometry.set_of_slot(slot);
@@ -140,7 +141,7 @@ impl Order {
         self.trade(set, self.places[slot.index()], last);
     }
 
-    /// Takes a line out of the choice. Nothing happens to one that is out.
+    /// Removes a line from the candidates. No effect if the line is pinned.
     #[inline]
     pub(crate) fn pin(&mut self, slot: Slot) {
         let (set, place) = self.locate(slot);
@@ -155,7 +156,7 @@ impl Order {
         }
     }
 
-    /// Puts a line back into the choice. Nothing happens to one that is in.
+    /// Returns a line to the candidates. No effect if the line is not pinned.
     #[inline]
     pub(crate) fn unpin(&mut self, slot: Slot) {
         let (set, place) = self.locate(slot);
@@ -170,7 +171,7 @@ impl Order {
         }
     }
 
-    /// Whether a line is out of the choice.
+    /// Whether a line is not a candidate.
     #[inline]
     pub(crate) fn is_pinned(&self, slot: Slot) -> bool {
         let (set, place) = self.locate(slot);
@@ -193,7 +194,7 @@ impl Order {
         }
     }
 
-    /// The candidate of least rank.
+    /// The candidate with the least rank.
     #[inline]
     pub(crate) fn least(&self, set: u32) -> Option<Slot> {
         let base = (set * self.ways) as usize;
@@ -215,19 +216,19 @@ impl Order {
         Some(Slot(least))
     }
 
-    /// How many lines of a set may leave.
+    /// Number of candidates in a set.
     #[inline]
     pub(crate) fn candidates(&self, set: u32) -> u32 {
         self.parts[set as usize].candidates
     }
 
-    /// One of the candidates of a set, in no particular order.
+    /// A candidate of a set by index, in no particular order.
     #[inline]
     pub(crate) fn candidate(&self, set: u32, number: u32) -> Slot {
         Slot(self.entries[(set * self.ways + number) as usize].slot)
     }
 
-    /// Whether a set has a free slot.
+    /// Whether at least one slot of a set is free.
     #[inline]
     pub(crate) fn has_free(&self, set: u32) -> bool {
         self.parts[set as usize].resident < self.ways
@@ -252,7 +253,7 @@ impl Order {
         }
     }
 
-    /// Moves a candidate whose rank has changed to where it belongs.
+    /// Moves a candidate whose rank changed to its place in the heap.
     #[inline]
     fn settle(&mut self, set: u32, place: u32) {
         if !self.rise(set, place) {
@@ -260,7 +261,7 @@ impl Order {
         }
     }
 
-    /// Moves a candidate towards the front; false when it is where it was.
+    /// Moves a candidate towards the root; returns `false` if it stays.
     fn rise(&mut self, set: u32, place: u32) -> bool {
         let base = (set * self.ways) as usize;
         let heap = &mut self.entries[base..base + self.ways as usize];

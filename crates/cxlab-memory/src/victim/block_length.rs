@@ -1,9 +1,8 @@
-//! Block-length prioritised: the line whose block is the longest, so that one `BISnpInvBlk` clears
-//! as many entries as it can.
+//! Block-length-prioritised eviction: the line with the longest block leaves, so that one
+//! `BISnpInvBlk` clears as many entries as possible.
 //!
-//! A block is of contiguous lines that are all resident, unpinned, and of one owner; its lines may
-//! lie in different sets. Whenever a line changes, the blocks of the few lines about it are found
-//! anew.
+//! A block consists of contiguous lines that are all resident, unpinned, and of one owner; they may
+//! be in different sets. When a line changes, the blocks of the lines around it are recomputed.
 
 use std::ops::RangeInclusive;
 
@@ -19,11 +18,12 @@ use crate::tag_array::lines::Lines;
 use crate::tag_array::order::Rank;
 use crate::tag_array::{Block, Geometry, Slot};
 
-/// Most lines of a block: `BISnpInvBlk` covers 256 bytes.
+/// Most lines in a block: `BISnpInvBlk` covers 256 bytes.
 const MAX_LINES: usize = 4;
-/// How far from a line its block can reach.
+/// Farthest distance of a line from another one of its block.
 const REACH: usize = MAX_LINES - 1;
-/// A line, those whose blocks it can be in, and those that theirs can be of.
+/// Size of a window: a line, the lines whose blocks may contain it, and the lines that those
+/// blocks may contain.
 const WINDOW: usize = 4 * REACH + 1;
 const MIDDLE: usize = WINDOW / 2;
 
@@ -51,12 +51,12 @@ pub(super) const ENTRY: Entry<Box<dyn VictimPolicy>> = Entry {
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Debug)]
 #[serde(deny_unknown_fields, default)]
 struct BlockLengthParams {
-    /// Most lines of a block: 1, 2 or 4, and 3 if not aligned. Default 4.
+    /// Most lines in a block: 1, 2 or 4, and 3 if not aligned. Default 4.
     #[schemars(range(min = 1, max = 4))]
     max_lines: u32,
-    /// Blocks are of 2 or 4 lines and begin at a multiple of their size, as `BISnpInvBlk` can say
-    /// (CXL 3.1, block enable encoding in address bits 7:6). Without, they begin anywhere and may
-    /// be of 3, as in ESF, section V-C. Default true.
+    /// Whether blocks have 2 or 4 lines and begin at a multiple of their size, as `BISnpInvBlk` can
+    /// express (CXL 3.1, block enable encoding in address bits 7:6). Otherwise they begin anywhere
+    /// and may have 3 lines, as in ESF, section V-C. Default true.
     aligned: bool,
 }
 
@@ -79,7 +79,8 @@ impl VictimPolicy for BlockLengthParams {
     }
 }
 
-/// The rank is how much the line's block is shorter than it could be.
+/// The policy's state. The rank is the difference between the longest possible block and
+/// the line's block.
 pub(super) struct BlockLength {
     max_lines: usize,
     aligned: bool,
@@ -91,14 +92,14 @@ save_state!(BlockLength {
     built: max_lines, aligned;
 });
 
-/// A line that may be part of a block.
+/// A resident, unpinned line, which may be part of a block.
 #[derive(Clone, Copy)]
 struct Member {
     slot: Slot,
     owner: u64,
 }
 
-/// The lines about a line.
+/// The lines around a line.
 struct Window {
     first: u64,
     members: [Option<Member>; WINDOW],
@@ -111,8 +112,8 @@ impl Window {
 }
 
 impl BlockLength {
-    /// Where in the window about a line the lines are that blocks can join with it: all of its
-    /// aligned block, or those that `blocks` blocks end to end reach.
+    /// The part of the window with lines that may share a block with `line`: its aligned block, or
+    /// the reach of `blocks` adjacent blocks.
     fn about(&self, line: LineAddr, blocks: usize) -> RangeInclusive<usize> {
         if self.aligned {
             let start = MIDDLE - (line.0 % self.max_lines as u64) as usize;
@@ -122,7 +123,7 @@ impl BlockLength {
         MIDDLE - reach..=MIDDLE + reach
     }
 
-    /// Looks at those lines; the line itself comes to lie in the middle.
+    /// Looks up those lines; `line` is in the middle of the window.
     fn window(&self, lines: &Lines, line: LineAddr, blocks: usize) -> Window {
         let first = line.0.wrapping_sub(MIDDLE as u64);
         let mut members = [None; WINDOW];
@@ -140,7 +141,7 @@ impl BlockLength {
         Window { first, members }
     }
 
-    /// Where the block of a member begins in the window, and how many lines it has.
+    /// The start of a member's block in the window, and the number of lines in the block.
     fn block_at(&self, window: &Window, at: usize) -> (usize, usize) {
         let owner = window.owner(at);
         let same = |other: &usize| window.owner(*other) == owner;

@@ -1,9 +1,9 @@
-//! Clean-first LRU (Park et al., CASES 2006): among the lines used longest ago, a clean one leaves
-//! before a dirty one, because writing back is dear.
+//! Clean-first LRU (Park et al., CASES 2006): among the least recently used lines, a clean line
+//! leaves before a dirty one, because write-backs are expensive.
 //!
-//! The lines of a set are in order of last use, pinned ones too. The oldest of them, as many as
-//! the window, are the clean-first region: its oldest clean line leaves, and, when all of its lines
-//! are dirty, the oldest of all. The owner says which lines are dirty; a line comes in clean.
+//! The lines of a set, pinned ones too, are ordered by last use. The oldest of them, as many as the
+//! window, are the clean-first region. Its oldest clean line leaves; if all its lines are dirty,
+//! the oldest line of the set does. The owner says which lines are dirty; a new line is clean.
 
 use cxlab_engine::catalog::{Entry, ParamError, read_params};
 use cxlab_engine::rng::StreamRng;
@@ -37,8 +37,9 @@ pub(super) const ENTRY: Entry<Box<dyn VictimPolicy>> = Entry {
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Debug)]
 #[serde(deny_unknown_fields, default)]
 struct CflruParams {
-    /// The clean-first region, in percent of a set's ways, one line at least. 1 to 100. Default 50
-    /// (*assumed*; the best window depends on workload and costs, Park et al., section 3).
+    /// Size of the clean-first region, in percent of a set's ways, at least one line. 1 to
+    /// 100. Default 50 (*assumed*; the best window depends on workload and costs, Park et
+    /// al., section 3).
     #[schemars(range(min = 1, max = 100))]
     window_percent: u32,
 }
@@ -61,7 +62,7 @@ impl VictimPolicy for CflruParams {
     }
 }
 
-/// A set's lines, oldest first, and the youngest of its clean-first region.
+/// The lines of a set, oldest first, with the youngest line and the size of its clean-first region.
 #[derive(Clone, Copy, Serialize, Deserialize)]
 struct Set {
     lines: Chain,
@@ -85,8 +86,8 @@ struct Flags {
     inside: bool,
 }
 
-/// A clean line of the clean-first region has rank class 0, any other 1; within a class the one
-/// used longest ago is first.
+/// The policy's state. A clean line of the clean-first region has rank class 0, any other line
+/// class 1; within a class the least recently used line is first.
 pub(super) struct Cflru {
     window: u32,
     geometry: Geometry,
@@ -111,7 +112,7 @@ impl Cflru {
         }
     }
 
-    /// Takes a line out of the order; the region takes in the next.
+    /// Removes a line from the order; the next line moves into the region.
     fn unlink(&mut self, lines: &mut Lines, slot: Slot) {
         let set = self.geometry.set_of(lines.line(slot)) as usize;
         let Set {
@@ -134,7 +135,7 @@ impl Cflru {
         self.widen(lines, set);
     }
 
-    /// Puts a line at the young end of the order.
+    /// Appends a line at the young end of the order.
     fn link(&mut self, lines: &mut Lines, slot: Slot) {
         let set = self.geometry.set_of(lines.line(slot)) as usize;
         self.links.push(&mut self.sets[set].lines, slot.0);
@@ -143,7 +144,7 @@ impl Cflru {
         self.widen(lines, set);
     }
 
-    /// Lets the region take in the next line, if there is one and room for it.
+    /// Moves the next line into the region, if there is one and the region has room.
     fn widen(&mut self, lines: &mut Lines, set: usize) {
         let Set {
             lines: chain,

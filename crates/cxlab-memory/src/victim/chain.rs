@@ -1,8 +1,8 @@
-//! Doubly linked lists over small numbers, several in one array, without allocation.
+//! Doubly linked lists of small numbers. Several lists share one array, without allocation.
 
 use serde::{Deserialize, Serialize};
 
-/// No number.
+/// The end of a list.
 pub(super) const NONE: u32 = u32::MAX;
 
 #[derive(Clone, Copy, Serialize, Deserialize)]
@@ -11,11 +11,11 @@ struct Link {
     after: u32,
 }
 
-/// The links of all numbers; a number is in one list at most.
+/// The links of all numbers; each number is in at most one list.
 #[derive(Serialize, Deserialize)]
 pub(super) struct Links(Vec<Link>);
 
-/// One list, from the oldest number to the youngest.
+/// A list, from the oldest number to the youngest.
 #[derive(Clone, Copy, Serialize, Deserialize)]
 pub(super) struct Chain {
     pub(super) oldest: u32,
@@ -32,7 +32,7 @@ impl Chain {
 }
 
 impl Links {
-    /// Links of the numbers below `count`, each in no list.
+    /// Links of the numbers below `count`, which are in no list.
     pub(super) fn new(count: u32) -> Self {
         let none = Link {
             before: NONE,
@@ -53,7 +53,7 @@ impl Links {
         self.0[number as usize].before
     }
 
-    /// Makes a number that is in no list the youngest of one.
+    /// Appends a number that is in no list, as the youngest.
     #[inline]
     pub(super) fn push(&mut self, chain: &mut Chain, number: u32) {
         let before = std::mem::replace(&mut chain.youngest, number);
@@ -68,7 +68,7 @@ impl Links {
         chain.len += 1;
     }
 
-    /// Takes a number out of the list that it is in.
+    /// Removes a number from its list `chain`.
     #[inline]
     pub(super) fn take(&mut self, chain: &mut Chain, number: u32) {
         let Link { before, after } = self.0[number as usize];

@@ -1,9 +1,9 @@
-//! CLOCK (Corbató 1968): lines leave in the order in which they came in, but one that was used
-//! since the hand last passed it stays for another round.
+//! CLOCK (Corbató 1968): lines leave in order of insertion, but a line that was used since the hand
+//! last passed stays for another round.
 //!
-//! The hand and its circle are kept as a queue: the line at its head leaves, or, if it was used,
-//! loses the mark and goes to the tail. Insertion is a use, as a page fault is, and is marked: a
-//! line stays for one round at least while others are unmarked. The hand passes over pinned lines.
+//! A queue represents the hand and its circle. The line at the head leaves; if it was used, it
+//! loses its mark and moves to the tail. Insertion counts as a use, as a page fault does: a line
+//! stays for at least one round while others are unmarked. The hand skips pinned lines.
 
 use cxlab_engine::catalog::Entry;
 use cxlab_engine::rng::StreamRng;
@@ -35,7 +35,7 @@ impl VictimPolicy for ClockPolicy {
     }
 }
 
-/// The rank is the place in the queue.
+/// The policy's state. The rank is the position in the queue.
 pub(super) struct Clock {
     used: Vec<bool>,
 }

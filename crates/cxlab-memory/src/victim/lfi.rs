@@ -1,9 +1,9 @@
-//! Least frequently inserted: the line that came into the array least often in all the run.
+//! Least frequently inserted: the line with the fewest insertions in the whole run leaves.
 //!
-//! The history is of all lines that were ever inserted, resident or not. It is exact by default and
-//! then grows with the footprint: 21 to 43 bytes a line, doubled when three quarters full. With
-//! `counters` it is that many counters of 4 bytes for ever; lines whose hashes meet share one, so
-//! counts may be too high, never too low.
+//! The history covers all lines that were ever inserted, resident or not. By default it is exact
+//! and grows with the footprint: 21 to 43 bytes a line, doubled when three quarters full. With
+//! `counters` it consists of that many counters of 4 bytes. Lines with equal hashes share a
+//! counter, so counts may be too high, but never too low.
 
 use cxlab_engine::catalog::{Entry, ParamError, read_params};
 use cxlab_engine::rng::StreamRng;
@@ -18,7 +18,7 @@ use crate::tag_array::lines::Lines;
 use crate::tag_array::order::Rank;
 use crate::tag_array::{Geometry, Slot};
 
-/// Most counters of a bounded history: 1 GiB.
+/// Most counters in a bounded history: 1 GiB.
 const MAX_COUNTERS: u32 = 1 << 28;
 
 pub(super) const ENTRY: Entry<Box<dyn VictimPolicy>> = Entry {
@@ -41,7 +41,7 @@ pub(super) const ENTRY: Entry<Box<dyn VictimPolicy>> = Entry {
 #[derive(Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema, Debug)]
 #[serde(deny_unknown_fields, default)]
 struct LfiParams {
-    /// Counters of the insertion history, 1 to 268435456, shared by lines whose hashes meet.
+    /// Counters of the insertion history, shared by lines with equal hashes. 1 to 268435456.
     /// Default: one for each line that was ever inserted.
     #[schemars(range(min = 1, max = 268_435_456))]
     counters: Option<u32>,
@@ -85,7 +85,8 @@ impl SaveState for History {
     }
 }
 
-/// The rank is the number of insertions, which does not change while the line is resident.
+/// The policy's state. The rank is the number of insertions, which is constant while the
+/// line is resident.
 pub(super) struct Lfi {
     history: History,
 }

@@ -1,9 +1,9 @@
-//! Least frequently recently used: the line with the fewest uses; of equals the one used longest
-//! ago.
+//! Least frequently recently used: the line with the fewest uses leaves; of equals, the least
+//! recently used one.
 //!
-//! Uses are counted while the line is resident, its insertion as the first; the count is forgotten
-//! when it leaves. CXL-SSD-Sim names the policy without defining it; this is what its public code
-//! does (`LFRUCache`: ordered by count, then by time of last use).
+//! Uses are counted from the insertion until the line leaves; the insertion counts as a use.
+//! CXL-SSD-Sim names the policy without a definition. This is what its public code does
+//! (`LFRUCache`: ordered by count, then by time of last use).
 
 use cxlab_engine::catalog::Entry;
 use cxlab_engine::rng::StreamRng;
@@ -25,11 +25,11 @@ pub(super) const ENTRY: Entry<Box<dyn VictimPolicy>> = Entry {
     },
 };
 
-/// The rank is the count of uses and the time of the last.
+/// The policy's state. The rank consists of the number of uses and the time of the last use.
 #[derive(Clone, Copy)]
 pub(super) struct Lfru;
 
-/// All of it is in the order of the lines.
+/// The policy's state is stored in the order of the lines.
 impl SaveState for Lfru {
     fn save(&self, _: &mut StateWriter) {}
 

@@ -1,8 +1,9 @@
-//! Victim policies: which line of a full set leaves. `docs/reference/victim-policies.md` has definitions and
-//! sources.
+//! Victim policies: which line of a full set leaves. `docs/reference/victim-policies.md` has their
+//! definitions and sources.
 //!
-//! A policy gives each resident line a rank, and the unpinned line of least rank leaves; or it
-//! chooses otherwise. Adding one is a new file, its `mod`, and its line in `policies!`.
+//! Most policies give each resident line a rank, and the unpinned line with the least rank
+//! leaves. A policy may also choose differently. A new policy needs a file, its `mod`, and a
+//! line in `policies!`.
 
 mod block_length;
 mod cflru;
@@ -24,31 +25,31 @@ use serde::{Deserialize, Serialize};
 use crate::tag_array::lines::Lines;
 use crate::tag_array::{Block, Geometry, Slot};
 
-/// A policy with its parameters.
+/// A policy's parameters, from which its state is built.
 pub trait VictimPolicy: Send + Sync {
-    /// What the policy remembers for one tag array.
+    /// A new state for one tag array.
     fn state(&self, geometry: Geometry, rng: StreamRng) -> PolicyState;
 }
 
-/// A policy at work: what it hears of its array's lines, and what it chooses.
+/// The state of a policy: it observes the lines of its tag array, and chooses victims.
 pub(crate) trait Policy {
-    /// A line was put in; it is pinned until the policy ranks and unpins it.
+    /// A line was inserted; it is pinned until the policy ranks and unpins it.
     fn inserted(&mut self, lines: &mut Lines, slot: Slot);
     /// A line was hit.
     fn touched(&mut self, lines: &mut Lines, slot: Slot);
     /// A line was removed, pinned or unpinned.
     fn changed(&mut self, _lines: &mut Lines, _line: LineAddr) {}
-    /// A line is about to be removed, pinned or unpinned.
+    /// A line is about to be removed.
     fn leaving(&mut self, _lines: &mut Lines, _slot: Slot) {}
     /// A line became dirty or clean.
     fn dirtied(&mut self, _lines: &mut Lines, _slot: Slot, _dirty: bool) {}
-    /// A line got another owner.
+    /// A line changed its owner.
     fn owned(&mut self, _lines: &mut Lines, _slot: Slot, _owner: u64) {}
-    /// The unpinned line of a set that leaves next.
+    /// The unpinned line of a set that leaves next; `None` if all are pinned.
     fn victim(&mut self, lines: &mut Lines, set: u32) -> Option<Slot> {
         lines.order.least(set)
     }
-    /// The lines that leave with it.
+    /// The lines that one block invalidation evicts together with a victim.
     fn block(&self, lines: &Lines, slot: Slot) -> Block {
         Block::single(lines.line(slot))
     }
@@ -116,7 +117,7 @@ macro_rules! policies {
     };
 }
 
-/// What a policy remembers for one tag array.
+/// The state of a policy for one tag array.
 pub struct PolicyState(State);
 
 policies! {
@@ -130,13 +131,13 @@ policies! {
     Cflru in cflru: ENTRY;
 }
 
-/// The policy of that name with default parameters; `None` if there is none.
+/// A policy with default parameters, by name; `None` if the catalog has no such policy.
 pub fn build(name: &str) -> Option<Box<dyn VictimPolicy>> {
     let none = serde_json::Value::Object(serde_json::Map::new());
     (find(CATALOG, name)?.build)(&none).ok()
 }
 
-/// No parameters.
+/// Parameters of a policy that has none.
 #[derive(Clone, Copy, Default, Serialize, Deserialize, JsonSchema, Debug)]
 #[serde(deny_unknown_fields)]
 struct NoParams {}

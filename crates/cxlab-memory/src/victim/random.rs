@@ -1,4 +1,4 @@
-//! Any line, each as likely as the others.
+//! Random eviction: every unpinned line is equally likely to leave.
 
 use cxlab_engine::catalog::Entry;
 use cxlab_engine::rng::StreamRng;
@@ -27,7 +27,7 @@ impl VictimPolicy for RandomPolicy {
     }
 }
 
-/// All ranks are equal, and each choice draws one number.
+/// The policy's state. All ranks are equal, and each choice draws one random number.
 pub(super) struct Random {
     rng: StreamRng,
 }

@@ -1,4 +1,4 @@
-//! First or last, inserted or used.
+//! FIFO, LRU, LIFO and MRU: the first or last line, by insertion or use.
 
 use cxlab_engine::catalog::{Entry, ParamError};
 use cxlab_engine::rng::StreamRng;
@@ -51,7 +51,8 @@ fn build(
     Ok(Box::new(Recency { newest, hits }))
 }
 
-/// All four policies: a line's rank is when it was inserted or, if hits count, last used.
+/// State of all four policies. A line's rank is the time of its insertion or, if hits count, of
+/// its last use.
 #[derive(Clone, Copy)]
 pub(super) struct Recency {
     newest: bool,

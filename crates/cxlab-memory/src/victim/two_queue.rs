@@ -1,14 +1,14 @@
-//! 2Q, full version (Johnson and Shasha, VLDB 1994): lines prove themselves in a queue before they
-//! join the main one.
+//! 2Q, full version (Johnson and Shasha, VLDB 1994): a line must be used again to enter
+//! the main queue.
 //!
-//! A new line enters `A1in`, a first-in first-out queue, where hits change nothing. A line that
-//! leaves it is remembered by its address alone in `A1out`. A line that comes back while it is
-//! remembered enters `Am`, which is kept least recently used first. When room is needed, `A1in`
-//! gives up its first line if it holds more than its share, and else `Am` its least recently used;
-//! where that queue has no line that may leave, the other gives one. A line of `A1in` that its
-//! owner removes is remembered as one that was evicted. Each set has queues of its own.
+//! A new line enters `A1in`, a first-in first-out queue, in which hits change nothing. When the
+//! line leaves `A1in`, its address is remembered in `A1out`. A line that is inserted again while
+//! its address is remembered enters `Am`, an LRU queue. The victim is the first line of `A1in` if
+//! that holds more than its share, and else the least recently used line of `Am`. If that queue has
+//! no unpinned line, the victim comes from the other. A line of `A1in` that its owner removes is
+//! remembered as well. Each set has its own queues.
 //!
-//! Lines are found by walking from the head of a queue past those that are pinned.
+//! Victims are found by a walk from the head of a queue past pinned lines.
 
 use cxlab_engine::catalog::{Entry, ParamError, read_params};
 use cxlab_engine::rng::StreamRng;
@@ -23,7 +23,7 @@ use crate::tag_array::line_table::LineTable;
 use crate::tag_array::lines::Lines;
 use crate::tag_array::{Geometry, Slot};
 
-/// Most remembered lines for a line of the array, in percent (*assumed*).
+/// Most remembered addresses, in percent of the lines of the array (*assumed*).
 const MAX_OUT_PERCENT: u32 = 400;
 
 pub(super) const ENTRY: Entry<Box<dyn VictimPolicy>> = Entry {
@@ -50,12 +50,12 @@ pub(super) const ENTRY: Entry<Box<dyn VictimPolicy>> = Entry {
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Debug)]
 #[serde(deny_unknown_fields, default)]
 struct TwoQueueParams {
-    /// Share of a set's ways that `A1in` may hold before it gives up lines first (`Kin`), in
-    /// percent, one line at least. 1 to 100. Default 25 (Johnson and Shasha, section 3.2).
+    /// Share of a set's ways that `A1in` may hold before the victim comes from it (`Kin`), in
+    /// percent, at least one line. 1 to 100. Default 25 (Johnson and Shasha, section 3.2).
     #[schemars(range(min = 1, max = 100))]
     in_percent: u32,
-    /// Lines remembered in `A1out` (`Kout`), in percent of a set's ways, one at least. 1 to 400.
-    /// Default 50 (Johnson and Shasha, section 3.2).
+    /// Addresses remembered in `A1out` (`Kout`), in percent of a set's ways, at least one. 1 to
+    /// 400. Default 50 (Johnson and Shasha, section 3.2).
     #[schemars(range(min = 1, max = 400))]
     out_percent: u32,
 }
@@ -69,7 +69,7 @@ impl Default for TwoQueueParams {
     }
 }
 
-/// That share of a set's ways, at least one.
+/// A share of a set's ways in percent, at least one way.
 pub(super) fn share(ways: u32, percent: u32) -> u32 {
     ((u64::from(ways) * u64::from(percent) / 100) as u32).max(1)
 }
@@ -96,7 +96,7 @@ impl VictimPolicy for TwoQueueParams {
     }
 }
 
-/// The queues of one set: two of slots, then those of remembered lines and of room for more.
+/// The queues of one set: two of slots, then the remembered addresses and their unused entries.
 #[derive(Clone, Copy, Serialize, Deserialize)]
 struct Set {
     a1_in: Chain,
@@ -116,17 +116,17 @@ impl Default for Set {
     }
 }
 
-/// The queues. Ranks are not used.
+/// The policy's state: its queues. Ranks are not used.
 pub(super) struct TwoQueue {
     most_in: u32,
     geometry: Geometry,
     sets: Vec<Set>,
-    /// By slot: in `Am` rather than in `A1in`.
+    /// By slot: whether the line is in `Am` rather than in `A1in`.
     main: Vec<bool>,
     slots: Links,
     ghosts: Links,
     ghost_lines: Vec<u64>,
-    /// Where each remembered line is.
+    /// The entry of each remembered address.
     table: LineTable,
 }
 
@@ -138,7 +138,7 @@ save_state!(TwoQueue {
 });
 
 impl TwoQueue {
-    /// Remembers a line that left `A1in`; the oldest is forgotten when there are too many.
+    /// Remembers a line that left `A1in`, and forgets the oldest one if `A1out` is full.
     fn remember(&mut self, set: u32, line: LineAddr) {
         let set = &mut self.sets[set as usize];
         let mut ghost = set.unused.oldest;
@@ -154,7 +154,7 @@ impl TwoQueue {
         self.ghosts.push(&mut set.a1_out, ghost);
     }
 
-    /// Whether a line was remembered; it no longer is.
+    /// Forgets a line, and returns whether it was remembered.
     fn recall(&mut self, set: u32, line: LineAddr) -> bool {
         let Some(ghost) = self.table.get(line.0) else {
             return false;
@@ -166,7 +166,7 @@ impl TwoQueue {
         true
     }
 
-    /// The first line of a queue that may leave.
+    /// The first unpinned line of a queue.
     fn first(&self, lines: &Lines, queue: Chain) -> Option<Slot> {
         let mut at = queue.oldest;
         while at != NONE {

@@ -1,4 +1,4 @@
-//! Write amplification against over-provisioning, beside published models.
+//! Write amplification by over-provisioning, against published models.
 
 use cxlab_engine::rng::StreamRng;
 use cxlab_engine::units::Bytes;
@@ -32,16 +32,16 @@ pub fn plane(policy: &str, separate: bool) -> SsdParams {
     }
 }
 
-/// Logical pages at that ratio of physical ones, without the free blocks and, on average, half of
-/// each block that is being written.
+/// Number of logical pages at a ratio `alpha` of physical pages to them. The physical pages exclude
+/// the free blocks and, on average, half of each open block.
 fn logical(alpha: f64, params: &SsdParams) -> u64 {
     let open = if params.gc_separate { 2.0 } else { 1.0 };
     let used = f64::from(BLOCKS) - f64::from(FREE) - open / 2.0;
     (used * f64::from(PAGES) / alpha) as u64
 }
 
-/// Writes a part of the writes to a part of the data until steady, then measures. The drive begins
-/// with uniform overwrites.
+/// Write amplification in the steady state if the fraction `rate` of the writes goes to the
+/// fraction `hot` of the data. The drive starts with uniform overwrites.
 fn measure(params: &SsdParams, alpha: f64, hot: f64, rate: f64) -> f64 {
     let count = logical(alpha, params);
     let mut drive: Drive = drive(params, count * 4 * KIB);

@@ -1,4 +1,4 @@
-//! Queues, back-pressure, wear and collection under load.
+//! Queues, back-pressure, wear levelling and collection under load.
 
 use cxlab_engine::rng::StreamRng;
 use cxlab_engine::units::{Bytes, SimTime};
@@ -42,7 +42,7 @@ fn a_read_of_what_the_buffer_has_comes_from_there_unless_it_must_go_to_flash() {
             ..small()
         };
         let mut drive = drive(&params, GIB);
-        // A whole sub-page, which stays in the buffer, and then a line of it.
+        // A whole sub-page, which stays in the buffer, and then a line of that sub-page.
         alone(&mut drive, 0, request(0, 0, 64, true));
         let now = 1_000_000_000;
         let time = alone(&mut drive, now, request(1, 3, 1, false)).0;
@@ -73,7 +73,7 @@ fn sustained_writes_are_as_fast_as_the_flash_programs() {
         next += 1;
         next
     };
-    // A die takes 0.2 us, the transfer and 100 us for 4 KiB; the channel is hardly busy.
+    // A die takes 0.2 us, the transfer, and 100 us for 4 KiB; the channel is hardly busy.
     let count = 20_000;
     let end = write_all(&mut drive, 0, count, &mut pick);
     let transfer = params.cells().rate.time_for(Bytes(4 * KIB)).0;
@@ -85,7 +85,7 @@ fn sustained_writes_are_as_fast_as_the_flash_programs() {
     assert!(statistic(&drive, end, "flash.die_utilization") > 0.97);
 }
 
-/// A drive of few blocks, written hot and cold for long.
+/// A drive with few blocks, after long hot and cold writes.
 fn worn(wear_static: u32, wear_dynamic: bool) -> (Drive, u64) {
     let params = SsdParams {
         ways: 1,
@@ -110,7 +110,7 @@ fn static_wear_levelling_bounds_the_spread_of_erases() {
     let without = spread(worn(0, true));
     let with = spread(worn(5, true));
     assert!(without > 100.0, "{without}");
-    // A block that is left behind moves when the next one of its plane is erased.
+    // A block with too few erases moves when the next block of its plane is erased.
     assert!(with <= 5.0 + 2.0, "{with}");
 }
 
@@ -130,7 +130,7 @@ fn lifetime_is_projected_from_what_was_measured() {
     let cells = small().cells();
     let used = say("erases.mean") / f64::from(cells.endurance);
     assert!((say("life.used") - used).abs() < 1e-12);
-    // Everything that was erased so far took `now`, so the rest takes (1 - used) / used as long.
+    // The erases so far took `now`, so the remaining ones take (1 - used) / used as long.
     let years = now as f64 / 1e12 / 31_557_600.0 * (1.0 - used) / used;
     let error = say("life.years_left") / years - 1.0;
     assert!(error.abs() < 1e-9, "{error}");
@@ -138,7 +138,7 @@ fn lifetime_is_projected_from_what_was_measured() {
     assert!((say("life.bytes_left") / bytes - 1.0).abs() < 1e-9);
 }
 
-/// Latencies of reads, sorted, of a full drive that is also written at random below its rate.
+/// Sorted latencies of reads from a full drive that is also written at random below its rate.
 fn reads_while_collecting(preemptible: bool) -> Vec<u64> {
     let params = SsdParams {
         ways: 4,
@@ -207,7 +207,7 @@ fn a_small_mapping_cache_costs_a_flash_read_for_a_miss() {
     assert_eq!(one.0, 2 * two.0, "the mapping first, then the data");
     assert_eq!(statistic(&drive, 0, "mapping.misses"), 1.0);
     assert_eq!(statistic(&drive, 0, "mapping.hits"), 1.0);
-    // A page of the mapping is 1,024 sub-pages further; then the first one is gone.
+    // A read 1,024 sub-pages further needs another translation page, which evicts the first one.
     crate::harness::alone(&mut drive, 2_000_000_000, request(1, 1024 * 64, 1, false));
     let again = crate::harness::alone(&mut drive, 3_000_000_000, request(1, 0, 1, false));
     assert_eq!(again, one);

@@ -1,4 +1,4 @@
-//! What an idle drive takes, to the picosecond.
+//! Latencies of an idle drive, to the picosecond.
 
 use cxlab_engine::units::{Bytes, BytesPerSec, Picos};
 use cxlab_memory::Medium;
@@ -136,7 +136,7 @@ fn a_short_write_reads_the_rest_unless_the_buffer_has_it() {
     );
 }
 
-/// Two requests at once: when each is done.
+/// Completion times of two reads, each given by line and time of arrival.
 fn both(params: &SsdParams, first: (u64, u64), second: (u64, u64)) -> (u64, u64) {
     use cxlab_engine::units::SimTime;
     use cxlab_memory::MemoryBackend;
@@ -160,8 +160,8 @@ fn dies_of_a_channel_share_it_and_channels_do_not() {
     };
     let page = 64;
     let alone = 200_000 + 3_000_000 + 1_000_000;
-    // In the order CWDP, pages 0 and 1 lie in two channels, 0 and 2 in two chips of one, 0 and 4 in
-    // two planes of a die.
+    // In the order CWDP, pages 0 and 1 are on two channels, 0 and 2 in two chips of one channel, 0
+    // and 4 in two planes of a die.
     assert_eq!(both(&params, (0, 0), (page, 0)), (alone, alone));
     assert_eq!(
         both(&params, (0, 0), (2 * page, 0)),
@@ -200,7 +200,7 @@ fn planes_of_a_die_program_together_where_the_addresses_allow() {
         ..small()
     };
     let mut drive = drive(&params, GIB);
-    // Two commands with their data one after the other, then both arrays at once.
+    // Two commands with data, one after the other, then both arrays in parallel.
     let time = 2 * (200_000 + 1_000_000) + 100_000_000;
     let got = alone(&mut drive, 0, request(1, 0, 128, true));
     assert_eq!(got, Picos(time));
@@ -224,7 +224,7 @@ fn a_program_passes_reads_that_never_end() {
     };
     let mut drive = drive(&params, 64 << 20);
     let mut done = Vec::new();
-    // Four reads are always there, of other pages, and one write comes behind the first of them.
+    // Four reads of other pages are always pending, and one write arrives behind the first of them.
     let mut page = 0;
     let mut read = |drive: &mut Drive, now| {
         page += 1;
@@ -243,7 +243,7 @@ fn a_program_passes_reads_that_never_end() {
         (0..ended).for_each(|_| read(&mut drive, now.0));
         assert!(now.0 < 1_000_000_000, "the write is never programmed");
     };
-    // Eight reads at most, then command, data and array.
+    // At most eight reads, then command, data and array.
     let read = 200_000 + 3_000_000 + 1_000_000;
     assert!(at <= 9 * read + 1_200_000 + 100_000_000, "{at}");
     assert!(at > 8 * read, "{at}");

@@ -1,4 +1,4 @@
-//! A drive by itself, driven to the end of what it has to do.
+//! A drive by itself, which tests run until it is idle.
 
 use cxlab_engine::units::{Bytes, Dpa, Picos, SimTime};
 use cxlab_memory::ssd::{Drive, SsdParams};
@@ -12,7 +12,7 @@ pub fn drive(params: &SsdParams, capacity: u64) -> Drive {
     Drive::new(params, Site::alone(Bytes(capacity), 1)).unwrap()
 }
 
-/// A few dies with small blocks, so that collection begins soon.
+/// A small drive: few dies with small blocks, so that collection begins soon.
 pub fn small() -> SsdParams {
     SsdParams {
         channels: 2,
@@ -34,7 +34,7 @@ pub fn request(id: u32, line: u64, lines: u16, write: bool) -> MemoryRequest {
     }
 }
 
-/// Drives the drive until nothing happens any more.
+/// Advances the drive until it has no more events.
 pub fn run_dry(drive: &mut Drive) -> Vec<Completion> {
     let mut done = Vec::new();
     while let Some(at) = drive.next_event() {
@@ -43,7 +43,7 @@ pub fn run_dry(drive: &mut Drive) -> Vec<Completion> {
     done
 }
 
-/// One request alone from `now`: how long it takes.
+/// Latency of a single request that arrives at `now`.
 pub fn alone(drive: &mut Drive, now: u64, request: MemoryRequest) -> Picos {
     assert!(drive.can_accept(SimTime(now), request.write));
     assert_eq!(drive.enqueue(SimTime(now), request), None);
@@ -52,14 +52,14 @@ pub fn alone(drive: &mut Drive, now: u64, request: MemoryRequest) -> Picos {
     done[0].at.since(SimTime(now))
 }
 
-/// A statistic by its name.
+/// The value of a statistic, by name.
 pub fn statistic(drive: &Drive, now: u64, name: &str) -> f64 {
     let mut all = Vec::new();
     drive.statistics(SimTime(now), &mut all);
     all.iter().find(|one| one.name == name).unwrap().value
 }
 
-/// Writes whole sub-pages of 4 KiB with 64 under way, and ends when the last is answered.
+/// Writes whole sub-pages of 4 KiB with 64 in flight. Returns the time of the last completion.
 pub fn write_all(drive: &mut Drive, from: u64, count: u64, pick: &mut impl FnMut() -> u64) -> u64 {
     let (mut now, mut flying, mut left) = (from, 0, count);
     let mut done = Vec::new();
@@ -80,8 +80,8 @@ pub fn write_all(drive: &mut Drive, from: u64, count: u64, pick: &mut impl FnMut
     now
 }
 
-/// Writes whole sub-pages of 4 KiB, eight at a time, each time until the drive rests: collection
-/// always keeps up.
+/// Writes whole sub-pages of 4 KiB, eight at a time, and waits after each group until the drive is
+/// idle. Collection always keeps up.
 pub fn write_paced(
     drive: &mut Drive,
     from: u64,

@@ -1,4 +1,4 @@
-//! The drive: closed forms, data honesty, write amplification, memory, wrong parameters.
+//! Tests of the drive: closed forms, data integrity, write amplification, memory, wrong parameters.
 
 #![allow(clippy::unwrap_used)]
 

@@ -1,4 +1,4 @@
-//! Memory grows with what is written.
+//! The simulator's memory for a drive grows with the written part of the drive.
 
 use cxlab_engine::units::Bytes;
 use cxlab_memory::ssd::{FlashPreset, SsdParams};

@@ -1,7 +1,7 @@
-//! Nothing written is lost: every line that is read came from a write that it may come from.
+//! No written data are lost: every line that a read returns comes from an allowed write.
 //!
-//! A read may give what the last answered write to the line left, or what a later write, not
-//! answered when the read began, left; nothing older and nothing else.
+//! A read may return the data of the last write that was completed when the read began, or of a
+//! later write. It may not return older data or anything else.
 
 use cxlab_engine::rng::StreamRng;
 use cxlab_engine::units::{Bytes, Picos, SimTime};
@@ -15,16 +15,16 @@ use crate::harness::{KIB, MIB, drive, request, small, statistic};
 const CAPACITY: u64 = 24 * MIB;
 const LINES: u64 = CAPACITY / 64;
 
-/// A request under way.
+/// A request in flight.
 #[derive(Clone, Copy)]
 struct Flying {
     line: u64,
     lines: u16,
-    /// The write's number; 0 for a read.
+    /// Number of the write; 0 for a read.
     write: u32,
 }
 
-/// A write as it was made.
+/// The lines of a write.
 #[derive(Clone, Copy)]
 struct Write {
     line: u64,
@@ -35,14 +35,14 @@ struct Oracle {
     drive: Drive,
     rng: StreamRng,
     now: u64,
-    /// By the owner's number.
+    /// Requests in flight, by the owner's number.
     flying: Vec<Option<Flying>>,
-    /// The least write that each line of a read under way may come from, by the read's number.
+    /// The oldest write that each line of a read in flight may come from, by the read's number.
     floor: Vec<Vec<u32>>,
     free: Vec<u32>,
-    /// Every write, from number 1 on.
+    /// All writes, by number from 1.
     writes: Vec<Write>,
-    /// The last answered write of each line.
+    /// The last completed write of each line.
     answered: Vec<u32>,
     compared: u64,
 }
@@ -113,7 +113,7 @@ impl Oracle {
         assert_eq!(self.drive.enqueue(SimTime(self.now), request), None);
     }
 
-    /// Whether a write went to a line.
+    /// Whether a write wrote to a line; write 0 covers all lines.
     fn covers(&self, write: u32, line: u64) -> bool {
         let Write { line: first, lines } = self.writes[write as usize];
         write == 0 || (first <= line && line < first + u64::from(lines))
@@ -195,7 +195,7 @@ impl Oracle {
         self.drive.audit();
     }
 
-    /// Reads the whole device: the write that each line came from.
+    /// Reads the whole device. Returns for each line the write that it came from.
     fn read_all(&mut self) -> Vec<u32> {
         let mut all = vec![0; LINES as usize];
         for line in (0..LINES).step_by(256) {
@@ -212,8 +212,9 @@ impl Oracle {
         all
     }
 
-    /// Power fails in the middle of things; what is there afterwards is the new beginning. Gives
-    /// the number of sub-pages that went back to an older write.
+    /// Fails the power at any time, and takes the remaining content as the new state.
+    /// Returns the number of sub-pages that reverted to an older write, and of those lost
+    /// from the write buffer.
     fn fail(&mut self) -> (u64, u64) {
         let failure = self.drive.power_fail(SimTime(self.now));
         assert_eq!(self.drive.next_event(), None, "nothing is under way");
@@ -244,7 +245,8 @@ fn policy(name: &str) -> PolicyName {
     PolicyName::find(name).unwrap()
 }
 
-/// Two channels of one die with two planes of little spare, so that everything happens soon.
+/// Two channels with one die of two planes each and little spare, so that collection and wear
+/// levelling begin soon.
 fn tight() -> SsdParams {
     SsdParams {
         ways: 1,
@@ -379,12 +381,12 @@ fn without_capacitors_only_the_buffer_is_lost() {
     assert!(lost_any > 100, "{lost_any}");
 }
 
-/// One of a list.
+/// A random element of a list.
 fn one<T: Clone>(rng: &mut StreamRng, list: &[T]) -> T {
     list[rng.below(list.len() as u64) as usize].clone()
 }
 
-/// Parameters at random, such that the drive is small and busy.
+/// Random parameters of a small and busy drive.
 fn any(rng: &mut StreamRng) -> SsdParams {
     let page = one(rng, &[4, 8, 16, 32]) * KIB;
     let sub = one(rng, &[1, 2, 4]) * KIB;

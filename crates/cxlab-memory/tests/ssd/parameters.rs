@@ -1,4 +1,4 @@
-//! Wrong parameters are refused, with the field, what was found and what is allowed.
+//! Wrong parameters are refused with the field, the value found and the values allowed.
 
 use cxlab_engine::catalog::find;
 use cxlab_engine::units::Bytes;

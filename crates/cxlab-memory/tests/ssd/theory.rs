@@ -1,9 +1,9 @@
 //! Published models of write amplification.
 //!
-//! `alpha` is physical by logical pages, leaving out free blocks. Data are overwritten uniformly
-//! unless said otherwise.
+//! `alpha` is the ratio of physical to logical pages without free blocks. Data are overwritten
+//! uniformly unless said otherwise.
 
-/// Where a falling function is 0, by bisection.
+/// The zero of a falling function, by bisection.
 fn root(mut low: f64, mut high: f64, value: impl Fn(f64) -> f64) -> f64 {
     for _ in 0..60 {
         let middle = (low + high) / 2.0;
@@ -16,18 +16,18 @@ fn root(mut low: f64, mut high: f64, value: impl Fn(f64) -> f64) -> f64 {
     (low + high) / 2.0
 }
 
-/// First in, first out, also called LRU or cyclic cleaning: a page survives a round with
+/// First in, first out, also called LRU or cyclic cleaning. A page survives a round with
 /// probability u = exp(-alpha (1 - u)), and the amplification is 1 / (1 - u), which is
-/// alpha / (alpha + W(-alpha exp(-alpha))) with Lambert's W (Desnoyers, SYSTOR 2012; Xiang and
-/// Kurkoski, 2012).
+/// alpha / (alpha + W(-alpha exp(-alpha))) with Lambert's W (Desnoyers, SYSTOR 2012; Xiang
+/// and Kurkoski, 2012).
 pub fn fifo(alpha: f64) -> f64 {
     let u = root(0.0, 1.0 - 1e-9, |u| (-alpha * (1.0 - u)).exp() - u);
     1.0 / (1.0 - u)
 }
 
-/// First in, first out, where a part `hot` of the data gets a part `rate` of the writes, and all
-/// share blocks (Desnoyers, SYSTOR 2012): what is written for each class in a round follows from how
-/// much of it survives, and both together fill the round.
+/// First in, first out, where a part `hot` of the data gets a part `rate` of the writes in shared
+/// blocks (Desnoyers, SYSTOR 2012). The writes of each class in a round follow from the part of it
+/// that survives, and both classes together fill the round.
 pub fn fifo_hot_cold(alpha: f64, hot: f64, rate: f64) -> f64 {
     let class = |amplification: f64, writes: f64, data: f64| {
         let renewed = 1.0 - (-writes * alpha / (data * amplification)).exp();
@@ -38,8 +38,9 @@ pub fn fifo_hot_cold(alpha: f64, hot: f64, rate: f64) -> f64 {
     })
 }
 
-/// The least valid data among `choices` random blocks of `pages` pages: the fixed point of the mean
-/// field model of Van Houdt (SIGMETRICS 2013). One choice is random cleaning, very many are greedy.
+/// Cleaning of the block with the least valid data among `choices` random blocks of `pages` pages:
+/// the fixed point of the mean field model of Van Houdt (SIGMETRICS 2013). One choice is random
+/// cleaning, very many are greedy.
 pub fn choice(alpha: f64, pages: u32, choices: f64) -> f64 {
     let valid = f64::from(pages) / alpha;
     // With `new` pages written in a round of one block, block counts follow from the top down.
@@ -60,13 +61,13 @@ pub fn choice(alpha: f64, pages: u32, choices: f64) -> f64 {
     f64::from(pages) / new
 }
 
-/// Greedy cleaning.
+/// Greedy cleaning, as the limit of `choice` for very many choices.
 pub fn greedy(alpha: f64, pages: u32) -> f64 {
     choice(alpha, pages, 1e5)
 }
 
-/// Hot and cold data in blocks of their own, spare space divided at best: a bound that no mixing
-/// reaches (Desnoyers, SYSTOR 2012).
+/// Hot and cold data in separate blocks with the best division of spare space: a bound that no
+/// mixed layout reaches (Desnoyers, SYSTOR 2012).
 pub fn separated(alpha: f64, hot: f64, rate: f64, pages: u32) -> f64 {
     let spare = alpha - 1.0;
     let total = |part: f64| {
@@ -86,17 +87,17 @@ mod tests {
     fn the_models_give_published_values() {
         // Xiang and Kurkoski, abstract: over-provisioning 0.3 gives 2.36.
         assert!((fifo(1.3) - 2.36).abs() < 0.005, "{}", fifo(1.3));
-        // Equal rates are uniform.
+        // Equal rates are the uniform case.
         assert!((fifo_hot_cold(1.2, 0.3, 0.3) - fifo(1.2)).abs() < 1e-6);
-        // Random cleaning of uniform data: a block loses what it holds at a constant rate and is
-        // taken at a constant rate, so what it holds when taken is what all blocks hold on average.
+        // Random cleaning of uniform data: a block loses data at a constant rate and is taken at a
+        // constant rate. So the data in a block that is taken are those of the average block.
         assert!(
             (choice(1.25, 64, 1.0) - 5.0).abs() < 1e-3,
             "{}",
             choice(1.25, 64, 1.0)
         );
-        // Van Houdt: ten choices are close to greedy; greedy is better than first in, first out, and
-        // no better for blocks of very many pages.
+        // Van Houdt: ten choices are close to greedy. Greedy is better than first in, first out,
+        // and no better for blocks of very many pages.
         let (ten, all) = (choice(1.2, 64, 10.0), greedy(1.2, 64));
         assert!(all < ten && ten < 1.1 * all, "{all} {ten}");
         assert!(all < fifo(1.2));

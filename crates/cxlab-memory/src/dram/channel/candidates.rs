@@ -1,46 +1,51 @@
-//! Commands that could come next.
+//! The candidates for the next command.
 
 use serde::{Deserialize, Serialize};
 
 use super::super::observer::Observer;
 use super::{Bank, CLOSED, Channel, NIL};
 
-/// Lists of candidates: accesses of requests in the queues,
+/// List of the accesses of queued requests.
 pub(super) const QUEUED: usize = 0;
-/// accesses of requests whose row was opened for them,
+/// List of the accesses of requests whose row was opened for them.
 pub(super) const OPENED: usize = 1;
+/// List of the activates.
 pub(super) const ACTIVATES: usize = 2;
+/// List of the precharges.
 const PRECHARGES: usize = 3;
+/// Number of lists of candidates.
 pub(super) const LISTS: usize = 4;
 
-/// Kinds of commands, and so of gates. Writes are 1.
+/// Kinds of commands, which are also the kinds of gates. Writes are 1.
 pub(super) const READ: u8 = 0;
 pub(super) const ACTIVATE: u8 = 2;
 pub(super) const PRECHARGE: u8 = 3;
 
-/// Where a bank keeps the places of its candidates: 0 the queue's oldest read of the open row, 1 its
-/// oldest write of it, 2 and 3 what its oldest request needs first,
+/// Cell of `Bank::place` for the activate that the oldest request needs. Cells 0 and 1 are for the
+/// oldest queued read and write of the open row.
 const CELL_ACTIVATE: usize = 2;
+/// Cell of `Bank::place` for the precharge that the oldest request needs.
 const CELL_PRECHARGE: usize = 3;
-/// the access for which the row was opened,
+/// Cell of `Bank::place` for the access for which the row was opened.
 const CELL_OPENED: usize = 4;
-/// and the precharge of an idle row.
+/// Cell of `Bank::place` for the precharge of an idle row.
 const CELL_IDLE: usize = 5;
+/// Number of cells of a bank.
 pub(super) const CELLS: usize = 6;
 
-/// Requests in the queues come after those whose row was opened for them.
+/// Order of queued requests: after those whose row was opened for them.
 pub(super) const LATER: u64 = 1 << 62;
-/// Rows that are closed because they are idle come last.
+/// Order of precharges of idle rows: last.
 pub(super) const IDLE: u64 = 1 << 63;
 
-/// A command that a bank could be sent.
+/// A candidate: a command that a bank could be sent.
 #[derive(Clone, Copy, Serialize, Deserialize)]
 pub(super) struct Slot {
-    /// When the bank is ready for it.
+    /// The tick at which the bank is ready for the command.
     pub ready: u64,
-    /// The lower, the sooner among those that are ready.
+    /// Priority among the ready candidates; the lowest goes first.
     pub order: u64,
-    /// Its gate.
+    /// Index of the command's gate.
     pub gate: u16,
     pub bank: u16,
     pub entry: u16,
@@ -49,13 +54,13 @@ pub(super) struct Slot {
 }
 
 impl<O: Observer> Channel<O> {
-    /// The list of each bank that is served now.
+    /// The list of each bank (reads or writes) that is served now.
     #[inline]
     pub(super) fn current(&self) -> usize {
         usize::from(self.draining)
     }
 
-    /// Finds the candidates of a bank again: its state or its requests have changed.
+    /// Recomputes the candidates of a bank after a change of its state or its requests.
     #[inline]
     pub(super) fn propose_all(&mut self, bank: usize) {
         self.propose(bank);
@@ -64,7 +69,7 @@ impl<O: Observer> Channel<O> {
         }
     }
 
-    /// Requests are taken from the other queue from now on.
+    /// Switches between serving reads and serving writes.
     pub(super) fn turn(&mut self) {
         self.draining = !self.draining;
         self.plan = None;
@@ -89,7 +94,7 @@ impl<O: Observer> Channel<O> {
         }
     }
 
-    /// Finds the candidates of the requests that a bank has in the queue that is served now.
+    /// Recomputes the candidates of a bank's requests in the queue that is served now.
     pub(super) fn propose(&mut self, index: usize) {
         let list = self.current();
         let bank = &self.banks[index];
@@ -131,7 +136,7 @@ impl<O: Observer> Channel<O> {
         }
     }
 
-    /// The oldest read and the oldest write of a bank's open row.
+    /// Finds the oldest read and the oldest write of a bank's open row.
     #[inline]
     fn find_hits(&self, bank: &Bank, head: u16, found: &mut [u16; 4]) {
         let both = self.config.queue.is_some();
@@ -151,7 +156,7 @@ impl<O: Observer> Channel<O> {
         }
     }
 
-    /// The access for which a bank's row was opened.
+    /// Recomputes the candidate for the access for which a bank's row was opened.
     pub(super) fn propose_opened(&mut self, index: usize) {
         let bank = &self.banks[index];
         let (number, gate) = (bank.active, bank.gate);
@@ -168,7 +173,8 @@ impl<O: Observer> Channel<O> {
         self.put(OPENED, CELL_OPENED, index, number, kind, ready, gate);
     }
 
-    /// The precharge of a row that was idle for too long; an access in a queue saves it.
+    /// Recomputes the candidate for the precharge of an idle row. A queued access keeps
+    /// the row open.
     pub(super) fn propose_idle(&mut self, index: usize) {
         let bank = &self.banks[index];
         let keep = bank.row == CLOSED || bank.active != NIL || self.is_wanted(index);
@@ -194,7 +200,7 @@ impl<O: Observer> Channel<O> {
         })
     }
 
-    /// Sets or replaces a candidate of a bank.
+    /// Adds or replaces a candidate of a bank.
     #[allow(clippy::too_many_arguments)]
     #[inline]
     fn put(

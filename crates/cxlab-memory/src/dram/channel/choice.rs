@@ -1,4 +1,4 @@
-//! The choice among the commands that could come next.
+//! The choice among the candidates for the next command.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,15 +7,15 @@ use super::candidates::{ACTIVATE, ACTIVATES, IDLE, LATER, LISTS, OPENED, QUEUED,
 use super::refresh::RefreshUnit;
 use super::{Channel, NEVER};
 
-/// Refreshes come between requests whose row was opened for them and those in the queues.
+/// Order of refreshes: between requests whose row was opened for them and queued requests.
 const REFRESH: u64 = 1 << 61;
 
-/// Candidates of one sort.
+/// The candidates of one kind.
 #[derive(Serialize, Deserialize)]
 pub(super) struct List {
     pub slots: Vec<Slot>,
-    /// A tick before which no candidate's bank and gate are ready. If `known`, it is the least at
-    /// which one is, or lies before all that is undecided and one is ready.
+    /// A lower bound on the ticks at which candidates' banks and gates are ready. If `known`, it is
+    /// either their minimum, or already in the past of the scheduler with a candidate ready.
     first: u64,
     known: bool,
 }
@@ -35,7 +35,7 @@ impl List {
         self.first = self.first.min(at);
     }
 
-    /// One that was ready at `at` was taken away.
+    /// A candidate that was ready at `at` was removed.
     #[inline]
     pub(super) fn remove(&mut self, at: u64) {
         self.known &= at > self.first;
@@ -50,7 +50,7 @@ pub(super) struct Plan {
     pub what: What,
 }
 
-/// Which command it is.
+/// The kind of the next command.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum What {
     Slot { list: u8, index: u16 },
@@ -59,8 +59,8 @@ pub(super) enum What {
 }
 
 impl<O: Observer> Channel<O> {
-    /// The tick of the next command. Which one it is, is decided when it is sent: until then
-    /// arrivals may add a better one for the same tick.
+    /// The tick of the next command. The command itself is chosen when it is sent, because a better
+    /// candidate for the same tick may arrive until then.
     #[inline]
     pub(super) fn planned(&mut self) -> u64 {
         if let Some(at) = self.plan {
@@ -76,7 +76,7 @@ impl<O: Observer> Channel<O> {
         at
     }
 
-    /// A candidate was added that can be sent at `at`.
+    /// Updates the plan for a new candidate that can be sent at `at`.
     #[inline]
     pub(super) fn plan_with(&mut self, at: u64) {
         self.plan = match self.plan {
@@ -85,7 +85,7 @@ impl<O: Observer> Channel<O> {
         };
     }
 
-    /// A candidate was taken away that could be sent at `at`.
+    /// Updates the plan for a removed candidate that could be sent at `at`.
     #[inline]
     pub(super) fn plan_without(&mut self, at: u64) {
         if self.second.is_some() || self.plan.is_some_and(|plan| at <= plan) {
@@ -93,13 +93,13 @@ impl<O: Observer> Channel<O> {
         }
     }
 
-    /// When a candidate's bank and gate are ready.
+    /// The tick at which a candidate's bank and gate are ready.
     #[inline]
     pub(super) fn ready_at(&self, slot: &Slot) -> u64 {
         slot.ready.max(self.gates[usize::from(slot.gate)])
     }
 
-    /// When the first candidate can be sent.
+    /// The tick at which the first candidate can be sent.
     #[inline]
     fn soonest(&mut self) -> u64 {
         let mut at = NEVER;
@@ -119,7 +119,7 @@ impl<O: Observer> Channel<O> {
         at
     }
 
-    /// When the first candidate of a list can be sent.
+    /// The tick at which the first candidate of a list can be sent.
     #[inline]
     fn first_of(&mut self, list: usize) -> u64 {
         if self.lists[list].slots.is_empty() {
@@ -144,7 +144,7 @@ impl<O: Observer> Channel<O> {
         self.lists[list].known = true;
     }
 
-    /// The command that comes next, if the first that can be sent can be at `at`.
+    /// The next command, given the tick `at` at which the first candidate can be sent.
     #[inline]
     pub(super) fn choose(&self, at: u64) -> Plan {
         let mut plan = Plan {
@@ -166,8 +166,8 @@ impl<O: Observer> Channel<O> {
         plan
     }
 
-    /// The candidate of a list that goes before the others that are ready, and before the one
-    /// that was chosen.
+    /// Chooses the ready candidate of a list with the highest priority, if that goes before the
+    /// command chosen so far.
     #[inline]
     fn choose_slot(&self, list: usize, plan: &mut Plan) {
         match self.config.queue {
@@ -176,7 +176,7 @@ impl<O: Observer> Channel<O> {
         }
     }
 
-    /// Which candidate is ready and which is least is as good as random: no branches.
+    /// Free of branches, because readiness and priority of candidates cannot be predicted.
     #[inline(always)]
     fn choose_least(&self, list: usize, plan: &mut Plan, order_of: impl Fn(&Slot) -> u64) {
         let at = plan.at;
@@ -197,7 +197,7 @@ impl<O: Observer> Channel<O> {
         }
     }
 
-    /// With queues for banks or ranks, the queues in turn and the oldest of each first.
+    /// Priority with queues for banks or ranks: queues in turn, the oldest request of each first.
     #[inline(always)]
     fn turn_of(&self, slot: &Slot) -> u64 {
         let first = self.round_robin as u64 + 1;
@@ -230,9 +230,9 @@ impl<O: Observer> Channel<O> {
         }
     }
 
-    /// When the second half of an activate is sent, given the command that would come next
-    /// without it: at a tick that nothing else wants, but before another activate and before it
-    /// is too late; an access may need a CAS command before it.
+    /// The tick of the second half of an activate, given the command that would come next without
+    /// it. The second half goes at a tick that no other command wants, but before another activate
+    /// and before its deadline. An access may need a CAS command before it.
     fn second_at(&self, until: u64, plan: &Plan) -> Option<u64> {
         let at = self.bus[0].max(self.floor);
         let activate = match plan.what {
@@ -243,13 +243,13 @@ impl<O: Observer> Channel<O> {
         (at < plan.at || activate || at + longest > until).then_some(at)
     }
 
-    /// From when on the commands of a list may be sent.
+    /// The tick from which the commands of a list may be sent.
     #[inline]
     pub(super) fn floor_of(&self, list: usize) -> u64 {
         self.bus[usize::from(list <= OPENED)].max(self.floor)
     }
 
-    /// The gates of a kind of command have changed.
+    /// Marks lists for recomputation after a change of the gates of a kind of command.
     #[inline]
     pub(super) fn reconsider(&mut self, kind: u8) {
         if kind < ACTIVATE {
@@ -260,19 +260,21 @@ impl<O: Observer> Channel<O> {
         }
     }
 
-    /// A tick before which no queue gets room, if nothing arrives. Only after [`Channel::run`].
+    /// A lower bound on the tick at which a queue gets room, if nothing arrives. Valid
+    /// only after [`Channel::run`].
     pub(super) fn room(&self) -> u64 {
         let gaps = &self.config.gaps;
         let plan = self.plan.unwrap_or(NEVER);
         if self.pending > 0 || self.second.is_some() {
             return plan.min(self.next_move);
         }
-        // With a queue for each bank or rank, an access makes room; otherwise an activate does, too.
+        // With a queue for each bank or rank, only an access makes room; otherwise an
+        // activate does too.
         let (activate, precharge) = match self.config.queue {
             Some(_) => (gaps.act_rd.min(gaps.act_wr), gaps.pre_act),
             None => (0, gaps.pre_act),
         };
-        // After the access of a request whose row was opened, its bank can be closed and opened.
+        // After the access for which its row was opened, a bank can be closed and opened again.
         let reopened = gaps.rd_pre.min(gaps.wr_pre) + gaps.pre_act + activate;
         let after = [0, reopened, activate, activate + precharge];
         let mut first = NEVER;
@@ -283,7 +285,7 @@ impl<O: Observer> Channel<O> {
             }
         }
         let first = if first == NEVER { plan } else { first };
-        // Requests that wait for a refresh become candidates when it is sent.
+        // Requests that wait for a refresh become candidates when the refresh is sent.
         first
             .max(plan)
             .min(self.next_move)

@@ -1,63 +1,63 @@
-//! What a channel is made of.
+//! The configuration of a channel.
 
 use super::super::timing::Gaps;
 use super::queues::BankQueue;
 
-/// What a channel is made of; the same for all channels of a memory.
+/// The configuration of a channel, equal for all channels of a memory.
 #[derive(Clone, Copy, Debug)]
 pub(in super::super) struct Config {
     pub gaps: Gaps,
     pub clock_ps: u64,
     pub ticks_per_clock: u64,
-    /// Ranks of all pseudo channels.
+    /// Ranks in all pseudo channels.
     pub ranks: usize,
     pub pseudo_channels: usize,
-    /// Bank groups of a rank, of all its stack IDs.
+    /// Bank groups in a rank, over all its stack IDs.
     pub groups: usize,
-    /// Stack IDs of a rank.
+    /// Number of stack IDs in a rank.
     pub stacks: usize,
-    /// Banks in a group.
+    /// Banks in a bank group.
     pub banks: usize,
     pub dual: bool,
     pub reads: usize,
     pub writes: usize,
-    /// Writes are drained when more than this wait,
+    /// High mark: a drain starts when more writes than this are queued.
     pub high: usize,
-    /// and until fewer than this do.
+    /// Low mark: a drain ends when fewer writes than this are queued.
     pub low: usize,
-    /// Depth of a queue for each bank or each rank, where there are such.
+    /// Depth of the queue for each bank or rank; `None` without such queues.
     pub queue: Option<usize>,
-    /// Bits of a bank's number below that of its queue: 0 where each bank has one.
+    /// Right shift from a bank's number to its queue's; 0 if each bank has a queue.
     pub queue_shift: u32,
-    /// Requests that the channel's queues and banks hold.
+    /// Most requests in the channel's queues and banks.
     pub entries: usize,
-    /// After so many accesses to a row an older request may close it ahead of younger hits,
+    /// Accesses to a row after which an older request may close it ahead of younger hits.
     pub yield_after: u32,
-    /// and after so many younger hits wait for it.
+    /// Accesses to a row after which younger hits wait for an older request.
     pub hit_cap: u32,
     pub page: Page,
     pub refresh: Refresh,
-    /// Activates after which a bank gets refresh management; 0: never.
+    /// Activates after which a bank gets refresh management; 0 for never.
     pub rfm: u32,
     pub stagger: bool,
-    /// Whether a write to a queued write is absorbed.
+    /// Whether a queued write absorbs a later write to the same burst.
     pub coalesce: bool,
-    /// Whether a write is done when its data are written, not when it is queued.
+    /// Whether a write is done when its data are written, rather than when it is queued.
     pub written: bool,
 }
 
-/// When rows are closed without need.
+/// The page policy: when rows are closed although no request needs another row.
 #[derive(Clone, Copy, Debug)]
 pub(in super::super) struct Page {
-    /// With the last access that a queue has for it.
+    /// With the last access that a queue holds for the row.
     pub auto: bool,
-    /// With this access.
+    /// With this access after the row was opened.
     pub hits: u32,
-    /// So many ticks after its last access.
+    /// This many ticks after the last access; 0 for never.
     pub idle: u64,
 }
 
-/// What is refreshed at a time.
+/// The banks that one refresh command covers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in super::super) enum Refresh {
     Off,
@@ -89,20 +89,20 @@ impl Config {
         self.groups * self.banks
     }
 
-    /// The queue of a bank.
+    /// The index of a bank's queue.
     #[inline]
     pub(super) fn queue_of(&self, bank: usize) -> usize {
         bank >> self.queue_shift
     }
 
-    /// Whether a queue has room.
+    /// Whether a bank's or rank's queue has room.
     #[inline]
     pub(super) fn has_room(&self, queue: &BankQueue) -> bool {
         self.queue
             .is_some_and(|depth| usize::from(queue.length) < depth)
     }
 
-    /// Gates of one kind of command.
+    /// Number of gates for one kind of command.
     pub(super) fn gates(&self) -> usize {
         self.ranks * self.groups
     }

@@ -1,4 +1,4 @@
-//! Commands and what follows from them.
+//! Sending commands, and their consequences.
 
 use super::super::book::Book;
 use super::super::observer::{CommandKind, Observer};
@@ -8,7 +8,7 @@ use super::queues::Opening;
 use super::{CLOSED, Channel, NIL};
 
 impl<O: Observer> Channel<O> {
-    /// Sends the command that was planned.
+    /// Sends the planned command.
     pub(super) fn issue(&mut self, book: &mut Book) {
         let Some(at) = self.plan.take() else {
             unreachable!("a command is planned before it is sent")
@@ -19,7 +19,8 @@ impl<O: Observer> Channel<O> {
             return;
         }
         let what = self.choose(at).what;
-        // Commands of one tick on two buses are decided one after the other, and none goes back.
+        // Commands of one tick on two buses are decided one after the other, never
+        // earlier than `floor`.
         self.floor = self.floor.max(at);
         match what {
             What::Nothing => unreachable!("nothing is never sent"),
@@ -108,7 +109,7 @@ impl<O: Observer> Channel<O> {
         self.plan = None;
     }
 
-    /// No bank of the rank is activated before `tick`.
+    /// Forbids activates in the rank before `tick`.
     #[inline]
     pub(super) fn raise_activate(&mut self, rank: usize, tick: u64) {
         let groups = self.config.groups;
@@ -130,7 +131,7 @@ impl<O: Observer> Channel<O> {
         self.plan = None;
     }
 
-    /// A bank's row is closed at `at`; it can be opened again at `next`.
+    /// Closes a bank's row at `at`; it can be opened again at `next`.
     pub(super) fn close(&mut self, index: usize, at: u64, next: u64) {
         self.counters.precharges += 1;
         let bank = &mut self.banks[index];
@@ -145,7 +146,7 @@ impl<O: Observer> Channel<O> {
         self.propose_all(index);
     }
 
-    /// The next precharge of the rank waits for tPPD.
+    /// Delays the next precharge of the rank by tPPD.
     pub(super) fn after_precharge(&mut self, rank: usize, at: u64) {
         let next = at + self.config.gaps.pre_pre;
         if self.config.gaps.pre_pre > 1 {
@@ -191,7 +192,7 @@ impl<O: Observer> Channel<O> {
         let (rank, gate) = (bank.rank as usize, bank.gate as usize);
         self.raise_columns(rank, gate, at, entry.write);
 
-        // The request is done with the channel.
+        // The request leaves the channel.
         if !entry.write || self.config.written {
             book.done(entry.request, self.config.time(done));
         }
@@ -247,12 +248,12 @@ impl<O: Observer> Channel<O> {
         page.auto && !self.is_wanted(index)
     }
 
-    /// What an access at `at` leaves to the next ones: same bank group, same rank, other ranks on
-    /// the same data bus.
+    /// Raises the gates after an access at `at`: for the same bank group, the same rank, and other
+    /// ranks on the same data bus.
     #[inline]
     fn raise_columns(&mut self, rank: usize, own: usize, at: u64, write: bool) {
         let gaps = &self.config.gaps;
-        // To a read and to a write.
+        // Distances to a read and to a write.
         let (group, same, other) = if write {
             (
                 [gaps.wr_rd_l, gaps.wr_wr_l],
@@ -286,7 +287,7 @@ impl<O: Observer> Channel<O> {
         self.reconsider(READ);
     }
 
-    /// What a read leaves to reads of other stack IDs of its rank.
+    /// Raises the gates of other stack IDs of the rank for reads after a read.
     fn raise_other_stacks(&mut self, rank: usize, own: usize, at: u64) {
         let first = rank * self.config.groups;
         let length = self.config.groups / self.config.stacks;
@@ -300,8 +301,7 @@ impl<O: Observer> Channel<O> {
         }
     }
 
-    /// The row that was touched longest ago has been idle for too long, unless it was touched
-    /// since.
+    /// Marks the row with the oldest access for closing, unless it was accessed again.
     pub(super) fn close_idle(&mut self) {
         let Some((tick, index)) = self.idle.pop_front() else {
             return;

@@ -1,17 +1,18 @@
 //! One channel: its banks, its queues and its scheduler.
 //!
-//! Time is a number of ticks. The channel decides which command comes next and when, and then
-//! jumps to that tick; between commands nothing happens and nothing costs. Every candidate (for
-//! each bank with something to do: the oldest row hit, and the activate or precharge that its
-//! oldest request needs) lies in a flat list with the tick from which its bank allows it; what
-//! bank group, rank and bus allow lies in `gates`, one tick for each kind of command and bank
-//! group. Of each list the tick at which its first candidate can go is kept: arrivals lower it,
-//! and it is found again only when that candidate leaves or the list's gates rise. Which of those
-//! that can go at that tick the scheduler prefers is decided when the command is sent, in one pass
-//! without branches over the lists that are due.
+//! Time is counted in ticks. The channel decides the next command and its tick, and then jumps to
+//! that tick; between commands nothing is computed. The candidates of a bank are its oldest row
+//! hit, and the activate or precharge that its oldest request needs. All candidates are in flat
+//! lists, with the tick from which their bank allows them. The constraints of bank group, rank and
+//! bus are in `gates`, with one tick for each kind of command and bank group.
 //!
-//! What was decided never depends on when the owner asks: commands are decided for the ticks up
-//! to `now`, and a request that arrives at `now` can get its first command at the next tick.
+//! Each list keeps the tick at which its first candidate can go. Arrivals lower this tick; it is
+//! recomputed only when that candidate leaves or the list's gates rise. The choice among the
+//! candidates that can go at that tick is made when the command is sent, in one pass without
+//! branches over the lists that are due.
+//!
+//! Decisions never depend on when the owner calls: commands are decided for the ticks up to `now`,
+//! and a request that arrives at `now` gets its first command at the next tick or later.
 
 mod candidates;
 mod choice;
@@ -34,11 +35,11 @@ use refresh::RefreshUnit;
 use serde::{Deserialize, Serialize};
 
 const NIL: u16 = u16::MAX;
-/// No row is open.
+/// Value of `Bank::row` while no row is open.
 const CLOSED: u32 = u32::MAX;
 const NEVER: u64 = u64::MAX;
 
-/// What a channel counted since measurement began.
+/// The counters of a channel since measurement began.
 #[derive(Clone, Copy, Default, Serialize, Deserialize, Debug)]
 pub(super) struct Counters {
     pub activates: u64,
@@ -53,9 +54,9 @@ pub(super) struct Counters {
     pub conflicts: u64,
     pub forwarded: u64,
     pub coalesced: u64,
-    /// Ticks of data on the bus.
+    /// Ticks with data on the bus.
     pub busy: u64,
-    /// Ticks, summed over ranks, with a row open.
+    /// Ticks with a row open, summed over ranks.
     pub open: u64,
 }
 
@@ -68,20 +69,20 @@ struct Bank {
     next_pre: u64,
     next_rd: u64,
     next_wr: u64,
-    /// Requests for the bank, oldest first: reads and writes; with a queue for each bank, all
-    /// requests are in the first.
+    /// Requests for the bank, oldest first: reads and writes. With a queue for each bank, all
+    /// requests are in the first list.
     head: [u16; 2],
     tail: [u16; 2],
-    /// The request for which the row was opened, until its access. It has left the queue.
+    /// The request for which the row was opened, until its access; it has left the queue.
     active: u16,
-    /// Where its candidates lie in their lists.
+    /// Indices of the bank's candidates in their lists.
     place: [u16; CELLS],
     rank: u16,
-    /// Its bank group's gate, among those of one kind of command.
+    /// Index of its bank group's gate, among those of one kind of command.
     gate: u16,
-    /// A refresh waits for the bank.
+    /// Whether the bank waits for a refresh.
     blocked: bool,
-    /// The row is to be closed because it is idle.
+    /// Whether the row is to be closed because it is idle.
     closing: bool,
     touched: u64,
     /// Activates that refresh management counts (RAA).
@@ -90,64 +91,64 @@ struct Bank {
 
 #[derive(Serialize, Deserialize)]
 struct Rank {
-    /// When each of the last four activates leaves the window of four.
+    /// For each of the last four activates, the tick at which it leaves tFAW's window.
     window: [u64; 4],
     oldest: usize,
     open: u16,
     open_since: u64,
-    /// From when on one more bank may be refreshed.
+    /// The tick from which one more bank may be refreshed.
     next_fine: u64,
     refresh: RefreshUnit,
 }
 
-/// One channel.
+/// A channel with its banks, queues and scheduler.
 pub(super) struct Channel<O> {
     config: Config,
     number: u32,
     banks: Vec<Bank>,
     ranks: Vec<Rank>,
-    /// From when on bank groups allow a command: those of reads, writes, activates, precharges.
+    /// The ticks from which bank groups allow a command: of reads, writes, activates, precharges.
     gates: Vec<u64>,
     entries: Vec<Entry>,
     free: Vec<u16>,
-    /// A queue for each bank or each rank, where there are such.
+    /// The queues of banks or ranks, if there are such queues.
     queues: Vec<BankQueue>,
     lists: [List; LISTS],
-    /// Banks with requests in each of their lists, a bit each.
+    /// Bit masks of the banks with requests in each of their lists.
     occupied: [Vec<u64>; 2],
-    /// The tick of the next command, if it is known.
+    /// The tick of the next command, if known.
     plan: Option<u64>,
-    /// From when on the row and column command buses are free.
+    /// The ticks from which the row and the column command bus are free.
     bus: [u64; 2],
-    /// Before this tick all is decided.
+    /// All is decided before this tick.
     floor: u64,
     order: u64,
-    /// Reads and writes in the queues.
+    /// Number of queued reads and writes.
     waiting: [usize; 2],
     draining: bool,
-    /// Transactions before the queues of banks or ranks, oldest first.
+    /// Transactions that wait for the queues of banks or ranks, oldest first.
     transactions: [(u16, u16); 2],
-    /// How many of them have room in their queue.
+    /// Number of transactions whose queue has room.
     movable: [usize; 2],
     drain_left: usize,
     next_move: u64,
     last_move: u64,
     round_robin: usize,
     in_queues: usize,
-    /// Bursts that found no room.
+    /// Bursts that found no room in the queues.
     overflow: VecDeque<Burst>,
-    /// Bursts inside, of reads and in all.
+    /// Bursts in the channel: reads, and all.
     live_reads: usize,
     live: usize,
-    /// Queued writes by the low bits of their address, chained.
+    /// Hash table of the queued writes, by the low bits of their address.
     buckets: [u16; queues::BUCKETS],
     next_due: u64,
     pending: u32,
     idle: VecDeque<(u64, u16)>,
     wck_until: u64,
-    /// The bank whose activate lacks its second half, and by when it must be sent.
+    /// The bank whose activate lacks its second half, and the tick by which that must be sent.
     second: Option<(u16, u64)>,
-    /// Whether that half is what was planned.
+    /// Whether the second half is the planned command.
     second_next: bool,
     counters: Counters,
     observer: O,
@@ -235,7 +236,7 @@ impl<O: Observer> Channel<O> {
         channel
     }
 
-    /// Whether one more read or write finds room.
+    /// Whether there is room for one more read or write.
     #[inline]
     pub(super) fn has_room(&self, write: bool) -> bool {
         let (waiting, most) = if write {
@@ -246,14 +247,14 @@ impl<O: Observer> Channel<O> {
         waiting < most
     }
 
-    /// Bursts that found no room.
+    /// Number of bursts that found no room.
     #[inline]
     pub(super) fn waiting_outside(&self) -> usize {
         self.overflow.len()
     }
 
-    /// Decides and sends every command up to and with `tick`; answers with the tick of the next
-    /// thing that happens here.
+    /// Decides and sends all commands up to and including `tick`. Returns the tick of the
+    /// channel's next event.
     #[inline]
     pub(super) fn run(&mut self, tick: u64, book: &mut Book) -> u64 {
         loop {
@@ -275,8 +276,8 @@ impl<O: Observer> Channel<O> {
         }
     }
 
-    /// A tick before which no burst is done that is not known yet, and nothing finds room, if
-    /// `blocked` asks for that. Only after [`Channel::run`].
+    /// A lower bound on the tick of the next completion that is not known yet, and, with `blocked`,
+    /// on the tick at which a queue gets room. Valid only after [`Channel::run`].
     #[inline]
     pub(super) fn wake(&self, blocked: bool) -> u64 {
         if self.live == 0 {
@@ -315,7 +316,7 @@ impl<O: Observer> Channel<O> {
         &self.observer
     }
 
-    /// Tells the observer, if there is one.
+    /// Reports a command to the observer, if it is active.
     #[inline]
     fn tell(&mut self, kind: CommandKind, bank: usize, row: u32, column: u32, tick: u64) {
         if O::ON {

@@ -1,5 +1,5 @@
-//! Requests that wait: two queues for the whole channel, or a queue for each bank behind two of
-//! transactions.
+//! The queues of a channel: one for reads and one for writes, which feed queues for each bank or
+//! rank if there are such queues.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,35 +8,35 @@ use super::super::mapping::Place;
 use super::super::observer::Observer;
 use super::{Channel, NEVER, NIL};
 
-/// Queued writes are found by the low bits of their address, as a small CAM would.
+/// Buckets of the hash table of queued writes, which stands for a CAM on the low address bits.
 pub(super) const BUCKETS: usize = 64;
 
-/// What happened to a request's row before its access.
+/// The state of a request's row before its access.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
 pub(super) enum Opening {
-    /// It was open.
+    /// The row was open.
     Hit,
-    /// It was opened.
+    /// The bank had no open row.
     Miss,
-    /// Another one was closed first.
+    /// Another row had to be closed first.
     Conflict,
 }
 
-/// A burst that wants to be read or written.
+/// A burst to be read or written.
 #[derive(Clone, Copy, Serialize, Deserialize, Debug)]
 pub(in super::super) struct Burst {
-    /// Its address, in bursts.
+    /// The address, in bursts.
     pub address: u64,
     pub place: Place,
     pub write: bool,
-    /// Its request in the book.
+    /// Index of its request in the book.
     pub request: u32,
 }
 
 #[derive(Clone, Copy, Serialize, Deserialize)]
 pub(super) struct Entry {
     pub address: u64,
-    /// Age: older ones have lower numbers.
+    /// Age: older entries have lower numbers.
     pub order: u64,
     pub row: u32,
     pub column: u32,
@@ -44,7 +44,7 @@ pub(super) struct Entry {
     pub bank: u16,
     pub next: u16,
     pub previous: u16,
-    /// The next write in its bucket.
+    /// The next write in the same bucket.
     pub chain: u16,
     pub write: bool,
     pub opening: Opening,
@@ -66,17 +66,17 @@ impl Entry {
     };
 }
 
-/// The queue of a bank or rank: its requests are in the lists of the banks.
+/// The queue of a bank or rank. The requests themselves are in the lists of the banks.
 #[derive(Clone, Copy, Default, Serialize, Deserialize)]
 pub(super) struct BankQueue {
-    /// Requests in it.
+    /// Number of requests in the queue.
     pub length: u16,
-    /// Transactions for it before it, reads and writes.
+    /// Number of transactions that wait for the queue, reads and writes.
     pub backlog: [u16; 2],
 }
 
 impl<O: Observer> Channel<O> {
-    /// A burst arrives after the commands of `tick` were decided.
+    /// Accepts a burst that arrives after the commands of `tick` were decided.
     #[inline]
     pub(in super::super) fn arrive(&mut self, tick: u64, burst: Burst, book: &mut Book) {
         if self.overflow.is_empty() && self.has_room(burst.write) {
@@ -88,7 +88,7 @@ impl<O: Observer> Channel<O> {
         }
     }
 
-    /// Takes in what found no room, now that there is some.
+    /// Moves bursts that found no room into the queues while there is room.
     #[inline]
     pub(super) fn refill(&mut self, tick: u64, book: &mut Book) {
         while let Some(burst) = self.overflow.front().copied()
@@ -103,7 +103,7 @@ impl<O: Observer> Channel<O> {
 
     fn admit(&mut self, tick: u64, burst: Burst, book: &mut Book) {
         let next = self.config.time(tick + 1);
-        // A queued write answers a read and absorbs a write to the same address.
+        // A queued write serves a read and absorbs a write to the same address.
         if (!burst.write || self.config.coalesce) && self.find_write(burst.address) {
             if burst.write {
                 self.counters.coalesced += 1;
@@ -153,7 +153,7 @@ impl<O: Observer> Channel<O> {
         }
     }
 
-    /// Puts an entry at the end of a list of its bank.
+    /// Appends an entry to a list of its bank.
     #[inline]
     pub(super) fn join_bank(&mut self, number: u16, list: usize) {
         let Entry {
@@ -175,7 +175,7 @@ impl<O: Observer> Channel<O> {
         }
     }
 
-    /// Takes an entry out of a list of its bank.
+    /// Removes an entry from a list of its bank.
     #[inline]
     pub(super) fn leave_bank(&mut self, number: u16, list: usize) {
         let index = usize::from(self.entries[number as usize].bank);
@@ -188,7 +188,7 @@ impl<O: Observer> Channel<O> {
         }
     }
 
-    /// The queue of a bank has room for one more.
+    /// Counts a request out of its bank's queue, which makes room for transactions.
     #[inline]
     pub(super) fn leave_queue(&mut self, bank: usize) {
         let queue = &mut self.queues[self.config.queue_of(bank)];
@@ -201,7 +201,7 @@ impl<O: Observer> Channel<O> {
         self.in_queues -= 1;
     }
 
-    /// Whether a queued write has that address.
+    /// Whether a queued write has this address.
     #[inline]
     fn find_write(&self, address: u64) -> bool {
         let mut next = self.buckets[address as usize % BUCKETS];
@@ -215,7 +215,7 @@ impl<O: Observer> Channel<O> {
         false
     }
 
-    /// An entry's access is sent: the entry is free.
+    /// Frees an entry whose access was sent.
     #[inline]
     pub(super) fn release(&mut self, number: u16) {
         let Entry {
@@ -242,7 +242,8 @@ impl<O: Observer> Channel<O> {
         self.free.push(number);
     }
 
-    /// Writes are drained when many wait or no read does, and until few wait and a read does.
+    /// Starts a drain when many writes or no reads are queued, and ends it when few writes and
+    /// some reads are.
     #[inline]
     pub(super) fn choose_direction(&mut self) {
         let [reads, writes] = self.waiting;
@@ -256,7 +257,7 @@ impl<O: Observer> Channel<O> {
         }
     }
 
-    /// Moves the oldest transaction whose queue has room to that queue; one a tick.
+    /// Moves the oldest transaction whose queue has room to that queue; one each tick.
     pub(super) fn move_transaction(&mut self, book: &mut Book) {
         let tick = self.next_move;
         self.next_move = NEVER;

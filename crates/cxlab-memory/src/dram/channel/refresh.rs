@@ -1,23 +1,23 @@
-//! Refresh: each rank owes one at regular times and pays as soon as its banks allow. Banks that
-//! wait for one take no new requests; an access for which a row was just opened still goes first.
-//! Refreshes are not postponed or pulled in. Refresh management (RFM) is owed by a bank that was
-//! activated often enough, and paid in the same way.
+//! Refresh: a refresh of each rank is due at regular times, and is sent as soon as its banks allow.
+//! Banks that wait for a refresh take no new requests, but an access for which a row was just
+//! opened still goes first. Refreshes are not postponed or pulled in. Refresh management (RFM) is
+//! due when a bank was activated often enough, and is handled in the same way.
 
 use serde::{Deserialize, Serialize};
 
 use super::super::observer::{CommandKind, Observer};
 use super::{CLOSED, Channel, Config, NEVER, NIL, Refresh};
 
-/// When a rank is refreshed next.
+/// The refresh state of a rank.
 #[derive(Clone, Copy, Serialize, Deserialize, Debug)]
 pub(super) struct RefreshUnit {
     pub due: u64,
     pub pending: bool,
-    /// Which bank comes next, where they are refreshed one by one.
+    /// The bank that comes next, if banks are refreshed one by one.
     cursor: usize,
-    /// What is pending is the management of this bank, and not a refresh.
+    /// The bank for which refresh management is pending; `None` if a refresh is.
     managed: Option<usize>,
-    /// The next command that a pending refresh needs, and when its banks allow it.
+    /// The next command that a pending refresh needs, and the tick at which its banks allow it.
     pub step: (u64, CommandKind),
 }
 
@@ -39,7 +39,7 @@ impl RefreshUnit {
     }
 }
 
-/// Refreshes of a rank until each of its rows was refreshed by one.
+/// Number of refreshes of a rank until each of its rows was refreshed once.
 fn round(config: &Config) -> u64 {
     match config.refresh {
         Refresh::Off | Refresh::AllBank => 1,
@@ -62,7 +62,7 @@ impl<O: Observer> Channel<O> {
         self.ranks.iter().map(due).min().unwrap_or(NEVER)
     }
 
-    /// A refresh is due: its banks take no more requests.
+    /// Starts a refresh that is due: its banks take no more requests.
     pub(super) fn refresh_due(&mut self, until: u64) {
         let now = self.next_due;
         if !O::ON && self.live == 0 && self.skip_idle(until) {
@@ -80,8 +80,7 @@ impl<O: Observer> Channel<O> {
         self.next_due = self.first_due();
     }
 
-    /// While nothing happens, one round of refreshes is like the last: all but two are counted
-    /// at once.
+    /// Skips rounds of refreshes while the channel is idle: all but two are only counted.
     fn skip_idle(&mut self, until: u64) -> bool {
         let quiet = self.pending == 0 && self.ranks.iter().all(|rank| rank.open == 0);
         let per_round = round(&self.config);
@@ -102,7 +101,7 @@ impl<O: Observer> Channel<O> {
         true
     }
 
-    /// First bank, distance and number of those that a rank's next refresh is for.
+    /// The banks of a rank's next refresh: first bank, distance and number.
     fn affected(&self, rank: usize) -> (usize, usize, usize) {
         let config = &self.config;
         let first = rank * config.rank_banks();
@@ -110,7 +109,7 @@ impl<O: Observer> Channel<O> {
         let cursor = unit.managed.unwrap_or(unit.cursor);
         match config.refresh {
             Refresh::Off | Refresh::AllBank => (first, 1, config.rank_banks()),
-            // The banks of different groups one after the other.
+            // Consecutive refreshes go to banks of different groups.
             Refresh::PerBank => {
                 let bank = cursor % config.groups * config.banks + cursor / config.groups;
                 (first + bank, 1, 1)
@@ -133,7 +132,7 @@ impl<O: Observer> Channel<O> {
         }
     }
 
-    /// The next command that a waiting refresh needs, and when its banks allow it.
+    /// The next command that a pending refresh needs, and the tick at which its banks allow it.
     pub(super) fn refresh_step(&self, rank: usize) -> (u64, CommandKind) {
         let (first, distance, count) = self.affected(rank);
         let (mut open, mut precharge, mut ready) = (false, 0, 0);
@@ -141,7 +140,7 @@ impl<O: Observer> Channel<O> {
             if bank.active != NIL {
                 return (NEVER, CommandKind::RefreshAll);
             }
-            // A row that an access closes counts as open until it is closed.
+            // A row that is closed by an access counts as open until then.
             precharge = precharge.max(bank.next_pre);
             ready = ready.max(bank.next_act);
             open |= bank.row != CLOSED;
@@ -176,7 +175,7 @@ impl<O: Observer> Channel<O> {
         }
     }
 
-    /// A bank was activated: after enough of that its rank owes it refresh management.
+    /// Counts an activate of a bank, and starts refresh management after enough of them.
     pub(super) fn count_activate(&mut self, index: usize) {
         let bank = &mut self.banks[index];
         bank.activates += 1;
@@ -200,7 +199,7 @@ impl<O: Observer> Channel<O> {
         self.plan = None;
     }
 
-    /// Sends that command.
+    /// Sends the next command of a pending refresh.
     pub(super) fn issue_refresh(&mut self, rank: usize, at: u64) {
         let kind = self.ranks[rank].refresh.step.1;
         let (first, distance, count) = self.affected(rank);
@@ -268,8 +267,8 @@ impl<O: Observer> Channel<O> {
         }
     }
 
-    /// Another bank of a rank may have been activated often enough meanwhile; a refresh that is due
-    /// goes first.
+    /// Starts refresh management of a bank that was activated often enough while another
+    /// command was pending.
     fn manage_next(&mut self, rank: usize) {
         let first = rank * self.config.rank_banks();
         let banks = &self.banks[first..first + self.config.rank_banks()];

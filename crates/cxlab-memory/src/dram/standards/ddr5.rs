@@ -3,10 +3,10 @@
 //! Speed bins, tRRD, tFAW and tRFC1 are those of Ramulator 2.1 (`dram/ddr5.py`), which cites
 //! JESD79-5; bins B and C of 5600 and 6400 follow its rule of the 4800 bins (two clocks more of
 //! tCL, tRCD and tRP a bin, *assumed*). tRFCsb and tREFSBRD are those of JESD79-5 (115, 130,
-//! 190 ns by density; 30 ns). Refresh management (RFM) takes as
-//! long as the refresh of the same banks. Same-bank refresh belongs to fine-granularity refresh, with half
-//! of tREFI. Activates, reads and writes take two clocks of the command bus, and distances
-//! count from the second. Currents: the defaults of Ramulator 2.0 (`DDR5.cpp`), for all grades.
+//! 190 ns by density; 30 ns). Refresh management (RFM) takes as long as the refresh of the same
+//! banks. Same-bank refresh belongs to fine-granularity refresh, with half of tREFI. Activates,
+//! reads and writes take two clocks of the command bus, and distances count from the second.
+//! Currents: the defaults of Ramulator 2.0 (`DDR5.cpp`), for all grades.
 
 use super::super::standard::{
     CommandBus, Currents, FineRefresh, Grade, Organization, Standard, clocks,
@@ -148,7 +148,7 @@ const fn grade(
 
 fn resolve(grade: &Grade, organization: &Organization) -> Timings {
     let mut timings = grade.timings;
-    // The true clock: the table's is rounded down.
+    // The exact clock, because the table's is rounded down.
     let exact = |ns: u32| (ns * grade.rate).div_ceil(2000);
     timings.rrd_l = match grade.rate {
         4800 => 12,

@@ -1,5 +1,5 @@
-//! HBM (JEDEC JESD235), whose channels have no pseudo channels; HBM2's legacy mode has the same
-//! channel.
+//! HBM (JEDEC JESD235), whose channels have no pseudo channels. A channel of HBM2's legacy mode
+//! is the same.
 //!
 //! Values are those of Ramulator 2.1 (`dram/hbm1.py`), which cites JESD235D; tFAW, 15 ns, is of
 //! vendors (typical). A channel of 128 bits has a bus for row commands and one for column

@@ -3,9 +3,9 @@
 //! Values of 6400 are those of Ramulator 2.1 (`dram/hbm3.py`), which cites JESD238; 5200 takes
 //! their times in nanoseconds at its own clock (*assumed*). A channel has two pseudo channels of
 //! 32 bits that share a bus for row commands and one for column commands. Precharge and refresh
-//! take half a clock, an activate one and a half, so a tick is half a clock. Stacks of
-//! 8 and 16 dies have stack IDs; 16 Gb 16-high is *assumed* by the rule of the others. Densities are
-//! those of a channel. Currents: *assumed*, those of HBM2 scaled with the rate.
+//! take half a clock, an activate one and a half, so a tick is half a clock. Stacks of 8
+//! and 16 dies have stack IDs; 16 Gb 16-high is *assumed* by the rule of the others. Densities
+//! are those of a channel. Currents: *assumed*, those of HBM2 scaled with the rate.
 
 use super::super::standard::{
     CommandBus, Currents, FineRefresh, Grade, Organization, Standard, clocks,
@@ -109,7 +109,7 @@ const fn grade(
             rtp,
             ccd_s: 2,
             ccd_l: 4,
-            // tCCDR.
+            // The standard's tCCDR.
             ccd_r: 3,
             ccd_s_wr: 2,
             ccd_l_wr: 4,

@@ -7,8 +7,8 @@
 //! simulator has timings of LPDDR5X).
 //! An activate is two commands of one clock each, with at most tAAD = 8 clocks from one to the
 //! other; distances count from the first. An access while the write clock is not synchronized is
-//! preceded by a CAS command. Currents: *assumed*, of the order of
-//! data sheets of 8 Gb x16 devices, all rails taken together at 1.05 V.
+//! preceded by a CAS command. Currents: *assumed*, of the order of data sheets of 8 Gb x16
+//! devices, all rails taken together at 1.05 V.
 
 use super::super::standard::{
     CommandBus, Currents, FineRefresh, Grade, Organization, Standard, clocks,

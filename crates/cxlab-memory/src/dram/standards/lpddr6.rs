@@ -46,7 +46,7 @@ pub(crate) static LPDDR6: Standard = Standard {
         groups: 4,
         banks: 4,
         rows: 1 << 16,
-        // 64 bursts.
+        // A row has 64 bursts.
         columns: 64 * 24,
     }],
     grades: &[Grade {
@@ -64,7 +64,7 @@ pub(crate) static LPDDR6: Standard = Standard {
             rp_all: RP_ALL,
             ras: RAS,
             rc: RAS + RP_ALL,
-            // From BL/n_max on, 6 clocks after the data.
+            // 6 clocks after the data, counted from BL/n_max on.
             wr: 32 + 6,
             rtp: 14,
             ccd_s: 6,

@@ -1,4 +1,4 @@
-//! The standards, one file each. Every value has its source in the file.
+//! The DRAM standards, one file each. Each file names the source of every value.
 
 mod ddr4;
 mod ddr5;
@@ -12,7 +12,7 @@ mod lpddr6;
 
 use super::standard::{Grade, Standard};
 
-/// All standards.
+/// All standards that a scenario can name.
 pub(crate) static STANDARDS: &[&Standard] = &[
     &ddr4::DDR4,
     &ddr5::DDR5,
@@ -25,7 +25,7 @@ pub(crate) static STANDARDS: &[&Standard] = &[
     &hbm4::HBM4,
 ];
 
-/// The standard and grade of that name.
+/// The grade of that name, with its standard.
 pub(crate) fn find(grade: &str) -> Option<(&'static Standard, &'static Grade)> {
     grades().find(|(_, one)| one.name == grade)
 }

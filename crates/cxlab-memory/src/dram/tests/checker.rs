@@ -1,12 +1,12 @@
-//! A checker of command streams, written from the standards' rules and apart from the scheduler:
-//! a table of least distances between pairs of commands, and the rules that pairs cannot say
-//! (four activates, row states, data bus, command buses, refresh rate, write clock).
+//! A checker of command streams, written from the rules of the standards and independent of the
+//! scheduler. It has a table of least distances between pairs of commands, and the rules that pairs
+//! cannot express (four activates, row states, data bus, command buses, refresh rate, write clock).
 
 use crate::dram::params::Resolved;
 use crate::dram::standard::CommandBus;
 use crate::dram::{Command, CommandKind as Kind, Timings};
 
-/// Commands as the rules see them.
+/// The classes of commands in the rules.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Class {
     Act,
@@ -18,7 +18,7 @@ enum Class {
 }
 use Class::{Act, Pre, Rd, RefAll, RefPart, Wr};
 
-/// What two commands have in common for a rule to hold.
+/// The relation of two commands for which a rule holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Scope {
     Bank,
@@ -34,7 +34,7 @@ struct Rule {
     before: Class,
     after: Class,
     scope: Scope,
-    /// In clocks, as the standard counts.
+    /// Least distance in clocks, as the standard counts.
     clocks: i64,
 }
 
@@ -101,7 +101,7 @@ fn classes(kind: Kind) -> Option<Class> {
 
 const NEVER: i64 = i64::MIN / 2;
 
-/// The least distance that a rule means between the first ticks of two commands.
+/// The least distance of a rule, in ticks between the first ticks of two commands.
 fn distance(rule: &Rule, bus: &CommandBus) -> i64 {
     let ticks = |class: Class| match class {
         Act => bus.act,
@@ -121,13 +121,13 @@ struct Bank {
     row: Option<u32>,
     opened: i64,
     last: [i64; 6],
-    /// When its row closes by itself.
+    /// The tick at which an automatic precharge closes the row.
     closes: i64,
     /// Activates that refresh management counts.
     activates: u32,
 }
 
-/// Checks a stream of one channel; answers with everything that is wrong with it.
+/// Checks the commands of one channel, and returns all violations.
 pub fn check(commands: &[Command], resolved: &Resolved, bus: &CommandBus) -> Vec<String> {
     let (t, config) = (&resolved.timings, &resolved.config);
     let table = rules(t);
@@ -181,7 +181,7 @@ pub fn check(commands: &[Command], resolved: &Resolved, bus: &CommandBus) -> Vec
                 _ => bus.row,
             });
 
-        // Both halves of an activate.
+        // The two halves of an activate.
         if bus.second_within > 0 {
             let place = (command.rank, command.group, command.bank);
             match (half, command.kind) {
@@ -221,7 +221,7 @@ pub fn check(commands: &[Command], resolved: &Resolved, bus: &CommandBus) -> Vec
             _ => vec![bank],
         };
 
-        // Pairs.
+        // Distances of pairs.
         for rule in table.iter().filter(|rule| rule.after == class) {
             let least = distance(rule, bus);
             let before = rule.before as usize;
@@ -259,7 +259,7 @@ pub fn check(commands: &[Command], resolved: &Resolved, bus: &CommandBus) -> Vec
             }
         }
 
-        // Rows.
+        // States of rows.
         for index in &affected {
             let one = &mut banks[*index];
             let by_itself = one.closes != NEVER;
@@ -321,7 +321,8 @@ pub fn check(commands: &[Command], resolved: &Resolved, bus: &CommandBus) -> Vec
             } else {
                 (t.cwl, i64::from(t.cwl + t.burst + t.wr))
             };
-            // Data do not meet on the bus; two clocks of turnaround or a rank's gap lie between.
+            // Data bursts do not overlap on the bus, and have the turnaround or the rank
+            // gap between them.
             let begin = now + i64::from(latency) * tick;
             let end = begin + i64::from(t.burst) * tick;
             let wire = rank / per_bus;
@@ -357,7 +358,7 @@ pub fn check(commands: &[Command], resolved: &Resolved, bus: &CommandBus) -> Vec
         }
     }
 
-    // Each rank is refreshed as often as it must, and no gap is longer than two intervals.
+    // Each rank is refreshed often enough, and no gap is longer than two intervals.
     use crate::dram::channel::Refresh;
     let interval = match config.refresh {
         Refresh::Off => return wrong,

@@ -1,4 +1,4 @@
-//! Latencies and bandwidths that follow from the timings on paper.
+//! Latencies and bandwidths that follow from the timings by calculation.
 
 use super::owner::{drive, memory, params, read, write};
 use crate::MemoryBackend;
@@ -6,7 +6,7 @@ use crate::dram::{DramParams, Timings, standards};
 use cxlab_engine::rng::StreamRng;
 use cxlab_engine::units::SimTime;
 
-/// One channel without refresh, so that nothing disturbs.
+/// One channel without refresh: its parameters, timings and clock period.
 fn quiet(grade: &str, rest: &str) -> (DramParams, Timings, u64) {
     let params = params(&format!(
         r#"{{"grade": "{grade}", "channels": 1, "refresh": "none" {rest}}}"#
@@ -15,7 +15,7 @@ fn quiet(grade: &str, rest: &str) -> (DramParams, Timings, u64) {
     (params, resolved.timings, resolved.config.clock_ps)
 }
 
-/// Bytes of a row over all devices, and between two rows of one bank.
+/// Bytes in a row over all devices, and distance in bytes between two rows of one bank.
 fn row_bytes(params: &DramParams) -> (u64, u64) {
     let resolved = params.resolve().unwrap();
     let capacity = resolved.capacity.0;
@@ -32,14 +32,14 @@ fn an_idle_read_takes_a_clock_and_trcd_tcl_and_its_burst() {
     for grade in ["DDR4-3200AA", "DDR4-2400R", "DDR5-4800BN", "DDR5-6400AN"] {
         let (params, t, clock) = quiet(grade, "");
         let heard = drive(&mut memory(&params), &[read(0, 0)]);
-        // The first edge after its arrival, then the two commands.
+        // The first edge after the request's arrival, then the two commands.
         let clocks = 1 + t.rcd + t.cl + t.burst;
         assert_eq!(heard.done[0], u64::from(clocks) * clock, "{grade}");
     }
 }
 
-/// Over the whole catalog: the first edge, the activate, a CAS command where there is one, and the
-/// bursts of the line.
+/// For the whole catalog: the first edge, the activate, a CAS command if the standard has one, and
+/// the bursts of the line.
 #[test]
 fn an_idle_read_of_every_grade_is_the_sum_of_its_timings() {
     for (standard, grade) in standards::grades() {
@@ -81,7 +81,7 @@ fn a_row_hit_takes_tcl_and_a_conflict_trp_more_than_a_miss() {
         let heard = drive(&mut memory(&params), &wishes);
         let hit = 1 + t.cl + t.burst;
         assert_eq!(heard.done[1] - later, u64::from(hit) * clock, "{grade}");
-        // In DDR5 a precharge takes one clock and an activate two, so that one clock is saved.
+        // In DDR5 a precharge takes one clock and an activate two, which saves one clock.
         let saved = u32::from(grade.starts_with("DDR5"));
         let conflict = 1 + t.rp - saved + t.rcd + t.cl + t.burst;
         let latency = heard.done[2] - 2 * later;
@@ -89,7 +89,7 @@ fn a_row_hit_takes_tcl_and_a_conflict_trp_more_than_a_miss() {
     }
 }
 
-/// Sends `count` reads as fast as they are taken and answers with clocks from one to the next.
+/// Sends reads as fast as they are accepted, and returns the clocks between two completions.
 fn pace(params: &DramParams, clock: u64, address: impl Fn(u64) -> u64) -> f64 {
     let count = 4_000;
     let wishes: Vec<_> = (0..count).map(|index| read(0, address(index))).collect();
@@ -120,7 +120,7 @@ fn row_hits_come_each_tccd_s_where_bank_groups_alternate_and_each_tccd_l_where_n
 
 #[test]
 fn reads_of_two_stack_ids_come_each_tccd_r() {
-    // The two bursts of a line lie in two stack IDs, all in the open rows of one bank of each.
+    // The two bursts of a line are in two stack IDs, all in the open rows of one bank of each.
     let (params, t, clock) = quiet(
         "HBM3-6400",
         r#", "organization": "8Gb 8-high", "hash": {"kind": "functions", "bits": {"Bg2": [5]}}"#,
@@ -132,7 +132,8 @@ fn reads_of_two_stack_ids_come_each_tccd_r() {
 
 #[test]
 fn random_reads_come_four_in_tfaw() {
-    // A window so long that nothing else bounds the pace, and a queue deep enough to fill it.
+    // The window is so long that nothing else bounds the pace, and the queue deep enough
+    // to fill it.
     let (params, _, clock) = quiet(
         "DDR4-3200AA",
         r#", "timing": {"faw": 80}, "read_queue": 256, "page": {"kind": "closed"}"#,
@@ -163,7 +164,7 @@ fn a_hash_spreads_reads_of_one_bank_four_in_tfaw() {
             let (_, next_row) = row_bytes(&params);
             let pace = pace(&params, clock, |index| index % 1_024 * next_row);
             let window = (f64::from(t.faw) / 4.0).max(f64::from(t.rrd_s));
-            // An activate that meets another command on the bus goes a clock later.
+            // An activate that collides with another command on the bus goes a clock later.
             let most = window + 0.5;
             assert!(
                 (0.99 * window..most).contains(&pace),
@@ -175,7 +176,7 @@ fn a_hash_spreads_reads_of_one_bank_four_in_tfaw() {
 
 #[test]
 fn refresh_takes_its_share_of_the_bandwidth() {
-    // Row hits of one row at tCCD_L: a refresh costs the precharge, itself and the activate.
+    // Row hits of one row at tCCD_L: a refresh costs the precharge, its own time and the activate.
     let text = r#"{"grade": "DDR4-3200AA", "channels": 1, "timing": {"refi": 3000, "rfc": 600}}"#;
     let params = params(text);
     let resolved = params.resolve().unwrap();
@@ -185,7 +186,7 @@ fn refresh_takes_its_share_of_the_bandwidth() {
     let heard = drive(&mut memory(&params), &wishes);
     let last = *heard.done.iter().max().unwrap();
     let clocks = last as f64 / resolved.config.clock_ps as f64;
-    // Between the last read before a refresh and the first after it.
+    // Time from the last read before a refresh to the first read after it.
     let lost = f64::from(t.rtp + t.rp + t.rfc + t.rcd - t.ccd_l);
     let expected = 20_000.0 * f64::from(t.ccd_l) / (1.0 - lost / f64::from(t.refi));
     assert!(
@@ -235,7 +236,7 @@ fn energy_is_what_the_currents_say() {
     let (low, high) = (37.0 * 1e5 * volts, 52.0 * 1e5 * volts);
     let standby = value("standby_energy_nj");
     assert!(low < standby && standby < high, "{low} {standby} {high}");
-    // Ten reads' time of 4 clocks each in 100 us.
+    // 100 reads of 4 clocks each in 100 us.
     let busy = 100.0 * 4.0 * ns / 1e5;
     assert!((value("bus_utilization") - busy).abs() < 1e-9);
 }

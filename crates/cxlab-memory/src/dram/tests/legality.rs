@@ -1,4 +1,4 @@
-//! No command breaks a rule of its standard: every grade and organization, under random traffic.
+//! No command breaks a rule of its standard, for every grade and organization under random traffic.
 
 use cxlab_engine::rng::StreamRng;
 
@@ -7,8 +7,8 @@ use super::owner::{Wish, drive, memory, params, read};
 use crate::dram::standards;
 use crate::dram::{CommandKind, DramParams};
 
-/// Phases of random and sequential traffic, reads and writes, one line and several, dense and
-/// sparse.
+/// Random and sequential traffic in phases: reads and writes, one line and several,
+/// dense and sparse.
 pub fn traffic(seed: u64, count: usize, capacity: u64) -> Vec<Wish> {
     let mut rng = StreamRng::new(seed, "traffic");
     let mut list = Vec::with_capacity(count);
@@ -149,7 +149,7 @@ fn stack_ids_and_refresh_management_break_no_rule() {
     }
 }
 
-/// The checker sees each rule broken: a stream that the scheduler made for looser timings is
+/// The checker finds each broken rule: a stream that the scheduler made for looser timings is
 /// checked against the true ones.
 #[test]
 fn the_checker_finds_every_loosened_timing() {
@@ -188,7 +188,7 @@ fn the_checker_finds_every_loosened_timing() {
                     "timing": {{{timing}}}}}"#
             )
         };
-        // Some rules are hidden by others; those are taken out of the way on both sides.
+        // Some rules are hidden by others, which are therefore relaxed on both sides.
         let aside = match name {
             "ras" => r#""rc": 1, "rtp": 1"#,
             "rrd_s" | "rrd_l" => r#""faw": 1"#,
@@ -235,14 +235,14 @@ fn the_checker_finds_reads_of_two_stack_ids_that_are_too_close() {
 
 #[test]
 fn the_checker_finds_a_bank_without_refresh_management() {
-    // No refresh comes in this time.
+    // No refresh is due in the simulated time.
     let managed = params(
         r#"{"grade": "DDR5-4800BN", "channels": 1, "rfm": 16, "timing": {"refi": 1000000}}"#,
     );
     let resolved = managed.resolve().unwrap();
     let (standard, _) = standards::find(&managed.grade).unwrap();
     let mut memory = memory(&managed);
-    // One row after another of one bank.
+    // Successive reads go to different rows of one bank.
     let row = resolved.capacity.0 >> 16;
     let wishes: Vec<_> = (0..2_000).map(|index| read(0, index % 100 * row)).collect();
     drive(&mut memory, &wishes);
@@ -261,7 +261,8 @@ fn the_checker_finds_a_bank_without_refresh_management() {
     assert!(!check(&list, &resolved, &standard.bus).is_empty());
 }
 
-/// And sees rules broken that no parameter says: a command moved, doubled or left out.
+/// The checker also finds violations of rules without a parameter: a command moved, doubled
+/// or left out.
 #[test]
 fn the_checker_finds_a_stream_that_was_tampered_with() {
     let params = params(r#"{"grade": "LPDDR5-6400", "channels": 1}"#);

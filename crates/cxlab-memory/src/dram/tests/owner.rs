@@ -1,12 +1,12 @@
-//! An owner for tests: it sends requests at their times, waits where it is refused, wakes when it
-//! is asked to, and keeps what it hears.
+//! An owner for tests. It sends requests at their times, waits for room if it is refused, wakes at
+//! `next_event`, and records the completions.
 
 use cxlab_engine::units::{Dpa, SimTime};
 
 use crate::dram::{Command, Dram, DramParams, Observer};
 use crate::{Completion, MemoryBackend, MemoryRequest};
 
-/// Keeps every command.
+/// An observer that records every command.
 #[derive(Default)]
 pub struct Recorder(pub Vec<Command>);
 
@@ -17,7 +17,7 @@ impl Observer for Recorder {
     }
 }
 
-/// A request and when it wants to be sent.
+/// A request and the time at which it should be sent.
 #[derive(Clone, Copy, Debug)]
 pub struct Wish {
     pub at: u64,
@@ -53,13 +53,13 @@ pub fn memory(params: &DramParams) -> Dram<Recorder> {
     Dram::new(params, capacity, |_| Recorder::default()).unwrap()
 }
 
-/// When each request was sent and done.
+/// For each request, the times at which it was sent and done, in picoseconds.
 pub struct Heard {
     pub sent: Vec<u64>,
     pub done: Vec<u64>,
 }
 
-/// Sends every wish in order, each at its time or when there is room, and waits for all of them.
+/// Sends all requests in order, each at its time or when there is room, and waits for their ends.
 pub fn drive(memory: &mut impl MemoryBackend, wishes: &[Wish]) -> Heard {
     let mut heard = Heard {
         sent: vec![u64::MAX; wishes.len()],

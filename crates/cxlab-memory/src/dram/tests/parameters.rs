@@ -1,4 +1,4 @@
-//! What a scenario may say and what it may not.
+//! Accepted and refused parameters.
 
 use cxlab_engine::catalog::find;
 use cxlab_engine::units::Bytes;
@@ -137,11 +137,11 @@ fn every_timing_can_be_replaced_alone() {
     assert_eq!(resolved.currents.idd3n, of_grade.currents.idd3n);
 }
 
-/// What a table must satisfy, whatever its values.
+/// Consistency of the tables, whatever their values.
 #[test]
 fn the_tables_agree_with_themselves() {
     for (standard, grade) in standards::grades() {
-        // The burst's beats at the data rate, and the clock's rounding down.
+        // A burst takes its beats at the data rate, up to the rounding of the clock.
         let burst_ps = grade.timings.burst * grade.clock_ps;
         let beats_ps = standard.beats * 1_000_000 / grade.rate;
         assert!(

@@ -1,5 +1,5 @@
-//! Queues: forwarding, coalescing, drain marks, caps, order; and that nothing depends on when
-//! the owner looks.
+//! Queues: forwarding, coalescing, drain marks, caps, order, and independence of the times at which
+//! the owner calls.
 
 use super::legality::traffic;
 use super::owner::{Wish, drive, memory, params, read, write};
@@ -25,7 +25,7 @@ const CLOCK: u64 = 625;
 #[test]
 fn a_read_of_a_queued_write_is_answered_from_the_queue() {
     let mut memory = memory(&quiet(r#""row_hit_cap": 4"#));
-    // A read keeps the write waiting, another line is not answered.
+    // Reads keep the write queued. A read of another line is not served from the queue.
     let wishes = [read(0, 0), write(0, 4096), read(0, 4096), read(0, 8192)];
     let heard = drive(&mut memory, &wishes);
     assert_eq!(heard.done[2], CLOCK);
@@ -52,7 +52,7 @@ fn writes_wait_for_the_high_mark_and_stop_at_the_low_one() {
     let mut memory = memory(&quiet(
         r#""write_queue": 20, "drain_above": 50, "drain_below": 20, "mapping": "RoBaRaCoBgCh""#,
     ));
-    // Reads and writes of open rows, never without a read waiting; writes a tenth as often.
+    // Reads and writes of open rows, with a read always queued; there are ten reads for each write.
     let mut wishes = Vec::new();
     for index in 0..4_000u64 {
         wishes.push(read(index * 4 * CLOCK, index % 256 * 64));
@@ -74,7 +74,8 @@ fn writes_wait_for_the_high_mark_and_stop_at_the_low_one() {
             _ => {}
         }
     }
-    // 11 waiting start a drain, 3 are left; the row's opening and arrivals move one or two.
+    // A drain starts with 11 queued writes and leaves 3; the opening of the row and arrivals change
+    // this by one or two.
     lengths.pop();
     assert!(lengths.len() > 20, "{lengths:?}");
     let usual = lengths.iter().filter(|length| (7..=10).contains(*length));
@@ -98,10 +99,10 @@ fn the_cap_ends_a_run_of_row_hits() {
     for cap in [1, 4, 16] {
         assert_eq!(hits_before_the_conflict(cap, none, 12), cap as usize);
     }
-    // Without a cap an older request closes the row when tRAS and tRTP allow: here each hit comes
-    // before the tRTP of the last has passed,
+    // Without a cap an older request closes the row when tRAS and tRTP allow. With a tRTP of 12,
+    // each hit comes before the tRTP of the last one has passed.
     assert_eq!(hits_before_the_conflict(none, 4, 12), 24);
-    // and here four go within tRAS.
+    // With a tRTP of 6, four hits fit within tRAS.
     assert_eq!(hits_before_the_conflict(none, 0, 6), 4);
     assert_eq!(hits_before_the_conflict(none, 10, 6), 10);
 }
@@ -145,7 +146,7 @@ fn a_request_of_many_lines_is_done_with_its_last_burst() {
     assert_eq!(reads.count(), 65);
     let t = *memory.timings();
     let clock = 416;
-    // The single read comes after the page, whose bursts came before.
+    // The single read arrives after the requests of the page, whose bursts go first.
     assert!(heard.done[0] <= heard.done[1]);
     assert_eq!(heard.done[1], (last + u64::from(t.cl + t.burst)) * clock);
 }
@@ -171,8 +172,8 @@ fn a_burst_longer_than_a_line_serves_all_its_lines() {
 
 #[test]
 fn a_full_rank_queue_stops_its_rank_and_no_other() {
-    // Reads of row after row of one bank, then one of another bank of the rank and one of the
-    // other rank. A line is a column, 128 columns are a row, then come rank, group and bank.
+    // Reads of consecutive rows of one bank, then a read of another bank of the rank and a read of
+    // the other rank. A line is a column, 128 columns are a row; rank, group and bank follow.
     let (row, rank, group) = (1u64 << 18, 1u64 << 13, 1u64 << 14);
     let mut wishes: Vec<_> = (0..12).map(|index| read(0, index * row)).collect();
     wishes.extend([read(0, group), read(0, rank)]);
@@ -186,7 +187,7 @@ fn a_full_rank_queue_stops_its_rank_and_no_other() {
         (before(12), before(13))
     };
     let (same, other) = behind("rank_queue");
-    // Four of the bank are in the queue, and the rank's next place is free after eight.
+    // Four reads of the bank are in the queue, and the rank's next place is free after eight.
     assert!((7..=9).contains(&same), "{same}");
     assert!(other <= 1, "{other}");
     let (same, other) = behind("bank_queue");
@@ -205,7 +206,7 @@ fn what_happens_does_not_depend_on_how_often_the_owner_looks() {
         let wishes = traffic(11, 3_000, capacity);
         let mut seldom = memory(&params);
         let heard = drive(&mut seldom, &wishes);
-        // The same arrivals, but looked at each 100 ps... and told when they came.
+        // The same arrivals with calls in between, and completions collected when they are due.
         let mut often = memory(&params);
         let mut done = Vec::new();
         let mut now = 0;
@@ -245,7 +246,7 @@ fn an_observer_changes_nothing_and_idle_time_is_skipped() {
         let text = format!(r#"{{"grade": "{grade}", "refresh": "{refresh}", "ranks": 2}}"#);
         let params = params(&text);
         let capacity = params.resolve().unwrap().capacity;
-        // Requests 3.3 ms apart, and a few together.
+        // Groups of four requests, 3.3 ms apart.
         let wishes: Vec<_> = (0..40u64)
             .map(|index| {
                 read(
@@ -289,7 +290,8 @@ fn a_full_memory_refuses_and_wakes_its_owner_when_there_is_room() {
     assert!(at.0 <= 2 * CLOCK);
 }
 
-/// An owner that asks at each clock gets in no sooner than one that waits to be woken.
+/// An owner that calls at each clock is accepted no sooner than an owner that waits
+/// for its wake-up.
 #[test]
 fn a_refused_owner_is_woken_as_soon_as_there_is_room() {
     for (seed, policy) in [

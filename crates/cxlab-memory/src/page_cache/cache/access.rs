@@ -1,4 +1,4 @@
-//! What requests find in the cache.
+//! Look-up of requests in the cache.
 
 use cxlab_engine::units::LineAddr;
 
@@ -9,7 +9,7 @@ use crate::prefetch::Outcome;
 use crate::tag_array::Slot;
 
 impl<O: Observer> DramCache<O> {
-    /// Looks up what waits, until one cannot go on.
+    /// Looks up the waiting requests, until one cannot proceed.
     pub(super) fn look_up(&mut self, now: u64) {
         while let Some(first) = self.input.front().copied()
             && first.ready <= now
@@ -41,7 +41,7 @@ impl<O: Observer> DramCache<O> {
         }
     }
 
-    /// One piece goes into the cache; false if it must wait.
+    /// Looks up one piece; `false` if it must wait.
     fn access(&mut self, now: u64, page: u64, piece: Piece) -> bool {
         let (needed, covered) = self.sectors(piece.line, piece.lines);
         let spared = if piece.write && self.shape.by_sector {
@@ -110,7 +110,7 @@ impl<O: Observer> DramCache<O> {
         true
     }
 
-    /// A fetch under way that brings sectors of a page.
+    /// An outstanding fetch that brings these sectors of a page.
     fn bringing(&self, here: Page, page: u64, sectors: u64) -> Option<u32> {
         if here.fetches == 0 {
             return None;
@@ -123,7 +123,7 @@ impl<O: Observer> DramCache<O> {
         other.map(|number| number as u32)
     }
 
-    /// The sectors are there, or are written as a whole.
+    /// Serves a piece whose sectors are valid or are written as a whole.
     fn hit(&mut self, page: u64, slot: Slot, piece: Piece, needed: u64) {
         self.counts.hits += 1;
         let outcome = self.first_use(slot, Outcome::Hit);
@@ -133,7 +133,7 @@ impl<O: Observer> DramCache<O> {
         self.tell_prefetcher(page, outcome);
     }
 
-    /// A piece goes to the DRAM.
+    /// Sends a piece to the DRAM.
     pub(super) fn touch_data(&mut self, slot: Slot, number: u32, needed: u64) {
         let piece = self.pieces.get(number);
         self.apply(slot, piece, needed);
@@ -141,7 +141,7 @@ impl<O: Observer> DramCache<O> {
         self.to_dram.push_back(request);
     }
 
-    /// What a piece does to the page's state.
+    /// Updates the page's state for a piece.
     pub(super) fn apply(&mut self, slot: Slot, piece: Piece, needed: u64) {
         let id = self.requests.get(piece.request).id;
         if piece.write {
@@ -157,7 +157,8 @@ impl<O: Observer> DramCache<O> {
         }
     }
 
-    /// What is said of a page that a request asks for: whether a prefetch brought it.
+    /// The outcome that the prefetcher is told: `PrefetchHit` at the first use of
+    /// a prefetched page.
     fn first_use(&mut self, slot: Slot, otherwise: Outcome) -> Outcome {
         let page = &mut self.tags[slot];
         if !std::mem::take(&mut page.prefetched) {
@@ -178,7 +179,7 @@ impl<O: Observer> DramCache<O> {
         self.request_done(piece.request, at);
     }
 
-    /// A piece of a request is done, or all of it was looked up.
+    /// Counts one piece of a request, or its look-up, as done.
     fn request_done(&mut self, number: u32, at: u64) {
         let request = self.requests.get_mut(number);
         request.pieces -= 1;

@@ -1,4 +1,4 @@
-//! What the cache counted since measurement began.
+//! Counters of the cache since measurement began.
 
 use serde::{Deserialize, Serialize};
 
@@ -23,7 +23,7 @@ pub(super) struct Counts {
 }
 
 impl Counts {
-    /// Appends the figures; the input has waited that long until now.
+    /// Appends the statistics. `stalled_ps` is the time for which the input is stalled now.
     pub fn tell(&self, stalled_ps: u64, out: &mut Vec<Statistic>) {
         let asked = self.hits + self.misses + self.merged + self.write_buffer_hits;
         let stalled = self.stalled_ps + stalled_ps;

@@ -1,4 +1,4 @@
-//! Pages that come: fetches and those who wait for them, prefetches.
+//! Fetches, the requests that wait for them, and prefetches.
 
 use cxlab_engine::units::{Dpa, LINE_BYTES, LineAddr};
 
@@ -11,7 +11,7 @@ use crate::prefetch::{Candidates, Outcome};
 use crate::tag_array::Slot;
 
 impl<O: Observer> DramCache<O> {
-    /// Begins to fetch sectors; there is a fetch free.
+    /// Starts a fetch of sectors; a fetch must be free.
     pub(super) fn fetch(
         &mut self,
         page: u64,
@@ -53,7 +53,7 @@ impl<O: Observer> DramCache<O> {
         number
     }
 
-    /// Asks the slow medium for what a fetch brings.
+    /// Queues the reads of the slow medium for a fetch.
     pub(super) fn ask(&mut self, number: u32) {
         let Fetch {
             page,
@@ -99,7 +99,7 @@ impl<O: Observer> DramCache<O> {
         }
     }
 
-    /// A piece joins those that wait for a fetch.
+    /// Appends a piece to those that wait for a fetch.
     pub(super) fn join(&mut self, fetch: u32, piece: Piece) {
         let number = self.add_piece(piece);
         self.fetches[fetch as usize].targets += 1;
@@ -116,7 +116,7 @@ impl<O: Observer> DramCache<O> {
         fetch.last = number;
     }
 
-    /// Sectors came from the slow medium.
+    /// Handles the arrival of sectors from the slow medium.
     pub(super) fn arrived(&mut self, now: u64, part: u32) {
         let Part { fetch, sectors } = self.parts.remove(part);
         if self.failed {
@@ -131,7 +131,7 @@ impl<O: Observer> DramCache<O> {
         self.install(now, fetch, sectors);
     }
 
-    /// Sectors go into the frame, and the requests that waited for them go on.
+    /// Writes sectors into the frame, and serves requests that waited for them.
     pub(super) fn install(&mut self, now: u64, number: u32, sectors: u64) {
         let Fetch { page, slot, .. } = self.fetches[number as usize];
         let new = sectors & !self.tags[slot].valid;
@@ -149,8 +149,8 @@ impl<O: Observer> DramCache<O> {
         }
     }
 
-    /// The requests that wait for a fetch and lack nothing any more are served: from what just
-    /// came if that is all they need, else by the DRAM.
+    /// Serves the requests of a fetch whose sectors are now all present: from the arrived data if
+    /// that has all they need, else from the DRAM.
     fn serve(&mut self, now: u64, number: u32, new: u64) {
         let slot = self.fetches[number as usize].slot;
         let mut at = std::mem::replace(&mut self.fetches[number as usize].first, NONE);
@@ -177,7 +177,7 @@ impl<O: Observer> DramCache<O> {
         }
     }
 
-    /// A fetch has brought everything.
+    /// Ends a fetch that has brought all its sectors.
     fn end_fetch(&mut self, number: u32) {
         let Fetch {
             page,
@@ -211,7 +211,7 @@ impl<O: Observer> DramCache<O> {
         }
     }
 
-    /// Fetches pages that nobody has asked for, while a fetch is left for those who will.
+    /// Starts prefetches, and leaves at least one fetch free for demand misses.
     pub(super) fn prefetch(&mut self) {
         if self.stalled.is_some() {
             return;

@@ -1,4 +1,4 @@
-//! Pages that leave: victims, the write-back buffer, power failure.
+//! Evictions: victims, the write-back buffer, and power failure.
 
 use cxlab_engine::units::{Dpa, LINE_BYTES, LineAddr, SimTime};
 
@@ -11,7 +11,7 @@ use crate::page_cache::observer::{Movement, Observer};
 use crate::tag_array::{Room, Slot};
 
 impl<O: Observer> DramCache<O> {
-    /// A frame for a page that has none; `None` if it must wait.
+    /// Allocates a frame for a page; `None` if no victim can leave now.
     pub(super) fn allocate(&mut self, page: u64) -> Option<Slot> {
         let mut reading = NONE;
         match self.tags.room(LineAddr(page)) {
@@ -27,7 +27,8 @@ impl<O: Observer> DramCache<O> {
                     reading = self.write_back(slot);
                     self.counts.dirty += 1;
                 } else {
-                    // A page that came and went while its frame was still being read out.
+                    // The victim came and leaves while its frame is still read out for
+                    // an earlier page.
                     reading = victim.reading;
                     self.counts.clean += 1;
                 }
@@ -43,7 +44,7 @@ impl<O: Observer> DramCache<O> {
         Some(self.tags.insert(LineAddr(page), state))
     }
 
-    /// Puts a dirty page into the write-back buffer, which has room.
+    /// Moves a dirty page to the write-back buffer, which must have room.
     fn write_back(&mut self, slot: Slot) -> u32 {
         let page = self.tags.line(slot).0;
         let Page { valid, dirty, .. } = self.tags[slot];
@@ -68,8 +69,8 @@ impl<O: Observer> DramCache<O> {
         at as u32
     }
 
-    /// The sectors that are written to the slow medium when a page leaves: a granule of it that is here
-    /// as a whole is written as a whole.
+    /// The sectors that an eviction writes to the slow medium: the dirty ones, and all others of a
+    /// granule that is completely valid.
     pub(super) fn to_write_back(&self, valid: u64, dirty: u64) -> u64 {
         let mut sectors = dirty;
         for (first, count) in runs(self.rounded(dirty)) {
@@ -83,7 +84,7 @@ impl<O: Observer> DramCache<O> {
         sectors
     }
 
-    /// Lines of a page were read out of the DRAM.
+    /// Handles the end of a read of an evicted page from the DRAM.
     pub(super) fn read_out(&mut self, now: u64, number: u32) {
         let leaving = &mut self.leaving[number as usize];
         leaving.reads -= 1;
@@ -125,7 +126,7 @@ impl<O: Observer> DramCache<O> {
         }
     }
 
-    /// The slow medium has written lines of a page.
+    /// Handles the end of a write of an evicted page to the slow medium.
     pub(super) fn written(&mut self, number: u32) {
         let leaving = &mut self.leaving[number as usize];
         leaving.writes -= 1;
@@ -161,8 +162,8 @@ impl<O: Observer> DramCache<O> {
         self.piece_done(number, now);
     }
 
-    /// Power fails: what the owner was not answered is forgotten, and on stored energy everything
-    /// dirty goes to the slow medium. The cache takes no requests afterwards.
+    /// Models a power failure. Requests without a response are lost, and stored energy writes all
+    /// dirty data to the slow medium. The cache accepts no requests afterwards.
     pub fn power_fail(&mut self, now: SimTime) -> PowerFail {
         self.catch_up(now.0);
         self.failed = true;
@@ -195,7 +196,7 @@ impl<O: Observer> DramCache<O> {
         }
     }
 
-    /// Goes on to the next event after a power failure.
+    /// Advances to the next event after a power failure, and returns its time.
     fn wait(&mut self, now: u64) -> u64 {
         let next = self.next_inside().expect("a page that leaves is under way");
         let next = next.max(now);

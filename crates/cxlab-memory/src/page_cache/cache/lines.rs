@@ -1,4 +1,4 @@
-//! Sectors, lines and frames of pages.
+//! Conversions between sectors, lines and frames of pages.
 
 use cxlab_engine::units::{Dpa, LINE_BYTES};
 
@@ -9,9 +9,9 @@ use crate::page_cache::observer::{Movement, Observer};
 use crate::tag_array::Slot;
 
 impl<O: Observer> DramCache<O> {
-    /// The sectors of a page that lines touch, and those that they cover.
+    /// The sectors of a page that lines touch, and the sectors that they cover completely.
     pub(super) fn sectors(&self, line: u64, lines: u64) -> (u64, u64) {
-        // Both are powers of two.
+        // Sizes of pages and sectors are powers of two.
         let (rest, shift) = (self.shape.sector_lines - 1, self.shape.sector_lines.ilog2());
         let first = line & (self.shape.page_lines - 1);
         let end = first + lines;
@@ -21,12 +21,12 @@ impl<O: Observer> DramCache<O> {
         (span(low, high - low), span(inner.min(63), covered))
     }
 
-    /// Every sector of a page.
+    /// The mask of all sectors of a page.
     pub(super) fn all(&self) -> u64 {
         span(0, self.shape.page_lines / self.shape.sector_lines)
     }
 
-    /// A set of sectors, rounded out to what the slow medium reads and writes as a whole.
+    /// A set of sectors, extended to whole granules of the slow medium.
     pub(super) fn rounded(&self, set: u64) -> u64 {
         let size = self.granule_sectors;
         if size == 1 {
@@ -49,7 +49,7 @@ impl<O: Observer> DramCache<O> {
         (page * self.shape.page_lines + first * size, count * size)
     }
 
-    /// Lines of a page in the DRAM, as a request to it.
+    /// A request to the DRAM for lines of a page.
     pub(super) fn in_dram(
         &self,
         slot: Slot,
@@ -67,7 +67,7 @@ impl<O: Observer> DramCache<O> {
         }
     }
 
-    /// Tells the observer of each run of a set of sectors.
+    /// Reports each run of a set of sectors to the observer.
     pub(super) fn tell(&mut self, movement: Movement, page: u64, set: u64) {
         for run in runs(set) {
             let (line, lines) = self.lines_of(page, run);

@@ -1,4 +1,4 @@
-//! The cache at work.
+//! The state of a DRAM cache.
 
 mod access;
 mod counts;
@@ -26,25 +26,25 @@ use crate::{Medium, Site};
 use counts::Counts;
 use serde::{Deserialize, Serialize};
 
-/// Pages that wait to be prefetched; more push the oldest out (*assumed*).
+/// Length of the queue of prefetches; further ones push out the oldest (*assumed*).
 const PREFETCH_QUEUE: usize = 32;
-/// Number of a write of the DRAM that nobody waits for.
+/// Number of DRAM writes that no request waits for.
 const FILL: u32 = u32::MAX;
-/// Bit of the numbers that mean a page of the write-back buffer.
+/// Bit of request numbers that belong to a page of the write-back buffer.
 const LEAVING: u32 = 1 << 31;
 
-/// What is kept of a page in the cache.
+/// The state of a page in the cache.
 #[derive(Clone, Copy, Serialize, Deserialize)]
 struct Page {
     valid: u64,
     dirty: u64,
-    /// The first of the fetches under way.
+    /// An outstanding fetch of the page, or `NONE`.
     fetch: u32,
-    /// Fetches under way.
+    /// Number of outstanding fetches of the page.
     fetches: u32,
-    /// The page of the write-back buffer that is still being read out of this frame.
+    /// The entry of the write-back buffer that is still read out of this frame.
     reading: u32,
-    /// Prefetched, and nobody has asked for it.
+    /// Whether the page was prefetched and not used yet.
     prefetched: bool,
 }
 
@@ -61,7 +61,7 @@ impl Default for Page {
     }
 }
 
-/// A request or the rest of one, waiting to be looked up.
+/// A request, or its rest, that waits for its look-up.
 #[derive(Clone, Copy, Serialize, Deserialize)]
 struct Waiting {
     ready: u64,
@@ -71,21 +71,21 @@ struct Waiting {
     write: bool,
 }
 
-/// What a power failure left to do, and did.
+/// The work that a power failure caused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PowerFail {
     /// Lines of 64 bytes written to the slow medium after the failure.
     pub lines: u64,
-    /// When the last of them was written.
+    /// Time at which the last of them was written.
     pub at: SimTime,
 }
 
 /// A DRAM cache in front of a slow medium.
 pub struct DramCache<O: Observer = Silent> {
     shape: Shape,
-    /// Pages of the device.
+    /// Number of pages in the device.
     pages: u64,
-    /// Sectors that the slow medium reads and writes as a whole.
+    /// Number of sectors in a granule of the slow medium.
     granule_sectors: u64,
     tags: TagArray<Page>,
     dram: Nested,
@@ -107,7 +107,7 @@ pub struct DramCache<O: Observer = Silent> {
     writes: VecDeque<MemoryRequest>,
     finished: Finished,
     held: usize,
-    /// Since when the first of the input cannot go on.
+    /// Time since which the first waiting request cannot proceed.
     stalled: Option<u64>,
     failed: bool,
     done: Vec<Completion>,
@@ -125,7 +125,7 @@ impl<O: Observer> DramCache<O> {
     /// An empty cache for a device.
     ///
     /// # Errors
-    /// The parameter that cannot be accepted, or does not go with the device's capacity.
+    /// The parameter that is invalid, or does not fit the capacity of the device.
     pub fn new(params: &DramCacheParams, site: Site, observer: O) -> Result<Self, ParamError> {
         let resolved = params.resolve()?;
         resolved.check(site.capacity)?;
@@ -206,17 +206,17 @@ impl<O: Observer> DramCache<O> {
         })
     }
 
-    /// What hears of movements.
+    /// The observer of movements.
     pub fn observer(&self) -> &O {
         &self.observer
     }
 
-    /// What hears of movements.
+    /// The observer of movements, mutable.
     pub fn observer_mut(&mut self) -> &mut O {
         &mut self.observer
     }
 
-    /// When something happens inside.
+    /// Time of the next internal event.
     fn next_inside(&self) -> Option<u64> {
         let input = match (self.stalled, self.input.front()) {
             (None, Some(first)) => Some(first.ready),
@@ -234,7 +234,7 @@ impl<O: Observer> DramCache<O> {
         }
     }
 
-    /// Does what happens at `now`.
+    /// Handles the events at `now`.
     fn step(&mut self, now: u64) {
         let mut done = std::mem::take(&mut self.done);
         self.behind.advance(now, &mut done);
@@ -259,7 +259,7 @@ impl<O: Observer> DramCache<O> {
         self.drain(now);
     }
 
-    /// Gives the media what they accept.
+    /// Passes queued requests to the media while they accept them.
     fn drain(&mut self, now: u64) {
         let offer = |medium: &mut Nested, queue: &mut VecDeque<MemoryRequest>| {
             while let Some(first) = queue.front().copied()

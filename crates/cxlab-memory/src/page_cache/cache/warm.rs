@@ -1,4 +1,4 @@
-//! What requests do to the cache and to the slow medium behind it without time, for sampled runs.
+//! State changes of the cache and the slow medium without time, for sampled runs.
 
 use cxlab_engine::units::{Dpa, LINE_BYTES, LineAddr};
 
@@ -9,7 +9,7 @@ use crate::page_cache::observer::Observer;
 use crate::prefetch::Outcome;
 use crate::tag_array::{Room, Slot};
 
-/// A page that left with sectors that must be written.
+/// An evicted page with sectors that must be written.
 struct Left {
     page: u64,
     sectors: u64,
@@ -69,7 +69,7 @@ impl<O: Observer> DramCache<O> {
         };
         self.tell_prefetcher(page, outcome);
         if !self.to_prefetch.is_empty() {
-            // The page that was asked for does not leave for one that was not.
+            // The accessed page must not be evicted for a prefetched one.
             self.tags.pin(slot);
             self.warm_prefetch();
             self.tags.unpin(slot);
@@ -79,7 +79,7 @@ impl<O: Observer> DramCache<O> {
         }
     }
 
-    /// Sectors come from the slow medium.
+    /// Marks sectors as fetched from the slow medium.
     fn warm_fetch(&mut self, page: u64, slot: Slot, wanted: u64) {
         let run = hull(self.rounded(wanted));
         self.warm_behind(page, run, false);
@@ -97,8 +97,8 @@ impl<O: Observer> DramCache<O> {
         });
     }
 
-    /// A frame for a page that has none, and the page that left it, where that must be written; `None` where
-    /// all frames of its set are pinned.
+    /// A frame for a page, and the evicted page if that must be written. `None` if all frames of
+    /// the set are pinned.
     fn warm_frame(&mut self, page: u64) -> Option<(Slot, Option<Left>)> {
         let mut left = None;
         match self.tags.room(LineAddr(page)) {
@@ -118,14 +118,15 @@ impl<O: Observer> DramCache<O> {
         Some((slot, left))
     }
 
-    /// A page that left is written, after what came has been read.
+    /// Writes an evicted page, after the new page has been read.
     fn warm_write_back(&mut self, left: Option<Left>) {
         if let Some(Left { page, sectors }) = left {
             runs(sectors).for_each(|run| self.warm_behind(page, run, true));
         }
     }
 
-    /// Fetches all pages that the prefetcher wants; none where the only fetch is for requests.
+    /// Fetches all pages that the prefetcher named; none if the only fetch is reserved
+    /// for demand misses.
     fn warm_prefetch(&mut self) {
         if self.fetches.len() < 2 {
             return;

@@ -1,8 +1,8 @@
 //! Follows data through the cache, its write-back buffer and the slow medium.
 //!
-//! Every write has a stamp. Shadows of the three places follow the movements that the cache tells
-//! of, and complain of a movement that would use what is not there or is out of date. Every read
-//! must find the stamp of the last write of its line that was answered.
+//! Every write has a stamp. Shadow copies of the three places follow the movements that the cache
+//! reports. They fail on a movement whose source is missing or out of date. Every read must find
+//! the stamp of the last completed write to its line.
 
 use cxlab_engine::rng::StreamRng;
 use serde_json::json;
@@ -14,15 +14,15 @@ const CAPACITY: u64 = 1 << 20;
 const LINES: u64 = CAPACITY / 64;
 
 struct Shadow {
-    /// By line: what the slow medium has.
+    /// Stamp of each line in the slow medium.
     behind: Vec<u64>,
-    /// What the cache has.
+    /// Stamp of each line in the cache.
     cache: Vec<Option<u64>>,
-    /// What the write-back buffer has, and the slow medium not yet.
+    /// Stamp of each line that is in the write-back buffer, and not yet in the slow medium.
     buffer: Vec<Option<u64>>,
-    /// What the slow medium had when it was asked.
+    /// Stamp that the slow medium had when the line was read from it.
     asked: Vec<Option<u64>>,
-    /// By request: the stamp that it writes.
+    /// Stamp that each request writes.
     stamps: Vec<u64>,
     /// Reads: request, line, stamp.
     found: Vec<(u32, u64, u64)>,
@@ -41,7 +41,7 @@ impl Shadow {
         }
     }
 
-    /// The latest of a line, wherever it is.
+    /// The latest stamp of a line in the three places.
     fn latest(&self, line: usize) -> u64 {
         self.cache[line]
             .or(self.buffer[line])
@@ -104,7 +104,8 @@ struct Driver {
     cache: DramCache<Shadow>,
     rng: StreamRng,
     now: u64,
-    /// By line: reads and writes under way, and the stamp of the last write answered.
+    /// By line: reads in flight, whether a write is in flight, and the stamp of the
+    /// last completed write.
     readers: Vec<u32>,
     writer: Vec<bool>,
     answered: Vec<u64>,
@@ -131,7 +132,8 @@ impl Driver {
         }
     }
 
-    /// A read or write that no other to its lines is under way with, as hosts order them.
+    /// A random operation; `None` if it conflicts with an operation in flight, which
+    /// hosts would order.
     fn draw(&mut self) -> Option<Op> {
         let line = match self.rng.below(10) {
             0..4 => self.rng.below(LINES / 16),
@@ -227,7 +229,7 @@ impl Driver {
     }
 }
 
-/// Configurations that differ in everything that moves data.
+/// Configurations that differ in every parameter that affects data movement.
 fn configurations() -> Vec<Value> {
     let slow = json!({ "kind": "fixed", "latency": "3 us", "write_latency": "10 us", "banks": 8, "bank_cycle": "1 us" });
     let pmem = json!({ "kind": "pmem", "dimms": 2 });

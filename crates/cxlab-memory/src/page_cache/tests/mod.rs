@@ -9,7 +9,8 @@ use super::{DramCache, DramCacheParams, Observer, Silent};
 use crate::Site;
 use crate::backend::{Completion, MemoryBackend, MemoryRequest};
 
-/// Parameters with a slow medium of 3 us to read and 100 us to write, if nothing else is said.
+/// Parameters with a slow medium of 3 us to read and 100 us to write, unless
+/// `given` says otherwise.
 fn params(given: Value) -> DramCacheParams {
     let mut all = json!({
         "size": "64 KiB",
@@ -38,7 +39,7 @@ fn request(id: u32, dpa: u64, lines: u16, write: bool) -> MemoryRequest {
     }
 }
 
-/// When each request (time, address, whether it writes) of 64 bytes is done.
+/// Completion time of each request (time, address, write) of 64 bytes.
 fn times<O: Observer>(cache: &mut DramCache<O>, requests: &[(u64, u64, bool)]) -> Vec<u64> {
     let mut done: Vec<Completion> = Vec::new();
     for (id, (at, dpa, write)) in requests.iter().enumerate() {

@@ -77,7 +77,7 @@ fn a_full_fetch_and_too_few_fetches_hold_back_what_follows() {
 
 #[test]
 fn a_dirty_page_leaves_out_of_the_way_of_the_miss() {
-    // One frame: each page drives the other out.
+    // One frame: each page evicts the other.
     let small = json!({ "size": "4 KiB", "ways": 1 });
     let mut one = cache(small.clone());
     let ends = times(
@@ -93,7 +93,7 @@ fn a_dirty_page_leaves_out_of_the_way_of_the_miss() {
         "a dirty sector is a line"
     );
 
-    // While the page is being written, what it holds is read from the buffer, and nothing else.
+    // While the page is written, the buffer serves its lines but no others.
     let mut one = cache(small.clone());
     let soon = MS + READ + 10_000_000;
     let ends = times(
@@ -113,7 +113,7 @@ fn a_dirty_page_leaves_out_of_the_way_of_the_miss() {
         "written, then fetched"
     );
 
-    // One place in the buffer: a second dirty page waits for it.
+    // One buffer entry: a second dirty page waits for it.
     let mut one = cache(json!({ "size": "4 KiB", "ways": 1, "write_buffer": 1 }));
     let ends = times(
         &mut one,
@@ -130,7 +130,7 @@ fn a_dirty_page_leaves_out_of_the_way_of_the_miss() {
 
 #[test]
 fn the_missed_sector_comes_first_where_it_is_asked_for_first() {
-    // 4 KiB at 1 GB/s are 4.096 us more.
+    // A page of 4 KiB takes 4.096 us more at 1 GB/s.
     let behind = json!({ "kind": "fixed", "latency": "3 us", "bandwidth": "1 GB/s", "banks": 64 });
     let ends = |first: bool| {
         let mut cache = cache(json!({ "behind": behind, "critical_first": first }));
@@ -222,7 +222,7 @@ fn fills_compete_with_hits_for_the_dram() {
     let dram = json!({ "kind": "fixed", "latency": "46 ns", "bandwidth": "6.4 GB/s" });
     let mut cache = cache(json!({ "dram": dram }));
     let (line, at) = (10_000, MS + LOOKUP + READ);
-    // A hit that is looked up when a page of 64 lines has just come waits for its fill.
+    // A hit that is looked up just after a page of 64 lines arrived waits for that page's fill.
     let ends = times(
         &mut cache,
         &[
