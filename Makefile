@@ -81,7 +81,8 @@ test-fuzz: need-rust need-cxx ## Fuzz every reader of users' files, a minute eac
 	CARGO="$(CARGO)" fuzz/run.sh
 
 # Threads and addresses are watched in everything that has `unsafe` or threads of its own. The sanitizers need a
-# nightly compiler; that for threads also needs its sources, since the standard library has to be watched too.
+# nightly compiler; that for threads also needs its sources, since the standard library has to be watched too. The
+# test of plug-ins has libraries that crash on purpose: their signals must reach the test.
 SANITIZED := -p cxlab-engine -p cxlab-plugin -p cxlab-attach -p cxlab-vm --lib
 HOST = $(shell rustc -vV | sed -n 's/^host: //p')
 .PHONY: test-sanitizers
@@ -93,7 +94,8 @@ test-sanitizers: need-rust ## Address and thread sanitizers over all unsafe code
 	fi; \
 	export CARGO_TARGET_DIR="$(abspath $(TARGET))/sanitized"; set -x; \
 	RUSTFLAGS=-Zsanitizer=address $(CARGO) +nightly test --locked --target $(HOST) $(SANITIZED); \
-	RUSTFLAGS=-Zsanitizer=address $(CARGO) +nightly test --locked --target $(HOST) -p cxlab-cli --test plugins; \
+	ASAN_OPTIONS=handle_segv=0:handle_abort=0:handle_sigfpe=0:handle_sigill=0 RUSTFLAGS=-Zsanitizer=address \
+		$(CARGO) +nightly test --locked --target $(HOST) -p cxlab-cli --test plugins; \
 	RUSTFLAGS=-Zsanitizer=thread $(CARGO) +nightly test --locked --target $(HOST) -Zbuild-std \
 		-p cxlab-engine -p cxlab-plugin --lib
 
