@@ -1,8 +1,10 @@
-//! A folder of results that belongs to one run at a time, whose files are replaced as a whole.
+//! A folder of results that only one run writes to at a time, and whose
+//! files are replaced together.
 //!
-//! All files of a set are written beside those of the set before, under names of their own, and brought to disk.
-//! Then a list says which files are to be renamed and which removed ([`LIST`]). From the moment that the list has its
-//! name, the new set stands: the next process that opens the folder does what a killed one has left of the list.
+//! All files of a new set are written beside the files of the old set, under temporary names, and
+//! synced to disk. Then a list is written that says which files to rename and which to remove
+//! ([`LIST`]). When the list has its name, the new set is valid. If a process is killed after that,
+//! the next process that opens the folder completes the list.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -12,13 +14,13 @@ use std::path::{Path, PathBuf};
 
 use crate::{WholeFile, is_ours, refuse_special, sweep, sync_folder, write_whole};
 
-/// The list of what is left to do.
+/// The name of the list of renames and removals to complete.
 const LIST: &str = ".cxlab-replacing";
 const FIRST_LINE: &str = "cxlab-replacing 1";
-/// Longest list that is read.
+/// Most bytes of a list that are read.
 const LONGEST: u64 = 1 << 20;
 
-/// A folder that this process has for itself.
+/// A folder of results, locked for this process.
 #[derive(Debug)]
 pub struct Folder {
     path: PathBuf,
@@ -26,11 +28,12 @@ pub struct Folder {
 }
 
 impl Folder {
-    /// Opens a folder, which is made where it is missing: finishes what a killed process has left to do in it, and
-    /// removes what one has left in the making.
+    /// Opens a folder, which is created if it is missing. Completes the list that a killed process
+    /// has left, and removes its unfinished files.
     ///
     /// # Errors
-    /// Whatever the file system says, and [`io::ErrorKind::WouldBlock`] where another process has it open.
+    /// Errors of the file system, and [`io::ErrorKind::WouldBlock`] when another process
+    /// has the folder open.
     pub fn open(path: &Path) -> io::Result<Folder> {
         std::fs::create_dir_all(path)?;
         let lock = File::open(path)?;
@@ -40,7 +43,7 @@ impl Folder {
                     "another cxlab is writing to it; allowed: a folder that nobody else writes to";
                 return Err(io::Error::new(io::ErrorKind::WouldBlock, message));
             }
-            // Some network file systems lock no folders.
+            // Some network file systems cannot lock folders.
             Ok(()) | Err(TryLockError::Error(_)) => {}
         }
         let folder = Folder {
@@ -52,22 +55,22 @@ impl Folder {
         Ok(folder)
     }
 
-    /// Where it is.
+    /// The folder's path.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Gives new files their names at once, and removes others.
+    /// Publishes new files together, and removes the files named in `gone`.
     ///
     /// # Errors
-    /// Whatever the file system says. The old files stand then; or the new ones do, and the next process that opens the
-    /// folder finishes the renames.
+    /// Errors of the file system. Either the old files are still valid, or the new files are and
+    /// the next process that opens the folder completes the renames.
     pub fn replace(&self, new: Vec<WholeFile>, gone: &[&str]) -> io::Result<()> {
         let mut list = format!("{FIRST_LINE}\n");
         let mut kept = Vec::new();
         for file in new {
             let pair = file.keep()?;
-            // Where it is in the making is beside that.
+            // The unfinished file is in the same folder as its destination.
             if pair.1.parent() != Some(&self.path) {
                 return Err(io::Error::other("a file of another folder"));
             }
@@ -82,7 +85,7 @@ impl Folder {
         list += "end\n";
         let begun = write_whole(&self.path.join(LIST), list.as_bytes());
         if let Err(error) = begun {
-            // They are removed with the next run, if not now.
+            // Files that cannot be removed now are removed when the folder is opened next.
             kept.iter()
                 .for_each(|(from, _)| drop(std::fs::remove_file(from)));
             return Err(error);
@@ -90,7 +93,7 @@ impl Folder {
         self.go_on()
     }
 
-    /// Does what a list says is left to do.
+    /// Completes the renames and removals of the folder's list, if there is one.
     fn go_on(&self) -> io::Result<()> {
         let list = self.path.join(LIST);
         let mut text = String::new();
@@ -107,7 +110,7 @@ impl Folder {
                 Step::Remove(name) => std::fs::remove_file(self.path.join(name)),
             };
             match done {
-                // It was done before.
+                // The step was completed before.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 done => done?,
             }
@@ -132,7 +135,8 @@ fn name(path: &Path) -> io::Result<&str> {
     name.ok_or_else(|| io::Error::other(format!("`{}` is no plain name", path.display())))
 }
 
-/// Whether it names a file of the folder itself, and can stand in a list.
+/// Whether a name is one of a file in the folder itself, without characters that
+/// a list cannot have.
 fn is_plain(name: &str) -> bool {
     let odd = |letter: char| letter.is_control() || "/\\ ".contains(letter);
     !name.is_empty() && name != "." && name != ".." && !name.contains(odd)
@@ -143,7 +147,7 @@ enum Step<'a> {
     Remove(&'a str),
 }
 
-/// The steps of a list; `None` for what is no list.
+/// Parses the steps of a list; `None` if the text is not a list.
 fn steps<'a>(text: &'a str) -> Option<Vec<Step<'a>>> {
     let mut lines = text.strip_suffix("end\n")?.lines();
     if lines.next()? != FIRST_LINE {
@@ -216,7 +220,7 @@ mod tests {
         Folder::open(dir.path()).unwrap();
     }
 
-    /// Whatever of the work was done when the process was killed.
+    /// However much of the work was done when the process was killed.
     #[test]
     fn what_was_begun_is_finished_and_what_was_not_is_as_it_was() {
         for done in 0..5 {

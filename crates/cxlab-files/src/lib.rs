@@ -1,12 +1,14 @@
-//! Files that appear under their name only when they are whole.
+//! Files that appear under their names only when they are complete.
 //!
-//! A [`WholeFile`] is written beside its destination under a name of its own that nobody else can have made
-//! (`O_EXCL`), brought to disk, renamed, and the folder is brought to disk. Whoever reads the destination
-//! finds what was there before, or all that is new. The rename replaces a link and does not follow it.
+//! A [`WholeFile`] is written beside its destination under a unique name (`O_EXCL`), synced to
+//! disk, and renamed; then the folder is synced. A reader of the destination sees either the old
+//! file or the complete new one. If the destination is a link, the rename replaces the link and
+//! does not follow it.
 //!
-//! Files that belong together are replaced together: [`Folder`].
+//! Files that belong together are replaced together: see [`Folder`].
 //!
-//! A file in the making is locked, so that [`sweep`] can tell it from one whose process was killed.
+//! An unfinished file is locked, so that [`sweep`] can tell it from a file
+//! whose process was killed.
 
 mod folder;
 
@@ -19,11 +21,12 @@ use std::path::{Path, PathBuf};
 
 use tempfile::NamedTempFile;
 
-/// Names of files in the making begin and go on so, with the name of the destination between.
+/// Names of unfinished files are this prefix, the name of the destination, this infix,
+/// and a random end.
 const BEGINS: &str = ".cxlab-";
 const GOES_ON: &str = ".partial-";
 
-/// A file in the making. Dropped before it is published, it is removed.
+/// An unfinished file. If it is dropped before it is published, it is removed.
 #[derive(Debug)]
 pub struct WholeFile {
     file: NamedTempFile,
@@ -31,10 +34,10 @@ pub struct WholeFile {
 }
 
 impl WholeFile {
-    /// Begins the file that will be `destination`.
+    /// Begins the file that will become `destination`.
     ///
     /// # Errors
-    /// Whatever the file system says, and a destination that is no regular file.
+    /// Errors of the file system, and a destination that is not a regular file.
     pub fn create(destination: &Path) -> io::Result<WholeFile> {
         refuse_special(destination)?;
         let Some(name) = destination.file_name() else {
@@ -54,7 +57,7 @@ impl WholeFile {
             builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
             let file = builder.tempfile_in(folder)?;
             file.as_file().lock()?;
-            // Between its creation and the lock, a sweep may have taken it for one that was left.
+            // Between creation and lock, a sweep may have removed the file as a left one.
             if file.path().exists() {
                 return Ok(WholeFile {
                     file,
@@ -64,20 +67,20 @@ impl WholeFile {
         }
     }
 
-    /// Where it is until it is published.
+    /// The path of the file until it is published.
     pub fn path(&self) -> &Path {
         self.file.path()
     }
 
-    /// Another handle of the same file.
+    /// Opens another handle of the same file.
     ///
     /// # Errors
-    /// Whatever the system says.
+    /// Errors of the operating system.
     pub fn handle(&self) -> io::Result<File> {
         self.file.as_file().try_clone()
     }
 
-    /// Leaves it where it is, on disk, and says where that is and what it is to become.
+    /// Syncs the file to disk and keeps it unpublished. Returns its path and its destination.
     fn keep(mut self) -> io::Result<(PathBuf, PathBuf)> {
         self.file.flush()?;
         self.file.as_file().sync_all()?;
@@ -85,10 +88,11 @@ impl WholeFile {
         Ok((path, self.destination))
     }
 
-    /// Gives it its name when it is on disk.
+    /// Syncs the file to disk and gives it its name.
     ///
     /// # Errors
-    /// Whatever the file system says; what was there before stays then.
+    /// Errors of the file system. The destination is then unchanged, unless only
+    /// syncing its folder failed.
     pub fn publish(mut self) -> io::Result<()> {
         self.file.flush()?;
         self.file.as_file().sync_all()?;
@@ -116,7 +120,8 @@ fn folder_of(path: &Path) -> &Path {
     folder.unwrap_or(Path::new("."))
 }
 
-/// A rename is on disk when its folder is. File systems that cannot do that say so.
+/// Syncs a folder to disk, which makes renames in it durable. Some file systems cannot do that,
+/// which is no error.
 fn sync_folder(folder: &Path) -> io::Result<()> {
     if !cfg!(unix) {
         return Ok(());
@@ -127,7 +132,7 @@ fn sync_folder(folder: &Path) -> io::Result<()> {
     }
 }
 
-/// What a path that is itself no regular file and no link is.
+/// The kind of a path that is neither a regular file nor a link.
 fn kind(file: FileType) -> &'static str {
     #[cfg(unix)]
     {
@@ -158,17 +163,19 @@ fn refuse_special(path: &Path) -> io::Result<()> {
     Err(io::Error::new(io::ErrorKind::InvalidInput, message))
 }
 
-/// Whether a path is one of the system's own, such as `/dev/stdout` or what a shell gives for a pipe: it is
-/// written to, and never replaced.
+/// Whether a path is a special file of the system, such as `/dev/stdout` or a shell's pipe. Such a
+/// file is written to and never replaced.
 pub fn is_special(path: &Path) -> bool {
     let named = path.starts_with("/dev") || path.starts_with("/proc/self/fd");
     named && std::fs::metadata(path).is_ok_and(|found| !found.is_file() && !found.is_dir())
 }
 
-/// Writes a file so that it has its name only when it is whole and on disk.
+/// Writes a file that has its name only when it is complete and on disk. A [special
+/// file](is_special) is written to directly.
 ///
 /// # Errors
-/// Whatever the file system says, and a destination that is no regular file; what was there before stays then.
+/// Errors of the file system, and a destination that is not a regular file. The old file is then
+/// unchanged, unless only syncing its folder failed.
 pub fn write_whole(path: &Path, content: &[u8]) -> io::Result<()> {
     if is_special(path) {
         let mut special = File::options().write(true).open(path)?;
@@ -179,17 +186,17 @@ pub fn write_whole(path: &Path, content: &[u8]) -> io::Result<()> {
     file.publish()
 }
 
-/// Removes files in the making that processes have left in a folder when they were killed.
+/// Removes the unfinished files that killed processes have left in a folder.
 ///
 /// # Errors
-/// The folder cannot be read, or a file in it not removed.
+/// When the folder cannot be read, or a file in it cannot be removed.
 pub fn sweep(folder: &Path) -> io::Result<()> {
     for entry in std::fs::read_dir(folder)? {
         let entry = entry?;
         if !is_ours(&entry.file_name()) || !entry.file_type()?.is_file() {
             continue;
         }
-        // Who is not allowed to open it has not left it, and who has it locked still writes it.
+        // A file that this user may not open is not ours, and a locked file is still being written.
         let Ok(file) = File::options().write(true).open(entry.path()) else {
             continue;
         };
@@ -256,7 +263,7 @@ mod tests {
         write_whole(&path, b"{}").unwrap();
         assert_eq!(std::fs::read(&victim).unwrap(), b"mine");
         assert!(path.symlink_metadata().unwrap().is_file());
-        // A link to a device is no device of the system's own place.
+        // A link to a device is not a special file of the system.
         let link = folder.path().join("null");
         std::os::unix::fs::symlink("/dev/null", &link).unwrap();
         write_whole(&link, b"{}").unwrap();

@@ -1,13 +1,14 @@
-//! Memory media from shared libraries, over the C ABI of `include/cxlab_medium.h`.
+//! Memory backends from shared libraries, through the C interface of `include/cxlab_medium.h`.
 //!
-//! A [`Medium`] runs in a process of its own, so that a library that crashes, ends the process or never returns
-//! ends that one alone, and says so by the name of the function that it was in. [`Place::Here`] loads it into this
-//! process instead, which is faster and as safe as the library is. The caller checks what a medium says.
+//! A [`Medium`] runs in a process of its own. A library that crashes, exits or never returns
+//! therefore ends only that process, and the error names the function in which that happened.
+//! [`Place::Here`] loads the library into this process instead, which is faster, and only as safe
+//! as the library. The caller checks the values that a medium returns.
 //!
-//! No library is run without a word of the user: [`trust`].
+//! A library runs only with the user's permission: see [`trust`].
 //!
-//! All `unsafe` of cxlab for libraries is here. What cannot be checked is that the functions are what the header
-//! says.
+//! All `unsafe` code of cxlab for libraries is in this crate. One thing cannot be checked: that the
+//! library's functions are as the header declares them.
 
 mod library;
 mod process;
@@ -23,54 +24,54 @@ pub use library::ABI;
 pub use process::{Host, host};
 pub use serve::serve;
 
-/// Nothing happens, `CXLAB_NEVER` in the header.
+/// The time of an event that never happens, `CXLAB_NEVER` in the header.
 pub const NEVER: u64 = u64::MAX;
 
-/// `struct cxlab_request`.
+/// A read or write request to a medium, `struct cxlab_request` of the header.
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Request {
-    /// First byte, counted from the beginning of the device.
+    /// Address of the first byte, counted from the beginning of the device.
     pub address: u64,
-    /// Comes back in the completion.
+    /// Identifier of the request, which its completion returns.
     pub id: u32,
-    /// Lines of 64 bytes, 1 to 1,024.
+    /// Number of lines of 64 bytes, 1 to 1,024.
     pub lines: u16,
     /// 1 for a write, 0 for a read.
     pub write: u16,
 }
 
-/// `struct cxlab_completion`.
+/// The completion of a request, `struct cxlab_completion` of the header.
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Completion {
-    /// When it was done, in picoseconds.
+    /// Time of completion in picoseconds.
     pub at: u64,
-    /// Of the request.
+    /// Identifier of the completed request.
     pub id: u32,
-    /// 0.
+    /// Unused, always 0.
     pub reserved: u32,
 }
 
-/// Why a library or a medium cannot be had.
+/// Why a library or one of its media cannot be used.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum PluginError {
-    /// The library cannot be loaded, or is not of this interface.
+    /// The library cannot be loaded, or does not have this interface.
     Library(String),
-    /// The library refuses the configuration.
+    /// The library rejects the configuration.
     Config(String),
 }
 
-/// A medium that cannot be used any more: what happened, in which function.
+/// The error of a medium that failed while in use: in which function, and how.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Broken(pub String);
 
-/// Where the code of a medium runs.
+/// The process in which the code of a medium runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Place {
-    /// In this process.
+    /// In the calling process.
     Here,
-    /// In a process of its own, of which every call has to return within that real time.
+    /// In a process of its own, in which every call must return within this real time.
     Apart(Duration),
 }
 
@@ -84,7 +85,7 @@ impl fmt::Display for PluginError {
 
 impl std::error::Error for PluginError {}
 
-/// A medium of a library.
+/// A medium that a library has created.
 pub struct Medium(Runs);
 
 enum Runs {
@@ -93,10 +94,10 @@ enum Runs {
 }
 
 impl Medium {
-    /// A new medium of so many bytes, from a library that [is trusted](trust::check).
+    /// Creates a medium of `capacity` bytes from a library that [is trusted](trust::check).
     ///
     /// # Errors
-    /// What is wrong with the library, or what it says of the configuration.
+    /// Says what is wrong with the library, or what the library says about the configuration.
     pub fn create(
         library: &Path,
         (config, capacity, seed): (&str, u64, u64),
@@ -115,7 +116,7 @@ impl Medium {
         }))
     }
 
-    /// Bytes that it reads and writes as a whole.
+    /// Bytes that the medium reads and writes at a time.
     pub fn granule(&self) -> u32 {
         match &self.0 {
             Runs::Here(medium) => medium.granule(),
@@ -123,10 +124,10 @@ impl Medium {
         }
     }
 
-    /// Whether one more request can be taken.
+    /// Whether the medium can accept one more request at time `now`.
     ///
     /// # Errors
-    /// The medium's process has ended, or does not answer.
+    /// When the medium's process has ended or does not respond.
     pub fn can_accept(&self, now: u64, write: bool) -> Result<bool, Broken> {
         match &self.0 {
             Runs::Here(medium) => Ok(medium.can_accept(now, write)),
@@ -134,10 +135,11 @@ impl Medium {
         }
     }
 
-    /// Takes a request.
+    /// Passes a request to the medium.
     ///
     /// # Errors
-    /// As [`Medium::can_accept`]; a process that ends in this call may be found by the next one.
+    /// Those of [`Medium::can_accept`]. A process that ends during this call may be detected only
+    /// by the next call.
     pub fn enqueue(&self, now: u64, request: &Request) -> Result<(), Broken> {
         match &self.0 {
             Runs::Here(medium) => {
@@ -148,10 +150,10 @@ impl Medium {
         }
     }
 
-    /// When something happens next, or [`NEVER`].
+    /// The time of the medium's next event, or [`NEVER`].
     ///
     /// # Errors
-    /// As [`Medium::can_accept`].
+    /// When the medium's process has ended or does not respond.
     pub fn next_event(&self) -> Result<u64, Broken> {
         match &self.0 {
             Runs::Here(medium) => Ok(medium.next_event()),
@@ -159,10 +161,11 @@ impl Medium {
         }
     }
 
-    /// Writes completions into `done`; how many the library says it wrote.
+    /// Advances the medium to time `now`, writes its completions to `done`, and returns how many the
+    /// library claims to have written.
     ///
     /// # Errors
-    /// As [`Medium::can_accept`].
+    /// When the medium's process has ended or does not respond.
     pub fn advance(&self, now: u64, done: &mut [Completion; ROOM]) -> Result<usize, Broken> {
         match &self.0 {
             Runs::Here(medium) => Ok(medium.advance(now, done)),
@@ -170,10 +173,10 @@ impl Medium {
         }
     }
 
-    /// The statistic of that number, from 0 on.
+    /// The name and value of a statistic by number, from 0; `None` after the last.
     ///
     /// # Errors
-    /// As [`Medium::can_accept`].
+    /// When the medium's process has ended or does not respond.
     pub fn statistic(&self, number: usize) -> Result<Option<(String, f64)>, Broken> {
         match &self.0 {
             Runs::Here(medium) => Ok(medium.statistic(number)),
@@ -182,5 +185,5 @@ impl Medium {
     }
 }
 
-/// Completions that a library can hand out at once.
+/// Most completions that a library can return from one call.
 pub const ROOM: usize = 64;

@@ -1,4 +1,5 @@
-//! A library in this process: its table is checked, and each of its functions made safe to call.
+//! A library in this process: its function table is checked, and its functions are wrapped so that
+//! they are safe to call.
 
 use std::error::Error;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
@@ -10,12 +11,13 @@ use crate::{Completion, PluginError, Request};
 
 /// Version of the interface, `CXLAB_MEDIUM_ABI` in the header.
 pub const ABI: u32 = 1;
-/// Bytes that a library has to say why it refuses.
+/// Size of the buffer for the library's error message, in bytes.
 const ERROR_BYTES: usize = 512;
-/// Longest name of a statistic.
+/// Longest name of a statistic, in characters.
 const MAX_NAME: usize = 128;
 
-/// `struct cxlab_medium_table`; pointers that may be missing are options.
+/// The function table of a library, `struct cxlab_medium_table` of the header. Pointers that may
+/// be null are options.
 #[repr(C)]
 #[derive(Clone, Copy)]
 struct Table {
@@ -33,7 +35,7 @@ struct Table {
         Option<unsafe extern "C" fn(*mut c_void, usize, *mut *const c_char, *mut f64) -> c_int>,
 }
 
-/// The functions of a table that has all that it must have.
+/// The functions of a checked table: only `statistic` may be missing.
 #[derive(Clone, Copy)]
 struct Functions {
     create: unsafe extern "C" fn(*const c_char, u64, u64, *mut c_char, usize) -> *mut c_void,
@@ -47,19 +49,19 @@ struct Functions {
         Option<unsafe extern "C" fn(*mut c_void, usize, *mut *const c_char, *mut f64) -> c_int>,
 }
 
-/// A library that was loaded and whose table was checked.
+/// A loaded library with a checked function table.
 #[derive(Clone)]
 pub struct Library {
     functions: Functions,
-    /// Keeps the code in memory.
+    /// Keeps the library loaded.
     _library: Arc<libloading::Library>,
 }
 
 impl Library {
-    /// Loads a library by its path.
+    /// Loads a library from a path and checks its table.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// Says what is wrong with the library.
     #[expect(unsafe_code, reason = "loading a library and reading its table")]
     pub fn open(path: &Path) -> Result<Library, PluginError> {
         let shown = path.display();
@@ -108,10 +110,10 @@ impl Library {
         })
     }
 
-    /// A new medium.
+    /// Creates a medium of `capacity` bytes.
     ///
     /// # Errors
-    /// What the library says of the configuration.
+    /// What the library says about the configuration.
     #[expect(unsafe_code, reason = "a call into the library")]
     pub fn create(&self, config: &str, capacity: u64, seed: u64) -> Result<Medium, PluginError> {
         let text = CString::new(config)
@@ -143,7 +145,7 @@ impl Library {
     }
 }
 
-/// A medium of a library.
+/// A medium that a library has created in this process.
 pub struct Medium {
     medium: NonNull<c_void>,
     library: Library,
@@ -156,39 +158,40 @@ unsafe impl Send for Medium {}
 
 #[expect(unsafe_code, reason = "calls into the library")]
 impl Medium {
-    /// Bytes that it reads and writes as a whole.
+    /// Bytes that the medium reads and writes at a time.
     pub fn granule(&self) -> u32 {
         // SAFETY: the medium was created by this library and lives.
         unsafe { (self.library.functions.granule)(self.medium.as_ptr()) }
     }
 
-    /// Whether one more request can be taken.
+    /// Whether the medium can accept one more request at time `now`.
     pub fn can_accept(&self, now: u64, write: bool) -> bool {
         let write = c_int::from(write);
         // SAFETY: as above.
         unsafe { (self.library.functions.can_accept)(self.medium.as_ptr(), now, write) != 0 }
     }
 
-    /// Takes a request.
+    /// Passes a request to the medium.
     pub fn enqueue(&self, now: u64, request: &Request) {
         // SAFETY: as above, and the request lives as long as the call.
         unsafe { (self.library.functions.enqueue)(self.medium.as_ptr(), now, request) }
     }
 
-    /// When something happens next, or [`NEVER`].
+    /// The time of the medium's next event, or [`NEVER`].
     pub fn next_event(&self) -> u64 {
         // SAFETY: as above.
         unsafe { (self.library.functions.next_event)(self.medium.as_ptr()) }
     }
 
-    /// Writes completions into `done`; how many the library says it wrote.
+    /// Advances the medium to time `now`, writes its completions to `done`, and returns how many the
+    /// library claims to have written.
     pub fn advance(&self, now: u64, done: &mut [Completion]) -> usize {
         let (first, room) = (done.as_mut_ptr(), done.len());
         // SAFETY: as above, and the slice has room for as many as is said.
         unsafe { (self.library.functions.advance)(self.medium.as_ptr(), now, first, room) }
     }
 
-    /// The statistic of that number, from 0 on.
+    /// The name and value of a statistic by number, from 0; `None` after the last.
     pub fn statistic(&self, number: usize) -> Option<(String, f64)> {
         let statistic = self.library.functions.statistic?;
         let (mut name, mut value) = (std::ptr::null(), 0.0);

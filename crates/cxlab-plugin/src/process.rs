@@ -1,4 +1,4 @@
-//! The run's side of a medium in a process of its own.
+//! The run's side of a medium that has a process of its own.
 
 use std::cell::{Cell, RefCell};
 use std::ffi::OsString;
@@ -14,55 +14,57 @@ use std::time::{Duration, Instant};
 use crate::ring::{self, Call, Ring};
 use crate::{Broken, Completion, PluginError, ROOM, Request};
 
-/// A program that calls [`serve`](crate::serve) with what stands behind `arguments`.
+/// A program that calls [`serve`](crate::serve) with the arguments that follow its own `arguments`.
 #[derive(Clone, Debug)]
 pub struct Host {
     /// The executable file.
     pub program: PathBuf,
-    /// The arguments that make it do so.
+    /// The arguments that make the program serve a medium.
     pub arguments: Vec<OsString>,
 }
 
 static HOST: OnceLock<Host> = OnceLock::new();
 
-/// Says which program runs media, once in a process; later words change nothing.
+/// Sets the program that runs media. Only the first call in a process has an effect.
 pub fn host(host: Host) {
     let _ = HOST.set(host);
 }
 
-/// How long a process that has been told that all is over may take to end (*assumed*).
+/// How long a process may take to end after the medium was destroyed (*assumed*).
 const LAST_WORDS: Duration = Duration::from_secs(2);
-/// How long is waited for the state of a process whose socket has closed.
+/// How long to wait for the exit status of a process whose socket has closed.
 const ENDING: Duration = Duration::from_millis(500);
 
 /// A medium in a process of its own.
 pub(crate) struct Medium {
     ring: Ring,
     granule: u32,
-    /// When something happens next, where no call has changed it since it was told.
+    /// The time of the medium's next event, if it is known and no later call can have changed it.
     next: Cell<Option<u64>>,
     link: RefCell<Link>,
 }
 
-/// The process, and the sockets to it.
+/// The process of a medium, and the socket to it.
 struct Link {
     child: Child,
-    /// Bytes that wake the other, and first of all the settings and what came of them.
+    /// Carries the settings and the result of creating the medium, and afterwards bytes that
+    /// wake the other side.
     socket: UnixStream,
+    /// The real time within which a call must return.
     patience: Duration,
-    /// What happened to it.
+    /// What happened to the process, if it has failed.
     broken: Option<Broken>,
 }
 
-/// What is told of a medium that was made, or was not.
+/// The first byte of the result of creating a medium.
 const MADE: u8 = 0;
 const BAD_LIBRARY: u8 = 1;
 const BAD_CONFIG: u8 = 2;
 
-/// Longest text that is read from the other side.
+/// Longest text that is accepted from the other side, in bytes.
 const LONGEST: usize = 1 << 16;
 
-/// Writes what came of making a medium. The process's.
+/// Sends the result of creating a medium to the run. Called by the medium's process.
 pub(crate) fn tell(socket: &mut UnixStream, made: Result<u32, &PluginError>) -> io::Result<()> {
     let (kind, text) = match made {
         Ok(granule) => (MADE, granule.to_string()),
@@ -126,10 +128,10 @@ impl Medium {
             .arg(file.path())
             .arg(capacity.to_string())
             .arg(seed.to_string())
-            // It ends when this does: the pipe closes then.
+            // The child ends with this process, which closes the pipe.
             .stdin(Stdio::piped())
             .stdout(Stdio::from(OwnedFd::from(theirs)))
-            // What the terminal sends is for the run.
+            // Signals of the terminal are for the run only.
             .process_group(0)
             .spawn();
         let child = child.map_err(failed)?;
@@ -208,7 +210,7 @@ impl Medium {
         Ok(there.then(|| (self.ring.name(), f64::from_bits(self.ring.next()))))
     }
 
-    /// Waits for the answer to a call and to all before it.
+    /// Writes a call and waits until it and all earlier calls are answered.
     fn ask(&self, call: Call) -> Result<(), Broken> {
         while !self.ring.write(call) {
             self.wait()?;
@@ -238,7 +240,7 @@ impl Medium {
 }
 
 impl Link {
-    /// Until the process writes a byte.
+    /// Sleeps until the process writes a byte, or until the time `until`.
     fn sleep(&mut self, until: Instant) -> io::Result<()> {
         let left = until.saturating_duration_since(Instant::now());
         if left.is_zero() {
@@ -253,7 +255,8 @@ impl Link {
         }
     }
 
-    /// The process is no use any more: it is ended, and what became of it is kept. It was in a function, or `outside`.
+    /// Kills a process that has failed, and keeps and returns the error. `function` is the function
+    /// that the process was in; if empty, `outside` says when the process failed.
     fn end(&mut self, function: &str, outside: &str, error: &io::Error) -> Broken {
         let slow = matches!(error.kind(), ErrorKind::TimedOut | ErrorKind::WouldBlock);
         let ended = if slow { None } else { self.outcome(ENDING) };
@@ -262,7 +265,7 @@ impl Link {
             None if slow => format!("did not return within {:?}", self.patience),
             None => format!("has a process that does not answer ({error})"),
         };
-        // It may have ended by itself.
+        // The process may have ended by itself.
         let _ = self.child.kill();
         let _ = self.child.wait();
         let broken = Broken(match function {
@@ -273,7 +276,7 @@ impl Link {
         broken
     }
 
-    /// How the process ended, if it does within that time.
+    /// The exit status of the process, if it ends within this time.
     fn outcome(&mut self, within: Duration) -> Option<ExitStatus> {
         let until = Instant::now() + within;
         loop {
@@ -313,7 +316,7 @@ impl Drop for Medium {
         let link = self.link.get_mut();
         drop(link.child.stdin.take());
         if whole && link.outcome(LAST_WORDS).is_none() {
-            // It hangs at its end, where it can do no harm.
+            // The process hangs at its end, where that has no consequence.
             let _ = link.child.kill();
             let _ = link.child.wait();
         }
@@ -322,7 +325,8 @@ impl Drop for Medium {
 
 impl Drop for Link {
     fn drop(&mut self) {
-        // One whose medium was not made; others have ended before.
+        // For a process whose medium was not created. The process of any other
+        // medium has already ended.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

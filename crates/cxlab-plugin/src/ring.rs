@@ -1,9 +1,12 @@
-//! Memory that a run and the process of a medium share: a ring of calls, and the answer to the last of them.
+//! Memory shared by a run and the process of a medium: a ring of calls, and the answer
+//! to the last call.
 //!
-//! The run writes calls behind `head`, the process answers up to `tail`; each writes one of them. A call that
-//! needs no answer (`enqueue`) waits in the ring for the next one that does. A side that waits looks at the counts for a
-//! while and then sleeps on a socket; the other side wakes it with a byte. Every word is atomic: the process may
-//! write whatever it likes at any time, and what is read is then wrong, and never undefined.
+//! The run counts the calls that it has written to the ring, and the process counts the calls that
+//! it has answered. Each side writes only its own count. A call without an answer (`enqueue`)
+//! waits in the ring until the next call that has one. A waiting side polls the counts for a while
+//! and then sleeps on a socket, on which the other side wakes it with a byte. Every word is
+//! atomic: the process may write any value at any time, and a read then returns a wrong value but
+//! is never undefined behaviour.
 
 use std::fs::File;
 use std::io;
@@ -13,17 +16,19 @@ use memmap2::{MmapOptions, MmapRaw};
 
 use crate::{Completion, ROOM, Request};
 
-/// Calls that fit.
+/// Most calls in the ring.
 pub(crate) const CALLS: u32 = 64;
 /// Longest name of a statistic, in bytes.
 pub(crate) const NAME: usize = 128;
-/// How often is looked where the other side may have a processor of its own: 2 to 10 us, by what the processor takes for
-/// its hint. A side that spins longer keeps the other from a processor that both share.
+/// Polls of a waiting side on a machine with several processors: 2 to 10 us, depending on
+/// the processor's spin hint. More polls would keep the other side from running where
+/// both share a processor.
 const LOOKS: u32 = 200;
-/// How often a side that waits then yields its processor to other processes, before it sleeps.
+/// Number of times that a waiting side then yields its processor to other
+/// processes, before it sleeps.
 const YIELDS: u32 = 4;
 
-/// A call, in four words.
+/// A call of a library function, encoded in four words.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Call {
     CanAccept { now: u64, write: bool },
@@ -34,7 +39,7 @@ pub(crate) enum Call {
     Destroy,
 }
 
-/// Functions of a library by the number that says that the process is in them.
+/// The names of the library's functions, by the number in [`Shared::inside`]; 0 is none.
 pub(crate) const FUNCTIONS: [&str; 8] = [
     "",
     "can_accept",
@@ -45,11 +50,11 @@ pub(crate) const FUNCTIONS: [&str; 8] = [
     "destroy",
     "create",
 ];
-/// The number of `create`.
+/// The number of `create` in [`FUNCTIONS`].
 pub(crate) const CREATE: u32 = 7;
 
 impl Call {
-    /// Its function's place in [`FUNCTIONS`].
+    /// The number of the call's function in [`FUNCTIONS`].
     pub(crate) fn function(&self) -> u32 {
         match self {
             Call::CanAccept { .. } => 1,
@@ -102,10 +107,10 @@ impl Call {
     }
 }
 
-/// Words of one side, on lines of their own.
+/// The words that one side writes, in cache lines of their own.
 #[repr(C, align(128))]
 struct Side {
-    /// How many calls it has written, or answered.
+    /// Number of calls that the run has written, or that the process has answered.
     count: AtomicU32,
     /// 1 while this side sleeps on its socket.
     sleeps: AtomicU32,
@@ -115,30 +120,31 @@ struct Side {
 struct Shared {
     run: Side,
     process: Side,
-    /// The function that the process is in, and 0 between calls.
+    /// The number of the function that the process is in; 0 between calls.
     inside: AtomicU32,
-    /// Of an answer: a count or a truth, and when something happens next.
+    /// First value of an answer: a count or a truth value.
     value: AtomicU64,
+    /// Second value of an answer: the time of the next event, or a statistic's value.
     next: AtomicU64,
     done: [[AtomicU64; 2]; ROOM],
     name: [AtomicU64; NAME / 8],
     calls: [[AtomicU64; 4]; CALLS as usize],
 }
 
-/// Bytes of it.
+/// Size of the shared memory in bytes.
 pub(crate) const BYTES: u64 = size_of::<Shared>() as u64;
 
-/// What both sides have.
+/// One side's view of the shared memory.
 pub(crate) struct Ring {
     memory: MmapRaw,
     looks: u32,
 }
 
 impl Ring {
-    /// Of a file of [`BYTES`] bytes, which is full of zeros at first.
+    /// Maps a file of [`BYTES`] bytes, which must be all zeros before the first use.
     ///
     /// # Errors
-    /// The file is shorter, or whatever the system says.
+    /// When the file has another size, or when the system cannot map it.
     pub(crate) fn new(file: &File) -> io::Result<Ring> {
         if file.metadata()?.len() != BYTES {
             return Err(io::Error::other("found a file of another size"));
@@ -162,7 +168,7 @@ impl Ring {
         if run { &shared.run } else { &shared.process }
     }
 
-    /// Writes a call behind the others, where there is room; `false` where there is none. The run's.
+    /// Writes a call to the ring, for the run; returns false when the ring is full.
     pub(crate) fn write(&self, call: Call) -> bool {
         let shared = self.shared();
         let head = shared.run.count.load(Ordering::Relaxed);
@@ -186,7 +192,8 @@ impl Ring {
         shared.process.count.load(Ordering::SeqCst) == shared.run.count.load(Ordering::SeqCst)
     }
 
-    /// The next call, for the process; `None` while there is none. What is no call is `Some(None)`.
+    /// The next call, for the process: `None` while there is none, `Some(None)` if its words
+    /// are not a call.
     pub(crate) fn call(&self) -> Option<Option<Call>> {
         let shared = self.shared();
         let tail = shared.process.count.load(Ordering::Relaxed);
@@ -199,7 +206,7 @@ impl Ring {
         ))
     }
 
-    /// The call is answered.
+    /// Counts the current call as answered.
     pub(crate) fn answered(&self) {
         let count = &self.shared().process.count;
         count.store(
@@ -208,16 +215,17 @@ impl Ring {
         );
     }
 
-    /// Whether the other side sleeps and is to be woken; it is asked once.
+    /// Whether the other side sleeps and this side must wake it. Clears the mark, so that the other
+    /// side is woken only once.
     pub(crate) fn must_wake(&self, run: bool) -> bool {
         let sleeps = &self.side(run).sleeps;
         sleeps.load(Ordering::SeqCst) != 0 && sleeps.swap(0, Ordering::SeqCst) != 0
     }
 
-    /// Waits until `there` is so, sleeping by `sleep` when that takes longer than some looks.
+    /// Waits until `there` returns true: polls first, then calls `sleep` between checks.
     ///
     /// # Errors
-    /// What `sleep` returned.
+    /// The error that `sleep` returned.
     pub(crate) fn wait<E>(
         &self,
         run: bool,
@@ -285,7 +293,7 @@ impl Ring {
         }
     }
 
-    /// A name, cut where it is too long, and ended by a zero where it is not.
+    /// Stores a name, which is cut if it is too long, and otherwise ended by a zero.
     pub(crate) fn set_name(&self, name: &str) {
         let mut bytes = [0; NAME];
         let mut end = name.len().min(NAME);
@@ -313,7 +321,7 @@ mod tests {
 
     use super::*;
 
-    /// Both sides of a ring, whose waits look so often before they sleep.
+    /// Both sides of a ring, with `looks` polls before they sleep.
     fn pair(looks: u32) -> [Ring; 2] {
         let file = tempfile::tempfile().expect("a file");
         file.set_len(BYTES).expect("its length");
@@ -363,7 +371,7 @@ mod tests {
         assert!(!run.is_answered());
     }
 
-    /// What a process writes that has gone mad is read as some value.
+    /// Any words that a faulty process writes are read as some value.
     #[test]
     fn whatever_stands_in_the_memory_can_be_read() {
         let [run, process] = pair(1);

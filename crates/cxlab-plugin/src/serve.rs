@@ -1,4 +1,4 @@
-//! The side of the process that a medium runs in.
+//! The medium's side, in the process that the medium runs in.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -13,8 +13,9 @@ use crate::process::{read_text, tell};
 use crate::ring::{CREATE, Call, Ring};
 use crate::{Completion, PluginError, ROOM};
 
-/// Serves one medium until the run is done with it, and returns the exit code. The arguments are those that a
-/// [`Host`](crate::Host) is given behind its own; standard output is a socket to the run, and standard input ends with it.
+/// Serves one medium until the run has no further use for it, and returns the exit code.
+/// `arguments` are those that follow the arguments of a [`Host`](crate::Host). Standard output is a
+/// socket to the run, and standard input closes when the run ends.
 pub fn serve(arguments: &[OsString]) -> u8 {
     match served(arguments) {
         Ok(()) => 0,
@@ -37,7 +38,7 @@ fn served(arguments: &[OsString]) -> Result<(), String> {
     let ring = File::options().read(true).write(true).open(&memory);
     let ring = ring.and_then(|file| Ring::new(&file));
     let ring = ring.map_err(|error| format!("{}: {error}", memory.display()))?;
-    // The run removes it too, if it lives.
+    // The run also removes the file, if it lives.
     let _ = std::fs::remove_file(&memory);
     let mut socket = take_socket().map_err(|error| error.to_string())?;
     std::thread::spawn(end_with_the_run);
@@ -48,7 +49,7 @@ fn served(arguments: &[OsString]) -> Result<(), String> {
     let (Ok(medium), Ok(())) = (medium, told) else {
         return Ok(());
     };
-    // It fails where the run is gone.
+    // Answering fails when the run has ended.
     let _ = answer_all(&ring, medium, &mut socket);
     Ok(())
 }
@@ -65,7 +66,8 @@ fn create(
     medium
 }
 
-/// The socket that standard output is, which becomes what standard error is: libraries print.
+/// Takes the socket from standard output, which becomes a copy of standard error,
+/// because libraries may print.
 #[expect(unsafe_code, reason = "giving a descriptor its number")]
 fn take_socket() -> io::Result<UnixStream> {
     let socket = io::stdout().as_fd().try_clone_to_owned()?;
@@ -76,10 +78,10 @@ fn take_socket() -> io::Result<UnixStream> {
     Ok(UnixStream::from(socket))
 }
 
-/// Whether the run has said that it is done with the medium.
+/// Whether the run has destroyed the medium.
 static DONE: AtomicBool = AtomicBool::new(false);
 
-/// Ends this process when the run's has ended, whatever the library is doing then.
+/// Ends this process when the run has ended, even in the middle of a library function.
 #[expect(unsafe_code, reason = "ending without the library's own last words")]
 fn end_with_the_run() {
     let mut bytes = [0; 64];

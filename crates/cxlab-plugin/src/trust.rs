@@ -1,5 +1,6 @@
-//! Which libraries may be run. A scenario names a library, and whoever wrote the scenario may be somebody else: so
-//! running it needs a word of the user, once for all libraries of a command, or for one library in a list.
+//! Which libraries may be run. A scenario names a library, and its author may be somebody else than
+//! the user. Running the library therefore needs the user's permission: for all libraries of a
+//! command, or for libraries in a list.
 
 use std::io::{BufReader, Read};
 use std::path::{Path, PathBuf};
@@ -9,21 +10,22 @@ use sha2::{Digest, Sha256};
 
 use crate::PluginError;
 
-/// The environment variable that says the same as [`trust_all`] where it is `1`.
+/// The environment variable that has the effect of [`trust_all`] when its value is `1`.
 pub const VARIABLE: &str = "CXLAB_TRUST_PLUGINS";
 
-/// Longest list that is read.
+/// Most bytes of the list that are read.
 const LONGEST: u64 = 1 << 20;
 
 static ALL: AtomicBool = AtomicBool::new(false);
 
-/// From now on this process runs every library that it is asked to.
+/// Permits this process to run every library from now on.
 pub fn trust_all() {
     ALL.store(true, Ordering::Relaxed);
 }
 
-/// The user's list of trusted libraries: a line each, an absolute path or `sha256:` with the hash of the content in
-/// hexadecimal; what begins with `#` is a comment. `None` where there is no home to look in.
+/// Path of the user's list of trusted libraries; `None` without a home folder. Each line is an
+/// absolute path, or `sha256:` with the hash of the content in hexadecimal. Lines that begin
+/// with `#` are comments.
 pub fn list() -> Option<PathBuf> {
     let named = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
     let folder = match named("XDG_CONFIG_HOME") {
@@ -33,10 +35,11 @@ pub fn list() -> Option<PathBuf> {
     Some(folder.join("cxlab/trusted-plugins"))
 }
 
-/// Makes sure that a library may be run.
+/// Checks that a library may be run.
 ///
 /// # Errors
-/// Nobody has said so; how it can be said.
+/// When the user has not permitted the library; the message says how to permit it. When the
+/// library cannot be read.
 pub fn check(library: &Path) -> Result<(), PluginError> {
     let variable = std::env::var_os(VARIABLE).is_some_and(|value| value == "1");
     if ALL.load(Ordering::Relaxed) || variable {
@@ -67,7 +70,7 @@ pub fn check(library: &Path) -> Result<(), PluginError> {
     )))
 }
 
-/// A list that cannot be read trusts nobody.
+/// Reads the list. A list that cannot be read permits no library.
 fn read(list: &Path) -> String {
     let mut text = String::new();
     let file = std::fs::File::open(list);

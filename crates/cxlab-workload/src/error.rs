@@ -1,11 +1,12 @@
-//! What users can get wrong about workloads, as values that say where, what and what is allowed.
+//! Errors that a user can cause with workloads and traces: each says where, what was found
+//! and what is allowed.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 
 use cxlab_engine::catalog::ParamError;
 
-/// Where in a file an error lies.
+/// Where in a file an error is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Place {
     /// The file as a whole.
@@ -14,7 +15,7 @@ pub enum Place {
     Line(u64),
     /// A byte of a binary file, from 0 (of the decompressed contents where it is compressed).
     Offset(u64),
-    /// A block of a `.cxlt` trace.
+    /// A block of a `.cxlt` trace, with its number and its file offset.
     Block {
         /// The block's number, from 0.
         index: u64,
@@ -26,18 +27,18 @@ pub enum Place {
 /// A trace file that cannot be read or written.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TraceError {
-    /// The file.
+    /// The trace file's path.
     pub path: PathBuf,
-    /// Where in it.
+    /// Where in the file the error is.
     pub place: Place,
-    /// The field, empty when the error is of no single field.
+    /// The name of the faulty field; empty when the error concerns no single field.
     pub field: &'static str,
     /// What is wrong, with the value found and what is allowed.
     pub message: String,
 }
 
 impl TraceError {
-    /// An error at a place of a file.
+    /// Makes an error at a place of a file.
     pub fn new(
         path: &Path,
         place: Place,
@@ -52,7 +53,7 @@ impl TraceError {
         }
     }
 
-    /// An operating-system error on a file.
+    /// Makes an error from an operating-system error on a file; `doing` completes "cannot ...".
     pub fn io(path: &Path, place: Place, doing: &str, error: &std::io::Error) -> TraceError {
         TraceError::new(path, place, "", format!("cannot {doing}: {error}"))
     }
@@ -76,12 +77,12 @@ impl fmt::Display for TraceError {
 
 impl std::error::Error for TraceError {}
 
-/// A workload that cannot be bound to a system.
+/// An error that keeps a workload from being bound to a system.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum WorkloadError {
-    /// A parameter that does not fit.
+    /// A parameter has a value that is not allowed or does not fit the system.
     Param(ParamError),
-    /// A trace that cannot be used.
+    /// A trace cannot be read or used.
     Trace(TraceError),
 }
 

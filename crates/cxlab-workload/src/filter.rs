@@ -1,11 +1,12 @@
-//! A hierarchy of caches between a program and memory: accesses go in, misses and write-backs of
-//! dirty lines come out.
+//! A hierarchy of caches between a program and memory: the program's accesses go in, and misses and
+//! write-backs of dirty lines come out.
 //!
 //! Each level is set-associative with least-recently-used replacement, write-back and
-//! write-allocate. A miss looks at the next level and fills every level it passed; a dirty line
-//! that is evicted goes into the next level (without reading memory: it is whole), or out of the
-//! last one as a write. Levels neither include nor exclude one another. Left out: other cores,
-//! prefetching, instruction fetches, and the lines still dirty at the end, which stay cached.
+//! write-allocate. A miss is looked up in the next level, and the line is filled into every
+//! level that missed. A dirty victim is written whole, without a read, into the next level;
+//! the last level writes dirty victims to memory. Levels are neither inclusive nor exclusive.
+//! Left out: other cores, prefetching, instruction fetches, and the lines still dirty at the
+//! end, which stay cached.
 
 use std::fmt;
 use std::str::FromStr;
@@ -14,23 +15,25 @@ use cxlab_engine::units::{Bytes, LINE_BYTES, LineAddr};
 
 use crate::op::OpKind;
 
-/// Most levels, ways, and bytes of a level (*assumed*: more than any processor has).
+/// Limits on the number of levels, on ways, and on bytes of a level (*assumed*: more
+/// than any processor has).
 const MAX_LEVELS: usize = 8;
 const MAX_WAYS: u32 = 64;
 const MAX_LEVEL_BYTES: u64 = 4 << 30;
 
-/// One level of caches.
+/// Size and associativity of one cache level.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Level {
-    /// Bytes of data.
+    /// Data capacity in bytes.
     pub size: Bytes,
-    /// Lines of a set.
+    /// Associativity: lines in a set.
     pub ways: u32,
 }
 
-/// Caches from the nearest to the program to the last before memory.
+/// A list of cache levels, from the one nearest to the program to the last one before memory.
 ///
-/// As text: `32 KiB/8 + 1 MiB/16` is a level of 32 KiB with 8 ways, then one of 1 MiB with 16.
+/// As text, `32 KiB/8 + 1 MiB/16` is a level of 32 KiB with 8 ways, then a level of
+/// 1 MiB with 16 ways.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Hierarchy {
     /// The levels, nearest first.
@@ -85,10 +88,10 @@ impl FromStr for Hierarchy {
 }
 
 impl Hierarchy {
-    /// Says what is wrong with the levels, if anything is.
+    /// Checks that the levels can be built.
     ///
     /// # Errors
-    /// The first level that cannot be built, the value found and what is allowed.
+    /// Names the first level that cannot be built, with the value found and what is allowed.
     pub fn check(&self) -> Result<(), String> {
         if !(1..=MAX_LEVELS).contains(&self.levels.len()) {
             return Err(format!(
@@ -114,17 +117,17 @@ impl Hierarchy {
     }
 }
 
-/// A hierarchy at work.
+/// The simulated caches of a [`Hierarchy`], with the lines that they hold.
 #[derive(Clone, Debug)]
 pub struct CacheFilter {
     caches: Vec<Cache>,
 }
 
 impl CacheFilter {
-    /// Empty caches.
+    /// Makes the caches of a hierarchy, all empty.
     ///
     /// # Errors
-    /// As [`Hierarchy::check`].
+    /// Returns what [`Hierarchy::check`] finds wrong with the levels.
     pub fn new(hierarchy: &Hierarchy) -> Result<CacheFilter, String> {
         hierarchy.check()?;
         Ok(CacheFilter {
@@ -132,8 +135,8 @@ impl CacheFilter {
         })
     }
 
-    /// Passes one access through; `out` is told of each line read from or written to memory: first
-    /// the miss, if it is one, then the write-backs that it causes.
+    /// Passes one access through the caches. `out` is called for each line read from or written to
+    /// memory: first for the miss, if there is one, then for the write-backs.
     #[inline]
     pub fn access(&mut self, line: LineAddr, kind: OpKind, out: &mut impl FnMut(OpKind, LineAddr)) {
         let dirty = kind == OpKind::Write;
@@ -144,13 +147,14 @@ impl CacheFilter {
         if hit.is_none() {
             out(OpKind::Read, line);
         }
-        // The farthest level is filled first, so that a victim of a nearer one finds its place.
+        // The farthest level is filled first, so that a victim of a nearer level
+        // finds its line there.
         for level in (0..hit.unwrap_or(self.caches.len())).rev() {
             self.insert(level, line.0, dirty && level == 0, out);
         }
     }
 
-    /// Puts a line that is absent into a level and sends the evicted line on, down the levels.
+    /// Inserts an absent line into a level and passes the dirty victim, if any, down the levels.
     fn insert(
         &mut self,
         mut level: usize,
@@ -174,10 +178,11 @@ impl CacheFilter {
     }
 }
 
-/// An entry without a line: lines are below 2^58, and the lowest bit says dirty.
+/// An entry without a line. Line numbers are below 2^58; the lowest bit of an entry
+/// is the dirty bit.
 const INVALID: u64 = u64::MAX;
 
-/// One level: sets of entries, the most recently used first.
+/// One cache level: its sets one after the other, each with the most recently used entry first.
 #[derive(Clone, Debug)]
 struct Cache {
     entries: Vec<u64>,
@@ -207,7 +212,8 @@ impl Cache {
         &mut self.entries[first..first + self.ways]
     }
 
-    /// Makes a line the most recently used, and dirty if asked; false when it is absent.
+    /// Makes a line the most recently used, and marks it dirty if `dirty`. Returns false
+    /// when it is absent.
     #[inline]
     fn touch(&mut self, line: u64, dirty: bool) -> bool {
         let set = self.set(line);
@@ -220,7 +226,7 @@ impl Cache {
         true
     }
 
-    /// Puts an absent line in first place; the evicted line, if it was dirty.
+    /// Inserts an absent line as the most recently used and returns the victim if it was dirty.
     #[inline]
     fn insert(&mut self, line: u64, dirty: bool) -> Option<u64> {
         let set = self.set(line);
@@ -240,7 +246,7 @@ mod tests {
 
     type Entry = (u64, bool, u64);
 
-    /// A cache as a list of (line, dirty, last use): slow and obvious.
+    /// Reference model: each cache is a list of (line, dirty, last use).
     #[derive(Default)]
     struct Oracle {
         levels: Vec<(u64, usize, Vec<Entry>)>,

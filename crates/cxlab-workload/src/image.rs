@@ -1,28 +1,29 @@
 //! The bytes of the memory of one coherence domain, which its components share.
 //!
-//! Programs on several cores and accelerators work on the same data, so there must be one copy of
-//! it: an [`Image`] is that copy, and a clone of it is the same memory. Caches in the simulation
-//! hold states and no bytes; whoever is about to load or store under the protocol's rules does so
-//! in the image.
+//! Programs on several cores and accelerators work on the same data, so there is exactly one copy
+//! of the data: an [`Image`]. A clone of an image refers to the same memory. Simulated caches hold
+//! coherence states and no bytes: a component that may load or store a line under the protocol's
+//! rules does so in the image.
 //!
 //! # Why this is deterministic
-//! Components run on several threads of the machine, and an image is the one thing that they
-//! share beside messages. The result does not depend on how the threads run, as long as each
-//! component touches a line only while the protocol gives it the right to: many may read a line,
-//! or one may write it (single writer, multiple readers). That right moves from component to
-//! component only by messages, which take at least one wire's latency; the parallel executor
-//! lets such a message pass only at the barrier between two windows. So all accesses of the old
-//! holder happen before the barrier and all of the new one after it: no two accesses of which one
-//! is a write are ever unordered. That is also why relaxed atomics are enough: the barrier orders
-//! them. Where a model breaks the rule (a device that does DMA without coherence while a core
-//! writes the same line), the program that does so has a race, and its own ordering must settle it.
+//! Components run on several threads of the machine, and the image is the only thing that they
+//! share beside messages. The result does not depend on how the threads are scheduled, as long as a
+//! component accesses a line only while the protocol permits it: many may read a line, or one may
+//! write it (single writer, multiple readers). The permission moves between components only by
+//! messages, which take at least one wire's latency, and the parallel executor delivers such a
+//! message only after the barrier between two windows. All accesses of the old owner therefore
+//! happen before the barrier, and all of the new owner after it: two accesses of which one is a
+//! write are never unordered. The barrier orders them, so relaxed atomics are enough. Where a model
+//! breaks the rule (a device that does DMA without coherence while a core writes the same line),
+//! the simulated program has a race and must order the accesses itself.
 //!
 //! # Layout
-//! Words of 8 B, little endian, in pages of 4 KiB under a radix table of four levels of 13 bits,
-//! which covers all 2^64 addresses. Pages and tables come into being when they are first written,
-//! by `OnceLock`; what was never written reads as zero. An image begins with 128 KiB of tables and
-//! takes 384 KiB more for the first page written; each further page in reach of a last table, 32 MiB,
-//! takes only itself. Nothing is given back until the last clone is dropped.
+//! Words of 8 B, little endian, are stored in pages of 4 KiB under a radix table of four levels
+//! of 13 bits, which covers all 2^64 addresses. Pages and tables are allocated by `OnceLock` at
+//! the first write to them; memory that was never written reads as zero. An image begins with
+//! 128 KiB of tables, and the first page written takes 384 KiB of tables more. A further page
+//! under the same last table, which covers 32 MiB, takes only its own 4 KiB. All is freed when
+//! the last clone is dropped.
 
 use std::array;
 use std::fmt;
@@ -43,8 +44,8 @@ type Page = [AtomicU64; WORDS];
 type Table<T> = [OnceLock<Box<T>>; FAN];
 type Root = Table<Table<Table<Table<Page>>>>;
 
-/// The bytes of one coherence domain's memory, zero where nothing was written. A clone is the
-/// same memory. See the [module](self) for who may touch what.
+/// The bytes of one coherence domain's memory, zero where nothing was written. A clone refers to
+/// the same memory. The [module](self) says which component may access which line.
 #[derive(Clone)]
 pub struct Image(Arc<Root>);
 
@@ -60,7 +61,7 @@ impl fmt::Debug for Image {
     }
 }
 
-/// The part of an address that chooses an entry of the table `level` levels above the pages.
+/// Index of the address's entry in the table `level` levels above the pages.
 #[inline]
 fn slot(addr: u64, level: u32) -> usize {
     (addr >> (PAGE_BITS + level * FAN_BITS)) as usize & (FAN - 1)
@@ -71,7 +72,7 @@ fn child<T, const N: usize>(table: &Table<[T; N]>, slot: usize) -> Option<&[T; N
     table[slot].get().map(Box::as_ref)
 }
 
-/// The entries of a table that are there, with their places.
+/// The allocated entries of a table, each with its index.
 fn entries<T>(table: &Table<T>) -> impl Iterator<Item = (u64, &T)> {
     (0..)
         .zip(table)
@@ -89,7 +90,7 @@ fn mask(bytes: u32) -> u64 {
     u64::MAX >> (64 - 8 * bytes)
 }
 
-/// Every page that was ever written. A memory is restored into one where no other pages were.
+/// Saves every page that was ever written. The image to restore into must have no other pages.
 impl SaveState for Image {
     fn save(&self, out: &mut StateWriter) {
         let pages = self.pages();
@@ -120,7 +121,7 @@ fn words_of(first: Hpa) -> impl Iterator<Item = Hpa> {
 }
 
 impl Image {
-    /// A memory of zeros.
+    /// Makes a memory of zeros.
     pub fn new() -> Image {
         Image(Arc::new([const { OnceLock::new() }; FAN]))
     }
@@ -141,7 +142,7 @@ impl Image {
         grown(table, slot(addr, 0))
     }
 
-    /// The first address of every page of 4 KiB that was ever written, in rising order.
+    /// The first address of every page of 4 KiB that was ever written, in ascending order.
     pub fn pages(&self) -> Vec<Hpa> {
         let mut pages = Vec::new();
         for (a, table) in entries(&self.0) {
@@ -156,7 +157,7 @@ impl Image {
         pages
     }
 
-    /// Makes a line of 64 B zero again. `hpa` is its first address.
+    /// Sets a line of 64 B to zero. `hpa` is the line's first address.
     pub fn clear_line(&self, hpa: Hpa) {
         if let Some(page) = self.page(hpa.0) {
             let first = (hpa.0 % PAGE_BYTES / 8) as usize;
@@ -179,12 +180,12 @@ impl Image {
         if mask == u64::MAX {
             return word.store(bits, Relaxed);
         }
-        // Lines are never shared between writers, and a word lies within a line: no other
-        // component can come between the load and the store.
+        // The protocol lets no two components write the same line at a time, and a word is inside
+        // one line: no other component writes between this load and this store.
         word.store((word.load(Relaxed) & !mask) | (bits & mask), Relaxed);
     }
 
-    /// The `size` bytes from `hpa` on as a number, the byte at `hpa` lowest.
+    /// Reads the `size` bytes from `hpa` on as a little-endian number.
     ///
     /// # Panics
     /// If `size` is not 1 to 8.
@@ -199,7 +200,7 @@ impl Image {
         value & mask(u32::from(size))
     }
 
-    /// Writes the lowest `size` bytes of `value` from `hpa` on.
+    /// Writes the lowest `size` bytes of `value` from `hpa` on, little endian.
     ///
     /// # Panics
     /// If `size` is not 1 to 8.
@@ -215,7 +216,7 @@ impl Image {
         }
     }
 
-    /// Begins to fetch the line that holds a byte into the machine's caches; changes nothing.
+    /// Prefetches the word at `hpa` into the caches of the machine that runs the simulator.
     #[inline]
     pub fn prefetch(&self, hpa: Hpa) {
         if let Some(page) = self.page(hpa.0) {
@@ -223,7 +224,7 @@ impl Image {
         }
     }
 
-    /// Replaces a number by what `change` makes of it, unless that is `None`; returns the old one.
+    /// Replaces a number by the result of `change`, unless that is `None`. Returns the old number.
     ///
     /// # Panics
     /// If `size` is not 1 to 8.
@@ -236,7 +237,7 @@ impl Image {
         old
     }
 
-    /// Adds to a number, with wrap-around at its size; returns the old one.
+    /// Adds `operand` to a number, with wrap-around at its size. Returns the old number.
     ///
     /// # Panics
     /// If `size` is not 1 to 8.
@@ -245,7 +246,7 @@ impl Image {
         self.update(hpa, size, |old| Some(old.wrapping_add(operand)))
     }
 
-    /// Replaces a number if it equals `compare`; returns the old one.
+    /// Replaces a number by `new` if it equals `compare`. Returns the old number.
     ///
     /// # Panics
     /// If `size` is not 1 to 8.
@@ -254,7 +255,7 @@ impl Image {
         self.update(hpa, size, |old| (old == compare).then_some(new))
     }
 
-    /// Reads a range of bytes.
+    /// Reads `bytes.len()` bytes from `hpa` on; the range may cross lines and pages.
     pub fn read_bytes(&self, hpa: Hpa, bytes: &mut [u8]) {
         let mut addr = hpa.0;
         for chunk in chunks_mut(addr, bytes) {
@@ -264,7 +265,7 @@ impl Image {
         }
     }
 
-    /// Writes a range of bytes.
+    /// Writes `bytes` from `hpa` on; the range may cross lines and pages.
     pub fn write_bytes(&self, hpa: Hpa, bytes: &[u8]) {
         let (head, rest) = bytes.split_at(to_word(hpa.0, bytes.len()));
         let mut addr = hpa.0;
@@ -278,7 +279,7 @@ impl Image {
         }
     }
 
-    /// Copies a range of bytes, which must not overlap its destination.
+    /// Copies `bytes` bytes between two ranges that do not overlap.
     pub fn copy(&self, from: Hpa, to: Hpa, bytes: u64) {
         let mut buffer = [0; 64];
         let mut done = 0;
@@ -291,12 +292,12 @@ impl Image {
     }
 }
 
-/// Bytes from `addr` to the next word, at most `len`.
+/// Bytes from `addr` to the next word boundary, at most `len`; 0 when `addr` is on a boundary.
 fn to_word(addr: u64, len: usize) -> usize {
     (addr.wrapping_neg() as usize % 8).min(len)
 }
 
-/// The parts of a range that lie in one word each.
+/// Splits a range at word boundaries, so that each part is inside one word.
 fn chunks_mut(addr: u64, bytes: &mut [u8]) -> impl Iterator<Item = &mut [u8]> {
     let (head, rest) = bytes.split_at_mut(to_word(addr, bytes.len()));
     let head = Some(head).filter(|head| !head.is_empty());

@@ -1,13 +1,13 @@
-//! Memory operations and where they come from: synthetic patterns, traces, capture of real
-//! programs. Knows no host and no device.
+//! Memory operations and their sources: synthetic patterns, traces, algorithms, and captures of
+//! real programs. This crate knows no host and no device.
 //!
-//! [`op`] is the seam: a [`Workload`] makes one [`OpSource`] for each requester, and the requester
-//! asks it for the next [`MemOp`]; [`program`] is the same for cores, and [`thread`](mod@thread) for cores and
-//! accelerators that share one memory with real values, an [`Image`]. [`pattern::CATALOG`] lists the
-//! workloads a scenario can name, and [`kernel`] holds those that execute an algorithm on a core.
-//! [`trace`] reads and writes the `.cxlt` format (`docs/guide/traces.md`), [`import`](mod@import) turns
-//! other formats into it, [`filter`] passes accesses through caches, and [`capture`](mod@capture)
-//! records an unmodified program.
+//! [`op`] is the interface to requesters: a [`Workload`] makes one [`OpSource`] for each requester,
+//! which takes its [`MemOp`]s from the source. [`program`] is the interface to cores, and
+//! [`thread`](mod@thread) the interface to cores and accelerators that share one memory with real
+//! values, an [`Image`]. [`pattern::CATALOG`] lists the workloads that a scenario can name, and
+//! [`kernel`] has those that execute an algorithm. [`trace`] reads and writes the `.cxlt` format
+//! (`docs/guide/traces.md`), [`import`](mod@import) converts other formats to it, [`filter`] passes
+//! accesses through caches, and [`capture`](mod@capture) records an unmodified program.
 
 pub mod capture;
 mod error;

@@ -1,8 +1,8 @@
-//! The one seam between whatever makes memory operations and whatever issues them.
+//! The interface between sources of memory operations and the requesters that issue them.
 //!
-//! A [`Workload`] is what a scenario names; it makes one [`OpSource`] for each requester when the
-//! system is built, and every problem with its parameters or files is reported there. A source
-//! then only hands out operations: it knows no latency, no host and no device.
+//! A scenario names a [`Workload`], which makes one [`OpSource`] for each requester when the system
+//! is built. Problems with the workload's parameters or files are reported then. Afterwards a
+//! source only hands out operations: it knows no latency, no host and no device.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -19,37 +19,39 @@ use crate::program::LOCAL_BASE;
 use crate::program::{Lines, Program};
 use crate::thread::{ThreadContext, ThreadedKernel};
 
-/// What a memory operation does.
+/// The kind of a memory operation.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, Debug)]
 pub enum OpKind {
-    /// Loads one line.
+    /// The operation loads.
     Read,
-    /// Stores one line.
+    /// The operation stores.
     Write,
 }
 
-/// One operation on one 64-byte line of memory, or on several in a row.
+/// One operation on one or more consecutive 64-byte lines of memory.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
 pub struct MemOp {
-    /// The line's first byte.
+    /// The first byte of the first line.
     pub hpa: Hpa,
-    /// Read or write.
+    /// Whether the operation reads or writes.
     pub kind: OpKind,
-    /// Lines from there on, 1 to 64. The operation is done when all are.
+    /// Number of consecutive lines, 1 to 64. The operation completes when all of them have.
     pub lines: u8,
-    /// Earliest issue; [`SimTime::ZERO`] when there is none.
+    /// Earliest time of issue; [`SimTime::ZERO`] for no limit.
     pub not_before: SimTime,
-    /// May issue only when the source's previous operation has completed (pointer chase).
+    /// Whether the operation may issue only after the source's previous
+    /// operation completes (pointer chase).
     pub dependent: bool,
 }
 
-/// A stream of memory operations for one requester. A copy that is restored hands out what the
-/// original would have.
+/// A stream of memory operations for one requester. A source restored from a checkpoint hands out
+/// the operations that the saved source would have.
 pub trait OpSource: SaveState + Send {
-    /// The next operation; `None` when the source has finished, and ever after.
+    /// Returns the next operation; `None` when the source has finished, and at every later call.
     fn next_op(&mut self, rng: &mut StreamRng) -> Option<MemOp>;
 
-    /// Appends up to `count` operations, in order. Fewer are there only where the source has finished.
+    /// Appends up to `count` operations to `out`, in order; fewer only when
+    /// the source has finished.
     fn next_ops(&mut self, rng: &mut StreamRng, count: usize, out: &mut Vec<MemOp>) {
         for _ in 0..count {
             match self.next_op(rng) {
@@ -60,20 +62,20 @@ pub trait OpSource: SaveState + Send {
     }
 }
 
-/// What a workload is told when it makes the source of one requester.
+/// The system's properties that a workload needs to make the source of one requester.
 #[derive(Clone, Copy, Debug)]
 pub struct SourceContext<'a> {
     /// Bytes of memory addressable from [`Hpa`] 0: the workload's address space is `0..span`.
     pub span: Bytes,
-    /// Bytes of the host's own memory, from [`LOCAL_BASE`] on; 0 when it has none.
+    /// Bytes of the host's own memory, from [`LOCAL_BASE`] on; 0 when the host has none.
     pub local: Bytes,
-    /// The number of this requester, from 0.
+    /// The requester's number, from 0.
     pub requester: usize,
-    /// How many requesters share the workload.
+    /// The number of requesters that share the workload.
     pub requesters: usize,
-    /// The folder that relative paths of the scenario start from.
+    /// The folder that the scenario's relative paths are relative to.
     pub scenario_dir: &'a Path,
-    /// A trace given on the command line instead of the scenario's.
+    /// A trace from the command line that replaces the scenario's.
     pub trace_override: Option<&'a Path>,
 }
 
@@ -82,13 +84,13 @@ pub trait Workload: Send + Sync {
     /// Makes the source of one requester.
     ///
     /// # Errors
-    /// A parameter that does not fit the system, or a file that cannot be used.
+    /// When a parameter does not fit the system, or when a file cannot be used.
     fn source(&self, ctx: &SourceContext) -> Result<Box<dyn OpSource>, WorkloadError>;
 
     /// Makes the program of one core.
     ///
     /// # Errors
-    /// As [`Workload::source`].
+    /// Those of [`Workload::source`], and operations of more than a line: a core has none.
     fn program(&self, ctx: &SourceContext) -> Result<Box<dyn Program>, WorkloadError> {
         if self.request_lines() > 1 {
             return Err(WorkloadError::param(
@@ -100,12 +102,12 @@ pub trait Workload: Send + Sync {
         Ok(Box::new(Lines::new(self.source(ctx)?)))
     }
 
-    /// Bytes of an operation: 32, or a power of two from a line to 4,096.
+    /// Size of an operation in bytes: 32, or a power of two from a line to 4,096.
     fn request(&self) -> Bytes {
         Bytes(LINE_BYTES)
     }
 
-    /// Lines of an operation, 1 to 64.
+    /// Number of lines that an operation accesses, 1 to 64.
     fn request_lines(&self) -> u8 {
         (self.request().0 / LINE_BYTES).max(1) as u8
     }
@@ -113,7 +115,7 @@ pub trait Workload: Send + Sync {
     /// Makes the kernel of one coherent system, whose threads share memory.
     ///
     /// # Errors
-    /// As [`Workload::source`]; also where the workload is not made of threads.
+    /// Those of [`Workload::source`], and a workload that is not made of threads.
     fn threads(&self, ctx: &ThreadContext) -> Result<Box<dyn ThreadedKernel>, WorkloadError> {
         let _ = ctx;
         Err(WorkloadError::param(
@@ -122,31 +124,33 @@ pub trait Workload: Send + Sync {
         ))
     }
 
-    /// Whether it is made of threads and runs only where [`Workload::threads`] is asked for.
+    /// Whether the workload consists of threads, so that it
+    /// runs only through [`Workload::threads`].
     fn needs_threads(&self) -> bool {
         false
     }
 
-    /// Whether it runs only on a core.
+    /// Whether the workload runs only on a core.
     fn needs_core(&self) -> bool {
         false
     }
 
-    /// Why an accelerator of its host, by number from 0, must have CXL.cache: the parameter that
-    /// makes its threads load, store or push host memory. `None` where they use DMA, registers and
-    /// their own buffers at most, or where that is not known before they run.
+    /// Says why an accelerator of the host, by number from 0, must have CXL.cache: the parameter
+    /// that makes its threads load, store or push host memory. `None` where the threads use at
+    /// most DMA, registers and the accelerator's own buffers, or where their accesses are not
+    /// known before they run.
     fn needs_cxl_cache(&self, accelerator: usize) -> Option<ParamError> {
         let _ = accelerator;
         None
     }
 
-    /// Whether its sources end by themselves.
+    /// Whether the workload's sources end by themselves.
     fn is_finite(&self) -> bool {
         false
     }
 
-    /// The file that its operations come from, if there is one: its content is part of what a
-    /// plan is.
+    /// The file that the operations come from, if there is one. The file's content identifies a
+    /// plan together with the scenario.
     fn file(&self, scenario_dir: &Path, trace_override: Option<&Path>) -> Option<PathBuf> {
         let _ = (scenario_dir, trace_override);
         None

@@ -1,16 +1,16 @@
-//! A map from 4 KiB page numbers to a word each: open addressing with linear probing in a flat
-//! array, 16 bytes a slot, at most 3/4 full. Results never depend on the order of its slots.
+//! A map from 4 KiB page numbers to one 64-bit word each: open addressing with linear probing in a
+//! flat array, 16 bytes a slot, at most 3/4 full. Results never depend on the order of the slots.
 
-/// Bytes in a page of the compact address mapping and of the footprint count.
+/// Page size of the compact address mapping and of the footprint count, in bytes.
 pub(crate) const PAGE_BYTES: u64 = 4096;
 
 /// Lines in a page.
 pub(crate) const PAGE_LINES: u64 = PAGE_BYTES / cxlab_engine::units::LINE_BYTES;
 
-/// No page has this number: pages are less than 2^52.
+/// Marks an empty slot: page numbers are less than 2^52.
 const EMPTY: u64 = u64::MAX;
 
-/// A map from pages to words.
+/// A hash map from page numbers to 64-bit words.
 #[derive(Clone, Debug)]
 pub(crate) struct PageMap {
     slots: Vec<Slot>,
@@ -37,7 +37,6 @@ pub(crate) fn spread(page: u64) -> u64 {
 }
 
 impl Default for PageMap {
-    /// An empty map.
     fn default() -> PageMap {
         PageMap {
             slots: vec![FREE; 64],
@@ -47,19 +46,19 @@ impl Default for PageMap {
 }
 
 impl PageMap {
-    /// How many pages it holds.
+    /// The number of pages in the map.
     pub fn len(&self) -> u64 {
         self.len
     }
 
-    /// The word of a page.
+    /// The word of a page; `None` if the page is not in the map.
     #[inline]
     pub fn get(&self, page: u64) -> Option<u64> {
         let slot = self.slots[self.slot(page)];
         (slot.page == page).then_some(slot.word)
     }
 
-    /// The word of a page, which becomes `first` when the page is new.
+    /// The word of a page; a page that is not in the map is added with the word `first`.
     #[inline]
     pub fn entry(&mut self, page: u64, first: u64) -> &mut u64 {
         let mut slot = self.slot(page);
@@ -74,7 +73,7 @@ impl PageMap {
         &mut self.slots[slot].word
     }
 
-    /// Keeps only the pages that `keep` accepts.
+    /// Removes the pages that `keep` rejects.
     pub fn retain(&mut self, keep: impl Fn(u64) -> bool) {
         self.rebuild(self.slots.len(), keep);
     }
@@ -85,7 +84,7 @@ impl PageMap {
         full.map(|slot| slot.word)
     }
 
-    /// The slot that holds the page, or the empty one where it belongs.
+    /// The slot that holds the page, or the empty slot where it would be inserted.
     #[inline]
     fn slot(&self, page: u64) -> usize {
         let mask = self.slots.len() - 1;
@@ -96,8 +95,9 @@ impl PageMap {
         slot
     }
 
-    /// The slot at which the search for the page begins, by multiplicative hashing (Knuth, *The Art of Computer
-    /// Programming*, vol. 3, section 6.4): the highest bits of the product with 2^64 over the golden ratio.
+    /// The slot at which the search for the page begins, by multiplicative hashing (Knuth, *The Art
+    /// of Computer Programming*, vol. 3, section 6.4): the highest bits of the product with 2^64
+    /// over the golden ratio.
     #[inline]
     fn home(&self, page: u64) -> usize {
         let bits = self.slots.len().trailing_zeros();

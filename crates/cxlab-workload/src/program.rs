@@ -1,10 +1,10 @@
-//! The seam between a program and the core that runs it.
+//! The interface between a program and the core that runs it.
 //!
-//! Where an [`OpSource`] hands out lines for a requester to fetch, a [`Program`] hands out what a
-//! processor executes: loads and stores of a few bytes, the computing between them, which of them
-//! need an earlier one's data, write-backs and fences. The core in `cxlab-host` adds caches and
-//! limits. A program knows no latency; it computes on its own copy of the data as it goes, so
-//! that its addresses depend on real values.
+//! An [`OpSource`] hands out lines for a requester to fetch. A [`Program`] hands out what a
+//! processor executes: loads and stores of a few bytes, computing between them, dependencies on
+//! earlier loads, write-backs and fences. The core in `cxlab-host` adds caches and limits. A
+//! program knows no latency. It computes on its own copy of the data, so that its addresses
+//! depend on real values.
 
 use cxlab_engine::rng::StreamRng;
 use cxlab_engine::save_state;
@@ -14,61 +14,63 @@ use serde::{Deserialize, Serialize};
 
 use crate::op::{OpKind, OpSource};
 
-/// Where a host's own memory begins: above every address of CXL memory, of which a system has at
-/// most 2^50 bytes.
+/// First address of a host's own memory. It is above every address of CXL memory, of which a system
+/// has at most 2^50 bytes.
 pub const LOCAL_BASE: Hpa = Hpa(1 << 51);
 
-/// What a step does.
+/// The kind of a step.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, Debug)]
 pub enum Action {
     /// Loads from a line.
     Load,
     /// Stores to a line.
     Store,
-    /// Writes a modified line back to memory and keeps it (CLWB).
+    /// Writes a modified line back to memory and keeps it cached (CLWB).
     Flush,
 }
 
-/// What must have completed before a step may begin.
+/// The steps that must have completed before a step may begin.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, Debug)]
 pub enum After {
-    /// Nothing.
+    /// No step: it may begin at once.
     Nothing,
-    /// The step before it, whose data it needs.
+    /// The preceding step, whose data this step needs.
     Previous,
-    /// The step that comes so many before it, whose data its address or value needs; 1 is the one
-    /// before it. It takes its turn with its computing done, and begins when the data are there. A
-    /// step that is not there counts as complete.
+    /// The step that many positions earlier, whose data this step's address or value needs; 1 is
+    /// the preceding step. This step enters the core's window when its own computing is done, and
+    /// begins when the data arrive. A step that does not exist counts as complete.
     Back(u32),
-    /// All steps before it (a fence).
+    /// All earlier steps (a fence).
     All,
 }
 
-/// One step of a program.
+/// One step of a program: a memory access, its dependencies, and the computing before it.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
 pub struct Step {
-    /// The first byte accessed; an access lies within a line of 64 bytes.
+    /// The first byte accessed; the access does not cross a 64-byte line.
     pub hpa: Hpa,
-    /// What it does there.
+    /// What the step does at that address.
     pub action: Action,
-    /// What it waits for.
+    /// The earlier steps that must have completed.
     pub after: After,
-    /// Core cycles of computing before it, when its data have come.
+    /// Core cycles of computing before the step. With [`After::Previous`] and [`After::All`],
+    /// computing starts when the earlier steps have completed.
     pub cycles: u32,
-    /// Instructions from the step before it up to this one, which is what it takes of the window of
-    /// a core; 0 for a further step of the same instruction. The cores of a processor count each step as one.
+    /// Instructions after the preceding step up to and including this one. The step occupies as
+    /// many entries of a core's window; 0 for a further step of the same instruction. The cores of
+    /// a processor count each step as one instruction.
     pub instructions: u32,
-    /// Earliest time; [`SimTime::ZERO`] when there is none.
+    /// Earliest time at which the step may begin; [`SimTime::ZERO`] for no limit.
     pub not_before: SimTime,
-    /// The phase of the program that it belongs to: a place in [`Program::phases`].
+    /// The program's phase that the step belongs to, as an index into [`Program::phases`].
     pub phase: u8,
-    /// Whether an operation of the program (a query, an element of a vector) is done when this
-    /// step has completed.
+    /// Whether the step's completion completes an operation of the program (a query, an
+    /// element of a vector).
     pub ends: bool,
 }
 
 impl Step {
-    /// A step that waits for nothing, in the first phase.
+    /// Makes a step of the first phase that depends on no other step and computes nothing.
     pub fn new(hpa: Hpa, action: Action) -> Step {
         Step {
             hpa,
@@ -83,32 +85,33 @@ impl Step {
     }
 }
 
-/// A phase of a program, which is measured by itself.
+/// A phase of a program. Each phase is measured by itself.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Phase {
-    /// Its name, in kebab case.
+    /// The phase's name, in kebab case.
     pub name: String,
-    /// Bytes that one operation of the phase moves, by the program's own count; 0 where it has
-    /// none. (STREAM counts 16 bytes for an element copied.)
+    /// Bytes that one operation of the phase moves, by the program's own count; 0 where the program
+    /// has no such count. (STREAM counts 16 bytes for an element copied.)
     pub bytes: Bytes,
 }
 
-/// A stream of steps for one core. A copy that is restored goes on as the original would have.
+/// A stream of steps for one core. A program restored from a checkpoint continues as the
+/// saved program would have.
 pub trait Program: SaveState + Send {
-    /// The next step; `None` when the program has finished, and ever after.
+    /// Returns the next step; `None` when the program has finished, and at every later call.
     fn next_step(&mut self, rng: &mut StreamRng) -> Option<Step>;
-    /// Its phases, in the order in which they are measured; at most 256.
+    /// The program's phases in the order of measurement; at most 256.
     fn phases(&self) -> &[Phase];
-    /// Checks the program's result against a computation made another way, once it has finished.
+    /// Checks the result of a finished program against a computation made in another way.
     ///
     /// # Errors
-    /// What is wrong.
+    /// Describes the difference.
     fn check(&self) -> Result<(), String> {
         Ok(())
     }
 }
 
-/// A source of lines as a program of loads and stores, one phase long.
+/// A program of one phase that loads and stores the lines of an [`OpSource`].
 pub struct Lines {
     source: Box<dyn OpSource>,
     phases: [Phase; 1],
@@ -120,7 +123,7 @@ save_state!(Lines {
 });
 
 impl Lines {
-    /// A program that accesses what the source hands out.
+    /// Makes a program that accesses the lines that `source` hands out.
     pub fn new(source: Box<dyn OpSource>) -> Lines {
         let phase = Phase {
             name: "all".to_owned(),

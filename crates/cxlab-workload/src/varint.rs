@@ -1,9 +1,9 @@
 //! LEB128 integers and zigzag signs, as Protocol Buffers write them.
 
-/// Most bytes of a 64-bit integer.
+/// Most bytes of an encoded 64-bit integer.
 pub(crate) const MAX_BYTES: usize = 10;
 
-/// Appends an integer.
+/// Appends an integer in LEB128.
 #[inline]
 pub(crate) fn put(mut value: u64, out: &mut Vec<u8>) {
     while value >= 0x80 {
@@ -13,7 +13,7 @@ pub(crate) fn put(mut value: u64, out: &mut Vec<u8>) {
     out.push(value as u8);
 }
 
-/// Reads an integer and moves `position` behind it; `None` when it is cut off or exceeds 64 bits.
+/// Reads an integer and moves `position` past it; `None` when it is cut off or exceeds 64 bits.
 #[inline(always)]
 pub(crate) fn get(bytes: &[u8], position: &mut usize) -> Option<u64> {
     let ahead = bytes.get(*position..*position + 8);
@@ -25,7 +25,8 @@ pub(crate) fn get(bytes: &[u8], position: &mut usize) -> Option<u64> {
     if ends == 0 {
         return get_bytes(bytes, position);
     }
-    // Lengths are hard to predict, so there is no branch on them: the groups of 7 bits move together.
+    // Lengths are hard to predict, so no branch depends on them: all groups of 7 bits
+    // are moved in parallel.
     let bits = ends.trailing_zeros() + 1;
     let all = word & (u64::MAX >> (64 - bits)) & 0x7f7f_7f7f_7f7f_7f7f;
     let all = (all & 0x007f_007f_007f_007f) | ((all & 0x7f00_7f00_7f00_7f00) >> 1);
@@ -35,7 +36,7 @@ pub(crate) fn get(bytes: &[u8], position: &mut usize) -> Option<u64> {
     Some(all)
 }
 
-/// The same, byte by byte.
+/// [`get`] byte by byte: near the end of `bytes`, and for integers of more than 8 bytes.
 #[cold]
 fn get_bytes(bytes: &[u8], position: &mut usize) -> Option<u64> {
     let mut value = 0;
@@ -53,13 +54,14 @@ fn get_bytes(bytes: &[u8], position: &mut usize) -> Option<u64> {
     None
 }
 
-/// Maps a signed difference (as two's complement) to a number that is small when it is near 0.
+/// Maps a signed difference (in two's complement) to an unsigned number that is small when the
+/// difference is near 0.
 #[inline]
 pub(crate) fn zigzag(difference: u64) -> u64 {
     (difference << 1) ^ (((difference as i64) >> 63) as u64)
 }
 
-/// Undoes [`zigzag`].
+/// The inverse of [`zigzag`].
 #[inline]
 pub(crate) fn unzigzag(value: u64) -> u64 {
     (value >> 1) ^ (value & 1).wrapping_neg()

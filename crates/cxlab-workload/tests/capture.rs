@@ -1,4 +1,5 @@
-//! Capture of real programs. Where what records is not installed, the test is that we say so.
+//! Capture of real programs. Where a recorder is not installed, the test checks the
+//! error that says so.
 #![allow(clippy::unwrap_used)] // helpers outside test functions unwrap too
 
 use std::ffi::OsString;
@@ -14,7 +15,7 @@ fn folder(name: &str) -> PathBuf {
     path
 }
 
-/// Runs a capture; `None` where what records is absent, which must then be the error.
+/// Runs a capture. Returns `None` where the recorder is absent, which must then be the error.
 fn run(options: &CaptureOptions) -> Option<Result<CaptureSummary, CaptureError>> {
     let result = capture(options, &mut |_, _| {});
     match &result {
@@ -29,7 +30,7 @@ fn run(options: &CaptureOptions) -> Option<Result<CaptureSummary, CaptureError>>
     }
 }
 
-/// A capture of every access of a program.
+/// Options for a capture of every access of a program.
 fn unfiltered(
     folder: &std::path::Path,
     program: &std::path::Path,
@@ -44,8 +45,8 @@ fn unfiltered(
 
 const RECORDERS: [Recorder; 2] = [Recorder::Qemu, Recorder::Valgrind];
 
-/// Two threads, each with 4,096 lines of its own at addresses that are agreed: a store to every line in
-/// order, then a load of every seventh, round and round.
+/// Two threads, each with 4,096 lines of its own at fixed addresses: each stores to every line in
+/// order, then loads every seventh line, with wrap-around.
 const PROGRAM: &str = r#"
 #include <pthread.h>
 #include <sys/mman.h>
@@ -68,7 +69,7 @@ int main(void) {
 const LINES: u64 = 4096;
 const FIRST: u64 = 0x2_0000_0000 / 64;
 
-/// The program, compiled.
+/// Compiles the program and returns its path.
 fn program(folder: &std::path::Path) -> PathBuf {
     let source = folder.join("program.c");
     std::fs::write(&source, PROGRAM).unwrap();
@@ -82,7 +83,7 @@ fn program(folder: &std::path::Path) -> PathBuf {
     program
 }
 
-/// What is recorded of the program's lines.
+/// The records of the program's lines.
 fn lines(path: &std::path::Path) -> Vec<(u64, OpKind)> {
     let mut records = cxlab_workload::trace::Records::open(path, None).unwrap();
     let mut lines = Vec::new();
@@ -123,7 +124,8 @@ fn every_access_of_every_thread_is_recorded_in_its_order() {
     std::fs::remove_dir_all(folder).unwrap();
 }
 
-/// The caches see what lies between windows: a line that one has brought is a hit in the next.
+/// The caches also see accesses between windows: a line brought in there is a hit
+/// in the next window.
 #[test]
 fn windows_are_recorded_and_the_caches_see_everything() {
     let folder = folder("windows");
@@ -143,7 +145,8 @@ fn windows_are_recorded_and_the_caches_see_everything() {
         assert!((share - 0.1).abs() < 0.01, "{recorder:?}: {part:?}");
         let apart = part.accesses as f64 / all.accesses as f64;
         assert!((apart - 1.0).abs() < 0.01, "{recorder:?}: {all:?} {part:?}");
-        // Both halves of the work fit the caches: no load is recorded, with windows or without.
+        // Both halves of the work fit into the caches: no load is recorded,
+        // with windows or without.
         options.filter = Some("1 MiB/16".parse().unwrap());
         run(&options).unwrap().unwrap();
         let found = lines(&options.out);
@@ -182,7 +185,7 @@ fn scripts_are_recorded_by_their_interpreter_and_what_is_forked_is_left_out() {
         assert_eq!(summary.exit.code(), Some(5), "{recorder:?}");
         counts.push(summary.trace.accesses as f64);
     }
-    // Valgrind sees `env` alone, which becomes another program.
+    // Valgrind records only `env`, which becomes another program.
     if let [shell, env] = counts[..] {
         assert!(shell > 20_000.0 && env > 20_000.0, "{shell} {env}");
     }

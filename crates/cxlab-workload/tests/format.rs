@@ -160,7 +160,7 @@ proptest! {
         prop_assert!(read(&file).is_err());
     }
 
-    /// With its checksum put right, a block of any content is an error or is read; never a panic.
+    /// With a correct checksum, a block of any content is read or is an error; it never panics.
     #[test]
     fn a_signed_block_of_arbitrary_content_does_no_harm(
         columns in prop::collection::vec(any::<u8>(), 1..200),

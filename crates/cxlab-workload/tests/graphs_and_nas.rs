@@ -1,5 +1,5 @@
-//! Graph kernels and NAS programs come to the right end however their threads are ordered, and wrong results
-//! are found.
+//! Graph kernels and NAS programs compute the right result in every order of their threads, and
+//! wrong results are detected.
 #![allow(clippy::unwrap_used)] // helpers outside test functions unwrap too
 
 use cxlab_engine::catalog::find;
@@ -46,7 +46,7 @@ fn threads(kernel: &dyn ThreadedKernel, ctx: &ThreadContext) -> Vec<Thread> {
         .collect()
 }
 
-/// The memory that a kernel leaves.
+/// Runs a kernel and returns the final memory.
 fn ran(kernel: &dyn ThreadedKernel, ctx: &ThreadContext) -> Image {
     let image = Image::new();
     kernel.prepare(&image);
@@ -90,11 +90,11 @@ fn nas_programs_come_to_the_right_end_in_every_order() {
     }
 }
 
-/// One wrong number in what the algorithm leaves.
+/// Changes one number of an algorithm's result at a time.
 #[test]
 fn a_wrong_result_of_a_graph_kernel_is_found() {
     let (ctx, n) = (context(2, 7), 256);
-    // Behind control: for each thread two lines, and three more.
+    // The arrays follow the control lines: two for each thread, and three more.
     let first = LOCAL_BASE.0 + 7 * 64;
     for (algorithm, at, wrong) in [
         ("bfs", first, 1),
@@ -115,14 +115,14 @@ fn a_wrong_result_of_a_graph_kernel_is_found() {
             found += u64::from(kernel.check(&image).is_err());
             image.write(place, 4, right);
         }
-        // Vertices without neighbours have no parent, whatever their number says; and where some
-        // component has one vertex, any other name than those in use is as good.
+        // Vertices without neighbours have no parent, whatever their negative number is. Where a
+        // component has one vertex, any unused name is as good.
         assert!(found > places * 3 / 4, "{algorithm}: {found} of {places}");
         kernel.check(&image).unwrap();
     }
 }
 
-/// Every word of the arrays that a program computes into.
+/// Changes every word of the arrays that a program computes, one at a time.
 #[test]
 fn a_wrong_result_of_a_nas_program_is_found() {
     let ctx = context(2, 7);
@@ -147,7 +147,7 @@ fn a_wrong_result_of_a_nas_program_is_found() {
     }
 }
 
-/// A reader and an allocator on the same memory, their own arrays apart.
+/// A reader and an allocator use the same memory, with their own arrays apart.
 #[test]
 fn a_reader_waits_for_the_allocator() {
     for algorithm in ALGORITHMS {
@@ -167,7 +167,7 @@ fn a_reader_waits_for_the_allocator() {
     }
 }
 
-/// A flag over memory that was never written, as of an allocator that does not flush.
+/// The flag is set over memory that was never written, as by an allocator that does not flush.
 #[test]
 fn a_graph_that_did_not_come_is_found() {
     for algorithm in ALGORITHMS {

@@ -1,4 +1,4 @@
-//! Every importer: what it reads, what it refuses and how it says so.
+//! Every importer: the traces that it reads, the files that it rejects, and its error messages.
 #![allow(clippy::unwrap_used)] // helpers outside test functions unwrap too
 
 use std::io::Write;
@@ -9,7 +9,7 @@ use cxlab_workload::trace::{Record, Records};
 use cxlab_workload::{OpKind, Place, Summary, TraceError, head, import, info};
 use proptest::prelude::*;
 
-/// A folder of its own for one test.
+/// A temporary folder of one test.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -41,7 +41,7 @@ fn read(path: &Path, format: Option<&str>) -> Result<Vec<Record>, TraceError> {
     Ok(all)
 }
 
-/// Records as (line, kind, time in ps).
+/// The records as (line, kind, time in ps).
 fn rows(path: &Path) -> Vec<(u64, char, u64)> {
     let kind = |kind| if kind == OpKind::Read { 'R' } else { 'W' };
     read(path, None)

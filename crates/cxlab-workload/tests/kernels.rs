@@ -1,4 +1,4 @@
-//! Laws that every kernel obeys, and what is particular to each.
+//! Properties that every kernel has, and tests of each kernel.
 #![allow(clippy::unwrap_used)] // helpers outside test functions unwrap too
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -36,7 +36,7 @@ fn program(name: &str, params: &Value, ctx: &SourceContext) -> Box<dyn Program> 
     build(name, params).program(ctx).unwrap()
 }
 
-/// All steps of a program, after which its own check must pass.
+/// All steps of a program, whose own check must then pass.
 fn steps(program: &mut dyn Program, seed: u64) -> Vec<Step> {
     let mut rng = StreamRng::new(seed, "core0");
     let steps: Vec<Step> = std::iter::from_fn(|| program.next_step(&mut rng)).collect();
@@ -49,7 +49,7 @@ fn run(name: &str, params: &Value, ctx: &SourceContext, seed: u64) -> Vec<Step> 
     steps(program(name, params, ctx).as_mut(), seed)
 }
 
-/// Operations that ended in each phase, by the phase's name.
+/// The number of operations that ended in each phase, by the phase's name.
 fn operations(program: &dyn Program, steps: &[Step]) -> Vec<(String, usize)> {
     let ended = |phase: usize| {
         let of_phase = steps.iter().filter(|step| usize::from(step.phase) == phase);
@@ -106,7 +106,7 @@ fn small() -> Vec<(&'static str, Value)> {
     ]
 }
 
-/// The bytes of memory that a core may touch: none but those of its system.
+/// Whether a step accesses memory of its own system.
 fn inside(step: &Step) -> bool {
     step.hpa.0 < SPAN || (LOCAL_BASE.0..LOCAL_BASE.0 + LOCAL).contains(&step.hpa.0)
 }
@@ -379,7 +379,8 @@ fn wrong_parameters_name_the_field_the_value_and_what_is_allowed() {
     }
 }
 
-/// What a step of a key-value store touches: pages at 0, index in local memory.
+/// The part of a key-value store that a step accesses. The pages begin at 0, and the index
+/// is in local memory.
 fn part(step: &Step) -> String {
     let action = match step.action {
         Action::Load => "load",
@@ -402,7 +403,7 @@ fn part(step: &Step) -> String {
     format!("{action} {part}{after}")
 }
 
-/// The steps of each operation of a store with records of 64 B, one operation a phase.
+/// The steps of one operation of a store with records of 64 B, with one operation in each phase.
 fn chart(phase: u8) -> String {
     let params = json!({"operations": 1, "value": "48 B"});
     let steps = run("key-value", &params, &context(0, 1), 1);
@@ -413,15 +414,15 @@ fn chart(phase: u8) -> String {
 #[test]
 fn a_put_persists_the_record_then_its_bit_then_enters_the_index() {
     let expected = [
-        // Not locked by others: the version becomes odd. The bitmap tells the slot.
+        // The lock is free: the version becomes odd. The bitmap has the free slot.
         "load lock, store lock <<, load bitmap <",
-        // Both lines of the record and their write-backs, then the bit and its own.
+        // Both lines of the record and their write-backs, then the bit and its write-back.
         "store record <, store record, flush record, flush record",
         "store bitmap <<, flush bitmap",
-        // Directory, lock of the segment, a pair that is free; compare and swap, place, hash.
+        // Directory, lock of the segment, a free pair; then compare and swap, place, and hash.
         "load index, load index <, store index <<, load index <",
         "store index <<, store index <, store index",
-        // Both locks are given back.
+        // Both locks are released.
         "load index, store index <<, load lock <, store lock <",
     ];
     assert_eq!(chart(1), expected.join(", "));
@@ -431,7 +432,7 @@ fn a_put_persists_the_record_then_its_bit_then_enters_the_index() {
 fn a_query_needs_the_index_then_the_key_then_the_value() {
     let expected = [
         "load index, load index <, store index <<",
-        // The pair's hash is that of the key; its place leads to the record's key.
+        // The pair's hash is that of the key, so the record's key at the pair's place is compared.
         "load index <, load index, load record <",
         "load index, store index <<",
         // The version, both lines of the value, the version again.
@@ -444,13 +445,13 @@ fn a_query_needs_the_index_then_the_key_then_the_value() {
 fn an_update_in_place_persists_eight_bytes_and_a_delete_a_bit() {
     let find = "load index, load index <, store index <<, load index <, load index, load record <, \
                 load index, store index <<, load lock <, store lock <<";
-    // The store that gives the lock back waits for what was written back.
+    // The store that releases the lock waits for the write-back.
     let update = "load record <, store record <, flush record, load lock, store lock <<";
     assert_eq!(chart(3), format!("{find}, {update}"));
     let expected = [
         find,
         "load bitmap <, store bitmap <, flush bitmap",
-        // The index is searched again for the pair: its place and its hash are cleared.
+        // The index is searched again for the pair, whose place and hash are cleared.
         "load index, load index <, store index <<, load index <, load index, load record <",
         "store index <<, store index <<, load index <, store index <<",
         "load lock <, store lock <",
@@ -458,8 +459,8 @@ fn an_update_in_place_persists_eight_bytes_and_a_delete_a_bit() {
     assert_eq!(chart(4), expected.join(", "));
 }
 
-/// Whatever a store to the bitmap makes valid has become persistent before it, and all has at the
-/// end of an operation. Locks need not: they are void after a loss of power.
+/// Data that a store to the bitmap makes valid are persistent before the store, and everything is
+/// persistent at the end of an operation. Locks need not be: they are void after a loss of power.
 #[test]
 fn nothing_is_valid_before_it_is_persistent() {
     for (data, index) in [("cxl", "local"), ("local", "cxl")] {
@@ -495,12 +496,13 @@ fn nothing_is_valid_before_it_is_persistent() {
                 assert!(dirty.is_empty() && leaving.is_empty(), "{data} {step:?}");
             }
         }
-        // Writes, inserts, updates and deletes change a pair each; in CXL memory that persists.
+        // Writes, inserts, updates and deletes change one pair each; in CXL memory the
+        // change is written back.
         assert_eq!(flushed, if index == "cxl" { 4 * 300 } else { 0 });
     }
 }
 
-/// Queries of the phase by how often each record is read, most often first.
+/// The number of queries of each record, in descending order.
 fn reads_by_record(keys: &str) -> Vec<u32> {
     let params = json!({"operations": 2000, "keys": keys});
     let mut counts = BTreeMap::new();
@@ -540,7 +542,8 @@ fn updates_out_of_place_use_freed_slots_again() {
     let steps = run("key-value", &params, &context(0, 1), 4);
     let pages = steps.iter().filter(|step| step.hpa < LOCAL_BASE);
     let last = pages.map(|step| step.hpa.0 / 4096).max().unwrap();
-    // 18 records of 216 B fit a page; one more record than keys, and the page that counts.
+    // 18 records of 216 B fit a page. There is one more record than keys, and the page with
+    // the number of pages.
     assert_eq!(last, 6001u64.div_ceil(18));
 }
 

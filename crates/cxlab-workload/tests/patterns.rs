@@ -1,4 +1,4 @@
-//! Laws that every synthetic pattern obeys, and what is particular to each.
+//! Properties that every synthetic pattern has, and tests of each pattern.
 #![allow(clippy::unwrap_used)] // helpers outside test functions unwrap too
 
 use std::collections::BTreeSet;
@@ -231,7 +231,7 @@ fn hot_lines_take_their_share() {
     let hot = ops.iter().filter(|op| op.hpa.0 < 6_400).count();
     assert!(hot.abs_diff(45_000) < 340, "{hot}"); // five standard deviations of 67
     let touched: BTreeSet<u64> = ops.iter().map(|op| op.hpa.0).collect();
-    // 900 cold lines and 5,000 cold operations: 3.5 lines are expected to be left out.
+    // 900 cold lines and 5,000 cold operations: 3.5 lines are expected to have no operation.
     assert!(
         touched.len() > 980 && touched.len() <= 1000,
         "{}",
@@ -239,7 +239,7 @@ fn hot_lines_take_their_share() {
     );
 }
 
-/// How often each line is drawn, by line.
+/// The number of draws of each line.
 fn draws(params: &Value, requester: usize, seed: u64) -> Vec<u32> {
     let ctx = context(64_000, requester, 2);
     let mut counts = vec![0; 1_000];
@@ -281,7 +281,8 @@ fn scrambled_ranks_are_the_same_lines_for_all_requesters_and_seeds() {
     assert_eq!(hottest(&plain), Some(0));
     let other = draws(&json!({"scramble": true}), 1, 4);
     assert_eq!(hottest(&other), hottest(&scrambled));
-    // Neighbours in rank are not neighbours in memory: the ten hottest lines touch ten pages.
+    // Neighbours in rank are not neighbours in memory: the ten hottest lines are
+    // spread over several pages.
     let mut lines: Vec<usize> = (0..1_000).collect();
     lines.sort_unstable_by_key(|line| std::cmp::Reverse(scrambled[*line]));
     let pages: BTreeSet<usize> = lines[..10].iter().map(|line| line / 64).collect();

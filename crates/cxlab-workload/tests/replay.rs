@@ -1,4 +1,4 @@
-//! The `trace` workload: shares, addresses, times, laps and misfits.
+//! The `trace` workload: shares, addresses, times, laps, and traces that do not fit.
 #![allow(clippy::unwrap_used)] // helpers outside test functions unwrap too
 
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ fn folder(name: &str) -> PathBuf {
     path
 }
 
-/// Ten reads, each of a page of its own from the top of the address space down, at 5, 6, ... ns.
+/// Ten reads, each of another page, from the top of the address space down, at 5, 6, ... ns.
 fn ten_pages(folder: &Path) {
     let rows: String = (0..10u64)
         .map(|i| format!("{:#x} R {}\n", u64::MAX - 63 - i * 4096 - i * 64, 5 + i))
@@ -54,7 +54,8 @@ fn addresses(ops: &[MemOp]) -> Vec<u64> {
     ops.iter().map(|op| op.hpa.0).collect()
 }
 
-/// Where `ten_pages` lands in compact addresses: page i at frame i, its line kept.
+/// The compact address of the i-th read of `ten_pages`: page i has frame i and
+/// keeps the line's offset.
 fn compact(i: u64) -> u64 {
     i * 4096 + (63 - i) * 64
 }

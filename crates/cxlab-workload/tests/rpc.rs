@@ -1,4 +1,5 @@
-//! The pipelines of remote procedure calls: what crosses between host and card, and how.
+//! The pipelines of remote procedure calls: which data are transferred between host
+//! and card, and how.
 #![allow(clippy::unwrap_used)] // helpers outside test functions unwrap too
 
 use std::collections::BTreeSet;
@@ -115,7 +116,7 @@ fn a_byte_that_changes_on_the_way_is_found() {
     for (direction, method) in PIPELINES {
         let kernel = kernel(direction, method, 1, json!({}));
         let image = Image::new();
-        // The first string that is long enough to be nothing else.
+        // Changes the first string that is long enough to be recognised.
         let mut changed = false;
         let change = |_, op| {
             let (addr, bytes) = match op {
@@ -151,7 +152,7 @@ fn rpcnic_sends_what_it_decoded_in_buffers_and_announces_each_message() {
     let full = sent.iter().filter(|bytes| **bytes == 4096).count();
     let rest = sent.len() - entries - full;
     assert!(rest <= MESSAGES && sent.iter().all(|bytes| *bytes <= 4096));
-    // 1.39 MB as they are written, nearly all of it strings.
+    // The encoded messages have 1.39 MB, nearly all of it strings.
     let sum: u64 = sent.iter().sum();
     assert!((1_390_000..1_420_000).contains(&sum), "{sum}");
     assert_eq!(count(&card, is_push), 0);
@@ -161,8 +162,8 @@ fn rpcnic_sends_what_it_decoded_in_buffers_and_announces_each_message() {
     );
 }
 
-/// Pushes for a message: its header, a number each, a string's bytes by parts of 4 KiB and its
-/// address, a message's address, an array and its address.
+/// Number of pushes for a message: one for its header and for each number, several of 4 KiB for a
+/// string's bytes, and one for each address of a string, message or array, and for each array.
 fn pushes(schema: &Schema, kind: usize, message: &Message) -> usize {
     let mut pushes = 1;
     let mut repeated = BTreeSet::new();
@@ -192,7 +193,7 @@ fn a_cxl_nic_pushes_every_field_by_itself_and_uses_no_dma() {
     let message = |kind| pushes(&bench.schema, kind, &bench.message(kind, &mut rng));
     let expected: usize = (0..MESSAGES).map(message).sum();
     assert_eq!(count(&card, is_push), expected);
-    // Nothing else is written but the entries of the ring.
+    // The card writes nothing else but the entries of the ring.
     let written = |op: &ThreadOp| match op {
         ThreadOp::Store { addr, .. } | ThreadOp::WriteRange { addr, .. } => *addr < 1 << 52,
         _ => false,
@@ -210,7 +211,7 @@ fn rpcnic_fetches_an_object_that_was_copied_together_by_one_transfer() {
         count(&host, |op| matches!(op, ThreadOp::Compute { cycles: 100 })),
         46 + 59
     );
-    // All that the encoder then reads is in the card.
+    // The encoder then reads only the card's own memory.
     let outside = card.iter().filter(|op| match op {
         ThreadOp::Load { addr, .. } | ThreadOp::ReadRange { addr, .. } => *addr < 1 << 52,
         _ => false,
@@ -257,8 +258,8 @@ fn objects_lie_in_the_memory_that_the_method_says() {
 
 #[test]
 fn a_message_within_a_message_is_loaded_when_its_address_has_come() {
-    // The host runs to its end alone, because the ring has a place for each message; then each
-    // round does all that the card has asked for.
+    // The host first runs to its end alone, because the ring has a place for each message. Then
+    // each round executes all operations that the card has issued.
     let rounds = |bench, outstanding: u64| {
         let more = json!({"outstanding": outstanding, "field_cycles": 0, "width": 4096});
         let kernel = kernel("serialize", "cxl-cache", bench, more);
@@ -319,7 +320,7 @@ fn a_message_within_a_message_is_loaded_when_its_address_has_come() {
         kernel.check(&image).unwrap();
         rounds
     };
-    // Bench 2: 310 types of messages, each with two loads that wait for each other.
+    // Bench 2: 310 types of messages, each with two loads of which one waits for the other.
     let (wide, narrow) = (rounds(2, 1024), rounds(2, 1));
     assert!(wide >= 2 * 310, "{wide}");
     assert!(narrow > 2 * wide, "{narrow} {wide}");

@@ -1,4 +1,4 @@
-//! Laws that every kernel made of threads obeys, and what is particular to each.
+//! Properties that every kernel made of threads has, and tests of each kernel.
 #![allow(clippy::unwrap_used)] // helpers outside test functions unwrap too
 
 use std::collections::BTreeMap;
@@ -63,7 +63,7 @@ const PIPELINES: [(&str, &str); 5] = [
     ("serialize", "cxl-cache"),
 ];
 
-/// Parameters of CircusTent on a small array, with others.
+/// Parameters of CircusTent on a small array, with the given further parameters.
 fn tent(pattern: &str, more: Value) -> Value {
     let mut params = json!({"pattern": pattern, "iterations": 20, "memory": "64 KiB"});
     params
@@ -88,7 +88,7 @@ fn small() -> Vec<(&'static str, Value)> {
             };
             all.push(with(json!({})));
             all.push(with(json!({"pes": 5, "data": "cxl", "cycles": 3})));
-            // A small array, so that the threads meet.
+            // A small array, so that the threads access the same words.
             all.push(with(json!({"pes": 3, "iterations": 8, "memory": "2 KiB"})));
             all.push(with(json!({"run_on": "cores"})));
             all.push(with(json!({"interface": "pcie", "pes": 4})));
@@ -180,7 +180,7 @@ fn every_kernel_made_of_threads_says_so_and_the_others_refuse() {
     }
 }
 
-/// A kernel that has run, and its memory.
+/// Runs a kernel and returns it with its memory.
 fn ran(name: &str, params: &Value, ctx: &ThreadContext) -> (Box<dyn ThreadedKernel>, Image) {
     let (kernel, image) = (kernel(name, params, ctx), Image::new());
     kernel.prepare(&image);
@@ -237,7 +237,7 @@ fn an_executor_that_loses_updates_is_found() {
     }
 }
 
-/// The next operation of a thread that has no other; `None` at its end.
+/// The next operation of a thread without an operation in flight; `None` at its end.
 fn only(thread: &mut Thread) -> Option<(Token, ThreadOp)> {
     match thread.next_op() {
         Next::Op(token, op, _) => Some((token, op)),
@@ -246,7 +246,7 @@ fn only(thread: &mut Thread) -> Option<(Token, ThreadOp)> {
     }
 }
 
-/// The operations of the only thread of a place, on this memory, one after the other.
+/// The operations of the only thread of a place, executed one after the other.
 fn operations(kernel: &dyn ThreadedKernel, place: Place) -> Vec<ThreadOp> {
     let image = Image::new();
     kernel.prepare(&image);
@@ -303,7 +303,7 @@ const ELEMENT: Place = Place::Element {
 #[test]
 fn a_pattern_makes_the_operations_of_the_benchmark() {
     let ctx = context(0, 1, 1);
-    // Atomic operations on the array and on indices, and loads, of an iteration.
+    // Atomic operations on the array and on indices, and loads, of one iteration.
     let table = [
         ("rand", (1, 0), (1, 0, 1)),
         ("stride1", (1, 0), (1, 0, 1)),
@@ -372,8 +372,8 @@ fn strides_and_the_central_word_are_where_the_benchmark_has_them() {
     assert_eq!(addresses("central", 2, 1), [0; 20]);
 }
 
-/// DMA reads over PCIe that began while some write was under way, and while one to the same word
-/// was.
+/// Number of DMA reads over PCIe that began while any write was in flight, and while a write to the
+/// same word was in flight.
 fn reads_beside_writes(pattern: &str, posted: u64) -> (usize, usize) {
     let params = tent(
         pattern,
@@ -413,7 +413,7 @@ fn reads_beside_writes(pattern: &str, posted: u64) -> (usize, usize) {
                 }
                 open.push((token, op));
             }
-            // The writes are the last to be done.
+            // The writes are completed last.
             Next::Blocked => {
                 let other = |(_, op): &(Token, ThreadOp)| {
                     !matches!(
@@ -458,7 +458,7 @@ fn the_three_models_of_axpy_differ_in_what_crosses_by_dma() {
             .collect();
         run_threads(threads, &watched, Order::Sequential).unwrap();
         kernel.check(&watched).unwrap();
-        // What lies in the accelerator's own memory has crossed.
+        // Data in the accelerator's own memory have been copied there.
         let here =
             (0..2 * 4096).filter(|at| watched.read(Hpa(SCRATCH_BASE + (1 << 30) + at * 8), 8) != 0);
         here.count()

@@ -10,7 +10,7 @@ use cxlab_workload::thread::{
 
 fn is_send<T: Send>(_: &T) {}
 
-/// The operations that a thread asks for before it waits or ends.
+/// The operations that a thread issues before it waits or ends.
 fn asked(thread: &mut Thread) -> (Vec<(Token, ThreadOp)>, Next) {
     let mut ops = Vec::new();
     loop {

@@ -1,4 +1,4 @@
-//! What can go wrong while a program is recorded.
+//! Errors of recording a program's accesses.
 
 use std::fmt;
 use std::io;
@@ -6,27 +6,27 @@ use std::process::ExitStatus;
 
 use crate::error::TraceError;
 
-/// A capture that did not happen.
+/// Why a program could not be recorded.
 #[derive(Debug)]
 pub enum CaptureError {
     /// No command was given.
     NoCommand,
     /// Valgrind is not installed.
     NoValgrind,
-    /// QEMU's user mode cannot be used; why.
+    /// QEMU's user mode cannot be used; the text says why.
     NoQemu(String),
-    /// The recording program cannot be started.
+    /// The recorder cannot be started.
     Start(io::Error),
-    /// The pipe from it cannot be made.
+    /// The pipe for the recorder's output cannot be made.
     Pipe(io::Error),
-    /// The command's end cannot be waited for.
+    /// Waiting for the end of the command failed.
     Wait(io::Error),
-    /// The command ended without an access: most often it could not be found.
+    /// The command ended without a memory access; usually the command was not found.
     NothingRecorded {
-        /// How it ended.
+        /// The command's exit status.
         exit: ExitStatus,
     },
-    /// What it tells cannot be read or the trace cannot be written.
+    /// The recorder's output cannot be read, or the trace cannot be written.
     Trace(TraceError),
 }
 

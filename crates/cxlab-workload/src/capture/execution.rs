@@ -1,9 +1,10 @@
-//! A program's execution, instruction by instruction: what `cxlab attach --verify` analyses.
+//! A program's execution, instruction by instruction, for the analysis of `cxlab attach --verify`.
 //!
-//! As [`super::capture`] with QEMU, but nothing is filtered or stored: each instruction is told with
-//! its bytes, once, and then by its number, each time before its accesses; so which access needs
-//! whose data can be found out by decoding. What the program maps is told too. Left out: as there,
-//! and the mappings that it has when it begins.
+//! The program runs under QEMU as in [`super::capture`], but nothing is filtered or stored. Each
+//! instruction is reported once with its bytes, and from then on by its number, each time before
+//! its accesses. The reader can decode the bytes to find out which access needs the data of which.
+//! Mapped and unmapped memory is reported too. Left out: what `capture` leaves out, and memory
+//! mapped before the program begins.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -19,63 +20,63 @@ use super::stream::{INSTRUCTIONS, Words};
 use crate::error::TraceError;
 use crate::import::{Access, Input};
 
-/// Kinds of words, as the plugin has them.
+/// Kinds of words in the plugin's output; their numbers are those of the plugin.
 const EXECUTED: u64 = 65;
 const CODE: u64 = 66;
 const MAPPED: u64 = 67;
 const UNMAPPED: u64 = 68;
 const THREAD: u64 = 69;
-/// Longest instruction of x86-64.
+/// Bytes of the longest instruction of x86-64.
 const LONGEST: usize = 15;
 
-/// An instruction.
+/// The address and the bytes of an instruction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Code {
-    /// Where it lies.
+    /// Address of the first byte.
     pub address: u64,
     bytes: [u8; LONGEST],
     length: u8,
 }
 
 impl Code {
-    /// Its bytes: 1 to 15.
+    /// The instruction's 1 to 15 bytes.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes[..usize::from(self.length)]
     }
 }
 
-/// What happens in a program.
+/// One event of a program's execution.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Event {
-    /// What the next instruction is that has no number yet; they are numbered from 0.
+    /// A new instruction, which gets the next number; the first is 0.
     Code(Code),
-    /// The instruction of that number is executed.
+    /// The instruction with this number is executed.
     Executed(u64),
-    /// The instruction that was told last accesses memory.
+    /// The instruction executed last accesses memory.
     Access(Access),
-    /// Memory is mapped: first byte, and the one behind the last.
+    /// Memory is mapped, from the first address to the address after its last byte.
     Mapped(u64, u64),
-    /// It is no longer mapped.
+    /// Memory is unmapped, from the first address to the address after its last byte.
     Unmapped(u64, u64),
-    /// A thread begins, by number from 0.
+    /// A thread begins; threads are numbered from 0.
     Thread(u64),
 }
 
-/// How a program ended that was followed.
+/// How the execution of a program ended.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Followed {
-    /// What ran it.
+    /// Name and version of the recorder.
     pub recorder: String,
-    /// How it ended; where it was stopped, by our signal.
+    /// The command's exit status; if the command was stopped, that of the signal that ended it.
     pub exit: ExitStatus,
-    /// Whether it was stopped.
+    /// Whether the caller stopped the command before its end.
     pub stopped: bool,
 }
 
-/// Says whether a command can be followed here.
+/// Checks that a command can be followed on this machine.
 ///
 /// # Errors
-/// Why not.
+/// Says what keeps the command from being followed, such as a missing QEMU or program.
 pub fn can_follow(command: &[OsString]) -> Result<(), CaptureError> {
     prepare(command).map(drop)
 }
@@ -89,10 +90,11 @@ fn prepare(command: &[OsString]) -> Result<(NamedPipe, Qemu), CaptureError> {
     Ok((pipe, qemu))
 }
 
-/// Runs a command under QEMU's user mode and tells of all that it does, until `each` says false.
+/// Runs a command under QEMU's user mode and calls `each` for every event,
+/// until `each` returns false.
 ///
 /// # Errors
-/// QEMU cannot be used or fails, or what it tells is damaged.
+/// When QEMU cannot be used or fails, or when its output is damaged.
 pub fn follow(
     command: &[OsString],
     each: &mut dyn FnMut(Event) -> bool,
@@ -116,7 +118,7 @@ pub fn follow(
     })
 }
 
-/// Reads events.
+/// Reads events from the plugin's words.
 struct Events {
     words: Words,
     codes: u64,
@@ -130,7 +132,7 @@ impl Events {
         }
     }
 
-    /// Hands on all of them; whether it was told to stop.
+    /// Calls `each` for every event and returns whether `each` stopped it.
     fn each(&mut self, each: &mut dyn FnMut(Event) -> bool) -> Result<bool, TraceError> {
         while let Some(event) = self.next()? {
             if !each(event) {
@@ -167,7 +169,7 @@ impl Events {
         Ok(Some(event))
     }
 
-    /// A word that belongs to the one before.
+    /// Reads a further word of the same event.
     fn rest(&mut self) -> Result<u64, TraceError> {
         let word = self.words.next()?;
         word.ok_or_else(|| self.words.wrong("word", "found the end: it is truncated"))

@@ -1,10 +1,10 @@
-//! Records the memory accesses of an unmodified program.
+//! Recording of the memory accesses of an unmodified program.
 //!
-//! The command runs under QEMU's user mode with a plugin of ours, or under Valgrind's Lackey tool.
-//! Their accesses come through a named pipe and pass
-//! through the cache filter into a `.cxlt` trace: memory and disk hold nothing else, however long
-//! the program runs. Left out: instruction fetches, what the kernel does for the program, and
-//! programs that the command itself starts (its threads are recorded). Addresses are virtual.
+//! The command runs under QEMU's user mode with cxlab's plugin, or under Valgrind's Lackey tool.
+//! The recorder writes the accesses to a named pipe, from which they pass through the cache filter
+//! into a `.cxlt` trace: memory and disk hold nothing else, however long the program runs. Left
+//! out: instruction fetches, accesses of the kernel on behalf of the program, and processes that
+//! the command starts. The command's threads are recorded. Addresses are virtual.
 
 mod error;
 mod execution;
@@ -33,34 +33,36 @@ use pipe::NamedPipe;
 use qemu::{Qemu, Tells};
 use stream::Stream;
 
-/// Accesses between two calls of the progress callback.
+/// Number of accesses between two calls of the progress callback.
 const PROGRESS_EVERY: u64 = 1 << 18;
 
-/// How often to look whether the command has ended (*assumed*: short beside Valgrind's start).
+/// Interval of checks whether the command has ended (*assumed*: short
+/// compared to Valgrind's start).
 const POLL: Duration = Duration::from_millis(10);
 
-/// What runs the program and tells of its accesses.
+/// The tool that runs the program and reports its accesses.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum Recorder {
-    /// QEMU where it can be used, else Valgrind.
+    /// QEMU where it can be used, otherwise Valgrind.
     #[default]
     Fastest,
-    /// QEMU's user mode: some 50 to 100 times as fast as Valgrind. Threads run at once.
+    /// QEMU's user mode, some 50 to 100 times as fast as Valgrind. Threads run concurrently.
     Qemu,
-    /// Valgrind's Lackey tool. Threads run in turn.
+    /// Valgrind's Lackey tool. Only one thread runs at a time.
     Valgrind,
 }
 
-/// Windows of a program: `recorded` accesses of each `every`. The caches see all of them.
+/// Windows of a program: the first `recorded` of every `every` accesses. The
+/// caches see all accesses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Sampling {
-    /// Accesses of a window.
+    /// Number of accesses in a window.
     pub recorded: u64,
-    /// From the beginning of one window to that of the next.
+    /// Number of accesses from the beginning of one window to the beginning of the next.
     pub every: u64,
 }
 
-/// What to record.
+/// The program to record, and how.
 #[derive(Clone, Debug)]
 pub struct CaptureOptions {
     /// The program and its arguments.
@@ -69,18 +71,20 @@ pub struct CaptureOptions {
     pub out: PathBuf,
     /// The caches between program and trace; `None` records every access.
     pub filter: Option<Hierarchy>,
-    /// Stops the command after so many accesses of the program (before the filter).
+    /// Number of accesses of the program, before the filter, after which the command is stopped;
+    /// `None` for no limit.
     pub max_accesses: Option<u64>,
-    /// Gives each instruction this time and writes times; zero writes none.
+    /// Time of each instruction, for the times of the records; with zero, the trace has no times.
     pub per_instruction: Picos,
-    /// What records.
+    /// The tool that records.
     pub recorder: Recorder,
-    /// Windows that are recorded; `None` for all.
+    /// The windows to record; `None` records everything.
     pub sampling: Option<Sampling>,
 }
 
 impl CaptureOptions {
-    /// Records `command` into `out` through the default caches, to its end, without times.
+    /// Options to record `command` into `out` through the default caches, to the
+    /// command's end, without times.
     pub fn new(command: Vec<OsString>, out: PathBuf) -> CaptureOptions {
         CaptureOptions {
             command,
@@ -94,7 +98,8 @@ impl CaptureOptions {
     }
 }
 
-/// Where a shell would find a program: a file of that path, or of that name in a folder of `PATH`.
+/// Finds a program as a shell does: the file at that path, or a file of that name in
+/// a folder of `PATH`.
 pub fn find_program(name: &OsStr) -> Option<PathBuf> {
     let places: Vec<PathBuf> = match name.as_encoded_bytes().contains(&b'/') {
         true => vec![PathBuf::from(name)],
@@ -105,29 +110,29 @@ pub fn find_program(name: &OsStr) -> Option<PathBuf> {
     places.into_iter().find(|place| place.is_file())
 }
 
-/// What was recorded.
+/// Summary of a recording.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CaptureSummary {
-    /// What recorded it.
+    /// Name and version of the recorder.
     pub recorder: String,
-    /// Why nothing faster did.
+    /// Why no faster recorder was used; `None` if the fastest was used or one was chosen.
     pub slower: Option<String>,
-    /// Accesses in, records out.
+    /// Accesses read and records written.
     pub trace: Summary,
-    /// Instructions that the program executed while recorded.
+    /// Number of instructions that the program executed while it was recorded.
     pub instructions: u64,
-    /// How the command ended; when `stopped`, by our signal.
+    /// The command's exit status; if `stopped`, that of the signal that ended it.
     pub exit: ExitStatus,
     /// Whether `max_accesses` stopped the command.
     pub stopped: bool,
 }
 
-/// What records, found and ready to start.
+/// A recorder that was found and can be started.
 enum Ready {
     Qemu(Qemu),
     Valgrind {
         version: String,
-        /// Why QEMU is not used.
+        /// Why QEMU is not used; `None` if Valgrind was chosen.
         slower: Option<String>,
     },
 }
@@ -170,7 +175,7 @@ impl Ready {
     }
 }
 
-/// Where accesses come from.
+/// A source of accesses.
 enum Source {
     Stream(Stream),
     Lackey(Lackey),
@@ -185,13 +190,13 @@ impl Source {
     }
 }
 
-/// Runs a command and records its memory accesses. `progress` is called now and then with the
-/// accesses so far and `max_accesses` (0 when there is none). The file appears only when it is
-/// whole; a command that fails is still recorded, and its status is in the summary.
+/// Runs a command and records its memory accesses. `progress` is called at intervals with the
+/// number of accesses so far and `max_accesses` (0 for no limit). The file appears only when it is
+/// complete. A command that fails is recorded as well; the summary has its exit status.
 ///
 /// # Errors
-/// Nothing that records is there or it fails, the command accesses nothing, or the file cannot be
-/// written.
+/// When no recorder can be used or the recorder fails, when the command makes no access, or when
+/// the file cannot be written.
 pub fn capture(
     options: &CaptureOptions,
     progress: &mut dyn FnMut(u64, u64),
@@ -221,7 +226,7 @@ pub fn capture(
         };
         let recorded = recorded.map(|recorded| (recorded, source.instructions()));
         finished(matches!(recorded, Ok((Recorded { stopped: false, .. }, _))));
-        // Whoever still writes finds nobody, instead of a pipe that is full.
+        // The end of the pipe is closed, so that the child does not block on a full pipe.
         drop(source);
         recorded
     })?;
@@ -242,8 +247,8 @@ pub fn capture(
     })
 }
 
-/// Works on what a child tells, beside it, until both have ended. `work` says whether it has
-/// finished, before it lets go of what it reads; a child whose listener has given up is ended.
+/// Runs `work` on a child's output while the child runs, until both have ended. `work` reports
+/// whether it has finished before it closes its input; if it has not, the child is killed.
 fn beside<T>(
     child: Child,
     keeper: File,
@@ -254,7 +259,7 @@ fn beside<T>(
     let (result, exit) = std::thread::scope(|scope| {
         let watcher = scope.spawn(|| {
             let status = wait(&child, &gave_up);
-            // While we hold the pipe open for writing its reader sees no end; now it may.
+            // The reader sees the end of the pipe only when no process has it open for writing.
             drop(keeper);
             status
         });
@@ -318,7 +323,7 @@ fn valgrind(options: &CaptureOptions, pipe: &NamedPipe) -> Result<Child, Capture
         .map_err(CaptureError::from_spawn)
 }
 
-/// Waits for the command, and ends it when the recorder has given up.
+/// Waits for the command, and kills it when the reader of its output has given up.
 fn wait(child: &Mutex<Child>, gave_up: &AtomicBool) -> std::io::Result<ExitStatus> {
     let mut child = child
         .lock()
@@ -357,6 +362,6 @@ fn provenance(options: &CaptureOptions, recorder: &str) -> String {
     if let Some(limit) = options.max_accesses {
         text.push_str(&format!("; the first {limit} accesses"));
     }
-    // Far below the header's bound, whatever the command.
+    // This is far below the header's limit, however long the command is.
     text.chars().take(100_000).collect()
 }

@@ -1,4 +1,4 @@
-//! The command under QEMU's user mode, with a plugin that tells of every access.
+//! Recording with QEMU's user mode and a plugin that reports every access.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -10,41 +10,42 @@ use std::process::Command;
 use super::error::CaptureError;
 use super::find_program;
 
-/// The program, of Debian's package qemu-user.
+/// The name of QEMU's program, from Debian's package qemu-user.
 const QEMU: &str = "qemu-x86_64";
-/// Its version that was seen to work; later ones of Debian are static and load no plugins.
+/// The version that works. Debian's later versions are linked statically and load no plugins.
 const VERSION: &str = "version 7.2.";
 const SOURCES: [(&str, &str); 2] = [
     ("trace.c", include_str!("../../../../adapters/qemu/trace.c")),
     ("qemu.h", include_str!("../../../../adapters/qemu/qemu.h")),
 ];
 
-/// Scripts whose interpreters are scripts, one in another.
+/// Deepest nesting of scripts whose interpreters are scripts themselves.
 const MOST_SCRIPTS: usize = 4;
 
-/// What a command tells of itself.
+/// What the plugin reports.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Tells {
-    /// Its accesses.
+    /// Every access to memory.
     Accesses,
-    /// Its accesses, and how many instructions lie between them.
+    /// Every access to memory, and the number of instructions between them.
     Times,
-    /// Every instruction with its accesses, and what memory it maps.
+    /// Every instruction with its accesses, and the memory that the program maps.
     Instructions,
 }
 
-/// All that is needed to start a command.
+/// A prepared command under QEMU: everything that starting it needs.
 pub(super) struct Qemu {
-    /// What it says of its version.
+    /// The first line that QEMU prints about its version.
     pub(super) version: String,
     plugin: PathBuf,
-    /// The program as it is to be named to itself, and where it lies with its arguments.
+    /// The program's name as its argument 0.
     name: OsString,
+    /// The program's path and its arguments.
     command: Vec<OsString>,
 }
 
 impl Qemu {
-    /// Looks for QEMU, compiles the plugin in a folder, and finds the program.
+    /// Finds QEMU, compiles the plugin in a folder, and finds the command's program.
     ///
     /// # Errors
     /// [`CaptureError::NoQemu`] with the reason.
@@ -85,7 +86,7 @@ impl Qemu {
         })
     }
 
-    /// The command, telling of its accesses to a pipe; `tells` is what more it is to tell.
+    /// The command line that runs the program and writes its report to `pipe`.
     pub(super) fn command(&self, pipe: &Path, tells: Tells) -> Command {
         let mut command = Command::new(QEMU);
         let mut plugin = OsString::from(&self.plugin);
@@ -132,8 +133,8 @@ fn compile(folder: &Path) -> Result<PathBuf, CaptureError> {
     }
 }
 
-/// The words that a script's first line (`#! PROGRAM [ARGUMENT]`) puts before it. `env` would start
-/// its argument as another program, so that takes its place.
+/// The words that a script's first line (`#! PROGRAM [ARGUMENT]`) puts in front of the script.
+/// `env` would start its argument as a further program, so the argument replaces `env`.
 fn interpreter(script: &Path) -> Option<Vec<OsString>> {
     let mut start = Vec::new();
     let file = fs::File::open(script).ok()?;

@@ -1,4 +1,5 @@
-//! What the plugin `adapters/qemu/trace.c` tells: words of 64 bits, after one that names the format.
+//! The output of the plugin `adapters/qemu/trace.c`: a word that names the format, then
+//! words of 64 bits.
 
 use std::io::{BufRead, ErrorKind};
 use std::path::{Path, PathBuf};
@@ -11,17 +12,17 @@ use crate::op::OpKind;
 
 const FORMAT: &[u8; 8] = b"CXLBREC1";
 const WORD: usize = FORMAT.len();
-/// Kinds of words below are accesses.
+/// Number of the kind of words that count instructions. Words of lower kinds are accesses.
 pub(super) const INSTRUCTIONS: u64 = 64;
 
-/// Reads words.
+/// Reads the plugin's output word by word.
 pub(super) struct Words {
     input: Input,
     path: PathBuf,
     offset: u64,
 }
 
-/// Reads such words.
+/// Reads the plugin's output as accesses.
 pub(super) struct Stream {
     words: Words,
     per_instruction: Picos,
@@ -29,8 +30,8 @@ pub(super) struct Stream {
 }
 
 impl Stream {
-    /// Reads words from `input`, called `path` in errors. Each instruction is given
-    /// `per_instruction`; zero makes accesses without times.
+    /// Reads words from `input`, which errors name by `path`. `per_instruction` is the time of an
+    /// instruction; with zero, the accesses have no times.
     pub(super) fn new(input: Input, path: &Path, per_instruction: Picos) -> Stream {
         Stream {
             words: Words::new(input, path),
@@ -39,14 +40,14 @@ impl Stream {
         }
     }
 
-    /// Instructions so far.
+    /// The number of instructions read so far.
     pub(super) fn instructions(&self) -> u64 {
         self.instructions
     }
 }
 
 impl Words {
-    /// Reads words from `input`, called `path` in errors.
+    /// Reads words from `input`, which errors name by `path`.
     pub(super) fn new(input: Input, path: &Path) -> Words {
         Words {
             input,
@@ -55,7 +56,7 @@ impl Words {
         }
     }
 
-    /// The next word behind the one that names the format; `None` at the end.
+    /// Returns the next word after the one that names the format; `None` at the end.
     pub(super) fn next(&mut self) -> Result<Option<u64>, TraceError> {
         if self.offset == 0 {
             match self.word()? {
@@ -67,9 +68,9 @@ impl Words {
         Ok(self.word()?.map(u64::from_le_bytes))
     }
 
-    /// The next word; `None` at the end.
+    /// Returns the next word; `None` at the end.
     fn word(&mut self) -> Result<Option<[u8; WORD]>, TraceError> {
-        // Nearly always a whole word is there already.
+        // Nearly always a whole word is in the buffer.
         if let Some(word) = self.input.buffer().first_chunk::<WORD>() {
             let word = *word;
             self.input.consume(WORD);
@@ -99,7 +100,7 @@ impl Words {
         Ok(Some(word))
     }
 
-    /// What a word of an access says.
+    /// Decodes a word of an access.
     pub(super) fn access(&self, word: u64, time: SimTime) -> Result<Access, TraceError> {
         let (address, kind) = (word >> 8, word & 0xff);
         let kinds = [OpKind::Read, OpKind::Write];
@@ -141,7 +142,7 @@ mod tests {
 
     use super::*;
 
-    /// Gives a byte at a time, as a pipe may.
+    /// A reader that returns one byte at a time, as a pipe may.
     struct Slow(Cursor<Vec<u8>>);
 
     impl Read for Slow {

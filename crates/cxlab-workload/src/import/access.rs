@@ -1,4 +1,4 @@
-//! What importers produce: accesses of any size and alignment, and their lines.
+//! Accesses of any size and alignment, as importers produce them, and their lines.
 
 use cxlab_engine::units::{LINE_BYTES, LineAddr, SimTime};
 
@@ -6,25 +6,26 @@ use crate::error::TraceError;
 use crate::op::OpKind;
 use crate::trace::Record;
 
-/// Most bytes of one access (*assumed*: vector and state-saving instructions stay below 16 KiB,
-/// and a larger number is a mistake in the file).
+/// Most bytes of one access (*assumed*: vector and state-saving instructions access less than
+/// 16 KiB, and a larger number is an error in the file).
 pub const MAX_ACCESS_BYTES: u64 = 1 << 20;
 
-/// One access as a program makes it: any size, any alignment.
+/// One access of a program, of any size and alignment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Access {
-    /// The first byte.
+    /// Address of the first byte.
     pub address: u64,
-    /// How many bytes; at least 1, and `address + size - 1` does not overflow.
+    /// Number of bytes; at least 1, and `address + size - 1` does not overflow.
     pub size: u64,
-    /// Read or write.
+    /// Whether the access reads or writes.
     pub kind: OpKind,
-    /// When; [`SimTime::ZERO`] in formats without times.
+    /// Time of the access; [`SimTime::ZERO`] in formats without times.
     pub time: SimTime,
 }
 
 impl Access {
-    /// An access, if its size is allowed; otherwise the field at fault and what is wrong with it.
+    /// Makes an access if its size is allowed; otherwise returns the faulty field and what
+    /// is wrong with it.
     pub(crate) fn new(
         address: u64,
         size: u64,
@@ -50,26 +51,26 @@ impl Access {
     }
 }
 
-/// A stream of accesses.
+/// A stream of accesses from a file or a recorder.
 pub trait AccessSource: Send {
-    /// The next access; `None` at the end of the file.
+    /// Returns the next access; `None` at the end of the input.
     ///
     /// # Errors
-    /// The first thing that is wrong with the file.
+    /// The first error found in the input.
     fn next_access(&mut self) -> Result<Option<Access>, TraceError>;
 
-    /// Whether the accesses carry times.
+    /// Whether the source's accesses have times.
     fn has_time(&self) -> bool;
 }
 
-/// The lines of one access, lowest first.
+/// Iterates over the lines of one access, lowest first.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct LineSplitter {
     rest: Option<(Access, u64, u64)>,
 }
 
 impl LineSplitter {
-    /// The lines of an access.
+    /// Splits an access into its lines.
     #[inline]
     pub fn of(access: Access) -> LineSplitter {
         let first = access.address / LINE_BYTES;

@@ -1,10 +1,10 @@
-//! ChampSim's binary traces: one 64-byte record an instruction, little endian.
+//! ChampSim's binary traces: one record of 64 bytes for each instruction, little endian.
 //!
 //! The record is `struct input_instr` of ChampSim's `inc/trace_instruction.h`: `ip` u64,
 //! `is_branch` u8, `branch_taken` u8, destination registers u8 x 2, source registers u8 x 4,
-//! `destination_memory` u64 x 2, `source_memory` u64 x 4. An address of 0 means none. There are no
-//! sizes (each access counts as one byte) and no times. Sources are read before destinations are
-//! written.
+//! `destination_memory` u64 x 2, `source_memory` u64 x 4. An address of 0 means no access. The
+//! format has no sizes, so that each access counts as one byte, and no times. The sources of an
+//! instruction are read before its destinations are written.
 
 use std::collections::VecDeque;
 use std::io::{ErrorKind, Read};
@@ -57,7 +57,7 @@ impl ChampSim {
         }
     }
 
-    /// Reads the next record into `waiting`; false at the end of the file.
+    /// Reads the accesses of the next record into `waiting`; false at the end of the file.
     fn read_record(&mut self) -> Result<bool, TraceError> {
         let mut record = [0; RECORD_BYTES];
         let mut filled = 0;

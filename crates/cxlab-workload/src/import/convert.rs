@@ -1,4 +1,4 @@
-//! Any known format to `.cxlt`, through the cache filter if asked.
+//! Conversion of any known format to `.cxlt`, optionally through the cache filter.
 
 use std::io::BufWriter;
 use std::path::Path;
@@ -12,35 +12,36 @@ use crate::filter::{CacheFilter, Hierarchy};
 use crate::op::OpKind;
 use crate::trace::{Header, Record, Records, TraceWriter, write_error};
 
-/// Records between two calls of a progress callback.
+/// Number of accesses between two calls of a progress callback.
 pub(crate) const PROGRESS_EVERY: u64 = 1 << 16;
 
-/// What an import or a capture did.
+/// Counts of an import or a capture.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Summary {
-    /// Accesses of one line that were read.
+    /// Accesses read, each to one line.
     pub accesses: u64,
-    /// Records written that read.
+    /// Records of reads that were written to the trace.
     pub reads: u64,
-    /// Records written that write.
+    /// Records of writes that were written to the trace.
     pub writes: u64,
-    /// Bytes of the `.cxlt` file.
+    /// Size of the `.cxlt` file in bytes.
     pub bytes: u64,
 }
 
 impl Summary {
-    /// Records written.
+    /// Records written to the trace: reads and writes.
     pub fn records(&self) -> u64 {
         self.reads + self.writes
     }
 }
 
-/// Converts a trace of a known format to `.cxlt`. `format` is a name in [`super::FORMATS`], found
-/// out when absent; `filter` puts caches in between; `progress` is called now and then with the
-/// bytes of the file done and in all. `out` appears only when it is whole.
+/// Converts a trace of a known format to `.cxlt`. `format` is a name in [`super::FORMATS`]; with
+/// `None`, the format is detected. The accesses pass through the caches of `filter`, if given.
+/// `progress` is called at intervals with the bytes read so far and the size of the file. `out`
+/// appears only when it is complete.
 ///
 /// # Errors
-/// The first thing that is wrong with the file, or that writing fails with.
+/// The first error found in the file, a file without accesses, or an error of writing.
 pub fn import(
     path: &Path,
     format: Option<&str>,
@@ -75,12 +76,12 @@ pub fn import(
     converter.publish()
 }
 
-/// The error of a file in which nothing is.
+/// The error for a file without records.
 pub(crate) fn no_records(path: &Path) -> TraceError {
     TraceError::new(path, Place::File, "records", "found 0; allowed: 1 and more")
 }
 
-/// Accesses in, a `.cxlt` file out.
+/// Writes accesses to a `.cxlt` file, optionally through caches.
 pub(crate) struct Converter {
     filter: Option<CacheFilter>,
     writer: TraceWriter<BufWriter<WholeFile>>,
@@ -89,7 +90,7 @@ pub(crate) struct Converter {
 }
 
 impl Converter {
-    /// Starts the file that will be `out`.
+    /// Starts the file that will become `out`.
     pub fn create(
         out: &Path,
         header: &Header,
@@ -110,12 +111,12 @@ impl Converter {
         })
     }
 
-    /// Takes an access of any size.
+    /// Records an access of any size.
     pub fn access(&mut self, access: Access) -> Result<(), TraceError> {
         LineSplitter::of(access).try_for_each(|record| self.record(record))
     }
 
-    /// Takes an access of one line.
+    /// Records an access of one line.
     #[inline]
     pub fn record(&mut self, record: Record) -> Result<(), TraceError> {
         self.summary.accesses += 1;
@@ -146,7 +147,7 @@ impl Converter {
         failed.map_or(Ok(()), |error| Err(write_error(out, &error)))
     }
 
-    /// Lets an access pass through the caches without recording what comes out of them.
+    /// Passes an access through the caches without recording the misses and write-backs.
     pub fn pass(&mut self, access: Access) {
         for record in LineSplitter::of(access) {
             self.summary.accesses += 1;
@@ -156,12 +157,12 @@ impl Converter {
         }
     }
 
-    /// What has been done so far, without the bytes.
+    /// The counts so far, without the size of the file.
     pub fn summary(&self) -> &Summary {
         &self.summary
     }
 
-    /// Finishes the file and gives it its name.
+    /// Completes the file and gives it its name.
     pub fn publish(mut self) -> Result<Summary, TraceError> {
         let failed = |error| write_error(&self.out, &error);
         let (file, totals) = self.writer.finish().map_err(failed)?;

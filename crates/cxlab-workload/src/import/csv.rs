@@ -1,8 +1,8 @@
-//! Comma-separated values with a header row that names the columns.
+//! Comma-separated values, with a header row that names the columns.
 //!
 //! `address` (decimal, or hexadecimal with `0x`) and `op` (`R`, `W`, `read`, `write`, in any case)
-//! are required; `time_ps`, `time_ns`, `time_us` (at most one of them) and `size_bytes` are not.
-//! Other columns are refused, so that a misspelt one is never silently left out.
+//! are required. `time_ps`, `time_ns`, `time_us` (at most one of them) and `size_bytes` are
+//! optional. Other columns are errors, so that a misspelt column is never silently ignored.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! Opens a trace file: counts its bytes, undoes gzip, and finds out the format.
+//! Opening of a trace file: counting its bytes, decompression of gzip, and detection of the format.
 
 use std::fs::File;
 use std::io::{BufReader, Cursor, Read};
@@ -9,24 +9,24 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::{FORMATS, Format};
 use crate::error::{Place, TraceError};
 
-/// Bytes that formats are recognised by.
+/// Bytes at the beginning of a file from which formats are detected.
 const START_BYTES: u64 = 4096;
 
 const GZIP: &[u8] = &[0x1f, 0x8b];
 const XZ: &[u8] = &[0xfd, b'7', b'z', b'X', b'Z', 0];
 const ZSTD: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
 
-/// What is known of an opened file.
+/// Properties of an opened trace file.
 pub(crate) struct Opened {
-    /// Its format.
+    /// The file's format.
     pub format: &'static Format,
-    /// Its bytes.
+    /// The file's size in bytes.
     pub total_bytes: u64,
     done: Arc<AtomicU64>,
 }
 
 impl Opened {
-    /// Bytes of the file read so far (before decompression).
+    /// Bytes of the file read so far, before decompression.
     pub fn done_bytes(&self) -> u64 {
         self.done.load(Ordering::Relaxed)
     }
@@ -45,7 +45,7 @@ impl Read for Counted {
     }
 }
 
-/// Opens a file as `format`, or as the format that its contents or name say.
+/// Opens a file as `format`; with `None`, as the format of its contents or otherwise of its name.
 pub(crate) fn open(
     path: &Path,
     format: Option<&str>,
@@ -88,7 +88,7 @@ pub(crate) fn open(
     ))
 }
 
-/// The first bytes, and all bytes.
+/// Reads the first bytes, and returns them with a reader of all bytes.
 fn peek(
     mut input: Box<dyn Read + Send>,
     path: &Path,

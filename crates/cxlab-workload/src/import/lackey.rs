@@ -3,8 +3,8 @@
 //! Rows are `I  04000000,3` (instruction fetch), ` L 1fff000,8` (load), ` S ...` (store) and
 //! ` M ...` (modify: a load, then a store); addresses are hexadecimal, sizes decimal
 //! (<https://valgrind.org/docs/manual/lk-manual.html>). Rows of Valgrind itself begin with `==`,
-//! `--` or `**`. Instruction fetches are not passed on: they count the instructions, from which
-//! times can be made.
+//! `--` or `**`. Instruction fetches are not accesses here: they count the instructions, from which
+//! times can be derived.
 
 use std::path::Path;
 
@@ -31,7 +31,7 @@ fn detect(start: &[u8]) -> bool {
     line.starts_with(b"==") || row && line.contains(&b',')
 }
 
-/// Reads Lackey's rows.
+/// Reads the rows of Lackey's output as accesses.
 pub struct Lackey {
     lines: Lines,
     per_instruction: Picos,
@@ -40,8 +40,8 @@ pub struct Lackey {
 }
 
 impl Lackey {
-    /// Reads rows from `input`, called `path` in errors. Each instruction is given
-    /// `per_instruction`; zero makes accesses without times.
+    /// Reads rows from `input`, which errors name by `path`. `per_instruction` is the time of an
+    /// instruction; with zero, the accesses have no times.
     pub fn new(input: Input, path: &Path, per_instruction: Picos) -> Lackey {
         Lackey {
             lines: Lines::new(input, path),
@@ -51,7 +51,7 @@ impl Lackey {
         }
     }
 
-    /// Instructions so far.
+    /// The number of instructions read so far.
     pub fn instructions(&self) -> u64 {
         self.instructions
     }

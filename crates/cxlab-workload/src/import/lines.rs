@@ -1,4 +1,4 @@
-//! Lines of a text trace, one at a time and never longer than is sane.
+//! Lines of a text trace, read one at a time and limited in length.
 
 use std::io::{BufRead, Read};
 use std::path::{Path, PathBuf};
@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use super::Input;
 use crate::error::{Place, TraceError};
 
-/// Most bytes of a line (*assumed*: a record takes tens of bytes; a comment may carry a command).
+/// Most bytes of a line (*assumed*: a record takes tens of bytes; a comment may have a command).
 const MAX_LINE_BYTES: usize = 1 << 16;
 
-/// Reads lines and makes errors that name them.
+/// Reads lines, and makes errors with the number of the line.
 pub(super) struct Lines {
     input: Input,
     path: PathBuf,
@@ -30,7 +30,8 @@ impl Lines {
     /// Reads the next line; false at the end of the file.
     ///
     /// # Errors
-    /// A line that is too long, and a last one without a newline: what is left of a cut row may look like a whole one.
+    /// A line that is too long, and a last line without a newline: a row that was cut may look
+    /// like a complete one.
     #[inline]
     pub fn advance(&mut self) -> Result<bool, TraceError> {
         self.line.clear();
@@ -68,30 +69,30 @@ impl Lines {
         Ok(true)
     }
 
-    /// The line last read, without its end.
+    /// The line read last, without its end.
     #[inline]
     pub fn line(&self) -> &[u8] {
         &self.line
     }
 
-    /// The number of the line last read, from 1 on.
+    /// The number of the line read last, from 1.
     pub fn number(&self) -> u64 {
         self.number
     }
 
-    /// An error on the line last read.
+    /// Makes an error about the line read last.
     pub fn error(&self, field: &'static str, message: impl Into<String>) -> TraceError {
         TraceError::new(&self.path, Place::Line(self.number), field, message)
     }
 
-    /// An error on the line last read, about a value of it.
+    /// Makes an error about a value in the line read last.
     pub fn found(&self, field: &'static str, value: &[u8], allowed: &str) -> TraceError {
         let shown: String = String::from_utf8_lossy(value).chars().take(60).collect();
         self.error(field, format!("found `{shown}`; allowed: {allowed}"))
     }
 }
 
-/// Reads a hexadecimal number of up to 64 bits, with or without `0x`.
+/// Parses a hexadecimal number of up to 64 bits, with or without `0x`.
 #[inline]
 pub(super) fn hex(text: &[u8]) -> Option<u64> {
     let digits = text
@@ -109,7 +110,7 @@ pub(super) fn hex(text: &[u8]) -> Option<u64> {
     (!digits.is_empty()).then_some(value)
 }
 
-/// Reads a decimal number of up to 64 bits.
+/// Parses a decimal number of up to 64 bits.
 #[inline]
 pub(super) fn decimal(text: &[u8]) -> Option<u64> {
     let mut value = 0u64;
@@ -120,7 +121,8 @@ pub(super) fn decimal(text: &[u8]) -> Option<u64> {
     (!text.is_empty()).then_some(value)
 }
 
-/// Reads a time: whole or decimal, in `unit` of `scale` picoseconds, exact to a picosecond.
+/// Parses a time in `unit`, which is `scale` picoseconds: a whole or decimal number,
+/// exact to a picosecond.
 pub(super) fn time(text: &[u8], unit: &str, scale: u64) -> Option<u64> {
     if let Some(whole) = decimal(text) {
         return whole.checked_mul(scale);

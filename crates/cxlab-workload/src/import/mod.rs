@@ -1,7 +1,7 @@
-//! Traces in other formats: what they are, how they are recognised, and how they become `.cxlt`.
+//! Traces in other formats: their parsers, their detection, and their conversion to `.cxlt`.
 //!
-//! A file compressed with gzip is read as what it holds. Every reader streams and reports what is
-//! wrong by file, line or offset, field, value found and values allowed.
+//! Files compressed with gzip are decompressed. Every reader streams, and reports errors with file,
+//! line or offset, field, value found and values allowed.
 
 mod access;
 mod champsim;
@@ -24,27 +24,27 @@ pub use lackey::Lackey;
 pub(crate) use convert::{Converter, no_records};
 pub(crate) use detect::{Opened, open};
 
-/// The bytes of a trace behind any compression.
+/// A buffered reader of a trace's bytes after decompression.
 pub type Input = BufReader<Box<dyn Read + Send>>;
 
-/// One trace format.
+/// A trace format, with its detection and its reader.
 pub struct Format {
-    /// The name users write, in kebab case.
+    /// The name that users write, in kebab case.
     pub name: &'static str,
-    /// One line for lists.
+    /// A description of one line for lists.
     pub summary: &'static str,
-    /// File name endings (without `.gz`) that say this format when the contents do not.
+    /// File name endings, without `.gz`, that identify this format if the contents do not.
     pub endings: &'static [&'static str],
-    /// Whether a file that begins so is of this format.
+    /// Whether a file that begins with these bytes has this format.
     pub(crate) detect: fn(&[u8]) -> bool,
-    /// Begins to read; `None` for `.cxlt` itself.
+    /// Opens a reader of this format; `None` for `.cxlt` itself.
     pub(crate) open: Option<OpenFn>,
 }
 
-/// Begins to read a file of some format.
+/// Opens a reader for a file of a format.
 pub(crate) type OpenFn = fn(Input, &Path) -> Result<Box<dyn AccessSource>, TraceError>;
 
-/// Every format, in the order in which contents are tried.
+/// Every format, in the order in which contents are checked against them.
 pub static FORMATS: &[Format] = &[
     Format {
         name: "cxlt",

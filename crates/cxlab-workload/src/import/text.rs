@@ -1,8 +1,8 @@
-//! The text format `ADDR R|W TIME`: one access of one line a row.
+//! The text format `ADDR R|W TIME`: each row is an access of one line.
 //!
 //! The address is hexadecimal, the time a decimal number of nanoseconds (*assumed*: the published
-//! traces in this format carry only zeros). All rows have a time or none has. Blank lines and lines
-//! that begin with `#` are passed over.
+//! traces in this format have only zeros). Either all rows have a time or none has. Blank lines and
+//! lines that begin with `#` are skipped.
 
 use std::path::Path;
 
@@ -42,14 +42,15 @@ fn kind(text: &[u8]) -> Option<OpKind> {
 
 struct Text {
     lines: Lines,
-    /// The first row, until it is asked for, and its line.
+    /// The first row, until it is returned.
     first: Option<Access>,
+    /// The first row's line number.
     first_line: u64,
-    /// Whether the first row has a time, and so whether all rows must have one.
+    /// Whether the first row has a time; the other rows must agree.
     timed: bool,
 }
 
-/// The fields of a row.
+/// The fields of a row; a missing field is empty.
 struct Row<'a> {
     address: &'a [u8],
     op: &'a [u8],
@@ -86,7 +87,7 @@ impl Text {
         Ok(text)
     }
 
-    /// Goes to the next row; false at the end of the file.
+    /// Advances to the next row; false at the end of the file.
     fn advance(&mut self) -> Result<bool, TraceError> {
         while self.lines.advance()? {
             let line = self.lines.line().trim_ascii();

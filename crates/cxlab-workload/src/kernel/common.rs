@@ -1,4 +1,5 @@
-//! What all kernels share: where their data lie, and how cores divide the work.
+//! What all kernels share: the placement of their data, the division of work among cores,
+//! and checks of parameters.
 
 use cxlab_engine::catalog::ParamError;
 use cxlab_engine::units::{Bytes, LINE_BYTES};
@@ -10,38 +11,38 @@ use crate::op::SourceContext;
 use crate::program::Phase;
 use crate::thread::{Bases, ThreadContext};
 
-/// A memory that a kernel's data can lie in.
+/// A memory in which a kernel's data can be placed.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Memory {
-    /// CXL memory.
+    /// The CXL memory of the system.
     #[default]
     Cxl,
     /// The host's own memory.
     Local,
 }
 
-/// Bytes that a kernel needs in a memory, and the parameters that say so.
+/// Bytes that a kernel needs in a memory, with the parameters that determine them.
 pub(super) struct Need {
     /// The parameter that chooses the memory.
     pub memory_field: &'static str,
-    /// The memory.
+    /// The memory in which the bytes are placed.
     pub memory: Memory,
-    /// The parameter that sets the size.
+    /// The parameter that determines the size.
     pub size_field: &'static str,
-    /// Bytes before those needed.
+    /// Offset of the data from the beginning of the memory, in bytes.
     pub base: u64,
-    /// Bytes needed.
+    /// Number of bytes needed.
     pub bytes: u64,
 }
 
 impl Need {
-    /// The address of the first of the bytes.
+    /// The address of the first byte, for a program on a core.
     pub fn place(&self, ctx: &SourceContext) -> Result<u64, ParamError> {
         self.place_in(ctx.span, ctx.local, Bases::PHYSICAL)
     }
 
-    /// The same, for threads.
+    /// The address of the first byte, for a kernel made of threads.
     pub fn place_for(&self, ctx: &ThreadContext) -> Result<u64, ParamError> {
         self.place_in(ctx.span, ctx.local, ctx.bases)
     }
@@ -70,8 +71,8 @@ impl Need {
     }
 }
 
-/// The first and the number of the items that one core takes of `total`, in equal shares; the
-/// first cores take one more where it does not divide.
+/// Divides `total` items equally among the cores, and returns the first item and the number of
+/// items of one core. If the division leaves a remainder, the first cores have one item more.
 pub(super) fn share(
     field: &str,
     total: u64,
@@ -88,7 +89,7 @@ pub(super) fn share(
     Ok((first, each + u64::from(requester < more)))
 }
 
-/// The answer of a kernel that is asked for lines instead of steps.
+/// The error of a kernel that needs a core when lines are requested from it instead of steps.
 pub(super) fn needs_core(kind: &str) -> WorkloadError {
     let message = format!(
         "found `{kind}`, which is a program and runs on a core; allowed: hosts with `core` under \
@@ -97,7 +98,7 @@ pub(super) fn needs_core(kind: &str) -> WorkloadError {
     ParamError::new("kind", message).into()
 }
 
-/// The answer of a kernel made of threads that is asked for something else.
+/// The error of a kernel made of threads when lines or steps are requested from it.
 pub(super) fn needs_threads(kind: &str) -> WorkloadError {
     let message = format!(
         "found `{kind}`, whose threads share memory; allowed: where a coherent system runs it"
@@ -105,7 +106,7 @@ pub(super) fn needs_threads(kind: &str) -> WorkloadError {
     ParamError::new("kind", message).into()
 }
 
-/// The answer of a kernel whose accelerator would load or store host memory and has no CXL.cache.
+/// The error of a kernel whose accelerator would load or store host memory and has no CXL.cache.
 pub(super) fn without_cxl_cache(field: &str, found: &str, allowed: &str) -> ParamError {
     let message = format!(
         "found `{found}` on an accelerator with kind = \"pcie\", which has no CXL.cache; allowed: {allowed}"
@@ -113,7 +114,7 @@ pub(super) fn without_cxl_cache(field: &str, found: &str, allowed: &str) -> Para
     ParamError::new(field, message)
 }
 
-/// One step of SplitMix64 (Steele, Lea and Flood, OOPSLA 2014): a number that looks random.
+/// One step of SplitMix64 (Steele, Lea and Flood, OOPSLA 2014): a pseudorandom number.
 pub(super) fn mix(value: u64) -> u64 {
     let mut z = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -121,7 +122,7 @@ pub(super) fn mix(value: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// A phase by its name and the bytes of one of its operations.
+/// Makes a phase from its name and the bytes of one of its operations.
 pub(super) fn phase(name: &str, bytes: u64) -> Phase {
     Phase {
         name: name.to_owned(),
@@ -129,7 +130,7 @@ pub(super) fn phase(name: &str, bytes: u64) -> Phase {
     }
 }
 
-/// Refuses a number outside a range.
+/// Returns an error for a number outside a range.
 pub(super) fn within(field: &str, value: u64, low: u64, high: u64) -> Result<(), ParamError> {
     if (low..=high).contains(&value) {
         return Ok(());
@@ -138,7 +139,7 @@ pub(super) fn within(field: &str, value: u64, low: u64, high: u64) -> Result<(),
     Err(ParamError::new(field, message))
 }
 
-/// Refuses an offset that is not a multiple of `unit` bytes.
+/// Returns an error for an offset that is not a multiple of `unit` bytes.
 pub(super) fn aligned(field: &str, value: Bytes, unit: u64) -> Result<(), ParamError> {
     if value.0.is_multiple_of(unit) {
         return Ok(());
@@ -147,7 +148,7 @@ pub(super) fn aligned(field: &str, value: Bytes, unit: u64) -> Result<(), ParamE
     Err(ParamError::new(field, message))
 }
 
-/// Refuses an offset that is not a multiple of a line.
+/// Returns an error for an offset that is not a multiple of the line size.
 pub(super) fn whole_lines(field: &str, value: Bytes) -> Result<(), ParamError> {
     aligned(field, value, LINE_BYTES)
 }

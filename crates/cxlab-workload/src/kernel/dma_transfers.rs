@@ -1,8 +1,8 @@
-//! DMA of an accelerator as a benchmark: messages of one size, by descriptors, one at a time or
-//! several under way.
+//! A benchmark of an accelerator's DMA engine: messages of one size, moved by descriptors, one or
+//! several at a time.
 //!
-//! Cohet (section VI-B3 and VI-C2) measures the latency and the bandwidth of DMA so, by message
-//! size, against loads over CXL.cache.
+//! Cohet (section VI-B3 and VI-C2) measures latency and bandwidth of DMA in this way, by message
+//! size, and compares them with loads over CXL.cache.
 
 use std::sync::Arc;
 
@@ -34,7 +34,7 @@ pub(crate) const ENTRY: Entry<Box<dyn Workload>> = Entry {
 /// Most bytes of a message.
 const MOST_BYTES: u64 = 1 << 30;
 
-/// Which way the bytes go.
+/// The direction of the messages.
 #[derive(
     Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize, schemars::JsonSchema,
 )]
@@ -47,24 +47,25 @@ pub enum Way {
     Write,
 }
 
-/// Messages that the first processing element of the first accelerator moves by DMA. One phase,
-/// `transfer`; an operation is one message.
+/// Messages that the first processing element of the first accelerator moves by DMA. The kernel has
+/// one phase, `transfer`; an operation is one message.
 #[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct DmaTransfers {
     /// Bytes of a message, 8 B to 1 GiB, a multiple of 8 B. Default 64 B.
     pub bytes: Bytes,
-    /// How many messages, 1 to 1000000000. Default 1000.
+    /// The number of messages, 1 to 1000000000. Default 1000.
     pub messages: u64,
-    /// Messages under way at a time, 1 to 65536; 1 measures latency. Default 1.
+    /// Messages in flight at a time, 1 to 65536; 1 measures latency. Default 1.
     pub outstanding: u64,
-    /// Which way they go.
+    /// The direction of the messages. Default `read`.
     pub way: Way,
-    /// Messages until the same addresses are used again, 1 to 65536. Default 16.
+    /// Messages with different addresses, 1 to 65536; later messages use the same
+    /// addresses again. Default 16.
     pub distinct: u64,
-    /// The memory of the host's data.
+    /// The memory of the host's data. Default `local`.
     pub data: Memory,
-    /// Where in it they begin. A multiple of 64 B.
+    /// Offset of the data in that memory. A multiple of 64 B.
     pub base: Bytes,
 }
 
@@ -83,7 +84,7 @@ impl Default for DmaTransfers {
 }
 
 impl DmaTransfers {
-    /// Its `kind` in a scenario.
+    /// The `kind` of this kernel in a scenario.
     pub const KIND: &'static str = "dma-transfers";
 
     fn check(&self) -> Result<(), ParamError> {
@@ -153,12 +154,12 @@ struct Run {
 }
 
 impl Run {
-    /// Where a message begins among those that do not overlap.
+    /// Offset of a message's data, in bytes.
     fn offset(&self, message: u64) -> u64 {
         message % self.params.distinct * self.params.bytes.0
     }
 
-    /// Messages that are moved at all, and their words.
+    /// The offset and the initial value of each word that the messages move.
     fn words(&self) -> impl Iterator<Item = (u64, u64)> {
         let used = self.params.distinct.min(self.params.messages);
         let words = self.params.bytes.0 / 8;
@@ -166,7 +167,7 @@ impl Run {
         (0..used * words).map(move |word| (8 * word, mix(seed ^ word)))
     }
 
-    /// Where the bytes come from and where they go.
+    /// The first addresses of the source and of the destination.
     fn ends(&self) -> (u64, u64) {
         match self.params.way {
             Way::Read => (self.first, scratch(0)),

@@ -1,9 +1,10 @@
-//! Counters in many pages, a few of which are used most: what tiering, translation and placement do
-//! to a program.
+//! Counters in many pages, of which a few are used most: a test for tiering, address
+//! translation and page placement.
 //!
-//! Every thread adds to random counters, one in each line; most of its additions go to a few hot
-//! pages, spread over all. Work is divided in two equal halves after each page was touched once, so
-//! that what moved in the first shows in the second.
+//! Every thread adds to random counters, one in each line. Most of its additions go to a few
+//! hot pages, which are spread over all pages. After each page has been accessed once, the
+//! work is divided into two equal halves, so that pages migrated in the first half have their
+//! effect in the second.
 
 use std::sync::Arc;
 
@@ -32,48 +33,49 @@ pub(crate) const ENTRY: Entry<Box<dyn Workload>> = Entry {
 };
 
 const PAGE: u64 = 4096;
-/// Lines of a page.
+/// The number of lines of a page.
 const LINES: u64 = PAGE / LINE_BYTES;
 
 const TOUCH: u8 = 0;
 const FIRST: u8 = 1;
 const SECOND: u8 = 2;
 
-/// Who adds.
+/// The cores and processing elements that execute the additions.
 #[derive(
     Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize, schemars::JsonSchema,
 )]
 #[serde(rename_all = "kebab-case")]
 pub enum Workers {
-    /// The host's cores.
+    /// The cores of the host.
     #[default]
     Cores,
-    /// The elements of accelerators.
+    /// The processing elements of the accelerators.
     Elements,
-    /// Both.
+    /// The cores and the processing elements.
     All,
 }
 
-/// Additions to random counters, most of them in a few hot pages. Phases: `touch` (each page once, by
-/// whom its number falls to), `first` and `second` half. An operation is one addition of 8 B.
+/// Additions to random counters, most of them in a few hot pages. Phases: `touch` (each page once;
+/// the pages are dealt out to the threads in turn), `first` and `second` half. An operation is one
+/// addition of 8 B.
 #[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct HotPages {
     /// Bytes of all pages: a multiple of 4 KiB. Default 4 MiB.
     pub memory: Bytes,
-    /// Pages that are hot, of a thousand. 1 to 1000. Default 100.
+    /// Hot pages per thousand pages, 1 to 1000. Default 100.
     pub hot: u64,
-    /// Additions that go to hot pages, of a thousand. 0 to 1000. Default 900.
+    /// Additions to hot pages per thousand additions, 0 to 1000. Default 900.
     pub hot_share: u64,
-    /// Additions of each thread, both halves together. 2 to 1000000000. Default 20000.
+    /// Additions of each thread in both halves together, 2 to 1000000000. Default 20000.
     pub operations: u64,
-    /// Additions that a thread has under way. 1 to 4096. Default 4.
+    /// Additions of a thread in flight, 1 to 4096. Default 4.
     pub outstanding: u64,
-    /// Who adds. Default `cores`.
+    /// The cores and processing elements that execute the additions. Default `cores`.
     pub workers: Workers,
     /// The memory of the pages. Default `local`.
     pub data: Memory,
-    /// Where in it they begin. A multiple of 4 KiB.
+    /// Offset of the pages in that memory. A multiple of 4 KiB.
     pub base: Bytes,
 }
 
@@ -93,7 +95,7 @@ impl Default for HotPages {
 }
 
 impl HotPages {
-    /// Its `kind` in a scenario.
+    /// The `kind` of this kernel in a scenario.
     pub const KIND: &'static str = "hot-pages";
 
     fn check(&self) -> Result<(), ParamError> {
@@ -172,7 +174,7 @@ struct Kernel {
 struct Run {
     params: HotPages,
     first: u64,
-    /// Seed of the workers' choices of pages.
+    /// Seed of the workers' choices of counters.
     seed: u64,
     workers: Vec<Place>,
 }
@@ -182,12 +184,12 @@ impl Run {
         self.first + page * PAGE + line * LINE_BYTES
     }
 
-    /// The pages that a worker touches first.
+    /// The pages that a worker accesses in phase `touch`.
     fn touched(&self, worker: usize) -> impl Iterator<Item = u64> + use<> {
         (worker as u64..self.params.pages()).step_by(self.workers.len())
     }
 
-    /// The counters that a worker adds to, in order.
+    /// The counters that a worker adds to, in order, as page and line.
     fn choices(&self, worker: usize) -> impl Iterator<Item = (u64, u64)> + use<> {
         let mut rng = StreamRng::new(self.seed, &format!("hot-pages{worker}"));
         let pages = self.params.pages();

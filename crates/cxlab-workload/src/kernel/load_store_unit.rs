@@ -1,9 +1,10 @@
-//! The load/store unit with which Cohet calibrates: lines loaded or stored one after the other by
-//! an accelerator, from the tier of memory that a host thread has put them in.
+//! The load/store unit with which Cohet calibrates: an accelerator loads or stores lines one after
+//! the other, from the tier of memory in which a host thread has placed them.
 //!
-//! Cohet (section VI-A) measures latency by 32 loads of 64 B at sequential addresses, repeated
-//! 1,000 times, and bandwidth by 2,048 of them. Before each repeat the host initialises the lines
-//! and moves them with CLDEMOTE or CLFLUSH; hits in the HMC come from repeating the addresses.
+//! Cohet (section VI-A) measures latency with 32 loads of 64 B at sequential addresses,
+//! repeated 1,000 times, and bandwidth with 2,048 such loads. Before each repeat the host
+//! initialises the lines and moves them with CLDEMOTE or CLFLUSH. Hits in the HMC result from
+//! loading the same addresses again.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -33,32 +34,32 @@ pub(crate) const ENTRY: Entry<Box<dyn Workload>> = Entry {
     },
 };
 
-/// Words in a line.
+/// The number of words in a line.
 const WORDS: u64 = LINE_BYTES / 8;
 
-/// The register that starts a repeat.
+/// The register with which the host starts a repeat.
 const START: u32 = 0;
 
-/// The interrupt that ends one.
+/// The interrupt with which the unit ends a repeat.
 const DONE: u16 = 0;
 
-/// The phases: what prepares, and what is measured.
+/// The phases: preparation, and the measured accesses.
 const PREPARE: u8 = 0;
 const MEASURE: u8 = 1;
 
-/// Stores and line operations that the host has under way while it prepares.
+/// Most stores and line operations of the host in flight while it prepares the lines.
 const HOST_WINDOW: usize = 32;
 
-/// Whether the unit loads or stores.
+/// The kind of the unit's accesses.
 #[derive(
     Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize, schemars::JsonSchema,
 )]
 #[serde(rename_all = "kebab-case")]
 pub enum Access {
-    /// It loads lines.
+    /// The unit loads lines.
     #[default]
     Load,
-    /// It stores whole lines.
+    /// The unit stores whole lines.
     Store,
 }
 
@@ -71,11 +72,11 @@ pub enum Tier {
     /// In memory: the host stores to each line and flushes it (CLFLUSH).
     #[default]
     Memory,
-    /// In the host's last-level cache: it stores to each line and demotes it (CLDEMOTE).
+    /// In the host's last-level cache: the host stores to each line and demotes it (CLDEMOTE).
     Llc,
-    /// In the accelerator's cache: the unit loads them all once before the first repeat.
+    /// In the accelerator's cache: the unit loads all lines once before the first repeat.
     Hmc,
-    /// Wherever they are: in memory at first, then where the repeats leave them.
+    /// In memory before the first repeat, and afterwards where the preceding repeat has left them.
     Untouched,
 }
 
@@ -84,23 +85,23 @@ pub enum Tier {
 #[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct LoadStoreUnit {
-    /// Lines of 64 B, 1 to 16777216. Cohet: 32 for latency, 2,048 for bandwidth.
+    /// The number of lines of 64 B, 1 to 16777216. Cohet: 32 for latency, 2,048 for bandwidth.
     pub lines: u64,
-    /// How many times all are accessed, 1 to 1000000000. Cohet: 1,000.
+    /// How many times all lines are accessed, 1 to 1000000000. Cohet: 1,000.
     pub repeats: u64,
-    /// Lines under way at a time, 1 to 65536; 1 measures latency.
+    /// Lines in flight at a time, 1 to 65536; 1 measures latency.
     pub outstanding: u64,
-    /// Loads or stores.
+    /// Whether the unit loads or stores the lines. Default `load`.
     pub access: Access,
     /// Where the lines are before each repeat.
     pub tier: Tier,
-    /// Cycles that the host waits between preparing the lines and starting the unit, 0 to
-    /// 1000000000: what it wrote has reached memory by then. Default 24000, 10 us at 2.4 GHz
-    /// (*assumed*).
+    /// Cycles that the host waits after it has prepared the lines and before it starts the
+    /// unit, 0 to 1000000000, so that its writes have reached memory. Default 24000, 10 us
+    /// at 2.4 GHz (*assumed*).
     pub settle: u64,
     /// The memory of the lines.
     pub data: Memory,
-    /// Where in it they begin. A multiple of 64 B.
+    /// Offset of the lines in that memory. A multiple of 64 B.
     pub base: Bytes,
 }
 
@@ -120,7 +121,7 @@ impl Default for LoadStoreUnit {
 }
 
 impl LoadStoreUnit {
-    /// Its `kind` in a scenario.
+    /// The `kind` of this kernel in a scenario.
     pub const KIND: &'static str = "load-store-unit";
 
     fn check(&self) -> Result<(), ParamError> {
@@ -190,14 +191,14 @@ struct Unit {
     phases: [Phase; 2],
 }
 
-/// What the threads share with the check.
+/// The state that the threads share with the check.
 struct Run {
     params: LoadStoreUnit,
-    /// The host prepares the lines before each repeat.
+    /// Whether the host prepares the lines before each repeat.
     by_host: bool,
     first: u64,
     seed: u64,
-    /// The sum of all words that were loaded.
+    /// The sum of all words loaded in the measured repeats.
     sum: AtomicU64,
 }
 
@@ -206,12 +207,13 @@ impl Run {
         self.first + line * LINE_BYTES
     }
 
-    /// What a word of a line is before anything runs.
+    /// The initial value of a word of a line.
     fn initial(&self, line: u64, word: u64) -> u64 {
         mix(self.seed ^ (line * WORDS + word))
     }
 
-    /// What the first word of a line is made in a repeat, by the host or by the unit.
+    /// The value that the host stores to a line's first word in a repeat; the unit stores
+    /// this value plus 1.
     fn stored(&self, repeat: u64, line: u64) -> u64 {
         mix(self.seed.wrapping_add(mix(repeat + 1)) ^ line)
     }
@@ -233,7 +235,7 @@ impl Run {
         window.drain().await;
     }
 
-    /// Loads all lines; the sum of their words.
+    /// Loads all lines and returns the sum of their words.
     async fn load(&self, t: &Handle) -> u64 {
         let mut window: Window<Loaded> = Window::new(self.params.outstanding as usize);
         let mut sum = 0;
@@ -267,7 +269,7 @@ impl Run {
         }
     }
 
-    /// The sum of all words that the loads must have returned.
+    /// The sum of the words that correct loads return.
     fn expected(&self) -> u64 {
         let Run {
             params: LoadStoreUnit { lines, repeats, .. },
@@ -285,7 +287,7 @@ impl Run {
     }
 }
 
-/// Counts a line that has come, and adds its words.
+/// Counts a loaded line and adds its words to `sum`.
 fn add(t: &Handle, sum: u64, bytes: &[u8]) -> u64 {
     t.count(1);
     let word = |bytes: &[u8]| {
@@ -297,7 +299,7 @@ fn add(t: &Handle, sum: u64, bytes: &[u8]) -> u64 {
     bytes.chunks(8).map(word).fold(sum, u64::wrapping_add)
 }
 
-/// The host's thread: prepares the lines, starts the unit, waits for it.
+/// The host's thread: prepares the lines, starts the unit, and waits for its interrupt.
 async fn host(run: Arc<Run>, t: Handle) {
     t.mark(PREPARE);
     for repeat in 0..run.params.repeats {
@@ -308,7 +310,7 @@ async fn host(run: Arc<Run>, t: Handle) {
     }
 }
 
-/// The unit's thread.
+/// The thread of the load/store unit.
 async fn unit(run: Arc<Run>, t: Handle) {
     t.mark(PREPARE);
     if run.params.tier == Tier::Hmc {

@@ -1,10 +1,11 @@
-//! Workloads that execute a real algorithm, one file or folder each.
+//! Workloads that execute a real algorithm, in one file or folder each.
 //!
-//! There are two sorts. Those that are [threads](mod@crate::thread) share memory with real values and
-//! run on the cores and accelerators of a coherent system. All others run on one core: such a kernel computes on its own copy of the data while it hands out [steps](crate::program), so
-//! that addresses, values and dependencies are those of the algorithm, and checks its result
-//! against another computation when it has finished; it runs only on hosts with a core.
-//! `docs/guide/kernels.md` says what each of them does and what is left out of all: address
+//! There are two kinds of kernels. Those made of [threads](mod@crate::thread) share memory with
+//! real values and run on the cores and accelerators of a coherent system. All others are programs
+//! for one core, and run only on hosts with a core. Such a kernel computes on its own copy of the
+//! data while it hands out [steps](crate::program), so that addresses, values and dependencies are
+//! those of the algorithm. When a kernel has finished, it checks its result against another
+//! computation. `docs/guide/kernels.md` describes each kernel, and what all leave out: address
 //! translation, instruction fetches, and memory of the stack.
 
 pub mod axpy;

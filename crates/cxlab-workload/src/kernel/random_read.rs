@@ -1,8 +1,8 @@
-//! The latency of random reads: pointers round one random cycle through every place of the
-//! footprint, as `lat_mem_rd` and membench follow them.
+//! The latency of random reads: a core follows pointers along one random cycle through every place
+//! of the footprint, as in `lat_mem_rd` and membench.
 //!
-//! The cycle is drawn with Sattolo's algorithm. The pointers are stored first, in the order of
-//! addresses; then they are followed, each load needing the data of the one before it.
+//! The cycle is drawn with Sattolo's algorithm. The pointers are first stored in ascending order of
+//! addresses and then followed: each load needs the data of the load before it.
 
 use cxlab_engine::catalog::{Entry, ParamError};
 use cxlab_engine::rng::StreamRng;
@@ -27,31 +27,31 @@ pub(crate) const ENTRY: Entry<Box<dyn Workload>> = Entry {
     },
 };
 
-/// Pointers that one kernel can hold: 1 GiB of memory of the simulator.
+/// Most pointers of one kernel: 1 GiB of the simulator's memory.
 const MAX_POINTERS: u64 = 1 << 28;
 
-/// Loads that one kernel can make.
+/// Most loads of one kernel.
 const MAX_READS: u64 = 1 << 40;
 
-/// Reads at random places, each of which needs the data of the one before it, on a core. Phases:
-/// `init` (the pointers are stored), `warm-up`, `read`. An operation is one load of 8 B.
+/// Reads at random places on a core; each read needs the data of the preceding one. Phases: `init`
+/// (the pointers are stored), `warm-up`, `read`. An operation is one load of 8 B.
 #[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct RandomRead {
-    /// Bytes over which the pointers lie, at least two for each core, which divide them; at most
-    /// 268435456 pointers. The default is that of CXL-SSD-Sim.
+    /// Bytes of the area with the pointers, which the cores divide: at least two pointers for each
+    /// core, and at most 268435456 pointers. The default is that of CXL-SSD-Sim.
     pub footprint: Bytes,
-    /// Bytes from pointer to pointer. A multiple of 64 B.
+    /// Distance between pointers in bytes. A multiple of 64 B.
     pub stride: Bytes,
-    /// Loads of each core that are measured, 1 to 1099511627776; default: one lap round its cycle.
+    /// Measured loads of each core, 1 to 1099511627776. Default: one lap of its cycle.
     pub reads: Option<u64>,
-    /// Laps before those, in a phase of their own; 0 leaves the phase without steps.
+    /// Laps before the measured loads, in a phase of their own; with 0, that phase has no steps.
     pub warm_up: u32,
-    /// Core cycles of computing before each load, on top of its latency.
+    /// Core cycles of computing before each load, in addition to the load's latency.
     pub cycles: u32,
     /// The memory of the pointers.
     pub data: Memory,
-    /// Where in that memory the footprint begins. A multiple of 64 B.
+    /// Offset of the footprint in that memory. A multiple of 64 B.
     pub base: Bytes,
 }
 
@@ -70,7 +70,7 @@ impl Default for RandomRead {
 }
 
 impl RandomRead {
-    /// Its `kind` in a scenario.
+    /// The `kind` of this kernel in a scenario.
     pub const KIND: &'static str = "random-read";
 
     fn check(&self) -> Result<(), ParamError> {
@@ -147,18 +147,18 @@ struct Run {
     first: u64,
     stride: u64,
     pointers: u64,
-    /// The pointers as they lie in memory: where each place points to. Drawn at the first step.
+    /// For each place, the place that its pointer points to. Drawn at the first step.
     next: Vec<u32>,
     phases: [Phase; 3],
-    /// Steps of each phase.
+    /// Number of steps of each phase.
     ends: [u64; 3],
     phase: usize,
-    /// Steps of this phase that have been handed out.
+    /// Steps of the current phase that have been handed out.
     done: u64,
-    /// The place to be loaded next.
+    /// The place that is loaded next.
     at: u32,
     cycles: u32,
-    /// Sum of the places loaded, so that a wrong one is found.
+    /// Sum of the places loaded, with which the check detects wrong ones.
     sum: u64,
 }
 
@@ -167,7 +167,8 @@ save_state!(Run {
     built: first, stride, pointers, phases, ends, cycles;
 });
 
-/// One random cycle through all numbers below `n`, each as likely (Sattolo 1986).
+/// Draws a cycle through all numbers below `n`, each cycle with the
+/// same probability (Sattolo 1986).
 fn sattolo(n: u64, rng: &mut StreamRng) -> Vec<u32> {
     let mut next: Vec<u32> = (0..n as u32).collect();
     for last in (1..next.len()).rev() {
@@ -212,7 +213,8 @@ impl Program for Run {
         &self.phases
     }
 
-    /// Whole laps touch every place once, so their sum is known; the rest is walked again.
+    /// Each whole lap loads every place once, so its sum is known. The loads of the last,
+    /// partial lap are repeated.
     fn check(&self) -> Result<(), String> {
         if self.phase != self.phases.len() {
             return Err("the pointers have not been followed to the end".to_owned());

@@ -1,4 +1,4 @@
-//! The steps of one operation of a program, written down before they are handed out.
+//! The steps of one operation of a program, collected before they are handed out.
 
 use std::collections::VecDeque;
 
@@ -7,16 +7,16 @@ use cxlab_engine::units::{Hpa, LINE_BYTES};
 
 use crate::program::{Action, After, Step};
 
-/// Steps that wait to be handed out. It grows to the longest operation and then no more.
+/// A queue of steps to be handed out. It grows to the length of the longest operation.
 #[derive(Default)]
 pub(super) struct Script {
     steps: VecDeque<Step>,
     phase: u8,
-    /// The next store waits for all steps before it.
+    /// Whether the next store waits for all earlier steps.
     fence: bool,
-    /// The next step follows an atomic operation and waits for it.
+    /// Whether the next step follows an atomic operation and waits for it.
     barrier: bool,
-    /// Computing before the next atomic operation.
+    /// Core cycles of computing before the next atomic operation.
     cycles: u32,
 }
 
@@ -25,12 +25,12 @@ save_state!(Script {
 });
 
 impl Script {
-    /// The steps that follow belong to this phase.
+    /// Assigns later steps to this phase.
     pub fn enter(&mut self, phase: u8) {
         self.phase = phase;
     }
 
-    /// The next step to hand out.
+    /// Removes and returns the next step.
     #[inline]
     pub fn next(&mut self) -> Option<Step> {
         self.steps.pop_front()
@@ -49,35 +49,35 @@ impl Script {
         });
     }
 
-    /// Loads.
+    /// Adds a load.
     pub fn load(&mut self, hpa: u64, after: After) {
         self.push(hpa, Action::Load, after);
     }
 
-    /// Stores, when an earlier fence lets it.
+    /// Adds a store; after a fence, the store waits for all earlier steps.
     pub fn store(&mut self, hpa: u64, after: After) {
         let fence = std::mem::take(&mut self.fence);
         let after = if fence { After::All } else { after };
         self.push(hpa, Action::Store, after);
     }
 
-    /// Writes back a line when the stores to it before are done (CLWB).
+    /// Adds a write-back of a line (CLWB), which waits for earlier stores to the line.
     pub fn flush(&mut self, hpa: u64) {
         self.push(hpa, Action::Flush, After::Nothing);
     }
 
-    /// Holds the next store until all before it is done (SFENCE); loads may pass.
+    /// Makes the next store wait for all earlier steps (SFENCE); loads do not wait.
     pub fn fence(&mut self) {
         self.fence = true;
     }
 
-    /// Computing that the next atomic operation waits for.
+    /// Adds computing before the next atomic operation.
     pub fn compute(&mut self, cycles: u32) {
         self.cycles = self.cycles.saturating_add(cycles);
     }
 
-    /// The store of an atomic read-modify-write (LOCK) of what has been loaded: it waits for all
-    /// before it, and what comes next waits for it.
+    /// Adds the store of an atomic read-modify-write (LOCK) whose load has been added. The store
+    /// waits for all earlier steps, and the next step waits for the store.
     pub fn exchange(&mut self, hpa: u64) {
         self.fence = false;
         self.push(hpa, Action::Store, After::All);
@@ -87,13 +87,14 @@ impl Script {
         self.barrier = true;
     }
 
-    /// An atomic read-modify-write (LOCK).
+    /// Adds an atomic read-modify-write (LOCK).
     pub fn atomic(&mut self, hpa: u64, after: After) {
         self.load(hpa, after);
         self.exchange(hpa);
     }
 
-    /// Loads every line of a range; the first waits as said, the others come with it.
+    /// Adds loads of every line of a range. The first waits as `first` says, the
+    /// others for no step.
     pub fn load_range(&mut self, hpa: u64, bytes: u64, first: After) {
         let mut after = first;
         for at in lines(hpa, bytes) {
@@ -102,7 +103,8 @@ impl Script {
         }
     }
 
-    /// Stores to every line of a range, then writes each back.
+    /// Adds stores to every line of a range, then a write-back of each line. The first store
+    /// waits as `first` says.
     pub fn persist(&mut self, hpa: u64, bytes: u64, first: After) {
         let mut after = first;
         for at in lines(hpa, bytes) {
@@ -114,7 +116,7 @@ impl Script {
         }
     }
 
-    /// An operation of the program is done with the last step.
+    /// Marks the last step as the end of an operation of the program.
     pub fn end(&mut self) {
         if let Some(step) = self.steps.back_mut() {
             step.ends = true;
@@ -122,7 +124,7 @@ impl Script {
     }
 }
 
-/// The first byte of a range in each line that it touches.
+/// The first byte of a range in each line that the range covers.
 fn lines(hpa: u64, bytes: u64) -> impl Iterator<Item = u64> {
     let last = hpa + bytes.max(1) - 1;
     (hpa / LINE_BYTES..=last / LINE_BYTES).map(move |line| hpa.max(line * LINE_BYTES))

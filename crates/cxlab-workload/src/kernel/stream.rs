@@ -1,9 +1,9 @@
 //! STREAM (McCalpin, version 5.10): copy, scale, add and triad over three arrays.
 //!
 //! The order is that of STREAM: all four kernels, then all four again. The first phase fills the
-//! arrays, as STREAM does; the loop with which STREAM looks how fine its clock is, is left out.
-//! STREAM fills each array with one value; here the values of `a` differ, so that an element in
-//! the wrong place is found.
+//! arrays, as STREAM does. Left out: the loop with which STREAM measures the resolution of its
+//! clock. STREAM fills each array with one value; here the values of `a` differ, so that the
+//! check detects misplaced elements.
 
 use cxlab_engine::catalog::{Entry, ParamError};
 use cxlab_engine::rng::StreamRng;
@@ -30,33 +30,37 @@ pub(crate) const ENTRY: Entry<Box<dyn Workload>> = Entry {
 
 /// Bytes of an element, a double.
 const ELEMENT: u64 = 8;
-/// Elements in a line.
+/// The number of elements in a line.
 const LINE_ELEMENTS: u64 = LINE_BYTES / ELEMENT;
 /// The factor of scale and triad.
 const SCALAR: f64 = 3.0;
-/// Phases that one program can have, less the first: whole repeats of four.
+/// Most repeats: a program has at most 256 phases, of which one is `init` and four
+/// belong to each repeat.
 const MAX_REPEATS: u64 = 63;
 
-/// STREAM's four kernels (McCalpin) over three arrays of doubles, on a core. Phases: `init`, `copy`,
-/// `scale`, `add`, `triad`; those of the second repeat are `copy-2` and so on. An operation is one
-/// access wide: `access / 8` elements.
+/// STREAM's four kernels (McCalpin) over three arrays of doubles, on a core. Phases: `init`,
+/// `copy`, `scale`, `add`, `triad`; those of the second repeat are `copy-2` and so on. An operation
+/// is `access / 8` elements.
 #[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct StreamKernels {
-    /// Elements of each of the three arrays, 8 B each: a multiple of 8, 8 to 268435456. All cores of
-    /// the host group divide them. The default makes 8 MiB in all (CXL-SSD-Sim: 8 MB).
+    /// Elements of each of the three arrays, 8 B each: a multiple of 8, 8 to 268435456. All
+    /// cores of the host group divide them. With the default, the arrays have 8 MiB
+    /// together (CXL-SSD-Sim: 8 MB).
     pub elements: u64,
-    /// How often the four kernels run, 1 to 63. STREAM runs them 10 times and leaves the first out;
-    /// here the arrays have been touched before the first.
+    /// The number of times that the four kernels run, 1 to 63. STREAM runs them 10 times
+    /// and discards the first repeat; here the phase `init` has accessed the arrays
+    /// before the first repeat.
     pub repeats: u32,
     /// Bytes of one load or store: 8 B (scalar), 16 B, 32 B or 64 B (vectors).
     pub access: Bytes,
-    /// Core cycles from the last operand to the result of scale, add and triad. The default is an
-    /// addition, a multiplication or both fused on Intel Skylake (Fog, Instruction tables).
+    /// Core cycles from the last operand to the result of scale, add and triad. The default
+    /// is the latency of an addition, a multiplication or a fused multiply-add on Intel
+    /// Skylake (Fog, Instruction tables).
     pub cycles: u32,
     /// The memory of the arrays.
     pub data: Memory,
-    /// Where in that memory the first array begins. A multiple of 64 B.
+    /// Offset of the first array in that memory. A multiple of 64 B.
     pub base: Bytes,
 }
 
@@ -74,7 +78,7 @@ impl Default for StreamKernels {
 }
 
 impl StreamKernels {
-    /// Its `kind` in a scenario.
+    /// The `kind` of this kernel in a scenario.
     pub const KIND: &'static str = "stream-kernels";
 
     fn check(&self) -> Result<(), ParamError> {
@@ -136,14 +140,14 @@ impl Workload for StreamKernels {
     }
 }
 
-/// One of the loops: what it loads, what it stores.
+/// One of STREAM's loops: which arrays it loads and stores.
 struct Loop {
     name: &'static str,
-    /// Places of the arrays loaded, then of those stored.
+    /// Indices of the arrays loaded, then of those stored.
     arrays: &'static [usize],
-    /// How many are loaded.
+    /// How many of `arrays` are loaded.
     loads: usize,
-    /// Whether it computes.
+    /// Whether the loop does arithmetic, which takes `cycles`.
     computes: bool,
 }
 
@@ -185,7 +189,7 @@ const LOOPS: [Loop; 4] = [
     },
 ];
 
-/// The loop of a phase.
+/// The loop that a phase executes.
 fn loop_of(phase: usize) -> &'static Loop {
     match phase {
         0 => &INIT,
@@ -193,7 +197,7 @@ fn loop_of(phase: usize) -> &'static Loop {
     }
 }
 
-/// All phases; an operation is `wide` elements.
+/// Makes all phases, in which an operation is `wide` elements.
 fn phases(repeats: u32, wide: u64) -> Vec<Phase> {
     let init = Phase {
         name: INIT.name.to_owned(),
@@ -211,22 +215,22 @@ fn phases(repeats: u32, wide: u64) -> Vec<Phase> {
     std::iter::once(init).chain(repeated).collect()
 }
 
-/// What `a` holds before the first kernel.
+/// The initial value of an element of `a`.
 fn initial(element: usize) -> f64 {
     1.0 + (element % 1024) as f64 / 1024.0
 }
 
 struct Run {
-    /// Where this core's part of each array begins.
+    /// The first address of this core's part of each array.
     bases: [u64; 3],
     arrays: [Vec<f64>; 3],
-    /// Elements of an access.
+    /// Number of elements of an access.
     wide: usize,
     cycles: u32,
     phases: Vec<Phase>,
     phase: usize,
     element: usize,
-    /// Accesses made for this element.
+    /// Number of accesses already made for this element.
     accesses: usize,
 }
 
@@ -251,7 +255,7 @@ impl Run {
         }
     }
 
-    /// The place of the next element, and of the next phase behind the last.
+    /// Advances to the next elements, and after the last ones to the next phase.
     fn go_on(&mut self) {
         self.accesses = 0;
         self.element += self.wide;
@@ -302,7 +306,7 @@ impl Program for Run {
         &self.phases
     }
 
-    /// Computes each element by itself, as STREAM's own check does for its one value.
+    /// Computes each element by itself, as STREAM's check does for its single value.
     fn check(&self) -> Result<(), String> {
         if self.phase != self.phases.len() {
             return Err("STREAM has not finished".to_owned());

@@ -1,10 +1,10 @@
 //! STREAM (McCalpin, version 5.10) with OpenMP's static schedule: every core has a part of each
-//! array, and all meet at a barrier between two loops.
+//! array, and all cores meet at a barrier between two loops.
 //!
-//! The arrays are in memory when the run begins, as after STREAM's own first loop, in which all
-//! threads go through their parts of the three arrays together: it decides where their pages lie.
-//! STREAM fills each array with one value; here those of `a` differ, so that an element in the wrong
-//! place is found.
+//! The arrays are in memory when the run begins, as after STREAM's own first loop. In that loop all
+//! threads go through their parts of the three arrays concurrently, which determines the placement
+//! of the pages. STREAM fills each array with one value; here the values of `a` differ, so that the
+//! check detects misplaced elements.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -40,10 +40,10 @@ const PAGE: u64 = 4096;
 const ELEMENT: u64 = 8;
 /// The factor of scale and triad.
 const SCALAR: f64 = 3.0;
-/// Most times that the loops run.
+/// Most repeats of the loops.
 const MAX_REPEATS: u32 = 1_000_000;
 
-/// One of STREAM's loops.
+/// One of STREAM's loops over the arrays `a`, `b`, `c`, with a constant `s`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Loop {
@@ -67,7 +67,7 @@ impl Loop {
         }
     }
 
-    /// The arrays that are loaded, and the one that is stored: 0, 1, 2 for `a`, `b`, `c`.
+    /// The arrays that are loaded, and the array that is stored: 0, 1, 2 for `a`, `b`, `c`.
     const fn arrays(self) -> (&'static [usize], usize) {
         match self {
             Loop::Copy => (&[0], 2),
@@ -88,24 +88,26 @@ impl Loop {
     }
 }
 
-/// STREAM on the cores of a processor. Phases: the loops by their names. An operation is one access
-/// wide: `access / 8` elements, loads and store together.
+/// STREAM on the cores of a processor. Each loop is a phase of its name. An operation is
+/// `access / 8` elements, loads and store together.
 #[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct StreamThreads {
     /// Bytes of each of the three arrays: a multiple of 4 KiB up to 64 GiB. Default 8 MiB.
     pub array: Bytes,
-    /// The loops that run, in order, over and over. Default all four.
+    /// The loops to run, in order; the sequence runs `repeats` times. Default all four.
     pub loops: Vec<Loop>,
-    /// How often they run. 1 to 1000000. Default 1.
+    /// The number of times that the loops run, 1 to 1000000. Default 1.
     pub repeats: u32,
     /// Bytes of one load or store: 8 B (scalar), 16 B, 32 B or 64 B (vectors). Default 64 B.
     pub access: Bytes,
-    /// Accesses of one array that a thread has under way, as the core lets it. 1 to 4096. Default 16.
+    /// Accesses to one array that a thread has in flight, as far as the core allows.
+    /// 1 to 4096. Default 16.
     pub outstanding: u32,
-    /// The memory of the arrays. Default `local`: with an operating system, where it places pages.
+    /// The memory of the arrays. Default `local`. An operating system places the pages
+    /// by its own policy.
     pub data: Memory,
-    /// Where in it the first array begins. A multiple of 4 KiB.
+    /// Offset of the first array in that memory. A multiple of 4 KiB.
     pub base: Bytes,
 }
 
@@ -124,7 +126,7 @@ impl Default for StreamThreads {
 }
 
 impl StreamThreads {
-    /// Its `kind` in a scenario.
+    /// The `kind` of this kernel in a scenario.
     pub const KIND: &'static str = "stream-threads";
 
     fn check(&self) -> Result<(), ParamError> {
@@ -148,7 +150,7 @@ impl Workload for StreamThreads {
 
     fn threads(&self, ctx: &ThreadContext) -> Result<Box<dyn ThreadedKernel>, WorkloadError> {
         self.check()?;
-        // A line behind the arrays is the barrier's.
+        // The line after the arrays is the barrier's counter.
         let need = Need {
             memory_field: "data",
             memory: self.data,
@@ -190,16 +192,16 @@ struct Run {
     params: StreamThreads,
     first: u64,
     cores: u64,
-    /// Seed of the order in which threads touch their pages first.
+    /// Seed of the order in which threads first access their pages.
     seed: u64,
 }
 
-/// What `a`, `b` and `c` hold before the first loop.
+/// The initial values of an element of `a`, `b` and `c`.
 fn initial(element: u64) -> [f64; 3] {
     [1.0 + (element % 1024) as f64 / 1024.0, 2.0, 0.0]
 }
 
-/// The doubles in some bytes.
+/// The doubles in a sequence of bytes.
 fn doubles(bytes: &[u8]) -> impl Iterator<Item = f64> + '_ {
     let (whole, _) = bytes.as_chunks::<{ ELEMENT as usize }>();
     whole.iter().map(|bytes| f64::from_le_bytes(*bytes))
@@ -210,14 +212,14 @@ impl Run {
         self.first + number as u64 * self.params.array.0
     }
 
-    /// The accesses of a core, by number.
+    /// The numbers of the accesses that belong to a core.
     fn part(&self, core: u64) -> Range<u64> {
         let all = self.params.array.0 / self.params.access.0;
         all * core / self.cores..all * (core + 1) / self.cores
     }
 
-    /// STREAM's first loop: each thread touches its parts of all arrays page by page, and threads come
-    /// to their next pages in an order drawn from the seed.
+    /// The order of first accesses in STREAM's first loop: each thread goes through its parts of
+    /// all arrays page by page, and for each page the order of the threads is drawn from the seed.
     fn first_touches(&self) -> Vec<Hpa> {
         let mut rng = StreamRng::new(self.seed, "stream-threads/first-touch");
         let mut touches = Vec::new();
@@ -248,7 +250,7 @@ impl Run {
         }
     }
 
-    /// One loop over a part of the arrays: loads run ahead of stores.
+    /// Executes one loop over a part of the arrays. Loads are issued ahead of the stores.
     async fn pass(&self, t: &Handle, each: Loop, part: Range<u64>) {
         let wide = self.params.access.0;
         let (from, to) = each.arrays();
@@ -278,7 +280,7 @@ impl Run {
         stores.drain().await;
     }
 
-    /// Waits until every core has come so far.
+    /// Waits until every core has reached this barrier; `round` counts the barriers from 1.
     async fn barrier(&self, t: &Handle, round: u64) {
         let count = self.array(3);
         t.fetch_add(count, 1).await;
@@ -289,7 +291,7 @@ impl Run {
     }
 }
 
-/// The bytes that a loop stores for those that it has loaded.
+/// The bytes that a loop stores for the bytes that it has loaded.
 fn combine(each: Loop, loaded: &[Vec<u8>]) -> Vec<u8> {
     let (Some(x), y) = (loaded.first(), loaded.last()) else {
         return Vec::new();
@@ -333,7 +335,7 @@ impl ThreadedKernel for Kernel {
         true
     }
 
-    /// Computes each element by itself, as STREAM's own check does for its one value.
+    /// Computes each element by itself, as STREAM's check does for its single value.
     fn check(&self, image: &Image) -> Result<(), String> {
         let run = &self.run;
         for element in 0..run.params.array.0 / ELEMENT {

@@ -1,23 +1,25 @@
 //! Numbers drawn from Zipf's distribution by rejection-inversion (Hörmann and Derflinger, ACM
-//! TOMACS 1996): no table, and a few draws at most, for every number of items.
+//! TOMACS 1996). The method needs no table and only a few draws, whatever the number of items.
 
 use cxlab_engine::rng::StreamRng;
 use serde::{Deserialize, Serialize};
 
-/// Ranks 0 to n - 1; rank k is drawn with a probability in proportion to (k + 1)^-exponent.
+/// A distribution over the ranks 0 to n - 1; rank k has a probability in proportion
+/// to (k + 1)^-exponent.
 #[derive(Clone, Copy, Serialize, Deserialize, Debug)]
 pub(crate) struct Zipf {
     exponent: f64,
     n: f64,
-    /// Integrals of the enveloping function to 3/2, less 1, and to n + 1/2.
+    /// The integral of the enveloping function up to 3/2, less 1.
     low: f64,
+    /// The integral of the enveloping function up to n + 1/2.
     high: f64,
-    /// Draws this near to a number are accepted at once.
+    /// Draws at most this far below an integer are accepted without a further test.
     near: f64,
 }
 
 impl Zipf {
-    /// The distribution over `n` ranks, at least 1, with an exponent above 0.
+    /// Makes the distribution over `n` ranks, at least 1, with an exponent above 0.
     pub fn new(n: u64, exponent: f64) -> Zipf {
         let n = n.max(1) as f64;
         let zipf = Zipf {
@@ -34,7 +36,7 @@ impl Zipf {
         }
     }
 
-    /// A rank.
+    /// Draws a rank.
     pub fn draw(&self, rng: &mut StreamRng) -> u64 {
         loop {
             let u = self.high + rng.unit() * (self.low - self.high);
@@ -46,12 +48,12 @@ impl Zipf {
         }
     }
 
-    /// x^-exponent.
+    /// The enveloping function, x^-exponent.
     fn height(&self, x: f64) -> f64 {
         libm::exp(-self.exponent * libm::log(x))
     }
 
-    /// Where the integral has this value.
+    /// The inverse of the integral: the x up to which it has this value.
     fn inverse(&self, value: f64) -> f64 {
         let t = (value * (1.0 - self.exponent)).max(-1.0);
         let slope = match t.abs() > 1e-8 {
@@ -62,7 +64,7 @@ impl Zipf {
     }
 }
 
-/// The integral of x^-exponent from 1.
+/// The integral of x^-exponent from 1 to x.
 fn integral(exponent: f64, x: f64) -> f64 {
     let log = libm::log(x);
     let t = (1.0 - exponent) * log;

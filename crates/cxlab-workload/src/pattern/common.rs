@@ -1,4 +1,5 @@
-//! What all synthetic patterns share: the region they touch and the mix of reads and writes.
+//! Parameters and helpers that all synthetic patterns share: the accessed region, and the mix
+//! of reads and writes.
 
 use cxlab_engine::catalog::{self, ParamError};
 use cxlab_engine::rng::StreamRng;
@@ -17,13 +18,13 @@ pub enum Mix {
     /// Each operation is a read with probability `read_ratio`, independently.
     #[default]
     Random,
-    /// Reads and writes interleave evenly: among the first n operations of a source, the number of
-    /// reads is n times `read_ratio`, rounded up.
+    /// Reads and writes are interleaved evenly: among the first n operations of a source, the
+    /// number of reads is n times `read_ratio`, rounded up.
     Regular,
 }
 
-/// Declares the parameters of a pattern: its own, then those that all patterns share (serde's
-/// `flatten` cannot be used with `deny_unknown_fields`).
+/// Declares the parameters of a pattern: first its own, then those that all patterns share.
+/// (serde's `flatten` cannot be combined with `deny_unknown_fields`.)
 macro_rules! pattern_params {
     ($(#[$meta:meta])* $name:ident {
         $($(#[$field_meta:meta])* $field:ident: $type:ty = $default:expr,)*
@@ -33,21 +34,22 @@ macro_rules! pattern_params {
         #[serde(deny_unknown_fields, default)]
         pub struct $name {
             $($(#[$field_meta])* pub $field: $type,)*
-            /// Bytes that the pattern touches; default: the whole span of memory behind `offset`.
-            /// A multiple of 64 B.
+            /// Bytes that the pattern accesses. A multiple of 64 B. Default: all
+            /// memory from `offset` on.
             pub footprint: Option<cxlab_engine::units::Bytes>,
-            /// Where the footprint begins. A multiple of 64 B.
+            /// Address at which the footprint begins. A multiple of 64 B.
             pub offset: cxlab_engine::units::Bytes,
-            /// Bytes of an operation: 32 B, or a power of two from 64 B to 4 KiB. More than a line
-            /// become several requests, and the operation is done when all are. 32 B move a whole
-            /// line all the same: a CXL.mem read has no other size, and a write of less is what
-            /// `issue.partial_write` of a host without a cache says. Default 64 B. More only on hosts without a core and without a coherent cache.
+            /// Bytes of an operation: 32 B, or a power of two from 64 B to 4 KiB. Default 64 B. An
+            /// operation of more than a line becomes several requests and completes when all of
+            /// them have; only hosts without a core and without a coherent cache allow it. An
+            /// operation of 32 B still moves a whole line, because a CXL.mem read has no other
+            /// size; a host without a cache writes it as its `issue.partial_write` says.
             pub request: cxlab_engine::units::Bytes,
             /// Fraction of operations that are reads, 0 to 1.
             pub read_ratio: f64,
             /// How reads and writes are mixed.
             pub mix: crate::pattern::Mix,
-            /// Whether each requester has its own equal slice of the footprint.
+            /// Whether each requester accesses its own equal slice of the footprint.
             pub private: bool,
         }
 
@@ -81,7 +83,7 @@ macro_rules! pattern_params {
 }
 pub(super) use pattern_params;
 
-/// The shared parameters of one pattern.
+/// The parameters that all patterns share, for one pattern.
 pub(super) struct Common {
     pub footprint: Option<Bytes>,
     pub offset: Bytes,
@@ -92,7 +94,7 @@ pub(super) struct Common {
 }
 
 impl Common {
-    /// Checks what can be checked before the system is known.
+    /// Checks the parameters as far as possible before the system is known.
     pub fn check(&self) -> Result<(), ParamError> {
         unit_interval("read_ratio", self.read_ratio)?;
         if !self.request.0.is_power_of_two() || !(32..=4096).contains(&self.request.0) {
@@ -117,7 +119,7 @@ impl Common {
         }
     }
 
-    /// Refuses a size that is not a whole number of operations.
+    /// Returns an error for a size that is not a multiple of the request size.
     fn whole_requests(&self, field: &str, size: Bytes) -> Result<(), ParamError> {
         if size.0.is_multiple_of(self.request.0) {
             return Ok(());
@@ -134,7 +136,7 @@ impl Common {
         self.request
     }
 
-    /// The lines that one requester touches in this system.
+    /// The part of memory that one requester accesses in this system.
     pub fn region(&self, ctx: &SourceContext) -> Result<Region, WorkloadError> {
         self.check()?;
         let span = ctx.span.0;
@@ -173,14 +175,14 @@ impl Common {
         }
     }
 
-    /// What offset and footprint are multiples of.
+    /// The size of which offset and footprint must be multiples, in bytes.
     fn grain(&self) -> u64 {
         self.request.0.max(LINE_BYTES)
     }
 
-    /// The mixer of one source.
+    /// Makes the generator of operation kinds for one source.
     pub fn mixer(&self) -> Mixer {
-        // 2^64 as f64; the product is below 2^64 whenever the ratio is below 1.
+        // 2^64 as `f64`. The product is below 2^64 whenever the ratio is below 1.
         let threshold = (self.read_ratio * 18_446_744_073_709_551_616.0) as u64;
         match self.mix {
             _ if self.read_ratio >= 1.0 => Mixer::Always(OpKind::Read),
@@ -194,18 +196,18 @@ impl Common {
     }
 }
 
-/// A run of lines, or of what an operation accesses where that is larger or smaller.
+/// A contiguous range of memory, divided into blocks that one operation accesses each.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Region {
-    /// Byte address of the first.
+    /// Byte address of the first block.
     pub first: u64,
-    /// How many there are; at least 1.
+    /// The number of blocks; at least 1.
     pub lines: u64,
-    /// Bytes of each.
+    /// Bytes of a block: the size of an operation.
     pub bytes: u64,
 }
 
-/// What an operation accesses.
+/// The lines that one operation accesses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Block {
     hpa: Hpa,
@@ -213,7 +215,7 @@ pub(super) struct Block {
 }
 
 impl Region {
-    /// The equal slice that belongs to one requester.
+    /// The equal slice of the region for one requester.
     fn slice(self, ctx: &SourceContext) -> Result<Region, WorkloadError> {
         let requesters = ctx.requesters.max(1) as u64;
         let lines = self.lines / requesters;
@@ -233,7 +235,7 @@ impl Region {
         })
     }
 
-    /// A line of the region, or the lines of one operation.
+    /// The lines of the block with this index.
     #[inline]
     pub fn line(self, index: u64) -> Block {
         Block {
@@ -243,15 +245,16 @@ impl Region {
     }
 }
 
-/// Decides whether the next operation reads or writes.
+/// Decides for each operation whether it reads or writes.
 #[derive(Clone, Serialize, Deserialize, Debug)]
 pub(super) enum Mixer {
     Always(OpKind),
-    /// A read when 64 random bits are below the threshold: the ratio to within 2^-53.
+    /// A read when 64 random bits are below the threshold, which meets the ratio to within 2^-53.
     Random {
         threshold: u64,
     },
-    /// A read whenever adding the ratio (times 2^64) carries: Bresenham's line.
+    /// A read whenever adding the ratio (times 2^64) to the phase carries, as
+    /// in Bresenham's line algorithm.
     Regular {
         step: u64,
         phase: u64,
@@ -259,7 +262,7 @@ pub(super) enum Mixer {
 }
 
 impl Mixer {
-    /// The next kind.
+    /// The kind of the next operation.
     #[inline]
     pub fn kind(&mut self, rng: &mut StreamRng) -> OpKind {
         let read = match self {
@@ -275,7 +278,7 @@ impl Mixer {
     }
 }
 
-/// An independent operation without an issue time.
+/// Makes an operation that depends on no other and has no earliest time.
 #[inline]
 pub(super) fn untimed(block: Block, kind: OpKind) -> MemOp {
     MemOp {
@@ -287,7 +290,7 @@ pub(super) fn untimed(block: Block, kind: OpKind) -> MemOp {
     }
 }
 
-/// Refuses a fraction outside 0..=1.
+/// Returns an error for a fraction outside 0..=1.
 pub(super) fn unit_interval(field: &str, value: f64) -> Result<(), ParamError> {
     if (0.0..=1.0).contains(&value) {
         return Ok(());
@@ -298,7 +301,7 @@ pub(super) fn unit_interval(field: &str, value: f64) -> Result<(), ParamError> {
     ))
 }
 
-/// Refuses a size that is not a whole number of lines.
+/// Returns an error for a size that is not a multiple of the line size.
 pub(super) fn whole_lines(field: &str, size: Bytes) -> Result<(), ParamError> {
     if size.0.is_multiple_of(LINE_BYTES) {
         return Ok(());
@@ -309,8 +312,8 @@ pub(super) fn whole_lines(field: &str, size: Bytes) -> Result<(), ParamError> {
     ))
 }
 
-/// Reads a parameter structure, and finds the field that serde's message does not name: every
-/// field has a default, so the culprit is the key that fails alone.
+/// Reads a parameter structure. In case of an error, finds the faulty field, which serde's message
+/// does not name: every field has a default, so the faulty key fails also alone.
 pub(crate) fn read<P: DeserializeOwned>(params: &serde_json::Value) -> Result<P, ParamError> {
     let whole = catalog::read_params::<P>(params);
     let (Err(_), Some(object)) = (&whole, params.as_object()) else {

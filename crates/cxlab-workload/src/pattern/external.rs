@@ -1,4 +1,4 @@
-//! Operations that the program hands over which runs the simulation, such as a Python generator.
+//! Operations supplied by the program that runs the simulation, such as a Python generator.
 
 use cxlab_engine::catalog::Entry;
 use schemars::JsonSchema;
@@ -15,21 +15,22 @@ pub(super) const ENTRY: Entry<Box<dyn Workload>> = Entry {
     build: |params| Ok(Box::new(read::<External>(params)?)),
 };
 
-/// Operations that the program hands over which runs the simulation. They may end.
+/// Operations supplied by the program that runs the simulation. They may end.
 #[derive(Clone, Default, Serialize, Deserialize, JsonSchema, Debug)]
 #[serde(deny_unknown_fields, default)]
 pub struct External {
-    /// The name under which the program offers them.
+    /// The name under which the program supplies the operations.
     pub name: String,
 }
 
 impl External {
-    /// Its `kind` in a scenario.
+    /// The `kind` of this workload in a scenario.
     pub const KIND: &'static str = "external";
 }
 
 impl Workload for External {
-    /// Whoever offers the operations makes the source; this one is there to say that nobody does.
+    /// Always an error: the program that supplies the operations makes their source, so this
+    /// function is called only when no program does.
     fn source(&self, _: &SourceContext) -> Result<Box<dyn OpSource>, WorkloadError> {
         Err(WorkloadError::param(
             "name",

@@ -1,4 +1,4 @@
-//! Most operations go to a small hot part of the footprint, the rest to the cold part.
+//! Operations of which most access a small hot part of the footprint, and the others the cold rest.
 
 use cxlab_engine::catalog::{Entry, ParamError};
 use cxlab_engine::rng::StreamRng;
@@ -21,13 +21,13 @@ pub(super) const ENTRY: Entry<Box<dyn Workload>> = Entry {
 };
 
 pattern_params! {
-    /// A hot fraction of the footprint (its first lines) takes most of the operations; hot and
-    /// cold lines are each drawn uniformly. The defaults are those of ESF, Fig. 14: 90 % of the
-    /// requests to 10 % of the footprint.
+    /// Most of the operations access a hot fraction of the footprint, its first lines. Hot and cold
+    /// lines are each drawn uniformly. The defaults are those of ESF, Fig. 14: 90 % of the requests
+    /// to 10 % of the footprint.
     HotCold {
         /// Hot fraction of the footprint, above 0 and below 1.
         hot_footprint: f64 = 0.1,
-        /// Fraction of the operations that go to hot lines, 0 to 1.
+        /// Fraction of the operations that access hot lines, 0 to 1.
         hot_accesses: f64 = 0.9,
     }
 }

@@ -1,8 +1,8 @@
 //! The catalog of workloads that a scenario can name, one file each.
 //!
-//! Synthetic patterns never finish: how long a run lasts is the run's business. All of them share
-//! a few parameters: where the footprint lies, how reads and writes
-//! mix, and whether each requester has its own slice.
+//! Synthetic patterns never finish: the run decides how long they last. All of them share a few
+//! parameters: address and size of the footprint, the mix of reads and writes, and whether each
+//! requester has its own slice of the footprint.
 
 pub(crate) mod common;
 mod external;
@@ -30,7 +30,7 @@ pub use trace::{Addresses, Share, Timing, Trace};
 pub use uniform::Uniform;
 pub use zipf::Zipf;
 
-/// Every workload, in the order in which they are listed.
+/// Every workload, in the order in which `cxlab list` shows them.
 pub static CATALOG: &[Entry<Box<dyn Workload>>] = &[
     stream::ENTRY,
     stride::ENTRY,

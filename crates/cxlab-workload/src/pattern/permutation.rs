@@ -1,14 +1,14 @@
-//! A random order of the numbers below n that takes no memory, however large n is.
+//! A random order of the numbers below n that needs only a few words of memory, however large n is.
 //!
-//! A counter over the next power of two passes through a keyed bijection of that many bits (odd
-//! multipliers, an added key and right shifts, each of which can be undone); results that are not
-//! below n are skipped. Every number comes exactly once a lap, and the order repeats every lap, so
-//! it is one cycle through all n numbers. Fewer than two trials are needed on average.
+//! A counter over the next power of two is mapped by a keyed bijection of as many bits: an added
+//! key, odd multipliers and right shifts, each of which is invertible. Results that are not below n
+//! are skipped. Each lap yields every number exactly once, and every lap has the same order, so the
+//! order is one cycle through all n numbers. A number takes fewer than two trials on average.
 
 use cxlab_engine::rng::StreamRng;
 use serde::{Deserialize, Serialize};
 
-/// An endless walk round one cycle through all numbers below n.
+/// An endless walk along one random cycle through all numbers below n.
 #[derive(Clone, Serialize, Deserialize, Debug)]
 pub(super) struct Cycle {
     n: u64,
@@ -20,7 +20,7 @@ pub(super) struct Cycle {
 }
 
 impl Cycle {
-    /// A cycle through the numbers below `n` (at least 1), its order drawn from `rng`.
+    /// Makes a cycle through the numbers below `n` (at least 1), in an order drawn from `rng`.
     pub fn new(n: u64, rng: &mut StreamRng) -> Cycle {
         let bits = 64 - n.saturating_sub(1).leading_zeros();
         let mask = if bits == 64 {
@@ -41,7 +41,7 @@ impl Cycle {
         }
     }
 
-    /// The next number.
+    /// The next number of the cycle.
     #[inline]
     pub fn next(&mut self) -> u64 {
         loop {
@@ -53,11 +53,11 @@ impl Cycle {
         }
     }
 
-    /// The place of a number below n in a random order of all of them. Independent of
-    /// [`Cycle::next`].
+    /// The position of a number below n in a random order of all of
+    /// them. Independent of [`Cycle::next`].
     #[inline]
     pub fn place(&self, number: u64) -> u64 {
-        // The bijection leads from a number below n back to it, so one below n comes on the way.
+        // Repeating the bijection leads back to `number`, which is below n, so the loop ends.
         let mut x = self.scatter(number);
         while x >= self.n {
             x = self.scatter(x);
@@ -65,7 +65,7 @@ impl Cycle {
         x
     }
 
-    /// The bijection on the masked bits.
+    /// Applies the bijection on the masked bits.
     #[inline]
     fn scatter(&self, counter: u64) -> u64 {
         let mut x = counter.wrapping_add(self.added) & self.mask;

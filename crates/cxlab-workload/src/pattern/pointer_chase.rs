@@ -1,5 +1,5 @@
-//! Dependent operations round a random cycle through every line of the footprint: what latency
-//! benchmarks (`lat_mem_rd`, Intel MLC) measure with.
+//! Dependent operations along a random cycle through every line of the footprint, as in latency
+//! benchmarks (`lat_mem_rd`, Intel MLC).
 
 use cxlab_engine::catalog::Entry;
 use cxlab_engine::rng::StreamRng;
@@ -23,8 +23,8 @@ pub(super) const ENTRY: Entry<Box<dyn Workload>> = Entry {
 };
 
 pattern_params! {
-    /// Dependent operations round a random cycle through every line of the footprint. The cycle is
-    /// computed, not stored, so the footprint may be of any size; each requester has its own.
+    /// Dependent operations along a random cycle through every line of the footprint. The cycle is
+    /// computed, not stored, so the footprint may have any size. Each requester has its own cycle.
     PointerChase {}
 }
 

@@ -1,4 +1,4 @@
-//! Sequential lines, over and over, as STREAM and `memcpy` touch memory.
+//! Sequential lines through the footprint, over and over, as STREAM and `memcpy` access memory.
 
 use cxlab_engine::catalog::Entry;
 use cxlab_engine::rng::StreamRng;

@@ -1,4 +1,4 @@
-//! One line every so many bytes, as a walk down a column of a matrix stored by rows.
+//! One line every `stride` bytes, as when a column is read from a matrix stored by rows.
 
 use cxlab_engine::catalog::{Entry, ParamError};
 use cxlab_engine::rng::StreamRng;
@@ -22,7 +22,7 @@ pub(super) const ENTRY: Entry<Box<dyn Workload>> = Entry {
 
 pattern_params! {
     /// One line every `stride` bytes. Each pass through the footprint begins one line after the
-    /// last, so that after `stride` / 64 B passes every line has been touched once.
+    /// beginning of the previous pass, so that `stride` / 64 B passes access every line once.
     Stride {
         /// Bytes from one operation to the next: a multiple of 64 B, less than the footprint.
         /// Default 4 KiB, one line a page (*assumed*).

@@ -1,4 +1,4 @@
-//! Lines drawn uniformly at random, as GUPS touches memory.
+//! Lines drawn uniformly at random, as GUPS accesses memory.
 
 use cxlab_engine::catalog::Entry;
 use cxlab_engine::rng::StreamRng;

@@ -1,4 +1,4 @@
-//! Lines drawn by Zipf's law, as keys of stores and pages of the web are asked for.
+//! Lines drawn by Zipf's law, as are the keys of key-value stores and the pages of the web.
 
 use cxlab_engine::catalog::{Entry, ParamError};
 use cxlab_engine::rng::StreamRng;
@@ -28,9 +28,9 @@ pattern_params! {
     Zipf {
         /// Exponent of the law, above 0, at most 4. Default 0.99 (YCSB, Cooper et al., SoCC 2010).
         exponent: f64 = 0.99,
-        /// Whether ranks are scattered over the footprint, as YCSB's scrambled Zipfian does; else
-        /// the line of rank 1 is the first. The order is random and the same for all requesters,
-        /// runs and seeds.
+        /// Whether ranks are scattered over the footprint, as in YCSB's scrambled Zipfian.
+        /// Otherwise the k-th line of the footprint has rank k. The scattered order is random and
+        /// the same for all requesters, runs and seeds.
         scramble: bool = false,
     }
 }
@@ -50,7 +50,7 @@ struct Source {
     region: Region,
     mixer: Mixer,
     law: Law,
-    /// Where the ranks lie, if they are scattered.
+    /// The line of each rank, if ranks are scattered.
     order: Option<Cycle>,
 }
 

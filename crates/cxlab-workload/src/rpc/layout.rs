@@ -1,32 +1,34 @@
-//! Messages as objects in memory, in the manner of the C++ library of Protocol Buffers.
+//! The layout of messages as objects in memory, similar to that of the C++
+//! library of Protocol Buffers.
 //!
 //! An object has a fixed part: 8 B that stand for its class, 8 B with a bit for each field that is
-//! set, then its fields by number, each aligned to its size: numbers as they are, strings and bytes
-//! as address and length, messages as address, repeated fields as address and count of an array.
-//! What those addresses lead to lies elsewhere. (The C++ library keeps strings of up to 15 B in
-//! the string object and reserves room in arrays; that is left out.)
+//! set, then its fields by number, each aligned to its size. Numbers are stored in the fixed part.
+//! A string or bytes field stores an address and a length, a message an address, and a repeated
+//! field the address and the count of an array. What these addresses point to is stored outside of
+//! the fixed part. Left out: the C++ library stores strings of up to 15 B in the string object, and
+//! reserves room in arrays.
 
 use super::message::{Message, Value};
 use super::schema::{Field, Kind, Schema};
 
-/// Where the bits of the fields that are set begin in an object.
+/// Offset of the presence bits in an object: one bit for each field that is set.
 pub const PRESENT: u64 = 8;
 
 /// Bytes before the first field.
 const HEADER: u64 = 16;
 
-/// What a piece of an object is.
+/// The kind of a piece of an object.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Part {
-    /// A number.
+    /// A field that is a number.
     Number,
     /// The bytes of a string.
     Data,
-    /// The address, and length or count, of what lies elsewhere.
+    /// A field with the address, and length or count, of data outside of the fixed part.
     Pointer,
     /// The elements of a repeated field.
     Array,
-    /// The first bytes of an object, which say which fields are set.
+    /// The first bytes of an object, with the presence bits.
     Header,
     /// The whole fixed part of an object.
     Whole,
@@ -35,31 +37,31 @@ pub enum Part {
 /// Bytes of an object that are written at once.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Piece {
-    /// Where.
+    /// Address of the piece's first byte.
     pub addr: u64,
-    /// What is written.
+    /// The bytes to write.
     pub bytes: Vec<u8>,
-    /// What it is.
+    /// The kind of the piece.
     pub part: Part,
-    /// Numbers among it that are fields, or elements of one.
+    /// How many numbers the piece contains that are fields or elements of repeated fields.
     pub numbers: u32,
 }
 
 /// A message in memory.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Object {
-    /// The address of its fixed part.
+    /// The address of the message's fixed part.
     pub root: u64,
-    /// The first address behind all of it.
+    /// The first address after all parts of the object.
     pub end: u64,
-    /// What is written, in the order of decoding.
+    /// The pieces of the object, in the order in which a decoder writes them.
     pub pieces: Vec<Piece>,
-    /// The contiguous parts, address and bytes, in the order in which one comes to their addresses
-    /// when reading the object field by field.
+    /// The contiguous parts, by address and bytes, in the order in which a reader reaches them that
+    /// reads the object field by field.
     pub allocations: Vec<(u64, u64)>,
 }
 
-/// Where the fields of each type lie.
+/// The offsets of all fields of each message type.
 #[derive(Clone, Debug)]
 pub struct Layout {
     types: Vec<TypeLayout>,
@@ -80,7 +82,7 @@ pub fn element_size(kind: Kind) -> u64 {
 }
 
 impl Layout {
-    /// The layout of all types of a schema.
+    /// Computes the layout of all types of a schema.
     pub fn new(schema: &Schema) -> Layout {
         let of = |fields: &[Field]| {
             let mut at = HEADER;
@@ -105,18 +107,18 @@ impl Layout {
         }
     }
 
-    /// Where a field lies in an object of a type.
+    /// Offset of a field in an object of a type; `place` is the field's index in the type.
     pub fn offset(&self, kind: usize, place: usize) -> u64 {
         self.types[kind].offsets[place]
     }
 
-    /// Bytes of the fixed part of a type.
+    /// Bytes of the fixed part of a type's objects.
     pub fn size(&self, kind: usize) -> u64 {
         self.types[kind].size
     }
 
-    /// A message from address `base` on, fixed parts before what they lead to and every field a
-    /// piece of its own; each part begins at a multiple of `align`.
+    /// Lays out a message from address `base` on. Fixed parts come before the data that they point
+    /// to, and every field is a piece of its own. Each part begins at a multiple of `align`.
     pub fn scattered(
         &self,
         schema: &Schema,
@@ -128,8 +130,9 @@ impl Layout {
         self.place(schema, kind, message, base, align, false)
     }
 
-    /// A message from address `base` on as it is appended while it is decoded: fixed parts behind
-    /// what they lead to, each a piece; pieces ascend without gaps but for alignment.
+    /// Lays out a message from address `base` on as a decoder appends it. Fixed parts come after
+    /// the data that they point to, and each is one piece. The addresses of the pieces ascend,
+    /// without gaps but for alignment.
     pub fn appended(
         &self,
         schema: &Schema,
@@ -189,7 +192,7 @@ impl Writer<'_> {
         });
     }
 
-    /// Writes a message; its address.
+    /// Writes a message and returns the address of its fixed part.
     fn message(&mut self, kind: usize, message: &Message) -> u64 {
         let size = self.layout.size(kind);
         let early = if self.append { 0 } else { self.allocate(size) };
@@ -228,7 +231,7 @@ impl Writer<'_> {
         addr
     }
 
-    /// Writes what a field leads to; what lies in the fixed part for it.
+    /// Writes the data that a field points to, and returns the field's bytes in the fixed part.
     fn field(&mut self, field: Field, values: &[(usize, Value)]) -> (Vec<u8>, Part) {
         if !field.repeated {
             let part = match field.kind.size() {
@@ -240,7 +243,7 @@ impl Writer<'_> {
                 .map(|(_, value)| self.element(field.kind, value));
             return (value.unwrap_or_default(), part);
         }
-        // An array is listed before what its elements lead to, and written behind it.
+        // An array is listed before the data that its elements point to, and written after them.
         let size = element_size(field.kind) * values.len() as u64;
         let early = if self.append { 0 } else { self.allocate(size) };
         let listed = self.object.allocations.len();
@@ -262,7 +265,8 @@ impl Writer<'_> {
         (slot, Part::Pointer)
     }
 
-    /// Writes what a value leads to; the value as it lies in the fixed part or an array.
+    /// Writes the data that a value points to, and returns the value's bytes in the fixed part
+    /// or in an array.
     fn element(&mut self, kind: Kind, value: &Value) -> Vec<u8> {
         match (value, kind) {
             (Value::Number(bits), kind) => {

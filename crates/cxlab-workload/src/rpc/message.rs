@@ -1,4 +1,4 @@
-//! Messages, and how they are written: the wire format of Protocol Buffers
+//! Messages and their encoding: the wire format of Protocol Buffers
 //! (<https://protobuf.dev/programming-guides/encoding>), without groups and packed fields.
 
 use std::fmt;
@@ -6,32 +6,32 @@ use std::fmt;
 use super::schema::{Kind, Schema, WireType};
 use crate::varint;
 
-/// Messages within messages that are followed, as in the C++ library.
+/// Deepest nesting of messages that is decoded, as in the C++ library.
 const MAX_DEPTH: usize = 100;
 
 /// The value of a field.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Value {
-    /// A number: its bits as they lie in memory, zero-extended from the size of its type.
+    /// A number: its bits in memory, zero-extended from the size of its type.
     Number(u64),
     /// A string or bytes.
     Bytes(Vec<u8>),
-    /// A message.
+    /// A nested message.
     Message(Message),
 }
 
-/// A message: places in the [`MessageType`](super::MessageType)'s fields with their values,
-/// ascending; a repeated field has as many entries as it has elements.
+/// A message: indices into the fields of its [`MessageType`](super::MessageType) with their values,
+/// in ascending order. A repeated field has one entry for each element.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Message {
-    /// The fields that are set.
+    /// The fields that are set, by index, with their values.
     pub fields: Vec<(usize, Value)>,
 }
 
-/// Why bytes are no message of a type.
+/// Why bytes are not a message of a type.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct WireError {
-    /// The byte at which it was found.
+    /// Offset of the byte at which the error was found.
     pub at: usize,
     /// What is wrong.
     pub what: &'static str,
@@ -45,7 +45,7 @@ impl fmt::Display for WireError {
 
 impl std::error::Error for WireError {}
 
-/// What is written for a number of a type that is written as a varint.
+/// The varint that encodes a number of a type.
 fn to_varint(kind: Kind, bits: u64) -> u64 {
     let signed = i64::from(bits as u32 as i32) as u64;
     match kind {
@@ -56,7 +56,7 @@ fn to_varint(kind: Kind, bits: u64) -> u64 {
     }
 }
 
-/// The number of a type that a varint stands for; what exceeds its size is cut off, as in C++.
+/// The number of a type that a varint encodes. Excess high bits are cut off, as in C++.
 fn from_varint(kind: Kind, value: u64) -> u64 {
     match kind {
         Kind::Int32 | Kind::Uint32 | Kind::Enum => u64::from(value as u32),
@@ -67,25 +67,25 @@ fn from_varint(kind: Kind, value: u64) -> u64 {
     }
 }
 
-/// The bytes of a varint.
+/// Number of bytes of a varint.
 fn varint_len(value: u64) -> usize {
     (u64::BITS - (value | 1).leading_zeros()).div_ceil(7) as usize
 }
 
-/// The number that stands before a field.
+/// The key that precedes a field on the wire: its number and wire type.
 fn key(number: u32, kind: Kind) -> u64 {
     u64::from(number) << 3 | kind.wire_type() as u64
 }
 
 impl Message {
-    /// The message as it is written: fields by ascending number.
+    /// Encodes the message, with fields in ascending order of their numbers.
     pub fn encode(&self, schema: &Schema, kind: usize) -> Vec<u8> {
         let mut out = Vec::with_capacity(self.encoded_len(schema, kind));
         self.write(schema, kind, &mut out);
         out
     }
 
-    /// The bytes that [`Message::encode`] writes.
+    /// The number of bytes that [`Message::encode`] writes.
     pub fn encoded_len(&self, schema: &Schema, kind: usize) -> usize {
         let fields = &schema.types[kind].fields;
         let length = |(place, value): &(usize, Value)| {
@@ -131,11 +131,11 @@ impl Message {
         }
     }
 
-    /// Reads a message. Fields that the type does not have are left out; of a field that may come
-    /// once, the last counts.
+    /// Decodes a message. Fields that the type does not have are ignored; of several values of a
+    /// field that is not repeated, the last one counts.
     ///
     /// # Errors
-    /// Bytes that are no message of that type.
+    /// When the bytes are not a message of that type.
     pub fn decode(schema: &Schema, kind: usize, bytes: &[u8]) -> Result<Message, WireError> {
         Decoder {
             schema,
@@ -145,7 +145,7 @@ impl Message {
         .message(kind, bytes.len(), 0)
     }
 
-    /// How many fields are set, with those of messages within.
+    /// The number of fields that are set, including those of nested messages.
     pub fn leaves(&self) -> usize {
         let count = |(_, value): &(usize, Value)| match value {
             Value::Message(message) => message.leaves(),
@@ -245,7 +245,7 @@ impl Decoder<'_> {
     }
 }
 
-/// The number that little-endian bytes stand for, of which there are at most 8.
+/// The little-endian number in at most 8 bytes.
 pub(crate) fn number(bytes: &[u8]) -> u64 {
     bytes
         .iter()

@@ -1,9 +1,9 @@
 //! Remote procedure calls: Protocol Buffers on the wire and as objects in memory, and messages
-//! shaped as those of HyperProtoBench.
+//! shaped like those of HyperProtoBench.
 //!
-//! [`schema`] describes messages, [`message`] encodes and decodes them, [`layout`] says where
-//! their fields lie in memory, [`shapes`] makes those of the benchmark. No time, no threads: the
-//! kernel [`Rpc`](crate::kernel::Rpc) has them.
+//! [`schema`] describes messages, [`message`] encodes and decodes them, [`layout`] defines where
+//! their fields are stored in memory, and [`shapes`] generates those of the benchmark. There is no
+//! time and there are no threads here: the kernel [`Rpc`](crate::kernel::Rpc) adds them.
 
 pub mod layout;
 pub mod message;

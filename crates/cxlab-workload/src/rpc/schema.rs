@@ -1,55 +1,55 @@
-//! What a message consists of.
+//! The types of messages and of their fields.
 
 /// The type of a field, as a `.proto` file names it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Kind {
-    /// A signed number; a negative one takes 10 B.
+    /// A signed number of 4 B; a negative one takes 10 B on the wire.
     Int32,
-    /// A signed number.
+    /// A signed number of 8 B.
     Int64,
-    /// An unsigned number.
+    /// An unsigned number of 4 B.
     Uint32,
-    /// An unsigned number.
+    /// An unsigned number of 8 B.
     Uint64,
-    /// A signed number, zigzag-coded.
+    /// A signed number of 4 B, zigzag-coded.
     Sint32,
-    /// A signed number, zigzag-coded.
+    /// A signed number of 8 B, zigzag-coded.
     Sint64,
-    /// 0 or 1.
+    /// A boolean, 0 or 1.
     Bool,
-    /// A number that stands for a name.
+    /// A named constant, as a number of 4 B.
     Enum,
-    /// 4 B.
+    /// A number of 4 B, also on the wire.
     Fixed32,
-    /// 8 B.
+    /// A number of 8 B, also on the wire.
     Fixed64,
-    /// 4 B, IEEE 754.
+    /// A floating-point number of 4 B, IEEE 754.
     Float,
-    /// 8 B, IEEE 754.
+    /// A floating-point number of 8 B, IEEE 754.
     Double,
-    /// Text; its encoding is not checked, as in proto2.
+    /// Text. Its encoding is not checked, as in proto2.
     String,
-    /// Bytes.
+    /// Any sequence of bytes.
     Bytes,
-    /// A message of its own: a place in [`Schema::types`].
+    /// A message, whose type is an index into [`Schema::types`].
     Message(usize),
 }
 
-/// How a field's value is written.
+/// The encoding of a field's value on the wire; the discriminant is the number in the field's key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum WireType {
     /// A variable-length integer.
     Varint = 0,
-    /// 8 B.
+    /// Exactly 8 bytes.
     Fixed64 = 1,
-    /// A length, then so many bytes.
+    /// A length as a varint, then that many bytes.
     Delimited = 2,
-    /// 4 B.
+    /// Exactly 4 bytes.
     Fixed32 = 5,
 }
 
 impl Kind {
-    /// How it is written.
+    /// The encoding of values of this type.
     pub fn wire_type(self) -> WireType {
         match self {
             Kind::Int32
@@ -66,7 +66,7 @@ impl Kind {
         }
     }
 
-    /// Bytes of a number in memory; `None` for what is no number.
+    /// Size of a number in memory in bytes; `None` for strings, bytes and messages.
     pub fn size(self) -> Option<u64> {
         match self {
             Kind::Bool => Some(1),
@@ -82,26 +82,27 @@ impl Kind {
     }
 }
 
-/// A field of a message.
+/// A field of a message type.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Field {
-    /// Its number, 1 to 536870911.
+    /// The field's number, 1 to 536870911.
     pub number: u32,
-    /// Its type.
+    /// The field's type.
     pub kind: Kind,
-    /// Whether it may come more than once; not packed, as is the default of proto2.
+    /// Whether the field may occur more than once. Its values are not packed, as is
+    /// the default of proto2.
     pub repeated: bool,
 }
 
-/// A type of message: its fields by ascending number, at most 64.
+/// A message type.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct MessageType {
-    /// The fields.
+    /// The fields in ascending order of their numbers; at most 64.
     pub fields: Vec<Field>,
 }
 
 impl MessageType {
-    /// The place of the field of that number.
+    /// The index of the field with this number; `None` if there is none.
     pub fn find(&self, number: u32) -> Option<usize> {
         self.fields
             .binary_search_by_key(&number, |field| field.number)
@@ -109,9 +110,9 @@ impl MessageType {
     }
 }
 
-/// The types of messages that refer to each other.
+/// A set of message types that refer to each other.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Schema {
-    /// All types.
+    /// All types; [`Kind::Message`] refers to them by index.
     pub types: Vec<MessageType>,
 }

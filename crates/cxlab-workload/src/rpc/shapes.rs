@@ -1,15 +1,16 @@
-//! The messages of HyperProtoBench: which fields they set, and how long each is.
+//! The messages of HyperProtoBench: which fields they set, and how many bytes each value takes.
 //!
 //! The tables in `shapes/` are derived from google/HyperProtoBench (Apache-2.0, Copyright 2021
 //! Google LLC), commit 3ff7f5f: the numbers, types and encoded sizes of the fields that each bench
-//! sets, and no values. The values of benches 2 and 5 are not public; their sizes are drawn
-//! from benches 1 and 4 and say so. Contents are random with the sizes given, as the benchmark's are.
+//! sets, without the values. The values of benches 2 and 5 are not public: their tables are marked
+//! as synthetic, with sizes drawn from benches 1 and 4. Contents are random with the given sizes,
+//! as are the benchmark's.
 //!
-//! A line is a top-level message, `NAME: FIELD FIELD ...`. A field is its number, a letter for its
-//! type, and the bytes of its value where they are not fixed; a message has its fields in braces. A
-//! field that comes twice is repeated. Letters: `i` int32, `l` int64, `u` uint32, `v` uint64,
-//! `z` sint32, `y` sint64, `b` bool, `e` enum, `f` fixed32, `g` fixed64, `r` float, `d` double,
-//! `s` string, `t` bytes.
+//! A line is a top-level message, `NAME: FIELD FIELD ...`. A field is its number, a type code of
+//! one character, and the bytes of its value if they are not fixed; a message has its fields in
+//! braces. A field that occurs twice is repeated. Type codes: `i` int32, `l` int64, `u` uint32, `v`
+//! uint64, `z` sint32, `y` sint64, `b` bool, `e` enum, `f` fixed32, `g` fixed64, `r` float, `d`
+//! double, `s` string, `t` bytes.
 
 use cxlab_engine::rng::StreamRng;
 
@@ -26,12 +27,12 @@ static TABLES: [&str; 6] = [
     include_str!("shapes/bench5.txt"),
 ];
 
-/// A field that is set, with what its value takes.
+/// A field that is set, with the size of its value.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Shape {
-    /// A number, string or bytes, and the bytes of its value as it is written.
+    /// A number, string or bytes: field number, type, and bytes of the encoded value.
     Leaf(u32, Kind, u32),
-    /// A message and its fields.
+    /// A message: field number, and the fields that are set in it.
     Message(u32, Vec<Shape>),
 }
 
@@ -46,14 +47,14 @@ impl Shape {
 /// One bench: its schema and its top-level messages.
 #[derive(Clone, Debug)]
 pub struct Bench {
-    /// The types; those of the top-level messages come first, in order.
+    /// The message types. Those of the top-level messages come first, in order.
     pub schema: Schema,
     /// The fields that each top-level message sets.
     pub shapes: Vec<Vec<Shape>>,
 }
 
 impl Bench {
-    /// The bench of that number, 0 to 5; others are as 5.
+    /// Reads the bench with this number, 0 to 5; higher numbers are read as 5.
     pub fn new(number: usize) -> Bench {
         let shapes: Vec<Vec<Shape>> = read(TABLES[number.min(TABLES.len() - 1)]);
         let mut schema = Schema {
@@ -65,20 +66,21 @@ impl Bench {
         Bench { schema, shapes }
     }
 
-    /// Whether the sizes of its fields were drawn.
+    /// Whether the sizes of the bench's fields were drawn, because the benchmark's
+    /// values are not public.
     pub fn is_synthetic(number: usize) -> bool {
         TABLES
             .get(number)
             .is_some_and(|table| table.contains("# SYNTHETIC"))
     }
 
-    /// A top-level message with random contents. Its type is its number.
+    /// Generates a top-level message with random contents. The index of its type is its number.
     pub fn message(&self, number: usize, rng: &mut StreamRng) -> Message {
         populate(&self.schema, number, &self.shapes[number], rng)
     }
 }
 
-/// Adds the fields to a type; those that it has already are repeated.
+/// Adds fields to a type. A field that comes twice in a row becomes repeated.
 fn add(schema: &mut Schema, kind: usize, fields: &[Shape]) {
     for (at, shape) in fields.iter().enumerate() {
         let number = shape.number();
@@ -132,7 +134,7 @@ fn populate(schema: &Schema, kind: usize, fields: &[Shape], rng: &mut StreamRng)
     message
 }
 
-/// A random value that takes `size` bytes when it is written.
+/// A random value of `size` bytes on the wire.
 fn leaf(kind: Kind, size: u32, rng: &mut StreamRng) -> Value {
     match kind {
         Kind::String => {
@@ -156,7 +158,8 @@ fn varint(kind: Kind, size: u32, rng: &mut StreamRng) -> u64 {
         return rng.next_u64() >> (64 - bits) | 1 << (bits - 1);
     }
     let top = 7 * size.min(10);
-    // Positive signed numbers have one bit less; the least of a size is where the one before ends.
+    // Positive signed numbers have one bit less. The smallest number of a size follows the largest
+    // of the size below.
     let low = if size == 1 {
         0
     } else {
@@ -176,7 +179,7 @@ fn varint(kind: Kind, size: u32, rng: &mut StreamRng) -> u64 {
     }
 }
 
-/// The top-level messages of a table.
+/// Parses the top-level messages of a table.
 fn read(table: &str) -> Vec<Vec<Shape>> {
     let lines = table.lines().filter(|line| !line.starts_with('#'));
     let messages = lines.filter_map(|line| line.split_once(": "));
@@ -185,7 +188,8 @@ fn read(table: &str) -> Vec<Vec<Shape>> {
         .collect()
 }
 
-/// The fields up to a closing brace or the end. The tables are ours, and a test reads them all.
+/// Parses the fields up to a closing brace or the end. The tables are part of this crate, and
+/// a test reads all.
 fn fields_of(text: &mut &[u8]) -> Vec<Shape> {
     let mut fields = Vec::new();
     while let Some((&byte, rest)) = text.split_first() {
@@ -250,7 +254,7 @@ fn kind_of(letter: u8) -> Kind {
 mod tests {
     use super::*;
 
-    /// Top-level messages of a bench as they are written.
+    /// The encoded top-level messages of a bench.
     fn written(number: usize) -> Vec<Vec<u8>> {
         let bench = Bench::new(number);
         let mut rng = StreamRng::new(1, "shapes");
@@ -265,7 +269,8 @@ mod tests {
 
     #[test]
     fn the_public_benches_have_the_sizes_counted_in_their_sources() {
-        // Sum, least and most of the ten messages, counted from the literals of each benchmark.inc.
+        // Sum, minimum and maximum of the ten messages, counted from the
+        // literals of each benchmark.inc.
         let counted = [
             (0, 1_393_706, 10_091, 301_620),
             (1, 42_945, 17, 12_469),

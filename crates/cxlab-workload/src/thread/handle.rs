@@ -1,4 +1,4 @@
-//! The code's side of a thread: every operation as a method that returns a future.
+//! The interface for a thread's code: every operation is a method that returns a future.
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -10,22 +10,23 @@ use cxlab_engine::units::LINE_BYTES;
 use super::op::{AtomicKind, BIAS_REGISTER, Direction, ThreadOp};
 use super::runtime::{Identity, Shared, Token, UNCOUNTED};
 
-/// What the code of a thread talks to.
+/// The interface through which the code of a thread issues operations.
 ///
-/// Each method asks for its operation when it is called, and returns a future for the value.
-/// Operations overlap unless the code awaits one before it asks for the next; dropping a future
-/// posts its operation. Code that posts without end must wait now and then ([`Window`]). A handle
-/// works only in the code that it was given to, and panics elsewhere.
+/// Each method issues its operation when it is called and returns a future for the value.
+/// Operations overlap unless the code awaits one before it issues the next. Dropping a future
+/// lets its operation complete without the code. Code that issues operations in an endless
+/// loop must await some of them ([`Window`]). A handle works only in the code of its own
+/// thread, and panics elsewhere.
 pub struct Handle(Identity);
 
-/// The value of an operation that has been asked for.
+/// A future for the value of an issued operation.
 pub struct Value<'t> {
     handle: &'t Handle,
-    /// `None` once the value has been handed over.
+    /// `None` after the value has been returned.
     token: Option<Token>,
 }
 
-/// The bytes of a range that are being loaded.
+/// A future for the bytes of a range that is being loaded.
 pub struct Loaded<'t>(Value<'t>);
 
 impl Handle {
@@ -41,7 +42,7 @@ impl Handle {
         }
     }
 
-    /// Asks for any operation that carries no bytes.
+    /// Issues any operation that carries no bytes.
     #[inline]
     pub fn issue(&self, op: ThreadOp) -> Value<'_> {
         let token = Some(self.reach(|shared| shared.issue(op)));
@@ -51,7 +52,8 @@ impl Handle {
         }
     }
 
-    /// Asks for an operation that only orders threads, such as an access to a lock ([`UNCOUNTED`]).
+    /// Issues an operation that only synchronizes threads, such as an access
+    /// to a lock ([`UNCOUNTED`]).
     pub fn issue_uncounted(&self, op: ThreadOp) -> Value<'_> {
         let token = Some(self.reach(|shared| shared.issue_in(op, UNCOUNTED)));
         Value {
@@ -60,7 +62,7 @@ impl Handle {
         }
     }
 
-    /// Asks for an operation on bytes, and prepares them.
+    /// Issues an operation on bytes, and lets `prepare` fill its buffer.
     fn issue_with(&self, op: ThreadOp, prepare: impl FnOnce(&mut Vec<u8>)) -> Value<'_> {
         let token = self.reach(|shared| {
             let token = shared.issue(op);
@@ -75,31 +77,31 @@ impl Handle {
         }
     }
 
-    /// Loads 8 B.
+    /// Loads a number of 8 B.
     #[inline]
     pub fn load(&self, addr: u64) -> Value<'_> {
         self.load_sized(addr, 8)
     }
 
-    /// Loads 1 to 8 B within a line.
+    /// Loads a number of 1 to 8 B within a line.
     #[inline]
     pub fn load_sized(&self, addr: u64, size: u8) -> Value<'_> {
         self.issue(ThreadOp::Load { addr, size })
     }
 
-    /// Stores 8 B.
+    /// Stores a number of 8 B.
     #[inline]
     pub fn store(&self, addr: u64, value: u64) -> Value<'_> {
         self.store_sized(addr, 8, value)
     }
 
-    /// Stores 1 to 8 B within a line.
+    /// Stores a number of 1 to 8 B within a line.
     #[inline]
     pub fn store_sized(&self, addr: u64, size: u8, value: u64) -> Value<'_> {
         self.issue(ThreadOp::Store { addr, size, value })
     }
 
-    /// Adds to 8 B; the old value.
+    /// Adds to a number of 8 B. Value: the old number.
     #[inline]
     pub fn fetch_add(&self, addr: u64, operand: u64) -> Value<'_> {
         let (kind, compare) = (AtomicKind::FetchAdd, 0);
@@ -112,7 +114,7 @@ impl Handle {
         })
     }
 
-    /// Replaces 8 B if they equal `compare`; the old value.
+    /// Replaces a number of 8 B by `operand` if it equals `compare`. Value: the old number.
     #[inline]
     pub fn compare_exchange(&self, addr: u64, compare: u64, operand: u64) -> Value<'_> {
         let kind = AtomicKind::CompareExchange;
@@ -125,7 +127,7 @@ impl Handle {
         })
     }
 
-    /// Waits until 8 B differ from `value`; what they are then.
+    /// Waits until a number of 8 B differs from `value`. Value: the number found.
     pub fn await_change(&self, addr: u64, value: u64) -> Value<'_> {
         self.issue(ThreadOp::Await {
             addr,
@@ -134,12 +136,12 @@ impl Handle {
         })
     }
 
-    /// Loads a range, as many of its lines at once as the executor can; at least 1 B.
+    /// Loads a range of at least 1 B, with as many lines in flight as the executor allows.
     pub fn read_range(&self, addr: u64, bytes: u64) -> Loaded<'_> {
         self.load_range(addr, bytes, false)
     }
 
-    /// Loads a range that the thread will store: caches ask for ownership of its lines at once.
+    /// Loads a range that the thread will store: caches request ownership of its lines at once.
     pub fn read_range_to_store(&self, addr: u64, bytes: u64) -> Loaded<'_> {
         self.load_range(addr, bytes, true)
     }
@@ -167,27 +169,28 @@ impl Handle {
         self.issue_with(op, |carried| carried.extend_from_slice(data))
     }
 
-    /// Writes a line back and drops it everywhere (CLFLUSH).
+    /// Writes a line back if it is modified, and invalidates it in all caches (CLFLUSH).
     pub fn flush(&self, addr: u64) -> Value<'_> {
         self.issue(ThreadOp::Flush { addr })
     }
 
-    /// Moves a line to the last-level cache (CLDEMOTE).
+    /// Moves a line from the private caches to the last-level cache (CLDEMOTE).
     pub fn demote(&self, addr: u64) -> Value<'_> {
         self.issue(ThreadOp::Demote { addr })
     }
 
-    /// Computes for some cycles; what is asked for after awaiting it comes after it.
+    /// Computes for some cycles. Code that awaits this future issues its later
+    /// operations after the cycles.
     pub fn compute(&self, cycles: u32) -> Value<'_> {
         self.issue(ThreadOp::Compute { cycles })
     }
 
-    /// Done when all that was asked for before is.
+    /// Completes when all earlier operations of the thread have.
     pub fn fence(&self) -> Value<'_> {
         self.issue(ThreadOp::Fence)
     }
 
-    /// Moves bytes by DMA; the first 8 of them.
+    /// Moves bytes by DMA. Value: the first bytes moved, up to 8, as a number.
     pub fn dma(
         &self,
         direction: Direction,
@@ -203,7 +206,7 @@ impl Handle {
         })
     }
 
-    /// Reads a register of a device.
+    /// Reads a register of a device. Value: the register's value.
     pub fn mmio_read(&self, device: u16, register: u32) -> Value<'_> {
         self.issue(ThreadOp::MmioRead { device, register })
     }
@@ -217,15 +220,17 @@ impl Handle {
         })
     }
 
-    /// As a driver: brings the page of a Type 2 device that has the line at this physical address to device bias, or to
-    /// host bias, without asking the host for any line of it (CXL 3.1, section 3.3.3). For device bias the caches of the
-    /// host must have been flushed of the page before.
+    /// Acts as a driver of a Type 2 device: switches the page that has the line at physical
+    /// address `addr` to host bias or device bias, without a request to the host for any of its
+    /// lines (CXL 3.1, section 3.3.3). Before a switch to device bias, the page must have been
+    /// flushed from the host's caches.
     pub fn flip_bias(&self, device: u16, addr: u64, to_host: bool) -> Value<'_> {
         let value = (addr & !(LINE_BYTES - 1)) | u64::from(to_host);
         self.mmio_write(device, BIAS_REGISTER, value)
     }
 
-    /// Waits, on a device, until its register differs from `value`; what it is then.
+    /// Waits on an accelerator until its register differs from `value`.
+    /// Value: the register's value.
     pub fn mmio_await(&self, device: u16, register: u32, value: u64) -> Value<'_> {
         self.issue(ThreadOp::MmioAwait {
             device,
@@ -234,27 +239,27 @@ impl Handle {
         })
     }
 
-    /// Sends an interrupt to the host.
+    /// Sends an interrupt from an accelerator to the host.
     pub fn interrupt(&self, vector: u16) -> Value<'_> {
         self.issue(ThreadOp::Interrupt { vector })
     }
 
-    /// Waits for an interrupt and takes it.
+    /// Waits until an interrupt of this vector is pending, and consumes it.
     pub fn wait_interrupt(&self, vector: u16) -> Value<'_> {
         self.issue(ThreadOp::WaitInterrupt { vector })
     }
 
-    /// Allocates address space; its first address.
+    /// Allocates address space under a placement policy. Value: its first address.
     pub fn map(&self, bytes: u64, policy: u16) -> Value<'_> {
         self.issue(ThreadOp::Map { bytes, policy })
     }
 
-    /// What follows belongs to this phase.
+    /// Assigns the thread's later operations to this phase.
     pub fn mark(&self, phase: u8) {
         self.issue(ThreadOp::Mark { phase });
     }
 
-    /// So many operations of the phase are done.
+    /// Counts completed operations of the current phase.
     pub fn count(&self, operations: u32) {
         self.issue(ThreadOp::Count { operations });
     }
@@ -266,7 +271,8 @@ impl Future for Value<'_> {
     #[inline]
     fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<u64> {
         let Some(token) = self.token else {
-            // Polled again after its value was handed over: it never has another.
+            // The value was returned before: the future is polled after its end,
+            // and never has another.
             return Poll::Pending;
         };
         let polled = self.handle.reach(|shared| shared.poll(token));
@@ -281,7 +287,7 @@ impl Drop for Value<'_> {
     #[inline]
     fn drop(&mut self) {
         if let Some(token) = self.token {
-            // Elsewhere there is nothing left to give back.
+            // Outside of the thread's code, `reach` returns `None` and the slot is not freed.
             self.handle.0.reach(|shared| shared.abandon(token));
         }
     }
@@ -302,22 +308,21 @@ impl Future for Loaded<'_> {
     }
 }
 
-/// Operations under way, of which there are never more than a limit: the oldest is awaited before
-/// another joins.
+/// A queue of operations in flight with a limit: the oldest one is awaited before another is added.
 pub struct Window<F> {
     under_way: VecDeque<F>,
     limit: usize,
 }
 
 impl<F: Future + Unpin> Window<F> {
-    /// Room for `limit` operations, at least 1.
+    /// Makes an empty window for `limit` operations, at least 1.
     pub fn new(limit: usize) -> Window<F> {
         let limit = limit.max(1);
         let under_way = VecDeque::with_capacity(limit);
         Window { under_way, limit }
     }
 
-    /// Makes room for another: waits for the oldest if there is none, and returns its value.
+    /// Waits for the oldest operation if the window is full, and returns its value.
     pub async fn room(&mut self) -> Option<F::Output> {
         if self.under_way.len() < self.limit {
             return None;
@@ -325,17 +330,17 @@ impl<F: Future + Unpin> Window<F> {
         self.oldest().await
     }
 
-    /// Adds one for which [`Window::room`] has made room.
+    /// Adds an operation. [`Window::room`] must have returned before.
     pub fn add(&mut self, operation: F) {
         self.under_way.push_back(operation);
     }
 
-    /// Waits for the oldest; its value, or `None` when there is none.
+    /// Waits for the oldest operation and returns its value; `None` when the window is empty.
     pub async fn oldest(&mut self) -> Option<F::Output> {
         Some(self.under_way.pop_front()?.await)
     }
 
-    /// Waits for all.
+    /// Waits for all operations.
     pub async fn drain(&mut self) {
         while self.oldest().await.is_some() {}
     }

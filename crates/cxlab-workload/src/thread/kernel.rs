@@ -1,4 +1,4 @@
-//! The seam between kernels written as threads and the coherent systems that run them.
+//! The interface between kernels written as threads and the coherent systems that run them.
 
 use cxlab_engine::units::{Bytes, Hpa};
 
@@ -6,7 +6,7 @@ use super::runtime::Thread;
 use crate::image::Image;
 use crate::program::{LOCAL_BASE, Phase};
 
-/// Where the memories begin that a kernel may put its data into.
+/// First addresses of the memories in which a kernel can place its data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Bases {
     /// The first address of CXL memory.
@@ -16,54 +16,54 @@ pub struct Bases {
 }
 
 impl Bases {
-    /// Physical memory, where no operating system translates.
+    /// Physical addresses, for systems without an operating system that translates.
     pub const PHYSICAL: Bases = Bases {
         cxl: 0,
         local: LOCAL_BASE.0,
     };
 }
 
-/// What a workload is told when it makes the kernel of a coherent system.
+/// The system's properties that a workload needs to make the kernel of a coherent system.
 #[derive(Clone, Copy, Debug)]
 pub struct ThreadContext {
-    /// Seed of the run, from which kernels make random contents. All hosts have the same one, so that
-    /// kernels that share memory agree on what is in it.
+    /// Seed of the run, for random contents of memory. All hosts have the same seed, so that
+    /// kernels that share memory agree on its contents.
     pub seed: u64,
-    /// Seed of this host's own draws, such as the order of its threads' accesses.
+    /// Seed of this host's own random choices, such as the order of its threads' accesses.
     pub draws: u64,
     /// Bytes of CXL memory.
     pub span: Bytes,
-    /// Bytes of the host's own memory.
+    /// Bytes of the host's own memory; 0 when the host has none.
     pub local: Bytes,
-    /// Where both begin.
+    /// First addresses of both memories.
     pub bases: Bases,
-    /// How many cores run threads.
+    /// The number of cores that run threads.
     pub cores: usize,
-    /// How many accelerators there are.
+    /// The number of the host's accelerators.
     pub accelerators: usize,
-    /// How many processing elements each accelerator has.
+    /// The number of processing elements of each accelerator.
     pub elements: usize,
 }
 
-/// What a thread can run on.
+/// A core or processing element that threads can run on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Place {
     /// A core of the host.
     Core {
-        /// Which, from 0.
+        /// The core's number, from 0.
         core: usize,
     },
     /// A processing element of an accelerator.
     Element {
-        /// Which accelerator, from 0.
+        /// The accelerator's number, from 0.
         accelerator: usize,
-        /// Which of its elements, from 0.
+        /// The processing element's number in the accelerator, from 0.
         element: usize,
     },
 }
 
 impl ThreadContext {
-    /// Every place of the system: the cores, then the elements of each accelerator.
+    /// Every place of the system: the cores, then the processing elements of each accelerator.
     pub fn places(&self) -> impl Iterator<Item = Place> + use<> {
         let (accelerators, elements) = (self.accelerators, self.elements);
         let element = move |accelerator| {
@@ -77,7 +77,7 @@ impl ThreadContext {
     }
 }
 
-/// The kernel of a system whose cores run nothing but programs.
+/// The kernel of a system without threads, whose cores run only programs.
 pub struct NoThreads;
 
 impl ThreadedKernel for NoThreads {
@@ -100,33 +100,35 @@ impl ThreadedKernel for NoThreads {
 
 /// A kernel written as threads that share memory, bound to a system.
 pub trait ThreadedKernel: Send + Sync {
-    /// Its phases, in order; at most 256.
+    /// The kernel's phases, in order; at most 256.
     fn phases(&self) -> &[Phase];
 
-    /// Writes what is in memory before anything runs; called once, before the threads run.
+    /// Writes the initial contents of memory. Called once, before any thread runs.
     fn prepare(&self, image: &Image) {
         let _ = image;
     }
 
-    /// Addresses of what it has prepared, in the order in which the program touched their pages first;
-    /// pages that are not named follow by address. An operating system hands out frames so.
+    /// Addresses in the memory that [`ThreadedKernel::prepare`] writes, in the order in which the
+    /// program would access their pages first; pages that are not listed follow by address. An
+    /// operating system assigns frames in this order.
     fn first_touches(&self) -> Vec<Hpa> {
         Vec::new()
     }
 
-    /// The threads of one place; none where the kernel has no work for it.
+    /// The threads of one core or processing element; empty where the kernel has no work for it.
     fn threads(&self, place: Place) -> Vec<Thread>;
 
-    /// Whether each thread's code depends on nothing but what its own operations return, so that it
-    /// comes to the same place when it is run again with the same values. A state can be saved only
-    /// then.
+    /// Whether each thread's code depends on nothing but the values of its own operations, so
+    /// that the code reaches the same point when it is run again with the same values. Only then
+    /// can a checkpoint be saved.
     fn can_run_again(&self) -> bool {
         false
     }
 
-    /// Checks the result against a computation made another way, when all threads have finished.
+    /// Checks the result against a computation made in another way, after
+    /// all threads have finished.
     ///
     /// # Errors
-    /// What is wrong.
+    /// Describes the difference.
     fn check(&self, image: &Image) -> Result<(), String>;
 }

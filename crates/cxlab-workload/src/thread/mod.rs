@@ -1,10 +1,11 @@
-//! Kernels as ordinary sequential code on one simulated memory with real values.
+//! Kernels written as ordinary sequential code on one simulated memory with real values.
 //!
-//! A [`Program`](crate::Program) computes on its own copy of the data; threads share theirs. A
-//! thread is an `async` block that asks its [`Handle`] for loads, stores and atomic operations.
-//! What they return is what the simulated memory, an [`Image`], holds when
-//! the simulated system gets there. So several cores and accelerators can work on the same data, wait for
-//! one another, and be wrong where they forget to.
+//! A [`Program`](crate::Program) computes on its own copy of the data; threads share their
+//! data. A thread is an `async` block that issues loads, stores and atomic operations through
+//! its [`Handle`]. Each operation returns what the simulated memory, an [`Image`], contains at
+//! the simulated time at which the operation takes effect. Several cores and accelerators can
+//! therefore work on the same data and wait for one another, and code that lacks
+//! synchronization computes wrong results.
 //!
 //! ```
 //! use cxlab_workload::thread::{Order, Thread, run_threads};
@@ -20,10 +21,10 @@
 //! assert_eq!(image.read(cxlab_engine::units::Hpa(64), 8), 20);
 //! ```
 //!
-//! [`op`] lists the operations, [`runtime`] is what an executor sees, [`handle`] what code sees,
-//! [`kernel`] how both meet in a system, and [`reference`](mod@reference) runs threads without
-//! any timing. There is no runtime of tasks behind this: a thread's code is polled only when something that
-//! it awaits is done.
+//! [`op`] lists the operations. [`runtime`] is the interface for executors, [`handle`] the
+//! interface for code, and [`kernel`] connects both in a system. [`reference`](mod@reference) runs
+//! threads without any timing. No task runtime is involved: a thread's code is polled only when an
+//! operation that the code awaits has completed.
 
 pub mod handle;
 pub mod kernel;

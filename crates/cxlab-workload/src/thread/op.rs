@@ -1,127 +1,132 @@
-//! What a thread asks of the core or accelerator that it runs on.
+//! The operations that a thread issues to the core or processing element that it runs on.
 
 use cxlab_engine::units::{Hpa, LINE_BYTES};
 use serde::{Deserialize, Serialize};
 
 use crate::image::Image;
 
-/// The first address that is no memory of the coherence domain but an accelerator's own: its
-/// buffers, which only its own threads and its DMA engine reach. 2^52, above all host memory.
+/// First address of the accelerators' own buffers, which are not memory of the coherence domain:
+/// only an accelerator's own threads and its DMA engine access them. 2^52, above all host memory.
 pub const SCRATCH_BASE: u64 = 1 << 52;
 
-/// Bytes of address space for the buffers of one accelerator, from [`scratch`] on.
+/// Bytes of address space for the buffers of one accelerator, starting at [`scratch`].
 pub const SCRATCH_SPAN: u64 = 1 << 40;
 
-/// The first address of an accelerator's own buffers.
+/// First address of the own buffers of accelerator `device`.
 pub const fn scratch(device: u16) -> u64 {
     SCRATCH_BASE + device as u64 * SCRATCH_SPAN
 }
 
-/// The register of a Type 2 device by which its driver flips the bias of a page: the physical address of a line of
-/// it, and 1 in the lowest bit for host bias.
+/// The register of a Type 2 device with which its driver switches the bias of a page. The value
+/// written is the physical address of a line of the page, with the lowest bit set for host bias.
 pub const BIAS_REGISTER: u32 = u32::MAX - 1;
 
-/// What an atomic operation does with the old value.
+/// How an atomic operation computes the new value from the old one.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, Debug)]
 pub enum AtomicKind {
-    /// Adds the operand, with wrap-around.
+    /// Adds the operand, with wrap-around at the number's size.
     FetchAdd,
-    /// Replaces it by the operand.
+    /// Replaces the old value by the operand.
     Swap,
-    /// Replaces it by the operand if it equals `compare`.
+    /// Replaces the old value by the operand if it equals `compare`.
     CompareExchange,
 }
 
-/// Which way DMA moves bytes.
+/// The direction of a DMA transfer, and when it completes.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, Debug)]
 pub enum Direction {
     /// From the host's memory to the device (a DMA read).
     ToDevice,
-    /// From the device to the host's memory (a DMA write), done when the host has acknowledged it.
+    /// From the device to the host's memory (a DMA write). Completes when the
+    /// host has acknowledged it.
     ToHost,
-    /// The same, done when the engine has sent the bytes (a posted write): the device's buffer is
-    /// free again, and memory may not have them yet. Later transfers of the device do not pass it.
+    /// From the device to the host's memory, as a posted write. Completes when the engine has sent
+    /// the bytes: the device's buffer is free again, but memory may not have the bytes yet. Later
+    /// transfers of the device do not overtake the write.
     ToHostPosted,
 }
 
-/// One operation of a thread. Each is answered with a value, 0 where none is named.
+/// One operation of a thread. Every operation returns a value, which is 0 unless documented.
 ///
-/// Addresses are virtual where the executor translates and physical where it does not. Numbers
-/// are 1 to 8 bytes, little endian, within a line; ranges have any length and are split into
-/// lines by the executor, which keeps as many outstanding as it can.
+/// Addresses are virtual where the executor translates and physical where it does not. Numbers have
+/// 1 to 8 bytes, little endian, within a line. Ranges have any length; the executor splits them
+/// into lines and keeps as many lines outstanding as it can.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, Debug)]
 pub enum ThreadOp {
     /// Loads a number. Value: the number.
     Load {
-        /// Address of its lowest byte.
+        /// Address of the number's first byte.
         addr: u64,
-        /// Its bytes, 1 to 8.
+        /// Size of the number in bytes, 1 to 8.
         size: u8,
     },
-    /// Stores a number; done when it is visible to all.
+    /// Stores a number. Completes when the store is visible to all observers.
     Store {
-        /// Address of its lowest byte.
+        /// Address of the number's first byte.
         addr: u64,
-        /// Its bytes, 1 to 8.
+        /// Size of the number in bytes, 1 to 8.
         size: u8,
-        /// The number.
+        /// The number to store.
         value: u64,
     },
-    /// Reads, changes and writes a number while nobody else can touch its line. Value: the old
-    /// number.
+    /// Reads, changes and writes a number without any other access to its line in between.
+    /// Value: the old number.
     Atomic {
-        /// Address of its lowest byte.
+        /// Address of the number's first byte.
         addr: u64,
-        /// Its bytes, 1 to 8.
+        /// Size of the number in bytes, 1 to 8.
         size: u8,
-        /// What to do.
+        /// How the new value is computed.
         kind: AtomicKind,
-        /// With what.
+        /// The operand: the addend or the new value.
         operand: u64,
-        /// What a [`AtomicKind::CompareExchange`] compares with.
+        /// The expected old value of an [`AtomicKind::CompareExchange`]; unused by other kinds.
         compare: u64,
     },
     /// Loads a number again and again until it differs from `value`: a spin on a cached line, or
     /// UMONITOR and UMWAIT. Value: the number found.
     Await {
-        /// Address of its lowest byte.
+        /// Address of the number's first byte.
         addr: u64,
-        /// Its bytes, 1 to 8.
+        /// Size of the number in bytes, 1 to 8.
         size: u8,
-        /// What it must no longer be.
+        /// The wait ends when the number differs from this value.
         value: u64,
     },
-    /// Loads a range; its bytes go to [`Thread::put_bytes`](super::Thread::put_bytes).
+    /// Loads a range. The executor passes its bytes to
+    /// [`Thread::put_bytes`](super::Thread::put_bytes).
     ReadRange {
-        /// First address.
+        /// First address of the range.
         addr: u64,
-        /// How many bytes, 1 and more.
+        /// Length of the range in bytes, at least 1.
         bytes: u64,
-        /// Whether the thread will store the range: a cache asks for ownership of its lines at once
-        /// (`RdOwn`), as a core does for PREFETCHW.
+        /// Whether the thread will store to the range: a cache then requests ownership of its lines
+        /// at once (`RdOwn`), as a core does for PREFETCHW.
         to_store: bool,
     },
-    /// Stores a range; its bytes come from [`Thread::take_bytes`](super::Thread::take_bytes).
+    /// Stores a range. The executor takes its bytes from
+    /// [`Thread::take_bytes`](super::Thread::take_bytes).
     WriteRange {
-        /// First address.
+        /// First address of the range.
         addr: u64,
-        /// How many bytes, 1 and more.
+        /// Length of the range in bytes, at least 1.
         bytes: u64,
     },
-    /// Pushes the lines of a range into the host's last-level cache and keeps no copy (NC-P: the
-    /// non-cacheable push of Cohet, section V-B); bytes as [`ThreadOp::WriteRange`].
+    /// Pushes the lines of a range into the host's last-level cache and keeps no copy
+    /// (NC-P, the non-cacheable push of Cohet, section V-B). The bytes come from the
+    /// thread, as for [`ThreadOp::WriteRange`].
     Push {
-        /// First address.
+        /// First address of the range.
         addr: u64,
-        /// How many bytes, 1 and more.
+        /// Length of the range in bytes, at least 1.
         bytes: u64,
     },
-    /// Writes a line back if modified and drops it from all caches (CLFLUSH).
+    /// Writes a line back if it is modified, and invalidates it in all caches (CLFLUSH).
     Flush {
         /// An address in the line.
         addr: u64,
     },
-    /// Writes a line back if modified and may keep it (CLWB).
+    /// Writes a line back if it is modified, and may keep it cached (CLWB).
     WriteBack {
         /// An address in the line.
         addr: u64,
@@ -131,95 +136,98 @@ pub enum ThreadOp {
         /// An address in the line.
         addr: u64,
     },
-    /// Asks for a line to be loaded; done at once.
+    /// Prefetches a line. Completes at once.
     Prefetch {
         /// An address in the line.
         addr: u64,
     },
     /// Computes for some cycles of the executor's clock.
     Compute {
-        /// How many.
+        /// The number of cycles.
         cycles: u32,
     },
-    /// Done when all earlier operations of the thread are; later ones begin after it.
+    /// Completes when all earlier operations of the thread have. Later operations
+    /// begin after the fence.
     Fence,
-    /// Moves bytes between the host's memory and the device's by its DMA engine; done when all
-    /// have been written (for a write: acknowledged, or sent if it is posted). Only on accelerators. Value: the first up to
-    /// 8 bytes moved, as a number.
+    /// Moves bytes between the host's memory and the device's memory by the device's DMA engine.
+    /// Completes when all bytes have been written; a write to the host completes as its
+    /// [`Direction`] says. Only accelerators can execute it. Value: the first bytes moved, up to
+    /// 8, as a number.
     Dma {
-        /// Which way.
+        /// The direction of the transfer.
         direction: Direction,
         /// First address in the host's memory.
         host_addr: u64,
         /// First address in the device's memory or buffers.
         device_addr: u64,
-        /// How many bytes, 1 and more.
+        /// Number of bytes, at least 1.
         bytes: u64,
     },
-    /// Reads a register of 8 B of a device; its own without crossing the link. Value: the
-    /// register's, 0 before the first write.
+    /// Reads a register of 8 B of a device. An accelerator's thread reads its own device's
+    /// registers without crossing the link. Value: the register's value, 0 before the first write.
     MmioRead {
         /// The accelerator's number.
         device: u16,
         /// The register's number.
         register: u32,
     },
-    /// Writes a register of a device; from the host it is posted and done when it has arrived.
+    /// Writes a register of a device. A write from the host is posted and completes
+    /// when it has arrived.
     MmioWrite {
         /// The accelerator's number.
         device: u16,
         /// The register's number.
         register: u32,
-        /// What to write.
+        /// The value to write.
         value: u64,
     },
     /// Waits until a register of the accelerator that the thread runs on differs from `value`.
-    /// Value: the register's.
+    /// Value: the register's value.
     MmioAwait {
         /// The accelerator's number.
         device: u16,
         /// The register's number.
         register: u32,
-        /// What it must no longer be.
+        /// The wait ends when the register differs from this value.
         value: u64,
     },
-    /// Sends an interrupt to the host; done when sent.
+    /// Sends an interrupt to the host. Completes when it has been sent.
     Interrupt {
-        /// Which.
+        /// The interrupt's vector.
         vector: u16,
     },
-    /// Waits for an interrupt of that vector that nobody has taken yet, and takes it.
+    /// Waits until an interrupt of this vector is pending, and consumes it.
     WaitInterrupt {
-        /// Which.
+        /// The interrupt's vector.
         vector: u16,
     },
     /// Allocates address space (`mmap`, `malloc`). Value: its first address, page-aligned.
     Map {
-        /// How many bytes, 1 and more.
+        /// Number of bytes, at least 1.
         bytes: u64,
-        /// The number of the placement policy among those of the scenario.
+        /// The placement policy, as an index into the scenario's policies.
         policy: u16,
     },
-    /// Gives back what [`ThreadOp::Map`] gave.
+    /// Frees address space that [`ThreadOp::Map`] allocated.
     Unmap {
-        /// Its first address.
+        /// First address of the allocation.
         addr: u64,
-        /// Its bytes.
+        /// Length of the allocation in bytes.
         bytes: u64,
     },
-    /// What follows belongs to this phase of the kernel. Takes no time.
+    /// Assigns the thread's later operations to a phase of the kernel. Takes no time.
     Mark {
-        /// A place in the kernel's list of phases.
+        /// The phase, as an index into the kernel's phases.
         phase: u8,
     },
-    /// So many operations of the phase are done, by the kernel's own count. Takes no time.
+    /// Counts completed operations of the phase, by the kernel's own count. Takes no time.
     Count {
-        /// How many.
+        /// The number of operations.
         operations: u32,
     },
 }
 
-/// Bytes that an operation touches: first address and length.
+/// Bytes that an operation accesses: first address and length.
 type Range = (u64, u64);
 
 fn overlap(one: Range, other: Range) -> bool {
@@ -227,7 +235,7 @@ fn overlap(one: Range, other: Range) -> bool {
 }
 
 impl ThreadOp {
-    /// The bytes of memory that it touches; a whole line for operations on lines.
+    /// The bytes of memory that the operation accesses; a whole line for operations on lines.
     fn touches(self) -> [Option<Range>; 2] {
         use ThreadOp as Op;
         match self {
@@ -262,8 +270,9 @@ impl ThreadOp {
         }
     }
 
-    /// Whether it must wait for an earlier operation of the same thread: either is a fence, they
-    /// touch the same bytes, or both are accesses to registers, which keep their order.
+    /// Whether the operation must wait for an earlier operation of the same thread. That is so if
+    /// either of them is a fence, if they access the same bytes, or if both access registers,
+    /// which stay in order.
     pub fn follows(self, earlier: ThreadOp) -> bool {
         if self == ThreadOp::Fence || earlier == ThreadOp::Fence {
             return true;
@@ -278,8 +287,8 @@ impl ThreadOp {
             .any(|one| theirs.iter().flatten().any(|other| overlap(*one, *other)))
     }
 
-    /// Whether it may begin at once and takes effect only after an earlier operation of the same
-    /// thread: transfers behind a posted write.
+    /// Whether the operation may begin at once but takes effect only after an earlier operation of
+    /// the same thread: a DMA transfer after a posted write.
     pub fn is_behind(self, earlier: ThreadOp) -> bool {
         let posted = |op| {
             let direction = Direction::ToHostPosted;
@@ -296,7 +305,7 @@ impl ThreadOp {
         )
     }
 
-    /// Why no executor can do it; `None` when it is well formed.
+    /// Why no executor can execute the operation; `None` when it is well formed.
     pub fn fault(self) -> Option<&'static str> {
         use ThreadOp as Op;
         match self {
@@ -324,8 +333,9 @@ impl ThreadOp {
         }
     }
 
-    /// What a load, store, atomic operation or one turn of an [`ThreadOp::Await`] does to memory,
-    /// at its physical address; 0 and nothing for all others. The caller holds the right to do so.
+    /// Applies a load, a store, an atomic operation or one check of an [`ThreadOp::Await`] to
+    /// memory at its physical address, and returns its value. Other operations change nothing and
+    /// return 0. The caller must have the protocol's permission to access the line.
     pub fn perform(self, image: &Image, hpa: Hpa) -> u64 {
         match self {
             ThreadOp::Load { size, .. } | ThreadOp::Await { size, .. } => image.read(hpa, size),

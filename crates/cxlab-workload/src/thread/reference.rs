@@ -1,8 +1,8 @@
-//! An executor without time, for testing kernels: it does operations one after another, in an
-//! order that every executor might choose.
+//! An executor without time, for tests of kernels. It executes operations one after another, in an
+//! order that an executor with time could choose as well.
 //!
-//! Addresses are physical. Allocations come from [`MAP_BASE`] on. Flushes, write-backs and
-//! prefetches do nothing, because there are no caches.
+//! Addresses are physical. Allocations start at [`MAP_BASE`]. Flushes, write-backs and prefetches
+//! do nothing, because there are no caches.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
@@ -15,39 +15,40 @@ use super::op::{Direction, ThreadOp};
 use super::runtime::{Next, Thread, Token};
 use crate::image::Image;
 
-/// Where allocations begin: 2^50, between CXL memory and the host's own.
+/// First address of allocations: 2^50, between CXL memory and the host's own memory.
 pub const MAP_BASE: u64 = 1 << 50;
 
-/// Operations that a thread can have under way.
+/// Most operations of a thread in flight.
 const OUTSTANDING: usize = 32;
 
-/// In which order operations are done.
+/// The order in which operations are executed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Order {
-    /// Each thread as far as it comes, the oldest operation first.
+    /// Each thread runs until it waits, the oldest operation first.
     Sequential,
-    /// Any thread, any of its operations that need not wait; by this seed.
+    /// A random thread, and a random one of its operations that need not wait; the
+    /// value is the seed.
     Random(u64),
 }
 
-/// Why threads could not be run to their end.
+/// Why threads did not run to their end, or not with the right result.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Stuck {
-    /// All that have not finished wait for one another.
+    /// All threads that have not finished wait for one another.
     Deadlock {
-        /// The number of each thread that waits, and its oldest operation.
+        /// The number of each waiting thread, and its oldest operation.
         waiting: Vec<(usize, Option<ThreadOp>)>,
     },
-    /// A thread asked for what no executor can do.
+    /// A thread issued an operation that no executor can execute.
     Fault {
         /// The thread's number.
         thread: usize,
-        /// What it asked for.
+        /// The operation that cannot be executed.
         op: ThreadOp,
-        /// Why not.
+        /// Why the operation cannot be executed.
         why: &'static str,
     },
-    /// The kernel found its result wrong.
+    /// The kernel's check found a wrong result and describes the difference.
     Wrong(String),
 }
 
@@ -76,18 +77,19 @@ struct Machine<'i> {
     next_map: u64,
 }
 
-/// Runs threads to their end; how many operations they did.
+/// Runs threads to their end and returns the number of operations executed.
 ///
 /// # Errors
-/// A [`Stuck`], if they do not come there.
+/// A [`Stuck`] if a thread does not reach its end.
 pub fn run_threads(threads: Vec<Thread>, image: &Image, order: Order) -> Result<u64, Stuck> {
     run_traced(threads, image, order, |_, _| {})
 }
 
-/// The same, and says after each operation which thread has done what.
+/// Runs threads as [`run_threads`] does, and calls `trace` with the thread's number and the
+/// operation after each one.
 ///
 /// # Errors
-/// As [`run_threads`].
+/// The same errors as [`run_threads`].
 pub fn run_traced(
     threads: Vec<Thread>,
     image: &Image,
@@ -135,10 +137,11 @@ pub fn run_traced(
     }
 }
 
-/// Runs a kernel on all places of a system, and checks its result; how many operations it did.
+/// Runs a kernel on all places of a system, checks its result, and returns the
+/// number of operations executed.
 ///
 /// # Errors
-/// A [`Stuck`], if it does not come to its end or its result is wrong.
+/// A [`Stuck`] if a thread does not reach its end or the result is wrong.
 pub fn run_kernel(
     kernel: &dyn ThreadedKernel,
     context: &ThreadContext,
@@ -152,7 +155,7 @@ pub fn run_kernel(
     Ok(done)
 }
 
-/// A thread and one of its operations that can be done now.
+/// Chooses a thread and one of its operations that can be executed now, by their indices.
 fn choose(
     running: &[Running],
     machine: &Machine<'_>,
@@ -184,7 +187,7 @@ fn choose(
 }
 
 impl Running {
-    /// Takes operations from the thread while there is room.
+    /// Takes operations from the thread up to the limit of operations in flight.
     fn fill(&mut self, number: usize) -> Result<(), Stuck> {
         while !self.finished && self.pending.len() < OUTSTANDING {
             match self.thread.next_op() {
@@ -235,7 +238,7 @@ impl Machine<'_> {
             .unwrap_or(0)
     }
 
-    /// Whether an operation that waits for somebody else can be done.
+    /// Whether the condition that an operation waits for is met; true for operations without one.
     fn can(&self, op: ThreadOp) -> bool {
         match op {
             ThreadOp::Await { addr, value, .. } => op.perform(self.image, Hpa(addr)) != value,

@@ -1,4 +1,5 @@
-//! The executor's side of a thread: what it asks for next, and what it is told when that is done.
+//! The interface for executors: a thread issues operations, and the
+//! executor reports their completion.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -12,43 +13,45 @@ use serde::{Deserialize, Serialize};
 use super::handle::Handle;
 use super::op::ThreadOp;
 
-/// Which of a thread's outstanding operations; used again when it is done.
+/// Identifies one of a thread's outstanding operations. A number is reused after
+/// its operation is done.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Debug)]
 pub struct Token(pub u32);
 
-/// In place of a phase's number: the operation orders threads among themselves, as an access to a lock
-/// does. It takes its time, and counts neither as a request nor in a phase.
+/// Phase number of operations that only synchronize threads, such as accesses to a lock. Such an
+/// operation takes its time, but counts neither as a request nor in a phase.
 pub const UNCOUNTED: u8 = u8::MAX;
 
 /// What a thread does next.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Next {
-    /// It asks for this operation, in this phase of its kernel or [`UNCOUNTED`].
+    /// The thread issues this operation, in this phase of its kernel or [`UNCOUNTED`].
     Op(Token, ThreadOp, u8),
-    /// It waits for one of its outstanding operations.
+    /// The thread waits for one of its outstanding operations.
     Blocked,
-    /// Its code has ended. Operations that it did not wait for may still be outstanding.
+    /// The thread's code has ended. Operations that the code did not await
+    /// may still be outstanding.
     Finished,
 }
 
-/// What has happened to a thread since it began, from which its code can be run again: its state is
-/// a place in that code, which nobody can write down.
+/// The inputs of a thread since it began. The state of its code cannot be saved; instead, the code
+/// is run again with the same inputs.
 #[derive(Clone, Default)]
 struct Log {
-    /// [`Happened`] one after another, by postcard.
+    /// The [`Happened`] values one after another, encoded by postcard.
     bytes: Vec<u8>,
-    /// Questions for the next operation since the last of them that changed something.
+    /// Calls of [`Thread::next_op`] with an effect since the last value in `bytes`.
     asked: u64,
 }
 
-/// Something that happened to a thread.
+/// One input of a thread: a call, a completion, or bytes.
 #[derive(Serialize, Deserialize)]
 enum Happened {
-    /// It was asked so many times for its next operation, and each time something changed.
+    /// [`Thread::next_op`] was called this many times, each time with an effect.
     Asked(u64),
-    /// An operation was done, with this value.
+    /// The operation with this token number completed with this value.
     Completed(u32, u64),
-    /// Bytes came for a part of an operation, from this offset on.
+    /// Bytes arrived for an operation: token number, offset in its range, and the bytes.
     Bytes(u32, u64, Vec<u8>),
 }
 
@@ -70,39 +73,39 @@ impl Log {
     }
 }
 
-/// Where an operation stands.
+/// The state of an operation's slot.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum State {
     Free,
-    /// Asked for or under way.
+    /// Issued and not yet complete.
     Pending,
-    /// Pending, and the code cannot go on without it.
+    /// Pending, and the code waits for it.
     Awaited,
-    /// Pending, and nobody wants its value.
+    /// Pending, and the code has dropped the future: the value is discarded.
     Posted,
-    /// Done; the value has not been fetched.
+    /// Complete; the code has not taken the value yet.
     Done,
 }
 
 struct Slot {
     state: State,
     value: u64,
-    /// What a range operation carries.
+    /// The bytes of a range operation.
     bytes: Vec<u8>,
 }
 
-/// What a thread's code and its executor share.
+/// The state that a thread's code and its executor share.
 pub(super) struct Shared {
     slots: Vec<Slot>,
     free: Vec<u32>,
     queue: VecDeque<(Token, ThreadOp, u8)>,
     phase: u8,
-    /// Something has happened that the code waited for.
+    /// Whether an operation that the code awaits has completed since the code ran.
     ready: bool,
 }
 
 impl Shared {
-    /// Asks for an operation.
+    /// Issues an operation in the current phase.
     #[inline]
     pub fn issue(&mut self, op: ThreadOp) -> Token {
         if let ThreadOp::Mark { phase } = op {
@@ -111,7 +114,7 @@ impl Shared {
         self.issue_in(op, self.phase)
     }
 
-    /// Asks for an operation in this phase, or [`UNCOUNTED`].
+    /// Issues an operation in this phase, or [`UNCOUNTED`].
     #[inline]
     pub fn issue_in(&mut self, op: ThreadOp, phase: u8) -> Token {
         let index = self.free.pop().unwrap_or_else(|| {
@@ -137,7 +140,8 @@ impl Shared {
         &mut self.slot(token).bytes
     }
 
-    /// The value of an operation that is done, whose slot becomes free; else the code waits for it.
+    /// Returns the value of a complete operation and frees its slot; otherwise marks
+    /// the operation as awaited.
     #[inline]
     pub fn poll(&mut self, token: Token) -> Poll<u64> {
         let slot = self.slot(token);
@@ -151,7 +155,7 @@ impl Shared {
         Poll::Ready(value)
     }
 
-    /// Nobody will ask for its value any more.
+    /// Gives up the value of an operation, whose future has been dropped.
     #[inline]
     pub fn abandon(&mut self, token: Token) {
         let slot = self.slot(token);
@@ -186,21 +190,24 @@ impl Shared {
     }
 }
 
-/// Whether asking for the next operation would change nothing; also where the code has ended.
+/// Whether a call of [`Thread::next_op`] would have no effect; also true after the code has ended.
 #[inline]
 fn is_waiting(shared: Option<&Shared>) -> bool {
     shared.is_none_or(|shared| shared.queue.is_empty() && !shared.ready)
 }
 
 thread_local! {
-    /// What the code that is running here shares with its executor, and nothing while none is.
+    /// The shared state of the thread whose code runs on this host thread; `None`
+    /// while no code runs.
     ///
-    /// A lock would do as well, because only one side runs at a time, but costs more than all else:
-    /// with one an operation takes 230 ns, with this 60 ns (`benches/threads.rs`).
+    /// A lock in each handle would work as well, because code and executor never run at the same
+    /// time, but costs more than everything else: an operation takes 230 ns with a lock, and
+    /// 60 ns with this (`benches/threads.rs`).
     static CURRENT: RefCell<Option<Box<Shared>>> = const { RefCell::new(None) };
 }
 
-/// Which thread's code a handle belongs to: where what they share lies, which never moves.
+/// Identifies the thread that a handle belongs to, by the address of its
+/// [`Shared`], which never moves.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Identity(usize);
 
@@ -209,7 +216,7 @@ impl Identity {
         Identity(std::ptr::from_ref(shared).addr())
     }
 
-    /// Gives access to what is shared; `None` outside of the code that the handle belongs to.
+    /// Calls `act` with the shared state; `None` outside of the code that the handle belongs to.
     #[inline]
     pub fn reach<R>(self, act: impl FnOnce(&mut Shared) -> R) -> Option<R> {
         CURRENT.with_borrow_mut(|current| {
@@ -219,7 +226,7 @@ impl Identity {
     }
 }
 
-/// Lends what is shared to the code for as long as it lives.
+/// Moves a thread's shared state into [`CURRENT`] while its code runs, and back when dropped.
 struct Lent<'a> {
     home: &'a mut Option<Box<Shared>>,
     outer: Option<Box<Shared>>,
@@ -240,20 +247,20 @@ impl Drop for Lent<'_> {
 
 /// Sequential code on one core or processing element, as its executor sees it.
 ///
-/// The executor asks for the [next](Thread::next_op) operation as long as it has room for one, and
-/// tells the thread when one is [complete](Thread::complete). It may do operations in any order
-/// that keeps those in order of which [one follows the other](ThreadOp::follows).
+/// The executor asks for the [next](Thread::next_op) operation while it has room for one more, and
+/// reports each [completion](Thread::complete). It may execute operations in any order in which an
+/// operation comes after the earlier ones that it [follows](ThreadOp::follows).
 pub struct Thread {
     code: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
-    /// Absent only while the code runs.
+    /// `None` only while the code runs.
     shared: Option<Box<Shared>>,
-    /// What has happened, where a state will be asked for.
+    /// The inputs so far; `None` when no checkpoint will be saved.
     log: Option<Box<Log>>,
 }
 
-/// A thread is restored by running its code again: it is told all that it was told before, in the
-/// same order. So its code may depend on nothing else
-/// ([`ThreadedKernel::can_run_again`](super::ThreadedKernel::can_run_again)).
+/// A thread is restored by running its code again with the inputs that it had before, in the same
+/// order. Its code may therefore depend on nothing else
+/// ([`can_run_again`](super::ThreadedKernel::can_run_again) says whether that is so).
 impl SaveState for Thread {
     fn save(&self, out: &mut StateWriter) {
         match &self.log {
@@ -268,7 +275,7 @@ impl SaveState for Thread {
     fn restore(&mut self, from: &mut StateReader<'_>) -> Result<(), StateError> {
         let (bytes, asked): (Vec<u8>, u64) = from.value("thread")?;
         let wrong = |error| StateError::new(format!("`thread` in the state: {error}"));
-        // What has happened to this thread already need not happen again.
+        // Inputs that this thread has already had are skipped: the saved log begins with them.
         let log = self.log.take().unwrap_or_default();
         let (mut rest, mut asked_before) = match bytes.strip_prefix(&log.bytes[..]) {
             Some(rest) => (rest, log.asked),
@@ -297,7 +304,7 @@ fn another() -> StateError {
 }
 
 impl Thread {
-    /// A thread that runs `code` with a handle of its own.
+    /// Makes a thread that runs `code` with a handle of its own.
     pub fn new<F>(code: impl FnOnce(Handle) -> F) -> Thread
     where
         F: Future<Output = ()> + Send + 'static,
@@ -321,18 +328,18 @@ impl Thread {
         }
     }
 
-    /// Notes from now on what happens to the thread, so that it can be saved: some ten bytes an
-    /// operation. To be called before anything has happened.
+    /// Logs the thread's inputs from now on, so that the thread can be saved: some ten bytes an
+    /// operation. Must be called before the first input.
     pub fn keep_log(&mut self) {
         self.log = Some(Box::default());
     }
 
-    /// What has happened once happens again.
+    /// Applies one logged input again.
     fn again(&mut self, happened: Happened) -> Result<(), StateError> {
         match happened {
             Happened::Asked(count) => {
                 for _ in 0..count {
-                    // Such a question is in no log.
+                    // A log has no calls without effect.
                     if is_waiting(self.shared.as_deref()) {
                         return Err(another());
                     }
@@ -358,8 +365,8 @@ impl Thread {
         Ok(())
     }
 
-    /// What it does next. After [`Next::Blocked`] the answer changes only by a completion, after
-    /// [`Next::Finished`] never.
+    /// Returns the thread's next step. After [`Next::Blocked`], the result changes only by a
+    /// completion; after [`Next::Finished`], never.
     #[inline]
     pub fn next_op(&mut self) -> Next {
         if let Some(log) = &mut self.log
@@ -389,10 +396,10 @@ impl Thread {
         }
     }
 
-    /// An operation is done, with this value.
+    /// Reports the completion of an operation with its value.
     ///
     /// # Panics
-    /// If it is not outstanding.
+    /// If the operation is not outstanding.
     #[inline]
     pub fn complete(&mut self, token: Token, value: u64) {
         if let Some(log) = &mut self.log {
@@ -403,10 +410,11 @@ impl Thread {
         }
     }
 
-    /// Hands over the bytes of a part of a [`ThreadOp::ReadRange`], `offset` bytes into it.
+    /// Passes the bytes of a part of a [`ThreadOp::ReadRange`] to the thread, `offset`
+    /// bytes into the range.
     ///
     /// # Panics
-    /// If they are not a part of it.
+    /// If the part is not inside the range.
     pub fn put_bytes(&mut self, token: Token, offset: u64, bytes: &[u8]) {
         let start = offset as usize;
         if let Some(log) = &mut self.log {
@@ -417,10 +425,11 @@ impl Thread {
         }
     }
 
-    /// Fetches the bytes of a part of a [`ThreadOp::WriteRange`] or [`ThreadOp::Push`].
+    /// Copies the bytes of a part of a [`ThreadOp::WriteRange`] or [`ThreadOp::Push`] from the
+    /// thread, `offset` bytes into the range.
     ///
     /// # Panics
-    /// If they are not a part of it.
+    /// If the part is not inside the range.
     pub fn take_bytes(&mut self, token: Token, offset: u64, bytes: &mut [u8]) {
         let start = offset as usize;
         let end = start + bytes.len();
@@ -431,7 +440,7 @@ impl Thread {
 }
 
 impl Drop for Thread {
-    /// The code may hold futures, which give their places back.
+    /// The code may own futures, which free their slots when they are dropped.
     fn drop(&mut self) {
         let lent = Lent::new(&mut self.shared);
         self.code = None;

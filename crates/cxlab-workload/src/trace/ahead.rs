@@ -1,5 +1,5 @@
-//! Records that a thread of its own reads ahead: reading and unpacking a trace takes as long as many uses of
-//! its records do.
+//! Reads a trace's records in a separate thread, ahead of their use: reading and decompressing a
+//! record takes about as long as many uses of it.
 
 use std::panic::resume_unwind;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
@@ -11,12 +11,14 @@ use super::{Record, Records};
 use crate::error::TraceError;
 use crate::op::OpKind;
 
-/// Records that are handed over together: 64 KB without times (*assumed*).
+/// Records in a batch, which the reading thread hands over at once:
+/// 64 KB without times (*assumed*).
 const BATCH: usize = 8192;
-/// Batches that may wait to be used (*assumed*).
+/// Most batches that are read and not yet used (*assumed*).
 const WAITING: usize = 4;
 
-/// Records of a trace, as a stream; the same as those of [`Records`].
+/// The records of a trace as a stream, read ahead by a thread; the same records
+/// as those of [`Records`].
 pub(crate) struct Ahead {
     batches: Receiver<Batch>,
     used: Sender<Columns>,
@@ -26,12 +28,12 @@ pub(crate) struct Ahead {
     thread: Option<JoinHandle<()>>,
 }
 
-/// Records as columns, which take a third of the memory to go through.
+/// Records in columns. They take a third of the memory that an array of [`Record`]s would.
 #[derive(Default)]
 struct Columns {
-    /// Twice the line, and 1 more for a write.
+    /// Twice the line number, plus 1 for a write.
     lines: Vec<u64>,
-    /// Empty in a trace without times.
+    /// Times in picoseconds; empty in a trace without times.
     times: Vec<u64>,
 }
 
@@ -62,7 +64,7 @@ impl Columns {
     }
 }
 
-/// Records, and what comes behind them.
+/// Consecutive records, and in the last batch how the trace ended.
 #[derive(Default)]
 struct Batch {
     records: Columns,
@@ -70,7 +72,7 @@ struct Batch {
 }
 
 impl Ahead {
-    /// Reads what is left of `records`.
+    /// Starts a thread that reads the remaining records of `records`.
     pub fn new(records: Records) -> Ahead {
         let (full, batches) = sync_channel(WAITING);
         let (used, empty) = channel();
@@ -86,7 +88,7 @@ impl Ahead {
         }
     }
 
-    /// [`Records::each`].
+    /// Hands out records as [`Records::each`] does.
     #[inline]
     pub fn each(
         &mut self,
@@ -106,12 +108,12 @@ impl Ahead {
         Ok(taken)
     }
 
-    /// [`Records::has_time`].
+    /// Whether the records have times, as [`Records::has_time`] says.
     pub fn has_time(&self) -> bool {
         self.has_time
     }
 
-    /// Takes the next batch; false where the trace has been read whole.
+    /// Takes the next batch from the reading thread; false when the trace has ended.
     fn next_batch(&mut self) -> Result<bool, TraceError> {
         match &self.batch.end {
             Some(Ok(())) => return Ok(false),
@@ -125,14 +127,14 @@ impl Ahead {
             }
         };
         let used = std::mem::replace(&mut self.batch, next).records;
-        // A thread that has read all does not need it.
+        // Sending fails when the thread has read the whole trace; it needs no empty batch then.
         let _ = self.used.send(used);
         self.at = 0;
         Ok(true)
     }
 }
 
-/// Hands out batches until the trace ends or nobody wants more.
+/// The reading thread: sends batches until the trace ends or the receiver is dropped.
 fn read(mut records: Records, full: &SyncSender<Batch>, empty: &Receiver<Columns>) {
     let has_time = records.has_time();
     loop {
@@ -164,7 +166,7 @@ mod tests {
 
     use super::*;
 
-    /// A text trace of so many records, and its name.
+    /// Writes a text trace of `records` records and the lines of `rest`, and returns its path.
     fn trace(name: &str, records: usize, rest: &str) -> PathBuf {
         let mut rows = String::new();
         for record in 0..records as u64 {

@@ -1,13 +1,15 @@
 //! A block: up to [`BLOCK_RECORDS`] records as two columns, compressed together.
 //!
-//! Each block starts afresh from line 0 and time 0, so that a reader can skip blocks unread.
+//! The differences in each block start from line 0 and time 0, so that a reader
+//! can skip blocks unread.
 //!
 //! ```text
 //! tag 'B' | records u32 | address bytes u32 | time bytes u32 | stored bytes u32 | checksum u32 | zstd
 //! ```
-//! The checksum is the CRC-32 of all of the block but itself. The address column holds, for each
-//! record, the varint of `zigzag(line - previous line) * 2 + (1 for a write)`; the time column the
-//! varint of `zigzag(time - previous time)`, in picoseconds, and is empty in a trace without times.
+//! The checksum is the CRC-32 of the block without the checksum itself. The address column has for
+//! each record the varint of `zigzag(line - previous line) * 2 + (1 for a write)`. The time column
+//! has for each record the varint of `zigzag(time - previous time)`, in picoseconds. The time
+//! column is empty in a trace without times.
 
 use cxlab_engine::units::{LineAddr, SimTime};
 
@@ -15,19 +17,19 @@ use super::{BLOCK_RECORDS, MAX_LINE, Record, TAG_BLOCK};
 use crate::op::OpKind;
 use crate::varint::{self, unzigzag, zigzag};
 
-/// Bytes of a block's header, with tag and checksum.
+/// Bytes of a block's header, including tag and checksum.
 pub(super) const HEADER_BYTES: usize = 21;
 
-/// Bytes of the header that the checksum covers, together with the stored bytes.
+/// Leading bytes of the header that the checksum covers, together with the compressed columns.
 const SIGNED: usize = 17;
 
-/// Most bytes of a column.
+/// Most bytes of a column before compression.
 const MAX_COLUMN: usize = BLOCK_RECORDS * varint::MAX_BYTES;
 
-/// Most stored bytes: zstd's bound on incompressible input is below one part in 128 more.
+/// Most compressed bytes of a block: zstd expands incompressible input by less than 1 part in 128.
 const MAX_STORED: usize = 2 * MAX_COLUMN + 2 * MAX_COLUMN / 128 + 1024;
 
-/// What a block's header says.
+/// The header of a block, without its tag.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct BlockHeader {
     pub records: usize,
@@ -37,11 +39,11 @@ pub(super) struct BlockHeader {
     pub checksum: u32,
 }
 
-/// A field of a block that cannot be right, and why.
+/// A faulty field of a block: its name, and what is wrong.
 pub(super) type BlockFault = (&'static str, String);
 
 impl BlockHeader {
-    /// Reads and checks a header, whose first byte is the tag.
+    /// Parses and checks a header, whose first byte is the tag.
     pub fn parse(bytes: &[u8; HEADER_BYTES], has_time: bool) -> Result<BlockHeader, BlockFault> {
         let word = |at: usize| {
             u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
@@ -66,7 +68,7 @@ impl BlockHeader {
     }
 }
 
-/// The checksum of a block.
+/// The checksum of a block, over its header and its compressed columns.
 pub(super) fn checksum(header: &[u8; HEADER_BYTES], stored: &[u8]) -> u32 {
     let mut hasher = crc32fast::Hasher::new();
     hasher.update(&header[..SIGNED]);
@@ -74,7 +76,7 @@ pub(super) fn checksum(header: &[u8; HEADER_BYTES], stored: &[u8]) -> u32 {
     hasher.finalize()
 }
 
-/// Collects the records of one block.
+/// Encodes the records of one block.
 #[derive(Default)]
 pub(super) struct BlockBuilder {
     records: usize,
@@ -85,12 +87,12 @@ pub(super) struct BlockBuilder {
 }
 
 impl BlockBuilder {
-    /// How many records it holds.
+    /// The number of records added since the block began.
     pub fn records(&self) -> usize {
         self.records
     }
 
-    /// Adds a record, whose line is at most [`MAX_LINE`].
+    /// Adds a record, whose line number is at most [`MAX_LINE`].
     #[inline]
     pub fn push(&mut self, record: Record, has_time: bool) {
         let write = u64::from(record.kind == OpKind::Write);
@@ -107,7 +109,8 @@ impl BlockBuilder {
         self.records += 1;
     }
 
-    /// The block's bytes and checksum; the builder is empty afterwards.
+    /// Returns the block's bytes and its checksum, and empties the builder. `level`
+    /// is that of zstd.
     pub fn finish(&mut self, level: i32) -> std::io::Result<(Vec<u8>, u32)> {
         let address_bytes = self.addresses.len();
         self.addresses.append(&mut self.times);
@@ -129,7 +132,7 @@ impl BlockBuilder {
     }
 }
 
-/// Hands out the records of one block's decompressed columns.
+/// Decodes the records of one block from its decompressed columns.
 #[derive(Default)]
 pub(super) struct BlockCursor {
     columns: Vec<u8>,
@@ -142,7 +145,7 @@ pub(super) struct BlockCursor {
 }
 
 impl BlockCursor {
-    /// Decompresses a block whose checksum has been found right.
+    /// Decompresses a block whose checksum has been checked.
     pub fn load(&mut self, header: &BlockHeader, stored: &[u8]) -> Result<(), BlockFault> {
         let wanted = header.address_bytes + header.time_bytes;
         self.left = 0;
@@ -161,12 +164,12 @@ impl BlockCursor {
         Ok(())
     }
 
-    /// Records not yet handed out.
+    /// The number of records not yet handed out.
     pub fn left(&self) -> usize {
         self.left
     }
 
-    /// Hands out the next `count` records; no more than are left.
+    /// Hands the next `count` records to `take`; at most [`BlockCursor::left`].
     #[inline]
     pub fn each(
         &mut self,
@@ -180,7 +183,7 @@ impl BlockCursor {
         Ok(())
     }
 
-    /// The next record; to be asked only while some are left.
+    /// Returns the next record. May be called only while [`BlockCursor::left`] is above 0.
     #[inline(always)]
     pub fn next(&mut self, has_time: bool) -> Result<Record, BlockFault> {
         let word = varint::get(&self.columns[..self.address_end], &mut self.address_at)

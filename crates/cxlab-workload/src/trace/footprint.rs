@@ -1,29 +1,29 @@
-//! How many different lines a trace touches, in bounded memory.
+//! Counts the different lines that a trace accesses, in bounded memory.
 //!
-//! A map from pages to 64-bit masks counts exactly up to a bound on pages. Beyond it, pages whose
-//! hash ends in a zero bit are kept and the others dropped, as often as needed: the count is then
-//! of one page in 2^k, chosen by hash, and the result says so.
+//! A map from pages to 64-bit masks counts exactly up to a maximum number of pages. Beyond it, the
+//! sample is halved, as often as needed: pages whose hash has a 0 in the next highest bit stay, the
+//! others are dropped. The count is then scaled up from one page in 2^k, and the result says so.
 
 use cxlab_engine::units::LineAddr;
 
 use crate::page_map::{PAGE_LINES, PageMap, spread};
 
-/// Pages that are counted exactly: 16 GiB of touched memory, in at most 128 MiB of ours.
+/// Pages that are counted exactly: 16 GiB of touched memory, with at most 128 MiB for the map.
 const MAX_PAGES: u64 = 1 << 22;
 
-/// The number of different lines.
+/// The number of different lines of a trace, exact or estimated.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Footprint {
-    /// Exactly so many.
+    /// An exact count.
     Exact {
-        /// Different lines.
+        /// The number of different lines.
         lines: u64,
     },
     /// An estimate from a sample of pages.
     Sampled {
-        /// Different lines in the sample, times `one_page_in`.
+        /// The number of different lines in the sample, times `one_page_in`.
         lines: u64,
-        /// The sample holds one page in so many, chosen by hash.
+        /// The sample has one page in this many, chosen by hash.
         one_page_in: u64,
     },
 }
@@ -37,7 +37,7 @@ impl Footprint {
     }
 }
 
-/// Counts different lines.
+/// Counts different lines, exactly or from a sample of pages.
 pub(super) struct FootprintCounter {
     pages: PageMap,
     max_pages: u64,
@@ -86,7 +86,7 @@ impl FootprintCounter {
     }
 }
 
-/// The map's own slots use the low bits of the hash, so the sample goes by the high ones.
+/// Whether a page is in the sample: the highest `dropped_bits` bits of its hash are 0.
 fn sampled(page: u64, dropped_bits: u32) -> bool {
     spread(page).leading_zeros() >= dropped_bits
 }

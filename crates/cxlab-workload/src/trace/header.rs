@@ -1,30 +1,31 @@
-//! The header: magic, version, flags, and a JSON object with the provenance, under one checksum.
+//! The header of a trace: magic, version, flags, and a JSON object with the
+//! provenance, under one checksum.
 
 use std::io::{self, Read, Write};
 
 use serde::{Deserialize, Serialize};
 
-/// The first eight bytes: not text, not UTF-8, and broken by any line-end conversion (after PNG).
+/// The first eight bytes: not text, not UTF-8, and changed by any line-end conversion (as in PNG).
 pub const MAGIC: [u8; 8] = [0x89, b'C', b'X', b'L', b'T', b'\r', b'\n', 0x1a];
 
-/// The version that this code reads and writes.
+/// The format version that this code reads and writes.
 pub const VERSION: u16 = 1;
 
-/// Flag bit: records carry times.
+/// Flag bit: the records have times.
 const HAS_TIME: u16 = 1;
 
-/// Most bytes of the JSON object (*assumed*: a command line and a sentence fit many times over).
+/// Most bytes of the JSON object (*assumed*: far more than a command line and a sentence take).
 const MAX_JSON: usize = 1 << 20;
 
 /// Bytes before the JSON object: magic, version, flags, length.
 const FIXED: usize = 16;
 
-/// What a trace says about itself before its records.
+/// The contents of a trace's header.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Header {
-    /// Whether records carry times.
+    /// Whether the trace's records have times.
     pub has_time: bool,
-    /// How the trace was made, for people.
+    /// How the trace was made, as a text for people.
     pub provenance: String,
 }
 
@@ -34,7 +35,7 @@ struct Json {
     provenance: String,
 }
 
-/// A problem at a byte of the header.
+/// An error in a trace's header, with the offset of the faulty byte.
 pub(super) struct HeaderFault {
     pub offset: u64,
     pub field: &'static str,
@@ -42,7 +43,7 @@ pub(super) struct HeaderFault {
 }
 
 impl Header {
-    /// Writes the header and returns its length.
+    /// Writes the header and returns its length in bytes.
     pub(super) fn write(&self, out: &mut impl Write) -> io::Result<u64> {
         let json = serde_json::to_vec(&Json {
             provenance: self.provenance.clone(),
@@ -65,7 +66,7 @@ impl Header {
         Ok(bytes.len() as u64)
     }
 
-    /// Reads the header and its length.
+    /// Reads a header and returns it with its length in bytes.
     pub(super) fn read(input: &mut impl Read) -> Result<(Header, u64), HeaderFault> {
         let fault = |offset: usize, field, message: String| HeaderFault {
             offset: offset as u64,
@@ -122,7 +123,7 @@ impl Header {
     }
 }
 
-/// Fills `bytes`, or says why it cannot.
+/// Fills `bytes` from `input`, or says why that fails.
 pub(super) fn read_part(input: &mut impl Read, bytes: &mut [u8]) -> Result<(), String> {
     input.read_exact(bytes).map_err(|error| match error.kind() {
         io::ErrorKind::UnexpectedEof => "the file ends here: it is truncated".to_owned(),

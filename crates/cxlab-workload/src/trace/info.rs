@@ -1,4 +1,4 @@
-//! What a trace holds: `cxlab trace info` and `cxlab trace head`.
+//! Summary and first records of a trace, for `cxlab trace info` and `cxlab trace head`.
 
 use std::path::Path;
 
@@ -11,14 +11,14 @@ use crate::error::TraceError;
 use crate::import::no_records;
 use crate::op::OpKind;
 
-/// The blocks of a `.cxlt` trace.
+/// Number and sizes of the blocks of a `.cxlt` trace.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct BlockStats {
-    /// Blocks.
+    /// The number of blocks.
     pub blocks: u64,
-    /// Bytes of all blocks in the file.
+    /// Bytes of all blocks in the file, with their headers.
     pub stored_bytes: u64,
-    /// Bytes of their columns before compression.
+    /// Bytes of the blocks' columns before compression.
     pub column_bytes: u64,
 }
 
@@ -30,33 +30,33 @@ impl BlockStats {
     }
 }
 
-/// What a trace holds.
+/// A summary of a trace.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TraceInfo {
-    /// The format, by its name in [`crate::import::FORMATS`].
+    /// The format's name in [`crate::import::FORMATS`].
     pub format: &'static str,
-    /// How the trace was made; empty when the format does not say.
+    /// How the trace was made; empty when the trace does not say.
     pub provenance: String,
-    /// Records.
+    /// The number of records.
     pub accesses: u64,
-    /// Records that read.
+    /// The number of records that read.
     pub reads: u64,
-    /// Records that write.
+    /// The number of records that write.
     pub writes: u64,
-    /// Different lines.
+    /// The number of different lines accessed.
     pub footprint: Footprint,
     /// Earliest and latest time; `None` for a trace without times.
     pub time_range: Option<(SimTime, SimTime)>,
-    /// Bytes of the file.
+    /// Size of the file in bytes.
     pub file_bytes: u64,
-    /// The blocks of a `.cxlt` trace; `None` for other formats.
+    /// Number and sizes of a `.cxlt` trace's blocks; `None` for other formats.
     pub blocks: Option<BlockStats>,
 }
 
-/// Reads a trace of any known format from end to end and says what it holds.
+/// Reads a trace of any known format from end to end and summarizes it.
 ///
 /// # Errors
-/// The first thing that is wrong with it.
+/// The first error found in the file, and a trace without records.
 pub fn info(path: &Path) -> Result<TraceInfo, TraceError> {
     let mut records = Records::open(path, None)?;
     let mut lines = FootprintCounter::new();
@@ -84,10 +84,11 @@ pub fn info(path: &Path) -> Result<TraceInfo, TraceError> {
     })
 }
 
-/// The first `n` records of a trace of any known format.
+/// Iterates over the first `n` records of a trace of any known format.
 ///
 /// # Errors
-/// When the file cannot be opened; the iterator ends behind its first error.
+/// When the file cannot be opened or its format is unknown. The iterator ends
+/// after its first error.
 pub fn head(
     path: &Path,
     n: u64,

@@ -1,7 +1,7 @@
-//! The `.cxlt` trace format (`docs/guide/traces.md`): line-granular records in independent compressed
-//! blocks, every byte under a checksum, and a footer without which a file is not whole.
+//! The `.cxlt` trace format (`docs/guide/traces.md`): records of line accesses in independently
+//! compressed blocks. Checksums cover every byte, and only a file with a footer is complete.
 //!
-//! Readers and writers stream: their memory is one block, however long the trace.
+//! Readers and writers stream: they keep one block in memory, however long the trace is.
 
 mod ahead;
 mod block;
@@ -26,26 +26,26 @@ pub use writer::{TraceTotals, TraceWriter};
 pub(crate) use ahead::Ahead;
 pub(crate) use reader::{looks_like_cxlt, write_error};
 
-/// Records in a full block: a block's columns then take a few hundred kilobytes, which compress
-/// nearly as well as the whole trace would (*assumed*).
+/// Records in a full block. The columns of such a block take a few hundred kilobytes, which
+/// compress nearly as well as the whole trace would (*assumed*).
 pub const BLOCK_RECORDS: usize = 65_536;
 
-/// The largest line number: byte addresses are 64 bits wide.
+/// The largest line number, as byte addresses have 64 bits.
 pub const MAX_LINE: u64 = u64::MAX / LINE_BYTES;
 
 /// One record of a trace: an access to one line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Record {
-    /// The line.
+    /// The line accessed.
     pub line: LineAddr,
-    /// Read or write.
+    /// Whether the access reads or writes.
     pub kind: OpKind,
-    /// When it happened; [`SimTime::ZERO`] throughout a trace without times.
+    /// Time of the access; [`SimTime::ZERO`] in a trace without times.
     pub time: SimTime,
 }
 
-/// The byte that begins a block.
+/// The first byte of a block.
 const TAG_BLOCK: u8 = b'B';
 
-/// The byte that begins the footer.
+/// The first byte of the footer.
 const TAG_FOOTER: u8 = b'F';

@@ -1,4 +1,4 @@
-//! Reads a trace as a stream.
+//! The reader of `.cxlt` traces.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read};
@@ -11,10 +11,10 @@ use super::writer::Footer;
 use super::{Header, Record, TAG_BLOCK, TAG_FOOTER};
 use crate::error::{Place, TraceError};
 
-/// Reads a trace as a stream; its memory is one block.
+/// Reads a `.cxlt` trace as a stream and keeps one block in memory.
 ///
-/// The end of the records is reported only after the footer has been found to match everything
-/// read: a truncated or altered file always ends in an error.
+/// The end of the records is reported only after the footer has been checked against everything
+/// that was read: a truncated or altered file always ends in an error.
 pub struct TraceReader<R: Read> {
     input: R,
     path: PathBuf,
@@ -40,7 +40,7 @@ impl TraceReader<BufReader<File>> {
     /// Opens a trace file.
     ///
     /// # Errors
-    /// When it cannot be opened or is not a `.cxlt` trace.
+    /// When the file cannot be opened or does not begin with the header of a `.cxlt` trace.
     pub fn open(path: &Path) -> Result<Self, TraceError> {
         let file = File::open(path)
             .map_err(|error| TraceError::io(path, Place::File, "open the trace", &error))?;
@@ -49,10 +49,10 @@ impl TraceReader<BufReader<File>> {
 }
 
 impl<R: Read> TraceReader<R> {
-    /// Reads a trace from `input`; `path` is the name that errors give it.
+    /// Reads a trace from `input`. Errors name the trace by `path`.
     ///
     /// # Errors
-    /// When it does not begin as a `.cxlt` trace does.
+    /// When `input` does not begin with the header of a `.cxlt` trace.
     pub fn new(mut input: R, path: &Path) -> Result<Self, TraceError> {
         let (header, at) = Header::read(&mut input).map_err(|fault| {
             TraceError::new(
@@ -77,20 +77,20 @@ impl<R: Read> TraceReader<R> {
         })
     }
 
-    /// What the trace says about itself.
+    /// The trace's header.
     pub fn header(&self) -> &Header {
         &self.header
     }
 
-    /// The blocks read so far.
+    /// Number and sizes of the blocks read so far.
     pub fn block_stats(&self) -> BlockStats {
         self.stats
     }
 
-    /// The next record; `None` when the trace has been read whole.
+    /// Returns the next record; `None` at the end of the trace.
     ///
     /// # Errors
-    /// The first thing that is wrong with the file, at this call and every later one.
+    /// The first error found in the file, at this call and at every later one.
     #[inline]
     pub fn next_record(&mut self) -> Result<Option<Record>, TraceError> {
         while self.block.left() == 0 {
@@ -105,11 +105,11 @@ impl<R: Read> TraceReader<R> {
         }
     }
 
-    /// Hands out up to `count` records, and returns how many there were: fewer where the trace has been
-    /// read whole.
+    /// Hands up to `count` records to `take` and returns their number, which is below `count` only
+    /// at the end of the trace.
     ///
     /// # Errors
-    /// As [`TraceReader::next_record`].
+    /// Those of [`TraceReader::next_record`].
     #[inline]
     pub fn each(
         &mut self,
@@ -134,11 +134,11 @@ impl<R: Read> TraceReader<R> {
         Ok(taken)
     }
 
-    /// Passes over up to `count` records, and returns how many there were. Whole blocks are
+    /// Skips up to `count` records and returns their number. Whole blocks are
     /// checked but not decompressed.
     ///
     /// # Errors
-    /// As [`TraceReader::next_record`].
+    /// Those of [`TraceReader::next_record`].
     pub fn skip_records(&mut self, count: u64) -> Result<u64, TraceError> {
         let mut skipped = 0;
         while skipped < count {
@@ -163,7 +163,7 @@ impl<R: Read> TraceReader<R> {
         Ok(skipped)
     }
 
-    /// Reads the next block, and decompresses it if asked, or the footer.
+    /// Reads the next block, and decompresses it if `decompress`, or the footer (`None`).
     fn next_part(&mut self, decompress: bool) -> Result<Option<BlockHeader>, TraceError> {
         if let State::Failed(error) = &self.state {
             return Err(error.clone());
@@ -255,7 +255,8 @@ impl<R: Read> TraceReader<R> {
     }
 
     fn fail<T>(&mut self, field: &'static str, message: String) -> Result<T, TraceError> {
-        // The block in hand is the last one counted, or else the one after it that did not come.
+        // The current block is the last one counted while records of it remain, and the
+        // block after it otherwise.
         let index = if self.block.left() > 0 {
             self.stats.blocks.saturating_sub(1)
         } else {
@@ -280,12 +281,12 @@ impl<R: Read> Iterator for TraceReader<R> {
     }
 }
 
-/// Whether `start` begins as a `.cxlt` trace does.
+/// Whether a file that starts with `start` is a `.cxlt` trace, by its magic.
 pub(crate) fn looks_like_cxlt(start: &[u8]) -> bool {
     start.starts_with(&super::MAGIC)
 }
 
-/// An [`io::Error`] of a writer as a trace error.
+/// Converts an [`io::Error`] of a writer to a trace error.
 pub(crate) fn write_error(path: &Path, error: &io::Error) -> TraceError {
     TraceError::io(path, Place::File, "write the trace", error)
 }

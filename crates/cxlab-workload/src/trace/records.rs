@@ -1,4 +1,5 @@
-//! The records of a trace in any known format: `.cxlt` as it is, other formats split into lines.
+//! The records of a trace in any known format. Accesses of formats other than `.cxlt`
+//! are split into lines.
 
 use std::io::{BufReader, Read};
 use std::path::Path;
@@ -7,7 +8,7 @@ use super::{BlockStats, Record, TraceReader};
 use crate::error::TraceError;
 use crate::import::{self, AccessSource, LineSplitter};
 
-/// The records of a trace in any known format, as a stream.
+/// A stream of the records of a trace in any known format.
 pub struct Records {
     kind: Kind,
     opened: import::Opened,
@@ -22,10 +23,11 @@ enum Kind {
 }
 
 impl Records {
-    /// Opens a trace; `format` is a name in [`import::FORMATS`], found out when absent.
+    /// Opens a trace. `format` is a name in [`import::FORMATS`]; with `None`,
+    /// the format is detected.
     ///
     /// # Errors
-    /// When the file cannot be opened or its format is unknown.
+    /// When the file cannot be opened, its format is unknown, or its header is faulty.
     pub fn open(path: &Path, format: Option<&str>) -> Result<Records, TraceError> {
         let (opened, input) = import::open(path, format)?;
         let kind = match opened.format.open {
@@ -41,10 +43,10 @@ impl Records {
         Ok(Records { kind, opened })
     }
 
-    /// The next record; `None` when the trace has been read whole.
+    /// Returns the next record; `None` at the end of the trace.
     ///
     /// # Errors
-    /// The first thing that is wrong with the file.
+    /// The first error found in the file.
     #[inline]
     pub fn next_record(&mut self) -> Result<Option<Record>, TraceError> {
         match &mut self.kind {
@@ -61,11 +63,11 @@ impl Records {
         }
     }
 
-    /// Hands out up to `count` records, and returns how many there were: fewer where the trace has been
-    /// read whole.
+    /// Hands up to `count` records to `take` and returns their number, which is below `count` only
+    /// at the end of the trace.
     ///
     /// # Errors
-    /// As [`Records::next_record`].
+    /// Those of [`Records::next_record`].
     #[inline]
     pub(crate) fn each(
         &mut self,
@@ -84,7 +86,7 @@ impl Records {
         Ok(count)
     }
 
-    /// Passes over up to `count` records, and returns how many there were.
+    /// Skips up to `count` records and returns their number.
     pub(crate) fn skip_records(&mut self, count: u64) -> Result<u64, TraceError> {
         if let Kind::Cxlt(reader) = &mut self.kind {
             return reader.skip_records(count);
@@ -97,12 +99,12 @@ impl Records {
         Ok(count)
     }
 
-    /// The format's name.
+    /// The name of the trace's format.
     pub fn format(&self) -> &'static str {
         self.opened.format.name
     }
 
-    /// How the trace was made; empty when the format does not say.
+    /// How the trace was made; empty when the trace does not say.
     pub fn provenance(&self) -> &str {
         match &self.kind {
             Kind::Cxlt(reader) => &reader.header().provenance,
@@ -110,7 +112,7 @@ impl Records {
         }
     }
 
-    /// Whether the records carry times.
+    /// Whether the trace's records have times.
     pub fn has_time(&self) -> bool {
         match &self.kind {
             Kind::Cxlt(reader) => reader.header().has_time,
@@ -118,7 +120,7 @@ impl Records {
         }
     }
 
-    /// The blocks read so far, for `.cxlt`.
+    /// Number and sizes of the blocks read so far; `None` for formats other than `.cxlt`.
     pub fn block_stats(&self) -> Option<BlockStats> {
         match &self.kind {
             Kind::Cxlt(reader) => Some(reader.block_stats()),
@@ -126,12 +128,12 @@ impl Records {
         }
     }
 
-    /// Bytes of the file read so far.
+    /// Bytes of the file read so far, compressed if the file is.
     pub fn done_bytes(&self) -> u64 {
         self.opened.done_bytes()
     }
 
-    /// Bytes of the file.
+    /// Size of the file in bytes.
     pub fn total_bytes(&self) -> u64 {
         self.opened.total_bytes
     }

@@ -1,28 +1,29 @@
-//! Writes a trace as a stream.
+//! The writer of `.cxlt` traces.
 
 use std::io::{self, Write};
 
 use super::block::BlockBuilder;
 use super::{BLOCK_RECORDS, Header, MAX_LINE, Record, TAG_FOOTER};
 
-/// The zstd level: 9 is within a few per cent of the best and keeps up with every importer
-/// (*assumed*).
+/// The compression level of zstd: 9 is within a few per cent of the best ratio and keeps up
+/// with every importer (*assumed*).
 const LEVEL: i32 = 9;
 
-/// What a finished trace holds.
+/// Totals of a finished trace.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TraceTotals {
-    /// Records.
+    /// The number of records.
     pub records: u64,
-    /// Blocks.
+    /// The number of blocks.
     pub blocks: u64,
-    /// Bytes of the file.
+    /// Size of the file in bytes.
     pub bytes: u64,
 }
 
-/// Writes a trace as a stream; its memory is one block.
+/// Writes a `.cxlt` trace as a stream and keeps one block in memory.
 ///
-/// A trace is whole only after [`TraceWriter::finish`]: what is dropped before reads as truncated.
+/// A trace is complete only after [`TraceWriter::finish`]: readers report a trace as truncated if
+/// its writer was dropped before.
 pub struct TraceWriter<W: Write> {
     out: W,
     has_time: bool,
@@ -32,10 +33,10 @@ pub struct TraceWriter<W: Write> {
 }
 
 impl<W: Write> TraceWriter<W> {
-    /// Starts a trace.
+    /// Starts a trace by writing its header to `out`.
     ///
     /// # Errors
-    /// What writing to `out` fails with, and a provenance of more than 1 MiB.
+    /// When writing to `out` fails, or when the provenance takes more than 1 MiB.
     pub fn new(mut out: W, header: &Header) -> io::Result<Self> {
         let bytes = header.write(&mut out)?;
         Ok(TraceWriter {
@@ -51,10 +52,10 @@ impl<W: Write> TraceWriter<W> {
         })
     }
 
-    /// Adds a record. In a trace without times its time is left out.
+    /// Adds a record. A trace without times omits the record's time.
     ///
     /// # Errors
-    /// What writing fails with, and a line above [`MAX_LINE`].
+    /// When writing fails, or when the line is above [`MAX_LINE`].
     #[inline]
     pub fn push(&mut self, record: Record) -> io::Result<()> {
         if record.line.0 > MAX_LINE {
@@ -70,10 +71,10 @@ impl<W: Write> TraceWriter<W> {
         }
     }
 
-    /// Writes what is left and the footer, and returns the sink.
+    /// Writes the last block and the footer, and returns `out` with the totals.
     ///
     /// # Errors
-    /// What writing fails with.
+    /// When writing fails.
     pub fn finish(mut self) -> io::Result<(W, TraceTotals)> {
         if self.block.records() > 0 {
             self.write_block()?;
@@ -100,20 +101,21 @@ impl<W: Write> TraceWriter<W> {
     }
 }
 
-/// The end of a whole trace.
+/// The footer of a complete trace.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Footer {
     pub records: u64,
     pub blocks: u64,
-    /// CRC-32 over the blocks' checksums in order: none is missing, doubled or moved.
+    /// CRC-32 over the blocks' checksums in order, which detects missing,
+    /// repeated and moved blocks.
     pub chain: u32,
 }
 
 impl Footer {
-    /// Bytes of a footer.
+    /// Size of a footer in bytes.
     pub const BYTES: usize = 25;
 
-    /// The footer as written.
+    /// The encoded footer.
     pub fn bytes(&self) -> [u8; Self::BYTES] {
         let mut bytes = [0; Self::BYTES];
         bytes[0] = TAG_FOOTER;

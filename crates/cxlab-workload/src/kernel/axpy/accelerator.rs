@@ -1,11 +1,11 @@
-//! The accelerator's threads of AXPY: the processing elements, and the copy engine.
+//! The accelerator's threads of AXPY: the processing elements and the copy engine.
 
 use std::sync::Arc;
 
 use super::{COMPUTE, Job, Model, doubles, own, register, vector};
 use crate::thread::{Direction, Handle, Loaded, Window};
 
-/// A chunk whose operands are being loaded.
+/// A chunk whose operands are in flight.
 struct Chunk<'t> {
     y_addr: u64,
     count: u64,
@@ -13,7 +13,7 @@ struct Chunk<'t> {
     y: Loaded<'t>,
 }
 
-/// A processing element: takes every `elements`-th chunk.
+/// The thread of a processing element, which computes every `elements`-th chunk.
 pub(super) async fn run(job: Arc<Job>, element: u64, t: Handle) {
     t.mark(COMPUTE);
     t.mmio_await(0, register::RUN, 0).await;
@@ -57,7 +57,7 @@ pub(super) async fn run(job: Arc<Job>, element: u64, t: Handle) {
     }
 }
 
-/// Computes a chunk when it has come, and stores it.
+/// Waits for a chunk's operands, computes the chunk, and issues its store.
 async fn compute<'t>(
     job: &Job,
     t: &'t Handle,
@@ -72,7 +72,8 @@ async fn compute<'t>(
     t.write_range(chunk.y_addr, &bytes)
 }
 
-/// Waits until the page at an offset into the vectors is here; whoever comes first has it brought.
+/// Waits until the page at an offset into the vectors is in the accelerator's memory. The first
+/// element that needs the page requests it from the host.
 async fn fetch(job: &Job, t: &Handle, offset: u64) {
     let page = offset / job.params.page.0;
     let here = register::PAGES + page as u32;
@@ -95,7 +96,7 @@ async fn fetch(job: &Job, t: &Handle, offset: u64) {
     }
 }
 
-/// The copy engine: does what the host writes into its registers, until the vectors are done.
+/// The thread of the copy engine: executes the commands that the host writes to its registers.
 pub(super) async fn copy(job: Arc<Job>, t: Handle) {
     let page = job.params.page.0;
     for done in 0..copies(&job) {
@@ -116,7 +117,7 @@ pub(super) async fn copy(job: Arc<Job>, t: Handle) {
     }
 }
 
-/// How many copies there are in all.
+/// The number of copies in the whole run.
 fn copies(job: &Job) -> u64 {
     match job.params.model {
         Model::Cohet => 0,

@@ -8,14 +8,14 @@ use crate::thread::{Handle, Window};
 /// Chunks that the CPU stores or loads at a time.
 const WINDOW: usize = 4;
 
-/// Direction of a copy.
+/// The direction of a copy.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum To {
     Device,
     Host,
 }
 
-/// The CPU thread with what it knows.
+/// The CPU thread with its state.
 struct Host<'t> {
     job: &'t Job,
     t: &'t Handle,
@@ -47,7 +47,7 @@ pub(super) async fn run(job: Arc<Job>, t: Handle) {
 }
 
 impl Host<'_> {
-    /// Stores both vectors.
+    /// Stores the initial values of both vectors.
     async fn fill(&self) {
         let mut window = Window::new(2 * WINDOW);
         for (first, count) in self.job.chunks() {
@@ -66,7 +66,7 @@ impl Host<'_> {
         window.drain().await;
     }
 
-    /// Loads `y`.
+    /// Loads the result vector `y`.
     async fn read(&self) -> Vec<u8> {
         let mut window = Window::new(WINDOW);
         let mut result = Vec::with_capacity(self.job.params.elements as usize * 8);
@@ -83,8 +83,8 @@ impl Host<'_> {
         result
     }
 
-    /// Starts the processing elements on these addresses, and waits for the result; on the way it
-    /// serves the pages that they miss.
+    /// Starts the processing elements on vectors at these addresses, and waits for the result.
+    /// While it waits, the host copies the pages that the elements request.
     async fn start(&mut self, x: u64, y: u64) {
         self.t.mark(COMPUTE);
         let arguments = [
@@ -106,8 +106,8 @@ impl Host<'_> {
         }
     }
 
-    /// Has the accelerator's copy engine move bytes at an offset into the vectors, which lie behind
-    /// one another there.
+    /// Makes the accelerator's copy engine move bytes, and waits for the end of the copy. `offset`
+    /// counts from the beginning of `x`; in the accelerator's memory, `y` follows `x`.
     async fn copy(&mut self, to: To, offset: u64, bytes: u64) {
         let vector = self.job.vector;
         let host = if offset < vector {
@@ -129,7 +129,7 @@ impl Host<'_> {
         self.t.wait_interrupt(vector::COPIED).await;
     }
 
-    /// Copies both vectors, computes, copies the result.
+    /// Copies both vectors to the accelerator, computes there, and copies the result back.
     async fn explicit(&mut self) {
         let (vector, bytes) = (self.job.vector, self.job.params.elements * 8);
         self.t.mark(COPY_IN);
@@ -146,7 +146,8 @@ impl Host<'_> {
         self.t.count(self.job.params.elements as u32);
     }
 
-    /// Computes, and brings each page of the result back when the CPU comes to it.
+    /// Computes on the accelerator, and copies each page of the result back when
+    /// the CPU accesses it.
     async fn unified(&mut self) {
         self.t.compute(self.job.params.call_cycles).await;
         let vector = self.job.vector;
@@ -160,7 +161,7 @@ impl Host<'_> {
         self.t.count(self.job.params.elements as u32);
     }
 
-    /// Serves a page that the accelerator misses.
+    /// Handles a fault of the accelerator: copies the missing page to it.
     async fn bring(&mut self, page: u64) {
         self.t.compute(self.job.params.fault_cycles).await;
         let bytes = self.job.params.page.0;

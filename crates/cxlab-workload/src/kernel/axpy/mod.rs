@@ -1,9 +1,10 @@
 //! `y = a x + y` by a CPU thread and an accelerator, in the three programming models that Cohet
-//! compares (its Fig. 4): arrays copied by DMA, unified memory whose pages move when they are
-//! touched, and one coherent memory.
+//! compares (its Fig. 4): arrays copied by DMA, unified memory whose pages migrate on access,
+//! and one coherent memory.
 //!
-//! The CPU thread allocates and fills the arrays, starts the accelerator, waits for it, and reads
-//! `y`. What differs is how the accelerator gets at the arrays, and what the CPU must do for it.
+//! The CPU thread allocates and fills the arrays, starts the accelerator, waits for it, and
+//! reads `y`. The models differ in how the accelerator accesses the arrays, and in what the CPU
+//! must do for it.
 
 mod accelerator;
 mod host;
@@ -33,55 +34,56 @@ pub(crate) const ENTRY: Entry<Box<dyn Workload>> = Entry {
     },
 };
 
-/// The phases.
+/// The kernel's phases, by number.
 const FILL: u8 = 0;
 const COPY_IN: u8 = 1;
 const COMPUTE: u8 = 2;
 const COPY_OUT: u8 = 3;
 const READ: u8 = 4;
 
-/// Doubles in a chunk, the unit of work of a processing element.
+/// Elements of a chunk, the unit of work of a processing element.
 const CHUNK: u64 = 512;
 
-/// How the accelerator gets at the arrays.
+/// How the accelerator accesses the arrays.
 #[derive(
     Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize, schemars::JsonSchema,
 )]
 #[serde(rename_all = "kebab-case")]
 pub enum Model {
-    /// By loads and stores to the arrays themselves, which are coherent (Fig. 4 c).
+    /// The accelerator loads and stores the arrays themselves, which are coherent (Fig. 4 c).
     #[default]
     Cohet,
-    /// The CPU copies them to the accelerator by DMA and the result back (Fig. 4 a).
+    /// The CPU copies the arrays to the accelerator by DMA, and the result back (Fig. 4 a).
     Explicit,
-    /// Pages move by DMA when one side touches what the other has (Fig. 4 b).
+    /// A page moves by DMA when one side accesses a page that the other side has (Fig. 4 b).
     Unified,
 }
 
 /// `y = a x + y` on doubles, by a CPU thread on the first core and the processing elements of the
-/// first accelerator. Phases: `fill`, `copy-in`, `compute`, `copy-out`, `read`. An operation is an
+/// first accelerator. Phases: `fill`, `copy-in`, `compute`, `copy-out`, `read`. An operation is one
 /// element of the vectors.
 #[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Axpy {
-    /// How the accelerator gets at the arrays.
+    /// How the accelerator accesses the arrays. Default `cohet`.
     pub model: Model,
-    /// Elements of each vector, 1 to 268435456.
+    /// Number of elements of each vector, 1 to 268435456.
     pub elements: u64,
-    /// Chunks of 512 elements that a processing element has under way, 1 to 64.
+    /// Chunks of 512 elements that a processing element has in flight, 1 to 64.
     pub chunks: u64,
-    /// Cycles of a processing element for a chunk.
+    /// Cycles of a processing element to compute a chunk.
     pub cycles: u32,
-    /// With `unified`: what moves at a time. A multiple of 4 KiB.
+    /// With `unified`: bytes that are moved at a time. A multiple of 4 KiB.
     pub page: Bytes,
-    /// With `unified`: cycles of the core for a page fault, beside the messages and the DMA.
+    /// With `unified`: cycles of the core for a page fault, in addition to the
+    /// messages and the DMA.
     pub fault_cycles: u32,
     /// With `explicit` and `unified`: cycles of the core for a call of the driver.
     pub call_cycles: u32,
-    /// The placement policy of the arrays: its number among those of the scenario.
+    /// The placement policy of the arrays, as an index into the scenario's policies.
     pub policy: u16,
-    /// Whether a processing element asks for ownership of a line of `y` when it loads the line, which
-    /// it will store. Otherwise it asks for a shared copy, and for ownership at the store.
+    /// Whether a processing element requests ownership of a line of `y` when it loads the line,
+    /// which it will store. Otherwise it requests a shared copy, and ownership at the store.
     pub own_y: bool,
 }
 
@@ -102,7 +104,7 @@ impl Default for Axpy {
 }
 
 impl Axpy {
-    /// Its `kind` in a scenario.
+    /// The `kind` of this kernel in a scenario.
     pub const KIND: &'static str = "axpy";
 
     fn check(&self) -> Result<(), ParamError> {
@@ -162,60 +164,62 @@ impl Workload for Axpy {
     }
 }
 
-/// What the threads and the check share.
+/// The state that the threads and the check share.
 struct Job {
     params: Axpy,
     seed: u64,
-    /// Bytes of a vector in whole pages.
+    /// Bytes of a vector, rounded up to whole pages.
     vector: u64,
-    /// Processing elements of the accelerator.
+    /// Number of processing elements of the accelerator.
     elements: usize,
-    /// The vector that the CPU read in the end.
+    /// The bytes of `y` that the CPU has read at the end.
     result: Mutex<Vec<u8>>,
 }
 
-/// Registers of the accelerator.
+/// Numbers of the accelerator's registers.
 mod register {
-    /// Counts the commands for its copy engine; a change starts one.
+    /// Counts the commands for the copy engine; each change starts a copy.
     pub const COPY: u32 = 0;
-    /// Host address, own address, bytes and direction (1: to the host) of the copy.
+    /// The copy's address in host memory, address in the accelerator, bytes, and direction
+    /// (1: to the host).
     pub const COPY_HOST: u32 = 1;
     pub const COPY_DEVICE: u32 = 2;
     pub const COPY_BYTES: u32 = 3;
     pub const COPY_OUT: u32 = 4;
-    /// Starts the processing elements.
+    /// A change starts the processing elements.
     pub const RUN: u32 = 5;
     /// The addresses of `x` and `y`, the number of elements, and the bits of `a`.
     pub const X: u32 = 6;
     pub const Y: u32 = 7;
     pub const N: u32 = 8;
     pub const A: u32 = 9;
-    /// The page that is missing plus one, or 0 when the result is there.
+    /// The number of the missing page plus 1, or 0 when the result is complete.
     pub const FAULT: u32 = 10;
-    /// Counts how often the right to ask for a page has been given back.
+    /// Counts how often the lock `own::ASKING` has been released.
     pub const TURN: u32 = 11;
-    /// One for each page: 1 when it is there.
+    /// The first of one register for each page: 1 when the page is in the accelerator's memory.
     pub const PAGES: u32 = 12;
 }
 
-/// Interrupts of the accelerator.
+/// Interrupt vectors of the accelerator.
 mod vector {
-    /// A page is missing, or the result is there.
+    /// A page is missing, or the result is complete.
     pub const ATTENTION: u16 = 0;
-    /// A copy is done.
+    /// A copy is complete.
     pub const COPIED: u16 = 1;
 }
 
-/// The accelerator's own memory: words of state, then the pages that were asked for, then vectors.
+/// Addresses in the accelerator's own memory: words of state, then a word for each
+/// page, then the vectors.
 mod own {
     use super::scratch;
-    /// Processing elements that have finished.
+    /// The number of processing elements that have finished.
     pub const FINISHED: u64 = scratch(0);
-    /// Who may ask for a page.
+    /// The lock of the element that is requesting a page; 0 when free.
     pub const ASKING: u64 = scratch(0) + 64;
-    /// A word for each page.
+    /// A word for each page: 1 after an element has decided to request the page.
     pub const PAGES: u64 = scratch(0) + (1 << 20);
-    /// The vectors, behind one another.
+    /// The vectors, one after the other.
     pub const VECTORS: u64 = scratch(0) + (1 << 30);
 }
 
@@ -232,7 +236,7 @@ impl Job {
         self.x(1 << 41)
     }
 
-    /// The chunks of both vectors: first element and number of elements.
+    /// The chunks of both vectors, by first element and number of elements.
     fn chunks(&self) -> impl Iterator<Item = (u64, u64)> + use<> {
         let elements = self.params.elements;
         let first = (0..elements).step_by(CHUNK as usize);
@@ -240,7 +244,7 @@ impl Job {
     }
 }
 
-/// The doubles of a range.
+/// The doubles in a sequence of bytes.
 fn doubles(bytes: &[u8]) -> impl Iterator<Item = f64> {
     bytes.chunks_exact(8).map(|chunk| {
         let mut word = [0; 8];
@@ -283,7 +287,7 @@ impl ThreadedKernel for Kernel {
         true
     }
 
-    /// Compares what the CPU read with each element computed by itself.
+    /// Compares the vector that the CPU read with each element computed by itself.
     fn check(&self, _: &Image) -> Result<(), String> {
         let job = &self.job;
         let result = job.result.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,19 +1,22 @@
-//! One processing element: how it reads, changes and writes a word, over either interface.
+//! One processing element: how it reads, changes and writes a word, through either interface.
 
 use std::collections::VecDeque;
 
 use super::{CircusTent, Interface};
 use crate::thread::{AtomicKind, Direction, Handle, ThreadOp, Value, scratch};
 
-/// Locks of words in the accelerator's own memory, chosen by address, and where they begin there.
+/// Number of locks in the accelerator's own memory, one for all words whose numbers
+/// are equal modulo this.
 const LOCKS: u64 = 1024;
+/// Offset of the locks in the accelerator's own memory.
 const LOCKS_AT: u64 = 1 << 20;
 
-/// Buffers of a processing element, one for each operation under way, a line each.
+/// Bytes of one buffer of a processing element: a line.
 const BUFFER: u64 = 64;
+/// Number of buffers of a processing element; each operation in flight uses one.
 const BUFFERS: u64 = 128;
 
-/// What an atomic operation makes of a word.
+/// How an atomic operation changes a word.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Change {
     Add(u64),
@@ -21,7 +24,7 @@ pub(super) enum Change {
 }
 
 impl Change {
-    /// The new word, if there is one.
+    /// The new word, or `None` if the operation leaves the word unchanged.
     pub fn of(self, old: u64) -> Option<u64> {
         match self {
             Change::Add(operand) => Some(old.wrapping_add(operand)),
@@ -50,24 +53,26 @@ struct Posted<'t> {
     write: Value<'t>,
 }
 
-/// A processing element at work.
+/// A processing element that executes operations.
 pub(super) struct Element<'t> {
     t: &'t Handle,
     interface: Interface,
     cycles: u32,
-    /// Whether other elements of the accelerator could change the same word.
+    /// Whether other elements of the accelerator may change the same word.
     shared: bool,
-    /// DMA writes that may be left under way, and those that are; the oldest first.
+    /// Most DMA writes in flight when the next operation begins.
     limit: usize,
+    /// The DMA writes in flight, the oldest first.
     posted: VecDeque<Posted<'t>>,
-    /// Its first buffer, and the number of the next to use.
+    /// Address of the element's first buffer.
     buffers: u64,
+    /// Number of the buffer used last.
     next_buffer: u64,
     device: u16,
 }
 
 impl<'t> Element<'t> {
-    /// The element of that number on an accelerator, where there are `elements`.
+    /// Makes element number `element` of an accelerator with `elements` elements.
     pub fn new(
         t: &'t Handle,
         params: &CircusTent,
@@ -88,7 +93,7 @@ impl<'t> Element<'t> {
         }
     }
 
-    /// Does an atomic operation; the old word.
+    /// Executes an atomic operation and returns the old word.
     pub async fn atomic(&mut self, addr: u64, change: Change) -> u64 {
         self.parse().await;
         match self.interface {
@@ -97,7 +102,7 @@ impl<'t> Element<'t> {
         }
     }
 
-    /// Loads a word.
+    /// Loads a word and returns it.
     pub async fn load(&mut self, addr: u64) -> u64 {
         self.parse().await;
         match self.interface {
@@ -110,7 +115,7 @@ impl<'t> Element<'t> {
         }
     }
 
-    /// Waits for all DMA writes.
+    /// Waits until all DMA writes are acknowledged.
     pub async fn finish(&mut self) {
         while !self.posted.is_empty() {
             self.acknowledge().await;
@@ -141,13 +146,14 @@ impl<'t> Element<'t> {
         old
     }
 
-    /// The next buffer; the element has fewer operations under way than buffers.
+    /// The address of the next buffer. The element has fewer operations in flight than buffers.
     fn buffer(&mut self) -> u64 {
         self.next_buffer = (self.next_buffer + 1) % BUFFERS;
         self.buffers + self.next_buffer * BUFFER
     }
 
-    /// Waits until no DMA write of this element to that word, or with its lock, is under way.
+    /// Waits until no DMA write of this element to that word, or to a word with the same
+    /// lock, is in flight.
     async fn settle(&mut self, addr: u64) {
         let lock = self.lock_of(addr);
         while self
@@ -159,7 +165,7 @@ impl<'t> Element<'t> {
         }
     }
 
-    /// Waits for the oldest DMA write.
+    /// Waits for the oldest DMA write and releases its lock.
     async fn acknowledge(&mut self) {
         if let Some(Posted { addr, write }) = self.posted.pop_front() {
             write.await;
@@ -171,8 +177,8 @@ impl<'t> Element<'t> {
         scratch(self.device) + LOCKS_AT + addr / 8 % LOCKS * 8
     }
 
-    /// Takes a word from the other elements. Whoever has to wait first lets go of all of its own,
-    /// so that no two wait for each other.
+    /// Locks a word against the other elements. An element that has to wait first completes its DMA
+    /// writes and releases their locks, so that no two elements wait for each other.
     async fn lock(&mut self, addr: u64) {
         if !self.shared {
             return;

@@ -1,11 +1,11 @@
 //! CircusTent: atomic operations in eight patterns (Tactical Computing Laboratories;
-//! `src/CircusTent/Impl/CT_OMP/CT_OMP_IMPL.c`), as remote atomic operations that arrive at an
-//! accelerator, or on cores.
+//! `src/CircusTent/Impl/CT_OMP/CT_OMP_IMPL.c`), executed on cores, or on an accelerator
+//! as remote atomic operations.
 //!
-//! The benchmark's own threads, its PEs, are remote. Their requests arrive at the accelerator's
-//! receive buffer one iteration of each after the other, and PE `p` is served by processing
-//! element `p` modulo their number, one request at a time. A request whose operand needs the
-//! answer of another arrives after that has been answered.
+//! The benchmark's own threads, its PEs, are remote. Their requests arrive in the accelerator's
+//! receive buffer, one iteration of each PE after the other. Processing element `p` modulo the
+//! number of elements serves PE `p`, one request at a time. A request whose operand needs the
+//! result of another request arrives after that result has been returned.
 
 mod atomics;
 mod oracle;
@@ -34,10 +34,11 @@ pub(crate) const ENTRY: Entry<Box<dyn Workload>> = Entry {
     },
 };
 
-/// Atomic operations that one kernel can make: the check keeps each in memory.
+/// Most atomic operations of one kernel: the check keeps each of them in memory.
 const MAX_OPERATIONS: u64 = 1 << 26;
 
-/// Which words the operations go to. `A` is the array, `X` the random indices, `i` the iteration.
+/// The words that the operations access. `A` is the array, `X` the random
+/// indices, `i` the iteration.
 #[derive(
     Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize, schemars::JsonSchema,
 )]
@@ -50,19 +51,19 @@ pub enum Pattern {
     Stride1,
     /// `A[i * stride]`.
     StrideN,
-    /// `X[s]`, where `s` is what the one before returned.
+    /// `X[s]`, where `s` is the word that the preceding operation returned.
     PtrChase,
     /// `A[0]`.
     Central,
-    /// `X[i + 1]`, `A[i]`, then `A` at what the first returned.
+    /// `X[i + 1]`, `A[i]`, then `A` at the index that the first operation returned.
     Scatter,
-    /// `X[i + 1]`, then `A` at what it returned, then `A[i]`.
+    /// `X[i + 1]`, then `A` at the returned index, then `A[i]`.
     Gather,
-    /// `X[i]`, `X[i + 1]`, then `A` at what each returned.
+    /// `X[i]`, `X[i + 1]`, then `A` at each returned index.
     Sg,
 }
 
-/// Which atomic operation.
+/// The kind of atomic operation.
 #[derive(
     Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize, schemars::JsonSchema,
 )]
@@ -71,38 +72,39 @@ pub enum Operation {
     /// Fetch and add.
     #[default]
     Add,
-    /// Compare and swap; what it compares with and what it writes are loaded first.
+    /// Compare and swap. The expected and the new word are loaded first.
     Cas,
 }
 
-/// How an operation is done.
+/// How an atomic operation is executed.
 #[derive(
     Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize, schemars::JsonSchema,
 )]
 #[serde(rename_all = "kebab-case")]
 pub enum Interface {
-    /// On coherent memory: the line is owned and held while the word is read, changed and written.
+    /// On coherent memory: the line is owned and locked while the word is
+    /// read, changed and written.
     #[default]
     Cxl,
-    /// By a DMA read, the change, and a DMA write, whose acknowledgement is awaited before the
-    /// next operation on the same word.
+    /// By a DMA read, the change, and a DMA write. The next operation on the same word waits for
+    /// the acknowledgement of the write.
     Pcie,
 }
 
-/// Who reads the indices of `ptr-chase`, `scatter`, `gather` and `sg`.
+/// How the indices of `ptr-chase`, `scatter`, `gather` and `sg` are read.
 #[derive(
     Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize, schemars::JsonSchema,
 )]
 #[serde(rename_all = "kebab-case")]
 pub enum Index {
-    /// They are atomic operations like all others, as in the benchmark.
+    /// By atomic operations like all others, as in the benchmark.
     #[default]
     Remote,
-    /// The requester knows them; they make no operations.
+    /// Without operations: the requester knows the indices.
     Local,
 }
 
-/// What runs the operations.
+/// The processors that execute the operations.
 #[derive(
     Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize, schemars::JsonSchema,
 )]
@@ -115,37 +117,40 @@ pub enum RunOn {
     Cores,
 }
 
-/// Atomic operations on words of 8 B in the patterns of CircusTent. One phase, `atomics`; an
-/// operation is one atomic operation of 8 B.
+/// Atomic operations on words of 8 B in the patterns of CircusTent. The kernel has one phase,
+/// `atomics`; an operation is one atomic operation of 8 B.
 #[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct CircusTent {
-    /// Which words.
+    /// The words that the operations access. Default `rand`.
     pub pattern: Pattern,
-    /// Which atomic operation.
+    /// The kind of atomic operation. Default `add`.
     pub operation: Operation,
-    /// The benchmark's threads, 1 to 65536; default: one for each processing element (or core).
+    /// Number of the benchmark's threads, 1 to 65536. Default: one for each
+    /// processing element (or core).
     pub pes: Option<u64>,
-    /// Iterations of each of them, 1 and more; at most 67108864 operations in all.
+    /// Iterations of each thread, at least 1; at most 67108864 operations in all.
     pub iterations: u64,
     /// Bytes of the array, a multiple of 64 B. CircusTent's script: 16488974000 B.
     pub memory: Bytes,
-    /// Words from one iteration to the next of `stride-n`, 1 to 1048576. CircusTent's script: 9.
+    /// With `stride-n`: words from one iteration to the next, 1 to 1048576. CircusTent's script: 9.
     pub stride: u64,
-    /// Whether indices are atomic operations too.
+    /// Whether indices are read by atomic operations too.
     pub index: Index,
-    /// How an operation is done.
+    /// How an atomic operation is executed. Default `cxl`.
     pub interface: Interface,
-    /// What runs them.
+    /// The processors that execute the operations. Default `accelerators`.
     pub run_on: RunOn,
-    /// Cycles of the processing element to take an operation from the receive buffer and parse it.
+    /// Cycles of the processing element to take an operation from the receive buffer
+    /// and to parse it.
     pub cycles: u32,
-    /// With `pcie`, DMA writes of a processing element that may be under way when its next operation
-    /// begins, unless that is on one of their words; 0 to 64.
+    /// With `pcie`: DMA writes of a processing element that may be in flight when its
+    /// next operation begins, 0 to 64. An operation on a word of one of these writes
+    /// waits for the write.
     pub posted_writes: u32,
-    /// The memory of the array; the indices lie behind it.
+    /// The memory of the array; the indices follow the array.
     pub data: Memory,
-    /// Where in it the array begins. A multiple of 64 B.
+    /// Offset of the array in that memory. A multiple of 64 B.
     pub base: Bytes,
 }
 
@@ -170,7 +175,7 @@ impl Default for CircusTent {
 }
 
 impl CircusTent {
-    /// Its `kind` in a scenario.
+    /// The `kind` of this kernel in a scenario.
     pub const KIND: &'static str = "circus-tent";
 
     fn check(&self) -> Result<(), ParamError> {
@@ -192,12 +197,12 @@ impl CircusTent {
         whole_lines("base", self.base)
     }
 
-    /// Words of the array.
+    /// Number of words of the array.
     fn words(&self) -> u64 {
         self.memory.0 / 8
     }
 
-    /// Atomic operations of an iteration.
+    /// Number of atomic operations of an iteration.
     fn operations(&self) -> u32 {
         let indices = u32::from(self.index == Index::Remote);
         match self.pattern {
@@ -208,7 +213,7 @@ impl CircusTent {
         }
     }
 
-    /// How many threads the system has for it.
+    /// Number of processing elements or cores that execute operations.
     fn places(&self, ctx: &ThreadContext) -> Result<usize, ParamError> {
         let places = match self.run_on {
             RunOn::Accelerators => ctx.accelerators * ctx.elements,
@@ -226,7 +231,8 @@ impl CircusTent {
         Ok(places)
     }
 
-    /// The words that the pattern reaches must lie in the array.
+    /// Checks the number of operations, and that the words that the pattern accesses
+    /// are inside the array.
     fn check_reach(&self, pes: u64) -> Result<(), ParamError> {
         let total = pes * self.iterations;
         if total * u64::from(self.operations()) > MAX_OPERATIONS {

@@ -1,10 +1,11 @@
-//! What CircusTent must leave behind, computed by plain sequential code.
+//! The expected result of CircusTent, computed by plain sequential code.
 //!
-//! Where the order among the benchmark's threads does not matter, or there is only one, every word
-//! must be exactly what sequential code makes of it. Where it does matter (`scatter`, `gather` and
-//! `sg` of several threads), each operation wrote down what it found and what it left. There must
-//! be an order that explains all: for each word the values found and the last one are the
-//! values left and the first one, each as often; and no operation found what was never there.
+//! Where the order among the benchmark's threads does not matter, or there is only one thread,
+//! every word must have exactly the value that sequential code computes. Where the order matters
+//! (`scatter`, `gather` and `sg` of several threads), each operation logs the word that it found
+//! and the word that it left. Some order must explain all logs. For each word, the values found
+//! together with the final value must equal, with multiplicity, the values left together with the
+//! initial value. No operation may have found a value that the word never had.
 
 use std::collections::BTreeMap;
 use std::sync::PoisonError;
@@ -15,17 +16,18 @@ use super::run::Data;
 use super::{Operation, Pattern};
 use crate::image::Image;
 
-/// What the operations of one thread of the benchmark returned.
+/// The results of the operations of one of the benchmark's threads.
 #[derive(Clone, Default, Debug)]
 pub(super) struct Seen {
-    /// Where a pointer chase ended.
+    /// The index at which a pointer chase ended.
     pub end: u64,
-    /// A word of the array, what an operation found there, and what it left; where the order
-    /// among threads matters.
+    /// The number of a word of the array, the value that an operation found, and the value that it
+    /// left. Logged only where the order among threads matters.
     pub words: Vec<(u64, u64, u64)>,
 }
 
-/// The words reached, each with what sequential code makes of it, one thread after the other.
+/// The words accessed, each with the value that sequential code computes, one
+/// thread after the other.
 fn sequential(data: &Data) -> BTreeMap<u64, u64> {
     let mut array: BTreeMap<u64, u64> = data
         .reached()
@@ -68,7 +70,7 @@ fn sequential(data: &Data) -> BTreeMap<u64, u64> {
     array
 }
 
-/// Whether what the operations found and left explains what the array holds in the end.
+/// Checks that an order of the logged operations explains the final contents of the array.
 fn explained(data: &Data, seen: &[Seen], image: &Image) -> Result<(), String> {
     let mut words: Vec<u64> = data.reached().collect();
     words.sort_unstable();
@@ -104,12 +106,12 @@ fn explained(data: &Data, seen: &[Seen], image: &Image) -> Result<(), String> {
     }
 }
 
-/// Follows the indices as a pointer chase does.
+/// The index at which a pointer chase of a thread ends.
 fn chase(data: &Data, pe: u64) -> u64 {
     (0..data.params.iterations).fold(data.first(pe), |at, _| data.indices[at as usize])
 }
 
-/// Checks memory and what the operations returned.
+/// Checks memory and the results of the operations.
 pub(super) fn check(data: &Data, image: &Image) -> Result<(), String> {
     for (place, index) in (0..).zip(&data.indices) {
         if image.read(Hpa(data.index + place * 8), 8) != *index {

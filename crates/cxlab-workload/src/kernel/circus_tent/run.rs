@@ -1,4 +1,4 @@
-//! The threads of CircusTent: the eight patterns on one processing element.
+//! The threads of CircusTent: the eight patterns on one processing element or core.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -13,20 +13,21 @@ use crate::kernel::common::{mix, phase};
 use crate::program::Phase;
 use crate::thread::{Handle, Place, Thread, ThreadedKernel};
 
-/// What the threads and the check share.
+/// The state that the threads and the check share.
 pub(super) struct Data {
     pub params: CircusTent,
-    /// The benchmark's threads.
+    /// Number of the benchmark's threads.
     pub pes: u64,
-    /// The processing elements or cores that serve them.
+    /// Number of processing elements or cores that serve the threads.
     places: usize,
-    /// The first addresses of the array and of the indices.
+    /// The first address of the array.
     pub array: u64,
+    /// The first address of the indices.
     pub index: u64,
     seed: u64,
-    /// The indices.
+    /// The value of each index.
     pub indices: Vec<u64>,
-    /// What the operations of each thread of the benchmark returned.
+    /// The results of the operations of each of the benchmark's threads.
     pub seen: Mutex<Vec<Seen>>,
 }
 
@@ -50,17 +51,17 @@ impl Data {
         }
     }
 
-    /// What a word of the array is at first.
+    /// The initial value of a word of the array.
     pub fn initial(&self, word: u64) -> u64 {
         mix(self.seed ^ word)
     }
 
-    /// The first iteration of a thread of the benchmark.
+    /// The number of a thread's first iteration.
     pub fn first(&self, pe: u64) -> u64 {
         pe * self.params.iterations
     }
 
-    /// Every word of the array that is reached, some more than once.
+    /// The number of every word of the array that is accessed, some more than once.
     pub fn reached(&self) -> impl Iterator<Item = u64> {
         let total = self.pes * self.params.iterations;
         (0..total).flat_map(move |i| {
@@ -78,14 +79,14 @@ impl Data {
         })
     }
 
-    /// Whether what the operations return depends on the order among threads.
+    /// Whether the results of the operations depend on the order among threads.
     pub fn depends_on_order(&self) -> bool {
         let crossing = [Pattern::Scatter, Pattern::Gather, Pattern::Sg];
         self.pes > 1 && crossing.contains(&self.params.pattern)
     }
 }
 
-/// One thread of the benchmark, with its variables.
+/// One of the benchmark's threads, with its variables.
 struct Pe {
     first: u64,
     from: u64,
@@ -94,16 +95,17 @@ struct Pe {
     seen: Seen,
 }
 
-/// What a compare-and-swap on the array compares with, and what it writes. The benchmark loads
-/// the word itself beforehand for one of them or both.
+/// The expected and the new word of a compare-and-swap on the array. For one of them or both, the
+/// benchmark first loads the word itself.
 #[derive(Clone, Copy)]
 enum Cas {
-    /// The word itself, for both: it succeeds if nobody came between, and changes nothing.
+    /// Both are the loaded word: the operation changes nothing, and succeeds if no
+    /// other came in between.
     Same,
-    /// Compares with the last word fetched and writes the word itself: it fetches the word,
-    /// whether it succeeds or not, and changes nothing.
+    /// The expected word is the last word fetched, and the new word is the loaded word: the
+    /// operation fetches the word, whether it succeeds or not, and changes nothing.
     Fetch(u64),
-    /// Compares with the word itself and writes this value.
+    /// The expected word is the loaded word, and the new word is this value.
     Write(u64),
 }
 
@@ -125,14 +127,14 @@ impl Kernel {
     }
 }
 
-/// A processing element with the array at hand.
+/// A processing element or core with the kernel's data.
 struct Server<'t> {
     data: &'t Data,
     element: Element<'t>,
 }
 
 impl Server<'_> {
-    /// An atomic operation on a word of the array; the old word.
+    /// Executes an atomic operation on a word of the array and returns the old word.
     async fn array(&mut self, pe: &mut Pe, word: u64, add: u64, cas: Cas) -> u64 {
         let addr = self.data.array + word * 8;
         let change = match self.data.params.operation {
@@ -156,9 +158,9 @@ impl Server<'_> {
         old
     }
 
-    /// The index in a place; by an atomic operation that changes nothing, if indices are remote.
-    /// When comparing, it fails unless the index is what the last one was, and so tells it either
-    /// way.
+    /// Returns the index at a place. If indices are remote, it is read by an atomic operation that
+    /// changes nothing. A compare-and-swap expects the preceding index: it fails unless both are
+    /// equal, and returns the index in both cases.
     async fn index(&mut self, place: u64, last: u64) -> u64 {
         if self.data.params.index == Index::Local {
             return self.data.indices[place as usize];
@@ -174,7 +176,7 @@ impl Server<'_> {
         self.element.atomic(addr, change).await
     }
 
-    /// One iteration of one thread of the benchmark.
+    /// Executes one iteration of one of the benchmark's threads.
     async fn iterate(&mut self, pe: &mut Pe, iteration: u64) {
         let i = pe.first + iteration;
         let data = self.data;
@@ -210,14 +212,15 @@ impl Server<'_> {
         }
     }
 
-    /// Fetches a word, adding 1, and adds it to another; when comparing, writes it there.
+    /// Fetches a word, adding 1, and adds the fetched word to another word. With
+    /// compare-and-swap, writes it there.
     async fn transfer(&mut self, pe: &mut Pe, from: u64, to: u64) {
         pe.value = self.array(pe, from, 1, Cas::Fetch(pe.value)).await;
         self.array(pe, to, pe.value, Cas::Write(pe.value)).await;
     }
 }
 
-/// Serves every `places`-th thread of the benchmark, beginning with number `place`.
+/// Serves every `places`-th of the benchmark's threads, beginning with thread number `place`.
 async fn serve(data: Arc<Data>, place: usize, element: usize, elements: usize, t: Handle) {
     let device = (place / elements.max(1)) as u16;
     let element = Element::new(&t, &data.params, device, element, elements);

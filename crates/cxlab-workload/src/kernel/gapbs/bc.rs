@@ -1,9 +1,10 @@
-//! Betweenness centrality of all vertices for shortest paths from one source (Brandes 2001; Madduri et
-//! al., IPDPS 2009; `bc.cc`).
+//! Betweenness centrality of all vertices for shortest paths from one source (Brandes 2001; Madduri
+//! et al., IPDPS 2009; `bc.cc`).
 //!
-//! Forwards, a search counts the shortest paths to each vertex and marks, with a bit for each edge, those
-//! that are on one. Backwards, level by level, each vertex sums up what its successors depend on it.
-//! GAPBS counts paths in doubles; here they are whole numbers, added at once.
+//! Forwards, a search counts the shortest paths to each vertex and marks the edges on such
+//! paths, with a bit for each edge. Backwards, level by level, each vertex sums up the
+//! dependencies of its successors. GAPBS counts paths in doubles; here they are whole numbers,
+//! added by atomic operations.
 
 use std::collections::VecDeque;
 
@@ -22,7 +23,8 @@ const ON_PATH: usize = 4;
 /// The depth of a vertex that has not been reached.
 const FAR: u32 = u32::MAX;
 
-/// Depths, paths, queue, dependencies: 4, 8, 4 and 4 B for each vertex; a bit for each edge.
+/// Bytes of the arrays: depths, paths, queue and dependencies with 4, 8, 4 and 4 B for each vertex;
+/// a bit for each edge.
 pub(super) fn arrays(n: u64, edges: u64) -> Vec<u64> {
     vec![4 * n, 8 * n, 4 * n, 4 * n, 8 * edges.div_ceil(64)]
 }
@@ -79,7 +81,7 @@ async fn begin(worker: &mut Worker<'_>) {
     worker.team.barrier().await;
 }
 
-/// From the vertices of one level to those of the next.
+/// Searches from the vertices of one level to those of the next.
 async fn forwards(worker: &mut Worker<'_>, level: std::ops::Range<u64>, depth: u32) {
     let (t, run) = (worker.t, worker.run);
     let (depths, limit) = (run.arrays[DEPTH], run.params.outstanding as usize);
@@ -131,7 +133,7 @@ async fn forwards(worker: &mut Worker<'_>, level: std::ops::Range<u64>, depth: u
     worker.team.barrier().await;
 }
 
-/// An edge is on a shortest path.
+/// Marks an edge as part of a shortest path, and adds the paths through it to its target vertex.
 async fn add_path<'t>(
     worker: &Worker<'t>,
     posted: &mut Window<Value<'t>>,
@@ -139,7 +141,7 @@ async fn add_path<'t>(
     to: u64,
     paths: u64,
 ) {
-    // Threads set bits of the same words; each bit is set once.
+    // Threads set bits of the same words; each bit is set only once, so that adding sets it.
     posted.room().await;
     posted.add(
         worker
@@ -150,12 +152,12 @@ async fn add_path<'t>(
     posted.add(worker.t.fetch_add(worker.at(PATHS, to, 8), paths));
 }
 
-/// What an edge to a successor adds to what its vertex is depended on.
+/// The dependency that an edge to a successor adds to its vertex.
 fn dependency(paths: u64, of_successor: u64, depends: f32) -> f32 {
     (paths as f64 / of_successor as f64) as f32 * (1.0 + depends)
 }
 
-/// What the vertices of one level are depended on, from those of the next.
+/// Computes the dependencies of the vertices of one level from those of the next.
 async fn backwards(worker: &mut Worker<'_>, level: std::ops::Range<u64>) {
     let (t, run) = (worker.t, worker.run);
     let (on_path, limit) = (run.arrays[ON_PATH], run.params.outstanding as usize);
@@ -166,7 +168,7 @@ async fn backwards(worker: &mut Worker<'_>, level: std::ops::Range<u64>) {
             .await;
         let bit = |edge: u64, _| Some((on_path + 8 * (edge / 64), 8));
         let mut edges = Edges::new(t, run, vertices.into_iter(), bit);
-        // Of the vertex that is summed up: its number, paths, and sum so far.
+        // Number, paths, and sum so far of the vertex whose dependencies are being summed up.
         let mut open: Option<(u64, u64, f32)> = None;
         let mut successors: VecDeque<(Value<'_>, Value<'_>)> = VecDeque::with_capacity(limit);
         let mut count = 0;
@@ -208,8 +210,8 @@ async fn backwards(worker: &mut Worker<'_>, level: std::ops::Range<u64>) {
     worker.team.barrier().await;
 }
 
-/// Brandes's algorithm in sequence; each vertex adds in the order of its neighbours, so results are
-/// equal bit by bit.
+/// Checks the result against Brandes's algorithm in sequence. Each vertex adds in the order of its
+/// neighbours, so the results must be equal bit by bit.
 pub(super) fn check(run: &Run, image: &Image) -> Result<(), String> {
     let (graph, source) = (run.graph(), run.source());
     let distances = graph.distances(source);

@@ -1,9 +1,10 @@
-//! Breadth-first search that changes direction (Beamer, Asanović and Patterson, SC 2012; `bfs.cc`).
+//! Direction-optimizing breadth-first search (Beamer, Asanović and Patterson, SC 2012; `bfs.cc`).
 //!
-//! From the frontier, each vertex claims its neighbours that have no parent, by compare and exchange.
-//! Towards it, when it has become large, each vertex without parent looks for one neighbour in it.
-//! A vertex without parent keeps its degree there, negated, so that the edges of the next frontier are
-//! known when it is claimed.
+//! In a top-down step, each vertex of the frontier claims its neighbours without parent by
+//! compare-and-exchange. In a bottom-up step, used while the frontier is large, each vertex
+//! without parent searches for one neighbour in the frontier. The parent entry of a vertex without
+//! parent is its negated degree, so that the number of edges of the next frontier is known when
+//! the vertex is claimed.
 
 use std::collections::VecDeque;
 
@@ -13,8 +14,9 @@ use super::worker::Worker;
 use crate::image::Image;
 use crate::thread::Value;
 
-/// The search turns towards the frontier when that has more than this part of the edges that are
-/// left (`alpha`), and back when it has fewer than this part of the vertices (`beta`).
+/// The search changes to bottom-up when the frontier has more than 1/`ALPHA` of the
+/// remaining edges, and back when the frontier has at most 1/`BETA` of the vertices (`alpha`
+/// and `beta` of GAPBS).
 const ALPHA: u64 = 15;
 const BETA: u64 = 18;
 
@@ -23,12 +25,13 @@ const QUEUE: usize = 1;
 const FRONT: usize = 2;
 const NEXT: usize = 3;
 
-/// Parents and queue, 4 B each; two sets of vertices, a bit each.
+/// Bytes of the arrays: parents and queue with 4 B for each vertex, and two sets of vertices
+/// with a bit each.
 pub(super) fn arrays(n: u64) -> Vec<u64> {
     vec![4 * n, 4 * n, 8 * n.div_ceil(64), 8 * n.div_ceil(64)]
 }
 
-/// A vertex without parent has a negative number.
+/// Whether a parent entry is negative: the vertex has no parent.
 fn is_free(parent: u64) -> bool {
     (parent as u32).cast_signed() < 0
 }
@@ -72,7 +75,7 @@ pub(super) async fn run(worker: &mut Worker<'_>) {
     }
 }
 
-/// Nobody has a parent.
+/// Initialises all vertices as having no parent.
 async fn begin(worker: &mut Worker<'_>) {
     let shares = worker.share_vertices();
     while let Some(part) = shares.next(worker.t).await {
@@ -91,7 +94,7 @@ async fn degree(worker: &Worker<'_>, vertex: u64) -> u64 {
     end.await - first.await
 }
 
-/// From the frontier; the edges of what was claimed.
+/// A top-down step from the frontier. Returns the number of edges of the claimed vertices.
 async fn away(worker: &mut Worker<'_>, frontier: std::ops::Range<u64>) -> u64 {
     let (t, run) = (worker.t, worker.run);
     let (parents, limit) = (run.arrays[PARENT], run.params.outstanding as usize);
@@ -102,7 +105,7 @@ async fn away(worker: &mut Worker<'_>, frontier: std::ops::Range<u64>) -> u64 {
         let vertices = worker.load_all(QUEUE, places).await;
         let parent = |_, to| Some((parents + 4 * to, 4));
         let mut edges = Edges::new(t, run, vertices.into_iter(), parent);
-        // Claims under way: whose, what its parent was, and what it is.
+        // Claims in flight: the vertex, the expected parent entry, and the entry found.
         let mut claims: VecDeque<(u64, u64, Value<'_>)> = VecDeque::with_capacity(limit);
         let (mut from, mut count) = (0, 0);
         loop {
@@ -134,7 +137,8 @@ async fn away(worker: &mut Worker<'_>, frontier: std::ops::Range<u64>) -> u64 {
     worker.team.sum(scout).await
 }
 
-/// Towards the frontier: vertices without parent look for one. How many have found one.
+/// A bottom-up step: vertices without parent search for one in the frontier. Returns how
+/// many have found one.
 async fn towards(worker: &mut Worker<'_>, front: usize, next: usize) -> u64 {
     let (t, run) = (worker.t, worker.run);
     let (parents, set) = (run.arrays[PARENT], run.arrays[front]);
@@ -153,7 +157,7 @@ async fn towards(worker: &mut Worker<'_>, front: usize, next: usize) -> u64 {
         }
         let word = |_, to: u64| Some((set + 8 * (to / 64), 8));
         let mut edges = Edges::new(t, run, free.into_iter(), word);
-        // A part is 64 vertices: one word of the set, which nobody else writes.
+        // A part is 64 vertices: one word of the set, which no other thread writes.
         let (mut bits, mut from, mut count) = (0u64, 0, 0);
         while let Some(item) = edges.next().await {
             match item {
@@ -175,7 +179,7 @@ async fn towards(worker: &mut Worker<'_>, front: usize, next: usize) -> u64 {
     worker.team.sum(awake).await
 }
 
-/// The set of the vertices at some places of the queue.
+/// Makes the set of the vertices in a range of the queue.
 async fn set_of(worker: &mut Worker<'_>, places: std::ops::Range<u64>) {
     let (t, words) = (worker.t, worker.run.n.div_ceil(64));
     for word in worker.team.part(words) {
@@ -187,7 +191,8 @@ async fn set_of(worker: &mut Worker<'_>, places: std::ops::Range<u64>) {
     while at < places.start + mine.end {
         let end = (at + 64).min(places.start + mine.end);
         for vertex in worker.load_all(QUEUE, at..end).await {
-            // Several threads set bits of one word; each bit is set once.
+            // Several threads set bits of one word; each bit is set only once, so
+            // that adding sets it.
             drop(t.fetch_add(worker.at(FRONT, vertex / 64, 8), 1 << (vertex % 64)));
         }
         t.fence().await;
@@ -211,8 +216,8 @@ async fn queue_of(worker: &mut Worker<'_>, set: usize) {
     worker.team.barrier().await;
 }
 
-/// Each vertex with a path to the source has a neighbour for parent that is one edge nearer to it;
-/// the others have none (GAPBS's own check).
+/// Checks that the parent of each vertex with a path to the source is a neighbour that is one edge
+/// nearer to the source, and that the other vertices have no parent (GAPBS's own check).
 pub(super) fn check(run: &Run, image: &Image) -> Result<(), String> {
     let (graph, source) = (run.graph(), run.source());
     let distances = graph.distances(source);

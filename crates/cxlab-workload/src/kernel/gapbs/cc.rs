@@ -1,6 +1,6 @@
-//! Connected components by sampling (Afforest: Sutton, Ben-Nun and Barak, IPDPS 2018; `cc.cc`): two
-//! neighbours of each vertex link most of the largest component, and only vertices outside of it look at
-//! their others.
+//! Connected components by sampling (Afforest: Sutton, Ben-Nun and Barak, IPDPS 2018; `cc.cc`).
+//! Links to two neighbours of each vertex join most of the largest component; then only vertices
+//! outside of this component process their other neighbours.
 
 use std::collections::BTreeMap;
 
@@ -15,10 +15,10 @@ use crate::thread::Value;
 
 /// Neighbours of each vertex that are linked first (`neighbor_rounds`).
 const ROUNDS: u64 = 2;
-/// Vertices that are asked which component is the largest (`num_samples`).
+/// Number of vertices sampled to find the largest component (`num_samples`).
 const SAMPLES: u64 = 1024;
 
-/// The array of both algorithms: 4 B for each vertex.
+/// The array of both algorithms for components: 4 B for each vertex.
 pub(super) const COMPONENT: usize = 0;
 
 pub(super) async fn run(worker: &mut Worker<'_>) {
@@ -32,7 +32,7 @@ pub(super) async fn run(worker: &mut Worker<'_>) {
     compress(worker).await;
 }
 
-/// Each vertex is a component.
+/// Makes each vertex a component of its own.
 pub(super) async fn begin(worker: &mut Worker<'_>) {
     for vertex in worker.team.part(worker.run.n) {
         worker.store(worker.at(COMPONENT, vertex, 4), vertex as u32);
@@ -43,7 +43,7 @@ pub(super) async fn begin(worker: &mut Worker<'_>) {
     worker.team.barrier().await;
 }
 
-/// Each vertex points to the root of its component.
+/// Makes each vertex point to the root of its component.
 pub(super) async fn compress(worker: &mut Worker<'_>) {
     let components = worker.run.arrays[COMPONENT];
     let shares = worker.share_vertices();
@@ -67,7 +67,7 @@ pub(super) async fn compress(worker: &mut Worker<'_>) {
     worker.team.barrier().await;
 }
 
-/// Links the neighbour of that number of each vertex that has so many.
+/// Links each vertex to its neighbour number `round`, if it has that many.
 async fn link_one_each(worker: &mut Worker<'_>, round: u64) {
     let run = worker.run;
     let shares = worker.share_vertices();
@@ -88,7 +88,7 @@ async fn link_one_each(worker: &mut Worker<'_>, round: u64) {
     worker.team.barrier().await;
 }
 
-/// The component that most of some vertices are in.
+/// The most frequent component among sampled vertices.
 async fn sample(worker: &mut Worker<'_>) -> u64 {
     let run = worker.run;
     let mut largest = 0;
@@ -107,7 +107,7 @@ async fn sample(worker: &mut Worker<'_>) -> u64 {
     worker.team.sum(largest).await
 }
 
-/// Links the other neighbours of all vertices that are not in the largest component.
+/// Links the vertices that are not in the largest component to their remaining neighbours.
 async fn link_the_others(worker: &mut Worker<'_>, largest: u64) {
     let (t, run) = (worker.t, worker.run);
     let components = run.arrays[COMPONENT];
@@ -140,8 +140,8 @@ async fn link_the_others(worker: &mut Worker<'_>, largest: u64) {
     worker.team.barrier().await;
 }
 
-/// Brings the components of two vertices together: the root of the higher one gets the lower one for
-/// its own.
+/// Joins the components of two vertices: the root of the component with the higher number then
+/// points to the other component.
 async fn link(worker: &Worker<'_>, one: u64, other: u64) {
     let components = worker.run.arrays[COMPONENT];
     let at = |vertex: u64| components + 4 * vertex;
@@ -162,7 +162,7 @@ async fn link(worker: &Worker<'_>, one: u64, other: u64) {
     }
 }
 
-/// Two vertices have the same component exactly where there is a path between them.
+/// Checks that two vertices have the same component exactly if there is a path between them.
 pub(super) fn check(run: &Run, image: &Image) -> Result<(), String> {
     let expected = run.graph().components();
     let mut names: BTreeMap<u32, u32> = BTreeMap::new();

@@ -15,7 +15,8 @@ pub(super) async fn run(worker: &mut Worker<'_>) {
     }
 }
 
-/// Hooks the higher of two components below the lower one, where it is its own root; whether any.
+/// Hooks the component with the higher number below the lower one, if it is its own root. Returns
+/// whether this thread hooked any component.
 async fn hook(worker: &mut Worker<'_>) -> bool {
     let (t, run) = (worker.t, worker.run);
     let components = run.arrays[COMPONENT];

@@ -1,23 +1,26 @@
-//! Edges in the order in which a loop looks at them, loaded ahead of it as an out-of-order core does.
+//! The edges that a loop processes, in order, loaded ahead of the loop as
+//! an out-of-order core does.
 //!
-//! Three loads depend on each other: where a vertex's neighbours begin, a neighbour, and what the
-//! kernel keeps of it. Each of the three runs ahead by a window of its own, across vertices, since most
-//! have few neighbours. What is awaited is always the oldest.
+//! Three loads depend on each other: the range of a vertex's neighbours, a neighbour, and the
+//! data that the kernel keeps for the neighbour. Each of the three runs ahead by a window of
+//! its own, across vertices, because most vertices have few neighbours. The loop always
+//! awaits the oldest load.
 
 use std::collections::VecDeque;
 
 use super::Run;
 use crate::thread::{Handle, Value};
 
-/// Vertices whose neighbours are looked up ahead (*assumed*).
+/// Vertices whose ranges of neighbours are loaded ahead (*assumed*).
 const VERTICES_AHEAD: usize = 8;
 
-/// What comes next of some vertices and their edges.
+/// The next item of a loop over some vertices and their edges.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Item {
-    /// A vertex; its edges follow.
+    /// A vertex with its degree; its edges follow.
     Vertex { vertex: u64, degree: u64 },
-    /// An edge of it: its place among all, where it leads, and what was loaded for it.
+    /// An edge of the last vertex: its index among all edges, its target vertex, and the
+    /// data loaded for it.
     Edge { edge: u64, to: u64, value: u64 },
 }
 
@@ -31,7 +34,7 @@ enum Far<'t> {
     Edge(u64, u64, Option<Value<'t>>),
 }
 
-/// Where the neighbours of some vertices begin and end.
+/// The ranges of neighbours of some vertices, loaded ahead.
 pub(super) struct Rows<'t, V> {
     t: &'t Handle,
     offsets: u64,
@@ -49,7 +52,7 @@ impl<'t, V: Iterator<Item = u64>> Rows<'t, V> {
         }
     }
 
-    /// The next vertex, the place of its first neighbour, and that behind the last.
+    /// The next vertex, the index of its first neighbour, and the index after its last neighbour.
     pub(super) async fn next(&mut self) -> Option<(u64, u64, u64)> {
         while self.ahead.len() < VERTICES_AHEAD
             && let Some(vertex) = self.vertices.next()
@@ -63,14 +66,15 @@ impl<'t, V: Iterator<Item = u64>> Rows<'t, V> {
     }
 }
 
-/// The edges of some vertices, and for each what lies where `kept` says: address and bytes, by the
-/// edge's place and where it leads.
+/// The edges of some vertices, each with the data that the kernel keeps for it. `kept`
+/// returns the address and the size of the data from the edge's index and its target vertex,
+/// or `None` for no data.
 pub(super) struct Edges<'t, V, K> {
     t: &'t Handle,
     neighbours: u64,
     window: usize,
     rows: Rows<'t, V>,
-    /// Edges of the latest vertex that have not been asked for.
+    /// Edges of the latest vertex whose neighbours have not been loaded.
     open: std::ops::Range<u64>,
     near: VecDeque<Near<'t>>,
     far: VecDeque<Far<'t>>,
@@ -96,7 +100,7 @@ where
         }
     }
 
-    /// What comes next.
+    /// Returns the next vertex or edge; `None` at the end.
     pub(super) async fn next(&mut self) -> Option<Item> {
         while self.far.len() < self.window {
             self.look_ahead().await;
@@ -125,7 +129,7 @@ where
         })
     }
 
-    /// Asks for neighbours as far as the window lets it.
+    /// Issues loads of neighbours up to the window.
     async fn look_ahead(&mut self) {
         while self.near.len() < self.window {
             if let Some(edge) = self.open.next() {
@@ -140,7 +144,7 @@ where
         }
     }
 
-    /// Leaves out the other edges of the vertex: what was loaded for them was loaded in vain.
+    /// Skips the remaining edges of the vertex; their loads have been useless.
     pub(super) fn skip(&mut self) {
         while let Some(Far::Edge(..)) = self.far.front() {
             self.far.pop_front();
@@ -157,7 +161,7 @@ where
     }
 }
 
-/// A sorted list of neighbours, loaded ahead, of which the first is looked at and taken.
+/// A sorted list of neighbours, loaded ahead, of which the first can be examined and removed.
 pub(super) struct List<'t> {
     t: &'t Handle,
     addr: u64,
@@ -168,7 +172,7 @@ pub(super) struct List<'t> {
 }
 
 impl<'t> List<'t> {
-    /// The neighbours at these places.
+    /// The list of the neighbours at these indices.
     pub(super) fn new(t: &'t Handle, run: &Run, places: std::ops::Range<u64>) -> List<'t> {
         List {
             t,
@@ -180,7 +184,7 @@ impl<'t> List<'t> {
         }
     }
 
-    /// The first that has not been taken.
+    /// The first neighbour that has not been removed; `None` at the end.
     pub(super) async fn first(&mut self) -> Option<u64> {
         if self.first.is_none() {
             while self.ahead.len() < self.window
@@ -194,7 +198,7 @@ impl<'t> List<'t> {
         self.first
     }
 
-    /// Takes it.
+    /// Removes the first neighbour.
     pub(super) fn take(&mut self) {
         self.first = None;
     }

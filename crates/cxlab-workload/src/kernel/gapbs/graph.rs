@@ -1,25 +1,26 @@
-//! The graph: Kronecker edges as Graph500 and GAPBS draw them, and compressed sparse rows.
+//! The graph: Kronecker edges as Graph500 and GAPBS draw them, stored in compressed sparse rows.
 
 use cxlab_engine::rng::StreamRng;
 
-/// Probabilities of a Kronecker edge's quarters: Graph500, and GAPBS (`generator.h`). The last is 0.05.
+/// Probabilities of the four quarters of a Kronecker edge: Graph500, and GAPBS (`generator.h`).
+/// The fourth is 0.05.
 const A: f64 = 0.57;
 const B: f64 = 0.19;
 const C: f64 = 0.19;
 
-/// An undirected graph without loops and without parallel edges: the neighbours of each vertex in
-/// rising order.
+/// An undirected graph without loops and without parallel edges. The neighbours of each vertex
+/// are in ascending order.
 pub(super) struct Graph {
-    /// By vertex, where its neighbours begin; one more than there are vertices.
+    /// By vertex, the index of its first neighbour; one entry more than vertices.
     pub(super) offsets: Vec<u64>,
-    /// The neighbours of all vertices, one list behind the other.
+    /// The neighbours of all vertices, one list after the other.
     pub(super) neighbours: Vec<u32>,
 }
 
 impl Graph {
-    /// A Kronecker graph of 2^`scale` vertices from `degree` edges for each: their ends are permuted,
-    /// both directions kept, loops and repetitions dropped, as GAPBS does (`MakeRMatEL`,
-    /// `SquishGraph`).
+    /// Makes a Kronecker graph of 2^`scale` vertices from `degree` edges for each vertex. The
+    /// vertices are permuted, both directions of an edge are kept, and loops and repetitions are
+    /// dropped, as in GAPBS (`MakeRMatEL`, `SquishGraph`).
     pub(super) fn kronecker(scale: u32, degree: u32, seed: u64) -> Graph {
         let vertices = 1usize << scale;
         let mut rng = StreamRng::new(seed, "gapbs/kronecker");
@@ -49,7 +50,7 @@ impl Graph {
         graph
     }
 
-    /// How many vertices there are.
+    /// The number of vertices.
     pub(super) fn vertices(&self) -> u64 {
         self.offsets.len() as u64 - 1
     }
@@ -63,7 +64,8 @@ impl Graph {
         &self.neighbours[first as usize..end as usize]
     }
 
-    /// A vertex with neighbours, drawn from the seed as GAPBS picks sources; 0 where there is none.
+    /// A vertex with neighbours, drawn from the seed as GAPBS draws sources; 0 if
+    /// no vertex has neighbours.
     pub(super) fn source(&self, seed: u64) -> u64 {
         if self.neighbours.is_empty() {
             return 0;
@@ -77,7 +79,7 @@ impl Graph {
         }
     }
 
-    /// By vertex, how many edges it is from `source`; `None` where there is no path.
+    /// By vertex, the number of edges from `source`; `None` if there is no path.
     pub(super) fn distances(&self, source: u64) -> Vec<Option<u32>> {
         let mut distances = vec![None; self.vertices() as usize];
         distances[source as usize] = Some(0);
@@ -97,7 +99,7 @@ impl Graph {
         distances
     }
 
-    /// By vertex, the smallest vertex of its component.
+    /// By vertex, the vertex with the smallest number in its component.
     pub(super) fn components(&self) -> Vec<u32> {
         let mut found = vec![u32::MAX; self.vertices() as usize];
         for first in 0..self.vertices() as u32 {
@@ -119,7 +121,7 @@ impl Graph {
     }
 }
 
-/// The ends of one edge, before they are permuted.
+/// Draws the two vertices of one edge, before the vertices are permuted.
 fn edge(scale: u32, rng: &mut StreamRng) -> (usize, usize) {
     let (mut from, mut to) = (0, 0);
     for _ in 0..scale {
@@ -156,7 +158,8 @@ mod tests {
         }
     }
 
-    /// A Kronecker graph is skewed: with the quarters' probabilities a few vertices have most edges.
+    /// A Kronecker graph is skewed: with the probabilities of the quarters, a few vertices have
+    /// most of the edges.
     #[test]
     fn a_tenth_of_the_vertices_has_more_than_half_of_the_edges() {
         let graph = Graph::kronecker(10, 16, 1);
@@ -168,7 +171,8 @@ mod tests {
             "{most} of {}",
             graph.neighbours.len()
         );
-        // Without repetitions: fewer than both directions of all edges, more than half of them.
+        // Repetitions are dropped: fewer than both directions of all edges remain, but more
+        // than half of that.
         assert!((1024 * 16..2 * 1024 * 16).contains(&graph.neighbours.len()));
     }
 

@@ -1,15 +1,15 @@
 //! The graph kernels of the GAP Benchmark Suite (Beamer, Asanović and Patterson, arXiv:1508.03619; its
 //! reference code) on a Kronecker graph in simulated memory.
 //!
-//! Every load, store and atomic operation of the algorithm on the graph and on its own arrays is one in
-//! simulated memory, and what it does next follows from the values that it gets. The graph is two
-//! arrays: where each vertex's neighbours begin (8 B each), and the neighbours (4 B each). It lies in
-//! one memory, all else in another. Hosts can share it: one writes it and flushes, the others wait for
-//! a flag (see `sharing`).
+//! Every load, store and atomic operation of the algorithm on the graph and on its own arrays is
+//! one in simulated memory, and the algorithm continues with the values that it gets. The graph
+//! consists of two arrays: the index of each vertex's first neighbour (8 B each), and the
+//! neighbours (4 B each). The graph is in one memory, and everything else in another. Hosts can
+//! share the graph: one host writes and flushes it, and the others wait for a flag (see `sharing`).
 //!
 //! # Left out
-//! The stack, variables in registers, the first building of the graph from edges, what a thread keeps
-//! in its buffer of the next frontier (64 vertices) before it appends them to the queue.
+//! The stack, variables in registers, the initial construction of the graph from edges, and a
+//! thread's buffer of the next frontier (64 vertices) before it is appended to the queue.
 
 mod bc;
 mod bfs;
@@ -49,9 +49,9 @@ pub(crate) const ENTRY: Entry<Box<dyn Workload>> = Entry {
     },
 };
 
-/// The graph comes to memory.
+/// The phase in which the graph is written to memory.
 const LOAD: u8 = 0;
-/// The kernel runs.
+/// The phase in which the kernel runs.
 const RUN: u8 = 1;
 
 /// A kernel of the suite.
@@ -60,7 +60,7 @@ const RUN: u8 = 1;
 )]
 #[serde(rename_all = "kebab-case")]
 pub enum Algorithm {
-    /// Breadth-first search, from the frontier or towards it (`bfs.cc`).
+    /// Breadth-first search, top-down or bottom-up (`bfs.cc`).
     #[default]
     Bfs,
     /// Betweenness centrality from one source (Brandes; `bc.cc`).
@@ -69,53 +69,54 @@ pub enum Algorithm {
     Cc,
     /// Connected components (Shiloach and Vishkin; `cc_sv.cc`).
     CcSv,
-    /// PageRank, pulled in place until it changes by less than 0.0001 in all (`pr.cc`).
+    /// PageRank, pulled in place until scores change by less than 0.0001 in all (`pr.cc`).
     Pr,
-    /// Triangles, by intersecting sorted neighbours (`tc.cc`, without relabelling).
+    /// Number of triangles, by intersection of sorted neighbours (`tc.cc`, without relabelling).
     Tc,
 }
 
-/// How the graph comes into memory.
+/// How the graph gets into memory.
 #[derive(
     Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize, schemars::JsonSchema,
 )]
 #[serde(rename_all = "kebab-case")]
 pub enum Loading {
-    /// It is there when the run begins.
+    /// The graph is in memory when the run begins.
     #[default]
     Prepared,
-    /// This host writes it, flushes every line of it out of its caches, and then sets and flushes a
-    /// flag.
+    /// This host writes the graph, flushes every line of it from its caches, and then sets
+    /// and flushes a flag.
     Allocator,
-    /// Another host writes it: this one polls the flag, and only reads.
+    /// Another host writes the graph: this host polls the flag, and then only reads.
     Reader,
 }
 
-/// A graph kernel on the cores of a processor. Phases: `load` and `run`. An operation of `run` is an
-/// edge looked at, in one direction.
+/// A graph kernel on the cores of a processor. Phases: `load` and `run`. An operation of `run` is
+/// the processing of one edge in one direction.
 #[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Gapbs {
     /// The kernel. Default `bfs`.
     pub algorithm: Algorithm,
-    /// Vertices: 2 to this power. 1 to 24. Default 10.
+    /// The graph has 2 to the power of this number of vertices. 1 to 24. Default 10.
     pub scale: u32,
-    /// Edges that are drawn for each vertex. 1 to 1024. Default 16 (GAPBS, Graph500).
+    /// Edges drawn for each vertex, 1 to 1024. Default 16 (GAPBS, Graph500).
     pub degree: u32,
     /// The memory of the graph. Default `cxl`.
     pub graph: Memory,
-    /// Where in it the graph begins. A multiple of 64 B.
+    /// Offset of the graph in that memory. A multiple of 64 B.
     pub graph_base: Bytes,
-    /// How it comes there. Default `prepared`.
+    /// How the graph gets into memory. Default `prepared`.
     pub loading: Loading,
-    /// The memory of all else. Default `local`.
+    /// The memory of everything else. Default `local`.
     pub data: Memory,
-    /// Where in it that begins. A multiple of 64 B.
+    /// Offset of everything else in that memory. A multiple of 64 B.
     pub base: Bytes,
-    /// Edges of a thread under way, as the core lets it. 1 to 1024. Default 16 (*assumed*: with one load
-    /// of a neighbour and one of what is kept of it, the 32 entries of gem5's load queue).
+    /// Edges of a thread in flight, as far as the core allows, 1 to 1024. Default 16 (*assumed*: an
+    /// edge has two loads, of the neighbour and of its data, so that 16 edges fill the 32 entries
+    /// of gem5's load queue).
     pub outstanding: u32,
-    /// Cycles between two looks at the flag. 0 to 1000000000. Default 4000 (*assumed*).
+    /// Cycles between two polls of the flag, 0 to 1000000000. Default 4000 (*assumed*).
     pub poll_cycles: u32,
 }
 
@@ -137,7 +138,7 @@ impl Default for Gapbs {
 }
 
 impl Gapbs {
-    /// Its `kind` in a scenario.
+    /// The `kind` of this kernel in a scenario.
     pub const KIND: &'static str = "gapbs";
 
     fn check(&self) -> Result<(), ParamError> {
@@ -158,7 +159,7 @@ impl Gapbs {
         2 * self.vertices() * u64::from(self.degree)
     }
 
-    /// Bytes of the kernel's own arrays, in order.
+    /// Bytes of each of the kernel's own arrays, in order.
     fn arrays(&self) -> Vec<u64> {
         let n = self.vertices();
         match self.algorithm {
@@ -201,7 +202,7 @@ impl Workload for Gapbs {
         let first = graph.place_for(ctx)?;
         let control = worker::control(ctx.cores as u64);
         let arrays = self.arrays();
-        // In one memory, what is the kernel's own lies behind the graph.
+        // If both share one memory, the kernel's own data follow the graph.
         let behind = match self.graph == self.data {
             true => self.graph_base.0 + graph_bytes,
             false => 0,
@@ -252,24 +253,24 @@ struct Kernel {
     phases: [Phase; 2],
 }
 
-/// Where everything lies.
+/// The addresses of all data, and the parameters of the run.
 struct Run {
     params: Gapbs,
-    /// Vertices.
+    /// The number of vertices.
     n: u64,
-    /// The line that says that the graph is there.
+    /// Address of the line with the flag that the graph is complete.
     flag: u64,
-    /// 8 B for each vertex and one more.
+    /// Address of the offsets: 8 B for each vertex, and 8 B more.
     offsets: u64,
-    /// 4 B for each neighbour.
+    /// Address of the neighbours: 4 B each.
     neighbours: u64,
-    /// Barriers, tickets, queue and sums: see `team`.
+    /// Address of the team's variables (see `team`) and of the queue's end.
     control: u64,
-    /// The kernel's own arrays.
+    /// Addresses of the kernel's own arrays.
     arrays: Vec<u64>,
     cores: u64,
     seed: u64,
-    /// Made when it is first needed.
+    /// The graph, built when it is first needed.
     graph: OnceLock<Graph>,
 }
 
@@ -280,12 +281,12 @@ impl Run {
             .get_or_init(|| Graph::kronecker(scale, degree, self.seed))
     }
 
-    /// The source of a search.
+    /// The source vertex of a search.
     fn source(&self) -> u64 {
         self.graph().source(self.seed)
     }
 
-    /// The number of 4 B at a place of one of the arrays.
+    /// The number of 4 B at an index of one of the arrays.
     fn word(&self, image: &Image, array: usize, at: u64) -> u32 {
         image.read(Hpa(self.arrays[array] + 4 * at), 4) as u32
     }

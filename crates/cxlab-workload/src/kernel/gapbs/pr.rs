@@ -1,6 +1,6 @@
-//! PageRank (`pr.cc`): each vertex pulls what its neighbours give, and what it gives changes at once, as in
-//! a Gauss-Seidel step. It ends when scores change by less than [`TOLERANCE`] in all, or after
-//! [`MOST_ROUNDS`].
+//! PageRank (`pr.cc`): each vertex pulls the contributions of its neighbours, and updates its own
+//! contribution at once, as in a Gauss-Seidel step. The kernel ends when scores change by less than
+//! [`TOLERANCE`] in all, or after [`MOST_ROUNDS`] rounds.
 
 use cxlab_engine::units::Hpa;
 
@@ -9,7 +9,7 @@ use super::edges::{Edges, Item, Rows};
 use super::worker::Worker;
 use crate::image::Image;
 
-/// What a vertex passes on of its score (`kDamp`).
+/// The fraction of its score that a vertex contributes to its neighbours (`kDamp`).
 const DAMP: f32 = 0.85;
 /// GAPBS's defaults (`-t`, `-i`).
 const TOLERANCE: f64 = 1e-4;
@@ -19,7 +19,8 @@ const SCORE: usize = 0;
 const GIVEN: usize = 1;
 const CHANGE: usize = 2;
 
-/// Scores and what they give to each neighbour, 4 B each; and by how much the last round changed scores.
+/// Bytes of the arrays: scores and contributions to each neighbour, 4 B each; and the change of
+/// scores in the last round.
 pub(super) fn arrays(n: u64) -> Vec<u64> {
     vec![4 * n, 4 * n, 8]
 }
@@ -44,7 +45,7 @@ pub(super) async fn run(worker: &mut Worker<'_>) {
     }
 }
 
-/// All scores are equal.
+/// Sets all scores to the same value.
 async fn begin(worker: &mut Worker<'_>) {
     let score = 1.0 / worker.run.n as f32;
     let shares = worker.share_vertices();
@@ -59,7 +60,7 @@ async fn begin(worker: &mut Worker<'_>) {
     worker.team.barrier().await;
 }
 
-/// One round; by how much this thread changed scores.
+/// Executes one round and returns by how much this thread changed scores.
 async fn round(worker: &mut Worker<'_>, base: f32) -> f64 {
     let (t, run) = (worker.t, worker.run);
     let given = run.arrays[GIVEN];
@@ -68,7 +69,7 @@ async fn round(worker: &mut Worker<'_>, base: f32) -> f64 {
     while let Some(part) = shares.next(worker.t).await {
         let of_neighbour = |_, to| Some((given + 4 * to, 4));
         let mut edges = Edges::new(t, run, part, of_neighbour);
-        // The vertex that is summed up: its number, degree and sum so far.
+        // Number, degree and sum so far of the vertex whose neighbours are being summed up.
         let mut open: Option<(u64, u64, f32)> = None;
         let mut count = 0;
         loop {
@@ -98,9 +99,10 @@ async fn round(worker: &mut Worker<'_>, base: f32) -> f64 {
     change
 }
 
-/// One more round, all scores at once, changes them by less than [`DAMP`] times what the last round
-/// did: that round used, for each edge, what its vertex gave before or after its own change, and a
-/// vertex gives [`DAMP`] of its score in all. Beyond that only rounding, whose bound is summed up here.
+/// Checks that one more round, on all scores at once, changes them by less than [`DAMP`] times the
+/// change of the last round. That round used, for each edge, the contribution of a vertex before or
+/// after the vertex's own change, and a vertex contributes [`DAMP`] of its score in all. The only
+/// further difference is rounding, whose bound is added.
 pub(super) fn check(run: &Run, image: &Image) -> Result<(), String> {
     let graph = run.graph();
     let score = |vertex: u64| f64::from(f32::from_bits(run.word(image, SCORE, vertex)));

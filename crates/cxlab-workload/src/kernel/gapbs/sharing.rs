@@ -1,10 +1,10 @@
-//! How the graph comes into memory, and how hosts share it without coherence between them.
+//! How the graph gets into memory, and how hosts share it without coherence between them.
 //!
-//! The allocator's threads write the graph with stores, each its part, and flush every line (CLFLUSH);
-//! behind a barrier, when all writes have reached memory, one sets the flag and flushes that. A reader
-//! flushes the flag's line and loads it again, until it is set; it never had a line of the graph before,
-//! so nothing that it keeps can be old. That is what a file system like FAMFS or the modified GAPBS of
-//! CXL-ClusterSim do with one mapping on `/dev/dax`.
+//! The allocator's threads write the graph with stores, each thread its part, and flush every line
+//! (CLFLUSH). After a barrier, when all writes have reached memory, one thread sets the flag and
+//! flushes it. A reader flushes the flag's line and loads it again, until the flag is set. A reader
+//! has never cached a line of the graph before, so none of its copies is stale. A file system like
+//! FAMFS and the modified GAPBS of CXL-ClusterSim do the same with one mapping on `/dev/dax`.
 
 use cxlab_engine::units::{Hpa, LINE_BYTES};
 
@@ -13,12 +13,12 @@ use super::{Loading, Run};
 use crate::image::Image;
 use crate::thread::Window;
 
-/// What the flag says when the graph is there.
+/// The value of the flag when the graph is complete.
 const THERE: u64 = 1;
-/// Looks at the flag before a reader gives up; its result is wrong then, and the run ends with that.
+/// Polls of the flag before a reader gives up. The kernel's check then reports a wrong result.
 const MOST_LOOKS: u32 = 100_000;
 
-/// Both arrays as they lie in memory, each from a line on.
+/// The address and the bytes of both arrays, each of which begins a line.
 fn arrays(run: &Run) -> [(u64, Vec<u8>); 2] {
     let graph = run.graph();
     let offsets = graph.offsets.iter().flat_map(|at| at.to_le_bytes());
@@ -29,14 +29,14 @@ fn arrays(run: &Run) -> [(u64, Vec<u8>); 2] {
     ]
 }
 
-/// The graph is in memory when the run begins.
+/// Writes the graph to memory before the run begins.
 pub(super) fn prepare(run: &Run, image: &Image) {
     for (first, bytes) in arrays(run) {
         image.write_bytes(Hpa(first), &bytes);
     }
 }
 
-/// The graph comes to memory, or is waited for.
+/// Writes the graph or waits for it, as the parameters say.
 pub(super) async fn load(worker: &mut Worker<'_>) {
     match worker.run.params.loading {
         Loading::Prepared => {}

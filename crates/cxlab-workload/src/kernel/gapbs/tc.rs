@@ -1,6 +1,6 @@
-//! Triangles (`tc.cc`): for each edge to a lower neighbour, the neighbours of both that are lower still,
-//! by going through both sorted lists. GAPBS first gives the vertices of skewed graphs new numbers, in a
-//! graph of its own; here the shared graph stays as it is.
+//! Triangles (`tc.cc`): for each edge to a lower neighbour, the kernel counts the common neighbours
+//! that are lower still, by merging both sorted lists. GAPBS first renumbers the vertices of skewed
+//! graphs, in a graph of its own; here the shared graph is not changed.
 
 use cxlab_engine::units::Hpa;
 
@@ -9,10 +9,10 @@ use super::edges::{List, Rows};
 use super::worker::Worker;
 use crate::image::Image;
 
-/// Where the number of triangles lies: the one array.
+/// Index of the array with the number of triangles.
 const TRIANGLES: usize = 0;
 
-/// The number of triangles.
+/// Bytes of the arrays: the number of triangles.
 pub(super) fn arrays() -> Vec<u64> {
     vec![8]
 }
@@ -33,7 +33,7 @@ pub(super) async fn run(worker: &mut Worker<'_>) {
     }
 }
 
-/// The triangles whose highest vertex this is.
+/// The number of triangles whose highest vertex is `vertex`.
 async fn of_vertex(worker: &Worker<'_>, vertex: u64, places: std::ops::Range<u64>) -> u64 {
     let (t, run) = (worker.t, worker.run);
     let mut lower = List::new(t, run, places.clone());
@@ -61,8 +61,8 @@ async fn of_vertex(worker: &Worker<'_>, vertex: u64, places: std::ops::Range<u64
     triangles
 }
 
-/// Counts again by marks: for each vertex, its lower neighbours are marked, and the lower neighbours of
-/// each of them looked up.
+/// Checks the number of triangles by marks: for each vertex, its lower neighbours are marked, and
+/// the lower neighbours of each of them are looked up.
 pub(super) fn check(run: &Run, image: &Image) -> Result<(), String> {
     let graph = run.graph();
     let mut marked = vec![false; run.n as usize];

@@ -1,4 +1,4 @@
-//! A thread of a graph kernel: its place in the team, the arrays, and the queue of a search.
+//! A thread of a graph kernel: its team, the kernel's arrays, and the queue of a search.
 
 use std::ops::Range;
 
@@ -9,18 +9,18 @@ use crate::kernel::team::{Shares, Team, control_bytes, in_order};
 use crate::thread::op::{AtomicKind, ThreadOp};
 use crate::thread::{Handle, Value};
 
-/// Vertices that a thread takes at a time (GAPBS: 64 in `tc.cc`, 1,024 and 16,384 elsewhere, for graphs
-/// that are thousands of times as large).
+/// Vertices that a thread takes at a time (GAPBS: 64 in `tc.cc`, 1,024 and 16,384 elsewhere, for
+/// graphs that are thousands of times as large).
 const CHUNK: u64 = 64;
-/// Vertices that a thread gathers before it appends them to the queue.
+/// Vertices that a thread collects before it appends them to the queue.
 const BUFFER: usize = 64;
 
-/// Bytes of control: the team's, and the queue's end in a line of its own.
+/// Bytes of the team's variables, and of the line with the queue's end.
 pub(super) fn control(cores: u64) -> u64 {
     control_bytes(cores) + LINE_BYTES
 }
 
-/// One thread.
+/// A thread of a graph kernel.
 pub(super) struct Worker<'a> {
     pub(super) t: &'a Handle,
     pub(super) run: &'a Run,
@@ -28,7 +28,7 @@ pub(super) struct Worker<'a> {
     queue_end: u64,
 }
 
-/// Vertices found, before they are in the queue.
+/// Vertices that a thread has found and not yet appended to the queue.
 pub(super) struct Found {
     queue: u64,
     vertices: Vec<u64>,
@@ -44,27 +44,27 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Whether it does what one thread does for all.
+    /// Whether this is the thread that does the work of a single thread for the team.
     pub(super) fn is_first(&self) -> bool {
         self.team.core == 0
     }
 
-    /// The address of an element of `bytes` in one of the kernel's arrays.
+    /// The address of an element of `bytes` bytes in one of the kernel's arrays.
     pub(super) fn at(&self, array: usize, element: u64, bytes: u64) -> u64 {
         self.run.arrays[array] + element * bytes
     }
 
-    /// Begins a loop over the vertices. A barrier must follow it.
+    /// Begins a loop with dynamic schedule over all vertices. A barrier must follow.
     pub(super) fn share_vertices(&mut self) -> Shares {
         self.share(self.run.n)
     }
 
-    /// The same over others.
+    /// Begins a loop with dynamic schedule over `items` items. A barrier must follow.
     pub(super) fn share(&mut self, items: u64) -> Shares {
         self.team.share(items, CHUNK)
     }
 
-    /// Replaces 4 B if they are as expected; the old number.
+    /// Replaces a number of 4 B if it equals `expected`. Value: the old number.
     pub(super) fn swap_if(&self, addr: u64, expected: u32, new: u32) -> Value<'a> {
         self.t.issue(ThreadOp::Atomic {
             addr,
@@ -75,27 +75,27 @@ impl<'a> Worker<'a> {
         })
     }
 
-    /// Loads 4 B.
+    /// Loads a number of 4 B.
     pub(super) fn load(&self, addr: u64) -> Value<'a> {
         self.t.load_sized(addr, 4)
     }
 
-    /// Stores 4 B, and does not wait.
+    /// Stores a number of 4 B without waiting.
     pub(super) fn store(&self, addr: u64, number: u32) {
         drop(self.t.store_sized(addr, 4, number.into()));
     }
 
-    /// Loads some elements of 4 B of an array together.
+    /// Loads some elements of 4 B of an array, all at the same time.
     pub(super) async fn load_all(&self, array: usize, elements: Range<u64>) -> Vec<u64> {
         in_order(elements.map(|element| self.load(self.at(array, element, 4)))).await
     }
 
-    /// The queue's end, behind a barrier.
+    /// The end of the queue. Other threads' additions are complete only after a barrier.
     pub(super) async fn queue_end(&self) -> u64 {
         self.t.load(self.queue_end).await
     }
 
-    /// Nothing found yet for the queue in an array of 4 B each.
+    /// An empty buffer of found vertices for the queue in array `queue`, with 4 B for each vertex.
     pub(super) fn nothing_found(&self, queue: usize) -> Found {
         Found {
             queue: self.run.arrays[queue],
@@ -103,7 +103,7 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Notes a vertex for the queue.
+    /// Adds a vertex to the buffer, and appends the full buffer to the queue.
     pub(super) async fn find(&self, found: &mut Found, vertex: u64) {
         found.vertices.push(vertex);
         if found.vertices.len() == BUFFER {
@@ -111,7 +111,7 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Appends what was found to the queue.
+    /// Appends the buffer to the queue.
     pub(super) async fn append(&self, found: &mut Found) {
         if found.vertices.is_empty() {
             return;

@@ -1,9 +1,10 @@
-//! The hash index, in the manner of CCEH (Nam et al., FAST 2019) as Viper uses it: a directory of
-//! segments chosen by the upper bits of the hash, each of 256 lines chosen by the lower bits, of
-//! four pairs of hash and place. Each segment has a lock word behind its pairs.
+//! The hash index, similar to CCEH (Nam et al., FAST 2019) as Viper uses it. A directory of
+//! segments is indexed by the upper bits of the hash, and the 256 lines of a segment by the lower
+//! bits. A line has four pairs of hash and place. A lock word follows the pairs of each segment.
 //!
-//! It is made large enough for all keys and does not split segments. A search goes on from pair to
-//! pair until one was never used, where CCEH looks at 16 pairs and splits when they are taken.
+//! The index is made large enough for all keys and does not split segments. A search continues from
+//! pair to pair until it finds one that was never used. CCEH examines 16 pairs, and splits the
+//! segment when all are in use.
 
 use cxlab_engine::save_state;
 use cxlab_engine::units::LINE_BYTES;
@@ -16,16 +17,16 @@ use crate::program::After;
 const SEGMENT_PAIRS: u64 = 1024;
 /// Bytes of a pair.
 const PAIR: u64 = 16;
-/// Bytes from segment to segment: pairs, then a line with the lock word.
+/// Distance between segments in bytes: the pairs, then a line with the lock word.
 const SEGMENT: u64 = SEGMENT_PAIRS * PAIR + LINE_BYTES;
-/// The lock word of a segment, behind its depth.
+/// Offset of the lock word in a segment, after the pairs and the segment's depth.
 const LOCK: u64 = SEGMENT_PAIRS * PAIR + 8;
-/// Bytes of a pointer of the directory.
+/// Bytes of a pointer in the directory.
 const POINTER: u64 = 8;
 
-/// A pair that was never used.
+/// The hash of a pair that was never used.
 const EMPTY: u64 = u64::MAX;
-/// A pair whose key was removed.
+/// The hash of a pair whose key was removed.
 const TOMBSTONE: u64 = u64::MAX - 1;
 
 #[derive(Clone, Copy, Serialize, Deserialize)]
@@ -36,14 +37,14 @@ struct Pair {
 
 /// The index of one core's store.
 pub(super) struct Index {
-    /// Where the directory begins.
+    /// First address of the directory.
     directory: u64,
-    /// Where the segments begin.
+    /// First address of the segments.
     segments: u64,
-    /// How many: a power of two.
+    /// Number of segments: a power of two.
     count: u64,
     pairs: Vec<Pair>,
-    /// Whether each change is written back: an index in CXL memory persists.
+    /// Whether each change is written back, because the index is in persistent CXL memory.
     persistent: bool,
 }
 
@@ -52,16 +53,16 @@ save_state!(Index {
     built: directory, segments, count, persistent;
 });
 
-/// Where a search ended.
+/// The result of a search.
 struct Found {
-    /// The pair with the key.
+    /// The pair with the key; `None` if the key is not in the index.
     pair: Option<usize>,
-    /// The first pair that a new key can take.
+    /// The first pair that a new key can use.
     free: usize,
 }
 
 impl Index {
-    /// Segments for that many keys: at most half of the pairs are used.
+    /// Number of segments for this many keys: at most half of the pairs are used.
     fn segments_for(keys: u64) -> u64 {
         (2 * keys).div_ceil(SEGMENT_PAIRS).next_power_of_two()
     }
@@ -70,13 +71,13 @@ impl Index {
         (count * POINTER).next_multiple_of(LINE_BYTES)
     }
 
-    /// Bytes that an index of that many keys takes.
+    /// Bytes of an index for this many keys.
     pub fn bytes(keys: u64) -> u64 {
         let count = Index::segments_for(keys);
         Index::directory_bytes(count) + count * SEGMENT
     }
 
-    /// An empty index for that many keys, at an address.
+    /// Makes an empty index for this many keys at an address.
     pub fn new(first: u64, keys: u64, persistent: bool) -> Index {
         let count = Index::segments_for(keys);
         let empty = Pair {
@@ -92,7 +93,7 @@ impl Index {
         }
     }
 
-    /// The segment in which a hash belongs.
+    /// The segment of a hash.
     fn home(&self, hash: u64) -> u64 {
         ((u128::from(hash) * u128::from(self.count)) >> 64) as u64
     }
@@ -102,7 +103,7 @@ impl Index {
         self.segments + pair / SEGMENT_PAIRS * SEGMENT + pair % SEGMENT_PAIRS * PAIR
     }
 
-    /// Finds the segment and takes its lock.
+    /// Loads the segment's pointer from the directory and takes the segment's lock.
     fn acquire(&self, hash: u64, script: &mut Script) {
         let home = self.home(hash);
         script.load(self.directory + home * POINTER, After::Nothing);
@@ -114,7 +115,7 @@ impl Index {
         script.atomic(self.segments + home * SEGMENT + LOCK, After::Nothing);
     }
 
-    /// Looks at one pair after the other; `same` compares the key at a place with the one sought.
+    /// Examines one pair after the other; `same` compares the key at a place with the wanted key.
     fn search(
         &self,
         hash: u64,
@@ -149,7 +150,7 @@ impl Index {
         Found { pair: None, free }
     }
 
-    /// The place of a key.
+    /// The place of a key; `None` if the key is not in the index.
     pub fn get(
         &self,
         hash: u64,
@@ -163,7 +164,7 @@ impl Index {
         Some(self.pairs[found.pair?].place)
     }
 
-    /// Sets the place of a key and tells the one before.
+    /// Sets the place of a key and returns its old place.
     pub fn insert(
         &mut self,
         hash: u64,
@@ -194,7 +195,7 @@ impl Index {
         before
     }
 
-    /// Forgets a key and tells its place.
+    /// Removes a key and returns its place.
     pub fn remove(
         &mut self,
         hash: u64,
@@ -215,7 +216,7 @@ impl Index {
         Some(self.pairs[found.pair?].place)
     }
 
-    /// Makes a pair that was stored last persist.
+    /// Writes a changed pair back, if the index is persistent.
     fn written(&self, address: u64, script: &mut Script) {
         if self.persistent {
             script.flush(address);
@@ -223,7 +224,7 @@ impl Index {
         }
     }
 
-    /// Keys that it holds.
+    /// Number of keys in the index.
     pub fn len(&self) -> usize {
         let used = self.pairs.iter().filter(|pair| pair.hash < TOMBSTONE);
         used.count()
@@ -237,7 +238,7 @@ mod tests {
 
     use cxlab_engine::rng::StreamRng;
 
-    /// Keys are their own places; many of them have the same hash or a reserved one.
+    /// Each key is its own place. Many keys have the same hash or a reserved hash.
     #[test]
     fn keys_whose_hashes_meet_are_told_apart() {
         let hash = |key: u64| match key % 5 {

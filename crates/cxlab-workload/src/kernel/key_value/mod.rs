@@ -1,10 +1,10 @@
-//! A persistent key-value store in the manner of Viper (Benson, Makait and Rabl, VLDB 2021): a hash
-//! index in fast memory, records in pages of persistent memory.
+//! A persistent key-value store similar to Viper (Benson, Makait and Rabl, VLDB 2021): a hash index
+//! in fast memory, and records in pages of persistent memory.
 //!
-//! Each operation does the work of Viper's client: locks, index probes, comparing of keys, stores
-//! of the record, write-backs, fences, and the bit that makes it valid. `docs/guide/kernels.md` lists the
-//! steps and what differs from Viper: no segment splits, no reclaiming in the background, one
-//! store for each core.
+//! Each operation does the work of Viper's client: locks, index probes, comparison of keys, stores
+//! of the record, write-backs, fences, and the bit that makes the record valid.
+//! `docs/guide/kernels.md` lists the steps and the differences from Viper: no segment splits, no
+//! reclaiming in the background, and one store for each core.
 
 mod index;
 mod pages;
@@ -42,10 +42,10 @@ pub(crate) const ENTRY: Entry<Box<dyn Workload>> = Entry {
 )]
 #[serde(rename_all = "kebab-case")]
 pub enum Keys {
-    /// All alike.
+    /// All keys with the same probability.
     #[default]
     Uniform,
-    /// By Zipf's law; which keys are chosen often is random.
+    /// By Zipf's law. The order of the keys in the law is random.
     Zipfian,
 }
 
@@ -55,41 +55,41 @@ pub enum Keys {
 )]
 #[serde(rename_all = "kebab-case")]
 pub enum Update {
-    /// The first 8 B of the value are overwritten in the record, as Viper's benchmark does.
+    /// The first 8 B of the value are overwritten in the record, as in Viper's benchmark.
     #[default]
     InPlace,
-    /// The whole record is put again, and the old one is freed.
+    /// The whole record is stored in a new slot, and the old slot is freed.
     OutOfPlace,
 }
 
-/// A persistent key-value store in the manner of Viper (VLDB 2021), on a core. Phases: `write` (keys
-/// into the empty store), `insert` (further keys), `query`, `update`, `delete`.
+/// A persistent key-value store in the manner of Viper (VLDB 2021), on a core. Phases: `write`
+/// (keys are stored in the empty store), `insert` (further keys), `query`, `update`, `delete`.
 #[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct KeyValue {
-    /// Operations of each phase, 1 to 16777216, which the cores of the host group divide; each core
+    /// Operations of each phase, 1 to 16777216. The cores of the host group divide them; each core
     /// has its own store. The default is that of CXL-SSD-Sim.
     pub operations: u64,
     /// Bytes of a key, 8 B to 1 KiB. The default is Viper's.
     pub key: Bytes,
-    /// Bytes of a value, 8 B and more, so that a record fits a page of 4 KiB. Viper's are 200 B and,
-    /// with keys of 32 B, 500 B.
+    /// Bytes of a value: at least 8 B, and at most what fits a page of 4 KiB with the key. Viper
+    /// uses 200 B, and 500 B with keys of 32 B.
     pub value: Bytes,
-    /// How queries, updates and deletes choose keys.
+    /// How the keys of queries, updates and deletes are chosen.
     pub keys: Keys,
     /// The exponent of Zipf's law, above 0, at most 4. The default is that of YCSB.
     pub exponent: f64,
     /// How values are updated.
     pub update: Update,
-    /// Core cycles of computing of an operation: hashing, copying, comparing. The default is
-    /// *assumed*.
+    /// Core cycles of computing of an operation: hashing, copying, comparing.
+    /// The default is *assumed*.
     pub cycles: u32,
-    /// The memory of the index. In CXL memory it persists: its changes are written back.
+    /// The memory of the index. An index in CXL memory is persistent: its changes are written back.
     pub index: Memory,
     /// The memory of the pages.
     pub data: Memory,
-    /// Where in the memories pages and index begin; in the same memory the index follows the pages.
-    /// A multiple of 4 KiB.
+    /// Offset of the pages and of the index in their memories; in the same memory, the index
+    /// follows the pages. A multiple of 4 KiB.
     pub base: Bytes,
 }
 
@@ -111,7 +111,7 @@ impl Default for KeyValue {
 }
 
 impl KeyValue {
-    /// Its `kind` in a scenario.
+    /// The `kind` of this kernel in a scenario.
     pub const KIND: &'static str = "key-value";
 
     fn check(&self) -> Result<(), ParamError> {
@@ -136,7 +136,7 @@ impl KeyValue {
         Layout::new(self.key.0, self.value.0)
     }
 
-    /// Where the pages and the index of the first core begin.
+    /// The first addresses of the pages and of the index of the first core.
     fn place(&self, size: &Size, ctx: &SourceContext) -> Result<(u64, u64), ParamError> {
         let cores = ctx.requesters.max(1) as u64;
         let data = Need {

@@ -1,8 +1,9 @@
-//! Records in pages of 4 KiB, in the manner of Viper's VPages (Benson et al., VLDB 2021): a version
-//! lock, a bitmap of free slots, then the slots. The page before the first counts the pages used.
+//! Records in pages of 4 KiB, similar to Viper's VPages (Benson et al., VLDB 2021): a version
+//! lock, a bitmap of free slots, then the slots. The page before the first one has the number
+//! of pages in use.
 //!
-//! A record is written before the bit of its slot is cleared, and both are made persistent before
-//! the next store, so that a record is there wholly or not at all whenever power fails.
+//! A record is made persistent before the bit of its slot is cleared, and the bit before the next
+//! store. Whenever power fails, a record is therefore stored wholly or not at all.
 
 use cxlab_engine::save_state;
 
@@ -11,12 +12,12 @@ use crate::program::After;
 
 /// Bytes of a page.
 pub(super) const PAGE: u64 = 4096;
-/// Where the bitmap begins; the lock is before it.
+/// Offset of the bitmap in a page; the lock precedes it.
 const BITMAP: u64 = 8;
 /// Bits of a word of the bitmap.
 const WORD_BITS: u64 = 64;
 
-/// A slot of a page.
+/// A slot of a page, by page number and slot number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Place {
     pub page: u32,
@@ -24,12 +25,12 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// As the index holds it.
+    /// The place as a word of the index.
     pub fn word(self) -> u64 {
         u64::from(self.page) << 16 | u64::from(self.slot)
     }
 
-    /// From what the index holds.
+    /// The place in a word of the index.
     pub fn from_word(word: u64) -> Place {
         Place {
             page: (word >> 16) as u32,
@@ -38,17 +39,17 @@ impl Place {
     }
 }
 
-/// How records of one size lie in a page.
+/// The layout of records of one size in a page.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Layout {
     pub key: u64,
     pub value: u64,
-    /// Slots of a page; 0 when a record does not fit.
+    /// Number of slots of a page; 0 when a record does not fit.
     pub slots: u64,
 }
 
 impl Layout {
-    /// As many slots as fit, and a bit for each.
+    /// Makes the layout with as many slots as fit, with a bit for each.
     pub fn new(key: u64, value: u64) -> Layout {
         let fits = |slots: &u64| header(*slots) + slots * (key + value) <= PAGE;
         let most = (PAGE / (key + value).max(1)).min(PAGE);
@@ -60,7 +61,7 @@ impl Layout {
         self.key + self.value
     }
 
-    /// Pages for that many records, the counting page among them.
+    /// Number of pages for this many records, including the page with the number of pages.
     pub fn pages(&self, records: u64) -> u64 {
         1 + records.div_ceil(self.slots)
     }
@@ -70,12 +71,12 @@ impl Layout {
     }
 }
 
-/// Bytes before the first slot.
+/// Bytes of a page before the first slot.
 fn header(slots: u64) -> u64 {
     BITMAP + slots.div_ceil(WORD_BITS) * 8
 }
 
-/// The pages of one core's store, with their bytes.
+/// The pages of one core's store, with their contents.
 pub(super) struct Pages {
     first: u64,
     layout: Layout,
@@ -88,7 +89,7 @@ save_state!(Pages {
 });
 
 impl Pages {
-    /// Pages for that many records, at an address.
+    /// Makes pages for this many records at an address.
     pub fn new(first: u64, layout: Layout, records: u64) -> Pages {
         Pages {
             first,
@@ -97,7 +98,7 @@ impl Pages {
         }
     }
 
-    /// Pages that have been used, without the one that counts them.
+    /// Number of pages in use, without the page that has this number.
     pub fn used(&self) -> u32 {
         self.word(0) as u32
     }
@@ -112,7 +113,7 @@ impl Pages {
         self.bytes[at as usize..at as usize + 8].copy_from_slice(&word.to_le_bytes());
     }
 
-    /// Where a page begins among the bytes; page 0 comes after the one that counts.
+    /// Offset of a page in the bytes; page 0 follows the page with the number of pages.
     fn offset(page: u32) -> u64 {
         (u64::from(page) + 1) * PAGE
     }
@@ -128,7 +129,7 @@ impl Pages {
         &self.bytes[at..at + self.layout.record() as usize]
     }
 
-    /// Begins a page that was never used.
+    /// Initialises the next unused page and returns its number.
     pub fn begin(&mut self, script: &mut Script) -> u32 {
         let page = self.used();
         let at = Pages::offset(page);
@@ -147,14 +148,14 @@ impl Pages {
         page
     }
 
-    /// Takes the lock of a page: an odd version.
+    /// Takes the lock of a page by making its version odd.
     pub fn lock(&mut self, page: u32, after: After, script: &mut Script) {
         let at = Pages::offset(page);
         script.atomic(self.first + at, after);
         self.bytes[at as usize] |= 1;
     }
 
-    /// Gives the lock of a page back: the next even version.
+    /// Releases the lock of a page by the next even version.
     pub fn unlock(&mut self, page: u32, script: &mut Script) {
         let at = Pages::offset(page);
         script.load(self.first + at, After::Nothing);
@@ -162,7 +163,7 @@ impl Pages {
         self.bytes[at as usize] = self.bytes[at as usize].wrapping_add(1);
     }
 
-    /// The first free slot of a page.
+    /// The first free slot of a page; `None` if the page is full.
     pub fn free_slot(&self, page: u32, script: &mut Script) -> Option<Place> {
         for word in 0..self.layout.words() {
             let at = Pages::offset(page) + BITMAP + word * 8;
@@ -176,7 +177,7 @@ impl Pages {
         None
     }
 
-    /// Whether a slot holds a record.
+    /// Whether a slot has a valid record, by its bit.
     pub fn holds(&self, place: Place) -> bool {
         let (at, bit) = self.bit(place);
         self.word(at) & bit == 0
@@ -187,7 +188,8 @@ impl Pages {
         (Pages::offset(place.page) + BITMAP + word * 8, 1 << bit)
     }
 
-    /// Writes a record into a free slot of a page whose bitmap has been loaded, then clears its bit.
+    /// Writes a record to a free slot of a page whose bitmap has been loaded, then
+    /// clears the slot's bit.
     pub fn write(&mut self, place: Place, key: &[u8], value: &[u8], script: &mut Script) {
         let at = self.record(place) as usize;
         self.bytes[at..at + key.len()].copy_from_slice(key);
@@ -204,7 +206,7 @@ impl Pages {
         script.fence();
     }
 
-    /// Sets the bit of a slot; tells whether the page had no free slot before.
+    /// Sets the bit of a slot, and returns whether the page had no free slot before.
     pub fn free(&mut self, place: Place, script: &mut Script) -> bool {
         let full = (0..self.layout.words())
             .all(|word| self.word(Pages::offset(place.page) + BITMAP + word * 8) == 0);
@@ -216,14 +218,15 @@ impl Pages {
         full
     }
 
-    /// Compares a key with that of a record.
+    /// Loads the key of a record and compares it with `key`.
     pub fn has_key(&self, place: Place, key: &[u8], script: &mut Script) -> bool {
         let at = self.record(place);
         script.load_range(self.first + at, self.layout.key, After::Previous);
         self.bytes_of(place).starts_with(key)
     }
 
-    /// Reads a value as Viper does, without the lock: the version before and after must agree.
+    /// Reads a value without the lock, as Viper does: the version is loaded before and after, and
+    /// must be the same.
     pub fn read(&self, place: Place, script: &mut Script) -> &[u8] {
         let version = self.first + Pages::offset(place.page);
         let at = self.first + self.record(place) + self.layout.key;

@@ -1,11 +1,11 @@
-//! What the records hold: keys and values made from numbers, so that each byte can be told again.
+//! The contents of records: keys and values made from numbers, so that every byte can be checked.
 
 use crate::kernel::common::mix;
 
 /// Bytes of a word.
 const WORD: usize = 8;
 
-/// Fills a buffer with a first word and others that follow from a seed.
+/// Fills a buffer with the word `first` and further words derived from a seed.
 fn fill(buffer: &mut [u8], first: u64, seed: u64) {
     let mut state = seed;
     for (place, chunk) in buffer.chunks_mut(WORD).enumerate() {
@@ -15,13 +15,13 @@ fn fill(buffer: &mut [u8], first: u64, seed: u64) {
     }
 }
 
-/// The bytes of the key of that number.
+/// Writes the key with this number.
 pub(super) fn write_key(buffer: &mut [u8], number: u64) {
     fill(buffer, number, number);
 }
 
-/// The bytes of a value: its version, then bytes that belong to the key and the version in which
-/// the whole was written.
+/// Writes a value: its version, then bytes derived from the key's number and from the version in
+/// which the whole value was written.
 pub(super) fn write_value(buffer: &mut [u8], number: u64, version: u64, written: u64) {
     fill(buffer, version, number ^ mix(written));
 }

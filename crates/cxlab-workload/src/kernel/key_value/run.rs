@@ -1,5 +1,5 @@
-//! The benchmark: which operations a core makes on its store, and whether they did what they
-//! should.
+//! The benchmark: the operations that a core executes on its store, and the
+//! checks of their results.
 
 use std::collections::BTreeMap;
 
@@ -28,7 +28,7 @@ const PHASES: [&str; 5] = ["write", "insert", "query", "update", "delete"];
 pub(super) struct Run {
     store: Store,
     layout: Layout,
-    /// Operations of each phase.
+    /// Number of operations of each phase.
     operations: u64,
     /// The number of the core's first key.
     first: u64,
@@ -37,16 +37,17 @@ pub(super) struct Run {
     update: Update,
     phases: [Phase; PHASES.len()],
     phase: usize,
-    /// Operations of this phase, with the one under way.
+    /// Number of operations of the current phase, including the one in progress.
     done: u64,
-    /// The version that each key should have; 0 when it is not in the store.
+    /// The expected version of each key; 0 when the key is not in the store.
     versions: Vec<u32>,
-    /// Keys in the store, in random order: keys in front are chosen more often when not all alike.
+    /// Keys in the store, in random order. With `zipfian`, keys nearer to the front
+    /// are chosen more often.
     order: Vec<u32>,
     zipf: Zipf,
     key: Vec<u8>,
     value: Vec<u8>,
-    /// The first thing that went wrong.
+    /// The first error found.
     fault: Option<String>,
 }
 
@@ -89,7 +90,7 @@ impl Run {
         }
     }
 
-    /// The bytes that a key's record should have, in the buffers.
+    /// Fills the buffers with the expected key and value of a key's record.
     fn expect(&mut self, key: u32) {
         let number = self.first + u64::from(key);
         let version = u64::from(self.versions[key as usize]);
@@ -107,7 +108,7 @@ impl Run {
             .get_or_insert_with(|| format!("key {number}: {what}"));
     }
 
-    /// The place in `order` of the key of the next query, update or delete.
+    /// The index in `order` of the key of the next query, update or delete.
     fn choose(&mut self, rng: &mut StreamRng) -> usize {
         let place = match self.keys {
             Keys::Uniform => rng.below(self.order.len() as u64),
@@ -116,7 +117,7 @@ impl Run {
         place as usize
     }
 
-    /// Writes down the steps of one operation.
+    /// Adds the steps of one operation to the script.
     fn operate(&mut self, rng: &mut StreamRng) {
         self.store.script.enter(self.phase as u8);
         match self.phase {
@@ -180,7 +181,7 @@ impl Run {
         }
     }
 
-    /// Goes on to the next phase when this one has made its operations.
+    /// Changes to the next phase when all operations of the current one have been done.
     fn go_on(&mut self, rng: &mut StreamRng) {
         if self.done < self.operations {
             return;
@@ -195,7 +196,7 @@ impl Run {
         }
     }
 
-    /// Compares the records that a recovery would find with those of a map.
+    /// Compares the records that a recovery would find with the expected ones.
     fn check_records(&self) -> Result<(), String> {
         let mut model = BTreeMap::new();
         for (key, version) in (self.first..).zip(&self.versions) {

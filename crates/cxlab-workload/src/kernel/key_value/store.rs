@@ -9,10 +9,11 @@ use super::pages::{Layout, PAGE, Pages, Place};
 use super::record::hash;
 use crate::program::After;
 
-/// Bytes of an entry of the list of pages with free slots.
+/// Bytes of an entry in the list of pages with free slots.
 const ENTRY: u64 = 4;
 
-/// Pages that have free slots again: a ring beside the index, its ends in a line before it.
+/// The list of full pages that got a free slot again: a ring after the index; a line before the
+/// ring has its ends.
 struct FreeList {
     first: u64,
     ring: Vec<u32>,
@@ -35,7 +36,7 @@ impl FreeList {
         self.first + LINE_BYTES + place as u64 * ENTRY
     }
 
-    /// Adds a page behind the others.
+    /// Adds a page at the end of the list.
     fn push(&mut self, page: u32, script: &mut Script) {
         assert!(self.len < self.ring.len(), "a page is in the list once");
         let place = (self.head + self.len) % self.ring.len();
@@ -46,7 +47,7 @@ impl FreeList {
         self.len += 1;
     }
 
-    /// Takes the page that has waited longest.
+    /// Removes and returns the oldest page of the list.
     fn pop(&mut self, script: &mut Script) -> Option<u32> {
         script.load(self.first, After::Nothing);
         script.load(self.first + 8, After::Nothing);
@@ -62,40 +63,40 @@ impl FreeList {
     }
 }
 
-/// How large a store is.
+/// The size of a store.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Size {
     pub layout: Layout,
-    /// Keys that it ever holds.
+    /// Most keys that the store has at any time.
     pub keys: u64,
 }
 
 impl Size {
-    /// Records at one time: an update out of place holds a key twice.
+    /// Most records at any time: an update out of place stores a key twice.
     fn records(&self) -> u64 {
         self.keys + 1
     }
 
-    /// Bytes of its pages.
+    /// Bytes of the pages.
     pub fn data(&self) -> u64 {
         self.layout.pages(self.records()) * PAGE
     }
 
-    /// Bytes of the index and the list of pages.
+    /// Bytes of the index and of the list of pages.
     pub fn index(&self) -> u64 {
         Index::bytes(self.keys) + FreeList::bytes(self.layout.pages(self.records()))
     }
 }
 
-/// One core's store.
+/// A key-value store of one core.
 pub(super) struct Store {
     pub script: Script,
     pages: Pages,
     index: Index,
     free: FreeList,
-    /// The page into which records are put; none before the first.
+    /// The page into which records are put; `None` before the first record.
     current: Option<u32>,
-    /// Computing of one operation.
+    /// Core cycles of computing of one operation.
     cycles: u32,
 }
 
@@ -106,7 +107,7 @@ save_state!(Store {
 });
 
 impl Store {
-    /// An empty store with its pages and its index at addresses.
+    /// Makes an empty store with its pages at address `data` and its index at address `index`.
     pub fn new(size: &Size, data: u64, index: u64, persistent: bool, cycles: u32) -> Store {
         let pages = size.layout.pages(size.records());
         Store {
@@ -124,7 +125,7 @@ impl Store {
         }
     }
 
-    /// The next page to put records into.
+    /// Chooses the next page for new records.
     fn next_page(&mut self) -> u32 {
         let page = match self.free.pop(&mut self.script) {
             Some(page) => page,
@@ -134,7 +135,7 @@ impl Store {
         page
     }
 
-    /// Locks a page with a free slot and finds that.
+    /// Locks a page with a free slot and returns the slot.
     fn slot(&mut self) -> Place {
         let mut page = match self.current {
             Some(page) => page,
@@ -150,7 +151,7 @@ impl Store {
         }
     }
 
-    /// Stores a record, in a new slot. True when the key is new.
+    /// Stores a record in a new slot. Returns true when the key is new.
     pub fn put(&mut self, key: &[u8], value: &[u8]) -> bool {
         self.script.compute(self.cycles);
         let place = self.slot();
@@ -168,7 +169,7 @@ impl Store {
         before.is_none()
     }
 
-    /// Frees a slot while the lock of a page is held, which may be the slot's own.
+    /// Frees a slot while the lock of page `held` is taken, which may be the slot's own page.
     fn free_slot(&mut self, place: Place, held: u32) {
         let script = &mut self.script;
         if place.page == held {
@@ -180,7 +181,7 @@ impl Store {
         self.pages.unlock(place.page, &mut self.script);
     }
 
-    /// Frees a slot of a locked page, and lists the page if that was full.
+    /// Frees a slot of a locked page, and adds the page to the list if the page was full.
     fn release(&mut self, place: Place) {
         let full = self.pages.free(place, &mut self.script);
         if full && self.current != Some(place.page) {
@@ -188,7 +189,7 @@ impl Store {
         }
     }
 
-    /// Finds a record.
+    /// Finds the record of a key.
     fn find(&mut self, key: &[u8]) -> Option<Place> {
         let pages = &self.pages;
         let same = |word, script: &mut Script| pages.has_key(Place::from_word(word), key, script);
@@ -196,7 +197,7 @@ impl Store {
         Some(Place::from_word(word))
     }
 
-    /// Reads the value of a key.
+    /// Reads the value of a key; `None` if there is no such key.
     pub fn get(&mut self, key: &[u8]) -> Option<&[u8]> {
         self.script.compute(self.cycles);
         let place = self.find(key);
@@ -205,7 +206,7 @@ impl Store {
         value
     }
 
-    /// Overwrites the first bytes of a value in place. False when there is no such key.
+    /// Overwrites the first bytes of a value in place. Returns false when there is no such key.
     pub fn update(&mut self, key: &[u8], bytes: &[u8]) -> bool {
         self.script.compute(self.cycles);
         let place = self.find(key);
@@ -219,7 +220,7 @@ impl Store {
         place.is_some()
     }
 
-    /// Removes a record. False when there is no such key.
+    /// Removes a record. Returns false when there is no such key.
     pub fn remove(&mut self, key: &[u8]) -> bool {
         self.script.compute(self.cycles);
         let place = self.find(key);
@@ -237,8 +238,8 @@ impl Store {
         place.is_some()
     }
 
-    /// All records that a recovery would find, as it would find them: by the count of pages and the
-    /// bitmaps.
+    /// All records that a recovery would find, found in the same way: by the number of
+    /// pages and the bitmaps.
     pub fn records(&self, layout: &Layout) -> impl Iterator<Item = (&[u8], &[u8])> {
         let slots = layout.slots as u16;
         let (pages, key) = (&self.pages, layout.key as usize);
@@ -248,12 +249,12 @@ impl Store {
             .map(move |place| pages.bytes_of(place).split_at(key))
     }
 
-    /// Keys in the index.
+    /// Number of keys in the index.
     pub fn len(&self) -> usize {
         self.index.len()
     }
 
-    /// Whether the index leads to the record of a key, without steps of the program.
+    /// Whether the index has the place of a key's record. Adds no steps to the program.
     pub fn finds(&self, key: &[u8]) -> bool {
         let mut unused = Script::default();
         let same = |word, script: &mut Script| {

@@ -1,9 +1,10 @@
-//! `cg`: steps of conjugate gradients with a random sparse symmetric matrix (NPB `cg.f`, `conj_grad`).
+//! `cg`: steps of conjugate gradients with a random sparse symmetric
+//! matrix (NPB `cg.f`, `conj_grad`).
 //!
-//! An iteration here is one step, of which the benchmark makes 25 between two normalisations. The matrix is in
-//! compressed rows. Class D has 484 nonzeros a row; with those a small matrix would have too few rows for
-//! its vectors to leave a cache, so rows have [`PAIRS`] pairs of nonzeros and the diagonal on average
-//! (*assumed*).
+//! An iteration here is one step, of which the benchmark makes 25 between two normalisations. The
+//! matrix is in compressed rows. Class D has 484 nonzeros a row. With as many, a small matrix would
+//! have too few rows for its vectors to exceed a cache, so rows have [`PAIRS`] pairs of nonzeros
+//! and the diagonal on average (*assumed*).
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -17,13 +18,14 @@ use crate::thread::{Value, Window};
 
 /// Nonzeros above the diagonal that are drawn for each row.
 const PAIRS: u64 = 16;
-/// Bytes of a row: its nonzeros of 8 B and 4 B, its beginning, and five vectors.
+/// Bytes of a row: its nonzeros of 8 B and 4 B, its start, and five vectors, of which
+/// this kernel allocates four.
 const ROW_BYTES: u64 = (2 * PAIRS + 1) * 12 + 8 + 5 * 8;
-/// CXL-ClusterSim, Table 3.
+/// Working set in GiB: CXL-ClusterSim, Table 3.
 const GIBIBYTES: u64 = 17;
 /// Numbers of a vector that are loaded at a time.
 const BLOCK: u64 = 64;
-/// Nonzeros that are loaded at a time: a line of columns.
+/// Nonzeros that are loaded at a time: a line of column numbers.
 const NONZEROS: u64 = 16;
 
 const VALUES: usize = 0;
@@ -38,20 +40,20 @@ pub(super) struct ConjugateGradients {
     rows: u64,
     iterations: u32,
     seed: u64,
-    /// Made when it is first needed.
+    /// The matrix, made when it is first needed.
     matrix: OnceLock<Matrix>,
 }
 
 /// A sparse matrix in compressed rows.
 struct Matrix {
-    /// Where each row begins.
+    /// Index of each row's first nonzero.
     starts: Vec<u64>,
     columns: Vec<u32>,
     values: Vec<f64>,
 }
 
 impl Matrix {
-    /// A symmetric positive definite one, drawn from a seed.
+    /// Draws a symmetric positive definite matrix from a seed.
     fn random(rows: u64, seed: u64) -> Matrix {
         let mut rng = StreamRng::new(seed, "nas/cg");
         let mut lists: Vec<Vec<(u32, f64)>> = vec![Vec::new(); rows as usize];
@@ -64,7 +66,8 @@ impl Matrix {
         }
         let (mut starts, mut columns, mut values) = (vec![0], Vec::new(), Vec::new());
         for (row, mut list) in (0..).zip(lists) {
-            // Larger than all others of its row together: the matrix is positive definite.
+            // The diagonal is larger than the sum of the row's other magnitudes, so the
+            // matrix is positive definite.
             let others: f64 = list.iter().map(|(_, value)| value.abs()).sum();
             list.push((row, 1.0 + others));
             list.sort_by_key(|(column, _)| *column);
@@ -113,7 +116,8 @@ impl ConjugateGradients {
         }
     }
 
-    /// The same on plain arrays; sums are those of the threads, in their order.
+    /// The same computation on plain arrays. Each thread's part is summed up first, then the parts
+    /// in order of threads.
     fn plain(&self, cores: u64) -> [Vec<f64>; 3] {
         let rows = self.rows as usize;
         let matrix = self.matrix();
@@ -154,7 +158,7 @@ impl ConjugateGradients {
     }
 }
 
-/// Blocks of at most `block` numbers that end at its multiples.
+/// Splits a range into blocks of at most `block` numbers that end at multiples of `block`.
 fn blocks(range: Range<u64>, block: u64) -> impl Iterator<Item = Range<u64>> {
     let mut at = range.start;
     std::iter::from_fn(move || {
@@ -165,7 +169,7 @@ fn blocks(range: Range<u64>, block: u64) -> impl Iterator<Item = Range<u64>> {
     })
 }
 
-/// The sum of the products of two vectors, over all threads.
+/// The dot product of two vectors, over all threads.
 async fn dot(worker: &mut Worker<'_>, a: usize, b: usize, mine: Range<u64>) -> f64 {
     let mut sum = 0.0;
     let arrays = if a == b { vec![a] } else { vec![a, b] };
@@ -192,7 +196,7 @@ async fn dot(worker: &mut Worker<'_>, a: usize, b: usize, mine: Range<u64>) -> f
     worker.team.sum_f64(sum).await
 }
 
-/// `to = a + factor b`.
+/// Computes `to = a + factor b` for this thread's part.
 async fn combine(
     worker: &Worker<'_>,
     to: usize,
@@ -220,7 +224,7 @@ async fn combine(
     stores.drain().await;
 }
 
-/// `q = A p`: values and columns in lines, and `p` where columns say.
+/// Computes `q = A p`: values and columns are loaded in lines, and `p` at the index of each column.
 async fn multiply(worker: &Worker<'_>, mine: Range<u64>) {
     let t = worker.t;
     let starts = blocks(mine.start..mine.end + 1, 8).map(|block| {
@@ -283,15 +287,16 @@ async fn multiply(worker: &Worker<'_>, mine: Range<u64>) {
     stores.drain().await;
 }
 
-/// Rows being summed up.
+/// The rows that are being summed up.
 struct Sums {
-    /// The next nonzero, and its row.
+    /// Index of the next nonzero.
     at: u64,
+    /// The row of the next nonzero.
     row: u64,
     sum: f64,
-    /// Where this row and those after it end.
+    /// The ends of this row and of the rows after it.
     ends: VecDeque<u64>,
-    /// The sums before `row` that have not been stored.
+    /// The sums of the rows before `row` that have not been stored.
     done: Vec<f64>,
 }
 
@@ -299,7 +304,7 @@ impl Sums {
     fn add(&mut self, product: f64) {
         self.sum += product;
         self.at += 1;
-        // Every row has its diagonal: none is empty.
+        // Every row has its diagonal, so none is empty.
         if self.ends.front() == Some(&self.at) {
             self.ends.pop_front();
             self.done.push(self.sum);

@@ -1,22 +1,22 @@
-//! `ep`: pairs of Gaussian random numbers, counted by how large they are (NPB `ep.f`). Each thread draws a
-//! batch of uniform numbers into a buffer of its own, and goes through them in pairs. An iteration is a
-//! batch of every thread.
+//! `ep`: pairs of Gaussian random numbers, counted by magnitude (NPB `ep.f`). Each thread draws a
+//! batch of uniform numbers into its own buffer, and then processes them in pairs. An iteration is
+//! a batch of every thread.
 
 use cxlab_engine::units::LINE_BYTES;
 
 use super::{Ahead, Arrays, Nas, Program, Running, Worker, bytes_of, doubles};
 use crate::thread::Window;
 
-/// The generator: `x = A x mod 2^46`, from [`SEED`] on (`randlc`).
+/// The generator: `x = A x mod 2^46`, starting with [`SEED`] (`randlc`).
 const A: u64 = 1_220_703_125;
 const SEED: u64 = 271_828_183;
 const MODULUS_BITS: u32 = 46;
-/// CXL-ClusterSim, Table 3: all buffers together.
+/// Working set in GiB: CXL-ClusterSim, Table 3, for all buffers together.
 const GIBIBYTES: u64 = 1;
-/// Pairs of a block of the buffer.
+/// Number of pairs in a block of the buffer.
 const BLOCK: u64 = 32;
-/// Floating-point operations of a pair: two of the generator's multiplications in halves, a logarithm and
-/// a square root for most (*assumed*; NPB counts numbers instead).
+/// Floating-point operations of a pair: two multiplications of the generator in halves, and a
+/// logarithm and a square root for most pairs (*assumed*; NPB counts numbers instead).
 const FLOPS: u64 = 100;
 /// Words of a thread's results: ten counts, and both sums.
 const RESULTS: u64 = 16;
@@ -25,13 +25,13 @@ const BUFFERS: usize = 0;
 const COUNTS: usize = 1;
 
 pub(super) struct Pairs {
-    /// Pairs of a batch: a multiple of [`BLOCK`].
+    /// Number of pairs of a batch: a multiple of [`BLOCK`].
     pairs: u64,
     iterations: u32,
     cores: u64,
 }
 
-/// What pairs come to.
+/// Counts and sums of Gaussian pairs.
 #[derive(Clone, Default)]
 struct Tally {
     counts: [u64; 10],
@@ -39,7 +39,7 @@ struct Tally {
 }
 
 impl Tally {
-    /// Takes two uniform numbers between 0 and 1: the polar method.
+    /// Adds the Gaussian pair of two uniform numbers between 0 and 1 (the polar method).
     fn take(&mut self, one: f64, other: f64) {
         let (x, y) = (2.0 * one - 1.0, 2.0 * other - 1.0);
         let square = x * x + y * y;
@@ -66,7 +66,7 @@ fn multiplied(x: u64, y: u64) -> u64 {
     x.wrapping_mul(y) & ((1 << MODULUS_BITS) - 1)
 }
 
-/// The state of the generator after so many numbers.
+/// The state of the generator after this many numbers.
 fn state_after(numbers: u64) -> u64 {
     let (mut left, mut power, mut state) = (numbers, A, SEED);
     while left > 0 {
@@ -141,7 +141,7 @@ impl Program for Pairs {
         Box::pin(self.work(worker))
     }
 
-    /// All numbers in one sequence, without jumps.
+    /// Checks against all numbers drawn in one sequence, without jumps.
     fn check(&self, memory: &Arrays<'_>) -> Result<(), String> {
         let mut state = SEED;
         let mut tallies = vec![Tally::default(); self.cores as usize];
@@ -204,7 +204,8 @@ mod tests {
         }
         let all: u64 = tally.counts.iter().sum();
         let part = |count: u64| count as f64 / all as f64;
-        // A quarter of pi of the square; both below 1: 0.6827 squared; both below 2: 0.9545 squared.
+        // Expected fractions: pi / 4 of the square; both numbers below 1: 0.6827 squared; both
+        // below 2: 0.9545 squared.
         assert!((all as f64 / f64::from(pairs) - std::f64::consts::FRAC_PI_4).abs() < 0.01);
         assert!((part(tally.counts[0]) - 0.4660).abs() < 0.01);
         assert!((part(tally.counts[0] + tally.counts[1]) - 0.9110).abs() < 0.01);

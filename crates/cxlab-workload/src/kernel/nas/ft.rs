@@ -1,8 +1,10 @@
-//! `ft`: a field that diffuses, in Fourier space, and its transform back in each iteration (NPB `ft.f`).
+//! `ft`: a field that diffuses in Fourier space, and its transform back in
+//! each iteration (NPB `ft.f`).
 //!
-//! An iteration multiplies the field's transform by a factor for each point and transforms the result
-//! along `x`, `y` and `z`. Along `x` lines are in one piece; along the others, as in NPB (`fftblock`), 16
-//! lines side by side are transformed together, so that whole lines of memory are used.
+//! An iteration multiplies the field's transform by a factor for each point, and transforms the
+//! result along `x`, `y` and `z`. A line along `x` is contiguous in memory. Along the other
+//! directions, 16 adjacent lines are transformed together, as in NPB (`fftblock`), so that whole
+//! cache lines are used.
 
 use std::ops::Range;
 use std::sync::OnceLock;
@@ -14,34 +16,34 @@ use crate::thread::Window;
 
 /// Sides of class D.
 const SIDES: [u64; 3] = [2048, 1024, 1024];
-/// Lines that are transformed together (`fftblock_default`).
+/// Number of lines that are transformed together (`fftblock_default`).
 const BLOCK: u64 = 16;
-/// Points whose factor is multiplied at a time.
+/// Number of points that are multiplied by their factors at a time.
 const POINTS: u64 = 32;
 
 const SPECTRUM: usize = 0;
 const FIELD: usize = 1;
 const FACTORS: usize = 2;
 
-/// A complex number: real part and imaginary part, one behind the other.
+/// A complex number: its real part, then its imaginary part.
 type Complex = [f64; 2];
 
 pub(super) struct Transforms {
     sides: [u64; 3],
     iterations: u32,
     seed: u64,
-    /// Made when it is first needed.
+    /// The initial contents, made when they are first needed.
     data: OnceLock<Data>,
 }
 
-/// What memory holds at the beginning.
+/// The initial contents of memory.
 struct Data {
     spectrum: Vec<f64>,
     factors: Vec<f64>,
 }
 
-/// The discrete Fourier transform of a power of two of numbers, without scaling: `sum x[k] e^(i 2 pi j k / n)`.
-/// Stockham's order.
+/// The discrete Fourier transform of a power of two of numbers, without scaling:
+/// `sum x[k] e^(i 2 pi j k / n)`. The algorithm is Stockham's.
 fn transform(mut from: Vec<Complex>) -> Vec<Complex> {
     let n = from.len();
     let mut to = vec![[0.0; 2]; n];
@@ -93,7 +95,8 @@ impl Transforms {
         })
     }
 
-    /// How fast a wave dies out: by the square of its number (`alpha` is 1e-6).
+    /// The decay factor of a wave in an iteration, by the square of the wave's
+    /// number (`alpha` is 1e-6).
     fn factor(&self, point: u64) -> f64 {
         let [x, y, z] = self.sides;
         let waves = [(point % x, x), (point / x % y, y), (point / (x * y), z)];
@@ -106,8 +109,9 @@ impl Transforms {
         self.sides.iter().product()
     }
 
-    /// The lines of a direction, in blocks: by block, the first point of each of its pieces, which are a
-    /// point of every line of the block, or for `x` the whole line; and how many points a piece has.
+    /// The pieces of a block of lines in a direction: the first point of each piece, and the number
+    /// of points of a piece. Along `x`, a block is one line in one piece. Along `y` and `z`, each
+    /// piece has one point of every line of the block.
     fn pieces(&self, direction: usize, block: u64) -> (Vec<u64>, u64) {
         let [x, y, _] = self.sides;
         let (stride, along) = match direction {
@@ -130,7 +134,7 @@ impl Transforms {
         }
     }
 
-    /// Transforms the pieces of a block.
+    /// Transforms the lines of a block and returns the block's pieces.
     fn transformed(direction: usize, pieces: Vec<Vec<f64>>) -> Vec<Vec<f64>> {
         if direction == 0 {
             let lines = pieces.into_iter().map(|line| transform(complex(&line)));
@@ -175,7 +179,8 @@ impl Transforms {
             for _ in &places {
                 pieces.push(doubles(&ahead.next().await));
             }
-            // NPB counts 7.2 log2 of all points for a point, 5 for each step of a transform of its line.
+            // 5 operations of a point for each step of its line's transform; NPB counts 7.2 log2 of
+            // the number of all points.
             let points = wide * places.len() as u64;
             worker
                 .compute(5 * points * u64::from(self.sides[direction].ilog2()))
@@ -193,7 +198,7 @@ impl Transforms {
     }
 }
 
-/// The transform decays, and is copied to be transformed back.
+/// Multiplies the transform by its factors, and copies it for the transform back.
 async fn evolve(worker: &Worker<'_>, mine: Range<u64>) {
     let wanted = mine.clone().flat_map(|at| {
         let first = at * POINTS;
@@ -238,7 +243,7 @@ impl Program for Transforms {
         Box::pin(self.work(worker))
     }
 
-    /// The same transforms, line after line, on plain arrays.
+    /// Checks against the same transforms, line after line, on plain arrays.
     fn check(&self, memory: &Arrays<'_>) -> Result<(), String> {
         let mut spectrum = self.data().spectrum.clone();
         let mut field = Vec::new();

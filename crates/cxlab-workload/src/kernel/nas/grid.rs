@@ -1,37 +1,38 @@
-//! Rows of a grid that is a power of two on each side and wraps around: along `x` a row is in one piece.
+//! Rows of a cubic grid that is periodic and a power of two on each side. A row along `x`
+//! is contiguous in memory.
 
 use super::{Worker, doubles};
 
 /// A cubic grid of doubles in an array.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Grid {
-    /// The array.
+    /// Index of the array.
     pub(super) array: usize,
-    /// The first of its numbers there.
+    /// Index of the grid's first number in the array.
     pub(super) first: u64,
-    /// Numbers on a side.
+    /// Number of points on a side.
     pub(super) side: u64,
 }
 
 impl Grid {
-    /// Rows in all.
+    /// Number of rows of the grid.
     pub(super) fn rows(self) -> u64 {
         self.side * self.side
     }
 
-    /// The place in the array of a row's first number.
+    /// Index in the array of a row's first number.
     pub(super) fn place(self, row: u64) -> u64 {
         self.first + row * self.side
     }
 
-    /// The row that lies so many rows up and planes back of another, around the edges.
+    /// The row `up` rows and `back` planes from another row, with wrap-around.
     pub(super) fn beside(self, row: u64, up: i64, back: i64) -> u64 {
         let wrapped = |at: u64, by: i64| at.wrapping_add_signed(by) % self.side;
         let (y, z) = (wrapped(row % self.side, up), wrapped(row / self.side, back));
         z * self.side + y
     }
 
-    /// The row itself, the four next to it, and the four across.
+    /// A row, its four neighbours across faces, and its four neighbours across edges.
     pub(super) fn around(self, row: u64) -> [u64; 9] {
         let beside = [
             (0, 0),
@@ -53,8 +54,9 @@ impl Grid {
     }
 }
 
-/// What a stencil of 27 points makes of a row and those around it: `weights` by how far a point is, from
-/// the middle to the corners. Sums as in NPB: four rows and four rows first.
+/// Applies a stencil of 27 points to a row and the rows around it. `weights` are ordered
+/// by distance, from the middle to the corners. As in NPB, the two groups of four rows
+/// are summed up first.
 pub(super) fn stencil(rows: &[Vec<f64>], weights: [f64; 4]) -> Vec<f64> {
     let [middle, near @ .., _, _, _, _] = rows else {
         return Vec::new();
@@ -74,7 +76,7 @@ pub(super) fn stencil(rows: &[Vec<f64>], weights: [f64; 4]) -> Vec<f64> {
     (0..side).map(point).collect()
 }
 
-/// The numbers of some rows that come one after the other.
+/// Takes the numbers of the next `count` rows.
 pub(super) async fn rows_of<I>(ahead: &mut super::Ahead<'_, I>, count: usize) -> Vec<Vec<f64>>
 where
     I: Iterator<Item = (u64, u64)>,
@@ -97,7 +99,7 @@ mod tests {
             first: 0,
             side: 4,
         };
-        // One point is 1; every point within one step of it has its weight by distance.
+        // One point is 1, so every point within one step of it gets its weight by distance.
         let at = |x: usize, row: u64| f64::from(u8::from((x, row) == (1, 2)));
         let row = |row: u64| (0..4).map(|x| at(x, row)).collect::<Vec<f64>>();
         let weights = [1.0, 10.0, 100.0, 1000.0];

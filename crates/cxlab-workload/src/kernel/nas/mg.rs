@@ -1,7 +1,8 @@
-//! `mg`: V-cycles of multigrid on a cube that wraps around, with stencils of 27 points (NPB `mg.f`).
+//! `mg`: V-cycles of multigrid on a periodic cube, with stencils of 27 points (NPB `mg.f`).
 //!
-//! Going down, the residual is projected to half the side each time; on the way back, the solution is
-//! interpolated, its residual taken, and smoothed. Grids have no ghost cells here.
+//! On the way down, the residual is projected to half the side at each level. On the way up, the
+//! solution is interpolated, its residual is computed, and the solution is smoothed. Grids have
+//! no ghost cells here.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +16,7 @@ use crate::thread::Window;
 const SIDE: u64 = 1024;
 /// The side of the coarsest grid.
 const COARSEST: u64 = 2;
-/// Points that are 1 and points that are -1 on the right-hand side.
+/// Number of points with 1, and number of points with -1, on the right-hand side.
 const CHARGES: usize = 10;
 
 /// Weights of the residual's operator, and of the smoother from class B on.
@@ -24,8 +25,8 @@ const SMOOTHER: [f64; 4] = [-3.0 / 17.0, 1.0 / 33.0, -1.0 / 61.0, 0.0];
 /// Weights of the projection to a coarser grid.
 const PROJECTION: [f64; 4] = [0.5, 0.25, 0.125, 0.0625];
 
-/// NPB counts 58 floating-point operations of a point of the finest grid in an iteration; here each loop
-/// takes this part of them for each of its points.
+/// Floating-point operations of each loop for each of its points. NPB counts 58 operations for a
+/// point of the finest grid in an iteration, which are divided among the loops.
 const RESIDUAL_FLOPS: u64 = 21;
 const SMOOTH_FLOPS: u64 = 20;
 const PROJECT_FLOPS: u64 = 20;
@@ -38,20 +39,20 @@ const R: usize = 2;
 pub(super) struct Multigrid {
     side: u64,
     iterations: u32,
-    /// Where the right-hand side is not 0, by place.
+    /// The values of the right-hand side that are not 0, by point.
     charges: BTreeMap<u64, f64>,
 }
 
 /// A loop over the rows of a grid.
 #[derive(Clone, Copy)]
 enum Sweep {
-    /// `r = b - A u`, where `b` is the right-hand side or the residual so far.
+    /// `r = b - A u`, where `b` is the right-hand side or the previous residual.
     Residual { u: Grid, b: Grid, r: Grid },
     /// `u = u + S r`, or `u = S r` where `u` is still 0.
     Smooth { r: Grid, u: Grid, fresh: bool },
-    /// The coarser residual.
+    /// `coarse = P fine`, the projected residual.
     Project { fine: Grid, coarse: Grid },
-    /// `fine = fine + coarse` between its points, or without `fine` where that is still 0.
+    /// `fine = fine + I coarse`, or `fine = I coarse` where `fine` is still 0.
     Interpolate {
         coarse: Grid,
         fine: Grid,
@@ -60,7 +61,7 @@ enum Sweep {
 }
 
 impl Sweep {
-    /// The grid that it writes.
+    /// The grid that the loop writes.
     fn to(self) -> Grid {
         match self {
             Sweep::Residual { r, .. } => r,
@@ -70,7 +71,7 @@ impl Sweep {
         }
     }
 
-    /// The rows that one row of it needs.
+    /// The rows that the loop needs to compute one row.
     fn needs(self, row: u64) -> Vec<(Grid, u64)> {
         match self {
             Sweep::Residual { u, b, .. } => {
@@ -92,7 +93,7 @@ impl Sweep {
                 fine,
                 fresh,
             } => {
-                // A row between two coarse ones, or four, is their mean.
+                // A row between two coarse rows, or between four, is their mean.
                 let (y, z) = (row % fine.side, row / fine.side);
                 let below = (z / 2) * coarse.side + y / 2;
                 let mut needed = Vec::new();
@@ -107,7 +108,7 @@ impl Sweep {
         }
     }
 
-    /// The row that it writes, from those that it needs.
+    /// Computes a row from the rows that it needs.
     fn result(self, mut rows: Vec<Vec<f64>>) -> Vec<f64> {
         match self {
             Sweep::Residual { .. } => {
@@ -275,7 +276,7 @@ impl Program for Multigrid {
         Box::pin(self.work(worker))
     }
 
-    /// The same sweeps, row after row, on plain arrays.
+    /// Checks against the same sweeps, row after row, on plain arrays.
     fn check(&self, memory: &Arrays<'_>) -> Result<(), String> {
         let numbers = self.arrays().into_iter().map(|bytes| bytes / 8);
         let mut arrays: Vec<Vec<f64>> = numbers.map(|count| vec![0.0; count as usize]).collect();
@@ -305,8 +306,8 @@ impl Program for Multigrid {
 mod tests {
     use super::*;
 
-    /// NPB's own measure. Of class B, with this smoother, 20 cycles leave 1.8e-6 of a residual that was
-    /// 1.09e-3 (20 charges in 256^3 points), which is 0.726 in each.
+    /// The measure is NPB's own. For class B with this smoother, 20 cycles reduce the residual from
+    /// 1.09e-3 (20 charges in 256^3 points) to 1.8e-6, a factor of 0.726 in each cycle.
     #[test]
     fn a_cycle_makes_the_residual_smaller() {
         let norm = |iterations: u32| {

@@ -1,17 +1,19 @@
-//! Programs of the NAS Parallel Benchmarks (NPB 3.4, OpenMP) at class D's shapes, made smaller: every side
-//! of a grid is divided by `shrink`, so that the working set is class D's over its third power.
+//! Programs of the NAS Parallel Benchmarks (NPB 3.4, OpenMP) with the shapes of class D, scaled
+//! down: every side of a grid is divided by `shrink`, so that the working set is class D's divided
+//! by the third power of `shrink`.
 //!
-//! `cg`, `ep`, `ft` and `mg` compute: their numbers are in simulated memory and are checked, bit by bit,
-//! against the same algorithm on plain arrays. `bt`, `sp` and `ua` are access-accurate: their loops go over
-//! the same arrays in the same order, and arithmetic is replaced by time and by adding one to whatever is
-//! updated; in the end every number must have been updated as often as the algorithm says.
+//! `cg`, `ep`, `ft` and `mg` compute: their numbers are in simulated memory, and are checked bit
+//! by bit against the same algorithm on plain arrays. `bt`, `sp` and `ua` are access-accurate:
+//! their loops access the same arrays in the same order, but each update adds one to a number,
+//! and arithmetic only takes its time. At the end, every number must have been updated as often
+//! as the algorithm requires.
 //!
-//! Arithmetic takes time by NPB's own counts of floating-point operations. Loads and stores of consecutive
-//! numbers are as wide as a line: vector code.
+//! Arithmetic takes time by NPB's own counts of floating-point operations. Loads and stores of
+//! consecutive numbers are as wide as a line, as in vector code.
 //!
 //! # Left out
-//! Initialisation (data are in memory when the run begins), verification by norms, ghost cells, variables
-//! in registers and on the stack.
+//! Initialisation (data are in memory when the run begins), verification by norms, ghost cells, and
+//! variables in registers and on the stack.
 
 mod cg;
 mod ep;
@@ -51,7 +53,7 @@ pub(crate) const ENTRY: Entry<Box<dyn Workload>> = Entry {
 /// Bytes of a page.
 const PAGE: u64 = 4096;
 
-/// A program of the benchmarks.
+/// A program of the NAS Parallel Benchmarks.
 #[derive(
     Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize, schemars::JsonSchema,
 )]
@@ -66,34 +68,35 @@ pub enum Benchmark {
     Ep,
     /// Fourier transforms of a grid, in three directions.
     Ft,
-    /// Multigrid V-cycles.
+    /// Multigrid V-cycles on a periodic cube.
     Mg,
     /// Pentadiagonal systems along the lines of a grid, in three directions.
     Sp,
-    /// Heat on an unstructured adaptive mesh.
+    /// Heat transfer on an unstructured adaptive mesh.
     Ua,
 }
 
-/// A NAS program on the cores of a processor. The one phase is `run`; an operation is a cell, an element, a
-/// nonzero of the matrix or a pair of random numbers, once in each iteration.
+/// A NAS program on the cores of a processor, with one phase, `run`. An operation is a cell, an
+/// element, a nonzero of the matrix or a pair of random numbers, once in each iteration.
 #[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Nas {
     /// The program. Default `cg`.
     pub benchmark: Benchmark,
-    /// By what each side of class D's grids is divided; the working set is that of CXL-ClusterSim's
-    /// Table 3 over its third power. A power of two, 4 to 128. Default 16.
+    /// Divisor of each side of class D's grids; the working set is that of CXL-ClusterSim's Table 3
+    /// divided by the third power of this number. A power of two, 4 to 128. Default 16.
     pub shrink: u64,
-    /// Iterations. 1 to 1000000. Default 1.
+    /// Number of iterations, 1 to 1000000. Default 1.
     pub iterations: u32,
-    /// Floating-point operations of a core in a cycle. 1 to 1024. Default 4 (*assumed*: two units of
-    /// 128 bits, as ARM's NEON).
+    /// Floating-point operations of a core in a cycle, 1 to 1024. Default 4 (*assumed*: two units
+    /// of 128 bits, as in ARM's NEON).
     pub flops: u32,
-    /// Accesses of a thread under way, as the core lets it. 1 to 1024. Default 16.
+    /// Accesses of a thread in flight, as far as the core allows, 1 to 1024. Default 16.
     pub outstanding: u32,
-    /// The memory of the arrays. Default `local`: with an operating system, where it places pages.
+    /// The memory of the arrays. Default `local`. An operating system places the pages
+    /// by its own policy.
     pub data: Memory,
-    /// Where in it they begin. A multiple of 4 KiB.
+    /// Offset of the arrays in that memory. A multiple of 4 KiB.
     pub base: Bytes,
 }
 
@@ -112,7 +115,7 @@ impl Default for Nas {
 }
 
 impl Nas {
-    /// Its `kind` in a scenario.
+    /// The `kind` of this kernel in a scenario.
     pub const KIND: &'static str = "nas";
 
     fn check(&self) -> Result<(), ParamError> {
@@ -127,7 +130,8 @@ impl Nas {
         aligned("base", self.base, PAGE)
     }
 
-    /// The working set of class D over the third power of `shrink`, for programs without a grid.
+    /// The working set of class D divided by the third power of `shrink`, in bytes, for
+    /// programs without a grid.
     fn working_set(&self, gibibytes: u64) -> u64 {
         (gibibytes << 30) / self.shrink.pow(3)
     }
@@ -147,18 +151,18 @@ impl Nas {
 
 type Running<'a> = std::pin::Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
 
-/// One of the programs, for some number of cores.
+/// One of the programs, for a given number of cores.
 trait Program: Send + Sync {
-    /// Bytes of its arrays, in the order in which it touches them first.
+    /// Bytes of each array, in the order in which the program first accesses them.
     fn arrays(&self) -> Vec<u64>;
 
-    /// What they hold at the beginning.
+    /// Writes the initial contents of the arrays.
     fn prepare(&self, memory: &Arrays<'_>);
 
-    /// What one thread does.
+    /// Executes the part of one thread.
     fn run<'a>(&'a self, worker: &'a mut Worker<'_>) -> Running<'a>;
 
-    /// Checks what they hold in the end.
+    /// Checks the final contents of the arrays.
     fn check(&self, memory: &Arrays<'_>) -> Result<(), String>;
 }
 
@@ -220,13 +224,13 @@ struct Kernel {
 struct Run {
     params: Nas,
     program: Box<dyn Program>,
-    /// Where each array begins, and its bytes.
+    /// First address and bytes of each array.
     places: Vec<(u64, u64)>,
     control: u64,
     cores: u64,
 }
 
-/// The arrays in memory, without time.
+/// The arrays in memory, for accesses that take no simulated time.
 struct Arrays<'a> {
     image: &'a Image,
     places: &'a [(u64, u64)],
@@ -247,7 +251,7 @@ impl Arrays<'_> {
         self.image.read(Hpa(self.places[array].0 + 8 * at), 8)
     }
 
-    /// Whether an array holds these numbers, bit by bit.
+    /// Checks that an array has these numbers, bit by bit.
     fn hold(&self, what: &str, array: usize, expected: &[f64]) -> Result<(), String> {
         for (at, number) in (0..).zip(expected) {
             let found = self.word(array, at);
@@ -259,7 +263,7 @@ impl Arrays<'_> {
         Ok(())
     }
 
-    /// Whether all words of an array are this number.
+    /// Checks that the first `words` words of an array have this value.
     fn count(&self, what: &str, array: usize, words: u64, expected: u64) -> Result<(), String> {
         for at in 0..words {
             let found = self.word(array, at);
@@ -273,7 +277,7 @@ impl Arrays<'_> {
     }
 }
 
-/// One thread of a program.
+/// A thread of a program, with its team and the arrays.
 struct Worker<'a> {
     t: &'a Handle,
     params: &'a Nas,
@@ -287,7 +291,7 @@ impl<'a> Worker<'a> {
         self.places[array].0 + 8 * number
     }
 
-    /// Computes so many floating-point operations.
+    /// Computes for the time of this many floating-point operations.
     async fn compute(&self, flops: u64) {
         let cycles = flops.div_ceil(self.params.flops.into());
         self.t.compute(cycles.min(u64::from(u32::MAX)) as u32).await;
@@ -298,26 +302,26 @@ impl<'a> Worker<'a> {
     }
 }
 
-/// Doubles in bytes.
+/// The doubles in a sequence of bytes.
 fn doubles(bytes: &[u8]) -> Vec<f64> {
     let (whole, _) = bytes.as_chunks::<8>();
     whole.iter().map(|one| f64::from_le_bytes(*one)).collect()
 }
 
-/// Bytes of doubles.
+/// The bytes of doubles.
 fn bytes_of(numbers: &[f64]) -> Vec<u8> {
     numbers.iter().flat_map(|one| one.to_le_bytes()).collect()
 }
 
-/// What stands for arithmetic where there is none: whole numbers, each one larger.
+/// The update of access-accurate programs: adds one to each word.
 fn one_more(bytes: &[u8]) -> Vec<u8> {
     let words = bytes.as_chunks::<8>().0.iter();
     let words = words.map(|word| u64::from_le_bytes(*word).wrapping_add(1));
     words.flat_map(u64::to_le_bytes).collect()
 }
 
-/// Ranges that are loaded ahead, in order: as many lines as a thread may have under way, and always one
-/// range.
+/// Ranges that are loaded ahead, in order. At least one range is in flight, and more as long as
+/// their lines are fewer than the accesses that a thread may have in flight.
 struct Ahead<'t, I> {
     t: &'t Handle,
     ranges: I,
@@ -327,7 +331,7 @@ struct Ahead<'t, I> {
 }
 
 impl<'t, I: Iterator<Item = (u64, u64)>> Ahead<'t, I> {
-    /// Ranges by address and bytes.
+    /// Makes the loader of ranges, each given by address and bytes.
     fn new(worker: &Worker<'t>, ranges: I) -> Ahead<'t, I> {
         Ahead {
             t: worker.t,
@@ -338,7 +342,7 @@ impl<'t, I: Iterator<Item = (u64, u64)>> Ahead<'t, I> {
         }
     }
 
-    /// The bytes of the next.
+    /// Returns the bytes of the next range; empty at the end.
     async fn next(&mut self) -> Vec<u8> {
         while self.lines < self.limit
             && let Some((addr, bytes)) = self.ranges.next()
@@ -367,7 +371,7 @@ impl ThreadedKernel for Kernel {
         self.run.program.prepare(&self.run.arrays(image));
     }
 
-    /// Array by array, as the benchmarks initialise them.
+    /// All pages in the order of the arrays, as the benchmarks initialise them.
     fn first_touches(&self) -> Vec<Hpa> {
         let first = self
             .run

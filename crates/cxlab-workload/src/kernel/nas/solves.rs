@@ -1,10 +1,10 @@
-//! `bt` and `sp`: implicit steps on a grid of five numbers in each cell, which solve systems along its lines
-//! in three directions (NPB `bt.f` and `sp.f`), access-accurate.
+//! `bt` and `sp`: implicit steps on a grid with five numbers in each cell, which solve systems
+//! along the grid's lines in three directions (NPB `bt.f` and `sp.f`), access-accurate.
 //!
-//! A step computes the right-hand side from the solution and what is known of it, solves along `x`, `y` and
-//! `z`, each forwards and backwards through the line, and adds the result to the solution. What a line needs
-//! besides lies in a buffer of the thread (`lhs`). Instead of NPB's arithmetic, one is added to each number
-//! that is updated.
+//! A step computes the right-hand side from the solution and from quantities derived from it. It
+//! then solves along `x`, `y` and `z`, each forwards and backwards through the line, and adds the
+//! result to the solution. The further data of a line are in a buffer of the thread (`lhs`).
+//! Instead of NPB's arithmetic, each update adds one to a number.
 
 use std::ops::Range;
 
@@ -17,7 +17,8 @@ const SIDE: u64 = 408;
 const FIVE: u64 = 5;
 
 const U: usize = 0;
-/// What is known of the solution, a number for each cell: its velocities, energy and so on.
+/// Index of the quantities derived from the solution, a number for each cell: velocities,
+/// energy and so on.
 const KNOWN: usize = 1;
 const FORCING: usize = 2;
 const RHS: usize = 3;
@@ -28,18 +29,18 @@ pub(super) struct Solves {
     side: u64,
     iterations: u32,
     cores: u64,
-    /// Arrays of one number for each cell.
+    /// Number of derived arrays, with one number for each cell.
     known: u64,
-    /// Those of them that a solve reads.
+    /// Number of derived arrays that a solve reads.
     reads: u64,
-    /// Numbers that a line's buffer has for each cell.
+    /// Numbers for each cell in a line's buffer.
     buffer: u64,
     /// Floating-point operations of a cell in a step.
     flops: u64,
 }
 
 impl Solves {
-    /// `bt`: blocks of 5 x 5 on three diagonals. NPB counts 3,479 operations of a cell in a step.
+    /// `bt`: blocks of 5 x 5 on three diagonals. NPB counts 3,479 operations for a cell in a step.
     pub(super) fn block_tridiagonal(params: &Nas, cores: u64) -> Solves {
         Solves {
             name: "bt",
@@ -53,7 +54,8 @@ impl Solves {
         }
     }
 
-    /// `sp`: five diagonals for each of three kinds of waves. NPB counts 881 operations of a cell in a step.
+    /// `sp`: five diagonals for each of three kinds of waves. NPB counts 881 operations for a
+    /// cell in a step.
     pub(super) fn pentadiagonal(params: &Nas, cores: u64) -> Solves {
         Solves {
             name: "sp",
@@ -71,7 +73,7 @@ impl Solves {
         self.side.pow(3)
     }
 
-    /// Rows of cells along `x`.
+    /// Number of rows of cells along `x`.
     fn rows(&self) -> u64 {
         self.side.pow(2)
     }
@@ -92,7 +94,8 @@ impl Solves {
         }
     }
 
-    /// A row of an array of `numbers` for each cell, from the `part`th such array on.
+    /// Address and bytes of a row in the `part`-th of several adjacent arrays with `numbers`
+    /// numbers for each cell.
     fn row(
         &self,
         worker: &Worker<'_>,
@@ -105,11 +108,12 @@ impl Solves {
         (worker.at(array, first), 8 * numbers * self.side)
     }
 
-    /// From the solution around each row and the forcing: the right-hand side, and what is known.
+    /// Computes the right-hand side and the derived arrays from the forcing and from the
+    /// solution around each row.
     async fn right_hand_side(&self, worker: &Worker<'_>, mine: Range<u64>) {
         let rows = self.rows();
         let around = |row: u64| {
-            // The stencil reaches two cells in each direction (`dssp`).
+            // The stencil extends two cells in each direction (`dssp`).
             [0, 1, 2, self.side, 2 * self.side].map(|by| (row + by) % rows)
         };
         let wanted = mine.clone().flat_map(|row| {
@@ -148,7 +152,7 @@ impl Solves {
         (0..side).map(move |at| first + at * stride)
     }
 
-    /// One line: forwards, which leaves a part of the system in the buffer, and backwards.
+    /// Solves one line: forwards, which leaves a part of the system in the buffer, then backwards.
     async fn solve(&self, worker: &Worker<'_>, direction: usize, line: u64) {
         let t = worker.t;
         let cells = self.line(direction, line);
@@ -193,7 +197,7 @@ impl Solves {
         stores.drain().await;
     }
 
-    /// The solution changes by the result.
+    /// Adds the result to the solution.
     async fn add(&self, worker: &Worker<'_>, mine: Range<u64>) {
         let wanted = mine
             .clone()
@@ -226,7 +230,8 @@ impl Program for Solves {
         Box::pin(self.work(worker))
     }
 
-    /// The solution changes once in a step; the right-hand side once, and twice in each direction.
+    /// Checks the number of updates: the solution once in a step, the right-hand side once and
+    /// twice in each direction.
     fn check(&self, memory: &Arrays<'_>) -> Result<(), String> {
         let (numbers, steps) = (FIVE * self.cells(), u64::from(self.iterations));
         memory.count(&format!("{}: solution", self.name), U, numbers, steps)?;

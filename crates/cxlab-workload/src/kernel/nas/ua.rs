@@ -1,12 +1,12 @@
-//! `ua`: heat on a mesh of cubes of different sizes (NPB `ua.f`), access-accurate.
+//! `ua`: heat transfer on a mesh of cubes of different sizes (NPB `ua.f`), access-accurate.
 //!
-//! Each cube, an element, has 5 x 5 x 5 points of its own; what elements share are points of the mortars
-//! between them, which they reach by lists of numbers. A step of the solver goes through all elements:
-//! products of small matrices with the points of one array, stored to another; then the points of each
-//! face are added to the mortars (scatter), and after a barrier fetched from them (gather). Refining and
-//! coarsening leaves elements in no order: here one is drawn, and one face in four is shared with any
-//! element, the others with one nearby (*assumed*). Instead of arithmetic, one is added to each number
-//! that is updated.
+//! Each cube, an element, has 5 x 5 x 5 points of its own. Elements share the points of the mortars
+//! between them, which they access through lists of indices. A step of the solver processes all
+//! elements: it stores products of small matrices with the points of one array to another array.
+//! Then the points of each face are added to the mortars (scatter), and after a barrier fetched
+//! from them (gather). Refining and coarsening leave the elements unordered. Here their order is
+//! random, and one face in four is shared with any element, the others with a nearby one
+//! (*assumed*). Instead of arithmetic, each update adds one to a number.
 
 use std::ops::Range;
 use std::sync::OnceLock;
@@ -22,13 +22,14 @@ const ELEMENTS: u64 = 515_000;
 /// Points of an element, and of all its faces.
 const POINTS: u64 = 125;
 const FACE_POINTS: u64 = 6 * 25;
-/// Arrays of a number for each point (*assumed*): with lists and mortars 6.8 GiB at class D, so that the
-/// program fits into the 8 GiB of which CXL-ClusterSim says that it does (Table 3 has its working set in
-/// whole GiB: 8).
+/// Number of arrays with a number for each point (*assumed*). With lists and mortars they take
+/// 6.8 GiB at class D, which fits into the 8 GiB of CXL-ClusterSim (Table 3 gives the working set
+/// in whole GiB: 8).
 const FIELDS: u64 = 12;
-/// Steps of the solver in an iteration; each goes from one array to another.
+/// Steps of the solver in an iteration; each reads one array and updates another.
 const STEPS: u64 = FIELDS / 2;
-/// Floating-point operations of a point in a step: three products with a row of 5, two each.
+/// Floating-point operations of a point in a step: three products with a row of 5, two
+/// operations for each term.
 const FLOPS: u64 = 3 * 2 * 2 * 5;
 
 const POINT_FIELDS: usize = 0;
@@ -41,15 +42,15 @@ pub(super) struct Mesh {
     iterations: u32,
     seed: u64,
     mortars: u64,
-    /// Made when it is first needed.
+    /// The mesh, made when it is first needed.
     shape: OnceLock<Shape>,
 }
 
-/// How elements lie beside each other.
+/// Which mortars the elements share, and the order of the elements.
 struct Shape {
-    /// By element and point of its faces: the mortar's point.
+    /// By element and point of its faces: the index of the mortar's point.
     lists: Vec<u32>,
-    /// The order in which elements are visited.
+    /// The order in which elements are processed.
     order: Vec<u32>,
 }
 
@@ -67,7 +68,7 @@ impl Shape {
                     0 => rng.below(elements),
                     _ => (element + rng.below(9) + elements - 4.min(elements)) % elements,
                 };
-                // Each mortar belongs to one of its elements.
+                // Each mortar is numbered as a face of one of its elements.
                 let owner = if rng.chance(0.5) { element } else { other };
                 let first = owner * FACE_POINTS + face * 25;
                 lists.extend((first..first + 25).map(|at| at as u32));
@@ -131,7 +132,7 @@ impl Mesh {
         stores.drain().await;
     }
 
-    /// The points of the faces are added to the mortars, which other threads add to as well.
+    /// Adds the points of the faces to the mortars, to which other threads add as well.
     async fn scatter(&self, worker: &Worker<'_>, order: &[u64]) {
         let mut adds = Window::new(worker.outstanding());
         let mut ahead = Ahead::new(worker, order.iter().map(|one| list(worker, *one)));
@@ -145,7 +146,7 @@ impl Mesh {
         adds.drain().await;
     }
 
-    /// They are fetched from the mortars.
+    /// Fetches the points of the faces from the mortars.
     async fn gather(&self, worker: &Worker<'_>, order: &[u64]) {
         let mut loads = Window::new(worker.outstanding());
         let mut ahead = Ahead::new(worker, order.iter().map(|one| list(worker, *one)));
@@ -160,7 +161,7 @@ impl Mesh {
     }
 }
 
-/// Address and bytes of an element's list.
+/// Address and bytes of an element's list of mortar points.
 fn list(worker: &Worker<'_>, element: u64) -> (u64, u64) {
     let bytes = 4 * FACE_POINTS;
     (worker.places[LISTS].0 + element * bytes, bytes)
@@ -171,7 +172,7 @@ fn numbers(bytes: &[u8]) -> impl Iterator<Item = u64> + '_ {
     words.map(|word| u32::from_le_bytes(*word).into())
 }
 
-/// The elements at some places of the order.
+/// Loads the elements in a range of the order.
 async fn load_order(worker: &Worker<'_>, mine: Range<u64>) -> Vec<u64> {
     let first = worker.places[ORDER].0;
     let mut order = Vec::new();
@@ -204,8 +205,8 @@ impl Program for Mesh {
         Box::pin(self.work(worker))
     }
 
-    /// Every point of every second array is updated once in each iteration, and each mortar's point in each
-    /// step as often as lists name it.
+    /// Checks that every point of every second array is updated once in each iteration, and each
+    /// point of a mortar in each step as often as the lists have it.
     fn check(&self, memory: &Arrays<'_>) -> Result<(), String> {
         let iterations = u64::from(self.iterations);
         let mut named = vec![0u64; self.mortars as usize];

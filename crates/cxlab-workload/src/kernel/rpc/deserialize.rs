@@ -1,5 +1,5 @@
-//! Messages that arrive: the card decodes them into objects in the host's memory, and the host
-//! reads those.
+//! Arriving messages: the card decodes them into objects in the host's memory, and the
+//! host reads the objects.
 
 use std::sync::Arc;
 
@@ -10,21 +10,22 @@ use super::{ALIGN, BUFFER, Job, Method};
 use crate::rpc::{Message, Object, Part, Piece};
 use crate::thread::{Direction, Handle, Value, Window, scratch};
 
-/// The phases.
+/// The kernel's phases, by number.
 const DESERIALIZE: u8 = 0;
 const ACCESS: u8 = 1;
 
-/// The register in which the host counts free places for RpcNIC.
+/// The register in which the host counts freed places for RpcNIC.
 const TAIL: u32 = 0;
 
-/// Fields that the host has under way. *Assumed.*
+/// Fields that the host has in flight. *Assumed.*
 const HOST_AHEAD: usize = 16;
 
-/// Words of the card that its decoder and what pushes for it share: parts decoded, and pushed.
+/// Words in the card's memory that its decoder and its pusher share: the numbers of
+/// parts decoded and pushed.
 const DECODED: u64 = scratch(0);
 const PUSHED: u64 = scratch(0) + LINE_BYTES;
 
-/// RpcNIC's thread: decodes fields into buffers that go by DMA.
+/// RpcNIC's thread: decodes fields into buffers that are sent by DMA.
 pub(super) async fn rpc_nic(job: Arc<Job>, t: Handle) {
     t.mark(DESERIALIZE);
     let mut free = 0;
@@ -41,13 +42,13 @@ pub(super) async fn rpc_nic(job: Arc<Job>, t: Handle) {
     }
 }
 
-/// The message that the bytes of a number mean. What is wrong with them shows in what comes out.
+/// Decodes the message of a number. An error shows when the message is compared.
 fn decoded(job: &Job, number: u64) -> Message {
     let kind = job.kind(number);
     Message::decode(&job.bench.schema, kind, &job.wires[kind]).unwrap_or_default()
 }
 
-/// The entry of the ring that announces a message.
+/// The ring's entry that announces a message.
 fn entry(number: u64, root: u64) -> [u8; 16] {
     let mut entry = [0; 16];
     entry[..8].copy_from_slice(&(number + 1).to_le_bytes());
@@ -55,8 +56,8 @@ fn entry(number: u64, root: u64) -> [u8; 16] {
     entry
 }
 
-/// Decodes the fields of a piece, or of a string the part of it from `offset` on: long ones are
-/// decoded and sent in parts.
+/// Takes the time to decode the fields of a piece. A long string is decoded and sent in parts:
+/// `offset` and `bytes` give the part.
 async fn decode(job: &Job, t: &Handle, piece: &Piece, offset: usize, bytes: usize) {
     let cycles = match (piece.part, offset) {
         (Part::Data, 0) => job.cycles(bytes as u64),
@@ -69,14 +70,15 @@ async fn decode(job: &Job, t: &Handle, piece: &Piece, offset: usize, bytes: usiz
     }
 }
 
-/// The object that a CXL-NIC makes of a message, each of its parts at the beginning of a line.
+/// The object that a CXL-NIC makes of a message; each of its parts begins a line.
 fn pushed_object(job: &Job, number: u64) -> Object {
     let (schema, kind) = (&job.bench.schema, job.kind(number));
     let (message, at) = (decoded(job, number), job.object(number));
     job.layout.scattered(schema, kind, &message, at, LINE_BYTES)
 }
 
-/// What is pushed of an object at once: a piece, of which it is a part, and where in it.
+/// The parts of an object that are pushed one at a time: the piece, the offset in the
+/// piece, and the bytes.
 fn parts(object: &Object) -> impl Iterator<Item = (&Piece, usize, &[u8])> {
     object.pieces.iter().flat_map(|piece| {
         let parts = piece.bytes.chunks(BUFFER as usize).enumerate();
@@ -84,7 +86,7 @@ fn parts(object: &Object) -> impl Iterator<Item = (&Piece, usize, &[u8])> {
     })
 }
 
-/// CXL-NIC, its decoder: runs ahead of the pushes by as many parts as may be under way.
+/// The decoder of the CXL-NIC. It runs ahead of the pushes by at most `outstanding` parts.
 pub(super) async fn decoder(job: Arc<Job>, t: Handle) {
     t.mark(DESERIALIZE);
     let (mut free, mut done, mut pushed) = (0, 0, 0);
@@ -102,8 +104,8 @@ pub(super) async fn decoder(job: Arc<Job>, t: Handle) {
     }
 }
 
-/// CXL-NIC, beside its decoder: pushes each part when it is decoded; when all of a message are in
-/// the host, it stores the entry, and goes on with the next message.
+/// The second thread of the CXL-NIC: pushes each part after its decoding. When all parts of a
+/// message are in the host, the thread stores the ring's entry and continues with the next message.
 pub(super) async fn pusher(job: Arc<Job>, t: Handle) {
     t.mark(DESERIALIZE);
     let (mut ready, mut next) = (0, 0);
@@ -125,20 +127,21 @@ pub(super) async fn pusher(job: Arc<Job>, t: Handle) {
     }
 }
 
-/// RpcNIC's buffers of 4 KiB: those that the engine has not sent, and the next to be filled.
+/// RpcNIC's buffers of 4 KiB: the ones that the DMA engine has not sent yet, and
+/// the one being filled.
 struct Buffers<'t> {
     window: Window<Value<'t>>,
     turn: u64,
 }
 
 impl<'t> Buffers<'t> {
-    /// Where the buffer begins that is being filled.
+    /// First address of the buffer that is being filled.
     fn at(&self) -> u64 {
         scratch(0) + self.turn * BUFFER
     }
 
-    /// Hands the buffer over to the engine. It is free again when its bytes have left, which
-    /// needs no acknowledgement of the host's.
+    /// Passes the buffer to the DMA engine. The buffer is free again when its bytes have been sent,
+    /// without an acknowledgement of the host.
     fn send(&mut self, t: &'t Handle, job: &Job, to: u64, bytes: u64) {
         self.window
             .add(t.dma(Direction::ToHostPosted, to, self.at(), bytes));
@@ -146,8 +149,8 @@ impl<'t> Buffers<'t> {
     }
 }
 
-/// RpcNIC: appends fields to a buffer, which goes by DMA when it is full or the message complete;
-/// the entry goes behind, and posted writes keep their order.
+/// RpcNIC: appends fields to a buffer, which is sent by DMA when it is full or the message is
+/// complete. The ring's entry is sent last, and posted writes stay in order.
 async fn by_dma<'t>(job: &Job, t: &'t Handle, number: u64, out: &mut Buffers<'t>) {
     let (schema, kind) = (&job.bench.schema, job.kind(number));
     let (message, at) = (decoded(job, number), job.object(number));
@@ -160,7 +163,7 @@ async fn by_dma<'t>(job: &Job, t: &'t Handle, number: u64, out: &mut Buffers<'t>
     if number + 1 < job.count() {
         t.dma(Direction::ToHostPosted, to, announce, 16);
     } else {
-        // The phase ends when the last has been written.
+        // The phase ends when the last entry has been written.
         t.dma(Direction::ToHost, to, announce, 16).await;
     }
 }
@@ -193,7 +196,7 @@ async fn append<'t>(job: &Job, t: &'t Handle, object: &Object, first: u64, out: 
     }
 }
 
-/// The host's thread: reads each object, then frees its place.
+/// The host's thread: reads each object, then frees its place in the ring.
 pub(super) async fn host(job: Arc<Job>, t: Handle) {
     t.mark(ACCESS);
     for number in 0..job.count() {

@@ -1,13 +1,13 @@
-//! Remote procedure calls: an accelerator as the network card of a host, which decodes the
-//! messages that arrive and encodes those that leave.
+//! Remote procedure calls: an accelerator is the network card of a host, and decodes arriving
+//! messages or encodes leaving ones.
 //!
 //! The pipelines are those of Cohet, section V-B: RpcNIC over PCIe (its Fig. 10), and the CXL-NIC
-//! (Fig. 11). Messages are shaped as those of HyperProtoBench and really encoded and decoded; each
-//! is compared with the original. The network itself takes no time: messages that arrive are in the
-//! card's receive buffer, and those that leave are sent when encoded.
+//! (Fig. 11). Messages are shaped like those of HyperProtoBench and are really encoded and decoded;
+//! each is compared with the original. The network itself takes no time: arriving messages are in
+//! the card's receive buffer, and leaving messages are sent when they have been encoded.
 //!
-//! Host and card meet in a ring: a line for each of its places, which holds a sequence number and
-//! an address; and a count of the places that are free again.
+//! Host and card communicate through a ring. Each place of the ring is a line with a sequence
+//! number and an address. A separate counter has the number of places that have been freed.
 
 mod deserialize;
 mod object;
@@ -44,39 +44,40 @@ pub(crate) const ENTRY: Entry<Box<dyn Workload>> = Entry {
 
 const PAGE: u64 = 4096;
 
-/// Alignment of what is allocated, as by `malloc`.
+/// Alignment of allocations, as by `malloc`.
 const ALIGN: u64 = 16;
 
 /// Bytes of the card's temporary buffer (RpcNIC: 4 KiB).
 const BUFFER: u64 = 4096;
 
-/// Where the card's threads run.
+/// The processing element that runs the card's threads.
 const CARD: Place = Place::Element {
     accelerator: 0,
     element: 0,
 };
 
-/// Which way messages go.
+/// The direction of the messages.
 #[derive(
     Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize, schemars::JsonSchema,
 )]
 #[serde(rename_all = "kebab-case")]
 pub enum Way {
-    /// They arrive and are decoded.
+    /// Messages arrive and are decoded.
     #[default]
     Deserialize,
-    /// They are encoded and leave.
+    /// Messages are encoded and leave.
     Serialize,
 }
 
-/// How they cross between host and card.
+/// How messages are transferred between host and card.
 #[derive(
     Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize, schemars::JsonSchema,
 )]
 #[serde(rename_all = "kebab-case")]
 pub enum Method {
-    /// RpcNIC: decoded fields gather in a buffer of 4 KiB that goes to the host by one DMA write;
-    /// objects to be encoded are copied together by the host and fetched by one DMA read.
+    /// RpcNIC: decoded fields are collected in a buffer of 4 KiB, which one DMA write sends to
+    /// the host. Objects to be encoded are copied to contiguous memory by the host, and fetched
+    /// by one DMA read.
     #[default]
     RpcNic,
     /// Each decoded field is pushed into the host's last-level cache (NC-P).
@@ -87,43 +88,47 @@ pub enum Method {
     CxlCache,
 }
 
-/// Messages shaped as those of HyperProtoBench, decoded or encoded by the first processing element
-/// of the first accelerator, for a thread on the first core. Phases: `deserialize` and `access` (the host
-/// reads what was decoded), or `build` (the host makes objects), `prepare` (it copies them, RpcNIC, and
-/// announces them) and `serialize`. An operation is a message.
+/// Messages shaped like those of HyperProtoBench, decoded or encoded by the first processing
+/// element of the first accelerator, for a thread on the first core. The phases of decoding are
+/// `deserialize` and `access` (the host reads the decoded objects). The phases of encoding are
+/// `build` (the host makes objects), `prepare` (the host copies them, RpcNIC, and announces them)
+/// and `serialize`. An operation is a message.
 #[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Rpc {
-    /// Which bench, 0 to 5. The sizes of 2 and 5 are synthetic.
+    /// Number of the bench, 0 to 5. The sizes of 2 and 5 are synthetic.
     pub bench: u64,
-    /// Which way messages go.
+    /// The direction of the messages. Default `deserialize`.
     pub direction: Way,
-    /// How they cross. `deserialize`: `rpc-nic` or `nc-p`; `serialize`: `rpc-nic`, `cxl-mem` or `cxl-cache`.
+    /// How messages are transferred. `deserialize`: `rpc-nic` or `nc-p`; `serialize`:
+    /// `rpc-nic`, `cxl-mem` or `cxl-cache`.
     pub method: Method,
-    /// How many times the ten messages of the bench pass, 1 to 1000000.
+    /// The number of times that the ten messages of the bench are sent, 1 to 1000000.
     pub repeats: u64,
-    /// Places of the ring, which bound the messages under way, 1 to 4096.
+    /// Places of the ring, which limit the messages in flight, 1 to 4096.
     pub ring: u64,
-    /// `serialize`: messages that the host builds before it hands over the first of them, 1 to `ring`.
-    /// HyperProtoBench: all ten.
+    /// `serialize`: number of messages that the host builds before it announces the first of them,
+    /// 1 to `ring`. HyperProtoBench: all ten.
     pub batch: u64,
-    /// Cycles of the card for a field, to decode or encode it.
+    /// Cycles of the card to decode or encode a field.
     pub field_cycles: u32,
-    /// Bytes that it decodes or encodes in a cycle, 1 to 4096.
+    /// Bytes that the card decodes or encodes in a cycle, 1 to 4096.
     pub width: u64,
-    /// Fields of a message whose lines the card has under way, 1 to 1024.
+    /// Fields of a message whose lines the card has in flight, 1 to 1024.
     pub outstanding: u64,
-    /// RpcNIC: temporary buffers of 4 KiB, 1 to 64; decoding goes on while there is a free one.
+    /// RpcNIC: number of temporary buffers of 4 KiB, 1 to 64. Decoding continues while there
+    /// is a free one.
     pub buffers: u64,
     /// RpcNIC: cycles of the core to submit one copy of a part of an object.
     pub copy_cycles: u32,
-    /// RpcNIC: copies under way, 1 to 1024.
+    /// RpcNIC: copies in flight, 1 to 1024.
     pub copies: u64,
-    /// The memory of ring and objects.
+    /// The memory of the ring and the objects. Default `local`.
     pub data: Memory,
-    /// Where in it they begin. A multiple of 4 KiB.
+    /// Offset of the ring and the objects in that memory. A multiple of 4 KiB.
     pub base: Bytes,
-    /// Where in CXL memory the objects that are built in the card's memory begin. A multiple of 4 KiB.
+    /// Offset in CXL memory of the objects that are built in the card's memory. A
+    /// multiple of 4 KiB.
     pub card_base: Bytes,
 }
 
@@ -150,7 +155,7 @@ impl Default for Rpc {
 }
 
 impl Rpc {
-    /// Its `kind` in a scenario.
+    /// The `kind` of this kernel in a scenario.
     pub const KIND: &'static str = "rpc";
 
     fn check(&self) -> Result<(), ParamError> {
@@ -243,25 +248,28 @@ impl Workload for Rpc {
     }
 }
 
-/// What the threads and the check share.
+/// The state that the threads and the check share.
 struct Job {
     params: Rpc,
     bench: Bench,
     layout: Layout,
-    /// The messages, and how they are written.
+    /// The messages of the bench.
     messages: Vec<Message>,
+    /// The encoded messages.
     wires: Vec<Vec<u8>>,
-    /// The ring, the objects, and what RpcNIC copies together.
+    /// First address of the ring.
     host: u64,
+    /// First address of the objects.
     objects: u64,
+    /// First address of RpcNIC's contiguous copies.
     prepared: u64,
-    /// Bytes of an object, in whole pages.
+    /// Bytes reserved for an object, in whole pages.
     room: u64,
     outcome: Mutex<Outcome>,
     units: Units,
 }
 
-/// How many messages came out right, and what the first wrong one was.
+/// The number of messages that were correct, and a description of the first wrong one.
 #[derive(Default)]
 struct Outcome {
     right: u64,
@@ -299,22 +307,22 @@ impl Job {
         }
     }
 
-    /// Messages in all.
+    /// The number of messages in the whole run.
     fn count(&self) -> u64 {
         self.params.repeats * self.messages.len() as u64
     }
 
-    /// Places of the ring.
+    /// The number of places of the ring.
     fn places(&self) -> u64 {
         self.params.ring
     }
 
-    /// The type of a message, which is its place among the messages of the bench.
+    /// The type of a message, which is its index among the messages of the bench.
     fn kind(&self, message: u64) -> usize {
         (message % self.messages.len() as u64) as usize
     }
 
-    /// The line of the ring for a message: a sequence number, then an address.
+    /// Address of a message's entry in the ring: a sequence number, then an address.
     fn entry(&self, message: u64) -> u64 {
         let ring = match self.params.method {
             Method::CxlMem => self.objects - self.ring_bytes(),
@@ -323,49 +331,49 @@ impl Job {
         ring + message % self.places() * LINE_BYTES
     }
 
-    /// What the sequence number of a message's place is before it comes.
+    /// The sequence number in a message's entry before the message is announced.
     fn before(&self, message: u64) -> u64 {
         (message + 1).saturating_sub(self.places())
     }
 
-    /// The count of places that have become free, behind the ring.
+    /// Address of the counter of freed places, after the ring.
     fn tail(&self) -> u64 {
         self.host + self.places() * LINE_BYTES
     }
 
-    /// Bytes of the ring and the count behind it, in whole pages.
+    /// Bytes of the ring and the counter after it, in whole pages.
     fn ring_bytes(&self) -> u64 {
         ((self.places() + 1) * LINE_BYTES).next_multiple_of(PAGE)
     }
 
-    /// Where the object of a message begins.
+    /// First address of a message's object.
     fn object(&self, message: u64) -> u64 {
         self.objects + message % self.places() * self.room
     }
 
-    /// Where RpcNIC copies a message together.
+    /// First address of RpcNIC's contiguous copy of a message.
     fn prepared(&self, message: u64) -> u64 {
         self.prepared + message % self.places() * self.room
     }
 
-    /// Cycles to decode or encode so many bytes.
+    /// Cycles to decode or encode this many bytes.
     fn moving(&self, bytes: u64) -> u32 {
         bytes.div_ceil(self.params.width) as u32
     }
 
-    /// Cycles to decode or encode a field of so many bytes.
+    /// Cycles to decode or encode a field of this many bytes.
     fn cycles(&self, bytes: u64) -> u32 {
         self.moving(bytes).saturating_add(self.params.field_cycles)
     }
 
-    /// Waits until the place of a message is free, by the count in memory.
+    /// Waits until the place of a message is free, by the counter in memory.
     async fn wait_for_room(&self, t: &Handle, free: &mut u64, message: u64) {
         while *free + self.places() <= message {
             *free = t.await_change(self.tail(), *free).await;
         }
     }
 
-    /// Compares a message that has come through.
+    /// Compares a transferred message with the original.
     fn judge(&self, number: u64, message: &Message) {
         let kind = self.kind(number);
         let written = message.encode(&self.bench.schema, kind);
@@ -421,7 +429,8 @@ impl ThreadedKernel for Kernel {
         }
     }
 
-    /// Every message was compared, field by field and byte by byte, when it had come through.
+    /// Every message was compared field by field and byte by byte after its transfer;
+    /// this checks the results.
     fn check(&self, _: &Image) -> Result<(), String> {
         let outcome = self
             .job

@@ -1,4 +1,4 @@
-//! Reading an object field by field: by the front end of the card's encoder, and by the host.
+//! Reading an object field by field, by the front end of the card's encoder or by the host.
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -11,24 +11,27 @@ use crate::rpc::message::number;
 use crate::rpc::{Field, Kind, Message, Value};
 use crate::thread::{self, Handle, Loaded};
 
-/// Who reads, and how.
+/// A reader of objects: the front end of the card's encoder, or the host.
 pub(super) struct Reader<'t> {
     t: &'t Handle,
     job: &'t Job,
-    /// Fields under way at a time.
+    /// Most fields in flight at a time.
     ahead: usize,
-    /// The card's other units; `None` for the host, which loads strings itself.
+    /// The front end with the card's other units; `None` for the host, which loads strings itself.
     card: Option<FrontEnd<'t>>,
-    /// Where the next part lies, if the object has been copied together in the order in which
-    /// its addresses are met; else addresses are followed.
+    /// Address of the next part, if the object has been copied to contiguous memory in the
+    /// order in which the reader reaches its parts. `None` if the reader follows the
+    /// addresses in the object.
     packed: Option<u64>,
-    /// The host's: the strings met so far, in the order of the message's fields, nested ones
-    /// included, and parts of them on their way. They overlap with all that follows.
+    /// The host's strings read so far, in the order of the message's fields, which includes
+    /// strings in nested messages.
     strings: Vec<Vec<u8>>,
+    /// Parts of the host's strings in flight, by index of the string. Later
+    /// loads overlap with them.
     parts: VecDeque<(usize, Loaded<'t>)>,
 }
 
-/// The field in an object, as it is being loaded.
+/// A field of an object that is being loaded.
 struct Slot<'t> {
     place: usize,
     word: thread::Value<'t>,
@@ -38,7 +41,7 @@ struct Slot<'t> {
 type Boxed<'s, T> = Pin<Box<dyn Future<Output = T> + Send + 's>>;
 
 impl<'t> Reader<'t> {
-    /// A reader that follows addresses, as the host does.
+    /// Makes a reader that follows addresses, as the host does.
     pub fn host(t: &'t Handle, job: &'t Job, ahead: usize) -> Reader<'t> {
         Reader {
             t,
@@ -51,7 +54,8 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// The card's front end. `packed` is where an object begins that has been copied together.
+    /// Makes the card's front end. `packed` is the first address of an object that was
+    /// copied to contiguous memory.
     pub fn card(card: FrontEnd<'t>, packed: Option<u64>) -> Reader<'t> {
         let ahead = card.job.params.outstanding as usize;
         let host = Reader::host(card.t, card.job, ahead);
@@ -62,7 +66,7 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// Where a part really lies.
+    /// The address of a part: `addr`, or the next contiguous address.
     fn resolve(&mut self, addr: u64, bytes: u64) -> u64 {
         let Some(next) = &mut self.packed else {
             return addr;
@@ -72,7 +76,7 @@ impl<'t> Reader<'t> {
         here
     }
 
-    /// Reads the message of a type at an address; gives the front end back.
+    /// Reads the message of a type at an address, and returns it with the front end.
     pub async fn read(mut self, kind: usize, addr: u64) -> (Message, Option<FrontEnd<'t>>) {
         let mut message = self.fields_of(kind, addr).await;
         while !self.parts.is_empty() {
@@ -86,7 +90,7 @@ impl<'t> Reader<'t> {
         (message, self.card)
     }
 
-    /// Reads a message but for its strings, which are left empty.
+    /// Reads a message except for its strings, which are left empty.
     fn fields_of<'s>(&'s mut self, kind: usize, addr: u64) -> Boxed<'s, Message> {
         Box::pin(async move {
             let job = self.job;
@@ -123,7 +127,7 @@ impl<'t> Reader<'t> {
         })
     }
 
-    /// Loads a field of the fixed part.
+    /// Issues the loads of a field's bytes in the fixed part.
     fn slot(&self, place: usize, field: Field, at: u64) -> Slot<'t> {
         let size = if field.repeated {
             16
@@ -139,7 +143,7 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// Reads what a field leads to.
+    /// Reads the data that a field points to.
     async fn field(
         &mut self,
         fields: &mut Vec<(usize, Value)>,
@@ -193,7 +197,7 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// Asks for a string part by part.
+    /// Issues the loads of a string, part by part.
     async fn string(&mut self, addr: u64, length: u64) {
         let at = self.strings.len();
         self.strings.push(Vec::new());
@@ -215,7 +219,7 @@ impl<'t> Reader<'t> {
     }
 }
 
-/// Puts the strings where they belong.
+/// Moves the strings to their fields.
 fn fill_in(message: &mut Message, strings: &mut impl Iterator<Item = Vec<u8>>) {
     for (_, value) in &mut message.fields {
         match value {

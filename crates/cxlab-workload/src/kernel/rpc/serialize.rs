@@ -1,4 +1,4 @@
-//! Messages that leave: the host builds objects, and the card encodes them.
+//! Leaving messages: the host builds objects, and the card encodes them.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -12,19 +12,20 @@ use crate::rpc::message::number;
 use crate::rpc::{Message, Object};
 use crate::thread::{Direction, Handle, Loaded, Window, scratch};
 
-/// The phases.
+/// The kernel's phases, by number.
 const BUILD: u8 = 0;
 const PREPARE: u8 = 1;
 pub(super) const SERIALIZE: u8 = 2;
 
-/// Stores that the host has under way. *Assumed.*
+/// Stores that the host has in flight. *Assumed.*
 const STORES: usize = 32;
 
-/// In a register of RpcNIC's ring: the bits for the bytes of the prepared object, below those of
-/// the sequence number.
+/// Number of the lower bits of a register of RpcNIC's ring that have the bytes of the prepared
+/// object; the sequence number is in the bits above.
 const LENGTH_BITS: u32 = 40;
 
-/// The host's thread: builds `batch` objects when there are places for them, then hands them over.
+/// The host's thread: builds `batch` objects when the ring has places for
+/// them, then announces them.
 pub(super) async fn host(job: Arc<Job>, t: Handle) {
     let mut free = 0;
     let mut first = 0;
@@ -40,7 +41,8 @@ pub(super) async fn host(job: Arc<Job>, t: Handle) {
             let object = job.layout.scattered(schema, kind, message, at, ALIGN);
             build(&t, &object).await;
             if job.params.method == Method::CxlMem {
-                // Objects leave the host's caches, so that the card finds them in its memory.
+                // The objects are flushed from the host's caches, so that the card finds
+                // them in its memory.
                 flush(&t, &object).await;
             }
             objects.push(object);
@@ -60,7 +62,7 @@ pub(super) async fn host(job: Arc<Job>, t: Handle) {
     }
 }
 
-/// Copies an object together and tells RpcNIC of it.
+/// Copies an object to contiguous memory and announces it to RpcNIC.
 async fn ring(job: &Job, t: &Handle, number: u64, object: &Object) {
     let bytes = gather(job, t, object, job.prepared(number)).await;
     let register = (number % job.places()) as u32;
@@ -81,7 +83,7 @@ async fn build(t: &Handle, object: &Object) {
     window.drain().await;
 }
 
-/// Writes an object back line by line and drops it from the host's caches.
+/// Writes an object back line by line and invalidates it in the host's caches.
 async fn flush(t: &Handle, object: &Object) {
     let mut window = Window::new(STORES);
     for line in (object.root..object.end).step_by(LINE_BYTES as usize) {
@@ -91,8 +93,8 @@ async fn flush(t: &Handle, object: &Object) {
     window.drain().await;
 }
 
-/// Stores the entries of the ring for some objects. They lie in lines of their own, and the core
-/// waits for none of them before the next: its store buffer and its flushes are asynchronous.
+/// Stores the ring's entries for some objects. The entries are in different lines, and the core
+/// does not wait for one entry before the next: its store buffer and its flushes are asynchronous.
 async fn announce(job: &Job, t: &Handle, first: u64, objects: &[Object]) {
     let mut window = Window::new(STORES);
     for (number, object) in (first..).zip(objects) {
@@ -112,9 +114,9 @@ async fn announce(job: &Job, t: &Handle, first: u64, objects: &[Object]) {
     window.drain().await;
 }
 
-/// RpcNIC: copies the parts of an object behind one another, in the order in which their addresses
-/// are met; the bytes in all. The core submits copy after copy; `copies` of them overlap, as in
-/// an engine beside the cores (DSA).
+/// RpcNIC: copies the parts of an object one after the other, in the order in which a reader
+/// reaches them, and returns the number of bytes. The core submits the copies, of which `copies`
+/// overlap, as in an engine beside the cores (DSA).
 async fn gather(job: &Job, t: &Handle, object: &Object, to: u64) -> u64 {
     let mut loads: Window<Loaded> = Window::new(job.params.copies as usize);
     let mut stores = Window::new(job.params.copies as usize);
@@ -142,7 +144,7 @@ async fn gather(job: &Job, t: &Handle, object: &Object, to: u64) -> u64 {
     at - to
 }
 
-/// The card's front end: takes each object, and frees its place when it has been encoded.
+/// The card's front end: reads each object, and frees its place when it has been encoded.
 pub(super) async fn card(job: Arc<Job>, t: Handle) {
     t.mark(SERIALIZE);
     let own = scratch(0) + BUFFER;
@@ -173,7 +175,7 @@ pub(super) async fn card(job: Arc<Job>, t: Handle) {
         };
         let (message, front) = Reader::card(front, packed).read(kind, root).await;
         progress = front.map_or(progress, |front| (front.loaded, front.encoded));
-        // What is compared is what a receiver decodes.
+        // The message that a receiver would decode is compared.
         let written = message.encode(schema, kind);
         let message = Message::decode(schema, kind, &written).unwrap_or_default();
         job.judge(number, &message);

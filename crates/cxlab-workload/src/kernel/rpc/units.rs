@@ -1,7 +1,7 @@
-//! The units of the card's encoder, which work side by side: the front end loads objects and finds
-//! their fields ([`Reader`](super::object::Reader)), the handlers of strings load those, and the
-//! output stage encodes what has come. Each is a thread; the words of the card that they wait on
-//! lie in its own buffers.
+//! The units of the card's encoder, which run concurrently. The front end loads objects and finds
+//! their fields ([`Reader`](super::object::Reader)), the string handlers load strings, and the
+//! output stage encodes what has been loaded. Each unit is a thread. They wait for each other on
+//! words in the card's own buffers.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,29 +12,29 @@ use super::serialize::SERIALIZE;
 use super::{BUFFER, Job};
 use crate::thread::{Handle, Loaded, scratch};
 
-/// Words of the card: strings handed to the handlers, and loaded; cycles of the output stage that
-/// have been asked for, and done.
+/// Words in the card's memory: strings requested from the handlers, and strings loaded; cycles
+/// requested from the output stage, and cycles done.
 const ASKED: u64 = scratch(0) + LINE_BYTES;
 const LOADED: u64 = scratch(0) + 2 * LINE_BYTES;
 const WORK: u64 = scratch(0) + 3 * LINE_BYTES;
 const ENCODED: u64 = scratch(0) + 4 * LINE_BYTES;
 
-/// The encoder stops.
+/// The value with which the encoder stops the other units.
 const END: u64 = u64::MAX;
 
-/// What the units hand to one another beside those words.
+/// The state that the units share in addition to these words.
 #[derive(Default)]
 pub(super) struct Units(Mutex<State>);
 
 #[derive(Default)]
 struct State {
-    /// Strings that no handler has begun: number, address and bytes.
+    /// Strings that no handler has begun to load: number, address and bytes.
     waiting: VecDeque<(usize, u64, u64)>,
-    /// The strings of the message.
+    /// The strings of the current message.
     strings: Vec<Vec<u8>>,
-    /// Strings handed over since the card began.
+    /// Number of strings requested since the card began.
     asked: u64,
-    /// Cycles of the output stage asked for since the card began.
+    /// Cycles requested from the output stage since the card began.
     work: u64,
 }
 
@@ -44,22 +44,23 @@ impl Units {
     }
 }
 
-/// The front end's side.
+/// The front end's view of the other units.
 pub(super) struct FrontEnd<'t> {
     pub t: &'t Handle,
     pub job: &'t Job,
-    /// What the other units were last known to have done: strings, and cycles.
+    /// Number of strings that the handlers had loaded when last read.
     pub loaded: u64,
+    /// Cycles that the output stage had done when last read.
     pub encoded: u64,
 }
 
 impl FrontEnd<'_> {
-    /// Hands a number to the output stage.
+    /// Passes a number to the output stage.
     pub async fn number(&mut self, cycles: u32) {
         ask(self.t, self.job, cycles, &mut self.encoded).await;
     }
 
-    /// Hands a string to the handlers; there are `outstanding`.
+    /// Passes a string to the handlers, of which there are `outstanding`; waits while all are busy.
     pub async fn string(&mut self, addr: u64, bytes: u64) {
         let asked = {
             let mut state = self.job.units.state();
@@ -78,7 +79,7 @@ impl FrontEnd<'_> {
         }
     }
 
-    /// Waits until all of a message has been loaded and encoded; its strings, in order.
+    /// Waits until all of a message has been loaded and encoded, and returns its strings in order.
     pub async fn finish(&mut self) -> Vec<Vec<u8>> {
         let asked = self.job.units.state().asked;
         while self.loaded < asked {
@@ -92,13 +93,14 @@ impl FrontEnd<'_> {
     }
 }
 
-/// All messages are done: the other units stop.
+/// Stops the other units after all messages.
 pub(super) async fn end(t: &Handle) {
     t.store(ASKED, END).await;
     t.store(WORK, END).await;
 }
 
-/// Asks the output stage for some cycles; as much may wait for it as handlers hold.
+/// Requests cycles from the output stage. Waits while more is queued there than
+/// all handlers can hold.
 async fn ask(t: &Handle, job: &Job, cycles: u32, encoded: &mut u64) {
     let work = {
         let mut state = job.units.state();
@@ -113,7 +115,7 @@ async fn ask(t: &Handle, job: &Job, cycles: u32, encoded: &mut u64) {
 }
 
 /// The handlers' thread: loads strings in the order in which they were found, in parts, of which
-/// `outstanding` are under way.
+/// `outstanding` are in flight.
 pub(super) async fn handlers(job: Arc<Job>, t: Handle) {
     t.mark(SERIALIZE);
     let (mut asked, mut loaded, mut encoded) = (0, 0, 0);
@@ -167,7 +169,8 @@ pub(super) async fn output(job: Arc<Job>, t: Handle) {
     let most = u64::from(job.moving(BUFFER)).max(1);
     let (mut told, mut done) = (0, 0);
     loop {
-        // Two units ask, so that what they store may pass each other: the word only wakes.
+        // Two units make requests, and their stores may be reordered. The word therefore
+        // only wakes this thread.
         let cycles = (job.units.state().work - done).min(most);
         if cycles > 0 {
             t.compute(cycles as u32).await;

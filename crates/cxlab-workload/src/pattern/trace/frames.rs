@@ -1,27 +1,29 @@
-//! The frames that the pages of a trace have in memory: numbers from 0, in the order of first touch.
+//! Frame numbers of a trace's pages in memory: from 0, in the order of first access.
 
 use crate::page_map::PageMap;
 
-/// Pages of a group, 256 KiB. Traces touch neighbours, so that few groups have to be looked up (*assumed*).
+/// Pages of a group, which is 256 KiB. Traces access neighbouring pages, so that few groups have to
+/// be looked up (*assumed*).
 const GROUP: u64 = 64;
 
-/// A page without a frame.
+/// Marks a page without a frame.
 const NONE: u32 = u32::MAX;
 
-/// A map from pages to frames.
+/// A map from page numbers to frame numbers.
 #[derive(Default)]
 pub(super) struct Frames {
-    /// The place in `frames` of each group.
+    /// The index into `frames` of each group of pages.
     groups: PageMap,
     frames: Vec<[u32; GROUP as usize]>,
     len: u32,
 }
 
 impl Frames {
-    /// The most pages that have frames.
+    /// The largest number of pages that can have frames.
     pub const MOST: u64 = NONE as u64;
 
-    /// Gives a page the next frame, if it has none yet; false where `most` have one already.
+    /// Assigns the next frame to a page that has none; returns false if `most`
+    /// pages have frames already.
     #[inline]
     pub fn add(&mut self, page: u64, most: u64) -> bool {
         let next = self.frames.len() as u64;
@@ -40,7 +42,7 @@ impl Frames {
         true
     }
 
-    /// The frame of a page.
+    /// The frame of a page; `None` if it has none.
     #[inline]
     pub fn get(&self, page: u64) -> Option<u64> {
         let group = self.groups.get(page / GROUP)?;

@@ -1,8 +1,9 @@
-//! Replays a trace.
+//! Replay of a recorded trace.
 //!
-//! When the first source is made the whole trace is read once: that proves it whole, counts it,
-//! finds its times and builds the map of pages that all sources share. Each source then streams
-//! the file again for itself, so that sources stay independent of one another and of threads.
+//! The first source reads the whole trace once, when it is made. This pass checks the file,
+//! counts the records, finds the range of times, and builds the map of pages that all sources
+//! share. Each source then reads the file by itself, so that sources are independent of one
+//! another and of threads.
 
 mod frames;
 mod replay;
@@ -34,31 +35,32 @@ pub(super) const ENTRY: Entry<Box<dyn Workload>> = Entry {
     },
 };
 
-/// When a record may be issued.
+/// The earliest time at which a record may be issued.
 #[derive(
     Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize, schemars::JsonSchema,
 )]
 #[serde(rename_all = "kebab-case")]
 pub enum Timing {
-    /// As fast as the requester can.
+    /// As early as the requester can issue it.
     #[default]
     FullSpeed,
-    /// Not before its time in the trace, counted from the earliest and times `time_scale`.
+    /// The time of the record after the earliest record, multiplied by `time_scale`.
     Timestamps,
 }
 
-/// How addresses of the trace become addresses of the system.
+/// How addresses of the trace are mapped to addresses of the system.
 #[derive(
     Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize, schemars::JsonSchema,
 )]
 #[serde(rename_all = "kebab-case")]
 pub enum Addresses {
-    /// 4 KiB pages from the bottom of memory, in the order in which the trace first touches them.
+    /// Pages of 4 KiB get frames from the bottom of memory on, in the order of their first
+    /// access in the trace.
     #[default]
     Compact,
-    /// The remainder by the span of memory.
+    /// The address modulo the size of memory.
     Modulo,
-    /// As they are.
+    /// The unchanged address, which must be within memory.
     Exact,
 }
 
@@ -68,12 +70,12 @@ pub enum Addresses {
 )]
 #[serde(rename_all = "kebab-case")]
 pub enum Share {
-    /// Requester i of n takes every n-th record, from record i.
+    /// Requester i of n replays every n-th record, from record i on.
     #[default]
     Interleave,
     /// Every requester replays the whole trace.
     All,
-    /// Requester i of n takes the i-th of n equal runs of records.
+    /// Requester i of n replays the i-th of n consecutive parts of equal length.
     Block,
 }
 
@@ -81,17 +83,18 @@ pub enum Share {
 #[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Trace {
-    /// The trace file, from the scenario's folder; one given on the command line replaces it.
+    /// The trace file, relative to the scenario's folder. A trace given on the
+    /// command line replaces it.
     pub path: Option<PathBuf>,
-    /// When records may be issued.
+    /// The earliest times at which records may be issued.
     pub timing: Timing,
-    /// Multiplies the times of the trace: 2.0 is half as fast. 0.000001 to 1000000.
+    /// Factor for the times of the trace, 0.000001 to 1000000: 2.0 replays at half the speed.
     pub time_scale: f64,
-    /// How addresses of the trace become addresses of the system.
+    /// How addresses of the trace are mapped to addresses of the system.
     pub addresses: Addresses,
     /// Which records each requester replays.
     pub share: Share,
-    /// How many times the trace is replayed; at least 1.
+    /// The number of times that the trace is replayed; at least 1.
     pub repeat: u64,
 }
 
@@ -134,7 +137,8 @@ struct TraceWorkload {
 }
 
 impl TraceWorkload {
-    /// The survey of a file in a memory of `span` bytes, made once for all requesters.
+    /// The survey of a file for a memory of `span` bytes. It is made once and
+    /// shared by all requesters.
     fn survey(&self, path: &Path, span: u64) -> Result<Arc<Survey>, WorkloadError> {
         let mut surveyed = self.surveyed.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((known, known_span, survey)) = &*surveyed

@@ -1,4 +1,4 @@
-//! The source that streams one requester's share of a trace.
+//! The source that replays one requester's share of a trace.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -14,19 +14,20 @@ use crate::error::TraceError;
 use crate::op::{MemOp, OpSource, SourceContext};
 use crate::trace::{Ahead, Record, Records};
 
-/// Fraction bits of the fixed-point time scale: one part in 10^6 of the smallest scale.
+/// Fraction bits of the fixed-point time scale, which make it exact to one part in 10^6
+/// at the smallest scale.
 const SCALE_BITS: u32 = 40;
 
-/// The latest time that a record may have in a run, in picoseconds: half of what a run's clock can count, which is
-/// 106 days.
+/// The latest time that a record may have in a run, in picoseconds: half of the range of a run's
+/// clock, which is 106 days.
 const LATEST: u128 = (u64::MAX / 2) as u128;
 
-/// The fixed-point time scale of a trace with times.
+/// Converts the time scale to fixed point.
 fn fixed_point(time_scale: f64) -> u128 {
     (time_scale * (1u64 << SCALE_BITS) as f64) as u128
 }
 
-/// Refuses a scale, or laps, that bring the last record behind the end of a run's clock.
+/// Returns an error for a scale or number of laps that put the last record after [`LATEST`].
 pub(super) fn check_times(survey: &Survey, params: &Trace) -> Result<(), ParamError> {
     let span = u128::from(survey.latest - survey.earliest);
     let laps = span.saturating_mul(u128::from(params.repeat));
@@ -42,11 +43,12 @@ pub(super) fn check_times(survey: &Survey, params: &Trace) -> Result<(), ParamEr
     Err(ParamError::new("time_scale", message))
 }
 
-/// The records of a trace from some place on.
+/// The records of a trace from some record on.
 enum Stream {
-    /// Each requester reads for itself when it needs them.
+    /// The records are read when the requester needs them. Used when several
+    /// requesters share a trace.
     Here(Records),
-    /// A sole requester has them read ahead.
+    /// A thread reads the records ahead. Used when there is only one requester.
     Ahead(Ahead),
 }
 
@@ -60,7 +62,8 @@ impl Stream {
         })
     }
 
-    /// The next record after so many of other requesters; `None` where the trace has been read whole.
+    /// Skips `skip` records, which belong to other requesters, and returns the next; `None` at the
+    /// end of the trace.
     fn next(&mut self, skip: u64) -> Result<Option<Record>, TraceError> {
         if let (Stream::Here(records), 1..) = (&mut *self, skip) {
             records.skip_records(skip)?;
@@ -70,7 +73,7 @@ impl Stream {
         Ok(next)
     }
 
-    /// [`Records::each`].
+    /// Hands out records as [`Records::each`] does.
     #[inline]
     fn each(&mut self, count: usize, take: impl FnMut(Record)) -> Result<usize, TraceError> {
         match self {
@@ -84,12 +87,14 @@ impl Stream {
 pub(super) struct Replay {
     path: PathBuf,
     survey: Arc<Survey>,
-    /// Whether nobody else reads the trace.
+    /// Whether this requester is the only one that replays the trace.
     alone: bool,
     records: Stream,
-    /// The first record of a lap, the records from one to the next, and how many a lap has.
+    /// Index of a lap's first record.
     first: u64,
+    /// Records of other requesters between two records of this share.
     skip: u64,
+    /// Number of records of this share in a lap.
     share: u64,
     left_in_lap: u64,
     lap: u64,
@@ -139,7 +144,7 @@ impl Replay {
         })
     }
 
-    /// The next record of the share; `None` when all laps are done.
+    /// Returns the next record of the share; `None` when all laps are done.
     fn next_record(&mut self) -> Result<Option<Record>, TraceError> {
         let mut skip = self.skip;
         if self.left_in_lap == 0 {
@@ -159,7 +164,8 @@ impl Replay {
         self.records.next(skip)
     }
 
-    /// Appends up to `count` operations of this lap, where every record is this requester's. Returns how many.
+    /// Appends up to `count` operations of the current lap and returns their number. Only for a
+    /// share in which every record belongs to this requester.
     fn run_of(&mut self, count: usize, out: &mut Vec<MemOp>) -> Result<usize, TraceError> {
         let most = usize::try_from(self.left_in_lap).unwrap_or(usize::MAX);
         let (survey, clock) = (&self.survey, self.clock());
@@ -171,7 +177,8 @@ impl Replay {
                 None => known = false,
             })?;
         if !known {
-            // A record that the survey did not see ends all.
+            // The trace has a line that the survey did not see: the caller reports
+            // that the trace changed.
             return Ok(0);
         }
         self.left_in_lap -= read as u64;
@@ -190,18 +197,18 @@ impl Replay {
     }
 }
 
-/// When the records of a lap may be issued.
+/// Computes when the records of the current lap may be issued.
 #[derive(Clone, Copy)]
 struct Clock {
     /// Fixed-point time scale; `None` at full speed.
     scale: Option<u128>,
-    /// Time of the laps before. Laps follow one another without a gap: the earliest record of one comes
-    /// when the latest of the one before does.
+    /// Duration of the earlier laps, in picoseconds of the trace. Laps follow one another without a
+    /// gap: the earliest record of a lap has the time of the latest record of the preceding lap.
     before: u128,
 }
 
 impl Clock {
-    /// The operation of a record whose line has the address `hpa`.
+    /// The operation of a record whose line is at address `hpa`.
     #[inline]
     fn op(&self, survey: &Survey, record: &Record, hpa: Hpa) -> MemOp {
         MemOp {
@@ -225,7 +232,7 @@ impl Clock {
     }
 }
 
-/// Its place in the file is where its lap has come to.
+/// The state has the lap and the records left in it, from which the position in the file follows.
 impl SaveState for Replay {
     fn save(&self, out: &mut StateWriter) {
         let Replay {
@@ -263,8 +270,8 @@ impl SaveState for Replay {
 
 impl OpSource for Replay {
     /// # Panics
-    /// If the trace is no longer the one that was read whole when the source was made: somebody
-    /// changed it during the run, whose results would mean nothing.
+    /// If the trace has changed since the survey read it. The results of the
+    /// run would mean nothing.
     fn next_op(&mut self, _: &mut StreamRng) -> Option<MemOp> {
         let next = match self.next_record() {
             Ok(next) => next,

@@ -1,4 +1,4 @@
-//! One pass over a trace before it is replayed.
+//! The pass over a trace before its replay: it checks the file and collects what the sources need.
 
 use std::path::Path;
 
@@ -11,21 +11,21 @@ use crate::import::no_records;
 use crate::page_map::{PAGE_BYTES, PAGE_LINES};
 use crate::trace::{Ahead, Record, Records};
 
-/// Records that are read at a time (*assumed*).
+/// Records read at a time (*assumed*).
 const SURVEYED: usize = 4096;
 
-/// What a pass over the trace found.
+/// The result of one pass over the trace.
 pub(super) struct Survey {
-    /// Records; at least 1.
+    /// The number of records; at least 1.
     pub records: u64,
-    /// Earliest time, in picoseconds.
+    /// Earliest time of a record, in picoseconds.
     pub earliest: u64,
-    /// Latest time.
+    /// Latest time of a record, in picoseconds.
     pub latest: u64,
     mapping: Mapping,
 }
 
-/// How lines of the trace become addresses.
+/// How lines of the trace are mapped to addresses.
 pub(super) enum Mapping {
     Exact,
     Modulo { lines: u64 },
@@ -79,7 +79,7 @@ impl Survey {
         Ok(survey)
     }
 
-    /// Counts a record.
+    /// Counts a record and adds its page to the map; the error says why its address is not allowed.
     #[inline]
     fn add(&mut self, record: Record, span: u64) -> Result<(), String> {
         match &mut self.mapping {
@@ -109,7 +109,8 @@ impl Survey {
         Ok(())
     }
 
-    /// The address of a line of the trace; `None` for a line that the survey did not see.
+    /// The address of a line of the trace; `None` for a line that was not in the trace
+    /// when it was surveyed.
     #[inline]
     pub fn hpa(&self, line: LineAddr) -> Option<Hpa> {
         let line = match &self.mapping {

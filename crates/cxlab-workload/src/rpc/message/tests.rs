@@ -2,7 +2,7 @@ use super::*;
 use crate::rpc::schema::{Field, MessageType};
 use proptest::prelude::*;
 
-/// A type with one field of every kind, numbers far apart, and one with a message of itself.
+/// A type with one field of every kind, whose numbers are far apart, and a field of its own type.
 fn schema() -> Schema {
     let kinds = [
         Kind::Int32,
@@ -182,7 +182,7 @@ fn fields_that_are_not_known_are_left_out_and_the_last_of_two_counts() {
     );
 }
 
-/// A value of a field of that kind.
+/// Values of a field of that kind.
 fn value(kind: Kind, message: BoxedStrategy<Message>) -> BoxedStrategy<Value> {
     match kind {
         Kind::Bool => (0..2u64).prop_map(Value::Number).boxed(),
@@ -193,7 +193,7 @@ fn value(kind: Kind, message: BoxedStrategy<Message>) -> BoxedStrategy<Value> {
         kind if kind.size() == Some(4) => any::<u32>()
             .prop_map(|bits| Value::Number(u64::from(bits)))
             .boxed(),
-        // Numbers of every length.
+        // Numbers of every encoded length.
         _ => (any::<u64>(), 0..64u32)
             .prop_map(|(bits, less)| Value::Number(bits >> less))
             .boxed(),
