@@ -1,24 +1,24 @@
-//! How much of CXL.mem and CXL.cache is modelled, opcode by opcode: the source of
-//! `docs/reference/coverage.md`.
+//! How much of CXL.mem and CXL.cache is modelled, opcode by opcode: the
+//! source of `docs/reference/coverage.md`.
 //!
 //! The rows are all opcodes of CXL 3.1 (tables 3-22, 3-25 to 3-27 and, for CXL.mem, section 3.3),
-//! those that have no name here among them. `Fast_GO` of CXL 2.0 is none of them: its code is reserved.
+//! including those without a variant of [`Opcode`]. `Fast_GO` of CXL 2.0 has no row: its code is reserved.
 
 use crate::opcode::{Channel, Opcode};
 
 /// How much of an opcode is modelled.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Modelled {
-    /// All that the simulator's purpose asks for: components send it and act on it.
+    /// All that the simulator's purpose requires: components send the message and act on it.
     Yes,
-    /// Some of it; the remark says what, or what is missing.
+    /// Some of it; the remark says what is modelled, or what is missing.
     Partly,
-    /// Nothing, or its name alone.
+    /// Nothing, or only the name.
     No,
 }
 
 impl Modelled {
-    /// As it is written in `docs/reference/coverage.md`.
+    /// Wording in `docs/reference/coverage.md`.
     pub const fn name(self) -> &'static str {
         match self {
             Modelled::Yes => "modelled",
@@ -31,17 +31,17 @@ impl Modelled {
 /// One opcode of the specification.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Coverage {
-    /// The class it travels in.
+    /// Message class of the opcode.
     pub channel: Channel,
-    /// Its code.
+    /// Code of the opcode within its class.
     pub code: u8,
-    /// Its name, spelt as in the specification.
+    /// Name of the opcode, spelt as in the specification.
     pub name: &'static str,
-    /// Its name here; `None` if it has none.
+    /// The corresponding [`Opcode`], or `None` if the simulator has none.
     pub opcode: Option<Opcode>,
-    /// How much of it is modelled.
+    /// How much of the opcode is modelled.
     pub modelled: Modelled,
-    /// What is missing, or where it is used. May be empty.
+    /// What is missing, or where the opcode is used. May be empty.
     pub remark: &'static str,
 }
 
@@ -61,7 +61,7 @@ const fn row(
     }
 }
 
-/// An opcode of the trusted execution environment, which is not modelled.
+/// A row for an opcode of the trusted execution environment (TEE), which is not modelled.
 const fn tee(channel: Channel, code: u8, name: &'static str) -> Coverage {
     Coverage {
         channel,
@@ -75,7 +75,7 @@ const fn tee(channel: Channel, code: u8, name: &'static str) -> Coverage {
 
 use Modelled::{Partly, Yes};
 
-/// Every opcode, by class and code.
+/// All opcodes, ordered by class and code.
 #[rustfmt::skip]
 pub const COVERAGE: &[Coverage] = &[
     row(Opcode::MemInv, "MemInv", Yes, "HDM-D and HDM-DB: lines taken without data; HDM-DB: upgrades, and flushes of processors (MetaValue Invalid)."),

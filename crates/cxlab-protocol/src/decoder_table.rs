@@ -1,10 +1,10 @@
-//! The HDM decoders of a device that several hosts use.
+//! The HDM decoders of a device that several hosts share.
 //!
 //! Every host addresses a device by host physical addresses of its own. The device translates them:
 //! a multi-logical device by the decoders of the logical device that the host is bound to (CXL 3.1,
-//! section 2.5), a G-FAM device by the decoders that it keeps for each requester (section 7.7.2),
-//! a multi-headed device by those of the head. In all three the device has a list of decoders for
-//! each host, and that is what is modelled; who a request comes from says which list (SPID).
+//! section 2.5), a G-FAM device by the decoders that it stores for each requester (section 7.7.2),
+//! a multi-headed device by those of the head. The model is the same for all three: a list of
+//! decoders for each host. The source of a request (SPID) selects the list.
 
 use cxlab_engine::units::{Bytes, Dpa, Hpa};
 
@@ -16,14 +16,14 @@ use crate::hdm::InterleaveSet;
 pub struct DeviceDecoder {
     /// The window and its interleaving.
     pub set: InterleaveSet,
-    /// The device's number among the window's targets.
+    /// Position of the device among the window's targets.
     pub target: u32,
-    /// Where in the device the share begins (DPA base).
+    /// DPA at which the share begins (DPA base).
     pub first: Dpa,
 }
 
 impl DeviceDecoder {
-    /// A share that begins where the device does.
+    /// A share that begins at DPA 0.
     pub fn whole(set: InterleaveSet, target: u32) -> Self {
         DeviceDecoder {
             set,
@@ -32,7 +32,7 @@ impl DeviceDecoder {
         }
     }
 
-    /// Where an address of the window lies in the device; `None` where it is another's.
+    /// Translates an address of the window to a DPA. `None` if the address belongs to another target.
     #[inline]
     pub fn decode(&self, hpa: Hpa) -> Option<Dpa> {
         match self.set.decode(hpa) {
@@ -41,13 +41,13 @@ impl DeviceDecoder {
         }
     }
 
-    /// The address in the window of a place in the device; `None` where it is not in the share.
+    /// Translates a DPA to an address of the window. `None` if the DPA is outside the share.
     fn encode(&self, dpa: Dpa) -> Option<Hpa> {
         let within = dpa.0.checked_sub(self.first.0)?;
         (within < self.set.target_size().0).then(|| self.set.encode(self.target, Dpa(within)))
     }
 
-    /// The end of the share in the device.
+    /// The first DPA after the share.
     pub fn end(&self) -> Dpa {
         Dpa(self.first.0 + self.set.target_size().0)
     }
@@ -71,17 +71,18 @@ impl DeviceDecoder {
 /// ```
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct DecoderTable {
-    /// The only decoder, of every host: kept here because it is what most devices have, and near
-    /// because it is asked with every request.
+    /// The decoder, if the table has a single one for all hosts. Most devices have one, and every
+    /// request reads it, so it is stored inline.
     only: Option<DeviceDecoder>,
-    /// Decoders, those of a host together, and of these the enabled ones first.
+    /// All decoders, grouped by host. Within a host, the enabled decoders come first.
     decoders: Vec<DeviceDecoder>,
-    /// By host: the first of its decoders and the end of those enabled. Empty: every host has all.
+    /// For each host: index of its first decoder, and index after its last enabled one. Empty if
+    /// all hosts have all decoders.
     of_host: Vec<(u32, u32)>,
 }
 
 impl DecoderTable {
-    /// Decoders that are the same for every host; none: nobody reaches the device.
+    /// A table with the same decoders for every host. Without decoders, no host can access the device.
     pub fn common(decoders: Vec<DeviceDecoder>) -> Self {
         DecoderTable {
             only: match decoders[..] {
@@ -93,7 +94,7 @@ impl DecoderTable {
         }
     }
 
-    /// The decoders of each host, by its edge port.
+    /// A table with a list of decoders for each host, indexed by the host's edge port.
     pub fn by_host(lists: Vec<Vec<DeviceDecoder>>) -> Self {
         let mut table = DecoderTable::default();
         for list in lists {
@@ -104,12 +105,12 @@ impl DecoderTable {
         table
     }
 
-    /// Whether nobody reaches the device.
+    /// Whether the table has no decoders, so that no host can access the device.
     pub fn is_empty(&self) -> bool {
         self.decoders.is_empty()
     }
 
-    /// All decoders, disabled ones too, those of a host together.
+    /// All decoders, including disabled ones, grouped by host.
     pub fn decoders(&self) -> &[DeviceDecoder] {
         &self.decoders
     }
@@ -126,8 +127,8 @@ impl DecoderTable {
         }
     }
 
-    /// Where an address of a host's lies in the device; `None` where no decoder of that host has
-    /// it.
+    /// Translates an address of a host to a DPA. `None` if no enabled decoder of the host
+    /// contains the address.
     #[inline(always)]
     pub fn decode(&self, host: PortId, hpa: Hpa) -> Option<Dpa> {
         if let Some(only) = &self.only {
@@ -136,15 +137,14 @@ impl DecoderTable {
         self.of(host).iter().find_map(|one| one.decode(hpa))
     }
 
-    /// The address by which a host knows a place in the device; `None` where none of its decoders
-    /// leads there.
+    /// Translates a DPA to an address of a host. `None` if no enabled decoder of the host maps the DPA.
     pub fn encode(&self, host: PortId, dpa: Dpa) -> Option<Hpa> {
         self.of(host).iter().find_map(|one| one.encode(dpa))
     }
 
-    /// Disables a decoder of a host's, or enables it again. What is disabled costs nothing: it lies
-    /// behind those that are looked through. Returns whether anything changed; nothing does in a
-    /// table that is the same for every host.
+    /// Enables or disables a decoder of a host and returns whether anything changed. In a table
+    /// that is common to all hosts, nothing changes. Disabled decoders are stored after the enabled
+    /// ones and cost nothing, because lookups do not reach them.
     pub fn set_enabled(&mut self, host: PortId, decoder: &DeviceDecoder, enabled: bool) -> bool {
         let number = usize::from(host.0);
         let next = self.of_host.get(number + 1).map(|(first, _)| *first);
@@ -171,8 +171,8 @@ impl DecoderTable {
         true
     }
 
-    /// Whether a stretch of the device is one stretch of addresses for every host that knows its
-    /// beginning.
+    /// Whether a range of the device is one contiguous range of addresses, for every decoder that
+    /// maps its first byte.
     pub fn is_contiguous(&self, first: Dpa, bytes: Bytes) -> bool {
         let last = Dpa(first.0 + bytes.0 - 1);
         self.decoders

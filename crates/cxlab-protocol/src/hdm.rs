@@ -1,4 +1,4 @@
-//! HDM decoder arithmetic: which target a host physical address belongs to, and where in it.
+//! HDM decoder arithmetic: the target of a host physical address, and the DPA in that target.
 //!
 //! Modelled: the interleave formulas of HDM decoders (CXL 3.1, section 8.2.4.20.13, with the ways
 //! and granularities of 8.2.4.20.7) and their composition over up to three levels: a window over
@@ -6,8 +6,8 @@
 //!
 //! A window over host bridges may choose them by XOR of address bits ([`InterleaveSet::with_xor`]).
 //!
-//! Left out: decoder registers, locking and skipped DPA, which [`crate::io::component`] has. Small
-//! systems can be written down: base and size need not be multiples of 256 MiB, as registers want.
+//! Left out: decoder registers, locking and skipped DPA, which [`crate::io::component`] has. Base and
+//! size need not be multiples of 256 MiB, as registers require, so that small systems can be described.
 //!
 //! Sources: DPA formulas as quoted with section numbers in Linux `drivers/cxl/core/region.c`
 //! (`check_interleave_cap`) and in the QEMU thread "mem/cxl_type3: fix hpa to dpa logic". The
@@ -15,35 +15,35 @@
 //! those formulas give each DPA once; its order of bits is *recollection, unverified*. XOR follows
 //! `cxl_xor_hpa_to_spa` in Linux `drivers/cxl/acpi.c`, which cites XORALLBITS of table 9-22.
 //!
-//! Invariants: `decode` and `encode` are inverse; every target gets `size / ways` bytes and each
-//! of its DPAs from 0 on exactly once. Addresses are offsets from the base: for 3, 6 and 12 ways a
-//! base that is not a multiple of three granules rotates the target list in hardware, here not.
+//! Invariants: `decode` and `encode` are inverse; every target gets `size / ways` bytes and each of
+//! its DPAs from 0 on exactly once. Addresses are offsets from the base: for 3, 6 and 12 ways a
+//! base that is not a multiple of three granules rotates the target list in hardware, but not here.
 
 use std::fmt;
 
 use cxlab_engine::units::{Bytes, Dpa, Hpa};
 
-/// Ways that one HDM decoder can have (CXL 3.1, section 8.2.4.20.7, field IW).
+/// Numbers of ways that one HDM decoder can have (CXL 3.1, section 8.2.4.20.7, field IW).
 pub const LEGAL_WAYS: [u32; 8] = [1, 2, 4, 8, 16, 3, 6, 12];
 
-/// Most targets of an [`InterleaveSet`]: three levels of 16 ways.
+/// Largest number of targets of an [`InterleaveSet`]: three levels of 16 ways.
 pub const MAX_TARGETS: u32 = 4096;
 
-/// XOR maps that a window needs at most: one for each bit of 16 ways.
+/// Largest number of XOR maps that a window needs: one for each bit of 16 ways.
 pub const MOST_XOR_MAPS: usize = 4;
 
-/// Smallest and largest interleave granularity of one decoder (CXL 3.1, 8.2.4.20.7, field IG).
+/// Smallest and largest interleave granularity of one decoder, in bytes (CXL 3.1, 8.2.4.20.7, field IG).
 const GRANULARITY: std::ops::RangeInclusive<u64> = 256..=16 << 10;
 
 /// Host physical addresses have 52 bits (CXL 3.1, section 8.2.4.20.13: HPA\[51:0\]).
 const HPA_END: u64 = 1 << 52;
 
-/// An interleave that cannot be. Every variant carries the value found.
+/// An invalid interleave. Every variant carries the value found.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum InterleaveError {
-    /// The granularity is not one that a decoder has.
+    /// A decoder does not support the granularity.
     Granularity(Bytes),
-    /// The ways are not those of one decoder.
+    /// One decoder does not support this number of ways.
     Ways(u32),
     /// The number of targets is not 2^k or 3 * 2^k up to [`MAX_TARGETS`].
     Targets(u32),
@@ -51,23 +51,23 @@ pub enum InterleaveError {
     Size {
         /// The size found.
         size: Bytes,
-        /// What it must be a multiple of.
+        /// The number that the size must be a multiple of.
         multiple_of: Bytes,
     },
     /// There are fewer XOR maps than bits that choose the host bridge.
     XorMaps {
-        /// How many there are.
+        /// Number of maps given.
         found: usize,
-        /// How many are needed.
+        /// Number of maps required.
         needed: usize,
     },
     /// The lowest bit of an XOR map is not the bit that it replaces.
     XorMap {
-        /// The number of the bit that it is for, from 0.
+        /// Number of the bit that the map is for, from 0.
         number: usize,
-        /// The bits that it joins.
+        /// The map: the address bits whose XOR replaces the bit.
         map: u64,
-        /// What its lowest bit must be.
+        /// The required lowest bit of the map.
         lowest: u32,
     },
     /// The range ends beyond the 52 bits of a host physical address.
@@ -133,7 +133,7 @@ impl fmt::Display for InterleaveError {
 
 impl std::error::Error for InterleaveError {}
 
-/// The numbers of targets an [`InterleaveSet`] can have, in rising order: 2^k and 3 * 2^k.
+/// The numbers of targets that an [`InterleaveSet`] can have, in ascending order: 2^k and 3 * 2^k.
 pub fn legal_targets() -> impl Iterator<Item = u32> {
     (0..=MAX_TARGETS.ilog2())
         .flat_map(|k| {
@@ -144,10 +144,11 @@ pub fn legal_targets() -> impl Iterator<Item = u32> {
         .filter(|n| *n <= MAX_TARGETS)
 }
 
-/// The arithmetic that decoders and sets share. The number of the granule is split into its low
-/// `slice_bits` and the rest; with a factor of three, the rest divided by three is the granule in
-/// the target and the remainder chooses among three groups of `2^slice_bits` targets. Division
-/// by the constant three is a multiplication and a shift.
+/// The arithmetic shared by decoders and sets.
+///
+/// The number of the granule is split into its low `slice_bits` bits and the rest. With a factor of
+/// three, the rest divided by three is the granule in the target, and the remainder selects one of three
+/// groups of `2^slice_bits` targets. Division by the constant three is a multiplication and a shift.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Interleave {
     base: u64,
@@ -155,7 +156,8 @@ struct Interleave {
     granularity_bits: u32,
     slice_bits: u32,
     three: bool,
-    /// For each of the slice's lowest bits the address bits whose XOR replaces it; zero where none does.
+    /// For each of the slice's lowest bits: the address bits whose XOR replaces it, or zero
+    /// if the bit is kept.
     xor_maps: [u64; MOST_XOR_MAPS],
 }
 
@@ -182,8 +184,9 @@ impl Interleave {
         })
     }
 
-    /// Replaces the bits that XOR maps are for, in this order, each by the XOR of all bits of its map. No map
-    /// reaches below its bit, so rising order decodes, and falling order is the inverse.
+    /// Replaces the bits that have XOR maps, in this order, each by the XOR of all bits of its map.
+    /// No map has bits below the bit that it replaces, so ascending order decodes, and descending
+    /// order is the inverse.
     fn replace_bits(&self, offset: u64, order: impl Iterator<Item = usize>) -> u64 {
         order.fold(offset, |offset, number| match self.xor_maps[number] {
             0 => offset,
@@ -250,19 +253,20 @@ impl Interleave {
 
 /// One HDM decoder: a range of host physical addresses over 1 to 16 targets.
 ///
-/// For 1, 2, 4, 8 and 16 ways the target is a slice of address bits from the granularity up; for
-/// 3, 6 and 12 ways it is a slice of 0, 1 or 2 bits and the rest of the address modulo three
-/// (CXL 3.1, section 8.2.4.20.13). The DPA is what remains, closed up.
+/// For 1, 2, 4, 8 and 16 ways the target is a slice of address bits from the granularity up. For 3,
+/// 6 and 12 ways it is a slice of 0, 1 or 2 bits, and the rest of the address modulo three (CXL
+/// 3.1, section 8.2.4.20.13). The remaining bits, closed up, are the DPA.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct HdmDecoder {
     interleave: Interleave,
 }
 
 impl HdmDecoder {
-    /// A decoder of `size` bytes from `base` on, over `ways` targets in turns of `granularity`.
+    /// A decoder of `size` bytes from `base` on, interleaved over `ways` targets at `granularity`.
     ///
     /// # Errors
-    /// When ways or granularity are not those of a decoder, or the size cannot be shared evenly.
+    /// If one decoder does not support the ways or the granularity, the size cannot be divided
+    /// evenly among the ways, or the range ends beyond 52 bits.
     pub fn new(
         base: Hpa,
         size: Bytes,
@@ -283,7 +287,7 @@ impl HdmDecoder {
         self.interleave.ways()
     }
 
-    /// The target's number in the target list and the address in it; `None` outside the range.
+    /// The target's position in the target list and the DPA in that target. `None` outside the range.
     #[inline]
     pub fn decode(&self, hpa: Hpa) -> Option<(u32, Dpa)> {
         self.interleave.decode(hpa)
@@ -292,7 +296,7 @@ impl HdmDecoder {
     /// The host physical address of a DPA of a target: the inverse of [`HdmDecoder::decode`].
     ///
     /// # Panics
-    /// If the target or the DPA does not exist: the caller made it up, which is our own mistake.
+    /// If the target or the DPA does not exist. Such a call is a mistake of the program, not of the user.
     pub fn encode(&self, target: u32, dpa: Dpa) -> Hpa {
         self.interleave.encode(target, dpa)
     }
@@ -306,22 +310,22 @@ fn check_granularity(granularity: Bytes) -> Result<(), InterleaveError> {
     }
 }
 
-/// One level of an [`InterleaveSet`]: what the decoders of that level are set to.
+/// One level of an [`InterleaveSet`]: the settings of the decoders of that level.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Level {
-    /// The ways of its decoders, one of [`LEGAL_WAYS`].
+    /// Number of ways of each decoder, one of [`LEGAL_WAYS`].
     pub ways: u32,
-    /// The turn that each of its targets gets.
+    /// Number of consecutive bytes that each target of the level gets.
     pub granularity: Bytes,
 }
 
-/// A range of addresses over more targets than one decoder has: up to three levels of decoders
-/// that look at the same host physical address, each at the next higher bits.
+/// A range of addresses over more targets than one decoder has: up to three levels of decoders. All
+/// levels decode the same host physical address, each from the next higher bits.
 ///
-/// The first level (the window over host bridges) takes the lowest bits, that is the finest
-/// turns. A factor of three belongs to the last level, because its modulo uses all bits that
-/// remain; registers have it in a window alone, so with up to 16 targets. Target numbers count the
-/// first level fastest.
+/// The first level (the window over host bridges) takes the lowest bits, so it has the finest
+/// granularity. A factor of three belongs to the last level, because its modulo uses all remaining
+/// bits. Registers support the factor only in a single window, so with up to 16 targets. Target
+/// numbers count the first level fastest.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct InterleaveSet {
     interleave: Interleave,
@@ -330,11 +334,12 @@ pub struct InterleaveSet {
 }
 
 impl InterleaveSet {
-    /// A set of `total_targets` in turns of `granularity`, with as few levels as possible.
+    /// A set of `total_targets` targets interleaved at `granularity`, with as few levels as possible.
     ///
     /// # Errors
-    /// When the number of targets is not 2^k or 3 * 2^k up to [`MAX_TARGETS`], the granularity is
-    /// not that of a decoder, or the size cannot be shared evenly.
+    /// If the number of targets is not 2^k or 3 * 2^k up to [`MAX_TARGETS`], a decoder does not
+    /// support the granularity, the size cannot be divided evenly among the targets, or the range
+    /// ends beyond 52 bits.
     pub fn new(
         base: Hpa,
         size: Bytes,
@@ -354,8 +359,8 @@ impl InterleaveSet {
         let mut rest = total_targets;
         let mut step = granularity.0;
         while depth == 0 || rest > 1 {
-            // 24 = 8 x 3 and 48 = 16 x 3: what is over 16 gives up the largest power of two that
-            // leaves a legal last level.
+            // 24 = 8 x 3 and 48 = 16 x 3: with more targets than one decoder supports, a level
+            // takes the largest power of two that leaves a legal last level.
             let ways = if LEGAL_WAYS.contains(&rest) {
                 rest
             } else {
@@ -376,29 +381,31 @@ impl InterleaveSet {
         })
     }
 
-    /// The same set whose window chooses the host bridge by XOR of address bits: bit `i` of its number is the XOR
-    /// of the bits of map `i`, whose lowest bit is bit `i` above the granularity. Of 3, 6 and 12 ways the factor
-    /// of three stays a modulo. The DPA does not change, nor do the levels below. Maps apply to offsets from the
-    /// base, which is the same as to addresses where no map reaches beyond the base's alignment.
+    /// The same set, with a window that selects the host bridge by XOR of address bits: bit `i` of
+    /// the host bridge's number is the XOR of the bits of map `i`. The lowest bit of map `i` is bit
+    /// `i` above the granularity. With 3, 6 and 12 ways the factor of three stays a modulo. The DPA
+    /// and the levels below do not change. Maps apply to offsets from the base. They may be applied
+    /// to addresses instead if no map reaches beyond the base's alignment.
     ///
     /// # Errors
-    /// When there are fewer maps than bits, or one has another lowest bit.
+    /// If there are fewer maps than bits, or a map has another lowest bit.
     pub fn with_xor(self, maps: &[u64]) -> Result<Self, InterleaveError> {
         let host_bridges = self.levels[0].ways;
         self.with_xor_over(maps, host_bridges)
     }
 
-    /// [`InterleaveSet::with_xor`] for a window over `host_bridges` host bridges, a divisor of the targets: the
-    /// decoders of host bridges, switches and devices below take address bits as they are (CXL 3.1, table 9-22).
+    /// [`InterleaveSet::with_xor`] for a window over `host_bridges` host bridges, a divisor of the
+    /// number of targets. The decoders of host bridges, switches and devices use address bits as
+    /// they are (CXL 3.1, table 9-22).
     ///
     /// # Errors
-    /// When there are fewer maps than bits that choose the host bridge, or one has another lowest bit.
+    /// If there are fewer maps than bits that select the host bridge, or a map has another lowest bit.
     pub fn with_xor_over(
         mut self,
         maps: &[u64],
         host_bridges: u32,
     ) -> Result<Self, InterleaveError> {
-        // One way and three have no bits.
+        // One way and three ways have no such bits.
         let needed = host_bridges.trailing_zeros() as usize;
         let found = maps.len();
         if found < needed {
@@ -419,7 +426,7 @@ impl InterleaveSet {
         Ok(self)
     }
 
-    /// The levels, outermost and finest first.
+    /// The levels, outermost first. The outermost level has the finest granularity.
     pub fn levels(&self) -> &[Level] {
         &self.levels[..usize::from(self.depth)]
     }
@@ -429,13 +436,13 @@ impl InterleaveSet {
         self.interleave.ways()
     }
 
-    /// The bytes of each target.
+    /// Size of each target, in bytes.
     pub fn target_size(&self) -> Bytes {
         Bytes(self.interleave.size / u64::from(self.targets()))
     }
 
-    /// Whether the registers of CXL 3.1 can express the set: an endpoint's decoder knows at most
-    /// 16 ways in all and a decoder's granularity ends at 16 KiB (section 8.2.4.20.7). Larger sets
+    /// Whether the registers of CXL 3.1 can express the set. An endpoint's decoder supports at most
+    /// 16 ways in all, and a decoder's granularity ends at 16 KiB (section 8.2.4.20.7). Larger sets
     /// are an extension for the study of scale (*assumed*: the same arithmetic with more bits).
     pub fn is_expressible(&self) -> bool {
         LEGAL_WAYS.contains(&self.targets())
@@ -445,7 +452,7 @@ impl InterleaveSet {
                 .all(|level| GRANULARITY.contains(&level.granularity.0))
     }
 
-    /// The target's number and the address in it; `None` outside the range.
+    /// The target's number and the DPA in that target. `None` outside the range.
     #[inline]
     pub fn decode(&self, hpa: Hpa) -> Option<(u32, Dpa)> {
         self.interleave.decode(hpa)
@@ -454,13 +461,13 @@ impl InterleaveSet {
     /// The host physical address of a DPA of a target: the inverse of [`InterleaveSet::decode`].
     ///
     /// # Panics
-    /// If the target or the DPA does not exist: the caller made it up, which is our own mistake.
+    /// If the target or the DPA does not exist. Such a call is a mistake of the program, not of the user.
     pub fn encode(&self, target: u32, dpa: Dpa) -> Hpa {
         self.interleave.encode(target, dpa)
     }
 
-    /// The way that each level takes to a target: host bridge, root port, downstream port. Only
-    /// the first `levels().len()` numbers mean something.
+    /// The way that each level selects for a target: host bridge, root port, downstream port. Only
+    /// the first `levels().len()` values are meaningful.
     pub fn route(&self, target: u32) -> [u32; 3] {
         let mut rest = target;
         self.levels.map(|level| {
@@ -471,8 +478,9 @@ impl InterleaveSet {
     }
 }
 
-/// The XOR maps of Linux's own test of the arithmetic (`tools/testing/cxl/test/cxl_translate.c`), which are for
-/// 256 B, moved up for coarser turns. Platforms publish theirs in the CXIMS structure of the CEDT (ACPI).
+/// The XOR maps of Linux's own test of the arithmetic (`tools/testing/cxl/test/cxl_translate.c`),
+/// which are for 256 B, shifted up for coarser granularities. Platforms publish their maps in the
+/// CXIMS structure of the CEDT (ACPI).
 pub fn xor_maps(granularity: Bytes) -> [u64; MOST_XOR_MAPS] {
     [0x202_0900, 0x404_1200, 0x101_0400, 0x800].map(|map| map * (granularity.0 / 256))
 }
@@ -566,7 +574,7 @@ mod tests {
         assert!(matches!(range, InterleaveError::Range { .. }));
     }
 
-    /// The set is what its levels do: each decoder of a level looks at the same address.
+    /// A set decodes as its levels do, and the decoders of all levels read the same address.
     #[test]
     fn a_set_is_the_composition_of_its_levels() {
         for n in [6, 24, 48, 64, 192, 1024] {

@@ -1,5 +1,5 @@
-//! The vocabulary of CXL: messages and opcodes, flit packing, HDM decoders. Pure data: no clock,
-//! no input or output.
+//! The vocabulary of CXL: messages and opcodes, flit packing, HDM decoders, coherence tables. Pure
+//! data: no clock, no input or output.
 
 pub mod coherence;
 pub mod coverage;

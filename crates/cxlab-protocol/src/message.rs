@@ -1,5 +1,5 @@
-//! A message: a fixed-size value without pointers that finds its request again by requester and
-//! tag, and carries where its time went.
+//! A CXL message: a value of fixed size without pointers. Requester and tag identify its request,
+//! and it carries the latency breakdown of its transaction.
 
 use std::fmt;
 
@@ -18,20 +18,20 @@ use crate::stages::LatencyStages;
 pub struct PortId(pub u16);
 
 impl PortId {
-    /// How many edge ports a PBR fabric can have: 12 bits.
+    /// Number of edge ports that a PBR fabric can have: 12 bits.
     pub const MAX_COUNT: usize = 4096;
 }
 
-/// MetaField, MetaValue and SnpType of a message, as coded in it (CXL 3.1, tables 3-36 to 3-38), in one byte.
+/// MetaField, MetaValue and SnpType of a message, encoded in one byte (CXL 3.1, tables 3-36 to 3-38).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct MemMeta(u8);
 
 impl MemMeta {
-    /// No metadata and no snoop: all there is in HDM-H memory.
+    /// No metadata and no snoop, as in every message to HDM-H memory.
     pub const NONE: MemMeta = MemMeta::new(MetaField::NoOp, MetaValue::Invalid, SnpType::NoOp);
 
-    /// Which metadata the message carries, the state in which the requester will hold the line, and what
-    /// other copies must become.
+    /// Encodes which metadata the message carries, the state in which the requester will hold the
+    /// line, and what other copies must become.
     pub const fn new(field: MetaField, value: MetaValue, snoop: SnpType) -> MemMeta {
         MemMeta(field.code() | value.code() << 2 | snoop.code() << 4)
     }
@@ -68,59 +68,61 @@ impl fmt::Debug for MemMeta {
     }
 }
 
-/// What a CXL.cache message says besides its opcode (CXL 3.1, section 3.2.3). A message of CXL.mem
-/// has [`CacheMeta::NONE`], and poison where it carries such data.
+/// The fields of a CXL.cache message besides its opcode (CXL 3.1, section 3.2.3). A message of
+/// CXL.mem has [`CacheMeta::NONE`], apart from poison and [`Message::routing_state`].
 ///
-/// The CQID of a request, and of the responses and data it gets, is the message's `tag`.
+/// The CQID of a request, and of its responses and data, is the message's `tag`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct CacheMeta {
-    /// UQID, the host's number for what comes back: a snoop and a pull name it, the snoop response
-    /// and the data carry it back. 0 to 4095.
+    /// UQID: the host's number for an expected response or data, 0 to 4095. Snoops and pulls name
+    /// it; snoop responses and data return it.
     pub uqid: u16,
-    /// The code of a [`GoState`], and the flags above it.
+    /// Bits 0 to 3: the code of a [`GoState`]. Bits 4 to 7: flags.
     bits: u8,
 }
 
 impl CacheMeta {
-    /// UQIDs that a host can tell apart: 12 bits. CQIDs likewise.
+    /// Number of distinct UQIDs: 12 bits. CQIDs have the same width.
     pub const IDS: u16 = 1 << 12;
 
-    /// Nothing.
+    /// No UQID, no granted state, no flags.
     pub const NONE: CacheMeta = CacheMeta {
         uqid: 0,
         bits: GoState::Invalid.code(),
     };
 
-    /// D2H Data: the line was snooped after its eviction was asked for, so these data may be stale.
+    /// D2H Data: the line was snooped after its eviction was requested, so the data may be stale.
     pub const BOGUS: u8 = 1 << 4;
-    /// D2H Data: byte enables follow (BEP, section 3.2.3.3.2), because only some of the line's bytes are written.
+    /// D2H Data: byte enables follow (BEP, section 3.2.3.3.2), because only some of the
+    /// line's bytes are written.
     pub const BYTE_ENABLES: u8 = 1 << 6;
-    /// Of all data: they are corrupted, and are not to be used (Poison; CXL 3.1, tables 3-16, 3-21, 3-40 and 3-51).
+    /// Any message with data: the data are corrupted and must not be used (Poison; CXL 3.1, tables
+    /// 3-16, 3-21, 3-40 and 3-51).
     pub const POISON: u8 = 1 << 7;
-    /// D2H Req: the host is to keep the line in its last-level cache, whatever it would have done.
-    /// No field of the specification: it marks a non-cacheable push (NC-P), which travels as
-    /// `ItoMWr` or `DirtyEvict`.
+    /// D2H Req: the host keeps the line in its last-level cache, regardless of its own policy. The
+    /// specification has no such field: the flag marks a non-cacheable push (NC-P), which travels
+    /// as `ItoMWr` or `DirtyEvict`.
     pub const PUSH: u8 = 1 << 5;
 
-    /// With a UQID, and nothing else.
+    /// A value with this UQID, no granted state and no flags.
     pub const fn of(uqid: u16) -> CacheMeta {
         let bits = CacheMeta::NONE.bits;
         CacheMeta { uqid, bits }
     }
 
-    /// The same with a state that the host grants.
+    /// Returns a copy that grants `state`.
     pub const fn granting(self, state: GoState) -> CacheMeta {
         let bits = self.bits & !0xf | state.code();
         CacheMeta { bits, ..self }
     }
 
-    /// The same with one of the flags, if `set`.
+    /// Returns a copy with `flag` added if `set`.
     pub const fn with(self, flag: u8, set: bool) -> CacheMeta {
         let bits = self.bits | if set { flag } else { 0 };
         CacheMeta { bits, ..self }
     }
 
-    /// `GO`: the state of the line. `Invalid` in every other message.
+    /// The state that a `GO` grants. `Invalid` in every other message.
     pub fn granted(self) -> GoState {
         match GoState::from_code(self.bits & 0xf) {
             Some(state) => state,
@@ -128,7 +130,7 @@ impl CacheMeta {
         }
     }
 
-    /// Whether it has one of the flags.
+    /// Whether the message has this flag.
     pub const fn has(self, flag: u8) -> bool {
         self.bits & flag != 0
     }
@@ -148,101 +150,107 @@ impl fmt::Debug for CacheMeta {
     }
 }
 
-/// What a message takes on a link besides its header and its line.
+/// What a message occupies on a link besides its header and its line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Extent {
-    /// A message of CXL.mem or CXL.cache; whether 64 byte enables follow its line.
+    /// A message of CXL.mem or CXL.cache.
     Slots {
-        /// They follow.
+        /// Whether 64 byte enables follow the line.
         trailer: bool,
     },
-    /// All of a packet of CXL.io.
+    /// A whole packet of CXL.io.
     Packet(IoPacket),
 }
 
-/// What a packet of CXL.io takes on a link.
+/// Size of a CXL.io packet on a link.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct IoPacket {
-    /// All its bytes, without flits (and in those of 68 bytes) and in flits of 256 bytes.
+    /// All bytes of the packet: first on a link without flits or with 68-byte flits, then on a link
+    /// with 256-byte flits.
     pub bytes: [u64; 2],
-    /// Bytes of payload among them.
+    /// Payload bytes among them.
     pub payload: u64,
 }
 
-/// A CXL.mem or CXL.cache message. 88 bytes, which stay where they lie from hop to hop; with the credits that
-/// ride along they are 96. What a switch looks at lies in the first 56, before what only the ends of its way
-/// look at.
+/// A message of CXL.mem, CXL.cache or CXL.io: 88 bytes, which keep their place in memory from hop
+/// to hop. With the credits that travel along they are 96. The first 56 bytes are all that a switch
+/// reads. Fields that only the endpoints read follow.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
 #[repr(C)]
 pub struct Message {
-    /// The host physical address of the line.
+    /// Host physical address of the line.
     pub hpa: Hpa,
-    /// The requester's own number of this transaction; the response carries it back.
+    /// The requester's number of this transaction; the response returns it.
     pub tag: u32,
-    /// Edge port the message left from.
+    /// Edge port that sends the message.
     pub source: PortId,
-    /// Edge port it goes to.
+    /// Edge port that receives the message.
     pub destination: PortId,
     /// Links crossed so far in this direction of the transaction.
     pub hops: u16,
-    /// A stand-in for the line's 64 bytes where a message carries them: whoever stores draws a new
-    /// one, so that a test can see which store a load returns. Without a checker it stays 0. In
-    /// CXL.io: the bytes that it carries or asks for, 0 to 4096.
+    /// Stand-in for the line's 64 bytes in a message that carries them: each store draws a new
+    /// value, so that a test can see which store a load returns. Without a checker it stays 0. In
+    /// CXL.io: the bytes that the packet carries or requests, 0 to 4096.
     pub data: u16,
-    /// What it says.
+    /// Opcode, which also determines the message class.
     pub opcode: Opcode,
-    /// The virtual channel of its next or current link.
+    /// Virtual channel of the message on its current or next link.
     pub vc: u8,
-    /// Lines that a back-invalidation snoop or its answer is about, from `hpa` on: 1, and 2 to 4 in
-    /// a block; [`Message::DENIED`] in the answer to a request that a device has denied, and
-    /// [`crate::DevLoad::lines`] in one by a device with QoS telemetry. In CXL.io 0 for a write that may pass earlier ones (relaxed ordering), and
-    /// [`Message::REGISTER`] for what has to do with registers of enumeration. 1 in every
-    /// other message.
+    /// Depends on the message:
+    ///
+    /// - Back-invalidation snoop or its response: the number of lines from `hpa` on, 1, or 2 to 4 in a block.
+    /// - Response to a request that a device has denied: [`Message::DENIED`].
+    /// - Response of a device with QoS telemetry: [`crate::DevLoad::lines`].
+    /// - CXL.io: 0 for a write that may pass earlier writes (relaxed ordering),
+    ///   [`Message::REGISTER`] for accesses to registers of enumeration.
+    /// - Every other message: 1.
     pub lines: u8,
-    /// What it says about cached copies.
+    /// Metadata and snoop type of a CXL.mem message.
     pub meta: MemMeta,
-    /// Where the time of the transaction went so far.
+    /// Latency breakdown of the transaction so far.
     pub stages: LatencyStages,
-    /// What it says besides, in CXL.cache.
+    /// Further fields of a CXL.cache message.
     pub cache: CacheMeta,
-    /// When the requester issued the transaction, in picoseconds: its age, for age arbitration.
+    /// Time at which the requester issued the transaction, in picoseconds. Age arbitration
+    /// orders messages by it.
     pub issued_ps: u64,
 }
 
 impl Message {
-    /// In `lines`: a request to a register that enumeration knows, or its completion
-    /// ([`crate::io::packet`]).
+    /// Value of `lines` in a request to a register that enumeration knows, and in
+    /// its completion ([`crate::io::packet`]).
     pub const REGISTER: u8 = 2;
 
-    /// In `lines` of a response: the device had no decoder for the request's address. A read knows by
-    /// its `MemDataNxm`; a write gets a plain `Cmp`, and this is for the books of the simulation
-    /// alone.
+    /// Value of `lines` in a response: the device had no decoder for the request's address. A read
+    /// also returns `MemDataNxm`. A write returns a plain `Cmp`, so the value serves the statistics
+    /// of the simulation alone.
     pub const DENIED: u8 = 0;
 
-    /// Bytes of a packet of CXL.io besides its payload: a header of four double words, the framing
+    /// Bytes of a CXL.io packet besides its payload: a header of four double words, the framing
     /// token with the sequence number (4 B) and the link CRC (4 B) of PCIe 5.0, section 4.2.2.
     pub const TLP_OVERHEAD: u64 = 24;
 
-    /// The number of the routing state by whose tables the message crosses the fabric, where routing changes during
-    /// a run; 0 elsewhere. No field of the specification: it is stored in the UQID, which no message of CXL.mem has.
+    /// Number of the routing state whose tables route the message, where routing changes during a
+    /// run; 0 elsewhere. The specification has no such field: it is stored in the UQID, which no
+    /// message of CXL.mem has.
     #[inline]
     pub fn routing_state(&self) -> u16 {
         self.cache.uqid
     }
 
-    /// Sets [`Message::routing_state`].
+    /// Sets the number that [`Message::routing_state`] returns.
     #[inline]
     pub fn set_routing_state(&mut self, state: u16) {
         self.cache.uqid = state;
     }
 
-    /// The class it travels in.
+    /// Message class of the opcode.
     #[inline]
     pub fn channel(&self) -> Channel {
         self.opcode.channel()
     }
 
-    /// Bytes that a packet of CXL.io carries.
+    /// Payload bytes of a CXL.io packet: 0 for a read.
     #[inline]
     pub fn payload(&self) -> u64 {
         match self.opcode {
@@ -251,14 +259,14 @@ impl Message {
         }
     }
 
-    /// Of CXL.mem, M2S: whether it writes. `MemRdFill` goes in the class of writes, and reads.
+    /// Whether the message is a write of CXL.mem. `MemRdFill` is not: it belongs to class M2S RwD, but reads.
     #[inline]
     pub fn writes(&self) -> bool {
         self.channel() == Channel::M2sRwd && self.opcode != Opcode::MemRdFill
     }
 
-    /// What it takes on a link in this class besides its header and its line. An answer that is still the request
-    /// that it will be made of is asked by its own class.
+    /// What the message occupies on a link in class `channel`, besides its header and its line. A
+    /// response may still be stored as its request, so `channel` is the class of the response.
     #[inline]
     pub fn extent(&self, channel: Channel) -> Extent {
         let trailer = match channel {
@@ -270,7 +278,7 @@ impl Message {
         Extent::Slots { trailer }
     }
 
-    /// What a packet of CXL.io takes on a link.
+    /// Size of a CXL.io packet on a link.
     #[inline(never)]
     pub fn io_packet(&self) -> IoPacket {
         if self.lines == Message::REGISTER {
@@ -283,7 +291,7 @@ impl Message {
         }
     }
 
-    /// Whether a write of CXL.io may pass earlier ones (relaxed ordering).
+    /// Whether a write of CXL.io may pass earlier writes (relaxed ordering).
     #[inline]
     pub fn is_relaxed(&self) -> bool {
         self.lines == 0

@@ -1,13 +1,12 @@
-//! Message classes and opcodes of CXL.mem, CXL.cache and CXL.io, spelt as the specifications spell
-//! them.
+//! Message classes and opcodes of CXL.mem, CXL.cache and CXL.io, spelt as in the specifications.
 //!
-//! Codes are those of CXL 3.1: tables 3-35, 3-38, 3-40, 3-46 and 3-50 for CXL.mem (as numbered by
-//! the bits of the CXL performance monitoring unit's event groups), tables 3-22, 3-25, 3-26 and
-//! 3-27 for CXL.cache; for CXL.io the Fmt and Type fields of PCIe 5.0, table 2-3.
+//! Codes are those of CXL 3.1. CXL.mem: tables 3-35, 3-38, 3-40, 3-46 and 3-50, as numbered by the
+//! bits of the event groups of the CXL performance monitoring unit. CXL.cache: tables 3-22, 3-25,
+//! 3-26 and 3-27. CXL.io: the Fmt and Type fields of PCIe 5.0, table 2-3.
 
 use serde::{Deserialize, Serialize};
 
-/// A message class: what has its own credits and may not be blocked by another class.
+/// A message class. Each class has its own credits and may not be blocked by another class.
 ///
 /// Directions are seen from the host: `M2s` is master to subordinate (host to device), `H2d` is
 /// host to device.
@@ -22,7 +21,7 @@ pub enum Channel {
     S2mNdr = 2,
     /// Responses with data: a header and four 16-byte data slots.
     S2mDrs = 3,
-    /// Back-invalidation snoops.
+    /// Back-invalidation snoops of a device.
     S2mBisnp = 4,
     /// Responses to back-invalidation snoops.
     M2sBirsp = 5,
@@ -38,19 +37,19 @@ pub enum Channel {
     H2dRsp = 10,
     /// The host's data for a device: a header and four 16-byte data slots.
     H2dData = 11,
-    /// Posted requests of CXL.io: writes to memory and registers, interrupts. Either direction, as
-    /// all of CXL.io.
+    /// Posted requests of CXL.io: writes to memory and registers, interrupts. Packets of the three
+    /// CXL.io classes flow in both directions.
     IoPosted = 12,
-    /// Non-posted requests of CXL.io: reads.
+    /// Non-posted requests of CXL.io: reads, and writes to configuration space.
     IoNonPosted = 13,
     /// Completions of CXL.io.
     IoCompletion = 14,
 }
 
 impl Channel {
-    /// How many message classes there are.
+    /// Number of message classes.
     pub const COUNT: usize = 15;
-    /// Every class, in the order of their numbers.
+    /// All classes, ordered by number.
     pub const ALL: [Channel; Channel::COUNT] = [
         Channel::M2sReq,
         Channel::M2sRwd,
@@ -69,10 +68,12 @@ impl Channel {
         Channel::IoCompletion,
     ];
 
-    /// Whether its messages carry a 64-byte line. Those of CXL.io carry any number of bytes.
+    /// Whether messages of this class carry a 64-byte line. `false` for CXL.io, whose packets carry
+    /// any number of bytes.
     #[inline]
     pub const fn carries_data(self) -> bool {
-        // A bit for each class: asked for every message, and cheaper than comparisons.
+        // One bit for each class: the function runs for every message, and a mask is
+        // cheaper than comparisons.
         const DATA: u16 = 1 << Channel::M2sRwd as u16
             | 1 << Channel::S2mDrs as u16
             | 1 << Channel::D2hData as u16
@@ -80,7 +81,7 @@ impl Channel {
         DATA >> self as u16 & 1 != 0
     }
 
-    /// Whether it flows from the host to the device: M2S of CXL.mem, H2D of CXL.cache.
+    /// Whether messages of this class flow from the host to the device: M2S of CXL.mem, H2D of CXL.cache.
     #[inline]
     pub const fn is_downstream(self) -> bool {
         matches!(
@@ -94,38 +95,43 @@ impl Channel {
         )
     }
 
-    /// Whether its messages from one component to another arrive in the order in which they were sent, so that
-    /// a fabric gives them one path (CXL 3.1, section 7.7.6 and table 7-84). S2M NDR: a BIConflictAck does not
-    /// pass the Cmp that was sent before it. H2D Req and Rsp: a snoop does not pass a GO. CXL.io: what PCI
-    /// Express orders. M2S Req is ordered only where the memory is HDM-D, which the destination says.
+    /// Whether messages of this class from one component to another arrive in the order in which
+    /// they were sent, so that a fabric gives them one path (CXL 3.1, section 7.7.6 and table 7-84).
+    ///
+    /// - S2M NDR: a BIConflictAck does not pass the Cmp that was sent before it.
+    /// - H2D Req and Rsp: a snoop does not pass a GO.
+    /// - CXL.io: the ordering rules of PCI Express apply.
+    ///
+    /// M2S Req is ordered only to HDM-D memory. That depends on the destination and is not covered here.
     #[inline]
     pub const fn is_ordered(self) -> bool {
         matches!(self, Channel::S2mNdr | Channel::H2dReq | Channel::H2dRsp) || self.is_io()
     }
 
-    /// Whether it belongs to CXL.mem.
+    /// Whether the class belongs to CXL.mem.
     #[inline]
     pub const fn is_mem(self) -> bool {
         (self as u8) < Channel::D2hReq as u8
     }
 
-    /// Whether it belongs to CXL.cache.
+    /// Whether the class belongs to CXL.cache.
     #[inline]
     pub const fn is_cache(self) -> bool {
         self as u8 >= Channel::D2hReq as u8 && !self.is_io()
     }
 
-    /// Whether it belongs to CXL.io, whose packets travel in flits of their own.
+    /// Whether the class belongs to CXL.io, whose packets travel in flits of their own.
     #[inline]
     pub const fn is_io(self) -> bool {
         self as u8 >= Channel::IoPosted as u8
     }
 
-    /// The class in whose queue its messages wait. A snoop of CXL.cache may not pass an earlier
-    /// response to the same line ("snoop pushes GO", CXL 3.1, section 3.2.5.2), so both wait in one
-    /// queue; a device always takes both in the end. Reads and completions of CXL.io may not pass
-    /// earlier writes (PCIe 5.0, table 2-40), and as all of it is always taken, all waits in one
-    /// queue.
+    /// The class in whose queue messages of this class are queued.
+    ///
+    /// A snoop of CXL.cache may not pass an earlier response to the same line ("snoop pushes GO",
+    /// CXL 3.1, section 3.2.5.2), so H2D Req and H2D Rsp share a queue. A device accepts both in
+    /// the end. Reads and completions of CXL.io may not pass earlier writes (PCIe 5.0, table 2-40).
+    /// CXL.io packets are always accepted, so all of them share one queue.
     #[inline]
     pub const fn queue(self) -> Channel {
         match self {
@@ -135,13 +141,13 @@ impl Channel {
         }
     }
 
-    /// Its number, for tables by class.
+    /// Index of the class in tables by class: 0 to 14.
     #[inline]
     pub const fn index(self) -> usize {
         self as usize
     }
 
-    /// Its name in reports and scenarios.
+    /// Name of the class in reports and scenarios.
     pub const fn name(self) -> &'static str {
         match self {
             Channel::M2sReq => "m2s_req",
@@ -171,24 +177,24 @@ macro_rules! opcodes {
         pub enum Opcode { $($(#[$doc])* $name,)* }
 
         impl Opcode {
-            /// Every opcode.
+            /// All opcodes, in the order of the enum.
             pub const ALL: &'static [Opcode] = &[$(Opcode::$name,)*];
 
-            /// By opcode: the class it travels in.
+            /// Message class of each opcode, in the order of the enum.
             const CHANNELS: [Channel; Opcode::ALL.len()] = [$(Channel::$channel,)*];
 
-            /// The class it travels in.
+            /// Message class of the opcode.
             #[inline(always)]
             pub const fn channel(self) -> Channel {
                 Opcode::CHANNELS[self as usize]
             }
 
-            /// Its code in the message's opcode field.
+            /// Code of the opcode in the opcode field of a message.
             pub const fn code(self) -> u8 {
                 match self { $(Opcode::$name => $code,)* }
             }
 
-            /// Its name as the specification spells it in Rust case.
+            /// Name of the opcode: the specification's spelling in Rust case.
             pub const fn name(self) -> &'static str {
                 match self { $(Opcode::$name => stringify!($name),)* }
             }
@@ -197,17 +203,17 @@ macro_rules! opcodes {
 }
 
 opcodes! {
-    /// Invalidate or change ownership; no data wanted.
+    /// Invalidate or change ownership; no data are wanted.
     MemInv = M2sReq 0,
     /// Read, with a coherence action by MetaField, MetaValue and SnpType.
     MemRd = M2sReq 1,
-    /// Read without change of metadata; the device decides.
+    /// Read without change of metadata; the device chooses the state.
     MemRdData = M2sReq 2,
     /// Forward of a read to the device (HDM-D).
     MemRdFwd = M2sReq 3,
     /// Forward of a write to the device (HDM-D).
     MemWrFwd = M2sReq 4,
-    /// Speculative read: starts the medium, has no response.
+    /// Speculative read: starts the access to the medium and has no response.
     MemSpecRd = M2sReq 8,
     /// Invalidate, non-temporal hint.
     MemInvNt = M2sReq 9,
@@ -215,13 +221,13 @@ opcodes! {
     MemClnEvct = M2sReq 10,
     /// Write of a whole line.
     MemWr = M2sRwd 1,
-    /// Write of the bytes that are enabled.
+    /// Write of the enabled bytes of a line.
     MemWrPtl = M2sRwd 2,
     /// The host's report of a conflict with a back-invalidation snoop.
     BiConflict = M2sRwd 4,
     /// Fill of a line in memory from a read that hit the host's cache (CXL 3.1).
     MemRdFill = M2sRwd 5,
-    /// Completion.
+    /// Completion that grants no cache state.
     Cmp = S2mNdr 0,
     /// Completion; the host may hold the line shared.
     CmpS = S2mNdr 1,
@@ -229,15 +235,15 @@ opcodes! {
     CmpE = S2mNdr 2,
     /// Completion; the host may hold the line modified (CXL 3.1).
     CmpM = S2mNdr 3,
-    /// Acknowledgement of a conflict.
+    /// Acknowledgement of a `BiConflict`.
     BiConflictAck = S2mNdr 4,
-    /// Read data.
+    /// Data returned for a read.
     MemData = S2mDrs 0,
-    /// Read data of a non-existent address.
+    /// Data returned for a read of a non-existent address.
     MemDataNxm = S2mDrs 1,
     /// Back-invalidation snoop for the current value.
     BiSnpCur = S2mBisnp 0,
-    /// Back-invalidation snoop for data, sharers may stay.
+    /// Back-invalidation snoop for data; sharers may stay.
     BiSnpData = S2mBisnp 1,
     /// Back-invalidation snoop that invalidates.
     BiSnpInv = S2mBisnp 2,
@@ -247,7 +253,7 @@ opcodes! {
     BiSnpDataBlk = S2mBisnp 5,
     /// As `BiSnpInv`, for a block of lines.
     BiSnpInvBlk = S2mBisnp 6,
-    /// The host holds nothing any more.
+    /// The host holds no copy of the line any more.
     BiRspI = M2sBirsp 0,
     /// The host holds the line shared.
     BiRspS = M2sBirsp 1,
@@ -259,7 +265,7 @@ opcodes! {
     BiRspSBlk = M2sBirsp 5,
     /// As `BiRspE`, for a block of lines.
     BiRspEBlk = M2sBirsp 6,
-    /// Read the current value once; nothing is cached. Answered by data alone.
+    /// Read the current value once; nothing is cached. The response is data alone.
     RdCurr = D2hReq 1,
     /// Read to hold the line exclusive or modified.
     RdOwn = D2hReq 2,
@@ -267,7 +273,7 @@ opcodes! {
     RdShared = D2hReq 3,
     /// Read to hold the line in any state.
     RdAny = D2hReq 4,
-    /// Own the line without its data: to write all of it, or to own what is held shared.
+    /// Own the line without its data, to write all of it or to upgrade a shared copy.
     RdOwnNoData = D2hReq 5,
     /// Own the line and write all of it, into a cache of the host if there is one.
     ItoMWr = D2hReq 6,
@@ -276,9 +282,9 @@ opcodes! {
     WrCur = D2hReq 7,
     /// Invalidate the line in every cache (`CLFlush`).
     ClFlush = D2hReq 8,
-    /// The device gives up a clean, exclusive line and offers its data.
+    /// The device evicts a clean, exclusive line and offers its data.
     CleanEvict = D2hReq 9,
-    /// The device gives up a modified line.
+    /// The device evicts a modified line.
     DirtyEvict = D2hReq 10,
     /// The device has dropped a clean line.
     CleanEvictNoData = D2hReq 11,
@@ -290,22 +296,21 @@ opcodes! {
     WrInv = D2hReq 14,
     /// The device's cache holds no line of host memory any more.
     CacheFlushed = D2hReq 16,
-    /// Snooped: was shared or exclusive, is shared.
+    /// Snoop response: the line was shared or exclusive and is now shared.
     RspSHitSE = D2hRsp 1,
-    /// Snooped: was invalid.
+    /// Snoop response: the line was invalid.
     RspIHitI = D2hRsp 4,
-    /// Snooped: was shared or exclusive, is invalid.
+    /// Snoop response: the line was shared or exclusive and is now invalid.
     RspIHitSE = D2hRsp 5,
-    /// Snooped: held, and unchanged.
+    /// Snoop response: the line was held and its state is unchanged.
     RspVHitV = D2hRsp 6,
-    /// Snooped: was modified, is shared; data follow.
+    /// Snoop response: the line was modified and is now shared; data follow.
     RspSFwdM = D2hRsp 7,
-    /// Snooped: was modified, is invalid; data follow.
+    /// Snoop response: the line was modified and is now invalid; data follow.
     RspIFwdM = D2hRsp 15,
-    /// Snooped: modified or exclusive, and unchanged; data follow.
+    /// Snoop response: the line is modified or exclusive, and unchanged; data follow.
     RspVFwdV = D2hRsp 22,
-    /// Data of a device, for the host's buffer that `UQID` names. The message has no opcode of its
-    /// own.
+    /// Data of a device, for the host's buffer that `UQID` names. The message has no opcode field.
     D2hData = D2hData 0,
     /// Snoop for a shared copy.
     SnpData = H2dReq 1,
@@ -313,37 +318,37 @@ opcodes! {
     SnpInv = H2dReq 2,
     /// Snoop for the current value; no state need change.
     SnpCur = H2dReq 3,
-    /// Send the data of a write; it is not done yet.
+    /// Request for the data of a write, which is not complete yet.
     WritePull = H2dRsp 1,
-    /// Global observation: the request is ordered, and this is the state of the line.
+    /// Global observation: the request is ordered, and the message grants the state of the line.
     Go = H2dRsp 4,
-    /// Global observation of a write or eviction: send its data.
+    /// Global observation of a write or eviction, and request for its data.
     GoWritePull = H2dRsp 5,
-    /// A weakly ordered write is done.
+    /// Completion of a weakly ordered write.
     ExtCmp = H2dRsp 6,
     /// Global observation of an eviction whose data are not wanted.
     GoWritePullDrop = H2dRsp 8,
-    /// Observation of a write within a part of the system: send its data; `ExtCmp` will follow.
+    /// Observation of a write within a part of the system, and request for its data; `ExtCmp` follows.
     FastGoWritePull = H2dRsp 13,
-    /// A write failed: send its data, which are dropped.
+    /// A write failed; its data are requested and dropped.
     GoErrWritePull = H2dRsp 15,
-    /// Data for the device's request that `CQID` names. The message has no opcode of its own.
+    /// Data for the device's request that `CQID` names. The message has no opcode field.
     H2dData = H2dData 0,
     /// Memory write of CXL.io, 64-bit address: DMA, registers, interrupts.
     MWr = IoPosted 0x60,
     /// Memory read of CXL.io, 64-bit address.
     MRd = IoNonPosted 0x20,
-    /// Completion with data of CXL.io.
+    /// Completion of CXL.io with data.
     CplD = IoCompletion 0x4a,
-    /// Configuration read, of the device at the end of the link (type 0).
+    /// Configuration read of the device at the end of the link (type 0).
     CfgRd0 = IoNonPosted 0x04,
-    /// Configuration read, of a bus further below (type 1).
+    /// Configuration read of a bus further downstream (type 1).
     CfgRd1 = IoNonPosted 0x05,
-    /// Configuration write, type 0. Like all of them it gets a completion.
+    /// Configuration write, type 0. Configuration writes are non-posted: each gets a completion.
     CfgWr0 = IoNonPosted 0x44,
     /// Configuration write, type 1.
     CfgWr1 = IoNonPosted 0x45,
-    /// Completion without data.
+    /// Completion of CXL.io without data.
     Cpl = IoCompletion 0x0a,
 }
 
@@ -384,7 +389,7 @@ mod tests {
         }
     }
 
-    /// The device's end of a class: its name begins with where its messages come from.
+    /// The name of a class begins with the two ends of its direction.
     #[test]
     fn directions_are_those_of_the_names() {
         for channel in Channel::ALL.into_iter().filter(|class| !class.is_io()) {

@@ -1,12 +1,12 @@
-//! QoS telemetry for memory (CXL 3.1, section 3.3.4 and table 3-51): how loaded a device says it is.
+//! QoS telemetry for memory (CXL 3.1, section 3.3.4 and table 3-51): the load that a device reports.
 
 use crate::message::Message;
 use serde::{Deserialize, Serialize};
 
-/// DevLoad of an answer (S2M NDR and DRS).
+/// DevLoad of a response (S2M NDR and DRS).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize, Debug)]
 pub enum DevLoad {
-    /// Light load (00b): there is room for more.
+    /// Light load (00b): the device has room for more requests.
     #[default]
     Light,
     /// Optimal load (01b).
@@ -18,7 +18,7 @@ pub enum DevLoad {
 }
 
 impl DevLoad {
-    /// All, as they are coded.
+    /// All values, in the order of their codes.
     pub const ALL: [DevLoad; 4] = [
         DevLoad::Light,
         DevLoad::Optimal,
@@ -26,13 +26,13 @@ impl DevLoad {
         DevLoad::Severe,
     ];
 
-    /// What stands in [`Message::lines`] of an answer with it.
+    /// Value of [`Message::lines`] in a response that reports this load.
     #[inline]
     pub fn lines(self) -> u8 {
         1 + self as u8
     }
 
-    /// What an answer says; light where the device has no telemetry, and where it denied the request.
+    /// Load that a response reports: `Light` from a device without telemetry, and for a denied request.
     #[inline]
     pub fn of(answer: &Message) -> DevLoad {
         let code = answer.lines.saturating_sub(1) as usize;

@@ -1,4 +1,4 @@
-//! Where the time of a transaction was spent.
+//! Breakdown of a transaction's latency into stages.
 
 use cxlab_engine::units::Picos;
 use serde::{Deserialize, Serialize};
@@ -7,59 +7,59 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum LongStage {
-    /// At outputs of switches and at half-duplex links, until the first byte leaves, apart from
-    /// [`LongStage::Credits`].
+    /// Waiting at outputs of switches and at half-duplex links until the first byte leaves,
+    /// except for [`LongStage::Credits`].
     SwitchQueue,
-    /// At any output while the receiver's buffer is full: the transmitter has no credit.
+    /// Waiting at any output for a credit, while the receiver's buffer is full.
     Credits,
-    /// In the requester, until the first byte leaves, apart from [`LongStage::Credits`].
+    /// Waiting in the requester until the first byte leaves, except for [`LongStage::Credits`].
     HostQueue,
-    /// In the device outside of its medium: a request waits for a context, and a response for the wire,
-    /// apart from [`LongStage::Credits`].
+    /// Waiting in the device outside its medium, except for [`LongStage::Credits`]: a request for a
+    /// context, a response for the wire.
     DeviceQueue,
-    /// In front of a medium that accepts nothing more.
+    /// Waiting for a medium that accepts no further request.
     MediaQueue,
-    /// The medium: from acceptance by the memory backend to its data, waiting for banks included.
+    /// In the medium: from acceptance by the memory backend to its data, including waits for banks.
     Media,
-    /// In the coherence agent of a device or a host: waiting for the line, for an entry of the snoop
-    /// filter and for the answers to snoops.
+    /// In the coherence agent of a device or a host: waiting for the line, for a snoop filter entry
+    /// and for responses to snoops.
     Coherence,
 }
 
 impl LongStage {
-    /// How many there are.
+    /// Number of long stages.
     pub const COUNT: usize = 7;
-    /// Stages in which a transaction waits for a place or a wire come first.
+    /// Number of stages in which a transaction waits for a buffer or a wire. They come first in the enum.
     const QUEUES: usize = 5;
 }
 
-/// Where a transaction's time went, in picoseconds. It travels with the messages of the
+/// Latency breakdown of a transaction, in picoseconds. It travels with the messages of the
 /// transaction; the requester checks at completion that the stages sum to the latency.
 ///
-/// The public stages are sums of configured constants over at most a few hundred hops and stay
-/// far under 2^32 ps (4.29 ms). The others can be longer: each has 32 bits, and a byte apart for what is
-/// beyond them, so that what a switch looks at lies together. A longer stage stays at
-/// [`LatencyStages::LONGEST`].
+/// The public stages are sums of configured constants over at most a few hundred hops and stay far
+/// under 2^32 ps (4.29 ms). A [`LongStage`] can be longer: it has 32 bits in `low` and 8 more in
+/// `high`. These are stored apart, so that the fields that a switch accesses are adjacent. A longer
+/// stage stays at [`LatencyStages::LONGEST`].
 #[derive(Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, Debug)]
 #[repr(C)]
 pub struct LatencyStages {
-    /// On the wires: serialization (flit or packet) and propagation, retries included.
+    /// Time on the wires: serialization of flits or packets, and propagation, retries included.
     pub link: u32,
-    /// Port delays (PHY and link layer of transmitter and receiver).
+    /// Port delays: PHY and link layer of transmitter and receiver.
     pub port: u32,
-    /// Switching time.
+    /// Switching delays of the switches crossed.
     pub switch: u32,
     low: [u32; LongStage::COUNT],
-    /// The device's controller.
+    /// Delay of the device's controller.
     pub device: u32,
     high: [u8; LongStage::COUNT],
 }
 
 impl LatencyStages {
-    /// The longest time that a stage can hold: 1.09 s.
+    /// The longest time that a long stage can hold: 2^40 - 1 ps, or 1.0995 s.
     pub const LONGEST: Picos = Picos((1 << (u32::BITS + u8::BITS)) - 1);
 
-    /// Adds some picoseconds to a stage.
+    /// Adds `picos` picoseconds to a stage.
     #[inline(always)]
     pub fn add(&mut self, stage: LongStage, picos: u64) {
         let low = &mut self.low[stage as usize];
@@ -87,10 +87,10 @@ impl LatencyStages {
         u64::from(self.low[at]) | u64::from(self.high[at]) << u32::BITS
     }
 
-    /// The times of all stages that may be long, by [`LongStage`], in picoseconds.
+    /// The times of all long stages, indexed by [`LongStage`], in picoseconds.
     #[inline]
     pub fn long(&self) -> [u64; LongStage::COUNT] {
-        // Nearly always nothing is beyond 32 bits, and then all are widened at once.
+        // In nearly all messages no stage exceeds 32 bits. All stages are then widened at once.
         let mut long = self.low.map(u64::from);
         if self.high != [0; LongStage::COUNT] {
             for (sum, high) in long.iter_mut().zip(self.high) {
@@ -100,21 +100,21 @@ impl LatencyStages {
         long
     }
 
-    /// The sum of all waits for a place or a wire, in picoseconds.
+    /// Sum of all waits for a buffer or a wire, in picoseconds.
     #[inline]
     pub fn queue(&self) -> u64 {
         self.long()[..LongStage::QUEUES].iter().sum()
     }
 
-    /// [`LatencyStages::queue`] without multiples of 2^32 ps in one stage, for digests. It looks at
-    /// what a switch looks at.
+    /// [`LatencyStages::queue`] without the multiples of 2^32 ps of each stage, for digests. It
+    /// reads only fields that a switch reads.
     #[inline]
     pub fn queue_digest(&self) -> u64 {
         let lows = &self.low[..LongStage::QUEUES];
         lows.iter().map(|low| u64::from(*low)).sum()
     }
 
-    /// The sum of all stages.
+    /// Sum of all stages.
     #[inline]
     pub fn total(&self) -> Picos {
         let long: u64 = self.long().iter().sum();

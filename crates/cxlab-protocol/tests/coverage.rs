@@ -1,4 +1,5 @@
-//! `docs/reference/coverage.md` is written from the rows. With `CXLAB_UPDATE_DOCS=1` the test writes it.
+//! `docs/reference/coverage.md` is generated from the rows. With `CXLAB_UPDATE_DOCS=1` the test
+//! updates the document.
 #![allow(clippy::unwrap_used)]
 
 use std::fs;
@@ -17,7 +18,7 @@ const DOCUMENT: &str = concat!(
 
 #[test]
 fn every_opcode_has_one_row_under_its_code() {
-    // Packets of CXL.io have no opcodes of CXL.
+    // CXL.io packets have no opcodes of CXL.
     for &opcode in Opcode::ALL.iter().filter(|one| !one.channel().is_io()) {
         let rows: Vec<&Coverage> = COVERAGE
             .iter()
@@ -37,7 +38,7 @@ fn every_opcode_has_one_row_under_its_code() {
     assert_eq!(places.len(), COVERAGE.len(), "two rows share a code");
 }
 
-/// Whether an agent's table takes or sends it.
+/// Whether an agent's table accepts or sends the opcode.
 fn in_a_table(opcode: Opcode) -> bool {
     let requester = M2s::ALL.iter().any(|message| message.opcode() == opcode);
     requester
@@ -49,8 +50,8 @@ fn in_a_table(opcode: Opcode) -> bool {
         || Answer::from_opcode(opcode).is_some()
         || Snoop::from_cache_opcode(opcode).is_some()
         || Reply::from_opcode(opcode, GoState::Shared).is_some()
-        // Those about no line, data that have no message of their own in the tables, and what is
-        // answered before any table is asked.
+        // Opcodes that concern no line, data without a message of their own in the tables, and
+        // requests that are answered without a table.
         || matches!(
             opcode,
             Opcode::CacheFlushed

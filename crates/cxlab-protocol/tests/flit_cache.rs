@@ -4,7 +4,7 @@
 use cxlab_protocol::Channel::{self, D2hData, D2hReq, D2hRsp, H2dData, H2dReq, H2dRsp};
 use cxlab_protocol::flit::{FlitFormat, FlitPacker};
 
-/// How many of a class an open flit takes.
+/// Number of messages of a class that an open flit accepts.
 fn most(format: FlitFormat, channel: Channel) -> usize {
     let mut packer = FlitPacker::new(format);
     (0..64)
@@ -12,7 +12,7 @@ fn most(format: FlitFormat, channel: Channel) -> usize {
         .count()
 }
 
-/// Whether these, in this order, leave only `slots` slots with headers.
+/// Number of slots that hold headers after these messages were placed in this order.
 fn header_slots(format: FlitFormat, messages: &[Channel]) -> u64 {
     let mut packer = FlitPacker::new(format);
     for message in messages {
@@ -62,7 +62,7 @@ fn headers_of_the_four_lines_that_a_flit_has_room_for_share_a_slot() {
 #[test]
 fn a_slot_mixes_only_what_a_format_mixes() {
     let slots = |format, messages: &[Channel]| header_slots(format, messages);
-    // Two GO and their data share H1; a GO and a snoop share H0 and no third.
+    // Two GO and their data share H1; a GO and a snoop share H0, but not with a third message.
     assert_eq!(slots(FlitFormat::B68, &[H2dData, H2dRsp, H2dRsp]), 1);
     assert_eq!(slots(FlitFormat::B68, &[H2dReq, H2dRsp]), 1);
     assert_eq!(slots(FlitFormat::B68, &[H2dReq, H2dRsp, H2dRsp]), 2);
@@ -71,13 +71,13 @@ fn a_slot_mixes_only_what_a_format_mixes() {
         slots(FlitFormat::B68, &[D2hData, D2hRsp, D2hRsp, Channel::S2mNdr]),
         1
     );
-    // 256-byte flits: a request shares H2 with one snoop response, a data header shares nothing.
+    // 256-byte flits: a request shares H2 with one snoop response; a data header shares nothing.
     assert_eq!(slots(FlitFormat::B256, &[D2hReq, D2hRsp]), 1);
     assert_eq!(slots(FlitFormat::B256, &[D2hReq, D2hRsp, D2hRsp]), 2);
     assert_eq!(slots(FlitFormat::B256, &[D2hRsp, D2hData]), 2);
 }
 
-/// Lines alone, as fast as a link takes them: the closed form of `docs/explain/flit-packing.md`, CXL.cache.
+/// Only lines, as fast as a link accepts them: the closed form of `docs/explain/flit-packing.md`, CXL.cache.
 #[test]
 fn lines_of_a_device_fill_256_byte_flits_but_for_one_header_slot_in_four_lines() {
     let mut packer = FlitPacker::new(FlitFormat::B256);
@@ -89,22 +89,23 @@ fn lines_of_a_device_fill_256_byte_flits_but_for_one_header_slot_in_four_lines()
         packer.close();
     }
     let per_flit = lines as f64 / 3000.0;
-    // 14 data slots a flit, 3.5 lines; slot 0 has room for four headers.
+    // 14 data slots per flit, 3.5 lines; slot 0 has room for four headers.
     assert!((per_flit - 3.5).abs() < 0.01, "{per_flit}");
 }
 
-/// Lines with byte enables alone, as fast as a link takes them: each has a fifth data slot (CXL 3.1, sections
-/// 3.2.3.3.1 and 4.3.3.2).
+/// Only lines with byte enables, as fast as a link accepts them: each has a fifth data slot (CXL
+/// 3.1, sections 3.2.3.3.1 and 4.3.3.2).
 #[test]
 fn byte_enables_take_a_data_slot_behind_their_line() {
     for (format, channel, lines, flits) in [
-        // A header in slot 0 and three chunks beside it; two roll over, beside the next header and its first
-        // chunk; the other four are a flit of their own. Several headers in a slot are for whole lines.
+        // A header in slot 0 and three chunks beside it. Two chunks roll over, beside the next
+        // header and its first chunk. The other four are a flit of their own. Several headers in a
+        // slot are for whole lines.
         (FlitFormat::B68, Channel::M2sRwd, 2, 3),
         (FlitFormat::B68, D2hData, 2, 3),
         // Six slots of the fifteen.
         (FlitFormat::B256, Channel::M2sRwd, 5, 2),
-        // Five of the fourteen that slot 0 leaves, where headers share it.
+        // Five of the fourteen slots that slot 0 leaves; headers share slot 0.
         (FlitFormat::B256, D2hData, 14, 5),
     ] {
         let mut packer = FlitPacker::new(format);
@@ -130,7 +131,7 @@ fn a_line_with_byte_enables_shares_no_flit_of_68_bytes_with_another() {
     assert!(packer.place(D2hData).is_some());
     assert!(packer.place_with_trailer(D2hData).is_none());
     packer.close();
-    // One chunk of the first line is left.
+    // One chunk of the first line remains.
     assert!(packer.place_with_trailer(D2hData).is_some());
     assert!(packer.place(D2hData).is_none());
     let mut packer = FlitPacker::new(FlitFormat::B256);

@@ -1,4 +1,5 @@
-//! `docs/reference/cxl-io.md` shows packets and accesses as they are. With `CXLAB_UPDATE_DOCS=1` the test writes them.
+//! `docs/reference/cxl-io.md` shows packets and accesses of the model. With `CXLAB_UPDATE_DOCS=1`
+//! the test updates the document.
 #![allow(clippy::unwrap_used)]
 
 #[path = "../../../tests/shared/documents.rs"]
@@ -28,7 +29,7 @@ fn packets() -> String {
     text
 }
 
-/// A host bridge with two switches of four devices of 4 GiB, in one region.
+/// The accesses to a host bridge with two switches of four devices of 4 GiB, in one region.
 fn accesses() -> String {
     let device = || Below::endpoint(FunctionSpec::endpoint(DeviceType::Type3, 4 << 30));
     let switch = || Below::switch((0..4).map(|_| device()));

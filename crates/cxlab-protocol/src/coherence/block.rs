@@ -1,35 +1,34 @@
-//! One answer for a block of lines.
+//! Responses to a snoop of a block of lines.
 //!
-//! A `BISnp*Blk` covers 2 or 4 lines, naturally aligned, and may be answered by one `BIRsp*Blk` or
-//! by one `BIRsp*` a line, in any order (CXL 3.1, section 3.3.8.1). Each line is handled by itself
-//! in the requester's table. The rule here for which form is used:
+//! A `BISnp*Blk` covers 2 or 4 lines, naturally aligned. It may be answered by one `BIRsp*Blk`, or
+//! by one `BIRsp*` per line in any order (CXL 3.1, section 3.3.8.1). The requester's table handles
+//! each line separately. The form is chosen as follows:
 //!
-//! - If no line of the block is in conflict, the answers are held until the last one and go as
-//!   one `BIRsp*Blk` if all are the same, and one by one otherwise.
-//! - If a line is in conflict, conflicts must be resolved for each line separately, so every line
-//!   is answered by itself, as soon as it can be.
+//! - If no line of the block is in conflict, the responses are buffered until the last one. They
+//!   are sent as one `BIRsp*Blk` if all are equal, and one by one otherwise.
+//! - If a line is in conflict, conflicts must be resolved for each line separately. Every line then
+//!   gets a response of its own, as soon as possible.
 //!
-//! Lengths of 1 and 3, which the specification does not have, are accepted for studies of block
-//! length.
+//! Lengths of 1 and 3, which the specification does not have, are accepted for studies of block length.
 
 use serde::{Deserialize, Serialize};
 
 use super::list::List;
 use super::message::{Kept, Snoop};
 
-/// An answer to a block snoop.
+/// A response to a block snoop.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Answer {
-    /// For one line, by its place in the block.
+    /// The response for one line, given by its position in the block.
     Line(u8, Kept),
-    /// For the whole block.
+    /// The response for the whole block.
     Block(Kept),
 }
 
-/// The answers that may go.
+/// Responses that may be sent.
 pub type Answers = List<Answer, { BlockSnoop::MAX_LEN as usize }>;
 
-/// A block snoop that a requester works on.
+/// A block snoop that a requester is processing.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, Debug)]
 pub struct BlockSnoop {
     snoop: Snoop,
@@ -40,10 +39,10 @@ pub struct BlockSnoop {
 }
 
 impl BlockSnoop {
-    /// The longest block, in lines.
+    /// Length of the longest block, in lines.
     pub const MAX_LEN: u8 = 4;
 
-    /// A block of `len` lines, 1 to 4. `None` for other lengths.
+    /// A snoop of a block of `len` lines, 1 to 4. `None` for other lengths.
     pub const fn new(snoop: Snoop, len: u8) -> Option<BlockSnoop> {
         if len == 0 || len > BlockSnoop::MAX_LEN {
             return None;
@@ -57,17 +56,17 @@ impl BlockSnoop {
         })
     }
 
-    /// What it asks.
+    /// The kind of the snoop.
     pub const fn snoop(&self) -> Snoop {
         self.snoop
     }
 
-    /// How many lines it covers.
+    /// Number of lines that the snoop covers.
     pub const fn len(&self) -> u8 {
         self.len
     }
 
-    /// Blocks have at least one line.
+    /// Always `false`: a block has at least one line.
     pub const fn is_empty(&self) -> bool {
         false
     }
@@ -77,22 +76,23 @@ impl BlockSnoop {
         matches!(self.len, 2 | 4)
     }
 
-    /// Whether the lines are answered one by one.
+    /// Whether each line gets a response of its own.
     pub const fn is_individual(&self) -> bool {
         self.individually
     }
 
-    /// Whether the line has been given to `answer`.
+    /// Whether [`BlockSnoop::answer`] was called for the line.
     pub const fn has_answered(&self, line: u8) -> bool {
         self.answered & (1 << line) != 0
     }
 
-    /// Whether every line has.
+    /// Whether [`BlockSnoop::answer`] was called for every line.
     pub const fn is_done(&self) -> bool {
         self.answered == (1 << self.len) - 1
     }
 
-    /// A line is in conflict: from now on lines are answered one by one, those held at once.
+    /// Records that a line is in conflict: from now on each line gets a response of its own.
+    /// Returns the buffered responses.
     pub fn conflict(&mut self) -> Answers {
         let mut out = Answers::new();
         if !self.individually {
@@ -102,7 +102,8 @@ impl BlockSnoop {
         out
     }
 
-    /// The table has answered the snoop for the line at this place of the block.
+    /// Records the table's response for the line at this position of the block. Returns the
+    /// responses that may be sent now.
     pub fn answer(&mut self, line: u8, kept: Kept) -> Answers {
         let mut out = Answers::new();
         if line >= self.len || self.has_answered(line) {

@@ -1,21 +1,21 @@
 //! The cache of a device that holds lines of its host's memory over CXL.cache: the host-memory
 //! cache (HMC) of a Type 1 or Type 2 device.
 //!
-//! One line has at most one request under way. `GO` and data travel on different channels and may
-//! arrive in either order (CXL 3.1, section 3.2.5.2). A snoop is answered at once, whatever is under
-//! way (section 3.2.5.14, rule 10):
+//! A line has at most one outstanding request. `GO` and data travel on different channels and may
+//! arrive in either order (CXL 3.1, section 3.2.5.2). A snoop is answered at once, even while a
+//! request is outstanding (section 3.2.5.14, rule 10):
 //!
-//! - Before the `GO` the device has what it had when it asked, or nothing.
-//! - A snoop that comes after the `GO` and before the data is about the new copy. A clean copy is
-//!   given up or shared at once, and the data are used once when they come. Of a modified copy
-//!   the answer goes at once and the data follow when they have come and been used.
-//! - An eviction that a snoop overtook has lost its data to the snoop: what the host then pulls is
-//!   marked Bogus (section 3.2.5.4).
+//! - Before the `GO`, the device has the copy that it had when it sent the request, or none.
+//! - A snoop that arrives after the `GO` and before the data concerns the new copy. A clean copy is
+//!   invalidated or downgraded at once, and its data are used once when they arrive. For a modified
+//!   copy the response is sent at once, and the data follow when they have arrived and been used.
+//! - An eviction that a snoop overtook has lost its data to the snoop: the data that the host then
+//!   pulls are marked Bogus (section 3.2.5.4).
 //!
-//! This rests on what the host and the link guarantee, which the module's documentation lists. By
-//! table 3-28 reads and writes are asked for only where the device has no copy, and a shared line is
-//! upgraded with `RdOwnNoData`. Left out: several requests to one line at once (section 3.2.5.9),
-//! byte enables, `GO-I` for reads, poison.
+//! These rules rely on guarantees of the host and the link, which the documentation of the parent
+//! module lists. By table 3-28 the device requests reads and writes only where it has no copy, and
+//! it upgrades a shared line with `RdOwnNoData`. Left out: several requests to one line at once
+//! (section 3.2.5.9), byte enables, `GO-I` for reads, poison.
 //!
 //! The states are those of Tan, Donaldson and Wickerson, "Formalising CXL Cache Coherence" (arXiv
 //! 2410.15908), where it has them: `IsAD` is its ISAD, `IsDI` its ISDI, `CiA` its SIAC.
@@ -27,7 +27,7 @@ use super::message::Snoop;
 
 /// The state of a line in a device.
 ///
-/// `A` waits for the host's answer (`GO` or a pull), `D` for data.
+/// `A` stands for a pending response of the host (`GO` or a pull), `D` for pending data.
 #[derive(
     Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize, Debug,
 )]
@@ -52,7 +52,7 @@ pub enum Line {
     IeD,
     /// A load was granted Modified and waits for data.
     IoD,
-    /// A snoop took the copy that a load was granted: the data will be used once.
+    /// A snoop invalidated the copy that a load was granted: the data will be used once.
     IsDI,
     /// A store waits for `GO` and data.
     ImAD,
@@ -62,13 +62,13 @@ pub enum Line {
     ImD,
     /// A store of a whole line waits for ownership.
     InA,
-    /// A shared line waits to become the only copy.
+    /// A shared line waits to become the only copy (upgrade).
     SmA,
-    /// As `SmA`, but a snoop took the shared copy: ownership will come without data.
+    /// As `SmA`, but a snoop invalidated the shared copy: ownership will come without data.
     ImN,
     /// A load that does not cache, or a read that has failed, waits for data.
     IcD,
-    /// A whole line waits to be pulled into the host (`ItoMWr`, `WrCur`).
+    /// A write of a whole line into the host waits to be pulled (`ItoMWr`, `WrCur`).
     IwA,
     /// A strongly ordered write waits to be pulled.
     IuA,
@@ -80,22 +80,22 @@ pub enum Line {
     IvC,
     /// A flush waits for `GO`.
     IfA,
-    /// A modified line is to be evicted.
+    /// An eviction of a modified line waits for the host's response.
     MiA,
-    /// An exclusive line is to be evicted, with its data.
+    /// An eviction of an exclusive line, with its data, waits for the host's response.
     EiA,
     /// A clean eviction without data waits for `GO`.
     CiA,
-    /// A snoop took the line that is to be evicted.
+    /// An eviction whose line a snoop has invalidated waits for the host's response.
     IiA,
-    /// A read has failed, as its data say, and waits for `GO-Err`.
+    /// A read has failed, as its data show, and waits for `GO-Err`.
     IxA,
     /// A weakly ordered write has failed and waits for `ExtCmp`.
     IvX,
 }
 
 impl Line {
-    /// Every state, in the order of their numbers.
+    /// All states, in the order of the enum.
     pub const ALL: [Line; 29] = [
         Line::I,
         Line::S,
@@ -128,21 +128,21 @@ impl Line {
         Line::IvX,
     ];
 
-    /// Whether nothing is under way: I, S, E or M.
+    /// Whether no request is outstanding: I, S, E or M.
     #[inline]
     pub const fn is_stable(self) -> bool {
         (self as u8) <= Line::M as u8
     }
 }
 
-/// All that a device keeps of one line.
+/// The state that a device stores for one line.
 #[derive(
     Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize, Debug,
 )]
 pub struct LineState {
-    /// The copy, or the request under way.
+    /// The copy, or the outstanding request.
     pub line: Line,
-    /// The snoop that was answered and whose data will follow when they have come.
+    /// The answered snoop whose data will follow when they have arrived.
     pub owes: Option<Snoop>,
 }
 
@@ -152,8 +152,7 @@ impl LineState {
         LineState { line, owes: None }
     }
 
-    /// Whether the cache array alone describes the line, so that the device may forget its entry
-    /// for what is under way.
+    /// Whether the cache array alone describes the line, so that the device may free the line's entry.
     #[inline]
     pub const fn is_settled(self) -> bool {
         self.line.is_stable()
@@ -163,7 +162,7 @@ impl LineState {
 /// What happens to a line.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Event {
-    /// The device loads; any state will do.
+    /// The device loads and accepts any state.
     Load,
     /// The device loads and wants Shared only. For lines that are invalid; otherwise `Load`.
     LoadShared,
@@ -184,16 +183,16 @@ pub enum Event {
     WriteWeaklyPart,
     /// The device writes a whole line, weakly ordered (`WOWrInvF`). For lines that are invalid.
     WriteWeakly,
-    /// Non-cacheable push (NC-P): the device stores the whole line, gives it up, and the host keeps
-    /// it modified in its last-level cache.
+    /// Non-cacheable push (NC-P): the device stores the whole line and evicts it, and the host
+    /// keeps it modified in its last-level cache.
     Push,
-    /// The device wants the line out of every cache. For lines that are invalid; evict first.
+    /// The device removes the line from every cache. For lines that are invalid; evict first.
     Flush,
-    /// The cache needs the place. The host is told of clean lines.
+    /// The cache evicts the line. The host is told of clean lines.
     Evict,
-    /// As `Evict` of an exclusive line, and the data are offered to the host.
+    /// As `Evict` of an exclusive line, but the data are offered to the host.
     EvictWithData,
-    /// The cache needs the place. A clean line is dropped silently; dirty ones need `Evict`.
+    /// The cache evicts the line. A clean line is dropped silently; dirty ones need `Evict`.
     EvictSilently,
     /// A response or data arrived.
     Reply(Reply),
@@ -202,7 +201,7 @@ pub enum Event {
 }
 
 impl Event {
-    /// Whether it comes from the device itself, and may be asked again later.
+    /// Whether the event comes from the device itself and may be retried later.
     pub const fn is_local(self) -> bool {
         !matches!(self, Event::Reply(_) | Event::Snp(_))
     }
@@ -213,7 +212,7 @@ impl Event {
 pub enum Action {
     /// Send this request.
     Send(Request),
-    /// Answer the snoop.
+    /// Send this response to the snoop.
     Answer(Answer),
     /// Send the copy's data to the snoop's UQID.
     SnoopData,
@@ -223,29 +222,29 @@ pub enum Action {
     EvictData,
     /// Send any data to the pull's UQID, marked Bogus.
     BogusData,
-    /// Put the data that arrived into the cache.
+    /// Put the received data into the cache.
     Fill,
-    /// The cache forgets its copy.
+    /// Drop the copy from the cache.
     Drop,
-    /// The load is done; its value is that of the copy.
+    /// Complete the load with the value of the copy.
     CompleteLoad,
-    /// The load is done; its value is that of the data that arrived. Nothing is cached.
+    /// Complete the load with the received data. Nothing is cached.
     CompleteLoadOnce,
-    /// The store is done, in the copy.
+    /// Complete the store: the copy has its value.
     CompleteStore,
-    /// The write is done, in the host.
+    /// Complete the write: the host has its data.
     CompleteWrite,
-    /// No cache held the line at some time after the flush was asked for.
+    /// Complete the flush: no cache held the line at some time after the request.
     CompleteFlush,
-    /// The operation has failed: there is no memory at its address. Nothing is cached.
+    /// Fail the operation: there is no memory at its address. Nothing is cached.
     Fail,
 }
 
-/// As many actions as one event can cause: data that complete a store and are then given away.
+/// The actions of one event. The longest list completes a store and then forwards its data to a snoop.
 pub type Actions = List<Action, 4>;
 
-/// What the rows of the table distinguish. `Owe*` follows in the same step when a line becomes
-/// stable whose data a snoop waits for.
+/// The conditions that the rows of the table distinguish. `Owe*` follows in the same step when a
+/// line that owes data to a snoop becomes stable.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[repr(u8)]
 #[allow(missing_docs)]
@@ -298,23 +297,23 @@ impl On {
     }
 }
 
-/// One row of the table.
+/// One row of the transition table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Row {
-    /// Its name.
+    /// Name of the row.
     pub name: &'static str,
-    /// The state it applies to.
+    /// The state that the row applies to.
     pub from: Line,
-    /// The events it applies to.
+    /// The conditions that the row applies to.
     pub on: &'static [On],
-    /// The state afterwards.
+    /// The state after the step.
     pub to: Line,
-    /// What is done, in order. An answer that forwards without `SnoopData` leaves the data owed.
+    /// The actions, in order. A response that forwards without `SnoopData` leaves the data owed.
     pub actions: &'static [Action],
 }
 
 impl Row {
-    /// Whether data that the snoop wants will follow.
+    /// Whether the row leaves data owed to the snoop.
     const fn owes(&self) -> bool {
         let mut owes = false;
         let mut i = 0;
@@ -354,7 +353,7 @@ const FWD_V: &[Action] = &[Action::Answer(Answer::RspVFwdV), SnoopData];
 
 macro_rules! rows {
     ($($name:ident: $from:ident, $on:expr => $to:ident, $actions:expr;)*) => {
-        /// Every row, in the order of `docs/explain/coherence.md`.
+        /// All rows, in the order of `docs/reference/coherence-tables.md`.
         pub const ROWS: &[Row] = &[$(Row {
             name: stringify!($name),
             from: Line::$from,
@@ -482,8 +481,8 @@ rows! {
 
 const NO_ROW: u8 = u8::MAX;
 
-/// The row for each state and event, found when the crate is compiled, and proof that no two rows
-/// claim the same pair and that the actions fit.
+/// The row for each state and condition, computed at compile time. The computation also proves that
+/// no two rows claim the same pair and that the actions fit.
 static INDEX: [[u8; On::COUNT]; Line::ALL.len()] = {
     let mut index = [[NO_ROW; On::COUNT]; Line::ALL.len()];
     let mut r = 0;
@@ -491,7 +490,7 @@ static INDEX: [[u8; On::COUNT]; Line::ALL.len()] = {
         let row = &ROWS[r];
         let mut i = 0;
         while i < row.on.len() {
-            // What is owed follows in the same step, when its data come.
+            // The row for owed data is applied in the same step as the row that receives the data.
             let owed = matches!(row.on[i], On::OweInv | On::OweData | On::OweCur);
             let may_owe = matches!(row.from, Line::IoD | Line::ImD);
             assert!(row.actions.len() <= if owed || may_owe { 2 } else { 4 });
@@ -505,14 +504,14 @@ static INDEX: [[u8; On::COUNT]; Line::ALL.len()] = {
     index
 };
 
-/// The number of the row for a state and what the rows distinguish.
+/// The number of the row for a state and a condition.
 #[inline]
 pub fn find(line: Line, on: On) -> Option<usize> {
     let row = INDEX[line as usize][on as usize];
     (row != NO_ROW).then_some(usize::from(row))
 }
 
-/// What the rows distinguish about an event.
+/// The condition that the rows distinguish for an event.
 #[inline]
 pub fn on(event: Event) -> On {
     match event {
@@ -552,15 +551,15 @@ pub fn on(event: Event) -> On {
     }
 }
 
-/// What happens to a line, by the table. `None`: there is no row. A local event must then be asked
-/// again when the line has changed; a message that has no row breaks the protocol.
+/// Applies the table to an event. `None` if there is no row: a local event must then be retried
+/// when the line has changed; a message violates the protocol.
 #[inline]
 pub fn step(state: LineState, event: Event) -> Option<(LineState, Actions)> {
     step_with(state, event, |row, _| Some(&ROWS[row]))
 }
 
-/// As [`step`], with rows looked up through `table`, by number and by which of the row's events it
-/// is: what the mutation test alters.
+/// As [`step`], with rows looked up through `table`, by the number of the row and the condition
+/// that selected it. The mutation test alters rows in this way.
 #[inline]
 pub fn step_with<'t>(
     state: LineState,

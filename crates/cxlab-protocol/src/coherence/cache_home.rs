@@ -1,17 +1,18 @@
-//! The home agent of a host: who may hold a line of the host's memory, and what is done about it.
+//! The home agent of a host: which caches may hold a line of the host's memory, and what the
+//! home does about it.
 //!
-//! The holders are the devices that cache over CXL.cache and the host's own cores, which count as one
-//! more holder, [`CORES`]: their private caches and the last-level cache together. The host snoops its
-//! cores in its own way; the table says only that it must ([`Action::SnoopCores`]) and takes the
-//! answer as an event ([`Event::CoresAnswered`]). The directory lies in the home and never names
-//! less than what caches hold (CXL 3.1, section 3.2.5).
+//! The holders are the devices that cache over CXL.cache and the host's own cores. The cores, with
+//! their private caches and the last-level cache, count as one more holder, [`CORES`]. The host
+//! snoops its cores by its own means: the table only requires the snoop ([`Action::SnoopCores`])
+//! and receives the response as an event ([`Event::CoresAnswered`]). The directory is stored in the
+//! home and never names less than what caches hold (CXL 3.1, section 3.2.5).
 //!
-//! A line has at most one operation under way, so the rules between messages of one line hold by
-//! themselves: no `GO` while a snoop is open, no snoop while data are pulled, one snoop a line and
-//! device at a time (sections 3.2.5.2 to 3.2.5.5).
+//! A line has at most one operation in flight. The rules between messages of one line follow from
+//! that: no `GO` while a snoop is outstanding, no snoop while data are pulled, one snoop per line
+//! and device at a time (sections 3.2.5.2 to 3.2.5.5).
 //!
-//! An eviction of a line that the directory no longer gives to the device was overtaken by a snoop:
-//! it is pulled and its data, marked Bogus, are dropped.
+//! An eviction of a line that the directory does not give to the device any more was overtaken by a
+//! snoop: the home pulls its data, which are marked Bogus, and drops them.
 
 use super::cache_message::{Answer, Reply, Request};
 use super::fields::GoState;
@@ -20,7 +21,7 @@ use super::message::Snoop;
 
 pub use super::filter::{Filter, Others, Peer, Peers};
 
-/// The host's cores and their last-level cache, as a holder.
+/// The host's cores and their last-level cache, as one holder.
 pub const CORES: Peer = Peer(Peer::MAX_COUNT as u8 - 1);
 
 /// An operation on a line.
@@ -55,16 +56,16 @@ pub enum Operation {
     EvictClean,
     /// An eviction that a snoop overtook.
     EvictStale,
-    /// The directory gives up its entry of the line.
+    /// The directory evicts its entry of the line.
     EvictEntry,
-    /// A write where there is no memory.
+    /// A write to an address without memory.
     WriteMissing,
-    /// A weakly ordered write where there is no memory.
+    /// A weakly ordered write to an address without memory.
     WriteMissingWeakly,
 }
 
 impl Operation {
-    /// Every operation, in the order of their numbers.
+    /// All operations, in the order of the enum.
     pub const ALL: [Operation; 17] = [
         Operation::Share,
         Operation::ShareOrOwn,
@@ -85,7 +86,7 @@ impl Operation {
         Operation::WriteMissingWeakly,
     ];
 
-    /// What the other holders are asked.
+    /// The snoop that the operation sends to the other holders.
     #[inline]
     const fn snoop(self) -> Snoop {
         match self {
@@ -96,19 +97,19 @@ impl Operation {
     }
 }
 
-/// How far the operation is.
+/// Progress of the operation on a line.
 #[derive(
     Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize, Debug,
 )]
 pub enum Phase {
-    /// No operation.
+    /// No operation is in flight.
     #[default]
     Idle,
-    /// Snoops are out.
+    /// Responses to snoops are outstanding.
     Snooping(Operation),
     /// Memory, or the last-level cache, reads the line.
     Reading(Operation),
-    /// The requester was asked for its data.
+    /// The home waits for the requester's data.
     Pulling(Operation),
     /// Memory writes the line.
     Writing(Operation),
@@ -129,16 +130,16 @@ impl Phase {
     }
 }
 
-/// What snoops have brought into the home's buffer.
+/// The data that snoops have brought into the home's buffer.
 #[derive(
     Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize, Debug,
 )]
 #[repr(u8)]
 pub enum Collected {
-    /// Nothing.
+    /// Snoops have brought no data.
     #[default]
     Nothing,
-    /// The line from the cores, as it is in memory.
+    /// The line from the cores, equal to memory.
     CoresClean,
     /// The line from the cores; memory has an older value.
     CoresDirty,
@@ -146,37 +147,37 @@ pub enum Collected {
     DeviceDirty,
 }
 
-/// The data that follow, or precede, a device's answer.
+/// Which part of a device's response to a snoop, the message or its data, is outstanding.
 #[derive(
     Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize, Debug,
 )]
 pub enum Forward {
-    /// None, or both are here.
+    /// Neither, or both have arrived.
     #[default]
     Nothing,
-    /// The answer is here, the data are not.
+    /// The response has arrived, the data have not.
     AwaitData,
-    /// The data are here, the answer is not.
+    /// The data have arrived, the response has not.
     AwaitAnswer,
 }
 
-/// All that the home keeps of one line. `filter` is the entry of the directory; the rest is needed
-/// only while an operation is under way.
+/// The state that the home stores for one line. `filter` is the entry of the directory; the rest is
+/// needed only while an operation is in flight.
 #[derive(
     Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize, Debug,
 )]
 pub struct LineState {
-    /// Who may hold a copy.
+    /// The holders that may have a copy.
     pub filter: Filter,
-    /// Holders whose answers are missing.
+    /// Holders whose responses are outstanding.
     pub waiting: Peers,
-    /// The operation.
+    /// Progress of the operation.
     pub phase: Phase,
-    /// Who asked for it; of no meaning for `EvictEntry`.
+    /// Requester of the operation; without meaning for `EvictEntry`.
     pub requester: Peer,
-    /// What snoops have brought.
+    /// The data that snoops have brought.
     pub collected: Collected,
-    /// Data or answer that is still missing of a device that had the line modified.
+    /// Response or data still outstanding from a device that had the line modified.
     pub forward: Forward,
 }
 
@@ -193,19 +194,19 @@ impl LineState {
         }
     }
 
-    /// Whether an operation is under way.
+    /// Whether an operation is in flight.
     #[inline]
     pub const fn is_busy(&self) -> bool {
         !matches!(self.phase, Phase::Idle)
     }
 }
 
-/// What a snoop of the cores found.
+/// The result of a snoop of the cores.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Debug)]
 pub enum Found {
-    /// Nothing: it was dropped, or is not there any more.
+    /// The cores do not have the line, or do not have it any more.
     Nothing,
-    /// The line, as memory has it.
+    /// The line, equal to memory.
     Clean,
     /// The line; memory has an older value.
     Dirty,
@@ -216,33 +217,33 @@ pub enum Found {
 pub enum Event {
     /// A request arrived.
     Request(Peer, Request),
-    /// A request arrived for an address at which there is no memory. It is answered with an error and touches nothing.
-    /// Evictions have no row, as nobody is ever given such a line.
+    /// A request arrived for an address without memory. The home responds with an error and changes
+    /// nothing. Evictions have no row, because no device is ever given such a line.
     Missing(Peer, Request),
-    /// As a request `CleanEvict`, by a home that wants the data in its last-level cache.
+    /// As a request `CleanEvict`, to a home that wants the data in its last-level cache.
     CleanEvictWanted(Peer),
-    /// The device said `CacheFlushed`: for each line that the directory gives to it. When all are
-    /// done, the owner of the table sends the `GO-I`.
+    /// The device sent `CacheFlushed`: one event for each line that the directory gives to the
+    /// device. When all are done, the owner of the table sends the `GO-I`.
     CacheFlushed(Peer),
     /// A device answered a snoop.
     Answer(Peer, Answer),
     /// Data of a snooped device arrived.
     SnoopData,
-    /// Data that were pulled arrived; whether they are marked Bogus.
+    /// Pulled data arrived; the value says whether they are marked Bogus.
     PulledData(bool),
-    /// A core misses and wants to load.
+    /// A core misses and wants to load the line.
     CoreRead,
-    /// A core wants to store and has not the only copy.
+    /// A core wants to store and does not have the only copy.
     CoreOwn,
     /// The last-level cache writes a modified line back and drops it.
     CoreWriteBack,
-    /// The cores have done what `SnoopCores` asked, and this is what they had.
+    /// The cores have executed `SnoopCores`; the value says what they had.
     CoresAnswered(Found),
     /// Memory, or the last-level cache, has read the line.
     ReadDone,
-    /// Memory has written the line, so that everybody sees it.
+    /// Memory has written the line, and the write is visible to all.
     Written,
-    /// The directory needs the entry of this line.
+    /// The directory needs the entry of this line for another line.
     EvictEntry,
 }
 
@@ -251,30 +252,29 @@ pub enum Event {
 pub enum Action {
     /// Snoop these devices.
     Snoop(Snoop, Peers),
-    /// Make the cores, and the last-level cache, do what this snoop says.
+    /// Make the cores, and the last-level cache, execute this snoop.
     SnoopCores(Snoop),
-    /// Have memory read the line; `ReadDone` follows. It returns what the earlier `WriteMemory` of
-    /// the line left.
+    /// Make memory read the line; `ReadDone` follows. The read returns the value of the earlier
+    /// `WriteMemory` of the line.
     ReadMemory,
-    /// As `ReadMemory`; the last-level cache may have the line, which is then as in memory.
+    /// As `ReadMemory`, but the last-level cache may have the line, which is then equal to memory.
     ReadLlc,
-    /// Have memory write what the home's buffer holds. `Written` is told only where the phase is
-    /// then `Writing`.
+    /// Make memory write the home's buffer. `Written` is reported only if the phase is then `Writing`.
     WriteMemory,
-    /// Put what the home's buffer holds into the last-level cache, modified.
+    /// Put the home's buffer into the last-level cache, modified.
     WriteLlc,
-    /// Put what the home's buffer holds into the last-level cache, exclusive and clean.
+    /// Put the home's buffer into the last-level cache, exclusive and clean.
     FillLlc,
-    /// Send this to a device. `Data` takes what the home's buffer holds.
+    /// Send this reply to a device. `Data` carries the home's buffer.
     Reply(Peer, Reply),
-    /// The cores have the line in this state, with the data that the home's buffer holds.
+    /// Give the cores the line in this state, with the data in the home's buffer.
     GrantCores(GoState),
 }
 
-/// As many actions as one event can cause.
+/// The actions of one event.
 pub type Actions = List<Action, 3>;
 
-/// What the rows of the table distinguish.
+/// The conditions that the rows of the table distinguish.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[repr(u8)]
 #[allow(missing_docs)]
@@ -289,13 +289,13 @@ pub enum On {
     WriteCurrent,
     WriteThrough,
     WriteWeakly,
-    /// Of a line that the directory gives to the device.
+    /// `DirtyEvict` of a line that the directory gives to the device alone.
     EvictDirty,
-    /// Of a line that the directory gives to the device.
+    /// `DirtyEvict` of a push, of a line that the directory gives to the device alone.
     EvictPush,
-    /// Of a line that the directory gives to the device.
+    /// `CleanEvict` of a line that the directory gives to the device alone.
     EvictClean,
-    /// Of a line that the directory gives to the device.
+    /// [`Event::CleanEvictWanted`] of a line that the directory gives to the device alone.
     EvictCleanWanted,
     /// `DirtyEvict` of a line that the directory does not give to the device alone.
     EvictDirtyStale,
@@ -309,7 +309,7 @@ pub enum On {
     RspGone,
     RspShared,
     RspKept,
-    /// All answers and data are here, and this is what they brought.
+    /// All responses and data have arrived. This condition and the next three say what they brought.
     Nothing,
     CoresClean,
     CoresDirty,
@@ -338,65 +338,65 @@ impl On {
     }
 }
 
-/// The phases a row applies to.
+/// The phases that a row applies to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum When {
-    /// This one.
+    /// This phase alone.
     In(Phase),
-    /// Any in which snoops are out.
+    /// Every phase in which responses to snoops are outstanding.
     Snooping,
 }
 
-/// What becomes of the directory. "Peer" is the holder that the event is about.
+/// The change of the directory entry. "Peer" is the holder that the event concerns.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Update {
-    /// Nothing.
+    /// The entry does not change.
     Keep,
-    /// No holders.
+    /// No holder has the line.
     Clear,
-    /// The peer is no holder.
+    /// The peer is removed from the holders.
     Remove,
-    /// The peer shares the line.
+    /// The peer is added to the sharers.
     AddShared,
-    /// The peer alone may hold it.
+    /// Only the peer may hold the line.
     SetOwner,
-    /// The cores alone may hold it.
+    /// Only the cores may hold the line.
     SetCores,
 }
 
-/// What a row has done, of which the peer and the snooped are filled in.
+/// An action of a row. The step fills in the peer and the holders to snoop.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Do {
-    /// Snoop all holders but the peer, the cores in their way.
+    /// Snoop all holders except for the peer, the cores by the host's own means.
     Snoop,
     /// `ReadLlc` if the cores may hold the line, else `ReadMemory`.
     Read,
-    /// As the action of the same name.
+    /// Stands for [`Action::WriteMemory`].
     WriteMemory,
-    /// As the action of the same name.
+    /// Stands for [`Action::WriteLlc`].
     WriteLlc,
-    /// As the action of the same name.
+    /// Stands for [`Action::FillLlc`].
     FillLlc,
-    /// Respond to the peer. The cores get `Go` as `GrantCores`, and no `Data` besides.
+    /// Reply to the peer. The cores get `Go` as `GrantCores`, and no separate `Data`.
     Reply(Reply),
 }
 
-/// One row of the table.
+/// One row of the transition table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Row {
-    /// Its name.
+    /// Name of the row.
     pub name: &'static str,
-    /// The phases it applies to.
+    /// The phases that the row applies to.
     pub when: When,
-    /// The events it applies to.
+    /// The conditions that the row applies to.
     pub on: &'static [On],
-    /// The others it applies to.
+    /// The views of the other holders that the row applies to.
     pub others: &'static [Others],
-    /// The phase afterwards; `None` leaves it.
+    /// The phase after the step; `None` if it does not change.
     pub to: Option<Phase>,
-    /// What becomes of the directory.
+    /// The change of the directory entry.
     pub update: Update,
-    /// What is done, in order.
+    /// The actions, in order.
     pub actions: &'static [Do],
 }
 
@@ -476,7 +476,7 @@ macro_rules! to {
 
 macro_rules! rows {
     ($($name:ident: $when:tt, $on:expr, $others:expr => $to:tt, $update:ident, $actions:expr;)*) => {
-        /// Every row, in the order of `docs/explain/coherence.md`.
+        /// All rows, in the order of `docs/reference/coherence-tables.md`.
         pub const ROWS: &[Row] = &[$(Row {
             name: stringify!($name),
             when: when!($when),
@@ -581,8 +581,8 @@ rows! {
 const NO_ROW: u8 = u8::MAX;
 type Index = [[[u8; 3]; On::COUNT]; Phase::COUNT];
 
-/// The row for each phase, event and view of the others, found when the crate is compiled, and
-/// proof that no two rows claim the same place and that the actions fit.
+/// The row for each phase, condition and view of the other holders, computed at compile time. The
+/// computation also proves that no two rows claim the same combination and that the actions fit.
 static INDEX: Index = {
     let mut index = [[[NO_ROW; 3]; On::COUNT]; Phase::COUNT];
     let mut r = 0;
@@ -620,15 +620,15 @@ static INDEX: Index = {
     index
 };
 
-/// What happens to a line, by the table. `None`: there is no row. A request, a core's wish or an
-/// eviction must then wait until the line is idle; any other message breaks the protocol.
+/// Applies the table to an event. `None` if there is no row: a request, an access of a core or an
+/// eviction must then wait until the line is idle; any other message violates the protocol.
 #[inline]
 pub fn step(state: LineState, event: Event) -> Option<(LineState, Actions)> {
     step_with(state, event, |row, _, _| Some(&ROWS[row]))
 }
 
-/// As [`step`], with rows looked up through `table`, by number and by which of the row's events and
-/// views of the others it is: what the mutation test alters.
+/// As [`step`], with rows looked up through `table`, by the number of the row and the condition and
+/// view of the other holders that selected it. The mutation test alters rows in this way.
 #[inline]
 pub fn step_with<'t>(
     state: LineState,
@@ -664,7 +664,7 @@ pub fn step_with<'t>(
     Some((next, actions))
 }
 
-/// The data of a snooped device: before or after its answer.
+/// Takes the data of a snooped device, which arrive before or after its response.
 #[inline]
 fn take_data(state: &mut LineState) -> Option<()> {
     match (state.phase, state.forward) {
@@ -680,7 +680,7 @@ fn take_data(state: &mut LineState) -> Option<()> {
     Some(())
 }
 
-/// The answer of a snooped device: before or after its data, if there are any.
+/// Takes the response of a snooped device, which arrives before or after its data, if there are any.
 #[inline]
 fn take_answer(state: &mut LineState, peer: Peer, answer: Answer) -> Option<()> {
     state.waiting = state.waiting.without(peer);
@@ -696,7 +696,7 @@ fn take_answer(state: &mut LineState, peer: Peer, answer: Answer) -> Option<()> 
     Some(())
 }
 
-/// Who the operation under way is for.
+/// The requester of the operation in flight.
 #[inline]
 fn asker(state: &LineState) -> Option<Peer> {
     match state.phase {
@@ -710,7 +710,7 @@ fn asker(state: &LineState) -> Option<Peer> {
     }
 }
 
-/// What the rows distinguish about an event, and the holder it is about.
+/// The condition that the rows distinguish for an event, and the holder that the event concerns.
 #[inline]
 fn on(state: &LineState, event: Event) -> Option<(On, Option<Peer>)> {
     Some(match event {
@@ -741,7 +741,7 @@ fn owns(state: &LineState, peer: Peer) -> bool {
     state.filter == Filter::Any(peer)
 }
 
-/// What the rows distinguish about a request.
+/// The condition for a request.
 #[inline]
 fn asked(state: &LineState, peer: Peer, request: Request) -> On {
     match request {
@@ -764,7 +764,7 @@ fn asked(state: &LineState, peer: Peer, request: Request) -> On {
     }
 }
 
-/// What the rows distinguish about a request for an address without memory (tables 3-23 and 3-24).
+/// The condition for a request to an address without memory (tables 3-23 and 3-24).
 #[inline]
 fn missed(request: Request) -> Option<On> {
     Some(match request {
@@ -780,7 +780,8 @@ fn missed(request: Request) -> Option<On> {
     })
 }
 
-/// What an answer leaves in the device that gives it. `None` if it may not be given.
+/// The condition for a device's response to a snoop: what the device keeps. `None` if the
+/// response is not allowed.
 #[inline]
 fn answered(state: &LineState, peer: Peer, answer: Answer) -> Option<On> {
     let Phase::Snooping(operation) = state.phase else {
@@ -796,7 +797,7 @@ fn answered(state: &LineState, peer: Peer, answer: Answer) -> Option<On> {
     })
 }
 
-/// What a snoop leaves in the cores.
+/// The condition for the cores' response to a snoop: what the cores keep.
 #[inline]
 fn cores_answered(state: &LineState, found: Found) -> Option<On> {
     let Phase::Snooping(operation) = state.phase else {
@@ -849,7 +850,7 @@ fn apply<'t>(
     Some(())
 }
 
-/// One thing that a row has done; `filter` is the directory's entry before it.
+/// Executes one action of a row; `filter` is the directory entry before the row.
 #[inline]
 fn act(
     line: &mut LineState,

@@ -17,7 +17,7 @@ impl Snoop {
         }
     }
 
-    /// The kind that an opcode on H2D Req asks for.
+    /// The kind of snoop that an opcode on H2D Req requests.
     pub const fn from_cache_opcode(opcode: Opcode) -> Option<Snoop> {
         match opcode {
             Opcode::SnpInv => Some(Snoop::Inv),
@@ -32,41 +32,41 @@ impl Snoop {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Debug)]
 #[repr(u8)]
 pub enum Request {
-    /// The value, to be used once.
+    /// Requests the value, to be used once.
     RdCurr,
-    /// The only copy, with data.
+    /// Requests the only copy, with data.
     RdOwn,
-    /// A shared copy.
+    /// Requests a shared copy.
     RdShared,
-    /// A copy in any state, as the host chooses.
+    /// Requests a copy in any state, as the host chooses.
     RdAny,
-    /// The only copy; the device has or makes the data.
+    /// Requests the only copy; the device has the data or writes all of them.
     RdOwnNoData,
-    /// A whole line for the host's last-level cache.
+    /// Writes a whole line into the host's last-level cache.
     ItoMWr,
-    /// A whole line for wherever the line is.
+    /// Writes a whole line where it is: into a cache of the host or into memory.
     WrCur,
-    /// No copy anywhere.
+    /// Removes the line from every cache.
     ClFlush,
-    /// The device gives up a clean, exclusive line and offers its data.
+    /// Evicts a clean, exclusive line and offers its data.
     CleanEvict,
-    /// The device gives up a modified line.
+    /// Evicts a modified line.
     DirtyEvict,
-    /// As `DirtyEvict`, and the host keeps the line in its last-level cache: a push (NC-P) of a line
-    /// that the device owned.
+    /// As `DirtyEvict`, but the host keeps the line in its last-level cache: a push (NC-P) of a
+    /// line that the device owned.
     DirtyEvictPush,
-    /// The device has dropped a clean line.
+    /// Tells the host that the device has dropped a clean line.
     CleanEvictNoData,
-    /// A weakly ordered write of 0 to 63 bytes.
+    /// Writes 0 to 63 bytes, weakly ordered.
     WoWrInv,
-    /// A weakly ordered write of 64 bytes.
+    /// Writes 64 bytes, weakly ordered.
     WoWrInvF,
-    /// A strongly ordered write of 0 to 64 bytes.
+    /// Writes 0 to 64 bytes, strongly ordered.
     WrInv,
 }
 
 impl Request {
-    /// Every request.
+    /// All requests, in the order of the enum.
     pub const ALL: [Request; 15] = [
         Request::RdCurr,
         Request::RdOwn,
@@ -85,7 +85,7 @@ impl Request {
         Request::WrInv,
     ];
 
-    /// Its opcode. `CacheFlushed`, which is about no line, is none of them.
+    /// Opcode of the request. `CacheFlushed` is not among the requests, because it concerns no line.
     pub const fn opcode(self) -> Opcode {
         match self {
             Request::RdCurr => Opcode::RdCurr,
@@ -105,8 +105,8 @@ impl Request {
         }
     }
 
-    /// The request with this opcode, and whether it is marked as a push. The mark changes only
-    /// `DirtyEvict`: `ItoMWr` ends in the last-level cache anyway.
+    /// The request with this opcode; `push` says whether the message is marked as a push. The mark
+    /// changes only `DirtyEvict`: the line of an `ItoMWr` ends in the last-level cache anyway.
     pub fn from_opcode(opcode: Opcode, push: bool) -> Option<Request> {
         let request = Request::ALL.into_iter().find(|r| r.opcode() == opcode)?;
         Some(match (request, push) {
@@ -116,33 +116,33 @@ impl Request {
     }
 }
 
-/// A device's answer to a snoop (D2H Rsp).
+/// A device's response to a snoop (D2H Rsp).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Debug)]
 #[repr(u8)]
 pub enum Answer {
-    /// Was invalid.
+    /// The line was invalid.
     RspIHitI,
-    /// Held and unchanged.
+    /// The line was held and is unchanged.
     RspVHitV,
-    /// Was clean, is invalid.
+    /// The line was clean and is now invalid.
     RspIHitSE,
-    /// Was clean, is shared.
+    /// The line was clean and is now shared.
     RspSHitSE,
-    /// Was modified, is shared; data follow.
+    /// The line was modified and is now shared; data follow.
     RspSFwdM,
-    /// Was modified, is invalid; data follow.
+    /// The line was modified and is now invalid; data follow.
     RspIFwdM,
-    /// Modified and unchanged; data follow.
+    /// The line is modified and unchanged; data follow.
     RspVFwdV,
 }
 
 impl Answer {
-    /// Whether the device keeps what it has.
+    /// Whether the device keeps its copy as it is.
     pub const fn keeps(self) -> bool {
         matches!(self, Answer::RspVHitV | Answer::RspVFwdV)
     }
 
-    /// Every answer.
+    /// All responses, in the order of the enum.
     pub const ALL: [Answer; 7] = [
         Answer::RspIHitI,
         Answer::RspVHitV,
@@ -153,7 +153,7 @@ impl Answer {
         Answer::RspVFwdV,
     ];
 
-    /// Its opcode.
+    /// Opcode of the response.
     pub const fn opcode(self) -> Opcode {
         match self {
             Answer::RspIHitI => Opcode::RspIHitI,
@@ -166,18 +166,18 @@ impl Answer {
         }
     }
 
-    /// The answer with this opcode; `None` for other messages.
+    /// The response with this opcode; `None` for other messages.
     pub fn from_opcode(opcode: Opcode) -> Option<Answer> {
         Answer::ALL.into_iter().find(|a| a.opcode() == opcode)
     }
 
-    /// Whether data follow, or have come before.
+    /// Whether data accompany the response; they arrive after or before it.
     #[inline]
     pub const fn forwards(self) -> bool {
         matches!(self, Answer::RspSFwdM | Answer::RspIFwdM | Answer::RspVFwdV)
     }
 
-    /// Whether a device may give this answer to that snoop (table 3-26).
+    /// Whether a device may give this response to `snoop` (table 3-26).
     pub const fn answers(self, snoop: Snoop) -> bool {
         match snoop {
             Snoop::Data => matches!(
@@ -195,31 +195,31 @@ impl Answer {
     }
 }
 
-/// What the host answers to a request (H2D Rsp and H2D Data).
+/// The host's reply to a request (H2D Rsp and H2D Data).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Reply {
     /// `GO` with this state. `Error` is `GO-Err`: the request has failed.
     Go(GoState),
-    /// Send the data; the write is not done.
+    /// Requests the data of a write that is not complete.
     WritePull,
-    /// The line is given up, or owned for a write: send the data.
+    /// Requests the data of a line that is evicted, or owned for a write.
     GoWritePull,
-    /// The line is given up; the data are not wanted.
+    /// The line is evicted; its data are not wanted.
     GoWritePullDrop,
-    /// The write is ordered in a part of the system: send the data.
+    /// Requests the data of a write that is ordered in a part of the system.
     FastGoWritePull,
-    /// The write has failed: send the data, which the host drops (`GO_ERR_WritePull`).
+    /// Requests the data of a write that has failed; the host drops them (`GO_ERR_WritePull`).
     GoErrWritePull,
-    /// The weakly ordered write is done.
+    /// The weakly ordered write is complete.
     ExtCmp,
-    /// The line's data.
+    /// Data of the line.
     Data,
-    /// Data of a read that has failed, all ones: H2D Data with the bit GO-Err (table 3-21).
+    /// Data of a failed read, all ones: H2D Data with the bit GO-Err (table 3-21).
     ErrorData,
 }
 
 impl Reply {
-    /// Its opcode.
+    /// Opcode of the reply.
     pub const fn opcode(self) -> Opcode {
         match self {
             Reply::Go(_) => Opcode::Go,
@@ -233,8 +233,8 @@ impl Reply {
         }
     }
 
-    /// The state that a `GO` grants, as it travels in the message; `Error` in data of a read that has failed, `Invalid`
-    /// in all other replies.
+    /// The state in the message: the state that a `GO` grants, `Error` in data of a failed read,
+    /// `Invalid` in all other replies.
     pub const fn granted(self) -> GoState {
         match self {
             Reply::Go(state) => state,
@@ -243,7 +243,7 @@ impl Reply {
         }
     }
 
-    /// The reply with this opcode, which grants this state. `None` for other messages.
+    /// The reply with this opcode and this granted state. `None` for other messages.
     pub const fn from_opcode(opcode: Opcode, granted: GoState) -> Option<Reply> {
         match opcode {
             Opcode::Go => Some(Reply::Go(granted)),
@@ -261,7 +261,7 @@ impl Reply {
         }
     }
 
-    /// Whether the device sends data for it, to the UQID that it names.
+    /// Whether the device sends data in return, to the UQID that the reply names.
     #[inline]
     pub const fn pulls(self) -> bool {
         matches!(
@@ -310,7 +310,7 @@ mod tests {
         let requests = Opcode::ALL
             .iter()
             .filter(|&&o| Request::from_opcode(o, false).is_some());
-        // `CacheFlushed` is about no line.
+        // `CacheFlushed` concerns no line.
         assert_eq!(requests.count(), count(Channel::D2hReq) - 1);
         let answers = Opcode::ALL
             .iter()

@@ -1,11 +1,11 @@
 //! The device coherency engine (DCOH): the home of the HDM-DB lines of a device.
 //!
-//! For each line it knows who may hold a copy (the snoop filter, inclusive: never less than what
-//! caches hold) and at most one operation that is under way. A request that meets a busy line
-//! waits, which M2S Req may; write-backs, conflicts and snoop responses never do (CXL 3.1, section
-//! 3.3.11 and table 3-58).
+//! For each line, the DCOH stores which requesters may hold a copy and at most one operation that
+//! is in flight. The record of holders is the snoop filter, which is inclusive: it never names less
+//! than what caches hold. A request to a busy line waits, which M2S Req may; write-backs, conflicts
+//! and snoop responses never do (CXL 3.1, section 3.3.11 and table 3-58).
 //!
-//! The number of entries, which line to evict and the medium belong to the owner of the table.
+//! The owner of the table decides on the number of entries and on victims, and it has the medium.
 
 use super::fields::MetaValue;
 use super::list::List;
@@ -29,16 +29,16 @@ pub enum Operation {
     Current,
     /// `MemInv`, Invalid.
     Flush,
-    /// The device's own agent reads without caching.
+    /// The device's own agent reads the line without caching it.
     LocalRead,
-    /// The device's own agent writes without caching.
+    /// The device's own agent writes the line without caching it.
     LocalWrite,
-    /// The filter gives up the entry of the line.
+    /// The filter evicts the entry of the line.
     EvictEntry,
 }
 
 impl Operation {
-    /// Every operation, in the order of their numbers.
+    /// All operations, in the order of the enum.
     pub const ALL: [Operation; 9] = [
         Operation::Share,
         Operation::ShareOrOwn,
@@ -51,8 +51,8 @@ impl Operation {
         Operation::EvictEntry,
     ];
 
-    /// The operation that a request on M2S Req starts. `MemClnEvct` starts none: it is done when
-    /// it is accepted.
+    /// The operation that a message starts. `MemClnEvct` starts none, because it completes
+    /// when it is accepted.
     pub const fn of(request: M2s) -> Option<Operation> {
         match request {
             M2s::MemRdShared => Some(Operation::Share),
@@ -65,8 +65,8 @@ impl Operation {
         }
     }
 
-    /// Whether the requester will hold a copy, so that the line needs an entry of the filter
-    /// before the operation begins.
+    /// Whether the requester will hold a copy, so that the line needs a filter entry before
+    /// the operation begins.
     pub const fn allocates(self) -> bool {
         matches!(
             self,
@@ -75,15 +75,15 @@ impl Operation {
     }
 }
 
-/// How far the operation is.
+/// Progress of the operation on a line.
 #[derive(
     Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize, Debug,
 )]
 pub enum Phase {
-    /// No operation.
+    /// No operation is in flight.
     #[default]
     Idle,
-    /// Snoops are out.
+    /// Responses to snoops are outstanding.
     Snooping(Operation),
     /// The medium reads the line.
     Reading(Operation),
@@ -101,19 +101,19 @@ impl Phase {
     }
 }
 
-/// All that the DCOH keeps of one line. `filter` is the entry of the snoop filter; the rest is
-/// needed only while an operation is under way.
+/// The state that the DCOH stores for one line. `filter` is the entry of the snoop filter; the rest
+/// is needed only while an operation is in flight.
 #[derive(
     Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize, Debug,
 )]
 pub struct LineState {
-    /// Who may hold a copy.
+    /// The requesters that may hold a copy.
     pub filter: Filter,
-    /// Holders whose snoop responses are missing.
+    /// Holders whose snoop responses are outstanding.
     pub waiting: Peers,
-    /// The operation.
+    /// Progress of the operation.
     pub phase: Phase,
-    /// Who asked for it; of no meaning for the device's own operations.
+    /// Requester of the operation; without meaning for the device's own operations.
     pub requester: Peer,
 }
 
@@ -128,13 +128,13 @@ impl LineState {
         }
     }
 
-    /// Whether an operation is under way.
+    /// Whether an operation is in flight.
     #[inline]
     pub const fn is_busy(&self) -> bool {
         !matches!(self.phase, Phase::Idle)
     }
 
-    /// Whether the line occupies an entry of the filter: it has holders, or will have.
+    /// Whether the line occupies a filter entry, because it has holders or will have some.
     #[inline]
     pub const fn needs_entry(&self) -> bool {
         !matches!(self.filter, Filter::Invalid)
@@ -150,17 +150,17 @@ impl LineState {
 pub enum Event {
     /// A message arrived from a requester.
     Message(Peer, M2s),
-    /// The device's own agent wants to read.
+    /// The device's own agent wants to read the line.
     LocalRead,
-    /// The device's own agent wants to write.
+    /// The device's own agent wants to write the line.
     LocalWrite,
-    /// The filter needs the entry of this line.
+    /// The filter needs the entry of this line for another line.
     EvictEntry,
     /// The medium has read the line.
     MediumData,
-    /// As `MediumData`, but the line was dirty in a cache in front of the medium, which gives it
-    /// up unwritten: the requester must hold it modified. Only for a line that is read to be
-    /// owned, and only where the host accepts `Cmp-M`.
+    /// As `MediumData`, but the line was dirty in a cache in front of the medium, which evicts it
+    /// without writing it: the requester must hold it modified. Only for a read for ownership, and
+    /// only if the host accepts `Cmp-M`.
     MediumDirty,
 }
 
@@ -169,23 +169,23 @@ pub enum Event {
 pub enum Action {
     /// Snoop these holders.
     Snoop(Snoop, Peers),
-    /// Have the medium read the line; it answers with `MediumData`. It returns what the earlier
-    /// `WriteMedium` of the line left.
+    /// Make the medium read the line; `MediumData` follows. The read returns the value of the
+    /// earlier `WriteMedium` of the line.
     ReadMedium,
-    /// Have the medium write the data of the `MemWr` that was the event.
+    /// Make the medium write the data of the `MemWr` that is the event.
     WriteMedium,
-    /// Have the medium write the data of the device's own agent.
+    /// Make the medium write the data of the device's own agent.
     WriteLocal,
-    /// Send this response. `MemData` carries what the medium read.
+    /// Send this response to a requester. `MemData` carries the data that the medium read.
     Reply(Peer, S2m),
-    /// The device's own read or write is done.
+    /// Complete the device's own read or write.
     CompleteLocal,
 }
 
-/// As many actions as one event can cause.
+/// The actions of one event.
 pub type Actions = List<Action, 3>;
 
-/// What the rows of the table distinguish.
+/// The conditions that the rows of the table distinguish.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[repr(u8)]
 #[allow(missing_docs)]
@@ -207,7 +207,7 @@ pub enum On {
     RspInvalid,
     RspShared,
     RspExclusive,
-    /// The last of the snoop responses has been counted.
+    /// The last outstanding snoop response has arrived.
     SnoopsDone,
     MediumData,
     MediumDirty,
@@ -231,65 +231,65 @@ impl On {
     }
 }
 
-/// The phases a row applies to.
+/// The phases that a row applies to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum When {
-    /// This one.
+    /// This phase alone.
     In(Phase),
-    /// Any in which snoops are out.
+    /// Every phase in which responses to snoops are outstanding.
     Snooping,
-    /// All.
+    /// Every phase, including `Idle`.
     Always,
 }
 
-/// What becomes of the filter. "Peer" is the requester that the event is about.
+/// The change of the filter entry. "Peer" is the requester that the event concerns.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Update {
-    /// Nothing.
+    /// The entry does not change.
     Keep,
-    /// No holders.
+    /// No requester holds the line.
     Clear,
-    /// The peer is no holder.
+    /// The peer is removed from the holders.
     Remove,
-    /// The peer shares the line.
+    /// The peer is added to the sharers.
     AddShared,
-    /// The peer alone may hold it.
+    /// Only the peer may hold the line.
     SetOwner,
 }
 
-/// What a row has done, of which the peer and the snooped are filled in.
+/// An action of a row. The step fills in the peer and the holders to snoop.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Do {
-    /// Snoop all holders but the peer.
+    /// Snoop all holders except for the peer.
     Snoop(Snoop),
-    /// As the actions of the same name.
+    /// Stands for [`Action::ReadMedium`].
     ReadMedium,
-    /// As the actions of the same name.
+    /// Stands for [`Action::WriteMedium`].
     WriteMedium,
-    /// As the actions of the same name.
+    /// Stands for [`Action::WriteLocal`].
     WriteLocal,
-    /// Respond to the peer.
+    /// Send this response to the peer.
     Reply(S2m),
-    /// As the actions of the same name.
+    /// Stands for [`Action::CompleteLocal`].
     CompleteLocal,
 }
 
-/// One row of the table.
+/// One row of the transition table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Row {
-    /// Its name.
+    /// Name of the row.
     pub name: &'static str,
-    /// The phases it applies to.
+    /// The phases that the row applies to.
     pub when: When,
-    /// The event it applies to.
+    /// The condition that the row applies to.
     pub on: On,
-    /// The others it applies to.
+    /// The views of the other holders that the row applies to.
     pub others: &'static [Others],
-    /// The phase afterwards; `None` leaves it.
+    /// The phase after the step; `None` if it does not change.
     pub to: Option<Phase>,
-    /// What becomes of the filter.
+    /// The change of the filter entry.
     pub update: Update,
-    /// What is done, in order.
+    /// The actions, in order.
     pub actions: &'static [Do],
 }
 
@@ -346,7 +346,7 @@ macro_rules! to {
 
 macro_rules! rows {
     ($($name:ident: $when:tt, $on:ident, $others:expr => $to:tt, $update:ident, $actions:expr;)*) => {
-        /// Every row, in the order of `docs/explain/coherence.md`.
+        /// All rows, in the order of `docs/reference/coherence-tables.md`.
         pub const ROWS: &[Row] = &[$(Row {
             name: stringify!($name),
             when: when!($when),
@@ -410,8 +410,8 @@ rows! {
 const NO_ROW: u8 = u8::MAX;
 type Index = [[[u8; 3]; On::COUNT]; Phase::COUNT];
 
-/// The row for each phase, event and view of the others, found when the crate is compiled, and
-/// proof that no two rows claim the same place and that the actions fit.
+/// The row for each phase, condition and view of the other holders, computed at compile time. The
+/// computation also proves that no two rows claim the same combination and that the actions fit.
 static INDEX: Index = {
     let mut index = [[[NO_ROW; 3]; On::COUNT]; Phase::COUNT];
     let mut r = 0;
@@ -440,15 +440,15 @@ static INDEX: Index = {
     index
 };
 
-/// What happens to a line, by the table. `None`: there is no row. A request, a local access or an
-/// eviction must then wait until the line is idle; any other message breaks the protocol.
+/// Applies the table to an event. `None` if there is no row: a request, a local access or an
+/// eviction must then wait until the line is idle; any other message violates the protocol.
 #[inline]
 pub fn step(state: LineState, event: Event) -> Option<(LineState, Actions)> {
     step_with(state, event, |row, _| Some(&ROWS[row]))
 }
 
-/// As [`step`], with rows looked up through `table`, by number and by which of the row's views of
-/// the others it is: what the mutation test alters.
+/// As [`step`], with rows looked up through `table`, by the number of the row and the view of the
+/// other holders that selected it. The mutation test alters rows in this way.
 #[inline]
 pub fn step_with<'t>(
     state: LineState,
@@ -470,7 +470,7 @@ pub fn step_with<'t>(
     Some((next, actions))
 }
 
-/// The requester that the operation under way is for.
+/// The requester of the operation in flight; `None` for the device's own operations.
 #[inline]
 fn asker(state: &LineState) -> Option<Peer> {
     match state.phase {
@@ -487,7 +487,7 @@ fn asker(state: &LineState) -> Option<Peer> {
     }
 }
 
-/// What the rows distinguish about an event, and the requester it is about.
+/// The condition that the rows distinguish for an event, and the requester that the event concerns.
 #[inline]
 fn on(state: &LineState, event: Event) -> Option<(On, Option<Peer>)> {
     Some(match event {
@@ -522,7 +522,7 @@ fn on(state: &LineState, event: Event) -> Option<(On, Option<Peer>)> {
     })
 }
 
-/// Whether a holder may give this answer to the snoop that is out.
+/// Whether a holder may give this response to the outstanding snoop.
 #[inline]
 fn may_answer(phase: Phase, kept: Kept) -> bool {
     let Phase::Snooping(operation) = phase else {

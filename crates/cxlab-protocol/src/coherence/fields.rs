@@ -1,4 +1,4 @@
-//! The fields of CXL.mem and CXL.cache messages that say what a request does to cached copies.
+//! The fields of CXL.mem and CXL.cache messages that determine what a request does to cached copies.
 //!
 //! Codes are those of CXL 3.1, tables 3-36, 3-37 and 3-38, and 3-20 for CXL.cache.
 
@@ -30,7 +30,7 @@ pub enum MetaValue {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Debug)]
 #[repr(u8)]
 pub enum SnpType {
-    /// No snoop.
+    /// No snoop is requested.
     NoOp = 0b000,
     /// The requester needs at least a shared copy.
     SnpData = 0b001,
@@ -56,12 +56,12 @@ pub enum GoState {
     Error = 0b0100,
 }
 
-/// Who keeps a region of host-managed device memory coherent (section 2.2 and 3.3.1).
+/// The agent that keeps a region of host-managed device memory coherent (section 2.2 and 3.3.1).
 ///
-/// HDM-D, which needs requests to device memory over CXL.cache, is not among them.
+/// HDM-D, which needs requests to device memory over CXL.cache, is not included.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Debug)]
 pub enum CoherenceClass {
-    /// The host alone; the device never snoops.
+    /// The host alone; the device does not snoop.
     HdmH,
     /// The device, by back-invalidation.
     HdmDb,
@@ -70,16 +70,15 @@ pub enum CoherenceClass {
 macro_rules! codes {
     ($($name:ident { $($variant:ident)* })*) => {$(
         impl $name {
-            /// Every value.
+            /// All values, in the order of the enum.
             pub const ALL: &'static [$name] = &[$($name::$variant),*];
 
-            /// Its code in the message.
+            /// Code of the value in the message.
             pub const fn code(self) -> u8 {
                 self as u8
             }
 
-            /// The value with this code; `None` for reserved codes and for those that are not
-            /// modelled.
+            /// The value with this code. `None` for reserved codes and for values that are not modelled.
             pub const fn from_code(code: u8) -> Option<$name> {
                 $(if code == $name::$variant as u8 {
                     return Some($name::$variant);

@@ -1,15 +1,15 @@
-//! Who may hold a line, as the snoop filter of the DCOH knows it.
+//! The record of a line's holders, in the snoop filter of the DCOH and in the home agent's directory.
 
 use serde::{Deserialize, Serialize};
 
-/// The number of a requester at this device, 0 to 63.
+/// Number of a requester at one device, 0 to 63.
 #[derive(
     Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize, Debug,
 )]
 pub struct Peer(pub(super) u8);
 
 impl Peer {
-    /// How many requesters one device can keep apart.
+    /// Number of requesters that one device can distinguish.
     pub const MAX_COUNT: usize = 64;
 
     /// The requester with this number; `None` from 64 on.
@@ -22,7 +22,7 @@ impl Peer {
         }
     }
 
-    /// Its number.
+    /// The number of the requester.
     #[inline]
     pub const fn index(self) -> usize {
         self.0 as usize
@@ -36,46 +36,46 @@ impl Peer {
 pub struct Peers(pub u64);
 
 impl Peers {
-    /// No requester.
+    /// The set without any requester.
     pub const NONE: Peers = Peers(0);
 
-    /// Only this one.
+    /// The set of this requester alone.
     #[inline]
     pub const fn only(peer: Peer) -> Peers {
         Peers(1 << peer.0)
     }
 
-    /// Whether there are none.
+    /// Whether the set contains no requester.
     #[inline]
     pub const fn is_empty(self) -> bool {
         self.0 == 0
     }
 
-    /// Whether this one is among them.
+    /// Whether the requester is in the set.
     #[inline]
     pub const fn contains(self, peer: Peer) -> bool {
         self.0 & Peers::only(peer).0 != 0
     }
 
-    /// These and one more.
+    /// The set with this requester added.
     #[inline]
     pub const fn with(self, peer: Peer) -> Peers {
         Peers(self.0 | Peers::only(peer).0)
     }
 
-    /// These without one.
+    /// The set with this requester removed.
     #[inline]
     pub const fn without(self, peer: Peer) -> Peers {
         Peers(self.0 & !Peers::only(peer).0)
     }
 
-    /// Those that are in both sets.
+    /// The requesters that are in both sets.
     #[inline]
     pub const fn common(self, other: Peers) -> Peers {
         Peers(self.0 & other.0)
     }
 
-    /// Each of them, in the order of their numbers.
+    /// The requesters in the set, in ascending order.
     #[inline]
     pub fn iter(self) -> impl Iterator<Item = Peer> {
         let mut rest = self.0;
@@ -89,22 +89,22 @@ impl Peers {
     }
 }
 
-/// What the snoop filter says of a line.
+/// The record of a line's holders in a snoop filter or directory.
 #[derive(
     Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize, Debug,
 )]
 pub enum Filter {
-    /// Nobody holds it; no entry is needed.
+    /// No requester holds the line; no entry is needed.
     #[default]
     Invalid,
-    /// These may hold a shared copy.
+    /// These requesters may hold a shared copy.
     Shared(Peers),
-    /// This one may hold the only copy, perhaps modified.
+    /// This requester may hold the only copy, perhaps modified.
     Any(Peer),
 }
 
 impl Filter {
-    /// All that may hold a copy.
+    /// All requesters that may hold a copy.
     #[inline]
     pub const fn holders(self) -> Peers {
         match self {
@@ -130,7 +130,7 @@ impl Filter {
         Filter::Shared(self.holders().with(peer))
     }
 
-    /// What it says of all but this requester.
+    /// The view of the other holders: all requesters except for `peer`.
     #[inline]
     pub(super) fn others(self, peer: Option<Peer>) -> Others {
         match (self, peer) {
@@ -143,14 +143,14 @@ impl Filter {
     }
 }
 
-/// What the filter says of requesters other than the one that the event is about.
+/// The filter's view of the requesters other than the one that the event concerns.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[repr(u8)]
 pub enum Others {
-    /// None of them holds the line.
+    /// No other requester holds the line.
     None,
-    /// Some may share it.
+    /// Other requesters may share the line.
     Sharers,
-    /// One may own it.
+    /// Another requester may own the line.
     Owner,
 }

@@ -1,31 +1,31 @@
-//! Who has a line next when the atomic operation that kept it is over.
+//! Arbitration for a line when the atomic operation that locked it is over.
 //!
-//! A device keeps a line during a read-modify-write: neither the host nor its own accesses come
-//! between. The host has its turn first, so a snoop waits for one operation, however many
-//! accesses of the device wait for the line.
+//! A device locks a line during a read-modify-write: no access of the host or of the device itself
+//! comes between. The host gets the line first. A snoop therefore waits for one operation,
+//! regardless of how many accesses of the device are queued for the line.
 
-/// Whose turn it is.
+/// The side that gets the line next.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Turn {
-    /// The host's: a snoop, or a read of the device's own memory.
+    /// The host: a snoop, or a read of the device's own memory.
     Host,
-    /// The device's: the access that has waited longest.
+    /// The device: its oldest queued access.
     Device,
 }
 
-/// The rule of the turns.
+/// The arbitration rule for the line.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum Turns {
-    /// The host first.
+    /// The host has priority over the device.
     #[default]
     HostFirst,
-    /// The host when no access of the device waits. The host may wait for ever then: tests break the
-    /// rule in this way.
+    /// The host gets the line only if no access of the device is queued. The host may then wait for
+    /// ever: tests break the rule in this way.
     HostLast,
 }
 
 impl Turns {
-    /// Whose turn it is when the line is free; `None` if nobody waits.
+    /// The side that gets the free line; `None` if nothing is queued for it.
     pub const fn next(self, host_waits: bool, device_waits: bool) -> Option<Turn> {
         match (self, host_waits, device_waits) {
             (_, false, false) => None,

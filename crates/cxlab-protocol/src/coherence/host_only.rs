@@ -1,16 +1,16 @@
 //! HDM-H: memory that the host alone keeps coherent. The device neither filters nor snoops.
 //!
-//! Reads are answered by `MemData` alone and writes by `Cmp` alone (CXL 3.1, tables 3-53 and C-8,
-//! and CXL 2.0, table 313: the host expects a DRS only for HDM-H, and a DRS and an NDR for
-//! HDM-DB). MetaValue is opaque to the device and not stored here; SnpType is always No-Op.
+//! Reads get `MemData` alone and writes `Cmp` alone (CXL 3.1, tables 3-53 and C-8, and CXL 2.0,
+//! table 313: the host expects a DRS only for HDM-H, and a DRS and an NDR for HDM-DB). MetaValue is
+//! opaque to the device and not stored here; SnpType is always No-Op.
 
 use super::message::S2m;
 use crate::opcode::Opcode;
 
-/// What the device does with the medium.
+/// The device's access to the medium.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Access {
-    /// Nothing.
+    /// The medium is not accessed.
     None,
     /// Read the line.
     Read,
@@ -18,20 +18,20 @@ pub enum Access {
     Write,
 }
 
-/// One row of the table.
+/// One row of the response table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Row {
-    /// Its name.
+    /// Name of the row.
     pub name: &'static str,
-    /// The requests it applies to.
+    /// The requests that the row applies to.
     pub on: &'static [Opcode],
-    /// What the medium does.
+    /// The access to the medium.
     pub access: Access,
-    /// The response, after the access; `None` for requests that get none.
+    /// The response after the access; `None` for requests without a response.
     pub reply: Option<S2m>,
 }
 
-/// Every row, in the order of `docs/explain/coherence.md`.
+/// All rows, in the order of `docs/reference/coherence-tables.md`.
 pub const ROWS: &[Row] = &[
     Row {
         name: "read",

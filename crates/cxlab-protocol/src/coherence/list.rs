@@ -1,6 +1,6 @@
-//! A list of a few actions that lives on the stack.
+//! A short list of actions that is stored on the stack.
 
-/// Up to `N` values in order; deciding what to do allocates nothing.
+/// Up to `N` values, in order. The list never allocates.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct List<T: Copy, const N: usize> {
     items: [Option<T>; N],
@@ -8,7 +8,7 @@ pub struct List<T: Copy, const N: usize> {
 }
 
 impl<T: Copy, const N: usize> List<T, N> {
-    /// No values.
+    /// A list without values.
     pub const fn new() -> List<T, N> {
         List {
             items: [None; N],
@@ -16,21 +16,20 @@ impl<T: Copy, const N: usize> List<T, N> {
         }
     }
 
-    /// Appends one value. The tables are checked when the crate is compiled, so that no row
-    /// exceeds `N`.
+    /// Appends a value. The tables are checked at compile time, so that no row exceeds `N`.
     #[inline]
     pub fn push(&mut self, item: T) {
         self.items[usize::from(self.len)] = Some(item);
         self.len += 1;
     }
 
-    /// How many there are.
+    /// Number of values in the list.
     #[inline]
     pub fn len(&self) -> usize {
         usize::from(self.len)
     }
 
-    /// Whether there are none.
+    /// Whether the list has no values at all.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.len == 0

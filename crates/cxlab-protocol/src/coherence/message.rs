@@ -1,4 +1,4 @@
-//! The messages that the coherence agents exchange, each a legal combination of opcode,
+//! The messages that the coherence agents exchange. Each is a legal combination of opcode,
 //! MetaField, MetaValue and SnpType (CXL 3.1, tables C-3, C-5 and C-7).
 
 use serde::{Deserialize, Serialize};
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::fields::{MetaField, MetaValue, SnpType};
 use crate::opcode::Opcode;
 
-/// What a back-invalidation snoop asks of a line (table 3-47).
+/// The kind of a back-invalidation snoop (table 3-47).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Debug)]
 #[repr(u8)]
 pub enum Snoop {
@@ -14,12 +14,12 @@ pub enum Snoop {
     Inv = 0,
     /// The device wants a shared copy: the holder may stay shared.
     Data = 1,
-    /// The device wants the current value: the holder may stay what it is, but clean.
+    /// The device wants the current value: the holder may keep its state, but clean.
     Cur = 2,
 }
 
 impl Snoop {
-    /// Every kind.
+    /// All kinds, in the order of the enum.
     pub const ALL: [Snoop; 3] = [Snoop::Inv, Snoop::Data, Snoop::Cur];
 
     /// The opcode for one line.
@@ -40,7 +40,7 @@ impl Snoop {
         }
     }
 
-    /// The kind that an opcode asks for, and whether it is for a block of lines.
+    /// The kind of snoop that an opcode requests, and whether the snoop is for a block of lines.
     pub const fn from_opcode(opcode: Opcode) -> Option<(Snoop, bool)> {
         match opcode {
             Opcode::BiSnpInv => Some((Snoop::Inv, false)),
@@ -54,11 +54,11 @@ impl Snoop {
     }
 }
 
-/// What a holder keeps after a back-invalidation snoop (table 3-45).
+/// The copy that a holder keeps after a back-invalidation snoop (table 3-45).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Debug)]
 #[repr(u8)]
 pub enum Kept {
-    /// Nothing: `BIRspI`.
+    /// No copy is kept: `BIRspI`.
     Invalid = 0,
     /// A shared copy: `BIRspS`.
     Shared = 1,
@@ -67,7 +67,7 @@ pub enum Kept {
 }
 
 impl Kept {
-    /// Every answer.
+    /// All values, in the order of the enum.
     pub const ALL: [Kept; 3] = [Kept::Invalid, Kept::Shared, Kept::Exclusive];
 
     /// The opcode for one line.
@@ -88,7 +88,7 @@ impl Kept {
         }
     }
 
-    /// The answer that an opcode gives, and whether it is for a block of lines.
+    /// The copy that a response reports, and whether the response is for a block of lines.
     pub const fn from_opcode(opcode: Opcode) -> Option<(Kept, bool)> {
         match opcode {
             Opcode::BiRspI => Some((Kept::Invalid, false)),
@@ -101,7 +101,7 @@ impl Kept {
         }
     }
 
-    /// Whether a holder may give this answer to that snoop (table C-5).
+    /// Whether a holder may give this response to `snoop` (table C-5).
     pub const fn answers(self, snoop: Snoop) -> bool {
         match snoop {
             Snoop::Inv => matches!(self, Kept::Invalid),
@@ -124,20 +124,20 @@ pub enum M2s {
     MemRdCur,
     /// `MemInv`, Any, SnpInv: the only copy; the requester has the data.
     MemInvOwn,
-    /// `MemInv`, Invalid, SnpInv: no copy anywhere.
+    /// `MemInv`, Invalid, SnpInv: no cache may keep a copy.
     MemInvFlush,
     /// `MemClnEvct`: the requester dropped a clean copy.
     MemClnEvct,
-    /// `MemWr`: dirty data; the value says what the requester keeps.
+    /// `MemWr`: dirty data; the value is the copy that the requester keeps.
     MemWr(MetaValue),
-    /// `BIConflict`: a snoop met a request that is under way.
+    /// `BIConflict`: a snoop met an outstanding request.
     BiConflict,
-    /// `BIRsp*`: the end of a snoop.
+    /// `BIRsp*`: the response to a snoop.
     BiRsp(Kept),
 }
 
 impl M2s {
-    /// Every message.
+    /// All messages, with every value that they can carry.
     pub const ALL: [M2s; 14] = [
         M2s::MemRdData,
         M2s::MemRdShared,
@@ -155,7 +155,7 @@ impl M2s {
         M2s::BiRsp(Kept::Exclusive),
     ];
 
-    /// Its opcode.
+    /// Opcode of the message.
     pub const fn opcode(self) -> Opcode {
         match self {
             M2s::MemRdData => Opcode::MemRdData,
@@ -168,8 +168,8 @@ impl M2s {
         }
     }
 
-    /// Its MetaField, MetaValue and SnpType. Where the field is `NoOp` the value is reserved and
-    /// given as `Invalid`; `BIRsp*` has none of the three.
+    /// MetaField, MetaValue and SnpType of the message. Where the field is `NoOp`, the value is
+    /// reserved and returned as `Invalid`; `BIRsp*` has none of the three.
     pub const fn fields(self) -> (MetaField, MetaValue, SnpType) {
         use MetaField::Meta0State;
         match self {
@@ -184,9 +184,9 @@ impl M2s {
         }
     }
 
-    /// The message with this opcode and these fields. `None` for combinations that are illegal
-    /// for HDM-DB, and for legal ones that no agent here sends (`docs/explain/coherence.md` lists them).
-    /// `MemInvNT` is taken for `MemInv`: it differs by a hint.
+    /// The message with this opcode and these fields. `None` for combinations that are illegal for
+    /// HDM-DB, and for legal ones that no agent of the model sends (`docs/explain/coherence.md`
+    /// lists them). `MemInvNT` is treated as `MemInv`, from which it differs by a hint.
     pub fn from_fields(
         opcode: Opcode,
         field: MetaField,
@@ -213,22 +213,22 @@ impl M2s {
 /// A response from the DCOH to a requester.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum S2m {
-    /// Completion; the requester holds what it said it would.
+    /// Completion; the requester holds the state that it announced.
     Cmp,
     /// Completion; the requester may hold the line shared.
     CmpS,
     /// Completion; the requester may hold the line exclusive.
     CmpE,
-    /// Completion; the requester holds the line modified: memory has not the current value.
+    /// Completion; the requester holds the line modified: memory does not have the current value.
     CmpM,
-    /// The device has seen the conflict.
+    /// Acknowledgement of a `BIConflict`.
     BiConflictAck,
-    /// The line's data.
+    /// Data of the line.
     MemData,
 }
 
 impl S2m {
-    /// Its opcode.
+    /// Opcode of the response.
     pub const fn opcode(self) -> Opcode {
         match self {
             S2m::Cmp => Opcode::Cmp,

@@ -1,20 +1,20 @@
 //! The caching requester: a host, or an accelerator that is a peer, whose cache may hold lines of
 //! another device's HDM-DB memory.
 //!
-//! One line has at most one request under way, as CXL 3.1, section 3.3.11.1 recommends. Data and
+//! A line has at most one outstanding request, as CXL 3.1, section 3.3.11.1 recommends. Data and
 //! completion of a read travel on different channels and may arrive in either order, so each read
-//! waits for both. A snoop that meets the line is in one of three situations:
+//! waits for both. A snoop finds the line in one of three situations:
 //!
-//! - The line is stable: the snoop is answered at once. Dirty data goes first, as `MemWr`, and
-//!   the answer waits for its completion (figure 3-21).
-//! - A request is under way and its completion has not been seen: the requester cannot know
-//!   whether the device looked at the request before or after it sent the snoop. It sends
-//!   `BIConflict` and waits for `BIConflictAck`, which does not pass an earlier completion. If
-//!   the acknowledgement comes first the request is still pending at the device and the snoop is
-//!   answered for the copy held before (early conflict, figure 3-22). If the completion came
-//!   first the snoop is for the new copy and waits for the data (late conflict, figure 3-23).
-//! - The completion has been seen but not the data, or a write-back is under way: no handshake is
-//!   needed, the snoop waits until the line is stable.
+//! - The line is stable: the requester answers the snoop at once. Dirty data are sent first, as
+//!   `MemWr`, and the response waits for their completion (figure 3-21).
+//! - A request is outstanding and its completion has not arrived: the requester cannot know whether
+//!   the device processed the request before or after it sent the snoop. The requester sends
+//!   `BIConflict` and waits for `BIConflictAck`, which does not pass an earlier completion. If the
+//!   acknowledgement comes first, the request is still pending at the device, and the snoop is
+//!   answered for the copy held before (early conflict, figure 3-22). If the completion came first,
+//!   the snoop is for the new copy and waits for the data (late conflict, figure 3-23).
+//! - The completion has arrived but not the data, or a write-back is outstanding: no handshake is
+//!   needed, and the snoop waits until the line is stable.
 
 use serde::{Deserialize, Serialize};
 
@@ -24,8 +24,8 @@ use super::message::{Kept, M2s, S2m, Snoop};
 
 /// The state of a line in a requester.
 ///
-/// `A` waits for the completion (the answer of the device), `D` for data, as in the literature on
-/// directories.
+/// `A` stands for a pending completion (the response of the device), `D` for pending data, as in
+/// the literature on cache directories.
 #[derive(
     Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize, Debug,
 )]
@@ -54,9 +54,9 @@ pub enum Line {
     ImA,
     /// A store was granted ownership and waits for data.
     MD,
-    /// A shared line waits to become the only copy.
+    /// A shared line waits to become the only copy (upgrade).
     SmA,
-    /// As `SmA`, but a snoop took the shared copy: ownership will come without data.
+    /// As `SmA`, but a snoop invalidated the shared copy: ownership will come without data.
     ImN,
     /// A load that does not cache waits for completion and data.
     IcAD,
@@ -77,7 +77,7 @@ pub enum Line {
 }
 
 impl Line {
-    /// Every state, in the order of their numbers.
+    /// All states, in the order of the enum.
     pub const ALL: [Line; 21] = [
         Line::I,
         Line::S,
@@ -102,40 +102,40 @@ impl Line {
         Line::MeA,
     ];
 
-    /// Whether nothing is under way: I, S, E or M.
+    /// Whether no request is outstanding: I, S, E or M.
     #[inline]
     pub const fn is_stable(self) -> bool {
         (self as u8) <= Line::M as u8
     }
 }
 
-/// A snoop that the requester has accepted and not answered.
+/// A snoop that the requester has accepted and not answered yet.
 #[derive(
     Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize, Debug,
 )]
 pub enum Held {
-    /// None.
+    /// No snoop is pending.
     #[default]
     Nothing,
-    /// `BIConflict` was sent; `BIConflictAck` has not come.
+    /// `BIConflict` was sent; `BIConflictAck` has not arrived.
     AwaitAck(Snoop),
-    /// To be answered when the line is stable.
+    /// The snoop will be answered when the line is stable.
     Deferred(Snoop),
 }
 
-/// All that a requester keeps of one line.
+/// The state that a requester stores for one line.
 #[derive(
     Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize, Debug,
 )]
 pub struct LineState {
-    /// The copy, or the request under way.
+    /// The copy, or the outstanding request.
     pub line: Line,
-    /// The snoop that waits.
+    /// The snoop that is pending.
     pub held: Held,
 }
 
 impl LineState {
-    /// A line without a request or a snoop under way.
+    /// A line without an outstanding request or snoop.
     pub const fn stable(line: Line) -> LineState {
         LineState {
             line,
@@ -143,8 +143,7 @@ impl LineState {
         }
     }
 
-    /// Whether the cache array alone describes the line, so that the requester may forget its
-    /// entry for what is under way.
+    /// Whether the cache array alone describes the line, so that the requester may free the line's entry.
     #[inline]
     pub const fn is_settled(self) -> bool {
         self.line.is_stable() && matches!(self.held, Held::Nothing)
@@ -162,11 +161,11 @@ pub enum Event {
     LoadOnce,
     /// The processor stores.
     Store,
-    /// The processor wants the line out of every cache. For lines that are invalid; evict first.
+    /// The processor removes the line from every cache. For lines that are invalid; evict first.
     Flush,
-    /// The cache needs the place. A clean line is announced with `MemClnEvct`.
+    /// The cache evicts the line. A clean line is announced with `MemClnEvct`.
     Evict,
-    /// The cache needs the place. A clean line is dropped silently; dirty ones need `Evict`.
+    /// The cache evicts the line. A clean line is dropped silently; dirty ones need `Evict`.
     EvictSilently,
     /// A response arrived.
     Response(S2m),
@@ -175,7 +174,7 @@ pub enum Event {
 }
 
 impl Event {
-    /// Whether it comes from the processor or the cache, and may be asked again later.
+    /// Whether the event comes from the processor or the cache and may be retried later.
     pub const fn is_local(self) -> bool {
         !matches!(self, Event::Response(_) | Event::BiSnp(_))
     }
@@ -184,28 +183,28 @@ impl Event {
 /// What a requester does.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Action {
-    /// Send this message. A `MemWr` takes the line's data along before any later action.
+    /// Send this message. A `MemWr` takes the line's data before any later action.
     Send(M2s),
-    /// Put the data that arrived into the cache.
+    /// Put the received data into the cache.
     Fill,
-    /// The cache forgets its copy.
+    /// Drop the copy from the cache.
     Drop,
-    /// The load is done; its value is that of the copy.
+    /// Complete the load with the value of the copy.
     CompleteLoad,
-    /// The load is done; its value is that of the data that arrived. Nothing is cached.
+    /// Complete the load with the received data. Nothing is cached.
     CompleteLoadOnce,
-    /// The store is done, in the copy.
+    /// Complete the store: the copy has its value.
     CompleteStore,
-    /// No cache held the line at some time after the flush was asked for.
+    /// Complete the flush: no cache held the line at some time after the request.
     CompleteFlush,
 }
 
-/// As many actions as one event can cause: a response that completes a store and then lets a
+/// The actions of one event. The longest list completes a store and then lets a
 /// deferred snoop write the line back.
 pub type Actions = List<Action, 4>;
 
-/// What the rows of the table distinguish: events, with acknowledgements by the snoop that the
-/// handshake is about.
+/// The conditions that the rows of the table distinguish: events, with acknowledgements
+/// distinguished by the snoop that the handshake is for.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[repr(u8)]
 #[allow(missing_docs)]
@@ -242,33 +241,33 @@ impl On {
     }
 }
 
-/// What becomes of the snoop that an event brings or that waits for an acknowledgement.
+/// What becomes of the snoop that an event brings or that is pending.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Then {
-    /// The event has nothing to do with a snoop.
+    /// The event does not concern a snoop.
     Keep,
-    /// It is answered.
+    /// The snoop is answered.
     Answered,
-    /// It waits for `BIConflictAck`.
+    /// The snoop waits for `BIConflictAck`.
     AwaitAck,
-    /// It waits until the line is stable.
+    /// The snoop waits until the line is stable.
     Defer,
 }
 
-/// One row of the table.
+/// One row of the transition table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Row {
-    /// Its name.
+    /// Name of the row.
     pub name: &'static str,
-    /// The state it applies to.
+    /// The state that the row applies to.
     pub from: Line,
-    /// The events it applies to.
+    /// The conditions that the row applies to.
     pub on: &'static [On],
-    /// The state afterwards.
+    /// The state after the step.
     pub to: Line,
     /// What becomes of the snoop.
     pub then: Then,
-    /// What is done, in order.
+    /// The actions, in order.
     pub actions: &'static [Action],
 }
 
@@ -290,7 +289,7 @@ const WRITE_E: &[Action] = &[Action::Send(M2s::MemWr(MetaValue::Any))];
 
 macro_rules! rows {
     ($($name:ident: $from:ident, $on:expr => $to:ident, $then:ident, $actions:expr;)*) => {
-        /// Every row, in the order of `docs/explain/coherence.md`.
+        /// All rows, in the order of `docs/reference/coherence-tables.md`.
         pub const ROWS: &[Row] = &[$(Row {
             name: stringify!($name),
             from: Line::$from,
@@ -389,8 +388,8 @@ rows! {
 
 const NO_ROW: u8 = u8::MAX;
 
-/// The row for each state and event, found when the crate is compiled, and proof that no two rows
-/// claim the same pair and that the actions fit.
+/// The row for each state and condition, computed at compile time. The computation also proves that
+/// no two rows claim the same pair and that the actions fit.
 static INDEX: [[u8; On::COUNT]; Line::ALL.len()] = {
     let mut index = [[NO_ROW; On::COUNT]; Line::ALL.len()];
     let mut r = 0;
@@ -409,15 +408,15 @@ static INDEX: [[u8; On::COUNT]; Line::ALL.len()] = {
     index
 };
 
-/// The number of the row for a state and what the rows distinguish.
+/// The number of the row for a state and a condition.
 #[inline]
 pub fn find(line: Line, on: On) -> Option<usize> {
     let row = INDEX[line as usize][on as usize];
     (row != NO_ROW).then_some(usize::from(row))
 }
 
-/// What the rows distinguish about an event in a state. `None` for an acknowledgement that nobody
-/// waits for, a snoop beside another, and a local event while a snoop waits.
+/// The condition that the rows distinguish for an event in a state. `None` for an acknowledgement
+/// that the line does not wait for, a second snoop, and a local event while a snoop is pending.
 #[inline]
 pub fn on(state: LineState, event: Event) -> Option<On> {
     let idle = matches!(state.held, Held::Nothing);
@@ -445,15 +444,15 @@ pub fn on(state: LineState, event: Event) -> Option<On> {
     }
 }
 
-/// What happens to a line, by the table. `None`: there is no row. A local event must then be asked
-/// again when the line has changed; a message that has no row breaks the protocol.
+/// Applies the table to an event. `None` if there is no row: a local event must then be retried
+/// when the line has changed; a message violates the protocol.
 #[inline]
 pub fn step(state: LineState, event: Event) -> Option<(LineState, Actions)> {
     step_with(state, event, |row, _| Some(&ROWS[row]))
 }
 
-/// As [`step`], with rows looked up through `table`, by number and by which of the row's events it
-/// is: what the mutation test alters.
+/// As [`step`], with rows looked up through `table`, by the number of the row and the condition
+/// that selected it. The mutation test alters rows in this way.
 #[inline]
 pub fn step_with<'t>(
     state: LineState,

@@ -1,22 +1,21 @@
-//! How full saturated flits are, by counting slots: the derivation is in `docs/explain/flit-packing.md`.
+//! How full saturated flits are, by counting slots. The derivation is in `docs/explain/flit-packing.md`.
 //!
 //! A fraction of the transactions are reads (M2S Req, S2M DRS), the others writes (M2S RwD, S2M
-//! NDR). Messages of both classes always wait, and the transmitter may send either. Every number
-//! here comes from the slot formats and the message limits of CXL 3.1, chapter 4; nothing runs the
-//! packer, and nothing was read off what it does. Tests hold the packer against it.
+//! NDR). Messages of both classes are always queued, and the transmitter may send either. Every
+//! number comes from the slot formats and the message limits of CXL 3.1, chapter 4; none comes from
+//! running the packer. Tests check the packer against these numbers.
 
 use super::FlitFormat;
 
 /// How one direction of a link is used.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct DirectionEfficiency {
-    /// Transactions whose messages of this direction fit in a flit, when only this direction
-    /// limits.
+    /// Transactions whose messages of this direction fit in a flit, if only this direction limits.
     pub transactions_per_flit: f64,
-    /// Payload bytes over raw flit bytes when only this direction limits.
+    /// Payload bytes over raw flit bytes, if only this direction limits.
     pub packed: f64,
-    /// Payload bytes over raw flit bytes when the direction with fewer transactions a flit is
-    /// saturated and limits both; both directions have the same raw rate.
+    /// Payload bytes over raw flit bytes, if the direction with fewer transactions per flit is
+    /// saturated and limits both directions. Both have the same raw rate.
     pub delivered: f64,
 }
 
@@ -38,12 +37,17 @@ impl Efficiency {
 
 /// The long-run efficiency of a link saturated with reads and writes.
 ///
-/// A transmitter that sends the oldest message and, where that does not fit, the oldest of the
-/// other class is within 1 % of it for writes alone and for read fractions from 1/2 on. Where it
-/// is not, the other direction limits, so `delivered` holds: S2M in 256-byte flits at 1/2 (4.5
-/// and 2.3 % below), M2S in 256-byte flits between 4/5 and 1 (up to 9 % below). S2M in PBR flits is up to 3.4 % below between 1/2
-/// and 1, where it may limit. With fewer reads
-/// than writes the S2M number is an estimate that it can miss by a quarter; M2S limits there.
+/// Consider a transmitter that sends the oldest message and, if that does not fit, the oldest of
+/// the other class. It is within 1 % of this efficiency for writes alone and for read fractions
+/// from 1/2 on, with three exceptions:
+///
+/// - S2M in 256-byte flits at 1/2: 4.5 % (standard) and 2.3 % (latency-optimised) below.
+/// - M2S in 256-byte flits between 4/5 and 1: up to 9 % below.
+/// - S2M in PBR flits between 1/2 and 1: up to 3.4 % below.
+///
+/// In the first two cases the other direction limits, so `delivered` is correct. In the third case
+/// S2M may limit. With fewer reads than writes, the S2M number is an estimate that the transmitter
+/// can miss by a quarter; M2S limits there.
 ///
 /// # Panics
 /// If `read_fraction` is not between 0 and 1.
@@ -71,15 +75,14 @@ pub fn efficiency(format: FlitFormat, read_fraction: f64) -> Efficiency {
     }
 }
 
-/// Transactions a flit, M2S: a read is one slot (Req), a write five (RwD and four data slots). A
-/// header never shares its slot, and every format has a header for the slots that take no data,
-/// so no slot is lost.
+/// Transactions per flit, M2S. A read takes one slot (Req), a write five (RwD and four data slots). No slot
+/// is lost: a header never shares its slot, and every format has a header for the slots that take no data.
 ///
-/// The other limit is that of requests. 68-byte flits hold two (CXL 3.1, section 4.2.5); where an
-/// RwD joins them, its data leave the next flit at most one message, so two messages a flit is the
-/// most. Of 256-byte flits, neighbouring groups hold four (table 4-18): 16 places a flit, of which
-/// a request takes two, and a line at least one because its five slots leave at most three of
-/// some two groups free: `2 r m + (1 - r) m <= 16`.
+/// The other limit is the number of requests. 68-byte flits hold two (CXL 3.1, section 4.2.5). If
+/// an RwD joins them, its data leave room for at most one message in the next flit, so two messages
+/// per flit is the maximum. In 256-byte flits, neighbouring groups hold four requests (table 4-18).
+/// A flit thus has 16 places, of which a request takes two. A line takes at least one, because its
+/// five slots leave at most three of some two groups free: `2 r m + (1 - r) m <= 16`.
 fn m2s_transactions(format: FlitFormat, read_fraction: f64) -> f64 {
     let slots = f64::from(format.slots());
     let by_requests = match format {
@@ -91,17 +94,17 @@ fn m2s_transactions(format: FlitFormat, read_fraction: f64) -> f64 {
     (slots / (5.0 - 4.0 * read_fraction)).min(by_requests)
 }
 
-/// Transactions a flit, S2M in 68-byte flits: four data slots a read, and half a header slot a
-/// message, because slot 0 is filled first and holds two (H3, H4, H5), and a data header in it
-/// fills slots 1 to 3 with data. At most two NDR a flit (CXL 3.1, section 4.2.5).
+/// Transactions per flit, S2M in 68-byte flits. A read takes four data slots, and each message half
+/// a header slot: slot 0 is filled first and holds two headers (H3, H4, H5), and a data header in
+/// slot 0 fills slots 1 to 3 with data. A flit holds at most two NDR (CXL 3.1, section 4.2.5).
 fn s2m_transactions_68(read_fraction: f64) -> f64 {
     let by_slots = 4.0 / (4.0 * read_fraction + 0.5);
     by_slots.min(2.0 / (1.0 - read_fraction))
 }
 
-/// Transactions a flit, S2M in 256-byte flits: the linear programme "most messages such that
-/// lines and headers fit", with two messages in each slot that takes headers only (H and HS) and
-/// three in any other (G), of PBR flits two.
+/// Transactions per flit, S2M in 256-byte flits: the linear programme "most messages such that
+/// lines and headers fit". A slot that takes headers only (H and HS) holds two messages. Any other
+/// slot (G) holds three, and two in PBR flits.
 fn s2m_transactions_256(format: FlitFormat, read_fraction: f64) -> f64 {
     let slots = f64::from(format.slots());
     // Slots that take headers only: slot 0, and slot 8 of latency-optimised flits.
@@ -111,26 +114,27 @@ fn s2m_transactions_256(format: FlitFormat, read_fraction: f64) -> f64 {
         FlitFormat::B256Pbr => 2.0,
         _ => 3.0,
     };
-    // Data fill all G slots; then, with the 2h messages of the H slots for nothing, each further
+    // Data fill all G slots. The 2h messages of the H slots take none of them, and each further
     // message takes its part of a G slot.
     let data_alone = (slots - h) / data;
     let with_headers = (slots - h + 2.0 * h / in_slot) / (data + 1.0 / in_slot);
-    // Six NDR in neighbouring groups are twelve a flit (CXL 3.1, table 4-18).
+    // Six NDR in neighbouring groups are twelve per flit (CXL 3.1, table 4-18).
     let completions = 12.0 / (1.0 - read_fraction);
     let lines = most_lines(format) / read_fraction;
     data_alone.min(with_headers).min(completions).min(lines)
 }
 
-/// Most lines in a 256-byte flit when every slot that takes a DRS is filled with them.
+/// Largest number of lines per 256-byte flit, if every slot that takes a DRS is filled with DRS.
 ///
 /// Standard flits: three DRS in neighbouring groups (CXL 3.1, table 4-18) bar slot 0 after three
-/// DRS in slots 12 to 14. With `k` data slots rolled over, two DRS in slot 0 give `k + 8`; of
-/// these 14 fit, or a slot behind them takes three DRS more. From any start this ends in
-/// 3 -> 10 (five lines, three of them in slot 12), 10 -> 9 (slot 0 barred; three lines in
-/// slot 11), 9 -> 3 (two lines): ten lines in three flits.
+/// DRS in slots 12 to 14. With `k` data slots rolled over, two DRS in slot 0 give `k + 8`. Of
+/// these, 14 fit, or a slot after them takes three DRS more. From any start this ends in 3 -> 10
+/// (five lines, three of them in slot 12), 10 -> 9 (slot 0 barred; three lines in slot 11), 9 -> 3
+/// (two lines): ten lines in three flits.
 ///
-/// PBR flits: two DRS a slot, and one in slot 0 after two in slots 12 to 14. From any start this ends in 5 -> 8 (four lines, two of
-/// them in slot 14), 8 -> 7, 7 -> 6 and 6 -> 5 (three lines each, one of them in slot 0): thirteen lines in four flits.
+/// PBR flits: two DRS per slot, and one in slot 0 after two in slots 12 to 14. From any start this
+/// ends in 5 -> 8 (four lines, two of them in slot 14), 8 -> 7, 7 -> 6 and 6 -> 5 (three lines
+/// each, one of them in slot 0): thirteen lines in four flits.
 ///
 /// Latency-optimised flits: four DRS in slots 0 and 8 are more than the 13/4 that data slots allow.
 fn most_lines(format: FlitFormat) -> f64 {
@@ -149,7 +153,7 @@ mod tests {
     use super::*;
     use crate::opcode::Channel;
 
-    /// Which of two waiting classes the transmitter offers first.
+    /// Which of two queued classes the transmitter offers first.
     #[derive(Clone, Copy, PartialEq, Debug)]
     enum Choice {
         /// The older message.
@@ -158,11 +162,11 @@ mod tests {
         FillSlot,
     }
 
-    /// How far a message may overtake the oldest that waits, in transactions.
+    /// How far a message may overtake the oldest queued message, in transactions.
     const WINDOW: u32 = 8;
 
-    /// Transactions a flit and payload share of a saturated link: reads and writes evenly mixed,
-    /// and a transmitter that offers the next message of either class until neither fits.
+    /// Transactions per flit and payload share of a saturated link. Reads and writes are evenly
+    /// mixed, and the transmitter offers the next message of either class until neither fits.
     fn packed(format: FlitFormat, mix: (u32, u32), m2s: bool, choice: Choice) -> (f64, f64) {
         let channels = if m2s {
             [Channel::M2sReq, Channel::M2sRwd]
@@ -228,8 +232,8 @@ mod tests {
         efficiency(format, f64::from(reads) / f64::from(reads + writes))
     }
 
-    /// Transactions a flit that the packer reaches, over those of the closed form; the payload has
-    /// the same ratio.
+    /// Transactions per flit that the packer reaches, over those of the closed form. The payload
+    /// has the same ratio.
     fn share(format: FlitFormat, mix: (u32, u32), m2s: bool, choice: Choice) -> f64 {
         let form = form(format, mix);
         let direction = if m2s { form.m2s } else { form.s2m };
@@ -243,8 +247,8 @@ mod tests {
         assert!((0.99..=1.01).contains(&share), "{what:?}: {share}");
     }
 
-    /// Slots opened are filled, so only the count of slots limits. 68-byte flits at 2 : 1 are the
-    /// one exception, below. M2S headers share no slot, so there is nothing to fill.
+    /// Opened slots are filled, so only the count of slots limits. The one exception, 68-byte flits
+    /// at 2 : 1, has its own test below. M2S headers share no slot, so there is nothing to fill.
     #[test]
     fn a_transmitter_that_fills_the_slots_it_opens_reaches_the_slot_count() {
         for format in FlitFormat::ALL {
@@ -256,7 +260,7 @@ mod tests {
         }
     }
 
-    /// What the components of the simulator do.
+    /// The components of the simulator send in this order.
     #[test]
     fn a_transmitter_that_sends_the_oldest_first_reaches_it_wherever_it_limits() {
         for format in FlitFormat::ALL {
@@ -264,8 +268,8 @@ mod tests {
                 for m2s in [true, false] {
                     let share = share(format, mix, m2s, Choice::Oldest);
                     match (format, mix, m2s) {
-                        // It opens a slot for the first NDR, and a DRS cannot go back to slot 0:
-                        // six transactions a flit of 44/7 and of 43/7.
+                        // The transmitter opens a slot for the first NDR, and a DRS cannot go back
+                        // to slot 0: six transactions per flit instead of 44/7 and 43/7.
                         (FlitFormat::B256, (1, 1), false) => {
                             assert_near(share * 44.0 / 42.0, (format, mix));
                         }
@@ -283,8 +287,8 @@ mod tests {
         }
     }
 
-    /// Two NDR in slot 0 and three DRS in one G slot (2.5 messages a header slot) in turn with two
-    /// DRS in slot 0 would be 48/37 transactions a flit, 2.7 % above the closed form.
+    /// Two NDR in slot 0 and three DRS in one G slot (2.5 messages per header slot), alternating
+    /// with two DRS in slot 0, would be 48/37 transactions per flit, 2.7 % above the closed form.
     #[test]
     fn completions_in_slot_0_and_data_headers_behind_gain_in_68_byte_flits() {
         let share = share(FlitFormat::B68, (2, 1), false, Choice::FillSlot);
@@ -331,7 +335,7 @@ mod tests {
         }
     }
 
-    /// The rollover of reads alone in standard flits, walked by the rules and not by the packer.
+    /// The rollover of reads alone in standard flits, computed from the rules and not with the packer.
     #[test]
     fn ten_lines_in_three_standard_flits_whatever_the_start() {
         for start in 0..=16 {
@@ -345,7 +349,7 @@ mod tests {
                 rolled += 4 * in_slot_0;
                 barred = false;
                 if rolled < 14 {
-                    // Three DRS behind the data: not in group B, which counts with slot 0.
+                    // Three DRS after the data: not in group B, which counts with slot 0.
                     let slot = rolled + 1;
                     assert!(slot >= 8);
                     barred = slot >= 12;
@@ -359,7 +363,7 @@ mod tests {
         }
     }
 
-    /// The rollover of reads alone in PBR flits, walked by the rules.
+    /// The rollover of reads alone in PBR flits, computed from the rules.
     #[test]
     fn thirteen_lines_in_four_pbr_flits_whatever_the_start() {
         for start in 0..=16 {
@@ -373,7 +377,7 @@ mod tests {
                 rolled += 4 * in_slot_0;
                 in_d = 0;
                 if rolled < 14 {
-                    // Two DRS behind the data: not in group B, which counts with slot 0.
+                    // Two DRS after the data: not in group B, which counts with slot 0.
                     let slot = rolled + 1;
                     assert!(slot >= 8);
                     in_d = if slot >= 12 { 2 } else { 0 };

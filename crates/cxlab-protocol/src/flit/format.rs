@@ -17,9 +17,10 @@ pub enum FlitFormat {
     /// Standard 256-byte flits: 15 slots (CXL 3.1, section 4.3.2, figure 4-41).
     #[serde(rename = "256B")]
     B256,
-    /// Standard 256-byte flits of a PBR link: between switches with port-based routing, or between such a switch and a G-FAM
-    /// device (CXL 3.1, section 7.7.6.9). Their messages carry 12-bit IDs of source and destination and are longer, so fewer of
-    /// them fit into a slot (section 4.3.2). A link has the format by what it joins; a scenario cannot ask for it.
+    /// Standard 256-byte flits of a PBR link: between switches with port-based routing, or between
+    /// such a switch and a G-FAM device (CXL 3.1, section 7.7.6.9). Their messages carry 12-bit IDs
+    /// of source and destination and are longer, so fewer of them fit into a slot (section 4.3.2).
+    /// The components that a link joins determine this format; a scenario cannot request it.
     #[serde(rename = "256B-pbr")]
     #[schemars(skip)]
     B256Pbr,
@@ -31,7 +32,7 @@ pub enum FlitFormat {
 }
 
 impl FlitFormat {
-    /// Every format.
+    /// All formats, in the order of the enum.
     pub const ALL: [FlitFormat; 4] = [
         FlitFormat::B68,
         FlitFormat::B256,
@@ -82,7 +83,7 @@ impl FlitFormat {
 /// Counts of messages by class, a nibble each, at `4 * Channel::index()`.
 pub(super) type Counts = u64;
 
-/// One message of the class.
+/// The counts of a single message of the class.
 pub(super) const fn one(channel: Channel) -> Counts {
     1 << (4 * channel.index())
 }
@@ -92,17 +93,17 @@ pub(super) const fn count_of(counts: Counts, channel: Channel) -> u32 {
     (counts >> (4 * channel.index()) & 0xf) as u32
 }
 
-/// A row of a table: CXL.mem messages in the order of the columns `req rwd ndr drs bisnp birsp`.
+/// A row of a table: counts of CXL.mem messages in the order of the columns `req rwd ndr drs bisnp birsp`.
 const fn row(req: u64, rwd: u64, ndr: u64, drs: u64, bisnp: u64, birsp: u64) -> Counts {
     req | rwd << 4 | ndr << 8 | drs << 12 | bisnp << 16 | birsp << 20
 }
 
-/// And these messages of CXL.cache from the device to the host.
+/// Counts of CXL.cache messages from the device to the host, to be combined with a [`row`].
 const fn d2h(req: u64, rsp: u64, data: u64) -> Counts {
     req << 24 | rsp << 28 | data << 32
 }
 
-/// And these messages of CXL.cache from the host to the device.
+/// Counts of CXL.cache messages from the host to the device, to be combined with a [`row`].
 const fn h2d(req: u64, rsp: u64, data: u64) -> Counts {
     req << 36 | rsp << 40 | data << 44
 }
@@ -160,7 +161,7 @@ const H_256: &[Counts] = &[
 ];
 
 /// Slot formats of latency-optimised flits, slot 8 (12 bytes): CXL 3.1, table 4-16. M2S Req and RwD
-/// fit "zero extended": we take it that the bits cut off are always zero (*assumed*).
+/// fit "zero extended"; the bits cut off are taken to be always zero (*assumed*).
 #[rustfmt::skip]
 const HS_256: &[Counts] = &[
     //  req rwd ndr drs bisnp birsp
@@ -196,8 +197,8 @@ const G_256: &[Counts] = &[
     row(0,  0,  0,  3,  0,    0),    // G15
 ];
 
-/// Slot formats of PBR flits, 14-byte and 16-byte slots alike: CXL 3.1, tables 4-15 and 4-14, PBR columns. M2S Req and
-/// RwD fit slot 0 "zero extended", if CKID[12:8] and TC are zero, as they are without TEE.
+/// Slot formats of PBR flits, 14-byte and 16-byte slots alike: CXL 3.1, tables 4-15 and 4-14, PBR columns.
+/// M2S Req and RwD fit slot 0 "zero extended", if CKID[12:8] and TC are zero, as they are without TEE.
 #[rustfmt::skip]
 const PBR_256: &[Counts] = &[
     //  req rwd ndr drs bisnp birsp
@@ -215,28 +216,28 @@ const PBR_256: &[Counts] = &[
     row(0,  0,  0,  2,  0,    0),    // G15, H15
 ];
 
-/// Most messages in a 68-byte flit: CXL 3.1, section 4.2.5, last rule but three.
+/// Maximum number of messages in a 68-byte flit: CXL 3.1, section 4.2.5, last rule but three.
 #[rustfmt::skip]
 const MAX_68: Counts =
     //  req rwd ndr drs bisnp birsp
     row(2,  1,  2,  3,  0,    0) | d2h(4, 2, 4) | h2d(2, 4, 4);
 
-/// Most messages in two neighbouring groups of slots ("rolling 128 B group"): CXL 3.1, section
-/// 4.3.4, table 4-18.
+/// Maximum number of messages in two neighbouring groups of slots ("rolling 128 B group"): CXL 3.1,
+/// section 4.3.4, table 4-18.
 #[rustfmt::skip]
 const MAX_256: Counts =
     //  req rwd ndr drs bisnp birsp
     row(4,  2,  6,  3,  2,    3) | d2h(4, 4, 4) | h2d(2, 6, 4);
 
-/// Places of a table by class: a power of two.
+/// Number of entries in a table by class, rounded up to a power of two.
 pub(super) const CLASSES: usize = 16;
 
-/// Most slots of any format.
+/// Largest number of slots of any format.
 pub(super) const SLOTS: usize = 15;
-/// Windows in which messages are counted, see [`Rules::windows`].
+/// Number of windows in which messages are counted, see [`Rules::windows`].
 pub(super) const WINDOWS: usize = 5;
 
-/// What the packer needs to know about a format.
+/// The rules of a format that the packer applies.
 pub(super) struct Rules {
     /// Slots of a flit, as a mask.
     pub all: u16,
@@ -245,9 +246,9 @@ pub(super) struct Rules {
     /// Slots whose last byte is in the second half, as a mask. Slot 7 of a latency-optimised
     /// flit crosses the middle: its messages wait for the second CRC (CXL 3.1, section 4.3.2).
     pub second_half: u16,
-    /// Which machine of [`SlotStates`] each slot follows.
+    /// The state machine in [`Rules::states`] that each slot follows.
     pub kind: [u8; SLOTS],
-    /// The machines.
+    /// The state machines of the kinds of slots.
     pub states: [SlotStates; 3],
     /// Bit w of `windows[s]`: messages in slot s count in window w. Windows of 256-byte flits
     /// are DA (with the last flit's slots 12 to 14), AB, BC, CD and DA (with the next flit's
@@ -255,11 +256,11 @@ pub(super) struct Rules {
     pub windows: [u8; SLOTS],
     /// The slots of each window, as a mask.
     pub window_slots: [u16; WINDOWS],
-    /// By class: all slots, where the format does not carry the class.
+    /// By class: all slots (as a mask) if the format does not carry the class, otherwise none.
     pub never: [u16; Channel::COUNT],
-    /// How many slots can hold data.
+    /// Number of slots that can hold data.
     pub data_per_flit: u32,
-    /// Most messages of each class in one window.
+    /// Maximum number of messages of each class in one window.
     pub max_messages: Counts,
     /// 68-byte flits: all data headers of a flit share one slot (CXL 3.1, section 4.2.5).
     pub one_data_header_slot: bool,
@@ -271,7 +272,7 @@ pub(super) struct Rules {
     pub limited: u16,
 }
 
-/// Data slots that may remain when a data header goes into an H or HS slot: CXL 3.1, 4.3.4.
+/// Number of data slots that may remain when a data header goes into an H or HS slot: CXL 3.1, 4.3.4.
 pub(super) const MAX_REMAINING: u32 = 16;
 
 const fn kinds(hs: bool) -> [u8; SLOTS] {
@@ -283,8 +284,8 @@ const fn kinds(hs: bool) -> [u8; SLOTS] {
     kind
 }
 
-/// Groups A = slots 0 to 3, B = 4 to 7, C = 8 to 11, D = 12 to 14; slot 7 of a latency-optimised
-/// flit counts in B and in C (CXL 3.1, section 4.3.4).
+/// The windows of each slot. Groups A = slots 0 to 3, B = 4 to 7, C = 8 to 11, D = 12 to 14; slot 7
+/// of a latency-optimised flit counts in B and in C (CXL 3.1, section 4.3.4).
 const fn windows_256(latency_optimized: bool) -> [u8; SLOTS] {
     let mut windows = [0; SLOTS];
     let mut slot = 0;
@@ -299,7 +300,7 @@ const fn windows_256(latency_optimized: bool) -> [u8; SLOTS] {
     windows
 }
 
-/// The slots of each window, from the windows of each slot.
+/// The slots of each window, derived from the windows of each slot.
 const fn slots_of(windows: &[u8; SLOTS]) -> [u16; WINDOWS] {
     let mut slots = [0; WINDOWS];
     let mut slot = 0;
@@ -316,7 +317,7 @@ const fn slots_of(windows: &[u8; SLOTS]) -> [u16; WINDOWS] {
     slots
 }
 
-/// All slots for each class that has no place in the format.
+/// By class: all slots (as a mask) if the format does not carry the class, otherwise none.
 const fn never(max: Counts) -> [u16; Channel::COUNT] {
     let mut never = [0; Channel::COUNT];
     let mut c = 0;
@@ -349,7 +350,7 @@ static B68: Rules = Rules {
     limited: 0,
 };
 
-/// Standard 256-byte flits with these formats of slot 0 and of the others.
+/// Rules of standard 256-byte flits with the given slot formats for slot 0 and for the other slots.
 const fn standard_256(slot_0: &[Counts], others: &[Counts]) -> Rules {
     Rules {
         all: 0x7fff,
@@ -395,17 +396,17 @@ static B256_LATENCY_OPTIMIZED: Rules = Rules {
     limited: 1 | 1 << 8,
 };
 
-/// Distinct contents that a slot can have, with room to spare.
+/// Number of distinct contents that a slot can have, with room to spare.
 const STATES: usize = 64;
 
-/// The contents a slot can have and how one more message changes them, computed from the slot
-/// formats: contents are legal when some format has room for them.
+/// The contents that a slot can have, and how one more message changes them. Both are computed from
+/// the slot formats: contents are legal if some format has room for them.
 pub(super) struct SlotStates {
     /// The contents of each state; state 0 is the empty slot.
     pub counts: [Counts; STATES],
-    /// The state after one more message of a class, 0 when no format has room for it.
+    /// The state after one more message of a class, or 0 if no format has room for it.
     pub next: [[u8; Channel::COUNT]; STATES],
-    /// By class: all ones when `next` has room for it. Padded so that a vector holds it.
+    /// By class: all ones if `next` has room for one more message. Padded to the size of a vector register.
     pub room: [[u16; CLASSES]; STATES],
 }
 

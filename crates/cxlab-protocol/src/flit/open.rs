@@ -1,8 +1,8 @@
-//! The open flit of a link, by what it has come to.
+//! The open flit of a link, represented by the number of its content.
 //!
-//! What is in an open flit comes down to few contents: requests and writes fill 256-byte flits in 1,046 ways
-//! that matter, their responses in 7,046. So what [`FlitPacker`] makes of each content and message is
-//! computed once in a program and kept in a table, and a link remembers a number instead of a packer.
+//! Open flits have few distinct contents. Requests and writes fill 256-byte flits in 1,046 ways that
+//! matter, their responses in 7,046. What [`FlitPacker`] does with each content and message is therefore
+//! computed once per program and stored in a table. A link stores a number instead of a packer.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -14,55 +14,55 @@ use super::format::FlitFormat;
 use super::packer::{FlitPacker, Placement};
 use crate::opcode::Channel;
 
-/// Contents that a table has room for: all that links with CXL.mem without back-invalidation come to
-/// in 256-byte flits, twice. Traffic of more classes has more (100,000 to 300,000 with back-invalidation); what the table has no
-/// room for is packed by a packer.
+/// Number of contents that a table has room for: twice the number that links with CXL.mem without
+/// back-invalidation reach in 256-byte flits. Traffic of more classes has more contents (100,000 to
+/// 300,000 with back-invalidation). A content outside the table is packed by a packer of the link.
 const ROOM: usize = 1 << 14;
 
-/// The number of a flit that a link packs itself. Nothing is known of it.
+/// The number that stands for every content outside the table, which the link packs itself.
 const OWN: u32 = ROOM as u32 - 1;
 
-/// The first content: nothing is in the flit, and nothing of the last one limits it.
+/// The first content: the flit is empty, and the last flit does not limit it.
 const FRESH: u32 = EMPTY;
 
-/// Things that can happen to a flit: a message of each class of CXL.mem and CXL.cache, one with byte enables
-/// behind its line, and that it begins.
+/// Number of entries for the steps of a flit: a message of each class of CXL.mem and CXL.cache, a
+/// message with byte enables after its line, and the start of transmission.
 const STEPS: usize = 16;
 const RWD_TRAILER: usize = Channel::IoPosted.index();
 const D2H_TRAILER: usize = RWD_TRAILER + 1;
 const BEGINS: usize = D2H_TRAILER + 1;
 const _: () = assert!(BEGINS < STEPS);
 
-/// What became of a content: unknown (0), or these bits with the number of the content behind it.
+/// The result of a step: 0 if unknown, otherwise the number of the next content and the bits below.
 type Step = AtomicU32;
 const NUMBER: u32 = ROOM as u32 - 1;
-/// Nothing is in the flit.
+/// The flit is empty.
 const EMPTY: u32 = 1 << 14;
 const KNOWN: u32 = 1 << 15;
-/// The message has a place in it.
+/// The flit has a slot for the message.
 const PLACED: u32 = 1 << 16;
-/// The last byte lies in the second half.
+/// The last byte of the message is in the second half.
 const SECOND_HALF: u32 = 1 << 17;
-/// From this bit on: [`Placement::last_flit`], or what [`FlitPacker::close`] returns.
+/// The lowest bit of [`Placement::last_flit`], or of the number that [`FlitPacker::close`] returns.
 const FLITS: u32 = 18;
 
-/// The steps of one content: a cache line.
+/// The steps of one content, in one cache line.
 #[repr(align(64))]
 struct Steps([Step; STEPS]);
 
-/// By format and content: how one content leads to the other. It grows while a program runs.
-/// What it says does not depend on when it is asked, or by which thread; only the numbers do, and
-/// nobody sees them.
+/// By format and content: the results of the steps. The table grows while a program runs. Its
+/// results do not depend on the time of the lookup or on the thread. Only the numbers of contents
+/// do, and they are not visible outside this module.
 static CONTENTS: [[Steps; ROOM]; FlitFormat::ALL.len()] =
     [const { [const { Steps([const { Step::new(0) }; STEPS]) }; ROOM] }; FlitFormat::ALL.len()];
 
-/// The contents by their numbers, and the other way round. They have no counters.
+/// The contents by their numbers, and the numbers by content. The counters of the contents are zero.
 struct Known {
     packers: Vec<FlitPacker>,
     numbers: HashMap<FlitPacker, u32>,
 }
 
-/// By format.
+/// The known contents of each format.
 static KNOWN_CONTENTS: [LazyLock<Mutex<Known>>; FlitFormat::ALL.len()] = [
     LazyLock::new(|| Known::nothing(FlitFormat::B68)),
     LazyLock::new(|| Known::nothing(FlitFormat::B256)),
@@ -70,15 +70,15 @@ static KNOWN_CONTENTS: [LazyLock<Mutex<Known>>; FlitFormat::ALL.len()] = [
     LazyLock::new(|| Known::nothing(FlitFormat::B256LatencyOptimized)),
 ];
 
-/// All contents that are known of a format.
+/// The known contents of a format, locked.
 fn known(format: FlitFormat) -> MutexGuard<'static, Known> {
-    // What is in it is whole at any time.
+    // The contents are complete at any time, so a poisoned lock is no obstacle.
     let known = KNOWN_CONTENTS[format as usize].lock();
     known.unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Known {
-    /// Only the first content is.
+    /// A table that has only the first content.
     fn nothing(format: FlitFormat) -> Mutex<Known> {
         let fresh = FlitPacker::new(format);
         Mutex::new(Known {
@@ -87,7 +87,8 @@ impl Known {
         })
     }
 
-    /// The number of a content, and whether nothing is in it. `None` where there is no room for one more.
+    /// The number of a content, with [`EMPTY`] if the flit is empty. `None` if the table has no
+    /// room for a further content.
     fn number(&mut self, packer: &FlitPacker) -> Option<u32> {
         let content = packer.without_counters();
         let next = self.packers.len() as u32;
@@ -104,7 +105,7 @@ impl Known {
     }
 }
 
-/// A packer takes a step; returns what became of it but for the content's number.
+/// Takes a step with a packer. Returns the result without the number of the next content.
 fn taken(packer: &mut FlitPacker, what: usize) -> u32 {
     let placed = match what {
         BEGINS => return KNOWN | packer.close() << FLITS,
@@ -125,25 +126,25 @@ fn taken(packer: &mut FlitPacker, what: usize) -> u32 {
     }
 }
 
-/// [`EMPTY`] for a packer of which that is so.
+/// [`EMPTY`] if the open flit of the packer is empty, otherwise 0.
 fn emptiness(packer: &FlitPacker) -> u32 {
     if packer.is_empty() { EMPTY } else { 0 }
 }
 
-/// The open flit of a link: what a [`FlitPacker`] does, without counters and sooner. Its first eight bytes
-/// are all that is looked at while the table has room for what is in it.
+/// The open flit of a link. It behaves as a [`FlitPacker`], without counters and faster. Only its
+/// first eight bytes are accessed while the content is in the table.
 #[derive(Clone)]
 #[repr(C)]
 pub struct OpenFlit {
-    /// The content's number and [`EMPTY`].
+    /// The number of the content, with [`EMPTY`].
     content: u32,
     format: FlitFormat,
-    /// The packer of a content that the table has no room for.
+    /// The packer of a content that is not in the table.
     own: Option<Box<FlitPacker>>,
 }
 
 impl OpenFlit {
-    /// Nothing has been sent.
+    /// An empty flit of a link that has sent nothing.
     pub fn new(format: FlitFormat) -> Self {
         OpenFlit {
             content: FRESH,
@@ -152,7 +153,7 @@ impl OpenFlit {
         }
     }
 
-    /// What a packer has come to.
+    /// The open flit with the content of a packer.
     fn of(packer: FlitPacker) -> Self {
         let mut flit = OpenFlit::new(packer.format());
         let number = known(flit.format).number(&packer);
@@ -160,13 +161,13 @@ impl OpenFlit {
         flit
     }
 
-    /// The format of its flits.
+    /// Format of the link's flits.
     #[inline]
     pub fn format(&self) -> FlitFormat {
         self.format
     }
 
-    /// Nothing is in it: see [`FlitPacker::is_empty`].
+    /// Whether the flit is empty: see [`FlitPacker::is_empty`].
     #[inline(always)]
     pub fn is_empty(&self) -> bool {
         self.content & EMPTY != 0
@@ -185,7 +186,7 @@ impl OpenFlit {
     /// Places a message with byte enables: see [`FlitPacker::place_with_trailer`].
     ///
     /// # Panics
-    /// If the class has none.
+    /// If the class has no byte enables.
     #[cold]
     pub fn place_with_trailer(&mut self, channel: Channel) -> Option<Placement> {
         match channel {
@@ -207,25 +208,25 @@ impl OpenFlit {
         })
     }
 
-    /// It begins transmission: see [`FlitPacker::close`].
+    /// Begins transmission of the flit: see [`FlitPacker::close`].
     #[inline]
     pub fn close(&mut self) -> u32 {
         self.step(BEGINS) >> FLITS
     }
 
-    /// The content's number.
+    /// Index of the content in the table.
     #[inline]
     fn number(&self) -> usize {
         (self.content & NUMBER) as usize
     }
 
-    /// What becomes of the content.
+    /// Results of the steps from the current content.
     #[inline]
     fn steps(&self) -> &'static [Step; STEPS] {
         &CONTENTS[self.format as usize][self.number()].0
     }
 
-    /// One step, and what became of it.
+    /// Takes a step and returns its result.
     #[inline]
     fn step(&mut self, what: usize) -> u32 {
         let step = self.steps()[what].load(Ordering::Relaxed);
@@ -236,14 +237,14 @@ impl OpenFlit {
         step
     }
 
-    /// A step that is not known: it is computed, and known from then on if there is room for it.
+    /// Takes a step whose result is unknown. The result is computed, and stored if the table has room for it.
     #[cold]
     #[inline(never)]
     fn step_by_packer(&mut self, what: usize) -> u32 {
         if let Some(own) = &mut self.own {
             let step = taken(own, what);
             self.content = OWN | emptiness(own);
-            // Not before nothing is left of it: to look for each content would take longer.
+            // Only once nothing is left of the content: a lookup after each step would take longer.
             if own.is_fresh() {
                 self.own = None;
                 self.content = FRESH;
@@ -261,7 +262,7 @@ impl OpenFlit {
         step
     }
 
-    /// Takes on a content: that of the number, or the packer's own.
+    /// Switches to a content: the one with this number, or the content of the packer.
     fn come_to(&mut self, number: Option<u32>, packer: FlitPacker) {
         self.content = number.unwrap_or(OWN | emptiness(&packer));
         self.own = match number {
@@ -305,7 +306,7 @@ mod tests {
     use cxlab_engine::rng::StreamRng;
     use cxlab_engine::state::{StateReader, StateWriter};
 
-    /// Random steps with messages of these classes; returns how often a packer of its own was needed.
+    /// Takes random steps with messages of these classes. Returns how many steps a packer of the link took.
     fn walk(format: FlitFormat, classes: &[Channel], steps: u32) -> u32 {
         let mut rng = StreamRng::new(7, "open flit");
         let mut flit = OpenFlit::new(format);
@@ -340,7 +341,8 @@ mod tests {
         own
     }
 
-    /// All contents that messages of these classes come to, each of whose steps is held against the packer's.
+    /// All contents that messages of these classes reach. Each of their steps is checked
+    /// against the packer's.
     fn contents(format: FlitFormat, classes: &[Channel]) -> usize {
         let mut found = vec![FlitPacker::new(format)];
         let mut known: HashSet<FlitPacker> = found.iter().copied().collect();
@@ -389,7 +391,7 @@ mod tests {
             let own = walk(format, &[D2hReq, D2hData], 20_000);
             assert!(own < 10_000, "{format:?}: {own} of 20,000 steps");
         }
-        // Far more than it has room for.
+        // Far more contents than the table has room for.
         let classes = [M2sReq, M2sRwd, M2sBirsp, H2dReq, H2dRsp, H2dData];
         let own = walk(FlitFormat::B256LatencyOptimized, &classes, 200_000);
         assert!((1_000..150_000).contains(&own), "{own} of 200,000 steps");

@@ -1,4 +1,4 @@
-//! The packer: which slot a message's header takes and in which flit its last byte lies.
+//! The packer: which slot a message's header takes, and which flit has its last byte.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,13 +10,13 @@ use super::format::{
 
 /// Data slots of a 64-byte line.
 const DATA_SLOTS_PER_LINE: u32 = 4;
-/// The slot behind a line that holds its 64 byte enables: a data chunk of its own in 68-byte flits (CXL 3.1,
-/// section 3.2.3.3.1), the trailer in 256-byte flits (section 4.3.3.2).
+/// The slot after a line that holds its 64 byte enables: a data chunk of its own in 68-byte flits
+/// (CXL 3.1, section 3.2.3.3.1), the trailer in 256-byte flits (section 4.3.3.2).
 const TRAILER_SLOTS: u32 = 1;
 /// Data chunks of a flit without a header: four 16-byte chunks (CXL 3.1, section 4.2.2).
 const ALL_DATA_CHUNKS: u32 = 4;
 
-/// Where the last byte of a message lies.
+/// Position of the last byte of a message.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Placement {
     /// The flit, counted from the open flit (0), flits without a header included.
@@ -25,18 +25,18 @@ pub struct Placement {
     pub last_half: u8,
 }
 
-/// What a packer has sent. Efficiency is `payload_bytes / (flits * FlitFormat::bytes)`.
+/// Totals of a packer. Efficiency is `payload_bytes / (flits * FlitFormat::bytes)`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize, Debug)]
 pub struct FlitCounters {
     /// Flits transmitted, those without a header included.
     pub flits: u64,
-    /// Slots with message headers in them.
+    /// Slots that hold message headers.
     pub header_slots: u64,
-    /// Slots with data in them.
+    /// Slots that hold data.
     pub data_slots: u64,
     /// Bytes of lines in the messages placed: 64 each.
     pub payload_bytes: u64,
-    /// Messages placed.
+    /// Number of messages placed.
     pub messages: u64,
 }
 
@@ -59,29 +59,31 @@ pub struct FlitCounters {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, Debug)]
 pub struct FlitPacker {
     counters: FlitCounters,
-    /// Messages by class in each window of [`Rules::windows`].
+    /// By window of [`Rules::windows`]: the messages of each class.
     windows: [Counts; WINDOWS],
-    /// By class: slots in a window that holds as many messages of the class as it may.
+    /// By class: the slots of windows that already hold the maximum number of messages of
+    /// the class, as a mask.
     full: [u16; Channel::COUNT],
-    /// Data slots promised but not in the open flit: they go into the next flits.
+    /// Number of data slots that are reserved beyond the open flit, in the next flits.
     pending: u32,
-    /// Slots of the open flit with headers in them, and with data.
+    /// Number of slots of the open flit that hold headers.
     open_headers: u32,
+    /// Number of slots of the open flit that hold data.
     open_data: u32,
-    /// Slots of the open flit with nothing in them.
+    /// Empty slots of the open flit, as a mask.
     free: u16,
-    /// Slots of the open flit with data in them.
+    /// Slots of the open flit that hold data, as a mask.
     data: u16,
-    /// By class: slots of the open flit that hold headers and have room for one more.
+    /// By class: slots of the open flit that hold headers and have room for one more, as a mask.
     room: [u16; CLASSES],
-    /// The state of each slot, in the machine of its kind.
+    /// State of each slot in the state machine of its kind.
     state: [u8; SLOTS],
-    /// A data header may go into this slot or a later one: data follow their header directly, so
-    /// neither a header in a data slot's place nor a later data header may lie between them.
+    /// The first slot that a data header may take. Data follow their header directly, so neither a
+    /// header in a data slot's place nor a later data header may be between them.
     order: u8,
     /// The slot that holds the flit's last data headers, once there is one.
     data_header_slot: Option<u8>,
-    /// Data slots of the headers in that slot.
+    /// Number of data slots of the headers in that slot.
     of_headers: u32,
     format: FlitFormat,
 }
@@ -107,30 +109,30 @@ impl FlitPacker {
         }
     }
 
-    /// Its format.
+    /// Format of the packer's flits.
     pub fn format(&self) -> FlitFormat {
         self.format
     }
 
-    /// What it has sent since it was made.
+    /// Totals since the packer was created.
     pub fn counters(&self) -> &FlitCounters {
         &self.counters
     }
 
-    /// Nothing is in the open flit: neither a header nor data rolled over from earlier flits.
+    /// Whether the open flit is empty: it has neither a header nor data rolled over from earlier flits.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.free == self.format.rules().all
     }
 
-    /// The packer is as it was made, but for its counters: the open flit is empty and nothing of
-    /// the last one limits it.
+    /// Whether the packer is as it was created, except for its counters: the open flit is empty and
+    /// the last flit does not limit it.
     #[inline]
     pub fn is_fresh(&self) -> bool {
         self.is_empty() && self.pending == 0 && self.windows[0] == 0
     }
 
-    /// The same open flit of a packer that has counted nothing.
+    /// A packer with the same open flit and all counters at zero.
     pub(super) fn without_counters(&self) -> FlitPacker {
         FlitPacker {
             counters: FlitCounters::default(),
@@ -140,13 +142,12 @@ impl FlitPacker {
         }
     }
 
-    /// Tries to place a message's header in the open flit and reserves its data slots, after
-    /// those of earlier messages. `None` when the open flit has no slot for it; a class that the
-    /// format does not carry ([`FlitFormat::carries`]) never finds one.
+    /// Tries to place a message's header in the open flit and reserves its data slots, after those
+    /// of earlier messages. Returns `None` if the open flit has no slot for the header. A class
+    /// that the format does not carry ([`FlitFormat::carries`]) never gets a slot.
     ///
-    /// Slots that already hold headers are filled first, then the lowest free slot is taken
-    /// ("tightly packed", CXL 3.1, section 4.2.5). The answer is final: nothing placed later
-    /// moves the message.
+    /// Slots that already hold headers are filled first, then the lowest free slot is taken ("tightly
+    /// packed", CXL 3.1, section 4.2.5). The placement is final: no later message changes it.
     #[inline]
     pub fn place(&mut self, channel: Channel) -> Option<Placement> {
         match channel.carries_data() {
@@ -155,11 +156,12 @@ impl FlitPacker {
         }
     }
 
-    /// As [`FlitPacker::place`], for a message with byte enables behind its line. In 68-byte flits it shares its
-    /// flit with no other data header: such slots are for whole lines (CXL 3.1, section 4.2.5).
+    /// As [`FlitPacker::place`], for a message with byte enables after its line. In 68-byte flits
+    /// the message shares its flit with no other data header: such slots are for whole lines (CXL
+    /// 3.1, section 4.2.5).
     ///
     /// # Panics
-    /// If the class has no byte enables: M2S RwD and D2H Data have.
+    /// If the class has no byte enables. Only M2S RwD and D2H Data have them.
     pub fn place_with_trailer(&mut self, channel: Channel) -> Option<Placement> {
         assert!(
             matches!(channel, Channel::M2sRwd | Channel::D2hData),
@@ -168,7 +170,7 @@ impl FlitPacker {
         self.place_slots(channel, DATA_SLOTS_PER_LINE + TRAILER_SLOTS)
     }
 
-    /// Places a message with so many data slots.
+    /// Places a message with `slots` data slots.
     #[inline]
     fn place_slots(&mut self, channel: Channel, slots: u32) -> Option<Placement> {
         let rules = self.format.rules();
@@ -184,9 +186,9 @@ impl FlitPacker {
         }
     }
 
-    /// The open flit begins transmission. Returns how many flits are sent from it up to the next
-    /// flit that can take a header, which is now the open one: 1, and in 68-byte flits one more
-    /// for every four data slots that remain, because these must follow in flits without headers.
+    /// Begins transmission of the open flit. Returns the number of flits sent before the next flit
+    /// that can take a header, which becomes the open flit. The number is 1, and in 68-byte flits one
+    /// more for every four data slots that remain, because these must follow in flits without headers.
     #[inline]
     pub fn close(&mut self) -> u32 {
         let rules = self.format.rules();
@@ -225,7 +227,7 @@ impl FlitPacker {
         1 + all_data
     }
 
-    /// The lowest of `slots` that may take one more message of the class.
+    /// The lowest of `slots` that can take one more message of the class, with `data` data slots.
     #[inline]
     fn first_legal(&self, rules: &Rules, slots: u16, channel: Channel, data: u32) -> Option<u8> {
         let mut slots = slots & !self.full[channel.index()];
@@ -237,7 +239,7 @@ impl FlitPacker {
                 let whole = (data | self.of_headers).is_multiple_of(DATA_SLOTS_PER_LINE);
                 slots &= if whole { 1 << taken } else { 0 };
             }
-            // A slot that is limited comes first in its half, so few are looked at.
+            // A limited slot is the first of its half, so few slots are examined.
             while slots & slots.wrapping_neg() & rules.limited != 0 {
                 let slot = slots.trailing_zeros() as u8;
                 if self.remaining_at(slot) <= MAX_REMAINING {
@@ -249,7 +251,7 @@ impl FlitPacker {
         (slots != 0).then(|| slots.trailing_zeros() as u8)
     }
 
-    /// Data slots still to be sent when the slot is sent, without those of its own headers.
+    /// Number of data slots still to be sent when `slot` is sent, except for those of its own headers.
     fn remaining_at(&self, slot: u8) -> u32 {
         let own = match self.data_header_slot == Some(slot) {
             true => self.of_headers,
@@ -295,7 +297,7 @@ impl FlitPacker {
         }
     }
 
-    /// Reserves so many data slots for a line whose header is in `slot`.
+    /// Reserves `slots` data slots for a line whose header is in `slot`.
     #[inline]
     fn put_data(&mut self, rules: &Rules, slot: u8, slots: u32) -> Placement {
         self.counters.payload_bytes += cxlab_engine::units::LINE_BYTES;
@@ -311,7 +313,7 @@ impl FlitPacker {
             return in_flit(rules, 0, last);
         }
         if rules.all_data_flits {
-            // Four chunks a flit, or the last one to three of them beside the next header.
+            // Four chunks per flit. The last one to three chunks share a flit with the next header.
             return Placement {
                 last_flit: self.pending.div_ceil(ALL_DATA_CHUNKS),
                 last_half: 0,
@@ -329,7 +331,7 @@ impl FlitPacker {
         in_flit(rules, last_flit, slots.trailing_zeros() as u8)
     }
 
-    /// Marks the lowest `wanted` of `slots` as data and says how many there were.
+    /// Marks the lowest `wanted` of `slots` as data and returns how many it marked.
     #[inline]
     fn fill(&mut self, mut slots: u16, wanted: u32) -> u32 {
         let mut filled = 0;
@@ -466,7 +468,7 @@ mod tests {
         assert_eq!(packer.counters().header_slots, 2, "H6 and G6");
     }
 
-    /// What a flit may hold, checked message by message beside the packer.
+    /// Maximum number of messages of a class in a 68-byte flit, stated independently of the packer's tables.
     fn limit_68(channel: Channel) -> usize {
         match channel {
             Channel::M2sReq | Channel::S2mNdr => 2,
@@ -479,7 +481,8 @@ mod tests {
         }
     }
 
-    /// Twice the limit of a 128 B group: a flit is two such groups.
+    /// Maximum number in a 256-byte flit: twice the limit of a 128 B group, because a flit
+    /// is two such groups.
     fn limit_256(channel: Channel) -> usize {
         match channel {
             Channel::M2sReq => 8,
@@ -501,7 +504,7 @@ mod tests {
             .collect()
     }
 
-    /// One step of a random run: offer a message, or close the flit.
+    /// Steps of a random run: each offers a message, or closes the flit (`None`).
     fn steps() -> impl Strategy<Value = Vec<Option<Channel>>> {
         let step = prop_oneof![
             8 => proptest::sample::select(packed()).prop_map(Some),
@@ -568,8 +571,8 @@ mod tests {
             prop_assert!(counters.header_slots + counters.data_slots <= slots);
         }
 
-        /// A line's end is what `place` said, seen on the wire as
-        /// the moment its last data slot is sent when nothing else follows it.
+        /// A line ends where `place` said. On the wire, that is when its last data slot is sent, if
+        /// nothing else follows the line.
         #[test]
         fn what_is_placed_later_never_moves_an_earlier_end(
             format in formats(), steps in steps(), cut in 0usize..300,
@@ -593,7 +596,7 @@ mod tests {
                     None => flit += u64::from(packer.close()),
                 }
             }
-            // The wire: after which flit have all chunks of these lines left?
+            // The flit after which all chunks of these lines have left.
             let ends = |mut packer: FlitPacker, more: &[Option<Channel>]| {
                 let mut flit = flit;
                 let mut steps = more.iter();

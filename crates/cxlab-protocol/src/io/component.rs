@@ -1,43 +1,43 @@
 //! The registers of CXL.cache and CXL.mem of a component, with its HDM decoders (CXL 3.1, sections
 //! 8.2.3, 8.2.4 and 8.2.4.20; layout as in Linux `drivers/cxl/cxl.h`).
 //!
-//! Software writes base, size, ways, granularity and targets of a decoder and then commits it; the
-//! component checks what it can and says Committed or Error. A decoder commits after the one
-//! before it and above it; base and size are multiples of 256 MiB. While a decoder is committed its
-//! fields do not change; one that was locked stays committed until reset (*recollection*: sections
-//! 8.2.4.20.12 and 8.2.4.20.13). Left out: RAS, link, security and back-invalidation capabilities,
-//! UIO, passthrough decoders, dynamic capacity.
+//! Software writes base, size, ways, granularity and targets of a decoder and then commits it. The
+//! component checks what it can and sets Committed or Error. A decoder commits only after the one
+//! before it and at higher addresses; base and size are multiples of 256 MiB. While a decoder is
+//! committed, its fields do not change; a locked decoder stays committed until reset
+//! (*recollection*: sections 8.2.4.20.12 and 8.2.4.20.13). Left out: RAS, link, security and
+//! back-invalidation capabilities, UIO, passthrough decoders, dynamic capacity.
 
 use cxlab_engine::units::{Bytes, Dpa, Hpa};
 
 use super::space::{AccessError, COMPONENT_BYTES, Registers};
 use crate::hdm::HdmDecoder;
 
-/// Where CXL.cache and CXL.mem registers begin in the block.
+/// Offset of the CXL.cache and CXL.mem registers in the block of component registers.
 pub const CACHE_MEM: u64 = 0x1000;
 
-/// Where the HDM decoder capability begins in the block. Software finds it through the array of
-/// capability headers.
+/// Offset of the HDM decoder capability in the block. Software finds it through the array
+/// of capability headers.
 const HDM: usize = 0x1200;
 
-/// The number of the HDM decoder capability.
+/// ID of the HDM decoder capability.
 pub const HDM_CAPABILITY: u32 = 5;
 
-/// Base and size of decoders are multiples of this.
+/// Base and size of decoders are multiples of this number of bytes.
 pub const DECODER_UNIT: u64 = 256 << 20;
 
-/// Most targets that a list has room for.
+/// Maximum number of targets in a target list.
 pub const MAX_LIST: usize = 8;
 
 /// Bits of a decoder's control register.
 pub mod control {
-    /// Stay committed until reset.
+    /// The decoder stays committed until reset.
     pub const LOCK: u32 = 1 << 8;
-    /// Commit, or give up.
+    /// Write 1 to commit the decoder, 0 to release it.
     pub const COMMIT: u32 = 1 << 9;
-    /// It decodes.
+    /// The decoder is committed and decodes addresses.
     pub const COMMITTED: u32 = 1 << 10;
-    /// It could not be committed.
+    /// The decoder could not be committed.
     pub const ERROR: u32 = 1 << 11;
     /// The memory is HDM-H: its host alone keeps it coherent.
     pub const HOST_ONLY: u32 = 1 << 12;
@@ -45,31 +45,31 @@ pub mod control {
 
 /// Offsets within the HDM decoder capability.
 pub mod hdm_offset {
-    /// Capability: bits 3:0 decoders, 7:4 targets, 8 and 9 granularities, 11 (3, 6 and 12 ways) and 12 (16 ways),
-    /// which are zero in host bridges and switches.
+    /// Capability: bits 3:0 number of decoders, 7:4 number of targets, 8 and 9 granularities, 11
+    /// (3, 6 and 12 ways) and 12 (16 ways). Bits 11 and 12 are zero in host bridges and switches.
     pub const CAPABILITY: u64 = 0x00;
     /// Global control: bit 1 enables all decoders.
     pub const GLOBAL_CONTROL: u64 = 0x04;
-    /// First decoder; each has 32 bytes: base low and high, size low and high, control, and target
+    /// First decoder. Each has 32 bytes: base low and high, size low and high, control, and target
     /// list or skip low and high.
     pub const DECODERS: u64 = 0x10;
-    /// Bytes of a decoder's registers.
+    /// Number of bytes of one decoder's registers.
     pub const STRIDE: u64 = 0x20;
 }
 
-/// The bit of global control that enables decoders.
+/// Bit of the global control register that enables all decoders.
 pub const ENABLE: u32 = 1 << 1;
 
-/// What the decoders of a component choose.
+/// What the decoders of a component select.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Decodes {
-    /// A port, among those of a root complex or a switch.
+    /// A port of a root complex or a switch.
     Ports,
-    /// An address, in memory of that size.
+    /// An address in device memory of this size in bytes.
     Memory(u64),
 }
 
-/// The code of a number of ways (CXL 3.1, section 8.2.4.20.7); `None` for those that no decoder has.
+/// Register code of a number of ways (CXL 3.1, section 8.2.4.20.7); `None` if no decoder has this number.
 pub const fn encode_ways(ways: u32) -> Option<u32> {
     match ways {
         1 | 2 | 4 | 8 | 16 => Some(ways.ilog2()),
@@ -78,7 +78,7 @@ pub const fn encode_ways(ways: u32) -> Option<u32> {
     }
 }
 
-/// The ways of a code; `None` for reserved ones.
+/// Number of ways of a register code; `None` for reserved codes.
 pub const fn decode_ways(code: u32) -> Option<u32> {
     match code {
         0..=4 => Some(1 << code),
@@ -87,7 +87,7 @@ pub const fn decode_ways(code: u32) -> Option<u32> {
     }
 }
 
-/// The code of a granularity of 256 bytes to 16 KiB.
+/// Register code of a granularity from 256 bytes to 16 KiB; `None` for other granularities.
 pub const fn encode_granularity(granularity: u64) -> Option<u32> {
     match granularity {
         256 | 512 | 1024 | 2048 | 4096 | 8192 | 16_384 => Some(granularity.ilog2() - 8),
@@ -95,28 +95,28 @@ pub const fn encode_granularity(granularity: u64) -> Option<u32> {
     }
 }
 
-/// A decoder as its registers say.
+/// The registers of one decoder.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Decoder {
-    /// First address.
+    /// First address of the range.
     pub base: Hpa,
-    /// Bytes.
+    /// Size of the range.
     pub size: Bytes,
-    /// The control register.
+    /// Value of the control register.
     pub control: u32,
-    /// Of ports: the port of each way. Of memory: of no meaning.
+    /// For ports: the port of each way. Without meaning for memory.
     pub targets: [u8; MAX_LIST],
-    /// Of memory: bytes that lie unused before it.
+    /// For memory: number of unused bytes before the decoder's memory.
     pub skip: u64,
 }
 
 impl Decoder {
-    /// Whether it decodes.
+    /// Whether the control register says Committed.
     pub const fn is_committed(&self) -> bool {
         self.control & control::COMMITTED != 0
     }
 
-    /// Its arithmetic; `None` when codes are reserved or the size cannot be shared.
+    /// The decoder's arithmetic; `None` if a code is reserved or the interleave is invalid.
     pub fn arithmetic(&self) -> Option<HdmDecoder> {
         let ways = decode_ways(self.control >> 4 & 0xf)?;
         let granularity = Bytes(256 << (self.control & 0xf));
@@ -137,7 +137,7 @@ pub struct ComponentRegisters {
 }
 
 impl ComponentRegisters {
-    /// Registers as after reset, with 1 decoder or an even number up to 10.
+    /// Registers as after reset, with `decoders` decoders: 1, or an even number up to 10.
     pub fn new(decodes: Decodes, decoders: u8) -> ComponentRegisters {
         let mut registers = Registers::new(COMPONENT_BYTES as usize);
         let array = CACHE_MEM as usize;
@@ -184,10 +184,10 @@ impl ComponentRegisters {
         }
     }
 
-    /// Reads a register: 4 bytes, all at once (CXL 3.1, section 8.2.2).
+    /// Reads a register: 4 bytes in one access (CXL 3.1, section 8.2.2).
     ///
     /// # Errors
-    /// Another width, or an offset outside.
+    /// If the width is not 4 bytes, or the offset is unaligned or outside the registers.
     pub fn read(&self, offset: u64, width: u32) -> Result<u64, AccessError> {
         if width != 4 {
             return Err(AccessError::Alignment { offset, width });
@@ -195,10 +195,10 @@ impl ComponentRegisters {
         self.registers.read(offset, width)
     }
 
-    /// Writes a register. What a decoder does not accept does not change.
+    /// Writes a register. A write that a decoder does not accept changes nothing.
     ///
     /// # Errors
-    /// Another width, or an offset outside.
+    /// If the width is not 4 bytes, or the offset is unaligned or outside the registers.
     pub fn write(&mut self, offset: u64, width: u32, value: u64) -> Result<(), AccessError> {
         if width != 4 {
             return Err(AccessError::Alignment { offset, width });
@@ -239,7 +239,7 @@ impl ComponentRegisters {
         self.registers.force(at, 4, new.into());
     }
 
-    /// Whether a decoder can be committed as it is written.
+    /// Whether a decoder can be committed with its current registers.
     fn accepts(&self, number: u8) -> bool {
         let decoder = self.decoder(number);
         let Some(arithmetic) = decoder.arithmetic() else {
@@ -251,7 +251,7 @@ impl ComponentRegisters {
         };
         let later = (number + 1..self.decoders).any(|later| self.decoder(later).is_committed());
         let fits = match self.decodes {
-            // 3, 6, 12 and 16 ways are for devices (section 8.2.4.20.7).
+            // Only devices have 3, 6, 12 and 16 ways (section 8.2.4.20.7).
             Decodes::Ports => [1, 2, 4, 8].contains(&arithmetic.ways()),
             Decodes::Memory(bytes) => {
                 let own = decoder.size.0 / u64::from(arithmetic.ways());
@@ -277,7 +277,7 @@ impl ComponentRegisters {
             .saturating_add(self.decoder(number).skip)
     }
 
-    /// A decoder's registers.
+    /// The registers of a decoder.
     pub fn decoder(&self, number: u8) -> Decoder {
         let at = HDM + 0x10 + 0x20 * usize::from(number);
         let word = |place: usize| self.registers.word(at + 4 * place);
@@ -291,7 +291,7 @@ impl ComponentRegisters {
         }
     }
 
-    /// How many decoders there are.
+    /// Number of HDM decoders.
     pub fn decoders(&self) -> u8 {
         self.decoders
     }
@@ -309,13 +309,13 @@ impl ComponentRegisters {
         })
     }
 
-    /// The port that an address goes to, by the committed decoders. `None`: none decodes it.
+    /// The port that the committed decoders select for an address. `None` if no decoder matches.
     pub fn port_of(&self, hpa: Hpa) -> Option<u8> {
         let (_, decoder, way, _) = self.matching(hpa)?;
         decoder.targets.get(way as usize).copied()
     }
 
-    /// The device's own address of an address, by the committed decoders.
+    /// The DPA that the committed decoders select for an address. `None` if no decoder matches.
     pub fn dpa_of(&self, hpa: Hpa) -> Option<Dpa> {
         let (number, _, _, dpa) = self.matching(hpa)?;
         Some(Dpa(self.dpa_base(number) + dpa.0))

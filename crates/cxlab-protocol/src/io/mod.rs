@@ -1,10 +1,15 @@
 //! CXL.io: PCI Express transactions, configuration space, CXL's registers, and what firmware does
 //! with them. Pure data: no clock.
 //!
-//! [`tlp`] has the sizes of packets, [`segment`] how a transfer is divided into them; [`space`] is
-//! the configuration space of one function; [`component`] the registers of CXL.cache and CXL.mem,
-//! with HDM decoders; [`tree`] a hierarchy of functions; [`packet`] requests to registers as
-//! messages; [`enumerate`] what firmware and operating system do, access by access. `docs/reference/cxl-io.md` has tables and sources.
+//! - [`tlp`]: the sizes of packets.
+//! - [`segment`]: the division of a transfer into packets.
+//! - [`space`]: the configuration space of one function.
+//! - [`component`]: the registers of CXL.cache and CXL.mem, with HDM decoders.
+//! - [`tree`]: a hierarchy of functions.
+//! - [`packet`]: requests to registers as messages.
+//! - [`enumerate`]: what firmware and the operating system do, access by access.
+//!
+//! `docs/reference/cxl-io.md` has tables and sources.
 //!
 //! Sources: register layouts as in Linux (`include/uapi/linux/pci_regs.h`, `drivers/cxl/cxl.h`,
 //! `drivers/cxl/cxlpci.h`) and QEMU (`include/hw/cxl/cxl_pci.h`,

@@ -1,9 +1,10 @@
-//! Requests to registers and their completions as messages.
+//! Requests to registers, and their completions, encoded as messages.
 //!
-//! A message has no room for data, but a register has at most four bytes: they lie in `tag`, which
-//! is free because software waits for each completion. `data` has the width, `hpa` the address: of
-//! configuration space that of PCIe's enhanced configuration access mechanism (PCIe 5.0, section
-//! 7.2.2). A completion without data has its status there (PCIe 5.0, section 2.2.9).
+//! A message has no room for data, but a register has at most four bytes. They are stored in `tag`,
+//! which is free because software waits for each completion. `data` has the width, and `hpa` the
+//! address. The address of a register in configuration space is that of PCIe's enhanced
+//! configuration access mechanism (PCIe 5.0, section 7.2.2). A completion without data has its
+//! status in `tag` (PCIe 5.0, section 2.2.9).
 
 use cxlab_engine::units::Hpa;
 
@@ -15,23 +16,23 @@ use crate::stages::LatencyStages;
 
 /// Completion status: successful.
 const SUCCESS: u32 = 0b000;
-/// Unsupported request: nobody has the register.
+/// Unsupported request: no component has the register.
 const UNSUPPORTED: u32 = 0b001;
-/// Completer abort: the register does not take such an access.
+/// Completer abort: the register does not accept such an access.
 const ABORT: u32 = 0b100;
 
-/// What a completion says.
+/// The result that a completion reports.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Answer {
-    /// Done: what was read; 0 of a write.
+    /// Success: the value read, or 0 for a write.
     Done(u64),
-    /// Nobody has the register.
+    /// No component has the register.
     Unsupported,
-    /// The register does not take such an access.
+    /// The register does not accept such an access.
     Aborted,
 }
 
-/// Where a register in configuration space is (ECAM).
+/// Address of a register in configuration space (ECAM).
 fn ecam(to: Bdf, at: u16) -> Hpa {
     let number = u64::from(to.bus) << 8 | u64::from(to.device) << 3 | u64::from(to.function);
     Hpa(number << 12 | u64::from(at))
@@ -47,7 +48,7 @@ fn from_ecam(hpa: Hpa) -> (Bdf, u16) {
     (to, (hpa.0 & 0xfff) as u16)
 }
 
-/// Puts a request into a message, instead of what it asked for.
+/// Encodes a request in a message. The message's former request is overwritten.
 pub fn put(message: &mut Message, request: Request) {
     let write = request.write.is_some();
     (message.opcode, message.hpa) = match (request.place, write) {
@@ -62,7 +63,7 @@ pub fn put(message: &mut Message, request: Request) {
     message.data = request.width as u16;
 }
 
-/// A request as a message that is issued at `now_ps`.
+/// A message with this request, issued at `now_ps` (picoseconds).
 pub fn message(request: Request, now_ps: u64, source: PortId, destination: PortId) -> Message {
     let mut message = Message {
         hpa: Hpa(0),
@@ -83,7 +84,7 @@ pub fn message(request: Request, now_ps: u64, source: PortId, destination: PortI
     message
 }
 
-/// The request that a message is; `None` where it is no request to a register of enumeration.
+/// The register request that a message encodes; `None` for other messages.
 pub fn request(message: &Message) -> Option<Request> {
     if message.lines != Message::REGISTER {
         return None;
@@ -105,12 +106,12 @@ pub fn request(message: &Message) -> Option<Request> {
     })
 }
 
-/// Whether nothing answers a request: memory writes are posted.
+/// Whether a request gets no completion: memory writes are posted.
 pub fn is_posted(request: &Request) -> bool {
     matches!(request.place, Place::Memory(_)) && request.write.is_some()
 }
 
-/// The completion of a request that a component dealt with so; `None` of a posted one.
+/// The completion of a request to which a component responded with `step`; `None` for a posted request.
 pub fn completion(of: &Message, step: Step) -> Option<Message> {
     let request = request(of).filter(|request| !is_posted(request))?;
     let (opcode, tag) = match (step, request.write) {
@@ -130,7 +131,7 @@ pub fn completion(of: &Message, step: Step) -> Option<Message> {
     })
 }
 
-/// What a message says that completes a request; `None` of another one.
+/// The result that a completion of a register request reports; `None` for other messages.
 pub fn answer(message: &Message) -> Option<Answer> {
     match (message.lines, message.opcode, message.tag) {
         (Message::REGISTER, Opcode::CplD, value) => Some(Answer::Done(value.into())),
@@ -141,7 +142,7 @@ pub fn answer(message: &Message) -> Option<Answer> {
     }
 }
 
-/// What such a message takes on a link.
+/// Size of a register request or its completion on a link.
 pub(crate) fn size(message: &Message) -> IoPacket {
     let kind = match message.opcode {
         Opcode::CfgRd0 | Opcode::CfgRd1 => Kind::CfgRd,

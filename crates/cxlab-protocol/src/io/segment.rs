@@ -1,6 +1,6 @@
-//! How a transfer becomes packets.
+//! Division of a transfer into packets.
 //!
-//! Writes carry at most Max_Payload_Size, reads ask for at most Max_Read_Request_Size, and no
+//! Writes carry at most Max_Payload_Size, reads request at most Max_Read_Request_Size, and no
 //! request crosses a boundary of 4 KiB (PCIe 5.0, section 2.2.7). Completions of a read end at
 //! multiples of the completer's chunk, which is a multiple of the Read Completion Boundary and at
 //! most Max_Payload_Size (section 2.3.1.1); the last one ends where the read ends.
@@ -11,22 +11,21 @@ use serde::{Deserialize, Serialize};
 
 use super::tlp::{Framing, Kind, Tlp, WORD};
 
-/// No request crosses a multiple of this.
+/// No request crosses a multiple of this number of bytes.
 pub const BOUNDARY: u64 = 4096;
 
-/// The sizes that divide transfers, in bytes.
+/// The size limits that divide transfers, in bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
 #[serde(deny_unknown_fields, default)]
 pub struct Limits {
-    /// Max_Payload_Size: 128, 256, 512, 1024, 2048 or 4096. Default 256 (what root ports of servers
-    /// allow; *assumed*).
+    /// Max_Payload_Size: 128, 256, 512, 1024, 2048 or 4096. Default 256, which root ports of
+    /// servers allow (*assumed*).
     pub max_payload: u32,
-    /// Max_Read_Request_Size: the same values. Default 512 (its value after reset; PCIe 5.0,
-    /// section 7.5.3.4).
+    /// Max_Read_Request_Size: the same values. Default 512, the value after reset (PCIe
+    /// 5.0, section 7.5.3.4).
     pub max_read_request: u32,
-    /// Where completions end: a power of two from the Read Completion Boundary (64) to
-    /// Max_Payload_Size. Default 256: whole payloads; 64 for root complexes that answer by cache
-    /// line.
+    /// Completions end at multiples of this size: a power of two from the Read Completion Boundary (64) to
+    /// Max_Payload_Size. Default 256: whole payloads. 64 is for root complexes that respond by cache line.
     pub completion_chunk: u32,
 }
 
@@ -40,16 +39,16 @@ impl Default for Limits {
     }
 }
 
-/// Sizes that PCIe does not have.
+/// A size limit that PCIe does not have.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LimitsError {
-    /// The field.
+    /// Name of the field.
     pub field: &'static str,
     /// The value found.
     pub found: u32,
     /// The least value allowed.
     pub least: u32,
-    /// The greatest.
+    /// The greatest value allowed.
     pub most: u32,
 }
 
@@ -70,17 +69,17 @@ impl fmt::Display for LimitsError {
 
 impl std::error::Error for LimitsError {}
 
-/// A part of a transfer: one packet, or what one read asks for.
+/// A part of a transfer: the data of one packet, or the range of one read.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Piece {
-    /// Its first address.
+    /// First address of the piece.
     pub address: u64,
-    /// Its bytes, at least 1.
+    /// Number of bytes, at least 1.
     pub bytes: u32,
 }
 
 impl Piece {
-    /// The packet of that kind for this piece.
+    /// The packet of this kind for the piece.
     pub const fn tlp(self, kind: Kind) -> Tlp {
         let mut tlp = Tlp::new(kind, self.words() * WORD);
         tlp.long_address = self.address + self.bytes as u64 > 1 << 32;
@@ -90,7 +89,7 @@ impl Piece {
         tlp
     }
 
-    /// Words that hold it.
+    /// Number of words that contain the piece.
     const fn words(self) -> u32 {
         let word = WORD as u64;
         let end = (self.address + self.bytes as u64).div_ceil(word);
@@ -98,7 +97,7 @@ impl Piece {
     }
 }
 
-/// The pieces of a transfer.
+/// Iterator over the pieces of a transfer.
 #[derive(Clone, Debug)]
 pub struct Pieces {
     address: u64,
@@ -108,9 +107,9 @@ pub struct Pieces {
 
 #[derive(Clone, Copy, Debug)]
 enum Rule {
-    /// As much as this, but not across the boundary.
+    /// As many bytes as this, but not across [`BOUNDARY`].
     Most(u64),
-    /// Up to the next multiple of this.
+    /// Up to the next multiple of this number.
     UpTo(u64),
 }
 
@@ -138,10 +137,10 @@ impl Iterator for Pieces {
 }
 
 impl Limits {
-    /// Whether PCIe has these sizes.
+    /// Checks that PCIe has these sizes.
     ///
     /// # Errors
-    /// The field that is wrong.
+    /// The first field whose value is not allowed.
     pub fn check(&self) -> Result<(), LimitsError> {
         let fields = [
             ("max_payload", self.max_payload, 128, 4096),
@@ -193,30 +192,30 @@ impl Limits {
         }
     }
 
-    /// How many writes a transfer takes.
+    /// Number of writes that a transfer takes.
     pub fn write_count(&self, address: u64, bytes: u64) -> u64 {
         request_count(address, bytes, self.max_payload.into())
     }
 
-    /// How many reads a transfer takes.
+    /// Number of reads that a transfer takes.
     pub fn read_count(&self, address: u64, bytes: u64) -> u64 {
         request_count(address, bytes, self.max_read_request.into())
     }
 
-    /// How many completions one read gets.
+    /// Number of completions that one read gets.
     pub fn completion_count(&self, read: Piece) -> u64 {
         let chunk = u64::from(self.completion_chunk);
         (read.address % chunk + u64::from(read.bytes)).div_ceil(chunk)
     }
 
-    /// Bytes on the link of all writes of a transfer of whole words above 4 GiB.
+    /// Bytes on the link of all writes of a transfer that consists of whole words above 4 GiB.
     pub fn write_wire_bytes(&self, address: u64, bytes: u64, framing: Framing) -> u64 {
         let each = Tlp::new(Kind::MemWr, 0).wire_bytes(framing);
         bytes + self.write_count(address, bytes) * u64::from(each)
     }
 }
 
-/// Requests of at most `most` bytes: each page of 4 KiB is divided by itself.
+/// Number of requests of at most `most` bytes. Each page of 4 KiB is divided separately.
 fn request_count(address: u64, bytes: u64, most: u64) -> u64 {
     if bytes == 0 {
         return 0;

@@ -1,18 +1,18 @@
-//! Transaction layer packets: what they carry and how many bytes they take on the link.
+//! Transaction layer packets: their contents, and their size on the link.
 //!
 //! Without flits (PCIe 5.0, section 2.2, 4.2.2) a packet has a framing token of 4 bytes with its
 //! sequence number, a header of 3 or 4 words, a prefix word for a process, and 4 bytes of link CRC.
 //! In flit mode (PCIe 6.0, section 2.2.1) framing, sequence number and CRC belong to the flit; a
-//! packet has a header base of 3 or 4 words and a word of orthogonal header content (OHC) where it
-//! needs byte enables or a process. CXL carries CXL.io so in 68 B flits and in 256 B flits,
-//! respectively (CXL 3.1, section 3.1). Left out: end-to-end CRC, TPH, IDE.
+//! packet has a header base of 3 or 4 words and a word of orthogonal header content (OHC) if it
+//! needs byte enables or a process. CXL.io uses the first form in 68 B flits, and the second in 256
+//! B flits (CXL 3.1, section 3.1). Left out: end-to-end CRC, TPH, IDE.
 
 use serde::{Deserialize, Serialize};
 
-/// Bytes of a word (DW).
+/// Number of bytes of a word (DW).
 pub const WORD: u32 = 4;
 
-/// How packets are framed.
+/// The framing of packets on a link.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, Debug)]
 #[serde(rename_all = "kebab-case")]
 pub enum Framing {
@@ -22,7 +22,7 @@ pub enum Framing {
     Flit,
 }
 
-/// What a packet is.
+/// Kind of a packet.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Kind {
     /// Memory read request (MRd).
@@ -54,7 +54,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Every kind.
+    /// All kinds, in the order of the enum.
     pub const ALL: [Kind; 13] = [
         Kind::MemRd,
         Kind::MemWr,
@@ -85,7 +85,7 @@ impl Kind {
         }
     }
 
-    /// The payload where it is always the same, in bytes; `None` where the packet says.
+    /// The payload in bytes, if all packets of the kind have the same; `None` if each packet has its own.
     pub const fn fixed_payload(self) -> Option<u32> {
         match self {
             Kind::MemWr | Kind::CplD => None,
@@ -101,7 +101,7 @@ impl Kind {
         }
     }
 
-    /// Whether its header has an address, which takes 4 words when it lies above 4 GiB.
+    /// Whether the header has an address. With an address above 4 GiB, the header takes 4 words.
     const fn has_address(self) -> bool {
         matches!(
             self,
@@ -120,44 +120,44 @@ impl Kind {
     }
 }
 
-/// Flow-control classes.
+/// Flow-control class of a packet.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Class {
     /// Writes and messages.
     Posted,
     /// Requests that get a completion.
     NonPosted,
-    /// Their completions.
+    /// Completions of non-posted requests.
     Completion,
 }
 
 impl Class {
-    /// Whether later packets, of any class, may pass one of this class when no attribute relaxes
-    /// their order: never a posted one (PCIe 5.0, table 2-39). Posted packets *must* be able to
-    /// pass the others, and completions to pass requests, or traffic could deadlock.
+    /// Whether later packets, of any class, may pass one of this class if no attribute relaxes
+    /// their order: they never pass a posted one (PCIe 5.0, table 2-39). Posted packets *must* be
+    /// able to pass the others, and completions to pass requests, or traffic could deadlock.
     pub const fn may_be_passed(self) -> bool {
         !matches!(self, Class::Posted)
     }
 }
 
-/// A packet.
+/// A transaction layer packet.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Tlp {
-    /// What it is.
+    /// Kind of the packet.
     pub kind: Kind,
-    /// Its payload in bytes: 0 to 4096. Of a memory read, what it asks for.
+    /// Payload in bytes: 0 to 4096. For a memory read: the number of bytes requested.
     pub bytes: u32,
-    /// Its address lies above 4 GiB. Of no meaning without address.
+    /// Whether the address is above 4 GiB. Without meaning for packets without an address.
     pub long_address: bool,
-    /// It names a process.
+    /// Whether the packet names a process (PASID).
     pub pasid: bool,
-    /// Its first or last word is not whole, so that byte enables are needed.
+    /// Whether the first or last word is incomplete, so that byte enables are needed.
     pub partial: bool,
 }
 
 impl Tlp {
-    /// A packet of a kind, with a long address, without process and of whole words. `bytes` is
-    /// replaced by what kinds of fixed payload have, but for reads.
+    /// A packet of a kind, with an address above 4 GiB, without a process and with whole words. If
+    /// the kind has a fixed payload other than 0, that replaces `bytes`.
     pub const fn new(kind: Kind, bytes: u32) -> Tlp {
         let bytes = match kind.fixed_payload() {
             Some(fixed) if fixed > 0 => fixed,
@@ -172,7 +172,7 @@ impl Tlp {
         }
     }
 
-    /// Bytes of payload on the link: whole words.
+    /// Payload bytes on the link: whole words.
     pub const fn payload_bytes(&self) -> u32 {
         match self.kind.fixed_payload() {
             Some(fixed) => fixed,
@@ -180,7 +180,7 @@ impl Tlp {
         }
     }
 
-    /// Bytes of header, with prefix or orthogonal header content.
+    /// Header bytes, with the prefix or the orthogonal header content.
     pub const fn header_bytes(&self, framing: Framing) -> u32 {
         let long = self.kind.has_address() && self.long_address;
         let base = if long || self.kind.is_message() {
@@ -202,7 +202,7 @@ impl Tlp {
         if extra { base + WORD } else { base }
     }
 
-    /// Bytes that frame the packet.
+    /// Number of bytes that frame a packet.
     pub const fn framing_bytes(framing: Framing) -> u32 {
         match framing {
             Framing::NonFlit => 2 * WORD,
@@ -210,7 +210,7 @@ impl Tlp {
         }
     }
 
-    /// Bytes on the link, in all.
+    /// Total bytes of the packet on the link.
     pub const fn wire_bytes(&self, framing: Framing) -> u32 {
         self.header_bytes(framing) + self.payload_bytes() + Tlp::framing_bytes(framing)
     }

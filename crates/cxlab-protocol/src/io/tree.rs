@@ -1,12 +1,12 @@
-//! Hierarchies of functions below the host bridges of a root complex, and how configuration and memory
-//! accesses find their function in them.
+//! Hierarchies of functions below the host bridges of a root complex, and how configuration and
+//! memory accesses reach a function.
 //!
-//! Routing is by the registers alone: bus numbers, windows and BARs as they were written. Each
-//! component says of a [`Request`] whether it serves it or which port it leaves by ([`Step`]), so
-//! that the components of a simulation, which share nothing, do the same one by one as a whole
-//! hierarchy does here. What nobody answers reads as all ones, as a root complex makes of an
-//! unsupported request (PCIe 5.0, section 2.3.2). Left out: several functions and segments, and
-//! peer-to-peer.
+//! Routing depends on the registers alone: bus numbers, windows and BARs as software wrote them.
+//! Each component either serves a [`Request`] or names the port through which the request leaves
+//! ([`Step`]). The components of a simulation, which share nothing, therefore do together what a
+//! whole hierarchy does here. A read that no component answers returns all ones, as a root complex
+//! does for an unsupported request (PCIe 5.0, section 2.3.2). Left out: several functions and
+//! segments, and peer-to-peer.
 
 mod complex;
 mod function;
@@ -21,37 +21,37 @@ pub use complex::{FixedWindow, HostBridgeTable, PlatformTables, RootComplex};
 pub use function::Function;
 pub use request::{Bdf, Place, Request, Step, all_ones};
 
-/// What hangs below a port.
+/// The component below a port.
 #[derive(Clone, Debug)]
 pub enum Below {
-    /// Nothing.
+    /// No component is connected.
     Nothing,
-    /// A device.
+    /// A device with one function.
     Endpoint(Box<Function>),
-    /// A switch.
+    /// A switch with its downstream ports.
     Switch(Box<Switch>),
 }
 
-/// A switch.
+/// A switch and the hierarchies below it.
 #[derive(Clone, Debug)]
 pub struct Switch {
-    /// Its upstream port, which has its HDM decoders.
+    /// The upstream port, which has the switch's HDM decoders.
     pub up: Function,
-    /// Its downstream ports.
+    /// The downstream ports.
     pub down: Vec<Port>,
 }
 
-/// A port with what hangs below it.
+/// A port and the component below it.
 #[derive(Clone, Debug)]
 pub struct Port {
-    /// Its function.
+    /// Function of the port.
     pub function: Function,
-    /// What hangs below.
+    /// The component below the port.
     pub below: Below,
 }
 
 impl Port {
-    /// A port with something below it.
+    /// A port with a component below it.
     pub fn new(role: Role, number: u8, below: Below) -> Port {
         Port {
             function: Function::new(FunctionSpec::port(role, number)),
@@ -61,12 +61,12 @@ impl Port {
 }
 
 impl Below {
-    /// A device.
+    /// A device with one function.
     pub fn endpoint(spec: FunctionSpec) -> Below {
         Below::Endpoint(Box::new(Function::new(spec)))
     }
 
-    /// A switch with these things below its downstream ports, which are numbered from 1 on.
+    /// A switch with these components below its downstream ports, which are numbered from 1 on.
     pub fn switch(below: impl IntoIterator<Item = Below>) -> Below {
         let port = |(number, below)| Port::new(Role::DownstreamPort, 1 + number as u8, below);
         Below::Switch(Box::new(Switch {
@@ -75,7 +75,7 @@ impl Below {
         }))
     }
 
-    /// Does what a request asks for.
+    /// Serves a request, here or further below.
     fn serve(&mut self, request: Request) -> Step {
         let (step, ports) = match self {
             Below::Nothing => return Step::Nobody,
@@ -87,7 +87,8 @@ impl Below {
 }
 
 impl Switch {
-    /// What the switch does with a request from above.
+    /// Serves a request that comes from above the switch, or names the downstream port
+    /// through which it leaves.
     pub fn serve(&mut self, request: Request) -> Step {
         let secondary = self.up.buses().0;
         match request.place {
@@ -108,23 +109,24 @@ impl Switch {
     }
 }
 
-/// A host bridge with its root ports on the first of its buses.
+/// A host bridge. Its root ports are on the first of its buses.
 #[derive(Clone)]
 pub struct HostBridge {
-    /// Its registers, at an address that firmware knows (ACPI CEDT, CHBS).
+    /// The component registers, at an address that firmware knows (ACPI CEDT, CHBS).
     pub component: ComponentRegisters,
-    /// Where they are.
+    /// Address of the component registers.
     pub component_base: Hpa,
-    /// The bus of its root ports (ACPI `_BBN`).
+    /// The bus of the root ports (ACPI `_BBN`).
     pub first_bus: u8,
-    /// The last bus that may be below it (ACPI `_CRS`).
+    /// The last bus that may be below the host bridge (ACPI `_CRS`).
     pub last_bus: u8,
-    /// Its root ports: device numbers 0, 1, and so on.
+    /// The root ports: device numbers 0, 1, and so on.
     pub ports: Vec<Port>,
 }
 
 impl HostBridge {
-    /// A host bridge that has all buses, with these things below its root ports, which are numbered from 0 on.
+    /// A host bridge that has all buses, with these components below its root ports, which are
+    /// numbered from 0 on.
     pub fn new(component_base: Hpa, below: impl IntoIterator<Item = Below>) -> HostBridge {
         let port = |(number, below)| Port::new(Role::RootPort, number as u8, below);
         HostBridge {
@@ -136,8 +138,9 @@ impl HostBridge {
         }
     }
 
-    /// What the host bridge does with a request of software. Requests to configuration space come
-    /// as [`Place::Bus`]. [`Step::Nobody`] where the request is for another host bridge.
+    /// Serves a request of software, or names the root port through which it leaves. Requests to
+    /// configuration space come as [`Place::Bus`]. Returns [`Step::Nobody`] if the request is for
+    /// another host bridge.
     fn serve(&mut self, request: Request) -> Step {
         match request.place {
             Place::Device(to, at) | Place::Bus(to, at) => {
@@ -157,7 +160,7 @@ impl HostBridge {
         }
     }
 
-    /// Every switch, depth first.
+    /// All switches, depth first.
     fn switches(&self) -> Vec<&Switch> {
         fn collect<'a>(ports: &'a [Port], found: &mut Vec<&'a Switch>) {
             for port in ports {
@@ -172,8 +175,8 @@ impl HostBridge {
         found
     }
 
-    /// The same hierarchy with the registers of the next of these switches and devices instead of its own,
-    /// both depth first. What hangs below these switches' ports means nothing.
+    /// A copy of the hierarchy that has the registers of these switches and devices, both taken
+    /// depth first, instead of its own. The components below these switches' ports are ignored.
     fn assembled(
         &self,
         switches: &mut dyn Iterator<Item = Switch>,
@@ -209,7 +212,7 @@ impl HostBridge {
         whole
     }
 
-    /// Every device, depth first.
+    /// All devices, depth first.
     fn endpoints(&self) -> Vec<&Function> {
         fn collect<'a>(ports: &'a [Port], found: &mut Vec<&'a Function>) {
             for port in ports {
@@ -225,8 +228,8 @@ impl HostBridge {
         found
     }
 
-    /// The device, counted depth first, and the address in it that an address leads to, by the HDM decoders
-    /// that are committed. `None`: some decoder on the way does not know it.
+    /// The device, counted depth first, and the DPA that an address leads to by the committed HDM
+    /// decoders. `None` if a decoder on the path does not decode the address.
     fn decode(&self, hpa: Hpa) -> Option<(usize, Dpa)> {
         fn walk(ports: &[Port], number: u8, hpa: Hpa, mut first: usize) -> Option<(usize, Dpa)> {
             for port in ports {
@@ -255,7 +258,7 @@ impl HostBridge {
     }
 }
 
-/// What becomes of a request among what hangs below these ports.
+/// Continues a request that leaves through one of these ports, in the component below that port.
 fn descend(step: Step, ports: &mut [Port]) -> Step {
     match step {
         Step::Below(place, request) => match ports.get_mut(place) {
@@ -266,7 +269,7 @@ fn descend(step: Step, ports: &mut [Port]) -> Step {
     }
 }
 
-/// Serves a configuration request at ports that stand on a bus.
+/// Serves a configuration request at the ports of a bus.
 fn serve_config(ports: &mut [Port], bus: u8, request: Request, (to, at): (Bdf, u16)) -> Step {
     if to.bus == bus {
         let port = ports.get_mut(usize::from(to.device));

@@ -1,4 +1,5 @@
-//! `docs/explain/coherence.md` shows the rows as they are. With `CXLAB_UPDATE_DOCS=1` the tests write them.
+//! `docs/reference/coherence-tables.md` shows the rows of the tables. With `CXLAB_UPDATE_DOCS=1` the tests
+//! update the document.
 
 use std::fmt::Debug;
 use std::fs;
@@ -12,10 +13,10 @@ use cxlab_protocol::coherence::requester::{self, Action, Then};
 
 const DOCUMENT: &str = concat!(
     env!("CARGO_MANIFEST_DIR"),
-    "/../../docs/explain/coherence.md"
+    "/../../docs/reference/coherence-tables.md"
 );
 
-/// The part of the document between the marks of this name must be this text.
+/// Checks that the part of the document between the marks of this name is this text.
 pub fn compare(name: &str, text: &str) {
     let path = Path::new(DOCUMENT);
     let document = fs::read_to_string(path).unwrap();
@@ -32,7 +33,7 @@ pub fn compare(name: &str, text: &str) {
         return;
     }
     panic!(
-        "docs/explain/coherence.md, part {name}, is not up to date: run with CXLAB_UPDATE_DOCS=1"
+        "docs/reference/coherence-tables.md, part {name}, is not up to date: run with CXLAB_UPDATE_DOCS=1"
     );
 }
 

@@ -1,4 +1,4 @@
-//! All states of small systems.
+//! Exploration of all states of small systems with HDM-DB memory.
 
 use cxlab_protocol::coherence::requester::{Event, Line, LineState};
 
@@ -64,7 +64,8 @@ pub const BLOCKS: Config = Config {
     ..TWO
 };
 
-/// Two requesters that take lines from each other, and no evictions of entries: snoops for requests alone.
+/// Two requesters that take lines from each other. Entries of the filter are evicted only when it
+/// is full: all snoops are for requests.
 pub const JOINS: Config = Config {
     name: "2 requesters, 2 lines, joined snoops",
     agents: 2,
@@ -78,7 +79,7 @@ pub const JOINS: Config = Config {
     ..TWO
 };
 
-/// All states; prints how many there are.
+/// Explores all states and prints their number.
 fn explore(config: Config) -> Found<Model> {
     let started = std::time::Instant::now();
     let found = search(&Model::new(config, Tables::unaltered()));
@@ -116,7 +117,7 @@ fn every_property_holds_for_two_requesters_of_one_line() {
     holds(TWO, 15238);
 }
 
-/// Without the reduction each state is there once or, told with the names exchanged, twice.
+/// Without the reduction each state occurs once, or twice with the names exchanged.
 #[test]
 fn the_reduction_by_names_loses_no_state() {
     let config = Config {
@@ -204,10 +205,10 @@ fn every_property_holds_with_block_snoops_to_two_requesters() {
     holds(config, 3445096);
 }
 
-// The rules of the channels are needed: without any one of them something breaks.
+// The rules of the channels are needed: without any one of them a property breaks.
 
-/// With the data here and the completion overtaken, a late conflict looks like an early one, for
-/// which the table has no row: the data cannot have come before the device took the request.
+/// When the data have arrived and the completion is overtaken, a late conflict looks like an early one.
+/// The table has no row for it: the data cannot have arrived before the device accepted the request.
 #[test]
 fn a_late_conflict_cannot_be_told_when_an_acknowledgement_passes_a_completion() {
     let config = Config {
@@ -268,7 +269,7 @@ fn requests_that_do_not_wait_for_an_entry_overfill_the_filter() {
     breaks(config, Property::FilterCapacity);
 }
 
-/// Whenever it would break, a grant on its way has broken `InclusiveFilter` before; so no
+/// Before this property breaks, a grant in flight always breaks `InclusiveFilter`, so no
 /// exploration shows that it is checked.
 #[test]
 fn two_writers_break_the_property_of_the_single_writer() {

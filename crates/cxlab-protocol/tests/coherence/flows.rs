@@ -6,7 +6,7 @@ use cxlab_protocol::coherence::fields::MetaValue;
 use cxlab_protocol::coherence::message::{Kept, M2s, S2m, Snoop};
 use cxlab_protocol::coherence::requester::{self, Action, Event, Line};
 
-/// A line in a requester.
+/// A line in a caching requester.
 struct Cached(requester::LineState);
 
 impl Cached {
@@ -24,7 +24,7 @@ impl Cached {
         self.on(Event::Response(response))
     }
 
-    /// All is over, and this is the state.
+    /// Checks that nothing is in flight and that the line has this state.
     fn is(&self, line: Line) {
         assert_eq!(self.0, requester::LineState::stable(line));
     }
@@ -48,7 +48,7 @@ impl Home {
         self.on(dcoh::Event::Message(peer, message))
     }
 
-    /// Whether the message cannot be taken now.
+    /// Whether the DCOH cannot accept the message now.
     fn keeps_waiting(&self, peer: Peer, message: M2s) -> bool {
         dcoh::step(self.0, dcoh::Event::Message(peer, message)).is_none()
     }
@@ -123,7 +123,7 @@ fn in_an_early_conflict_the_request_is_served_after_the_snoop() {
 
 #[test]
 fn in_a_late_conflict_the_new_copy_is_used_once_and_then_snooped() {
-    // Figure 3-23: the answer to A is under way when B's request makes the DCOH snoop.
+    // Figure 3-23: the response to A is in flight when B's request makes the DCOH snoop.
     let (mut host, mut home) = (Cached::new(Line::I), Home::new(Filter::Invalid));
     host.on(Event::Store);
     assert_eq!(home.from(A, M2s::MemRdOwn), [dcoh::Action::ReadMedium]);
@@ -307,7 +307,7 @@ fn a_line_in_conflict_makes_its_block_answer_line_by_line() {
 fn what_the_protocol_does_not_have_has_no_row() {
     let shared = dcoh::LineState::idle(Filter::Shared(Peers::only(A)));
     let wrong = [
-        // Only the owner writes, and only who was snooped answers.
+        // Only the owner writes, and only a snooped requester responds.
         dcoh::Event::Message(B, M2s::MemWr(MetaValue::Invalid)),
         dcoh::Event::Message(A, M2s::BiRsp(Kept::Invalid)),
         dcoh::Event::MediumData,
@@ -320,7 +320,7 @@ fn what_the_protocol_does_not_have_has_no_row() {
     let (snooped, _) = dcoh::step(shared, dcoh::Event::EvictEntry).unwrap();
     let kept = dcoh::Event::Message(A, M2s::BiRsp(Kept::Shared));
     assert_eq!(dcoh::step(snooped, kept), None);
-    // A completion that nobody waits for.
+    // A completion that the line does not wait for.
     let idle = requester::LineState::stable(Line::S);
     assert_eq!(requester::step(idle, Event::Response(S2m::CmpE)), None);
     assert_eq!(

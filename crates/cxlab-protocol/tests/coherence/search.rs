@@ -1,8 +1,8 @@
-//! Breadth-first search of all states, and of the way back from each to a quiet one.
+//! Breadth-first search of all states, and of the path from each back to a quiet state.
 
 use std::fmt::Debug;
 
-/// What is searched: states, their codes in a few words, and what can happen in each.
+/// The system that is searched: states, their encodings in a few words, and the possible moves in each.
 pub trait System {
     type World: Copy;
     type Code: AsRef<[u64]>;
@@ -11,19 +11,19 @@ pub trait System {
 
     /// The property that a state without a next step breaks.
     const DEADLOCK: Self::Property;
-    /// The property that a state without a way to a quiet one breaks.
+    /// The property that a state without a path to a quiet state breaks.
     const NO_PROGRESS: Self::Property;
 
-    /// Words of a code that are used.
+    /// Number of words of an encoding that are used.
     fn words(&self) -> usize;
     fn start(&self) -> Self::World;
     fn encode(&self, world: &Self::World) -> Self::Code;
     fn decode(&self, code: &[u64]) -> Self::World;
-    /// All that can happen next; `Err` is a broken property.
+    /// Lists all possible next steps; `Err` is a broken property.
     fn moves(&self, world: &Self::World, out: &mut Vec<Outcomes<Self>>);
-    /// Whether the move ends what is under way, instead of beginning something.
+    /// Whether the move helps to end what is in flight, instead of beginning something new.
     fn drains(&self, step: Self::Move) -> bool;
-    /// Whether nothing is under way.
+    /// Whether no message and no operation is in flight.
     fn is_quiet(&self, world: &Self::World) -> bool;
 }
 
@@ -32,20 +32,20 @@ type Outcomes<S> = (
     Result<<S as System>::World, <S as System>::Property>,
 );
 
-/// What a search found.
+/// The result of a search.
 pub struct Found<S: System + ?Sized> {
     pub states: usize,
     pub moves: usize,
     pub broken: Option<Counterexample<S>>,
 }
 
-/// A broken property and the shortest way there.
+/// A broken property and the shortest path to it.
 pub struct Counterexample<S: System + ?Sized> {
     pub property: S::Property,
     pub way: Vec<S::Move>,
 }
 
-/// States by number, and numbers by state. Open addressing over one array: a state is a few
+/// States by number, and numbers by state: open addressing over one array, because a state is a few
 /// words, and there may be tens of millions.
 struct Seen {
     words: usize,
@@ -85,7 +85,7 @@ impl Seen {
         slot
     }
 
-    /// The number of the state, and whether it is new.
+    /// Returns the number of the state, and whether the state is new.
     fn insert(&mut self, code: &[u64]) -> (u32, bool) {
         let code = &code[..self.words];
         let slot = self.slot(code);
@@ -189,7 +189,7 @@ fn cannot_reach(goals: &[u32], mut edges: Vec<(u32, u32)>, states: usize) -> Opt
     reaches.iter().position(|&r| !r).map(|i| i as u32)
 }
 
-/// The moves of a shortest way, with requesters and lines named as in each state that was kept.
+/// The moves of a shortest path to a state. Requesters and lines have the names of the stored states.
 fn way_to<S: System>(model: &S, seen: &Seen, parents: &[u32], state: u32) -> Vec<S::Move> {
     let mut way = Vec::new();
     let mut next = Vec::new();

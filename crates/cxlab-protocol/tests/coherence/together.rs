@@ -1,12 +1,12 @@
 //! CXL.cache and back-invalidation together: a device whose cache (HMC) holds a line of the host's
-//! memory and whose own memory, kept coherent by its DCOH with a snoop filter, is cached by the host
-//! and by the device itself (DMC).
+//! memory and whose own memory, kept coherent by its DCOH with a snoop filter, is cached by the
+//! host and by the device itself (DMC).
 //!
-//! The two lines have nothing in common but who handles them, so a state is a state of each network,
-//! and what joins them is what may not happen: the host's cache has room for one line that its cores
-//! ask for, the device has one request of its own under way, and the host serves no request of the
-//! device while one of its own is under way. Such waiting is allowed; waiting the other way round is
-//! not, and deadlocks.
+//! The two lines share only their agents, so a state consists of a state of each network. The
+//! networks are joined by restrictions: the host's cache has room for one line that its cores
+//! request, the device has one outstanding request of its own, and the host serves no request of
+//! the device while one of the host's own is outstanding. Such waiting is allowed. The reverse
+//! waiting is not allowed, and deadlocks.
 
 use cxlab_protocol::coherence::cache_agent;
 use cxlab_protocol::coherence::requester::{Event, Line};
@@ -18,20 +18,22 @@ use crate::search::{Found, System, search};
 
 const MEM: &[Event] = &[Event::Load, Event::Store, Event::Evict];
 
-/// The host's cache and the device's own, as requesters of the device's line.
+/// The host's cache, as a requester of the device's line.
 const HOST: usize = 0;
+/// The device's own cache, as a requester of the device's line.
 const DMC: usize = 1;
-/// The device, as a requester of the host's line; and each line in its network.
+/// The device's cache of host memory, as a requester of the host's line.
 const HMC: usize = 0;
+/// Index of the line in each network.
 const LINE: usize = 0;
 
-/// Who waits for whom, besides what is always allowed.
+/// Additional waiting between requests and snoops, beyond what is always allowed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Waiting {
     Allowed,
-    /// The host takes no BISnp while a request of the device waits there.
+    /// The host accepts no BISnp while a request of the device waits there.
     BisnpForRequest,
-    /// The device takes no M2S Req while its own request is under way.
+    /// The device accepts no M2S Req while its own request is outstanding.
     RequestForRequest,
 }
 
@@ -74,7 +76,7 @@ impl Together {
         }
     }
 
-    /// Whether what joins the networks lets this happen.
+    /// Whether the restrictions that join the networks allow this move.
     fn allows(&self, (mem, cache): &World, step: Move) -> bool {
         let [host, dmc] = [HOST, DMC].map(|a| &mem.wires[LINE][a].state);
         let hmc = &cache.wires[LINE][HMC];

@@ -2,12 +2,12 @@ use super::*;
 
 const GIB: u64 = 1 << 30;
 
-/// Where a decoder's registers are, in the order of the capability.
+/// Offset of a decoder's registers, by the number of the decoder.
 fn at(number: u64) -> u64 {
     HDM as u64 + hdm_offset::DECODERS + number * hdm_offset::STRIDE
 }
 
-/// Programs and commits a decoder; what its control register says then.
+/// Programs and commits a decoder. Returns its control register afterwards.
 fn program(
     registers: &mut ComponentRegisters,
     number: u64,
@@ -102,7 +102,7 @@ fn a_second_decoder_lies_behind_the_first_in_the_device_after_what_is_skipped() 
 fn bad_programming_is_refused() {
     let refused = |control: u32| control & (control::COMMITTED | control::ERROR) == control::ERROR;
     let first = (16 * GIB, GIB);
-    // More than the device has, with and without interleaving and skip.
+    // More memory than the device has, with and without interleaving and skip.
     assert!(refused(program(
         &mut memory(GIB),
         0,
@@ -124,7 +124,8 @@ fn bad_programming_is_refused() {
         (2, 256),
         256 << 20
     )));
-    // The one before is not committed; overlaps; lies above.
+    // Three faults: the decoder before is not committed; the ranges overlap; the decoder is
+    // below the one before.
     assert!(refused(program(&mut memory(8 * GIB), 1, first, ALONE, 0)));
     let mut registers = memory(8 * GIB);
     assert!(!refused(program(&mut registers, 0, first, ALONE, 0)));
@@ -143,7 +144,7 @@ fn bad_programming_is_refused() {
         ALONE,
         0
     )));
-    // More ways than a target list has room for, and a factor of three, which devices alone have.
+    // More ways than a target list has entries for, and a factor of three, which only devices have.
     for ways in [16, 3, 6, 12] {
         let mut ports = ComponentRegisters::new(Decodes::Ports, 4);
         let size = u64::from(ways) << 30;
@@ -170,7 +171,7 @@ fn bad_programming_is_refused() {
             "{codes:#x}"
         );
     }
-    // A size that three ways cannot share.
+    // A size that cannot be divided evenly among three ways.
     assert!(refused(program(
         &mut memory(8 * GIB),
         0,

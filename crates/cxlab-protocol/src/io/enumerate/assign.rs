@@ -1,28 +1,28 @@
-//! Addresses for BARs and windows, and the sizes of packets.
+//! Assignment of addresses to BARs and windows, and of packet sizes.
 
 use cxlab_engine::units::Hpa;
 
 use super::{Bus, EnumerateError, Found, Goal, Software, Work};
 use crate::io::space::{command, offset, pcie, standard};
 
-/// Windows of bridges begin and end at multiples of this.
+/// Windows of bridges begin and end at multiples of this number of bytes.
 const WINDOW: u64 = 1 << 20;
 
-/// Something that needs addresses on a bus.
+/// A consumer of addresses on a bus.
 #[derive(Clone, Copy)]
 enum Item {
-    /// A BAR of a function, by their places.
+    /// A BAR, by the index of its function and its index there.
     Bar(usize, usize),
-    /// What lies below a bridge.
+    /// The window of a bridge to everything below it, by the index of the bridge.
     Window(usize),
 }
 
-/// What a bus is below.
+/// The component above a bus.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Above {
     /// A host bridge, by its number.
     HostBridge(usize),
-    /// A bridge, by its place.
+    /// A bridge, by its index among the functions.
     Bridge(usize),
 }
 
@@ -35,7 +35,7 @@ impl Above {
     }
 }
 
-/// Addresses that something needs.
+/// The addresses that an item needs.
 #[derive(Clone, Copy)]
 struct Need {
     item: Item,
@@ -44,7 +44,7 @@ struct Need {
 }
 
 impl<B: Bus> Software<B> {
-    /// Gives every BAR its place, opens the windows, and enables the functions.
+    /// Assigns an address to every BAR, opens the windows, sets the packet sizes and enables the functions.
     pub(super) async fn assign(&mut self, goal: &Goal) -> Result<(), EnumerateError> {
         let host_bridges = self.platform.host_bridges.len();
         let found = goal.mmio_bytes / host_bridges.max(1) as u64 / WINDOW * WINDOW;
@@ -66,7 +66,7 @@ impl<B: Bus> Software<B> {
         Ok(())
     }
 
-    /// What needs addresses on the bus below a bridge, greatest alignment first.
+    /// The needs on the bus below a component, largest alignment first.
     fn needs(&self, above: Above) -> Vec<Need> {
         let mut needs = Vec::new();
         for (place, found) in self.functions.iter().enumerate() {
@@ -96,7 +96,7 @@ impl<B: Bus> Software<B> {
         needs
     }
 
-    /// Bytes of a bus whose addresses begin at `base`.
+    /// Number of bytes that the items of a bus need, if its addresses begin at `base`.
     fn lay_out(&self, above: Above, base: u64) -> u64 {
         let needs = self.needs(above);
         let end = needs.iter().fold(base, |at, need| {
@@ -154,7 +154,8 @@ impl<B: Bus> Software<B> {
             .await
     }
 
-    /// The largest payload that all functions support, for all of them.
+    /// Sets Max_Payload_Size of all functions to the largest that all support, and
+    /// Max_Read_Request_Size as the goal says.
     async fn packet_sizes(&mut self, goal: &Goal) -> Result<(), EnumerateError> {
         let is_pcie = |capability: &&(u8, u16)| capability.0 == standard::PCIE;
         let place = |found: &Found| {

@@ -1,12 +1,15 @@
-//! HDM decoders of each region: the host bridges, the switches, the devices.
+//! Programming of the HDM decoders of each region: in the host bridges, the switches and the devices.
 //!
-//! A target's number is its turn, written in mixed radix: the window chooses the host bridge by the lowest
-//! digit, the host bridge its root port by the next, and so on, each by the address bits just above those of its
-//! parent ([`crate::hdm::InterleaveSet`]; Linux `cxl_port_setup_targets`: the granularity of a level is that of
-//! its parent times the ways of its parent). A factor of three is for the window over host bridges and for
-//! devices alone (CXL 3.1, section 8.2.4.20.7): the levels below take the ways of the window without it, and look
-//! at bits that change as the window's modulo goes round, so each target list is in the order of turns of its
-//! own host bridge. What Linux refuses is refused: see [`check_window`] and [`ways`].
+//! A target's number is its interleave position, written in mixed radix. The window selects the host bridge
+//! by the lowest digit, the host bridge its root port by the next, and so on. Each level uses the address
+//! bits just above those of its parent ([`crate::hdm::InterleaveSet`]; Linux `cxl_port_setup_targets`: the
+//! granularity of a level is that of its parent times the ways of its parent).
+//!
+//! A factor of three is for the window over host bridges and for devices alone (CXL 3.1, section
+//! 8.2.4.20.7). The levels below the window use its ways without that factor, and select by bits
+//! that change as the window's modulo advances. Each target list is therefore in the order of the
+//! positions of its own host bridge. Configurations that Linux refuses are refused: see
+//! [`check_window`] and [`ways`].
 
 use std::collections::BTreeMap;
 
@@ -20,16 +23,16 @@ use crate::io::component::{
 use crate::io::space::{device_dvsec, dvsec_id};
 use crate::io::tree::FixedWindow;
 
-/// What chooses.
+/// A component that selects a port.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Chooser {
-    /// The host bridge of this number.
+    /// The host bridge with this number.
     HostBridge(usize),
-    /// The switch with this upstream port.
+    /// The switch whose upstream port is the function with this index.
     Switch(usize),
 }
 
-/// A decoder to be.
+/// The register values of a decoder to be programmed.
 struct Setting {
     ways: u32,
     granularity: u64,
@@ -38,14 +41,14 @@ struct Setting {
 
 /// The decoders of all components.
 struct Decoders {
-    /// By host bridge.
+    /// By host bridge: address of the HDM decoder capability, and number of decoders.
     host_bridges: Vec<Option<(Hpa, u8)>>,
-    /// Decoders in use, by where the capability is.
+    /// Number of decoders in use, by the address of the HDM decoder capability.
     used: BTreeMap<Hpa, u8>,
 }
 
 impl<B: Bus> Software<B> {
-    /// Programs every region, lowest first, and enables what was programmed.
+    /// Programs every region, lowest address first, and then enables the decoders and the protocols.
     pub(super) async fn decode(
         &mut self,
         goal: &Goal,
@@ -76,7 +79,7 @@ impl<B: Bus> Software<B> {
             let host_bridges = turns(&set, &window, &paths);
             let why = "its devices are not in the order in which its window takes the host bridges";
             let host_bridges = host_bridges.ok_or(inexpressible(number, why))?;
-            // The levels below look at powers of two alone.
+            // The levels below the window select by powers of two alone.
             let stride = 1 << window.host_bridges.len().trailing_zeros();
             for targets in host_bridges {
                 self.choose(
@@ -106,8 +109,8 @@ impl<B: Bus> Software<B> {
         self.enable_protocols(&devices).await
     }
 
-    /// The choosers on the way to a device, from its host bridge on, with the port that each has
-    /// to choose.
+    /// The components that select a port on the path to a device, from its host bridge on, each
+    /// with the port to select.
     fn path(&self, device: usize) -> Vec<(Chooser, u8)> {
         let mut path = Vec::new();
         let mut below = device;
@@ -129,8 +132,8 @@ impl<B: Bus> Software<B> {
         path
     }
 
-    /// Programs the chooser of these targets, and those below it. `stride` is the product of the
-    /// ways above, without the window's factor of three.
+    /// Programs the component that selects a port for these targets, and the components below it.
+    /// `stride` is the product of the ways above, without the window's factor of three.
     fn choose<'a>(
         &'a mut self,
         decoders: &'a mut Decoders,
@@ -144,7 +147,7 @@ impl<B: Bus> Software<B> {
             let Some((chooser, _)) = targets.first().and_then(step) else {
                 return Ok(());
             };
-            // What hangs below one port is one device or one switch, so all have the same chooser.
+            // Below one port is one device or one switch, so all targets have the same chooser.
             let ports: Vec<(usize, u8)> = targets
                 .iter()
                 .filter_map(|target| Some((*target, step(target)?.1)))
@@ -175,7 +178,7 @@ impl<B: Bus> Software<B> {
         })
     }
 
-    /// Writes and commits one decoder.
+    /// Writes and commits one decoder of a component.
     async fn program(
         &mut self,
         decoders: &mut Decoders,
@@ -218,7 +221,7 @@ impl<B: Bus> Software<B> {
         Ok(())
     }
 
-    /// Enables CXL.cache and CXL.mem where they are.
+    /// Enables CXL.cache and CXL.mem in the devices that have them.
     async fn enable_protocols(&mut self, devices: &[usize]) -> Result<(), EnumerateError> {
         for place in devices {
             let protocols = self.functions[*place].protocols;
@@ -233,9 +236,9 @@ impl<B: Bus> Software<B> {
     }
 }
 
-/// What a window must have in common with a region, as Linux asks: all of the granularity where it has more than
-/// one host bridge (`interleave_granularity_store`), and ways of the region that are the window's times a power
-/// of two (`interleave_ways_store`).
+/// Checks that a window and a region fit together, as Linux does. A window with more than one host
+/// bridge must have the region's granularity (`interleave_granularity_store`). The ways of the
+/// region must be those of the window times a power of two (`interleave_ways_store`).
 fn check_window(region: &Region, window: &FixedWindow) -> Result<(), &'static str> {
     let host_bridges = window.host_bridges.len();
     if !LEGAL_WAYS.contains(&(host_bridges as u32)) {
@@ -249,7 +252,7 @@ fn check_window(region: &Region, window: &FixedWindow) -> Result<(), &'static st
     if host_bridges > 1 && !fits {
         return Err("its ways are not those of its window over host bridges times a power of two");
     }
-    // Maps join bits of addresses; the plan's are offsets from the base.
+    // Maps apply to address bits, but the plan's maps apply to offsets from the base.
     let used = host_bridges.trailing_zeros() as usize;
     let maps = window.xor_maps.iter().take(used);
     let reach = maps.fold(0, |all, map| all | map);
@@ -259,8 +262,9 @@ fn check_window(region: &Region, window: &FixedWindow) -> Result<(), &'static st
     Ok(())
 }
 
-/// The turns of each host bridge of a region, in the order of their first turns; `None` where a device is not
-/// below the host bridge that the window sends its turn to (as in Linux, which compares with `cxlrd->calc_hb`).
+/// The interleave positions of each host bridge of a region, in the order of their first positions.
+/// `None` if a device is not below the host bridge to which the window sends its position (as in
+/// Linux, which compares with `cxlrd->calc_hb`).
 fn turns(
     set: &InterleaveSet,
     window: &FixedWindow,
@@ -284,8 +288,8 @@ fn inexpressible(region: usize, why: &'static str) -> EnumerateError {
     EnumerateError::Inexpressible { region, why }
 }
 
-/// The target list of a decoder that is to take each turn to this port; `stride` turns go to one port before the
-/// next. A decoder of ports has 1, 2, 4 or 8 ways.
+/// The target list of a decoder that sends each interleave position to the port given with it. `stride`
+/// consecutive positions go to one port before the next. A decoder that selects ports has 1, 2, 4 or 8 ways.
 fn ways(ports: &[(usize, u8)], stride: usize) -> Result<Vec<u8>, &'static str> {
     let mut different: Vec<u8> = ports.iter().map(|(_, port)| *port).collect();
     different.sort_unstable();
@@ -311,6 +315,6 @@ fn ways(ports: &[(usize, u8)], stride: usize) -> Result<Vec<u8>, &'static str> {
         }
         *place = Some(*port);
     }
-    // As many ports as places, and one port a place: each has one.
+    // The list has as many entries as there are ports, and one port per entry: every entry is set.
     list.into_iter().collect::<Option<_>>().ok_or(irregular)
 }

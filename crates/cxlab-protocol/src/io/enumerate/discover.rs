@@ -1,4 +1,4 @@
-//! What functions have of CXL: protocols, memory, component registers, decoders.
+//! Discovery of the CXL features of functions: protocols, memory, component registers, decoders.
 
 use cxlab_engine::units::{Bytes, Hpa};
 
@@ -6,10 +6,10 @@ use super::{Bus, EnumerateError, Found, Software};
 use crate::io::component::{CACHE_MEM, HDM_CAPABILITY};
 use crate::io::space::{device_dvsec, dvsec_id, locator};
 
-/// Register blocks that a locator of this length has room for.
+/// Number of register blocks that a register locator of 0x24 bytes has room for.
 const BLOCKS: u16 = 3;
 
-/// A number of decoders from its code (CXL 3.1, section 8.2.4.20.1): 1, 2, 4, and so on to 10.
+/// Number of decoders from its register code (CXL 3.1, section 8.2.4.20.1): 1, 2, 4, and so on to 10.
 fn decoder_count(capability: u32) -> u8 {
     match (capability & 0xf) as u8 {
         0 => 1,
@@ -18,7 +18,8 @@ fn decoder_count(capability: u32) -> u8 {
 }
 
 impl<B: Bus> Software<B> {
-    /// Finds out; by host bridge, where its decoders are, and how many.
+    /// Discovers the CXL features of all functions. Returns for each host bridge the address of its
+    /// HDM decoder capability and its number of decoders.
     pub(super) async fn discover(&mut self) -> Result<Vec<Option<(Hpa, u8)>>, EnumerateError> {
         for place in 0..self.functions.len() {
             if let Some(at) = self.dvsec(place, dvsec_id::DEVICE) {
@@ -39,7 +40,7 @@ impl<B: Bus> Software<B> {
         Ok(found)
     }
 
-    /// Where a function's DVSEC is.
+    /// Offset of a function's DVSEC with this ID.
     pub(super) fn dvsec(&self, place: usize, id: u16) -> Option<u16> {
         let dvsecs = &self.functions[place].dvsecs;
         let found = dvsecs.iter().find(|(number, _)| *number == id)?;
@@ -65,7 +66,7 @@ impl<B: Bus> Software<B> {
         Ok(())
     }
 
-    /// Where a function's component registers are.
+    /// Address of a function's component registers.
     async fn component(&mut self, place: usize, at: u16) -> Result<Option<Hpa>, EnumerateError> {
         let Found { bdf, .. } = self.functions[place];
         for block in 0..BLOCKS {
@@ -75,7 +76,7 @@ impl<B: Bus> Software<B> {
                 continue;
             }
             let high = self.config_read(bdf, at + 4, 4).await?;
-            // BARs are pairs: the register's number is twice the pair's.
+            // BARs are pairs of registers: the register's number is twice the pair's.
             let number = (low & 0b111) as u8 / 2;
             let bars = &self.functions[place].bars;
             let bar = bars.iter().find(|bar| bar.number == number);
@@ -85,7 +86,7 @@ impl<B: Bus> Software<B> {
         Ok(None)
     }
 
-    /// The HDM decoder capability of a block of component registers.
+    /// Address of the HDM decoder capability in a block of component registers, and the number of decoders.
     async fn hdm(&mut self, component: Hpa) -> Result<Option<(Hpa, u8)>, EnumerateError> {
         let array = component.0 + CACHE_MEM;
         let header = self.mmio_read(Hpa(array)).await?;
@@ -103,7 +104,7 @@ impl<B: Bus> Software<B> {
         Ok(None)
     }
 
-    /// Memory of every device that has some, in the order of devices.
+    /// The indices of all functions that are devices, in the order in which they were found.
     pub(super) fn devices(&self) -> Vec<usize> {
         let is_device = |place: &usize| !self.functions[*place].bridge;
         (0..self.functions.len()).filter(is_device).collect()
@@ -111,7 +112,7 @@ impl<B: Bus> Software<B> {
 }
 
 impl Found {
-    /// Whether it has memory behind CXL.mem.
+    /// Whether the function has memory that is reached over CXL.mem.
     pub fn has_memory(&self) -> bool {
         self.memory > Bytes(0)
     }

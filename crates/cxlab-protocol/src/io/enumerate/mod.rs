@@ -1,20 +1,20 @@
-//! What firmware and operating system do to a hierarchy after reset, access by access.
+//! What firmware and the operating system do to a hierarchy after reset, access by access.
 //!
 //! 1. *Scan*: depth first over the buses; numbers for the bridges, capabilities of each function.
-//! 2. *Size*: all ones into each BAR, and back.
+//! 2. *Size*: write all ones to each BAR, read the size, restore the BAR.
 //! 3. *Assign*: addresses and windows, payload and read sizes, memory and bus master enabled.
 //! 4. *Discover*: CXL's capabilities, component registers, HDM decoders.
 //! 5. *Decode*: each region's decoders from the host bridges down, committed one after the other,
 //!    then enabled, and CXL.cache and CXL.mem with them.
 //!
-//! Each phase takes the host bridges one after the other. Which there are, and which windows of addresses
-//! they share, software knows from firmware ([`PlatformTables`]).
+//! Each phase processes the host bridges one after the other. Software learns from firmware which
+//! host bridges exist, and which address windows they share ([`PlatformTables`]).
 //!
 //! The order is that of Linux (`drivers/pci/probe.c`, `setup-bus.c`, `drivers/cxl/core`), in one
-//! pass. Every access is in the log with its value. The code is written once and does its accesses
-//! on a [`Bus`]: a whole hierarchy without a clock ([`enumerate`]), or an owner that does each when
-//! its time has come and tells what came of it ([`Enumeration`]). Left out: hot plug, error
-//! registers, link training, ACPI's tables as bytes.
+//! pass. Every access is in the log with its value. The code is written once and performs its
+//! accesses on a [`Bus`]. The bus is either a whole hierarchy without a clock ([`enumerate`]), or
+//! an owner that performs each access at its simulated time and returns the result
+//! ([`Enumeration`]). Left out: hot plug, error registers, link training, ACPI's tables as bytes.
 
 mod assign;
 mod decode;
@@ -40,20 +40,20 @@ pub use resume::{Enumeration, Next};
 /// The part of enumeration that an access belongs to.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Phase {
-    /// Which functions there are.
+    /// Finds the functions.
     Scan,
-    /// How large their BARs are.
+    /// Finds the sizes of the BARs.
     Size,
-    /// Where they go.
+    /// Assigns addresses to BARs and windows.
     Assign,
-    /// What they have of CXL.
+    /// Finds the CXL features of the functions.
     Discover,
-    /// Which addresses they decode.
+    /// Programs the HDM decoders.
     Decode,
 }
 
 impl Phase {
-    /// Every phase, in order.
+    /// All phases, in order.
     pub const ALL: [Phase; 5] = [
         Phase::Scan,
         Phase::Size,
@@ -62,7 +62,7 @@ impl Phase {
         Phase::Decode,
     ];
 
-    /// Its name in reports.
+    /// Name of the phase in reports.
     pub const fn name(self) -> &'static str {
         match self {
             Phase::Scan => "scan",
@@ -74,7 +74,7 @@ impl Phase {
     }
 }
 
-/// Where an access goes.
+/// The register that an access goes to.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Target {
     /// A register in configuration space.
@@ -83,85 +83,86 @@ pub enum Target {
     Memory(Hpa),
 }
 
-/// One access.
+/// One register access of the software.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Access {
-    /// Why.
+    /// The phase that the access belongs to.
     pub phase: Phase,
-    /// Where.
+    /// The register that is accessed.
     pub target: Target,
-    /// Whether it writes. Configuration writes wait for their completion too.
+    /// Whether the access is a write. Configuration writes wait for their completion too.
     pub write: bool,
-    /// Bytes: 1, 2 or 4.
+    /// Width in bytes: 1, 2 or 4.
     pub width: u8,
-    /// What was read or written.
+    /// The value that was read or written.
     pub value: u64,
 }
 
 /// A base address register that is in use.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Bar {
-    /// Its number among the pairs: 0 to 2.
+    /// Number of the register pair: 0 to 2.
     pub number: u8,
-    /// Bytes behind it.
+    /// Size of the address range, in bytes.
     pub bytes: u64,
-    /// Where it was put.
+    /// Assigned base address, 0 before the assignment.
     pub base: Hpa,
 }
 
-/// A function that was found.
+/// A function that enumeration found.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Found {
-    /// Its number.
+    /// Bus, device and function number.
     pub bdf: Bdf,
-    /// Whether it is a bridge.
+    /// Whether the function is a bridge (header type 1).
     pub bridge: bool,
-    /// The host bridge above it, by its number.
+    /// Number of the host bridge above the function.
     pub host_bridge: usize,
-    /// The bridge above it, by its place in the log.
+    /// Index in [`EnumerationLog::functions`] of the bridge above the function; `None` directly
+    /// below a host bridge.
     pub parent: Option<usize>,
-    /// Of a port: its number in its component.
+    /// For a port: its number in its component.
     pub port_number: u8,
     /// Device/port type of its PCI Express capability.
     pub port_type: u8,
-    /// Its BARs.
+    /// The BARs that are in use.
     pub bars: Vec<Bar>,
-    /// Standard capabilities, by number and offset.
+    /// Standard capabilities: ID and offset of each.
     pub capabilities: Vec<(u8, u16)>,
-    /// Extended capabilities but DVSECs, by number and offset.
+    /// Extended capabilities except for DVSECs: ID and offset of each.
     pub extended: Vec<(u16, u16)>,
-    /// CXL's DVSECs, by number and offset.
+    /// CXL's DVSECs: ID and offset of each.
     pub dvsecs: Vec<(u16, u16)>,
-    /// What its CXL device DVSEC says that it speaks; 0 of others.
+    /// Protocols that the CXL device DVSEC reports; 0 for other functions.
     pub protocols: u16,
-    /// Memory behind CXL.mem.
+    /// Size of the memory that is reached over CXL.mem.
     pub memory: Bytes,
-    /// Where its HDM decoder capability is, and how many decoders it has.
+    /// Address of the HDM decoder capability and number of decoders, if the function has them.
     pub decoders: Option<(Hpa, u8)>,
 }
 
-/// Host physical addresses that devices share.
+/// A range of host physical addresses that devices share.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Region {
-    /// The first, a multiple of 256 MiB.
+    /// First address, a multiple of 256 MiB.
     pub base: Hpa,
-    /// Bytes of all devices together.
+    /// Size over all devices together.
     pub size: Bytes,
-    /// Bytes that each device gets in turn.
+    /// Number of consecutive bytes that each device gets.
     pub granularity: Bytes,
-    /// The devices in order of turns, by their place in [`RootComplex::endpoints`].
+    /// The devices in interleave order, by their index in [`RootComplex::endpoints`].
     pub targets: Vec<usize>,
-    /// Whether the host alone keeps it coherent (HDM-H).
+    /// Whether the host alone keeps the region coherent (HDM-H).
     pub host_only: bool,
-    /// Whether its decoders are locked.
+    /// Whether the decoders of the region are locked.
     pub lock: bool,
 }
 
 impl Region {
-    /// The interleave that the window and the decoders are to have together.
+    /// The interleave that the window and the decoders must implement together.
     ///
     /// # Errors
-    /// An interleave that cannot be.
+    /// If the interleave is invalid.
     pub fn set(&self, window: &FixedWindow) -> Result<InterleaveSet, InterleaveError> {
         let set = InterleaveSet::new(
             self.base,
@@ -176,21 +177,21 @@ impl Region {
     }
 }
 
-/// What enumeration is to reach.
+/// The configuration that enumeration must reach.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Goal {
-    /// Where BARs may go: first address, a multiple of 1 MiB.
+    /// First address available to BARs, a multiple of 1 MiB.
     pub mmio_base: Hpa,
-    /// Bytes of that.
+    /// Number of bytes available to BARs.
     pub mmio_bytes: u64,
-    /// Max_Read_Request_Size of every function, 128 to 4096.
+    /// Max_Read_Request_Size of every function in bytes, 128 to 4096.
     pub max_read_request: u32,
-    /// The regions.
+    /// The regions to program.
     pub regions: Vec<Region>,
 }
 
 impl Goal {
-    /// Where a region begins in a device: behind those of lower addresses, without a gap.
+    /// DPA at which a region begins in a device: after the regions of lower addresses, without a gap.
     pub fn dpa_base(&self, region: usize, device: usize) -> Dpa {
         let base = self.regions[region].base;
         let before = |other: &&Region| other.base < base && other.targets.contains(&device);
@@ -200,13 +201,13 @@ impl Goal {
             .sum())
     }
 
-    /// The first address found of a region that the committed decoders take elsewhere than the plan, or
-    /// nowhere. Looks at so many turns from the beginning and from the end on, in steps of half a
-    /// granule, and at each power of two; decoders are periodic, and XOR maps linear, so this shows all
-    /// that can be wrong.
+    /// The first address found in a region that the committed decoders map elsewhere than planned,
+    /// or nowhere. The search covers `turns` rounds over all targets from the beginning and from
+    /// the end on, in steps of half a granule, and each power of two. Decoders are periodic, and
+    /// XOR maps linear, so the search finds every kind of error.
     ///
     /// # Errors
-    /// An interleave that cannot be.
+    /// If the interleave is invalid.
     pub fn mismatch(
         &self,
         region: usize,
@@ -245,38 +246,38 @@ impl Goal {
     }
 }
 
-/// Why a hierarchy cannot be enumerated as wished.
+/// Reason why a hierarchy cannot be enumerated as the goal requires.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum EnumerateError {
-    /// A register did not take an access: our own mistake, or a function that is none.
+    /// A register rejected an access. The cause is a mistake of the program, or a function that is none.
     Access(AccessError),
-    /// A component aborted an access, for the same reasons.
+    /// A component aborted an access, for the same reasons as [`EnumerateError::Access`].
     Aborted(Target),
-    /// More buses than the host bridge has.
+    /// The hierarchy needs more buses than the host bridge has.
     Buses,
-    /// The BARs need more bytes than there are.
+    /// The BARs need more bytes of addresses than there are.
     Mmio {
-        /// What they need.
+        /// Number of bytes needed.
         needed: u64,
-        /// What there is.
+        /// Number of bytes available.
         found: u64,
     },
-    /// A region cannot be interleaved so.
+    /// The interleave of a region is invalid.
     Interleave(InterleaveError),
-    /// A region that no decoder's registers can express, and why.
+    /// No decoder's registers can express a region.
     Inexpressible {
-        /// The region.
+        /// Index of the region in [`Goal::regions`].
         region: usize,
-        /// Why.
+        /// Reason, to follow the region in the message.
         why: &'static str,
     },
-    /// A component has no decoder left.
+    /// A component has no free decoder for the region with this index.
     Decoders(usize),
     /// A component refused to commit a decoder.
     Refused {
-        /// The region.
+        /// Index of the region in [`Goal::regions`].
         region: usize,
-        /// Where the decoder's control register is.
+        /// Address of the decoder's control register.
         at: Hpa,
     },
 }
@@ -323,17 +324,17 @@ impl From<InterleaveError> for EnumerateError {
     }
 }
 
-/// What was done, and what was found.
+/// The accesses of an enumeration, and the functions found.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct EnumerationLog {
-    /// Every access, in order.
+    /// All accesses, in order.
     pub accesses: Vec<Access>,
-    /// Every function, in the order in which it was found.
+    /// All functions, in the order in which they were found.
     pub functions: Vec<Found>,
 }
 
 impl EnumerationLog {
-    /// Accesses of a phase: configuration reads, configuration writes, memory reads, memory writes.
+    /// Number of accesses of a phase: configuration reads, configuration writes, memory reads, memory writes.
     pub fn count(&self, phase: Phase) -> [u64; 4] {
         let mut counts = [0; 4];
         for access in self.accesses.iter().filter(|access| access.phase == phase) {
@@ -344,9 +345,9 @@ impl EnumerationLog {
     }
 }
 
-/// What software does its accesses on.
+/// The means by which the software performs its accesses.
 pub trait Bus: Send {
-    /// Does an access, whose value is 0 where it reads. Gives what was read, or written.
+    /// Performs an access and returns the value read or written. The value of a read access is 0 on entry.
     fn access(
         &mut self,
         access: Access,
@@ -372,13 +373,13 @@ impl Bus for &mut RootComplex {
     }
 }
 
-/// A part of software that calls itself.
+/// The future of a recursive part of the software.
 type Work<'a> = Pin<Box<dyn Future<Output = Result<(), EnumerateError>> + Send + 'a>>;
 
-/// Software at work.
+/// The state of the software during enumeration.
 struct Software<B> {
     bus: B,
-    /// What firmware tells it.
+    /// The tables that firmware provides.
     platform: PlatformTables,
     phase: Phase,
     accesses: Vec<Access>,
@@ -431,7 +432,7 @@ impl<B: Bus> Software<B> {
     }
 }
 
-/// Enumerates what hangs below the host bridges of a platform.
+/// Enumerates the hierarchies below the host bridges of a platform.
 async fn enumerate_on(
     bus: impl Bus,
     platform: PlatformTables,
@@ -463,7 +464,7 @@ async fn enumerate_on(
 /// Enumerates a root complex that was just reset.
 ///
 /// # Errors
-/// See [`EnumerateError`]; the hierarchies are left as far as they were brought.
+/// See [`EnumerateError`]; the hierarchies keep the configuration that was reached.
 pub fn enumerate(root: &mut RootComplex, goal: &Goal) -> Result<EnumerationLog, EnumerateError> {
     let platform = root.tables();
     let work = pin!(enumerate_on(root, platform, goal.clone()));

@@ -1,4 +1,4 @@
-//! Enumeration that stops at each access until its owner has done it.
+//! Enumeration that stops at each access until its owner has performed it.
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
@@ -7,16 +7,16 @@ use std::task::{Context, Poll, Waker};
 
 use super::{Access, Bus, EnumerateError, EnumerationLog, Goal, PlatformTables, enumerate_on};
 
-/// What enumeration does next.
+/// The next step of enumeration.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Next {
-    /// It needs this access done.
+    /// The owner must perform this access.
     Access(Access),
-    /// It has ended.
+    /// Enumeration has ended with this result.
     Done(Result<EnumerationLog, EnumerateError>),
 }
 
-/// What software and its owner hand to each other: one access at a time.
+/// What the software and its owner exchange: one access, then its result.
 #[derive(Default)]
 struct Handed {
     access: Option<Access>,
@@ -44,14 +44,14 @@ impl Bus for Owner {
 
 type Code = Pin<Box<dyn Future<Output = Result<EnumerationLog, EnumerateError>> + Send>>;
 
-/// The software of [`super::enumerate`], access by access.
+/// The software of [`super::enumerate`], run access by access.
 pub struct Enumeration {
     code: Code,
     owner: Owner,
 }
 
 impl Enumeration {
-    /// Software before its first access, on a platform of which firmware tells this.
+    /// The software before its first access, on a platform with these firmware tables.
     pub fn new(platform: PlatformTables, goal: Goal) -> Enumeration {
         let handed = Arc::new(Mutex::new(Handed::default()));
         let bus = Owner(Arc::clone(&handed));
@@ -61,8 +61,8 @@ impl Enumeration {
         }
     }
 
-    /// Goes on until the next access. `answer` is what came of the one before; `None` at the
-    /// beginning. Must not be called again after [`Next::Done`].
+    /// Runs the software until its next access. `answer` is the result of the access before, and
+    /// `None` in the first call. Must not be called again after [`Next::Done`].
     pub fn next(&mut self, answer: Option<Result<u64, EnumerateError>>) -> Next {
         self.owner.hand(|handed| handed.answer = answer);
         let mut context = Context::from_waker(Waker::noop());

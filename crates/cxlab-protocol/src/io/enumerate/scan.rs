@@ -1,4 +1,4 @@
-//! Buses, capabilities, and the sizes of BARs.
+//! Scan of buses and capabilities, and sizing of BARs.
 
 use cxlab_engine::units::Hpa;
 
@@ -6,14 +6,14 @@ use super::{Bar, Bus, EnumerateError, Found, Software, Work};
 use crate::io::space::{BARS, DVSEC_VENDOR, EXTENDED, STANDARD, extended, offset, pcie, standard};
 use crate::io::tree::Bdf;
 
-/// Devices that a bus can have.
+/// Number of devices that a bus can have.
 const DEVICES: u8 = 32;
 
-/// Longest list of capabilities that is followed: one each word of the space.
+/// Longest capability list that is followed: one capability per word of the space.
 const LONGEST: usize = 1024;
 
 impl<B: Bus> Software<B> {
-    /// Finds what is below each host bridge.
+    /// Scans the hierarchy below each host bridge.
     pub(super) async fn scan_all(&mut self) -> Result<(), EnumerateError> {
         for host_bridge in 0..self.platform.host_bridges.len() {
             let bus = self.platform.host_bridges[host_bridge].first_bus;
@@ -23,8 +23,8 @@ impl<B: Bus> Software<B> {
         Ok(())
     }
 
-    /// Finds what is on a bus and below; on a link there is one device alone. `above` are the number of the
-    /// host bridge and the place of the bridge.
+    /// Scans a bus and everything below it. A link has one device alone. `above` is the number of
+    /// the host bridge, and the index of the bridge above the bus.
     async fn scan(
         &mut self,
         bus: u8,
@@ -78,7 +78,7 @@ impl<B: Bus> Software<B> {
             let buses = |subordinate: u8| {
                 u64::from(bdf.bus) | u64::from(secondary) << 8 | u64::from(subordinate) << 16
             };
-            // Everything that is not found yet lies below it, for now.
+            // During the scan, all buses that are not found yet are below this bridge.
             self.config_write(bdf, offset::BUSES, 4, buses(last))
                 .await?;
             // Root ports (4) and downstream ports (6) have a link below them.
@@ -136,7 +136,7 @@ impl<B: Bus> Software<B> {
         Ok(())
     }
 
-    /// Finds the size of every BAR.
+    /// Determines the size of every BAR.
     pub(super) async fn size(&mut self) -> Result<(), EnumerateError> {
         for place in 0..self.functions.len() {
             let Found { bdf, bridge, .. } = self.functions[place];
@@ -159,7 +159,7 @@ impl<B: Bus> Software<B> {
         Ok(())
     }
 
-    /// What reads back after all ones were written; the register is restored.
+    /// The value that is read after all ones were written. The register is restored.
     async fn probe(&mut self, bdf: Bdf, at: u16) -> Result<u64, EnumerateError> {
         let old = self.config_read(bdf, at, 4).await?;
         self.config_write(bdf, at, 4, u32::MAX.into()).await?;

@@ -35,7 +35,8 @@ fn region(base_gib: u64, size_gib: u64, granularity: u64, targets: &[usize]) -> 
     }
 }
 
-/// Two root ports: a switch with a device, a nested switch with two, and an empty port; a device.
+/// Two root ports. Below the first is a switch with a device, a nested switch with two devices, and
+/// an empty port; below the second is a device.
 fn nested() -> RootComplex {
     let inner = Below::switch([device(4), device(4)]);
     bridge([Below::switch([device(4), inner, Below::Nothing]), device(4)])
@@ -89,7 +90,7 @@ fn every_bar_has_a_place_of_its_own_within_the_windows_above_it() {
         for bar in &found.bars {
             assert_eq!(bar.base.0 % bar.bytes, 0);
             ranges.push((bar.base.0, bar.base.0 + bar.bytes));
-            // What routing finds there are the component registers.
+            // Routing finds the component registers there.
             let header = bridge.mmio_read(Hpa(bar.base.0 + 0x1000), 4).unwrap();
             assert_eq!(header & 0xffff, 1, "{:?}", found.bdf);
         }
@@ -150,12 +151,12 @@ fn all_functions_get_the_least_payload() {
         let at = log.functions[0].capabilities[0].1 + 8;
         bridge.config_read(log.functions[0].bdf, at, 2).unwrap()
     };
-    // Reads of 4096 bytes are code 5; payloads of 512 are 2, of 128 are 0.
+    // Reads of 4096 bytes have code 5; payloads of 512 have code 2, of 128 code 0.
     assert_eq!(control(vec![device(1)]), 5 << 12 | 2 << 5);
     assert_eq!(control(vec![device(1), Below::endpoint(small)]), 5 << 12);
 }
 
-/// Enumerates and compares with the plan's arithmetic.
+/// Enumerates the hierarchy and compares its decoding with the plan's arithmetic.
 fn decodes_as_planned(mut bridge: RootComplex, regions: Vec<Region>) -> EnumerationLog {
     let goal = goal(regions);
     let log = enumerate(&mut bridge, &goal).unwrap();
@@ -172,7 +173,7 @@ fn decoders_take_every_address_where_the_plan_says() {
     let four = || bridge((0..4).map(|_| device(4)));
     decodes_as_planned(four(), vec![region(16, 16, 1024, &[2, 0, 3, 1])]);
     decodes_as_planned(four(), vec![region(16, 6, 256, &[2, 1])]);
-    // Two regions on the same devices, the higher one given first.
+    // Two regions on the same devices; the one at higher addresses is given first.
     let two = vec![region(64, 4, 512, &[0, 1]), region(16, 4, 256, &[3, 1])];
     decodes_as_planned(four(), two);
 }
@@ -224,7 +225,7 @@ fn regions_that_no_register_can_express_are_refused_with_a_reason() {
     assert!(many.contains("8 places"), "{many}");
     let granularity = why(&mut two, region(16, 16, 16_384, &[0, 2, 1, 3]));
     assert!(granularity.contains("16 KiB"), "{granularity}");
-    // Three ways are for a window over host bridges: neither a host bridge nor a switch has them.
+    // Only a window over host bridges has three ways: neither a host bridge nor a switch does.
     let mut three = bridge([device(4), device(4), device(4)]);
     let first = why(&mut three, region(16, 12, 256, &[0, 1, 2]));
     assert!(first.contains("1, 2, 4 or 8"), "{first}");
@@ -281,14 +282,14 @@ fn the_log_has_every_access_and_its_phases_in_order() {
     let mut reset = bridge([device(4)]);
     let log = enumerate(&mut reset.clone(), &goal(vec![region(16, 4, 256, &[0])])).unwrap();
     assert!(log.accesses.is_sorted_by_key(|access| access.phase));
-    // Two BARs and an empty pair: 2 reads and 2 writes for each half of a pair; a bridge has one.
+    // Two BARs and an empty pair: 2 reads and 2 writes for each half of a pair. A bridge has one pair.
     assert_eq!(
         log.count(Phase::Size),
         [(1 + 3) * 2 * 2, (1 + 3) * 2 * 2, 0, 0]
     );
     // Host bridge and device: 7 writes, a commit and its check each; then two enables.
     assert_eq!(log.count(Phase::Decode), [0, 1, 2, 2 * 7 + 2]);
-    // Played back on the same hierarchy, every read gives the same value.
+    // When replayed on the same hierarchy, every read returns the same value.
     for access in &log.accesses {
         let width = access.width.into();
         match (access.target, access.write) {
@@ -310,7 +311,7 @@ fn the_log_has_every_access_and_its_phases_in_order() {
     );
 }
 
-/// Does an access on a hierarchy, with another value where it writes.
+/// Performs an access on a hierarchy. A write writes `value` instead of the access's value.
 fn perform(bridge: &mut RootComplex, access: &Access, value: u64) -> u64 {
     let width = access.width.into();
     match (access.target, access.write) {
@@ -327,7 +328,7 @@ fn perform(bridge: &mut RootComplex, access: &Access, value: u64) -> u64 {
     }
 }
 
-/// Lets software go on access by access; `corrupt` says what is written in the end.
+/// Runs the software access by access; `corrupt` returns the value that is actually written.
 fn step_by_step(
     bridge: &mut RootComplex,
     goal: &Goal,
@@ -376,15 +377,15 @@ fn wrong_bits_in_decoders_are_refused_or_a_mismatch() {
         let bits: &[u32] = match at.0 & 0xff {
             // Enable.
             0x04 => &[1],
-            // The base, low and high; a size that is too small. One component alone that takes
-            // more takes nothing that another does.
+            // The base, low and high; a size that is too small. If a single component decodes too
+            // much, it takes no address that another component decodes.
             0x10 => &[28, 31],
             0x14 => &[0],
             0x18 => &[],
             0x1c => &[1],
             // Granularity, ways, commit.
             0x20 => &[0, 4, 9],
-            // The first four targets of eight, or what is skipped.
+            // The first four targets of eight, or the skip.
             0x24 if of_port => &[0, 9, 31],
             0x24 => &[28],
             0x28 if of_port => &[],
@@ -406,7 +407,7 @@ fn wrong_bits_in_decoders_are_refused_or_a_mismatch() {
     assert!(wrong > 40, "{wrong}");
 }
 
-/// What may hang below a port: nothing, a device of so many units of 256 MiB, or a switch.
+/// A component that may be below a port: nothing, a device with 1 to 8 units of 256 MiB, or a switch.
 fn below() -> impl Strategy<Value = Below> {
     let kinds = [DeviceType::Type1, DeviceType::Type2, DeviceType::Type3];
     let endpoint = (proptest::sample::select(kinds.to_vec()), 1u64..9).prop_map(|(kind, units)| {
@@ -464,8 +465,8 @@ proptest! {
     }
 }
 
-/// A root complex of that many host bridges, each with so many root ports, and below each a device, or a switch of
-/// so many.
+/// A root complex of `host_bridges` host bridges, each with `ports` root ports. Below each port is
+/// a device, or a switch of `below` devices if that is more than one.
 fn several(host_bridges: usize, ports: usize, below: usize) -> RootComplex {
     let port = || match below {
         1 => device(4),
@@ -479,8 +480,9 @@ fn several(host_bridges: usize, ports: usize, below: usize) -> RootComplex {
     )
 }
 
-/// A region over all devices of [`several`], host bridges in turn, then their ports, then those of switches; its
-/// window. The region has a device's 1 GiB from a base on that is a multiple of 256 MiB.
+/// A region over all devices of [`several`], and its window. Consecutive granules go to the host
+/// bridges in turn, then to their ports, then to those of switches. The region has 1 GiB of each
+/// device, from a base on that is a multiple of 256 MiB.
 fn over_all(
     (host_bridges, ports, below): (usize, usize, usize),
     base: u64,
@@ -503,7 +505,8 @@ fn over_all(
     (region, window.unwrap())
 }
 
-/// Shapes of [`several`] that decoders can interleave over: each level below the window has a power of two.
+/// Shapes of [`several`] that decoders can interleave over: each level below the window has a
+/// power of two of ways.
 const SHAPES: &[(usize, usize, usize)] = &[
     (2, 1, 1),
     (4, 1, 1),
@@ -525,7 +528,7 @@ const SHAPES: &[(usize, usize, usize)] = &[
 ];
 
 proptest! {
-    /// The address that window, host bridge, switch and device decode level by level is the plan's.
+    /// Decoding level by level by window, host bridge, switch and device gives the plan's address.
     #[test]
     fn windows_over_host_bridges_decode_as_planned(
         shape in proptest::sample::select(SHAPES),
@@ -536,7 +539,7 @@ proptest! {
     ) {
         let maps = crate::hdm::xor_maps(Bytes(granularity)).to_vec();
         let maps = if xor { maps } else { Vec::new() };
-        // XOR maps reach below 2 GiB; without them every multiple of 256 MiB will do.
+        // XOR maps reach below 2 GiB; without them, any multiple of 256 MiB is a valid base.
         let base = unit * if xor { 2 * GIB } else { 256 * MIB };
         let (region, window) = over_all(shape, base, granularity, &maps);
         let set = region.set(&window).unwrap();
@@ -576,7 +579,7 @@ fn each_host_bridge_has_buses_and_addresses_of_its_own() {
         let upper = |bar: &Bar| bar.base.0 >= half;
         assert!(bars.clone().all(|bar| upper(bar) == (found.bdf.bus >= 128)));
     }
-    // A decoder in each of two host bridges and four devices, each enabled.
+    // One decoder in each of two host bridges and four devices, and one enable for each.
     assert_eq!(log.count(Phase::Decode)[3], 6 * 7 + 6);
 }
 
@@ -678,7 +681,7 @@ fn windows_that_linux_refuses_are_refused_with_a_reason() {
     };
     let wide = why(&unaligned, vec![wide]);
     assert!(wide.contains("alignment of its base"), "{wide}");
-    // Three root ports below a host bridge, whatever the window is.
+    // Three root ports below a host bridge are refused with every window.
     let mut six = several(2, 3, 1);
     let (region, window) = over_all((2, 3, 1), 0, 256, &[]);
     six.windows = vec![window];
@@ -686,7 +689,7 @@ fn windows_that_linux_refuses_are_refused_with_a_reason() {
         .unwrap_err()
         .to_string();
     assert!(error.contains("times a power of two"), "{error}");
-    // Sixteen host bridges at 4 KiB: the next level's granularity would be 64 KiB.
+    // With sixteen host bridges at 4 KiB, the granularity of the next level would be 64 KiB.
     let mut wide = several(16, 1, 1);
     let (region, window) = over_all((16, 1, 1), 0, 4096, &[]);
     wide.windows = vec![window];

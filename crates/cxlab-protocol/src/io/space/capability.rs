@@ -2,54 +2,54 @@
 
 use super::{FunctionSpec, MSIX_PENDING, MSIX_TABLE, Registers, Role};
 
-/// Numbers of standard capabilities.
+/// IDs of standard capabilities.
 pub mod standard {
-    /// PCI Express.
+    /// PCI Express capability.
     pub const PCIE: u8 = 0x10;
-    /// MSI-X.
+    /// MSI-X interrupt capability.
     pub const MSIX: u8 = 0x11;
 }
 
-/// Numbers of extended capabilities.
+/// IDs of extended capabilities.
 pub mod extended {
-    /// Address translation services.
+    /// Address translation services (ATS).
     pub const ATS: u16 = 0x000f;
-    /// Page request interface.
+    /// Page request interface (PRI).
     pub const PRI: u16 = 0x0013;
-    /// Process address space identifiers.
+    /// Process address space identifiers (PASID).
     pub const PASID: u16 = 0x001b;
-    /// Designated vendor-specific.
+    /// Designated vendor-specific extended capability (DVSEC).
     pub const DVSEC: u16 = 0x0023;
 }
 
 /// Offsets within the PCI Express capability.
 pub mod pcie {
-    /// Device capabilities: bits 2:0 the largest payload.
+    /// Device capabilities: bits 2:0 the largest payload, coded as in [`DEVICE_CONTROL`].
     pub const DEVICE_CAPABILITIES: u16 = 0x04;
-    /// Device control: bits 7:5 Max_Payload_Size, 14:12 Max_Read_Request_Size, both as the
-    /// logarithm of 1/128.
+    /// Device control: bits 7:5 Max_Payload_Size, 14:12 Max_Read_Request_Size. Code n stands
+    /// for 128 * 2^n bytes.
     pub const DEVICE_CONTROL: u16 = 0x08;
     /// Link capabilities: bits 31:24 the port number.
     pub const LINK_CAPABILITIES: u16 = 0x0c;
 }
 
-/// Where the list begins.
+/// Offset of the first capability in the standard list.
 pub(super) const FIRST: u8 = PCIE_AT;
 const PCIE_AT: u8 = 0x40;
 const MSIX_AT: u8 = 0x80;
 
-/// The first offset of the standard list's capabilities.
+/// Lowest offset of capabilities in the standard list.
 pub const STANDARD: u16 = FIRST as u16;
-/// The first offset of the extended list.
+/// Offset at which the extended list begins.
 pub const EXTENDED: u16 = 0x100;
 
 const ATS_AT: usize = 0x100;
 const PRI_AT: usize = 0x110;
 const PASID_AT: usize = 0x120;
-/// CXL's DVSECs begin here; without ATS an empty capability stands at the head of the list.
+/// Offset at which CXL's DVSECs begin. Without ATS an empty capability is the head of the list.
 pub(super) const DVSECS_AT: usize = 0x200;
 
-/// Writes an extended capability's header.
+/// Writes the header of an extended capability.
 pub(super) fn extended_header(
     space: &mut Registers,
     at: usize,

@@ -3,24 +3,24 @@
 use super::capability::{DVSECS_AT, extended, extended_header};
 use super::{DeviceType, FunctionSpec, Registers, Role};
 
-/// The vendor of CXL's DVSECs.
+/// Vendor ID of CXL's DVSECs.
 pub const DVSEC_VENDOR: u16 = 0x1e98;
 
-/// DVSEC numbers (CXL 3.1, table 8-2).
+/// IDs of DVSECs (CXL 3.1, table 8-2).
 pub mod dvsec_id {
-    /// CXL device.
+    /// DVSEC of a CXL device.
     pub const DEVICE: u16 = 0;
-    /// Extensions for ports.
+    /// Extensions DVSEC for ports.
     pub const PORT_EXTENSIONS: u16 = 3;
-    /// Flex Bus port.
+    /// DVSEC of a Flex Bus port.
     pub const FLEX_BUS_PORT: u16 = 7;
-    /// Register locator.
+    /// Register locator DVSEC.
     pub const LOCATOR: u16 = 8;
 }
 
 /// Offsets and bits of the CXL device's DVSEC (CXL 3.1, section 8.1.3).
 pub mod device_dvsec {
-    /// Capability: bits 0 cache, 1 io, 2 mem, 5:4 ranges.
+    /// Capability: bits 0 cache, 1 io, 2 mem, 5:4 number of ranges.
     pub const CAPABILITY: u16 = 0x0a;
     /// Control: bits 0 cache, 1 io, 2 mem enable.
     pub const CONTROL: u16 = 0x0c;
@@ -28,21 +28,21 @@ pub mod device_dvsec {
     pub const LOCK: u16 = 0x14;
     /// First range: size high, size low, base high, base low.
     pub const RANGE1: u16 = 0x18;
-    /// CXL.cache, in capability and control.
+    /// CXL.cache, in the registers [`CAPABILITY`] and [`CONTROL`].
     pub const CACHE: u16 = 1 << 0;
-    /// CXL.io.
+    /// CXL.io, in the registers [`CAPABILITY`] and [`CONTROL`].
     pub const IO: u16 = 1 << 1;
-    /// CXL.mem.
+    /// CXL.mem, in the registers [`CAPABILITY`] and [`CONTROL`].
     pub const MEM: u16 = 1 << 2;
-    /// In a range's low size: the size means something, and the memory is ready.
+    /// In the low size of a range: the size is valid, and the memory is ready.
     pub const READY: u32 = 0b11;
 }
 
 /// Offsets and fields of the register locator (CXL 3.1, section 8.1.9).
 pub mod locator {
-    /// First register block: bits 2:0 the BAR, 15:8 what it is, 31:16 its offset.
+    /// First register block: bits 2:0 the BAR, 15:8 the kind of block, 31:16 its offset.
     pub const BLOCK1: u16 = 0x0c;
-    /// Component registers.
+    /// Kind of block: component registers.
     pub const COMPONENT: u32 = 1;
 }
 
@@ -52,7 +52,7 @@ struct Builder<'a> {
 }
 
 impl Builder<'_> {
-    /// Begins a DVSEC of that length; the next one, if any, stands right behind it.
+    /// Begins a DVSEC of this length. The next one, if any, follows directly.
     fn begin(&mut self, id: u16, revision: u64, length: usize, last: bool) -> usize {
         let at = self.at;
         let next = if last { 0 } else { at + length };
@@ -103,10 +103,10 @@ pub(super) fn build(space: &mut Registers, spec: &FunctionSpec) {
     let protocols = protocols(spec.role);
     builder.space.set(at + 0x0a, 2, protocols, 0);
     builder.space.set(at + 0x0c, 2, protocols, protocols);
-    // What was agreed on when the link came up.
+    // The protocols that were negotiated when the link came up.
     builder.space.set(at + 0x0e, 2, protocols, 0);
     let at = builder.begin(dvsec_id::LOCATOR, 0, 0x24, true);
-    // Component registers at the beginning of the first BAR.
+    // The component registers are at the beginning of the first BAR.
     let block = u64::from(locator::COMPONENT) << 8;
     builder
         .space

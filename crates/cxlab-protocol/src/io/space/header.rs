@@ -1,16 +1,16 @@
-//! The first 64 bytes (PCIe 5.0, section 7.5.1).
+//! The header: the first 64 bytes of a configuration space (PCIe 5.0, section 7.5.1).
 
 use super::{BARS, FunctionSpec, Registers, Role};
 
 /// Offsets of the header's registers.
 pub mod offset {
-    /// Vendor and device number; all ones where no function is.
+    /// Vendor and device number; all ones if there is no function.
     pub const IDENTITY: u16 = 0x00;
-    /// Command.
+    /// Command register, with the bits of [`command`](super::command).
     pub const COMMAND: u16 = 0x04;
-    /// Status.
+    /// Status register of the function.
     pub const STATUS: u16 = 0x06;
-    /// Revision and class.
+    /// Revision and class code.
     pub const CLASS: u16 = 0x08;
     /// Header type: bit 0 for bridges.
     pub const HEADER_TYPE: u16 = 0x0e;
@@ -26,17 +26,17 @@ pub mod offset {
     pub const PREFETCH_BASE_HIGH: u16 = 0x28;
     /// Bridges: bits 63:32 of its limit.
     pub const PREFETCH_LIMIT_HIGH: u16 = 0x2c;
-    /// Where the capability list begins.
+    /// Register with the offset of the capability list.
     pub const CAPABILITIES: u16 = 0x34;
 }
 
 /// Bits of the command register.
 pub mod command {
-    /// The function answers to its memory addresses; a bridge passes those of its windows.
+    /// The function responds to its memory addresses; a bridge forwards those of its windows.
     pub const MEMORY: u16 = 1 << 1;
-    /// The function may send requests; a bridge passes them up.
+    /// The function may send requests; a bridge forwards them upstream.
     pub const BUS_MASTER: u16 = 1 << 2;
-    /// No interrupts by wire.
+    /// Disables interrupts by wire (INTx).
     pub const NO_INTX: u16 = 1 << 10;
 }
 
@@ -48,7 +48,7 @@ const STATUS_ERRORS: u64 = 0xf900;
 const STATUS_LIST: u64 = 0x0010;
 /// Low bits of a BAR: memory, 64 bits, prefetchable.
 const BAR_TYPE: u64 = 0b1100;
-/// Windows: addresses are of 64 bits.
+/// Windows have addresses of 64 bits.
 const WINDOW_TYPE: u64 = 0x0001_0001;
 
 /// Class, sub-class and programming interface: bridge; CXL memory device (class 05h, 02h, 10h;
@@ -81,7 +81,7 @@ pub(super) fn build(space: &mut Registers, spec: &FunctionSpec) {
         space.set(0x18, 4, 0, 0x00ff_ffff);
         space.cleared_by_one(0x1e, 2, STATUS_ERRORS);
         space.set(0x20, 4, 0, 0xfff0_fff0);
-        // A window whose limit lies below its base is closed.
+        // A window whose limit is below its base is closed.
         space.set(0x24, 4, 0x0000_fff0 | WINDOW_TYPE, 0xfff0_fff0);
         space.set(0x28, 4, 0, u32::MAX.into());
         space.set(0x2c, 4, 0, u32::MAX.into());

@@ -1,9 +1,9 @@
-//! The configuration space of one function: 4 KiB with its header, its base address registers and
-//! its capabilities.
+//! The configuration space of one function: 4 KiB with its header, its base address registers
+//! and its capabilities.
 //!
-//! Only what enumeration reads or writes is there; other registers read as 0. BARs are pairs of 64
-//! bits, prefetchable, as CXL's component registers have them. Left out: I/O space, expansion ROM,
-//! power management, error reporting, several functions a device.
+//! Only the registers that enumeration reads or writes exist; other registers read as 0. BARs are
+//! pairs of 64 bits, prefetchable, as CXL requires for component registers. Left out: I/O space,
+//! expansion ROM, power management, error reporting, several functions per device.
 
 mod capability;
 mod dvsec;
@@ -18,100 +18,101 @@ pub use dvsec::{DVSEC_VENDOR, device_dvsec, dvsec_id, locator};
 pub use header::{command, offset};
 pub use registers::{AccessError, Registers};
 
-/// Bytes of a configuration space (PCIe 5.0, section 7.2).
+/// Size of a configuration space in bytes (PCIe 5.0, section 7.2).
 pub const SPACE_BYTES: usize = 4096;
 
-/// Most BARs of 64 bits.
+/// Maximum number of 64-bit BARs.
 pub const BARS: usize = 3;
 
-/// What a device can do (CXL 3.1, section 2).
+/// Type of a device (CXL 3.1, section 2).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum DeviceType {
     /// Caches host memory: CXL.io and CXL.cache.
     Type1,
-    /// Caches host memory and has memory: all three.
+    /// Caches host memory and has memory: CXL.io, CXL.cache and CXL.mem.
     Type2,
     /// Has memory: CXL.io and CXL.mem.
     Type3,
-    /// A PCIe device, without anything of CXL.
+    /// A PCIe device without any CXL protocol.
     Pcie,
 }
 
 impl DeviceType {
-    /// Whether it speaks CXL.cache.
+    /// Whether the device supports CXL.cache.
     pub const fn has_cache(self) -> bool {
         matches!(self, DeviceType::Type1 | DeviceType::Type2)
     }
 
-    /// Whether it speaks CXL.mem.
+    /// Whether the device supports CXL.mem.
     pub const fn has_mem(self) -> bool {
         matches!(self, DeviceType::Type2 | DeviceType::Type3)
     }
 }
 
-/// Where a function stands.
+/// The role of a function in the hierarchy.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Role {
-    /// The end of a root complex.
+    /// A port of a root complex.
     RootPort,
-    /// A switch's end towards the host.
+    /// A switch's port towards the host.
     UpstreamPort,
-    /// A switch's end towards devices.
+    /// A switch's port towards devices.
     DownstreamPort,
-    /// A device.
+    /// A device of this type.
     Endpoint(DeviceType),
 }
 
 impl Role {
-    /// Whether its header is that of a bridge (type 1).
+    /// Whether the header is that of a bridge (type 1).
     pub const fn is_bridge(self) -> bool {
         !matches!(self, Role::Endpoint(_))
     }
 
-    /// Whether devices hang below it by a link.
+    /// Whether the function is a port with a link to devices below it.
     pub const fn is_downstream(self) -> bool {
         matches!(self, Role::RootPort | Role::DownstreamPort)
     }
 }
 
-/// A function to be.
+/// Specification of a function to be built.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FunctionSpec {
-    /// Where it stands.
+    /// Role of the function.
     pub role: Role,
     /// Vendor and device number.
     pub identity: (u16, u16),
     /// The number of a port in its component, for target lists.
     pub port_number: u8,
-    /// Bytes behind each BAR: 0, or a power of two from 4 KiB on. Bridges have the first alone. The
-    /// first begins with the component registers, 64 KiB.
+    /// Size of each BAR in bytes: 0, or a power of two from 4 KiB on. Bridges have the first BAR
+    /// alone. The first BAR begins with the component registers, 64 KiB.
     pub bars: [u64; BARS],
-    /// Memory that CXL.mem reaches, a multiple of 256 MiB; of no meaning without it.
+    /// Size of the memory that is reached over CXL.mem, in bytes: a multiple of 256 MiB. Without
+    /// meaning if the device has no CXL.mem.
     pub memory_bytes: u64,
-    /// HDM decoders, 1 or an even number up to 10.
+    /// Number of HDM decoders: 1, or an even number up to 10.
     pub decoders: u8,
-    /// MSI-X vectors, 1 to 2048; 0: no interrupts.
+    /// Number of MSI-X vectors, 1 to 2048; 0 for a function without interrupts.
     pub vectors: u16,
-    /// Translations, page requests and processes (ATS, PRI, PASID).
+    /// Whether the function has translations, page requests and processes (ATS, PRI, PASID).
     pub ats: bool,
-    /// Largest payload that it supports, in bytes: 128 to 4096.
+    /// Largest payload that the function supports, in bytes: 128 to 4096.
     pub max_payload: u32,
 }
 
-/// What stands before an endpoint's other registers in its first BAR.
+/// Size in bytes of the component registers, which are at the beginning of the first BAR.
 pub const COMPONENT_BYTES: u64 = 64 << 10;
 
-/// Where an endpoint's MSI-X table begins in its first BAR: 16 bytes a vector.
+/// Offset of an endpoint's MSI-X table in its first BAR. Each vector has 16 bytes.
 pub const MSIX_TABLE: u64 = COMPONENT_BYTES;
 
-/// HDM decoders of a host bridge or an upstream port: the most that a device's could be, *assumed*.
+/// Number of HDM decoders of a host bridge or an upstream port: the most that a device could have, *assumed*.
 pub const PORT_DECODERS: u8 = 10;
 
-/// Where the pending bits begin.
+/// Offset of an endpoint's MSI-X pending bits in its first BAR.
 pub const MSIX_PENDING: u64 = COMPONENT_BYTES + (48 << 10);
 
 impl FunctionSpec {
-    /// A device with four decoders, 16 vectors and translations where it caches host memory.
+    /// A device with four decoders and 16 vectors. It has translations if it caches host memory.
     pub const fn endpoint(device: DeviceType, memory_bytes: u64) -> FunctionSpec {
         FunctionSpec {
             role: Role::Endpoint(device),

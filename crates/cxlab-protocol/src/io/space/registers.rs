@@ -1,18 +1,18 @@
-//! Registers by byte: what can be written, and what a one clears.
+//! Registers addressed by byte, with masks of the bits that can be written and of the bits that a one clears.
 
 use std::fmt;
 
-/// An access that registers do not answer.
+/// An access that registers reject.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum AccessError {
-    /// The width is not 1, 2, 4 or 8 bytes, or the offset is no multiple of it.
+    /// The width is not 1, 2, 4 or 8 bytes, or the offset is not a multiple of the width.
     Alignment {
-        /// The offset.
+        /// Offset of the access.
         offset: u64,
-        /// The width in bytes.
+        /// Width in bytes.
         width: u32,
     },
-    /// The offset lies behind the registers.
+    /// The access is outside the registers; its offset.
     Range(u64),
 }
 
@@ -47,12 +47,12 @@ impl Registers {
         }
     }
 
-    /// How many bytes there are.
+    /// Number of bytes of the registers.
     pub fn len(&self) -> usize {
         self.value.len()
     }
 
-    /// Whether there are none.
+    /// Whether there is not a single register.
     pub fn is_empty(&self) -> bool {
         self.value.is_empty()
     }
@@ -71,16 +71,16 @@ impl Registers {
     /// Reads 1, 2, 4 or 8 bytes.
     ///
     /// # Errors
-    /// A width or an offset that is not allowed.
+    /// If the width or the offset is not allowed.
     pub fn read(&self, offset: u64, width: u32) -> Result<u64, AccessError> {
         let bytes = &self.value[self.place(offset, width)?];
         Ok(little_endian(bytes))
     }
 
-    /// Writes as software does: read-only bits stay, bits that a one clears are cleared by it.
+    /// Writes as software does: read-only bits stay, and a one clears the bits that are declared so.
     ///
     /// # Errors
-    /// A width or an offset that is not allowed.
+    /// If the width or the offset is not allowed.
     pub fn write(&mut self, offset: u64, width: u32, value: u64) -> Result<(), AccessError> {
         let place = self.place(offset, width)?;
         for (at, byte) in place.zip(value.to_le_bytes()) {
@@ -91,27 +91,27 @@ impl Registers {
         Ok(())
     }
 
-    /// Sets a value as hardware does, with the bits that software can write.
+    /// Sets a value and the mask of its writable bits, as hardware does.
     ///
     /// # Panics
-    /// Outside the registers: our own mistake.
+    /// If the range is outside the registers, which is a mistake of the program.
     pub(crate) fn set(&mut self, offset: usize, width: usize, value: u64, writable: u64) {
         let place = offset..offset + width;
         self.value[place.clone()].copy_from_slice(&value.to_le_bytes()[..width]);
         self.writable[place].copy_from_slice(&writable.to_le_bytes()[..width]);
     }
 
-    /// Sets a value as hardware does; what can be written stays.
+    /// Sets a value as hardware does; the mask of writable bits stays.
     pub(crate) fn force(&mut self, offset: usize, width: usize, value: u64) {
         self.value[offset..offset + width].copy_from_slice(&value.to_le_bytes()[..width]);
     }
 
-    /// Names bits that a one clears.
+    /// Declares bits that are cleared by writing a one.
     pub(crate) fn cleared_by_one(&mut self, offset: usize, width: usize, bits: u64) {
         self.cleared_by_one[offset..offset + width].copy_from_slice(&bits.to_le_bytes()[..width]);
     }
 
-    /// A word as hardware sees it; 0 outside the registers.
+    /// A word of 4 bytes as hardware sees it; 0 outside the registers.
     pub(crate) fn word(&self, offset: usize) -> u32 {
         let bytes = self.value.get(offset..offset + 4).unwrap_or(&[]);
         little_endian(bytes) as u32

@@ -4,7 +4,7 @@ fn endpoint(device: DeviceType) -> Registers {
     FunctionSpec::endpoint(device, 1 << 30).space()
 }
 
-/// Numbers and offsets of the extended list.
+/// IDs and offsets of the capabilities in the extended list.
 fn list(space: &Registers) -> Vec<(u16, u64)> {
     let mut found = Vec::new();
     let mut at = u64::from(EXTENDED);
@@ -16,7 +16,7 @@ fn list(space: &Registers) -> Vec<(u16, u64)> {
     found
 }
 
-/// Where a DVSEC is.
+/// Offset of the DVSEC with this ID.
 fn find(space: &Registers, id: u16) -> Option<u64> {
     let dvsecs = list(space)
         .into_iter()

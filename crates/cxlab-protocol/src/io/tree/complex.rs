@@ -1,4 +1,4 @@
-//! A root complex: host bridges, and the windows by which the platform shares out addresses among them.
+//! A root complex: its host bridges, and the windows by which the platform divides addresses among them.
 
 use cxlab_engine::units::{Bytes, Dpa, Hpa};
 
@@ -7,19 +7,20 @@ use crate::hdm::{InterleaveError, InterleaveSet};
 use crate::io::space::{AccessError, COMPONENT_BYTES};
 use crate::io::tree::Bdf;
 
-/// A CXL Fixed Memory Window (CFMWS structure of the CEDT; CXL 3.1, section 9.18.1.3 and table 9-22): addresses
-/// that the platform sends to its host bridges in turn. Firmware sets it up; software cannot change it.
+/// A CXL Fixed Memory Window (CFMWS structure of the CEDT; CXL 3.1, section 9.18.1.3 and table
+/// 9-22): addresses that the platform interleaves over its host bridges. Firmware sets the window
+/// up; software cannot change it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FixedWindow {
-    /// First address.
+    /// First address of the window.
     pub base: Hpa,
-    /// Bytes.
+    /// Size of the window.
     pub size: Bytes,
-    /// Bytes that each host bridge gets in turn.
+    /// Number of consecutive bytes that each host bridge gets.
     pub granularity: Bytes,
     /// The interleave target list: numbers of host bridges, 1, 2, 3, 4, 6, 8, 12 or 16 of them.
     pub host_bridges: Vec<usize>,
-    /// The XOR maps (CXIMS structure), one for each bit of the ways; empty: the arithmetic is modulo.
+    /// The XOR maps (CXIMS structure), one for each bit of the ways. Empty for modulo arithmetic.
     pub xor_maps: Vec<u64>,
 }
 
@@ -35,11 +36,12 @@ impl FixedWindow {
         }
     }
 
-    /// A window that sends its turns, from the base on, to these host bridges in this order. Its target list is
-    /// another order where XOR maps or a base that is no multiple of three turns want it.
+    /// A window that sends its granules, from the base on, to these host bridges in this order. Its
+    /// target list has another order if XOR maps are given, or if the base is not a multiple of
+    /// ways times granularity.
     ///
     /// # Errors
-    /// A window that cannot be.
+    /// If the interleave is invalid.
     pub fn in_turns(
         base: Hpa,
         size: Bytes,
@@ -71,9 +73,10 @@ impl FixedWindow {
         base >= self.base && end <= u128::from(self.base.0) + u128::from(self.size.0)
     }
 
-    /// The place in the target list that an address of the window leads to (CXL 3.1, section 8.2.4.20.13 and table
-    /// 9-22). Bits of XOR are those of Linux `cxl_xor_calc_n`. Of 6 and 12 ways Linux takes the remainder of three
-    /// without moving the address down first, which may exchange two thirds of the list.
+    /// The entry of the target list that an address of the window leads to (CXL 3.1, section
+    /// 8.2.4.20.13 and table 9-22). The bits of XOR maps are those of Linux `cxl_xor_calc_n`. For 6
+    /// and 12 ways, Linux takes the remainder modulo three without shifting the address first,
+    /// which may exchange two thirds of the list.
     pub fn place(&self, hpa: Hpa) -> usize {
         let (ways, shift) = (self.host_bridges.len(), self.granularity.0.ilog2());
         let bits = ways.trailing_zeros();
@@ -98,28 +101,28 @@ impl FixedWindow {
     }
 }
 
-/// What firmware tells software of a host bridge: a CHBS structure of the CEDT, and the buses.
+/// What firmware tells software about a host bridge: a CHBS structure of the CEDT, and the buses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct HostBridgeTable {
-    /// Where its component registers are.
+    /// Address of the component registers.
     pub component_base: Hpa,
-    /// The bus of its root ports.
+    /// The bus of the root ports.
     pub first_bus: u8,
-    /// The last bus that may be below it.
+    /// The last bus that may be below the host bridge.
     pub last_bus: u8,
 }
 
-/// What firmware tells software of a root complex: the CEDT.
+/// What firmware tells software about a root complex: the CEDT.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PlatformTables {
     /// The host bridges, in the order of the CEDT.
     pub host_bridges: Vec<HostBridgeTable>,
-    /// The windows.
+    /// The fixed memory windows.
     pub windows: Vec<FixedWindow>,
 }
 
 impl PlatformTables {
-    /// The window that all of these addresses belong to.
+    /// The window that contains all of these addresses, if there is one.
     pub fn window(&self, base: Hpa, size: Bytes) -> Option<&FixedWindow> {
         self.windows
             .iter()
@@ -127,17 +130,17 @@ impl PlatformTables {
     }
 }
 
-/// A root complex.
+/// A root complex: host bridges and the windows over them.
 #[derive(Clone)]
 pub struct RootComplex {
-    /// Its host bridges, in the order of the CEDT.
+    /// The host bridges, in the order of the CEDT.
     pub bridges: Vec<HostBridge>,
-    /// Its windows, which do not overlap.
+    /// The fixed memory windows, which do not overlap.
     pub windows: Vec<FixedWindow>,
 }
 
 impl RootComplex {
-    /// A root complex of one host bridge, with these things below its root ports.
+    /// A root complex of one host bridge, with these components below its root ports.
     pub fn one(component_base: Hpa, below: impl IntoIterator<Item = Below>) -> RootComplex {
         RootComplex {
             bridges: vec![HostBridge::new(component_base, below)],
@@ -145,8 +148,9 @@ impl RootComplex {
         }
     }
 
-    /// A root complex of 1 to 16 host bridges, each with these things below its root ports. Their registers
-    /// are one behind the other from `component_base` on, and each has an equal part of the 256 buses.
+    /// A root complex of 1 to 16 host bridges, each with these components below its root ports. The
+    /// registers of the host bridges follow each other from `component_base` on, and each host
+    /// bridge has an equal part of the 256 buses.
     pub fn new(
         component_base: Hpa,
         below: Vec<Vec<Below>>,
@@ -167,7 +171,7 @@ impl RootComplex {
         }
     }
 
-    /// What firmware tells software.
+    /// The tables that firmware provides to software.
     pub fn tables(&self) -> PlatformTables {
         let table = |bridge: &HostBridge| HostBridgeTable {
             component_base: bridge.component_base,
@@ -180,8 +184,8 @@ impl RootComplex {
         }
     }
 
-    /// What the root complex does with a request of software. Requests to configuration space come
-    /// as [`Place::Bus`]. Root ports are counted through all host bridges.
+    /// Serves a request of software, or names the root port through which it leaves. Requests to
+    /// configuration space come as [`Place::Bus`]. Root ports are counted through all host bridges.
     pub fn serve(&mut self, request: Request) -> Step {
         let mut first = 0;
         for bridge in &mut self.bridges {
@@ -194,7 +198,7 @@ impl RootComplex {
         Step::Nobody
     }
 
-    /// Does what a request asks for; all ones are read where nobody answers.
+    /// Serves a request in the whole hierarchy. A read that no component answers returns all ones.
     fn access(&mut self, request: Request) -> Result<u64, AccessError> {
         let mut step = Step::Nobody;
         for bridge in &mut self.bridges {
@@ -209,10 +213,10 @@ impl RootComplex {
         }
     }
 
-    /// Reads a configuration register; all ones where no function answers.
+    /// Reads a configuration register; all ones if no function answers.
     ///
     /// # Errors
-    /// A width or an offset that is not allowed.
+    /// If the width or the offset is not allowed.
     pub fn config_read(&mut self, to: Bdf, at: u16, width: u32) -> Result<u64, AccessError> {
         self.access(Request {
             place: Place::Bus(to, at),
@@ -221,10 +225,10 @@ impl RootComplex {
         })
     }
 
-    /// Writes a configuration register; nothing happens where no function answers.
+    /// Writes a configuration register; nothing happens if no function answers.
     ///
     /// # Errors
-    /// A width or an offset that is not allowed.
+    /// If the width or the offset is not allowed.
     pub fn config_write(
         &mut self,
         to: Bdf,
@@ -240,10 +244,10 @@ impl RootComplex {
         self.access(request).map(drop)
     }
 
-    /// Reads a register in memory; all ones where nobody answers.
+    /// Reads a register in memory; all ones if no component answers.
     ///
     /// # Errors
-    /// A width or an offset that is not allowed.
+    /// If the width or the offset is not allowed.
     pub fn mmio_read(&mut self, hpa: Hpa, width: u32) -> Result<u64, AccessError> {
         self.access(Request {
             place: Place::Memory(hpa),
@@ -252,10 +256,10 @@ impl RootComplex {
         })
     }
 
-    /// Writes a register in memory; nothing happens where nobody answers.
+    /// Writes a register in memory; nothing happens if no component answers.
     ///
     /// # Errors
-    /// A width or an offset that is not allowed.
+    /// If the width or the offset is not allowed.
     pub fn mmio_write(&mut self, hpa: Hpa, width: u32, value: u64) -> Result<(), AccessError> {
         let request = Request {
             place: Place::Memory(hpa),
@@ -265,12 +269,12 @@ impl RootComplex {
         self.access(request).map(drop)
     }
 
-    /// Every switch, by host bridge and depth first.
+    /// All switches, by host bridge and depth first.
     pub fn switches(&self) -> Vec<&Switch> {
         self.bridges.iter().flat_map(HostBridge::switches).collect()
     }
 
-    /// Every device, by host bridge and depth first: the numbers by which regions name them.
+    /// All devices, by host bridge and depth first. Regions name devices by their index in this list.
     pub fn endpoints(&self) -> Vec<&Function> {
         self.bridges
             .iter()
@@ -278,9 +282,9 @@ impl RootComplex {
             .collect()
     }
 
-    /// The same root complex with the registers of these switches and devices instead of its own, in the
-    /// order of [`RootComplex::switches`] and [`RootComplex::endpoints`]. What hangs below these switches'
-    /// ports means nothing.
+    /// A copy of the root complex that has the registers of these switches and devices instead of
+    /// its own, in the order of [`RootComplex::switches`] and [`RootComplex::endpoints`]. The
+    /// components below these switches' ports are ignored.
     pub fn assembled(
         &self,
         switches: impl IntoIterator<Item = Switch>,
@@ -296,8 +300,9 @@ impl RootComplex {
         }
     }
 
-    /// The device and the address in it that an address leads to: by its window to a host bridge, and on by
-    /// the HDM decoders that are committed. `None`: no window has it, or some decoder does not know it.
+    /// The device and the DPA that an address leads to: by its window to a host bridge, and from
+    /// there by the committed HDM decoders. `None` if no window has the address, or a decoder on
+    /// the path does not decode it.
     pub fn decode(&self, hpa: Hpa) -> Option<(usize, Dpa)> {
         let mut windows = self.windows.iter();
         let window = windows.find(|window| window.contains(hpa, Bytes(1)))?;

@@ -8,16 +8,16 @@ use super::request::{Place, Request, Step};
 use crate::io::component::{ComponentRegisters, Decodes};
 use crate::io::space::{BARS, COMPONENT_BYTES, FunctionSpec, Registers, Role, command, offset};
 
-/// A function: its configuration space and what lies behind its first BAR.
+/// A function: its configuration space and the registers in its first BAR.
 #[derive(Clone)]
 pub struct Function {
-    /// What it was made of.
+    /// The specification that the function was built from.
     pub spec: FunctionSpec,
-    /// Its configuration space.
+    /// The configuration space.
     pub config: Registers,
-    /// Its component registers. Of a root port they are the host bridge's business.
+    /// The component registers. For root ports, the registers of the host bridge decode instead.
     pub component: ComponentRegisters,
-    /// What lies behind them in the first BAR: the MSI-X table.
+    /// The registers after them in the first BAR: the MSI-X table.
     table: Registers,
 }
 
@@ -62,7 +62,7 @@ impl Function {
         self.command() & command::MEMORY != 0
     }
 
-    /// The BAR that an address lies in, and where in it.
+    /// The BAR that contains an address, and the offset of the address in it.
     fn bar_of(&self, hpa: Hpa) -> Option<(usize, u64)> {
         (0..BARS).find_map(|bar| {
             let size = self.spec.bars[bar];
@@ -74,12 +74,12 @@ impl Function {
         })
     }
 
-    /// Serves a request to its configuration space.
+    /// Serves a request to the function's configuration space.
     pub(super) fn serve_config(&mut self, request: Request, at: u16) -> Step {
         request.serve(&mut self.config, at.into())
     }
 
-    /// Serves a request to its memory; `None` when it does not answer to that address.
+    /// Serves a request to the function's memory; `None` if the function does not respond to the address.
     pub(super) fn serve_memory(&mut self, request: Request, hpa: Hpa) -> Option<Step> {
         let (bar, at) = self.bar_of(hpa).filter(|_| self.answers())?;
         Some(match (bar, at.checked_sub(COMPONENT_BYTES)) {
@@ -89,7 +89,7 @@ impl Function {
         })
     }
 
-    /// What a device does with a request that its link brings.
+    /// Serves a request that arrives at a device over its link.
     pub fn serve(&mut self, request: Request) -> Step {
         let step = match request.place {
             Place::Device(to, at) if to.device == 0 && to.function == 0 => {
@@ -107,13 +107,13 @@ impl Function {
         (secondary, subordinate)
     }
 
-    /// Whether a bus lies below a bridge.
+    /// Whether a bus is in a bridge's range of bus numbers.
     pub(super) fn has_below(&self, bus: u8) -> bool {
         let (secondary, subordinate) = self.buses();
         (secondary..=subordinate).contains(&bus)
     }
 
-    /// Whether a bridge's prefetchable window is open for an address.
+    /// Whether an address is in a bridge's prefetchable window, and the bridge forwards it.
     pub(super) fn passes(&self, hpa: Hpa) -> bool {
         let window = self.config.word(offset::PREFETCH_WINDOW.into());
         let high = |at: u16| u64::from(self.config.word(at.into())) << 32;

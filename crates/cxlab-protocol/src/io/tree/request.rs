@@ -1,4 +1,4 @@
-//! Requests to registers, and what a component does with one.
+//! Requests to registers, and the results of serving them in a component.
 
 use cxlab_engine::units::Hpa;
 
@@ -8,20 +8,20 @@ use crate::io::space::{AccessError, Registers};
 /// Bus, device and function number.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
 pub struct Bdf {
-    /// 0 to 255.
+    /// Bus number: 0 to 255.
     pub bus: u8,
-    /// 0 to 31.
+    /// Device number: 0 to 31.
     pub device: u8,
-    /// 0 to 7; only 0 exists here.
+    /// Function number: 0 to 7; only 0 exists in the model.
     pub function: u8,
 }
 
-/// Where a request goes.
+/// The register that a request goes to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Place {
     /// A register in the configuration space of the device at the end of the link (type 0).
     Device(Bdf, u16),
-    /// A register in a configuration space further below (type 1).
+    /// A register in a configuration space further downstream (type 1).
     Bus(Bdf, u16),
     /// A register in memory.
     Memory(Hpa),
@@ -30,22 +30,22 @@ pub enum Place {
 /// A read or a write of a register.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Request {
-    /// Where it goes.
+    /// The register that is accessed.
     pub place: Place,
-    /// Bytes: 1, 2 or 4.
+    /// Width in bytes: 1, 2 or 4.
     pub width: u32,
-    /// What it writes; `None`: it reads.
+    /// The value to write; `None` for a read.
     pub write: Option<u64>,
 }
 
 /// What a component does with a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Step {
-    /// It serves it: what was read, or written.
+    /// The component serves the request: the value read or written.
     Done(Result<u64, AccessError>),
-    /// It leaves by the port of that place, in this form.
+    /// The request leaves through the port with this index, in this form.
     Below(usize, Request),
-    /// Nobody has the register: an unsupported request.
+    /// No component has the register: an unsupported request.
     Nobody,
 }
 
@@ -54,7 +54,7 @@ impl Request {
         Request { place, ..self }
     }
 
-    /// Does it to some registers.
+    /// Performs the request on these registers.
     pub(super) fn serve(self, registers: &mut Registers, at: u64) -> Step {
         Step::Done(match self.write {
             Some(value) => registers.write(at, self.width, value).map(|()| value),
@@ -70,7 +70,7 @@ impl Request {
     }
 }
 
-/// What a read gives that nobody answers.
+/// The value of a read that no component answers.
 pub fn all_ones(width: u32) -> u64 {
     u64::MAX >> (64 - 8 * width.clamp(1, 8))
 }

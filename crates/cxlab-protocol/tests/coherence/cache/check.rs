@@ -1,4 +1,4 @@
-//! The properties of a state by itself.
+//! The properties that concern a single state.
 
 use cxlab_protocol::coherence::cache_agent::{Event, Line};
 use cxlab_protocol::coherence::cache_home::{CORES, Filter, Peer};
@@ -10,7 +10,7 @@ use super::{Data, Model, Pending, Property, Pulled, Wire, World, check, peer};
 const GO_M: Option<Reply> = Some(Reply::Go(GoState::Modified));
 
 impl Model {
-    /// The properties of a state by itself.
+    /// Checks the properties that concern a single state.
     pub fn check(&self, world: &World) -> Result<(), Property> {
         (0..self.config.lines).try_for_each(|l| self.check_line(world, l))
     }
@@ -73,7 +73,7 @@ impl Model {
             Property::ExactResponses,
         )?;
         let modified = matches!(line, Line::M | Line::MiA | Line::IoD) || wire.response == GO_M;
-        // Data that a snoop took are on their way, and may have been written.
+        // Data that a snoop took are in flight, and may have been written.
         let taken = wire.state.owes.is_some();
         check(!modified || taken || !clean, Property::ModifiedMeansDirty)?;
         let waits_for_go = matches!(line, Line::IsA | Line::ImA | Line::IxA);
@@ -97,7 +97,7 @@ impl Model {
         )
     }
 
-    /// Who has a copy is in the directory.
+    /// Checks that the directory names every holder of a copy.
     fn holds(&self, filter: Filter, peer: Peer, held: bool, owned: bool) -> Result<(), Property> {
         check(
             (!held || filter.holders().contains(peer)) && (!owned || filter == Filter::Any(peer)),
@@ -106,7 +106,7 @@ impl Model {
     }
 }
 
-/// Whether a holder of the line may write it, or will when its data come.
+/// Whether a holder of the line may write it, now or when its data arrive.
 fn may_write(line: Line) -> bool {
     matches!(
         line,
@@ -114,13 +114,12 @@ fn may_write(line: Line) -> bool {
     )
 }
 
-/// Whether a holder of the line may read it and not write it, or will.
+/// Whether a holder of the line may read but not write it, now or when its data arrive.
 fn may_read(line: Line) -> bool {
     matches!(line, Line::S | Line::SmA | Line::IsD)
 }
 
-/// Whether the device, or what is in flight from or to it, has the current value and must not lose
-/// it.
+/// Whether the device, or a message in flight from or to it, has the current value and must not lose it.
 fn keeps_dirty(wire: &Wire) -> bool {
     let line = wire.state.line;
     let cached = matches!(line, Line::M | Line::MiA) && wire.copy == Data::Fresh;
@@ -132,7 +131,7 @@ fn keeps_dirty(wire: &Wire) -> bool {
         || matches!(wire.pulled, Some((pulled, Data::Fresh)) if pulled != Pulled::Bogus)
 }
 
-/// What a settled line must take.
+/// The operations that a settled line must accept.
 fn operations(line: Line) -> &'static [Event] {
     match line {
         Line::I => &[

@@ -1,4 +1,4 @@
-//! What devices do.
+//! The moves of the devices.
 
 use cxlab_protocol::coherence::cache_agent::{self, Action, Event, Line};
 use cxlab_protocol::coherence::cache_message::Reply;
@@ -10,7 +10,7 @@ use super::{
 type Stepped = Option<(cache_agent::LineState, cache_agent::Actions)>;
 
 impl Model {
-    /// A step of the table. `Err`: there is no row; `None`: there was, until it was removed.
+    /// A step of the table. `Err`: the table has no row; `Ok(None)`: the row was removed.
     fn agent(&self, state: cache_agent::LineState, event: Event) -> Result<Stepped, ()> {
         match cache_agent::step_with(state, event, |row, on| self.tables.agent(row, on)) {
             Some(next) => Ok(Some(next)),
@@ -23,7 +23,7 @@ impl Model {
         matches!(self.agent(state, event), Ok(Some(_)))
     }
 
-    /// A message that must be taken arrives at a device.
+    /// A message that must be accepted arrives at a device.
     fn arrives(&self, world: &World, a: usize, l: usize, event: Event) -> Outcome {
         match self.agent(world.wires[l][a].state, event) {
             Ok(Some((next, actions))) => self.act(world, a, l, next, actions),
@@ -188,7 +188,7 @@ impl Model {
         }
     }
 
-    /// What H2D Data are.
+    /// The reply on H2D Data.
     fn data(&self) -> Reply {
         match self.config.missing {
             true => Reply::ErrorData,
@@ -196,7 +196,7 @@ impl Model {
         }
     }
 
-    /// `CacheFlushed`, which is about all lines of a device.
+    /// The moves of `CacheFlushed`, which concerns all lines of a device.
     pub(super) fn flush_moves(&self, world: &World, a: usize, out: &mut Vec<(Move, Outcome)>) {
         let wires = (0..self.config.lines).map(|l| &world.wires[l][a]);
         let mut next = *world;

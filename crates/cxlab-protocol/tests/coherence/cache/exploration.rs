@@ -1,4 +1,4 @@
-//! All states of small systems with CXL.cache.
+//! Exploration of all states of small systems with CXL.cache.
 
 use cxlab_protocol::coherence::cache_agent::Event;
 use cxlab_protocol::coherence::hold::Turns;
@@ -47,7 +47,7 @@ pub const TWO: Config = Config {
 
 const LOAD_STORE_EVICT: &[Event] = &[Event::Load, Event::Store, Event::Evict];
 
-/// `CacheFlushed` is about both lines.
+/// `CacheFlushed` concerns both lines.
 pub const LINES: Config = Config {
     name: "1 device, cores, 2 lines",
     lines: 2,
@@ -62,7 +62,7 @@ pub const NO_CORES: Config = Config {
     ..TWO
 };
 
-/// Operations where there is no memory. Nothing is ever cached.
+/// Operations on addresses without memory. Nothing is ever cached.
 pub const MISSING: Config = Config {
     name: "2 devices, 1 line without memory",
     evictions: false,
@@ -70,7 +70,7 @@ pub const MISSING: Config = Config {
     ..NO_CORES
 };
 
-/// All states; prints how many there are.
+/// Explores all states and prints their number.
 fn explore(model: &Model) -> Found<Model> {
     let started = std::time::Instant::now();
     let found = search(model);
@@ -128,7 +128,7 @@ fn every_property_holds_for_two_devices_alone() {
     holds(NO_CORES, 37979);
 }
 
-/// Without the reduction each state is there once or, told with the names exchanged, twice.
+/// Without the reduction each state occurs once, or twice with the names exchanged.
 #[test]
 fn the_reduction_by_names_loses_no_state() {
     let config = Config {
@@ -141,9 +141,9 @@ fn the_reduction_by_names_loses_no_state() {
     assert!((37980..=2 * 37979).contains(&found.states));
 }
 
-// The rules of the channels are needed: without any one of them something breaks.
+// The rules of the channels are needed: without any one of them a property breaks.
 
-/// The snoop finds a line that the device does not have yet; then comes the `GO`.
+/// The snoop finds a line that the device does not have yet; then the `GO` arrives.
 #[test]
 fn a_snoop_that_passes_a_go_leaves_a_copy_that_the_directory_does_not_know() {
     let config = Config {
@@ -174,7 +174,7 @@ fn data_that_wait_behind_a_request_deadlock() {
     breaks(config, Property::NoDeadlock);
 }
 
-/// Who waits for whom; every store is a read-modify-write that keeps its line.
+/// The model follows which access waits for which; every store is a read-modify-write that locks its line.
 const FAIR: Config = Config {
     name: "2 devices, 1 line, turns",
     waits: Some(Waits {

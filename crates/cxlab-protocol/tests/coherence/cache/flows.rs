@@ -1,5 +1,5 @@
-//! Races, message by message: each chart is played in the model, so that every message is one that
-//! the tables send, and is shown in `docs/explain/coherence.md`.
+//! Races, message by message. Each chart is played in the model, so that the tables send every
+//! message of it. The charts are shown in `docs/reference/coherence-tables.md`.
 
 use cxlab_protocol::coherence::cache_agent::{Event, Line};
 use cxlab_protocol::coherence::cache_home::{CORES, Filter, Peer};
@@ -9,7 +9,7 @@ use super::{Data, Model, Move, Pulled, Tables, World, peer};
 use crate::docs;
 use crate::search::System;
 
-/// A way through the states of two devices and one line.
+/// A path through the states of two devices and one line.
 struct Play {
     model: Model,
     world: World,
@@ -36,7 +36,7 @@ impl Play {
         }
     }
 
-    /// Begins with what these moves lead to, which the chart does not show.
+    /// Begins in the state after these moves, which the chart does not show.
     fn after(moves: &[Move]) -> Play {
         let mut play = Play::new();
         moves.iter().for_each(|step| play.step(*step));
@@ -44,7 +44,7 @@ impl Play {
         play
     }
 
-    /// One move, which must be possible.
+    /// Makes one move, which must be possible.
     fn step(&mut self, step: Move) {
         let mut next = Vec::new();
         self.model.moves(&self.world, &mut next);
@@ -65,7 +65,7 @@ impl Play {
         self
     }
 
-    /// Sender, receiver and name of what a move delivers.
+    /// Sender, receiver and name of the message that a move delivers.
     fn message(&self, step: Move) -> Option<(&'static str, &'static str, String)> {
         let wire = |a: usize| &self.world.wires[0][a];
         Some(match step {
@@ -86,7 +86,7 @@ impl Play {
         })
     }
 
-    /// What becomes of the receiver.
+    /// The receiver's state after the move.
     fn becomes(&self, step: Move, to: &World) -> String {
         match step {
             Move::Local(a, ..) | Move::Snoop(a, _) | Move::Response(a, _) | Move::Data(a, _) => {
@@ -111,7 +111,8 @@ impl Play {
         self.world.wires[0][a].state.line
     }
 
-    /// All is over, and this is in the devices.
+    /// Checks that nothing is in flight, that the devices have these states, and that the
+    /// document shows the chart.
     fn ends(&self, lines: [Line; 2], name: &str) {
         assert!(self.model.is_quiet(&self.world), "{:#?}", self.world);
         assert_eq!([self.line(0), self.line(1)], lines);
@@ -144,7 +145,7 @@ fn a_dirty_eviction_that_a_snoop_overtakes_is_pulled_and_dropped_as_bogus() {
         Move::Response(B, 0),
         Move::Data(B, 0),
     ]);
-    // The eviction comes only now, when B has stored: its data must not reach memory.
+    // The eviction arrives only now, after B has stored: its data must not reach memory.
     assert_eq!(play.world.home[0].state.filter, Filter::Any(peer(B)));
     play.play(&[Move::Request(A, 0), Move::Response(A, 0)]);
     assert_eq!(
@@ -165,7 +166,7 @@ fn a_snoop_behind_a_go_finds_the_new_copy_and_waits_for_its_data() {
         Move::ReadDone(0),
         Move::Request(B, 0),
     ]);
-    // The snoop has been sent, and may not arrive before the GO.
+    // The snoop has been sent, and must not arrive before the GO.
     let mut next = Vec::new();
     play.model.moves(&play.world, &mut next);
     assert!(next.iter().all(|(step, _)| *step != Move::Snoop(A, 0)));
@@ -270,7 +271,7 @@ fn what_the_protocol_does_not_have_has_no_row() {
     use cxlab_protocol::coherence::cache_home;
     use cxlab_protocol::coherence::cache_message::{Answer, Reply, Request};
     use cxlab_protocol::coherence::fields::GoState;
-    // Table 3-28: what must not be asked for while a copy is there.
+    // Table 3-28: requests that are not allowed while the device has a copy.
     for line in [Line::S, Line::E, Line::M] {
         for event in [
             Event::LoadOnce,
@@ -288,7 +289,7 @@ fn what_the_protocol_does_not_have_has_no_row() {
         cache_agent::step(LineState::default(), go(GoState::Shared)),
         None
     );
-    // Data that nobody asked for, an answer of a device that was not snooped, and one that table
+    // Data that were not requested, a response of a device that was not snooped, and one that table
     // 3-26 does not have.
     let (a, b) = (peer(A), peer(B));
     let owned = cache_home::LineState::idle(Filter::Any(a));

@@ -1,4 +1,4 @@
-//! What the home agent and the host's cores do.
+//! The moves of the home agent and of the host's cores.
 
 use cxlab_protocol::coherence::cache_agent::Line;
 use cxlab_protocol::coherence::cache_home::{
@@ -15,7 +15,7 @@ use super::{
 type Stepped = Option<(cache_home::LineState, cache_home::Actions)>;
 
 impl Model {
-    /// A step of the table. `Err`: there is no row; `None`: there was, until it was removed.
+    /// A step of the table. `Err`: the table has no row; `Ok(None)`: the row was removed.
     pub(super) fn home(&self, state: cache_home::LineState, event: Event) -> Result<Stepped, ()> {
         let table = |row, on, others| self.tables.home(row, on, others);
         match cache_home::step_with(state, event, table) {
@@ -25,7 +25,7 @@ impl Model {
         }
     }
 
-    /// The home takes an event that must be taken.
+    /// The home processes an event that must be accepted.
     fn home_takes(&self, world: &mut World, l: usize, event: Event) -> Result<(), Property> {
         match self.home(world.home[l].state, event) {
             Ok(Some((next, actions))) => self.home_acts(world, l, event, next, actions),
@@ -34,7 +34,7 @@ impl Model {
         }
     }
 
-    /// The home takes an event that may wait, if it can.
+    /// The home processes an event that may wait, if the table has a row for it.
     fn begins(
         &self,
         world: &World,
@@ -51,7 +51,7 @@ impl Model {
                     .map(|()| next);
                 out.push((step, outcome));
             }
-            // There is another way to take it, which must not hide that this one is missing.
+            // The request can be accepted in another way, which must not hide the missing row.
             Ok(None)
                 if self.config.victims
                     && matches!(
@@ -101,7 +101,7 @@ impl Model {
         check(obeys(before, event, next), Property::DirectoryObeys)
     }
 
-    /// What the operation under way asks of others.
+    /// The snoop that the operation in flight requires of other holders.
     fn asked(&self, world: &World, l: usize) -> Snoop {
         let state = world.home[l].state;
         match (state.phase, state.requester) {
@@ -158,7 +158,7 @@ impl Model {
         check(!flushed || gone && current, Property::FlushReachesAll)
     }
 
-    /// Whether no cache holds the line.
+    /// Whether no cache holds the line and the directory has no holder.
     fn is_gone(&self, world: &World, l: usize) -> bool {
         let mut wires = world.wires[l].iter();
         wires.all(|wire| !wire.has_copy() || wire.is_evicted())
@@ -166,7 +166,7 @@ impl Model {
             && world.home[l].state.filter == Filter::Invalid
     }
 
-    /// The last-level cache takes what the home's buffer holds.
+    /// The last-level cache takes the line from the home's buffer.
     fn fill_cores(&self, world: &mut World, l: usize, line: Line) -> Result<(), Property> {
         let data = world.home[l].buffer;
         let cores = &mut world.cores[l];
@@ -204,7 +204,7 @@ impl Model {
         Ok(())
     }
 
-    /// What arrives at the home from a device.
+    /// The moves by which messages of a device arrive at the home.
     pub(super) fn home_moves_for(
         &self,
         world: &World,
@@ -271,7 +271,7 @@ impl Model {
         }
     }
 
-    /// What happens in the host by itself.
+    /// The moves that start in the host itself.
     pub(super) fn home_moves(&self, world: &World, l: usize, out: &mut Vec<(Move, Outcome)>) {
         let state = world.home[l].state;
         match state.phase {
@@ -348,7 +348,7 @@ impl Model {
         }
     }
 
-    /// The home forgets what a device that was flushed may have held.
+    /// The home removes a device that was flushed from its directory.
     pub(super) fn forget_holder(&self, world: &mut World, a: usize) -> Result<(), Property> {
         for l in 0..self.config.lines {
             self.home_takes(world, l, Event::CacheFlushed(peer(a)))?;
@@ -358,7 +358,7 @@ impl Model {
         Ok(())
     }
 
-    /// Whether an idle line takes what the host itself may want.
+    /// Whether an idle line accepts every event of the host itself.
     pub(super) fn home_accepts(&self, state: cache_home::LineState) -> bool {
         let takes = |event| matches!(self.home(state, event), Ok(Some(_)));
         let held = state.filter != Filter::Invalid;
@@ -370,7 +370,7 @@ impl Model {
     }
 }
 
-/// The cores do what a snoop asks and say what they had.
+/// The cores execute a snoop. Returns what they had.
 fn answer_of_cores(world: &mut World, l: usize, snoop: Snoop) -> Found {
     let cores = &mut world.cores[l];
     cores.snoop = None;
@@ -388,7 +388,7 @@ fn answer_of_cores(world: &mut World, l: usize, snoop: Snoop) -> Found {
     found
 }
 
-/// Whether the directory says what an event means for it.
+/// Whether the directory after an event is as the event requires.
 fn obeys(before: cache_home::LineState, event: Event, next: cache_home::LineState) -> bool {
     let holds = |peer| next.filter.holders().contains(peer);
     let evicted = |peer| next.is_busy() || !holds(peer);

@@ -1,21 +1,22 @@
 //! The network model of CXL.cache: devices that cache host memory, and the host with its home agent
 //! and its cores, for one or two lines.
 //!
-//! What is ordered: nothing, except that a snoop does not pass an earlier message on H2D Rsp to the
-//! same line and device. Every other pair of messages, also of one channel and one line, may arrive
-//! in either order.
+//! Order: messages are not ordered, except that a snoop does not pass an earlier message on H2D Rsp
+//! to the same line and device. Every other pair of messages, also of one channel and one line, may
+//! arrive in either order.
 //!
-//! What may block: D2H Req waits at the home while its line is busy. All other messages are taken as
-//! soon as they arrive; a table that cannot take one breaks the property `ChannelsSink`.
+//! Blocking: D2H Req waits at the home while its line is busy. All other messages are accepted as
+//! soon as they arrive; a table that cannot accept one breaks the property `ChannelsSink`.
 //!
-//! A device has at most one message a line in flight on each channel, and so has the home for each
-//! line and device. A second one breaks the property `QueueBounds`. Data are followed as in the model
-//! of HDM-DB: `Fresh` is the value of the last store. A write that the host pulls takes effect when
-//! the device sends its data.
+//! Queues: a device has at most one message per line in flight on each channel, and the home at
+//! most one per line and device. A second one breaks the property `QueueBounds`.
 //!
-//! Where a configuration says who waits for whom ([`Waits`]), each store is a read-modify-write that
-//! keeps its line until the device unlocks it, requests queue at the home in the order of their arrival,
-//! and what overtakes a waiting request is counted (`BoundedWaiting`).
+//! Data are modelled as in the model of HDM-DB: `Fresh` is the value of the last store. A write
+//! that the host pulls takes effect when the device sends its data.
+//!
+//! A configuration with [`Waits`] also follows which access waits for which. Each store is a
+//! read-modify-write that locks its line until the device unlocks it. Requests queue at the home in the
+//! order of their arrival, and the accesses that overtake a waiting request are counted (`BoundedWaiting`).
 
 mod check;
 mod device;
@@ -40,63 +41,65 @@ pub use waiting::Waits;
 pub const MAX_DEVICES: usize = 2;
 pub const MAX_LINES: usize = 2;
 
-/// What is checked.
+/// A property that the exploration checks.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Property {
     /// A line has one holder that may write, or any number that may read.
     SingleWriter,
     /// A load returns the last store; a store changes the current value.
     LoadValue,
-    /// A state in which something is under way has a next step that is not a new operation.
+    /// A state with a message or an operation in flight has a next step that is not a new operation.
     NoDeadlock,
-    /// From every state all that is under way can end without new operations.
+    /// From every state, all messages and operations in flight can end without new operations.
     Progress,
     /// Each request gets exactly its responses.
     ExactResponses,
-    /// Who has a copy is in the directory.
+    /// The directory names every holder of a copy.
     InclusiveDirectory,
-    /// The current value is in memory, in a modified copy, or on its way to one of them.
+    /// The current value is in memory, in a modified copy, or in flight to one of them.
     DirtyDataKept,
-    /// A line without anything under way takes every operation.
+    /// A line with nothing in flight accepts every operation.
     AcceptsOperations,
     /// A cache has data for exactly the states that have a copy.
     StateMatchesData,
     /// When a flush completes in the home, no cache holds the line and memory is current.
     FlushReachesAll,
-    /// No queue holds more than its bound.
+    /// No queue exceeds its bound.
     QueueBounds,
-    /// Messages that may not wait are taken when they arrive.
+    /// Messages that may not wait are accepted when they arrive.
     ChannelsSink,
     /// A modified copy differs from memory, and only modified data are written to memory.
     ModifiedMeansDirty,
-    /// `RdShared` is granted Shared; `RdAny` is granted Shared only if somebody else holds the line.
+    /// `RdShared` is granted Shared; `RdAny` is granted Shared only if another holder has the line.
     GrantAsAsked,
-    /// No message on H2D Rsp is sent while a snoop of the line is open at the device (CXL 3.1,
-    /// section 3.2.5.2).
+    /// No message on H2D Rsp is sent while a snoop of the line is outstanding at the device (CXL
+    /// 3.1, section 3.2.5.2).
     NoGoBesideSnoop,
     /// No snoop is sent while data of the line are pulled from the device (section 3.2.5.3).
     NoSnoopBesidePull,
-    /// Data go where their request says: into the last-level cache or into memory.
+    /// Data are written where their request says: into the last-level cache or into memory.
     WriteLands,
-    /// A device asks for what its operation needs.
+    /// A device sends only requests that its operation needs.
     RequestAsAsked,
     /// Operations fail where there is no memory, and nowhere else.
     FailsAsMissing,
-    /// A load leaves other holders a copy, a load that does not cache leaves them as they are.
+    /// A load leaves other holders a copy; a load that does not cache leaves their copies unchanged.
     SnoopAsAsked,
-    /// Who evicted or flushed the line, or held it before a write through, is not in the directory.
+    /// The directory does not name a device that evicted or flushed the line, or held it
+    /// before a write-through.
     DirectoryObeys,
-    /// A snoop waits for one operation of the device, and a request for one of each other device.
+    /// A snoop waits for at most one operation of the device, and a request for at most one
+    /// of each other device.
     BoundedWaiting,
 }
 
-/// Rules that can be broken, to see that they are needed.
+/// Rules that can be broken, to show that they are needed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Broken {
     Nothing,
-    /// A snoop passes what is on H2D Rsp.
+    /// A snoop passes earlier messages on H2D Rsp.
     SnoopPassesGo,
-    /// A device answers a snoop only when it has no request under way.
+    /// A device answers a snoop only when it has no outstanding request.
     SnoopBehindRequest,
     /// Data of a device wait at the home while one of its requests waits there.
     DataBehindRequest,
@@ -112,20 +115,20 @@ pub struct Config {
     pub cores: bool,
     /// The home may want the data of clean evictions.
     pub victims: bool,
-    /// Devices may say `CacheFlushed`.
+    /// Devices may send `CacheFlushed`.
     pub flushes: bool,
-    /// The directory may give up entries.
+    /// The directory may evict entries.
     pub evictions: bool,
     /// There is no memory at the addresses of the lines.
     pub missing: bool,
     /// States that differ by the names of devices and lines count once.
     pub reduced: bool,
     pub broken: Broken,
-    /// Whether it is followed who waits for whom, and by which rules turns are taken.
+    /// If given, the model follows which access waits for which, by these arbitration rules.
     pub waits: Option<Waits>,
 }
 
-/// What happens between two states. Numbers are device and line.
+/// A transition between two states. Numbers are device and line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Move {
     Local(usize, usize, Event),
@@ -135,11 +138,11 @@ pub enum Move {
     SnoopData(usize, usize),
     PulledData(usize, usize),
     Snoop(usize, usize),
-    /// A snoop finds its line kept, and waits.
+    /// A snoop finds its line locked, and waits.
     SnoopWaits(usize, usize),
-    /// The read-modify-write that kept the line is over.
+    /// The read-modify-write that locked the line is over.
     Unlock(usize, usize),
-    /// A request arrives at the home and queues.
+    /// A request arrives at the home and is queued.
     Arrive(usize, usize),
     Response(usize, usize),
     Data(usize, usize),
@@ -158,7 +161,7 @@ pub enum Move {
 
 pub type Outcome = Result<World, Property>;
 
-/// Rows of both tables, of which some may be missing for one of their events, and which were used.
+/// Rows of both tables. One row may be missing for one of its conditions, and the rows used are recorded.
 pub struct Tables {
     pub agent: Vec<cache_agent::Row>,
     pub home: Vec<cache_home::Row>,
@@ -192,7 +195,7 @@ impl Tables {
         (self.no_home_row != Some((row, on, others))).then(|| &self.home[row])
     }
 
-    /// Rows, with the event and view of the others, that no search has used.
+    /// The rows, with the condition and view of the other holders, that no search has used.
     pub fn unused(&self) -> Vec<String> {
         let mut unused = Vec::new();
         for (row, used) in self.agent.iter().zip(&self.agent_used) {
@@ -230,7 +233,7 @@ impl Model {
         (0..self.config.lines).flat_map(move |l| (0..devices).map(move |a| (a, l)))
     }
 
-    /// Every value of a line.
+    /// All values of a line.
     fn values(world: &mut World, l: usize) -> impl Iterator<Item = &mut Data> {
         let home = &mut world.home[l];
         world.wires[l].iter_mut().flat_map(Wire::values).chain([
@@ -249,7 +252,7 @@ impl Model {
         }
     }
 
-    /// Values that nobody may return any more are all alike.
+    /// Merges old values that no load may return any more, so that they count as one state.
     fn forget(&self, world: &mut World) {
         for l in 0..self.config.lines {
             if world.wires[l].iter().any(Wire::is_loading_once) {

@@ -1,4 +1,4 @@
-//! Each row altered, one at a time: a named property must break.
+//! Mutation tests: each row is altered, one at a time, and a named property must break.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use super::{Model, Property, Tables};
 use crate::docs;
 use crate::search::search;
 
-/// One alteration.
+/// An alteration of one row of a table.
 struct Mutant {
     table: &'static str,
     row: &'static str,
@@ -24,7 +24,7 @@ fn without<T: Copy>(items: &[T], place: usize) -> &'static [T] {
     rest.leak()
 }
 
-/// Every alteration of every row.
+/// All alterations of all rows.
 fn mutants() -> Vec<Mutant> {
     let mut all = Vec::new();
     let mut add = |table, row, what, alter: &dyn Fn(&mut Tables)| {
@@ -79,7 +79,7 @@ fn mutants() -> Vec<Mutant> {
     all
 }
 
-/// Every other phase; for rows that leave the phase, idle and one that is not.
+/// Every other phase. For rows that keep the phase: `Idle`, and one busy phase.
 fn wrong_phases(row: &cache_home::Row) -> Vec<Phase> {
     let Some(right) = row.to else {
         return vec![Phase::Idle, Phase::Reading(Operation::Current)];
@@ -98,7 +98,7 @@ fn wrong_phases(row: &cache_home::Row) -> Vec<Phase> {
         .collect()
 }
 
-/// Alterations that change nothing anyone can see, and why.
+/// Alterations without an observable effect, and the reason.
 const EQUIVALENT: [(&str, &str, &str); 12] = [
     ("evict_dirty", "to Pulling(WriteCurrent)", TO_MEMORY),
     ("evict_push", "to Pulling(WriteLlc)", TO_LLC),
@@ -122,7 +122,7 @@ const TO_LLC: &str = "both pull a line that nobody else holds into the last-leve
 const GO_I: &str = "both answer GO-I when memory has written";
 const ALONE: &str = "nobody else holds the line, so both grant Exclusive";
 
-/// The first property that an alteration breaks, if any does.
+/// The first property that an alteration breaks, if it breaks any.
 fn killer(mutant: Mutant) -> Option<Property> {
     let mut tables = mutant.tables;
     for config in [MISSING, ONE, TWO] {
@@ -135,10 +135,10 @@ fn killer(mutant: Mutant) -> Option<Property> {
     None
 }
 
-/// For each row, the properties that its alterations break, with how many do.
+/// For each row, the properties that its alterations break, each with the number of alterations.
 type Caught = BTreeMap<(&'static str, &'static str), BTreeMap<Property, usize>>;
 
-/// Tries all alterations, on as many threads as there are.
+/// Tries all alterations, with one thread per processor.
 fn survey() -> (Caught, Vec<(&'static str, String)>) {
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let mut parts: Vec<Vec<Mutant>> = (0..threads).map(|_| Vec::new()).collect();

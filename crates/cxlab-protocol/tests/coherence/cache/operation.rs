@@ -1,4 +1,4 @@
-//! What a device wants, and what it owes the host.
+//! The operations of a device, and the data that it owes the host.
 
 use cxlab_protocol::coherence::cache_agent::Event;
 use cxlab_protocol::coherence::cache_message::Request;
@@ -6,7 +6,7 @@ use cxlab_protocol::coherence::message::Snoop;
 
 use super::{Property, check};
 
-/// An operation that is to be completed.
+/// A pending operation of a device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Pending {
     #[default]
@@ -57,14 +57,14 @@ impl Pending {
         }
     }
 
-    /// Whether this is a request that the operation needs; evictions are needed by none.
+    /// Whether the operation needs this request. Evictions are needed by no operation.
     pub fn asks(self, request: Request) -> bool {
         let needed: &[Request] = match self {
             Pending::Nothing => &[
                 Request::CleanEvict,
                 Request::DirtyEvict,
                 Request::CleanEvictNoData,
-                // The store of a push is done before its eviction begins.
+                // The store of a push completes before its eviction begins.
                 Request::DirtyEvictPush,
             ],
             Pending::Load => &[Request::RdAny],
@@ -81,7 +81,7 @@ impl Pending {
         needed.contains(&request)
     }
 
-    /// What the operation asks of other holders.
+    /// The snoop that the operation requires of other holders.
     pub fn snoops(self) -> Snoop {
         match self {
             Pending::Load | Pending::LoadShared => Snoop::Data,
@@ -98,24 +98,24 @@ impl Pending {
     }
 }
 
-/// What is pulled from a device.
+/// The data that the host pulls from a device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Pulled {
-    /// Of an eviction that a snoop overtook.
+    /// Data of an eviction that a snoop overtook.
     Bogus,
-    /// Of a clean eviction.
+    /// Data of a clean eviction.
     Victim,
-    /// Of a write or eviction that belongs into the last-level cache.
+    /// Data of a write or eviction that belong into the last-level cache.
     ForLlc,
-    /// Of a write or eviction that belongs into memory.
+    /// Data of a write or eviction that belong into memory.
     ForMemory,
-    /// Of a write that belongs where the line is.
+    /// Data of a write that belong where the line is.
     ForEither,
-    /// Of a write where there is no memory.
+    /// Data of a write to an address without memory.
     ForNothing,
 }
 
-/// The eviction that a device has asked for.
+/// The eviction that a device has requested.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Evicting {
     #[default]
@@ -142,7 +142,7 @@ impl Evicting {
         }
     }
 
-    /// What its data are.
+    /// The data of the eviction.
     pub fn pulled(self) -> Pulled {
         match self {
             Evicting::Push => Pulled::ForLlc,
@@ -162,7 +162,7 @@ impl Pulled {
         Pulled::ForNothing,
     ];
 
-    /// What the data of this write are.
+    /// The data of this write.
     pub fn of(write: Pending) -> Pulled {
         match write {
             Pending::WriteOwn | Pending::Push => Pulled::ForLlc,

@@ -1,4 +1,4 @@
-//! A state of the network of CXL.cache, and its code in a few words.
+//! A state of the CXL.cache network, and its encoding in a few words.
 
 use cxlab_protocol::coherence::cache_agent::{self, Line};
 use cxlab_protocol::coherence::cache_home::{
@@ -12,43 +12,43 @@ use super::operation::{Evicting, Pending, Pulled};
 use super::{MAX_DEVICES, MAX_LINES, Model};
 pub use crate::model::Data;
 
-/// One device's line and what is in flight for it.
+/// One device's line, and the messages in flight for it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Wire {
     pub state: cache_agent::LineState,
     pub copy: Data,
     pub arrived: Data,
-    /// D2H Req.
+    /// The message on D2H Req.
     pub request: Option<Request>,
-    /// D2H Rsp.
+    /// The message on D2H Rsp.
     pub answer: Option<Answer>,
-    /// D2H Data for a snoop.
+    /// The data on D2H Data for a snoop.
     pub forwarded: Data,
-    /// D2H Data for a pull.
+    /// The data on D2H Data for a pull.
     pub pulled: Option<(Pulled, Data)>,
-    /// H2D Req.
+    /// The message on H2D Req.
     pub snoop: Option<Snoop>,
-    /// The snoop is behind what is on H2D Rsp.
+    /// The snoop was sent after the message on H2D Rsp.
     pub behind: bool,
-    /// H2D Rsp.
+    /// The message on H2D Rsp.
     pub response: Option<Reply>,
-    /// H2D Data.
+    /// The data on H2D Data.
     pub data: Data,
     pub pending: Pending,
     pub evicting: Evicting,
     /// The cores had the line when the device's `WrCur` was served.
     pub hit: bool,
-    /// A read-modify-write keeps the line.
+    /// A read-modify-write locks the line.
     pub kept: bool,
-    /// The snoop has arrived and waits for the line.
+    /// The snoop has arrived and waits for the locked line.
     pub parked: bool,
-    /// The place of the request in the home's queue, from 1; 0 before it has arrived.
+    /// Position of the request in the home's queue, from 1; 0 before the request has arrived.
     pub place: u8,
-    /// Requests of others that the home has begun since it arrived.
+    /// Number of other requests that the home has begun since the request arrived.
     pub passed: u8,
 }
 
-/// The home's line, its buffer and its memory.
+/// The home's line, its buffer and the memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Home {
     pub state: cache_home::LineState,
@@ -59,11 +59,11 @@ pub struct Home {
 /// The host's cores, as one cache.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Cores {
-    /// I, S, E or M.
+    /// State of the line: I, S, E or M.
     pub line: Line,
     pub copy: Data,
     pub snoop: Option<Snoop>,
-    /// `Nothing`, `Load` or `Store`.
+    /// Pending operation: `Nothing`, `Load` or `Store`.
     pub pending: Pending,
 }
 
@@ -72,7 +72,7 @@ pub struct World {
     pub wires: [[Wire; MAX_DEVICES]; MAX_LINES],
     pub home: [Home; MAX_LINES],
     pub cores: [Cores; MAX_LINES],
-    /// By device: 1 `CacheFlushed` is on its way, 2 its `GO` is.
+    /// By device: 1 while `CacheFlushed` is in flight, 2 while its `GO` is.
     pub flushed: [u8; MAX_DEVICES],
 }
 
@@ -206,13 +206,12 @@ impl Wire {
         )
     }
 
-    /// Whether the home has answered an eviction of a line that it had no further use for: the copy
-    /// is not used any more.
+    /// Whether the home has answered an eviction of an exclusive line, so that the copy is not used any more.
     pub fn is_evicted(&self) -> bool {
         self.state.line == Line::EiA && self.response.is_some()
     }
 
-    /// Whether a snoop of the line is open for the device.
+    /// Whether a snoop of the line is outstanding at the device.
     pub fn is_snooped(&self) -> bool {
         self.snoop.is_some()
             || self.answer.is_some()
@@ -220,12 +219,12 @@ impl Wire {
             || self.state.owes.is_some()
     }
 
-    /// Whether data are asked for and not delivered.
+    /// Whether data are pulled and have not arrived.
     pub fn is_pulled(&self) -> bool {
         self.pulled.is_some() || self.response.is_some_and(Reply::pulls)
     }
 
-    /// All values, to be made old.
+    /// All values for the line, to be made old.
     pub fn values(&mut self) -> impl Iterator<Item = &mut Data> {
         let pulled = self.pulled.as_mut().map(|(_, data)| data);
         [
@@ -260,10 +259,10 @@ fn phase_of(code: usize) -> Phase {
     }
 }
 
-/// The place of the cores among the holders of a code.
+/// Bit of the cores in an encoded set of holders.
 const CORES_BIT: u8 = MAX_DEVICES as u8;
 
-/// Holders with device `a` called `names[a]`.
+/// Encodes holders, with device `a` renamed to `names[a]`.
 fn pack_peers(peers: Peers, names: &[u8; MAX_DEVICES]) -> u64 {
     peers
         .iter()
@@ -364,11 +363,11 @@ fn decode_home(word: u64) -> (Home, Cores) {
 pub const WORDS: usize = MAX_LINES * (MAX_DEVICES + 1);
 pub type Code = [u64; WORDS];
 
-/// Names under which the devices of a state may be told.
+/// The names under which a state may be encoded: all orders of the devices.
 const ORDERS: [[u8; MAX_DEVICES]; 2] = [[0, 1], [1, 0]];
 
 impl Model {
-    /// The smallest code of the states that differ by the names of devices and lines.
+    /// The smallest encoding among the states that differ only by the names of devices and lines.
     pub fn code(&self, world: &World) -> Code {
         let (devices, lines) = (self.config.devices, self.config.lines);
         let mut best = [u64::MAX; WORDS];

@@ -1,21 +1,21 @@
-//! Who waits for whom: turns of a line at a device, and the queue of a line at the home.
+//! Which access waits for which: arbitration for a line at a device, and the queue of a line at the home.
 
 use cxlab_protocol::coherence::hold::{Turn, Turns};
 
 use super::{Model, Move, Outcome, Property, Wire, World, check};
 
-/// By which rules turns are taken.
+/// The arbitration rules of the model.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Waits {
-    /// Who has a line of a device after a read-modify-write.
+    /// The side that gets a device's line after a read-modify-write.
     pub turns: Turns,
-    /// Whether the home takes the requests of a line in the order of their arrival, or in any.
+    /// Whether the home serves the requests of a line in the order of their arrival, or in any order.
     pub in_order: bool,
 }
 
 impl Model {
-    /// Whether an operation of the device may begin. While a snoop waits, it may if it has its turn
-    /// before the snoop.
+    /// Whether an operation of the device may begin. While a snoop waits, the operation may begin
+    /// only if arbitration prefers the device to the snoop.
     pub(super) fn may_begin_local(&self, wire: &Wire) -> bool {
         match self.config.waits {
             Some(waits) => !wire.kept && waits.turns.next(wire.parked, true) == Some(Turn::Device),
@@ -23,7 +23,8 @@ impl Model {
         }
     }
 
-    /// Whether the home may begin a request: the one that arrived first, if there is an order.
+    /// Whether the home may begin a request. With [`Waits::in_order`] only the request that
+    /// arrived first may begin.
     pub(super) fn may_begin_request(&self, world: &World, a: usize, l: usize) -> bool {
         let place = world.wires[l][a].place;
         match self.config.waits {
@@ -33,7 +34,7 @@ impl Model {
         }
     }
 
-    /// The home begins a request, which others wait for.
+    /// The home begins a request, and the other queued requests wait for it.
     pub(super) fn takes_turn(&self, world: &mut World, a: usize, l: usize) -> Result<(), Property> {
         let wires = &mut world.wires[l][..self.config.devices];
         let place = std::mem::take(&mut wires[a].place);
@@ -47,7 +48,8 @@ impl Model {
         Ok(())
     }
 
-    /// What happens to what waits, beside its turn.
+    /// The moves around a locked line: a read-modify-write ends, a snoop begins to wait, or
+    /// a request is queued.
     pub(super) fn waiting_moves(
         &self,
         world: &World,

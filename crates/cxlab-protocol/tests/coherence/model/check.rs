@@ -1,4 +1,4 @@
-//! The properties of a state by itself.
+//! The properties that concern a single state.
 
 use cxlab_protocol::coherence::dcoh::{self, Filter, Phase};
 use cxlab_protocol::coherence::message::S2m;
@@ -7,7 +7,7 @@ use cxlab_protocol::coherence::requester::{Event, Line};
 use super::{Data, Model, Pending, Property, Wire, World, check, peer};
 
 impl Model {
-    /// The properties of a state by itself.
+    /// Checks the properties that concern a single state.
     pub fn check(&self, world: &World) -> Result<(), Property> {
         for l in 0..self.config.lines {
             self.check_line(world, l)?;

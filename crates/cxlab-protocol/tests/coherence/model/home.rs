@@ -1,4 +1,4 @@
-//! What the DCOH and the owner of its filter do.
+//! The moves of the DCOH and of the owner of its filter.
 
 use cxlab_protocol::coherence::dcoh::{self, Filter, Operation, Peers, Phase};
 use cxlab_protocol::coherence::fields::MetaValue;
@@ -21,7 +21,7 @@ impl Model {
         }
     }
 
-    /// The DCOH acts on an event; `data` is what the message carries.
+    /// The DCOH processes an event; `data` is the value that the message carries.
     pub(super) fn home_acts(
         &self,
         world: &mut World,
@@ -148,7 +148,7 @@ impl Model {
             && self.entries_used(world) >= self.config.entries
     }
 
-    /// Whether a request is at the DCOH and cannot go on.
+    /// Whether a request has arrived at the DCOH and cannot proceed.
     pub(super) fn request_waits(&self, world: &World) -> bool {
         self.pairs().any(|(a, l)| {
             let wire = &world.wires[l][a];
@@ -248,7 +248,7 @@ impl Model {
         }
     }
 
-    /// Snoops for both lines that have not arrived become one.
+    /// Joins the snoops of both lines that have not arrived into one block snoop.
     pub(super) fn join(&self, world: &World, out: &mut Vec<(Move, Outcome)>) {
         for a in 0..self.config.agents {
             let snoops = [world.wires[0][a].snoop, world.wires[1][a].snoop];
@@ -303,7 +303,7 @@ impl Model {
         }
     }
 
-    /// The filter gives up both lines; who holds both gets one snoop for both.
+    /// The filter evicts both lines. A holder of both gets one snoop for the block.
     fn evict_block(&self, world: &World) -> Option<World> {
         let mut moves = Vec::new();
         let mut next = *world;

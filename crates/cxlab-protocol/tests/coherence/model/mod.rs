@@ -1,22 +1,22 @@
 //! The network model: caching requesters and one DCOH, joined by the six channels of CXL.mem, for
-//! one or two lines. One call of [`Model::moves`] lists all that can happen next.
+//! one or two lines. One call of [`Model::moves`] lists all possible next steps.
 //!
-//! What is ordered (CXL 3.1, section 3.4): nothing, except that a `BIConflictAck` does not pass an
-//! earlier completion of the same line (rule E6a of table 3-56). Every other pair of messages,
-//! also of one channel and one line, may arrive in either order.
+//! Order (CXL 3.1, section 3.4): messages are not ordered, except that a `BIConflictAck` does not
+//! pass an earlier completion of the same line (rule E6a of table 3-56). Every other pair of
+//! messages, also of one channel and one line, may arrive in either order.
 //!
-//! What may block (section 3.3.11, tables 3-58 and 3-59): M2S Req waits at the DCOH while its line
-//! is busy or no entry of the filter is free. All other messages are taken as soon as they arrive;
-//! a table that cannot take one breaks the property `ChannelsSink`.
+//! Blocking (section 3.3.11, tables 3-58 and 3-59): M2S Req waits at the DCOH while its line is
+//! busy or no entry of the filter is free. All other messages are accepted as soon as they arrive;
+//! a table that cannot accept one breaks the property `ChannelsSink`.
 //!
-//! Each requester has at most one request, one write, one conflict and one snoop response a line
-//! in flight, and the DCOH one snoop, one completion, one acknowledgement and one data message a
-//! line and requester. A second one breaks the property `QueueBounds`, so these are the queues
-//! that agents must have; credits below them only delay messages, which is explored anyway.
+//! Queues: each requester has at most one request, one write, one conflict and one snoop response per
+//! line in flight. The DCOH has at most one snoop, one completion, one acknowledgement and one data
+//! message per line and requester. A second one breaks the property `QueueBounds`, so agents need these
+//! queues. Fewer credits than that only delay messages, and the exploration covers delays anyway.
 //!
-//! Data are followed by what is known of them: `Fresh` is the value of the last store. A load must
-//! return it. A load that does not cache is not ordered with stores that happen while its answer
-//! is under way; it may return a value that was fresh at some time since it was asked (`Recent`).
+//! Data are modelled by their age: `Fresh` is the value of the last store. A load must return it. A
+//! load that does not cache is not ordered with stores that happen while its response is in flight;
+//! it may return a value that was fresh at some time since its request (`Recent`).
 
 mod check;
 mod home;
@@ -33,41 +33,41 @@ pub use state::{Code, Data, Home, Pending, Wire, World};
 pub const MAX_AGENTS: usize = 3;
 pub const MAX_LINES: usize = 2;
 
-/// What is checked.
+/// A property that the exploration checks.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Property {
     /// A line has one holder that may write, or any number that may read.
     SingleWriter,
     /// A load returns the last store; a store changes the current value.
     LoadValue,
-    /// A state in which something is under way has a next step that is not a new operation.
+    /// A state with a message or an operation in flight has a next step that is not a new operation.
     NoDeadlock,
-    /// From every state all that is under way can end without new operations.
+    /// From every state, all messages and operations in flight can end without new operations.
     Progress,
     /// Each request gets exactly its responses.
     ExactResponses,
-    /// Who has a copy is in the snoop filter.
+    /// The snoop filter names every holder of a copy.
     InclusiveFilter,
-    /// The current value is in memory, in a modified copy, or on its way to memory.
+    /// The current value is in memory, in a modified copy, or in flight to memory.
     DirtyDataKept,
-    /// A line without anything under way takes every operation.
+    /// A line with nothing in flight accepts every operation.
     AcceptsOperations,
     /// A cache has data for exactly the states that have a copy.
     StateMatchesData,
     /// When a flush completes at the device, no cache holds the line and memory is current.
     FlushReachesAll,
-    /// No queue holds more than its bound.
+    /// No queue exceeds its bound.
     QueueBounds,
-    /// Responses, writes, conflicts, snoops and their answers are taken when they arrive.
+    /// Responses, writes, conflicts, snoops and their responses are accepted when they arrive.
     ChannelsSink,
     /// The filter has no more lines than entries.
     FilterCapacity,
-    /// After a write or a clean eviction the filter says what its MetaValue said.
+    /// After a write or a clean eviction, the filter says what the MetaValue of the message said.
     MetadataObeyed,
     /// A modified copy differs from memory.
     ModifiedMeansDirty,
-    /// A read for sharing is granted Shared; one that may own is granted Exclusive if nobody else
-    /// holds the line.
+    /// A read for sharing is granted Shared; one that may own is granted Exclusive if no other
+    /// requester holds the line.
     GrantAsAsked,
 }
 
@@ -79,7 +79,7 @@ pub enum Evictions {
     WhenFull,
 }
 
-/// Rules of the channels that can be broken, to see that they are needed.
+/// Rules of the channels that can be broken, to show that they are needed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Broken {
     Nothing,
@@ -91,7 +91,7 @@ pub enum Broken {
     ConflictBehindRequest,
     /// Snoop responses wait at the DCOH while a request waits there.
     ResponseBehindRequest,
-    /// A requester takes a snoop only when it has no request under way.
+    /// A requester accepts a snoop only when it has no outstanding request.
     SnoopBehindRequest,
     /// Requests that need an entry of the filter do not wait for one.
     NoWaitForEntry,
@@ -108,16 +108,17 @@ pub struct Config {
     pub dirty_medium: bool,
     pub evictions: Evictions,
     pub blocks: bool,
-    /// Snoops of one kind to one requester for both lines may become one for a block, as long as neither has arrived.
+    /// Snoops of one kind to one requester for both lines may be joined into one block snoop, while
+    /// neither has arrived.
     pub joins: bool,
-    /// Requests pass one queue of one place at the DCOH, whose head blocks all others.
+    /// Requests pass a queue with one entry at the DCOH, whose head blocks all others.
     pub one_request_queue: bool,
     /// States that differ by the names of requesters and lines count once.
     pub reduced: bool,
     pub broken: Broken,
 }
 
-/// What happens between two states. Numbers are agent and line.
+/// A transition between two states. Numbers are agent and line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Move {
     Local(usize, usize, Event),
@@ -141,7 +142,7 @@ pub enum Move {
 
 pub type Outcome = Result<World, Property>;
 
-/// Rows of both tables, of which some may be missing, whole or for one of their events.
+/// Rows of both tables. One row may be missing, whole or for one of its conditions.
 pub struct Tables {
     pub requester: Vec<requester::Row>,
     pub dcoh: Vec<dcoh::Row>,
@@ -208,7 +209,7 @@ impl Model {
         old(&mut world.home[l].read);
     }
 
-    /// Values that nobody may return any more are all alike.
+    /// Merges old values that no load may return any more, so that they count as one state.
     fn forget(&self, world: &mut World) {
         for l in 0..self.config.lines {
             if world.home[l].pending == Pending::LocalRead
@@ -267,13 +268,13 @@ impl System for Model {
         self.world(code)
     }
 
-    /// Whether nothing is under way.
+    /// Whether no message and no operation is in flight.
     fn is_quiet(&self, world: &World) -> bool {
         self.pairs().all(|(a, l)| world.wires[l][a].is_quiet())
             && (0..self.config.lines).all(|l| !world.home[l].state.is_busy())
     }
 
-    /// Whether the move ends what is under way, instead of beginning something.
+    /// Whether the move helps to end what is in flight, instead of beginning something new.
     fn drains(&self, step: Move) -> bool {
         match step {
             Move::Local(..) | Move::LocalRead(_) | Move::LocalWrite(_) => false,
@@ -282,8 +283,7 @@ impl System for Model {
         }
     }
 
-    /// All that can happen next. What is not possible in a state is not listed; `Err` is a broken
-    /// property.
+    /// Lists all possible next steps. A step that breaks a property has `Err`.
     fn moves(&self, world: &World, out: &mut Vec<(Move, Outcome)>) {
         out.clear();
         for (a, l) in self.pairs() {

@@ -1,4 +1,4 @@
-//! What requesters do.
+//! The moves of the requesters.
 
 use cxlab_protocol::coherence::block::{Answer, Answers, BlockSnoop};
 use cxlab_protocol::coherence::message::{Kept, M2s, S2m, Snoop};
@@ -20,7 +20,7 @@ impl Model {
         }
     }
 
-    /// A message that must be taken arrives at a requester.
+    /// A message that must be accepted arrives at a requester.
     pub(super) fn arrives(&self, world: &World, a: usize, l: usize, event: Event) -> Outcome {
         let state = world.wires[l][a].state;
         match self.requester(state, event) {
@@ -111,7 +111,7 @@ impl Model {
             *block = match (snoop.is_done(), snoop.is_individual()) {
                 (true, _) => 0,
                 (false, true) => 3 + u8::from(answered),
-                // What it keeps is told when both are answered.
+                // The copy kept is reported when both lines are answered.
                 (false, false) if matches!(*block, 5 | 6) => *block,
                 (false, false) => 1 + u8::from(answered),
             };

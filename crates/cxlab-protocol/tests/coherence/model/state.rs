@@ -1,4 +1,4 @@
-//! A state of the network, and its code in a few words.
+//! A state of the network, and its encoding in a few words.
 
 use cxlab_protocol::coherence::dcoh::{self, Filter, Operation, Peers, Phase};
 use cxlab_protocol::coherence::fields::MetaValue;
@@ -8,7 +8,7 @@ use cxlab_protocol::coherence::requester::{self, Event, Held, Line};
 use super::{MAX_AGENTS, MAX_LINES, Model, Property, check, peer};
 use crate::search::System;
 
-/// What is known of a value.
+/// The age of a value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Data {
     #[default]
@@ -22,7 +22,7 @@ impl Data {
     pub const ALL: [Data; 4] = [Data::None, Data::Fresh, Data::Recent, Data::Stale];
 }
 
-/// One requester's line and what is in flight for it.
+/// One requester's line, and the messages in flight for it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Wire {
     pub state: requester::LineState,
@@ -35,17 +35,17 @@ pub struct Wire {
     pub response: Option<(Kept, bool)>,
     pub snoop: Option<(Snoop, bool)>,
     pub completion: Option<S2m>,
-    /// 0 none, 1 free to go, 2 behind a completion.
+    /// 0 none, 1 free to arrive, 2 behind a completion.
     pub ack: u8,
     pub data: Data,
-    /// 0 none; 1 held together and unanswered, and 2, 5 and 6 answered `BIRspI`, `BIRspS` and `BIRspE`; 3 and 4 one by one,
-    /// unanswered and answered.
+    /// 0 none. Responses buffered for the block: 1 unanswered, 2, 5 and 6 answered `BIRspI`,
+    /// `BIRspS` and `BIRspE`. Responses sent one by one: 3 unanswered, 4 answered.
     pub block: u8,
-    /// What the processor waits for.
+    /// The operation that the processor waits for.
     pub pending: Pending,
 }
 
-/// An operation of the processor that is to be completed.
+/// A pending operation of the processor.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Pending {
     #[default]
@@ -55,7 +55,7 @@ pub enum Pending {
     LoadOnce,
     Store,
     Flush,
-    /// Of the device's own agent.
+    /// A read by the device's own agent.
     LocalRead,
     LocalWrite,
 }
@@ -91,7 +91,7 @@ impl Pending {
     }
 }
 
-/// The DCOH's line and its memory.
+/// The DCOH's line and its medium.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Home {
     pub state: dcoh::LineState,
@@ -280,7 +280,7 @@ fn phase_of(code: usize) -> Phase {
 }
 
 impl Home {
-    /// With requester `a` called `names[a]`.
+    /// Encodes the state, with requester `a` renamed to `names[a]`.
     pub(super) fn encode(&self, names: &[u8; MAX_AGENTS]) -> u64 {
         let rename = |peers: Peers| {
             let renamed = peers
@@ -335,7 +335,7 @@ impl Home {
     }
 }
 
-/// Names under which the requesters of a state may be told, all orders of one, two or three.
+/// The names under which a state may be encoded: all orders of one, two or three requesters.
 const ORDERS: [&[[u8; MAX_AGENTS]]; MAX_AGENTS + 1] = [
     &[],
     &[[0, 1, 2]],
@@ -354,7 +354,7 @@ const WORDS: usize = MAX_LINES * (MAX_AGENTS + 1);
 pub type Code = [u64; WORDS];
 
 impl Model {
-    /// The smallest code of the states that differ by the names of requesters and lines.
+    /// The smallest encoding among the states that differ only by the names of requesters and lines.
     pub fn code(&self, world: &World) -> Code {
         let (agents, lines) = (self.config.agents, self.config.lines);
         let wires = world.wires.map(|wires| wires.map(|wire| wire.encode()));
