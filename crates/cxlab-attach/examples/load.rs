@@ -1,17 +1,20 @@
-//! Programs to attach to: each prints what its own clock says, as `name value unit`.
+//! Programs to attach to. Each prints what its own clock measures, as `name value unit`.
 //!
-//! `load chase MiB STEPS`, `load two MiB STEPS A B` (A steps in a first array for B in a second),
-//! `load stream MiB PASSES`, `load write MiB PASSES`, `load random MiB READS`, `load heap MiB PASSES KiB`
-//! (blocks of that size are allocated, written and freed), `load zeroed MiB PASSES KiB` (the same with memory
-//! that is asked for as zeroes), `load spin MILLISECONDS [THREADS]`, `load children N MILLISECONDS`, `load
-//! forever MiB`. Sizes of arrays that are chased through are powers of two.
+//! * `load chase MiB STEPS`
+//! * `load two MiB STEPS A B`: A steps in a first array per B steps in a second.
+//! * `load stream MiB PASSES`, `load write MiB PASSES`, `load random MiB READS`
+//! * `load heap MiB PASSES KiB`: blocks of KiB are allocated, written and freed.
+//! * `load zeroed MiB PASSES KiB`: like `heap`, with memory that is requested as zeroes.
+//! * `load spin MILLISECONDS [THREADS]`, `load children N MILLISECONDS`, `load forever MiB`
+//!
+//! Sizes of arrays that are chased through are powers of two.
 
 use std::hint::black_box;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// A cycle through all lines of so many bytes, a power of two: x -> 1664525 x + 1013904223 (Numerical Recipes)
-/// visits every line, and keeps none near the one before.
+/// A cycle through all lines of `bytes` bytes, a power of two: x -> 1664525 x + 1013904223
+/// (Numerical Recipes) visits every line, and consecutive lines are not near each other.
 fn cycle(bytes: usize) -> Vec<u64> {
     let lines = bytes / 64;
     assert!(lines.is_power_of_two(), "the size must be a power of two");

@@ -1,8 +1,9 @@
-//! Prints the tables of `docs/guide/attach.md` as measured here: `make attach-table` on an idle machine, in
-//! some minutes.
+//! Prints the tables of `docs/guide/attach.md` as measured on this machine. `make attach-table`
+//! runs it in some minutes, on an idle machine.
 //!
-//! `table CXLAB SCENARIO` runs that program on that scenario (one host, one device; `scenarios/direct.toml`)
-//! with the programs of `load.rs`, which must lie beside it, and with real ones where they are installed.
+//! `table CXLAB SCENARIO` runs that program on that scenario (one host, one device;
+//! `scenarios/direct.toml`) with the programs of `load.rs`, which must be in the same folder, and
+//! with real programs if they are installed.
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -11,9 +12,9 @@ use std::time::Instant;
 
 use serde_json::Value;
 
-/// Runs of which the median counts.
+/// Number of runs, of which the median counts.
 const RUNS: usize = 3;
-/// Latency of the scenario's device with a medium of 46 ns: what is added counts from here.
+/// Media latency at which `unloaded_ns` is measured. Added latency is counted from there.
 const MEDIUM_NS: u64 = 46;
 
 struct Bench {
@@ -25,7 +26,7 @@ struct Bench {
     unloaded_ns: f64,
 }
 
-/// What a run printed and took.
+/// Time and output of a run.
 struct Ran {
     seconds: f64,
     printed: String,
@@ -55,14 +56,15 @@ fn median(mut values: Vec<f64>) -> f64 {
     values[values.len() / 2]
 }
 
-/// The number behind a word that a program of `load.rs` prints.
+/// The number after a word that a program of `load.rs` prints.
 fn said(printed: &str, word: &str) -> Option<f64> {
     let line = printed.lines().find_map(|line| line.strip_prefix(word))?;
     line.split_ascii_whitespace().next()?.parse().ok()
 }
 
 impl Bench {
-    /// `cxlab attach` with these options on a command; the report is in its folder.
+    /// Runs `cxlab attach` with these options on a command. The report is in the
+    /// folder of the bench.
     fn attach(&self, options: &[&str], command: &[String]) -> Ran {
         let behind: Vec<String> = std::iter::once("--".to_owned())
             .chain(command.iter().cloned())
@@ -70,7 +72,7 @@ impl Bench {
         self.attach_to(options, &behind)
     }
 
-    /// The same with all that follows the options.
+    /// Like `attach`, with all words that follow the options.
     fn attach_to(&self, options: &[&str], behind: &[String]) -> Ran {
         let mut attach = Command::new(&self.cxlab);
         attach
@@ -112,7 +114,7 @@ fn plain(command: &[String]) -> Ran {
     run(Command::new(&command[0]).args(&command[1..]))
 }
 
-/// Real programs: a name, what must be installed, and what is run.
+/// Real programs: a name, the program that must be installed, and the command.
 fn real(folder: &Path) -> Vec<(&'static str, &'static str, Vec<String>)> {
     let here = folder.display();
     vec![
@@ -154,7 +156,7 @@ fn real(folder: &Path) -> Vec<(&'static str, &'static str, Vec<String>)> {
     ]
 }
 
-/// Files that the real programs work on.
+/// Writes the files that the real programs work on.
 fn files(folder: &Path) -> std::io::Result<()> {
     let text: String = (0..1_000_000u64)
         .map(|line| format!("line {line} of {}\n", line.wrapping_mul(7919) % 1_000_003))
@@ -198,7 +200,8 @@ fn slowdowns(bench: &Bench) {
         let times =
             |mut once: Box<dyn FnMut() -> f64 + '_>| median((0..RUNS).map(|_| once()).collect());
         let alone = times(Box::new(|| plain(&command).seconds));
-        // The calibration of the machine comes before the program.
+        // `cxlab` calibrates the machine before the program starts, so only the
+        // program's own time counts.
         let attached = times(Box::new(|| {
             bench.attach(&["--local-latency", "1 ms"], &command);
             number(&bench.report(), "/real_s")
@@ -212,7 +215,7 @@ fn slowdowns(bench: &Bench) {
     println!("\nMedian slowdown: {:.2}.\n", median(all));
 }
 
-/// A chase whose memory is so much farther away: its own clock, and the books.
+/// A pointer chase with added latency: its own clock against the accounts of the report.
 fn added(bench: &Bench) {
     println!("### A pointer chase over 256 MiB, 10,000,000 steps\n");
     println!(
@@ -230,7 +233,8 @@ fn added(bench: &Bench) {
         );
         let mut rows: Vec<[f64; 6]> = Vec::new();
         for _ in 0..RUNS {
-            // In turn: how long a step takes by itself changes with the machine's neighbours.
+            // The runs alternate, because the time of a step by itself changes
+            // with the machine's neighbours.
             let alone = step(&plain(&command));
             let ran = bench.attach(&["--set", &memory, &local], &command);
             let report = bench.report();
@@ -262,10 +266,10 @@ fn added(bench: &Bench) {
     println!();
 }
 
-/// A program with two arrays that has made them, and where they lie.
+/// A program that has made two arrays, with their mappings.
 struct Two {
     child: Child,
-    /// Bytes of the second.
+    /// Bytes of the second array.
     second: u64,
     /// Its mappings that hold memory, in order.
     mapped: Vec<(u64, u64)>,
@@ -304,7 +308,7 @@ impl Two {
             (readable && !kernels).then_some((number(start)?, number(end)?))
         });
         let mapped = mapped.collect();
-        // What it prints later is not read: the pipe has room for it.
+        // What the program prints later is not read. The pipe has room for it.
         std::mem::forget(lines);
         Two {
             child,
@@ -313,7 +317,8 @@ impl Two {
         }
     }
 
-    /// Where the second array alone is CXL memory, and the program's end: it was only looked at.
+    /// The placement with the second array alone in CXL memory. Ends the program, which was
+    /// started only for that.
     fn all_but_second(mut self) -> String {
         let local = self.local();
         let _ = self.child.kill();
@@ -321,15 +326,16 @@ impl Two {
         local
     }
 
-    /// Where the second array alone is CXL memory: it was mapped last.
+    /// The placement with the second array alone in CXL memory. That array was mapped last.
     fn local(&self) -> String {
         let all: u64 = self.mapped.iter().map(|(start, end)| end - start).sum();
         format!("local-first:{}", all - self.second)
     }
 }
 
-/// Two chases in two pools, of which one is the host's own: attached to behind the making of the arrays, and
-/// from the beginning, when the making of each counts, too: its lines are read once and go back once.
+/// Two chases in two pools, one of which is the host's own. cxlab attaches after the arrays are
+/// made, and from the beginning. In the second case, making an array counts as well: its lines are
+/// read once and written back once.
 fn shares(bench: &Bench) {
     const STEPS: f64 = 20e6;
     const MADE: f64 = 2.0 * (64 << 20) as f64 / 64.0;
@@ -358,8 +364,8 @@ fn shares(bench: &Bench) {
     println!();
 }
 
-/// The event engine on the exact execution, and this run and the model beside it: errors of slowdown, of which the
-/// issue names bounds, and of delay.
+/// The event engine on the exact execution, with this run and the model beside it: errors of delay,
+/// and of slowdown, which have bounds.
 fn verified(bench: &Bench) {
     println!("### Slowdown and delay against the event engine on the exact execution\n");
     println!(
@@ -385,7 +391,7 @@ fn verified(bench: &Bench) {
             ),
         ),
     ];
-    // With the bounds of the slowdown, in per cent.
+    // The last number bounds the error of the slowdown, in per cent.
     let programs = [
         ("pointer chase", "chase 128 4000000", "cxl", 10.0),
         ("random reads", "random 128 16000000", "cxl", 10.0),
@@ -412,7 +418,7 @@ fn verified(bench: &Bench) {
             let command = bench.load(words);
             let placement = match (name, placement) {
                 ("local", _) => "local-first:1TiB".to_owned(),
-                // All but the second array is the host's own.
+                // All memory but the second array is the host's own.
                 (_, "half") => Two::start(&command).all_but_second(),
                 (_, all) => all.to_owned(),
             };
@@ -452,7 +458,7 @@ fn verified(bench: &Bench) {
     println!();
 }
 
-/// A part of what is printed: its name, and how it is made.
+/// A table that can be printed: its name, and the function that prints it.
 type Table = (&'static str, fn(&Bench));
 
 fn main() -> std::io::Result<()> {

@@ -1,4 +1,4 @@
-//! What this machine's own memory takes, and how much cache a program is taken to have.
+//! Measures the latency and overlap of this machine's own memory, and finds the size of its cache.
 
 use std::fs;
 use std::time::Instant;
@@ -6,29 +6,30 @@ use std::time::Instant;
 use crate::model::Overlap;
 use crate::sys::Block;
 
-/// Bytes that the latency is measured over.
+/// Bytes of memory over which the latency is measured.
 const BYTES: usize = 128 << 20;
-/// Steps that are timed at once. The median of some rounds counts: a program meets the same
-/// neighbours, but is not charged for the time in which others have its processor.
+/// Number of steps timed together, and number of such rounds. The median of the rounds
+/// counts. So a program sees the same neighbours, but is not charged for times in which
+/// others have its processor.
 const STEPS: usize = 5_000;
 const ROUNDS: usize = 101;
-/// Cache of a guest's processor (*assumed*): what the hypervisor shows is the whole machine's, of
-/// which a guest cannot know its share.
+/// Bytes of last level cache in a guest (*assumed*). The hypervisor shows the cache of the whole
+/// machine, of which a guest cannot know its share.
 const GUEST_LLC: u64 = 4 << 20;
-/// Where nothing is known (*assumed*).
+/// Bytes of last level cache if nothing is known (*assumed*).
 const UNKNOWN_LLC: u64 = 32 << 20;
 
-/// Latencies in nanoseconds: in pages of 4 KiB, and in large ones.
+/// Latencies of this machine's memory, in nanoseconds.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Latency {
-    /// In pages of 4 KiB, with the cost of finding them.
+    /// In pages of 4 KiB, page table walks included.
     pub small_ns: f64,
     /// In large pages.
     pub large_ns: f64,
 }
 
-/// Measures the latency of this machine's memory with a chain of pointers; `None` where there is no
-/// memory for it.
+/// Measures the latency of this machine's memory with a chain of pointers. `None` if there is no
+/// free memory for it.
 pub fn latency() -> Option<Latency> {
     Some(Latency {
         small_ns: chase(false)?,
@@ -43,8 +44,8 @@ fn chase(large: bool) -> Option<f64> {
     time_chases(words, 1, ROUNDS)
 }
 
-/// A walk of full period through all lines: x -> 5 x + c modulo a power of two, which keeps no line
-/// near the one before.
+/// Writes a walk of full period through all lines: x -> 1664525 x + 1013904223 modulo their
+/// number, a power of two (Numerical Recipes). Consecutive lines are not near each other.
 fn make_walk(words: &mut [u64]) {
     let lines = words.len() / 8;
     let next = |line: usize| (line.wrapping_mul(1_664_525).wrapping_add(1_013_904_223)) % lines;
@@ -53,10 +54,11 @@ fn make_walk(words: &mut [u64]) {
     }
 }
 
-/// The time of one step of so many walks at once, in nanoseconds; the median of the rounds.
+/// Time of one step of `walks` parallel walks, in nanoseconds: the median of the rounds.
 fn time_chases(words: &[u64], walks: usize, most: usize) -> Option<f64> {
     let lines = words.len() / 8;
-    // Apart from one another in every bit of the address, so that no set or bank is met by all.
+    // The walks start at addresses that differ in all bits, so that they do not share
+    // one set or bank.
     let mut at: Vec<usize> = (0..walks)
         .map(|walk| (walk.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20) % lines * 8)
         .collect();
@@ -71,12 +73,12 @@ fn time_chases(words: &[u64], walks: usize, most: usize) -> Option<f64> {
         }
         rounds.push(began.elapsed().as_secs_f64() * 1e9 / steps as f64);
     }
-    // The walks must have been made.
+    // The compiler may not drop the walks.
     let made = std::hint::black_box(at).iter().all(|at| *at < words.len());
     made.then_some(median(rounds))
 }
 
-/// The time of one line of a stream, in nanoseconds; the median of the rounds.
+/// Time of one line of a stream, in nanoseconds: the median of the rounds.
 fn time_stream(words: &[u64], most: usize) -> f64 {
     let mut sum = 0u64;
     let mut rounds = Vec::new();
@@ -96,12 +98,12 @@ fn median(mut rounds: Vec<f64>) -> f64 {
     rounds[rounds.len() / 2]
 }
 
-/// Walks that are made at once: the most that any of them makes overlap counts.
+/// Numbers of parallel walks that are tried. The largest overlap counts.
 const WALKS: [usize; 6] = [4, 8, 12, 16, 24, 32];
 
-/// Measures how much overlaps on this machine, without counters: by how much several independent
-/// chains of misses are faster together than one by one, and a stream faster than a chain. `None`
-/// where there is no memory for it.
+/// Measures the overlap of misses on this machine without counters: how much faster independent
+/// chains of misses are together than one by one, and how much faster a stream is than a chain.
+/// `None` if there is no free memory for it.
 pub fn overlap(latency: &Latency) -> Option<Overlap> {
     let mut block = Block::new(BYTES, true)?;
     let words = block.words();
@@ -117,31 +119,31 @@ pub fn overlap(latency: &Latency) -> Option<Overlap> {
     ))
 }
 
-/// Sizes that lines are timed in: from what the second cache holds to more than most last ones.
+/// Sizes over which lines are timed, from a second-level cache to more than most last-level ones.
 const SIZES: [usize; 4] = [4 << 20, 16 << 20, 64 << 20, 256 << 20];
-/// Rounds for each of them.
+/// Number of timed rounds for each size.
 const SIZE_ROUNDS: usize = 21;
 
-/// What lines take when a program uses so much memory, in nanoseconds: where they are in caches here, and
-/// how long finding their pages takes, is in it.
+/// Time of a line if a program uses this much memory, in nanoseconds. Hits in caches here and page
+/// table walks are included.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Lines {
-    /// Bytes that it uses.
+    /// Bytes that the program uses.
     pub bytes: usize,
-    /// A line, one after the other.
+    /// A line of a chain, one after the other.
     pub alone_ns: f64,
-    /// A line without order, as many at once as gain anything.
+    /// An independent line, with as many in flight as gain speed.
     pub apart_ns: f64,
     /// A line of a stream.
     pub stream_ns: f64,
 }
 
-/// What lines take by how much memory is used, in pages of one size.
+/// Line times by the amount of memory used, in pages of one size.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Curve(pub Vec<Lines>);
 
 impl Curve {
-    /// Measures it; `None` where there is no memory for it.
+    /// Measures the curve. `None` if there is no free memory for it.
     pub fn measure(large: bool) -> Option<Curve> {
         let mut all = Block::new(SIZES[SIZES.len() - 1], large)?;
         let of = |bytes: usize| {
@@ -165,7 +167,7 @@ impl Curve {
             .map(Curve)
     }
 
-    /// What lines take when so many bytes are used: between two sizes, by the logarithm.
+    /// Line times if `bytes` are used, interpolated between two sizes by the logarithm.
     pub fn at(&self, bytes: u64) -> Lines {
         let size = (bytes as usize).clamp(self.0[0].bytes, self.0[self.0.len() - 1].bytes);
         let behind = self.0.partition_point(|point| point.bytes < size).max(1);
@@ -177,7 +179,7 @@ impl Curve {
 }
 
 impl Lines {
-    /// So far on the way from here to other lines.
+    /// Line times a share `part` of the way from these to `other`.
     pub fn between(&self, other: &Lines, part: f64, bytes: usize) -> Lines {
         let mixed = |one: f64, other: f64| one + (other - one) * part;
         Lines {
@@ -189,27 +191,29 @@ impl Lines {
     }
 }
 
-/// From the times of a miss alone, of a step of several walks at once, and of a line of a stream.
+/// Overlap from the times of a single miss, of a step of several parallel walks, and of a
+/// line of a stream.
 fn overlap_of(miss_ns: f64, steps: &[(usize, f64)], line_ns: f64) -> Overlap {
     let together = |(walks, step): &(usize, f64)| *walks as f64 * miss_ns / step;
     let misses = steps.iter().map(together).fold(1.0, f64::max);
     Overlap {
         window: window().0,
         misses,
-        // A stream misses too, where nothing is prefetched.
+        // Without prefetching, a stream misses as well.
         stream: (miss_ns / line_ns).max(misses),
     }
 }
 
-/// Instructions that this machine looks ahead, and how that is known: entries of the reorder buffer,
-/// by the processor's family and model.
+/// Instructions that this machine looks ahead (entries of the reorder buffer, by the processor's
+/// family and model), and how that is known.
 pub fn window() -> (u32, &'static str) {
     let info = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     window_of(&info)
 }
 
-/// Intel: Optimization Reference Manual (248966), the tables of Skylake, Ice Lake (Sunny Cove) and
-/// Golden Cove. AMD: Software Optimization Guides for Families 17h, 19h and 1Ah, retire control unit.
+/// Entries of the reorder buffer. Intel: Optimization Reference Manual (248966), the tables of
+/// Skylake, Ice Lake (Sunny Cove) and Golden Cove. AMD: Software Optimization Guides for Families
+/// 17h, 19h and 1Ah, retire control unit.
 fn window_of(info: &str) -> (u32, &'static str) {
     let field = |name: &str| {
         info.lines().find_map(|line| {
@@ -242,7 +246,7 @@ fn window_of(info: &str) -> (u32, &'static str) {
     }
 }
 
-/// Bytes of last level cache that a program is taken to have, and how that is known.
+/// Bytes of last level cache that a program is assumed to have, and how that is known.
 pub fn last_level_cache() -> (u64, String) {
     let largest = (0..8)
         .filter_map(|index| {
@@ -292,14 +296,14 @@ mod tests {
         assert_eq!(parse_kib("12M"), None);
     }
 
-    /// A step of up to 12 walks takes a miss, then as long as 12 at once need.
+    /// A step of up to 12 walks takes one miss. More walks take longer in proportion.
     #[test]
     fn overlap_is_what_several_walks_gain() {
         let step = |walks: usize| (walks, 90.0 * (walks as f64 / 12.0).max(1.0));
         let found = overlap_of(90.0, &WALKS.map(step), 5.0);
         assert!((found.misses - 12.0).abs() < 1e-9, "{found:?}");
         assert!((found.stream - 18.0).abs() < 1e-9, "{found:?}");
-        // Nothing overlaps: a machine in order, without prefetching.
+        // An in-order machine without prefetching has no overlap.
         let alone = overlap_of(90.0, &WALKS.map(|walks| (walks, 90.0 * walks as f64)), 95.0);
         assert_eq!((alone.misses, alone.stream), (1.0, 1.0));
     }

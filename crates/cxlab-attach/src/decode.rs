@@ -1,5 +1,5 @@
-//! What an x86-64 instruction is about to do: the addresses that it touches, and the registers
-//! that it reads and writes.
+//! Decodes an x86-64 instruction before it executes: the addresses that it touches, and the
+//! registers that it reads and writes.
 
 use iced_x86::{
     Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfo, InstructionInfoFactory,
@@ -9,9 +9,9 @@ use iced_x86::{
 use crate::model::{REGISTERS, Step, Touch};
 use crate::sys::Registers;
 
-/// Longest instruction.
+/// Most bytes of an x86-64 instruction.
 pub(crate) const LONGEST: usize = 15;
-/// Bytes that one operand is taken to touch at most: a saved vector state is larger, and rare.
+/// Most bytes that one operand counts as touching. A saved vector state is larger, and rare.
 const MOST_BYTES: u64 = 4096;
 
 /// Decodes instructions of one thread.
@@ -21,18 +21,18 @@ pub(crate) struct Analyst {
     uses: Uses,
 }
 
-/// Registers that an instruction reads, addresses included, and writes.
+/// Registers that an instruction reads and writes, by number.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Uses {
-    /// Those that its addresses are made of.
+    /// Registers that form its addresses.
     pub addresses: Vec<u8>,
-    /// Those that it reads.
+    /// Registers that it reads, those of addresses included.
     pub reads: Vec<u8>,
-    /// Those that it writes.
+    /// Registers that it writes.
     pub writes: Vec<u8>,
 }
 
-/// What an instruction of 64-bit code at an address uses; nothing where it is not known.
+/// Registers that the 64-bit instruction at an address uses. Empty for an invalid instruction.
 pub fn uses(address: u64, code: &[u8]) -> Uses {
     let mut decoder = Decoder::with_ip(64, code, address, DecoderOptions::NONE);
     let instruction = decoder.decode();
@@ -45,7 +45,7 @@ pub fn uses(address: u64, code: &[u8]) -> Uses {
     uses
 }
 
-/// What an instruction reads and writes, in place of what was there.
+/// Replaces `uses` by the registers that an instruction reads and writes.
 fn registers_of(info: &InstructionInfo, uses: &mut Uses) {
     uses.addresses.clear();
     uses.reads.clear();
@@ -73,12 +73,12 @@ fn registers_of(info: &InstructionInfo, uses: &mut Uses) {
     }
 }
 
-/// What comes next.
+/// Whether an instruction may be single-stepped.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Next {
-    /// An instruction that can be stepped over.
+    /// The instruction can be stepped over.
     Plain,
-    /// One that enters the kernel or is not known: the window ends before it.
+    /// The instruction enters the kernel or is unknown. The window ends before it.
     Stop,
 }
 
@@ -141,7 +141,7 @@ impl Analyst {
     }
 }
 
-/// Whether an access reads and writes; conditional ones are taken to happen.
+/// Whether an access reads and whether it writes. Conditional accesses count as happening.
 fn accesses(access: OpAccess) -> (bool, bool) {
     match access {
         OpAccess::Read | OpAccess::CondRead => (true, false),
@@ -151,7 +151,7 @@ fn accesses(access: OpAccess) -> (bool, bool) {
     }
 }
 
-/// The value of a register in an address; those that are in no address are 0.
+/// Value of a register that an address uses. Registers that no address can use are 0.
 fn value_of(registers: &Registers, register: Register) -> u64 {
     let whole = match register.full_register() {
         Register::RAX => registers.rax,
@@ -231,7 +231,7 @@ mod tests {
         assert_eq!(step.writes, [number(Register::RDI)]);
         let own = uses(0x1000, &code);
         assert_eq!((own.reads, own.addresses), (step.reads, step.addresses));
-        // xor edx, edx needs nothing.
+        // `xor edx, edx` reads nothing.
         assert!(look(&[0x31, 0xd2]).1.reads.is_empty());
     }
 
@@ -262,7 +262,7 @@ mod tests {
         let (_, step) = look(&[0x50]);
         assert_eq!(step.touches[0].address, 0x8fff_fff8);
         assert!(step.touches[0].write);
-        // lea rax, [rax+8]; prefetcht0 is an access by nobody who waits
+        // lea rax, [rax+8]
         assert!(look(&[0x48, 0x8d, 0x40, 0x08]).1.touches.is_empty());
     }
 

@@ -1,31 +1,31 @@
-//! What this machine can do, and why not more.
+//! Checks which facilities for attaching this machine offers, and why others are missing.
 
 use std::fs;
 use std::io;
 
 use crate::sys;
 
-/// A facility that was asked for.
+/// A facility of the system that cxlab checked for.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Check {
-    /// What it is.
+    /// Name of the facility.
     pub name: &'static str,
-    /// Whether it is there.
+    /// Whether this machine has the facility.
     pub works: bool,
-    /// What was found.
+    /// The version or value found, or the error.
     pub found: String,
 }
 
-/// One of the ways to find misses.
+/// A tier: one of the methods to find cache misses.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TierCheck {
-    /// 1 (best) to 4.
+    /// Rank of the tier, from 1 (best) to 4.
     pub number: u8,
-    /// What it is.
+    /// Name of the method.
     pub name: &'static str,
     /// Whether `cxlab attach` can use it here.
     pub usable: bool,
-    /// Why, or why not.
+    /// Reason why the tier is usable or not.
     pub why: String,
 }
 
@@ -44,7 +44,7 @@ fn check(name: &'static str, result: io::Result<String>) -> Check {
     }
 }
 
-/// Raw event and unit mask of lines that demand loads fetch from memory.
+/// Name and raw event code (unit mask and event) of the counter of lines that demand loads fetch from memory.
 fn demand_fills() -> Option<(&'static str, u64)> {
     let info = fs::read_to_string("/proc/cpuinfo").ok()?;
     let vendor = info.lines().find_map(|line| {
@@ -60,7 +60,7 @@ fn demand_fills() -> Option<(&'static str, u64)> {
     }
 }
 
-/// `PERF_TYPE_HARDWARE`, cycles; `PERF_TYPE_SOFTWARE`, page faults; `PERF_TYPE_RAW`.
+/// `PERF_TYPE_HARDWARE` cycles, `PERF_TYPE_SOFTWARE` page faults, and `PERF_TYPE_RAW`.
 const CYCLES: (u32, u64) = (0, 0);
 const PAGE_FAULTS: (u32, u64) = (1, 2);
 const RAW: u32 = 4;
@@ -70,7 +70,7 @@ fn count_fills() -> io::Result<String> {
         return Err(io::Error::other("no event is known for this processor"));
     };
     let counter = sys::open_counter(0, (RAW, event), None, false, false)?;
-    // A counter that opens may still count nothing in a guest: give it misses to count.
+    // In a guest a counter may open and yet count nothing, so this produces misses to count.
     let before = sys::read_counter(&counter)?;
     let latency = crate::calibrate::latency();
     let counted = sys::read_counter(&counter)? - before;
@@ -128,7 +128,7 @@ fn traced() -> io::Result<String> {
     })
 }
 
-/// Asks for everything. Call it only while the process has one thread.
+/// Checks all facilities. Call it only while the process has one thread.
 pub fn examine() -> Vec<Check> {
     let root = match sys::is_root() {
         true => Ok("yes".to_owned()),
@@ -175,7 +175,7 @@ pub fn examine() -> Vec<Check> {
     ]
 }
 
-/// The first line that a program says of its version.
+/// The first line of a program's `--version` output.
 fn version(program: &str) -> io::Result<String> {
     let output = std::process::Command::new(program)
         .arg("--version")
@@ -184,7 +184,7 @@ fn version(program: &str) -> io::Result<String> {
     Ok(text.lines().next().unwrap_or_default().trim().to_owned())
 }
 
-/// What follows for each tier.
+/// Which tiers the facilities in `checks` allow.
 pub fn tiers(checks: &[Check]) -> Vec<TierCheck> {
     let of = |name: &str| checks.iter().find(|check| check.name.starts_with(name));
     let works = |name: &str| of(name).is_some_and(|check| check.works);
@@ -231,7 +231,7 @@ pub fn tiers(checks: &[Check]) -> Vec<TierCheck> {
     ]
 }
 
-/// One line for each tier that is better than the third: why it is not used.
+/// Why each tier better than tier 3 is not used, one line each.
 pub(crate) fn refused() -> Vec<String> {
     let fills = demand_fills();
     let counters = match fills {
@@ -247,7 +247,7 @@ pub(crate) fn refused() -> Vec<String> {
     ]
 }
 
-/// Why a process cannot be traced, and what would help.
+/// Why a process cannot be traced, with a hint at the remedy.
 pub(crate) fn why_not_traced(error: &io::Error) -> String {
     let hint = match error.raw_os_error() {
         Some(libc::EPERM) => {

@@ -1,68 +1,76 @@
-//! From windows and CPU time to delay.
+//! Estimates delay from windows and CPU time.
 //!
-//! A program's recent windows say, block by block, how many latencies it waits for and how many
-//! lines it moves. Time in place of an instruction count: a block takes the time of its computing,
-//! or of its lines on this machine, as measured for as much memory as the program uses, whichever is longer;
-//! so a nanosecond of CPU time holds as many blocks as fit. With a pool that is farther away each wait for it takes as
-//! much longer, and the block with it, as far as computing does not hide that.
+//! The recent windows of a program say, block by block, how many latencies the program waits for
+//! and how many lines it moves. Time stands in for an instruction count: a block takes the longer
+//! of its computing time and of its lines' time on this machine, measured for as much memory as the
+//! program uses. So a nanosecond of CPU time holds as many blocks as fit. With a more distant pool
+//! each wait for that pool takes longer by the added latency, and so does the block, as far as
+//! computing does not hide it.
 //!
-//! Of what a program is doing at a time, the instruction that it is at says enough, once a window has been
-//! there: so it is looked at much more often than windows are taken. A look stands for the CPU time that is
-//! nearest to it ([`Waiting`]): of what passes between two, the first half is the first one's. It has the price
-//! of the last windows of the same code, and of no others: a program that changes what it does executes other
-//! code. Two profiles (the parts of instructions by line of code) are of the same code where they have half in
-//! common. Phases are told apart by code in T. Sherwood et al., "Automatically Characterizing Large Scale
-//! Program Behavior", ASPLOS 2002, and with half as the threshold in A. Dhodapkar and J. Smith, "Managing
-//! Multi-Configuration Hardware via Dynamic Working Set Analysis", ISCA 2002.
+//! Once a window has been in some code, the instruction pointer suffices to know what the program
+//! is doing. So the pointer is sampled much more often than windows are taken. A sample stands for
+//! the CPU time nearest to it ([`Waiting`]): of the time between two samples, the first half
+//! belongs to the first. That time has the price of the last windows of the same code, and of no
+//! other code, because a program that changes its behaviour executes other code. Two profiles
+//! (shares of instructions by line of code) are of the same code if they have half in common.
+//!
+//! T. Sherwood et al., "Automatically Characterizing Large Scale Program Behavior", ASPLOS 2002,
+//! distinguish phases by code. A. Dhodapkar and J. Smith, "Managing Multi-Configuration Hardware
+//! via Dynamic Working Set Analysis", ISCA 2002, use half as the threshold.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use crate::fabric::{Answer, Demand};
 use crate::model::{BlockUse, Here, WindowUse};
 
-/// What of this machine the estimate needs.
+/// Properties of this machine that the estimate needs.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Machine {
-    /// Latency of this machine's own memory, in nanoseconds: what a pool's is compared with.
+    /// Latency of this machine's own memory, in nanoseconds. The added latency of a pool
+    /// is relative to it.
     pub local_ns: f64,
-    /// How long a program waits for a miss, in nanoseconds, when its memory is not farther away.
+    /// Time that a program waits for a miss in local memory, in nanoseconds.
     pub wait_ns: f64,
-    /// What its lines take here, with finding their pages, and with what the caches here have of them: so
-    /// many of them are in a time. `None` where they take what the model says.
+    /// Measured time of its lines on this machine, including page table walks and hits in
+    /// caches here. This time determines how many lines a time holds. `None` if lines take
+    /// the time that the model says.
     pub here: Option<Here>,
-    /// Time of an instruction that waits for no memory, in nanoseconds.
+    /// Time of an instruction that does not wait for memory, in nanoseconds.
     pub base_ns: f64,
 }
 
-/// Time of an instruction that waits for no memory, in nanoseconds (*assumed*: two a cycle at 2 GHz).
+/// Time of an instruction that does not wait for memory, in nanoseconds (*assumed*: two a
+/// cycle at 2 GHz).
 pub const BASE_NS: f64 = 0.25;
-/// Windows of the same code that count, the last ones (*assumed*).
+/// Number of windows that count of the same code, the most recent ones (*assumed*).
 const RECENT: usize = 4;
-/// What profiles of the same code have in common at least.
+/// Least share that two profiles of the same code have in common.
 const COMMON: f64 = 0.5;
-/// Pieces of code that are remembered; the one that was not seen for longest is forgotten (*assumed*).
+/// Number of pieces of code that are remembered. The least
+/// recently seen one is evicted (*assumed*).
 const PHASES: usize = 64;
 
-/// Names a piece of code that a process executes.
+/// Number of a piece of code that a process executes.
 pub type PhaseId = u64;
 
-/// The last windows of a piece of code.
+/// The recent windows of a piece of code.
 #[derive(Clone, Default, Debug)]
 struct Phase {
     recent: VecDeque<WindowUse>,
-    /// When its last window was, in windows.
+    /// Number of its last window.
     last: u64,
 }
 
-/// A process's recent windows, by the code that they saw.
+/// Recent windows of a process, by the code that they saw.
 #[derive(Clone, Default, Debug)]
 pub struct Estimator {
     phases: BTreeMap<PhaseId, Phase>,
     windows: u64,
 }
 
-/// CPU time of a thread that has no price yet, where looks say nothing but in which code it is. Between two of them, the first half has the price of the
-/// code that the first one saw, and the second half that of the second, for which it waits.
+/// CPU time of a thread that has no price yet. A sample says only in which code the thread is. Of
+/// the CPU time between two samples, the first half has the price of the first sample's code. The
+/// second half is pending until the second sample gives its code.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Waiting {
     phase: Option<PhaseId>,
@@ -70,7 +78,7 @@ pub struct Waiting {
 }
 
 impl Waiting {
-    /// CPU time passes: what of it has a price now.
+    /// Adds CPU time and returns the part that has a price now, with its code.
     pub fn pass(&mut self, ns: f64) -> Option<(PhaseId, f64)> {
         match self.phase {
             Some(phase) => {
@@ -84,34 +92,36 @@ impl Waiting {
         }
     }
 
-    /// It was seen in that code: what has waited for this.
+    /// A sample found the thread in code `phase`. Returns the pending time, which has that price.
     pub fn seen(&mut self, phase: PhaseId) -> (PhaseId, f64) {
         self.phase = Some(phase);
         (phase, std::mem::take(&mut self.ns))
     }
 
-    /// It was seen where no window has been: what waits, and what passes from now on, waits for one.
+    /// A sample found the thread in code without a window. Pending and further time now
+    /// waits for a window.
     pub fn elsewhere(&mut self) {
         self.phase = None;
     }
 
-    /// No further look will come. What has waited has the price of the last one, or of `other`.
+    /// No further sample follows. The pending time has the price of the last sample's
+    /// code, or of `other`.
     pub fn end(&mut self, other: Option<PhaseId>) -> Option<(PhaseId, f64)> {
         let phase = self.phase.take().or(other)?;
         Some((phase, std::mem::take(&mut self.ns)))
     }
 
-    /// Whether it was last seen in known code.
+    /// Whether the last sample was in known code.
     pub fn is_known(&self) -> bool {
         self.phase.is_some()
     }
 
-    /// CPU time that waits, in nanoseconds.
+    /// Pending CPU time, in nanoseconds.
     pub fn ns(&self) -> f64 {
         self.ns
     }
 
-    /// CPU time of a thread that was never seen in known code, in nanoseconds.
+    /// Pending CPU time in nanoseconds if the thread is not in known code, otherwise 0.
     pub fn unseen_ns(&self) -> f64 {
         match self.phase {
             Some(_) => 0.0,
@@ -121,7 +131,7 @@ impl Waiting {
 }
 
 impl Phase {
-    /// Instructions of its windows by line of code.
+    /// Number of its windows' instructions by line of code.
     fn code(&self) -> BTreeMap<u64, u64> {
         let mut code = BTreeMap::new();
         for (line, count) in self.recent.iter().flat_map(|window| &window.code) {
@@ -130,7 +140,7 @@ impl Phase {
         code
     }
 
-    /// The part of its instructions that were in a line of code.
+    /// Share of its instructions that are in a line of code.
     fn part(&self, line: u64) -> f64 {
         let counts = self.recent.iter().flat_map(|window| &window.code);
         let (mut here, mut all) = (0, 0);
@@ -141,7 +151,7 @@ impl Phase {
         here as f64 / all.max(1) as f64
     }
 
-    /// What its profile and a window's have in common: 0 to 1.
+    /// Share that its profile and that of a window have in common, from 0 to 1.
     fn common(&self, window: &WindowUse) -> f64 {
         let own = self.code();
         let all = own.values().sum::<u64>().max(1) as f64;
@@ -154,35 +164,36 @@ impl Phase {
     }
 }
 
-/// What a nanosecond of CPU time asks of a pool.
+/// Memory use of one pool in a nanosecond of CPU time.
 #[derive(Clone, Copy, PartialEq, Default, Debug)]
 pub struct Rate {
-    /// Latencies waited for.
+    /// Number of latencies waited for.
     pub waits: f64,
-    /// Lines read.
+    /// Number of lines read.
     pub reads: f64,
-    /// Lines written.
+    /// Number of lines written.
     pub writes: f64,
 }
 
-/// What a nanosecond of CPU time asks for.
+/// Memory use of a nanosecond of CPU time.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Estimate {
-    /// By pool.
+    /// Use of each pool.
     pub rates: Vec<Rate>,
     chance: f64,
-    /// The blocks of each window, in order, and the part of them that was seen.
+    /// The blocks of each window in order, with the share of them that was seen.
     windows: Vec<(f64, Vec<BlockUse>)>,
-    /// Time of them all on the model's machine, with this one's latency, and with what waits for nothing.
+    /// Time of all blocks on the model's machine with local latency; `whole_ns`
+    /// includes blocks that do not wait.
     local_ns: f64,
     whole_ns: f64,
-    /// Blocks in a nanosecond: one over the time of all of them.
+    /// Reciprocal of the CPU time of all blocks, in 1/ns.
     per_ns: f64,
-    /// Instructions of the windows.
+    /// Number of instructions seen in the windows.
     instructions: f64,
 }
 
-/// Time of blocks one after the other, when pools have these latencies.
+/// Time of consecutive blocks if the pools have these latencies, in nanoseconds.
 fn time_of(blocks: &[BlockUse], latency: &[f64], chance: f64, base_ns: f64) -> f64 {
     let mut ahead_ns = 0.0;
     let time = |block: &BlockUse| {
@@ -192,7 +203,7 @@ fn time_of(blocks: &[BlockUse], latency: &[f64], chance: f64, base_ns: f64) -> f
     blocks.iter().map(time).sum()
 }
 
-/// The same where lines take what they take here.
+/// Time of consecutive blocks with the measured line times of this machine, in nanoseconds.
 fn time_here(blocks: &[BlockUse], here: &Here, base_ns: f64) -> f64 {
     let mut ahead_ns = 0.0;
     let time = |block: &BlockUse| {
@@ -203,8 +214,8 @@ fn time_here(blocks: &[BlockUse], here: &Here, base_ns: f64) -> f64 {
 }
 
 impl Estimate {
-    /// What windows ask for on a machine when a line new to them misses the last level cache with a
-    /// chance; `None` where they hold no instruction.
+    /// Memory use of windows on a machine on which a line new to a window misses the last level
+    /// cache with probability `chance`. `None` if the windows have no instructions.
     pub fn of<'a>(
         windows: impl Iterator<Item = &'a WindowUse>,
         machine: &Machine,
@@ -214,7 +225,7 @@ impl Estimate {
         let mut rates: Vec<Rate> = Vec::new();
         let (mut local_ns, mut idle_ns, mut kept) = (0.0, 0.0, Vec::new());
         for window in windows.filter(|window| window.instructions > 0) {
-            // Each counts for what was seen.
+            // Each window counts for the instructions that were seen.
             let part = window.seen as f64 / window.instructions as f64;
             instructions += window.seen as f64;
             rates.resize(rates.len().max(window.pools.len()), Rate::default());
@@ -265,20 +276,22 @@ impl Estimate {
         1.0 / self.per_ns
     }
 
-    /// CPU time that one of their instructions is taken for, in nanoseconds: where instructions are counted, so
-    /// much of it each.
+    /// CPU time that one instruction of the windows stands for, in nanoseconds. It converts counted
+    /// instructions to CPU time.
     pub fn instruction_ns(&self) -> f64 {
         self.time_ns() / self.instructions.max(1.0)
     }
 
-    /// Time of a nanosecond of CPU time's instructions on the model's machine, all memory being local, in nanoseconds.
+    /// Time on the model's machine of the instructions of a nanosecond of CPU time, with all
+    /// memory local, in nanoseconds.
     pub fn model_ns(&self) -> f64 {
         self.whole_ns * self.per_ns
     }
 
-    /// Delay of a nanosecond of CPU time, in nanoseconds: each wait's added latency, less what
-    /// computing hides; or, where that is more, what the fabric needs for the lines beyond the time
-    /// that the program took for them. Pool 0 is this machine's own memory and adds nothing.
+    /// Delay of a nanosecond of CPU time, in nanoseconds. That is the added latency of each
+    /// wait, less what computing hides. Or it is the time that the fabric needs for the lines
+    /// beyond the program's own time for them, if that is more. Pool 0 is this machine's own
+    /// memory and adds nothing.
     pub fn delay(&self, answers: &[Answer], machine: &Machine) -> f64 {
         let added = answers.iter().enumerate().map(|(pool, answer)| match pool {
             0 => 0.0,
@@ -304,7 +317,7 @@ impl Estimate {
 }
 
 impl Estimator {
-    /// A further window, and of which code it is; `None` where it has no instruction.
+    /// Adds a window and returns its code, or `None` if the window has no instructions.
     pub fn add(&mut self, window: WindowUse) -> Option<PhaseId> {
         if window.instructions == 0 {
             return None;
@@ -338,8 +351,8 @@ impl Estimator {
         self.windows
     }
 
-    /// Which code an instruction belongs to: the one whose windows had most of theirs in its line; `None` where no
-    /// window has been there.
+    /// The code that an instruction belongs to: the one whose windows had the largest share of
+    /// instructions in its line. `None` if no window has been there.
     pub fn at(&self, instruction: u64) -> Option<PhaseId> {
         let line = instruction / 64;
         let known = self
@@ -361,9 +374,9 @@ impl Estimator {
         Some(*last.0)
     }
 
-    /// What a nanosecond of CPU time in that code (in the last one, where it is forgotten) asks for;
-    /// `None` before the first window. `chance` is that of a line new to a window not to be in the last level
-    /// cache.
+    /// Memory use of a nanosecond of CPU time in code `phase`, or in the last window's code if
+    /// `phase` was evicted. `None` before the first window. `chance` is the probability that a line
+    /// new to a window misses the last level cache.
     pub fn estimate(&self, phase: PhaseId, machine: &Machine, chance: f64) -> Option<Estimate> {
         let known = self.phases.get(&phase);
         let phase = known.or_else(|| self.phases.get(&self.last()?))?;
@@ -371,7 +384,8 @@ impl Estimator {
     }
 }
 
-/// The chance that a line of a working set is not in the last level cache, for uses without order.
+/// Probability that a line of a working set is not in the last level cache, for
+/// uses in random order.
 pub fn chance(used: u64, llc_bytes: u64) -> f64 {
     if used <= llc_bytes {
         return 0.0;
@@ -379,7 +393,7 @@ pub fn chance(used: u64, llc_bytes: u64) -> f64 {
     1.0 - llc_bytes as f64 / used as f64
 }
 
-/// The demand of so much CPU time in so much real time.
+/// Demand of a program that spends `cpu_ns` of CPU time in `real_ns` of real time.
 pub fn demand(rates: &[Rate], cpu_ns: f64, real_ns: f64) -> Vec<Demand> {
     let busy = cpu_ns / real_ns.max(1.0);
     rates
@@ -403,7 +417,7 @@ mod tests {
         base_ns: 0.25,
     };
 
-    /// Ten blocks that wait for a chain each, all in pool 1.
+    /// Ten blocks, each of which waits for a chain in pool 1.
     fn window(chain: u32) -> WindowUse {
         let block = BlockUse {
             instructions: 256,
@@ -430,7 +444,7 @@ mod tests {
         }
     }
 
-    /// A pointer chase: 85 steps in a block.
+    /// A pointer chase with 85 steps a block.
     fn chase(chance: f64) -> Estimate {
         let mut estimator = Estimator::default();
         let phase = estimator.add(window(85)).unwrap();
@@ -445,7 +459,7 @@ mod tests {
         [answer(90.0), answer(latency_ns)]
     }
 
-    /// A step takes 90 ns here, with its computing behind it, so with 200 ns more it takes 290.
+    /// A step takes 90 ns here, which hides its computing. With 200 ns added it takes 290 ns.
     #[test]
     fn a_chase_is_charged_the_added_latency_of_each_step() {
         let estimate = chase(1.0);
@@ -456,7 +470,8 @@ mod tests {
         }
     }
 
-    /// A wait in a block of 64 ns: 36 ns of 100 show; and in one of 640 ns none, until it is longer.
+    /// One wait of 100 ns. In a block that computes for 64 ns, 36 ns of it show. In a block of 640
+    /// ns nothing shows, until the wait is longer.
     #[test]
     fn computing_hides_what_it_takes_itself() {
         let machine = Machine {
@@ -494,8 +509,8 @@ mod tests {
         }
     }
 
-    /// Chains, misses apart and streams in any order, in two pools: whatever hides what, more latency is never less
-    /// delay, and none is none.
+    /// Chains, independent misses and streams in random order, in two pools. A higher latency never
+    /// gives less delay, and no added latency gives none.
     #[test]
     fn more_latency_is_never_less_delay_for_blocks_of_any_kind() {
         let mut state = 1u64;
@@ -540,12 +555,12 @@ mod tests {
         let mut answers = answer(90.0);
         answers[1].stretch = 2.0;
         assert!((estimate.delay(&answers, &MACHINE) - 1.0).abs() < 1e-12);
-        // What is local is not carried by the fabric.
+        // The fabric does not carry local lines.
         answers[0].stretch = 5.0;
         assert!((estimate.delay(&answers, &MACHINE) - 1.0).abs() < 1e-12);
     }
 
-    /// Half of the lines in the cache are half of the waits, in half of the time, for a chain.
+    /// With half of the lines of a chain in the cache, half of the waits take half of the time.
     #[test]
     fn what_the_cache_holds_is_not_waited_for() {
         assert_eq!(chase(0.0).rates[1], Rate::default());
@@ -554,8 +569,8 @@ mod tests {
         assert_eq!(chase(0.5).time_ns() * 2.0, chase(1.0).time_ns());
     }
 
-    /// Where pages are looked for one at a time, misses without order take as long as a chain: the same CPU time
-    /// holds fewer of them, and each is as much longer as before.
+    /// If page table walks are serial, independent misses take as long as a chain. The same CPU
+    /// time then holds fewer misses, and each takes as much longer as before.
     #[test]
     fn cpu_time_holds_as_many_misses_as_this_machine_makes() {
         let apart = |apart_ns| {
@@ -581,8 +596,8 @@ mod tests {
         assert!((delay - 10.0 * 400.0).abs() < 1e-6 && (delay - same).abs() < 1e-6);
     }
 
-    /// A cache here that holds all of it, where the model's holds a fourth: steps take a tenth of the time, so
-    /// there are ten times as many, and three of four miss.
+    /// The cache here holds all lines, the model's cache a fourth. Steps take a tenth of the time
+    /// here, so there are ten times as many, and three of four miss.
     #[test]
     fn a_cache_that_is_larger_here_hides_nothing() {
         let machine = Machine {
@@ -633,7 +648,7 @@ mod tests {
         assert_eq!(estimator.last(), first);
         assert_eq!(estimator.add(at(&[(4, 10), (3, 15)])), other);
         assert_eq!(estimator.last(), other);
-        // Many others: those that were not seen for longest are forgotten.
+        // Many other pieces of code evict the least recently seen ones.
         for code in 100..100 + PHASES as u64 - 1 {
             estimator.add(at(&[(code, 1)]));
         }
@@ -642,8 +657,8 @@ mod tests {
         assert_ne!(estimator.add(at(&[(1, 500), (2, 500)])), first);
     }
 
-    /// A program that chases, then computes for as long, then chases again: each part has its own price, whatever
-    /// came before, and what changes between two windows is shared by both.
+    /// A program chases, computes for as long, and chases again. Each part has its own price,
+    /// regardless of what came before. A time that spans a change is split between both windows.
     #[test]
     fn cpu_time_has_the_price_of_the_window_that_is_nearest() {
         let mut estimator = Estimator::default();
@@ -662,7 +677,7 @@ mod tests {
         let mut waiting = Waiting::default();
         let mut by_phase: BTreeMap<PhaseId, f64> = BTreeMap::new();
         let mut delay = 0.0;
-        // A window each 100 ns of CPU time, looked at in parts of 10 ns.
+        // A window each 100 ns of CPU time, sampled each 10 ns.
         for part in 0..9 {
             let seen = match part / 3 {
                 1 => &computing,
@@ -679,7 +694,7 @@ mod tests {
             }
         }
         assert_eq!(waiting.ns(), 0.0);
-        // Three windows each; the last one has also what follows it.
+        // Six windows chase and three compute. The last one also covers the time after it.
         let found: Vec<f64> = by_phase.into_values().collect();
         assert_eq!(found, [600.0, 300.0]);
         assert!((delay - 600.0 * 200.0 / 90.0).abs() < 1e-9, "{delay}");
@@ -706,7 +721,8 @@ mod tests {
         assert_eq!(waiting.end(Some(4)), Some((4, 30.0)));
         waiting.pass(5.0);
         assert_eq!(waiting.seen(2), (2, 5.0));
-        // Seen in other code, of which the window comes later: half of what lies between is known.
+        // A sample is in new code, whose window comes later. Half of the time before
+        // that sample is known.
         assert_eq!(waiting.pass(6.0), Some((2, 3.0)));
         waiting.elsewhere();
         assert_eq!(waiting.pass(10.0), None);

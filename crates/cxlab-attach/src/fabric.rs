@@ -1,6 +1,7 @@
-//! What the CXL system costs: the seam to the analytic form of the fabric model.
+//! Interface to the analytic form of the fabric model, which gives latency and bandwidth
+//! of the CXL system.
 
-/// What a program asks of a pool.
+/// Traffic that a program demands of one pool.
 #[derive(Clone, Copy, PartialEq, Default, Debug)]
 pub struct Demand {
     /// Lines read, per nanosecond.
@@ -9,8 +10,8 @@ pub struct Demand {
     pub writes_per_ns: f64,
 }
 
-/// Lines under way at once of a program that reads so many: what it writes back is under way beside them, in
-/// buffers of its own.
+/// Number of lines in flight for a program with `reads` outstanding reads. Its write-backs are in
+/// flight beside the reads, in buffers of their own.
 pub fn under_way(demand: &[Demand], reads: f64) -> f64 {
     let sum = |of: fn(&Demand) -> f64| demand.iter().map(of).sum::<f64>();
     let (read, written) = (sum(|one| one.reads_per_ns), sum(|one| one.writes_per_ns));
@@ -20,25 +21,26 @@ pub fn under_way(demand: &[Demand], reads: f64) -> f64 {
     }
 }
 
-/// What a pool gives.
+/// Response of a pool to a demand.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Answer {
-    /// Latency of a read, from the core, at that demand.
+    /// Latency of a read at that demand, measured at the core.
     pub latency_ns: f64,
-    /// Time that the fabric needs for the lines over the time in which they were asked for, at
-    /// least 1.
+    /// Time that the fabric needs for the lines, divided by the time in which the program requested
+    /// them. At least 1.
     pub stretch: f64,
 }
 
 /// The pools of a CXL system, as the program's host sees them. Pool 0 is the host's own memory;
 /// others are devices.
 pub trait Fabric {
-    /// Their names.
+    /// Names of the pools, in order of their numbers.
     fn pools(&self) -> Vec<String>;
-    /// The pool of so many bytes into CXL memory (taken modulo its size).
+    /// Number of the pool that holds byte `offset` of CXL memory (taken modulo the
+    /// size of CXL memory).
     fn pool_of(&self, offset: u64) -> usize;
-    /// What the pools give at a demand, by pool, to a program that has at most so many lines
-    /// under way at once. The demand of pool 0 is not looked at.
+    /// Response of each pool at a demand, for a program with at most `under_way` lines in flight.
+    /// The demand of pool 0 is ignored.
     fn answer(&mut self, demand: &[Demand], under_way: f64) -> Vec<Answer>;
 }
 

@@ -1,8 +1,9 @@
-//! Two processes: the command, which the user sees, and the guard, which traces.
+//! Attaching uses two processes: the command, which the user sees, and the guard, which traces.
 //!
-//! Only the guard touches the program. It ends when the command does, however that ends (a signal
-//! at the parent's death, and a look at who the parent is), and with the guard the kernel's tracing
-//! ends: nothing is left stopped. The command writes what the guard reports.
+//! Only the guard touches the program. The guard ends when the command does, however the command
+//! ends: the kernel signals the parent's death, and the guard checks its parent's process
+//! number. Tracing ends with the guard, so no thread stays stopped. The command writes the
+//! report that the guard sends.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -23,28 +24,28 @@ use crate::sys::{self, Program, Tid};
 use crate::tracer::{Outcome, Tracer};
 use crate::{Target, maps};
 
-/// What attaching is told.
+/// Options of [`attach`].
 pub struct Options {
-    /// What runs.
+    /// The program to follow.
     pub target: Target,
-    /// Where its memory lies.
+    /// Which pool holds which part of the program's memory.
     pub placement: Placement,
     /// Latency of this machine's memory in nanoseconds, instead of measuring it.
     pub local_ns: Option<f64>,
-    /// Bytes of last level cache that the program is taken to have, instead of the machine's.
+    /// Bytes of last level cache that the program is assumed to have, instead of the machine's.
     pub llc_bytes: Option<u64>,
-    /// What overlaps, instead of measuring it.
+    /// How many misses overlap, instead of measuring it.
     pub overlap: Option<Overlap>,
 }
 
-/// Why there is no report.
+/// Why an attachment gave no report.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, Debug)]
 pub enum AttachError {
     /// The command cannot be started.
     Start(String),
     /// The process cannot be traced, with a hint.
     Trace(String),
-    /// The system refused something else.
+    /// Another system call failed.
     System(String),
 }
 
@@ -65,9 +66,9 @@ fn system(what: &str) -> impl Fn(io::Error) -> AttachError {
     move |error| AttachError::System(format!("{what}: {error}"))
 }
 
-/// Signals that the command takes one by one.
+/// Signals that the command receives with `sigwait`, one at a time.
 const COMMAND_SIGNALS: [i32; 4] = [libc::SIGCHLD, libc::SIGINT, libc::SIGTERM, libc::SIGHUP];
-/// Signals that the guard takes, or (the terminal's) leaves to the program.
+/// Signals that the guard handles. It leaves those of the terminal to the program.
 const GUARD_SIGNALS: [i32; 6] = [
     libc::SIGCHLD,
     libc::SIGTERM,
@@ -76,7 +77,7 @@ const GUARD_SIGNALS: [i32; 6] = [
     libc::SIGQUIT,
     libc::SIGTSTP,
 ];
-/// How often the command looks whether the guard has ended.
+/// How often the command checks whether the guard has ended.
 const LOOK: Duration = Duration::from_millis(200);
 
 /// Attaches to a program and follows it to its end, or until a signal ends the attachment. Call it
@@ -103,7 +104,7 @@ pub fn attach(options: &Options, fabric: &mut dyn Fabric) -> Result<AttachReport
         hand_over(&writer, &result)
     })
     .map_err(system("no process for the guard"))?;
-    // What the guard writes ends when it does: no end to write to stays here.
+    // The pipe's reader ends when the guard closes its end, so no write end may stay open here.
     drop(writer);
     let reader = std::thread::spawn(move || {
         let mut text = String::new();
@@ -113,7 +114,7 @@ pub fn attach(options: &Options, fabric: &mut dyn Fabric) -> Result<AttachReport
     let mut asked = pid_given;
     loop {
         match sys::wait_signal(&COMMAND_SIGNALS, LOOK) {
-            // From the terminal the program has it too; a second one means us.
+            // A SIGINT from the terminal reaches the program too. A second one is for cxlab.
             Some(libc::SIGINT) if !asked => asked = true,
             Some(libc::SIGINT | libc::SIGTERM | libc::SIGHUP) => {
                 let _ = sys::kill(guard, libc::SIGTERM);
@@ -144,7 +145,7 @@ fn hand_over(writer: &OwnedFd, result: &Result<AttachReport, AttachError>) -> i3
     i32::from(written.is_err())
 }
 
-/// What is known of the machine, and what the user should know of that.
+/// The facts of this machine that the estimate needs, and notes on them for the user.
 fn facts(options: &Options) -> Result<(Facts, Vec<String>), AttachError> {
     let mut notes = Vec::new();
     let no_memory =
@@ -228,7 +229,7 @@ fn guard(
         Target::Command(words) => {
             let (root, go) = start(words)?;
             sys::seize(root).map_err(|error| {
-                // It waits for a byte that never comes, and ends when the pipe does.
+                // The child waits for a byte that never comes, and ends when the pipe closes.
                 AttachError::Trace(doctor::why_not_traced(&error))
             })?;
             let mut tracer = Tracer::new(fabric, options.placement, facts.clone(), root);
@@ -247,8 +248,8 @@ fn guard(
     Ok(report(options, facts, notes, outcome))
 }
 
-/// Starts a process that becomes its program when it is sent a byte. One that cannot ends with code
-/// 127.
+/// Forks a child that executes the program once a byte arrives on its pipe. A child that cannot
+/// execute the program exits with code 127.
 fn start(words: &[OsString]) -> Result<(Tid, OwnedFd), AttachError> {
     let shown = words
         .first()
@@ -273,7 +274,7 @@ fn start(words: &[OsString]) -> Result<(Tid, OwnedFd), AttachError> {
     Ok((root, write))
 }
 
-/// Says before anything is started that a command is not there.
+/// Reports a missing command before anything is started.
 fn find(word: &str) -> Result<(), AttachError> {
     let there = if word.contains('/') {
         std::path::Path::new(word).is_file()
@@ -289,8 +290,9 @@ fn find(word: &str) -> Result<(), AttachError> {
     }
 }
 
-/// Traces every thread of a running process. Threads that begin meanwhile are looked for again
-/// until there are none; that the number still means the same process is checked by when it began.
+/// Traces every thread of a running process. It rescans for threads that began meanwhile,
+/// until a scan finds none. The start time of the process proves that the number still
+/// means the same process.
 fn seize_all(pid: Tid, tracer: &mut Tracer<'_>) -> Result<(), AttachError> {
     let gone = |_| AttachError::Trace(format!("{pid}: there is no such process"));
     let before = maps::stat(pid).map_err(gone)?;
@@ -307,7 +309,7 @@ fn seize_all(pid: Tid, tracer: &mut Tracer<'_>) -> Result<(), AttachError> {
                     tracer.add(tid);
                     more = true;
                 }
-                // It ended, or its starter is traced and so is it.
+                // The thread ended, or the thread that started it is traced already and it with it.
                 Err(error) if error.raw_os_error() == Some(libc::ESRCH) => {}
                 Err(error) if known.is_empty() => {
                     return Err(AttachError::Trace(format!(
@@ -397,7 +399,7 @@ fn report(
     }
 }
 
-/// No delay is said with its reason.
+/// The note that says why a run requested no delay.
 fn why_nothing(outcome: &Outcome) -> String {
     let waits = |pools: &[PoolReport]| pools.iter().skip(1).map(|pool| pool.waits).sum::<f64>();
     let reason = if outcome.windows == 0 {

@@ -1,28 +1,30 @@
-//! Delay asked for and delay charged, by thread: nothing is clipped, and what was charged too much
-//! or too little is made good by the next.
+//! Accounts of requested and charged delay, by thread. Delay is never clipped: later holds make up
+//! for a hold that was too long or too short.
 //!
-//! A thread that stands still for cxlab's own sake (it is stepped, or its stop is answered) has been
-//! late by that time already. So that time is paid toward what the thread owes, now or later, and it
-//! is held for the rest. Asked for nothing, it is charged nothing: what was taken then shows apart.
+//! A thread that stands still for cxlab's own sake (it is single-stepped, or its stop is handled)
+//! is late by that time already. So this *taken* time pays for delay that the thread owes now or
+//! later, and the thread is held for the rest. A thread that owes no delay is charged none; taken
+//! time is then only reported.
 
 use serde::{Deserialize, Serialize};
 
-/// A thread's account, in nanoseconds.
+/// Account of one thread, in nanoseconds.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, Debug)]
 pub struct Ledger {
-    /// Delay that the model asked for.
+    /// Delay that the model requested.
     pub asked_ns: u64,
-    /// Time that the thread was held to pay for it.
+    /// Time that the thread was held to pay for the delay.
     pub held_ns: u64,
-    /// Time that attaching itself took from the thread: it stood still and was not held.
+    /// Time that attaching itself took from the thread, while the thread stood
+    /// still without being held.
     pub taken_ns: u64,
-    /// Parts of a nanosecond asked for, in 2^-16 ns.
+    /// Fraction of a nanosecond requested, in 2^-16 ns.
     #[serde(skip)]
     fraction: u32,
 }
 
 impl Ledger {
-    /// Asks for more delay: not negative, and never forgotten.
+    /// Requests more delay. A negative delay or NaN counts as 0, and fractions are kept.
     pub fn ask(&mut self, nanos: f64) {
         if nanos.is_nan() || nanos <= 0.0 {
             return;
@@ -33,45 +35,45 @@ impl Ledger {
         self.asked_ns = self.asked_ns.saturating_add(whole);
     }
 
-    /// The thread was held for so long.
+    /// Records a hold of the thread.
     pub fn hold(&mut self, nanos: u64) {
         self.held_ns = self.held_ns.saturating_add(nanos);
     }
 
-    /// Attaching itself took so long from the thread.
+    /// Records time that attaching itself took from the thread.
     pub fn take(&mut self, nanos: u64) {
         self.taken_ns = self.taken_ns.saturating_add(nanos);
     }
 
-    /// What is still to be charged; 0 where the thread has been late by more than was asked for.
+    /// Delay that is still to be charged. 0 if the thread is late by more than was requested.
     pub fn debt_ns(&self) -> u64 {
         let paid = self.held_ns.saturating_add(self.taken_ns);
         self.asked_ns.saturating_sub(paid)
     }
 
-    /// What the thread has paid of what was asked for: all that it was held, and as much of what was
-    /// taken from it as that leaves to pay.
+    /// Delay that the thread has paid: its whole held time, and as much of the taken time as the
+    /// requested delay leaves to pay.
     pub fn charged_ns(&self) -> u64 {
         let open = self.asked_ns.saturating_sub(self.held_ns);
         self.held_ns.saturating_add(self.taken_ns.min(open))
     }
 }
 
-/// The accounts of all threads together. What was taken from one does not pay for another.
+/// Sum of the accounts of all threads. Time taken from one thread does not pay for another.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, Debug)]
 pub struct Accounts {
-    /// Delay that the model asked for, in nanoseconds.
+    /// Delay that the model requested, in nanoseconds.
     pub asked_ns: u64,
-    /// What was paid of it: held and taken.
+    /// Delay that was paid, by held and by taken time.
     pub charged_ns: u64,
     /// Time that threads were held.
     pub held_ns: u64,
-    /// Time that attaching itself took from them.
+    /// Time that attaching itself took from threads.
     pub taken_ns: u64,
 }
 
 impl Accounts {
-    /// Adds a thread's.
+    /// Adds the account of a thread.
     pub fn add(&mut self, ledger: &Ledger) {
         self.asked_ns = self.asked_ns.saturating_add(ledger.asked_ns);
         self.charged_ns = self.charged_ns.saturating_add(ledger.charged_ns());
@@ -91,7 +93,7 @@ mod tests {
         assert!(ledger.asked_ns.abs_diff(37_000) <= 2, "{ledger:?}");
     }
 
-    /// Holds overshoot and undershoot at random: in the end no more than the last one is off.
+    /// Holds overshoot and undershoot at random. In the end only the last hold's error remains.
     #[test]
     fn charges_follow_what_is_asked() {
         let mut ledger = Ledger::default();
@@ -103,7 +105,7 @@ mod tests {
             ledger.ask((state >> 44) as f64);
             let debt = ledger.debt_ns();
             if debt > 2_000_000 {
-                // Between 0.9 and 1.3 times what was wanted.
+                // The hold lasts between 0.9 and 1.3 times the debt.
                 ledger.hold(debt * (90 + (state >> 20) % 40) / 100);
             }
         }
@@ -141,8 +143,8 @@ mod tests {
         assert_eq!((ledger.debt_ns(), ledger.charged_ns()), (200, 1300));
     }
 
-    /// Whatever was taken, a thread is late by what was asked for or by what was taken, whichever is more: so
-    /// more latency is never less delay.
+    /// A thread is late by the requested delay or by the taken time, whichever is more. So a higher
+    /// latency never gives less delay.
     #[test]
     fn a_thread_is_late_by_what_is_asked_or_taken() {
         let mut last = 0;

@@ -1,18 +1,21 @@
 //! Unmodified programs under a scenario: `cxlab attach`.
 //!
-//! A program runs natively. Its threads are traced: now and then one is stepped over some hundred
-//! instructions, every address of which is decoded ([`model`]); that says how long the program
-//! waits for memory, and for which ([`placement`]), when it goes on in the same way ([`onward`]). From what its registers say of its progress ([`progress`]),
-//! or else from its CPU time, and from what the analytic form of the fabric says of latency and bandwidth
-//! ([`fabric`]), follows the delay that CXL memory would have added ([`estimate`]). The thread that used the time is held for that long, and the
-//! books are kept to the nanosecond ([`ledger`]).
+//! Unmodified programs run natively, and cxlab traces their threads. Now and then a thread is single-stepped
+//! over a few thousand instructions, every address of which is decoded ([`model`]). Such a window says how
+//! long the program waits for memory and for which pool ([`placement`]), and how it goes on from there
+//! ([`onward`]). The program's progress is read from its registers ([`progress`]), or else from its CPU time.
+//! Latency and bandwidth come from the analytic form of the fabric ([`fabric`]). Together they give the delay
+//! that CXL memory would have added ([`estimate`]). The thread that used the time is held for that delay,
+//! which is accounted to the nanosecond ([`ledger`]).
 //!
 //! # Invariants
-//! Delay is never clipped, and what was charged equals what was asked for but for the last hold.
-//! Memory that is not slower than this machine's adds nothing. More latency never asks for less.
-//! When cxlab ends, in whatever way, the program runs on.
 //!
-//! Only Linux on x86-64 has the parts that follow a program; the rest builds everywhere.
+//! * Delay is never clipped: the charged delay equals the requested delay, up to the last hold.
+//! * Memory that is no slower than this machine's adds no delay.
+//! * A higher latency never requests less delay.
+//! * When cxlab ends, for whatever reason, the program runs on.
+//!
+//! The modules that trace a program need Linux on x86-64. The others build everywhere.
 
 pub mod estimate;
 pub mod fabric;
@@ -50,11 +53,11 @@ mod window;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 pub use guard::{AttachError, Options, attach};
 
-/// What runs.
+/// The program that `cxlab attach` follows.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Target {
-    /// A command and its arguments, started for it.
+    /// A command and its arguments, which cxlab starts.
     Command(Vec<std::ffi::OsString>),
-    /// A process that runs already, with its threads, and what it starts from now on.
+    /// A running process with all its threads, and the processes that it starts from now on.
     Pid(i32),
 }

@@ -1,4 +1,4 @@
-//! What the kernel tells of a process in `/proc`: mappings, working sets, CPU time, threads.
+//! Reads a process's mappings, working set, CPU time and threads from `/proc`.
 
 use std::fs;
 use std::io::{self, Read, Write};
@@ -6,7 +6,7 @@ use std::io::{self, Read, Write};
 use crate::placement::Region;
 use crate::sys::Tid;
 
-/// Largest of these files that is read: a process with many mappings has some MiB.
+/// Bytes read of one `/proc` file at most. The files of a process with many mappings have some MiB.
 const MOST_BYTES: u64 = 64 << 20;
 
 fn read(path: &str) -> io::Result<String> {
@@ -43,10 +43,10 @@ fn parse_range(text: &str) -> Option<Region> {
     (start < end).then_some(Region { start, end })
 }
 
-/// A mapping's pages.
+/// Pages of a mapping, or of all mappings of a process, in bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Resident {
-    /// Bytes touched since the marks were last cleared.
+    /// Bytes touched since the reference marks were last cleared.
     pub referenced: u64,
     /// Bytes in large pages.
     pub huge: u64,
@@ -54,7 +54,7 @@ pub struct Resident {
     pub resident: u64,
 }
 
-/// Sums over all mappings.
+/// Sums of [`Resident`] over all mappings of a process.
 pub fn resident(pid: Tid) -> io::Result<Resident> {
     read(&format!("/proc/{pid}/smaps")).map(|text| parse_smaps(&text))
 }
@@ -79,7 +79,7 @@ fn parse_smaps(text: &str) -> Resident {
     sum
 }
 
-/// Clears the marks of touched pages.
+/// Clears the reference marks of all pages of a process.
 pub fn clear_referenced(pid: Tid) -> io::Result<()> {
     fs::OpenOptions::new()
         .write(true)
@@ -96,11 +96,13 @@ pub fn cpu_ns(tid: Tid) -> io::Result<u64> {
         .ok_or_else(|| io::ErrorKind::InvalidData.into())
 }
 
-/// Nanoseconds of a clock tick there: Linux has a hundred in a second on x86-64 (`sysconf(_SC_CLK_TCK)`).
+/// Nanoseconds of a clock tick in `/proc`: Linux has 100 ticks a
+/// second on x86-64 (`sysconf(_SC_CLK_TCK)`).
 const TICK_NS: u64 = 10_000_000;
 
-/// CPU time of a thread in user space, in nanoseconds, as far as whole ticks go. The kernel looks at each of its
-/// own ticks where the thread is, and parts the CPU time, which is exact, in proportion.
+/// CPU time of a thread in user space, in nanoseconds, rounded to whole ticks. At each
+/// tick the kernel samples whether the thread runs in user space, and divides the exact
+/// CPU time in proportion.
 pub fn user_ns(tid: Tid) -> io::Result<u64> {
     let path = format!("/proc/{tid}/task/{tid}/stat");
     let stat = parse_stat(&read(&path)?).ok_or(io::ErrorKind::InvalidData)?;
@@ -110,23 +112,25 @@ pub fn user_ns(tid: Tid) -> io::Result<u64> {
 /// What `/proc/PID/stat` says of a process or thread.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Stat {
-    /// When it began, in clock ticks since boot: with the number, it names one process for ever.
+    /// Start time in clock ticks since boot. Together with the process number
+    /// it identifies one process for ever.
     pub began: u64,
-    /// Ticks in user space.
+    /// CPU time in user space, in clock ticks.
     pub user: u64,
-    /// R, S, D, T, t, Z or X.
+    /// Scheduling state: R, S, D, T, t, Z or X.
     pub state: char,
-    /// The processor that it ran on last.
+    /// Processor on which the thread ran last.
     pub processor: usize,
 }
 
-/// Reads it.
+/// Reads the [`Stat`] of a process or thread.
 pub fn stat(tid: Tid) -> io::Result<Stat> {
     let text = read(&format!("/proc/{tid}/stat"))?;
     parse_stat(&text).ok_or_else(|| io::ErrorKind::InvalidData.into())
 }
 
-/// The name in parentheses may hold anything, so fields are counted behind the last one.
+/// The name in parentheses may hold any character, so the fields are counted
+/// from the last parenthesis.
 fn parse_stat(text: &str) -> Option<Stat> {
     let fields: Vec<&str> = text[text.rfind(')')? + 1..]
         .split_ascii_whitespace()

@@ -1,13 +1,18 @@
-//! What a stretch of executed instructions asks of memory, and how much of that overlaps.
+//! Memory use of a sequence of executed instructions, and how many of its misses overlap.
 //!
-//! A window is a few thousand instructions with every address. A line that the window has not
-//! touched before is taken for a miss (how many of them the last level cache holds is another
-//! question, of [`crate::estimate`]). Misses overlap where they can: within a reorder buffer's worth of instructions,
-//! the program waits for the longest chain of misses whose addresses need each other's data (the
-//! registers say so), or for all of them through the line fill buffers, whichever is longer. A line
-//! behind two neighbours in a row in its page is prefetched, and costs as much of a wait as the prefetcher does not hide. A store
-//! reads its line first and holds its place in the reorder buffer until that is there, as in the event engine's core.
-//! Computing overlaps with waiting, so a block takes the longer of the two. This is interval analysis (S. Eyerman et al., "A Mechanistic Performance Model for Superscalar
+//! A window is a few thousand instructions with every address. A line that the window has
+//! not touched before counts as a miss. ([`crate::estimate`] decides how many of those the
+//! last level cache holds.)
+//!
+//! Misses overlap within a block, which is a reorder buffer's worth of instructions. The program
+//! waits for the longest chain of misses whose addresses depend on each other's data, according to
+//! the registers. Or it waits for all misses of the block to pass the line fill buffers, if that
+//! takes longer. A line that follows two neighbours in its page is prefetched, and costs only what
+//! the prefetcher does not hide. A store reads its line first and occupies its reorder buffer entry
+//! until that line arrives, as in the event engine's core. Computing overlaps with waiting, so a
+//! block takes the longer of the two.
+//!
+//! This is interval analysis (S. Eyerman et al., "A Mechanistic Performance Model for Superscalar
 //! Out-of-Order Processors", ACM TOCS 2009) on sampled windows.
 //!
 //! Left out: instruction fetches, dependence through memory, TLB misses, cache conflicts.
@@ -16,23 +21,23 @@ use std::collections::HashMap;
 
 use serde::{Deserialize, Serialize};
 
-/// How much of what a core waits for overlaps.
+/// How many memory accesses a core overlaps.
 #[derive(Clone, Copy, PartialEq, Serialize, Deserialize, Debug)]
 pub struct Overlap {
-    /// Instructions that it looks ahead: entries of its reorder buffer. 1 and more.
+    /// Instructions that the core looks ahead: entries of its reorder buffer. At least 1.
     pub window: u32,
-    /// Lines that it fetches at once, for loads without order. 1 and more.
+    /// Outstanding lines for independent loads. At least 1.
     pub misses: f64,
-    /// Lines that are under way at once while it reads a stream: a line of it costs one over this of a
+    /// Outstanding lines while the core reads a stream. One line of a stream costs 1/`stream` of a
     /// latency. At least `misses`.
     pub stream: f64,
 }
 
 impl Default for Overlap {
-    /// What is used where nothing was measured: a reorder buffer of 256 (Zen 3: AMD, Software
+    /// Values used if nothing was measured. A reorder buffer of 256 entries (Zen 3: AMD, Software
     /// Optimization Guide for Family 19h; Skylake has 224, Golden Cove 512: Intel, Optimization
-    /// Reference Manual), 12 line fill buffers of the first cache and 16 of the second (Skylake,
-    /// same manual).
+    /// Reference Manual). 12 line fill buffers of the first-level cache and 16 of the second-level
+    /// cache (Skylake, Intel manual).
     fn default() -> Overlap {
         Overlap {
             window: 256,
@@ -42,45 +47,45 @@ impl Default for Overlap {
     }
 }
 
-/// Instructions at the beginning of a sampled window that only show what was touched just before (*assumed*):
-/// without them each stream begins anew in each window, with a miss that is none.
+/// Instructions at the beginning of a sampled window that only show what was touched just before
+/// (*assumed*). Without them each stream would begin anew in each window, with a false miss.
 pub const BEFORE: u64 = 128;
 
-/// The block of what lies before a window.
+/// Block number of lines touched before a window.
 const OUTSIDE: u32 = u32::MAX;
 
-/// Lines of a page, which prefetchers do not leave: they see physical addresses.
+/// Lines of a page. Prefetchers see physical addresses, so they do not cross a page.
 const PAGE_LINES: u64 = 64;
 
-/// Registers that are told apart.
+/// Number of registers that the model distinguishes.
 pub const REGISTERS: usize = 256;
 
-/// An access of an instruction.
+/// A memory access of an instruction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Touch {
-    /// First byte.
+    /// Address of the first byte.
     pub address: u64,
-    /// Whether it writes; one that reads too reads.
+    /// Whether the access only writes. An access that reads and writes counts as a read.
     pub write: bool,
 }
 
 /// An executed instruction.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Step {
-    /// Where it lies.
+    /// Address of the instruction.
     pub code: u64,
-    /// Its accesses.
+    /// Memory accesses of the instruction.
     pub touches: Vec<Touch>,
-    /// Registers that its addresses are made of: its accesses wait for these alone.
+    /// Registers that form its addresses. Its accesses wait for these alone.
     pub addresses: Vec<u8>,
-    /// Registers that it reads, addresses included: its results wait for all.
+    /// Registers that it reads, those of addresses included. Its results wait for all of them.
     pub reads: Vec<u8>,
     /// Registers that it writes.
     pub writes: Vec<u8>,
 }
 
 impl Step {
-    /// A load, whose address is all that it reads registers for.
+    /// A load that reads registers for its address alone.
     pub fn load(address: u64, reads: &[u8], writes: &[u8]) -> Step {
         Step {
             touches: vec![Touch {
@@ -94,7 +99,7 @@ impl Step {
         }
     }
 
-    /// A store whose address and data are there already.
+    /// A store whose address and data are ready.
     pub fn store(address: u64) -> Step {
         Step {
             touches: vec![Touch {
@@ -106,49 +111,50 @@ impl Step {
     }
 }
 
-/// What a window asks of one pool.
+/// Memory use of a window in one pool.
 #[derive(Clone, Copy, PartialEq, Default, Debug)]
 pub struct PoolUse {
-    /// Latencies that the program waits for, one after the other.
+    /// Number of latencies that the program waits for, one after the other.
     pub waits: f64,
-    /// Lines read.
+    /// Number of lines read from the pool.
     pub reads: f64,
-    /// Lines written.
+    /// Number of lines written back to the pool.
     pub writes: f64,
 }
 
-/// What data come after, within a block. Nodes are numbered from 1; 0 is what is there when the
-/// block begins.
+/// A node of the dependence graph of a block. Nodes are numbered from 1; node 0 stands for values
+/// that are ready when the block begins.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Node {
-    /// A load or store that misses, from this pool, whose address is known after that node.
+    /// A load or store that misses: its pool, and the node after which its address is known.
     Miss(u16, u32),
-    /// What needs two others.
+    /// A value that depends on two nodes.
     Both(u32, u32),
 }
 
-/// A reorder buffer's worth of instructions, the first of which misses, and what they wait for if
-/// every line that they are the first to touch is a miss.
+/// Memory use of a block: a reorder buffer's worth of instructions, the first of which misses.
+/// Every line that the block is the first to touch counts as a miss.
 #[derive(Clone, PartialEq, Default, Debug)]
 pub struct BlockUse {
-    /// Instructions.
+    /// Number of instructions.
     pub instructions: u32,
-    /// What comes after what, in order.
+    /// Dependence graph of the misses, in program order. Node `i + 1` is at index `i`.
     pub nodes: Vec<Node>,
-    /// By pool: misses through the fill buffers, in latencies.
+    /// By pool: time that its misses need in the fill buffers, in latencies.
     pub fetched: Vec<f64>,
-    /// Of all pools: those of them that were not prefetched.
+    /// Part of the sum of `fetched` whose lines were not prefetched.
     pub apart: f64,
-    /// By pool: loads and stores that miss and were not prefetched.
+    /// By pool: number of loads and stores that miss and were not prefetched.
     pub loads: Vec<u32>,
-    /// By pool: its part of the waits.
+    /// By pool: its share of the waits.
     pub parts: Vec<f64>,
 }
 
 impl BlockUse {
-    /// How long it waits, when pools have these latencies and a line is a miss with this chance: for
-    /// the longest chain, or for all through the buffers. Of both that part is left; and one load
-    /// that misses is a wait.
+    /// Time that the block waits for memory if the pools have these latencies and each line misses
+    /// with probability `chance`. That is the longer of the longest chain and of the time in the
+    /// fill buffers, times `chance`. It is at least the time of one miss, times the
+    /// probability that any load or store misses.
     pub fn wait(&self, latency: &[f64], chance: f64) -> f64 {
         let chain = self.chain(latency);
         let fetched = self.fetched.iter().zip(latency);
@@ -156,10 +162,13 @@ impl BlockUse {
         self.longest(chain, fetched, latency, chance)
     }
 
-    /// How long it takes, when pools have these latencies, a line is a miss with this chance and its
-    /// instructions take so long to compute: for computing or for waiting, whichever is longer. Prefetched
-    /// lines come while the program does something else: those of a stream are under way when the block before
-    /// it waits or computes, up to a latency `ahead_ns` of their use, and what they are ahead behind it is left there.
+    /// Time of the block if the pools have these latencies, each line misses with
+    /// probability `chance`, and computing takes `computing_ns`. The block takes the longer
+    /// of computing and waiting.
+    ///
+    /// Prefetched lines of a stream arrive while the previous block waits or computes. `ahead_ns`
+    /// is how far they are ahead of their use, at most one latency. It is read, and set to what is
+    /// left after this block.
     pub fn time(&self, latency: &[f64], chance: f64, computing_ns: f64, ahead_ns: &mut f64) -> f64 {
         let lines: f64 = self.fetched.iter().sum();
         let fetched = self.fetched.iter().zip(latency);
@@ -172,7 +181,7 @@ impl BlockUse {
         overlapped(least_ns, apart_ns, buffers_ns, mean_ns, ahead_ns)
     }
 
-    /// The same on a machine where a line takes so long, whether it is in a cache there or not.
+    /// Like [`BlockUse::time`], on this machine, with the measured line times in `here`.
     pub fn time_here(&self, here: &Here, computing_ns: f64, ahead_ns: &mut f64) -> f64 {
         let latency = vec![here.miss_ns; self.fetched.len()];
         let lines: f64 = self.fetched.iter().sum();
@@ -182,7 +191,7 @@ impl BlockUse {
         overlapped(least_ns, apart_ns, buffers_ns, here.miss_ns, ahead_ns)
     }
 
-    /// The longest chain of misses.
+    /// Time of the longest chain of dependent misses.
     fn chain(&self, latency: &[f64]) -> f64 {
         let mut there = Vec::with_capacity(self.nodes.len() + 1);
         there.push(0.0f64);
@@ -198,7 +207,8 @@ impl BlockUse {
         chain
     }
 
-    /// Of a chain and of what goes through the buffers the part that misses; and one that does.
+    /// The longer of the chain and of the time in the fill buffers, times `chance`, but at least
+    /// the expected time of one miss.
     fn longest(&self, chain: f64, fetched: f64, latency: &[f64], chance: f64) -> f64 {
         let loads: u32 = self.loads.iter().sum();
         let one = match loads {
@@ -215,14 +225,15 @@ impl BlockUse {
         (chance * chain.max(fetched)).max(one)
     }
 
-    /// Latencies waited for one after the other.
+    /// Number of latencies that the block waits for, one after the other.
     pub fn waits(&self, chance: f64) -> f64 {
         self.wait(&vec![1.0; self.fetched.len()], chance)
     }
 }
 
-/// The time of a block that takes `least_ns` without its buffers, which need `apart_ns` for what was not
-/// prefetched and `buffers_ns` for all, of which the prefetched were so much ahead.
+/// Time of a block that takes `least_ns` apart from the fill buffers. Its lines need `buffers_ns`
+/// in the buffers, of which `apart_ns` are for lines that were not prefetched. Prefetched lines are
+/// `ahead_ns` ahead of their use.
 fn overlapped(
     least_ns: f64,
     apart_ns: f64,
@@ -235,49 +246,51 @@ fn overlapped(
     time_ns
 }
 
-/// What a line of a program's memory takes on a machine, in nanoseconds.
+/// Time for a line of a program's memory on this machine, in nanoseconds.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Here {
-    /// Alone.
+    /// A line with no other in flight.
     pub miss_ns: f64,
-    /// As many as the model has under way at once, without order.
+    /// A line, with as many independent lines in flight as the model allows.
     pub apart_ns: f64,
-    /// As many as the model has under way at once, of a stream.
+    /// A line of a stream, with as many lines in flight as the model allows.
     pub stream_ns: f64,
 }
 
-/// What a window asks for.
+/// Memory use of a window.
 #[derive(Clone, PartialEq, Default, Debug)]
 pub struct WindowUse {
-    /// Instructions.
+    /// Number of instructions.
     pub instructions: u64,
-    /// Those that the program was seen to execute; the others were taken to follow ([`crate::onward`]).
+    /// Number of instructions that the program was seen to execute. The
+    /// others are extrapolated ([`crate::onward`]).
     pub seen: u64,
-    /// By pool.
+    /// Use of each pool.
     pub pools: Vec<PoolUse>,
-    /// Its blocks that wait for something; the instructions of the others.
+    /// Blocks that wait for memory.
     pub blocks: Vec<BlockUse>,
     /// Instructions of blocks that wait for nothing.
     pub idle: u64,
-    /// Where it was: instructions executed in each line of code, in order.
+    /// Number of instructions executed in each 64-byte line of code, sorted by line.
     pub code: Vec<(u64, u32)>,
 }
 
-/// A window being analysed.
+/// A window while it is analysed.
 pub struct Window {
     result: WindowUse,
     overlap: Overlap,
-    /// Whether a line that was touched before is in a cache. Otherwise `find` is asked again.
+    /// Whether a line stays in a cache once it was touched. Otherwise `find` is
+    /// asked in each block.
     keeps: bool,
-    /// Lines touched, and in the block at hand the chain that each ends.
+    /// Lines touched, with the last block that touched them and the node after which they arrive.
     lines: HashMap<u64, Seen>,
-    /// Instructions executed, by line of code.
+    /// Number of instructions executed, by line of code.
     code: HashMap<u64, u32>,
-    /// Instructions to come that only show what they touch.
+    /// Number of further instructions that only show what they touch.
     before: u64,
     block: Block,
     number: u32,
-    /// The block at hand when something was taken last.
+    /// Number of the current block at the last call of [`Window::take`].
     taken: u32,
 }
 
@@ -285,15 +298,15 @@ pub struct Window {
 struct Seen {
     block: u32,
     node: u32,
-    /// Whether it was stored to, so that it is written back some day.
+    /// Whether the line was stored to, so that it is written back later.
     stored: bool,
 }
 
-/// A reorder buffer's worth of instructions: it begins with a miss, for only then it fills. Prefetched lines before
-/// the first miss are a block of their own.
+/// A reorder buffer's worth of instructions. A block begins with a miss, because only then the
+/// buffer fills. Prefetched lines before the first miss are a block of their own.
 struct Block {
     result: BlockUse,
-    /// By register: after which node its value is there.
+    /// By register: the node after which its value is ready.
     after: [u32; REGISTERS],
     by_pool: Vec<f64>,
     begun: bool,
@@ -318,7 +331,7 @@ impl Block {
         self.result.nodes.len() as u32
     }
 
-    /// What needs all of these registers.
+    /// The node after which all of these registers are ready.
     fn all(&mut self, registers: &[u8]) -> u32 {
         registers.iter().fold(0, |all, register| {
             let after = self.after[usize::from(*register)];
@@ -326,7 +339,7 @@ impl Block {
         })
     }
 
-    /// What needs both.
+    /// The node after which both nodes are ready.
     fn both(&mut self, one: u32, other: u32) -> u32 {
         match (one, other) {
             (one, 0) => one,
@@ -338,7 +351,7 @@ impl Block {
 }
 
 impl Window {
-    /// An empty window over so many pools. A line that it has not touched before is a miss.
+    /// An empty window over `pools` pools, in which each line misses when it is first touched.
     pub fn new(pools: usize, overlap: Overlap) -> Window {
         Window {
             result: WindowUse {
@@ -356,7 +369,8 @@ impl Window {
         }
     }
 
-    /// The same window, whose first instructions are not of it: they show what was touched before.
+    /// The same window, whose first `instructions` are not counted and only show
+    /// what was touched before.
     pub fn after(self, instructions: u64) -> Window {
         Window {
             before: instructions,
@@ -364,18 +378,19 @@ impl Window {
         }
     }
 
-    /// Instructions that it looks ahead.
+    /// Instructions that the core looks ahead.
     pub fn ahead(&self) -> u32 {
         self.overlap.window
     }
 
-    /// Whether the last block has ended.
+    /// Whether the window has no open block, so that it may end here.
     pub fn is_between_blocks(&self) -> bool {
         !self.block.begun
     }
 
-    /// An empty window whose misses are known: `find` says of each line that the block at hand has
-    /// not touched yet whether it misses, and [`Window::write_back`] what goes back.
+    /// An empty window whose misses are known. `find` says of each line that
+    /// the current block has not touched yet whether it misses. The caller
+    /// reports write-backs with [`Window::write_back`].
     pub fn exact(pools: usize, overlap: Overlap) -> Window {
         Window {
             keeps: false,
@@ -383,7 +398,8 @@ impl Window {
         }
     }
 
-    /// The next instruction. `find` gives the pool of an address; `None` where it does not miss.
+    /// Adds the next instruction. `find` gives the pool of an address, or `None` if the
+    /// access does not miss.
     pub fn step(&mut self, step: &Step, find: &mut dyn FnMut(u64) -> Option<usize>) {
         if self.before > 0 {
             self.before -= 1;
@@ -427,7 +443,7 @@ impl Window {
         }
     }
 
-    /// After which node a touched line is there, when its address is known after `base`.
+    /// The node after which a touched line is ready if its address is known after node `base`.
     fn touch(
         &mut self,
         line: u64,
@@ -438,7 +454,7 @@ impl Window {
         let block = self.number;
         if let Some(seen) = self.lines.get_mut(&line) {
             let first = touch.write && !std::mem::replace(&mut seen.stored, touch.write);
-            // A line that was read before and is stored to now goes back, too.
+            // A line that was only read before is now stored to, so it will be written back.
             if self.keeps
                 && first
                 && let Some(pool) = find(touch.address)
@@ -458,10 +474,12 @@ impl Window {
             return base;
         };
         if self.block.begun && !prefetched && self.block.result.nodes.is_empty() {
-            // Prefetched lines alone fill no reorder buffer, and nothing in such a block comes after anything.
+            // Prefetched lines alone fill no reorder buffer, and such a block
+            // has no dependent misses.
             self.end_block();
         }
-        // A line that is stored to is read first. Where nothing is known of when it goes back, it does so at once.
+        // A line that is stored to is read first. If its write-back is not reported,
+        // it counts at once.
         self.result.pools[pool].reads += 1.0;
         if touch.write && self.keeps {
             self.write_back(pool);
@@ -474,7 +492,7 @@ impl Window {
         self.block.result.fetched[pool] += 1.0 / at_once;
         self.block.result.apart += if prefetched { 0.0 } else { 1.0 / at_once };
         self.block.by_pool[pool] += if prefetched { 1.0 / at_once } else { 1.0 };
-        // A store holds its place in the reorder buffer until its line is there, as a load does.
+        // A store occupies its reorder buffer entry until its line arrives, as a load does.
         let node = match prefetched {
             true => base,
             false => {
@@ -486,7 +504,7 @@ impl Window {
         node
     }
 
-    /// A line is touched in the block at hand.
+    /// Records that the current block touched a line.
     fn note(&mut self, line: u64, node: u32, stored: bool) {
         let seen = Seen {
             block: self.number,
@@ -496,8 +514,8 @@ impl Window {
         self.lines.insert(line, seen);
     }
 
-    /// Whether two neighbours in a row were touched, up or down, and a line of the same page lies behind them. Of
-    /// what lies before a window one is enough: what lies before that was not seen.
+    /// Whether the line follows two touched neighbours in the same page, upwards or downwards. One
+    /// neighbour suffices if it was touched before the window, since older accesses are unknown.
     fn is_in_stream(&self, line: u64) -> bool {
         [-1, 1].into_iter().any(|step| {
             let far = |far: i64| {
@@ -509,8 +527,9 @@ impl Window {
         })
     }
 
-    /// A line goes back to its pool. Where misses are known, the last level cache says when; otherwise a line is
-    /// counted when it is stored to, for as many leave a cache as come into it.
+    /// Counts a line written back to its pool. If misses are known, the caller says when the last
+    /// level cache evicts a line. Otherwise a line counts when it is first stored to, because as
+    /// many lines leave a cache as enter it.
     pub fn write_back(&mut self, pool: usize) {
         self.result.pools[pool].writes += 1.0;
     }
@@ -536,8 +555,8 @@ impl Window {
         self.result.blocks.push(result);
     }
 
-    /// What it asked for until now. It goes on: the block at hand belongs to what comes, and lines that were touched
-    /// since something was taken last are still known.
+    /// Memory use since the last call. Analysis continues: the current block counts to the next
+    /// result, and lines touched since the last call stay known.
     pub fn take(&mut self) -> WindowUse {
         let fresh = WindowUse {
             pools: vec![PoolUse::default(); self.result.pools.len()],
@@ -551,7 +570,7 @@ impl Window {
         result
     }
 
-    /// What it asked for.
+    /// Ends the current block and returns the memory use since the last [`Window::take`].
     pub fn finish(mut self) -> WindowUse {
         self.end_block();
         self.take()
@@ -565,7 +584,7 @@ mod tests {
     fn run(steps: &[Step]) -> WindowUse {
         let mut window = Window::new(2, Overlap::default());
         for step in steps {
-            // The upper half of addresses is pool 1.
+            // Addresses from 2^40 on are in pool 1.
             window.step(step, &mut |address| Some(usize::from(address >= 1 << 40)));
         }
         window.finish()
@@ -598,17 +617,17 @@ mod tests {
 
     #[test]
     fn a_stream_is_prefetched_and_a_line_misses_once() {
-        // Eight loads a line.
+        // Eight loads read each line.
         let steps: Vec<Step> = (0..4096).map(|at| Step::load(at * 8, &[1], &[2])).collect();
         let found = run(&steps).pools[0];
         assert!((found.reads - 512.0).abs() < 1e-9);
-        // One for the first line; the rest as far as the prefetcher does not hide it.
+        // One latency for the first line, and for the others what the prefetcher does not hide.
         assert!(found.waits < 512.0 / 16.0 + 2.0, "{found:?}");
         assert!(found.waits > 512.0 / 16.0 * 0.9, "{found:?}");
     }
 
-    /// A line each 100 instructions: within a page one over 16 of a latency each, which computing
-    /// hides; the first of a page is a miss.
+    /// One line each 100 instructions. Within a page each line costs 1/16 of a latency, which
+    /// computing hides. The first line of a page is a miss.
     #[test]
     fn a_stream_misses_at_the_beginning_of_each_page() {
         let steps: Vec<Step> = (0..12_800)
@@ -626,8 +645,9 @@ mod tests {
         );
     }
 
-    /// Half a latency's worth of a stream's lines in each block. Behind one that waits for the first line of a page
-    /// they are there; behind one that computes as long as they take they stay ahead; alone they are waited for.
+    /// Each block reads stream lines that take half a latency. After a block that waits for the
+    /// first line of a page they have arrived. After a block that computes for as long as they take
+    /// they stay ahead. Otherwise the block waits for them.
     #[test]
     fn a_stream_comes_while_the_block_before_it_waits() {
         let streamed = BlockUse {
@@ -645,7 +665,7 @@ mod tests {
             .map(|block| block.time(&[100.0], 1.0, 10.0, &mut ahead))
             .to_vec();
         assert_eq!(times, [100.0, 10.0, 40.0, 100.0, 10.0, 40.0]);
-        // Computing for long enough hides all but the first; being ahead has a limit.
+        // Long enough computing hides all of the lines. They get at most one latency ahead.
         let mut ahead = 0.0;
         let times: Vec<f64> = [60.0, 60.0, 1000.0, 1.0, 1.0, 1.0]
             .map(|computing| streamed.time(&[100.0], 1.0, computing, &mut ahead))
@@ -675,8 +695,8 @@ mod tests {
         assert!((found.waits - 256.0 / 12.0).abs() < 1e-6, "{found:?}");
     }
 
-    /// A store each hundred instructions: three fit the buffer, and nothing behind them goes on before their lines are
-    /// there, as with loads.
+    /// One store each hundred instructions: three fit the buffer. Younger instructions wait until
+    /// the stored lines arrive, as with loads.
     #[test]
     fn a_store_holds_its_place_until_its_line_is_there() {
         let steps: Vec<Step> = (0..900)
@@ -696,7 +716,7 @@ mod tests {
         let steps: Vec<Step> = (0..100).chain(0..100).flat_map(twice).collect();
         let found = run(&steps).pools[0];
         assert_eq!((found.reads, found.writes), (100.0, 100.0));
-        // What was stored to before a window begins was counted then.
+        // A line that was stored to before the window began is not counted again.
         let mut window = Window::new(1, Overlap::default()).after(200);
         steps
             .iter()
@@ -717,8 +737,8 @@ mod tests {
         assert_eq!((found.pools[1].reads, found.pools[1].writes), (0.0, 1.0));
     }
 
-    /// A stream, of which something is taken now and then, is the same stream: lines are counted once, blocks are not cut,
-    /// and no line is a miss that is none.
+    /// A stream whose use is taken in parts gives the same result: lines count once, blocks stay
+    /// whole, and there are no false misses.
     #[test]
     fn what_is_taken_of_a_window_cuts_nothing() {
         let steps: Vec<Step> = (0..12_800)
@@ -771,7 +791,7 @@ mod tests {
         assert_eq!(run(&steps).pools[0].reads, 10.0);
     }
 
-    /// Eight loads without order, and eight in a chain, with a cache that holds half of their lines.
+    /// Eight independent loads, and eight in a chain, with a cache that holds half of their lines.
     #[test]
     fn what_a_cache_holds_shortens_a_chain_but_one_miss_is_still_a_wait() {
         let chain: Vec<Node> = (0..8).map(|at| Node::Miss(0, at)).collect();
@@ -790,7 +810,7 @@ mod tests {
         assert_eq!(block(&apart, 8.0 / 12.0).waits(0.5), 1.0 - 0.5f64.powi(8));
         assert_eq!(block(&apart, 2.0).waits(1.0), 2.0);
         assert_eq!(block(&chain, 2.0).waits(0.0), 0.0);
-        // Here a chain takes what it takes, and so many at once twice as long.
+        // On this machine, a chain takes its latencies, and parallel lines take twice as long.
         let here = |apart_ns, stream_ns| Here {
             miss_ns: 90.0,
             apart_ns,
@@ -814,7 +834,7 @@ mod tests {
         );
     }
 
-    /// Three steps through one pool for one through the other: whichever takes longer is waited for.
+    /// Three misses in one pool per miss in the other: the block waits for the slower chain.
     #[test]
     fn chains_in_two_pools_take_the_time_of_the_slower() {
         let steps: Vec<Step> = (0..200)
@@ -829,7 +849,7 @@ mod tests {
         assert_eq!(wait(90.0), 150.0 * 90.0);
         assert_eq!(wait(270.0), 150.0 * 90.0);
         assert_eq!(wait(400.0), 50.0 * 400.0);
-        // One that needs both waits for the later.
+        // A load that depends on both chains waits for the later.
         let mut steps = steps;
         steps.push(Step::load(far(1000), &[1, 2], &[3]));
         assert_eq!(
@@ -838,7 +858,7 @@ mod tests {
         );
     }
 
-    /// The sum waits for all that is loaded; the loads wait for nothing of it.
+    /// The sum waits for all loads, but no load waits for the sum.
     #[test]
     fn what_is_added_up_is_loaded_at_once() {
         let steps: Vec<Step> = (0..256)
@@ -850,7 +870,7 @@ mod tests {
         assert!((run(&steps).pools[0].waits - 256.0 / 12.0).abs() < 1e-9);
     }
 
-    /// A miss each hundred instructions: three fit the buffer, from the first on.
+    /// One miss each hundred instructions: three fit the buffer, counted from the first.
     #[test]
     fn a_block_begins_with_a_miss() {
         let steps: Vec<Step> = (0..900)
@@ -877,7 +897,7 @@ mod tests {
             });
         }
         let found = window.finish();
-        // Once a block of 256, three of four.
+        // Each block of 256 asks once per line, and three of four lines miss.
         assert_eq!((asked, found.pools[0].reads), (8, 6.0));
         assert_eq!(found.pools[0].waits, 2.0);
     }

@@ -1,47 +1,53 @@
-//! From the few hundred instructions that were stepped over to as many as the model needs.
+//! Extrapolation of a window from the instructions that were stepped over to as many
+//! as the model needs.
 //!
-//! A step takes tens of microseconds, so a window may be shorter than a reorder buffer, and hold a fourth of a page
-//! of a stream. Taken as it is, misses that overlap would be cut apart (a block of 100 instructions waits as long for
-//! its few as a whole one for many), and whether the first line of a page is seen would be chance. So what a window
-//! saw is taken to go on in the same way: its instructions are repeated, and their addresses go on.
+//! A single step takes tens of microseconds. So a window may be shorter than a reorder buffer, and
+//! see a fourth of a page of a stream. Without extrapolation, overlapping misses would be split: a
+//! block of 100 instructions waits as long for its few misses as a whole block for many. And
+//! whether a window sees the first line of a page would be chance. So the window is assumed to go
+//! on in the same way: its instructions repeat with continued addresses.
 //!
-//! Where nearly all of them are of a loop, whole rounds of it are repeated: from an instruction to the same one. An
-//! instruction whose addresses lie equally far apart goes on by as much. Others touch lines that are as new as those
-//! that they touched, in the same pools and as far from one another; those that were touched before the window are
-//! there still. Where there is no loop, all of it is repeated, in new lines.
+//! Where nearly all instructions belong to a loop, whole rounds of the loop are repeated, from an
+//! instruction to its next visit. An instruction with a constant stride continues with that stride.
+//! Other instructions touch new lines where they touched new ones, in the same pools and at the
+//! same distances from each other. Lines that were touched before the window stay cached. Where
+//! there is no loop, the whole window repeats, in new lines.
 //!
-//! Left out: the end of a loop, and of an array. Windows begin anywhere, so the part of them that sees the end is
-//! the part of the time in which the program is there.
+//! Left out: the end of a loop and of an array. Windows begin anywhere, so the share of windows
+//! that see the end is the share of time that the program spends there.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::Range;
 
 use crate::model::{Step, Touch, Window, WindowUse};
 
-/// Instructions that the model is told at least, and in reorder buffers (*assumed*: some tens of blocks, and of a
-/// stream some tens of pages in four windows).
+/// Fewest instructions given to the model, as a number and in reorder buffers (*assumed*: some tens
+/// of blocks, and some tens of pages of a stream in four windows).
 const INSTRUCTIONS: u64 = 1 << 14;
 const BLOCKS: u64 = 8;
-/// Part of a window's instructions that are of a loop, from which on it is one (*assumed*).
+/// Share of a window's instructions inside a loop from which on the window counts
+/// as a loop (*assumed*).
 const LOOP: f64 = 0.9;
-/// Distances of an instruction's addresses that say how it goes on, where they are longer than a page: so many, at least
-/// half of which are equal.
+/// Number of strides that an instruction must show if they are longer than a page. At least half of
+/// its strides must be equal.
 const STRIDES: usize = 3;
 const PAGE: i64 = 4096;
-/// Programs use addresses below this; what lies above tells one repetition's lines from another's.
+/// Programs use addresses below 2^`SPACE`. Higher address bits tell the lines of
+/// one repetition from another's.
 const SPACE: u32 = 48;
 
-/// Where a touch of a repetition lies.
+/// How an access continues in each repetition.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Onward {
-    /// So much farther each time.
+    /// At an address that is farther by this distance each time.
     By(u64),
     /// In a line that nothing touched before.
     Anew,
 }
 
-/// What instructions that follow each other ask of memory, of which the first `before` only show what was touched
-/// before. `find` gives the pool of an address; `None` where nothing lies there.
+/// Memory use of consecutive instructions, extrapolated. The first `before` instructions
+/// only show what was touched before. `find` gives the pool of an address, or `None` if
+/// nothing is mapped there.
 pub fn go_on(
     window: Window,
     mut steps: Vec<Step>,
@@ -76,7 +82,7 @@ pub fn go_on(
             }
             let mut pool = |address: u64| {
                 let there = find(address & ((1 << SPACE) - 1));
-                // Behind the end of an array: the pool of what it goes on from.
+                // Past the end of an array, the access stays in the pool of the original access.
                 let own = || {
                     let touches = steps[at].touches.iter().zip(&own[at]);
                     let mut same = touches.filter(|(touch, _)| touch.address == address);
@@ -99,7 +105,7 @@ pub fn go_on(
     }
 }
 
-/// Instructions by line of code.
+/// Number of instructions by line of code.
 fn profile(steps: &[Step]) -> Vec<(u64, u32)> {
     let mut code: BTreeMap<u64, u32> = BTreeMap::new();
     for step in steps {
@@ -108,9 +114,9 @@ fn profile(steps: &[Step]) -> Vec<(u64, u32)> {
     code.into_iter().collect()
 }
 
-/// Which instructions are repeated, and whether they are whole rounds of a loop: of those that lie between two visits
-/// to the same instruction, with half of the window between them at least, the one that was visited least often, for
-/// that is of the outermost loop.
+/// The instructions that repeat, and whether they are whole rounds of a loop. A candidate is
+/// between the first and last visit to one instruction, at least half of the window apart. The
+/// instruction visited least often is chosen, because it belongs to the outermost loop.
 fn rounds(steps: &[Step]) -> (Range<usize>, bool) {
     let mut visits: BTreeMap<u64, (usize, usize, u32)> = BTreeMap::new();
     for (at, step) in steps.iter().enumerate() {
@@ -133,7 +139,7 @@ fn rounds(steps: &[Step]) -> (Range<usize>, bool) {
     }
 }
 
-/// By instruction of the rounds and its touches: how they go on.
+/// How the accesses of each repeated instruction continue, by instruction and access.
 fn onward(steps: &[Step], before: usize, rounds: &Range<usize>, is_loop: bool) -> Vec<Vec<Onward>> {
     let known: HashSet<u64> = steps[..before]
         .iter()
@@ -149,7 +155,7 @@ fn onward(steps: &[Step], before: usize, rounds: &Range<usize>, is_loop: bool) -
         for (at, touch) in step.touches.iter().enumerate() {
             let line = touch.address / 64;
             found.push(match far.get(&(step.code, at)) {
-                // The second line of one access goes where the first one does.
+                // The second line of one access continues as its first line does.
                 _ if is_second(step, at) => found[at - 1],
                 Some(far) => Onward::By(*far),
                 None if known.contains(&line) => Onward::By(0),
@@ -161,13 +167,14 @@ fn onward(steps: &[Step], before: usize, rounds: &Range<usize>, is_loop: bool) -
     steps[rounds.clone()].iter().map(of).collect()
 }
 
-/// Whether a touch is of the access before it, which goes on in the next line.
+/// Whether a touch is the second line of the access before it.
 fn is_second(step: &Step, at: usize) -> bool {
     let address = step.touches[at].address;
     at > 0 && address.is_multiple_of(64) && address / 64 == step.touches[at - 1].address / 64 + 1
 }
 
-/// By instruction and touch: how far it goes in the rounds, where its addresses lie equally far apart.
+/// By instruction and access: the distance that it advances in the rounds, if
+/// its stride is constant.
 fn distances(steps: &[Step], rounds: &Range<usize>) -> HashMap<(u64, usize), u64> {
     let mut visits: BTreeMap<(u64, usize), Vec<(usize, u64)>> = BTreeMap::new();
     for (number, step) in steps.iter().enumerate() {
@@ -187,7 +194,7 @@ fn distances(steps: &[Step], rounds: &Range<usize>) -> HashMap<(u64, usize), u64
     visits.into_iter().filter_map(distance).collect()
 }
 
-/// The distance that at least half of the addresses have to the ones before.
+/// The stride that at least half of the consecutive addresses have.
 fn stride(visits: &[(usize, u64)]) -> Option<u64> {
     let mut counts: BTreeMap<u64, usize> = BTreeMap::new();
     for pair in visits.windows(2) {
@@ -222,7 +229,7 @@ mod tests {
         at(code, Step::default())
     }
 
-    /// Numbers without order (SplitMix64).
+    /// Random numbers (SplitMix64).
     fn number(state: u64) -> u64 {
         let mut value = state.wrapping_mul(0x9e37_79b9_7f4a_7c15);
         value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -235,7 +242,7 @@ mod tests {
         f64::from(loads.sum::<u32>())
     }
 
-    /// Reads through memory, twice in each 32 bytes, 5 instructions each time round.
+    /// Reads through memory, twice in each 32 bytes, with 5 instructions a round.
     fn stream(rounds: u64) -> Vec<Step> {
         let round = |round: u64| {
             [
@@ -249,7 +256,8 @@ mod tests {
         (0..rounds).flat_map(round).collect()
     }
 
-    /// Ten lines were seen, and none of them was the first or second of its page, which miss: still two of 64 do.
+    /// The window saw ten lines, but neither the first nor the second line of a page, which miss.
+    /// Extrapolated, two of 64 lines miss.
     #[test]
     fn a_stream_goes_on_from_page_to_page() {
         let mut steps = stream(48);
@@ -261,7 +269,7 @@ mod tests {
         let instructions = found.instructions as f64;
         assert!((lines * 10.0 / instructions - 1.0).abs() < 0.01, "{lines}");
         assert!((loads(&found) - lines / 32.0).abs() <= 2.0, "{lines}");
-        // Seen as it is, chance says.
+        // Without extrapolation, chance decides.
         let mut window = Window::new(2, Overlap::default()).after(100);
         for step in &stream(48)[33..] {
             window.step(step, &mut pool);
@@ -269,7 +277,8 @@ mod tests {
         assert_eq!(loads(&window.finish()), 0.0);
     }
 
-    /// An instruction of a loop that lies at a line's end now and then touches two: both go on with the others.
+    /// A loop's instruction sometimes crosses a line's end and touches two lines. Both lines
+    /// continue with the others.
     #[test]
     fn accesses_of_two_lines_go_on_together() {
         let round = |round: u64| {
@@ -315,7 +324,8 @@ mod tests {
         }
     }
 
-    /// One step of a chain in one pool for three of another in the other: whole rounds are repeated.
+    /// One step of a chain in one pool per three steps of another chain in the other
+    /// pool: whole rounds repeat.
     #[test]
     fn each_step_of_a_chain_waits_in_its_pool() {
         let round = |round: u64| {
@@ -338,11 +348,12 @@ mod tests {
         let [one, other] = [found.pools[0].reads, found.pools[1].reads];
         assert!((other / one / 3.0 - 1.0).abs() < 0.01, "{one} {other}");
         let waits = found.pools[0].waits + found.pools[1].waits;
-        // The three wait for each other, and hide the one.
+        // The three steps wait for each other, and hide the one.
         assert!((waits / other - 1.0).abs() < 0.02, "{waits} {other}");
     }
 
-    /// No loop is seen: what was touched before is there, and what was new is so again.
+    /// Without a loop, lines touched before stay cached, and new lines are new
+    /// again in each repetition.
     #[test]
     fn code_without_a_loop_is_repeated_in_new_lines() {
         let step = |code: u64, line: u64| at(code, Step::load(line * 4096, &[1], &[2]));
@@ -357,7 +368,7 @@ mod tests {
         assert_eq!(found.code.iter().map(|(_, count)| count).sum::<u32>(), 60);
     }
 
-    /// Behind the end of what is mapped an array's pool is still its own.
+    /// Past the end of its mapping, a stream stays in its own pool.
     #[test]
     fn a_stream_goes_on_in_its_pool_behind_the_end_of_its_memory() {
         let window = Window::new(2, Overlap::default());

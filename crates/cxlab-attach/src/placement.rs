@@ -1,10 +1,10 @@
-//! Where a program's memory lies: which addresses are the host's own memory, and which lie in CXL
+//! Placement of a program's memory: which addresses are the host's own memory, and which are in CXL
 //! memory at what offset.
 //!
-//! A mapping gets its place when it is first seen, all of it at once, touched or not; it keeps it
-//! until it is unmapped. Those that are first seen together are taken to have been made in the order in which
-//! Linux gives addresses: upwards for program and heap, and then downwards from the top, where it puts
-//! what a program maps. Left out: migration, first touch by page.
+//! A mapping is placed when it is first seen, as a whole, touched or not. It keeps its place until
+//! it is unmapped. Mappings that are first seen together are assumed to have been made in the order
+//! in which Linux assigns addresses: upwards for program and heap, and then downwards from the top
+//! for mappings of the program. Left out: migration, first touch by page.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,20 +13,22 @@ use std::str::FromStr;
 /// Bytes of a page.
 pub const PAGE: u64 = 4096;
 
-/// Mappings from here on are made from the top down (x86-64 Linux: programs and their heaps begin in the middle
-/// third of 47 bits, and `mmap_base` lies below the stack, both moved by some TiB at random).
+/// From this address on, mappings are made from the top down. On x86-64 Linux, programs and their
+/// heaps begin in the middle third of 47 bits, and `mmap_base` is below the stack. Both are moved
+/// by some TiB at random.
 const DOWNWARDS: u64 = 0x6800_0000_0000;
 
-/// The policy.
+/// Policy that splits a program's memory into local and CXL memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Placement {
-    /// All memory lies in CXL memory.
+    /// All memory is CXL memory.
     Cxl,
-    /// The first so many bytes are the host's own, in the order of mapping; the rest is CXL.
+    /// The first bytes, in the order of mapping, are the host's own memory, and the
+    /// rest is CXL memory.
     LocalFirst(u64),
-    /// So many pages of the host's own, then so many of CXL, in turn.
+    /// Alternates between pages of the host's own memory and pages of CXL memory, in these numbers.
     Interleave(u32, u32),
-    /// Mappings of at least so many bytes are CXL, others the host's own.
+    /// Mappings of at least this many bytes are CXL memory, others the host's own.
     Above(u64),
 }
 
@@ -71,7 +73,7 @@ impl FromStr for Placement {
     }
 }
 
-/// A size such as `64MiB`, `64 MiB` or `4096`.
+/// Parses a size such as `64MiB`, `64 MiB` or `4096` into bytes.
 pub fn bytes(text: &str) -> Option<u64> {
     let text = text.trim();
     let digits = text.find(|c: char| !c.is_ascii_digit());
@@ -90,22 +92,22 @@ pub fn bytes(text: &str) -> Option<u64> {
 /// A mapping of the program.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Region {
-    /// First address.
+    /// First address of the mapping.
     pub start: u64,
-    /// First address behind it.
+    /// First address after the mapping.
     pub end: u64,
 }
 
-/// Where an address lies.
+/// Memory that holds an address.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Place {
-    /// In the host's own memory.
+    /// The host's own memory.
     Local,
-    /// In CXL memory, so many bytes from its beginning.
+    /// CXL memory, at this offset in bytes.
     Cxl(u64),
 }
 
-/// A part of a mapping with one place.
+/// Part of a mapping with a single place.
 #[derive(Clone, Copy, Debug)]
 struct Extent {
     end: u64,
@@ -115,13 +117,13 @@ struct Extent {
 #[derive(Clone, Copy, Debug)]
 enum Kind {
     Local,
-    /// Begins at this offset.
+    /// CXL memory that begins at this offset.
     Cxl(u64),
-    /// Pages in turn; offsets begin here.
+    /// Interleaved pages. Counting of interleaved bytes begins at this offset.
     Turns(u64),
 }
 
-/// The places of one program's mappings.
+/// Places of the mappings of one program.
 #[derive(Clone, Debug)]
 pub struct Layout {
     placement: Placement,
@@ -131,7 +133,7 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// Nothing is mapped yet.
+    /// A layout without mappings.
     pub fn new(placement: Placement) -> Layout {
         Layout {
             placement,
@@ -141,8 +143,8 @@ impl Layout {
         }
     }
 
-    /// Takes over the program's mappings: what is new gets a place, what is gone gives it back.
-    /// `regions` are in order and do not overlap.
+    /// Takes over the program's mappings. New mappings get a place, and those that are gone free
+    /// theirs. `regions` must be sorted and must not overlap.
     pub fn update(&mut self, regions: &[Region]) {
         let old = std::mem::take(&mut self.extents);
         let mut kept = BTreeMap::new();
@@ -220,7 +222,7 @@ impl Layout {
         self.extents.insert(start, Extent { end, place });
     }
 
-    /// Where an address lies; `None` where nothing was mapped when the mappings were last seen.
+    /// The place of an address, or `None` if no mapping held it at the last [`Layout::update`].
     pub fn place(&self, address: u64) -> Option<Place> {
         let (start, extent) = self.extents.range(..=address).next_back()?;
         if address >= extent.end {
@@ -245,7 +247,7 @@ impl Layout {
 }
 
 impl Extent {
-    /// The part from `skip` bytes on up to `end`.
+    /// The part from byte `skip` on, which ends at address `end`.
     fn cut(self, skip: u64, end: u64) -> Extent {
         let place = match self.place {
             Kind::Local => Kind::Local,
@@ -300,13 +302,14 @@ mod tests {
         let mut layout = Layout::new(Placement::LocalFirst(4 * PAGE));
         layout.update(&[region(10, 13)]);
         assert_eq!(place(&layout, 12), Some(Place::Local));
-        // It grows over the limit: the last page there is the fourth of the host's own.
+        // The mapping grows over the limit: its last local page is the fourth of the host's own.
         layout.update(&[region(10, 16)]);
         assert_eq!(place(&layout, 13), Some(Place::Local));
         assert_eq!(place(&layout, 14), Some(Place::Cxl(0)));
         assert_eq!(place(&layout, 15), Some(Place::Cxl(PAGE)));
         assert_eq!(place(&layout, 16), None);
-        // A hole: what is left keeps its place, and what comes new takes what was freed.
+        // A hole is unmapped: what remains keeps its place, and new mappings take
+        // the freed local pages.
         layout.update(&[region(12, 13), region(15, 16), region(20, 23)]);
         assert_eq!(place(&layout, 10), None);
         assert_eq!(place(&layout, 12), Some(Place::Local));
@@ -314,7 +317,7 @@ mod tests {
         assert_eq!(place(&layout, 22), Some(Place::Local));
     }
 
-    /// Two arrays that lie side by side, as if they were one: the upper one was made first.
+    /// Two arrays side by side look like one mapping. The upper one was made first.
     #[test]
     fn what_a_program_maps_is_placed_from_the_top_down() {
         let top = DOWNWARDS / PAGE;
@@ -329,7 +332,7 @@ mod tests {
         }
         assert_eq!(place(&layout, top), Some(Place::Cxl(0)));
         assert_eq!(place(&layout, top + 9), Some(Place::Cxl(9 * PAGE)));
-        // What comes below later comes later.
+        // A lower mapping that appears later is placed later.
         layout.update(&[region(10, 12), region(top, top + 20)]);
         layout.update(&[
             region(10, 12),

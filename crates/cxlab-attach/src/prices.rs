@@ -1,5 +1,5 @@
-//! What the CPU time of threads costs: each is asked for the delay of its instructions, and the fabric is told of
-//! their lines.
+//! Prices of the threads' CPU time: each thread is charged the delay of its instructions, and the
+//! fabric receives the demand of their lines.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -11,39 +11,40 @@ use crate::report::PoolReport;
 use crate::sys::Tid;
 use crate::thread::{Look, Spent, Thread};
 
-/// Time between two questions to the fabric.
+/// Time between two requests to the fabric.
 const ASK: Duration = Duration::from_millis(100);
-/// A program that is held nearly always is taken to run at least this part of the time.
+/// Reciprocal of the least share of time that a program is assumed to run, even if it
+/// is nearly always held.
 const MOST_HELD: f64 = 1000.0;
 
-/// By what the CPU time of threads was told to be how many instructions, in nanoseconds of it.
+/// CPU time in nanoseconds, by the method that determined its number of instructions.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Told {
-    /// Registers, between two looks.
+    /// Counted by registers, between two samples.
     pub(crate) counted_ns: f64,
-    /// The pace at which registers counted the same code.
+    /// Derived from the pace at which registers counted the same code.
     pub(crate) paced_ns: f64,
-    /// The time that the model says, of that in user space.
+    /// Derived from the model's time. This is user CPU time.
     pub(crate) priced_ns: f64,
 }
 
-/// What of a thread's time in a piece of code is known.
+/// What is known of a thread's time in a piece of code.
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum Used {
-    /// So many instructions in so much CPU time, in nanoseconds.
+    /// A number of instructions, and their CPU time in nanoseconds.
     Counted { instructions: f64, cpu_ns: f64 },
-    /// So much CPU time.
+    /// CPU time without a known number of instructions.
     Spent(Spent),
-    /// The same, somewhere else where no window has been.
+    /// CPU time in other code, which no window has been in.
     Elsewhere(Spent),
 }
 
-/// What a pool was used for.
+/// Use of a pool so far.
 #[derive(Clone, Copy, Default)]
 struct PoolSum {
     waits: f64,
     lines: f64,
-    /// Waits times their latency.
+    /// Sum of the latencies of all waits, in nanoseconds.
     waited_ns: f64,
 }
 
@@ -51,16 +52,16 @@ pub(crate) struct Prices<'a> {
     pub(crate) fabric: &'a mut dyn Fabric,
     pub(crate) facts: Facts,
     answers: Vec<Answer>,
-    /// How many times the fabric has answered.
+    /// Number of responses from the fabric.
     number: u64,
-    /// Lines asked for since the last question, by pool.
+    /// Number of lines requested since the last request to the fabric, by pool.
     asked: Vec<Demand>,
     asked_at: Instant,
-    /// By thread: time held until the last question.
+    /// Time held until the last request to the fabric, by thread.
     held_before: BTreeMap<Tid, u64>,
     pools: Vec<PoolSum>,
     pub(crate) told: Told,
-    /// Time that the model says for what had a price, all memory being local.
+    /// Time that the model gives for the priced code with all memory being local.
     pub(crate) modelled_ns: f64,
     /// User CPU time that never got a price.
     pub(crate) unpriced_ns: f64,
@@ -86,8 +87,8 @@ impl<'a> Prices<'a> {
         }
     }
 
-    /// A thread was seen in known code: what passed before the open looks has its price, but while the pace of that code
-    /// will soon be known.
+    /// A sample found a thread in known code, so the intervals before its open samples get a price.
+    /// They wait while the pace of that code will soon be known.
     pub(crate) fn seen(&mut self, thread: &mut Thread, process: &mut Process, phase: PhaseId) {
         let progress = process.progress(phase);
         let waits = progress.is_some_and(|progress| progress.is_undecided());
@@ -96,10 +97,10 @@ impl<'a> Prices<'a> {
         }
     }
 
-    /// No further look of this thread will come: what waits for one is priced without.
+    /// No further sample of this thread follows, so pending time is priced without one.
     pub(crate) fn end(&mut self, thread: &mut Thread, process: &mut Process) {
         self.settle(thread, process, None);
-        // What follows the last look: half of it is of the code that was seen there.
+        // Half of the time after the last sample belongs to that sample's code.
         let rest = std::mem::take(&mut thread.stretch);
         let last = thread.priced.take();
         let of = last.and_then(|look| process.code_of(&look));
@@ -113,7 +114,7 @@ impl<'a> Prices<'a> {
         self.elsewhere(thread, process, left);
     }
 
-    /// Time in code that no window has been in, and none will be: it has the price of the last one.
+    /// Prices time in code that no window was or will be in, as the last window's code.
     fn elsewhere(&mut self, thread: &mut Thread, process: &mut Process, spent: Spent) {
         match process.last_phase() {
             Some(phase) => self.price(thread, process, phase, Used::Elsewhere(spent)),
@@ -121,8 +122,8 @@ impl<'a> Prices<'a> {
         }
     }
 
-    /// Prices what passed before open looks. One in code that no window has been in counts for the known code that was
-    /// seen behind it, in the end for `last`.
+    /// Prices the intervals before open samples. A sample in code without a window counts for the
+    /// next known code, at the end for `last`.
     fn settle(&mut self, thread: &mut Thread, process: &mut Process, last: Option<PhaseId>) {
         let open = std::mem::take(&mut thread.open);
         let code_of = |look: &Look| process.code_of(look);
@@ -143,7 +144,7 @@ impl<'a> Prices<'a> {
             let from_code = from.map_or(code, |(_, from)| from.or(code));
             if from_code == code {
                 let counted = look.counted.or_else(|| {
-                    // Both places are of that code.
+                    // Both samples are in that code.
                     let (from, phase) =
                         from.filter(|(_, known)| known.is_some() && *known == own)?;
                     let progress = process.progress(phase?)?;
@@ -166,7 +167,7 @@ impl<'a> Prices<'a> {
         thread.priced = open.last().copied().or(thread.priced);
     }
 
-    /// The price of time in code that may not be known.
+    /// Prices time in code that may not be known.
     fn price_of(
         &mut self,
         thread: &mut Thread,
@@ -183,8 +184,8 @@ impl<'a> Prices<'a> {
         }
     }
 
-    /// Asks a thread for what its time in that code costs: for that of its instructions, where their number or
-    /// pace is known.
+    /// Charges a thread the delay of its time in that code. If the number or pace of instructions
+    /// is known, the delay is that of the instructions.
     fn price(&mut self, thread: &mut Thread, process: &mut Process, phase: PhaseId, used: Used) {
         let pace = process.progress(phase).and_then(|one| one.pace());
         let told = &mut self.told;
@@ -196,7 +197,7 @@ impl<'a> Prices<'a> {
                 },
                 _,
             ) => (&mut told.counted_ns, cpu_ns, Some(instructions)),
-            // What the kernel does for that code is in its pace.
+            // The pace of that code includes the kernel's work for it.
             (Used::Spent(spent), Some(pace)) => {
                 (&mut told.paced_ns, spent.cpu_ns, Some(spent.cpu_ns * pace))
             }
@@ -212,7 +213,8 @@ impl<'a> Prices<'a> {
         thread.computed_ns += ns as u64;
         let delay = known.delay(&self.answers, self.number);
         let estimate = &known.estimate;
-        // The model knows rates by CPU time: that which it would take so many instructions for.
+        // The model's rates are by CPU time, so the instructions are converted to the CPU time
+        // that the model gives.
         let user_ns = match instructions {
             Some(instructions) => instructions * estimate.instruction_ns(),
             None => ns,
@@ -236,8 +238,8 @@ impl<'a> Prices<'a> {
         }
     }
 
-    /// Tells the fabric what was asked of it lately. Latencies are those at the load as it is; what
-    /// the fabric cannot carry is told of the time without holds, which would hide it.
+    /// Gives the fabric the demand since the last request. Latencies are those at the present load.
+    /// Bandwidth limits are computed for the time without holds, because holds would hide them.
     pub(crate) fn ask_fabric(&mut self, threads: &mut BTreeMap<Tid, Thread>) {
         let passed = self.asked_at.elapsed();
         if passed < ASK {
@@ -250,8 +252,8 @@ impl<'a> Prices<'a> {
             .collect();
         let before = |tid: &Tid| self.held_before.get(tid).copied().unwrap_or(0);
         let longest = held.iter().map(|(tid, now)| now - before(tid)).max();
-        // A hold that ends now may have begun before the last question, and time that has a price now may have
-        // passed before it.
+        // A hold that ends now may have begun before the last request, and time that is priced now
+        // may have passed before it.
         let running = (real - longest.unwrap_or(0) as f64).max(real / MOST_HELD);
         let computed = threads.values_mut();
         let computed = computed.map(|thread| std::mem::take(&mut thread.computed_ns));
@@ -277,7 +279,7 @@ impl<'a> Prices<'a> {
         self.asked_at = Instant::now();
     }
 
-    /// What pools were used for.
+    /// Use of each pool.
     pub(crate) fn pools(&self) -> Vec<PoolReport> {
         let all: f64 = self.pools.iter().map(|pool| pool.lines).sum();
         let pools = self.fabric.pools().into_iter().zip(&self.pools);
@@ -344,7 +346,7 @@ mod tests {
         }
     }
 
-    /// A loop of four instructions, whose counter is in the first register.
+    /// A place in a loop of four instructions, whose counter is in the first register.
     fn at(code: u64, executed: u64) -> Place {
         let mut values = [0; GENERAL];
         values[0] = executed / 4;
@@ -362,7 +364,7 @@ mod tests {
         }
     }
 
-    /// A window of such a loop, which waits for nothing.
+    /// A window of such a loop, which does not wait for memory.
     fn window(process: &mut Process, code: u64) -> PhaseId {
         let places: Vec<Place> = (0..100).map(|executed| at(code, executed)).collect();
         process.add(waiting_for_nothing(code), &places).unwrap()
@@ -390,7 +392,7 @@ mod tests {
             }
         }
 
-        /// It is looked at a millisecond of CPU time later.
+        /// Samples the thread after another millisecond of CPU time.
         fn look(&mut self, place: Place) {
             let cpu_ns = 1e6;
             self.thread.stretch.add(Spent {
@@ -417,8 +419,9 @@ mod tests {
         }
     }
 
-    /// Five stretches before a window has been there, at another pace, and eight until it is known that its counter
-    /// counts: all of them are counted then, and only what was before the first look has the pace.
+    /// Five intervals pass before the window, at another pace, and eight until the counter is
+    /// known to count. Then all of them are counted, and only the time before the first sample is
+    /// priced by the pace.
     #[test]
     fn what_passed_before_a_window_is_counted_behind_it() {
         let mut fabric = Two;
@@ -438,20 +441,21 @@ mod tests {
         let [counted, paced, priced] = followed.told_ms();
         assert_eq!((counted, priced), (13.0, 0.0));
         assert_eq!(paced, 1.0);
-        // 0.25 ns each, and a millisecond at the pace of those counted as they came.
+        // 0.25 ns an instruction, and one millisecond at the pace of the eight intervals.
         let modelled = (executed as f64 + 1.65e6) * 0.25;
         let found = followed.prices.modelled_ns;
         assert!((found / modelled - 1.0).abs() < 0.01, "{found} {modelled}");
         assert!(followed.thread.open.is_empty());
     }
 
-    /// From one piece of code to another, by one that no window has been in: half of the first stretch is the first
-    /// one's, and the rest the other's.
+    /// A thread goes from one piece of code to another, through code without a window. Half of the
+    /// first interval belongs to the first, and the rest to the other.
     #[test]
     fn what_passed_between_two_pieces_of_code_is_shared() {
         let mut fabric = Two;
         let mut followed = Followed::new(&mut fabric);
-        // No window of them shows a register that counts: time is told by the model.
+        // Their windows show no register that counts, so the model's time gives
+        // the number of instructions.
         for code in [ONE, OTHER] {
             let used = waiting_for_nothing(code);
             followed.process.add(used, &[]).unwrap();

@@ -1,5 +1,5 @@
-//! What is known of a followed process: where its memory lies, what it asks of it, how much of it
-//! it uses.
+//! State of a followed process: placement of its memory, memory use of its code, and size
+//! of its working set.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, VecDeque};
@@ -15,24 +15,25 @@ use crate::progress::{Place, Progress, advances};
 use crate::sys::Tid;
 use crate::thread::Look;
 
-/// CPU time of the program between two looks at the working set, at first and twice as long each time up to the
-/// last, in nanoseconds, and how many of them count: the largest does. By a clock, one that is held nearly always
-/// would not get through its memory between two.
+/// CPU time of the program between two samples of the working set, in nanoseconds: the first
+/// interval, and the longest one, which doubling reaches. `LOOKS` is the number of samples whose
+/// maximum counts. The intervals are in CPU time, because in real time a program that is nearly
+/// always held would not get through its memory between two samples.
 const FIRST_LOOK: u64 = 10_000_000;
 const LOOK: u64 = 100_000_000;
 const LOOKS: usize = 2;
-/// Part of the real time that looking may take.
+/// Reciprocal of the share of real time that these samples may take.
 const LOOK_COST: u32 = 50;
-/// Time between two looks at the mappings, where these are few.
+/// Least time between two scans of the mappings.
 const MAPS_AGE: Duration = Duration::from_millis(5);
 
-/// What a run is told of the machine, or measured of it.
+/// Facts about the machine, given or measured.
 #[derive(Clone, Debug)]
 pub(crate) struct Facts {
-    /// What lines take here, in pages of 4 KiB and in large ones.
+    /// Line times on this machine, in pages of 4 KiB and in large pages.
     pub(crate) small: Curve,
     pub(crate) large: Curve,
-    /// Latency of this machine's memory, and what a pool's is compared with.
+    /// Latency of this machine's memory, and the latency relative to which a pool adds latency.
     pub(crate) memory_ns: f64,
     pub(crate) local_ns: f64,
     pub(crate) llc_bytes: u64,
@@ -44,37 +45,37 @@ pub(crate) struct Process {
     pub(crate) layout: Layout,
     placement: Placement,
     estimator: Estimator,
-    /// What follows from windows and working sets as they are now, by phase.
+    /// Estimates from the present windows and working set, by phase.
     estimates: BTreeMap<PhaseId, Known>,
-    /// What counts instructions, by phase.
+    /// Registers that count instructions, by phase.
     progress: BTreeMap<PhaseId, Progress>,
-    /// Bytes used, as the last looks have them, and of how much cache.
+    /// Bytes used in the last samples, and the bytes of last level cache.
     used: VecDeque<u64>,
     llc_bytes: u64,
     huge_share: f64,
     next_maps: Instant,
-    /// CPU time of its threads, in nanoseconds, and how much of it there must be for the next look, not before
-    /// that time.
+    /// CPU time of its threads, in nanoseconds. The next sample is due at `next_look_ns` of CPU
+    /// time, but not before `next_look`.
     ran_ns: u64,
     next_look_ns: u64,
     next_look: Instant,
     look_ns: u64,
-    /// Whether a time has passed between two looks, so that what is used is known.
+    /// Whether the working set has been sampled.
     looked: bool,
-    /// Whether marks of touched pages were cleared at the last look.
+    /// Whether the last sample cleared the marks of touched pages.
     marks: bool,
 }
 
-/// What follows from windows and a working set.
+/// Estimate from windows and a working set.
 pub(crate) struct Known {
     pub(crate) estimate: Estimate,
     pub(crate) machine: Machine,
-    /// Delay of a nanosecond, by the answers with that number.
+    /// Delay of a nanosecond, with the number of the fabric's response that it is for.
     delay: Option<(u64, f64)>,
 }
 
 impl Known {
-    /// Delay of a nanosecond of CPU time, by the fabric's answers, which are told apart by a number.
+    /// Delay of a nanosecond of CPU time, for the fabric's response of that number.
     pub(crate) fn delay(&mut self, answers: &[Answer], number: u64) -> f64 {
         let known = self.delay.filter(|(known, _)| *known == number);
         let (_, delay) =
@@ -106,7 +107,7 @@ impl Process {
         }
     }
 
-    /// It runs another program now: nothing of the old one's memory is left.
+    /// The process executes another program, so nothing of the old program's memory is left.
     pub(crate) fn exec(&mut self) {
         let pid = self.pid;
         *self = Process::new(pid, self.placement);
@@ -128,7 +129,8 @@ impl Process {
         }
     }
 
-    /// Mappings young enough for a window, and for each new one to get its place in the order of mapping.
+    /// Scans the mappings if the last scan is too old, so that new mappings are placed in
+    /// the order of mapping.
     pub(crate) fn refresh_maps(&mut self) {
         let began = Instant::now();
         if began < self.next_maps {
@@ -140,8 +142,8 @@ impl Process {
         self.next_maps = Instant::now() + MAPS_AGE.max(began.elapsed() * LOOK_COST);
     }
 
-    /// How much of its memory it uses, where that is due. Where the kernel does not mark touched
-    /// pages, all resident ones count as used.
+    /// Samples the working set if that is due. If the kernel does not mark touched pages, all
+    /// resident pages count as used.
     pub(crate) fn look(&mut self, facts: &Facts) {
         let began = Instant::now();
         if self.ran_ns < self.next_look_ns || began < self.next_look {
@@ -167,12 +169,12 @@ impl Process {
         self.look_ns = LOOK.min(self.look_ns * 2);
     }
 
-    /// A thread of it has used so much CPU time, in nanoseconds.
+    /// Adds CPU time of one of its threads, in nanoseconds.
     pub(crate) fn ran(&mut self, ns: u64) {
         self.ran_ns += ns;
     }
 
-    /// A further window, with what it stepped over, and of which code it was.
+    /// Adds a window with the places that it stepped over, and returns the phase of its code.
     pub(crate) fn add(&mut self, window: WindowUse, steps: &[Place]) -> Option<PhaseId> {
         let phase = self.estimator.add(window)?;
         self.estimates.remove(&phase);
@@ -183,27 +185,27 @@ impl Process {
         Some(phase)
     }
 
-    /// What counts in that code.
+    /// Registers that count instructions in that code.
     pub(crate) fn progress(&mut self, phase: PhaseId) -> Option<&mut Progress> {
         self.progress.get_mut(&phase)
     }
 
-    /// Which code an instruction belongs to.
+    /// The phase that an instruction belongs to.
     pub(crate) fn at(&self, instruction: u64) -> Option<PhaseId> {
         self.estimator.at(instruction)
     }
 
-    /// Which code was looked at: a window may have been there since.
+    /// The phase of a sample. A window may have been in that code since the sample.
     pub(crate) fn code_of(&self, look: &Look) -> Option<PhaseId> {
         look.code.or_else(|| self.at(look.place.code))
     }
 
-    /// The code of the last window.
+    /// The phase of the last window.
     pub(crate) fn last_phase(&self) -> Option<PhaseId> {
         self.estimator.last()
     }
 
-    /// What CPU time in that code asks for; `None` while nothing is known of what the program uses.
+    /// Memory use of CPU time in that phase. `None` until the working set has been sampled.
     pub(crate) fn estimate(&mut self, phase: PhaseId, facts: &Facts) -> Option<&mut Known> {
         if !self.looked {
             return None;
@@ -222,17 +224,17 @@ impl Process {
         }
     }
 
-    /// Whether the kernel was asked to mark touched pages and refused.
+    /// Whether the kernel refused to mark touched pages.
     pub(crate) fn is_unmarked(&self) -> bool {
         self.looked && !self.marks
     }
 
-    /// The chance that a line not touched lately is not in the last level cache.
+    /// Probability that a line not touched lately is not in the last level cache.
     pub(crate) fn chance(&self) -> f64 {
         chance(self.working_set(), self.llc_bytes)
     }
 
-    /// Bytes used lately.
+    /// Bytes used recently.
     fn working_set(&self) -> u64 {
         self.used.iter().max().copied().unwrap_or(0)
     }

@@ -1,89 +1,96 @@
-//! Counts what a thread executes natively, without a counter of instructions.
+//! Counts the instructions that a thread executes natively, without a hardware counter.
 //!
-//! A loop advances registers: counters and pointers. A window shows every register at every instruction, so it
-//! shows which ones only ever go one way, and by how much in so many instructions ([`advances`]). When the thread
-//! is looked at twice in that code, the difference of such a register says how many instructions lie between.
+//! A loop advances registers: counters and pointers. A window shows all registers at every
+//! instruction. So it shows which registers only move in one direction, and by how much in how many
+//! instructions ([`advances`]). Between two samples of a thread in that code, the difference of
+//! such a register gives the number of instructions.
 //!
-//! A register of an inner loop may have begun anew between two looks. If that happens less often than there are
-//! looks, it shows: the register went the wrong way. If it happens more often, the register goes the wrong way about
-//! every second time. So a register counts where it went the right way in three of four of the last stretches, and
-//! looks come as much more often, down to 1 ms, as that needs (`Tally`). Of several that count, the one that
-//! went least far is taken: a pointer that jumps to another array goes too far. What cannot be counted is taken to be
-//! executed at the pace of what was counted around it, and where nothing can, CPU time stands for it.
+//! A register of an inner loop may have restarted between two samples. If it restarts less often
+//! than samples are taken, the register moves in the wrong direction now and then. If it restarts
+//! more often, that happens in about every second interval. So a register counts if it moved in the
+//! right direction in three of four of the last intervals. Samples are taken more often, down to 1
+//! ms apart, as far as that needs (`Tally`).
+//!
+//! Of several counting registers, the one with the smallest count is used, because a pointer that
+//! jumps to another array moves too far. Code that cannot be counted gets the pace of the code
+//! counted around it. Without any counted code, CPU time stands for it.
 //!
 //! Left out: counters in memory; loops that end within some milliseconds; the stack pointer.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
-/// General registers, without the stack pointer.
+/// Number of general registers, without the stack pointer.
 pub const GENERAL: usize = 15;
-/// Their values.
+/// Values of the general registers.
 pub type Values = [u64; GENERAL];
 
-/// Where a thread is: its next instruction, and the registers before it.
+/// Place of a thread: its next instruction, and the registers before it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Place {
     /// Address of the instruction.
     pub code: u64,
-    /// Its registers.
+    /// Values of the general registers before the instruction.
     pub values: Values,
 }
 
-/// Changes of a register that only goes one way, from which on this is no chance (of 8 values without order one in
-/// 20,160 goes one way), and those that are enough where all are equal.
+/// Changes in one direction that a register must show if its steps differ, and if all of them are
+/// equal. (Of 8 random values, one in 20,160 moves in one direction.)
 const MANY: u32 = 8;
 const EQUAL: u32 = 3;
-/// Windows of a piece of code that count, the last ones, and by how much they may differ in what a register goes
-/// in an instruction (*assumed*).
+/// Number of windows of a piece of code that count, the most recent ones. Second, largest ratio
+/// between their distances per instruction (*assumed*).
 const RECENT: usize = 4;
 const ALIKE: f64 = 2.0;
-/// Steps of a register between two looks, from which on one more or less says little.
+/// Steps of a register between two samples that are needed to count. From there on, one step more
+/// or less says little.
 const STEPS: f64 = 16.0;
-/// Instructions in a nanosecond at most: eight a cycle at 5 GHz (*assumed*).
+/// Most instructions in a nanosecond: eight a cycle at 5 GHz (*assumed*).
 const MOST_PER_NS: f64 = 40.0;
-/// And at most so many times what the same code did lately (*assumed*): farther is a jump, unless it is so for longer
-/// than so many stretches, for then the code is another or goes on faster.
+/// Most instructions as a multiple of the recent pace of the same code (*assumed*). A larger number
+/// is a jump. After `JUMPS` jumps in a row, the code is other code or runs faster.
 const JUMP: f64 = 8.0;
 const JUMPS: u32 = 2;
-/// CPU time of a stretch from which it says something.
+/// Least CPU time of an interval that is counted, in nanoseconds.
 const LEAST_NS: f64 = 200e3;
-/// Time between looks where registers begin anew often; twice as long from level to level, up to the last, on which
-/// nobody is looked at for this.
+/// Time between samples at level 0. Each level doubles it. At the last level, no samples
+/// are taken for counting.
 const SHORTEST: Duration = Duration::from_millis(1);
 const LEVELS: u32 = 3;
-/// Stretches that are remembered, and from which on they say something; of the former a fourth, and of fewer one,
-/// may have been the wrong way. (Of a register that goes both ways alike, one in 26 looks so, and not for long.)
+/// Number of intervals that are remembered, and number from which on they decide. Of `REMEMBERED`
+/// intervals a fourth may have the wrong direction, and of fewer one. (A register that moves both
+/// ways equally passes in one of 26 cases, and not for long.)
 const REMEMBERED: usize = 16;
 const FEW: usize = 8;
-/// Looks in which no register comes to count, until none more are made for it, and then so many are left out.
+/// Samples without a counting register after which sampling pauses, and the number of samples that
+/// the pause leaves out.
 const TRIES: u32 = 40;
 const PAUSE: u32 = 200;
-/// Part of the sums over what was counted that a further stretch leaves (*assumed*).
+/// Factor on the counted sums at each further interval (*assumed*).
 const KEPT: f64 = 0.75;
 
-/// A register that only goes one way in a window.
+/// A register that only moves in one direction in a window.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Advance {
-    /// Which.
+    /// Index of the register.
     pub register: usize,
-    /// Whether it grows.
+    /// Whether the register increases; otherwise it decreases.
     pub up: bool,
-    /// How far it went, in so many changes and so many instructions.
+    /// Distance that it moved, in `changes` changes and `instructions` instructions.
     pub by: u64,
-    /// Changes.
+    /// Number of changes.
     pub changes: u32,
-    /// Instructions.
+    /// Number of instructions.
     pub instructions: u64,
-    /// The instructions at which it has that meaning.
+    /// Addresses of the instructions at which the register has that meaning.
     pub at: BTreeSet<u64>,
 }
 
-/// What one instruction has seen of a register.
+/// Values of a register at the visits of one instruction.
 #[derive(Clone, Copy, Default)]
 struct Visits {
     last: Option<u64>,
-    /// Positions and values of the first change and of the last.
+    /// Positions and values of the first and of the last change.
     first: Option<(usize, u64)>,
     end: (usize, u64),
     up: bool,
@@ -125,7 +132,7 @@ impl Visits {
     }
 }
 
-/// How far a register went that way; negative for the other way.
+/// Distance that a register moved in that direction. Negative for the opposite direction.
 fn gone(up: bool, from: u64, to: u64) -> i64 {
     match up {
         true => to.wrapping_sub(from) as i64,
@@ -133,7 +140,7 @@ fn gone(up: bool, from: u64, to: u64) -> i64 {
     }
 }
 
-/// Registers that only go one way in these instructions, one after the other.
+/// Registers that only move in one direction in these consecutive instructions.
 pub fn advances(steps: &[Place]) -> Vec<Advance> {
     let mut numbers = BTreeMap::new();
     let mut codes = Vec::new();
@@ -148,8 +155,9 @@ pub fn advances(steps: &[Place]) -> Vec<Advance> {
     (0..GENERAL).filter_map(of).collect()
 }
 
-/// Of one register. The instruction that has seen it go one way for longest says what it means; others at which it
-/// lies between what that one saw before and behind have it with the same meaning.
+/// The advance of one register. The instruction that saw it move in one direction for longest
+/// defines its meaning. The register has the same meaning at other instructions where its value
+/// lies between those before and after at that instruction.
 fn advance(steps: &[Place], sequence: &[usize], codes: &[u64], register: usize) -> Option<Advance> {
     let mut visits = vec![Visits::default(); codes.len()];
     for (at, (step, number)) in steps.iter().zip(sequence).enumerate() {
@@ -199,22 +207,23 @@ fn advance(steps: &[Place], sequence: &[usize], codes: &[u64], register: usize) 
     })
 }
 
-/// What a register says of the stretch between two looks.
+/// Count of the interval between two samples by one register.
 #[derive(Clone, Copy, PartialEq, Debug)]
 struct Counted {
     register: usize,
-    /// Instructions; negative where it went the wrong way.
+    /// Number of instructions. Negative if the register moved in the wrong direction.
     instructions: f64,
 }
 
 impl Counted {
-    /// It went the right way, and not farther than any processor goes.
+    /// Whether the register moved in the right direction, and not farther
+    /// than any processor executes.
     fn is_right(&self, cpu_ns: f64) -> bool {
         self.instructions > 0.0 && self.instructions <= MOST_PER_NS * cpu_ns
     }
 }
 
-/// Instructions and CPU time of what was counted lately.
+/// Instructions and CPU time of recently counted intervals.
 #[derive(Clone, Copy, Default, Debug)]
 struct Pace {
     instructions: f64,
@@ -233,22 +242,22 @@ impl Pace {
     }
 }
 
-/// Which registers count in a piece of code, and how often it is looked at for that.
+/// Which registers count in a piece of code, and how often that code is sampled for counting.
 #[derive(Clone, Default, Debug)]
 struct Tally {
-    /// By register: whether it went the right way, in the last stretches.
+    /// By register: whether it moved in the right direction, in the last intervals.
     ways: BTreeMap<usize, VecDeque<bool>>,
     level: u32,
     tries: u32,
     pause: u32,
-    /// Stretches in a row that went too far.
+    /// Number of consecutive intervals that went too far.
     jumps: u32,
-    /// Of all that was counted, and of what was behind no hold.
+    /// Pace of all counted intervals, and of those without a hold shortly before.
     pace: Pace,
     plain: Pace,
 }
 
-/// Whether a register that went these ways counts.
+/// Whether a register with these directions counts.
 fn counts(ways: &VecDeque<bool>) -> bool {
     let wrong = ways.iter().filter(|right| !**right).count();
     match ways.len() {
@@ -259,7 +268,7 @@ fn counts(ways: &VecDeque<bool>) -> bool {
 }
 
 impl Tally {
-    /// Takes down a stretch, and says of how many instructions it was, where that is known.
+    /// Records an interval and returns its number of instructions, or `None` if that is unknown.
     fn take(&mut self, counted: &[Counted], cpu_ns: f64, plain: bool) -> Option<f64> {
         if self.pause > 0 {
             self.pause -= 1;
@@ -284,7 +293,7 @@ impl Tally {
         least
     }
 
-    /// What the register says that counts and went least far.
+    /// Smallest count among the counting registers.
     fn least(&self, counted: &[Counted], cpu_ns: f64) -> Option<f64> {
         let known = |one: &&Counted| self.ways.get(&one.register).is_some_and(counts);
         let found = counted.iter().filter(|one| one.is_right(cpu_ns));
@@ -292,8 +301,8 @@ impl Tally {
         found.reduce(f64::min)
     }
 
-    /// Whether a stretch went too far for what was counted lately. Where that goes on, it was no jump, and what was
-    /// counted before says nothing any more.
+    /// Whether an interval has far more instructions than the recent pace gives. If that persists
+    /// it was no jump, and the earlier counts are discarded.
     fn is_jump(&mut self, instructions: f64, cpu_ns: f64) -> bool {
         let far = self.is_far(instructions, cpu_ns);
         self.jumps = if far { self.jumps + 1 } else { 0 };
@@ -304,20 +313,20 @@ impl Tally {
         far
     }
 
-    /// Whether that is much more than was counted lately.
+    /// Whether that is far more than the recent pace gives.
     fn is_far(&self, instructions: f64, cpu_ns: f64) -> bool {
         let pace = self.pace.per_ns();
         pace.is_some_and(|pace| instructions > JUMP * pace * cpu_ns)
     }
 
-    /// Looks more or less often, where the last ones say so.
+    /// Adapts how often samples are taken to the last intervals.
     fn change_level(&mut self) {
         let all = self.ways.values();
         let clean =
             |ways: &VecDeque<bool>| ways.len() == REMEMBERED && ways.iter().all(|right| *right);
         if all.clone().any(clean) && self.level < LEVELS {
             self.level += 1;
-            // Where it does not go wrong now either, the next level is half as far.
+            // Half of the history is kept, so `FEW` further right intervals lead to the next level.
             self.ways.values_mut().for_each(|ways| ways.truncate(FEW));
         }
         if self.ways.values().any(counts) {
@@ -339,7 +348,7 @@ impl Tally {
     }
 }
 
-/// What counts in a piece of code.
+/// Registers that count instructions in a piece of code.
 #[derive(Clone, Default, Debug)]
 pub struct Progress {
     recent: VecDeque<Vec<Advance>>,
@@ -347,7 +356,8 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// A further window of the code. One in which nothing counts was too short, and says nothing.
+    /// Adds a window of the code. A window without a counting register was too
+    /// short and is ignored.
     pub fn add(&mut self, advances: Vec<Advance>) {
         if advances.is_empty() {
             return;
@@ -358,15 +368,15 @@ impl Progress {
         self.recent.push_back(advances);
     }
 
-    /// When a thread in this code is to be looked at again for what counts; `None` where the next look that comes
-    /// anyway will do.
+    /// Time until a thread in this code is to be sampled again for counting. `None` if the
+    /// next regular sample suffices.
     pub fn again(&self) -> Option<Duration> {
         let tally = &self.tally;
         let worth = self.may_count() && tally.pause == 0 && tally.level < LEVELS;
         worth.then(|| SHORTEST * (1 << tally.level))
     }
 
-    /// Whether the pace is not known and may soon be.
+    /// Whether the pace is unknown but may soon be known.
     pub fn is_undecided(&self) -> bool {
         self.may_count() && self.tally.pause == 0 && self.pace().is_none()
     }
@@ -375,8 +385,8 @@ impl Progress {
         !self.recent.is_empty()
     }
 
-    /// Instructions between two looks at the same code, which took so much CPU time; `None` where they cannot be
-    /// counted. `plain` where no hold was shortly before.
+    /// Number of instructions between two samples of the same code, which took `cpu_ns` of CPU
+    /// time. `None` if they cannot be counted. `plain` says that no hold was shortly before.
     pub fn count(&mut self, from: &Place, to: &Place, cpu_ns: f64, plain: bool) -> Option<f64> {
         if cpu_ns < LEAST_NS || !self.may_count() {
             return None;
@@ -385,7 +395,8 @@ impl Progress {
         self.tally.take(&counted, cpu_ns, plain)
     }
 
-    /// The same for a stretch that passed before it was known what counts, or which code it was: nothing is learnt of it.
+    /// Like [`Progress::count`], for an interval from before it was known what counts or which code
+    /// it was. The tally does not change.
     pub fn count_late(&self, from: &Place, to: &Place, cpu_ns: f64) -> Option<f64> {
         if !self.may_count() {
             return None;
@@ -395,13 +406,14 @@ impl Progress {
         least.filter(|instructions| !self.tally.is_far(*instructions, cpu_ns))
     }
 
-    /// Instructions in a nanosecond of CPU time, as counted lately; `None` where they were not.
+    /// Recently counted instructions in a nanosecond of CPU time. `None` if
+    /// no interval was counted.
     pub fn pace(&self) -> Option<f64> {
         self.tally.pace.per_ns()
     }
 
-    /// How much more CPU time so many instructions took than they take lately where no hold was before; negative for
-    /// less. 0 where that is not known.
+    /// How much more CPU time these instructions took than at the recent pace without holds, in
+    /// nanoseconds. Negative for less, and 0 if that pace is unknown.
     pub fn longer_ns(&self, instructions: f64, cpu_ns: f64) -> f64 {
         let plain = self.tally.plain.per_ns();
         plain.map_or(0.0, |pace| cpu_ns - instructions / pace)
@@ -441,7 +453,8 @@ impl Progress {
     }
 }
 
-/// How far a register went; one of 32 bits may have gone through zero. `None` where it stayed.
+/// Distance that a register moved. A 32-bit register may have wrapped around.
+/// `None` if it did not move.
 fn way(up: bool, from: u64, to: u64) -> Option<f64> {
     let whole = gone(up, from, to);
     let half = i64::from(whole as i32);
@@ -457,14 +470,14 @@ fn way(up: bool, from: u64, to: u64) -> Option<f64> {
 mod tests {
     use super::*;
 
-    /// A program known instruction by instruction: it writes registers, and the places that it passes are kept
-    /// where somebody steps it.
+    /// A program that is known instruction by instruction. It writes registers. Its places are
+    /// recorded while it is stepped.
     #[derive(Default)]
     struct Program {
         values: Values,
         executed: u64,
         stepped: Option<Vec<Place>>,
-        /// Instructions at which it is looked at, and what was seen there.
+        /// Instruction numbers at which the program is sampled, and the samples.
         looks: VecDeque<u64>,
         seen: Vec<(u64, Place)>,
     }
@@ -486,8 +499,8 @@ mod tests {
         }
     }
 
-    /// Rows of cells: register 0 points to the cell, 1 counts down the row's, 2 counts rows, 3 is without order.
-    /// Four instructions a cell, three a row.
+    /// Rows of cells. Register 0 points to the cell, register 1 counts down the row's cells,
+    /// register 2 counts rows, and register 3 is random. Four instructions a cell, three a row.
     fn rows(program: &mut Program, rows: u64, cells: u64) {
         program.values[2] = 0;
         for _ in 0..rows {
@@ -509,7 +522,7 @@ mod tests {
         }
     }
 
-    /// Instructions of a window.
+    /// Number of instructions of a window.
     const WINDOW: usize = 4000;
 
     fn window(run: impl Fn(&mut Program)) -> Vec<Place> {
@@ -521,7 +534,7 @@ mod tests {
         program.stepped.unwrap()
     }
 
-    /// Looks at a program each so many instructions.
+    /// Samples a program every `every` instructions.
     fn looked(every: u64, run: impl Fn(&mut Program)) -> Vec<(u64, Place)> {
         let mut program = Program {
             looks: (1..).map(|at| at * every).take(4000).collect(),
@@ -556,15 +569,15 @@ mod tests {
     fn where_inner_loops_begin_anew_the_outer_one_counts() {
         let steps = window(|program| rows(program, 40, 5));
         let found = advances(&steps);
-        // At the instructions of the inner loop, too.
+        // The register also counts at the instructions of the inner loop.
         let outer = found.iter().find(|one| one.register == 2).unwrap();
         assert_eq!(outer.instructions, outer.by * 23);
         assert!(outer.at.contains(&201) && outer.at.contains(&100));
-        // The inner ones go both ways everywhere.
+        // The inner registers move both ways everywhere.
         assert_eq!(registers(&found), [2]);
     }
 
-    /// A register that a part of the loop uses for something else counts where it does not.
+    /// A register that a part of the loop uses for something else counts in the other parts.
     #[test]
     fn a_register_counts_only_where_it_has_its_meaning() {
         let steps = window(|program| {
@@ -608,7 +621,8 @@ mod tests {
     /// Time of an instruction, in nanoseconds.
     const EACH_NS: f64 = 100.0;
 
-    /// Feeds looks to what counts, and compares with what was executed.
+    /// Feeds samples to `progress`, and returns the counted, the executed of the
+    /// counted, and all instructions.
     fn fed(progress: &mut Progress, seen: &[(u64, Place)], slower: f64) -> (f64, f64, f64) {
         let (mut counted, mut of, mut all) = (0.0, 0.0, 0.0);
         for pair in seen.windows(2) {
@@ -625,7 +639,7 @@ mod tests {
         (counted, of, all)
     }
 
-    /// What counts in the code of `rows`, whose windows hold nothing but the row.
+    /// Progress in the code of `rows`, from a window that holds nothing but a row.
     fn known() -> Progress {
         let mut progress = Progress::default();
         progress.add(advances(&window(|program| rows(program, 1, 1000))));
@@ -637,7 +651,7 @@ mod tests {
     fn a_long_loop_is_counted_to_the_instruction_whatever_its_cpu_time() {
         let run = |program: &mut Program| rows(program, 1, 1_000_000);
         let mut progress = known();
-        // Looks each millisecond, until they may come more seldom.
+        // One sample each millisecond, until fewer suffice.
         let short = looked(10_019, run);
         let (counted, of, _) = fed(&mut progress, &short[..60], 1.0);
         assert_eq!((progress.again(), progress.is_undecided()), (None, false));
@@ -653,9 +667,9 @@ mod tests {
         }
     }
 
-    /// Looks as often as it wants to be looked at, with 100 ns an instruction.
+    /// Samples as often as `progress` asks for, with 100 ns an instruction.
     fn followed(progress: &mut Progress, run: impl Fn(&mut Program)) -> (f64, f64, f64) {
-        // All that could be asked for: each half millisecond.
+        // The most frequent samples possible, each half millisecond.
         let seen = looked(5_000, run);
         let (mut counted, mut of, mut all, mut at) = (0.0, 0.0, 0.0, 0);
         loop {
@@ -677,8 +691,8 @@ mod tests {
         }
     }
 
-    /// Rows of every length against the looks: what is counted is right, however often the row begins anew, and
-    /// from rows of 5 ms on most of it is counted.
+    /// Rows of every length relative to the interval. The count is right however often the row
+    /// restarts, and rows from 5 ms on are mostly counted.
     #[test]
     fn what_began_anew_between_two_looks_is_not_counted_wrongly() {
         for cells in [12_700, 15_000, 20_011, 26_000, 40_000, 90_000, 400_000] {
@@ -689,7 +703,7 @@ mod tests {
         }
     }
 
-    /// Rows that end within two looks go both ways, and nothing much is counted of them.
+    /// Rows that end within two samples move both ways, and hardly any of them is counted.
     #[test]
     fn rows_that_are_short_do_not_count() {
         for cells in [211, 499, 1_009, 1_511] {
@@ -700,7 +714,8 @@ mod tests {
         }
     }
 
-    /// The pointer goes on in another array far above: it disagrees with the counter, which is right.
+    /// The pointer continues in another array far above. It disagrees with the
+    /// counter, which is right.
     #[test]
     fn of_two_registers_that_disagree_the_one_that_went_less_far_counts() {
         let run = |program: &mut Program| {
@@ -718,7 +733,7 @@ mod tests {
         assert!(of > 0.9 * all, "{of} of {all}");
     }
 
-    /// A pointer alone that jumps as far as no code goes: that stretch is not counted.
+    /// A lone pointer jumps farther than any code runs: that interval is not counted.
     #[test]
     fn what_goes_too_far_is_not_counted() {
         let run = |program: &mut Program| {
@@ -735,8 +750,8 @@ mod tests {
         assert!(of > 0.8 * all && of < all, "{of} of {all}");
     }
 
-    /// Two loops that are taken for one piece of code, of which the second goes on thirty times as fast: after two
-    /// stretches it is counted too.
+    /// Two loops count as one piece of code, and the second runs thirty times as fast. After two
+    /// intervals it is counted too.
     #[test]
     fn code_that_goes_on_much_faster_is_counted() {
         let mut progress = known();
@@ -753,8 +768,8 @@ mod tests {
         assert_eq!((all - of).round(), 2.0 * 10_019.0);
     }
 
-    /// Code that takes longer behind a hold: by how much is known from where there was none, to the turn of the loop
-    /// in which a look was.
+    /// Code takes longer after a hold. The difference is known from code without a hold before, up
+    /// to one round of the loop in which the sample was.
     #[test]
     fn what_holds_slow_down_is_known() {
         let mut progress = known();

@@ -1,20 +1,20 @@
-//! What an attached run reports.
+//! The report of an attached run.
 
 use serde::{Deserialize, Serialize};
 
 use crate::ledger::Accounts;
 use crate::model::Overlap;
 
-/// How misses were found, and how good that is.
+/// The tier of a run: how it found misses, and how good that method is.
 #[derive(Clone, Serialize, Deserialize, PartialEq, Eq, Debug)]
 pub struct Tier {
-    /// 1 (best) to 4.
+    /// Rank of the tier, from 1 (best) to 4.
     pub number: u8,
-    /// What it is.
+    /// Name of the method.
     pub name: String,
-    /// What to expect of its numbers.
+    /// What accuracy to expect.
     pub error_class: String,
-    /// Why no better one: one line each.
+    /// Why no better tier was used, one line each.
     pub refused: Vec<String>,
 }
 
@@ -22,82 +22,85 @@ pub struct Tier {
 #[derive(Clone, Copy, Serialize, Deserialize, PartialEq, Eq, Debug)]
 #[serde(rename_all = "snake_case")]
 pub enum End {
-    /// With this code.
+    /// The program exited with this code.
     Exited(i32),
-    /// By this signal.
+    /// This signal killed the program.
     Killed(i32),
-    /// It runs on without us.
+    /// cxlab detached, and the program runs on.
     Detached,
 }
 
-/// What a pool was used for. Estimates.
+/// Estimated use of a pool.
 #[derive(Clone, Serialize, Deserialize, PartialEq, Debug)]
 pub struct PoolReport {
-    /// Its name.
+    /// Name of the pool.
     pub name: String,
-    /// Part of all misses.
+    /// Share of all misses, from 0 to 1.
     pub share: f64,
-    /// Misses: lines read or written.
+    /// Number of misses: lines read or written.
     pub lines: f64,
-    /// Latencies waited for.
+    /// Number of latencies that the program waited for, one after another.
     pub waits: f64,
-    /// Mean latency while they were waited for; this machine's own, for its memory.
+    /// Mean latency over these waits. For the program's local memory it is
+    /// this machine's own latency.
     pub latency_ns: f64,
 }
 
-/// What an attached run reports.
+/// Report of an attached run.
 #[derive(Clone, Serialize, Deserialize, PartialEq, Debug)]
 pub struct AttachReport {
-    /// "attach".
+    /// Kind of the report: always "attach".
     pub mode: String,
-    /// How misses were found.
+    /// Method that found the misses.
     pub tier: Tier,
-    /// How addresses got their places.
+    /// How addresses were assigned to pools.
     pub placement: String,
-    /// Processes and threads that were followed.
+    /// Number of processes that were followed.
     pub processes: u64,
-    /// Threads that were followed.
+    /// Number of threads that were followed.
     pub threads: u64,
-    /// How the program (or the process attached to) ended.
+    /// How the program, or the process attached to, ended.
     pub end: End,
     /// Real time from the first instruction to the end.
     pub real_s: f64,
-    /// CPU time of all threads, without what windows took.
+    /// CPU time of all threads, without the time of windows.
     pub cpu_s: f64,
-    /// CPU time of which registers told how many instructions it was; of which the pace did at which registers had
-    /// counted the same code; and, in user space, of which the model's own time for them did.
+    /// CPU time whose number of instructions is known from registers.
     pub counted_s: f64,
-    /// By the pace.
+    /// CPU time whose instructions follow from the pace at which registers
+    /// counted the same code.
     pub paced_s: f64,
-    /// By the model's time.
+    /// User CPU time whose instructions follow from the model's own time for them.
     pub priced_s: f64,
-    /// Time that the model says for what had a price, with all memory being this machine's own: what the delay is
-    /// compared with on the machine that the model describes (no tables of pages, no kernel, no neighbours).
+    /// Time that the model gives for all priced code with all memory being this machine's own. The
+    /// delay is compared with it. It is of the machine that the model describes, without page
+    /// tables, kernel and neighbours.
     pub modelled_s: f64,
-    /// CPU time that counted code took longer behind holds than elsewhere: a part of what was taken by attaching.
+    /// Extra CPU time that counted code took after holds compared with elsewhere. It is part of the
+    /// time taken by attaching.
     pub slowed_s: f64,
-    /// Delay asked for and charged, all threads; held, and taken by attaching itself, which counts as charged as
-    /// far as delay was asked for.
+    /// Delay of all threads: requested, charged, held, and taken by attaching itself. The taken
+    /// time counts as charged as far as delay was requested.
     pub delay: Accounts,
-    /// `charged / asked - 1`, in per cent; 0 where nothing was asked for.
+    /// `charged / asked - 1`, in per cent. 0 if no delay was requested.
     pub delay_error_percent: f64,
-    /// Real time without the time that the program was held: what it takes here, with our cost.
-    /// With several threads this is real time less the longest hold of one.
+    /// Real time without holds: what the program takes here, with the cost of attaching. With
+    /// several threads, the longest hold of one thread is subtracted.
     pub undelayed_s: f64,
-    /// Exact windows, and instructions in them.
+    /// Number of exact windows.
     pub windows: u64,
-    /// Instructions in them.
+    /// Number of instructions in exact windows.
     pub window_instructions: u64,
-    /// Time that threads stood still for windows.
+    /// Time that threads were stopped for windows.
     pub window_s: f64,
-    /// Latency of this machine's memory, as used.
+    /// Latency of this machine's memory that the estimate used.
     pub local_latency_ns: f64,
-    /// Bytes of last level cache that the program is taken to have.
+    /// Bytes of last level cache that the program is assumed to have.
     pub llc_bytes: u64,
-    /// What overlaps, as used.
+    /// Overlap of misses that the estimate used.
     pub overlap: Overlap,
-    /// By pool.
+    /// Use of each pool.
     pub pools: Vec<PoolReport>,
-    /// What a careful user would want to know.
+    /// Assumptions and limits of this run that the user should know.
     pub notes: Vec<String>,
 }

@@ -1,16 +1,16 @@
-//! When windows are taken: they stop a program, so they may take a part of its time.
+//! Scheduling of windows. A window stops the program, so windows may take only a part of its time.
 
-/// One over the part of the real time that windows may take: at first, then while a thread is in code where none has
-/// been, and otherwise.
+/// Reciprocals of the share of real time that windows may take: for the first windows, then while a
+/// thread executes code without a window, and otherwise.
 const FIRST_COST: u32 = 4;
 const WINDOW_COST: u32 = 20;
 const KNOWN_COST: u32 = 40;
-/// Windows that are taken at first, and how many of them only in code where none has been.
+/// Number of the first windows, and how many of those are taken only in code without a window.
 const FIRST_WINDOWS: u64 = 8;
 const FIRST_ELSEWHERE: u64 = 4;
 
-/// After so many windows, the time of them all over which the next one is taken, when a thread is `elsewhere`, in code
-/// where no window has been, or not.
+/// Factor by which the time since the last window must exceed the mean time of a window, after
+/// `windows` windows. With `elsewhere`, the thread executes code in which no window has been.
 pub fn cost(windows: u64, elsewhere: bool) -> u32 {
     let first = match elsewhere {
         true => FIRST_WINDOWS,

@@ -1,5 +1,5 @@
-//! The system calls that attaching needs, each behind a function that is safe to call. All `unsafe`
-//! of this crate is here.
+//! System calls for attaching, each behind a function that is safe to call. All `unsafe` code of
+//! this crate is here.
 
 #![allow(unsafe_code)]
 
@@ -9,23 +9,23 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::time::Duration;
 
-/// The number of a thread or process.
+/// Number of a thread or process.
 pub type Tid = i32;
 
-/// The registers of a thread.
+/// Registers of a thread.
 #[cfg(target_arch = "x86_64")]
 pub type Registers = libc::user_regs_struct;
 
-/// What `wait` told of a thread.
+/// State of a thread that `wait` reported.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Status {
-    /// It ended with this code.
+    /// The thread ended with this code.
     Exited(i32),
-    /// It was ended by this signal.
+    /// This signal killed the thread.
     Killed(i32),
-    /// It stopped before this signal is delivered.
+    /// The thread stopped before this signal is delivered.
     Signal(i32),
-    /// It stopped because of an event of ptrace, with this signal.
+    /// The thread stopped at this ptrace event, with this signal.
     Event(i32, i32),
 }
 
@@ -49,10 +49,11 @@ fn decode(status: i32) -> Status {
     }
 }
 
-/// News of `tid`, or of any thread with -1. `None` when there is none and `block` is false.
+/// Waits for an event of `tid`, or of any thread with -1. `None` if there is none
+/// and `block` is false.
 ///
 /// # Errors
-/// `ECHILD` when nothing is left to wait for.
+/// `ECHILD` if there is no thread to wait for.
 pub fn wait(tid: Tid, block: bool) -> io::Result<Option<(Tid, Status)>> {
     let mut status = 0;
     let flags = libc::__WALL | if block { 0 } else { libc::WNOHANG };
@@ -71,27 +72,29 @@ pub fn wait(tid: Tid, block: bool) -> io::Result<Option<(Tid, Status)>> {
     }
 }
 
-/// What a thread that was stopped does next.
+/// How a stopped thread resumes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Resume {
     /// Runs on, with this signal (0 for none).
     Continue(i32),
     /// Executes one instruction.
     Step,
-    /// Stays stopped, as the program's own stop signals ask for.
+    /// Stays stopped, as the program's own stop signals require.
     Listen,
 }
 
 fn ptrace(request: libc::c_uint, tid: Tid, data: usize) -> io::Result<libc::c_long> {
-    // SAFETY: the requests made here take numbers only, and change no memory of ours.
+    // SAFETY: the requests made here take numbers only, and change no memory of this process.
     checked(unsafe { libc::ptrace(request, tid, 0usize, data) })
 }
 
-/// Begins to trace a thread, without stopping it; what it starts is traced too, and it stops
-/// before it ends. When we end, whatever way, the kernel lets it run on.
+/// Begins to trace a thread without stopping it. Threads and processes that it starts are traced
+/// too, and it stops before it ends. When this process ends, for whatever reason, the kernel lets
+/// the thread run on.
 ///
 /// # Errors
-/// `EPERM` where it is not ours to trace or traced by another, `ESRCH` where it is gone.
+/// `EPERM` if tracing is not permitted or another process traces the thread, `ESRCH` if
+/// the thread is gone.
 pub fn seize(tid: Tid) -> io::Result<()> {
     let options = libc::PTRACE_O_TRACECLONE
         | libc::PTRACE_O_TRACEFORK
@@ -101,18 +104,18 @@ pub fn seize(tid: Tid) -> io::Result<()> {
     ptrace(libc::PTRACE_SEIZE, tid, options as usize).map(drop)
 }
 
-/// Asks a running thread to stop; it does so with an event.
+/// Asks a running thread to stop, which the thread does with an event.
 ///
 /// # Errors
-/// `ESRCH` where it is gone.
+/// `ESRCH` if the thread is gone.
 pub fn interrupt(tid: Tid) -> io::Result<()> {
     ptrace(libc::PTRACE_INTERRUPT, tid, 0).map(drop)
 }
 
-/// Lets a stopped thread go on.
+/// Resumes a stopped thread.
 ///
 /// # Errors
-/// `ESRCH` where it is gone or not stopped.
+/// `ESRCH` if the thread is gone or not stopped.
 pub fn resume(tid: Tid, how: Resume) -> io::Result<()> {
     let (request, signal) = match how {
         Resume::Continue(signal) => (libc::PTRACE_CONT, signal),
@@ -122,10 +125,10 @@ pub fn resume(tid: Tid, how: Resume) -> io::Result<()> {
     ptrace(request, tid, signal as usize).map(drop)
 }
 
-/// The thread that an event is about.
+/// The number of the thread that an event is about.
 ///
 /// # Errors
-/// `ESRCH` where the traced thread is gone.
+/// `ESRCH` if the traced thread is gone.
 pub fn event_message(tid: Tid) -> io::Result<u64> {
     let mut message: libc::c_ulong = 0;
     // SAFETY: `message` is a valid place for the result.
@@ -147,10 +150,10 @@ pub fn registers_blank() -> Registers {
     unsafe { std::mem::zeroed() }
 }
 
-/// The registers of a stopped thread.
+/// Reads the registers of a stopped thread.
 ///
 /// # Errors
-/// `ESRCH` where it is gone or not stopped.
+/// `ESRCH` if the thread is gone or not stopped.
 #[cfg(target_arch = "x86_64")]
 pub fn registers(tid: Tid) -> io::Result<Registers> {
     let mut registers = registers_blank();
@@ -166,10 +169,10 @@ pub fn registers(tid: Tid) -> io::Result<Registers> {
     checked(result).map(|_| registers)
 }
 
-/// Reads memory of another process; how many bytes could be read.
+/// Reads memory of another process, and returns how many bytes could be read.
 ///
 /// # Errors
-/// Where none can.
+/// The kernel's error if no byte can be read.
 pub fn read_memory(tid: Tid, address: u64, buffer: &mut [u8]) -> io::Result<usize> {
     let local = libc::iovec {
         iov_base: buffer.as_mut_ptr().cast(),
@@ -185,7 +188,7 @@ pub fn read_memory(tid: Tid, address: u64, buffer: &mut [u8]) -> io::Result<usiz
     checked(result as libc::c_long).map(|count| count as usize)
 }
 
-/// Blocks these signals, so that [`wait_signal`] can take them one by one.
+/// Blocks these signals, so that [`wait_signal`] can receive them one at a time.
 pub fn block_signals(signals: &[i32]) {
     // SAFETY: the set is initialised by sigemptyset before it is used.
     unsafe {
@@ -198,7 +201,7 @@ pub fn block_signals(signals: &[i32]) {
     }
 }
 
-/// Waits for one of these signals, which are blocked; `None` after `timeout`.
+/// Waits for one of these blocked signals. `None` after `timeout`.
 pub fn wait_signal(signals: &[i32], timeout: Duration) -> Option<i32> {
     let spec = libc::timespec {
         tv_sec: timeout.as_secs() as libc::time_t,
@@ -220,14 +223,14 @@ pub fn wait_signal(signals: &[i32], timeout: Duration) -> Option<i32> {
 /// Sends a signal to a process.
 ///
 /// # Errors
-/// Where it is gone or not ours.
+/// The kernel's error if the process is gone or may not be signalled.
 pub fn kill(pid: Tid, signal: i32) -> io::Result<()> {
     // SAFETY: takes numbers only.
     checked(libc::c_long::from(unsafe { libc::kill(pid, signal) })).map(drop)
 }
 
-/// Asks the kernel for a signal when the parent ends, and takes a name that `killall` of the
-/// command's does not mean.
+/// Asks the kernel for a signal when the parent ends, and sets a process name that `killall` with
+/// the command's name does not match.
 pub fn become_guard() {
     // SAFETY: PR_SET_PDEATHSIG takes a number, PR_SET_NAME a text that ends with a zero and is at
     // most 16 bytes.
@@ -237,8 +240,8 @@ pub fn become_guard() {
     }
 }
 
-/// Asks to run before other programs, where that is allowed: who holds a thread must let it go on
-/// time. What we start does not inherit it.
+/// Asks for real-time priority, if that is allowed, because the tracer must release held threads on
+/// time. Child processes do not inherit the priority.
 pub fn run_first() -> bool {
     let priority = libc::sched_param { sched_priority: 1 };
     // SAFETY: `priority` is a valid parameter of the policy; a refusal changes nothing.
@@ -251,8 +254,8 @@ pub fn run_first() -> bool {
     }
 }
 
-/// Runs this thread on that processor alone, or, with `None`, on all that it may run on. A refusal changes
-/// nothing.
+/// Runs this thread on that processor alone, or, with `None`, on all that it may use.
+/// A refusal changes nothing.
 pub fn stay_on(processor: Option<usize>) {
     // SAFETY: a set of plain bits is valid when zero; `CPU_SET` takes numbers below the size of the set, and
     // the kernel takes those of the set that it has.
@@ -265,42 +268,42 @@ pub fn stay_on(processor: Option<usize>) {
     }
 }
 
-/// The process that started this one.
+/// The parent of this process.
 pub fn parent() -> Tid {
     // SAFETY: takes nothing and always succeeds.
     unsafe { libc::getppid() }
 }
 
-/// This process.
+/// The number of this process.
 pub fn own() -> Tid {
     std::process::id() as Tid
 }
 
-/// Whether we are root.
+/// Whether this process runs as root.
 pub fn is_root() -> bool {
     // SAFETY: takes nothing and always succeeds.
     unsafe { libc::geteuid() == 0 }
 }
 
-/// Two ends of a pipe: to read and to write. A program that is started does not get them.
+/// The read end and the write end of a pipe. Programs that are started do not inherit them.
 ///
 /// # Errors
-/// Where no more files can be opened.
+/// The kernel's error if no more files can be opened.
 pub fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
     let mut ends: [RawFd; 2] = [-1; 2];
     // SAFETY: `ends` has room for both.
     checked(libc::c_long::from(unsafe {
         libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC)
     }))?;
-    // SAFETY: the kernel has just opened both for us alone.
+    // SAFETY: the kernel has just opened both, and nothing else owns them.
     Ok(unsafe { (OwnedFd::from_raw_fd(ends[0]), OwnedFd::from_raw_fd(ends[1])) })
 }
 
-/// A second process that goes on with `child` and never returns from it. Call it only while this
-/// process has no other threads, as only the calling one goes on in the second.
+/// Forks a process that runs `child` and exits with its code. Call it only while this process has a
+/// single thread, because only the calling thread continues in the child.
 ///
 /// # Errors
-/// Where no process can be made.
+/// The kernel's error if no process can be made.
 pub fn fork(child: impl FnOnce() -> i32) -> io::Result<Tid> {
     // SAFETY: there are no other threads that could hold a lock.
     match checked(libc::c_long::from(unsafe { libc::fork() }))? {
@@ -313,16 +316,16 @@ pub fn fork(child: impl FnOnce() -> i32) -> io::Result<Tid> {
     }
 }
 
-/// What a new process runs.
+/// The program that a new process executes.
 pub struct Program {
     words: Vec<CString>,
 }
 
 impl Program {
-    /// A command and its arguments.
+    /// A program from its command and arguments.
     ///
     /// # Errors
-    /// Where a word has a zero byte, or there is none.
+    /// `InvalidInput` if a word contains a zero byte or there are no words.
     pub fn new(words: &[OsString]) -> io::Result<Program> {
         let words: Result<Vec<CString>, _> = words
             .iter()
@@ -335,7 +338,7 @@ impl Program {
         }
     }
 
-    /// Becomes the program, with no signal blocked. Returns only where that fails.
+    /// Executes the program with no signal blocked. Returns only if that fails.
     pub fn become_it(&self) -> io::Error {
         let mut pointers: Vec<*const libc::c_char> =
             self.words.iter().map(|word| word.as_ptr()).collect();
@@ -345,7 +348,7 @@ impl Program {
             let mut none: libc::sigset_t = std::mem::zeroed();
             libc::sigemptyset(&raw mut none);
             libc::sigprocmask(libc::SIG_SETMASK, &raw const none, std::ptr::null_mut());
-            // Rust ignores it for itself; programs expect the default.
+            // Rust ignores SIGPIPE, but programs expect the default.
             libc::signal(libc::SIGPIPE, libc::SIG_DFL);
             libc::execvp(pointers[0], pointers.as_ptr());
         }
@@ -353,12 +356,12 @@ impl Program {
     }
 }
 
-/// Opens a counter of a thread's own instructions in user space: attribute type and configuration
-/// as of `perf_event_open`. `sigtrap` asks for a signal every so many counts, `precise` for an
-/// exact address.
+/// Opens a counter of a thread's own events in user space, with the attribute type and
+/// configuration of `perf_event_open`. `sigtrap` requests a signal after each `period` events, and
+/// `precise` an exact instruction address.
 ///
 /// # Errors
-/// What the kernel says.
+/// The kernel's error.
 pub fn open_counter(
     tid: Tid,
     (kind, config): (u32, u64),
@@ -395,14 +398,14 @@ pub fn open_counter(
         )
     };
     let fd = checked(result)? as RawFd;
-    // SAFETY: the kernel has just opened it for us alone.
+    // SAFETY: the kernel has just opened it, and nothing else owns it.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// The count of a counter.
+/// Reads a counter.
 ///
 /// # Errors
-/// Where it cannot be read.
+/// The kernel's error if the counter cannot be read.
 pub fn read_counter(counter: &OwnedFd) -> io::Result<u64> {
     let mut count = 0u64;
     // SAFETY: `count` has the eight bytes that are read.
@@ -414,8 +417,8 @@ pub fn read_counter(counter: &OwnedFd) -> io::Result<u64> {
     }
 }
 
-/// Whether the kernel lets us load an eBPF program: asked with an empty one, which it refuses as
-/// wrong (allowed) or as not permitted.
+/// Whether the kernel lets this process load an eBPF program. An empty program tests it: the kernel
+/// rejects it as invalid (allowed) or as not permitted.
 pub fn may_load_ebpf() -> Result<(), io::Error> {
     let attr = [0u64; 16];
     const PROG_LOAD: libc::c_ulong = 5;
@@ -428,16 +431,16 @@ pub fn may_load_ebpf() -> Result<(), io::Error> {
     }
 }
 
-/// Memory of our own, in large pages where `large`, touched.
+/// A block of this process's own memory, in large pages if `large`, touched.
 pub struct Block {
     start: *mut u64,
     bytes: usize,
 }
 
 impl Block {
-    /// So many bytes; `None` where there are not so many.
+    /// Maps this many bytes. `None` if there is not enough memory.
     pub fn new(bytes: usize, large: bool) -> Option<Block> {
-        // SAFETY: a new mapping of our own; advice on all of it; nothing else has it.
+        // SAFETY: a new mapping of this process, which nothing else uses, and advice on all of it.
         unsafe {
             let start = libc::mmap(
                 std::ptr::null_mut(),
@@ -454,7 +457,7 @@ impl Block {
                 true => libc::MADV_HUGEPAGE,
                 false => libc::MADV_NOHUGEPAGE,
             };
-            // Where it is refused, pages are small, and that is measured then.
+            // A refusal leaves small pages, which are then what is measured.
             libc::madvise(start, bytes, advice);
             Some(Block {
                 start: start.cast(),
@@ -463,10 +466,10 @@ impl Block {
         }
     }
 
-    /// Its words.
+    /// The memory as words of 64 bits.
     pub fn words(&mut self) -> &mut [u64] {
-        // SAFETY: the mapping is ours alone, readable and writable, of so many bytes, and aligned
-        // to a page; it lives as long as `self`.
+        // SAFETY: the mapping belongs to `self` alone, is readable and writable, has `bytes` bytes,
+        // and is aligned to a page. It lives as long as `self`.
         unsafe { std::slice::from_raw_parts_mut(self.start, self.bytes / 8) }
     }
 }

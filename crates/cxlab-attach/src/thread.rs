@@ -1,4 +1,4 @@
-//! What is known of a followed thread, and what it owes.
+//! State of a followed thread, and the delay that it owes.
 
 use std::time::Instant;
 
@@ -8,64 +8,67 @@ use crate::maps;
 use crate::progress::Place;
 use crate::sys::{Resume, Tid};
 
-/// A thread is held when it owes so much: short holds cost more than they charge.
+/// A thread is held when it owes this much. Shorter holds cost more than they charge.
 const LEAST_HOLD_NS: u64 = 5_000_000;
-/// And when it has used so much CPU time since the last hold: it runs more slowly behind one (what it had in
-/// the nearest caches is gone, and its processor slept), which would be taken for waits of its own.
+/// CPU time that a thread must have used since its last hold before it is held again. A thread runs
+/// more slowly after a hold, because its nearest caches are cold and its processor slept. That
+/// slowdown would count as waits of the program.
 const LEAST_RUN_NS: u64 = 20_000_000;
-/// CPU time behind a hold in which a thread is known to run more slowly.
+/// CPU time after a hold in which a thread is known to run more slowly.
 const BEHIND_NS: u64 = 12_000_000;
 
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) enum State {
     Running,
-    /// It was asked to stop, for a look at where it is, to be held, or for a window.
+    /// The thread was asked to stop: for a sample, for a hold, or for a window.
     Asked {
         window: bool,
         since: Instant,
-        /// CPU time that it had used by then, in nanoseconds, as of the kernel's last tick.
+        /// CPU time that the thread had used when it was asked, in nanoseconds, as of
+        /// the kernel's last tick.
         cpu_ns: u64,
     },
-    /// It stands still since and until then, and goes on so.
+    /// The thread is stopped from `since` until `until`, and then resumes with `then`.
     Held {
         since: Instant,
         until: Instant,
         then: Resume,
     },
-    /// The program's own stop signals hold it.
+    /// One of the program's own stop signals holds the thread.
     Listening,
 }
 
 pub(crate) struct Thread {
     pub(crate) pid: Tid,
     pub(crate) state: State,
-    /// CPU time that is accounted for, and that of it in user space.
+    /// CPU time that is accounted for, and the part of it in user space.
     pub(crate) cpu_ns: u64,
     pub(crate) user_ns: u64,
-    /// CPU time since the last look at where it is.
+    /// CPU time since the last sample.
     pub(crate) stretch: Spent,
-    /// Looks before which time passed that has no price yet, in order.
+    /// Samples whose preceding interval has no price yet, in order.
     pub(crate) open: Vec<Look>,
-    /// The last one before those.
+    /// The last sample before those in `open`.
     pub(crate) priced: Option<Look>,
-    /// When it is to be looked at again, before the next epoch.
+    /// When the thread is to be sampled again, before the next epoch.
     pub(crate) again: Option<Instant>,
-    /// Whether it was last seen in code that no window has been in.
+    /// Whether the last sample was in code without a window.
     pub(crate) elsewhere: bool,
     /// CPU time in this epoch.
     pub(crate) ran_ns: u64,
-    /// CPU time of what it was asked for since the last question to the fabric.
+    /// CPU time that was priced since the last request to the fabric.
     pub(crate) computed_ns: u64,
     /// CPU time since its last window, and since its last hold.
     pub(crate) since_ns: u64,
     pub(crate) unheld_ns: u64,
-    /// What holds have slowed it down by and was not taken down yet, in nanoseconds.
+    /// Slowdown by holds that is not yet in the ledger, in nanoseconds. Negative if
+    /// the thread ran faster.
     pub(crate) slower_ns: f64,
     pub(crate) ledger: Ledger,
 }
 
 impl State {
-    /// It is asked now.
+    /// The state of a thread that is asked to stop now.
     pub(crate) fn asked(tid: Tid, window: bool) -> State {
         State::Asked {
             window,
@@ -78,9 +81,9 @@ impl State {
 /// CPU time, in nanoseconds.
 #[derive(Clone, Copy, PartialEq, Default, Debug)]
 pub(crate) struct Spent {
-    /// All of it.
+    /// In user space and in the kernel.
     pub(crate) cpu_ns: f64,
-    /// That in user space, as far as the kernel's ticks show it.
+    /// In user space, to the resolution of the kernel's ticks.
     pub(crate) user_ns: f64,
 }
 
@@ -97,7 +100,7 @@ impl Spent {
         }
     }
 
-    /// Without so much in the kernel.
+    /// The same CPU time without `kernel_ns` in the kernel.
     pub(crate) fn without(self, kernel_ns: f64) -> Spent {
         let cpu_ns = (self.cpu_ns - kernel_ns).max(0.0);
         Spent {
@@ -107,22 +110,22 @@ impl Spent {
     }
 }
 
-/// A look at where a thread is.
+/// A sample of a thread's instruction pointer and registers.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Look {
     pub(crate) place: Place,
-    /// Which code that was, if a window had been there by then.
+    /// Phase of that code, if a window had been there by then.
     pub(crate) code: Option<PhaseId>,
-    /// CPU time since the look before, and as how many instructions it was counted then.
+    /// CPU time since the previous sample, and the number of instructions counted for it.
     pub(crate) spent: Spent,
     pub(crate) counted: Option<f64>,
 }
 
-/// Looks without a price at most: then what passed between the oldest is taken together (*assumed*).
+/// Most samples without a price. Beyond it, the two oldest intervals are merged (*assumed*).
 const OPEN: usize = 256;
 
 impl Thread {
-    /// The last look.
+    /// The last sample.
     pub(crate) fn last_look(&self) -> Option<Look> {
         self.open.last().copied().or(self.priced)
     }
@@ -133,7 +136,7 @@ impl Thread {
         self.stretch.cpu_ns + open.sum::<f64>()
     }
 
-    /// It was looked at.
+    /// Records a sample.
     pub(crate) fn looked(&mut self, place: Place, code: Option<PhaseId>, counted: Option<f64>) {
         let spent = std::mem::take(&mut self.stretch);
         self.open.push(Look {
@@ -169,7 +172,8 @@ impl Thread {
         }
     }
 
-    /// It took so much longer because it had been held, or so much less. Over all of it that is taken from it.
+    /// Records that the thread took this much longer, or less if negative, because it had been
+    /// held. A positive sum is charged as taken and returned.
     pub(crate) fn slow_down(&mut self, longer_ns: f64) -> u64 {
         self.slower_ns += longer_ns;
         let taken = self.slower_ns.max(0.0) as u64;
@@ -178,7 +182,7 @@ impl Thread {
         taken
     }
 
-    /// No hold was shortly before.
+    /// Whether no hold was shortly before.
     pub(crate) fn is_plain(&self) -> bool {
         self.ledger.held_ns == 0 || self.unheld_ns > BEHIND_NS
     }

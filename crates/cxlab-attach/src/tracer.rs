@@ -1,8 +1,8 @@
-//! Follows threads, prices their CPU time, and holds them for what they owe.
+//! Follows threads, prices their CPU time, and holds them for the delay that they owe.
 //!
-//! Everything goes through ptrace, by which a thread is held without its parent, its debugger or
-//! its terminal seeing a stop signal, and which the kernel ends by itself: when this process ends,
-//! in whatever way, every thread runs on.
+//! The tracer uses ptrace alone. It can hold a thread without a stop signal that the thread's
+//! parent, debugger or terminal would see. The kernel ends tracing by itself: when this process
+//! ends, for whatever reason, every thread runs on.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -23,20 +23,20 @@ use crate::sys::{self, Resume, Status, Tid};
 use crate::thread::{Spent, State, Thread};
 use crate::window::{self, After};
 
-/// Time between two looks at CPU times.
+/// Time between two readings of CPU times.
 const EPOCH: Duration = Duration::from_millis(10);
-/// Threads that are looked at in an epoch: all stand still until each was.
+/// Most threads sampled in an epoch. All of them stand still until each was sampled.
 const LOOKS: usize = 8;
-/// A thread is worth a window when it ran for this part of an epoch.
+/// Share of an epoch that a thread must have run to be worth a window.
 const WORTH: f64 = 0.3;
 
-/// What was found.
+/// Results of following a program.
 pub(crate) struct Outcome {
     pub(crate) end: End,
     pub(crate) real: Duration,
     pub(crate) cpu_ns: u64,
     pub(crate) accounts: Accounts,
-    /// The longest that one thread was held.
+    /// Longest total time that one thread was held.
     pub(crate) longest_hold_ns: u64,
     pub(crate) processes: u64,
     pub(crate) threads: u64,
@@ -44,12 +44,13 @@ pub(crate) struct Outcome {
     pub(crate) window_instructions: u64,
     pub(crate) window_time: Duration,
     pub(crate) pools: Vec<PoolReport>,
-    /// User CPU time that never got a price, and what the other was priced by.
+    /// User CPU time that never got a price, and how the number of instructions of the
+    /// other time was determined.
     pub(crate) unpriced_ns: f64,
     pub(crate) told: Told,
-    /// Time that the model says for what had a price, all memory being local.
+    /// Time that the model gives for the priced code with all memory being local.
     pub(crate) modelled_ns: f64,
-    /// CPU time that holds have slowed threads down by.
+    /// CPU time by which holds slowed threads down.
     pub(crate) slowed_ns: f64,
     pub(crate) largest_chance: f64,
     /// Whether the kernel refused to mark touched pages.
@@ -59,12 +60,12 @@ pub(crate) struct Outcome {
 pub(crate) struct Tracer<'a> {
     prices: Prices<'a>,
     placement: Placement,
-    /// Which process ends the run, and how it ended.
+    /// The process whose end ends the run, and how that process ended.
     root: Tid,
     end: Option<End>,
     threads: BTreeMap<Tid, Thread>,
     processes: BTreeMap<Tid, Process>,
-    /// A thread that stands still for a window since then.
+    /// A thread that stands still for a window, and since when.
     due: Option<(Tid, Instant)>,
     began: Instant,
     sum: Outcome,
@@ -108,7 +109,7 @@ impl<'a> Tracer<'a> {
         }
     }
 
-    /// A thread that is traced from now on.
+    /// Adds a thread that is traced from now on.
     pub(crate) fn add(&mut self, tid: Tid) {
         let pid = maps::process_of(tid).unwrap_or(tid);
         self.sum.threads += 1;
@@ -120,7 +121,7 @@ impl<'a> Tracer<'a> {
         self.threads.insert(tid, Thread::new(tid, pid));
     }
 
-    /// Follows until the root has ended and nothing of it is left, or until `leave` says so.
+    /// Follows all threads until none is left, or until `leave` says so.
     pub(crate) fn follow(mut self, leave: &mut dyn FnMut() -> bool) -> io::Result<Outcome> {
         let mut next_epoch = Instant::now() + EPOCH;
         loop {
@@ -128,14 +129,15 @@ impl<'a> Tracer<'a> {
                 match sys::wait(-1, false) {
                     Ok(Some((tid, status))) => self.news(tid, status),
                     Ok(None) => break,
-                    // Nobody is left.
+                    // No thread is left.
                     Err(error) if error.raw_os_error() == Some(libc::ECHILD) => {
                         return Ok(self.finish());
                     }
                     Err(error) => return Err(error),
                 }
             }
-            // Behind all that is quickly answered, because others stand still meanwhile.
+            // Windows come after all quick events, because the threads of
+            // those stand still meanwhile.
             if let Some((tid, since)) = self.due.take() {
                 self.window(tid, since);
                 continue;
@@ -152,12 +154,12 @@ impl<'a> Tracer<'a> {
             }
             let next = self.next_due().map_or(next_epoch, |at| at.min(next_epoch));
             let timeout = next.saturating_duration_since(Instant::now());
-            // What `leave` looks for is not taken here.
+            // Signals that `leave` checks for are not received here.
             let _ = sys::wait_signal(&[libc::SIGCHLD], timeout);
         }
     }
 
-    /// When somebody must be let go on, or looked at.
+    /// The next time at which a thread must be released or sampled.
     fn next_due(&self) -> Option<Instant> {
         let due = self
             .threads
@@ -170,7 +172,7 @@ impl<'a> Tracer<'a> {
         due.min()
     }
 
-    /// Stops threads that are to be looked at behind a short stretch.
+    /// Stops threads whose next sample is due before the next epoch.
     fn look_again(&mut self) {
         let now = Instant::now();
         for (tid, thread) in &mut self.threads {
@@ -183,7 +185,7 @@ impl<'a> Tracer<'a> {
         }
     }
 
-    /// Lets go on whoever has stood still for long enough.
+    /// Resumes threads whose hold is over.
     fn release(&mut self) {
         for (tid, thread) in &mut self.threads {
             if let State::Held { since, until, then } = thread.state
@@ -196,7 +198,7 @@ impl<'a> Tracer<'a> {
         }
     }
 
-    /// Everybody goes on; the kernel does the rest when we end.
+    /// Resumes all held threads. The kernel ends tracing when this process ends.
     fn let_go(&mut self) {
         for (tid, thread) in &mut self.threads {
             if let State::Held { since, then, .. } = thread.state {
@@ -208,7 +210,7 @@ impl<'a> Tracer<'a> {
     }
 
     fn news(&mut self, tid: Tid, status: Status) {
-        // Killed while it stood still for a window.
+        // A thread that was killed while it stood still for a window needs none.
         self.due = self.due.filter(|(due, _)| *due != tid);
         if let Status::Exited(_) | Status::Killed(_) = status {
             self.gone(tid, status);
@@ -239,8 +241,8 @@ impl<'a> Tracer<'a> {
         }
     }
 
-    /// A stopped thread does what it was asked to stop for, and goes on with a signal. Any stop
-    /// serves, because it takes the place of the one asked for.
+    /// Does with a stopped thread what it was asked to stop for, and resumes it with a signal. Any
+    /// stop serves, because it replaces the one asked for.
     fn go_on(&mut self, tid: Tid, signal: i32, plain: bool) {
         let since = Instant::now();
         let Some(thread) = self.threads.get_mut(&tid) else {
@@ -250,7 +252,7 @@ impl<'a> Tracer<'a> {
         if plain && let State::Asked { since, cpu_ns, .. } = asked {
             self.look(tid, since, cpu_ns);
         }
-        // One at a time: another that was asked in an epoch before may only stop now.
+        // Windows run one at a time. A thread that was asked in an earlier epoch may stop only now.
         let window = matches!(asked, State::Asked { window: true, .. });
         if window && plain && self.due.is_none() {
             self.due = Some((tid, since));
@@ -262,8 +264,9 @@ impl<'a> Tracer<'a> {
         self.hold_or_resume(tid, since, Resume::Continue(signal), hold);
     }
 
-    /// Looks where a thread is that was asked to stop since then, when it had used so much CPU time, and prices what
-    /// waits for that. Where no window has been yet, one is taken soon.
+    /// Samples a thread that was asked to stop at `since`, when it had used `asked_ns` of CPU
+    /// time. Prices the pending time that the sample decides. If no window has been in its code
+    /// yet, a window follows soon.
     fn look(&mut self, tid: Tid, since: Instant, asked_ns: u64) {
         self.account(tid);
         let Some(thread) = self.threads.get_mut(&tid) else {
@@ -275,7 +278,8 @@ impl<'a> Tracer<'a> {
         };
         let now = window::place(&registers);
         if window::is_inside(&registers) {
-            // Who is asked stops at once, but in the kernel only when it comes back.
+            // A running thread stops at once, but a thread in the kernel stops only when
+            // it leaves the kernel.
             let late = since.elapsed().as_nanos() as u64;
             let kernel_ns = late.min(thread.cpu_ns.saturating_sub(asked_ns));
             thread.stretch = thread.stretch.without(kernel_ns as f64);
@@ -301,7 +305,8 @@ impl<'a> Tracer<'a> {
         }
     }
 
-    /// It is looked at again before the next epoch, where what counts in that code needs it.
+    /// Schedules another sample before the next epoch, if the registers that
+    /// count in that code need it.
     fn look_soon(&mut self, tid: Tid, phase: PhaseId) {
         let Some(thread) = self.threads.get_mut(&tid) else {
             return;
@@ -313,8 +318,8 @@ impl<'a> Tracer<'a> {
         thread.again = again.map(|wait| Instant::now() + wait);
     }
 
-    /// Lets a thread go on that was stepped, and holds it, if it owes anything, only when it has
-    /// stopped again. A thread that is left by its tracer behind a step would trap, and end.
+    /// Resumes a thread after a window. If the thread owes delay, it is held only when it has
+    /// stopped again: a thread whose tracer ends right after a single step would trap, and die.
     fn leave_window(&mut self, tid: Tid, since: Instant) {
         let Some(thread) = self.threads.get_mut(&tid) else {
             return;
@@ -326,7 +331,7 @@ impl<'a> Tracer<'a> {
         let _ = sys::resume(tid, Resume::Continue(0));
     }
 
-    /// Holds a thread that stands still since then for what it owes, or lets it go on.
+    /// Holds a thread that is stopped since `since` for the delay that it owes, or resumes it.
     fn hold_or_resume(&mut self, tid: Tid, since: Instant, then: Resume, hold: bool) {
         let Some(thread) = self.threads.get_mut(&tid) else {
             return;
@@ -343,7 +348,7 @@ impl<'a> Tracer<'a> {
         thread.state = State::Held { since, until, then };
     }
 
-    /// A window of a thread that stands still since then; afterwards it goes on.
+    /// Takes a window of a thread that is stopped since `since`, and resumes the thread.
     fn window(&mut self, tid: Tid, since: Instant) {
         let pid = self.threads.get(&tid).map(|thread| thread.pid);
         let Some(process) = pid.and_then(|pid| self.processes.get_mut(&pid)) else {
@@ -373,7 +378,7 @@ impl<'a> Tracer<'a> {
         self.sum.window_time += since.elapsed();
         let phase = process.add(used, &places);
         if let Some(thread) = self.threads.get_mut(&tid) {
-            // The window's own CPU time is not the program's.
+            // The window's own CPU time does not count as the program's.
             thread.cpu_ns = maps::cpu_ns(tid).unwrap_or(thread.cpu_ns);
             thread.user_ns = maps::user_ns(tid).unwrap_or(thread.user_ns);
             let at = sys::registers(tid).ok().map(|all| window::place(&all));
@@ -397,7 +402,7 @@ impl<'a> Tracer<'a> {
         }
     }
 
-    /// The thread's process runs another program, in this thread alone.
+    /// The process of this thread executes another program, with this thread alone.
     fn exec(&mut self, tid: Tid) {
         if let Ok(former) = sys::event_message(tid)
             && former as Tid != tid
@@ -410,7 +415,7 @@ impl<'a> Tracer<'a> {
         }
     }
 
-    /// A thread is about to end: it pays what it owes first.
+    /// A thread is about to end, so it pays the delay that it owes.
     fn settle(&mut self, tid: Tid) {
         let since = Instant::now();
         self.account(tid);
@@ -438,7 +443,7 @@ impl<'a> Tracer<'a> {
     fn close(&mut self, thread: &Thread) {
         let mut ledger = thread.ledger;
         if let State::Held { since, .. } = thread.state {
-            // Killed while it stood still.
+            // The thread was killed while it was held.
             ledger.hold(since.elapsed().as_nanos() as u64);
         }
         self.sum.accounts.add(&ledger);
@@ -447,7 +452,7 @@ impl<'a> Tracer<'a> {
         self.prices.unpriced_ns += open.sum::<f64>() + thread.stretch.user_ns;
     }
 
-    /// Takes down the CPU time that a thread has used since the last time. It has a price at the next look.
+    /// Records the CPU time that a thread has used since the last call. The next sample prices it.
     fn account(&mut self, tid: Tid) {
         let Some(thread) = self.threads.get_mut(&tid) else {
             return;
@@ -470,7 +475,7 @@ impl<'a> Tracer<'a> {
         }
     }
 
-    /// No further window of this code will come: what of a thread's time waits for one is priced without.
+    /// No further window of this code follows, so the thread's pending time is priced without one.
     fn end_waiting(&mut self, tid: Tid) {
         let Some(thread) = self.threads.get_mut(&tid) else {
             return;
@@ -492,7 +497,7 @@ impl<'a> Tracer<'a> {
             process.look(&self.prices.facts);
             process.refresh_maps();
             self.sum.largest_chance = self.sum.largest_chance.max(process.chance());
-            // Of one that has just ended nothing is known.
+            // The marks of a process that has just ended are unknown.
             self.sum.unmarked |= process.is_unmarked() && maps::threads(process.pid).is_ok();
         }
         self.prices.ask_fabric(&mut self.threads);
@@ -504,8 +509,8 @@ impl<'a> Tracer<'a> {
         self.choose_looks();
     }
 
-    /// Stops threads that owe much, to be held; and of those that ran, the ones that were not looked at for
-    /// longest.
+    /// Stops threads that owe enough delay to be held. Of the threads that ran, stops those with
+    /// the longest time since their last sample.
     fn choose_looks(&mut self) {
         let mut worth: Vec<(u64, Tid)> = Vec::new();
         for (tid, thread) in &mut self.threads {
@@ -529,8 +534,8 @@ impl<'a> Tracer<'a> {
         }
     }
 
-    /// Stops a thread for a window: of those that run, one that is where no window has been, or else the one
-    /// that has run for longest since its last one.
+    /// Stops a thread for a window. A running thread in code without a window comes first,
+    /// otherwise the thread that has run for longest since its last window.
     fn choose_window(&mut self) {
         let running = self.threads.iter_mut();
         let worth = running.filter(|(_, thread)| {

@@ -1,8 +1,9 @@
-//! Exact windows: a stopped thread is stepped over some hundred instructions, each of which is
-//! decoded before it is executed. How that goes on is for [`crate::onward`] to say.
+//! Exact windows: a stopped thread is single-stepped over some hundred to a few
+//! thousand instructions, each of which is decoded before it executes.
+//! [`crate::onward`] extrapolates from there.
 //!
-//! A window ends before the program enters the kernel, when a signal arrives, after so many
-//! instructions, or after so much time, whichever is first.
+//! A window ends before the program enters the kernel, when a signal arrives, after
+//! [`INSTRUCTIONS`], or after [`TIME`], whichever is first.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -14,34 +15,36 @@ use crate::placement::PAGE;
 use crate::progress::Place;
 use crate::sys::{self, Registers, Resume, Status, Tid};
 
-/// Instructions of a window at most.
+/// Most instructions of a window.
 const INSTRUCTIONS: u64 = 4096;
-/// Time of a window at most.
+/// Longest duration of a window.
 const TIME: Duration = Duration::from_millis(10);
-/// Time at most of what only shows what was touched before.
+/// Longest duration of the instructions at the start of a window that only show
+/// what was touched before.
 const BEFORE_TIME: Duration = Duration::from_micros(2500);
 /// The code segment of 64-bit programs.
 const CS_64: u64 = 0x33;
 
-/// How a window left its thread.
+/// State of the thread after a window.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum After {
-    /// Stopped, as it was before; it may go on.
+    /// Stopped as before the window. It may be resumed.
     Stopped,
-    /// With this news, which is still to be answered.
+    /// Stopped with this event, which the tracer has yet to handle.
     News(Status),
-    /// Gone, and nothing can be known of it.
+    /// Ended, with nothing known of how.
     Gone,
 }
 
-/// Code of the program, by page.
+/// Code of the program, cached by page. `None` marks a page that cannot be read.
 #[derive(Default)]
 struct Code {
     pages: HashMap<u64, Option<Box<[u8; PAGE as usize]>>>,
 }
 
 impl Code {
-    /// The bytes at an address, up to the longest instruction; fewer before a hole.
+    /// Copies the bytes at an address into `bytes` and returns their number: [`LONGEST`], or fewer
+    /// before a page that cannot be read.
     fn at(&mut self, tid: Tid, address: u64, bytes: &mut [u8; LONGEST]) -> usize {
         let mut count = 0;
         while count < LONGEST {
@@ -68,17 +71,19 @@ impl Code {
     }
 }
 
-/// What a window saw.
+/// Instructions that a window observed.
 pub(crate) struct Seen {
-    /// Each instruction, and the registers before it.
+    /// The executed instructions, in order.
     pub(crate) steps: Vec<Step>,
+    /// The registers before each instruction.
     pub(crate) places: Vec<Place>,
-    /// How many of the first only show what was touched before.
+    /// How many of the first instructions only show what was touched before.
     pub(crate) before: usize,
     pub(crate) after: After,
 }
 
-/// Where a thread is.
+/// The place of a thread: its instruction pointer and the general registers but
+/// for the stack pointer.
 pub(crate) fn place(registers: &Registers) -> Place {
     let all = registers;
     let values = [
@@ -89,12 +94,12 @@ pub(crate) fn place(registers: &Registers) -> Place {
     Place { code, values }
 }
 
-/// Whether a thread was stopped on its way out of the kernel.
+/// Whether a thread was stopped on its way out of a system call.
 pub(crate) fn is_inside(registers: &Registers) -> bool {
     registers.orig_rax as i64 >= 0
 }
 
-/// Steps a stopped thread through a window.
+/// Single-steps a stopped thread through a window.
 pub(crate) fn run(tid: Tid) -> Seen {
     let mut seen = Seen {
         steps: Vec::new(),
@@ -105,11 +110,12 @@ pub(crate) fn run(tid: Tid) -> Seen {
     let mut analyst = Analyst::new();
     let (mut code, mut step) = (Code::default(), Step::default());
     let began = Instant::now();
-    // It would begin by going on there, for as long as that takes.
+    // The first step would continue the system call, for as long as that call takes.
     if sys::registers(tid).is_ok_and(|registers| is_inside(&registers)) {
         return seen;
     }
-    // Turns are taken at each step: on one processor, without waking another.
+    // Tracer and thread alternate at each step. On one processor, neither
+    // must wake another processor.
     sys::stay_on(maps::stat(tid).ok().map(|stat| stat.processor));
     for number in 0..INSTRUCTIONS {
         if number % 16 == 0 {
@@ -151,7 +157,7 @@ fn look(
     registers.cs == CS_64 && analyst.look(registers, &bytes[..count], step) == Next::Plain
 }
 
-/// One instruction further.
+/// Executes one instruction.
 fn advance(tid: Tid) -> After {
     if sys::resume(tid, Resume::Step).is_err() {
         return After::Gone;

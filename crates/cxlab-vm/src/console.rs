@@ -1,53 +1,53 @@
-//! What comes from the guest's serial line: words for cxlab, and the program's output. Nothing of it
-//! is trusted: lines are bounded, and characters that a terminal would obey are taken out.
+//! Parses the guest's serial line, which carries messages to cxlab and the program's output.
+//! Nothing of it is trusted: lines are bounded, and control characters are removed.
 
-/// What begins a word for cxlab.
+/// Start of a message to cxlab.
 const MARK: &str = "@cxlab ";
-/// Bytes of a line; what is longer comes in pieces.
+/// Most bytes of a line. A longer line is split.
 const LONGEST: usize = 4096;
 
-/// What the guest said.
+/// A message of the guest.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Said {
-    /// The first process began, so many seconds after the kernel.
+    /// The first process began, this many seconds after the kernel.
     Up(f64),
-    /// A window has become a region, at an address, and a NUMA node.
+    /// A window has become a region with an address and a NUMA node.
     Window {
-        /// The window.
+        /// Number of the window.
         number: usize,
-        /// Its first address in the guest.
+        /// First address of the region in the guest.
         address: u64,
-        /// The node.
+        /// NUMA node of the region.
         node: u32,
     },
-    /// All windows have.
+    /// All windows have become regions, this many seconds after the kernel.
     Ready(f64),
-    /// What the guest's kernel reads the time from.
+    /// Name of the clock source of the guest's kernel.
     Clock(String),
-    /// It waits to be let go, and may be saved until then.
+    /// The guest waits to be released. It may be saved until then.
     Hold,
-    /// The program begins, for a memory.
+    /// A program begins, bound to this memory.
     Begin(String),
-    /// It took so long by the guest's clock.
+    /// Duration of the program by the guest's clock, in nanoseconds.
     Took(u64),
-    /// It ended with this code.
+    /// The program exited with this code.
     End(i32),
     /// Something that the guest needs does not work.
     Failed(String),
-    /// All is done.
+    /// All programs have ended.
     Done,
-    /// A line of output.
+    /// A line of the program's output.
     Line(String),
 }
 
-/// Takes bytes, gives lines.
+/// Splits the bytes of the serial line into messages.
 #[derive(Default)]
 pub struct Console {
     line: Vec<u8>,
 }
 
 impl Console {
-    /// The next bytes.
+    /// Parses the next bytes.
     pub fn feed(&mut self, bytes: &[u8], mut said: impl FnMut(Said)) {
         for byte in bytes {
             if *byte == b'\n' || self.line.len() == LONGEST {
@@ -59,7 +59,7 @@ impl Console {
         }
     }
 
-    /// What is left without an end of line.
+    /// Parses the rest of the stream, which has no end of line.
     pub fn finish(&mut self, mut said: impl FnMut(Said)) {
         if !self.line.is_empty() {
             said(understand(&std::mem::take(&mut self.line)));
@@ -67,7 +67,7 @@ impl Console {
     }
 }
 
-/// A line as a terminal may show it.
+/// A line without characters that would control a terminal.
 fn clean(line: &[u8]) -> String {
     let text = String::from_utf8_lossy(line);
     let shown = |c: &char| *c == '\t' || !c.is_control();

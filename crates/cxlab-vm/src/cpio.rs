@@ -1,7 +1,8 @@
-//! An initial file system: a cpio archive as the kernel unpacks it (`newc`, see the kernel's
-//! `Documentation/driver-api/early-userspace/buffer-format.rst`). Several may follow one another.
+//! Writes initial file systems: cpio archives as the kernel unpacks them (`newc`, see
+//! the kernel's `Documentation/driver-api/early-userspace/buffer-format.rst`).
+//! Several archives may follow one another.
 
-/// An archive that grows. Everything belongs to root.
+/// An archive under construction. All its entries belong to root.
 #[derive(Default)]
 pub struct Archive {
     bytes: Vec<u8>,
@@ -12,23 +13,23 @@ pub struct Archive {
 const FILE: u32 = 0o100_000;
 const FOLDER: u32 = 0o040_000;
 const LINK: u32 = 0o120_000;
-/// The kernel refuses longer names.
+/// Longest path that the kernel accepts, in bytes.
 const LONGEST: usize = 4095;
 
 impl Archive {
-    /// A file at a path without a leading slash; the folders above it come by themselves.
-    /// Nothing where the path leads nowhere (`..`, or too long).
+    /// Adds a file at a path without a leading slash, and the folders above it. Ignores a path that
+    /// is invalid (`..`, or too long).
     pub fn file(&mut self, path: &str, bytes: &[u8], executable: bool) {
         let mode = if executable { 0o755 } else { 0o644 };
         self.add(path, FILE | mode, bytes);
     }
 
-    /// A symbolic link.
+    /// Adds a symbolic link.
     pub fn link(&mut self, path: &str, target: &str) {
         self.add(path, LINK | 0o777, target.as_bytes());
     }
 
-    /// A folder.
+    /// Adds a folder, unless the archive has it already.
     pub fn folder(&mut self, path: &str) {
         if !path.is_empty() && self.folders.insert(path.to_owned()) {
             self.add(path, FOLDER | 0o755, &[]);
@@ -82,7 +83,7 @@ impl Archive {
         }
     }
 
-    /// The archive.
+    /// Ends the archive and returns its bytes.
     pub fn finish(mut self) -> Vec<u8> {
         self.entry("TRAILER!!!", 0, &[]);
         while !self.bytes.len().is_multiple_of(512) {
@@ -96,7 +97,7 @@ impl Archive {
 mod tests {
     use super::*;
 
-    /// Names, modes and content of an archive.
+    /// The path, mode and content of each entry of an archive.
     fn read(bytes: &[u8]) -> Vec<(String, u32, Vec<u8>)> {
         let mut entries = Vec::new();
         let mut at = 0;

@@ -1,18 +1,19 @@
-//! A real Linux with its real CXL driver under a scenario: `cxlab vm`.
+//! Runs an unmodified Linux with its own CXL driver under a scenario: `cxlab vm`.
 //!
-//! A guest is built from Debian's packages ([`build`]) and started in QEMU ([`qemu`], [`session`]) on a
-//! machine that has the scenario's devices ([`machine`]). A plugin (`adapters/qemu`) filters every
-//! access through the processor's caches; what misses comes through shared memory ([`ring`]) to a
-//! model of the processor ([`model`]), which asks the scenario's memory ([`memory`]) how long each
-//! line takes and charges the guest's processor for it. The guest's own clock follows. Several guests
-//! meet in one model, in step ([`pace`]).
+//! A guest is built from Debian's packages ([`build`]) and started in QEMU ([`qemu`], [`session`])
+//! on a machine with the scenario's devices ([`machine`]). A plugin (`adapters/qemu`) filters
+//! every access through the processor's caches. Misses pass through shared memory ([`ring`]) to a
+//! model of the processor ([`model`]). The model asks the scenario's memory ([`memory`]) for the
+//! latency of each line, and charges it to the guest's processor, whose clock follows. Several
+//! guests share one model, in step ([`pace`]).
 //!
 //! # Invariants
-//! What the guest says or does changes its output and its numbers, and nothing else: every word from
-//! it is bounded, and files are written by names that it does not choose. When cxlab ends, in
-//! whatever way, QEMU ends. Time charged never goes back.
+//! * A guest can only change its own output and numbers. Every message from a guest is bounded, and
+//!   a guest does not choose the names of files.
+//! * When cxlab ends, for whatever reason, QEMU ends.
+//! * Charged time never decreases.
 //!
-//! Only Linux on x86-64 runs guests; the rest builds everywhere.
+//! Guests run only on Linux on x86-64. The other modules build everywhere.
 
 pub mod console;
 pub mod cpio;

@@ -1,76 +1,77 @@
-//! What the guest is given: processors, memory of its own, windows of CXL memory and the devices
-//! that they are interleaved over.
+//! The machine of a guest: processors, local memory, windows of CXL memory, and the devices
+//! over which each window is interleaved.
 
-/// Most windows of CXL memory: each has a host bridge of its own, for a host bridge of QEMU 7.2 has
-/// one HDM decoder.
+/// Most windows of CXL memory. Each window has its own host bridge, because a host bridge of QEMU
+/// 7.2 has a single HDM decoder.
 pub const MOST_WINDOWS: usize = 8;
-/// Most devices of one window: root ports of a host bridge, less one.
+/// Most devices of one window: the root ports of a host bridge, less one.
 pub const MOST_WAYS: usize = 8;
-/// Most processors.
+/// Most processors of a guest, one per ring.
 pub const MOST_PROCESSORS: u32 = crate::ring::LANES as u32;
 /// Most private caches of a processor.
 pub const MOST_CACHES: usize = 4;
-/// Most CXL memory in all: what the kernel keeps about it lies in the guest's own memory.
+/// Most CXL memory of a guest, in bytes. The kernel's data about it is in the guest's own memory.
 pub const MOST_CXL: u64 = 64 << 30;
 
-/// A guest.
+/// The machine of a guest.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Machine {
-    /// Its own memory, in MiB.
+    /// Size of the guest's own memory, in MiB.
     pub memory_mib: u64,
-    /// Processors.
+    /// Number of processors.
     pub processors: u32,
-    /// Time of an instruction that waits for nothing, in picoseconds.
+    /// Time of an instruction that does not wait for memory, in picoseconds.
     pub instruction_ps: u64,
     /// Private caches of each processor, nearest first.
     pub caches: Vec<Cache>,
     /// CXL memory, in the order of its addresses.
     pub windows: Vec<Window>,
-    /// Whether its devices must be persistent memory; otherwise they are volatile where QEMU has such.
+    /// Whether the devices must be persistent memory. Otherwise they are
+    /// volatile if QEMU has volatile devices.
     pub persistent: bool,
 }
 
-/// A private cache.
+/// A private cache of a processor.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Cache {
-    /// Sets, a power of two.
+    /// Number of sets, a power of two.
     pub sets: u64,
     /// Lines of a set.
     pub ways: u64,
-    /// Time of a look, in picoseconds.
+    /// Time of a lookup, in picoseconds.
     pub access_ps: u64,
 }
 
-/// A window of CXL memory: a CXL Fixed Memory Window of the guest, one region, one NUMA node.
+/// A window of CXL memory: one CXL Fixed Memory Window of the guest, one region, one NUMA node.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Window {
-    /// Its first address in the plan.
+    /// First address of the window in the plan.
     pub base: u64,
     /// Bytes of consecutive addresses on one device.
     pub granularity: u64,
-    /// Whether a switch lies before its devices. However many there are in the plan, the guest sees
-    /// one: what a virtual CXL switch shows to its host.
+    /// Whether its devices are reached through a switch. The guest sees a single switch, however
+    /// many the plan has, because that is what a virtual CXL switch shows to its host.
     pub switched: bool,
     /// Its devices, in the order of interleaving.
     pub devices: Vec<Device>,
 }
 
-/// A Type 3 device.
+/// A Type 3 device of a guest.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Device {
-    /// Its name.
+    /// Name of the device in the scenario.
     pub name: String,
-    /// Bytes.
+    /// Capacity of the device, in bytes.
     pub capacity: u64,
 }
 
 impl Window {
-    /// Bytes of the window.
+    /// Size of the window, in bytes.
     pub fn size(&self) -> u64 {
         self.devices.iter().map(|device| device.capacity).sum()
     }
 
-    /// What users call it: its devices.
+    /// Name of the window for users: the names of its devices.
     pub fn name(&self) -> String {
         let names: Vec<&str> = self.devices.iter().map(|one| one.name.as_str()).collect();
         names.join("+")
@@ -78,7 +79,7 @@ impl Window {
 }
 
 impl Machine {
-    /// What cannot be built, in words; nothing when all can.
+    /// Limits that the machine exceeds, as messages. Empty if the machine can be built.
     pub fn problems(&self) -> Vec<String> {
         let mut problems = Vec::new();
         let mut check = |good: bool, problem: String| {

@@ -1,23 +1,23 @@
-//! What memory costs: the seam to the scenario.
+//! Interface to the scenario's memory, which gives the latency of each line.
 
-/// Where a line lies, as one of the guests sees it.
+/// Address of a line as one of the guests sees it, with the guest's number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Place(u64);
 
 impl Place {
-    /// Set where the address is one of the plan's CXL memory.
+    /// Bit that is set if the address is in the plan's CXL memory.
     const CXL: u64 = 1 << 63;
-    /// Where the guest's number is.
+    /// First bit of the guest's number.
     const GUEST: u32 = 56;
-    /// Physical addresses have at most 52 bits.
+    /// Bits of the line's address. Physical addresses have at most 52 bits.
     const ADDRESS: u64 = (1 << Place::GUEST) - 64;
 
-    /// From a record of a guest's plugin.
+    /// The line of a record of a guest's plugin.
     pub fn from_record(what: u64, guest: usize) -> Place {
         Place(what & (Place::CXL | Place::ADDRESS) | Place::of_guest(guest))
     }
 
-    /// A line of the first guest's CXL memory, by its address in the plan.
+    /// A line of CXL memory as the first guest sees it, by its address in the plan.
     pub fn cxl(address: u64) -> Place {
         Place((address & Place::ADDRESS) | Place::CXL)
     }
@@ -27,7 +27,7 @@ impl Place {
         Place(address & Place::ADDRESS)
     }
 
-    /// The same for another guest.
+    /// The same line as another guest sees it.
     pub fn at(self, guest: usize) -> Place {
         Place(self.0 & (Place::CXL | Place::ADDRESS) | Place::of_guest(guest))
     }
@@ -36,35 +36,35 @@ impl Place {
         (guest as u64 & 0x7f) << Place::GUEST
     }
 
-    /// Whose it is.
+    /// Number of the guest.
     pub fn guest(self) -> usize {
         (self.0 >> Place::GUEST & 0x7f) as usize
     }
 
-    /// Whether it is in CXL memory.
+    /// Whether the line is in CXL memory.
     pub fn is_cxl(self) -> bool {
         self.0 & Place::CXL != 0
     }
 
-    /// Its address in the plan, or in the guest's own memory.
+    /// Address in the plan, or in the guest's own memory.
     pub fn address(self) -> u64 {
         self.0 & Place::ADDRESS
     }
 
-    /// The line so many lines away.
+    /// The line that is `lines` lines away.
     pub fn neighbour(self, lines: i64) -> Place {
         let address = self.0.wrapping_add_signed(lines.wrapping_mul(64));
         Place(self.0 & !Place::ADDRESS | address & Place::ADDRESS)
     }
 }
 
-/// A request under way.
+/// Identifies a request in flight.
 pub type Ticket = u32;
 
-/// A medium never answers.
+/// The error of a memory backend that never responds.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Stuck(
-    /// Of which pool.
+    /// Name of the pool.
     pub String,
 );
 
@@ -76,31 +76,31 @@ impl std::fmt::Display for Stuck {
 
 impl std::error::Error for Stuck {}
 
-/// Memory, as processors behind their caches see it. Of each guest, pool 0 is its own; others are
-/// devices, which are the same for all guests.
+/// Memory as processors behind their caches see it. Pool 0 of each guest is its own memory. The
+/// other pools are devices, which all guests share.
 ///
-/// Times are picoseconds. Requests come in the order of their times; those that come late, by what
-/// processors are out of step, are taken to come now.
+/// Times are in picoseconds. Requests arrive in the order of their times. A request that is late,
+/// because processors are out of step, counts as arriving now.
 pub trait Memory: Send {
-    /// The names of a guest's pools.
+    /// Names of a guest's pools, by number.
     fn pools(&self, guest: usize) -> Vec<String>;
-    /// The pool of a line, by its guest's numbers; `None` outside all memory.
+    /// Number of the pool that holds a line, as its guest numbers pools. `None` outside all memory.
     fn pool_of(&self, place: Place) -> Option<usize>;
-    /// Asks for a line, which lies in a pool. The answer is told once, by [`Memory::done`] or
-    /// [`Memory::finish`].
+    /// Requests a line that is in a pool. The response is
+    /// returned once, by [`Memory::done`] or [`Memory::finish`].
     fn issue(&mut self, at_ps: u64, place: Place, write: bool) -> Ticket;
-    /// When something happens next by itself.
+    /// Time of the next event.
     fn next_ps(&self) -> Option<u64>;
-    /// Brings everything up to a time.
+    /// Processes all events up to a time.
     fn advance(&mut self, to_ps: u64);
-    /// When a request is done, once that is certain.
+    /// Completion time of a request, once it is certain.
     fn known(&self, ticket: Ticket) -> Option<u64>;
-    /// When a request was done, if that is past by now; the ticket is then free.
+    /// Completion time of a request that has completed by now. That frees the ticket.
     fn done(&mut self, ticket: Ticket) -> Option<u64>;
-    /// Lets time go on where the request is until it is done; the ticket is then free. Nothing else may
-    /// come before that.
+    /// Advances time until a request completes, and frees the ticket. No other request
+    /// may arrive at an earlier time.
     ///
     /// # Errors
-    /// A medium that never answers.
+    /// [`Stuck`] if a memory backend never responds.
     fn finish(&mut self, ticket: Ticket) -> Result<u64, Stuck>;
 }

@@ -1,14 +1,14 @@
-//! Processors behind their caches: what their misses cost them.
+//! The time model of processors behind their caches: what each cache miss costs.
 //!
-//! The plugin says when, by the processor's own clock, a line missed every cache; this says what the
-//! miss adds to that clock. QEMU gives accesses in the order of the program and nothing of what
-//! depends on what, so the processor waits for every load that misses. It does not wait for stores
-//! (their lines are read while it goes on), for lines that it writes back, nor for lines that the
-//! prefetcher asked for early enough. As many lines are under way as it has MSHRs; where there is
-//! none free it waits for the oldest.
+//! The plugin says at which time of the processor's own clock a line missed every cache. The model
+//! says how much time the miss adds to that clock. QEMU executes accesses in program order and
+//! knows no data dependences, so the processor waits for every load that misses. It does not wait
+//! for stores (their lines are read meanwhile), for write-backs, nor for lines that the prefetcher
+//! requested early enough. The number of MSHRs bounds the lines in flight. With all MSHRs in use,
+//! the processor waits for the oldest line.
 //!
-//! Left out: overlap of loads that are independent and not in a row, misses of instructions, walks
-//! of page tables, coherence between processors.
+//! Left out: overlap of independent loads that are not consecutive, instruction misses,
+//! page table walks, coherence between processors.
 
 use std::collections::VecDeque;
 
@@ -16,39 +16,39 @@ use crate::memory::{Memory, Place, Stuck, Ticket};
 use crate::prefetch::Prefetcher;
 use crate::ring::{Kind, Record};
 
-/// Lines that were prefetched and not yet used: as many as are under way, that many times.
+/// Most lines that were prefetched and not yet used, as a multiple of the MSHRs.
 const KEPT: usize = 4;
 
-/// How much a processor does at once.
+/// Limits on what a processor has in flight.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Limits {
-    /// Lines under way from memory (MSHRs of the last cache).
+    /// Lines in flight from memory (MSHRs of the last-level cache).
     pub misses: u32,
-    /// Lines on their way back to memory.
+    /// Write-backs in flight.
     pub writebacks: u32,
 }
 
-/// What was asked of a pool. Times in picoseconds.
+/// Requests to a pool. Times are in picoseconds.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct PoolCounts {
-    /// Loads that missed.
+    /// Number of loads that missed.
     pub loads: u64,
-    /// Those of them whose line the prefetcher had asked for.
+    /// Number of these loads whose line had been prefetched.
     pub prefetched: u64,
-    /// What the processor waited for loads.
+    /// Time that the processor waited for loads.
     pub waited_ps: u64,
-    /// Lines read, for whatever reason.
+    /// Number of lines read: by loads, stores and prefetches.
     pub lines_read: u64,
-    /// Those among them that a load waited for from the beginning.
+    /// Number of these lines that a load requested itself.
     pub demand: u64,
-    /// From asking for these to having them.
+    /// Sum of the latencies of these lines.
     pub demand_ps: u64,
-    /// Lines written back.
+    /// Number of lines written back.
     pub lines_written: u64,
 }
 
 impl PoolCounts {
-    /// What was counted since.
+    /// Counts since `before`.
     pub fn since(&self, before: &PoolCounts) -> PoolCounts {
         PoolCounts {
             loads: self.loads - before.loads,
@@ -62,7 +62,7 @@ impl PoolCounts {
     }
 }
 
-/// A line under way.
+/// A line in flight.
 #[derive(Clone, Copy, Debug)]
 struct Flight {
     place: Place,
@@ -70,7 +70,7 @@ struct Flight {
     prefetch: bool,
 }
 
-/// What a processor waits for.
+/// Response that a processor waits for.
 #[derive(Clone, Copy, Debug)]
 struct Wait {
     ticket: Ticket,
@@ -80,56 +80,57 @@ struct Wait {
 
 #[derive(Clone, Copy, Debug)]
 enum Why {
-    /// The line of a load. Whether it was asked for by this load.
+    /// The line of a load. `demand` says whether this load requested the line.
     Load { pool: usize, demand: bool },
-    /// An MSHR: the line that comes first, whether the prefetcher wants it kept. The record comes again.
+    /// An MSHR. The processor waits for the oldest line, which is kept if it was
+    /// prefetched. The record is processed again.
     Mshr { kept: Option<Place> },
-    /// Room for a line that is written back. The record comes again.
+    /// A free write-back buffer. The record is processed again.
     WriteBack,
 }
 
-/// What became of a record.
+/// Result of processing a record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Taken {
-    /// It is charged.
+    /// The record is charged.
     Whole,
-    /// It will be when the processor has waited.
+    /// The record will be charged when the processor has waited.
     Waits,
 }
 
-/// One processor.
+/// State of a processor.
 #[derive(Default)]
 struct Lane {
     guest: usize,
     charged_ps: u64,
     flights: VecDeque<Flight>,
     writes: VecDeque<Ticket>,
-    /// Lines that the prefetcher has brought.
+    /// Lines that were prefetched and not yet used.
     kept: VecDeque<Place>,
     prefetcher: Prefetcher,
     waits: Option<Wait>,
 }
 
-/// A guest, as the model knows it.
+/// The processors of a guest.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Processors {
-    /// How many.
+    /// Number of processors.
     pub count: usize,
-    /// What each does at once.
+    /// Limits of each processor.
     pub limits: Limits,
 }
 
 /// All processors of all guests, and their memory. Processors are numbered guest by guest.
 pub struct Model<M> {
     memory: M,
-    /// By guest.
+    /// Limits by guest.
     limits: Vec<Limits>,
     counts: Vec<Vec<PoolCounts>>,
     lanes: Vec<Lane>,
 }
 
 impl<M: Memory> Model<M> {
-    /// Processors at rest, by guest.
+    /// A model with idle processors. `guests` gives the processors of each guest.
     pub fn new(memory: M, guests: &[Processors]) -> Model<M> {
         let counts = |guest| vec![PoolCounts::default(); memory.pools(guest).len()];
         let lanes = guests.iter().enumerate().flat_map(|(guest, one)| {
@@ -146,38 +147,38 @@ impl<M: Memory> Model<M> {
         }
     }
 
-    /// The memory.
+    /// The memory that all processors share.
     pub fn memory(&self) -> &M {
         &self.memory
     }
 
-    /// What was asked of each of a guest's pools until now.
+    /// Requests to each of a guest's pools so far.
     pub fn counts(&self, guest: usize) -> &[PoolCounts] {
         &self.counts[guest]
     }
 
-    /// Time charged to a processor until now.
+    /// Time charged to a processor so far, in picoseconds.
     pub fn charged_ps(&self, lane: usize) -> u64 {
         self.lanes[lane].charged_ps
     }
 
-    /// Charges a processor that waits for other guests.
+    /// Charges a processor for time that it waits for other guests.
     pub fn hold(&mut self, lane: usize, time_ps: u64) {
         self.lanes[lane].charged_ps += time_ps;
     }
 
-    /// A processor has gone: it waits no more.
+    /// A processor has ended, so its wait is dropped.
     pub fn leave(&mut self, lane: usize) {
         self.lanes[lane].waits = None;
     }
 
-    /// Whether a processor waits.
+    /// Whether a processor waits for memory.
     pub fn waits(&self, lane: usize) -> bool {
         self.lanes[lane].waits.is_some()
     }
 
-    /// The processor that has first what it waits for, and when, where that is not after a time. Memory
-    /// goes on until then, and no further: nothing else may come before that time.
+    /// The processor whose wait ends first, and when, unless that is after `until_ps`. Memory
+    /// advances to that time and no further, so no request may arrive before it.
     pub fn first(&mut self, until_ps: u64) -> Option<(u64, usize)> {
         loop {
             let memory = &self.memory;
@@ -196,7 +197,7 @@ impl<M: Memory> Model<M> {
         }
     }
 
-    /// A record of a processor that does not wait.
+    /// Processes a record of a processor that does not wait.
     pub fn record(&mut self, lane: usize, record: Record) -> Taken {
         let place = Place::from_record(record.what, self.lanes[lane].guest);
         let kind = record.kind();
@@ -221,11 +222,11 @@ impl<M: Memory> Model<M> {
         }
     }
 
-    /// Ends a processor's wait: when, and whether its record is charged now; otherwise it must be given
-    /// again.
+    /// Ends a processor's wait. Returns the time, and whether the record is charged. If not,
+    /// the record must be processed again.
     ///
     /// # Errors
-    /// [`Stuck`].
+    /// [`Stuck`] if a memory backend never responds.
     pub fn resume(&mut self, lane: usize) -> Result<(u64, Taken), Stuck> {
         let Some(wait) = self.lanes[lane].waits.take() else {
             return Ok((0, Taken::Whole));
@@ -243,7 +244,7 @@ impl<M: Memory> Model<M> {
                     counts.demand += 1;
                     counts.demand_ps += took;
                 }
-                // Its MSHR is free.
+                // The load's MSHR is free, so the prefetcher may use it.
                 self.prefetch(lane, wait.from_ps + took, 0);
                 return Ok((wait.from_ps + took, Taken::Whole));
             }
@@ -253,10 +254,10 @@ impl<M: Memory> Model<M> {
         Ok((wait.from_ps + took, Taken::Waits))
     }
 
-    /// A record and all that its processor waits for, where no other is at work.
+    /// Processes a record and all waits of its processor, while no other processor is active.
     ///
     /// # Errors
-    /// [`Stuck`].
+    /// [`Stuck`] if a memory backend never responds.
     pub fn alone(&mut self, lane: usize, record: Record) -> Result<(), Stuck> {
         while self.record(lane, record) == Taken::Waits {
             if self.resume(lane)?.1 == Taken::Whole {
@@ -274,7 +275,7 @@ impl<M: Memory> Model<M> {
         KEPT * self.limits(lane).misses as usize
     }
 
-    /// Takes note of what has come until now.
+    /// Records the lines and write-backs that have completed.
     fn collect(&mut self, lane: usize) {
         let most = self.most_kept(lane);
         let one = &mut self.lanes[lane];
@@ -289,7 +290,7 @@ impl<M: Memory> Model<M> {
         one.writes.retain(|ticket| memory.done(*ticket).is_none());
     }
 
-    /// A line is wanted: now (a load), or some time (a store).
+    /// Requests a line, for a load that waits or a store that does not.
     fn read(&mut self, lane: usize, now: u64, pool: usize, place: Place, load: bool) {
         let misses = self.limits(lane).misses as usize;
         let one = &mut self.lanes[lane];
@@ -382,7 +383,7 @@ impl<M: Memory> Model<M> {
     }
 }
 
-/// Keeps a line that was prefetched, in place of the one kept longest.
+/// Keeps a prefetched line, in place of the oldest if there are `most` already.
 fn keep(kept: &mut VecDeque<Place>, place: Place, most: usize) {
     if kept.len() >= most {
         kept.pop_front();
@@ -394,7 +395,7 @@ fn keep(kept: &mut VecDeque<Place>, place: Place, most: usize) {
 mod tests {
     use super::*;
 
-    /// A line takes 100 ns; the pools are apart at 1 MiB.
+    /// A line takes 100 ns. Pool 1 begins at 1 MiB.
     #[derive(Default)]
     struct Fixed {
         now: u64,
@@ -461,7 +462,7 @@ mod tests {
     #[test]
     fn a_stream_is_paid_by_its_first_lines_and_by_what_mshrs_allow() {
         let mut model = model(8, 8);
-        // 10 ns of computing a line, 8 under way: 100 ns / 8 a line.
+        // 10 ns of computing a line, and 8 lines in flight: 100 ns / 8 a line.
         for line in 0..400 {
             give(&mut model, line * 10_000, 1000 + line, LOAD);
         }

@@ -1,22 +1,24 @@
-//! Guests in step: in which order the model takes what their processors tell.
+//! Keeps guests in step: the order in which the model processes the records of their processors.
 //!
-//! Every processor has a ring and a time in the fabric: its own, what was skipped while its guest
-//! slept, and what it was charged. What is earliest goes first. That is certain while each guest has
-//! something to say; of one that has not, it is known how far its time has come, and nothing is taken
-//! that lies as much as the window, or more, ahead of that. So what meets in the fabric comes late by
-//! less than the window, and with none in the exact order of its times, however QEMU runs.
+//! Every processor has a ring and a time in the fabric: its own time, the time that was skipped
+//! while its guest slept, and the charged time. The earliest record goes first. That order is
+//! certain while every guest has a record. Of a guest without a record, the published time is
+//! known, and no record is processed that is ahead of that time by the window or more. So requests
+//! that meet in the fabric are late by less than the window. With a window of 0 they are in exact
+//! time order, however QEMU schedules its threads.
 //!
-//! A guest never waits for another but for its answers: it runs ahead in its ring until that is full,
-//! or until it reads the clock, which must be right. So nobody waits in a circle: the guest whose time
-//! is least is never held up, for what it says is the earliest, or it is on its way to say something.
+//! A guest only waits for its own responses. It runs ahead until its ring is full, or until it
+//! reads the clock, which must be right. So there is no deadlock: the guest with the least time is
+//! never stalled, because its record is the earliest, or it is about to publish one.
 //!
-//! Whoever has nothing to add holds up nobody: a guest that has ended, one that sleeps without a
-//! timer, and one that waits at the beginning of its program. Programs begin together: a guest at a
-//! begin mark waits until all others are at one or have ended, and all go on at the time that the farthest has reached.
+//! Some guests cannot add records and therefore stall no other guest: a guest that has ended, one
+//! that sleeps without a timer, and one that waits at the beginning of its program. Programs begin
+//! together. A guest at a begin mark waits until all other guests are at one or have ended. Then
+//! all continue at the time of the farthest guest.
 //!
-//! Left out: the order between processors of one guest, which wait for each other in QEMU in ways
-//! that nobody tells. Its earliest record goes first, but none is waited for; a guest with several
-//! processors is as far as the one that is farthest.
+//! Left out: the order between processors of one guest, which wait for each other inside QEMU
+//! without the plugin knowing. The earliest record of the guest goes first, but no processor is
+//! waited for. The time of a guest with several processors is that of its farthest processor.
 
 use std::ops::Range;
 
@@ -24,73 +26,73 @@ use crate::memory::{Memory, Stuck};
 use crate::model::{Model, PoolCounts, Taken};
 use crate::ring::{Counters, Kind, Shared};
 
-/// Records that are charged at once, unless the plugin waits.
+/// Most records that are charged together, unless the plugin waits.
 const BATCH: u64 = 64;
-/// The mark at which programs begin.
+/// Number of the mark at which a program begins.
 pub const BEGIN: u64 = 1;
-/// The mark at which they end.
+/// Number of the mark at which a program ends.
 pub const END: u64 = 2;
-/// The marks at which what is of interest in a program begins and ends.
+/// Numbers of the marks at which a region of interest of a program begins and ends.
 pub const INTEREST: [u64; 2] = [3, 4];
 
-/// How it stands with a guest at a mark.
+/// State of a guest at a mark.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Moment {
-    /// Simulated time, but for what was skipped while it slept.
+    /// Simulated time, without the time skipped while the guest slept.
     pub busy_ps: u64,
-    /// What was.
+    /// Time skipped while the guest slept.
     pub idle_ns: u64,
-    /// What the plugin counted.
+    /// Counters of the plugin.
     pub counters: Counters,
-    /// What was asked of each pool.
+    /// Requests to each pool so far.
     pub pools: Vec<PoolCounts>,
 }
 
 /// How far guests were out of step.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Late {
-    /// Records and answers.
+    /// Number of records and responses.
     pub events: u64,
-    /// Those that came when another guest's later one had been taken.
+    /// Number of those that were processed after another guest's later one.
     pub late: u64,
-    /// The most that one was late.
+    /// Largest lateness of a record or response, in picoseconds.
     pub most_ps: u64,
 }
 
 struct Guest<'a> {
     shared: Shared<'a>,
     lanes: Range<usize>,
-    /// Its first program has begun.
+    /// Whether its first program has begun.
     begun: bool,
     ended: bool,
-    /// It waits at a begin mark, or at its first: since when, and which processor.
+    /// Time and processor of its begin mark (or first mark), while it waits there.
     held: Option<(u64, usize)>,
-    /// The time of its latest event.
+    /// Time of its latest event.
     latest_ps: u64,
 }
 
 #[derive(Clone, Copy)]
 struct Lane {
     guest: usize,
-    /// Its number in the guest.
+    /// Number of the processor in its guest.
     number: usize,
     tail: u64,
     head: u64,
     told: u64,
 }
 
-/// What can be taken.
+/// Records and waits that could be processed next.
 #[derive(Default)]
 struct View {
-    /// The earliest record.
+    /// Time and processor of the earliest record.
     ready: Option<(u64, usize)>,
-    /// Guests that have not ended, and those of them that wait at a begin mark.
+    /// Number of guests that have not ended, and of those that wait at a begin mark.
     here: usize,
     held: usize,
-    /// How many processors wait, and one of them.
+    /// Number of processors that wait for memory, and one of them.
     waiting: usize,
     one: usize,
-    /// Nothing from this time on may be taken yet.
+    /// Time from which on nothing may be processed yet.
     limit: Option<u64>,
 }
 
@@ -104,7 +106,7 @@ pub struct Pace<'a, M> {
 }
 
 impl<'a, M: Memory> Pace<'a, M> {
-    /// Of guests with so many processors each, as the model has them.
+    /// Guests with their rings and numbers of processors, as in `model`.
     pub fn new(
         model: Model<M>,
         guests: impl IntoIterator<Item = (Shared<'a>, usize)>,
@@ -139,7 +141,7 @@ impl<'a, M: Memory> Pace<'a, M> {
         pace
     }
 
-    /// A guest has ended, in whatever way: nobody waits for it any more.
+    /// A guest has ended, for whatever reason, so no other guest waits for it.
     pub fn end(&mut self, guest: usize) {
         let guest = &mut self.guests[guest];
         guest.ended = true;
@@ -148,22 +150,23 @@ impl<'a, M: Memory> Pace<'a, M> {
         }
     }
 
-    /// How far guests were out of step until now.
+    /// How far guests were out of step so far.
     pub fn late(&self) -> Late {
         self.late
     }
 
-    /// Takes what comes next; false when nothing can be taken yet. `on_mark` is told of guests at marks.
+    /// Processes the next event. Returns false if none may be processed yet. `on_mark` is called
+    /// with each guest at a mark.
     ///
     /// # Errors
-    /// [`Stuck`].
+    /// [`Stuck`] if a memory backend never responds.
     pub fn step(&mut self, on_mark: &mut dyn FnMut(usize, u64, Moment)) -> Result<bool, Stuck> {
         let view = self.look();
         if view.held > 0 && view.held == view.here {
             self.release(on_mark);
             return Ok(true);
         }
-        // The last time that may be taken.
+        // The last time that may be processed.
         let last = match view.limit {
             None => u64::MAX,
             Some(0) => return Ok(false),
@@ -172,11 +175,11 @@ impl<'a, M: Memory> Pace<'a, M> {
         if view.waiting > 0 {
             let until = view.ready.map_or(last, |(at, _)| at.min(last));
             let first = match (view.waiting, until) {
-                // Nothing can come between.
+                // No other event can come first.
                 (1, u64::MAX) => Some(view.one),
                 (_, until) => self.model.first(until).map(|(_, lane)| lane),
             };
-            // With none to come, one that waits for ever is why.
+            // If no event can come first, the wait never ends. Resuming reports that.
             if let Some(lane) = first.or_else(|| (until == u64::MAX).then_some(view.one)) {
                 let (at, taken) = self.model.resume(lane)?;
                 self.note(self.lanes[lane].guest, at);
@@ -200,7 +203,7 @@ impl<'a, M: Memory> Pace<'a, M> {
         for guest in self.guests.iter().filter(|guest| !guest.ended) {
             view.here += 1;
             view.held += usize::from(guest.held.is_some());
-            // Before what lanes say: it grows only when none has more to say.
+            // Must be read before the lanes: it only grows while no lane has a further record.
             let idle_ps = guest.shared.idle_ns().saturating_mul(1000);
             let mut says = guest.held.is_some() || !guest.begun;
             let mut position = 0;
@@ -254,8 +257,8 @@ impl<'a, M: Memory> Pace<'a, M> {
         }
     }
 
-    /// Lets all guests go on: each is at the beginning of a program. Others went on while they waited, and
-    /// may have ended since.
+    /// Releases all guests, each of which is at the beginning of a program. Others continued while
+    /// they waited, and may have ended since.
     fn release(&mut self, on_mark: &mut dyn FnMut(usize, u64, Moment)) {
         let reached = |guest: &Guest<'_>| {
             let held = guest.held.map_or(0, |(at, _)| at);
@@ -302,7 +305,7 @@ impl<'a, M: Memory> Pace<'a, M> {
         *mine = at.max(*mine);
     }
 
-    /// A record is charged.
+    /// Marks a record as charged, and publishes the charged time now and then.
     fn taken(&mut self, number: usize) {
         let charged = self.model.charged_ps(number);
         let lane = &mut self.lanes[number];

@@ -1,27 +1,29 @@
-//! A stream prefetcher: two misses in a row, up or down, and what comes next is asked for.
+//! A stream prefetcher: after two consecutive misses, upwards or
+//! downwards, it requests the next lines.
 //!
-//! QEMU executes one instruction after another, so a guest has at most one load under way. What
-//! keeps a real core's memory busy when it walks through an array is mostly its prefetcher; this is
-//! the simplest one: it knows lines, not pages, and runs ahead as far as there is room.
+//! QEMU executes one instruction after another, so a guest has at most one load in flight. A real
+//! core that walks through an array keeps memory busy mostly by its prefetcher. This is the
+//! simplest prefetcher: it knows lines, not pages, and runs ahead as far as MSHRs are free.
 
 use crate::memory::Place;
 
-/// Streams that are followed at once (*assumed*: that of current cores' second-level prefetchers).
+/// Number of streams that are followed (*assumed*: as
+/// in second-level prefetchers of current cores).
 const STREAMS: usize = 16;
-/// Lines in a row before what follows is asked for.
+/// Consecutive lines before the next lines are requested.
 const SURE: u32 = 2;
 
-/// A walk through memory.
+/// A stream of consecutive lines.
 #[derive(Clone, Copy, Debug)]
 struct Stream {
     last: Place,
-    /// 1 or -1; 0 before the second line.
+    /// Direction, 1 or -1. 0 before the second line.
     step: i64,
-    /// Lines seen in a row.
+    /// Number of consecutive lines seen.
     run: u32,
-    /// Lines behind `last` that were asked for.
+    /// Number of lines after `last` that were requested.
     ahead: u32,
-    /// When it was last used.
+    /// Number of the last use.
     used: u64,
 }
 
@@ -34,7 +36,7 @@ pub struct Prefetcher {
 }
 
 impl Prefetcher {
-    /// Notes a line that the first caches missed.
+    /// Notes a line that missed the private caches.
     pub fn note(&mut self, line: Place) {
         self.uses += 1;
         let used = self.uses;
@@ -73,7 +75,7 @@ impl Prefetcher {
         }
     }
 
-    /// The next line of the stream that the last noted line continued, at most `depth` ahead.
+    /// The next line of the stream that the last noted line continued, at most `depth` lines ahead.
     pub fn next(&mut self, depth: u32) -> Option<Place> {
         let stream = &mut self.streams[self.current?];
         if stream.run < SURE || stream.ahead >= depth {

@@ -1,4 +1,4 @@
-//! The command line of QEMU, from a machine. Pure text, so that it can be read and tested.
+//! The command line of QEMU for a machine. It is made as pure text, so that tests can read it.
 
 use std::path::Path;
 
@@ -9,13 +9,13 @@ use crate::machine::{Machine, Window};
 pub enum Version {
     /// 7.2, of Debian 12: Type 3 devices are persistent memory.
     V7,
-    /// 10.0, of Debian 12's backports and of Debian 13: Type 3 devices are volatile or persistent
-    /// memory.
+    /// 10.0, of Debian 12's backports and of Debian 13. Its Type 3
+    /// devices are volatile or persistent memory.
     V10,
 }
 
 impl Version {
-    /// From what `qemu-system-x86_64 --version` prints.
+    /// Parses the output of `qemu-system-x86_64 --version`.
     pub fn from_text(text: &str) -> Option<Version> {
         let number = text.split("version ").nth(1)?;
         match number.split('.').collect::<Vec<_>>()[..] {
@@ -25,12 +25,12 @@ impl Version {
         }
     }
 
-    /// Whether the devices of a machine are volatile memory.
+    /// Whether the devices of a machine are volatile memory with this version.
     pub fn is_volatile(self, machine: &Machine) -> bool {
         self == Version::V10 && !machine.persistent
     }
 
-    /// Of its interface for plugins.
+    /// Version of QEMU's plugin interface.
     pub fn plugin_api(self) -> u32 {
         match self {
             Version::V7 => 1,
@@ -39,73 +39,75 @@ impl Version {
     }
 }
 
-/// Files that the command line names.
+/// Files and descriptors that the command line names.
 #[derive(Clone, Copy, Debug)]
 pub struct Files<'a> {
-    /// The kernel.
+    /// Path of the kernel.
     pub kernel: &'a Path,
-    /// The initial file system.
+    /// Path of the initial file system.
     pub initrd: &'a Path,
-    /// The plugin.
+    /// Path of the plugin.
     pub plugin: &'a Path,
-    /// What this run alone has, an archive; none while a guest is booted only to be saved.
+    /// Archive with the files of this run alone. `None` while a guest is booted only to be saved.
     pub run: Option<&'a Path>,
-    /// What becomes of the guest's memory.
+    /// Where the guest's memory is stored.
     pub keep: Keep<'a>,
-    /// By window, the file that its contents lie in and stay in; none where they go with the guest.
+    /// By window, the file that stores its contents permanently. `None` if they end with the guest.
     pub storage: &'a [Option<&'a Path>],
-    /// Numbers of descriptors that QEMU inherits.
+    /// Descriptors that QEMU inherits.
     pub descriptors: Descriptors,
-    /// Whether the plugin tells how far its time is when it has nothing else to tell: others wait for it.
+    /// Whether the plugin publishes its time when it has no record,
+    /// because other guests wait for it.
     pub in_step: bool,
     /// Whether nothing is counted before a program's first region of interest.
     pub from_interest: bool,
 }
 
-/// Numbers of descriptors that QEMU inherits.
+/// Descriptors that QEMU inherits.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Descriptors {
-    /// Of what is shared with the plugin.
+    /// Descriptor of the memory that is shared with the plugin.
     pub shared: i32,
-    /// Of the monitor, by which a guest is saved and restored.
+    /// Descriptor of the monitor, through which a guest is saved and restored.
     pub monitor: Option<i32>,
 }
 
-/// What becomes of the guest's memory.
+/// Where the guest's memory is stored.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Keep<'a> {
-    /// It goes with the guest.
+    /// In QEMU alone, so that it ends with the guest.
     Nothing,
-    /// It lies in files of a folder, where the guest is saved.
+    /// In files of this folder, where the guest is saved.
     Save(&'a Path),
-    /// It begins as those files are, which do not change.
+    /// In QEMU, starting with the contents of the files in this folder, which do not change.
     Restore(&'a Path),
 }
 
-/// Whether the guest's clock is to follow simulated time.
+/// Clock of the guest.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Clock {
-    /// It is.
+    /// The guest's clock follows simulated time.
     Simulated,
-    /// It is this machine's; simulated time is reported beside.
+    /// The guest's clock is this machine's. Simulated time is reported separately.
     Host,
 }
 
-/// How far a processor's own time goes before the plugin tells it, where guests are in step: a few hundred
-/// instructions, in which QEMU takes far longer than it takes to tell (*assumed*).
+/// Interval of a processor's own time at which the plugin publishes that time,
+/// if guests are in step. It is a few hundred instructions, for which QEMU takes
+/// far longer than for publishing (*assumed*).
 const TELL_PS: u64 = 200_000;
 
-/// What the kernel is told. Its time stamp counter runs at 2 GHz (the plugin sees to that), so
-/// nothing has to be measured; mitigations and address randomisation only cost time here.
+/// Kernel command line. The time stamp counter runs at 2 GHz, which the plugin ensures, so the
+/// kernel need not measure it. Mitigations and address randomisation would only cost time here.
 const KERNEL: &str = "console=ttyS0 quiet loglevel=1 panic=-1 mitigations=off nokaslr nowatchdog \
                       random.trust_cpu=on tsc=reliable tsc_early_khz=2000000";
 
-/// A value in one of QEMU's lists, where a comma is doubled.
+/// A path in one of QEMU's lists, where a comma is doubled.
 fn escaped(path: &Path) -> String {
     path.display().to_string().replace(',', ",,")
 }
 
-/// Everything after the name of the program.
+/// All arguments of QEMU.
 pub fn arguments(
     machine: &Machine,
     version: Version,
@@ -137,8 +139,8 @@ pub fn arguments(
     line
 }
 
-/// What of the arguments is the machine itself: two guests with the same are the same until a program
-/// runs in them.
+/// The arguments that define the machine itself. Two guests with equal ones are equal
+/// until a program runs in them.
 pub fn hardware(
     machine: &Machine,
     version: Version,
@@ -159,11 +161,12 @@ pub fn hardware(
     }
     add("-machine", kind);
     add("-accel", "tcg".to_owned());
-    // With the guest told of a hypervisor, its kernel refuses to commit a region (no flush).
+    // If the guest saw a hypervisor, its kernel would refuse to commit a region (no flush).
     add("-cpu", "max,hypervisor=off".to_owned());
     add("-smp", machine.processors.to_string());
     add("-m", own_memory(machine, version));
-    // A node of its own makes QEMU describe the nodes, and the kernel gives each window one.
+    // With a NUMA node of its own, QEMU describes the nodes, and the
+    // kernel gives each window a node.
     add("-object", memory("main", machine.memory_mib << 20, keep));
     add("-numa", "node,nodeid=0,memdev=main".to_owned());
     for flag in ["-nodefaults", "-no-user-config", "-no-reboot"] {
@@ -196,7 +199,8 @@ pub fn hardware(
         } else {
             window.devices.len()
         };
-        // A host bridge with one root port has no decoder of its own; one with two has.
+        // A host bridge with one root port has no decoder of its own, but
+        // one with two root ports has.
         for port in 0..=ports {
             add(
                 "-device",
@@ -248,14 +252,15 @@ pub fn hardware(
     line
 }
 
-/// The first address, in bytes, that QEMU gives to windows, or one below it.
+/// First address, in bytes, that QEMU gives to windows, or one below it.
 const WINDOWS_FROM: u64 = 4 << 30;
 
-/// How much memory is the guest's own, and in which room for addresses.
+/// Arguments for the guest's own memory, and the address space for it.
 ///
-/// Linux 6.1 finds no place for a region at an address below its size (`gfr_continue` in kernel/resource.c
-/// takes the difference of the two for one that wrapped). Room for memory that is never plugged in lies below
-/// the windows, so that with room for as much as the largest all begin high enough.
+/// Linux 6.1 finds no place for a region at an address below its size (`gfr_continue` in
+/// kernel/resource.c takes the difference of the two for one that wrapped). QEMU reserves addresses
+/// below the windows for memory that is never plugged in. With as much of that as the largest
+/// window, all windows begin high enough.
 fn own_memory(machine: &Machine, version: Version) -> String {
     let own = machine.memory_mib;
     let largest = machine.windows.iter().map(Window::size).max().unwrap_or(0);
@@ -267,7 +272,7 @@ fn own_memory(machine: &Machine, version: Version) -> String {
     }
 }
 
-/// Memory that is not taken before it is used.
+/// A memory backend that reserves no memory of this machine before it is used.
 fn memory(id: &str, bytes: u64, keep: Keep<'_>) -> String {
     let (file, share) = match keep {
         Keep::Nothing => {
@@ -290,7 +295,7 @@ fn in_file(id: &str, bytes: u64, file: &Path, share: &str) -> String {
     )
 }
 
-/// The memory of a device, which the window's lies over: it is not worth saving.
+/// The memory of a device. The window's memory overlays it, so it need not be saved.
 fn never_used(id: &str, bytes: u64, keep: Keep<'_>) -> String {
     let share = match keep {
         Keep::Save(_) => ",share=on",
@@ -393,7 +398,7 @@ mod tests {
         }
     }
 
-    /// One line an option, as `arguments` gives them.
+    /// The arguments as text, with one option a line.
     fn text(version: Version) -> String {
         let line = arguments(&machine(), version, files(), Clock::Simulated);
         let mut text = String::new();
@@ -459,7 +464,7 @@ mod tests {
             )
         };
         assert!(saved.contains(&main("on")) && restored.contains(&main("off")));
-        // Of the machine, nothing else may differ.
+        // Otherwise the machines must be equal.
         let apart = saved
             .iter()
             .zip(&restored)

@@ -1,16 +1,17 @@
-//! What the plugin and the model share, as `adapters/qemu/ring.h` lays it out: words of 64 bits.
+//! Memory shared by the plugin and the model, as `adapters/qemu/ring.h`
+//! defines it: words of 64 bits.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// "cxabring".
+/// The bytes "cxabring".
 const MAGIC: u64 = 0x676e_6972_6261_7863;
-/// Changes with the layout.
+/// Version of the layout.
 const LAYOUT: u64 = 2;
-/// Processors.
+/// Number of rings, and so most processors of a guest.
 pub const LANES: usize = 8;
-/// Records of a ring.
+/// Number of records of a ring.
 pub const ENTRIES: u64 = 4096;
-/// Counters of a processor.
+/// Number of counters of a processor.
 const COUNTERS: usize = 8;
 
 const HEADER: usize = 8;
@@ -20,33 +21,34 @@ const CHARGED: usize = 9;
 const COUNTER: usize = 16;
 const RECORDS: usize = COUNTER + COUNTERS;
 const LANE: usize = RECORDS + 2 * ENTRIES as usize;
-/// Words in all.
+/// Number of words in all.
 pub const WORDS: usize = HEADER + LANES * LANE;
 
-/// What a record is of.
+/// Kind of a record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
     /// A load that missed every cache.
     Load,
     /// A store that missed every cache.
     Store,
-    /// A changed line that leaves the last cache.
+    /// A modified line that the last-level cache evicts.
     WriteBack,
-    /// The guest says where it is.
+    /// The guest reached a mark.
     Mark,
 }
 
-/// What the plugin tells.
+/// A record of the plugin.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Record {
-    /// The processor's own time and what was skipped while all slept, in picoseconds.
+    /// The processor's own time plus the time that was skipped
+    /// while all processors slept, in picoseconds.
     pub at_ps: u64,
-    /// Place and kind.
+    /// Address of the line and kind of the record, or number of the mark.
     pub what: u64,
 }
 
 impl Record {
-    /// What it is of.
+    /// Kind of the record.
     pub fn kind(self) -> Kind {
         match self.what & 3 {
             0 => Kind::Load,
@@ -62,30 +64,30 @@ impl Record {
     }
 }
 
-/// What the plugin counted on one processor, since the first mark.
+/// Counters of the plugin for one processor, since the first mark.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Counters {
-    /// Instructions.
+    /// Instructions that the processor executed.
     pub instructions: u64,
     /// Loads and stores.
     pub accesses: u64,
-    /// Those that missed the first cache.
+    /// Accesses that missed the first-level cache.
     pub first_misses: u64,
-    /// Those that missed every cache.
+    /// Accesses that missed every cache.
     pub misses: u64,
-    /// How often the clock was read.
+    /// Number of clock reads.
     pub clock_reads: u64,
-    /// Accesses to devices, which no cache sees.
+    /// Accesses to devices, which bypass the caches.
     pub device_accesses: u64,
 }
 
 impl Counters {
-    /// Of two processors.
+    /// Sum of the counters of two processors.
     pub fn plus(&self, other: &Counters) -> Counters {
         self.each(other, u64::wrapping_add)
     }
 
-    /// What was counted since.
+    /// Counts since `before`.
     pub fn since(&self, before: &Counters) -> Counters {
         self.each(before, u64::wrapping_sub)
     }
@@ -102,25 +104,25 @@ impl Counters {
     }
 }
 
-/// What became of the guest's clock.
+/// State of the guest's clock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ClockState {
     /// The plugin has not said yet.
     Unknown,
-    /// It follows the model.
+    /// The clock follows the model.
     Simulated,
-    /// It is this machine's.
+    /// The clock is this machine's.
     Host,
 }
 
-/// The words, seen from the model's side.
+/// The shared words, from the model's side.
 #[derive(Clone, Copy)]
 pub struct Shared<'a> {
     words: &'a [AtomicU64],
 }
 
 impl<'a> Shared<'a> {
-    /// Over at least [`WORDS`] words that are zero.
+    /// Initialises at least [`WORDS`] words that are zero. `None` if there are fewer.
     pub fn new(words: &'a [AtomicU64]) -> Option<Shared<'a>> {
         if words.len() < WORDS {
             return None;
@@ -130,12 +132,12 @@ impl<'a> Shared<'a> {
         Some(Shared { words })
     }
 
-    /// Version of QEMU's interface that the plugin works with; `None` before it is loaded.
+    /// Version of QEMU's plugin interface. `None` before the plugin is loaded.
     pub fn version(self) -> Option<u64> {
         Some(self.words[2].load(Ordering::Acquire)).filter(|version| *version > 0)
     }
 
-    /// What became of the guest's clock.
+    /// State of the guest's clock.
     pub fn clock(self) -> ClockState {
         match self.words[3].load(Ordering::Acquire) {
             0 => ClockState::Unknown,
@@ -144,7 +146,7 @@ impl<'a> Shared<'a> {
         }
     }
 
-    /// Windows of CXL memory that are as fast as other memory.
+    /// Number of windows of CXL memory that are as fast as other memory in QEMU.
     pub fn overlay(self) -> u64 {
         self.words[4].load(Ordering::Acquire)
     }
@@ -159,7 +161,7 @@ impl<'a> Shared<'a> {
         self.words[7].load(Ordering::Acquire) != 0
     }
 
-    /// A processor's ring, below [`LANES`].
+    /// The ring of processor `number`, which must be below [`LANES`].
     pub fn lane(self, number: usize) -> Lane<'a> {
         let from = HEADER + (number % LANES) * LANE;
         Lane {
@@ -168,25 +170,25 @@ impl<'a> Shared<'a> {
     }
 }
 
-/// One processor's ring.
+/// The ring of a processor.
 #[derive(Clone, Copy)]
 pub struct Lane<'a> {
     words: &'a [AtomicU64],
 }
 
 impl Lane<'_> {
-    /// Records written so far.
+    /// Number of records written so far.
     pub fn head(self) -> u64 {
         self.words[0].load(Ordering::Acquire)
     }
 
-    /// The processor's own time, in picoseconds: no record that [`Lane::head`] does not say yet when it
-    /// is asked after this is of an earlier one.
+    /// The processor's own time, in picoseconds. Records that [`Lane::head`] does not count yet, if
+    /// it is read after this time, have no earlier time.
     pub fn now_ps(self) -> u64 {
         self.words[NOW].load(Ordering::Acquire)
     }
 
-    /// A record, of those below [`Lane::head`].
+    /// The record `number`, which must be below [`Lane::head`].
     pub fn record(self, number: u64) -> Record {
         let at = RECORDS + 2 * (number % ENTRIES) as usize;
         Record {
@@ -195,13 +197,13 @@ impl Lane<'_> {
         }
     }
 
-    /// Says what was charged, and for how many records.
+    /// Publishes the charged time, and the number of charged records.
     pub fn charge(self, charged_ps: u64, tail: u64) {
         self.words[CHARGED].store(charged_ps, Ordering::Relaxed);
         self.words[TAIL].store(tail, Ordering::Release);
     }
 
-    /// What the plugin counted. Exact while it waits for the ring to be empty.
+    /// Counters of the plugin. They are exact while it waits for the ring to be empty.
     pub fn counters(self) -> Counters {
         let word = |at: usize| self.words[COUNTER + at].load(Ordering::Relaxed);
         Counters {
@@ -215,7 +217,7 @@ impl Lane<'_> {
     }
 }
 
-/// The words, seen from the plugin's side.
+/// The shared words, from the plugin's side.
 #[cfg(test)]
 pub(crate) struct Teller<'a> {
     words: &'a [AtomicU64],

@@ -1,7 +1,7 @@
-//! Guests that wait, saved: a folder for each machine, in the cache folder.
+//! Snapshots of waiting guests: a folder for each machine, in the cache folder.
 //!
-//! A folder appears under its name when it is whole. Runs never change it: what a guest writes to its
-//! memory stays its own.
+//! A folder gets its name only when it is complete. Runs never change it, because a guest's
+//! writes to its memory are private.
 
 use std::fs;
 use std::io;
@@ -9,33 +9,33 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::SystemTime;
 
-/// Most machines that are kept; each takes what its guest has used of its memory, some 200 MB.
+/// Most snapshots that are kept. Each takes the memory that its guest has used, about 200 MB.
 const MOST: usize = 8;
 
-/// A guest that was saved.
+/// A saved guest.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Snapshot {
     folder: PathBuf,
 }
 
-/// A snapshot that is being made. It goes when it is not finished.
+/// A snapshot under construction. It is removed if it is not finished.
 #[derive(Debug)]
 pub struct Making {
     folder: PathBuf,
     to: PathBuf,
 }
 
-/// A name that no other process and no other thread has.
+/// A name that no other process and no other thread uses.
 pub(crate) fn unique() -> String {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
     format!("{}-{number}", std::process::id())
 }
 
-/// A name for texts, which changes with each of them: of a machine, from everything that its guest could
-/// see until a program runs.
+/// A name that changes with each of the texts. The name of a machine is made of everything that its
+/// guest can see until a program runs.
 pub fn name<'a>(parts: impl IntoIterator<Item = &'a str>) -> String {
-    // FNV-1a over the parts, each with its end, which is enough to notice a change.
+    // FNV-1a over the parts, each with a terminator. That suffices to notice a change.
     let bytes = parts
         .into_iter()
         .flat_map(|part| part.bytes().chain([0xff]));
@@ -46,27 +46,27 @@ pub fn name<'a>(parts: impl IntoIterator<Item = &'a str>) -> String {
 }
 
 impl Snapshot {
-    /// The snapshot of that name, if there is one.
+    /// Finds the snapshot of that name.
     pub fn find(cache: &Path, name: &str) -> Option<Snapshot> {
         let folder = cache.join("snapshots").join(name);
         let found = Snapshot { folder };
-        // Used now: others go before it.
+        // Updates the time of the last use, because the least recently used snapshots are removed.
         let file = fs::File::options().append(true).open(found.console());
         let _ = file.ok()?.set_modified(SystemTime::now());
         Some(found)
     }
 
-    /// The folder, with the guest's memory.
+    /// Folder with the guest's memory.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// The state of its devices.
+    /// Path of the state of its devices.
     pub fn state(&self) -> PathBuf {
         self.folder.join("state")
     }
 
-    /// What it had said.
+    /// Path of its console output.
     pub fn console(&self) -> PathBuf {
         self.folder.join("console")
     }
@@ -76,7 +76,7 @@ impl Making {
     /// Begins a snapshot of that name.
     ///
     /// # Errors
-    /// The folder cannot be made.
+    /// The error of the file system if the folder cannot be made.
     pub fn begin(cache: &Path, name: &str) -> io::Result<Making> {
         let all = cache.join("snapshots");
         clear(&all);
@@ -88,19 +88,20 @@ impl Making {
         })
     }
 
-    /// The folder, for the guest's memory.
+    /// Folder for the guest's memory.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// Ends it: from now on it is found. The oldest go where there are too many.
+    /// Completes the snapshot, which makes it visible to [`Snapshot::find`]. Removes
+    /// the oldest snapshots beyond the limit.
     ///
     /// # Errors
-    /// It cannot be given its name.
+    /// The error of the file system if the folder cannot be renamed.
     pub fn finish(self) -> io::Result<Snapshot> {
         match fs::rename(&self.folder, &self.to) {
             Ok(()) => {}
-            // Another process was faster; its guest is the same.
+            // Another process was faster, and its guest is equal.
             Err(_) if self.to.join("console").exists() => {}
             Err(error) => return Err(error),
         }
@@ -115,12 +116,12 @@ impl Making {
 
 impl Drop for Making {
     fn drop(&mut self) {
-        // It has another name where it was finished.
+        // A finished snapshot has another name, so this removes only an unfinished one.
         let _ = fs::remove_dir_all(&self.folder);
     }
 }
 
-/// Removes what processes left that were killed while they made a snapshot.
+/// Removes unfinished snapshots of processes that were killed.
 fn clear(all: &Path) {
     for entry in fs::read_dir(all).into_iter().flatten().flatten() {
         let path = entry.path();
@@ -134,7 +135,7 @@ fn clear(all: &Path) {
     }
 }
 
-/// Removes the snapshots that were not used for longest, except one.
+/// Removes the least recently used snapshots beyond the limit, but not `except`.
 fn forget(all: &Path, except: &Path) {
     let entries = fs::read_dir(all).into_iter().flatten().flatten();
     let mut found: Vec<(SystemTime, PathBuf)> = entries
@@ -150,7 +151,7 @@ fn forget(all: &Path, except: &Path) {
     found.sort();
     let most = MOST - 1;
     for (_, path) in &found[..found.len().saturating_sub(most)] {
-        // A guest that uses it keeps what it has open.
+        // A guest that uses the snapshot keeps its open files.
         let _ = fs::remove_dir_all(path);
     }
 }
@@ -190,7 +191,7 @@ mod tests {
         assert_eq!(left.count(), 0);
         let snapshot = made(&folder.0, "a");
         assert_eq!(Snapshot::find(&folder.0, "a"), Some(snapshot.clone()));
-        // Made again meanwhile: the first stays.
+        // If a snapshot of that name is made again meanwhile, the first one stays.
         fs::write(snapshot.state(), "first").expect("a file");
         assert_eq!(made(&folder.0, "a"), snapshot);
         assert!(snapshot.state().exists());
@@ -221,7 +222,7 @@ mod tests {
     fn what_a_process_left_that_is_gone_is_cleared_away() {
         let folder = Folder::new();
         let all = folder.0.join("snapshots");
-        // Numbers of processes are smaller.
+        // No process has a number as large as this.
         let left = all.join("a.4294967295-0");
         fs::create_dir_all(&left).expect("a folder");
         let other = Making::begin(&folder.0, "a").expect("a folder");

@@ -1,5 +1,5 @@
-//! CXL memory that is persistent: the contents of a window in a file of this machine, which a guest maps,
-//! and finds again in its next run.
+//! Persistent CXL memory: the contents of a window in a file of this machine. A guest maps the
+//! file, and finds the contents again in its next run.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -7,31 +7,31 @@ use std::path::{Path, PathBuf};
 
 use crate::sys;
 
-/// Bytes that are looked at together when a file is made: those that are all zero take no room.
+/// Granularity at which a new file gets holes, in bytes. Pieces that are all zero take no space.
 const PIECE: usize = 1 << 20;
 
-/// A window's contents, which nobody else uses while this is there.
+/// File with a window's contents, locked for this process while the value lives.
 #[derive(Debug)]
 pub struct Storage {
     path: PathBuf,
-    /// Whether there is nothing in it yet.
+    /// Whether the file was just created.
     pub fresh: bool,
     _file: File,
 }
 
-/// Why there is no storage.
+/// Reason why the storage cannot be used.
 #[derive(Debug)]
 pub enum StorageError {
-    /// The file is of another size, so of another window.
+    /// The size of the file differs from that of the window.
     Size {
-        /// Bytes found.
+        /// Size of the file, in bytes.
         found: u64,
-        /// Bytes of the window.
+        /// Size of the window, in bytes.
         wanted: u64,
     },
-    /// Another run has it.
+    /// Another run uses the file.
     Used,
-    /// The system refused something.
+    /// A system call failed.
     System(io::Error),
 }
 
@@ -52,12 +52,13 @@ impl std::fmt::Display for StorageError {
 impl std::error::Error for StorageError {}
 
 impl Storage {
-    /// The file, for QEMU.
+    /// Path of the file, for QEMU.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The contents in a file; where it is not there, they are those of a saved guest's window.
+    /// Opens the file at `path`. If it does not exist, creates it with the contents
+    /// of a saved guest's window, `like`.
     ///
     /// # Errors
     /// [`StorageError`].
@@ -88,7 +89,7 @@ impl Storage {
     }
 }
 
-/// A copy that has holes where there are only zeros.
+/// Copies a file, with holes where there are only zeros.
 fn copy(from: &Path, to: &Path) -> io::Result<()> {
     let mut from = File::open(from)?;
     let mut to = File::options().write(true).create_new(true).open(to)?;

@@ -1,6 +1,6 @@
-//! Memory that is shared with the plugin, and a process that does not outlive this one. Both need
-//! system calls that the standard library has not, and shared memory is raw memory: all `unsafe` of
-//! this crate is here.
+//! Memory that is shared with the plugin, and child processes that do not outlive this process.
+//! Both need system calls that the standard library does not offer, and shared memory is raw
+//! memory. All `unsafe` code of this crate is here.
 
 #![allow(unsafe_code)]
 
@@ -11,8 +11,8 @@ use std::process::Command;
 use std::ptr::NonNull;
 use std::sync::atomic::AtomicU64;
 
-/// Shared words of 64 bits, zero at first. They live as long as this does, whatever the other side
-/// does with its own mapping.
+/// Shared words of 64 bits, initially zero. They live as long as this value, whatever the other
+/// process does with its own mapping.
 pub struct SharedWords {
     file: OwnedFd,
     first: NonNull<AtomicU64>,
@@ -25,10 +25,10 @@ unsafe impl Send for SharedWords {}
 unsafe impl Sync for SharedWords {}
 
 impl SharedWords {
-    /// Memory for so many words, which processes started from now on inherit by its descriptor.
+    /// Memory for this many words. Processes started from now on inherit it by its descriptor.
     ///
     /// # Errors
-    /// No memory, or no descriptor.
+    /// The system's error if there is no memory or no descriptor.
     pub fn new(words: usize) -> io::Result<SharedWords> {
         let bytes = words * size_of::<AtomicU64>();
         // SAFETY: the name is a string with its end; without MFD_CLOEXEC the descriptor is inherited.
@@ -36,9 +36,9 @@ impl SharedWords {
         if file < 0 {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: the descriptor is new and nobody else's.
+        // SAFETY: the descriptor is new and has no other owner.
         let file = unsafe { OwnedFd::from_raw_fd(file) };
-        // SAFETY: a system call on our own descriptor.
+        // SAFETY: a system call on a descriptor that `file` owns.
         if unsafe { libc::ftruncate(file.as_raw_fd(), bytes as libc::off_t) } != 0 {
             return Err(io::Error::last_os_error());
         }
@@ -60,12 +60,12 @@ impl SharedWords {
         }
     }
 
-    /// The descriptor's number.
+    /// Number of the descriptor.
     pub fn fd(&self) -> RawFd {
         self.file.as_raw_fd()
     }
 
-    /// The words.
+    /// The words as atomics.
     pub fn words(&self) -> &[AtomicU64] {
         // SAFETY: the mapping has that many words, is aligned to a page, and lives as long as
         // `self`. Whatever the other process writes is a valid word.
@@ -90,7 +90,7 @@ impl AsRawFd for SharedWords {
 /// Keeps a descriptor from processes that are started from now on.
 ///
 /// # Errors
-/// The system refuses.
+/// The system's error.
 pub fn private(descriptor: &impl AsRawFd) -> io::Result<()> {
     set_flags(descriptor, libc::FD_CLOEXEC)
 }
@@ -98,25 +98,26 @@ pub fn private(descriptor: &impl AsRawFd) -> io::Result<()> {
 /// Lets processes that are started from now on inherit a descriptor, by its number.
 ///
 /// # Errors
-/// The system refuses.
+/// The system's error.
 pub fn inherited(descriptor: &impl AsRawFd) -> io::Result<()> {
     set_flags(descriptor, 0)
 }
 
 fn set_flags(descriptor: &impl AsRawFd, flags: i32) -> io::Result<()> {
-    // SAFETY: a system call on a descriptor that is open, for it is borrowed.
+    // SAFETY: a system call on a descriptor that is open, because it is borrowed.
     match unsafe { libc::fcntl(descriptor.as_raw_fd(), libc::F_SETFD, flags) } {
         -1 => Err(io::Error::last_os_error()),
         _ => Ok(()),
     }
 }
 
-/// Takes a file for this process alone, until it is closed; false where another has it.
+/// Locks a file for this process alone, until it is closed. Returns false
+/// if another process has locked it.
 ///
 /// # Errors
-/// The system refuses.
+/// The system's error.
 pub fn lock(file: &impl AsRawFd) -> io::Result<bool> {
-    // SAFETY: a system call on a descriptor that is open, for it is borrowed.
+    // SAFETY: a system call on a descriptor that is open, because it is borrowed.
     match unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } {
         0 => Ok(true),
         _ => match io::Error::last_os_error() {
@@ -126,7 +127,7 @@ pub fn lock(file: &impl AsRawFd) -> io::Result<bool> {
     }
 }
 
-/// Makes a command end when the thread that starts it does, in whatever way.
+/// Makes a command end when the thread that starts it ends, for whatever reason.
 pub fn end_with_us(command: &mut Command) {
     // SAFETY: between fork and exec only a system call is made, which allocates nothing.
     unsafe {

@@ -1,8 +1,8 @@
-//! `cxlab vm build`: a kernel, an initial file system and the plugin, in a cache folder.
+//! `cxlab vm build`: builds a kernel, an initial file system and the plugin in a cache folder.
 //!
-//! Kernel and tools are Debian's, downloaded by `apt-get download` (which needs no root) and unpacked
-//! there; nothing is installed. The guest's own programs and the plugin are compiled from the sources
-//! that this program carries.
+//! Kernel and tools are Debian's. `apt-get download`, which needs no root, downloads them into the
+//! folder, where they are unpacked; nothing is installed. The guest's own programs and the plugin
+//! are compiled from sources that cxlab embeds.
 
 mod pack;
 
@@ -21,9 +21,9 @@ use crate::snapshot;
 pub use pack::add_program;
 use pack::{names, pack};
 
-/// Packages whose programs the guest uses.
+/// Debian packages with programs that the guest uses.
 const TOOLS: [&str; 4] = ["busybox-static", "ndctl", "daxctl", "numactl"];
-/// What the guest brings along, by its name there.
+/// Files that cxlab adds to the guest, by their name there.
 const GUEST: [(&str, &str); 5] = [
     ("stream", include_str!("../../guest/stream.c")),
     ("chase", include_str!("../../guest/chase.c")),
@@ -41,34 +41,36 @@ const PLUGIN: [(&str, &str); 4] = [
     ("qemu.h", include_str!("../../../../adapters/qemu/qemu.h")),
     ("ring.h", include_str!("../../../../adapters/qemu/ring.h")),
 ];
-/// The name of the file that is written last: what was built, a line each, and then [`FILES`].
+/// Name of the stamp, the file that is written last. It has a line for
+/// each thing built, and then [`FILES`].
 const STAMP: &str = "built";
-/// What the stamp's last line begins with; the name of the folder of the guest's files follows.
+/// Start of the stamp's last line, which continues with the name of
+/// the folder of the guest's files.
 const FILES: &str = "files ";
-/// Names of those folders begin so; a number follows.
+/// Start of the names of those folders. A number follows.
 const GUESTS: &str = "guest-";
-/// Names of those in the making begin so.
+/// Start of the names of folders that are not complete yet.
 const UNFINISHED: &str = ".cxlab-guest-";
 
-/// What is to be built.
+/// What to build, and where.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The cache folder.
+    /// Cache folder, in which the guest is built.
     pub folder: PathBuf,
-    /// QEMU, by name or path.
+    /// Name or path of QEMU.
     pub qemu: String,
-    /// The kernel's package.
+    /// Package of the kernel.
     pub kernel: String,
-    /// Build also what is there already.
+    /// Whether to build even if the guest exists.
     pub again: bool,
 }
 
-/// Why nothing was built.
+/// Reason why nothing was built.
 #[derive(Debug)]
 pub enum BuildError {
-    /// Something must be installed or chosen first; what, and how.
+    /// Something must be installed or chosen first. The text says what, and how.
     Missing(String),
-    /// Something cannot be written.
+    /// A file cannot be written.
     Output(String),
 }
 
@@ -93,15 +95,16 @@ fn missing(text: impl Into<String>) -> BuildError {
 #[derive(Clone, Debug)]
 pub struct Image {
     folder: PathBuf,
-    /// What was built, a line each.
+    /// Text of the stamp: a line for each thing built.
     pub stamp: String,
 }
 
 impl Image {
-    /// The guest in a cache folder, for a version of QEMU.
+    /// Opens the guest in a cache folder, for a version of QEMU.
     ///
     /// # Errors
-    /// It is not there, or was built for another version or by another version of this program.
+    /// [`BuildError::Missing`] if there is no guest, or if it was built for
+    /// another QEMU or by another cxlab.
     pub fn open(folder: &Path, version: Version) -> Result<Image, BuildError> {
         let how = "build it with: cxlab vm build";
         let stamp = fs::read_to_string(folder.join(STAMP))
@@ -120,28 +123,28 @@ impl Image {
         })
     }
 
-    /// The kernel.
+    /// Path of the kernel.
     pub fn kernel(&self) -> PathBuf {
         self.folder.join("vmlinuz")
     }
 
-    /// The initial file system, to which a run adds its own.
+    /// Path of the initial file system, to which each run appends its own archive.
     pub fn initrd(&self) -> PathBuf {
         self.folder.join("initrd")
     }
 
-    /// The plugin.
+    /// Path of the plugin for QEMU.
     pub fn plugin(&self) -> PathBuf {
         self.folder.join("plugin.so")
     }
 
-    /// Whether the guest brings a program of that name.
+    /// Whether cxlab adds a program of that name to the guest.
     pub fn has(program: &str) -> bool {
         GUEST.iter().any(|(name, _)| *name == program)
     }
 }
 
-/// The stamp's first line: changes with everything that this program carries.
+/// First line of the stamp. It changes with every file that cxlab embeds.
 fn first_line(version: Version) -> String {
     let carried = GUEST.iter().chain(&PLUGIN).map(|(_, text)| *text);
     let carried = snapshot::name(carried.chain([INIT]));
@@ -151,16 +154,16 @@ fn first_line(version: Version) -> String {
 /// An installed QEMU.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Installed {
-    /// Its version, as far as it matters here.
+    /// Version, as far as it matters here.
     pub version: Version,
-    /// What it says of its version.
+    /// Output of `--version`.
     pub text: String,
 }
 
-/// The version of an installed QEMU.
+/// Finds the version of an installed QEMU.
 ///
 /// # Errors
-/// There is none, or it is not one that is known to work.
+/// [`BuildError::Missing`] if there is no QEMU, or if its version is not known to work.
 pub fn qemu_version(qemu: &str) -> Result<Installed, BuildError> {
     let text = run(Command::new(qemu).arg("--version"), "qemu-system-x86")?;
     match Version::from_text(&text) {
@@ -174,8 +177,8 @@ pub fn qemu_version(qemu: &str) -> Result<Installed, BuildError> {
     }
 }
 
-/// Builds a guest; `tell` is called with what is being done. Its files are made in a folder of their own, and an
-/// earlier guest is there until all of them are.
+/// Builds a guest. `tell` is called with each step. The files are made in a new folder, and an
+/// earlier guest stays usable until all of them are complete.
 ///
 /// # Errors
 /// [`BuildError`].
@@ -196,7 +199,7 @@ pub fn build(options: &Options, tell: &mut dyn FnMut(&str)) -> Result<Image, Bui
     remove_folders(folder, |name| name.starts_with(UNFINISHED))?;
     let mut making = tempfile::Builder::new();
     making.prefix(UNFINISHED);
-    // As other folders are: the user's umask takes what it takes.
+    // Permissions as of other folders, reduced by the user's umask.
     #[cfg(unix)]
     making.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o777));
     let making = making
@@ -225,8 +228,8 @@ pub fn build(options: &Options, tell: &mut dyn FnMut(&str)) -> Result<Image, Bui
     Ok(image)
 }
 
-/// Gives a guest's files their name, and then the stamp that of theirs. Those of the guest before stay until the next
-/// one: somebody may be starting it.
+/// Gives the folder of a guest's files its name, and then writes the stamp that refers to it. The
+/// files of the previous guest stay until the next build, because a run may be starting it.
 fn publish(folder: &Path, making: TempDir, image: &Image) -> Result<(), BuildError> {
     let before = fs::read_to_string(folder.join(STAMP)).unwrap_or_default();
     let before = before.rsplit_once(FILES).map(|(_, name)| name.trim_end());
@@ -261,7 +264,7 @@ fn remove_folders(folder: &Path, is_old: impl Fn(&str) -> bool) -> Result<(), Bu
     Ok(())
 }
 
-/// Runs a program that some package has; its standard output.
+/// Runs a program of `package`, and returns its standard output.
 fn run(command: &mut Command, package: &str) -> Result<String, BuildError> {
     let name = command.get_program().to_string_lossy().into_owned();
     let done = command.env("LC_ALL", "C").output().map_err(|error| {
@@ -299,7 +302,8 @@ fn compile(folder: &Path, version: Version) -> Result<(), BuildError> {
     for (name, text) in GUEST {
         let source = write(&format!("{name}.c"), text)?;
         let mut program = Command::new("cc");
-        // Without calls of memcpy and the like, a kernel is its own loop.
+        // The flag keeps the compiler from replacing a kernel's loops by
+        // calls of memcpy and the like.
         program.args(["-std=gnu11", "-O3", "-fno-tree-loop-distribute-patterns"]);
         program
             .args(["-static", "-o"])
@@ -310,7 +314,7 @@ fn compile(folder: &Path, version: Version) -> Result<(), BuildError> {
     Ok(())
 }
 
-/// The kernel, the tools, and the libraries that they need.
+/// The packages of the kernel and the tools, and those of the libraries that they need.
 fn packages(kernel: &str) -> Result<Vec<String>, BuildError> {
     let mut packages: BTreeSet<String> = TOOLS.iter().map(|name| (*name).to_owned()).collect();
     let mut open: Vec<String> = packages.iter().cloned().collect();
@@ -322,7 +326,7 @@ fn packages(kernel: &str) -> Result<Vec<String>, BuildError> {
             }
         }
     }
-    // The package of the newest kernel only depends on the kernel.
+    // A metapackage such as that of the newest kernel depends on the package that has the kernel.
     let image = needs(kernel)?
         .into_iter()
         .find(|name| name.starts_with("linux-image-"));

@@ -1,4 +1,4 @@
-//! The guest's initial file system, from packages that are unpacked and programs that are compiled.
+//! The guest's initial file system, made of unpacked packages and compiled programs.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -8,9 +8,9 @@ use std::process::Command;
 use super::{BuildError, GUEST, INIT, missing, output};
 use crate::cpio::Archive;
 
-/// Programs of the packages; `cxl` is in ndctl's.
+/// Programs of the packages. `cxl` is in the package ndctl.
 const PROGRAMS: [&str; 4] = ["cxl", "ndctl", "daxctl", "numactl"];
-/// Drivers, in the order of loading. Those that a kernel has built in are left out.
+/// Drivers, in the order of loading. Drivers built into the kernel are left out.
 const MODULES: [&str; 13] = [
     "libnvdimm",
     "nd_btt",
@@ -26,7 +26,7 @@ const MODULES: [&str; 13] = [
     "cxl_pmem",
     "dax_cxl",
 ];
-/// Writes kernel and initial file system; the kernel's release.
+/// Writes the kernel and the initial file system. Returns the kernel's release.
 pub(super) fn pack(folder: &Path, unpacked: &Path) -> Result<String, BuildError> {
     let boot = unpacked.join("boot");
     let kernel = names(&boot)?
@@ -73,7 +73,7 @@ pub(super) fn names(folder: &Path) -> Result<Vec<String>, BuildError> {
         .collect())
 }
 
-/// Where a program lies among what was unpacked.
+/// Path of a program among the unpacked files.
 fn at(unpacked: &Path, name: &str) -> Result<PathBuf, BuildError> {
     ["usr/bin", "bin", "usr/sbin", "sbin"]
         .iter()
@@ -87,11 +87,11 @@ fn found(unpacked: &Path, name: &str) -> Result<Vec<u8>, BuildError> {
     fs::read(&path).map_err(|error| output(&path, error))
 }
 
-/// Adds a program and the shared libraries that it needs, those of `unpacked` before this
-/// machine's; `known` are libraries that are there.
+/// Adds a program and the shared libraries that it needs. Libraries of `unpacked` take precedence
+/// over this machine's. `known` has the libraries that the archive contains already.
 ///
 /// # Errors
-/// It cannot be read, or a library is missing.
+/// [`BuildError`] if the program cannot be read or a library is missing.
 pub fn add_program(
     archive: &mut Archive,
     path: &Path,
@@ -105,7 +105,7 @@ pub fn add_program(
     archive.file(to, &read(path)?, true);
     for library in libraries(path, unpacked)? {
         if known.insert(library.clone()) {
-            // Where the loader looks in any case; the loader itself has one place.
+            // A folder that the loader always searches. The loader itself has a fixed path.
             let name = library.file_name().unwrap_or_default().to_string_lossy();
             let place = match name.starts_with("ld-linux") {
                 true => format!("lib64/{name}"),
@@ -117,7 +117,7 @@ pub fn add_program(
     Ok(())
 }
 
-/// Shared libraries of a program, as its loader finds them; none where it is no dynamic program.
+/// Shared libraries of a program, as its loader finds them. Empty for a static program.
 fn libraries(path: &Path, unpacked: Option<&Path>) -> Result<Vec<PathBuf>, BuildError> {
     let mut command = Command::new("ldd");
     command.arg(path).env("LC_ALL", "C");
@@ -178,7 +178,7 @@ fn modules(archive: &mut Archive, unpacked: &Path, release: &str) -> Result<(), 
     Ok(())
 }
 
-/// All modules below a folder.
+/// Collects all kernel modules below a folder.
 fn gather(folder: &Path, files: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         let path = entry.path();

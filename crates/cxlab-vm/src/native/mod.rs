@@ -1,5 +1,5 @@
-//! The plugin's caches and ring, compiled and run without QEMU, against the same caches written
-//! plainly here.
+//! Compares the plugin's caches and ring, compiled and run without QEMU, with a
+//! plain implementation of the same caches.
 
 #![allow(clippy::unwrap_used)] // helpers outside test functions unwrap too
 
@@ -9,16 +9,16 @@ use std::process::{Child, Command, Stdio};
 use crate::ring::{Counters, Kind, Record, Shared, WORDS};
 use crate::sys::{SharedWords, end_with_us};
 
-/// A draw, as `drive.c` makes it.
+/// Pseudorandom accesses, drawn as `drive.c` draws them.
 struct Drawn {
     state: u64,
     line: u64,
 }
 
-/// A line in a cache: of the program, in memory, and whether it was changed.
+/// A cached line: its address in the program, its address in memory, and whether it is modified.
 type Line = (u64, u64, bool);
 
-/// Two caches, sets of lines, the newest first.
+/// Two cache levels as lists of sets. Each set has its newest line first.
 struct Plain {
     own_ps: u64,
     first: Vec<Vec<Line>>,
@@ -97,7 +97,7 @@ impl Plain {
     }
 }
 
-/// The records and counters that the plugin must give.
+/// The records and counters that the plugin is expected to give.
 fn expected(accesses: u64, sets: usize, ways: usize, lines: u64) -> (Vec<Record>, Counters) {
     let mut plain = Plain {
         own_ps: 0,
@@ -131,7 +131,7 @@ fn expected(accesses: u64, sets: usize, ways: usize, lines: u64) -> (Vec<Record>
     (plain.records, plain.counters)
 }
 
-/// The program, compiled into a folder of its own; `None` without a compiler.
+/// The test program, compiled into a folder of its own. `None` without a compiler.
 fn compiled(name: &str) -> Option<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let folder = std::env::temp_dir().join(format!("cxlab-{name}-{}", std::process::id()));
@@ -164,8 +164,8 @@ fn started(program: &Path, words: &SharedWords, numbers: [u64; 4]) -> Child {
     command.stdout(Stdio::piped()).spawn().unwrap()
 }
 
-/// Takes every record until the second mark. The ring is small, so the program waits often. What it says of
-/// its time holds for all records that it had not told then.
+/// Consumes every record until the second mark. The ring is small, so the program waits often. The
+/// time that the plugin publishes must not exceed that of any later record.
 fn drained(shared: Shared<'_>, mut each: impl FnMut(Record)) -> Counters {
     let lane = shared.lane(1);
     let mut tail = 0;
@@ -219,7 +219,7 @@ fn the_plugin_tells_of_every_miss_and_write_back_in_order_and_of_nothing_else() 
     let _ = std::fs::remove_dir_all(program.parent().unwrap());
 }
 
-/// How fast the caches and the ring are, by processor time. Nothing is asserted of a time.
+/// Measures the throughput of caches and ring, by processor time. The test asserts no time.
 #[test]
 #[ignore = "measures: cargo test --release -p cxlab-vm rate -- --ignored --nocapture"]
 fn rate_of_the_filter() {

@@ -1,4 +1,4 @@
-//! Guests that are scripts: each writes its ring as the plugin does, in whatever order a schedule says.
+//! Guests that are scripts. Each writes its ring as the plugin does, in the order of a schedule.
 
 use std::sync::atomic::AtomicU64;
 
@@ -9,10 +9,10 @@ use crate::memory::{Place, Ticket};
 use crate::model::{Limits, Processors};
 use crate::ring::{Record, Teller, WORDS};
 
-/// What all guests share: one line after another, 50 ns each, and 20 ns back.
+/// The shared server takes 50 ns for each line, one after another, and a response takes 20 ns back.
 const SERVICE_PS: u64 = 50_000;
 const BACK_PS: u64 = 20_000;
-/// Records of a script's ring: few, so that it is often full.
+/// Records of a script's ring: few, so that the ring is often full.
 const ROOM: u64 = 8;
 
 #[derive(Default)]
@@ -41,7 +41,7 @@ impl Memory for Server {
     fn advance(&mut self, to_ps: u64) {
         self.now = self.now.max(to_ps);
     }
-    /// What comes back is not told before it is served.
+    /// The completion time is not known before the request is served.
     fn known(&self, ticket: Ticket) -> Option<u64> {
         let end = self.ends[ticket as usize];
         (end <= self.now).then_some(end + BACK_PS)
@@ -69,13 +69,13 @@ enum Act {
     Die,
 }
 
-/// One processor of a guest.
+/// A processor of a guest that follows a script.
 struct Fake<'a> {
     teller: Teller<'a>,
     lane: usize,
     script: Vec<Act>,
     next: usize,
-    /// In the middle of a sleep.
+    /// Whether the guest is in the middle of a sleep.
     asleep: bool,
     own_ps: u64,
     idle_ns: u64,
@@ -86,9 +86,9 @@ struct Fake<'a> {
 #[derive(PartialEq, Eq, Debug)]
 enum Did {
     Something,
-    /// It waits for the model.
+    /// The processor waits for the model.
     Nothing,
-    /// It has ended.
+    /// The script has ended.
     Gone,
 }
 
@@ -120,7 +120,7 @@ impl<'a> Fake<'a> {
         self.head += 1;
     }
 
-    /// The next thing that it does; `tells` says whether it publishes where it need not.
+    /// Executes the next act. `tells` says whether it publishes its time where it need not.
     fn act(&mut self, tells: bool) -> Did {
         let Some(act) = self.script.get(self.next).copied() else {
             return Did::Gone;
@@ -179,7 +179,7 @@ fn draw(state: &mut u64) -> u64 {
     *state
 }
 
-/// What became of guests with a processor each.
+/// Results of guests with a processor each.
 #[derive(PartialEq, Eq, Debug)]
 struct Became {
     charged_ps: Vec<u64>,
@@ -200,7 +200,7 @@ const PROCESSORS: Processors = Processors {
     },
 };
 
-/// Runs scripts in an order drawn from a seed, until all have ended. Panics where nobody can go on.
+/// Runs scripts in an order drawn from a seed, until all have ended. Panics on a deadlock.
 fn run(scripts: &[Vec<Act>], window_ps: u64, seed: u64) -> Became {
     let words: Vec<Vec<AtomicU64>> = scripts.iter().map(|_| words()).collect();
     let rings = words.iter().map(|words| (Shared::new(words).unwrap(), 1));
@@ -217,7 +217,7 @@ fn run(scripts: &[Vec<Act>], window_ps: u64, seed: u64) -> Became {
     let mut still = 0;
     while still < 4 * fakes.len() + 4 {
         let drawn = draw(&mut state);
-        // The model goes on as often as a guest, or seldom.
+        // The model acts as often as a guest, or rarely.
         let often = 1 + (drawn >> 50) % 8;
         let went = match (drawn >> 20) % often {
             0 => {
@@ -239,7 +239,8 @@ fn run(scripts: &[Vec<Act>], window_ps: u64, seed: u64) -> Became {
         }
         still = match went || did != Did::Nothing {
             true => 0,
-            // A draw is no proof: everybody is asked, and then nobody may be able to.
+            // Random draws are no proof, so the model and each guest try once more, and
+            // none may be able to act.
             false => {
                 let mut moves = pace.step(&mut |guest, number, now: Moment| {
                     marks.push((guest, number, now.busy_ps + now.idle_ns * 1000));
@@ -279,7 +280,7 @@ fn run(scripts: &[Vec<Act>], window_ps: u64, seed: u64) -> Became {
     }
 }
 
-/// A program: it begins, does what it does, reads the clock, and ends.
+/// A program: it begins, executes `acts`, reads the clock, and ends.
 fn program(acts: impl IntoIterator<Item = Act>) -> Vec<Act> {
     let mut script = vec![Act::Mark(BEGIN)];
     script.extend(acts);
@@ -296,7 +297,7 @@ fn guests_that_meet_slow_one_another_as_the_server_they_share_says() {
     let alone = run(&[chase(500)], 0, 1);
     assert_eq!(alone.charged_ps, [500 * (SERVICE_PS + BACK_PS)]);
     let both = run(&[chase(500), chase(500)], 0, 1);
-    // 100 ns each in turn, less what the first did not wait in the beginning.
+    // 100 ns for each load in turn, less what the first did not wait at the beginning.
     for charged in &both.charged_ps {
         assert!(
             charged.abs_diff(500 * 2 * SERVICE_PS) <= 2 * SERVICE_PS,
@@ -307,7 +308,7 @@ fn guests_that_meet_slow_one_another_as_the_server_they_share_says() {
 
 #[test]
 fn what_a_guest_does_later_does_not_slow_what_another_did_before() {
-    // The second computes for long before it asks for anything; QEMU runs it first.
+    // The second guest computes for long before its first request. QEMU runs it first.
     let late = program(
         [Act::Compute(1_000_000_000)]
             .into_iter()
@@ -370,7 +371,7 @@ fn a_guest_that_sleeps_without_a_timer_holds_up_nobody() {
     assert!(!go(&mut awake, &mut sleeper));
 }
 
-/// A processor that waits for another of its guest, in QEMU, does not say how far it is.
+/// A processor that waits inside QEMU for another of its guest publishes no time.
 #[test]
 fn a_guest_with_several_processors_is_as_far_as_the_farthest() {
     let (one, other) = (words(), words());
@@ -383,7 +384,7 @@ fn a_guest_with_several_processors_is_as_far_as_the_farthest() {
     let mut pace = Pace::new(model, rings, 0);
     let load = [Act::Compute(500_000), Act::Load(0), Act::ReadClock];
     let mut single = Fake::new(&one, 0, program(load));
-    // It computes and has nothing to say; the second of its guest stays at 0.
+    // The first processor computes and has no record. The second of its guest stays at 0.
     let computes = [Act::Compute(400_000), Act::Compute(400_000)];
     let mut first = Fake::new(&other, 0, program(computes));
     let mut go = |first: &mut Fake<'_>, until: usize| {
@@ -425,7 +426,8 @@ fn scripts() -> impl Strategy<Value = Vec<Vec<Act>>> {
 }
 
 proptest! {
-    /// Without a window nothing is late, and results follow from the scripts alone, however QEMU runs.
+    /// Without a window no event is late, and the scripts alone
+    /// determine the results, however QEMU runs.
     #[test]
     fn in_exact_order_the_results_do_not_depend_on_who_runs_when(scripts in scripts()) {
         let first = run(&scripts, 0, 1);
@@ -435,7 +437,7 @@ proptest! {
         }
     }
 
-    /// `run` panics where nobody can go on, also where guests die in the middle of what they do.
+    /// `run` panics on a deadlock, also if guests die in the middle of a program.
     #[test]
     fn nobody_is_later_than_the_window_and_nobody_waits_for_ever(
         scripts in scripts(),
@@ -454,7 +456,7 @@ proptest! {
     }
 }
 
-/// So that the bound above is one of something.
+/// Shows that the bound above is not vacuous.
 #[test]
 fn with_a_window_some_are_late() {
     let scripts = [chase(300), chase(300), chase(300)];

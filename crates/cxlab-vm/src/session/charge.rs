@@ -1,5 +1,5 @@
-//! The model beside QEMU: takes what the plugins tell, in the order of the processors' times, and
-//! charges for it.
+//! Runs the model beside QEMU: processes the plugins' records in the order of the
+//! processors' times, and charges the processors.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -9,38 +9,38 @@ use super::{MOST_RUNS, Span};
 use crate::memory::{Memory, Stuck};
 use crate::pace::{BEGIN, END, INTEREST, Late, Moment, Pace};
 
-/// Most regions of interest of a program; later ones are only counted as the program's.
+/// Most regions of interest of a program. Later regions count only as part of the program.
 const MOST_INTEREST: usize = 1024;
 
-/// A program.
+/// Measurements of a program.
 #[derive(Clone, Default)]
 pub(super) struct Phase {
     pub(super) span: Span,
     pub(super) interest: Vec<Span>,
 }
 
-/// What was charged.
+/// Result of charging all guests.
 #[derive(Default)]
 pub(super) struct Charged {
-    /// By guest.
+    /// Programs by guest.
     pub(super) phases: Vec<Vec<Phase>>,
     pub(super) late: Late,
 }
 
-/// When something began: on this machine, and in the guest.
+/// Start of a program or region: time on this machine in seconds, and state of the guest.
 type From = (f64, Moment);
 
-/// The phases of a guest.
+/// Open and finished programs of a guest.
 #[derive(Default)]
 struct Book {
     program: Option<From>,
     interest: Option<From>,
-    /// Regions of interest of the program that runs.
+    /// Regions of interest of the current program.
     regions: Vec<Span>,
     phases: Vec<Phase>,
 }
 
-/// Charges what plugins tell, until all guests have ended. `ended` is told by others.
+/// Charges the plugins' records until all guests have ended. Other threads set `ended`.
 pub(super) fn consume<M: Memory>(
     mut pace: Pace<'_, M>,
     ended: &[AtomicBool],
@@ -74,7 +74,7 @@ pub(super) fn consume<M: Memory>(
     }
 }
 
-/// Nothing to do: first a look again at once, then with ever more time between.
+/// Waits while there is nothing to do: first by spinning, then with growing pauses.
 fn rest(quiet: &mut u32) {
     *quiet = quiet.saturating_add(1);
     match *quiet {
@@ -85,7 +85,7 @@ fn rest(quiet: &mut u32) {
 }
 
 impl Book {
-    /// The guest is at a mark: a program, or what is of interest in it, begins or ends.
+    /// Handles a mark: a program or a region of interest begins or ends.
     fn mark(&mut self, wall_s: f64, number: u64, now: Moment) {
         let [begin, end] = INTEREST;
         if number == BEGIN {
@@ -136,7 +136,8 @@ mod tests {
         }
     }
 
-    /// Marks with their times; by program, its time and those of its regions of interest, in picoseconds.
+    /// Processes marks with their times. Returns for each program its time and those of
+    /// its regions of interest, in picoseconds.
     fn marked(marks: &[(u64, u64)]) -> Vec<(u64, Vec<u64>)> {
         let mut book = Book::default();
         for (number, ps) in marks {

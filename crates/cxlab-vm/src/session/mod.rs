@@ -1,4 +1,4 @@
-//! One run of guests: QEMU for each, what they say, and the model beside them.
+//! A run of guests: a QEMU for each, their messages, and the model beside them.
 
 mod charge;
 mod monitor;
@@ -26,38 +26,38 @@ use charge::consume;
 use monitor::{Line, Monitor};
 use talk::{MOST_CONSOLE, MOST_OUTPUT, Talk};
 
-/// Programs that are run at most (one for each memory).
+/// Most programs that are run, one for each memory.
 const MOST_RUNS: usize = 64;
 
 const NO_CLOCK: &str = "its clock cannot follow simulated time in this QEMU, which several guests \
                         at once need";
 
-/// What is needed to run a guest.
+/// Parameters of running a guest.
 pub struct Job<'a> {
-    /// QEMU.
+    /// Name or path of QEMU.
     pub qemu: &'a str,
-    /// Its arguments, given the descriptors that it inherits.
+    /// Arguments of QEMU, given the descriptors that it inherits.
     pub arguments: &'a (dyn Fn(Descriptors) -> Vec<String> + Sync),
-    /// Processors, at most [`crate::ring::LANES`].
+    /// Processors of the guest, at most [`crate::ring::LANES`].
     pub processors: Processors,
-    /// Whether its clock must follow simulated time: that of other guests does.
+    /// Whether the guest's clock must follow simulated time, because several guests run together.
     pub in_step: bool,
-    /// Longest time for all, on this machine.
+    /// Longest time for the whole run, on this machine.
     pub limit: Duration,
 }
 
-/// Why a guest did not run.
+/// Reason why a guest did not complete.
 #[derive(Debug)]
 pub enum SessionError {
-    /// QEMU could not be started, or ended without the guest's having finished.
+    /// QEMU could not be started, or ended before the guest had finished.
     Qemu(String),
-    /// The guest said what does not work.
+    /// The guest reported something that does not work.
     Guest(String),
-    /// It took too long.
+    /// The guest exceeded its time limit.
     Limit(Duration),
-    /// A medium never answered.
+    /// A memory backend never responded.
     Stuck(Stuck),
-    /// The system refused something.
+    /// A system call failed.
     System(io::Error),
 }
 
@@ -79,96 +79,97 @@ impl std::fmt::Display for SessionError {
 
 impl std::error::Error for SessionError {}
 
-/// What a program's run was.
+/// Result of a program's run.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Run {
-    /// The memory that it was bound to.
+    /// Name of the memory to which the program was bound.
     pub memory: String,
-    /// How it ended.
+    /// Exit code of the program.
     pub exit_code: i32,
-    /// Seconds by the guest's clock.
+    /// Duration by the guest's clock, in seconds.
     pub guest_s: Option<f64>,
-    /// What it wrote.
+    /// Lines of the program's output.
     pub output: Vec<String>,
-    /// What was measured of it.
+    /// Measurements of the whole program.
     pub span: Span,
-    /// Its regions of interest.
+    /// Measurements of its regions of interest.
     pub interest: Vec<Span>,
 }
 
-/// What was measured between two marks.
+/// Measurements between two marks.
 #[derive(Clone, PartialEq, Default, Debug)]
 pub struct Span {
-    /// Seconds of simulated time in which a processor was at work, and its waits.
+    /// Simulated time in which a processor was active or waited for memory, in seconds.
     pub busy_s: f64,
-    /// Seconds of simulated time that were skipped because all processors slept.
+    /// Simulated time that was skipped because all processors slept, in seconds.
     pub idle_s: f64,
-    /// Seconds on this machine.
+    /// Time on this machine, in seconds.
     pub wall_s: f64,
-    /// What the plugin counted.
+    /// Counters of the plugin.
     pub counters: Counters,
-    /// What was asked of each pool.
+    /// Requests to each pool.
     pub pools: Vec<PoolCounts>,
 }
 
-/// A region as the guest made it.
+/// A region as the guest created it.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Debug)]
 pub struct Region {
-    /// The window.
+    /// Number of the window.
     pub window: usize,
-    /// Its first address in the guest.
+    /// First address of the region in the guest.
     pub address: u64,
-    /// Its NUMA node.
+    /// NUMA node of the region.
     pub node: u32,
 }
 
-/// What a guest did.
+/// Result of a guest.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Outcome {
-    /// Seconds on this machine until the first process, where the guest was booted.
+    /// Time on this machine until the first process, in seconds, if the guest was booted.
     pub boot_s: Option<f64>,
-    /// Seconds on this machine until all regions were there, likewise.
+    /// Time on this machine until all regions existed, in seconds, if the guest was booted.
     pub ready_s: Option<f64>,
-    /// Seconds on this machine until the guest went on, where it was restored.
+    /// Time on this machine until the guest continued, in seconds, if it was restored.
     pub restored_s: Option<f64>,
-    /// Seconds on this machine in all.
+    /// Total time on this machine, in seconds.
     pub wall_s: f64,
     /// Whether the guest's clock followed simulated time.
     pub clock: ClockState,
-    /// Windows that were as fast as other memory.
+    /// Number of windows that were as fast as other memory in QEMU.
     pub overlay: u64,
-    /// What the guest's kernel read the time from.
+    /// Name of the clock source of the guest's kernel.
     pub clocksource: String,
-    /// Regions.
+    /// Regions that the guest created.
     pub regions: Vec<Region>,
-    /// Programs.
+    /// Programs that the guest ran.
     pub runs: Vec<Run>,
-    /// What the guest said besides.
+    /// Other lines of the guest's console.
     pub console: Vec<String>,
 }
 
-/// A guest that is to run.
+/// A guest to run.
 pub struct Start<'a> {
-    /// How.
+    /// Parameters of the run.
     pub job: Job<'a>,
-    /// What it is restored from; otherwise it boots.
+    /// Snapshot to restore the guest from. `None` boots it.
     pub snapshot: Option<&'a Snapshot>,
 }
 
-/// What guests did together.
+/// Results of guests that ran together.
 pub struct Together {
-    /// By guest. One that fails does not end the others.
+    /// Result by guest. A guest that fails does not end the others.
     pub guests: Vec<Result<Outcome, SessionError>>,
-    /// How far they were out of step.
+    /// How far guests were out of step.
     pub late: Late,
 }
 
-/// Runs guests to their ends, against one memory. Nothing of a guest is taken in the model that is as
-/// much as the window ahead of another, or more. `show` gets the lines that their programs write, by guest.
+/// Runs guests to their ends against one memory. The model processes no record that is ahead of
+/// another guest by the window or more. `show` is called with each line that a program writes,
+/// and the number of its guest.
 ///
 /// # Errors
-/// [`SessionError`], where they could not begin or the model could not go on. All have ended in any
-/// case.
+/// [`SessionError`] if a guest cannot start or the model cannot continue. All
+/// guests have ended in any case.
 pub fn run<M: Memory>(
     starts: &[Start<'_>],
     memory: M,
@@ -177,7 +178,7 @@ pub fn run<M: Memory>(
 ) -> Result<Together, SessionError> {
     let mut words = Vec::new();
     let mut guests = Vec::new();
-    // On this thread, for they end with the one that started them.
+    // Guests are started on this thread, because they end with the thread that starts them.
     for start in starts {
         let own = SharedWords::new(WORDS).map_err(SessionError::System)?;
         shared(&own)?;
@@ -185,7 +186,7 @@ pub fn run<M: Memory>(
             None => Guest::boot(&start.job, own.fd())?,
             Some(snapshot) => Guest::restore(&start.job, own.fd(), snapshot)?,
         });
-        // It is not for those that are started next.
+        // The descriptor is not for guests that are started later.
         private(&own).map_err(SessionError::System)?;
         words.push(own);
     }
@@ -230,7 +231,7 @@ pub fn run<M: Memory>(
             .into_iter()
             .map(|listener| listener.join().map_err(early))
             .collect();
-        // That a medium is stuck is why QEMU was ended.
+        // A stuck memory backend takes precedence, because it is the reason why QEMU was ended.
         let charged = consumer
             .join()
             .map_err(early)?
@@ -250,7 +251,7 @@ pub fn run<M: Memory>(
     })
 }
 
-/// Says so when it goes, in whatever way.
+/// Sets the flag when dropped.
 struct Raise<'a>(&'a AtomicBool);
 
 impl Drop for Raise<'_> {
@@ -259,13 +260,14 @@ impl Drop for Raise<'_> {
     }
 }
 
-/// Boots a guest until it waits, and saves it. Its arguments put its memory into that folder.
+/// Boots a guest until it waits, and saves it. The arguments store its
+/// memory in the folder of `making`.
 ///
 /// # Errors
 /// [`SessionError`]. QEMU has ended in any case.
 pub fn save(job: &Job<'_>, making: Making) -> Result<Snapshot, SessionError> {
     let words = SharedWords::new(WORDS).map_err(SessionError::System)?;
-    // Made for the plugin, which tells nothing yet.
+    // The plugin needs the ring, although it writes no record yet.
     let ring = shared(&words)?;
     let line = Line::new()?;
     let (mut guest, mut monitor) = Guest::start(job, words.fd(), line)?;
@@ -281,12 +283,12 @@ fn shared(words: &SharedWords) -> Result<Shared<'_>, SessionError> {
         .ok_or_else(|| SessionError::System(io::Error::other("the shared memory is too small")))
 }
 
-/// A child that ends when this does.
+/// A child process that ends when this value is dropped.
 struct Guarded(Child);
 
 impl Guarded {
     fn end(&mut self) {
-        // It may have ended by itself.
+        // The child may have ended by itself.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
@@ -298,16 +300,16 @@ impl Drop for Guarded {
     }
 }
 
-/// Until when a guest is listened to.
+/// State of the guest until which its messages are read.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Next {
-    /// It waits.
+    /// The guest waits to be released.
     Hold,
-    /// Its programs have ended, and it with them.
+    /// The guest has ended, after its programs.
     Programs,
 }
 
-/// A guest that runs, and what was heard of it.
+/// A running guest, and its messages so far.
 struct Guest {
     child: Guarded,
     input: Option<ChildStdin>,
@@ -316,7 +318,7 @@ struct Guest {
     began: Instant,
     lines: Console,
     talk: Talk,
-    /// All that it said, until it waits.
+    /// All bytes of its console until it waits.
     said: Vec<u8>,
 }
 
@@ -375,7 +377,7 @@ impl Guest {
         })
     }
 
-    /// What QEMU said itself, where it ended over what was asked of it.
+    /// The error with QEMU's own messages, if QEMU ended during a monitor command.
     fn explained(&mut self, error: SessionError) -> SessionError {
         self.child.end();
         let said = self.errors.take().and_then(|errors| errors.join().ok());
@@ -387,7 +389,7 @@ impl Guest {
         }
     }
 
-    /// Lets a guest go that waits. Where it has ended meanwhile, its end is heard.
+    /// Releases a waiting guest. If it has ended meanwhile, reading its messages reports that.
     fn let_go(&mut self) {
         if let Some(mut input) = self.input.take() {
             let _ = input.write_all(b"go\n").and_then(|()| input.flush());
@@ -396,7 +398,7 @@ impl Guest {
         self.talk.held = false;
     }
 
-    /// Reads what QEMU and the guest say until it waits, or until both are done.
+    /// Reads the messages of QEMU and the guest until the guest waits, or until both have ended.
     fn listen(
         &mut self,
         job: &Job<'_>,
@@ -439,7 +441,7 @@ impl Guest {
             return Err(SessionError::Guest(text));
         }
         if !self.talk.done && !failed() {
-            // The stream has ended with QEMU, or soon will.
+            // The stream has ended, so QEMU has ended or soon will.
             self.child.0.wait().map_err(SessionError::System)?;
             let said = self.errors.take().and_then(|errors| errors.join().ok());
             return Err(SessionError::Qemu(self.talk.why(&said.unwrap_or_default())));
@@ -487,10 +489,10 @@ fn keep(stream: Option<impl Read + Send + 'static>) -> JoinHandle<Vec<u8>> {
     })
 }
 
-/// Writes the archive of a run behind the one that all runs share.
+/// Writes the initial file system that all runs share, followed by the archive of one run.
 ///
 /// # Errors
-/// Whatever the file system says.
+/// The error of the file system.
 pub fn write_initrd(base: &Path, own: &[u8], to: &Path) -> io::Result<PathBuf> {
     let mut whole = std::fs::read(base)?;
     whole.extend_from_slice(own);

@@ -1,7 +1,8 @@
-//! QEMU's monitor (QMP, a line of JSON each way): saves a guest that waits, and restores it.
+//! QEMU's monitor (QMP, lines of JSON): saves a guest that waits, and restores it.
 //!
-//! The guest's memory lies in files (`qemu::Keep`), so what travels here is the state of its devices,
-//! about a megabyte. "x-ignore-shared" is what leaves memory in shared files out.
+//! The guest's memory is stored in files (`qemu::Keep`), so only the state of its
+//! devices is transferred, about a megabyte. The capability "x-ignore-shared"
+//! leaves memory in shared files out.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Write};
@@ -16,12 +17,12 @@ use serde_json::{Value, json};
 use super::SessionError;
 use crate::sys::inherited;
 
-/// Between two questions whether something is done.
+/// Time between two status queries.
 const LOOK: Duration = Duration::from_millis(10);
-/// Longest time for an answer.
+/// Longest time for a response.
 const ANSWER: Duration = Duration::from_secs(60);
 
-/// Our end, and the end that QEMU inherits.
+/// This process's end of the monitor connection, and the end that QEMU inherits.
 pub(super) struct Line {
     ours: UnixStream,
     theirs: UnixStream,
@@ -34,14 +35,14 @@ impl Line {
         Ok(Line { ours, theirs })
     }
 
-    /// The descriptor's number in QEMU.
+    /// Number of the descriptor in QEMU.
     pub(super) fn number(&self) -> i32 {
         self.theirs.as_raw_fd()
     }
 
-    /// Once QEMU has started: talks to it.
+    /// Opens the monitor, once QEMU has started.
     pub(super) fn open(self) -> Result<Monitor, SessionError> {
-        // QEMU's end is its own from now on, so that its end is seen.
+        // Only QEMU may have its end open, so that its exit closes the connection.
         drop(self.theirs);
         self.ours
             .set_read_timeout(Some(ANSWER))
@@ -63,7 +64,7 @@ impl Line {
 pub(super) struct Monitor {
     writer: UnixStream,
     reader: BufReader<UnixStream>,
-    /// QEMU's version, before the point.
+    /// Major version of QEMU.
     major: u64,
 }
 
@@ -79,7 +80,7 @@ impl Monitor {
         }
     }
 
-    /// Asks, and returns the answer.
+    /// Executes a command and returns its response.
     fn ask(&mut self, command: &str, arguments: Value) -> Result<Value, SessionError> {
         let question = json!({ "execute": command, "arguments": arguments });
         writeln!(self.writer, "{question}").map_err(|error| wrong(error.to_string()))?;
@@ -104,7 +105,7 @@ impl Monitor {
         Ok(())
     }
 
-    /// Stops the guest and writes its devices' state to a file.
+    /// Stops the guest and writes the state of its devices to a file.
     pub(super) fn save(&mut self, to: &Path) -> Result<(), SessionError> {
         self.ask("stop", json!({}))?;
         self.leave_memory_out()?;
@@ -120,7 +121,7 @@ impl Monitor {
             });
             let asked = self.ask("migrate", json!({ "uri": uri }));
             if asked.is_err() {
-                // Nobody will come, so that the thread has nothing to wait for.
+                // QEMU will not connect, so this connection ends the thread's wait.
                 drop(UnixStream::connect(&socket.path));
             }
             let saved = asked.and_then(|_| self.migrated());
@@ -143,11 +144,11 @@ impl Monitor {
         })
     }
 
-    /// Reads the devices' state from a file, and lets the guest go on.
+    /// Reads the state of the devices from a file, and resumes the guest.
     pub(super) fn restore(&mut self, state: &File) -> Result<(), SessionError> {
         self.leave_memory_out()?;
-        // Version 10 warns of the first, and 7.2 does not know the second. Not by the file's own name, for
-        // the snapshot may go meanwhile.
+        // Version 10 warns of `fd:`, and 7.2 does not know `file:`. The path is that of the
+        // descriptor, because the snapshot may be removed meanwhile.
         let number = state.as_raw_fd();
         let uri = match self.major {
             ..=7 => format!("fd:{number}"),
@@ -184,8 +185,8 @@ fn wrong(text: String) -> SessionError {
     SessionError::Qemu(text)
 }
 
-/// A socket at a short path (longer ones than 107 bytes do not work), in a folder that nobody else may
-/// enter.
+/// A socket at a short path (paths longer than 107 bytes do not work), in a
+/// folder that other users cannot enter.
 struct Socket {
     folder: std::path::PathBuf,
     path: std::path::PathBuf,

@@ -1,4 +1,4 @@
-//! What the guest says, put together.
+//! Collects a guest's messages into an [`Outcome`].
 
 use std::time::Instant;
 
@@ -10,17 +10,17 @@ use crate::ring::ClockState;
 pub(super) const MOST_OUTPUT: usize = 64 << 10;
 /// Bytes of the guest's console that are kept in all.
 pub(super) const MOST_CONSOLE: usize = 4 << 20;
-/// Lines of the guest's console that are shown when it has gone.
+/// Lines of the guest's console that are shown when QEMU has ended early.
 const MOST_LAST: usize = 20;
 
-/// What was heard until now.
+/// State of the conversation so far.
 pub(super) struct Talk {
     began: Instant,
     pub(super) outcome: Outcome,
     current: Option<Run>,
     kept: usize,
     pub(super) failed: Option<String>,
-    /// The guest waits to be let go.
+    /// Whether the guest waits to be released.
     pub(super) held: bool,
     pub(super) done: bool,
 }
@@ -98,7 +98,7 @@ impl Talk {
         }
     }
 
-    /// Hears what a guest had said before it was saved, which is restored now.
+    /// Processes the console output from before a restored guest was saved.
     pub(super) fn recall(&mut self, said: &[u8]) {
         let mut console = Console::default();
         console.feed(said, |said| self.hear(said, &mut |_| {}));
@@ -107,7 +107,8 @@ impl Talk {
         self.outcome.restored_s = Some(self.began.elapsed().as_secs_f64());
     }
 
-    /// Why QEMU ended before the guest was done: what it said, or the guest's last lines.
+    /// Reason why QEMU ended before the guest had finished: QEMU's
+    /// messages, or the guest's last lines.
     pub(super) fn why(&self, said: &[u8]) -> String {
         let mut lines = Vec::new();
         let mut console = Console::default();
