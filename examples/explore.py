@@ -47,7 +47,7 @@ frame = cxlab.sweep(
         "hosts[0].issue.outstanding": [16, 64, 256],
     },
 )
-print(frame[["fabric.routing", "hosts[0].issue.outstanding", "bandwidth_gbps", "p99_ns"]])
+print(frame[["fabric.routing", "hosts[0].issue.outstanding", "bandwidth_gb_per_s", "p99_ns"]])
 
 
 # %% A workload in Python: batches of addresses and of whether each writes.
@@ -67,7 +67,7 @@ print(cxlab.run(skewed, workloads={"zipf": zipf}))
 out.mkdir(parents=True, exist_ok=True)
 cxlab.plot.topology(cxlab.plan(pool), result)
 plt.savefig(out / "topology.png")
-cxlab.plot.sweep_lines(frame, "hosts[0].issue.outstanding", "bandwidth_gbps", by="fabric.routing")
+cxlab.plot.sweep_lines(frame, "hosts[0].issue.outstanding", "bandwidth_gb_per_s", by="fabric.routing")
 plt.savefig(out / "sweep.png")
 result.save(out)
 print(f"now: cxlab report {out}")

@@ -1,5 +1,5 @@
-//! Coherent operations over CXL.cache on Cohet's testbed: kernels of threads with real values, building
-//! and checking included.
+//! Coherent operations over CXL.cache on Cohet's testbed: kernels of threads with real values.
+//! The time includes building and checking.
 
 use cxlab_benches as _;
 use cxlab_tests::{plan, shipped, try_run};
@@ -17,7 +17,7 @@ fn bench(bencher: Bencher, workload: &str, operations: u64) {
         });
 }
 
-/// Remote atomic operations: one word, a word after the other, and words at random in 64 MiB.
+/// Remote atomic operations on one word, on consecutive words, and on random words in 64 MiB.
 #[divan::bench(sample_count = 5, args = ["central", "stride1", "rand"])]
 fn atomics(bencher: Bencher, pattern: &str) {
     let operations = 200_000;
@@ -27,7 +27,7 @@ fn atomics(bencher: Bencher, pattern: &str) {
     bench(bencher, &tent, operations);
 }
 
-/// Loads of the calibration, with what the host does to prepare them.
+/// Loads of the calibration, including the host's work to prepare them.
 #[divan::bench(sample_count = 5, args = ["hmc", "llc", "memory"])]
 fn loads(bencher: Bencher, tier: &str) {
     let unit = format!(

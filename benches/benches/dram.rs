@@ -1,4 +1,4 @@
-//! The DRAM medium by itself: as many requests as it takes, and one now and then.
+//! The DRAM backend alone, saturated with requests and at a low load.
 
 use cxlab_benches as _;
 use cxlab_engine::catalog::find;
@@ -39,7 +39,8 @@ fn memory(name: &str) -> Option<Box<dyn MemoryBackend>> {
     Some(medium.backend(Site::alone(Bytes(CAPACITY), 1)))
 }
 
-/// Sends requests, each `gap` ps after the last or when there is room, and wakes when asked to.
+/// Sends requests, each `gap` ps after the last or when there is room, and wakes the
+/// memory when it asks for that.
 fn run(bencher: Bencher, name: &str, random: bool, writes: f64, gap: u64) {
     let Some(mut memory) = memory(name) else {
         return;
@@ -78,19 +79,19 @@ fn run(bencher: Bencher, name: &str, random: bool, writes: f64, gap: u64) {
     });
 }
 
-/// Random reads and writes, always one more waiting.
+/// Random reads and writes, with one more request always pending.
 #[divan::bench(args = names())]
 fn random_saturated(bencher: Bencher, name: &str) {
     run(bencher, name, true, 0.33, 0);
 }
 
-/// Consecutive lines, always one more waiting.
+/// Consecutive lines, with one more request always pending.
 #[divan::bench(args = names())]
 fn stream_saturated(bencher: Bencher, name: &str) {
     run(bencher, name, false, 0.33, 0);
 }
 
-/// A random request each 200 ns, which is about a hundredth of the load.
+/// A random request each 200 ns, about a hundredth of the saturated load.
 #[divan::bench(args = names())]
 fn random_low_load(bencher: Bencher, name: &str) {
     run(bencher, name, true, 0.33, 200_000);

@@ -1,5 +1,5 @@
-//! The DRAM cache by itself, over memory that answers in 3 us and over a flash drive: all in the
-//! cache, and pages that come and go.
+//! The DRAM cache alone, over memory with a latency of 3 us and over a flash drive: with all
+//! accesses in the cache, and with pages that are fetched and evicted.
 
 use cxlab_benches as _;
 use cxlab_engine::catalog::find;
@@ -11,7 +11,7 @@ use divan::counter::ItemsCount;
 
 const REQUESTS: u64 = 50_000;
 const CAPACITY: u64 = 4 << 30;
-/// Half of the cache.
+/// Size of a working set that fits, in bytes: half of the cache.
 const HOT: u64 = 8 << 20;
 
 const MEMORIES: [(&str, &str); 4] = [
@@ -42,7 +42,8 @@ fn memory(name: &str) -> Option<Box<dyn MemoryBackend>> {
     Some(medium.backend(Site::alone(Bytes(CAPACITY), 1)))
 }
 
-/// Sends requests for random lines as soon as there is room, and wakes when asked to.
+/// Sends requests for random lines as soon as there is room, and wakes the
+/// memory when it asks for that.
 struct Owner {
     memory: Box<dyn MemoryBackend>,
     rng: StreamRng,
@@ -83,20 +84,20 @@ fn run(bencher: Bencher, name: &str, footprint: u64) {
         rng: StreamRng::new(1, "requests"),
         now: 0,
     };
-    // The cache is warm when measuring begins.
+    // The cache is warm before measuring begins.
     owner.send(REQUESTS, footprint);
     bencher
         .counter(ItemsCount::new(REQUESTS))
         .bench_local(|| owner.send(REQUESTS, footprint));
 }
 
-/// What is asked for fits.
+/// The working set fits the cache.
 #[divan::bench(args = names())]
 fn hits(bencher: Bencher, name: &str) {
     run(bencher, name, HOT);
 }
 
-/// Nearly every request misses, and a third of the pages leaves dirty.
+/// Nearly every request misses, and a third of the evicted pages are dirty.
 #[divan::bench(args = names())]
 fn misses(bencher: Bencher, name: &str) {
     run(bencher, name, 1 << 30);

@@ -1,4 +1,4 @@
-//! Packing saturated traffic into flits: by the packer itself, and by the table of what it has computed.
+//! Packing of saturated traffic into flits, by the packer itself and by the table of its results.
 
 use cxlab_benches as _;
 use cxlab_protocol::Channel;
@@ -16,7 +16,7 @@ fn format(name: &str) -> FlitFormat {
     }
 }
 
-/// Two responses with data for each without; returns how many flits they take.
+/// Packs two responses with data for each without, and returns the number of flits.
 fn pack<F>(
     flit: &mut F,
     place: impl Fn(&mut F, Channel) -> Option<Placement>,

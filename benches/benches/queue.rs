@@ -6,7 +6,7 @@ use cxlab_engine::rng::StreamRng;
 use divan::Bencher;
 use divan::counter::ItemsCount;
 
-/// What an event carries in a CXL system: about the size of a parcel.
+/// Payload of an event in a CXL system: about the size of a parcel.
 type Item = [u64; 10];
 
 const EVENTS: u64 = 100_000;
@@ -17,7 +17,7 @@ fn hold<Q: EventQueue<Item> + Default>(bencher: Bencher, pending: u64) {
     let mut order = 0;
     let mut push = |queue: &mut Q, rng: &mut StreamRng, now: u64| {
         order += 1;
-        // A hop on a PCIe link: 50 to 114 ns ahead.
+        // One hop on a PCIe link takes 50 to 114 ns.
         let time = now + 50_000 + rng.below(64_000);
         *queue.push(EventKey { time, order }, Target::port(0, 0)) = [order; 10];
     };

@@ -1,5 +1,5 @@
-//! The flash drive: requests a second of reads with the mapping in DRAM, with little of it there,
-//! of writes while collecting, and of both.
+//! The flash drive, in requests a second: reads with the whole mapping in DRAM and with a small
+//! part of it, writes during garbage collection, and a mix.
 
 use cxlab_benches as _;
 use cxlab_engine::rng::StreamRng;
@@ -13,7 +13,7 @@ const REQUESTS: u64 = 100_000;
 const CAPACITY: u64 = 1 << 30;
 const OUTSTANDING: u32 = 256;
 
-/// A loop of requests to a drive: 256 under way, as many begun as have ended.
+/// A closed loop of 256 requests in flight to a drive.
 struct Loop {
     drive: Drive,
     rng: StreamRng,
@@ -80,13 +80,13 @@ fn full() -> SsdParams {
     }
 }
 
-/// 64 B reads of a full drive; the whole mapping is in DRAM.
+/// 64 B reads of a full drive, with the whole mapping in DRAM.
 #[divan::bench]
 fn reads(bencher: Bencher) {
     bench(bencher, &full(), 0.0, 1);
 }
 
-/// The same with one page of the mapping in eight in DRAM.
+/// 64 B reads of a full drive, with an eighth of the mapping's pages in DRAM.
 #[divan::bench]
 fn reads_with_little_mapping(bencher: Bencher) {
     let params = SsdParams {
@@ -102,7 +102,7 @@ fn writes(bencher: Bencher) {
     bench(bencher, &full(), 1.0, 64);
 }
 
-/// 64 B requests, one in three a write.
+/// 64 B requests, a third of which are writes.
 #[divan::bench]
 fn mixed(bencher: Bencher) {
     bench(bencher, &full(), 0.33, 1);

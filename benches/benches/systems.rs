@@ -1,4 +1,4 @@
-//! Whole systems, building included: requests a second by topology, size and threads.
+//! Whole systems, in requests a second by topology, size and threads. The time includes building.
 
 use cxlab_benches as _;
 use cxlab_tests::{plan, try_run};
@@ -29,7 +29,7 @@ fn bench(bencher: Bencher, text: &str, threads: usize) {
         });
 }
 
-/// Scale 16 (8 hosts, 8 devices), the systems that ESF measures.
+/// Scale 16 (8 hosts, 8 devices): the systems that ESF measures.
 #[divan::bench(sample_count = 10, args = ["spine-leaf", "fully-connected", "ring", "chain"])]
 fn scale_16_flits(bencher: Bencher, kind: &str) {
     bench(
@@ -39,7 +39,7 @@ fn scale_16_flits(bencher: Bencher, kind: &str) {
     );
 }
 
-/// The same with packets, which is what ESF's public simulator models.
+/// Scale 16 with packets instead of flits, which is what ESF's public simulator models.
 #[divan::bench(sample_count = 10, args = ["spine-leaf", "fully-connected"])]
 fn scale_16_packets(bencher: Bencher, kind: &str) {
     bench(
@@ -49,7 +49,7 @@ fn scale_16_packets(bencher: Bencher, kind: &str) {
     );
 }
 
-/// Four links a path at every size: what size alone costs.
+/// Four links a path at every size, so that only the size changes.
 #[divan::bench(sample_count = 10, args = [16, 64, 256, 1024])]
 fn spine_leaf_by_endpoints(bencher: Bencher, endpoints: usize) {
     let topology = format!(
@@ -59,7 +59,7 @@ fn spine_leaf_by_endpoints(bencher: Bencher, endpoints: usize) {
     bench(bencher, &scenario(&topology, endpoints, "flit"), 1);
 }
 
-/// 256 endpoints on one and two threads.
+/// A system of 256 endpoints on one and two threads.
 #[divan::bench(sample_count = 10, args = [1, 2])]
 fn spine_leaf_256_by_threads(bencher: Bencher, threads: usize) {
     let topology = "{ kind = \"spine-leaf\", leaves = 64, spines = 4 }";

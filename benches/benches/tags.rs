@@ -1,5 +1,5 @@
-//! Tag arrays: a hit in a set-associative cache, and a miss with its victim in a full
-//! fully-associative filter.
+//! Tag arrays: a hit in a set-associative cache, and a miss with its
+//! victim in a full fully-associative filter.
 
 use cxlab_benches as _;
 use cxlab_engine::rng::StreamRng;
@@ -21,7 +21,7 @@ fn array(geometry: Geometry, policy: &str) -> Option<TagArray<u32>> {
     Some(TagArray::new(geometry, policy.as_ref(), rng))
 }
 
-/// Uniform accesses to `footprint` lines; the array is full when measuring begins.
+/// Uniform accesses to `footprint` lines. The array is full before measuring begins.
 fn accesses(bencher: Bencher, geometry: Geometry, policy: &str, footprint: u64) {
     let Some(mut tags) = array(geometry, policy) else {
         return;
@@ -40,7 +40,7 @@ fn accesses(bencher: Bencher, geometry: Geometry, policy: &str, footprint: u64) 
         .bench_local(|| (0..ACCESSES).for_each(|_| access(LineAddr(draw.below(footprint)))));
 }
 
-/// 1 MiB in sets of 16: every access hits.
+/// A cache of 1 MiB in sets of 16, in which every access hits.
 #[divan::bench(args = policies())]
 fn cache_hits(bencher: Bencher, policy: &str) {
     if let Ok(geometry) = Geometry::set_associative(16_384, 16) {
@@ -48,7 +48,7 @@ fn cache_hits(bencher: Bencher, policy: &str) {
     }
 }
 
-/// 1 MiB in sets of 16: nearly every access misses and evicts.
+/// A cache of 1 MiB in sets of 16, in which nearly every access misses and evicts.
 #[divan::bench(args = policies())]
 fn cache_misses(bencher: Bencher, policy: &str) {
     if let Ok(geometry) = Geometry::set_associative(16_384, 16) {
@@ -56,7 +56,7 @@ fn cache_misses(bencher: Bencher, policy: &str) {
     }
 }
 
-/// Fully associative: three accesses of four miss and evict.
+/// A fully associative filter, in which three accesses of four miss and evict.
 #[divan::bench(args = policies(), consts = [1_000, 100_000, 1_000_000])]
 fn filter<const LINES: u64>(bencher: Bencher, policy: &str) {
     if let Ok(geometry) = Geometry::fully_associative(LINES) {

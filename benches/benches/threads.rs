@@ -1,5 +1,5 @@
-//! Kernels made of threads: what an operation costs beside its timing, and an access to memory
-//! that has grown large.
+//! Kernels made of threads: the simulator's cost of an operation apart from its timing, and of
+//! an access to a large memory.
 
 use cxlab_benches as _;
 use std::collections::VecDeque;
@@ -13,7 +13,7 @@ use divan::counter::ItemsCount;
 
 const OPERATIONS: u64 = 100_000;
 
-/// Runs a thread, its operations in order, up to 16 at a time.
+/// Runs the operations of a thread in order, with up to 16 in flight.
 fn run(mut thread: Thread, image: &Image) {
     let mut under_way = VecDeque::with_capacity(16);
     loop {
@@ -36,7 +36,7 @@ fn run(mut thread: Thread, image: &Image) {
     }
 }
 
-/// Atomic operations, each awaited before the next.
+/// Atomic operations, each of which completes before the next begins.
 #[divan::bench]
 fn one_by_one(bencher: Bencher) {
     let image = Image::new();
@@ -52,7 +52,7 @@ fn one_by_one(bencher: Bencher) {
         });
 }
 
-/// Loads, 16 at a time.
+/// Loads with up to 16 in flight.
 #[divan::bench]
 fn sixteen_at_a_time(bencher: Bencher) {
     let image = Image::new();
@@ -71,7 +71,7 @@ fn sixteen_at_a_time(bencher: Bencher) {
         });
 }
 
-/// Additions to random words of a memory of that many MiB.
+/// Additions to random words of a memory of `mebibytes` MiB.
 #[divan::bench(args = [1, 128])]
 fn memory(bencher: Bencher, mebibytes: u64) {
     let image = Image::new();

@@ -1,4 +1,4 @@
-//! Benchmarks only: `make bench`. They have the memory allocator of the command.
+//! Library of the benchmarks (`make bench`). It sets the memory allocator that the command uses.
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;

@@ -1,5 +1,5 @@
-//! `.cxlt` traces whose checksums are right, so that what lies behind them is reached. Those that read
-//! whole are written again and have the same records.
+//! `.cxlt` traces with valid checksums, so that the checks after them are reached. Traces that are
+//! read whole are written again, and must have the same records.
 #![no_main]
 
 use std::io::Cursor;
@@ -34,7 +34,7 @@ fuzz_target!(|data: &[u8]| {
     assert_eq!(read(&bytes, 0), Some((header, records)));
 });
 
-/// The header and all records behind the first `skipped` ones; nothing where the trace is refused.
+/// The header and the records after the first `skipped` ones. `None` if the trace is refused.
 fn read(bytes: &[u8], skipped: u64) -> Option<(Header, Vec<Record>)> {
     let mut reader = TraceReader::new(Cursor::new(bytes), Path::new("input")).ok()?;
     assert_eq!(reader.skip_records(skipped).ok()?, skipped);
@@ -50,7 +50,7 @@ fn word(bytes: &[u8], at: usize) -> usize {
     u32::from_le_bytes(word.unwrap_or_default()) as usize
 }
 
-/// A file with the checksums that its parts should have.
+/// Replaces the checksums of a file by valid ones.
 fn resealed(mut bytes: Vec<u8>) -> Vec<u8> {
     let put = |bytes: &mut Vec<u8>, at: usize, sum: u32| {
         if let Some(place) = bytes.get_mut(at..at + 4) {
@@ -91,7 +91,7 @@ fn resealed(mut bytes: Vec<u8>) -> Vec<u8> {
     bytes
 }
 
-/// A file of blocks whose columns are the input's, with counts that may be wrong.
+/// Builds a file of blocks with the input's bytes as columns, and counts that may be wrong.
 fn built(choices: &mut Choices<'_>) -> Vec<u8> {
     let mut bytes = MAGIC.to_vec();
     bytes.extend(1u16.to_le_bytes());
@@ -109,7 +109,7 @@ fn built(choices: &mut Choices<'_>) -> Vec<u8> {
         let Ok(stored) = zstd::bulk::compress(&columns, 1) else {
             continue;
         };
-        // Three blocks in four have a sum of columns that is right.
+        // Three blocks in four have a valid sum of columns.
         let times = match choices.byte() % 4 {
             0 => times,
             _ => columns.len().saturating_sub(addresses),

@@ -1,4 +1,5 @@
-//! CSV files of a fleet's VM demand: read by `cxlab fleet`, and the same again after they were written.
+//! CSV files with VM demand for `cxlab fleet`. A table that is read must be equal after
+//! it is written and read again.
 #![no_main]
 
 use std::path::PathBuf;

@@ -1,7 +1,8 @@
-//! A plug-in's process that writes what it likes: into the shared memory, to the socket, and as its exit.
+//! A plug-in process with arbitrary behaviour towards the shared memory and
+//! the socket, and an arbitrary exit.
 //!
-//! An input is a script for such a process. The process is this program again, an honest memory with 80 ns a
-//! request whose answers the script alters. The checks are those of [`drive`].
+//! An input is a script for such a process. The process is this program again. It implements a
+//! memory with 80 ns a request, whose responses the script alters. [`drive`] makes the checks.
 #![no_main]
 
 use std::fs::File;
@@ -19,17 +20,17 @@ use cxlab_memory::{CATALOG, MemoryRequest, Site};
 use libfuzzer_sys::fuzz_target;
 use serde_json::json;
 
-/// The argument that makes this program a plug-in's process.
+/// The argument that makes this program a plug-in process.
 const PEER: &str = "--peer";
 const REQUESTS: u32 = 100;
-/// Requests that the honest memory has room for.
+/// Most requests that the unaltered memory accepts.
 const ROOM: usize = 70;
 const LATENCY_PS: u64 = 80_000;
 /// Text that cannot be a path, so that no library is opened.
 const LIBRARY: &str = "no library";
 
-// Offsets in the shared memory: of counts (calls written, calls answered), of sleeping sides, of the answer and of
-// the calls. The honest run at the start fails where they are others.
+// Offsets in the shared memory: of counts (calls written, calls answered), of sleep flags, of the
+// answer and of the calls. An unaltered run at the start fails if they are wrong.
 const WRITTEN: u64 = 0;
 const RUN_SLEEPS: u64 = 4;
 const ANSWERED: u64 = 128;
@@ -50,7 +51,7 @@ static READY: LazyLock<()> = LazyLock::new(|| {
     if let [peer, _, memory, ..] = arguments.as_slice()
         && peer == PEER
     {
-        // An error means that the run is gone.
+        // An error means that the run has ended.
         let _ = Peer::begin(memory);
         exit(0);
     }
@@ -64,9 +65,12 @@ static READY: LazyLock<()> = LazyLock::new(|| {
     assert_eq!((completed, fault), (REQUESTS, None), "the honest memory");
 });
 
-/// Sends requests to a medium whose process follows a script; the number of completions, and the fault. A request
-/// completes at most once, and completions are in order of time and not in the future. A medium that has not
-/// completed all requests has told a fault, which names the plug-in; it says no more from then on.
+/// Sends requests to a memory backend whose process follows a script. Returns the
+/// number of completions, and the fault.
+///
+/// A request completes at most once, and completions are in order of time and not in the
+/// future. A backend that has not completed all requests has reported a fault, which names
+/// the plug-in, and reports nothing further.
 fn drive(script: &[u8], patience: &str) -> (u32, Option<String>) {
     let config: String = script.iter().map(|byte| format!("{byte:02x}")).collect();
     let params = json!({ "library": LIBRARY, "config": config, "patience": patience });
@@ -118,17 +122,17 @@ fn drive(script: &[u8], patience: &str) -> (u32, Option<String>) {
     (completed, fault)
 }
 
-/// The process of a medium.
+/// The process of a memory backend.
 struct Peer<'a> {
     memory: File,
     script: Choices<'a>,
-    /// Times of completion and numbers, in the order of their requests.
+    /// Completion times and numbers of requests, in the order of the requests.
     queue: Vec<(u64, u32)>,
 }
 
 impl Peer<'_> {
     fn begin(memory: &str) -> io::Result<()> {
-        // The run closes its end when it is done with this process, or has ended.
+        // The run closes its end when it is done with this process, or when it has ended.
         spawn(|| {
             let _ = io::stdin().read(&mut [0]);
             exit(0)
@@ -155,7 +159,7 @@ impl Peer<'_> {
         peer.serve(&mut socket)
     }
 
-    /// Says that the medium was made, or what the script has instead in one case of four.
+    /// Reports that the memory was made, or in one case of four sends the script's bytes instead.
     fn greet(&mut self, socket: &mut File) -> io::Result<()> {
         if self.script.byte() % 4 != 3 {
             return socket.write_all(b"\0\x02\0\0\x0064");
@@ -182,7 +186,7 @@ impl Peer<'_> {
         }
     }
 
-    /// The honest answer to the call at that offset.
+    /// Gives the correct response to the call at that offset.
     fn answer(&mut self, at: u64) -> io::Result<()> {
         let (call, now) = (self.word(at)?, self.word(at + 8)?);
         match call & 0xff {
@@ -223,7 +227,8 @@ impl Peer<'_> {
         self.queue.first().map_or(u64::MAX, |(at, _)| *at)
     }
 
-    /// What the script does before the call counts as answered. Half of its bytes do nothing.
+    /// Executes the script's action before the call counts as answered.
+    /// Half of the bytes do nothing.
     fn interfere(&mut self, socket: &mut File) -> io::Result<()> {
         let choice = self.script.byte();
         match choice >> 1 {
@@ -271,7 +276,7 @@ impl Peer<'_> {
         Ok(())
     }
 
-    /// A number that is small, near the largest, a power of two or any.
+    /// A number that is small, near the largest, a power of two, or arbitrary.
     fn number(&mut self) -> u64 {
         match self.script.byte() % 4 {
             0 => u64::from(self.script.byte()),

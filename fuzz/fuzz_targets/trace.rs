@@ -1,5 +1,5 @@
-//! Trace files in every format, also compressed with gzip: those that read whole are imported, and
-//! the imported trace has the same records.
+//! Trace files in every format, also compressed with gzip. Traces that are read whole are imported,
+//! and the imported trace must have the same records.
 #![no_main]
 
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use cxlab_workload::import::FORMATS;
 use cxlab_workload::trace::{Record, Records};
 use libfuzzer_sys::fuzz_target;
 
-/// Most records of a trace that are read. One row of text stands for up to 16,384 records.
+/// Most records of a trace that are read. One row of text may stand for up to 16,384 records.
 const MOST_RECORDS: usize = 20_000;
 
 static FOLDER: LazyLock<PathBuf> = LazyLock::new(cxlab_fuzz::folder);
@@ -38,7 +38,7 @@ fn check(path: &Path, format: Option<&str>) {
     }
 }
 
-/// All records of a trace and whether they have times; none where the trace is refused or has too many.
+/// All records of a trace, and whether they have times. `None` if the trace is refused or too long.
 fn records(path: &Path, format: Option<&str>) -> Option<(Vec<Record>, bool)> {
     let mut from = Records::open(path, format).ok()?;
     let mut records = Vec::new();

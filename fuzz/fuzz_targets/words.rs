@@ -1,5 +1,5 @@
-//! Short texts: quantities and other arguments of the command line, what QEMU says of its version, and
-//! what a guest writes on its console. The first byte says which.
+//! Short texts: quantities and other arguments of the command line, QEMU's version output, and a
+//! guest's console. The first byte selects the kind.
 #![no_main]
 
 use std::fmt::{Debug, Display};
@@ -38,14 +38,14 @@ fuzz_target!(|data: &[u8]| {
     }
 });
 
-/// What is refused is told, on few lines.
+/// Refused text must give a message.
 fn told<T, E: Display>(read: Result<T, E>) {
     if let Err(error) = read {
         assert!(!error.to_string().is_empty());
     }
 }
 
-/// What is read is the same after it was written.
+/// A parsed value must be equal after it is written and parsed again.
 fn same<T>(text: &str)
 where
     T: FromStr<Err: Display + Debug> + Display + PartialEq + Debug,
@@ -59,7 +59,7 @@ where
     }
 }
 
-/// A guest's bytes, in whatever pieces they come, make the same words, which a terminal may show.
+/// A guest's bytes give the same messages however they are split, and a terminal may show them.
 fn console(choices: &mut Choices<'_>) {
     let piece = 1 + usize::from(choices.byte());
     let mut pieces = Vec::new();

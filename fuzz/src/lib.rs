@@ -63,11 +63,11 @@ pub fn seal(body: &[u8]) -> Vec<u8> {
     Sha256::digest(body).to_vec()
 }
 
-/// An input that is read as a sequence of choices. Behind its end there are zeros.
+/// An input that is read as a sequence of choices. After its end, it yields zeros.
 pub struct Choices<'a>(pub &'a [u8]);
 
 impl<'a> Choices<'a> {
-    /// Whether all bytes have been read.
+    /// Whether all bytes of the input have been read.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

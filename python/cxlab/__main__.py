@@ -1,4 +1,4 @@
-"""`python -m cxlab`: the command."""
+"""`python -m cxlab` runs the `cxlab` command."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""The `cxlab` command: report, sweep and reproduce are Python, all others Rust."""
+"""The `cxlab` command: report, sweep and reproduce are written in Python, all others in Rust."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from cxlab._run import PluginError, trust_plugins
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command and returns its exit code, which is that of the Rust command.
 
-    0 is success, 1 something that cannot be written, 2 a mistake of the user's, 70 one of ours, 71
-    one of a plug-in, and 130 an interruption.
+    0 means success, 1 that output cannot be written, 2 a mistake of the user, 70 an error of
+    cxlab, 71 an error of a plug-in, and 130 an interruption.
     """
     arguments = sys.argv[1:] if arguments is None else arguments
     command = _COMMANDS.get(arguments[0]) if arguments else None
-    # Rust has its own handler where there is something to keep.
+    # Rust has its own handler if there is a partial result to keep.
     if command is None:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         return _native.main(["cxlab", *arguments])

@@ -1,4 +1,4 @@
-"""Files that appear under their name only when they are whole."""
+"""Files that get their name only when they are complete."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from cxlab import _native
 def write_whole(path: Path, write: Callable[[Path], object]) -> None:
     """Lets ``write`` fill a file beside ``path``, and then gives the file its name.
 
-    A process that is killed, or a full disk, leaves nothing under that name, or what was there
-    before. A link is replaced, and what it points to stays; a device or a FIFO is refused. What a
-    killed process has left in the folder is removed.
+    After a kill or with a full disk, ``path`` is absent or unchanged. A link is replaced
+    and its target stays; a device or a FIFO is refused. Unfinished files of killed
+    processes in the folder are removed.
     """
     _native.sweep(path.parent)
     write_entry(path, write)
 
 
 def write_entry(path: Path, write: Callable[[Path], object]) -> None:
-    """The same in a folder of many files, which is swept elsewhere."""
+    """Like :func:`write_whole`, in a folder of many files, which is swept elsewhere."""
     whole = _native.WholeFile(path)
     try:
         with _naming(path):
@@ -34,9 +34,10 @@ def write_entry(path: Path, write: Callable[[Path], object]) -> None:
 def replace(
     folder: Path, files: Mapping[str, str | Callable[[Path], object]], names: Sequence[str]
 ) -> None:
-    """Writes ``files``, texts or what fills one, and then puts all in place of those of ``names``.
+    """Writes ``files`` and then replaces all files of ``names`` by them at once.
 
-    The folder is made where it is missing. Who is killed leaves the old files or the new ones.
+    Each of ``files`` is a text, or a function that fills a file. A missing folder is made. A
+    killed process leaves either the old files or the new ones.
     """
     opened = _native.ResultFolder(folder, names)
     made: list[_native.WholeFile] = []
@@ -58,15 +59,15 @@ def replace(
 
 
 def write_text(path: Path, text: str) -> None:
-    """Writes a text file whole or not at all."""
+    """Writes a text file completely or not at all."""
     write_whole(path, lambda partial: partial.write_text(text, encoding="utf-8"))
 
 
 def read_bytes(path: Path, most: int = -1) -> bytes:
-    """The first so many bytes of a file, or all.
+    """Reads the first ``most`` bytes of a file, or all.
 
     Raises:
-        OSError: with the file's name, which Python leaves out where reading itself fails.
+        OSError: with the file's name, which Python omits if reading itself fails.
 
     """
     with _naming(path), path.open("rb") as file:
@@ -75,7 +76,7 @@ def read_bytes(path: Path, most: int = -1) -> bytes:
 
 @contextmanager
 def _naming(path: Path) -> Iterator[None]:
-    """Gives errors of reading and writing the name that they lack."""
+    """Adds the file's name to errors of reading and writing."""
     try:
         yield
     except OSError as error:
@@ -84,10 +85,10 @@ def _naming(path: Path) -> Iterator[None]:
 
 
 def read_text(path: Path, most: int) -> str:
-    """The text of a file of at most so many bytes.
+    """Reads a text file of at most ``most`` bytes.
 
     Raises:
-        ValueError: it is larger, or no UTF-8.
+        ValueError: the file is larger, or not UTF-8.
 
     """
     found = read_bytes(path, most + 1)

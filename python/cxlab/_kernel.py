@@ -25,7 +25,7 @@ class Region:
 
 @dataclass(frozen=True)
 class Machine:
-    """What a kernel runs on."""
+    """The machine that a kernel runs on."""
 
     seed: int
     """The run's seed."""
@@ -59,27 +59,27 @@ class Element:
 class Kernel:
     """Threads on cores and accelerators that share one simulated memory with real values.
 
-    Override :meth:`threads`, and what else is needed. Threads share nothing but the simulated
-    memory: what they do may depend on what operations were answered with, and on nothing that
-    another thread changes in Python, or runs differ with the number of threads.
+    Override :meth:`threads`, and the other methods as needed. Threads share only the simulated
+    memory. A thread may depend on the values that its operations return, but not on Python state
+    that another thread changes. Otherwise results differ with the number of threads.
     """
 
     phases: Sequence[str | tuple[str, int]] = ("kernel",)
     """Names of phases, with the bytes of an operation where they have any."""
 
     def prepare(self, memory: Memory, machine: Machine) -> None:
-        """Writes what is in memory before anything runs."""
+        """Writes the initial memory before any thread runs."""
 
     def threads(self, place: Core | Element, machine: Machine) -> Iterable[Code]:
-        """The threads of a core or of an element."""
+        """Returns the threads of a core or of a processing element."""
         raise NotImplementedError
 
     def check(self, memory: Memory, machine: Machine) -> None:
-        """Raises if the result is wrong, when all threads have ended."""
+        """Raises if the result is wrong. Called when all threads have ended."""
 
 
 class Offer:
-    """A kernel as the extension module asks for it."""
+    """A kernel in the form that the extension module expects."""
 
     def __init__(self, kernel: Kernel) -> None:
         self._kernel = kernel

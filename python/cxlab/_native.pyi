@@ -46,8 +46,8 @@ class Plan:
         restore: str | None = ...,
     ) -> Run: ...
 
-def check_report(text: str) -> None:
-    """Raises ValueError, with the reason, where a text is not the report of a run."""
+def read_report(text: str) -> str:
+    """The text with the names of this version; a ValueError with the reason if it is no report of a run."""
 
 class ResultFolder:
     """A folder of results that nobody else writes to until it is closed."""

@@ -1,4 +1,4 @@
-"""What a run measured."""
+"""Results of runs."""
 
 from __future__ import annotations
 
@@ -20,36 +20,36 @@ if TYPE_CHECKING:
     import polars
     import pyarrow
 
-#: The tables of a result.
+#: Names of the tables of a result.
 TableName = Literal[
     "hosts", "devices", "links", "stages", "by_hops", "latency_histogram", "time_series", "requests"
 ]
 
-#: A column of the request log: name, numpy type, values as bytes.
+#: A column of the request log: name, numpy type, and values as bytes.
 Column = tuple[str, str, bytes]
 
 
-#: What a run writes into a folder, and `cxlab run --seeds`.
+#: Files that a run and `cxlab run --seeds` write into a folder.
 NAMES = ["report.json", "topology.svg", "requests.parquet", "seeds.json", "seeds.svg"]
-#: The ID of a run in a picture of it, and its name in a request log.
+#: The ID of a run in its picture, and the key of the ID in a request log.
 _STAMP = re.compile(r"\n*<!-- cxlab run ([0-9a-f]{16}) -->\n*")
 _RUN = "cxlab.run"
 
-#: The largest report and picture that are read, in bytes.
+#: Largest report and picture that are read, in bytes.
 _MOST_BYTES = 1 << 30
 
 
 def stamped(svg: str, run: str) -> str:
-    """A picture that carries the ID of its run."""
+    """A picture with the ID of its run."""
     return f"{_STAMP.sub('', svg).rstrip()}\n<!-- cxlab run {run} -->\n"
 
 
 class ResultError(ValueError):
-    """A folder whose files are not what a run wrote."""
+    """A folder whose files were not written by a run."""
 
 
 class Result:
-    """What a run measured: a report, and tables of it as Arrow, pandas or polars."""
+    """Result of a run: a report, and its tables as Arrow, pandas or polars."""
 
     def __init__(
         self,
@@ -61,21 +61,21 @@ class Result:
         requests: Path | None = None,
         threads_note: str | None = None,
     ) -> None:
-        """Made by :func:`cxlab.run` and :meth:`load`."""
+        """Use :func:`cxlab.run` or :meth:`load` to get a result."""
         self._json = report
         self._table = table
         self._columns = columns
         self._requests = requests
         self._threads_note = threads_note
-        #: The system as an SVG, links coloured by how busy they were; None when it was not kept.
+        #: The system as an SVG with links coloured by utilization, or None if it was not kept.
         self.svg = svg
 
     @classmethod
     def load(cls, folder: PathLike) -> Result:
-        """The result in a folder that ``cxlab run`` or :meth:`save` wrote.
+        """Loads the result from a folder that ``cxlab run`` or :meth:`save` wrote.
 
         Raises:
-            ResultError: the report is not what a run wrote, or damaged.
+            ResultError: the report was not written by a run, or is damaged.
 
         """
         folder = Path(folder)
@@ -90,7 +90,7 @@ class Result:
         if picture is not None and (picture := sanitised(picture)) is None:
             raise ResultError(f"{svg}: found no picture; allowed: what `cxlab run` writes")
         try:
-            _native.check_report(text)
+            text = _native.read_report(text)
         except ValueError as error:
             raise ResultError(
                 f"{report}: found {error}; allowed: what `cxlab run` writes"
@@ -104,11 +104,11 @@ class Result:
         return result
 
     def save(self, folder: PathLike) -> None:
-        """Writes what ``cxlab run --out`` writes, in place of what an earlier run wrote there.
+        """Writes what ``cxlab run --out`` writes, in place of an earlier run's files.
 
         Raises:
-            OSError: nothing can be written there, another process writes there, or a file with the
-                name of a result is none; what was there stays.
+            OSError: the folder is not writable, another process writes there, or a file with the name
+                of a result is none. Existing files are then unchanged.
 
         """
         run = self.report.get("run", "")
@@ -126,17 +126,17 @@ class Result:
 
     @cached_property
     def report(self) -> Report:
-        """Everything that was measured: the contents of `report.json`."""
+        """The whole report: the contents of `report.json`."""
         return cast("Report", json.loads(self._json))
 
     @property
     def json(self) -> str:
-        """The report as text."""
+        """The report as JSON text."""
         return self._json
 
     @property
     def notes(self) -> list[Note]:
-        """What a careful user would want to know of the scenario and of this run."""
+        """Assumptions and limits of the scenario and of this run that users should know."""
         notes = [Note(note["path"], None, note["message"]) for note in self.report.get("notes", [])]
         if self._threads_note is not None:
             notes.append(Note("execution.threads", None, self._threads_note))
@@ -162,11 +162,11 @@ class Result:
         return self._columns is not None or self._requests is not None
 
     def table(self) -> str:
-        """The table that the command prints; a few lines where the system is not known any more."""
+        """The table that the command prints, or a few lines if the system is not known any more."""
         if self._table is not None:
             return self._table
         report = self.report
-        latency, bandwidth = report["latency_ns"], report["bandwidth_gbps"]
+        latency, bandwidth = report["latency_ns"], report["bandwidth_gb_per_s"]
         return (
             f"{report['scenario']}{' (PARTIAL)' if report['partial'] else ''}\n"
             f"  {report['requests']['completed']} requests in {report['window_ns'] / 1e3:.3f} us\n"
@@ -177,8 +177,9 @@ class Result:
     def to_arrow(self, table: TableName = "hosts") -> pyarrow.Table:
         """A table of the result.
 
-        ``"requests"`` has a row for each request of the run, warm-up included (those measured
-        completed after ``report["warmup_ns"]``), and needs ``requests=True`` of :func:`cxlab.run`.
+        ``"requests"`` has a row for each request of the run, warm-up
+        included, and needs ``requests=True`` of :func:`cxlab.run`.
+        Measured requests completed after ``report["warmup_ns"]``.
         """
         import pyarrow
 
@@ -219,7 +220,7 @@ class Result:
         raise ValueError("the request log was not kept; allowed: with requests=True in cxlab.run")
 
     def _checked(self, table: pyarrow.Table) -> pyarrow.Table:
-        """A request log that goes with the report."""
+        """Checks that a request log belongs to the report."""
         import pyarrow.compute
 
         run = self.report.get("run", "")
@@ -279,20 +280,20 @@ class Result:
         report = self.report
         return (
             f"<cxlab.Result {report['scenario']!r}: {report['requests']['completed']} requests, "
-            f"{report['bandwidth_gbps']['total']:.3f} GB/s, "
+            f"{report['bandwidth_gb_per_s']['total']:.3f} GB/s, "
             f"mean latency {report['latency_ns']['mean']:.1f} ns"
             f"{', partial' if report['partial'] else ''}>"
         )
 
     def _repr_html_(self) -> str:
-        """What a notebook shows."""
+        """The HTML that a notebook shows."""
         import html
 
         return f"{self.svg or ''}<pre>{html.escape(self.table())}</pre>"
 
 
 def _flat(rows: list[dict[str, Any]]) -> dict[str, list[Any]]:
-    """Columns of rows; a key of a table in a row becomes table_key. None where a row lacks it."""
+    """Converts rows to columns. A nested table's key becomes table_key; missing values are None."""
     flat = [_flat_row(row) for row in rows]
     names = dict.fromkeys(name for row in flat for name in row)
     return {name: [row.get(name) for row in flat] for name in names}
@@ -309,7 +310,7 @@ def _flat_row(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _series(report: Report) -> dict[str, list[Any]]:
-    """The time series with rates: the last bin ends with the measurement."""
+    """The time series as rates. The last bin ends with the measurement."""
     series = report["time_series"]
     starts = [at * series["bin_ns"] for at in range(len(series["reads"]))]
     spans = [min(series["bin_ns"], max(report["window_ns"] - start, 1e-3)) for start in starts]
@@ -321,7 +322,7 @@ def _series(report: Report) -> dict[str, list[Any]]:
         "start_ns": starts,
         "reads": series["reads"],
         "writes": series["writes"],
-        "read_gbps": rate(series["reads"]),
-        "write_gbps": rate(series["writes"]),
+        "read_gb_per_s": rate(series["reads"]),
+        "write_gb_per_s": rate(series["writes"]),
         "latency_ns": series["latency_ns"],
     }

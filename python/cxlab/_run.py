@@ -1,4 +1,4 @@
-"""Plans and runs, in this process."""
+"""Plans and runs in this process."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
     from tqdm import tqdm
 
-#: Addresses; whether each writes; and, if wanted, the earliest issue of each in picoseconds.
+#: Addresses, whether each access writes, and optionally the earliest issue of each in picoseconds.
 Batch: TypeAlias = "tuple[ArrayLike, ArrayLike] | tuple[ArrayLike, ArrayLike, ArrayLike]"
-#: What a workload gives.
+#: Operations that a workload returns.
 Batches: TypeAlias = "Iterable[Batch]"
 #: Called with requests completed, requests expected (or None) and simulated nanoseconds.
 Progress: TypeAlias = Callable[[int, int | None, float], object]
@@ -32,27 +32,27 @@ Progress: TypeAlias = Callable[[int, int | None, float], object]
 
 @dataclass(frozen=True)
 class Requester:
-    """For whom a workload's function makes operations."""
+    """The host for which a workload's function generates operations."""
 
-    #: Its number among the hosts of its group, from 0.
+    #: Number of the host in its group, from 0.
     number: int
-    #: How many hosts its group has.
+    #: Number of hosts in the group.
     count: int
-    #: Bytes of memory that it reaches: addresses go from 0 to below this.
+    #: Bytes of memory that the host can access: addresses go from 0 to below this.
     span: int
 
 
-#: A workload in Python: a function that gives batches of operations for a requester.
+#: A workload in Python: a function that returns batches of operations for a requester.
 Workload: TypeAlias = "Callable[[Requester], Batches]"
 
 
-#: The largest seed, and the most threads.
+#: Largest seed, and largest number of threads.
 MOST_SEED = 2**64 - 1
 MOST_THREADS = 256
 
 
 def checked_seed(seed: int | None) -> int | None:
-    """A seed, or None for the scenario's; raises ValueError for what is neither."""
+    """Checks a seed, or None for the scenario's. Raises ValueError for anything else."""
     if seed is None:
         return None
     if isinstance(seed, bool) or not hasattr(seed, "__index__") or not 0 <= seed <= MOST_SEED:
@@ -61,7 +61,7 @@ def checked_seed(seed: int | None) -> int | None:
 
 
 def checked_threads(threads: Threads | None) -> Threads | None:
-    """A limit of threads, or None for the scenario's; raises ValueError for what is neither."""
+    """Checks a thread limit, or None for the scenario's. Raises ValueError for anything else."""
     if threads is None or threads == "auto":
         return threads
     whole = not isinstance(threads, (bool, str)) and hasattr(threads, "__index__")
@@ -71,9 +71,9 @@ def checked_threads(threads: Threads | None) -> Threads | None:
 
 
 class Interrupted(KeyboardInterrupt):
-    """A run that Ctrl-C stopped; ``result`` is what it had measured, marked partial.
+    """A run that Ctrl-C stopped. ``result`` has the measurements so far, marked partial.
 
-    It is a :class:`KeyboardInterrupt`, so that it ends a script or a loop as Ctrl-C always does.
+    It is a :class:`KeyboardInterrupt`, so it ends a script or a loop as Ctrl-C always does.
     """
 
     def __init__(self, result: Result) -> None:
@@ -84,9 +84,9 @@ class Interrupted(KeyboardInterrupt):
 
 
 class PluginError(RuntimeError):
-    """A medium in a shared library that cannot go on: it crashed, hangs, or broke its interface.
+    """A memory backend in a shared library that crashed, hangs, or broke its interface.
 
-    ``result`` is what the run had measured until then, marked partial; None in a sweep.
+    ``result`` has the measurements so far, marked partial. It is None in a sweep.
     """
 
     def __init__(self, fault: str, result: Result | None = None) -> None:
@@ -95,24 +95,24 @@ class PluginError(RuntimeError):
 
 
 class Plan:
-    """A resolved scenario: every mistake has been looked for, every default filled in."""
+    """A resolved and checked scenario, with all defaults filled in."""
 
     def __init__(self, native: _native.Plan) -> None:
-        """Made by :func:`plan`."""
+        """Use :func:`plan` to make a plan."""
         self._native = native
 
     @property
     def hash(self) -> str:
-        """Identifies everything that can change a result but the seed (and Python workloads)."""
+        """Hash of everything that can change a result, except the seed and Python workloads."""
         return self._native.hash
 
     def describe(self) -> dict[str, Any]:
-        """The system as values: what ``cxlab plan --format json`` prints."""
+        """The system as values, as ``cxlab plan --format json`` prints it."""
         return cast("dict[str, Any]", json.loads(self._native.describe()))
 
     @property
     def svg(self) -> str:
-        """The system as a picture."""
+        """The system as an SVG picture."""
         return self._native.svg()
 
     def _repr_html_(self) -> str:
@@ -120,7 +120,7 @@ class Plan:
 
     @property
     def notes(self) -> list[Note]:
-        """What a careful user would want to know of the scenario."""
+        """Assumptions and limits of the scenario that users should know."""
         return [Note(*note) for note in self._native.notes()]
 
     def run(
@@ -134,7 +134,7 @@ class Plan:
         checkpoint_every: str | None = None,
         restore: PathLike | None = None,
     ) -> Result:
-        """Runs it, as :func:`run` does."""
+        """Runs the plan, as :func:`run` does."""
         if checkpoint_every is not None and checkpoint is None:
             raise ValueError("checkpoint_every: found without checkpoint, the file to write")
         if requests and restore is not None:
@@ -167,7 +167,7 @@ class Plan:
 
 
 def plan(scenario: Scenario, *, workloads: Mapping[str, Workload | Kernel] | None = None) -> Plan:
-    """Resolves a scenario; raises :class:`cxlab.ScenarioError` with every mistake in it."""
+    """Resolves a scenario. Raises :class:`cxlab.ScenarioError` with every mistake in it."""
     factories: dict[str, Callable[[int, int, int], _native.Batches]] = {}
     kernels: dict[str, Offer] = {}
     for name, made in (workloads or {}).items():
@@ -217,33 +217,33 @@ def run(
 ) -> Result:
     """Runs a scenario (or a scenario file) in this process.
 
-    Other Python threads go on meanwhile. Ctrl-C raises :class:`Interrupted`, which holds what was
-    measured.
+    Other Python threads continue meanwhile. Ctrl-C raises :class:`Interrupted`,
+    which has the measurements so far.
 
     Args:
-        scenario: what is simulated.
+        scenario: the scenario, or its file.
         seed: seed of every random stream, instead of the scenario's.
-        threads: threads at most, instead of the scenario's, or ``"auto"`` for as many as there are
-            processors. No more are used than make the run faster, and the result is the same for
-            every number.
-        progress: False for no progress bar; True for one; None for one on a terminal's standard
-            error; or a function that is called about ten times a second with requests completed,
-            requests expected (or None) and simulated nanoseconds. What it raises ends the run.
+        threads: most threads, instead of the scenario's limit, or ``"auto"`` for the number of
+            processors. The run uses no more threads than make it faster, and the result is the same
+            for every number.
+        progress: False for no progress bar; True for one; None for one if standard error is a
+            terminal; or a function that is called about ten times a second with requests completed,
+            requests expected (or None) and simulated nanoseconds. An exception of it ends the run.
         requests: whether to keep a row for each request: ``result.to_pandas("requests")``.
-        workloads: functions that make operations, and kernels, by the name that the scenario's
-            ``workload = { kind = "external", name = ... }`` gives.
-        checkpoint: a file to which the state of the run is written, to go on from.
-        checkpoint_every: how often: a simulated time (``"10 ms"``), requests
+        workloads: functions that generate operations, and kernels, by the name in the scenario's
+            ``workload = { kind = "external", name = ... }``.
+        checkpoint: a file to which the state of the run is written, so that it can be resumed.
+        checkpoint_every: interval of checkpoints: a simulated time (``"10 ms"``), requests
             (``"100000 requests"``), a real time (``"30 s wall"``), or ``"warm-up"``;
             ``"60 s wall"`` if None.
-        restore: the checkpoint to go on from; the result is that of the whole run.
+        restore: a checkpoint to resume from; the result is that of the whole run.
 
     Raises:
         ScenarioError: the scenario has mistakes.
-        ValueError: the checkpoint is not one of this run, or ``checkpoint_every`` is no interval.
+        ValueError: the checkpoint is not of this run, or ``checkpoint_every`` is no interval.
         OSError: the checkpoint cannot be written.
-        Interrupted: Ctrl-C.
-        PluginError: a medium in a shared library cannot go on.
+        Interrupted: Ctrl-C was pressed.
+        PluginError: a memory backend in a shared library cannot continue.
 
     """
     if not isinstance(scenario, Scenario):
@@ -265,7 +265,7 @@ def import_trace(
     *,
     format: str | None = None,  # noqa: A002
 ) -> tuple[int, int]:
-    """Turns a trace in any format that cxlab reads into a `.cxlt` file; gives reads and writes."""
+    """Converts a trace in any supported format to a `.cxlt` file; returns its reads and writes."""
     return _native.import_trace(os.fspath(source), os.fspath(destination), format)
 
 
@@ -288,7 +288,7 @@ def _checked(function: Workload, requester: Requester) -> Iterator[Any]:
 
 
 def _bytes(batch: Batch) -> tuple[bytes, bytes, bytes | None]:
-    """A batch as bytes: u64 addresses, u8 writes, u64 picoseconds."""
+    """Converts a batch to bytes: u64 addresses, u8 writes, u64 picoseconds."""
     import numpy
 
     addresses = _unsigned(batch[0], "addresses")
@@ -347,15 +347,16 @@ class _Bar:
 
 
 def trust_plugins() -> None:
-    """From now on, run the shared libraries that scenarios name; they can do whatever you can.
+    """Trusts the shared libraries that scenarios name from now on; they can do whatever you can.
 
-    Workers of sweeps that begin later do so too. See docs/guide/plugins.md for trusting single ones.
+    Workers of sweeps that begin later trust them too. See
+    docs/guide/plugins.md for trusting single libraries.
     """
     os.environ["CXLAB_TRUST_PLUGINS"] = "1"
     _native.trust_plugins()
 
 
-# Media in shared libraries run in processes of their own, which are this interpreter.
+# Memory backends in shared libraries run in processes of their own, which are this interpreter.
 if sys.executable:
     _SERVE = "import sys; from cxlab import _native; sys.exit(_native.serve_plugin(sys.argv[1:]))"
     _native.plugin_host(sys.executable, ["-P", "-c", _SERVE])

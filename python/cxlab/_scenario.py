@@ -1,4 +1,4 @@
-"""Scenarios: what is simulated. Schema, defaults and checks are those of the command."""
+"""Scenarios: descriptions of systems to simulate. Schema and checks are those of the command."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import tomli_w
 from cxlab import _files, _native
 from cxlab._types import Table, Value
 
-#: The largest scenario file, in bytes.
+#: Largest scenario file, in bytes.
 _MOST_BYTES = 1 << 24
 
 #: A path to a file.
@@ -23,10 +23,10 @@ PathLike: TypeAlias = str | os.PathLike[str]
 
 
 def plain(value: object, path: str) -> Value:
-    """A value as TOML knows it: numpy's numbers and arrays as Python's, paths as text.
+    """Converts a value to TOML's types: numpy's numbers and arrays to Python's, paths to text.
 
     Raises:
-        ValueError: it is nothing that a scenario can hold; ``path`` says where.
+        ValueError: a scenario cannot hold the value; ``path`` names its place.
 
     """
     if isinstance(value, (bool, int, float, str)):
@@ -45,11 +45,11 @@ def plain(value: object, path: str) -> Value:
 
 
 def inline(value: Value) -> str:
-    """A value as TOML on one line."""
+    """Formats a value as TOML on one line."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):
-        # A JSON string is a TOML string, but for DEL, which TOML wants escaped.
+        # A JSON string is a TOML string, except that TOML requires DEL to be escaped.
         return json.dumps(value).replace("\x7f", "\\u007f")
     if isinstance(value, Mapping):
         items = (f"{json.dumps(key)} = {inline(item)}" for key, item in value.items())
@@ -60,9 +60,9 @@ def inline(value: Value) -> str:
 
 
 class Scenario:
-    """A system, what runs on it and how it is measured.
+    """A system, its workloads, and how they are measured.
 
-    It has no defaults of its own: it holds what was written, and cxlab fills in the rest. It is
+    A scenario holds only the values that were written, and cxlab fills in the defaults. It is
     made from a file, from text, from values, or by its methods::
 
         scenario = (
@@ -72,7 +72,7 @@ class Scenario:
             .devices("mem", count=4, memory=memory("fixed", latency="46 ns"))
         )
 
-    Methods that change it return it, so that they can be chained.
+    Methods that change the scenario return it, so that calls can be chained.
     """
 
     _text: str
@@ -81,15 +81,15 @@ class Scenario:
     _folder: Path
 
     def __init__(self, name: str, **values: Value) -> None:
-        """Begins a scenario; ``values`` are its top-level keys, such as ``seed``."""
+        """Begins a scenario. ``values`` are its top-level keys, such as ``seed``."""
         self._write({"name": name, **values})
         self._folder = Path()
 
     @classmethod
     def from_toml(cls, text: str, *, name: str = "scenario", folder: PathLike = ".") -> Scenario:
-        """A scenario from TOML.
+        """Makes a scenario from TOML.
 
-        ``name`` is what messages call the text, ``folder`` where its relative paths start.
+        ``name`` is the name of the text in messages. Relative paths in it start from ``folder``.
         """
         scenario = cls.__new__(cls)
         scenario._text, scenario._set = text, []
@@ -98,14 +98,14 @@ class Scenario:
 
     @classmethod
     def from_file(cls, path: PathLike) -> Scenario:
-        """A scenario from a TOML file. Relative paths in it start from its folder."""
+        """Makes a scenario from a TOML file. Relative paths in it start from the file's folder."""
         path = Path(path)
         text = _files.read_text(path, _MOST_BYTES)
         return cls.from_toml(text, name=str(path), folder=path.parent)
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Value], *, folder: PathLike = ".") -> Scenario:
-        """A scenario from its values."""
+        """Makes a scenario from its values."""
         scenario = cls.__new__(cls)
         scenario._write(dict(values))
         scenario._folder = Path(folder)
@@ -116,30 +116,30 @@ class Scenario:
         self._text, self._set = tomli_w.dumps(known), []
         self._name = "scenario"
 
-    # What it holds.
+    # Access to the values.
 
     def to_dict(self) -> Table:
-        """Its values, as they were written: without defaults."""
+        """The values as they were written, without defaults."""
         merged = json.loads(_native.merge(self._name, self._text, self._set))
         return cast("Table", merged)
 
     def to_toml(self) -> str:
-        """Its text: what was written, with the changes since."""
+        """The scenario as TOML text, including all changes."""
         return tomli_w.dumps(self.to_dict()) if self._set else self._text
 
     def save(self, path: PathLike) -> None:
-        """Writes it to a file, whole or not at all."""
+        """Writes the scenario to a file, completely or not at all."""
         _files.write_text(Path(path), self.to_toml())
 
     def copy(self) -> Scenario:
-        """A scenario of its own with the same values."""
+        """An independent scenario with the same values."""
         other = copy.copy(self)
         other._set = list(self._set)
         return other
 
     @property
     def folder(self) -> Path:
-        """Where its relative paths start."""
+        """Folder from which relative paths start."""
         return self._folder
 
     def check(self) -> None:
@@ -161,7 +161,7 @@ class Scenario:
         )
 
     def _parts(self) -> tuple[str, str, list[str], str]:
-        """What another process needs to make the same plan."""
+        """The parts from which another process can make the same plan."""
         return self._name, self._text, list(self._set), str(self._folder.resolve())
 
     def __eq__(self, other: object) -> bool:
@@ -172,12 +172,12 @@ class Scenario:
     def __repr__(self) -> str:
         return f"<cxlab.Scenario {self._name!r}, {len(self._set)} changes>"
 
-    # What changes it.
+    # Methods that change the scenario.
 
     def set(self, path: str, value: Value) -> Scenario:
-        """Changes one value: ``scenario.set("hosts[0].count", 16)``, as ``--set`` of the command.
+        """Changes one value, as ``--set`` does: ``scenario.set("hosts[0].count", 16)``.
 
-        Missing tables are made; an array only takes an index that it has.
+        Missing tables are made. An array only accepts an index that it has.
         """
         changed = [*self._set, f"{path}={inline(plain(value, path))}"]
         _native.merge(self._name, self._text, changed)
@@ -217,7 +217,7 @@ class Scenario:
         return self._merge_table("address_map", values)
 
     def enumeration(self, **values: Value) -> Scenario:
-        """Makes hosts enumerate first: software_time, register_time of ``[enumeration]``."""
+        """Makes hosts enumerate first. Sets software_time, register_time of ``[enumeration]``."""
         return self._merge_table("enumeration", values)
 
     def execution(self, **values: Value) -> Scenario:
@@ -254,12 +254,12 @@ def workload(kind: str, **parameters: Value) -> Table:
 
 
 def memory(kind: str, **parameters: Value) -> Table:
-    """A memory medium: an entry of ``catalog("memory")`` with its parameters."""
+    """A memory backend: an entry of ``catalog("memory")`` with its parameters."""
     return {"kind": kind, **parameters}
 
 
 def trace(path: PathLike, **parameters: Value) -> Table:
-    """The workload that replays a trace."""
+    """A workload that replays a trace."""
     return workload("trace", path=os.fspath(path), **parameters)
 
 
@@ -268,7 +268,7 @@ def schema() -> dict[str, Any]:
     return cast("dict[str, Any]", json.loads(_native.schema()))
 
 
-#: The names of catalogs, and their definitions in the schema.
+#: Names of the catalogs, and their definitions in the schema.
 _CATALOGS = {
     "topology": "TopologyChoice",
     "workload": "WorkloadChoice",
@@ -277,7 +277,7 @@ _CATALOGS = {
 
 
 def catalog(name: str) -> dict[str, str]:
-    """What can be chosen as ``kind``, and what each is for: of "topology", "workload", "memory"."""
+    """Summary of each ``kind`` in the catalog "topology", "workload" or "memory"."""
     if name not in _CATALOGS:
         raise ValueError(f"found catalog {name!r}; allowed: {', '.join(_CATALOGS)}")
     entries = schema()["$defs"][_CATALOGS[name]]["oneOf"]
@@ -285,7 +285,7 @@ def catalog(name: str) -> dict[str, str]:
 
 
 def parse_values(text: str) -> list[Value]:
-    """Values as a user types them: a TOML array, or TOML values or words with commas between."""
+    """Parses values as users type them: a TOML array, or TOML values or words between commas."""
     try:
         values = tomllib.loads(f"values = {text}")["values"]
     except tomllib.TOMLDecodeError:

@@ -1,4 +1,4 @@
-"""Pictures of somebody else's folder: only what ours are made of is kept."""
+"""Sanitises pictures of untrusted folders: only the elements of cxlab's own pictures are kept."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
 
-#: What a picture of ours is made of. All else is left out, such as scripts, links and styles.
+#: Elements of cxlab's pictures. All others are removed, such as scripts, links and styles.
 _ELEMENTS = frozenset(
     [
         "svg",
@@ -66,13 +66,13 @@ _ATTRIBUTES = frozenset(
         "aria-label",
     ]
 )
-#: The deepest element that is kept; ours are three deep.
+#: Deepest element that is kept. Elements of cxlab's pictures are at most three deep.
 _DEEPEST = 16
 _SVG = "{http://www.w3.org/2000/svg}"
 
 
 def sanitised(svg: str) -> str | None:
-    """A picture with only what ours are made of; None where it is no picture."""
+    """A picture reduced to the elements of cxlab's own, or None if the text is no picture."""
     from xml.etree import ElementTree
 
     if "<!" in re.sub(r"<!--.*?-->", "", svg, flags=re.DOTALL):
@@ -94,7 +94,7 @@ def _kept(element: Element, depth: int = 0) -> str:
             written += f' {key}="{html.escape(value)}"'
     inner = html.escape(element.text or "", quote=False)
     for child in element:
-        # Comments have no text as a tag.
+        # The tag of a comment is no text.
         known = isinstance(child.tag, str) and child.tag.removeprefix(_SVG) in _ELEMENTS
         if known and depth < _DEEPEST:
             inner += _kept(child, depth + 1)

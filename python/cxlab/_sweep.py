@@ -1,8 +1,8 @@
 """Many runs: in local processes or on a Dask cluster, with a cache of results on disk.
 
-A point that has finished is never run again: its report lies in the cache under the hash of its
-plan, its seed and this build of cxlab, and gets its name only when it is whole. So a sweep that was
-killed goes on where it was, and a worker that dies costs only the point it was at.
+A finished point never runs again. Its report is stored in the cache under the hash of its plan,
+its seed and this build of cxlab, and gets its name only when it is complete. So a killed sweep
+can be resumed, and a worker that dies costs only its current point.
 """
 
 from __future__ import annotations
@@ -35,25 +35,25 @@ if TYPE_CHECKING:
 
 #: Changes of a scenario: values by path.
 Changes: TypeAlias = Mapping[str, Value]
-#: Called when a point's report is there.
+#: Called with the number and the report of each finished point.
 Arrived: TypeAlias = Callable[[int, str], None]
 
-#: Pools that may die one after the other without a point finished in between.
+#: Pools that may die one after the other without finishing a point in between.
 _MOST_DEATHS = 3
-#: Seconds after which an idle worker ends, and between two looks at whether its parent lives.
+#: Seconds after which an idle worker ends, and between two checks whether its parent is alive.
 _IDLE_SECONDS = 10
 _WATCH_SECONDS = 0.5
 
 
 class SweepError(RuntimeError):
-    """A sweep that cannot go on; what has finished is in the cache."""
+    """A sweep that cannot continue. Finished points are in the cache."""
 
 
 @dataclass(frozen=True)
 class _Point:
-    """What a worker needs for one run: text, and no objects.
+    """The data of a point that a worker needs: text only, no objects.
 
-    ``threads`` is a limit, and 0 is none but the processors' number.
+    ``threads`` is a limit, and 0 means only the number of processors.
     """
 
     name: str
@@ -62,12 +62,12 @@ class _Point:
     folder: str
     seed: int | None
     threads: int
-    #: Added to the seed, where there are runs with several.
+    #: Added to the seed if a point runs with several seeds.
     offset: int = 0
 
 
 def _simulate(point: _Point, side_by_side: int) -> str:
-    """The report of a point, as JSON. Runs in a worker, beside so many points on its machine."""
+    """Runs a point in one of ``side_by_side`` workers on a machine; returns its report as JSON."""
     plan = _native.Plan(point.name, point.text, point.set, point.folder, {})
     threads = _share(point.threads, side_by_side)
     done = plan.run(_seed(point, plan), threads, None, False)
@@ -83,19 +83,19 @@ def _seed(point: _Point, plan: _native.Plan) -> int:
 
 
 def _share(threads: int, side_by_side: int) -> int:
-    """Threads of each of so many runs side by side, so that all together have a processor each."""
+    """Threads of each of ``side_by_side`` runs, so that all together have one per processor."""
     share = max(1, _native.processors() // max(1, side_by_side))
     return min(threads, share) if threads else share
 
 
 @cache
 def _build() -> str:
-    """Identifies this build of cxlab, so that a developer's change makes results anew."""
+    """Identifies this build of cxlab, so that results are computed anew after a change."""
     return hashlib.sha256(Path(_native.__file__).read_bytes()).hexdigest()[:16]
 
 
 def default_cache() -> Path:
-    """Where reports are kept: ``$CXLAB_CACHE``, or a folder in the user's cache."""
+    """Default folder of the cache: ``$CXLAB_CACHE``, or a folder in the user's cache."""
     given = os.environ.get("CXLAB_CACHE")
     if given:
         return Path(given)
@@ -106,8 +106,8 @@ def default_cache() -> Path:
 class _Cache:
     """Reports on disk, by plan, seed and build.
 
-    An entry begins with a line that has its key and the SHA-256 of the rest, so that one that was
-    damaged or copied is known, removed and made anew.
+    An entry begins with a line with its key and the SHA-256 of the rest. A damaged or copied
+    entry is therefore detected, removed and computed anew.
     """
 
     def __init__(self, folder: Path | None) -> None:
@@ -160,25 +160,25 @@ def run_many(
     progress: bool | None = None,
     description: str = "runs",
 ) -> list[Result]:
-    """Runs scenarios side by side, and gives their results in order.
+    """Runs scenarios in parallel, and returns their results in order.
 
     Args:
-        scenarios: what to run.
+        scenarios: the scenarios to run.
         seed: seed of all runs, instead of each scenario's.
-        threads: threads of each run at most. Workers times threads never exceed the processors, so
-            that ``"auto"`` gives threads to the runs of short sweeps alone.
-        workers: local processes, at most as many as there are processors; when None as many as
-            there are points, or processors (by ``threads``).
-        scheduler: address of a Dask scheduler that does it instead (needs ``cxlab[dask]``). Its
-            workers need this version of cxlab, and the traces under the same paths.
-        cache: whether finished runs are kept, or the folder they are kept in instead of
+        threads: most threads of each run. Workers times threads never exceed the processors, so
+            ``"auto"`` gives threads only to the runs of short sweeps.
+        workers: number of local processes, limited by the number of processors. None means as many
+            as there are points or processors (given ``threads``).
+        scheduler: address of a Dask scheduler to use instead (needs ``cxlab[dask]``). Its workers
+            need this version of cxlab, and the traces under the same paths.
+        cache: whether to keep finished runs, or the folder to keep them in instead of
             ``$CXLAB_CACHE`` or the user's cache folder.
-        progress: False for no progress bar; None for one on a terminal's standard error.
-        description: what the progress bar calls it.
+        progress: False for no progress bar; None for one if standard error is a terminal.
+        description: name of the progress bar.
 
     Raises:
-        ScenarioError: a scenario has mistakes. All are looked at before anything runs.
-        SweepError: workers die again and again.
+        ScenarioError: a scenario has mistakes. All are checked before the first run.
+        SweepError: workers die repeatedly.
 
     """
     return _run_points(
@@ -195,7 +195,7 @@ def run_many(
 def _points(
     scenarios: Sequence[Scenario], seed: int | None, threads: Threads, seeds: int = 1
 ) -> list[_Point]:
-    """So many runs of each scenario, one after the other, whose seeds follow each other."""
+    """The runs of each scenario, one after the other, with consecutive seeds."""
     seed, threads = checked_seed(seed), checked_threads(threads) or "auto"
     most = 0 if threads == "auto" else threads
     return [
@@ -219,7 +219,7 @@ def _run_points(
     store = _Cache(folder)
     plans = _plan_all(points)
     reports: list[str | None] = [store.get(key) for key, _ in plans]
-    # Equal points are run once.
+    # Equal points run once.
     waiting: dict[str, list[int]] = {}
     for number, (key, _) in enumerate(plans):
         if reports[number] is None:
@@ -246,7 +246,7 @@ def _run_points(
 
 
 def _renamed(report: str, name: str) -> str:
-    """The report under the scenario's name: the cache knows none."""
+    """The report with the scenario's name, because the cache stores none."""
     values = json.loads(report)
     if values["scenario"] == name:
         return report
@@ -255,7 +255,7 @@ def _renamed(report: str, name: str) -> str:
 
 
 def _workers(workers: int | None, threads: Threads) -> int:
-    """Local processes at most."""
+    """Number of local processes."""
     processors = _native.processors()
     if workers is not None:
         return min(workers, processors)
@@ -263,7 +263,7 @@ def _workers(workers: int | None, threads: Threads) -> int:
 
 
 def _plan_all(points: Sequence[_Point]) -> list[tuple[str, str]]:
-    """Key in the cache and scenario's name of each point; finds mistakes before anything runs."""
+    """Cache key and scenario name of each point. Finds mistakes before the first run."""
 
     def one(point: _Point) -> tuple[str, str]:
         plan = _native.Plan(point.name, point.text, point.set, point.folder, {})
@@ -285,7 +285,7 @@ def _plan_all(points: Sequence[_Point]) -> list[tuple[str, str]]:
 
 
 def _run_locally(todo: dict[int, _Point], workers: int, arrived: Arrived) -> None:
-    """Runs points in processes; a process that dies is replaced."""
+    """Runs points in local processes. A process that dies is replaced."""
     from loky import ProcessPoolExecutor
 
     left = dict(todo)
@@ -324,7 +324,7 @@ def _run_locally(todo: dict[int, _Point], workers: int, arrived: Arrived) -> Non
 
 
 def _in_worker(parent: int) -> None:
-    """Leaves Ctrl-C to the parent, which ends its workers, and ends when the parent has died."""
+    """Leaves Ctrl-C to the parent, which ends its workers, and exits when the parent has died."""
     import signal
     import threading
 
@@ -338,7 +338,7 @@ def _in_worker(parent: int) -> None:
 
 
 def _simulate_on_dask(point: _Point, tasks: Mapping[str, int]) -> str:
-    """The same on a Dask worker, where ``tasks`` says how many run at a time on each machine."""
+    """Runs a point on a Dask worker. ``tasks`` is the number of parallel runs on each machine."""
     from distributed import get_worker
 
     return _simulate(point, tasks.get(_machine(get_worker().address), 1))
@@ -350,7 +350,7 @@ def _machine(address: str) -> str:
 
 
 def _run_on_dask(todo: dict[int, _Point], scheduler: str, arrived: Arrived) -> None:
-    """Runs points on a Dask cluster, which replaces workers that die itself."""
+    """Runs points on a Dask cluster, which replaces dead workers itself."""
     try:
         from distributed import Client
         from distributed import as_completed as completed
@@ -374,14 +374,14 @@ def _run_on_dask(todo: dict[int, _Point], scheduler: str, arrived: Arrived) -> N
 def _bar(total: int, description: str, progress: bool | None) -> Iterator[Callable[[int], object]]:
     from tqdm import tqdm
 
-    # None is a terminal's.
+    # None shows the bar only on a terminal.
     disable = None if progress is None else not progress
     with tqdm(total=total, desc=description, unit=" runs", disable=disable) as bar:
         yield bar.update
 
 
 def points_of(changes: Mapping[str, Sequence[Value]] | Sequence[Changes]) -> list[dict[str, Value]]:
-    """The points of a grid, the last path varying fastest, or those of a list."""
+    """The points of a grid, with the last path varying fastest, or those of a list."""
     if isinstance(changes, Mapping):
         axes = [list(values) for values in changes.values()]
         return [dict(zip(changes, values, strict=True)) for values in itertools.product(*axes)]
@@ -392,7 +392,7 @@ class Seeds:
     """The runs of one scenario with several seeds."""
 
     def __init__(self, results: list[Result]) -> None:
-        """Made by :func:`run_seeds`."""
+        """Use :func:`run_seeds` to get the runs."""
         #: The result of each run, by seed.
         self.results = results
         self._json, self._svg = _native.seeds_report([result.json for result in results])
@@ -417,7 +417,7 @@ class Seeds:
         return cast("pandas.DataFrame", _frame(self._rows(), "pandas"))
 
     def to_polars(self) -> polars.DataFrame:
-        """The same for polars."""
+        """A row for each quantity, as a polars frame."""
         return cast("polars.DataFrame", _frame(self._rows(), "polars"))
 
     def _rows(self) -> list[dict[str, Any]]:
@@ -440,7 +440,7 @@ class Seeds:
 
 
 def check_seeds(seeds: int) -> int:
-    """A number of seeds that is allowed."""
+    """Checks a number of seeds."""
     least, most = _native.seeds()
     if not least <= seeds <= most:
         raise ValueError(f"seeds: found {seeds}; allowed: a whole number from {least} to {most}")
@@ -458,16 +458,16 @@ def run_seeds(
     cache: PathLike | bool = True,
     progress: bool | None = None,
 ) -> Seeds:
-    """Runs a scenario with several seeds side by side, as ``cxlab run --seeds`` does.
+    """Runs a scenario with several seeds in parallel, as ``cxlab run --seeds`` does.
 
     Args:
         scenario: the scenario, or its file.
-        seeds: how many, 2 to 1,000.
-        seed: the first, instead of the scenario's; the others follow it.
-        threads: as in :func:`run_many`, and so all that follow.
-        workers: local processes at most.
+        seeds: number of seeds, 2 to 1,000.
+        seed: the first seed, instead of the scenario's. The others are consecutive.
+        threads: as in :func:`run_many`, like the following arguments.
+        workers: number of local processes.
         scheduler: address of a Dask scheduler.
-        cache: whether, or where, finished runs are kept.
+        cache: whether, or where, to keep finished runs.
         progress: False for no progress bar.
 
     Raises:
@@ -489,15 +489,15 @@ def run_seeds(
     )
 
 
-#: A column of a sweep, from a report.
+#: Computes a column of a sweep from a report.
 Metric: TypeAlias = Callable[[Report], object]
-#: What a sweep's frame has of each report, if nothing else is asked for.
+#: Default columns of a sweep.
 METRICS: dict[str, Metric] = {
     "completed": lambda report: report["requests"]["completed"],
-    "bandwidth_gbps": lambda report: report["bandwidth_gbps"]["total"],
-    "bandwidth_ci95": lambda report: report["ci95"]["total_gbps"],
-    "read_gbps": lambda report: report["bandwidth_gbps"]["read"],
-    "write_gbps": lambda report: report["bandwidth_gbps"]["write"],
+    "bandwidth_gb_per_s": lambda report: report["bandwidth_gb_per_s"]["total"],
+    "bandwidth_ci95": lambda report: report["ci95"]["total_gb_per_s"],
+    "read_gb_per_s": lambda report: report["bandwidth_gb_per_s"]["read"],
+    "write_gb_per_s": lambda report: report["bandwidth_gb_per_s"]["write"],
     "mean_ns": lambda report: report["latency_ns"]["mean"],
     "mean_ci95": lambda report: report["ci95"]["latency_ns"],
     "p50_ns": lambda report: report["latency_ns"]["p50"],
@@ -529,25 +529,25 @@ def sweep(
     cache: PathLike | bool = True,
     progress: bool | None = None,
 ) -> Any:
-    """Runs a scenario with changes, and gives a frame with a row for each point.
+    """Runs a scenario with changes, and returns a frame with a row for each point.
 
-    With ``seeds``, each point runs with so many seeds, from its own on. A column with numbers has
-    their mean then, and one more has half of the 95 % confidence interval of that mean (Student's
-    t): ``bandwidth_ci95`` of ``bandwidth_gbps``, ``p99_ci95`` of ``p99_ns``. Other columns have
-    each different value once.
+    With ``seeds``, each point runs with this many seeds, from its own on. A column of numbers
+    then has their mean. Another column has the half-width of the 95 % confidence interval of that
+    mean (Student's t): ``bandwidth_ci95`` of ``bandwidth_gb_per_s``, ``p99_ci95`` of ``p99_ns``.
+    Other columns list each distinct value once.
 
     Args:
         scenario: the scenario, or its file.
         changes: a grid, ``{"hosts[0].count": [1, 2, 4], "seed": [1, 2]}``, or a list of points,
             ``[{"hosts[0].count": 1}, ...]``.
-        metrics: columns to compute from each report, by name; the usual ones when None.
-        frame: whose frame to give.
-        seed: as in :func:`run_many`, and so all that follow.
-        seeds: seeds of each point, 2 to 1,000; one when None.
-        threads: threads of each run at most.
-        workers: local processes at most.
+        metrics: columns to compute from each report, by name; the default columns if None.
+        frame: library of the returned frame.
+        seed: as in :func:`run_many`, like the following arguments.
+        seeds: number of seeds of each point, 2 to 1,000; one if None.
+        threads: most threads of each run.
+        workers: number of local processes.
         scheduler: address of a Dask scheduler.
-        cache: whether, or where, finished runs are kept.
+        cache: whether, or where, to keep finished runs.
         progress: False for no progress bar.
 
     """
@@ -580,12 +580,12 @@ def sweep(
 
 
 def _interval_name(name: str) -> str:
-    """The column with the interval of another: without the unit, as those of single runs."""
-    return f"{name.removesuffix('_gbps').removesuffix('_ns')}_ci95"
+    """Name of the interval's column of another column: without the unit, as for single runs."""
+    return f"{name.removesuffix('_gb_per_s').removesuffix('_ns')}_ci95"
 
 
 def _of_seeds(metrics: Mapping[str, Metric]) -> dict[str, Metric]:
-    """The columns of several seeds: their intervals take the place of those of single runs."""
+    """Columns for several seeds. Their own intervals replace those of single runs."""
     if metrics is METRICS:
         return {name: of for name, of in metrics.items() if not name.endswith("_ci95")}
     taken = ["seeds", *(_interval_name(name) for name in metrics)]
@@ -594,13 +594,13 @@ def _of_seeds(metrics: Mapping[str, Metric]) -> dict[str, Metric]:
     if found or twice:
         raise ValueError(
             f"metrics: found {found or twice} twice with seeds; allowed: names that differ from "
-            "`seeds` and from the columns of intervals, NAME_ci95 without _gbps or _ns"
+            "`seeds` and from the columns of intervals, NAME_ci95 without _gb_per_s or _ns"
         )
     return dict(metrics)
 
 
 def _summary(values: Mapping[str, Sequence[object]]) -> dict[str, Any]:
-    """A row of several seeds from the values of their runs, by column."""
+    """One row for several seeds from the values of their runs, by column."""
     row: dict[str, Any] = {}
     for name, column in values.items():
         numbers = [value for value in column if isinstance(value, int | float)]

@@ -1,23 +1,23 @@
-"""The types of what a run reports: those of `report.json`."""
+"""Types of a run's report, `report.json`."""
 
 from dataclasses import dataclass
 from typing import Literal, NotRequired, TypeAlias, TypedDict
 
-#: What a scenario can hold: the values of TOML that cxlab knows.
+#: Values of a scenario: those TOML values that cxlab uses.
 Value: TypeAlias = "str | int | float | bool | list[Value] | dict[str, Value]"
 #: A table of a scenario.
 Table: TypeAlias = dict[str, Value]
-#: Threads at most, or as many as there are processors.
+#: Most threads, or as many as there are processors.
 Threads: TypeAlias = "int | Literal['auto']"
 
 
 @dataclass(frozen=True)
 class Note:
-    """What a careful user would want to know of a scenario or a run."""
+    """An assumption or limit of a scenario or a run that users should know."""
 
     #: Path in the scenario, such as ``hosts[0].issue``; empty for the whole system.
     path: str
-    #: Line of the scenario's file where that is known.
+    #: Line in the scenario's file, if it is known.
     line: int | None
     message: str
 
@@ -43,7 +43,7 @@ class Latency(TypedDict):
 
 
 class UnservedLatency(TypedDict):
-    """Latency of the requests that completed without being served, by how they ended."""
+    """Latency of the requests that completed without being served, by their outcome."""
 
     denied: NotRequired[Latency]
     timed_out: NotRequired[Latency]
@@ -51,38 +51,38 @@ class UnservedLatency(TypedDict):
 
 
 class HostCi95(TypedDict):
-    """Half-widths of 95 % confidence intervals; None is a value without an interval."""
+    """Half-widths of 95 % confidence intervals; None means a value without an interval."""
 
-    #: Why a value here has no interval, where the report's ``ci95`` does not say so of all.
+    #: Why a value here has no interval, unless the report's ``ci95`` says so of all.
     reason: NotRequired[str]
-    total_gbps: float | None
-    read_gbps: float | None
-    write_gbps: float | None
+    total_gb_per_s: float | None
+    read_gb_per_s: float | None
+    write_gb_per_s: float | None
     latency_ns: float | None
     in_flight: float | None
 
 
 class DeviceCi95(TypedDict):
-    """Half-widths of 95 % confidence intervals; None is a value without an interval."""
+    """Half-widths of 95 % confidence intervals; None means a value without an interval."""
 
     reason: NotRequired[str]
-    total_gbps: float | None
-    read_gbps: float | None
-    write_gbps: float | None
+    total_gb_per_s: float | None
+    read_gb_per_s: float | None
+    write_gb_per_s: float | None
 
 
 class LinkCi95(TypedDict):
-    """Half-widths of 95 % confidence intervals; None is a value without an interval."""
+    """Half-widths of 95 % confidence intervals; None means a value without an interval."""
 
     reason: NotRequired[str]
     utilization: float | None
     efficiency: float | None
-    #: Of the bytes of lines over the window.
-    payload_gbps: float | None
+    #: Rate of the lines' bytes over the window.
+    payload_gb_per_s: float | None
 
 
 class HopsCi95(TypedDict):
-    """Half-widths of 95 % confidence intervals; None is a value without an interval."""
+    """Half-widths of 95 % confidence intervals; None means a value without an interval."""
 
     reason: NotRequired[str]
     mean_ns: float | None
@@ -92,7 +92,7 @@ class HopsCi95(TypedDict):
 class Ci95(HostCi95):
     """Half-widths of 95 % confidence intervals of the report's own rates and means."""
 
-    #: Batches of equal simulated time that they are computed from.
+    #: Number of batches of equal simulated time from which they are computed.
     batches: int
     batch_ns: float
     read_latency_ns: float | None
@@ -107,41 +107,41 @@ class Denied(TypedDict):
 
 
 class FailedRequests(TypedDict):
-    """Requests that nothing answered."""
+    """Requests without a response."""
 
     timed_out_reads: int
-    #: They may have been made, or may be yet.
+    #: These writes may have taken effect, or may do so later.
     timed_out_writes: int
     cut_off_reads: int
     cut_off_writes: int
 
 
 class FailuresReport(TypedDict):
-    """What failures have done to messages, from the beginning of the run."""
+    """Effects of failures on messages, from the beginning of the run."""
 
-    #: Failures and repairs.
+    #: Number of failures and repairs.
     changes: int
-    #: Changes of the routing, and those among them that waited for virtual channels to drain.
+    #: Number of routing changes, and of those that waited for virtual channels to drain.
     routing_changes: int
     delayed_routing_changes: int
     longest_routing_delay_ns: float
     lost_messages: int
-    #: Those among them whose virtual channel a later routing state took.
+    #: Lost messages whose virtual channel a later routing state took.
     discarded_messages: int
     late_answers: int
     timed_out: int
 
 
 class CommandReport(TypedDict):
-    """A command of the fabric manager. Times count from when the workloads begin."""
+    """A command of the fabric manager. Times count from the start of the workloads."""
 
-    #: Its name in the specification.
+    #: Name of the command in the specification.
     command: str
     opcode: str
-    #: What it is about.
+    #: Target of the command.
     of: str
     issued_ns: float
-    #: When what it asked for was done; absent where the run ended before.
+    #: Completion time. Absent if the run ended before.
     done_ns: NotRequired[float]
     response: NotRequired[str]
 
@@ -156,10 +156,10 @@ class PoolReport(TypedDict):
     refused: int
     needed_gib: float
     held_gib: float
-    #: Beyond what hosts needed.
+    #: Memory beyond what hosts needed.
     idle_gib: float
     unmet_gib: float
-    #: What nobody had while some host did not have what it needed.
+    #: Memory that no host had while some host lacked memory.
     stranded_gib: float
     most_free_runs: int
     most_extents: int
@@ -174,27 +174,27 @@ class Requests(TypedDict):
     writes: int
     cache_hits: int
     writebacks: int
-    #: Those that devices denied, where what hosts have of them changes.
+    #: Requests that devices denied, if hosts gain or lose memory.
     denied: NotRequired[Denied]
-    #: Those that failed, where something fails.
+    #: Requests that failed, if the scenario has failures.
     failed: NotRequired[FailedRequests]
     in_flight: int
     per_wall_second: float
 
 
 class ThrottleReport(TypedDict):
-    """What a host's throttle did in the window."""
+    """Actions of a host's throttle in the window."""
 
     faster: int
     slower: int
-    #: The part of the periods in which it issued nearly all that its rate allowed.
+    #: Share of the periods in which the host issued nearly all requests that its rate allowed.
     held: float
-    #: The rate allowed at the end; none where there is no limit.
-    rate_gbps: NotRequired[float]
+    #: Allowed rate at the end. Absent if there is no limit.
+    rate_gb_per_s: NotRequired[float]
 
 
 class DeviceLoad(TypedDict):
-    """Answers of a device by the load that they told (DevLoad)."""
+    """Number of a device's responses by the load that they reported (DevLoad)."""
 
     light: int
     optimal: int
@@ -203,7 +203,7 @@ class DeviceLoad(TypedDict):
 
 
 class ByHops(TypedDict):
-    """Requests that crossed so many links."""
+    """Requests that crossed this many links."""
 
     hops: int
     count: int
@@ -220,19 +220,19 @@ class LittlesLaw(TypedDict):
 
 
 class PhaseReport(TypedDict):
-    """What a phase of a core's program did."""
+    """Statistics of a phase of a core's program."""
 
     name: str
     operations: int
     steps: int
     time_ns: float
     operations_per_second: float
-    bandwidth_gbps: float
+    bandwidth_gb_per_s: float
     load_latency_ns: float
 
 
 class CoreReport(TypedDict):
-    """What a core's program did."""
+    """Statistics of a core's program."""
 
     loads: int
     stores: int
@@ -241,15 +241,15 @@ class CoreReport(TypedDict):
     hits: list[int]
     merged: int
     misses: int
-    #: Lines that its prefetcher asked memory for, where it has one.
+    #: Lines that its prefetcher requested, if it has one.
     prefetches: NotRequired[int]
     phases: list[PhaseReport]
-    #: What the medium of the host's own memory kept about itself.
+    #: Statistics of the host's own memory.
     memory: NotRequired[dict[str, float]]
 
 
 class ThreadPhaseReport(TypedDict):
-    """What the threads of a component did in a phase of their kernel."""
+    """Statistics of a component's threads in a phase of their kernel."""
 
     name: str
     operations: int
@@ -261,10 +261,10 @@ class ThreadPhaseReport(TypedDict):
     from_own: int
     from_cxl: int
     bytes: int
-    #: Time with an operation on memory under way.
+    #: Time with at least one memory operation in flight.
     busy_ns: float
-    bandwidth_gbps: float
-    #: Of such operations.
+    bandwidth_gb_per_s: float
+    #: Latency of memory operations.
     latency_ns: Latency
 
 
@@ -278,7 +278,7 @@ class Accesses(TypedDict):
 
 
 class EnumerationPhase(TypedDict):
-    """What a phase of a host's enumeration was."""
+    """A phase of a host's enumeration."""
 
     name: str
     duration_ns: float
@@ -286,7 +286,7 @@ class EnumerationPhase(TypedDict):
 
 
 class EnumerationReport(TypedDict):
-    """What a host's enumeration was."""
+    """A host's enumeration."""
 
     duration_ns: float
     functions: int
@@ -296,7 +296,7 @@ class EnumerationReport(TypedDict):
 
 
 class HostReport(TypedDict):
-    """What a host measured."""
+    """Measurements of a host."""
 
     name: str
     issued: int
@@ -304,32 +304,32 @@ class HostReport(TypedDict):
     reads: int
     writes: int
     cache_hits: int
-    #: Those that devices denied, where what hosts have of them changes.
+    #: Requests that devices denied, if hosts gain or lose memory.
     denied: NotRequired[Denied]
-    #: Those that failed, where something fails.
+    #: Requests that failed, if the scenario has failures.
     failed: NotRequired[FailedRequests]
-    #: What its throttle did, where it has one.
+    #: Actions of its throttle, if it has one.
     throttle: NotRequired[ThrottleReport]
-    bandwidth_gbps: Bandwidth
-    #: Of served requests.
+    bandwidth_gb_per_s: Bandwidth
+    #: Latency of served requests.
     latency_ns: Latency
-    #: Of those that were not served, where there are any.
+    #: Latency of requests that were not served, if there are any.
     unserved_latency_ns: NotRequired[UnservedLatency]
-    #: Of all requests, served or not, where some were not served.
+    #: Latency of all requests, served or not, if some were not served.
     all_latency_ns: NotRequired[Latency]
     in_flight: float
     ci95: HostCi95
-    #: What its enumeration was, where the run begins with one.
+    #: Its enumeration, if the run begins with one.
     enumeration: NotRequired[EnumerationReport]
-    #: What its program did, where it has a core.
+    #: Statistics of its program, if it has a core.
     core: NotRequired[CoreReport]
-    #: What its threads did, and what its caches counted, where it has a processor.
+    #: Statistics of its threads and its caches, if it has a processor.
     phases: NotRequired[list[ThreadPhaseReport]]
     processor: NotRequired[dict[str, float]]
 
 
 class AcceleratorReport(TypedDict):
-    """What an accelerator measured."""
+    """Measurements of an accelerator."""
 
     name: str
     issued: int
@@ -337,7 +337,7 @@ class AcceleratorReport(TypedDict):
     reads: int
     writes: int
     cache_hits: int
-    bandwidth_gbps: Bandwidth
+    bandwidth_gb_per_s: Bandwidth
     latency_ns: Latency
     in_flight: float
     ci95: HostCi95
@@ -346,7 +346,7 @@ class AcceleratorReport(TypedDict):
 
 
 class Wait(TypedDict):
-    """How long messages wait at a place, ns, over all that pass it."""
+    """Wait of messages at a place in ns, over all messages that pass it."""
 
     mean: float
     #: An upper bound: the end of a bin that is at most 12.5 % wide.
@@ -355,51 +355,51 @@ class Wait(TypedDict):
 
 
 class Bottleneck(TypedDict):
-    """What limits a run, by measured utilization and waits."""
+    """The component that limits a run, by measured utilization and waits."""
 
     #: A link's direction, a device, or `hosts`.
     name: str
     #: `wire`, `credits`, `medium`, `contexts`, `outstanding` or `pace`.
     limit: str
-    #: Other wires that are as busy.
+    #: Number of other wires that are as busy.
     alike: int
-    #: How busy the wire was, where it is a link.
+    #: Utilization of the wire, if the bottleneck is a link.
     busy: NotRequired[float]
     wait_ns: float
-    #: The part of all requests' latency that is spent in that wait.
+    #: Share of all requests' latency that is spent in this wait.
     share: float
-    #: All of that in a sentence.
+    #: The bottleneck in a sentence.
     text: str
 
 
 class DeviceReport(TypedDict):
-    """What a device measured."""
+    """Measurements of a device."""
 
     name: str
     reads: int
     writes: int
-    #: What it denied beside those, where what hosts have of it changes.
+    #: Requests that it denied in addition, if hosts gain or lose memory.
     denied: NotRequired[Denied]
-    #: What it told of its load, where it does.
+    #: Load that it reported, if it has QoS telemetry.
     load: NotRequired[DeviceLoad]
-    bandwidth_gbps: Bandwidth
-    #: Before the medium takes a request.
+    bandwidth_gb_per_s: Bandwidth
+    #: Wait before the media accept a request.
     wait_ns: Wait
-    #: The part of the mean that is for the medium; the rest is for a context.
+    #: The part of the mean that is for the media. The rest is for a context.
     medium_wait_ns: float
     ci95: DeviceCi95
-    #: What its DCOH and snoop filter did, where it keeps its memory coherent.
+    #: Statistics of its DCOH and snoop filter, if it keeps its memory coherent.
     coherence: NotRequired[dict[str, float]]
-    #: What its medium kept about itself.
+    #: Statistics of its media.
     medium: NotRequired[dict[str, float]]
 
 
 class LinkReport(TypedDict):
-    """What a direction of a link carried."""
+    """Traffic of one direction of a link."""
 
     name: str
     direction: str
-    #: The named link that it is one of, where it is one.
+    #: Name of the link class that it belongs to, if any.
     link_class: NotRequired[str]
     utilization: float
     efficiency: float
@@ -407,11 +407,11 @@ class LinkReport(TypedDict):
     payload_bytes: int
     flits: int
     retries: int
-    rate_gbps: float
+    rate_gb_per_s: float
     messages: int
-    #: Before the transmitter takes a message.
+    #: Wait before the transmitter accepts a message.
     wait_ns: Wait
-    #: The part of the mean that is for credits; the rest is for the wire.
+    #: The part of the mean that is for credits. The rest is for the wire.
     credit_wait_ns: float
     ci95: LinkCi95
 
@@ -422,25 +422,25 @@ class TimeSeries(TypedDict):
     bin_ns: float
     reads: list[int]
     writes: list[int]
-    #: Those of them that devices denied; none where there were none.
+    #: Of these, requests that devices denied. Absent if there are none.
     denied_reads: NotRequired[list[int]]
     denied_writes: NotRequired[list[int]]
-    #: Those of them that nothing answered; none where there were none.
+    #: Of these, requests without a response. Absent if there are none.
     failed_reads: NotRequired[list[int]]
     failed_writes: NotRequired[list[int]]
-    #: Of those that were served.
+    #: Latency of served requests.
     latency_ns: list[float]
 
 
 class NoteReport(TypedDict):
-    """What a careful user would want to know: where in the scenario, and what."""
+    """A note for users: its place in the scenario, and its text."""
 
     path: str
     message: str
 
 
 class SamplingReport(TypedDict):
-    """What a sampled run simulated in detail, and what it passed over; in requests."""
+    """What a sampled run simulated in detail and what it skipped, in requests."""
 
     units: int
     requests: int
@@ -454,45 +454,47 @@ class SamplingReport(TypedDict):
 
 
 class Report(TypedDict):
-    """What a run measured; the Rust documentation of `cxlab_system::report` has every field."""
+    """Report of a run. The Rust documentation of `cxlab_system::report` describes every field."""
 
     version: str
+    #: Version of the names in the report: 2.
+    format: int
     scenario: str
     plan_hash: str
     seed: int
-    #: The run's ID, which all files of it carry.
+    #: ID of the run, which all of its files carry.
     run: NotRequired[str]
     digest: str
     partial: bool
-    #: What interrupted the run, where that was a plug-in that cannot go on.
+    #: The plug-in fault that interrupted the run, if any.
     fault: NotRequired[str]
     notes: NotRequired[list[NoteReport]]
-    #: When the workloads began, where hosts enumerate before that.
+    #: Start of the workloads, if hosts enumerate before.
     enumeration_ns: NotRequired[float]
     warmup_ns: float
-    #: When the transient had ended at the latest, where the run found its warm-up itself.
+    #: Latest end of the transient, if the run found its warm-up itself.
     settled_ns: NotRequired[float]
     sim_time_ns: float
     window_ns: float
-    #: How the run was sampled, where it was: all other values are of its measured windows.
+    #: How the run was sampled, if it was. All other values are of its measured windows.
     sampling: NotRequired[SamplingReport]
     wall_seconds: float
     events: int
     events_per_second: float
     requests: Requests
-    bandwidth_gbps: Bandwidth
-    #: Of served requests, as are stages, histogram and `by_hops`.
+    bandwidth_gb_per_s: Bandwidth
+    #: Latency of served requests. Stages, histogram and `by_hops` are of served requests too.
     latency_ns: Latency
     read_latency_ns: Latency
-    #: Of those that were not served, where there are any.
+    #: Latency of requests that were not served, if there are any.
     unserved_latency_ns: NotRequired[UnservedLatency]
-    #: Of all requests, served or not, where some were not served.
+    #: Latency of all requests, served or not, if some were not served.
     all_latency_ns: NotRequired[Latency]
     stages_ns: dict[str, float]
     by_hops: list[ByHops]
-    #: What failures have done to messages, where something fails.
+    #: Effects of failures on messages, if the scenario has failures.
     failures: NotRequired[FailuresReport]
-    #: The commands of the fabric manager up to the end of the run.
+    #: Commands of the fabric manager up to the end of the run.
     commands: NotRequired[list[CommandReport]]
     pools: NotRequired[list[PoolReport]]
     littles_law: LittlesLaw
@@ -501,7 +503,7 @@ class Report(TypedDict):
     accelerators: NotRequired[list[AcceleratorReport]]
     devices: list[DeviceReport]
     links: list[LinkReport]
-    #: What limits the rate; none where nothing completed.
+    #: The component that limits the rate. Absent if no request completed.
     bottleneck: NotRequired[Bottleneck]
     latency_histogram: list[tuple[float, int]]
     time_series: TimeSeries
@@ -536,7 +538,7 @@ class SeedsReport(TypedDict):
     version: str
     scenario: str
     plan_hash: str
-    #: The ID of all of them together, which all files carry.
+    #: ID of all these runs together, which all files carry.
     run: str
     asked: int
     partial: bool

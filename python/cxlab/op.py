@@ -1,8 +1,8 @@
-"""What threads of a :class:`cxlab.Kernel` yield: operations, and what each is answered with.
+"""Operations that threads of a :class:`cxlab.Kernel` yield, and their return values.
 
-Numbers have 1 to 8 bytes, little endian, within a line of 64 B; ranges have any length. Addresses
-are those of the regions that the kernel is told of, of memory from :func:`mmap`, or, on an element
-of an accelerator, of its own buffers (:func:`scratch`).
+Numbers have 1 to 8 bytes, little endian, within a line of 64 B. Ranges have any length. Addresses
+are those of the kernel's regions, of memory from :func:`mmap`, or, on a processing element of an
+accelerator, of its own buffers (:func:`scratch`).
 """
 
 from typing import NewType
@@ -15,62 +15,62 @@ _SCRATCH_SPAN = 1 << 40
 
 
 def scratch(accelerator: int) -> int:
-    """The first address of the buffers of an accelerator."""
+    """First address of the buffers of an accelerator."""
     return _SCRATCH_BASE + accelerator * _SCRATCH_SPAN
 
 
 def load(address: int, size: int = 8) -> Op:
-    """Loads a number; answered with it."""
+    """Loads a number and returns it."""
     return Op(("load", address, size))
 
 
 def store(address: int, value: int, size: int = 8) -> Op:
-    """Stores a number; answered with None when it is visible to all."""
+    """Stores a number. Returns None when the store is visible to all."""
     return Op(("store", address, size, value))
 
 
 def fetch_add(address: int, operand: int, size: int = 8) -> Op:
-    """Adds to a number; answered with the old one."""
+    """Adds to a number and returns the old value."""
     return Op(("fetch_add", address, size, operand))
 
 
 def swap(address: int, value: int, size: int = 8) -> Op:
-    """Replaces a number; answered with the old one."""
+    """Replaces a number and returns the old value."""
     return Op(("swap", address, size, value))
 
 
 def compare_exchange(address: int, compare: int, value: int, size: int = 8) -> Op:
-    """Replaces a number if it equals ``compare``; answered with the old one."""
+    """Replaces a number if it equals ``compare``, and returns the old value."""
     return Op(("compare_exchange", address, size, value, compare))
 
 
 def await_change(address: int, value: int, size: int = 8) -> Op:
-    """Waits until a number differs from ``value``; answered with what it is then."""
+    """Waits until a number differs from ``value``, and returns the new value."""
     return Op(("await_change", address, size, value))
 
 
 def read(address: int, count: int) -> Op:
-    """Loads a range, as many lines at once as the executor can; answered with its bytes."""
+    """Loads a range, with as many lines in flight as possible, and returns its bytes."""
     return Op(("read", address, count))
 
 
 def write(address: int, data: bytes) -> Op:
-    """Stores a range; answered with None."""
+    """Stores a range. Returns None."""
     return Op(("write", address, data))
 
 
 def push(address: int, data: bytes) -> Op:
-    """Pushes a range into the host's last-level cache (NC-P); answered with None."""
+    """Pushes a range into the host's last-level cache (NC-P). Returns None."""
     return Op(("push", address, data))
 
 
 def flush(address: int) -> Op:
-    """Writes a line back and drops it from all caches (CLFLUSH)."""
+    """Writes a line back and invalidates it in all caches (CLFLUSH)."""
     return Op(("flush", address))
 
 
 def write_back(address: int) -> Op:
-    """Writes a line back; it may stay (CLWB)."""
+    """Writes a line back, which may stay cached (CLWB)."""
     return Op(("write_back", address))
 
 
@@ -80,7 +80,7 @@ def demote(address: int) -> Op:
 
 
 def prefetch(address: int) -> Op:
-    """Asks for a line to be loaded."""
+    """Prefetches a line."""
     return Op(("prefetch", address))
 
 
@@ -90,22 +90,22 @@ def compute(cycles: int) -> Op:
 
 
 def fence() -> Op:
-    """Done when everything that was asked for before is."""
+    """Completes when all earlier operations have completed."""
     return Op(("fence",))
 
 
 def dma_to_device(host: int, device: int, count: int) -> Op:
-    """Moves bytes by DMA from the host's memory to the accelerator; on its elements."""
+    """Copies bytes by DMA from the host's memory to the accelerator. For processing elements."""
     return Op(("dma_to_device", host, device, count))
 
 
 def dma_to_host(host: int, device: int, count: int) -> Op:
-    """Moves bytes by DMA from the accelerator to the host's memory; on its elements."""
+    """Copies bytes by DMA from the accelerator to the host's memory. For processing elements."""
     return Op(("dma_to_host", host, device, count))
 
 
 def mmio_read(accelerator: int, register: int) -> Op:
-    """Reads a register of 8 B; answered with it."""
+    """Reads a register of 8 B and returns its value."""
     return Op(("mmio_read", accelerator, register))
 
 
@@ -115,35 +115,35 @@ def mmio_write(accelerator: int, register: int, value: int) -> Op:
 
 
 def mmio_await(register: int, value: int) -> Op:
-    """Waits until a register of the element's accelerator differs; answered with what it is."""
+    """Waits until a register of the element's accelerator differs, and returns the new value."""
     return Op(("mmio_await", register, value))
 
 
 def interrupt(vector: int) -> Op:
-    """Sends an interrupt to the host; on elements."""
+    """Sends an interrupt to the host. For processing elements."""
     return Op(("interrupt", vector))
 
 
 def wait_interrupt(vector: int) -> Op:
-    """Waits for an interrupt and takes it; on cores."""
+    """Waits for an interrupt and consumes it. For cores."""
     return Op(("wait_interrupt", vector))
 
 
 def mmap(count: int, placement: int = 0) -> Op:
-    """Maps memory; answered with its address. ``placement``: a number of ``os.mappings``."""
+    """Maps memory and returns its address. ``placement`` is a number of ``os.mappings``."""
     return Op(("mmap", count, placement))
 
 
 def munmap(address: int, count: int) -> Op:
-    """Gives mapped memory back."""
+    """Unmaps memory."""
     return Op(("munmap", address, count))
 
 
 def mark(phase: int) -> Op:
-    """What follows belongs to this phase; takes no time."""
+    """Assigns the following operations to this phase. Takes no time."""
     return Op(("mark", phase))
 
 
 def count(operations: int = 1) -> Op:
-    """So many operations of the phase are done, by the kernel's own count; takes no time."""
+    """Counts completed operations of the phase, in the kernel's own unit. Takes no time."""
     return Op(("count", operations))

@@ -1,7 +1,7 @@
-"""Pictures of results with matplotlib.
+"""Plots of results with matplotlib.
 
-Every function draws into ``axes`` when they are given, or else into a new figure, and gives the
-axes back.
+Every function draws into ``axes`` if they are given, or else into a
+new figure, and returns the axes.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
     from cxlab._run import Plan
 
-#: Okabe and Ito's colours, which colour-blind readers tell apart.
+#: Okabe and Ito's colours, which colour-blind readers can distinguish.
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#F0E442", "#999999")
 _BLUE, _ORANGE, _GREY = COLOURS[0], COLOURS[1], "#495057"
 _FILLS = {"host": "#cfe2ff", "device": "#d1e7dd", "switch": "#f1f3f5"}
-#: Stages in the order in which a request passes them, each with its colour; others follow.
+#: Colours of the stages in the order in which a request passes them. Other stages follow.
 _STAGES = {
     "process": "#999999",
     "cache": "#F0E442",
@@ -39,7 +39,7 @@ _STAGES = {
     "media_queue": "#997700",
     "media": "#E69F00",
 }
-#: From idle over blue to saturated: the colours of `topology.svg`.
+#: From idle over blue to saturated, as in `topology.svg`.
 _BUSY = ((0.0, "#adb5bd"), (0.35, "#0d6efd"), (0.7, "#fd7e14"), (1.0, "#d61e30"))
 
 
@@ -64,7 +64,7 @@ def _report(result: Result | Report) -> Report:
 
 
 def stage_colours(report: Report) -> dict[str, str]:
-    """The stages that took time, in the order in which a request passes them, and their colours."""
+    """Stages that took time, in the order in which a request passes them, with their colours."""
     stages = report["stages_ns"]
     order = [*_STAGES, *(stage for stage in stages if stage not in _STAGES)]
     return {
@@ -82,7 +82,7 @@ def utilization_colours() -> Colormap:
 
 
 def topology(plan: Plan, result: Result | Report | None = None, axes: Axes | None = None) -> Axes:
-    """The system; with a result, links are coloured and widened by how busy they were."""
+    """The system. With a result, links are coloured and widened by utilization."""
     from matplotlib.cm import ScalarMappable
     from matplotlib.collections import LineCollection
     from matplotlib.colors import Normalize
@@ -142,7 +142,7 @@ def topology(plan: Plan, result: Result | Report | None = None, axes: Axes | Non
 
 
 def latency_histogram(result: Result | Report, axes: Axes | None = None) -> Axes:
-    """How long requests took, with mean, median and 99th percentile."""
+    """Histogram of request latency, with mean, median and 99th percentile."""
     report = _report(result)
     axes = _axes(axes, (6.4, 3.4))
     uppers = [upper for upper, _ in report["latency_histogram"]]
@@ -188,7 +188,7 @@ def stages(
     labels: Sequence[str] | None = None,
     axes: Axes | None = None,
 ) -> Axes:
-    """Where the mean request spent its time; several results are bars below one another."""
+    """Mean time of a request in each stage. Several results are bars below one another."""
     several = results if isinstance(results, Sequence) else [results]
     reports = [_report(result) for result in several]
     names = list(labels) if labels is not None else [report["scenario"] for report in reports]
@@ -237,19 +237,19 @@ def stages(
 
 
 def time_series(result: Result, axes: Axes | None = None) -> Axes:
-    """Bandwidth over the time of the measurement, reads below writes."""
+    """Bandwidth over the time of the measurement, with reads below writes."""
     series = result.to_pandas("time_series")
     axes = _axes(axes, (6.8, 3.0))
     time = (series["start_ns"] / 1e3).tolist()
     width = result.report["time_series"]["bin_ns"] / 1e3
     edges = [*time, min(time[-1] + width, result.report["window_ns"] / 1e3)] if time else [0.0]
-    reads = series["read_gbps"].tolist()
-    both = (series["read_gbps"] + series["write_gbps"]).tolist()
+    reads = series["read_gb_per_s"].tolist()
+    both = (series["read_gb_per_s"] + series["write_gb_per_s"]).tolist()
     if time:
         axes.stairs(reads, edges, fill=True, color=_BLUE, label="reads")
-        if any(series["write_gbps"] > 0):
+        if any(series["write_gb_per_s"] > 0):
             axes.stairs(both, edges, baseline=reads, fill=True, color=_ORANGE, label="writes")
-        mean = result.report["bandwidth_gbps"]["total"]
+        mean = result.report["bandwidth_gb_per_s"]["total"]
         axes.axhline(mean, color=_GREY, linewidth=1.1, label=f"mean {mean:.2f} GB/s")
         axes.set_xlim(edges[0], edges[-1])
     axes.set(
@@ -270,7 +270,7 @@ def sweep_lines(
     by: str | None = None,
     axes: Axes | None = None,
 ) -> Axes:
-    """Lines of a sweep's frame: ``y`` over ``x``, one line for each value of ``by``."""
+    """Lines of a sweep's frame: ``y`` over ``x``, with one line for each value of ``by``."""
     axes = _axes(axes, (6.4, 3.8))
     groups = [("", frame)] if by is None else list(frame.groupby(by, sort=False))
     for number, (name, part) in enumerate(groups):

@@ -1,4 +1,4 @@
-"""`cxlab report`: one HTML page of a run that loads nothing from elsewhere."""
+"""`cxlab report`: a self-contained HTML page of a run."""
 
 from __future__ import annotations
 
@@ -51,12 +51,12 @@ footer { margin-top: 20px; color: var(--soft); font-size: 13px; }
 code { font-size: 0.92em; }
 """
 
-#: Rows that a table shows at once; the rest unfolds.
+#: Rows that a table shows at first. The others unfold.
 _SHOWN = 12
 
 
 class Html(str):
-    """Text that is a cell of a table as it is; all other text is escaped."""
+    """Text that is inserted into a table as HTML. All other text is escaped."""
 
     __slots__ = ()
 
@@ -65,7 +65,7 @@ Rows = Sequence[Sequence[str]]
 
 
 def write_page(folder: Path, out: Path) -> None:
-    """Writes the page of the results in a folder."""
+    """Writes the page of the result in a folder."""
     result = Result.load(folder)
     _files.write_text(out, page(result))
 
@@ -133,7 +133,7 @@ def _header(report: Report) -> str:
 
 
 def _over_time(result: Result) -> str:
-    """Bandwidth over time; nothing of a sampled run, whose windows are far apart."""
+    """Bandwidth over time. Empty for a sampled run, whose windows are far apart."""
     if "sampling" in result.report:
         return ""
     drawn = _drawn(lambda axes: plot.time_series(result, axes), (6.2, 3.6))
@@ -141,12 +141,12 @@ def _over_time(result: Result) -> str:
 
 
 def _tiles(report: Report) -> str:
-    bandwidth, latency = report["bandwidth_gbps"], report["latency_ns"]
+    bandwidth, latency = report["bandwidth_gb_per_s"], report["latency_ns"]
     ci95 = report["ci95"]
     busiest = max((link["utilization"] for link in report["links"]), default=0.0)
     tiles = [
         (
-            f"{bandwidth['total']:,.2f}{_half(ci95['total_gbps'], 2)} GB/s",
+            f"{bandwidth['total']:,.2f}{_half(ci95['total_gb_per_s'], 2)} GB/s",
             f"bandwidth (read {bandwidth['read']:,.2f}, write {bandwidth['write']:,.2f})",
         ),
         (f"{latency['mean']:,.1f}{_half(ci95['latency_ns'], 1)} ns", "mean latency"),
@@ -170,7 +170,7 @@ def _tiles(report: Report) -> str:
 
 
 def _half(width: float | None, digits: int) -> str:
-    """Half of a confidence interval behind its value; nothing where there is none."""
+    """Half-width of a confidence interval after its value. Empty if there is no interval."""
     return "" if width is None else f" ± {width:,.{digits}f}"
 
 
@@ -183,12 +183,12 @@ def _svg_of(result: Result) -> str:
     if result.svg is None:
         return "<p>The folder has no topology.svg.</p>"
     svg = result.svg[result.svg.index("<svg") :]
-    # The page has the name as its head.
+    # The page's heading shows the name.
     return re.sub(r'<text x="16" y="24"[^>]*>.*?</text>\n?', "", svg, count=1)
 
 
 def _drawn(draw: Callable[[Axes], object], size: tuple[float, float]) -> str:
-    """What matplotlib draws, as SVG with text as text; no window is opened."""
+    """A matplotlib drawing as SVG with text as text. Opens no window."""
     import matplotlib
     from matplotlib.figure import Figure
 
@@ -277,7 +277,7 @@ def _bottleneck(report: Report) -> str:
 
 
 def _waits(report: Report) -> str:
-    """Outputs of hosts, switches and devices, and devices, by the sum of their waits."""
+    """Outputs of hosts, switches and devices, and devices, sorted by the sum of their waits."""
     places = [
         (link["direction"], link["messages"], link["wait_ns"], link["credit_wait_ns"], "credits")
         for link in report["links"]
@@ -309,7 +309,7 @@ def _hosts(report: Report) -> str:
         [
             host["name"],
             f"{host['completed']:,}",
-            f"{host['bandwidth_gbps']['total']:,.3f}{_half(host['ci95']['total_gbps'], 3)}",
+            f"{host['bandwidth_gb_per_s']['total']:,.3f}{_half(host['ci95']['total_gb_per_s'], 3)}",
             f"{host['latency_ns']['mean']:,.1f}{_half(host['ci95']['latency_ns'], 1)}",
             *(f"{host['latency_ns'][name]:,.1f}" for name in ("p50", "p90", "p99", "max")),
         ]
@@ -320,7 +320,7 @@ def _hosts(report: Report) -> str:
 
 
 def _programs(report: Report) -> str:
-    """What the programs of hosts with a core did, by phase."""
+    """Statistics of the programs of hosts with a core, by phase."""
     rows = [
         [
             host["name"],
@@ -328,7 +328,7 @@ def _programs(report: Report) -> str:
             f"{phase['operations']:,}",
             f"{phase['time_ns'] / 1e3:,.3f}",
             f"{phase['operations_per_second']:,.0f}",
-            f"{phase['bandwidth_gbps']:,.3f}",
+            f"{phase['bandwidth_gb_per_s']:,.3f}",
             f"{phase['load_latency_ns']:,.1f}",
         ]
         for host in report["hosts"]
@@ -343,7 +343,7 @@ def _programs(report: Report) -> str:
 
 
 def _media(report: Report) -> str:
-    """What media kept about themselves."""
+    """Statistics of media."""
     kept = [
         *(
             (f"{host['name']}, its own memory", host["core"].get("memory", {}))
@@ -368,7 +368,7 @@ def _devices(report: Report) -> str:
             device["name"],
             f"{device['reads']:,}",
             f"{device['writes']:,}",
-            f"{device['bandwidth_gbps']['total']:,.3f}{_half(device['ci95']['total_gbps'], 3)}",
+            f"{device['bandwidth_gb_per_s']['total']:,.3f}{_half(device['ci95']['total_gb_per_s'], 3)}",
         ]
         for device in report["devices"]
     ]
@@ -376,7 +376,7 @@ def _devices(report: Report) -> str:
 
 
 def _percent(width: float | None) -> str:
-    """Half of a confidence interval of a part of one, in percent."""
+    """Half-width of a confidence interval of a share, in percent."""
     return _half(None if width is None else width * 100, 1)
 
 
@@ -391,8 +391,8 @@ def _links(report: Report) -> str:
             f"{link['utilization'] * 100:.1f}{_percent(link['ci95']['utilization'])} %",
             _bar(link["utilization"], to_hex(colours(link["utilization"]))),
             f"{link['payload_bytes'] / max(report['window_ns'], 1e-3):,.2f}"
-            f"{_half(link['ci95']['payload_gbps'], 2)}",
-            f"{link['rate_gbps']:,.2f}",
+            f"{_half(link['ci95']['payload_gb_per_s'], 2)}",
+            f"{link['rate_gb_per_s']:,.2f}",
             f"{link['efficiency'] * 100:.1f}{_percent(link['ci95']['efficiency'])} %",
             f"{link['retries']:,}",
         ]
@@ -419,7 +419,7 @@ def _hops(report: Report) -> str:
 
 
 def _requests(result: Result) -> str:
-    """The slowest requests of the measurement, where the log was kept."""
+    """The slowest requests of the measurement, if the log was kept."""
     if not result.has_requests:
         return ""
     report = result.report

@@ -7,7 +7,7 @@ import pytest
 
 import cxlab
 
-# Begun in the background of a shell, a process ignores this, and tests of it would wait for ever.
+# A process in the background of a shell ignores SIGINT, and tests of it would then wait for ever.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 matplotlib.use("Agg")
@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @pytest.fixture(autouse=True)
 def cache(tmp_path, monkeypatch):
-    """No test sees what another one ran, or the user's own cache."""
+    """Isolates each test from the caches of other tests and of the user."""
     folder = tmp_path / "cache"
     monkeypatch.setenv("CXLAB_CACHE", str(folder))
     monkeypatch.delenv("CXLAB_TRACES", raising=False)
@@ -49,5 +49,5 @@ def endless(pool):
 
 @pytest.fixture
 def command_environment():
-    """For a command of its own: without a terminal, with this test's cache."""
+    """Environment of a command: without a terminal, and with this test's cache."""
     return {**os.environ, "NO_COLOR": "1"}

@@ -44,7 +44,7 @@ def test_a_sweep_takes_seeds_and_refuses_bad_numbers(pool, tmp_path):
     done = command(*sweep, "--seeds=2", "--out", tmp_path / "sweep.csv")
     assert done.returncode == 0, done.stderr
     head, *rows = (tmp_path / "sweep.csv").read_text().splitlines()
-    assert "bandwidth_gbps,bandwidth_ci95," in head
+    assert "bandwidth_gb_per_s,bandwidth_ci95," in head
     assert len(rows) == 2
     for bad in ("0", "1", "1001", "two"):
         refused = command(*sweep, f"--seeds={bad}")
@@ -89,7 +89,7 @@ def test_a_signal_stops_a_run_and_keeps_what_was_measured(endless, tmp_path, nam
 def test_the_rust_program_says_where_the_python_commands_are():
     from cxlab import _native
 
-    # The function behind both; the entry point of the package takes these commands before it.
+    # Calls the function below the package's entry point, which handles these commands itself.
     code = "import sys; from cxlab import _native; sys.exit(_native.main(['cxlab', *sys.argv[1:]]))"
     done = subprocess.run(
         [sys.executable, "-c", code, "report", "out/run", "--out", "x.html"],

@@ -1,4 +1,4 @@
-"""What the documents show must work, word by word."""
+"""Examples in the documents must work verbatim."""
 
 import re
 import runpy

@@ -1,4 +1,4 @@
-"""Calls that fail and commands that are killed: one error, and no file that looks whole."""
+"""Failing calls and killed commands: one error, and no incomplete file under a final name."""
 
 import hashlib
 import os
@@ -18,7 +18,7 @@ GRID = ["--grid", "hosts[0].issue.outstanding=1,2,3", "--workers", "1"]
 
 @pytest.fixture
 def failing(root, tmp_path_factory):
-    """A library for LD_PRELOAD."""
+    """A library for LD_PRELOAD that lets calls fail."""
     library = tmp_path_factory.mktemp("fail") / "fail.so"
     source = root / "crates/cxlab-cli/tests/faults/fail.c"
     compiler = os.environ.get("CC", "cc")
@@ -27,7 +27,7 @@ def failing(root, tmp_path_factory):
 
 
 class Work:
-    """A folder with a scenario, its results, a cache and what commands write."""
+    """A folder with a scenario, its results, a cache, and the output of commands."""
 
     def __init__(self, folder, pool, environment):
         self.folder = folder
@@ -77,7 +77,7 @@ def work(tmp_path, pool, command_environment):
 
 
 def commands(work):
-    """Commands that write one file each, and that file."""
+    """Commands that write one file each, with that file."""
     return [
         (["sweep", "s.toml", *GRID, "--out", "all.csv"], work.folder / "all.csv"),
         (["report", "run", "--out", "run/report.html"], work.folder / "run/report.html"),
@@ -110,7 +110,7 @@ def test_calls_that_fail_leave_what_was_there_or_what_is_new(work, failing, whic
         failed += mark.exists()
         assert done.returncode in (0, 1, 2), what
         assert "Traceback" not in done.stderr, what
-        # A folder that cannot be brought to disk is an error too, with the new file in it.
+        # A folder that cannot be synced to disk is an error too, with the new file in it.
         found = file.read_bytes()
         assert found == new or (done.returncode != 0 and found == b"before"), what
         assert done.returncode == 0 or re.search(r"s\.toml|run/|all\.csv|/cache", done.stderr), what

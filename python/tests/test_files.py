@@ -1,4 +1,4 @@
-"""Files appear whole or not at all, and never where something else is."""
+"""Files appear completely or not at all, and never in place of another kind of entry."""
 
 import os
 import stat
@@ -72,7 +72,7 @@ def test_a_full_disk_leaves_what_was_there(tmp_path):
 
 
 def run_of(folder):
-    """The run that the files of a folder are of."""
+    """ID of the run to which the files of a folder belong."""
     return cxlab.Result.load(folder).report["run"]
 
 

@@ -1,4 +1,4 @@
-"""What somebody else's files and a user's slips do: one clear error, and no traceback."""
+"""Untrusted files and user mistakes give one clear error and no traceback."""
 
 import json
 import subprocess
@@ -20,7 +20,7 @@ def folder(pool, tmp_path):
 
 
 def said(capsys, arguments):
-    """The exit code of a command and what it said."""
+    """Exit code and output of a command."""
     try:
         code = main([str(argument) for argument in arguments])
     except SystemExit as stop:

@@ -32,7 +32,7 @@ def simulate(kernel, **changes):
 
 
 class Sum(cxlab.Kernel):
-    """Every core and element adds its share of a vector to one counter."""
+    """Every core and processing element adds its share of a vector to one counter."""
 
     phases = (("add", 8),)
     count = 96
@@ -83,7 +83,7 @@ def test_they_run_under_an_operating_system():
 
 
 class Ring(cxlab.Kernel):
-    """A core hands bytes to an element by DMA, a register and an interrupt, and maps memory."""
+    """A core maps memory, and passes bytes to an element by DMA, a register and an interrupt."""
 
     def threads(self, place, machine):
         if place == cxlab.Core(0):
@@ -120,7 +120,7 @@ def test_dma_registers_interrupts_and_mappings(system):
 
 
 class One(cxlab.Kernel):
-    """One thread that yields what it is given."""
+    """One thread that yields the given operations."""
 
     def __init__(self, *ops, device=False):
         self.ops = ops

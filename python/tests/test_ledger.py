@@ -1,4 +1,4 @@
-"""Claims that can fail, and documents that say what the ledger says."""
+"""Every claim can fail, and the documents agree with the ledger."""
 
 import csv
 import math
@@ -125,7 +125,7 @@ def judged(claims):
 
 
 def test_every_judged_claim_can_fail(claims):
-    """One value passes, and those on either side do not."""
+    """One value passes, and values on either side do not."""
     assert len(judged(claims)) > 150
     for each in judged(claims):
         low, high = each.bounds
@@ -138,7 +138,7 @@ def test_every_judged_claim_can_fail(claims):
 
 
 def test_a_tolerance_tells_an_effect_from_none(claims):
-    """A ratio that the paper says is not one is missed by one."""
+    """A claimed ratio other than one is missed by a value of one."""
     for each in judged(claims):
         if " over " in each.text and "%" not in each.text and isinstance(each.paper, float):
             low, high = each.bounds
@@ -146,7 +146,7 @@ def test_a_tolerance_tells_an_effect_from_none(claims):
 
 
 def test_no_claim_passes_from_afar(claims):
-    """Where one end alone is a bound, ours is not many times beyond it."""
+    """If only one end is a bound, our value is not many times beyond it."""
     for each in judged(claims):
         low, high = each.ends
         if each.verdict == "pass" and math.isinf(high) and low > 0:

@@ -47,7 +47,7 @@ def test_stages_add_up_to_the_mean(result):
 def test_time_series_and_sweep_are_drawn(pool, result):
     plot.time_series(result).figure.canvas.draw()
     frame = cxlab.sweep(pool, {"hosts[0].issue.outstanding": [8, 1], "seed": [1, 2]}, workers=1)
-    axes = plot.sweep_lines(frame, "hosts[0].issue.outstanding", "bandwidth_gbps", by="seed")
+    axes = plot.sweep_lines(frame, "hosts[0].issue.outstanding", "bandwidth_gb_per_s", by="seed")
     assert len(axes.lines) == 2
     assert list(axes.lines[0].get_xdata()) == [1, 8]
     axes.figure.canvas.draw()

@@ -1,4 +1,4 @@
-"""Media in shared libraries: run by the user's word alone, and in processes of their own."""
+"""Memory backends in shared libraries run only with the user's trust, in separate processes."""
 
 import subprocess
 
@@ -10,7 +10,7 @@ from cxlab._command import main
 
 @pytest.fixture
 def scenario(root, tmp_path, pool):
-    """A system with a library that crashes after so many requests."""
+    """A system with a library that crashes after some requests."""
     source = root / "crates/cxlab-memory/tests/plugin_bad/bad.c"
     command = ["cc", "-shared", "-fPIC", "-DCRASHES_IN_ADVANCE", f"-I{root / 'include'}"]
     subprocess.run([*command, "-o", str(tmp_path / "bad.so"), str(source)], check=True)

@@ -27,7 +27,7 @@ class Tags(HTMLParser):
         if tag not in ("meta", "br", "link", "img"):
             self.open.append(tag)
         for name, value in attributes:
-            # Names of namespaces are no addresses; within the page there is only "#".
+            # Names of namespaces are no addresses. Within the page, references begin with "#".
             if name in ("src", "href", "xlink:href", "data") and not value.startswith("#"):
                 self.loads.append(value)
 
@@ -61,6 +61,18 @@ def test_the_page_is_whole_and_loads_nothing(folder):
     assert "The slowest requests" in words
     assert f"Bottleneck: {report['bottleneck']['text']}." in words
     assert "Where requests wait" in words
+
+
+def test_reports_with_the_names_of_version_1_are_read(folder, tmp_path):
+    now = cxlab.Result.load(folder)
+    old = re.sub(r'\n  "format": 2,', "", now.json).replace('_gb_per_s":', '_gbps":')
+    assert "format" not in json.loads(old)
+    assert json.loads(old)["bandwidth_gbps"]["total"] > 0
+    (folder / "report.json").write_text(old)
+    read = cxlab.Result.load(folder)
+    assert read.report == now.report
+    read.save(folder)
+    assert cxlab.Result.load(folder).report == now.report
 
 
 def test_the_command_writes_the_page(folder, tmp_path):
@@ -125,11 +137,11 @@ def test_a_browser_shows_every_section(folder, tmp_path):
 
     picture = image.imread(tmp_path / "page.png")[..., :3]
     assert picture.shape[:2] == (2400, 1240), done.stderr
-    # The bars of the histogram and of the time series, side by side in their blue.
+    # The bars of the histogram and of the time series are side by side, in their blue.
     blue = abs(picture - [0.0, 0x72 / 255, 0xB2 / 255]).max(axis=2) < 0.02
     assert blue[:, :620].sum() > 1_000
     assert blue[:, 620:].sum() > 5_000
-    # Nothing is wider than the page: its margin stays empty.
+    # Nothing is wider than the page, so its margin stays empty.
     margin = picture[:, 1200:1230]
     assert (abs(margin - margin[0, 0]) < 0.01).all()
 

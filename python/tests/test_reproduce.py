@@ -66,7 +66,7 @@ def test_every_figure_has_a_name_and_a_module(paper, root):
     ("paper", "figure"), SHIPPED, ids=[f"{paper}-{figure.name}" for paper, figure in SHIPPED]
 )
 def test_claims_and_drawing_follow_from_the_shipped_table(paper, figure, root):
-    """The tables that are shipped make the claims that are shipped."""
+    """The shipped tables give the shipped claims."""
     from matplotlib import pyplot
 
     folder = root / "figures" / paper
@@ -108,7 +108,7 @@ def test_figures_without_their_traces_are_left_out_and_named(tmp_path, capsys):
 
 
 def test_any_traces_do_and_are_not_judged(tmp_path, capsys):
-    """The trace in the tree, which cxlab captured, instead of the paper's."""
+    """Uses the trace in the tree, which cxlab captured, instead of the paper's."""
     shipped = Path(__file__).parents[2] / "traces"
     [figure] = [figure for figure in FIGURES if figure.name == "fig20"]
     made = reproduce([figure], Settings(out=tmp_path, traces=shipped, workers=1))
@@ -119,7 +119,7 @@ def test_any_traces_do_and_are_not_judged(tmp_path, capsys):
 
 
 def test_mix_degree_of_traces_follows_the_closed_form(tmp_path):
-    """A trace of two mixes: the bandwidth of its windows is that of 64 / ((1 - m) 64 + m h)."""
+    """In a trace of two mixes, the bandwidth of windows follows 64 / ((1 - m) 64 + m h)."""
     rows = (
         f"{line * 64:#x} {'W' if (line // 4000) % 2 and line % 4 == 0 else 'R'} 0\n"
         for line in range(16_000)
@@ -200,15 +200,15 @@ def test_the_scenario_of_cxl_ssd_sim_is_that_in_the_scenarios_folder(root):
 
 
 def test_random_reads_take_what_the_parts_take(tmp_path, monkeypatch):
-    """Of a footprint whose loads nearly all miss, and in a cache that holds it."""
+    """Latency with a footprint whose loads nearly all miss, and in a cache that holds it."""
     small = {**fig4.WORKLOAD, "footprint": "2 MiB", "reads": 2_000}
     monkeypatch.setattr(fig4, "WORKLOAD", small)
     table = fig4.collect(Settings(out=tmp_path, workers=1)).set_index("device").load_latency_ns
-    # The network's 50 ns, for three of four loads at least, and a few for flits.
+    # The network's 50 ns for at least three of four loads, and a few for flits.
     misses = 0.75
     assert misses * 50 < table[ssd.CXL_DRAM] - table[ssd.DRAM] < 58
     assert misses * (50 + 50) < table[ssd.CACHED] < 11 + 50 + 50 + 8
-    # To the end of its data a burst takes 17.5 ns more than its bank, as in gem5.
+    # As in gem5, a burst ends 17.5 ns after its bank is ready.
     assert misses * (150 + 17.5 + 20) < table[ssd.PMEM] < 11 + 150 + 17.5 + 20 + 8
     # Two levels of cells: 40 and 65 us.
     assert misses * 40_000 < table[ssd.UNCACHED] < 80_000
@@ -237,5 +237,5 @@ def test_bandwidths_are_of_four_operations_of_five_devices(tmp_path, monkeypatch
     monkeypatch.setattr(fig3, "WORKLOAD", small)
     table = fig3.collect(Settings(out=tmp_path, workers=1))
     assert len(table) == len(ssd.MISSES) * len(ssd.DEVICES) * len(fig3.OPERATIONS)
-    by = table[table.misses == 4].groupby("device").bandwidth_gbps.mean()
+    by = table[table.misses == 4].groupby("device").bandwidth_gb_per_s.mean()
     assert by[ssd.DRAM] > by[ssd.CXL_DRAM] > by[ssd.UNCACHED]

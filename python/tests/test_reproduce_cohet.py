@@ -1,4 +1,4 @@
-"""Cohet's figures, in small."""
+"""Cohet's figures at a small scale."""
 
 import pytest
 
@@ -6,7 +6,7 @@ from cxlab.reproduce import Settings
 from cxlab.reproduce.cohet import calibration, common, fig4, fig14, fig16, fig17, fig18
 from cxlab.reproduce.cohet.common import ASIC, FPGA, HMC, LLC, MEMORY
 
-#: Cycles of the FPGA and the ASIC, ns.
+#: Cycles of the FPGA and the ASIC, in ns.
 CYCLES = {FPGA: 2.5, ASIC: 0.667}
 
 
@@ -33,13 +33,13 @@ def test_the_scenario_is_that_in_the_scenarios_folder(root):
 
 
 def test_the_clock_alone_makes_an_asic(settings):
-    """What a load takes in the device is cycles; what it takes in the host stays."""
+    """The device's part of a load scales with the clock, and the host's part does not."""
     cases = [
         ({"clock": clock, "path": tier}, common.latency(clock, tier))
         for clock in (FPGA, ASIC)
         for tier in (HMC, LLC, MEMORY)
     ]
-    # The fastest of each, which meets neither refresh nor a closed row.
+    # The fastest load of each, which meets neither a refresh nor a closed row.
     table = common.collect(settings, "test", cases).set_index(["clock", "path"]).min_ns
     faster = CYCLES[FPGA] - CYCLES[ASIC]
     assert table[FPGA, HMC] / table[ASIC, HMC] == pytest.approx(2.5 / 0.667, rel=1e-3)
@@ -64,7 +64,7 @@ def test_transfer_dominates_the_latency_of_large_messages(settings, monkeypatch)
     table = fig14.collect(settings)
     latency = table[(table.clock == FPGA) & (table.path == "DMA")].set_index("bytes").p50_ns
     assert latency[1024] < 1.05 * latency[64]
-    # 256 KiB through 64 B in a cycle.
+    # 256 KiB at 64 B a cycle.
     assert latency[256 << 10] > 4096 * CYCLES[FPGA]
 
 
@@ -72,8 +72,8 @@ def test_dma_reaches_its_bandwidth_with_large_messages_only(settings, monkeypatc
     monkeypatch.setattr(fig16, "SIZES", (64, 256 << 10))
     table = fig16.collect(settings)
     curve = table[(table.clock == FPGA) & (table.path == "DMA")].set_index("bytes")
-    assert 0.7 < curve.bandwidth_gbps[64] < 0.96
-    assert 18 < curve.bandwidth_gbps[256 << 10] < 64 / CYCLES[FPGA]
+    assert 0.7 < curve.bandwidth_gb_per_s[64] < 0.96
+    assert 18 < curve.bandwidth_gb_per_s[256 << 10] < 64 / CYCLES[FPGA]
 
 
 def test_atomics_gain_by_locality(settings, monkeypatch):
@@ -102,6 +102,7 @@ def test_messages_take_time_both_ways(settings, monkeypatch):
 def test_unified_memory_pays_for_every_page(settings, monkeypatch):
     monkeypatch.setattr(fig4, "SIZES", (16_384,))
     table = fig4.collect(settings).set_index("model").time_us
-    # Two vectors come and one goes, each of two pages of 64 KiB; a fault is 10 us of the driver.
+    # Two vectors are fetched and one is written back, each of two pages of 64 KiB. A
+    # fault takes the driver 10 us.
     assert table["unified"] - table["explicit"] > 0.8 * 6 * 10
     assert table["cohet"] < table["unified"]

@@ -1,4 +1,4 @@
-"""CXL-ClusterSim's figures, in small."""
+"""CXL-ClusterSim's figures at a small scale."""
 
 import pytest
 
@@ -45,7 +45,7 @@ def test_the_scenarios_are_those_in_the_scenarios_folder(root, name, shipped):
 def test_what_crosses_the_link_reaches_the_memory(settings):
     table = fig5.collect(settings)
     assert table.remote_gibps.min() > 5
-    # A line of 350,000 is under way at either end of the window.
+    # At each end of the window, about one of 350,000 lines is in flight.
     assert table.off_percent.max() < 0.99
 
 
@@ -74,13 +74,13 @@ def test_latency_takes_bandwidth(settings, monkeypatch):
     monkeypatch.setattr(fig7, "WINDOWS", (fig7.LINES,))
     table = fig7.collect(settings)
     assert table.change_percent.iloc[0] == 0
-    # A node by itself is held back by its window of lines, not by the pool.
+    # A single node is limited by its window of lines, not by the pool.
     assert table.change_percent.iloc[1] < -50
 
 
 def test_programs_whose_pages_lie_in_the_pool_are_slower_than_those_that_fit(settings, monkeypatch):
     monkeypatch.setattr(fig10, "SHRINK", 32)
-    # An eighth of the working sets: so are the memories, but for the least that a node can have.
+    # An eighth of the working sets, and of the memories except for a node's minimum.
     monkeypatch.setattr(fig10, "PREFERRED", 64)
     monkeypatch.setattr(fig10, "CHANNELS", (1,))
     monkeypatch.setattr(fig10, "LATENCIES", (0,))
@@ -97,7 +97,7 @@ def test_a_graph_in_the_blade_costs_and_part_of_the_accesses_are_on_it(settings,
     monkeypatch.setattr(sharing, "LATENCIES", (250,))
     shares = fig11.collect(settings).set_index("kernel").on_graph_percent
     assert shares.drop("tc").between(10, 60).all()
-    # Triangles need nothing but the graph.
+    # Triangle counting uses hardly any memory but the graph.
     assert shares.idxmax() == "tc"
     table = fig12.collect(settings).set_index("kernel")
     assert table.relative_ipc["geomean"] < 1

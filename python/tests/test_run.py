@@ -53,11 +53,12 @@ def test_a_sampled_run_says_what_it_passed_over(pool):
     assert found["detailed"] < 0.2 * found["requests"]
     assert found["warmed"] > 0.8 * found["requests"]
     assert "sampling" not in full
-    # Of a warm-up of four rounds, 0.08 % are left (docs/guide/sampling.md); the interval is shorter.
+    # After four rounds of warm-up, 0.08 % of the transient remain
+    # (docs/guide/sampling.md). The interval is shorter.
     assert report["latency_ns"]["mean"] == pytest.approx(full["latency_ns"]["mean"], rel=0.002)
-    width = report["ci95"]["total_gbps"]
-    assert report["bandwidth_gbps"]["total"] == pytest.approx(
-        full["bandwidth_gbps"]["total"], abs=3 * width
+    width = report["ci95"]["total_gb_per_s"]
+    assert report["bandwidth_gb_per_s"]["total"] == pytest.approx(
+        full["bandwidth_gb_per_s"]["total"], abs=3 * width
     )
 
 
@@ -97,8 +98,8 @@ def test_bandwidth_over_time_has_the_mean_of_the_report(pool):
     spans = np.minimum(
         result.report["time_series"]["bin_ns"], result.report["window_ns"] - series.start_ns
     )
-    mean = ((series.read_gbps + series.write_gbps) * spans).sum() / spans.sum()
-    assert mean == pytest.approx(result.report["bandwidth_gbps"]["total"], rel=1e-6)
+    mean = ((series.read_gb_per_s + series.write_gb_per_s) * spans).sum() / spans.sum()
+    assert mean == pytest.approx(result.report["bandwidth_gb_per_s"]["total"], rel=1e-6)
 
 
 def test_the_request_log_is_that_of_the_parquet_file(pool, tmp_path):

@@ -36,7 +36,7 @@ def test_a_sweep_has_a_row_for_each_point_with_the_numbers_of_its_run(pool):
         changes = {path: row[path] for path in GRID}
         report = cxlab.run(pool.copy().update(changes)).report
         assert row["digest"] == report["digest"]
-        assert row["bandwidth_gbps"] == report["bandwidth_gbps"]["total"]
+        assert row["bandwidth_gb_per_s"] == report["bandwidth_gb_per_s"]["total"]
     again = sweep(pool, GRID, frame="polars", metrics={"n": lambda r: r["requests"]["completed"]})
     assert again["n"].to_list() == frame["completed"].to_list()
 
@@ -173,13 +173,13 @@ def alive(pid):
         os.kill(pid, 0)
     except ProcessLookupError:
         return False
-    # Nobody may be there to bury it.
+    # There may be no parent that reaps the process.
     state = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True)
     return not state.stdout.startswith("Z") and state.stdout != ""
 
 
 def workers_of(parent):
-    """Processes of loky whose parent this is, but for the one that tracks resources."""
+    """Processes of loky with this parent, except for the resource tracker."""
     listed = subprocess.run(
         ["ps", "-ww", "-o", "pid=,args=", "--ppid", str(parent)],
         capture_output=True,
@@ -266,7 +266,7 @@ def test_runs_of_several_seeds_have_the_means_and_intervals_of_the_command(pool,
     frame = seeds.to_pandas().set_index("name")
     assert frame.loc["hosts[1].latency_ns.p99", "ci95"] == p99["ci95"]
     assert seeds.to_polars().shape == (len(frame), 5)
-    with pytest.raises(KeyError, match="allowed: bandwidth_gbps"):
+    with pytest.raises(KeyError, match="allowed: bandwidth_gb_per_s"):
         seeds.quantity("latency")
 
 
@@ -277,11 +277,11 @@ def test_a_sweep_over_seeds_has_means_and_intervals_of_each_point(pool, cache):
     assert list(frame["seeds"]) == [4, 4]
     singles = {"hosts[0].issue.outstanding": [1, 8], "seed": [3, 4, 5, 6]}
     single = sweep(pool, singles, workers=2)
-    # The runs are the same, and were in the cache.
+    # The runs are equal, and came from the cache.
     assert len(cached(cache)) == 8
     for (_, row), outstanding in zip(frame.iterrows(), [1, 8], strict=True):
         runs = single[single["hosts[0].issue.outstanding"] == outstanding]
-        columns = {"bandwidth_gbps": "bandwidth_ci95", "mean_ns": "mean_ci95", "p99_ns": "p99_ci95"}
+        columns = {"bandwidth_gb_per_s": "bandwidth_ci95", "mean_ns": "mean_ci95", "p99_ns": "p99_ci95"}
         for name, interval in columns.items():
             # The 0.975 quantile of Student's t with three degrees of freedom.
             half = 3.182446305 * runs[name].std() / 2
@@ -302,7 +302,7 @@ def test_a_number_of_seeds_that_is_not_allowed_is_refused(pool, seeds):
 def test_seeds_beyond_the_last_and_columns_twice_are_refused(pool, cache):
     with pytest.raises(ValueError, match="found seed 18446744073709551616"):
         cxlab.run_seeds(pool, 2, seed=2**64 - 1)
-    for names in (["a_ns", "a_gbps"], ["a_ns", "a_ci95"], ["seeds"]):
+    for names in (["a_ns", "a_gb_per_s"], ["a_ns", "a_ci95"], ["seeds"]):
         with pytest.raises(ValueError, match="metrics: found"):
             sweep(pool, GRID, seeds=2, metrics={name: lambda _: 1.0 for name in names})
     assert cached(cache) == []

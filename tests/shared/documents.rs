@@ -1,13 +1,14 @@
-//! Parts of documents that tests write: between `<!-- begin NAME -->` and `<!-- end NAME -->`. The tests of a crate
-//! include this file by its path.
+//! Generated parts of documents, between `<!-- begin NAME -->` and `<!-- end NAME -->`. The tests
+//! of a crate include this file by its path.
 
 use std::fs;
 use std::path::Path;
 
-/// Compares parts of a document in `docs/` with what they should be. With `CXLAB_UPDATE_DOCS=1` they become that.
+/// Compares parts of a document in `docs/` with the expected text. With
+/// `CXLAB_UPDATE_DOCS=1` it writes that text instead.
 ///
 /// # Panics
-/// If a part is not there, or is another one and not to be written.
+/// If a part is missing, or differs and is not to be written.
 pub fn compare(document: &str, parts: &[(&str, String)]) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../../docs")

@@ -1,9 +1,9 @@
-//! Random systems that the analytic form may be asked about: a family for each thing that makes it hard, and
-//! one that mixes them. What a seed draws is the same on every machine.
+//! Random systems for checks of the analytic form: a family for each property that makes a system
+//! hard, and a family that mixes them. A seed gives the same system on every machine.
 
 use crate::swarm::{Draw, shape};
 
-/// The families, in the order of their numbers.
+/// Names of the families, in the order of their numbers.
 pub const FAMILIES: [&str; 15] = [
     "light",
     "full link",
@@ -27,7 +27,7 @@ pub fn family(seed: u64) -> &'static str {
     FAMILIES[seed as usize % FAMILIES.len()]
 }
 
-/// A topology for so many hosts and devices.
+/// Draws a topology.
 fn topology(draw: &mut Draw) -> String {
     let placement = draw.pick(&["split", "paired"]);
     let shape = match draw.below(7) {
@@ -55,7 +55,7 @@ fn topology(draw: &mut Draw) -> String {
     format!("topology = {{ {shape}, placement = \"{placement}\" }}")
 }
 
-/// What one host issues, and where.
+/// A group of hosts: its requests and their targets.
 struct Group<'a> {
     name: &'a str,
     count: usize,
@@ -138,7 +138,7 @@ fn lane_keys(draw: &mut Draw) -> Vec<String> {
 
 const ROUTINGS: [&str; 4] = ["shortest", "oblivious", "random", "adaptive"];
 
-/// The scenario of a seed.
+/// Draws the scenario of a seed.
 pub fn scenario(seed: u64) -> String {
     let mut draw = Draw::new(seed, "analytic");
     let draw = &mut draw;

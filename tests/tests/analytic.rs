@@ -113,7 +113,10 @@ fn compare(scenario: &str, set: &[&str]) -> Error {
     let form = analytic(&plan(&text, &settings));
     let per_cent = |form: f64, engine: f64| 100.0 * (form / engine - 1.0);
     let error = Error {
-        bandwidth: per_cent(form.bandwidth_gbps.total, engine.bandwidth_gbps.total),
+        bandwidth: per_cent(
+            form.bandwidth_gb_per_s.total,
+            engine.bandwidth_gb_per_s.total,
+        ),
         latency: per_cent(form.latency_ns.mean, engine.latency_ns.mean),
         used: form.bottleneck.map_or(0.0, |bottleneck| bottleneck.used),
     };
@@ -121,8 +124,8 @@ fn compare(scenario: &str, set: &[&str]) -> Error {
         "| {scenario} {} | {:.0} % | {:.2} | {:.2} | {:+.1} % | {:.1} | {:.1} | {:+.1} % |",
         set.join(", "),
         100.0 * error.used,
-        engine.bandwidth_gbps.total,
-        form.bandwidth_gbps.total,
+        engine.bandwidth_gb_per_s.total,
+        form.bandwidth_gb_per_s.total,
         error.bandwidth,
         engine.latency_ns.mean,
         form.latency_ns.mean,

@@ -1,4 +1,4 @@
-//! What the documents show must work.
+//! Commands and scenarios that the documents show must work.
 #![allow(clippy::unwrap_used)]
 
 use cxlab_tests::{plan, report, root};

@@ -1,5 +1,6 @@
-//! Dynamic capacity: events that add and release hosts' memory of regions while they use it. Who is
-//! denied what and when, that nobody else notices, and that every request ends.
+//! Dynamic capacity: events add and release hosts' memory of regions while the hosts use
+//! it. The tests check which request is denied and when, that other hosts are not
+//! affected, and that every request ends.
 #![allow(clippy::unwrap_used)]
 
 use cxlab_engine::units::Hpa;
@@ -55,12 +56,12 @@ fn of_host(rows: &[RequestRow], host: u16) -> Vec<&RequestRow> {
     rows.iter().filter(|row| row.requester == host).collect()
 }
 
-/// A stage's place in a row.
+/// Index of a stage in a row.
 fn stage(name: &str) -> usize {
     STAGE_NAMES.iter().position(|one| *one == name).unwrap()
 }
 
-/// What of two rows must be the same: all but what a system's other hosts have to do with.
+/// The parts of a row that must not depend on the system's other hosts.
 fn essence(row: &RequestRow) -> (u64, bool, u64, u64, u64, [u64; STAGE_NAMES.len()], bool) {
     let times = (row.issued_ps, row.completed_ps);
     (
@@ -105,7 +106,7 @@ fn before_a_release_nothing_is_denied_and_after_it_everything() {
     let served = own.iter().filter(|row| !row.denied).count() as u64;
     assert_eq!(report.devices[0].reads + report.devices[0].writes, served);
     let rate = served as f64 * 64.0 / report.window_ns;
-    assert!((report.hosts[0].bandwidth_gbps.total / rate - 1.0).abs() < 1e-9);
+    assert!((report.hosts[0].bandwidth_gb_per_s.total / rate - 1.0).abs() < 1e-9);
     let series = &report.time_series;
     let sum = |bins: &[u64]| bins.iter().sum::<u64>();
     assert_eq!(sum(&series.denied_reads), count(false));
@@ -166,7 +167,7 @@ fn a_region_that_is_not_there_at_first_is_denied_until_it_is_added() {
     assert!(added.iter().all(|row| !row.denied));
 }
 
-/// One host with one request under way at a time, so that every request takes as long as the last.
+/// One host with one outstanding request, so that every request takes equally long.
 const ALONE: &str = r#"
 name = "alone"
 [fabric]
@@ -198,7 +199,7 @@ fn a_denied_request_takes_as_long_as_a_served_one_without_the_medium() {
             "a write is complete when it is accepted"
         );
         assert_eq!(denied.stages[stage("media")], 0);
-        // Which slot of a flit is next depends on the time.
+        // The next slot of a flit depends on the time.
         let slots = 2 * served.stages[stage("link")].max(denied.stages[stage("link")]);
         let time = |row: &RequestRow| row.completed_ps - row.issued_ps;
         assert!(
@@ -211,7 +212,7 @@ fn a_denied_request_takes_as_long_as_a_served_one_without_the_medium() {
 #[test]
 fn a_release_takes_effect_at_its_picosecond() {
     let base = rows(&plan(ALONE, &[]), 1).1;
-    // Whether the request of this number is denied when the release is so long after its issue.
+    // Whether the request of this number is denied if the release comes `after` its issue.
     let denied = |id: usize, after: u64| {
         let at = base[id].issued_ps + after;
         let text = format!("{ALONE}{}", event(at, "release", "own", "a"));
@@ -227,7 +228,7 @@ fn a_release_takes_effect_at_its_picosecond() {
         assert!(first == id || first == id + 1, "{first} of {id}");
         first == id
     };
-    // How long after its issue a request reaches the device, by bisection.
+    // Finds by bisection how long after its issue a request reaches the device.
     let arrival = |id: usize| {
         let (mut low, mut high) = (0, base[id].completed_ps - base[id].issued_ps);
         assert!(denied(id, low) && !denied(id, high));
@@ -242,7 +243,7 @@ fn a_release_takes_effect_at_its_picosecond() {
     };
     let row = &base[7];
     let found = arrival(7);
-    // It has passed requester and controller, and neither the medium nor the way back.
+    // By then it has passed requester and controller, but neither the media nor the return path.
     let total = row.completed_ps - row.issued_ps;
     let before = row.stages[stage("process")] + row.stages[stage("device")];
     let media = row.stages[stage("media")];
@@ -273,7 +274,7 @@ fn times_count_from_when_the_workloads_begin() {
     assert!(own.iter().filter(after).count() > 50 && own.iter().filter(before).count() > 50);
 }
 
-/// A device that is slow and small, so that requests wait everywhere when capacity goes.
+/// A slow and small device, so that requests wait in all buffers when capacity is released.
 #[test]
 fn what_waits_in_a_full_device_is_denied_and_nothing_is_stuck() {
     for medium in [
@@ -306,7 +307,7 @@ fn memory_that_moves_to_another_host_is_scrubbed() {
         "kind = \"uniform\", footprint = \"8 KiB\"",
     );
     let region = "[[regions]]\nname = \"all\"\nsharing = \"moving\"\ncapacity = \"2 GiB\"\n";
-    // In the same picosecond, which leaves no time in between.
+    // Both events are at the same picosecond, so there is no time between them.
     let events = event(6 * US, "release", "all", "a") + &event(6 * US, "add", "all", "b");
     let rows = values(&plan(&format!("{small}{region}{events}"), &[]), 1);
     let loads = |host, denied| {
@@ -330,7 +331,7 @@ fn memory_that_moves_to_another_host_is_scrubbed() {
     }
 }
 
-/// Systems whose regions come, go and move, with every event at a time of its own or not.
+/// Random systems whose regions are added, released and moved. Events may share a time.
 struct Random {
     text: String,
 }
@@ -387,7 +388,7 @@ fn random(seed: u64) -> Random {
     Random { text: draw.text }
 }
 
-/// That a host is served what it has, and denied all else.
+/// Checks that a host is served the memory that it has, and denied all other memory.
 fn check(seed: u64) -> Result<(), TestCaseError> {
     let random = random(seed);
     let plan = plan(&random.text, &[]);
@@ -421,7 +422,7 @@ fn check(seed: u64) -> Result<(), TestCaseError> {
                 false => counts[host].reads += 1,
             }
         }
-        // Memory of an exclusive region is no other host's at any time.
+        // Memory of an exclusive region never belongs to another host.
         let (port, dpa) = plan.hosts[host].map.locate(Hpa(row.hpa)).unwrap();
         let device = &plan.devices[usize::from(port.0) - hosts];
         for other in (0..hosts).filter(|other| *other != host) {

@@ -138,7 +138,7 @@ fn measured(plan: &Plan, seed: u64) -> Report {
 
 /// Bandwidth and mean latency.
 fn values(report: &Report) -> [f64; 2] {
-    [report.bandwidth_gbps.total, report.latency_ns.mean]
+    [report.bandwidth_gb_per_s.total, report.latency_ns.mean]
 }
 
 /// The notes on warm-up, window and precision.
@@ -154,7 +154,7 @@ fn inside(plan: &Plan, truth: [f64; 2], runs: u64) -> ([u64; 2], u64) {
     let (mut inside, mut notes) = ([0; 2], 0);
     for seed in 1..=runs {
         let report = measured(plan, seed);
-        let widths = [report.ci95.total_gbps, report.ci95.latency_ns];
+        let widths = [report.ci95.total_gb_per_s, report.ci95.latency_ns];
         let wanted = values(&report).into_iter().zip(truth).zip(widths);
         for (count, ((value, truth), width)) in inside.iter_mut().zip(wanted) {
             *count += u64::from(width.is_some_and(|width| (value - truth).abs() <= width));
@@ -221,7 +221,7 @@ fn a_settled_window_says_nothing() {
     for name in ["spine-leaf-16", "loaded-latency"] {
         let report = measured(&plan(&shipped(name), &["measure.warmup=\"auto\""]), 1);
         assert_eq!(said(&report), [""; 0], "{name}");
-        assert!(report.ci95.total_gbps.is_some() && report.ci95.latency_ns.is_some());
+        assert!(report.ci95.total_gb_per_s.is_some() && report.ci95.latency_ns.is_some());
         assert!(report.settled_ns.is_some_and(|at| at <= report.warmup_ns));
     }
 }
@@ -253,7 +253,7 @@ fn a_run_stops_at_a_precision_and_says_where_it_does_not_reach_it() {
     let wanted = queue(poisson(), "precision = \"2 %\"");
     let report = measured(&wanted, 1);
     let [bandwidth, latency] = values(&report);
-    assert!(report.ci95.total_gbps.unwrap() <= 0.02 * bandwidth);
+    assert!(report.ci95.total_gb_per_s.unwrap() <= 0.02 * bandwidth);
     assert!(report.ci95.latency_ns.unwrap() <= 0.02 * latency);
     assert!(report.requests.completed < 1_000_000);
     assert_eq!(said(&report), [""; 0]);
@@ -270,7 +270,7 @@ fn a_run_stops_at_a_precision_and_says_where_it_does_not_reach_it() {
 #[test]
 fn a_run_that_ends_by_itself_has_no_intervals_and_says_why() {
     let report = measured(&plan(&shipped("trace"), &[]), 1);
-    assert_eq!(report.ci95.total_gbps, None);
+    assert_eq!(report.ci95.total_gb_per_s, None);
     assert!(report.ci95.reason.unwrap().contains("ended by itself"));
     let short = measured(
         &plan(

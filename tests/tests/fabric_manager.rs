@@ -290,7 +290,10 @@ fn throughput_follows_the_shares_that_are_set_later() {
     // The shares of the first and the third host are exchanged. Their sum never exceeds the whole.
     let events = share(50 * US, 0, 16) + &share(50 * US, 2, 176);
     let report = try_run(&plan(&format!("{SHARED}{events}"), &[]), 1).unwrap();
-    let rates = report.hosts.iter().map(|host| host.bandwidth_gbps.total);
+    let rates = report
+        .hosts
+        .iter()
+        .map(|host| host.bandwidth_gb_per_s.total);
     let rates: Vec<f64> = rates.collect();
     let sum: f64 = rates.iter().sum();
     assert!(sum > 0.75 * 8.0, "{rates:?}");

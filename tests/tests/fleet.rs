@@ -1,8 +1,8 @@
-//! `cxlab fleet` against the event engine, and against itself.
+//! Compares `cxlab fleet` with the event engine, and with earlier results.
 //!
-//! The latency that a fleet takes for pool memory comes from the analytic form; here a pod of the
-//! shipped scenario runs event by event at the same load. `docs/guide/fleet.md` has the table that
-//! `cargo test -p cxlab-tests --test fleet -- --nocapture --test-threads=1` prints.
+//! A fleet takes the latency of pool memory from the analytic form. Here a pod of the shipped
+//! scenario runs event by event at the same load. `docs/guide/fleet.md` has the table that `cargo
+//! test -p cxlab-tests --test fleet -- --nocapture --test-threads=1` prints.
 
 use cxlab_fleet::{PodFabric, Watch};
 use cxlab_system::analytic::PodModel;
@@ -24,14 +24,13 @@ fn fabric(set: &[&str]) -> PodFabric {
     }
 }
 
-/// Read latency in nanoseconds over all hosts, and bandwidth of each in GB/s, as the engine has
-/// them.
+/// Read latency in nanoseconds over all hosts, and bandwidth of each host in GB/s, from the engine.
 fn engine(set: &[&str]) -> (f64, f64) {
     let report = report(&shipped("fleet-pond"), set);
     let hosts = report.hosts.len() as f64;
     (
         report.read_latency_ns.mean,
-        report.bandwidth_gbps.total / hosts,
+        report.bandwidth_gb_per_s.total / hosts,
     )
 }
 
@@ -61,31 +60,31 @@ fn without_load_a_pod_has_the_latency_of_the_engine_to_the_picosecond() {
     }
 }
 
-/// All hosts alike: the form's own error, at loads up to 80 % of what the fabric carries.
+/// Equal loads of all hosts, up to 80 % of what the fabric carries: the error of the form itself.
 #[test]
 fn at_equal_loads_a_pod_has_the_latency_of_the_engine_within_three_percent() {
     let fabric = fabric(&SMALL);
-    let limit = fabric.curves[0].limit_gbps;
+    let limit = fabric.curves[0].limit_gb_per_s;
     println!("\n| load of each host, GB/s | of the limit | engine, ns | fleet, ns | error |");
     for part in [0.1, 0.3, 0.5, 0.6, 0.7, 0.8] {
         let rate = format!("hosts[0].issue.rate=\"{:.3} GB/s\"", part * limit);
-        let (latency, gbps) = engine(&[SMALL[0], SMALL[1], SMALL[2], &rate]);
-        let (wait, stretch) = fabric.wait(0, gbps, gbps);
+        let (latency, gb_per_s) = engine(&[SMALL[0], SMALL[1], SMALL[2], &rate]);
+        let (wait, stretch) = fabric.wait(0, gb_per_s, gb_per_s);
         let found = fabric.mean_ns() + wait;
         let error = found / latency - 1.0;
         println!(
-            "| {gbps:.2} | {:.0} % | {latency:.1} | {found:.1} | {:+.1} % |",
+            "| {gb_per_s:.2} | {:.0} % | {latency:.1} | {found:.1} | {:+.1} % |",
             100.0 * part,
             100.0 * error
         );
         assert!(stretch == 1.0 && error.abs() < 0.03, "{part}: {error}");
-        let allowed = fabric.errors[fabric.point(0, gbps, gbps)];
+        let allowed = fabric.errors[fabric.point(0, gb_per_s, gb_per_s)];
         assert!(error.abs() < allowed, "{part}: {error} {allowed}");
     }
 }
 
-/// One host asks for much and the others for little: the rule that adds up what is the host's alone
-/// and what all share.
+/// One host with a high load and the others with low loads. This checks the rule that adds the
+/// waits of the host's own link and of the shared parts.
 #[test]
 fn at_unequal_loads_a_pod_has_the_latency_of_the_engine_within_three_percent_up_to_80_percent() {
     let reads = "hosts[0].workload.read_ratio=1.0";
@@ -108,7 +107,10 @@ fn at_unequal_loads_a_pod_has_the_latency_of_the_engine_within_three_percent_up_
             host("quiet", 3, others)
         )
     };
-    let limits = (fabric.curves[0].limit_gbps, fabric.alone[0].limit_gbps);
+    let limits = (
+        fabric.curves[0].limit_gb_per_s,
+        fabric.alone[0].limit_gb_per_s,
+    );
     println!("\n| own, GB/s | others, GB/s | fullest | engine, ns | fleet, ns | error |");
     for (own, others) in [
         (4.0, 1.0),
@@ -154,8 +156,8 @@ fn study(set: &[&str], threads: usize) -> FleetReport {
     }
 }
 
-/// A small study, to the last digit: `tests/golden/fleet.csv`. It changes only when the model does;
-/// the changelog then says why.
+/// The results of a small study, to the last digit, in `tests/golden/fleet.csv`. They change only
+/// with the model, and the changelog then says why.
 #[test]
 fn a_small_study_is_as_it_was() {
     let set = [
@@ -181,7 +183,7 @@ fn a_small_study_is_as_it_was() {
     assert!(picture.starts_with("<svg") && !picture.contains("NaN"));
 }
 
-/// The study of the shipped scenario, small: what pools are for, in the direction that it must be.
+/// A small version of the shipped study: savings must grow with the size of the pool.
 #[test]
 fn larger_pools_save_more_and_no_vm_is_lost() {
     let mut before = f64::NEG_INFINITY;

@@ -1,4 +1,4 @@
-//! Who imports whom: ARCHITECTURE.md says it, and the manifests keep to it.
+//! The imports between crates: the manifests must agree with ARCHITECTURE.md.
 
 use std::collections::BTreeSet;
 use std::process::Command;
@@ -21,7 +21,7 @@ fn cargo(arguments: &[&str]) -> String {
     String::from_utf8(done.stdout).expect("UTF-8")
 }
 
-/// By crate, in the table's order: the crates that it says are imported.
+/// By crate, in the table's order: the crates that the table says are imported.
 fn told() -> Vec<(String, BTreeSet<String>)> {
     let text = std::fs::read_to_string(root().join("ARCHITECTURE.md")).expect("a document");
     let mut crates: Vec<(String, BTreeSet<String>)> = Vec::new();
@@ -29,7 +29,7 @@ fn told() -> Vec<(String, BTreeSet<String>)> {
         let cells: Vec<&str> = line.trim_matches('|').split('|').map(str::trim).collect();
         let (name, imports) = (cells[0].trim_matches('`'), cells[cells.len() - 1]);
         let names = |list: &str| -> BTreeSet<String> {
-            // What is imported of a crate may stand behind it.
+            // A cell may name the imported items after the crate.
             let names = list
                 .split(',')
                 .map(|one| one.split('(').next().unwrap_or_default().trim());

@@ -1,12 +1,12 @@
-//! What holds in every system however long it runs: credits are conserved, memory is bounded, and
-//! what cannot go on waits where it came from.
+//! Invariants of every system, however long it runs: credits are conserved, memory is bounded, and
+//! a stalled message stays in its buffer.
 
 use cxlab_engine::units::SimTime;
 use cxlab_engine::{Monitor, Stop};
 use cxlab_system::system::{Node, Notes, System};
 use cxlab_tests::swarm::may_wait;
 
-/// Credits that never came back after a run has drained, by link direction.
+/// Credits that were not returned after a run has drained, by link direction.
 fn unreturned(text: &str, set: &[&str]) -> Vec<u32> {
     let plan = cxlab_tests::plan(text, set);
     let mut system = System::build(&plan, 1, Notes::default()).expect("the system builds");
@@ -33,7 +33,7 @@ fn unreturned(text: &str, set: &[&str]) -> Vec<u32> {
         .collect()
 }
 
-/// Without pipelines behind its links, a window is the credits alone.
+/// Settings without pipelines behind the links, so that a window is the number of credits.
 const MIXED: &[&str] = &[
     "hosts[0].workload.read_ratio=0.5",
     "hosts[0].requests=200",
@@ -80,8 +80,8 @@ fn no_more_than_a_quarter_of_a_large_buffer_waits_for_a_ride_when_a_run_has_drai
     }
 }
 
-/// The most memory that the process ever had in use: what is kept during a run is gone when its
-/// report is there.
+/// Peak memory use of the process, in bytes. Memory that a run uses temporarily
+/// is released before its report exists.
 #[cfg(target_os = "linux")]
 fn peak_bytes() -> u64 {
     let text = std::fs::read_to_string("/proc/self/status").expect("Linux tells");
@@ -90,7 +90,7 @@ fn peak_bytes() -> u64 {
     kibibytes.expect("a number of kB") * 1024
 }
 
-/// One process holds one measurement, so the test runs itself again for each length.
+/// A process gives one measurement, so the test runs itself again for each length.
 #[cfg(target_os = "linux")]
 #[test]
 fn memory_does_not_grow_with_the_number_of_requests() {
@@ -125,8 +125,8 @@ fn memory_does_not_grow_with_the_number_of_requests() {
         number("peak")
     };
     let (short, long) = (measure(20_000), measure(200_000));
-    // 180,000 requests more; one byte kept of each is 176 KiB, one row 30 MiB. Allocators and
-    // the histogram's buckets move by less than 1 MiB.
+    // The runs differ by 180,000 requests. One byte kept for each would be 176 KiB, and one row 30
+    // MiB. Allocators and the histogram's buckets account for less than 1 MiB.
     assert!(
         long < short + (1 << 20),
         "{short} bytes, and {long} after ten times the requests"
@@ -151,7 +151,7 @@ name = "mem"
 controller = { process_time = "40 ns" }
 memory = { kind = "fixed", latency = "46 ns" }
 "#;
-    // The host sits at the first switch of the first half, the device at the first of the second.
+    // The host is at the first switch of the first half, and the device at the first of the second.
     let report = cxlab_tests::report(text, &[]);
     let hops = report.by_hops[0].hops as f64;
     assert_eq!(report.by_hops.len(), 1);
@@ -187,7 +187,7 @@ count = 8
     );
 }
 
-/// One host, one switch, one slow device with one of everything.
+/// One host, one switch, and one slow device, with one buffer of each kind.
 const SLOW: &str = r#"
 name = "slow"
 [measure]
@@ -214,7 +214,7 @@ fn backpressure_reaches_the_requester_and_requests_wait_there() {
         .simulation
         .run(1, SimTime(400_000_000), &Monitor::default());
     let holds: Vec<u64> = system.simulation.components().map(Node::holds).collect();
-    // Hosts, devices, switches: what each can hold is what it has buffers for.
+    // Hosts, devices and switches hold at most as many messages as they have buffers for.
     assert_eq!(holds[0], 500, "the host has as many in flight as it may");
     assert!(
         holds[1] <= 1 + 2,
@@ -233,7 +233,8 @@ fn a_requester_with_a_short_queue_issues_no_more_than_the_system_holds() {
     let free = cxlab_tests::report(SLOW, &[]);
     assert_eq!(free.requests.in_flight, 500);
     let held = cxlab_tests::report(SLOW, &["hosts[0].issue.queue=3"]);
-    // The queue; two buffers each in switch and device; the context; two on each wire at most.
+    // Three in the queue, two buffers each in switch and device, one context, and
+    // at most two on each wire.
     assert!(
         held.requests.in_flight <= 3 + 2 + 2 + 1,
         "{}",
@@ -245,8 +246,8 @@ fn a_requester_with_a_short_queue_issues_no_more_than_the_system_holds() {
     );
 }
 
-/// Sixteen combinations of seed and contexts, of which some make the device look at its DRAM only after
-/// something was due there.
+/// Sixteen combinations of seed and number of contexts. In some of them the device wakes its DRAM
+/// only after an event was due there.
 #[test]
 fn requests_to_dram_that_is_overloaded_all_end() {
     let text = r#"
@@ -298,7 +299,7 @@ fn a_stride_reaches_one_device_by_modulo_and_all_by_xor() {
     let reads = |set: &[&str]| {
         let report = cxlab_tests::report(text, set);
         let reads: Vec<u64> = report.devices.iter().map(|device| device.reads).collect();
-        (reads, report.bandwidth_gbps.total)
+        (reads, report.bandwidth_gb_per_s.total)
     };
     let (modulo, slow) = reads(&[]);
     assert_eq!(modulo[1..], [0; 3], "{modulo:?}");

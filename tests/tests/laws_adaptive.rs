@@ -3,7 +3,7 @@
 
 use cxlab_tests::{report, shipped};
 
-/// Bandwidth of the victim, GB/s.
+/// Bandwidth of the victim, in GB/s.
 fn victim(routing: &str, alone: bool) -> f64 {
     let routing = format!("fabric.routing=\"{routing}\"");
     let mut set = vec![
@@ -11,12 +11,14 @@ fn victim(routing: &str, alone: bool) -> f64 {
         &routing,
     ];
     if alone {
-        // The neighbours stay where they are and ask once.
+        // The neighbours stay in the system, and each sends one request.
         set.push("hosts[0].requests=1");
     }
     let report = report(&shipped("noisy-neighbours"), &set);
     let host = report.hosts.iter().find(|host| host.name == "victim");
-    host.expect("the victim is reported").bandwidth_gbps.total
+    host.expect("the victim is reported")
+        .bandwidth_gb_per_s
+        .total
 }
 
 #[test]

@@ -1,5 +1,6 @@
-//! Laws of bias: what a Type 2 device asks its host for, by page, when it takes memory of its own back,
-//! how long that takes, and that both get on when they want the same page. The same of back-invalidation, by line.
+//! Laws of bias: which lines a Type 2 device requests from its host, by page, when it takes back
+//! memory of its own, how long that takes, and that both sides progress if they want the same page.
+//! And the same laws for back-invalidation, by line.
 #![allow(clippy::unwrap_used)]
 
 use cxlab_engine::units::Hpa;
@@ -9,31 +10,31 @@ use cxlab_tests::script::{self, Script};
 use cxlab_workload::thread::{Bases, Place, Thread, ThreadOp};
 use cxlab_workload::{Image, LOCAL_BASE};
 
-/// What somebody does, one operation after the other.
+/// An operation of a thread.
 #[derive(Clone, Copy)]
 enum Act {
-    /// So many microseconds of nothing.
+    /// Waits for this many microseconds.
     Sleep(u32),
     Load(u64),
     Store(u64),
     Flush(u64),
     Prefetch(u64),
-    /// A driver's flip of the line's page: to host bias, or to device bias.
+    /// Flips the page of a line by a driver: to host bias if true, otherwise to device bias.
     Flip(u64, bool),
-    /// Additions to a line's counter.
+    /// Adds to a line's counter this many times.
     Add(u64, u64),
-    /// Loads of so many lines of the host's own memory, all at once.
+    /// Loads this many lines of the host's own memory, all of them in flight at once.
     LoadHost(u64),
 }
 
 use Act::{Add, Flip, Flush, Load, LoadHost, Prefetch, Sleep, Store};
 
-/// What each core does, and the device; lines are those of the device's memory.
+/// Operations of each core and of the device. Lines are those of the device's memory.
 #[derive(Clone)]
 struct Acts {
     cores: Vec<Vec<Act>>,
     device: Vec<Act>,
-    /// What counters hold at the end.
+    /// Expected values of counters at the end.
     counters: Vec<(u64, u64)>,
 }
 
@@ -77,13 +78,14 @@ impl Script for Acts {
     }
 }
 
-/// The report of memory that the host keeps coherent, and the latencies of the device's requests in order.
+/// The report and the latencies of the device's requests in order, with
+/// memory that the host keeps coherent.
 fn simulate(page: &str, acts: Acts, misses: u32, threads: usize) -> (Report, Vec<u64>) {
     let device = format!("bias_page = \"{page}\"\ncache = {{ misses = {misses} }}");
     simulate_memory("hdm-d", &device, acts, threads)
 }
 
-/// The same of memory that the device keeps coherent.
+/// Like [`simulate`], with memory that the device keeps coherent.
 fn simulate_db(acts: Acts, threads: usize) -> (Report, Vec<u64>) {
     simulate_memory("hdm-db", "", acts, threads)
 }
@@ -111,7 +113,7 @@ fn count(report: &Report, name: &str) -> u64 {
 
 const PAGES: [(&str, u64); 3] = [("64 B", 1), ("256 B", 4), ("4 KiB", 64)];
 
-/// The host stores to a line; then the device loads some.
+/// The host stores to a line, and then the device loads lines.
 fn handed_over(device: &[u64]) -> Acts {
     let loads = device.iter().map(|line| Load(*line));
     Acts {
@@ -129,7 +131,7 @@ fn the_device_asks_for_every_line_of_a_page_once() {
         assert_eq!(count(&report, "bias_flips"), 1, "{page}");
         assert_eq!(count(&report, "bias_lines"), lines, "{page}");
         assert_eq!(count(&report, "bias_lost"), 0, "{page}");
-        // The host has seen them as requests of ownership.
+        // The host counts them as requests for ownership.
         let host = &report.hosts[0].processor;
         assert_eq!(host["bias_requests"].as_f64(), Some(lines as f64), "{page}");
         assert!(latencies[0] > 2 * latencies[1], "one way to the host");
@@ -139,7 +141,7 @@ fn the_device_asks_for_every_line_of_a_page_once() {
 
 #[test]
 fn an_access_waits_for_its_own_line_and_the_page_for_the_home_agent() {
-    // The host holds no line any more, but the device knows that only where it knows each line.
+    // The host holds no line any more. The device knows that only if it tracks each line.
     let acts = Acts {
         cores: vec![vec![Store(5), Flush(5)]],
         device: vec![Sleep(10), Load(5), Sleep(10), Load(5)],
@@ -153,7 +155,7 @@ fn an_access_waits_for_its_own_line_and_the_page_for_the_home_agent() {
     });
     let [line, few, many] = flips;
     assert_eq!((line.0, few.0, many.0), (0, 4, 64));
-    // Its own line is asked for first, and the home agent takes a request each 10 ns.
+    // The device requests its own line first, and the home agent accepts a request each 10 ns.
     assert_eq!(few.2, many.2);
     assert_eq!(many.1, few.1 + 10_000 * 60);
     let way = few.2[0] - line.2[0];
@@ -166,7 +168,8 @@ fn an_access_waits_for_its_own_line_and_the_page_for_the_home_agent() {
 
 #[test]
 fn other_lines_of_a_page_in_device_bias_cost_no_way_to_the_host() {
-    // The page flips while the device sleeps; with bias by line, only what the host held would go there.
+    // The page flips while the device sleeps. With bias by line, only lines that the
+    // host held would need a request.
     let acts = |line: u64| Acts {
         cores: vec![vec![Store(5), Store(6)]],
         device: vec![Sleep(10), Load(5), Sleep(10), Load(line)],
@@ -178,7 +181,7 @@ fn other_lines_of_a_page_in_device_bias_cost_no_way_to_the_host() {
         assert_eq!(local, lines > 1, "{page}: {latencies:?}");
         assert_eq!(count(&report, "bias_lines"), lines.max(2), "{page}");
     }
-    // And the host brings bias back for all of a page, touched or not.
+    // An access of the host brings the whole page back to host bias, touched or not.
     for (page, lines) in PAGES {
         let acts = Acts {
             cores: vec![vec![Store(5), Sleep(20), Load(6)]],
@@ -206,7 +209,7 @@ fn a_kernel_takes_a_page_ahead_by_a_prefetch() {
         let (report, latencies) = simulate(page, acts(ahead), 512, 1);
         assert_eq!(count(&report, "bias_flips"), 1, "{page}");
         assert_eq!(count(&report, "bias_lines"), lines, "{page}");
-        // What the loads find is what they find in a page that has always been the device's.
+        // The loads take as long as in a page that was always in device bias.
         let (_, own) = simulate(page, acts(vec![Load(200), Load(200)]), 512, 1);
         assert_eq!(latencies[latencies.len() - 2..], own, "{page}");
     }
@@ -234,7 +237,7 @@ fn a_flip_goes_on_while_accesses_take_every_cqid() {
     let (report, _) = simulate("4 KiB", acts, 2, 1);
     assert_eq!(count(&report, "bias_flips"), 1);
     assert_eq!(count(&report, "bias_lines"), 64);
-    // At most one load takes a CQID between two of the 64 lines.
+    // At most one load gets a CQID between two of the 64 lines.
     let flip_ns = report.accelerators[0].accelerator["bias_flip_ns"].as_f64();
     let part = flip_ns.unwrap() / report.window_ns;
     assert!(part < 2.0 * 64.0 / 8000.0, "{part}");
@@ -259,7 +262,7 @@ fn hosts_and_device_that_add_to_different_lines_of_a_page_all_get_on() {
     );
 }
 
-/// A driver flushes a page and flips it: the device has it without a request.
+/// A driver flushes a page and flips it, so the device gets the page without a request.
 #[test]
 fn software_flips_a_page_by_a_register() {
     for (page, lines) in PAGES {
@@ -289,7 +292,7 @@ fn software_flips_a_page_by_a_register() {
             Some(0.0),
             "{page}"
         );
-        // Where the device knows each line, the flush has told it.
+        // A device that tracks each line knows of the flush.
         let expected = if lines == 1 { 0 } else { lines };
         assert_eq!(count(&asked, "bias_lines"), expected, "{page}");
         assert!(
@@ -315,7 +318,8 @@ fn a_page_that_software_gives_to_the_host_is_asked_for_and_others_stay() {
     assert!(latencies[0] > 2 * latencies[1]);
 }
 
-/// Weakly ordered stores of the device ask as such, and are answered by `MemWrFwd`; no data pass over the link.
+/// The device's weakly ordered stores are marked as such. `MemWrFwd` answers them,
+/// and no data cross the link.
 #[test]
 fn the_host_gives_leave_for_weakly_ordered_stores() {
     let acts = Acts {
@@ -351,7 +355,7 @@ fn a_device_that_keeps_its_memory_coherent_snoops_each_line_that_the_host_has_ta
         assert_eq!(count(&report, name), expected, "{name}");
         assert_eq!(host_count(&report, name), expected, "{name}");
     }
-    // Nothing of it goes over CXL.cache, and bias by page would have taken line 6 too.
+    // No request uses CXL.cache, and bias by page would have taken line 6 too.
     assert_eq!(host_count(&report, "device_requests"), 0);
     assert_eq!(host_count(&report, "bias_requests"), 0);
     assert!(latencies[0] > 2 * latencies[1], "one way to the host");
@@ -414,7 +418,7 @@ fn a_line_that_the_device_has_modified_goes_to_the_host_unwritten() {
     assert_eq!(count(&report, "passed_modified"), 1);
     let medium = report.accelerators[0].accelerator.get("memory.writes");
     assert!(medium.is_none_or(|writes| writes.as_f64() == Some(0.0)));
-    // The host has it modified, and writes it when it gives it up.
+    // The host holds the line modified, and writes it when it evicts the line.
     let acts = Acts {
         cores: vec![vec![Sleep(10), Load(5), Flush(5)]],
         device: vec![Store(5)],

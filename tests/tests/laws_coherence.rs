@@ -4,7 +4,7 @@
 use cxlab_system::report::{DeviceCoherence, Report};
 use cxlab_tests::{plan, try_run};
 
-/// Three hosts on one device, a filter smaller than what they use, and an end.
+/// A system of three hosts on one device, with a filter smaller than their working set, that ends.
 fn scenario(victim: &str, filter_lines: u32, requests: u32) -> String {
     format!(
         "name = \"coherent\"\n\
@@ -31,7 +31,8 @@ fn dcoh(report: &Report) -> &DeviceCoherence {
 #[test]
 fn every_access_completes_and_nothing_stays_inside_under_every_victim_policy() {
     for entry in cxlab_memory::victim::CATALOG {
-        // Three caches of 256 lines against a filter of 128: copies are taken all the time.
+        // Three caches of 256 lines and a filter of 128 entries: the
+        // filter evicts lines all the time.
         let report = run(&scenario(entry.name, 128, 3_000), 1);
         assert_eq!(report.requests.completed, 9_000, "{}", entry.name);
         let dcoh = dcoh(&report);
@@ -55,7 +56,7 @@ fn a_filter_as_large_as_what_is_used_evicts_nothing() {
     assert!(dcoh.snoops > 0, "hosts still take lines from each other");
 }
 
-/// Hosts and devices with two ways between them, of which one takes far longer.
+/// Hosts and devices with two paths between them, one of which takes far longer.
 const TWO_WAYS: &str = "name = \"two-ways\"\n\
      [measure]\nwarmup_requests = 0\n\
      [fabric]\ntopology = { kind = \"spine-leaf\", leaves = 4, spines = 2 }\n\
@@ -67,7 +68,7 @@ const TWO_WAYS: &str = "name = \"two-ways\"\n\
      [[devices]]\nname = \"mem\"\ncount = 4\n\
      coherence = { class = \"hdm-db\", filter = { lines = 32 }, victim = { kind = \"lifo\" } }\n";
 
-/// Of a run's links beside `spine`: the lines that they carried.
+/// Number of lines that the links at `spine` carried.
 fn lines_by(report: &Report, spine: &str) -> u64 {
     let links = report.links.iter();
     let beside = links.filter(|link| link.name.contains(spine));
@@ -76,7 +77,8 @@ fn lines_by(report: &Report, spine: &str) -> u64 {
 
 #[test]
 fn responses_keep_their_order_where_data_choose_among_ways() {
-    // Without that a BIConflictAck overtakes the Cmp that was sent before it, and the host does not know it.
+    // Without that order a BIConflictAck would overtake an earlier Cmp, and
+    // the host would not recognise it.
     for routing in ["random", "adaptive"] {
         for seed in 1..4 {
             let set = [
@@ -134,7 +136,7 @@ fn the_policy_of_a_coherent_cache_is_that_of_the_scenario() {
     assert_eq!(digests.len(), 4, "each chooses others");
 }
 
-/// A host that loads once leaves others what they have, and is nobody that the filter must know.
+/// A host that loads a line once invalidates no other copy, and needs no entry of the filter.
 #[test]
 fn loads_that_cache_nothing_take_no_copy_and_no_entry() {
     let alone = |request: &str| {
@@ -149,7 +151,7 @@ fn loads_that_cache_nothing_take_no_copy_and_no_entry() {
         );
         run(&text, 1)
     };
-    // 512 lines, four times: a cache that keeps them asks once for each.
+    // 512 lines, four times: a cache that keeps them requests each once.
     for request in ["MemRdData", "MemRd-SnpData"] {
         let report = alone(request);
         assert_eq!(dcoh(&report).requests, 512, "{request}");
@@ -158,7 +160,8 @@ fn loads_that_cache_nothing_take_no_copy_and_no_entry() {
     let report = alone("MemRd-SnpCur");
     assert_eq!(dcoh(&report).requests, 2048);
     assert_eq!(dcoh(&report).peak_entries, 0);
-    // A writer has 64 lines; who reads them now and then takes them away, or does not.
+    // A writer has 64 lines. A reader that loads them now and then takes them
+    // away or not, by its request.
     let beside = |request: &str| {
         let text = format!(
             "name = \"once\"\n[measure]\nwarmup_requests = 0\n\
@@ -185,7 +188,7 @@ fn loads_that_cache_nothing_take_no_copy_and_no_entry() {
     );
 }
 
-/// A reader that asks for one line after the other, of which a writer owns all.
+/// A reader of consecutive lines, all of which a writer owns.
 fn neighbours(request: &str, filter: &str) -> String {
     format!(
         "name = \"neighbours\"\n[measure]\nwarmup_requests = 0\n\
@@ -220,7 +223,7 @@ fn joined_snoops_are_fewer_and_take_the_same_copies() {
                 span(&alone)
             );
             assert_eq!(few.requests, all.requests, "{request}, {join}");
-            // A flit brings several requests at once, if not four.
+            // A flit brings several requests at once, but not always four.
             let most = if join == "0 ns" { 1.0 } else { 0.3 };
             let left = few.snoops as f64 / all.snoops as f64;
             assert!(left < most, "{request}, {join}: {left}");

@@ -1,5 +1,5 @@
-//! Cohet's testbed: its measured latencies, bandwidths and speed-ups (Wang et al., section VI), from
-//! one set of parameters.
+//! Cohet's testbed: its measured latencies, bandwidths and speed-ups (Wang et al., section VI)
+//! from a single set of parameters.
 
 use cxlab_system::report::{Report, ThreadPhaseReport};
 use cxlab_tests::{report, shipped};
@@ -13,7 +13,7 @@ fn run(workload: &str, more: &[&str]) -> Report {
     report(&shipped("cohet-fpga"), &set)
 }
 
-/// What the accelerator did in its last phase.
+/// Report of the accelerator's last phase.
 fn phase(report: &Report) -> &ThreadPhaseReport {
     let phase = report.accelerators[0].phases.last();
     phase.expect("the accelerator ran a phase")
@@ -42,15 +42,15 @@ fn loads_take_as_long_as_published() {
     }
 }
 
-/// GB/s of loads in steady state: of those that the longer of two measurements has more, over the time
-/// that it takes more.
+/// GB/s of loads in steady state: the additional loads of the longer of two
+/// measurements, divided by its additional time.
 fn steady(tier: &str, lines: [f64; 2], more: &[&str]) -> f64 {
     let [fewer_ns, more_ns] = lines.map(|lines| {
         let unit = format!(
             "kind = \"load-store-unit\", tier = \"{tier}\", lines = {lines}, outstanding = 4096, \
              repeats = 1, settle = 2400000"
         );
-        64.0 * lines / phase(&run(&unit, more)).bandwidth_gbps
+        64.0 * lines / phase(&run(&unit, more)).bandwidth_gb_per_s
     });
     64.0 * (lines[1] - lines[0]) / (more_ns - fewer_ns)
 }
@@ -64,7 +64,7 @@ fn many_loads_have_the_published_bandwidth() {
     let llc = steady("llc", many, &[]);
     close("llc", llc, 14.10, 1.0);
     close("memory", steady("memory", many, &[]), 13.49, 1.5);
-    // Memory is slower because requests run out while a channel refreshes, and for no other reason.
+    // Memory is slower only because requests run out while a channel refreshes.
     let idle = "hosts[0].nodes[0].memory={ kind = \"dram\", channels = 4, refresh = \"none\" }";
     close(
         "memory without refresh",
@@ -86,13 +86,19 @@ fn dma_is_as_slow_and_as_fast_as_published() {
     let one = run("kind = \"dma-transfers\", messages = 50", &[]);
     close("64 B", phase(&one).latency_ns.p50, 2500.0, 3.0);
     let many = "kind = \"dma-transfers\", messages = 5000, outstanding = 1000, distinct = 2000";
-    close("64 B", phase(&run(many, &[])).bandwidth_gbps, 0.92, 3.0);
+    close("64 B", phase(&run(many, &[])).bandwidth_gb_per_s, 0.92, 3.0);
     let long = "kind = \"dma-transfers\", bytes = \"256 KiB\", messages = 50, outstanding = 4";
-    close("256 KiB", phase(&run(long, &[])).bandwidth_gbps, 22.9, 3.0);
+    close(
+        "256 KiB",
+        phase(&run(long, &[])).bandwidth_gb_per_s,
+        22.9,
+        3.0,
+    );
 }
 
-/// Over PCIe an atomic operation is a DMA read, a store to the element's buffer and a DMA write. The locks
-/// by which elements keep from each other's words are no requests, however often they are tried.
+/// Over PCIe an atomic operation is a DMA read, a store to the processing element's buffer,
+/// and a DMA write. Processing elements exclude each other by locks, which are not
+/// requests, however often they are tried.
 #[test]
 fn locks_of_remote_atomics_are_not_requests() {
     for elements in [1, 4] {
@@ -131,8 +137,8 @@ fn remote_atomics_gain_as_published() {
     }
 }
 
-/// A load that asks for ownership saves the upgrade at the store: of a line of `y`, a load, an upgrade and an
-/// eviction, two are left.
+/// A load that requests ownership saves the upgrade at the store. For a line of `y`, two requests
+/// of three remain: a load, an upgrade and an eviction.
 #[test]
 fn a_load_of_what_will_be_stored_may_ask_for_ownership_at_once() {
     let axpy = |own_y| {

@@ -1,4 +1,5 @@
-//! Credits: a link's defaults carry its closed form, and fewer carry what their round trip allows.
+//! Credits: a link's default credits carry its closed form, and fewer
+//! carry what their round trip allows.
 
 use cxlab_link::{LinkParams, PcieGeneration};
 use cxlab_protocol::flit;
@@ -9,7 +10,7 @@ fn run(set: &[&str]) -> Report {
     report(&shipped("direct"), &[&FAST, set].concat())
 }
 
-/// What a full link carries of reads or of writes alone, in GB/s.
+/// Bandwidth of a full link with reads or writes alone, in GB/s.
 fn closed_form(link: &LinkParams, read_ratio: f64) -> f64 {
     let form = flit::efficiency(link.flit_format(), read_ratio);
     let packed = match form.m2s_limits() {
@@ -38,19 +39,19 @@ fn default_links_of_every_generation_carry_their_closed_form() {
                 &format!("fabric.link.generation=\"{text}\""),
                 &format!("hosts[0].workload.read_ratio={read_ratio:?}"),
             ]);
-            let error = found.bandwidth_gbps.total / expected - 1.0;
+            let error = found.bandwidth_gb_per_s.total / expected - 1.0;
             assert!(
                 error.abs() < 0.015,
                 "generation {text}, {read_ratio} reads: {:.2} GB/s, closed form {expected:.2}",
-                found.bandwidth_gbps.total
+                found.bandwidth_gb_per_s.total
             );
             assert_eq!(found.notes, [], "generation {text}");
         }
     }
 }
 
-/// Between switches too, whose switching time lies in the way of a credit here and not in hardware, and whose PBR flits
-/// hold 13/4 lines.
+/// The law also holds between switches. Their switching time is part of a credit's round trip here
+/// but not in hardware, and their PBR flits hold 13/4 lines.
 #[test]
 fn default_links_between_switches_carry_their_closed_form() {
     let between = LinkParams {
@@ -61,15 +62,16 @@ fn default_links_between_switches_carry_their_closed_form() {
     assert_eq!((expected * 10.0).round(), 1040.0);
     let chain = "fabric.topology={ kind = \"chain\", switches = 2 }";
     let found = run(&[chain, "hosts[0].workload.read_ratio=1.0"]);
-    let error = found.bandwidth_gbps.total / expected - 1.0;
+    let error = found.bandwidth_gb_per_s.total / expected - 1.0;
     assert!(
         error.abs() < 0.015,
         "{:.2} GB/s, closed form {expected:.2}",
-        found.bandwidth_gbps.total
+        found.bandwidth_gb_per_s.total
     );
 }
 
-/// Below the knee a window of credits passes once a round trip, less what gathers for the way back.
+/// Below the knee, one window of credits passes a round trip, less the credits
+/// that gather for the way back.
 #[test]
 fn the_knee_of_a_credit_sweep_is_at_rate_times_round_trip() {
     let link = LinkParams::default();
@@ -82,11 +84,11 @@ fn the_knee_of_a_credit_sweep_is_at_rate_times_round_trip() {
             &format!("fabric.link.credits={{ s2m_drs = {credits} }}"),
         ]);
         let expected = (f64::from(credits) / knee * wire).min(wire);
-        let error = found.bandwidth_gbps.total / expected - 1.0;
+        let error = found.bandwidth_gb_per_s.total / expected - 1.0;
         assert!(
             (-0.13..=0.06).contains(&error),
             "{credits} credits of {knee:.0}: {:.2} GB/s, expected {expected:.2}",
-            found.bandwidth_gbps.total
+            found.bandwidth_gb_per_s.total
         );
         let noted = found.notes.iter().any(|note| {
             let message = &note.message;
@@ -114,7 +116,7 @@ fn a_plan_says_which_credits_limit_a_link_and_how_many_would_not() {
     ] {
         assert!(few[0].contains(part), "{part}: {few:?}");
     }
-    // Half a microsecond of cable needs more than a port can advertise.
+    // Half a microsecond of cable needs more credits than a port can advertise.
     let far = notes(&["fabric.link.propagation=\"500 ns\""]);
     assert_eq!(far.len(), 1, "{far:?}");
     assert!(
@@ -123,7 +125,7 @@ fn a_plan_says_which_credits_limit_a_link_and_how_many_would_not() {
     );
 }
 
-/// The number that a run names lifts what it names.
+/// The setting that a note suggests removes the limit that it names.
 #[test]
 fn requests_in_flight_that_limit_a_host_are_noted_with_a_number_that_fills_its_link() {
     let set = |outstanding: &str| {
@@ -143,8 +145,8 @@ fn requests_in_flight_that_limit_a_host_are_noted_with_a_number_that_fills_its_l
     let wire = closed_form(&LinkParams::default(), 1.0);
     let more = set(number);
     assert!(
-        more.bandwidth_gbps.total > 0.95 * wire,
+        more.bandwidth_gb_per_s.total > 0.95 * wire,
         "{number} carry {:.1} of {wire:.1}",
-        more.bandwidth_gbps.total
+        more.bandwidth_gb_per_s.total
     );
 }

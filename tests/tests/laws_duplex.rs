@@ -1,4 +1,4 @@
-//! What full duplex is worth: the laws of Figs. 16 and 17 of the ESF paper (An et al.).
+//! Benefit of full duplex: the laws of Figs. 16 and 17 of the ESF paper (An et al.).
 //!
 //! One requester, four devices, a bus with packets. A message without data is a header of h bytes;
 //! a message with data is a line of 64 bytes and a header of d bytes before it.
@@ -6,7 +6,7 @@
 use cxlab_system::report::{LinkReport, Report};
 use cxlab_tests::{report, shipped};
 
-/// Rate of the bus in `duplex`, GB/s.
+/// Rate of the bus in the scenario `duplex`, in GB/s.
 const BUS: f64 = 16.0;
 
 fn run(header: u32, data_header: u32, read_ratio: f64, duplex: &str) -> Report {
@@ -32,14 +32,14 @@ fn bus(report: &Report) -> [&LinkReport; 2] {
     [(); 2].map(|()| directions.next().expect("a link has two directions"))
 }
 
-/// Fraction of time in which the bus is busy: the mean of the directions of a full-duplex bus,
-/// their sum where they share the wire.
+/// Share of time in which the bus is busy: the mean of the directions of a full-duplex bus, or
+/// their sum if they share the wire.
 fn utility(report: &Report, duplex: &str) -> f64 {
     let sum: f64 = bus(report).iter().map(|link| link.utilization).sum();
     if duplex == "full" { sum / 2.0 } else { sum }
 }
 
-/// Payload among all bytes on the bus.
+/// Share of payload among all bytes on the bus.
 fn transmission_efficiency(report: &Report) -> f64 {
     let sum = |bytes: fn(&LinkReport) -> u64| {
         bus(report).iter().map(|link| bytes(link)).sum::<u64>() as f64
@@ -57,13 +57,14 @@ fn assert_close(found: f64, law: f64, tolerance: f64, what: &str) {
     );
 }
 
-/// Lines take one direction each, headers the other: reads alone fill one direction with lines (as
-/// long as headers are no longer than those), and 1:1 puts (64 + h) / 2 bytes a request on each.
+/// Lines use one direction, and headers the other. Reads alone fill one direction with
+/// lines, as long as headers are not longer than lines. A 1:1 mix puts (64 + h) / 2
+/// bytes a request on each direction.
 #[test]
 fn an_even_mix_doubles_bandwidth_without_headers_and_gains_nothing_when_they_equal_the_payload() {
     for header in [0, 16, 32, 64] {
         let [reads, even, writes] =
-            [1.0, 0.5, 0.0].map(|ratio| run(header, 0, ratio, "full").bandwidth_gbps.total);
+            [1.0, 0.5, 0.0].map(|ratio| run(header, 0, ratio, "full").bandwidth_gb_per_s.total);
         let gain = 128.0 / (64.0 + f64::from(header));
         assert_close(reads, BUS, 0.005, "reads alone");
         assert_close(writes, BUS, 0.005, "writes alone");
@@ -76,21 +77,21 @@ fn an_even_mix_doubles_bandwidth_without_headers_and_gains_nothing_when_they_equ
     }
 }
 
-/// Public Xerxes puts the header before lines too. Then reads alone move 64 bytes in 64 + h, and
-/// 1:1 puts (64 + 2h) / 2 on each direction; at h = 64 the gain is 4/3, and Xerxes measures 1.32.
+/// Public Xerxes also puts the header before lines. Reads alone then move 64 bytes in 64 + h, and
+/// 1:1 puts (64 + 2h) / 2 on each direction. At h = 64 the gain is 4/3, and Xerxes measures 1.32.
 #[test]
 fn with_a_header_before_lines_too_the_gain_of_an_even_mix_falls_to_four_thirds() {
     for header in [16, 32, 64] {
         let h = f64::from(header);
         let [reads, even] =
-            [1.0, 0.5].map(|ratio| run(header, header, ratio, "full").bandwidth_gbps.total);
+            [1.0, 0.5].map(|ratio| run(header, header, ratio, "full").bandwidth_gb_per_s.total);
         assert_close(reads, BUS * 64.0 / (64.0 + h), 0.005, "reads alone");
         let gain = 2.0 * (64.0 + h) / (64.0 + 2.0 * h);
         assert_close(even / reads, gain, 0.01, &format!("header {header} B"));
     }
 }
 
-/// Every request moves one line and one header, whatever the mix.
+/// Every request moves one line and one header, with any mix.
 #[test]
 fn full_duplex_utility_rises_with_mixing_and_transmission_efficiency_does_not_change() {
     for header in [0, 16, 32, 64] {
@@ -104,7 +105,7 @@ fn full_duplex_utility_rises_with_mixing_and_transmission_efficiency_does_not_ch
                 0.005,
                 &what,
             );
-            // Bytes a request on the fuller direction; it is always busy.
+            // Bytes a request on the fuller direction, which is always busy.
             let major = f64::max(read_ratio, 1.0 - read_ratio);
             let fuller = major * 64.0 + (1.0 - major) * h;
             assert_close(
@@ -117,8 +118,8 @@ fn full_duplex_utility_rises_with_mixing_and_transmission_efficiency_does_not_ch
     }
 }
 
-/// A direction may send 16 messages before it yields, and a turn takes 1 ns. Of 32 messages (16
-/// each way, so 16 lines and 16 headers, whatever the mix) a cycle has two turns.
+/// A direction may send 16 messages before it yields, and a turnaround takes 1 ns. A cycle of 32
+/// messages (16 each way, so 16 lines and 16 headers with any mix) has two turnarounds.
 #[test]
 fn half_duplex_is_flat_over_the_mix() {
     for header in [0, 16, 32, 64] {
@@ -127,7 +128,7 @@ fn half_duplex_is_flat_over_the_mix() {
         for read_ratio in [1.0, 0.75, 0.5, 0.25, 0.0] {
             let report = run(header, 0, read_ratio, "half");
             let what = format!("header {header} B, read ratio {read_ratio}");
-            assert_close(report.bandwidth_gbps.total, bandwidth, 0.01, &what);
+            assert_close(report.bandwidth_gb_per_s.total, bandwidth, 0.01, &what);
             assert_close(utility(&report, "half"), busy / (busy + 2.0), 0.01, &what);
             let payload = 64.0 / (64.0 + f64::from(header));
             assert_close(transmission_efficiency(&report), payload, 0.005, &what);

@@ -1,11 +1,11 @@
-//! Link efficiency follows from flit packing: a saturated link carries what the closed forms of
-//! `cxlab_protocol::flit` (derived in `docs/explain/flit-packing.md`) say, within one percent.
+//! Link efficiency follows from flit packing: a saturated link agrees within one percent with the
+//! closed forms of `cxlab_protocol::flit` (derived in `docs/explain/flit-packing.md`).
 
 use cxlab_protocol::flit::{self, FlitFormat};
 use cxlab_system::report::{LinkReport, Report};
 use cxlab_tests::{report, shipped};
 
-/// A direct link that nothing but itself limits: a narrow link, many requests, fast memory.
+/// A direct link that is the only bottleneck: a narrow link, many requests, and fast memory.
 fn saturated(generation: u8, format: &str, read_ratio: f64) -> Report {
     report(
         &shipped("direct"),
@@ -50,18 +50,18 @@ fn assert_packing(generation: u8, format: FlitFormat, name: &str) {
             full.efficiency,
             error * 100.0
         );
-        // Bandwidth is that of the full direction: its lines over its share of them.
+        // The bandwidth follows from the full direction: its lines, divided by its share of them.
         let share = if law.m2s_limits() {
             1.0 - read_ratio
         } else {
             read_ratio
         };
-        let expected = full.rate_gbps * packed / share;
-        let error = report.bandwidth_gbps.total / expected - 1.0;
+        let expected = full.rate_gb_per_s * packed / share;
+        let error = report.bandwidth_gb_per_s.total / expected - 1.0;
         assert!(
             error.abs() <= 0.015,
             "{name} {mix}: {:.3} GB/s, {expected:.3}",
-            report.bandwidth_gbps.total
+            report.bandwidth_gb_per_s.total
         );
     }
 }
@@ -111,7 +111,8 @@ memory = {{ kind = "fixed", latency = "10 ns", queue = 4096 }}
     report(&text, &[])
 }
 
-/// The link of a G-FAM device carries PBR flits, in which fewer messages fit than in the HBR flits of another device's.
+/// The link of a G-FAM device carries PBR flits, which hold fewer messages than the
+/// HBR flits of other devices' links.
 #[test]
 fn the_link_of_a_g_fam_device_is_as_efficient_as_pbr_slots_allow() {
     for (mix, read_ratio) in [
@@ -129,17 +130,18 @@ fn the_link_of_a_g_fam_device_is_as_efficient_as_pbr_slots_allow() {
                 false => (direction(&report, "mem->switch"), law.s2m.packed),
             };
             assert!(full.utilization > 0.995, "{format:?} {mix}: {full:?}");
-            // S2M of PBR flits at 2 : 1 is 1.5 % below the closed form (docs/explain/flit-packing.md).
+            // S2M of PBR flits at 2 : 1 is 1.5 % below the closed form
+            // (docs/explain/flit-packing.md).
             let error = full.efficiency / packed - 1.0;
             assert!(
                 error.abs() <= 0.016,
                 "{format:?} {mix}: simulated {:.4}, closed form {packed:.4}",
                 full.efficiency
             );
-            report.bandwidth_gbps.total
+            report.bandwidth_gb_per_s.total
         });
         println!("{mix}: {:.3} and {:.3} GB/s", rates[0], rates[1]);
-        // M2S limits half and half and writes, where both formats have as many slots.
+        // M2S limits writes and the even mix, and both formats have as many M2S slots.
         let fewer = rates[0] / rates[1] - 1.0;
         match read_ratio > 0.5 {
             true => assert!((-0.05..-0.015).contains(&fewer), "{mix}: {fewer}"),
@@ -148,15 +150,15 @@ fn the_link_of_a_g_fam_device_is_as_efficient_as_pbr_slots_allow() {
     }
 }
 
-/// Writes of 32 B: a header, four data slots, and one of byte enables; or the line is read first, by a message of
-/// five slots whose data say nothing.
+/// Writes of 32 B use a header, four data slots, and one slot of byte enables. Or the line is read
+/// first, by a message of five slots whose data are ignored.
 #[test]
 fn writes_of_less_than_a_line_take_the_slots_that_they_take() {
-    // Slots of a flit that a write takes, and those that there are: 60 B of 68 and 236 of 256 are slots.
+    // Slots of a flit that a write takes, and slots of a flit: 60 B of 68 and 236 of 256 are slots.
     for (generation, format, partial, slots, flit) in [
         (6, "256B", "MemWrPtl", 6.0, 15.0),
         (6, "256B", "MemRdFill", 10.0, 15.0),
-        // Six slots, of which two writes fill three flits.
+        // Six slots a write, so two writes fill three flits.
         (5, "68B", "MemWrPtl", 6.0, 4.0),
     ] {
         let link = format!(
@@ -165,7 +167,7 @@ fn writes_of_less_than_a_line_take_the_slots_that_they_take() {
         let report = report(
             &shipped("direct"),
             &[
-                // Fills and merged writes come in turns as long as the requests in flight.
+                // Fills and merged writes alternate in runs as long as the requests in flight.
                 "measure={ requests = 150_000 }",
                 &link,
                 "hosts[0].issue.outstanding=1024",
@@ -179,17 +181,17 @@ fn writes_of_less_than_a_line_take_the_slots_that_they_take() {
         let full = direction(&report, "host->mem");
         assert!(full.utilization > 0.99, "{format} {partial}: {full:?}");
         let bytes = if format == "68B" { 68.0 } else { 256.0 };
-        let expected = full.rate_gbps / bytes * flit / slots * 64.0;
-        let error = report.bandwidth_gbps.write / expected - 1.0;
+        let expected = full.rate_gb_per_s / bytes * flit / slots * 64.0;
+        let error = report.bandwidth_gb_per_s.write / expected - 1.0;
         assert!(
             error.abs() <= 0.015,
             "{format} {partial}: {:.3} GB/s, {expected:.3}",
-            report.bandwidth_gbps.write
+            report.bandwidth_gb_per_s.write
         );
     }
 }
 
-/// A merged write takes a read's way and a write's, without load.
+/// Without load, a merged write takes the time of a read and of a write.
 #[test]
 fn a_write_that_reads_first_takes_both_ways() {
     let latency = |more: &[&str]| {
@@ -207,7 +209,8 @@ fn a_write_that_reads_first_takes_both_ways() {
     let part = "hosts[0].workload.request=\"32 B\"";
     let fill = "hosts[0].issue.partial_write=\"MemRdFill\"";
     let merged = latency(&["hosts[0].workload.read_ratio=0.0", part, fill]);
-    // The request of a read is in slot 0, a line's last byte 16 B later a slot: in one flit all the same.
+    // A read's request is in slot 0, and a line's last byte is a slot of 16 B
+    // later, but in the same flit.
     assert!(
         (merged - (read + write)).abs() < 0.1,
         "{merged}, {read} and {write}"

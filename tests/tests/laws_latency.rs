@@ -1,13 +1,13 @@
-//! Latency: idle, it is the exact sum of what the scenario configures, in picoseconds; loaded, it
-//! rises with load; and Little's law holds.
+//! Latency: without load it is the exact sum of the configured times, in picoseconds. It rises
+//! with load, and Little's law holds.
 
 use cxlab_host::QUEUES;
 use cxlab_system::report::Report;
 use cxlab_system::run::RunError;
 use cxlab_tests::{plan, report, shipped, try_run};
 
-/// Asserts that every request took exactly the sum of these stages (picoseconds), that the mean
-/// stages of the report are these, and that it waited nowhere.
+/// Asserts that every request took exactly the sum of these stages (picoseconds), that the report
+/// has these mean stages, and that no request was queued.
 #[track_caller]
 fn assert_stages(report: &Report, expected: [(&str, u64); 8]) {
     assert!(report.requests.completed >= 300);
@@ -27,23 +27,24 @@ fn assert_stages(report: &Report, expected: [(&str, u64); 8]) {
     );
 }
 
-/// Settings for one request at a time.
+/// Settings for one outstanding request.
 const IDLE: [&str; 2] = ["measure={ requests = 300 }", "hosts[0].issue.outstanding=1"];
 
 fn idle(scenario: &str, more: &[&str]) -> Report {
     report(&shipped(scenario), &[&IDLE, more].concat())
 }
 
-/// One 256 B flit at 16 x 8 GB/s: 2,000 ps. Everything but a line's wait for another fits in one:
-/// Req 1 slot, RwD 5, NDR 1, DRS 5 of 15.
+/// One 256 B flit at 16 x 8 GB/s: 2,000 ps. Every message fits in one flit: Req 1 slot, RwD 5, NDR
+/// 1, DRS 5 of 15. Only a line may wait for another.
 const FLIT_256: u64 = 2_000;
-/// Both ends' ports, and the error correction of a 256 B flit.
+/// Time in the ports at both ends, and for the error correction of a 256 B flit.
 const PORTS: u64 = 2 * 12_500;
 const FEC: u64 = 2_000;
 const WIRE: u64 = 1_000;
 
-/// Part of reads, when writes are complete, and how long a request is in the medium: a write that is complete when
-/// it is accepted does not wait for that (CXL 3.1 table 13-2 has 40 ns for a write and 80 for a read).
+/// Share of reads, completion of writes, and time of a request in the media. A write that
+/// completes when it is accepted does not wait for the media (CXL 3.1 table 13-2 has 40 ns for a
+/// write and 80 for a read).
 const WHEN_DONE: [(&str, &str, u64); 5] = [
     ("1.0", "accepted", 46_000),
     ("1.0", "written", 46_000),
@@ -81,7 +82,7 @@ fn a_direct_read_or_write_takes_its_stages() {
 
 #[test]
 fn a_path_over_three_switches_takes_its_stages() {
-    // Of four switches in a row the host has the first and the device the third.
+    // In a chain of four switches, the host is at the first and the device at the third.
     let chain = "fabric.topology={ kind = \"chain\", switches = 4 }";
     for (read_ratio, completion, media) in WHEN_DONE {
         let report = idle(
@@ -111,9 +112,10 @@ fn a_path_over_three_switches_takes_its_stages() {
     }
 }
 
-/// Measured on hosts with one DRAM expander of generation 5 x8: 214 to 285 ns (Melody, CXL-DMSim, Panmnesia, Vistara).
-/// What a switch adds: 70 ns at least (Pond), 90 ns by a vendor, 100 ns fitted by CXL-DMSim. Retimers take 10 ns a
-/// direction each. A requester and a core differ in what they do with an answer, not in how far away memory is.
+/// Hosts with one DRAM expander of generation 5 x8 measure 214 to 285 ns (Melody, CXL-DMSim,
+/// Panmnesia, Vistara). A switch adds at least 70 ns (Pond), 90 ns according to a vendor, or 100 ns
+/// fitted by CXL-DMSim. Retimers add 10 ns in each direction. Requester and core differ in what
+/// they do with a response, not in the distance of memory.
 #[test]
 fn parts_add_up_to_what_hardware_takes() {
     let chase = "hosts[0].workload={ kind = \"pointer-chase\", footprint = \"1 GiB\" }";
@@ -133,7 +135,7 @@ fn parts_add_up_to_what_hardware_takes() {
     }
 }
 
-/// Error correction is of standard 256 B flits alone, and a link may say how long it takes.
+/// Only standard 256 B flits have error correction. A link may configure its time.
 #[test]
 fn only_a_256_byte_flit_waits_for_its_correction() {
     let port = |more: &str| {
@@ -152,13 +154,13 @@ fn only_a_256_byte_flit_waits_for_its_correction() {
     }
 }
 
-/// Both ends' ports in ESF.
+/// Time in the ports at both ends in ESF.
 const ESF_PORTS: u64 = 50_000;
 
 /// Table III of the ESF paper. A generation 5 x16 link carries 16 x 4 GB/s, so a 68 B flit
-/// takes 1,062.5 ps and two take 2,125, and times are whole picoseconds. Req and NDR need one
-/// flit; RwD and DRS have a header slot and four data slots, of which the flit of the header holds
-/// three: two flits.
+/// takes 1,062.5 ps and two take 2,125. Times are whole picoseconds. Req and NDR need one flit.
+/// RwD and DRS need two, because they have a header slot and four data slots, of which three
+/// fit in the flit of the header.
 #[test]
 fn the_validation_system_of_esf_takes_its_stages() {
     let report = idle("esf-table3", &[]);
@@ -181,7 +183,7 @@ fn the_validation_system_of_esf_takes_its_stages() {
     );
     assert_eq!(report.latency_ns.mean, 358.374);
 
-    // With the cache a write that misses reads its line; writes themselves are seen without it.
+    // With the cache, a write that misses reads its line. Without it, the write itself is visible.
     let report = idle(
         "esf-table3",
         &[
@@ -219,19 +221,19 @@ fn latency_rises_with_load_and_bandwidth_until_the_system_is_full() {
                 &format!("hosts[0].issue.issue_interval=\"{interval}\""),
             ],
         );
-        let now = (report.latency_ns.mean, report.bandwidth_gbps.total);
+        let now = (report.latency_ns.mean, report.bandwidth_gb_per_s.total);
         assert!(
             now.0 >= idle,
             "{interval}: {now:?} below {idle} ns without load"
         );
-        // Once full, bandwidth and latency stay where they are.
+        // Once the link is full, bandwidth and latency do not change.
         assert!(
             now.0 >= last.0 * 0.999 && now.1 >= last.1 * 0.999,
             "{interval}: {now:?} after {last:?}"
         );
         last = now;
     }
-    // Then all 256 requests are in flight, on a link that 68 B flits make 0.8366 efficient.
+    // Then all 256 requests are in flight, on a link with the efficiency 0.8366 of 68 B flits.
     let full = 32.0 * 0.8366;
     assert!((last.1 / full - 1.0).abs() < 0.01, "{last:?}, {full} GB/s");
     let latency = 256.0 * 64.0 / full;
@@ -241,8 +243,9 @@ fn latency_rises_with_load_and_bandwidth_until_the_system_is_full() {
     );
 }
 
-/// The form with the requests that cross the window's edges is exact and is checked in every run;
-/// the one reported differs by those, at most one latency of `outstanding` requests at each edge.
+/// The form that includes the requests that cross the window's edges is exact, and
+/// every run checks it. The reported form differs by these requests: at each edge at
+/// most one latency of `outstanding` requests.
 #[test]
 fn requests_in_flight_are_rate_times_latency() {
     for scenario in [
@@ -260,8 +263,8 @@ fn requests_in_flight_are_rate_times_latency() {
     }
 }
 
-/// A message tells up to 1.0995 s of a wait. Behind a medium that takes 10 ms for each line, the 110th of the lines
-/// that wait at once waits for longer: the run ends with what is wrong.
+/// A message can report a wait of up to 1.0995 s. Behind media that take 10 ms for a line, the
+/// 110th waiting line exceeds that. The run must end with an error.
 #[test]
 fn a_request_that_waits_too_long_to_be_told_ends_the_run() {
     let slow = |outstanding: u32| {

@@ -88,11 +88,11 @@ fn a_full_system_carries_what_its_slowest_link_does() {
         let each = plan.links.iter().map(|link| closed_form(&link.params));
         let slowest = each.fold(f64::MAX, f64::min);
         let found = try_run(&plan, 1).expect("the run ends");
-        let error = found.bandwidth_gbps.total / slowest - 1.0;
+        let error = found.bandwidth_gb_per_s.total / slowest - 1.0;
         assert!(
             error.abs() < 0.015,
             "link {named}: {:.2} GB/s, closed form {slowest:.2}",
-            found.bandwidth_gbps.total
+            found.bandwidth_gb_per_s.total
         );
         let odd: Vec<&str> = found
             .links
@@ -135,7 +135,7 @@ fn adaptive_routing_and_the_analytic_form_see_that_one_uplink_is_slow() {
             .links
             .iter()
             .filter(|link| link.name.contains(spine));
-        own.map(|link| link.utilization * link.rate_gbps)
+        own.map(|link| link.utilization * link.rate_gb_per_s)
             .sum::<f64>()
     };
     assert!(formed("spine0") * 4.0 < formed("spine1"));
@@ -165,7 +165,7 @@ fn an_override_holds_over_those_before_and_over_the_list() {
 fn a_link_between_a_root_port_and_a_device_may_be_a_named_one() {
     let topology = "fabric.topology={ kind = \"custom\", links = [[\"mem\", \"host\", \"slow\"]] }";
     let found = report(&shipped("direct"), &[SLOW, topology]);
-    assert!(found.links.iter().all(|link| link.rate_gbps == 2.0));
+    assert!(found.links.iter().all(|link| link.rate_gb_per_s == 2.0));
 }
 
 /// Messages that a user gets for mistakes in these settings.
@@ -264,7 +264,7 @@ fn links_up_to_generation_5_go_without_sync_headers() {
         let full = |set: &str| {
             let mix = format!("hosts[0].workload.read_ratio={read_ratio}");
             let report = report(&text, &[&FAST[..], &[&link(set), &mix]].concat());
-            report.bandwidth_gbps.total / vendor - 1.0
+            report.bandwidth_gb_per_s.total / vendor - 1.0
         };
         let (without, with) = (full(""), full(", sync_header_bypass = false"));
         assert!(without.abs() < 0.003, "{read_ratio} reads: {without}");

@@ -1,13 +1,13 @@
-//! Laws of the last-level cache of a processor: how long each kind of hit takes, how much fits, and who
-//! loses what when there is no room, for inclusive and non-inclusive caches.
+//! Laws of a processor's last-level cache: latency of each kind of hit, capacity, and which lines
+//! are evicted or invalidated, for inclusive and non-inclusive caches.
 #![allow(clippy::unwrap_used)]
 
 use cxlab_tests::rows;
 use cxlab_tests::script::{self, Script};
 use cxlab_workload::thread::{Bases, Place, Thread};
 
-/// Lines that each core loads or stores one after the other; each core begins when the one before it
-/// has long ended, or all together.
+/// Lines that each core loads or stores one after the other. Each core begins long after the
+/// previous one has ended, or all begin together.
 #[derive(Clone)]
 struct Chase {
     by_core: Vec<Vec<u64>>,
@@ -35,7 +35,7 @@ impl Script for Chase {
     }
 }
 
-/// An L1 of 4 lines, an L2 of 16, a last-level cache of 32, each fully associative.
+/// Lines of the caches, each fully associative: L1, L2, and the last-level cache.
 const L1: u64 = 4;
 const L2: u64 = 16;
 const LLC: u64 = 32;
@@ -44,13 +44,13 @@ const INCLUSIVE: &str = "inclusion = \"inclusive\"";
 const NON_INCLUSIVE: &str =
     "inclusion = \"non-inclusive\", directory = { entries = 64, ways = 64 }";
 
-/// Latencies in order of completion, and a count of the processor by name.
+/// Latencies in order of completion, and the processor's counters by name.
 fn simulate(llc: &str, chase: Chase) -> (Vec<u64>, impl Fn(&str) -> u64) {
     let cores = chase.by_core.len();
     simulate_beside(llc, chase, cores, "[[devices]]\nname = \"memory\"\n")
 }
 
-/// The same of any script, beside devices.
+/// Like [`simulate`], with any script and with devices.
 fn simulate_beside(
     llc: &str,
     script: impl Script,
@@ -75,7 +75,7 @@ fn simulate_beside(
     (latencies, move |name| counts[name].as_f64().unwrap() as u64)
 }
 
-/// A device stores to a line and evicts it; long after that, a core loads the line.
+/// A device stores to a line and evicts it. Long after that, a core loads the line.
 #[derive(Clone)]
 struct Evicts;
 
@@ -126,7 +126,7 @@ const L2_HIT: u64 = 5_000;
 const LLC_HIT: u64 = 5_000 + 2 * 7_000 + 11_000;
 const SNOOPED: u64 = LLC_HIT + 23_000;
 
-/// What a line of memory takes, by the first load of all.
+/// Latency of a miss: that of the first load.
 fn miss() -> u64 {
     let (latencies, _) = simulate(INCLUSIVE, loads(vec![0]));
     latencies[0]
@@ -136,7 +136,7 @@ fn miss() -> u64 {
 fn hits_take_what_lies_on_their_way() {
     let miss = miss();
     assert!(miss > LLC_HIT);
-    // Line 0 leaves L1 for four others, then L2 for sixteen.
+    // Line 0 leaves L1 for four other lines, then L2 for sixteen.
     let lines: Vec<u64> = [0, 0].into_iter().chain(1..=L1).chain([0]).collect();
     let more: Vec<u64> = lines.iter().copied().chain(1..=L2).chain([0]).collect();
     for llc in [INCLUSIVE, NON_INCLUSIVE] {
@@ -151,7 +151,7 @@ fn hits_take_what_lies_on_their_way() {
 #[test]
 fn a_chase_fits_as_far_as_the_caches_hold_different_lines() {
     let miss = miss();
-    // How long every load of the last lap takes, by the lines of a lap.
+    // Latency of every load of the last lap, by the number of lines of a lap.
     let steps = |llc: &str, lines: u64| {
         let (latencies, _) = simulate(llc, laps(lines, 3));
         let last = &latencies[2 * lines as usize..];
@@ -178,7 +178,7 @@ fn a_chase_fits_as_far_as_the_caches_hold_different_lines() {
 
 #[test]
 fn as_many_lines_are_read_from_memory_at_once_as_the_cache_has_mshrs() {
-    // Five nanoseconds through the controller each way, and a read of the medium.
+    // Five nanoseconds in the controller each way, and a read of the media.
     const READ: u64 = 2 * 5_000 + 46_000;
     let miss = miss();
     for (mshrs, at_once) in [("", 64), (", misses = 1", 1), (", misses = 3", 3)] {
@@ -211,7 +211,7 @@ fn only_what_no_cache_has_room_for_is_written_to_memory() {
 
 #[test]
 fn what_cores_read_passes_a_non_inclusive_cache_by_and_its_evictions_take_nothing_from_them() {
-    // As many lines as L2 and one line more than the last-level cache beside it, then those of L2.
+    // Loads one line more than L2 and the last-level cache hold together, and then the lines of L2.
     let total = L2 + LLC + 1;
     let again: Vec<u64> = (0..total).chain(total - L2..total).collect();
     let (latencies, count) = simulate(NON_INCLUSIVE, loads(again));
@@ -219,7 +219,7 @@ fn what_cores_read_passes_a_non_inclusive_cache_by_and_its_evictions_take_nothin
     assert_eq!(count("llc_hits"), 0);
     assert_eq!(count("llc_evictions"), 1);
     assert_eq!(count("directory_evictions"), 0);
-    // Lines that L2 holds are in no other cache: as many loads as L2 has lines evict none.
+    // No other cache holds lines of L2, so as many loads as L2 has lines evict none.
     let (_, count) = simulate(NON_INCLUSIVE, laps(L2, 2));
     assert_eq!(count("llc_evictions") + count("llc_hits"), 0);
 }
@@ -235,7 +235,8 @@ fn a_directory_that_has_no_room_takes_lines_from_the_private_caches() {
             .all(|one| *one <= L2_HIT)
     );
     assert_eq!(count("back_invalidations"), 0);
-    // One line more, and each load finds its line taken from L2, in the last-level cache.
+    // With one more line, each load finds that its line was evicted
+    // from L2 to the last-level cache.
     let lines = ENTRIES + 1;
     let (latencies, count) = simulate(small, laps(lines, 3));
     let later = &latencies[lines as usize..];
@@ -254,7 +255,7 @@ fn a_line_that_only_other_cores_have_is_handed_over_by_one_of_them() {
     let miss = miss();
     let (latencies, _) = simulate(INCLUSIVE, by_cores(2));
     assert_eq!(latencies, [miss, SNOOPED], "the first has it alone");
-    // The third is the one that tells: what cores share is in no other cache.
+    // The third core is decisive: lines that cores share are in no other cache.
     let (latencies, count) = simulate(NON_INCLUSIVE, by_cores(3));
     assert_eq!(latencies, [miss, SNOOPED, SNOOPED]);
     assert_eq!(count("memory_reads"), 1);

@@ -1,5 +1,5 @@
-//! Laws of translation: what TLB misses, ATC misses and page faults cost follows exactly from the
-//! parameters, and pages that move keep their values.
+//! Laws of translation: the cost of TLB misses, ATC misses and page faults follows exactly from the
+//! parameters, and migrated pages keep their values.
 #![allow(clippy::unwrap_used)]
 
 use cxlab_engine::Monitor;
@@ -14,7 +14,7 @@ const PAGE: u64 = 4096;
 
 type Counts = serde_json::Map<String, serde_json::Value>;
 
-/// Loads one after the other, at offsets in memory that is there from the beginning.
+/// Loads one after the other, at offsets in memory that exists from the beginning.
 #[derive(Clone)]
 struct Loads {
     offsets: Vec<u64>,
@@ -105,7 +105,7 @@ const SLOW_TLB: &str = "os = { tlb = { entries = 16, ways = 16, latency = \"3 ns
 
 #[test]
 fn a_walk_of_a_core_is_its_reads_one_after_the_other() {
-    // The entries of pages 0 and 1 lie in one line, that of page 8 in the next.
+    // The entries of pages 0 and 1 are in one line, that of page 8 in the next.
     let offsets = [0, PAGE, 8 * PAGE, 8 * PAGE + 64];
     let physical = latencies("", "", &offsets, CORE);
     let virtual_ = latencies(SLOW_TLB, "", &offsets, CORE);
@@ -135,7 +135,7 @@ fn a_large_page_saves_a_level_and_covers_what_follows() {
 #[test]
 fn an_atc_miss_costs_the_link_and_the_reads_of_its_walk() {
     let device = "device = { atc = { cache = { entries = 1, ways = 1, latency = \"7 ns\" } } }";
-    // Each load misses the ATC, which has one entry; page 0 hits the IOTLB when it comes again.
+    // Each load misses the ATC, which has one entry. The second access to page 0 hits the IOTLB.
     let offsets = [0, 8 * PAGE, 64, 8 * PAGE + 64, 128, 8 * PAGE + 65 * 64];
     let physical = latencies("", device, &offsets, DEVICE);
     let virtual_ = latencies("os = {}", device, &offsets, DEVICE);
@@ -144,7 +144,8 @@ fn an_atc_miss_costs_the_link_and_the_reads_of_its_walk() {
         .iter()
         .map(|latency| latency - line - 7_000)
         .collect();
-    // A line of the page table takes the home agent what a core's miss takes without the way to it.
+    // The home agent reads a line of the page table in the time of a core's miss,
+    // less the path from the core.
     let core = latencies("", "", &[0], CORE)[0];
     let read = core - 15 * 417 - 2 * 10_000;
     assert_eq!(waits[0] - waits[1], 3 * read, "three levels less");
@@ -154,11 +155,11 @@ fn an_atc_miss_costs_the_link_and_the_reads_of_its_walk() {
         waits[5], waits[1],
         "walks of the IOMMU leave nothing in the last-level cache"
     );
-    // Two ways through root complex and link, and the IOMMU.
+    // Two round trips through root complex and link, and the IOMMU.
     assert!(waits[2] > 2 * 100_000 + 25_000, "found {} ps", waits[2]);
 }
 
-/// A transfer by DMA between the beginning of local memory and the device's buffers.
+/// A DMA transfer between the start of local memory and the device's buffers.
 #[derive(Clone, Copy)]
 struct Transfer {
     direction: Direction,
@@ -187,7 +188,7 @@ impl Script for Transfer {
     }
 }
 
-/// Time of a transfer in picoseconds, and what the accelerator counted.
+/// Time of a transfer in picoseconds, and the accelerator's counters.
 fn transfer(os: &str, atc: &str, direction: Direction, pages: u64) -> (u64, Counts) {
     let bytes = pages * PAGE;
     let device = format!("device = {{ {atc} }}");
@@ -197,8 +198,8 @@ fn transfer(os: &str, atc: &str, direction: Direction, pages: u64) -> (u64, Coun
     (time, report.accelerators[0].accelerator.clone())
 }
 
-/// A DMA engine asks for the pages of a descriptor ahead: whatever its length, it waits for the first
-/// translation alone, as the others are there when it comes to them.
+/// A DMA engine prefetches the translations of a descriptor. Whatever its length, the engine waits
+/// only for the first translation, because the others arrive in time.
 #[test]
 fn dma_waits_for_its_first_translation_and_the_others_overlap_with_the_transfer() {
     for direction in [Direction::ToDevice, Direction::ToHost] {
@@ -210,8 +211,8 @@ fn dma_waits_for_its_first_translation_and_the_others_overlap_with_the_transfer(
         assert_eq!(reported * 1000.0, wait as f64, "{direction:?}");
         assert_eq!(counts["dma_translation_stall_ns"], reported);
 
-        // All pages of a transfer are asked for at once, and are there when the first has come. That
-        // takes somewhat longer, as the others read the same line of the page table.
+        // All pages of a transfer are requested at once, and arrive with the first one. That takes
+        // somewhat longer, because the others read the same line of the page table.
         let (physical, _) = transfer("", "", direction, 8);
         let (virtual_, counts) = transfer("os = {}", "", direction, 8);
         assert_eq!(counts["atc_misses"], 8.0);
@@ -220,7 +221,7 @@ fn dma_waits_for_its_first_translation_and_the_others_overlap_with_the_transfer(
         assert_eq!((virtual_ - physical) as f64, stalled, "{direction:?}");
         assert!(stalled < 1.5 * wait as f64, "{direction:?}: {stalled} ps");
 
-        // Longer than what may be asked for ahead: the rest is asked for while pages are moved.
+        // Longer than the prefetch limit: the rest is requested while pages are copied.
         let (physical, _) = transfer("", "", direction, 200);
         let (virtual_, counts) = transfer("os = {}", "", direction, 200);
         assert_eq!(counts["atc_misses"], 200.0);
@@ -241,9 +242,9 @@ fn translations_of_dma_are_bounded_by_requests_and_by_the_cache() {
     for atc in one_by_one {
         let (time, counts) = transfer("os = {}", atc, direction, 8);
         assert_eq!(counts["atc_misses"], 8.0, "{atc}");
-        // A page of 4 KiB takes less than two ways through root complex and link.
+        // A page of 4 KiB takes less time than two round trips through root complex and link.
         assert_eq!(counts["dma_translation_stalls"], 8.0, "{atc}");
-        // Bytes of the page before come while the engine waits.
+        // Bytes of the previous page arrive while the engine waits.
         let stalled = 8000.0 * counts["dma_translation_stall_ns"].as_f64().unwrap();
         assert!(
             (time - physical) as f64 <= stalled + 1.0,
@@ -255,7 +256,7 @@ fn translations_of_dma_are_bounded_by_requests_and_by_the_cache() {
 
 #[test]
 fn a_page_fault_takes_its_time_and_zeroes_the_page() {
-    // An offset that is not prepared is in a page that nobody has touched.
+    // An offset that is not prepared is in an untouched page.
     let touch = |by: Place, os: &str| {
         let loads = Loads {
             offsets: vec![PAGE * 2 + 8],
@@ -265,7 +266,7 @@ fn a_page_fault_takes_its_time_and_zeroes_the_page() {
         report.hosts[0].processor.clone()
     };
     let os = "os = { copy_lines = 4, fault_time = \"300 ns\", page_request_time = \"2 us\" }";
-    // 64 lines, four at once, each as long as the home agent takes.
+    // 64 lines with four in flight, each as long as the home agent takes.
     let zero = 16.0 * 20.0;
     let core = touch(CORE, os);
     assert_eq!(core["page_faults"], 1.0);
@@ -273,7 +274,7 @@ fn a_page_fault_takes_its_time_and_zeroes_the_page() {
     let device = touch(DEVICE, os);
     assert_eq!(device["page_requests"], 1.0);
     assert_eq!(device["page_request_ns"], 2000.0 + zero);
-    // The page, and four levels of tables of which the root was there.
+    // The page and four levels of tables. The root existed before.
     let used = |report: &serde_json::Map<String, serde_json::Value>| {
         report["numa0.cpu.used_bytes"].as_f64().unwrap()
     };
@@ -312,7 +313,7 @@ const TIERED: &str = "name = \"tiered\"\n[fabric]\ntopology = { kind = \"chain\"
 
 #[test]
 fn hot_pages_go_up_and_keep_their_values_on_any_number_of_threads() {
-    // The kernel checks every counter when it has ended.
+    // At its end the kernel checks every counter.
     let none = || Loads {
         offsets: Vec::new(),
         by: CORE,
@@ -347,8 +348,8 @@ fn hot_pages_go_up_and_keep_their_values_on_any_number_of_threads() {
     }
 }
 
-/// A core has four lines under way, also when many accesses wait for one walk of the page table and go
-/// on together.
+/// A core has at most four lines in flight, also if many accesses wait for one
+/// page table walk and continue together.
 #[test]
 fn accesses_that_waited_for_a_translation_are_misses_like_others() {
     let text = r#"
@@ -369,7 +370,7 @@ name = "mem"
 capacity = "256 MiB"
 "#;
     let report = cxlab_tests::report(text, &[]);
-    // Copy: a line is loaded, and one is fetched to be stored; each takes 400 ns and more.
+    // Copy loads one line and fetches another to store it. Each takes at least 400 ns.
     let lines = 2.0 * f64::from(1 << 20) / 64.0;
     let least_ns = lines / 4.0 * 400.0;
     assert!(
@@ -379,15 +380,15 @@ capacity = "256 MiB"
     );
 }
 
-/// Random replacement of translations draws from a stream of the run's seed and of the component, so neither
-/// another seed nor another component misses where this one does.
+/// Random replacement of translations draws from a stream of the run's seed and of the component.
+/// So another seed or another component has other misses.
 #[test]
 fn translation_caches_draw_from_the_seed_and_from_streams_of_their_own() {
     let random = r#"entries = 4, ways = 4, replacement = "random""#;
     let os = format!("os = {{ tlb = {{ {random} }}, walk_cache = {{ level2 = 0 }} }}");
     let device = format!("count = 2\ndevice = {{ atc = {{ cache = {{ {random} }} }} }}");
     let text = text(&os, &device).replace("processor = {", "processor = { cores = 2,");
-    // Sixty accesses to six pages of which a cache holds four.
+    // Sixty accesses to six pages, of which a cache holds four.
     let offsets: Vec<u64> = (0..60).map(|access| access * 7 % 6 * PAGE).collect();
     let run = |by, seed| {
         let offsets = offsets.clone();

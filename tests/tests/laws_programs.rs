@@ -1,5 +1,5 @@
-//! Laws of programs on a processor's cores: what an access costs follows from the parameters, what
-//! limits a core's bandwidth is its window or its misses, and every workload that is no thread runs.
+//! Laws of programs on a processor's cores: the cost of an access follows from the parameters, a
+//! core's window or its misses limit its bandwidth, and every workload without threads runs.
 #![allow(clippy::unwrap_used)]
 
 use cxlab_system::report::Report;
@@ -7,7 +7,7 @@ use cxlab_tests::{plan, report, root, shipped, try_run};
 use cxlab_workload::pattern::CATALOG;
 use serde_json::{Value, json};
 
-/// Cache hits of 1 and 5 ns, 7 ns to the home agent, 11 ns there, 13 ns to memory of 100 ns.
+/// Cache hits of 1 and 5 ns, 7 ns to the home agent, 11 ns there, and 13 ns to memory of 100 ns.
 const BASE: &str = r#"name = "programs"
 description = "programs"
 [fabric]
@@ -30,7 +30,7 @@ name = "memory"
 memory = { kind = "fixed", latency = "100 ns" }
 "#;
 
-/// The same memory below a requester that adds nothing.
+/// The same memory below a requester that adds no latency.
 const PLAIN: &str = r#"name = "plain"
 description = "plain"
 [fabric]
@@ -67,9 +67,9 @@ fn a_pointer_chase_takes_what_lies_on_its_way() {
     let found = &cxl.hosts[0].latency_ns;
     let way = ON_DIE + 2.0 * 3.0 + plain;
     assert_eq!((found.min, found.max), (way, way));
-    // One at a time: the time of all is the sum of each.
+    // With one outstanding access, the total time is the sum of all latencies.
     assert_eq!(local.sim_time_ns, 2000.0 * LOCAL);
-    // Both memories behind one another: a fifth of 320 MiB is the host's own.
+    // With consecutive memories, a fifth of 320 MiB is the host's own.
     let both = run(&[
         "hosts[0].span=\"all\"",
         "devices[0].capacity=\"256 MiB\"",
@@ -82,8 +82,8 @@ fn a_pointer_chase_takes_what_lies_on_its_way() {
     assert!((0.15..0.25).contains(&own), "{own}");
 }
 
-/// The time of `steps` loads that miss, when `window` of them may be under way: a load a cycle, and
-/// the next round when what limits them has been held for `held`.
+/// Time of `steps` loads that miss, with at most `window` of them in flight. A load issues each
+/// cycle, and the next round starts when the limiting resource has been occupied for `held`.
 fn rounds(steps: u64, window: u64, held: f64) -> f64 {
     let last = steps - 1;
     (last / window) as f64 * held + (last % window) as f64 + LOCAL
@@ -102,7 +102,7 @@ fn bandwidth_is_the_window_over_the_latency_whatever_limits_it() {
         );
         let found = run(&[&stream[..], &[&window, &lines]].concat());
         let window = reorder.min(misses);
-        // A miss is held until the home agent answers, a step until the line is there.
+        // An MSHR is occupied until the home agent responds, and a step until its line arrives.
         let held = if misses < reorder { LOCAL - 7.0 } else { LOCAL };
         assert_eq!(
             found.sim_time_ns,
@@ -111,7 +111,7 @@ fn bandwidth_is_the_window_over_the_latency_whatever_limits_it() {
         );
         // Over many rounds that is window * 64 B / latency.
         let limit = (window * 64) as f64 / held;
-        let bandwidth = found.hosts[0].bandwidth_gbps.total;
+        let bandwidth = found.hosts[0].bandwidth_gb_per_s.total;
         assert!(
             (bandwidth / limit - 1.0).abs() < 0.03,
             "{bandwidth}, {limit}"
@@ -121,7 +121,7 @@ fn bandwidth_is_the_window_over_the_latency_whatever_limits_it() {
 
 #[test]
 fn stores_are_counted_and_lines_that_are_held_cost_no_more_than_the_cache() {
-    // Eight lines: each misses once, and is in the first cache from then on.
+    // Eight lines: each misses once, and then stays in the first-level cache.
     let set = [
         "hosts[0].span=\"local\"",
         "hosts[0].processor.reorder=1",
@@ -161,7 +161,7 @@ fn every_workload_that_is_no_thread_runs_on_every_core() {
         ];
         let set: Vec<&str> = set.iter().map(String::as_str).collect();
         let plan = plan(BASE, &set);
-        // Conservation, Little's law and sums of stages are checked in every run.
+        // Every run checks conservation, Little's law and sums of stages.
         let [one, two] = [1, 2].map(|threads| try_run(&plan, threads).unwrap());
         assert_eq!(one.hosts[0].completed, 3000, "{}", entry.name);
         assert_eq!(one.digest, two.digest, "{}", entry.name);
@@ -179,16 +179,17 @@ fn a_trace_is_replayed_whole_beside_the_kernel_of_an_accelerator() {
     assert_eq!((host.reads, host.writes), (trace.reads, trace.writes));
     assert_eq!(host.phases[0].operations, trace.accesses);
     assert_eq!(host.phases[0].bytes, trace.accesses * 64);
-    // The kernel's own result is checked at the end of the run.
+    // At its end the run checks the kernel's result.
     assert_eq!(device.phases[0].operations, 4 * 1250);
-    // In the processor's own memory the trace has the shorter way, and meets the accelerator there.
+    // In the processor's own memory, the trace has the shorter
+    // path and competes with the accelerator.
     let set = ["hosts[0].beside.span=\"local\""];
     let near = report(&shipped("processor-trace"), &set);
     assert!(near.hosts[0].latency_ns.mean < host.latency_ns.mean);
     assert!(near.accelerators[0].latency_ns.mean > device.latency_ns.mean);
 }
 
-/// An inline table of TOML.
+/// Formats an inline table of TOML.
 fn inline(table: &Value) -> String {
     let fields = table.as_object().unwrap().iter();
     let fields: Vec<String> = fields

@@ -1,10 +1,10 @@
-//! QoS telemetry and throttling: what hosts that share a device get, and what it costs where nobody
-//! throttles.
+//! QoS telemetry and throttling: the bandwidth of hosts that share a device, and
+//! the cost if no host throttles.
 
 use cxlab_system::report::Report;
 use cxlab_tests::{checkpoint, plan, shipped, try_run};
 
-/// Hosts at a device of 8 GB/s, each with room for more than all of it.
+/// Hosts at a device of 8 GB/s, each of which could use all of its bandwidth.
 const SHARED: &str = r#"
 name = "shared"
 [measure]
@@ -28,13 +28,13 @@ fn report(text: &str, set: &[&str]) -> Report {
     try_run(&plan(text, set), 1).expect("it runs")
 }
 
-/// What each host gets, GB/s.
+/// Bandwidth of each host, in GB/s.
 fn rates(report: &Report) -> Vec<f64> {
     let hosts = report.hosts.iter();
-    hosts.map(|host| host.bandwidth_gbps.total).collect()
+    hosts.map(|host| host.bandwidth_gb_per_s.total).collect()
 }
 
-/// Shares in 256ths, as they are written.
+/// Shares in 256ths, in the syntax of a scenario.
 fn shares(all: &[(usize, u16, Option<u16>)]) -> String {
     let written = all.iter().map(|(host, allocated, limit)| {
         let limit = limit.map_or(String::new(), |limit| format!(", limit = {limit}"));
@@ -50,9 +50,9 @@ fn telemetry_alone_changes_nothing_but_what_is_told() {
     let without = SHARED.replace("[devices.qos]\nbandwidth = \"8 GB/s\"", "");
     let without = report(&without, &["hosts[0].issue={ outstanding = 128 }"]);
     assert_eq!(with.latency_ns, without.latency_ns);
-    assert_eq!(with.bandwidth_gbps, without.bandwidth_gbps);
+    assert_eq!(with.bandwidth_gb_per_s, without.bandwidth_gb_per_s);
     assert_eq!(without.devices[0].load, None);
-    // 384 requests wait for the medium all the time.
+    // 384 requests are queued for the media all the time.
     let load = with.devices[0].load.expect("it is told");
     assert!(load.severe > 40_000, "{load:?}");
     assert_eq!((load.light, load.optimal, load.moderate), (0, 0, 0));
@@ -64,7 +64,7 @@ fn hosts_that_throttle_alike_get_alike_and_the_device_is_not_overloaded() {
     let throttled = report(SHARED, &[]);
     let all = rates(&throttled);
     let sum: f64 = all.iter().sum();
-    assert!(sum > 0.9 * free.bandwidth_gbps.total, "{all:?}");
+    assert!(sum > 0.9 * free.bandwidth_gb_per_s.total, "{all:?}");
     for rate in &all {
         assert!((rate / sum - 1.0 / 3.0).abs() < 0.05, "{all:?}");
     }
@@ -107,14 +107,14 @@ fn throughput_follows_the_shares() {
 
 #[test]
 fn a_limit_holds_where_others_leave_room() {
-    // The others have one request under way and leave most of the device to the first.
+    // The others have one request in flight, and leave most of the device to the first.
     let set = [
         "hosts[0]={ name = \"h0\", issue = { outstanding = 128, throttle = {} }, \
          workload = { kind = \"uniform\" } }",
         &shares(&[(0, 32, Some(64))]),
     ];
     let found = rates(&report(SHARED, &set));
-    // A quarter of 8 GB/s.
+    // The limit is a quarter of 8 GB/s.
     assert!((1.6..2.2).contains(&found[0]), "{found:?}");
     let without = rates(&report(SHARED, &[set[0], &shares(&[(0, 32, None)])]));
     assert!(without[0] > 6.0, "{without:?}");
@@ -126,7 +126,7 @@ fn a_noisy_neighbour_that_throttles_is_less_noisy() {
     let with = report(&text, &[]);
     let without = report(&text, &["hosts[1].issue={ outstanding = 256 }"]);
     let victim = |report: &Report| report.hosts[0].latency_ns.mean;
-    let noisy = |report: &Report| report.hosts[1].bandwidth_gbps.total;
+    let noisy = |report: &Report| report.hosts[1].bandwidth_gb_per_s.total;
     println!(
         "{} {} {} {}",
         victim(&with),
@@ -138,8 +138,8 @@ fn a_noisy_neighbour_that_throttles_is_less_noisy() {
     assert!(noisy(&with) > 0.9 * noisy(&without));
 }
 
-/// Hosts at one device behind a switch, all with links wide enough for their parts and more in flight than the medium
-/// serves.
+/// Hosts at one device behind a switch. All links are wide enough for a host's part, and all hosts
+/// have more requests in flight than the media serve.
 struct Shared {
     gb_per_s: u32,
     hosts: u32,
@@ -158,12 +158,13 @@ impl Shared {
         }
     }
 
-    /// The sampling period by default, in nanoseconds: 1 us, and 16 lines of a host's part.
+    /// Default sampling period in nanoseconds: 1 us, or the time of 16 lines of a
+    /// host's part if that is longer.
     fn period(&self) -> u32 {
         (1024 * self.hosts / self.gb_per_s).max(1000)
     }
 
-    /// The scenario, measured from so many periods on for so many.
+    /// The scenario, with a measurement from period `from` on that lasts `periods`.
     fn text(&self, from: u32, periods: u32, throttle: &str) -> String {
         let Shared {
             gb_per_s, hosts, ..
@@ -228,23 +229,24 @@ memory = {{ kind = "fixed", bandwidth = "{gb_per_s} GB/s", queue = 4096 }}
     }
 }
 
-/// When a late host joins, in periods.
+/// Time at which a late host joins, in periods.
 const JOINS: u32 = 100;
 const THROTTLE: &str = ", throttle = {}";
 
-/// The part of the medium that is used, and the largest deviation of a host from the mean of all.
+/// Used share of the media's bandwidth, and largest deviation of a host from the mean of all.
 fn use_and_spread(shared: &Shared, report: &Report) -> (f64, f64) {
     let all = rates(report);
     let mean = all.iter().sum::<f64>() / all.len() as f64;
     let spread = all.iter().map(|rate| (rate / mean - 1.0).abs());
-    let device = report.devices[0].bandwidth_gbps.total;
+    let device = report.devices[0].bandwidth_gb_per_s.total;
     (
         device / f64::from(shared.gb_per_s),
         spread.fold(0.0, f64::max),
     )
 }
 
-/// At least 90 % of the medium is used, and each host has what the mean has within 5 %, over 200 periods.
+/// At least 90 % of the bandwidth is used, and each host is within 5 %
+/// of the mean, over 200 periods.
 fn a_medium_is_used_in_equal_parts(shared: &Shared) {
     let free = report(&shared.text(20, 20, ""), &[]);
     let (full, _) = use_and_spread(shared, &free);
@@ -265,7 +267,8 @@ fn a_medium_is_used_in_equal_parts(shared: &Shared) {
     assert_eq!(throttled.notes, [], "nothing is left unused");
 }
 
-/// From 100 to 200 periods after it has joined, a late host has what the mean of all has, within 5 %.
+/// From 100 to 200 periods after it has joined, a late host has the mean
+/// bandwidth of all, within 5 %.
 fn a_late_host_has_its_part(shared: Shared) {
     let shared = Shared {
         joins: true,
@@ -286,7 +289,7 @@ fn a_late_host_has_its_part(shared: Shared) {
     assert!(used >= 0.9, "{used}");
 }
 
-/// Media in GB/s and numbers of hosts.
+/// Bandwidths of media in GB/s, and numbers of hosts.
 const ALL: [(u32, u32); 10] = [
     (4, 4),
     (4, 16),
@@ -342,14 +345,17 @@ fn hosts_with_coherent_caches_use_media_in_equal_parts() {
     }
 }
 
-/// A DRAM stops for its refresh, in which requests gather; random addresses wait for banks.
+/// A DRAM stops for its refresh, while requests gather. Random addresses wait for banks.
 #[test]
 fn a_dram_is_used_though_it_refreshes() {
     let dram = ["devices[0].memory={ kind = \"dram\" }"];
     let shared = Shared::new(20, 4);
     let full = report(&shared.text(20, 40, ""), &dram);
     let throttled = report(&shared.text(150, 200, THROTTLE), &dram);
-    let (all, left) = (full.bandwidth_gbps.total, throttled.bandwidth_gbps.total);
+    let (all, left) = (
+        full.bandwidth_gb_per_s.total,
+        throttled.bandwidth_gb_per_s.total,
+    );
     println!(
         "{left} of {all} GB/s, {} of {} ns",
         throttled.latency_ns.mean, full.latency_ns.mean
@@ -360,8 +366,8 @@ fn a_dram_is_used_though_it_refreshes() {
     assert!(throttled.latency_ns.mean < 0.5 * full.latency_ns.mean);
 }
 
-/// The first host has one request in flight and leaves most of what it is allocated, or nobody is allocated all: hosts with more
-/// to send share the rest in the proportion of their allocations.
+/// The first host has one request in flight and leaves most of its allocation unused, or not all is
+/// allocated. Hosts with more requests share the rest in proportion to their allocations.
 #[test]
 fn leftovers_are_shared_by_allocation() {
     let group = |host: usize, outstanding: u32| {
@@ -386,7 +392,7 @@ fn leftovers_are_shared_by_allocation() {
         let found = rates(&report(&text, &[&shares(&all)]));
         println!("{parts:?}: {found:?}");
         assert!(found.iter().sum::<f64>() > 0.9 * 8.0, "{found:?}");
-        // Those that have more to send.
+        // The hosts with more requests to send.
         let full = usize::from(first == 1)..3;
         let (left, allocated) = (&found[full.clone()], &parts[full]);
         let (sum, of) = (
@@ -400,12 +406,13 @@ fn leftovers_are_shared_by_allocation() {
     }
 }
 
-/// Thresholds as low as the device is never full with leave it unused, and the report says so.
+/// Thresholds so low that the device is never full leave bandwidth
+/// unused, and the report notes that.
 #[test]
 fn a_medium_that_throttled_hosts_leave_unused_is_noted() {
     let low = "devices[0].qos={ bandwidth = \"8 GB/s\", optimal = 1, moderate = 2, severe = 3 }";
     let found = report(SHARED, &[low]);
-    let left = 8.0 - found.bandwidth_gbps.total;
+    let left = 8.0 - found.bandwidth_gb_per_s.total;
     assert!(left > 0.8, "{left}");
     let notes: Vec<_> = found.notes.iter().map(ToString::to_string).collect();
     let said = format!(
@@ -418,7 +425,7 @@ fn a_medium_that_throttled_hosts_leave_unused_is_noted() {
     assert_eq!(report(SHARED, &[]).notes, []);
 }
 
-/// Shares change at 30 us, and with them the steps; the state is saved before and after.
+/// Shares change at 30 us, and with them the steps. The state is saved before and after.
 #[test]
 fn a_run_with_throttles_goes_on_from_a_random_time() {
     let changed = "events=[{ kind = \"set-qos\", at = \"30 us\", device = \"pool\", host = \"h0\", allocated = 128 }]";
@@ -442,9 +449,9 @@ fn throttles_do_not_depend_on_threads() {
     assert_eq!(one, digest(3));
 }
 
-/// Four fast devices below a switch and one narrow link to their host: nothing is loaded but the way back, which each
-/// device feels as answers that wait for credits (CXL 3.1 section 3.3.4.3.4). The period is about as long as one of 2,048
-/// requests takes.
+/// Four fast devices below a switch, with one narrow link to their host. Only the return path is
+/// loaded, which each device notices by responses that wait for credits (CXL 3.1 section
+/// 3.3.4.3.4). The sampling period is about as long as one of 2,048 requests takes.
 const OVERSUBSCRIBED: &str = r#"
 name = "oversubscribed"
 [measure]
@@ -488,15 +495,19 @@ fn a_device_whose_answers_wait_for_credits_tells_overload_and_its_host_heeds_it(
         .map(|device| device.load.expect("it is told"));
     let overloads = loads.map(|load| load.moderate + load.severe).sum::<u64>();
     assert!(overloads > 100, "{overloads}");
-    // The queues on the way back are short then; the host's cuts leave a sixth of the link unused.
+    // The queues on the return path are short then. The host's cuts leave
+    // a sixth of the link unused.
     let (blind_ns, told_ns) = (blind.latency_ns.mean, told.latency_ns.mean);
     assert!(told_ns < 0.5 * blind_ns, "{told_ns} ns, {blind_ns} without");
-    let (all, left) = (blind.bandwidth_gbps.total, told.bandwidth_gbps.total);
+    let (all, left) = (
+        blind.bandwidth_gb_per_s.total,
+        told.bandwidth_gb_per_s.total,
+    );
     assert!(left > 0.8 * all, "{left} of {all} GB/s");
 }
 
-/// Hosts with caches at a device of 8 GB/s that keeps its memory coherent: each reads and writes a part of its own, which is
-/// larger than its cache.
+/// Hosts with caches at a coherent device of 8 GB/s. Each reads and writes a part of its own,
+/// which is larger than its cache.
 const COHERENT: &str = r#"
 name = "coherent"
 [measure]
@@ -527,7 +538,7 @@ fn telemetry_of_a_coherent_device_alone_changes_nothing_but_what_is_told() {
     let without = report(&without, &[UNTHROTTLED]);
     assert_eq!(with.digest, without.digest);
     assert_eq!(with.latency_ns, without.latency_ns);
-    assert_eq!(with.bandwidth_gbps, without.bandwidth_gbps);
+    assert_eq!(with.bandwidth_gb_per_s, without.bandwidth_gb_per_s);
     assert_eq!(without.devices[0].load, None);
     let load = with.devices[0].load.expect("it is told");
     assert!(load.severe > 20_000, "{load:?}");
@@ -542,9 +553,9 @@ fn hosts_with_coherent_caches_throttle_alike_and_the_device_is_not_overloaded() 
     let sum: f64 = all.iter().sum();
     println!(
         "{} ns and {} GB/s, {} ns and {all:?} GB/s throttled",
-        free.latency_ns.mean, free.bandwidth_gbps.total, throttled.latency_ns.mean
+        free.latency_ns.mean, free.bandwidth_gb_per_s.total, throttled.latency_ns.mean
     );
-    assert!(sum > 0.8 * free.bandwidth_gbps.total, "{all:?}");
+    assert!(sum > 0.8 * free.bandwidth_gb_per_s.total, "{all:?}");
     for rate in &all {
         assert!((rate / sum - 1.0 / 3.0).abs() < 0.05, "{all:?}");
     }
@@ -557,7 +568,7 @@ fn hosts_with_coherent_caches_throttle_alike_and_the_device_is_not_overloaded() 
     assert!(load.severe < told / 20, "{load:?}");
 }
 
-/// From the beginning of the measurement on the first host has half of what all use.
+/// From the beginning of the measurement on, the first host has half of the bandwidth that all use.
 #[test]
 fn shares_of_a_coherent_device_hold_and_change() {
     let event = |host: usize, allocated: u16| {

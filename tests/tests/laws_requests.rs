@@ -1,5 +1,5 @@
-//! The requests of CXL.cache that a device may choose among: what each leaves in which cache, and what it asks of
-//! the host and of memory (CXL 3.1, section 3.2.4.2).
+//! The requests of CXL.cache that a device may choose among: the cache states that each leaves, and
+//! the work that it causes in the host and in memory (CXL 3.1, section 3.2.4.2).
 
 #![allow(clippy::unwrap_used)]
 
@@ -13,7 +13,7 @@ use cxlab_workload::thread::{Bases, Place, Thread};
 /// Lines of each of the two vectors: 32 KiB, a quarter of the device's cache.
 const LINES: f64 = 512.0;
 
-/// The report of a workload on an accelerator with these keys of its cache.
+/// Report of a workload on an accelerator with these keys of its cache.
 fn run(workload: &str, cache: &[&str], more: &[&str]) -> Report {
     let workload = format!("hosts[0].workload={{ {workload} }}");
     let cache = cache
@@ -25,7 +25,8 @@ fn run(workload: &str, cache: &[&str], more: &[&str]) -> Report {
     report(&shipped("cohet-fpga"), &set)
 }
 
-/// `y = a x + y`: the cores fill both vectors, the device loads them and stores `y`, the cores read `y`.
+/// `y = a x + y`: the cores fill both vectors, the device loads them and stores
+/// `y`, and the cores read `y`.
 fn axpy(cache: &[&str]) -> Report {
     run("kind = \"axpy\", elements = 4096", cache, &[])
 }
@@ -57,7 +58,8 @@ fn a_line_that_is_read_once_is_in_no_cache() {
         3.0 * LINES,
         "y again, to store it"
     );
-    // The cores keep what they have of a line that is only looked at, so it is not written back.
+    // The cores keep their copies of a line that is only read once, so
+    // the line is not written back.
     let less = host(&shared, "memory_writes") - host(&once, "memory_writes");
     assert_eq!(less, LINES);
 }
@@ -66,11 +68,12 @@ fn a_line_that_is_read_once_is_in_no_cache() {
 fn a_store_goes_where_its_request_says() {
     let once = "load_request=\"RdCurr\"";
     for (request, pushes, writes, memory_reads, memory_writes) in [
-        // Into the last-level cache, from which the cores read it.
+        // Into the last-level cache, from which the cores read the line.
         ("ItoMWr", LINES, 0.0, 2.0 * LINES, 0.0),
-        // There, because a cache of the host has the line.
+        // Into the last-level cache too, because a cache of the host has the line.
         ("WrCur", 0.0, LINES, 2.0 * LINES, 0.0),
-        // What the cores had of the line goes to memory, then what the device writes; the cores read it there.
+        // The cores' modified line goes to memory, and then the device's write. The
+        // cores read the line from memory.
         ("WrInv", 0.0, LINES, 3.0 * LINES, 2.0 * LINES),
         ("WOWrInv", 0.0, LINES, 3.0 * LINES, 2.0 * LINES),
     ] {
@@ -87,7 +90,7 @@ fn a_store_goes_where_its_request_says() {
     }
 }
 
-/// The device loads 8,192 lines of memory three times, four times what its cache holds.
+/// The device loads 8,192 lines of memory three times, four times the capacity of its cache.
 #[test]
 fn a_host_takes_the_data_of_clean_lines_if_it_wants_them() {
     let unit = "kind = \"load-store-unit\", tier = \"memory\", lines = 8192, repeats = 3";
@@ -115,10 +118,10 @@ fn a_flushed_cache_is_empty_and_the_directory_knows() {
             device(&report, "hmc_dirty_evictions"),
         );
         let snooped = device(&report, "hmc_snooped_modified");
-        // What cores read of y before it has left is shared then, and leaves clean.
+        // Lines of y that cores read before their eviction are shared then, and evicted clean.
         assert_eq!(clean, LINES + snooped);
         assert_eq!(dirty, LINES - snooped);
-        // Nobody was told of the lines of x where the cache drops them silently.
+        // If the cache drops lines of x silently, the host does not know of the evictions.
         assert_eq!(host(&report, "flushed_lines"), forgotten);
         assert_eq!(report.requests.in_flight, 0);
     }
@@ -126,10 +129,10 @@ fn a_flushed_cache_is_empty_and_the_directory_knows() {
     assert_eq!(host(&report, "flushed_lines"), 0.0);
 }
 
-/// What the reader below has loaded.
+/// Value that the reader below has loaded.
 static LOADED: AtomicU64 = AtomicU64::new(0);
 
-/// The first device counts up in a line that its cache owns; the second reads it once.
+/// The first device increments a line that its cache owns. The second device reads the line once.
 #[derive(Clone)]
 struct Counting;
 
@@ -151,7 +154,8 @@ impl Script for Counting {
     }
 }
 
-/// The holder stores on while its value is on its way: what is read is what it had when it was asked.
+/// The owner continues to store while its value is in flight. The read returns the value
+/// at the time of the snoop.
 #[test]
 fn a_line_that_is_read_once_has_the_value_that_was_sent() {
     let text = "name = \"once\"\n[fabric]\ntopology = { kind = \"direct\" }\n[[hosts]]\nname = \"host\"\n\

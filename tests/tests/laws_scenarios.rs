@@ -1,4 +1,4 @@
-//! Every scenario in `scenarios/` runs, on one thread and on two, with the same report.
+//! Every scenario in `scenarios/` runs with the same report on one thread and on two.
 
 use cxlab_system::report::Report;
 use cxlab_tests::{plan, root, shipped, try_run};
@@ -59,7 +59,7 @@ fn every_shipped_scenario_runs_and_does_not_depend_on_threads() {
     }
 }
 
-/// Of a trace that somebody writes to while it is replayed, nobody knows what was measured.
+/// If a trace is modified while it is replayed, it is unknown what was measured.
 #[test]
 fn a_trace_that_is_edited_after_the_plan_is_an_error() {
     let folder = std::env::temp_dir().join(format!("cxlab-edited-{}", std::process::id()));
@@ -79,9 +79,9 @@ fn a_trace_that_is_edited_after_the_plan_is_an_error() {
     ];
     let plan = plan(&shipped("direct"), &set.each_ref().map(String::as_str));
     assert!(try_run(&plan, 1).is_ok());
-    // In place, of the same length.
+    // Overwritten in place, with the same length.
     std::fs::write(&path, rows.replacen("0 R", "0 W", 1)).expect("a trace");
-    // The clock of a file system may tick more slowly than this test.
+    // The clock of a file system may tick more slowly than this test runs.
     let later = std::time::SystemTime::now() + std::time::Duration::from_secs(1);
     let file = std::fs::File::options().write(true).open(&path);
     file.and_then(|file| file.set_modified(later))
@@ -93,6 +93,6 @@ fn a_trace_that_is_edited_after_the_plan_is_an_error() {
             .contains("changed since the run was planned"),
         "{error}"
     );
-    // What is gone is still what it was to those who have it open.
+    // A removed file remains valid while it is open.
     std::fs::remove_dir_all(&folder).expect("a folder");
 }

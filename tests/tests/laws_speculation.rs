@@ -1,9 +1,10 @@
-//! `MemSpecRd`: what a device reads ahead while its host looks into its own caches (CXL 3.1, section 3.5.3.1).
+//! `MemSpecRd`: reads of a device that overlap with the host's
+//! cache lookups (CXL 3.1, section 3.5.3.1).
 
 use cxlab_system::report::Report;
 use cxlab_tests::{plan, report, rows};
 
-/// A core that loads lines of a device, each when it has the one before.
+/// A core that loads lines of a device, each after the one before has arrived.
 const CHASE: &str = r#"
 name = "chase"
 [measure]
@@ -63,7 +64,8 @@ fn what_the_caches_have_is_read_for_nothing() {
     );
 }
 
-/// With a medium that tells later, writes between, and threads: the same requests, each once.
+/// With media that report completions later, interleaved writes, and threads: the
+/// requests are the same, each once.
 #[test]
 fn nothing_else_changes() {
     let mixed = [

@@ -1,13 +1,14 @@
-//! What a topology's bridges carry: the laws of Figs. 10 and 11 of the ESF paper (An et al.).
+//! Bandwidth of a topology's bridges: the laws of Figs. 10 and 11 of the ESF paper (An et al.).
 //!
-//! N requesters read uniformly at random from N devices; ports limit. The simulator is nearly
-//! exact here, so the tolerance is half a percent, not the ten of the published claim.
+//! N requesters read uniformly at random from N devices, and the ports limit
+//! bandwidth. The simulator is nearly exact here, so the tolerance is half a percent,
+//! not the ten of the published claim.
 
 use cxlab_fabric::routing::Paths;
 use cxlab_system::report::Report;
 use cxlab_tests::{plan, report, shipped, try_run};
 
-/// Bandwidth of a port in `esf-fig10`, GB/s.
+/// Bandwidth of a port in the scenario `esf-fig10`, in GB/s.
 const PORT: f64 = 8.0;
 
 /// A run of `esf-fig10` with `n` requesters and devices.
@@ -15,7 +16,7 @@ fn run(topology: &str, n: u32, more: &[&str]) -> Report {
     let topology = format!("fabric.topology={{ {topology} }}");
     let hosts = format!("hosts[0].count={n}");
     let devices = format!("devices[0].count={n}");
-    // A request goes round in N x 256 x 8 ns in a chain: each window is several of those.
+    // A round of all requests takes N x 256 x 8 ns in a chain. Each window is several rounds.
     let warmup = format!("measure.warmup_requests={}", n * 700);
     let requests = format!("measure.requests={}", n * 700);
     let mut set = vec![topology.as_str(), &hosts, &devices, &warmup, &requests];
@@ -23,12 +24,12 @@ fn run(topology: &str, n: u32, more: &[&str]) -> Report {
     report(&shipped("esf-fig10"), &set)
 }
 
-/// Windows of many rounds, for what settles slowly.
+/// Windows of many rounds, for systems that settle slowly.
 const LONG: [&str; 2] = ["measure.warmup_requests=50_000", "measure.requests=60_000"];
 
 /// Aggregate bandwidth over the bandwidth of a port.
 fn ports(report: &Report) -> f64 {
-    report.bandwidth_gbps.total / PORT
+    report.bandwidth_gb_per_s.total / PORT
 }
 
 #[track_caller]
@@ -80,10 +81,11 @@ fn a_full_connection_carries_a_port_for_each_requester() {
     assert_law("fully-connected", |n| n);
 }
 
-/// With requester i and device i on one switch, a quarter of uniform traffic crosses the middle of
-/// a chain (or the root of a tree) each way: half of the requesters times half of the devices. A
-/// full-duplex bridge has a port each way, so it bounds the aggregate at four ports, and for
-/// reads only lines count. The law of Fig. 10 (one port) therefore needs the split placement.
+/// With requester i and device i on one switch, a quarter of uniform traffic crosses the
+/// middle of a chain (or the root of a tree) in each direction: half of the requesters
+/// times half of the devices. A full-duplex bridge has a port in each direction, so it
+/// bounds the aggregate at four ports, and for reads only lines count. The law of Fig. 10
+/// (one port) therefore needs the split placement.
 #[test]
 fn a_paired_chain_or_tree_is_bound_by_four_ports() {
     for kind in ["chain", "tree"] {
@@ -97,8 +99,8 @@ fn a_paired_chain_or_tree_is_bound_by_four_ports() {
     }
 }
 
-/// Half duplex, both ways share the bridge: half of all traffic crosses it, so the bound is two
-/// ports, less a turnaround of 1 ns after each burst of 16 lines of 8 ns.
+/// In half duplex, both directions share the bridge. Half of all traffic crosses it, so the bound
+/// is two ports, less a turnaround of 1 ns after each burst of 16 lines of 8 ns.
 #[test]
 fn a_paired_half_duplex_chain_is_bound_by_two_ports() {
     let topology = "kind = \"chain\", placement = \"paired\"";
@@ -131,10 +133,10 @@ fn requests_that_cross_more_of_a_chain_queue_longer() {
     );
 }
 
-/// A second bridge halves the time in the system: exactly for the mean (Little's law, for N x
-/// outstanding requests are always in flight), and for the most hops where arbitration is fair
-/// to old requests. With round-robin a switch serves its inputs and not their requesters, so a
-/// chain's farthest requests fare worse and the ratio is below a half there.
+/// A second bridge halves the time in the system. For the mean this is exact (Little's law, because
+/// N x outstanding requests are always in flight). For the most hops it holds if arbitration is
+/// fair to old requests. With round-robin a switch serves inputs and not requesters, so a chain's
+/// farthest requests take longer, and the ratio is below a half there.
 #[test]
 fn a_ring_halves_the_latency_of_chain_and_tree() {
     for arbitration in ["round-robin", "age"] {
@@ -158,7 +160,8 @@ fn a_ring_halves_the_latency_of_chain_and_tree() {
     }
 }
 
-/// Without further virtual channels every request still arrives, by more links and with less bandwidth.
+/// Without further virtual channels every request still arrives, over
+/// more links and with less bandwidth.
 #[test]
 fn one_virtual_channel_is_enough_and_costs_bandwidth() {
     let names = ["ring-16", "torus-16", "mesh-9", "dragonfly-12"];
@@ -190,16 +193,17 @@ fn one_virtual_channel_is_enough_and_costs_bandwidth() {
             paths.name(),
             links(&free),
             links(&bound),
-            free.bandwidth_gbps.total,
-            bound.bandwidth_gbps.total
+            free.bandwidth_gb_per_s.total,
+            bound.bandwidth_gb_per_s.total
         );
-        // Where paths stay as short, the mean is still that of other requests: those that ended in the window.
+        // If paths stay as short, the mean still differs, because
+        // other requests ended in the window.
         assert!(links(&bound) >= 0.998 * links(&free), "{name}");
         assert!(
-            bound.bandwidth_gbps.total <= free.bandwidth_gbps.total * 1.01,
+            bound.bandwidth_gb_per_s.total <= free.bandwidth_gb_per_s.total * 1.01,
             "{name}: {} of {} GB/s",
-            bound.bandwidth_gbps.total,
-            free.bandwidth_gbps.total
+            bound.bandwidth_gb_per_s.total,
+            free.bandwidth_gb_per_s.total
         );
     }
 }

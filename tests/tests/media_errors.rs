@@ -45,8 +45,8 @@ fn a_line_that_cannot_be_read_is_poison_each_time_and_no_other_is() {
     assert_eq!((device.poisoned_reads, device.repaired), (8, 0));
     assert_eq!(report.requests.completed, 16_384);
     let served = report.requests.completed - 8;
-    let gbps = served as f64 * 64.0 / report.window_ns;
-    assert!((report.bandwidth_gbps.read - gbps).abs() < 1e-9 * gbps);
+    let gb_per_s = served as f64 * 64.0 / report.window_ns;
+    assert!((report.bandwidth_gb_per_s.read - gb_per_s).abs() < 1e-9 * gb_per_s);
     assert!(report.failures.is_none(), "no component has failed");
 }
 

@@ -1,4 +1,4 @@
-//! Who keeps copies of memory that nobody keeps coherent is told so.
+//! A note names hosts that cache memory without hardware coherence.
 
 use cxlab_tests::plan;
 

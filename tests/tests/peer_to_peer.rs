@@ -1,11 +1,11 @@
-//! Peers reach each other's memory through PBR switches: data and snoops take the switches between
-//! them and pass no host.
+//! Peers access each other's memory through PBR switches. Data and snoops pass only the
+//! switches between them, and no host.
 #![allow(clippy::unwrap_used)]
 
 use cxlab_system::report::Report;
 use cxlab_tests::{plan, shipped, try_run};
 
-/// The host reads one line; the peers do as they like.
+/// The host reads one line, and the peers run their workloads.
 const ALONE: &[&str] = &[
     "measure={ warmup_requests = 0 }",
     "hosts[0].requests=1",
@@ -17,7 +17,7 @@ fn run(set: &[&str]) -> Report {
     try_run(&plan(&shipped("peer-to-peer"), &set), 1).unwrap()
 }
 
-/// Lines that crossed a link, both ways.
+/// Lines that crossed a link, in both directions.
 fn lines(report: &Report, link: &str) -> u64 {
     let directions = report.links.iter().filter(|one| one.name == link);
     let bytes: Vec<u64> = directions.map(|one| one.payload_bytes).collect();
@@ -25,7 +25,7 @@ fn lines(report: &Report, link: &str) -> u64 {
     bytes.iter().sum::<u64>() / 64
 }
 
-/// All that crossed a link, both ways: requests, answers, snoops, credits.
+/// Flits that crossed a link in both directions: requests, responses, snoops, credits.
 fn flits(report: &Report, link: &str) -> u64 {
     let directions = report.links.iter().filter(|one| one.name == link);
     directions.map(|one| one.flits).sum()

@@ -141,7 +141,7 @@ fn the_bandwidth_of_one_device_is_shared_by_the_hosts_that_have_a_part_of_it() {
         1,
     )
     .unwrap();
-    let total = report.bandwidth_gbps.total;
+    let total = report.bandwidth_gb_per_s.total;
     assert!((7.9..=8.0).contains(&total), "{total} GB/s of 8");
     for host in &report.hosts {
         let share = host.completed as f64 / report.requests.completed as f64;

@@ -1,5 +1,5 @@
-//! Several processes on a host: page tables and policies of their own, and frames that all take from the
-//! same nodes.
+//! Several processes on a host: each has its own page tables and policies, and all
+//! allocate frames from the same nodes.
 #![allow(clippy::unwrap_used)]
 
 use cxlab_system::report::Report;
@@ -8,7 +8,8 @@ use cxlab_tests::{plan, rows};
 const KIB: f64 = 1024.0;
 const PAGES: f64 = 64.0;
 
-/// Three cores that go through 64 pages each, once for every line; node 0 is the host's own, node 1 the pool.
+/// Three cores that each access 64 pages, once for every line. Node 0 is the host's
+/// own, and node 1 the pool.
 const BASE: &str = r#"
 name = "processes"
 [fabric]
@@ -68,7 +69,7 @@ fn cores_of_one_process_share_its_pages_and_those_of_others_have_their_own() {
         count(&two, "promised_bytes") - count(&one, "promised_bytes"),
         (512.0 + 262144.0) * KIB
     );
-    // A page table of its own: four levels.
+    // Another page table has four levels.
     let tables =
         |report: &Report| count(report, "numa0.cpu.used_bytes") - count(report, "resident_bytes");
     assert!(tables(&two) - tables(&one) >= 4.0 * 4.0 * KIB);
@@ -99,7 +100,7 @@ fn each_process_has_a_policy_of_its_own() {
 
 #[test]
 fn what_one_process_takes_the_others_go_without() {
-    // All prefer 1.5 MiB of local memory; the heap of the second alone is more.
+    // All prefer 1.5 MiB of local memory. The heap of the second process alone is larger.
     let big = process(2, "1", "\"preferred\", nodes = [0").replace("512 KiB", "3 MiB");
     let other = process(3, "2", "\"preferred\", nodes = [0");
     let text = format!("{BASE}{big}{other}")
@@ -147,7 +148,7 @@ fn threads_and_programs_beside_them_may_be_processes() {
         .replace("span = \"local\"\nrequests = 4096\n", "")
         .replace("[hosts.os]", "[hosts.beside]\nworkload = { kind = \"stream\", footprint = \"256 KiB\" }\ncores = 1\nspan = \"local\"\nrequests = 4096\n[hosts.os]");
     let text = format!("{text}{}", process(2, "2", "\"bind\", nodes = [1"));
-    // The kernel checks its result: nobody writes in its pages.
+    // The kernel checks its result, so no other process may have written to its pages.
     let (report, _) = rows(
         &plan(&text, &["hosts[0].beside.workload.read_ratio=0.0"]),
         1,

@@ -1,5 +1,5 @@
-//! Processors in systems in which something fails, or memory is taken from a host: every operation ends
-//! with data or an error that is counted, no thread goes on without its data, and what survives is right.
+//! Processors in systems with failures, or whose hosts lose memory. Every operation ends with data
+//! or a counted error, no thread continues without its data, and the surviving data is right.
 #![allow(clippy::unwrap_used)]
 
 use cxlab_engine::units::Hpa;
@@ -12,7 +12,7 @@ use proptest::prelude::*;
 
 const US: u64 = 1_000_000;
 
-/// A host on `sw0` with two cores, devices on `sw2` and `sw3`; caches of 1 KiB to 8 KiB.
+/// A host on `sw0` with two cores, and devices on `sw2` and `sw3`. Caches have 1 KiB to 8 KiB.
 const RING: &str = r#"
 name = "ring"
 [fabric]
@@ -43,7 +43,7 @@ fn count(report: &Report, host: usize, name: &str) -> f64 {
     found.and_then(serde_json::Value::as_f64).unwrap_or(0.0)
 }
 
-/// The same report on two threads.
+/// The report and rows of a run. Two threads must give the same report.
 fn simulate(text: &str) -> (Report, Vec<RequestRow>) {
     let plan = plan(text, &[]);
     let (report, found) = rows(&plan, 1);
@@ -61,12 +61,12 @@ fn a_load_of_a_device_that_is_gone_is_a_machine_check_after_exactly_its_timeout(
     // To the home agent and back, and the last-level cache: 14 + 5 + 10 ns.
     for row in failed(Failure::TimedOut) {
         assert_eq!(row.device, 1);
-        // Some came later, for a line that was being asked for.
+        // Some arrived later, for a line that was already requested.
         assert!((40 * US..56 * US).contains(&row.completed_ps), "{row:?}");
     }
     let exact = |row: &&RequestRow| row.completed_ps - row.issued_ps == 40 * US + 29_000;
     assert!(failed(Failure::TimedOut).any(|row| exact(&row)));
-    // Both ways through the root port's logic, and its answer.
+    // Twice through the root port's logic, and its response.
     let exact = |row: &&RequestRow| row.completed_ps - row.issued_ps == 40_000 + 29_000;
     assert!(failed(Failure::CutOff).filter(exact).count() > 10);
     let all = failed(Failure::TimedOut).count() + failed(Failure::CutOff).count();
@@ -89,7 +89,7 @@ fn a_load_of_a_device_that_is_gone_is_a_machine_check_after_exactly_its_timeout(
 
 #[test]
 fn caches_serve_what_they_have_of_a_device_that_is_gone() {
-    // 1 KiB of each core fits all caches: after the first round nothing is asked of a device.
+    // 1 KiB of each core fits all caches, so after the first round no request goes to a device.
     let text = format!("{RING}{}", gone(5 * US, "device-removed", "device", "d1"));
     let text = text.replace("64 KiB", "1 KiB").replace("= 4000", "= 40000");
     let (report, found) = simulate(&text);
@@ -140,7 +140,7 @@ fn a_process_whose_memory_is_lost_ends_and_the_other_host_computes_on() {
     );
 }
 
-/// The first host's memory on the second device, and the other way round.
+/// The first host's memory is on the second device, and the second host's on the first.
 const REGIONS: &str = "[[regions]]\nname = \"first\"\ncapacity = \"1 GiB\"\nhosts = [\"h0\"]\ndevices = [\"d1\"]\n\
      [[regions]]\nname = \"second\"\ncapacity = \"1 GiB\"\nhosts = [\"h1\"]\ndevices = [\"d0\"]\n[failures]";
 
@@ -177,7 +177,8 @@ fn a_release_is_a_machine_check_for_what_is_not_in_caches() {
     let denied = found.iter().filter(|row| row.denied);
     assert!(denied.clone().count() > 100);
     for row in denied.clone() {
-        // An access that waits for the line of an earlier one is denied with that, and has crossed no switch itself.
+        // An access that waits for the line of an earlier access is denied with it,
+        // and has crossed no switch itself.
         let joined = row.stages[stage("switch")] == 0;
         assert!(row.completed_ps > 30 * US && (joined || row.issued_ps < 60 * US));
     }
@@ -186,7 +187,7 @@ fn a_release_is_a_machine_check_for_what_is_not_in_caches() {
     assert!(found.iter().filter(|row| row.issued_ps > 60 * US).count() > 100);
 }
 
-/// A system with processors in which capacity moves and components fail, at random.
+/// A system with processors, random capacity changes and random failures.
 fn random(seed: u64) -> String {
     let mut draw = Draw::new(seed, "processor-failures");
     let (hosts, devices) = (draw.between(1, 3), draw.between(1, 3));
@@ -207,7 +208,7 @@ fn random(seed: u64) -> String {
     ));
     for host in 0..hosts {
         draw.line(format!("[[hosts]]\nname = \"h{host}\""));
-        // Where capacity moves, hosts run what needs no memory to be there.
+        // If capacity changes, hosts run workloads that tolerate missing memory.
         let threads = !moves && draw.one_in(2);
         let os = !moves && draw.one_in(2);
         let workload = match threads {
@@ -284,7 +285,7 @@ fn random(seed: u64) -> String {
             holdings.event(&mut draw, hosts, at);
             continue;
         }
-        // Links of endpoints: tables stay as they are.
+        // Only links of endpoints fail, so the routing tables do not change.
         let number = draw.below(links.len());
         let [a, b] = &links[number];
         if !(a.starts_with('h') || b.starts_with('h') || a.starts_with('d') || b.starts_with('d')) {
@@ -307,11 +308,11 @@ fn random(seed: u64) -> String {
     draw.text
 }
 
-/// What became of the hosts of a system.
+/// Checks a random system, and returns counts of the outcomes.
 fn check(seed: u64) -> Result<[f64; 5], TestCaseError> {
     let text = random(seed);
     let plan = plan(&text, &[]);
-    // The laws of the run are checked in it, and the results of all threads that were not ended.
+    // The run checks its laws and the results of all threads that were not ended.
     let (report, found) = rows(&plan, 1);
     let first = plan
         .scenario
@@ -339,7 +340,8 @@ fn check(seed: u64) -> Result<[f64; 5], TestCaseError> {
                         spans(&plan, region_of(&plan, row.hpa), host, device).into_iter();
                     spans.any(|has| has.since <= row.issued_ps && row.completed_ps < has.issued)
                 };
-                // Who comes for a line that is being asked for gets what its first access gets.
+                // An access to a line that is already requested gets
+                // the result of the first access.
                 let together = |other: &&&RequestRow| {
                     (other.hpa / 64, other.completed_ps) == (row.hpa / 64, row.completed_ps)
                 };
@@ -415,7 +417,7 @@ fn many_processors_in_any_failure() {
     }
 }
 
-/// A stage's place in a row.
+/// Index of a stage in a row.
 fn stage(name: &str) -> usize {
     cxlab_host::STAGE_NAMES
         .iter()

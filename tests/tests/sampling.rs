@@ -201,7 +201,7 @@ fn bursty(measure: &str) -> Plan {
 }
 
 fn values(report: &Report) -> [f64; 2] {
-    [report.bandwidth_gbps.total, report.latency_ns.mean]
+    [report.bandwidth_gb_per_s.total, report.latency_ns.mean]
 }
 
 /// Numbers of intervals of seeds 1 to `seeds` that contain the true
@@ -210,7 +210,7 @@ fn inside(plan: &Plan, truth: [f64; 2], seeds: u64) -> [u64; 2] {
     let mut inside = [0; 2];
     for seed in 1..=seeds {
         let report = sampled(plan, seed, 1);
-        let widths = [report.ci95.total_gbps, report.ci95.latency_ns];
+        let widths = [report.ci95.total_gb_per_s, report.ci95.latency_ns];
         for (at, value) in values(&report).into_iter().enumerate() {
             inside[at] += u64::from((value - truth[at]).abs() <= widths[at].unwrap());
         }
@@ -306,7 +306,7 @@ fn a_sampled_run_is_the_same_on_any_number_of_threads() {
     };
     let one = bare(1);
     assert!(one.sampling.as_ref().unwrap().units >= 18);
-    assert!(one.ci95.total_gbps.is_some());
+    assert!(one.ci95.total_gb_per_s.is_some());
     assert_eq!(bare(2), one);
     assert_eq!(bare(3), one);
     assert_ne!(sampled(&plan, 8, 1).latency_ns, one.latency_ns);
@@ -353,8 +353,8 @@ fn a_slow_beginning_of_each_part_is_measured_as_often_as_the_rest() {
     let full = queue(Rounds, 16, "warmup_requests = 10000, requests = 200000");
     let all = sampled(&full, 1, 1);
     let found = sampled(&part, 1, 1);
-    let off = found.bandwidth_gbps.total / all.bandwidth_gbps.total - 1.0;
-    let width = found.ci95.total_gbps.unwrap() / all.bandwidth_gbps.total;
+    let off = found.bandwidth_gb_per_s.total / all.bandwidth_gb_per_s.total - 1.0;
+    let width = found.ci95.total_gb_per_s.unwrap() / all.bandwidth_gb_per_s.total;
     assert!(off.abs() < 2.0 * width && width < 0.2, "{off} +- {width}");
 }
 
@@ -366,7 +366,7 @@ fn a_sampled_run_stops_at_a_precision() {
         1,
     );
     let [bandwidth, latency] = values(&report);
-    assert!(report.ci95.total_gbps.unwrap() <= 0.02 * bandwidth);
+    assert!(report.ci95.total_gb_per_s.unwrap() <= 0.02 * bandwidth);
     assert!(report.ci95.latency_ns.unwrap() <= 0.02 * latency);
     let sampling = report.sampling.unwrap();
     assert!(

@@ -1,4 +1,5 @@
-//! Threads that touch addresses without memory: every request is answered, and the run ends with an error that names one.
+//! Threads that access addresses without memory. Every request gets a response, and the run ends
+//! with an error that names such an address.
 #![allow(clippy::unwrap_used)]
 
 use cxlab_tests::script::{self, Script};
@@ -6,7 +7,7 @@ use cxlab_tests::try_run;
 use cxlab_workload::thread::{Bases, Direction, Place, Thread, ThreadOp, scratch};
 use cxlab_workload::{Image, LOCAL_BASE};
 
-/// What a thread does at the address.
+/// Operation of a thread at the address.
 #[derive(Clone, Copy, Debug)]
 enum Act {
     Load,
@@ -24,7 +25,7 @@ enum Act {
 
 use Act::*;
 
-/// What needs memory. A core has no DMA.
+/// Operations that need memory. A core has no DMA.
 const NEEDS: [Act; 9] = [
     Load,
     LoadToStore,
@@ -37,7 +38,7 @@ const NEEDS: [Act; 9] = [
     DmaToDevice,
 ];
 
-/// What does nothing where there is none.
+/// Operations that have no effect without memory.
 const HINTS: [Act; 2] = [WriteBack, Prefetch];
 
 #[derive(Clone)]
@@ -56,7 +57,7 @@ impl Script for Strays {
             if !acts {
                 return;
             }
-            // Several at once, and one more behind them.
+            // Several operations at once, and one more after them.
             for _ in 0..2 {
                 match act {
                     Load => {
@@ -85,7 +86,7 @@ impl Script for Strays {
     }
 }
 
-/// What the run ends with, on one thread or two.
+/// Results of the run on one thread and on two.
 fn simulate(act: Act, addr: u64, on_core: bool, cache: &str) -> [Result<(), String>; 2] {
     let text = format!(
         "name = \"stray\"\n[fabric]\ntopology = {{ kind = \"direct\" }}\n[[hosts]]\nname = \"host\"\n\
@@ -100,7 +101,7 @@ fn simulate(act: Act, addr: u64, on_core: bool, cache: &str) -> [Result<(), Stri
     })
 }
 
-/// Behind the host's memory, and between that and the device's.
+/// Addresses after the host's memory, and between that and the device's.
 const NOWHERE: [u64; 2] = [LOCAL_BASE.0 + (1 << 30), 1 << 45];
 
 fn says_where(act: Act, on_core: bool, cache: &str) {

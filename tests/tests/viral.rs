@@ -1,12 +1,13 @@
-//! Viral: who goes into it and when, and which writes are dropped then (CXL 3.1, section 12.4; `docs/explain/failures.md`).
+//! Viral: which components enter it and when, and which writes are then
+//! dropped (CXL 3.1, section 12.4; `docs/explain/failures.md`).
 #![allow(clippy::unwrap_used)]
 
 use cxlab_system::report::{DeviceReport, DeviceViral, Report};
 use cxlab_tests::checkpoint::{self, timeless};
 use cxlab_tests::{plan, report, try_run};
 
-/// Two hosts and two devices of persistent memory on one switch: `shared` is of both hosts, `own` of the first.
-/// A flit takes 2.56 ns, and a crossing 31 ns.
+/// Two hosts and two devices of persistent memory on one switch. Both hosts use `shared`, and the
+/// first host uses `own`. A flit takes 2.56 ns, and a crossing 31 ns.
 fn text(events: &str, memory: &str) -> String {
     format!(
         r#"
@@ -63,7 +64,7 @@ fn viral(report: &Report, name: &str) -> Option<DeviceViral> {
     device(report, name).viral
 }
 
-/// An indication's time on a link, and from a host through the switch to a device.
+/// Time of an indication on a link, and from a host through the switch to a device, in nanoseconds.
 const LINK: f64 = 2.56 + 31.0;
 const PATH: f64 = 2.0 * LINK + 20.0;
 
@@ -73,7 +74,8 @@ fn an_indication_reaches_all_devices_of_a_host_and_no_other_hosts_part() {
     assert_eq!(viral(&whole, "own"), None);
     let shared = viral(&whole, "shared").unwrap();
     assert_eq!(shared.since_ns, PATH);
-    // It comes before the first write, so all writes of `b` are dropped, and none of `a`.
+    // The indication arrives before the first write, so all writes of `b`
+    // are dropped, and none of `a`.
     let writes_of_b = whole.hosts[1].writes;
     assert!(writes_of_b > 100);
     assert_eq!(shared.dropped_writes, writes_of_b);
@@ -83,7 +85,7 @@ fn an_indication_reaches_all_devices_of_a_host_and_no_other_hosts_part() {
 #[test]
 fn viral_of_a_device_comes_to_all_devices_of_its_hosts() {
     let whole = report(&text(&event("1 us", "own"), PMEM), &[]);
-    // Up to `a`, and down again to what `a` has of `shared`.
+    // Up to `a`, and down again to the part of `shared` that `a` uses.
     assert_eq!(viral(&whole, "own").unwrap().since_ns, 1000.0);
     assert_eq!(
         viral(&whole, "shared").unwrap().since_ns,
@@ -93,7 +95,8 @@ fn viral_of_a_device_comes_to_all_devices_of_its_hosts() {
     let dropped = |device: &DeviceReport| device.viral.unwrap().dropped_writes;
     assert!(dropped(own) > 0 && dropped(own) < own.writes);
     assert!(dropped(shared) > 0 && dropped(shared) < shared.writes - dropped(shared));
-    // Both hosts are in viral when the device of both is, and at once in their parts of it.
+    // Both hosts enter viral when their shared device does, and with them
+    // at once their parts of it.
     let both = report(&text(&event("0 ns", "shared"), PMEM), &[]);
     let shared = device(&both, "shared");
     assert_eq!(
@@ -142,7 +145,7 @@ fn volatile_memory_serves_on_as_before() {
         assert_eq!(with.requests.completed, without.requests.completed);
         assert_eq!(with.latency_ns.mean, without.latency_ns.mean, "{memory}");
     }
-    // What a DRAM cache holds is of the medium behind it, which is persistent here.
+    // Writes to a DRAM cache count as writes to the media below it, which are persistent here.
     let cached = "{ kind = \"dram-cache\", behind = { kind = \"ssd\" } }";
     let report = report(&text(&event("0 ns", "b"), cached), &[]);
     assert_eq!(

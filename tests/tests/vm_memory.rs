@@ -109,7 +109,7 @@ fn a_stream_gets_the_bandwidth_that_the_engine_gives_as_many_requests() {
         for misses in [4, 16, 128] {
             let workload = r#"{ kind = "stream", read_ratio = 1.0 }"#;
             let text = scenario(FIXED, link, misses, workload);
-            let engine = report(&text, &[]).bandwidth_gbps.total;
+            let engine = report(&text, &[]).bandwidth_gb_per_s.total;
             let plan = plan(&text, &[]);
             let mean = loads(&mut model(&plan, misses), 40_000, |step| step);
             let ours = 64.0 / mean;
@@ -209,7 +209,7 @@ fn two_streams_share_a_device_as_the_engines_hosts_do() {
                 40_000,
             );
             for (host, mean) in engine.hosts.iter().zip(ours) {
-                let (ours, engine) = (64.0 / mean, host.bandwidth_gbps.total);
+                let (ours, engine) = (64.0 / mean, host.bandwidth_gb_per_s.total);
                 let name = &host.name;
                 let text = format!("{link} {misses} {name}: {ours:.2} GB/s, engine {engine:.2}");
                 assert!((ours / engine - 1.0).abs() < 0.005, "{text}");
@@ -239,7 +239,7 @@ fn a_chase_beside_a_stream_waits_as_the_engines_host_does() {
                     200_000,
                 );
                 let wait = engine.hosts[0].latency_ns.mean;
-                let rate = engine.hosts[1].bandwidth_gbps.total;
+                let rate = engine.hosts[1].bandwidth_gb_per_s.total;
                 let [ours, stream] = [ours[0], 64.0 / ours[1]];
                 let text = format!(
                     "{medium} {link} {misses}: chase {ours:.1} ns, engine {wait:.1}; \

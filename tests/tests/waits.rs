@@ -1,5 +1,5 @@
-//! Where requests wait: each picosecond belongs to one place and one cause, places and requests agree, and
-//! what a run says of its bottleneck is what was built to be one.
+//! Waits of requests: each picosecond belongs to one place and one cause, places and requests
+//! agree, and the report's bottleneck is the component that was built to be one.
 
 use cxlab_host::{RequestRow, STAGE_NAMES};
 use cxlab_system::report::{Bottleneck, Limit, Report};
@@ -85,7 +85,8 @@ fn a_link_with_few_credits_waits_for_them_and_not_for_its_wire() {
 
 #[test]
 fn a_slow_medium_is_found_behind_the_credits_that_it_takes_from_others() {
-    // 3 hosts with 64 requests each fill all buffers on the way, so most of the waiting is for credits.
+    // 3 hosts with 64 requests each fill all buffers on the path, so most of the
+    // time is spent waiting for credits.
     let (report, found) = bottleneck(&[
         SLOW_MEDIUM,
         "hosts[0].count=3",
@@ -105,7 +106,8 @@ fn a_slow_medium_is_found_behind_the_credits_that_it_takes_from_others() {
     );
 }
 
-/// 4,096 requests wait in front of a device for places that a wire at its other side does not give back fast enough.
+/// 4,096 requests wait in front of a device for buffers, which the wire on its other
+/// side does not free fast enough.
 #[test]
 fn a_wire_that_is_always_busy_is_found_behind_the_credits_that_it_takes() {
     let text = "name = \"g\"\n[fabric]\ntopology = { kind = \"direct\" }\nlink = { generation = \"7\" }\n\

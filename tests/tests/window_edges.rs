@@ -67,7 +67,7 @@ fn hosts_in_lockstep_have_the_rate_of_their_requests_in_flight() {
         for window in windows {
             let report = measured(&lockstep(hosts, outstanding, window));
             let expected = (hosts * outstanding * 64) as f64 / alone;
-            let error = report.bandwidth_gbps.total / expected - 1.0;
+            let error = report.bandwidth_gb_per_s.total / expected - 1.0;
             let case = format!("{hosts} x {outstanding}, {window}");
             assert!(error.abs() < 0.006, "{case}: {:+.2} %", 100.0 * error);
             assert!(law(&report).abs() < 0.0051, "{case}: {}", law(&report));

@@ -182,7 +182,7 @@ fn the_report_has_every_field_and_is_the_same_on_any_number_of_threads() {
     let report = first.unwrap();
     let fields = "version scenario plan_hash seed digest sim_time_ns events partial hosts devices \
         requests/issued requests/completed requests/reads requests/writes \
-        bandwidth_gbps/total bandwidth_gbps/read bandwidth_gbps/write \
+        bandwidth_gb_per_s/total bandwidth_gb_per_s/read bandwidth_gb_per_s/write \
         latency_ns/mean latency_ns/p50 latency_ns/p90 latency_ns/p99 latency_ns/p999 latency_ns/max \
         stages_ns/host_queue stages_ns/credits stages_ns/switch_queue stages_ns/device_queue \
         stages_ns/media_queue bottleneck/name bottleneck/limit links/0/wait_ns/p99 devices/0/wait_ns/p99 by_hops/0/hops by_hops/0/count by_hops/0/mean_ns by_hops/0/queue_ns \
@@ -525,7 +525,7 @@ fn the_analytic_mode_writes_its_report_and_says_what_it_cannot_do() {
     assert_eq!(names(&out), ["report.json", "topology.svg"]);
     let report = json(&out.join("report.json"));
     assert_eq!(report["mode"], "analytic");
-    assert!(report["bandwidth_gbps"]["total"].as_f64().unwrap() > 0.0);
+    assert!(report["bandwidth_gb_per_s"]["total"].as_f64().unwrap() > 0.0);
     assert!(report.get("digest").is_none());
 
     let refused = folder.path("refused");

@@ -19,10 +19,11 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 #[pymodule]
 mod _native {
+    use std::borrow::Cow;
     use std::ffi::OsString;
     use std::path::PathBuf;
 
-    use cxlab_system::report::Report;
+    use cxlab_system::report::{Report, with_current_names};
     use cxlab_system::seeds::{Kept, SEEDS, SeedsReport};
     use pyo3::exceptions::PyValueError;
     use pyo3::prelude::*;
@@ -107,11 +108,12 @@ mod _native {
         Ok((json, report.svg()))
     }
 
-    /// Refuses, with the reason, what is not the report of a run.
+    /// The text of a run's report, with the names of this version. A text that is no report is refused, with the reason.
     #[pyfunction]
-    fn check_report(text: &str) -> PyResult<()> {
+    fn read_report(text: &str) -> PyResult<Cow<'_, str>> {
         let wrong = |why: String| Err(PyValueError::new_err(why));
-        let report: Report = match serde_json::from_str(text) {
+        let text = with_current_names(text);
+        let report: Report = match serde_json::from_str(&text) {
             Ok(report) => report,
             Err(error) => return wrong(format!("no report: {error}")),
         };
@@ -119,7 +121,7 @@ mod _native {
         let numbers = report.stages_ns.iter().chain(media);
         match numbers.into_iter().find(|(_, value)| !value.is_number()) {
             Some((name, value)) => wrong(format!("{value} as `{name}`, which is no number")),
-            None => Ok(()),
+            None => Ok(text),
         }
     }
 

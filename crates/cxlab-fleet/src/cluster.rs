@@ -1,8 +1,8 @@
-//! One cluster: VMs come, are placed, and go.
+//! Simulation of one cluster: VMs arrive, are placed, and depart.
 //!
-//! Departures come before arrivals of the same second, and VMs that start together come in the
-//! order of the demand. A VM stays where it is; one that fits nowhere is rejected and does not come
-//! again.
+//! Departures precede arrivals of the same second, and VMs that start together arrive
+//! in the order of the demand. A VM is never moved. A VM that fits on no host is
+//! rejected and does not arrive again.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -26,38 +26,38 @@ pub const UNLIMITED_SLICES: u32 = 1 << 24;
 /// DRAM of a host that never runs short, in MiB: twice what a scenario can give it.
 pub const UNLIMITED_MIB: u64 = 1 << 31;
 
-/// What all clusters of a simulation have in common.
+/// Parameters that all clusters of a simulation share.
 #[derive(Clone)]
 pub struct Setup<'a> {
-    /// The fleet.
+    /// Parameters of the fleet.
     pub params: &'a FleetParams,
-    /// Every pod.
+    /// Fabric of every pod.
     pub fabric: &'a PodFabric,
-    /// Who comes when.
+    /// Source of the VMs.
     pub demand: &'a dyn Demand,
-    /// Who goes where.
+    /// Placement of VMs on hosts.
     pub placement: &'a dyn Placement,
-    /// Who gets pool memory.
+    /// Policy that divides a VM's memory between local DRAM and pool.
     pub policy: &'a dyn PoolPolicy,
     /// Local DRAM of each host, in MiB.
     pub local_mib: u64,
-    /// Slices of each device.
+    /// Number of slices of each device.
     pub device_slices: u32,
-    /// Hosts take VMs as if each had this much DRAM of its own, in MiB, and divide their memory
-    /// afterwards: local and pool memory then need no limits.
+    /// If set, hosts accept VMs as if each host had this much DRAM of its own, in MiB. The policy
+    /// divides their memory afterwards, so local and pool memory need no limits.
     pub as_if_mib: Option<u64>,
     /// Seed of the random streams.
     pub seed: u64,
-    /// Whether the time series and slowdowns are wanted.
+    /// Whether to record the time series and slowdowns.
     pub series: bool,
-    /// Where only rejections matter: when more core-seconds than these have been rejected in all
-    /// clusters, all stop where they are.
+    /// Limit on rejections, for a simulation that only asks whether it is kept. When all clusters
+    /// together exceed it, all of them stop.
     pub budget: Option<&'a Budget>,
-    /// VMs that were drawn before, where several simulations have the same.
+    /// VMs drawn before, if several simulations share them.
     pub drawn: Option<&'a Drawn>,
 }
 
-/// VMs that a cache keeps at most: about 90 bytes each.
+/// Most VMs that a cache keeps. A VM takes about 90 bytes.
 const MOST_KEPT: usize = 4_000_000;
 
 /// The VMs of clusters, drawn once for several simulations.
@@ -68,7 +68,7 @@ pub struct Drawn {
 }
 
 impl Drawn {
-    /// Nothing drawn yet.
+    /// An empty cache for this many clusters.
     pub fn new(clusters: usize) -> Drawn {
         Drawn {
             clusters: (0..clusters).map(|_| OnceLock::new()).collect(),
@@ -76,7 +76,7 @@ impl Drawn {
         }
     }
 
-    /// The VMs of a cluster. Those of clusters beyond the cache's limit are drawn again each time.
+    /// The VMs of a cluster. VMs of clusters beyond the cache's limit are drawn again each time.
     fn vms(&self, setup: &Setup<'_>, which: Which) -> Arc<[Vm]> {
         if let Some(vms) = self.clusters[which.index].get() {
             return Arc::clone(vms);
@@ -91,34 +91,34 @@ impl Drawn {
     }
 }
 
-/// Core-seconds that may be rejected.
+/// Limit on the rejected core-seconds of all clusters.
 #[derive(Debug)]
 pub struct Budget {
-    /// Rejected so far.
+    /// Core-seconds rejected so far.
     pub rejected: AtomicU64,
-    /// That may be.
+    /// Core-seconds that may be rejected.
     pub allowed: u64,
 }
 
 impl Budget {
-    /// Whether more was rejected than may be.
+    /// Whether more core-seconds were rejected than allowed.
     pub fn is_spent(&self) -> bool {
         self.rejected.load(Ordering::Relaxed) > self.allowed
     }
 }
 
-/// Which cluster.
+/// A cluster of a fleet, by number and size.
 #[derive(Clone, Copy, Debug)]
 pub struct Which {
-    /// Its number.
+    /// Number of the cluster, from 0.
     pub index: usize,
-    /// How many there are.
+    /// Number of clusters in the fleet.
     pub of: usize,
-    /// Its pods.
+    /// Number of pods of the cluster.
     pub pods: usize,
 }
 
-/// A VM that runs.
+/// A running VM.
 #[derive(Clone, Debug)]
 struct Live {
     host: u32,
@@ -128,22 +128,22 @@ struct Live {
     granted: Granted,
     /// Mean latency of its pool memory without load, in nanoseconds.
     unloaded_ns: f64,
-    /// The part of its accesses that go to pool memory.
+    /// Share of its accesses that go to pool memory.
     share: f64,
     loss: f64,
-    /// Slowdown, summed over the points at which it was looked at.
+    /// Sum of its slowdowns over the sampling points.
     slow: f64,
     looks: u32,
-    /// Its place in the list of those that run.
+    /// Index in the list of running VMs.
     place: u32,
 }
 
-/// A cluster in one second.
+/// State of a cluster at a time.
 pub struct Cluster<'a> {
     setup: &'a Setup<'a>,
     pod_hosts: usize,
     slice_mib: u32,
-    /// DRAM of a host as placement sees it: all, or what is local with pools.
+    /// DRAM of a host as the placement sees it: all DRAM, or the local DRAM of hosts with pools.
     dram_mib: u64,
     packs: Packs,
     most_mib_per_core: f64,
@@ -151,15 +151,15 @@ pub struct Cluster<'a> {
     local_used: Vec<u64>,
     total_used: Vec<u64>,
     pools: Pools,
-    /// By pod: slices in use, and the most that were.
+    /// By pod: slices in use, and their peak.
     pool_used: Vec<u32>,
     pool_peak: Vec<u32>,
     local_peak: u64,
-    /// The most slices that were in use of any device when its pod had most.
+    /// Largest number of slices of a device in use at the peak of its pod.
     device_peak: u32,
-    /// By host: wait in nanoseconds and stretch at the last point of the series.
+    /// By host: wait in nanoseconds, and stretch, at the last sampling point.
     waits: Vec<(f64, f64)>,
-    /// By host of a pod: mean unloaded latency over local latency.
+    /// By host of a pod: mean unloaded pool latency, divided by local latency.
     ratios: Vec<f64>,
     live: Vec<Live>,
     unused: Vec<u32>,
@@ -170,7 +170,7 @@ pub struct Cluster<'a> {
     traffic: Vec<f64>,
 }
 
-/// Simulates a cluster.
+/// Simulates a cluster over the whole study.
 pub fn run(setup: &Setup<'_>, which: Which) -> Outcome {
     let mut cluster = Cluster::new(setup, which);
     let span_s = setup.params.span_s();
@@ -182,7 +182,7 @@ pub fn run(setup: &Setup<'_>, which: Which) -> Outcome {
     let looks = setup.series || setup.params.monitor.is_some();
     let mut next_look = if looks { 0 } else { span_s };
     for vm in vms.iter() {
-        // VMs that are there from the beginning are seen by the first look.
+        // The first sampling point includes VMs that run from the beginning.
         while next_look < vm.start_s.min(span_s) {
             cluster.leave_until(next_look);
             cluster.look();
@@ -212,7 +212,7 @@ pub fn run(setup: &Setup<'_>, which: Which) -> Outcome {
     cluster.finish(which)
 }
 
-/// What comes, and what each is, from streams that no policy disturbs.
+/// Draws the VMs of a cluster, from random streams that no policy changes.
 fn drawn(setup: &Setup<'_>, which: Which) -> Vec<Vm> {
     let params = setup.params;
     let name = format!("fleet/cluster{}", which.index);
@@ -256,7 +256,7 @@ fn drawn(setup: &Setup<'_>, which: Which) -> Vec<Vm> {
     vms.collect()
 }
 
-/// The value at a part of a distribution given by equally likely pieces.
+/// Quantile `part` of a distribution that is given by equally likely pieces.
 fn quantile(points: &[f64], part: f64) -> f64 {
     let at = part * (points.len() - 1) as f64;
     let piece = (at as usize).min(points.len() - 2);
@@ -318,7 +318,7 @@ impl<'a> Cluster<'a> {
         }
     }
 
-    /// The host that takes a VM, and how many slices it gets.
+    /// Chooses the host for a VM and the number of its pool slices.
     fn choose(&mut self, vm: &Vm) -> Option<(usize, u32)> {
         let offer = Offer {
             setup: self.setup,
@@ -343,7 +343,7 @@ impl<'a> Cluster<'a> {
         )
     }
 
-    /// Tells the index over hosts what a host has free.
+    /// Updates the index of hosts with what a host has free.
     fn changed(&mut self, host: usize, cores_free: u32) {
         let used = match self.packs {
             Packs::All => self.total_used[host],
@@ -353,7 +353,7 @@ impl<'a> Cluster<'a> {
         self.hosts.set(host, cores_free, free);
     }
 
-    /// Places a VM; says whether there was a place.
+    /// Places a VM. Returns false if it is rejected.
     fn admit(&mut self, vm: &Vm) -> bool {
         let Some((host, slices)) = self.choose(vm) else {
             return false;
@@ -415,7 +415,7 @@ impl<'a> Cluster<'a> {
         true
     }
 
-    /// Latency of a VM's pool memory in nanoseconds, and its slowdown, as waits are now.
+    /// Present latency of a VM's pool memory in nanoseconds, and its slowdown.
     fn slowdown(&self, live: &Live) -> (f64, f64) {
         if live.slices == 0 {
             return (0.0, 0.0);
@@ -427,7 +427,7 @@ impl<'a> Cluster<'a> {
         (latency, live.share * (lost + (stretch - 1.0)))
     }
 
-    /// Lets all go whose time has come.
+    /// Removes the VMs whose end is not after `now_s`.
     fn leave_until(&mut self, now_s: u64) {
         while let Some(Reverse((end_s, number))) = self.ends.peek().copied() {
             if end_s > now_s {
@@ -456,7 +456,7 @@ impl<'a> Cluster<'a> {
         self.outcome.slowdown.add(live.slow / f64::from(live.looks));
     }
 
-    /// Adds a point to the series.
+    /// Adds a sampling point to the series.
     fn look(&mut self) {
         self.load();
         let mut point = Point {
@@ -483,7 +483,7 @@ impl<'a> Cluster<'a> {
             };
             point.cores += u64::from(cores - self.hosts.cores_free(host));
             point.local_mib += self.local_used[host];
-            // What no VM on offer could use with the cores that are left.
+            // Memory that no VM of the demand could use with the free cores is stranded.
             let usable = (f64::from(self.hosts.cores_free(host)) * self.most_mib_per_core) as u64;
             point.stranded_mib += (limit - used).saturating_sub(usable);
             point.saturated += u64::from(self.waits[host].1 > 1.0);
@@ -500,8 +500,8 @@ impl<'a> Cluster<'a> {
         }
     }
 
-    /// Gives local DRAM for all their pool memory to VMs that lose more than `bound`, where there is
-    /// as much, in the order of the list of those that run.
+    /// Replaces the pool memory of VMs that lose more than `bound` by local DRAM, if their host has
+    /// enough of it free, in the order of the list of running VMs.
     fn mitigate(&mut self, bound: f64) {
         for at in 0..self.running.len() {
             let number = self.running[at] as usize;
@@ -526,7 +526,7 @@ impl<'a> Cluster<'a> {
         }
     }
 
-    /// Finds what accesses wait in every pod.
+    /// Computes the present waits in every pod.
     fn load(&mut self) {
         self.traffic.fill(0.0);
         let each = self.setup.params.traffic.as_gb_per_s();
@@ -571,7 +571,7 @@ impl<'a> Cluster<'a> {
     }
 }
 
-/// What decides how a VM's memory would be divided on a host.
+/// State that decides how a VM's memory would be divided on a host.
 struct Offer<'a> {
     setup: &'a Setup<'a>,
     pod_hosts: usize,
@@ -583,7 +583,7 @@ struct Offer<'a> {
 }
 
 impl Offer<'_> {
-    /// Local memory that a VM would have on an empty host of the first pod's first place, in MiB.
+    /// Local memory in MiB that a VM would have on an empty host, for the first host of a pod.
     fn local_mib(&self, vm: &Vm) -> u32 {
         let view = HostView {
             local_mib: self.setup.local_mib,
@@ -596,7 +596,7 @@ impl Offer<'_> {
         vm.memory_mib - slices.unwrap_or(0) * self.slice_mib
     }
 
-    /// The slices that a VM would get on a host; `None` if the memory is not there.
+    /// Number of slices that a VM would get on a host. `None` if the memory is not available.
     fn slices(&self, vm: &Vm, host: usize) -> Option<u32> {
         if let Some(mib) = self.setup.as_if_mib
             && self.total_used[host] + u64::from(vm.memory_mib) > mib

@@ -1,80 +1,83 @@
-//! What an access to pool memory costs: the seam to the analytic form of the fabric model.
+//! Interface to the analytic form of the fabric model, which gives the latency of pool memory.
 
 use serde::Serialize;
 
-/// What a fabric says of a host at a load.
+/// State of a host's fabric at a load.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Loaded {
     /// Mean latency of a read, in nanoseconds.
     pub latency_ns: f64,
-    /// Time that the fabric needs over the time in which it was asked for, at least 1.
+    /// Time that the fabric needs for the traffic, divided by the time in which
+    /// it was requested. At least 1.
     pub stretch: f64,
-    /// How far the latency can be from what it should be, as a part of it; infinite where that is not known.
+    /// Largest relative error of the latency. Infinite if it is unknown.
     pub error: f64,
 }
 
-/// One pod's fabric.
+/// Model of the fabric of a pod.
 pub trait PoolFabric {
-    /// By host and device: the latency of a read without load, in nanoseconds; `None` where the
+    /// Unloaded latency of a read by host and device, in nanoseconds. `None` if the
     /// host does not reach the device.
     fn unloaded_ns(&self) -> Vec<Vec<Option<f64>>>;
 
-    /// By host: when every host asks for so many bytes a nanosecond of all devices that it reaches, alike.
+    /// By host: its state if every host requests this traffic, evenly
+    /// of all devices that it reaches.
     fn loaded(&mut self, bytes_per_ns: f64) -> Vec<Loaded>;
 
-    /// The same of one host while no other asks for anything.
+    /// State of one host that requests this traffic while all other hosts are idle.
     fn loaded_alone(&mut self, host: usize, bytes_per_ns: f64) -> Loaded;
 }
 
-/// How latency grows with load, for one host.
+/// Growth of latency with load, for one host.
 #[derive(Clone, PartialEq, Serialize, Debug)]
 pub struct LoadCurve {
-    /// Load of each host, in GB/s, rising; the first is 0.
-    pub load_gbps: Vec<f64>,
-    /// What a read waits there, in nanoseconds.
+    /// Load of each host at the points, in GB/s, increasing from 0.
+    pub load_gb_per_s: Vec<f64>,
+    /// Wait of a read at the points, in nanoseconds.
     pub wait_ns: Vec<f64>,
-    /// Load that the fabric carries of each host, in GB/s; more is only asked for.
-    pub limit_gbps: f64,
+    /// Load that the fabric can carry of each host, in GB/s.
+    pub limit_gb_per_s: f64,
 }
 
 impl LoadCurve {
-    /// From latencies at the points, and the one without load.
-    fn new(limit_gbps: f64, unloaded: f64, latencies: impl Iterator<Item = f64>) -> LoadCurve {
+    /// A curve from the latencies at [`PARTS`] of the limit, and the unloaded latency.
+    fn new(limit_gb_per_s: f64, unloaded: f64, latencies: impl Iterator<Item = f64>) -> LoadCurve {
         let mut curve = LoadCurve {
-            load_gbps: vec![0.0],
+            load_gb_per_s: vec![0.0],
             wait_ns: vec![0.0],
-            limit_gbps,
+            limit_gb_per_s,
         };
         let mut most = 0.0;
         for (part, latency) in PARTS.iter().zip(latencies) {
-            // The fixed point may end a hair's breadth apart.
+            // The fixed point may end with a tiny error, so waits are made monotonic.
             most = (latency - unloaded).max(most);
-            curve.load_gbps.push(part * limit_gbps);
+            curve.load_gb_per_s.push(part * limit_gb_per_s);
             curve.wait_ns.push(most);
         }
         curve
     }
 
-    /// The first point that is not below a load; the number of points where all are.
-    fn next(&self, gbps: f64) -> usize {
-        self.load_gbps.partition_point(|point| *point < gbps)
+    /// Index of the first point that is not below a load, or the number of points.
+    fn next(&self, gb_per_s: f64) -> usize {
+        self.load_gb_per_s
+            .partition_point(|point| *point < gb_per_s)
     }
 
-    /// Wait in nanoseconds at a load in GB/s, between the points by straight lines, and the
+    /// Wait in nanoseconds at a load in GB/s, linear between the points, and the
     /// stretch of time, at least 1.
-    pub fn at(&self, gbps: f64) -> (f64, f64) {
-        let stretch = if gbps > self.limit_gbps {
-            gbps / self.limit_gbps
+    pub fn at(&self, gb_per_s: f64) -> (f64, f64) {
+        let stretch = if gb_per_s > self.limit_gb_per_s {
+            gb_per_s / self.limit_gb_per_s
         } else {
             1.0
         };
-        let next = self.next(gbps);
+        let next = self.next(gb_per_s);
         let wait = match next {
             0 => self.wait_ns.first().copied().unwrap_or(0.0),
-            next if next == self.load_gbps.len() => self.wait_ns[next - 1],
+            next if next == self.load_gb_per_s.len() => self.wait_ns[next - 1],
             next => {
-                let (a, b) = (self.load_gbps[next - 1], self.load_gbps[next]);
-                let part = (gbps - a) / (b - a);
+                let (a, b) = (self.load_gb_per_s[next - 1], self.load_gb_per_s[next]);
+                let part = (gb_per_s - a) / (b - a);
                 self.wait_ns[next - 1] * (1.0 - part) + self.wait_ns[next] * part
             }
         };
@@ -82,34 +85,34 @@ impl LoadCurve {
     }
 }
 
-/// A pod's fabric as the fleet uses it: constant latencies, and a curve for each host.
+/// Fabric of a pod as the fleet uses it: unloaded latencies, and a curve for each host.
 #[derive(Clone, PartialEq, Debug)]
 pub struct PodFabric {
-    /// By host and device, in nanoseconds; `None` where there is no way.
+    /// Unloaded latency by host and device, in nanoseconds. `None` if there is no path.
     pub unloaded_ns: Vec<Vec<Option<f64>>>,
-    /// By host: when all hosts load the fabric alike.
+    /// By host: its curve if all hosts load the fabric equally.
     pub curves: Vec<LoadCurve>,
-    /// By host: when it is the only one.
+    /// By host: its curve if the other hosts are idle.
     pub alone: Vec<LoadCurve>,
-    /// By point of all curves, and beyond the last: how far the latency of any host can be from what it should be, as
-    /// a part of it; infinite where that is not known.
+    /// Largest relative error of the latency of any host, by point of all curves, and beyond the
+    /// last point. Infinite if it is unknown.
     pub errors: [f64; LOADS],
 }
 
-/// Points of a curve beyond 0, as parts of the load that the fabric carries.
+/// Points of a curve beyond 0, as shares of the load that the fabric can carry.
 const PARTS: [f64; 10] = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.97];
-/// Points of a curve, and what is beyond the last.
+/// Number of points of a curve, and one for loads beyond the last.
 pub const LOADS: usize = PARTS.len() + 2;
-/// A load that no fabric carries: TB/s of each host.
+/// A load that no fabric can carry, in GB/s of each host.
 const EXCESS: f64 = 1e4;
 
 impl PodFabric {
-    /// Takes what is needed from a model.
+    /// Extracts latencies and curves from a model.
     pub fn new(model: &mut dyn PoolFabric) -> PodFabric {
         let unloaded_ns = model.unloaded_ns();
         let means: Vec<f64> = unloaded_ns.iter().map(|row| mean(row)).collect();
         let hosts = unloaded_ns.len();
-        // Asked for far too much, the fabric says what it carries.
+        // At far too large a load, the stretch says what the fabric can carry.
         let limit = |loaded: Loaded| EXCESS / loaded.stretch;
         let least = model
             .loaded(EXCESS)
@@ -146,19 +149,19 @@ impl PodFabric {
         }
     }
 
-    /// The place in `errors` of what [`PodFabric::wait`] says of the same loads.
+    /// Index in `errors` for what [`PodFabric::wait`] gives at the same loads.
     pub fn point(&self, host: usize, own: f64, mean: f64) -> usize {
-        let at = |curve: &LoadCurve, gbps: f64| match curve.next(gbps) {
-            next if next == curve.load_gbps.len() => LOADS - 1,
+        let at = |curve: &LoadCurve, gb_per_s: f64| match curve.next(gb_per_s) {
+            next if next == curve.load_gb_per_s.len() => LOADS - 1,
             next => next,
         };
         at(&self.curves[host], mean).max(at(&self.alone[host], own))
     }
 
-    /// What a read of a host waits in nanoseconds, and the stretch of time, when the host itself
-    /// asks for `own` GB/s and all hosts of its pod for `mean`, on the mean. What is the host's
-    /// alone (its link) waits as its own load says, all else as the mean does:
-    /// `all(mean) + alone(own) - alone(mean)`.
+    /// Wait of a host's read in nanoseconds, and the stretch of time. The host requests
+    /// `own` GB/s, and the hosts of its pod `mean` GB/s on average. Parts that serve the
+    /// host alone (its link) wait by the host's own load, and all other parts by the
+    /// mean: `all(mean) + alone(own) - alone(mean)`.
     pub fn wait(&self, host: usize, own: f64, mean: f64) -> (f64, f64) {
         let (all, alone) = (&self.curves[host], &self.alone[host]);
         let (shared, stretch) = all.at(mean);
@@ -167,12 +170,12 @@ impl PodFabric {
         (wait.max(0.0), stretch.max(own_stretch))
     }
 
-    /// A fabric in which every host reaches every device after the same time, at any load.
+    /// A fabric in which every host reaches every device with the same latency at any load.
     pub fn constant(hosts: usize, devices: usize, latency_ns: f64) -> PodFabric {
         let free = LoadCurve {
-            load_gbps: vec![0.0],
+            load_gb_per_s: vec![0.0],
             wait_ns: vec![0.0],
-            limit_gbps: f64::INFINITY,
+            limit_gb_per_s: f64::INFINITY,
         };
         PodFabric {
             unloaded_ns: vec![vec![Some(latency_ns); devices]; hosts],
@@ -182,18 +185,18 @@ impl PodFabric {
         }
     }
 
-    /// Hosts.
+    /// Number of hosts of the pod.
     pub fn hosts(&self) -> usize {
         self.unloaded_ns.len()
     }
 
-    /// Devices.
+    /// Number of devices of the pod.
     pub fn devices(&self) -> usize {
         self.unloaded_ns.first().map_or(0, Vec::len)
     }
 
-    /// Mean latency without load over all pairs that reach each other, in nanoseconds; 0 if none
-    /// do.
+    /// Mean unloaded latency over all connected pairs of host and device, in nanoseconds. 0
+    /// if there are no such pairs.
     pub fn mean_ns(&self) -> f64 {
         let all: Vec<Option<f64>> = self.unloaded_ns.iter().flatten().copied().collect();
         mean(&all)
@@ -214,7 +217,7 @@ fn mean(row: &[Option<f64>]) -> f64 {
 mod tests {
     use super::*;
 
-    /// An M/D/1 queue of 10 bytes a nanosecond in front of 100 ns.
+    /// An M/D/1 queue of 10 bytes a nanosecond, with 100 ns after it.
     struct Queue;
 
     impl PoolFabric for Queue {
@@ -241,7 +244,7 @@ mod tests {
     fn a_curve_meets_its_points_and_says_when_the_fabric_is_full() {
         let fabric = PodFabric::new(&mut Queue);
         let curve = &fabric.curves[0];
-        assert!((curve.limit_gbps - 10.0).abs() < 1e-9);
+        assert!((curve.limit_gb_per_s - 10.0).abs() < 1e-9);
         assert!((curve.at(5.0).0 - 3.2).abs() < 1e-9);
         assert!((curve.at(9.0).0 - 28.8).abs() < 1e-6);
         assert!(curve.at(9.9).0 > curve.at(9.0).0);
@@ -251,7 +254,7 @@ mod tests {
         assert_eq!(fabric.wait(0, 5.0, 5.0), curve.at(5.0));
         assert!(fabric.wait(0, 8.0, 5.0).0 > curve.at(5.0).0);
         assert!((fabric.wait(0, 30.0, 5.0).1 - 1.5).abs() < 1e-9);
-        // What is between two points is as good as the fuller one.
+        // A load between two points has the error of the higher point.
         assert_eq!(fabric.point(0, 0.0, 0.0), 0);
         assert_eq!(
             (fabric.point(0, 5.5, 5.5), fabric.point(0, 5.5, 0.5)),

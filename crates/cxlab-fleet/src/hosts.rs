@@ -1,54 +1,54 @@
-//! Index over the hosts of a cluster, so that placing a VM does not look at all of them.
+//! Index of the hosts of a cluster, so that placing a VM need not visit all of them.
 //!
-//! Hosts with equally many free cores are in one bucket, in the order of free memory and then of
-//! their numbers. Within a bucket the rank of a placement never falls with the distance of free
-//! memory from one preferred value ([`Placement::preferred`]), so the search goes from there in
-//! both directions, to the first host that takes the VM or to one that is no better than what was
-//! found. Cost of a VM is about that of one binary search for each number of free cores in use.
+//! Hosts with the same number of free cores are in one bucket, sorted by free memory and then by
+//! number. Within a bucket the rank of a placement never decreases with the distance of free memory
+//! from a preferred value ([`Placement::preferred`]). So the search goes from that value in both
+//! directions, until a host accepts the VM or ranks no better than the best one found. The cost of
+//! a VM is about that of one binary search for each number of free cores in use.
 //!
 //! # Invariants
-//! A host is in exactly one bucket, that of its free cores, with its free memory. The host that is
-//! found is the one that a scan of all hosts in their order would find (a test compares them).
+//! Each host is in exactly one bucket, that of its free cores, with its free memory. The search
+//! finds the same host as a scan of all hosts in their order (a test compares them).
 
 use cxlab_engine::rng::StreamRng;
 
 use crate::placement::{HostSeen, Order, Placement};
 
-/// Bits of a key for the host; those above are free memory in MiB, which is below 2^31.
+/// Bits of a key for the host's number. The bits above are free memory in MiB, which is below 2^31.
 const HOST_BITS: u32 = 24;
-/// Draws of [`Order::Random`] before all hosts that take the VM are listed.
+/// Draws of [`Order::Random`] before all hosts that accept the VM are listed.
 const DRAWS: usize = 16;
 
 /// Free cores and memory of all hosts of a cluster.
 #[derive(Debug)]
 pub struct Hosts {
     cores: u32,
-    /// DRAM of a host as placement sees it, in MiB, and one over it.
+    /// DRAM of a host as the placement sees it, in MiB, and its reciprocal.
     dram_mib: u64,
     per_mib: f64,
     cores_free: Vec<u32>,
-    /// By host: memory that no VM has, of `dram_mib`; 0 where VMs have more.
+    /// By host: unassigned memory of `dram_mib`, 0 if VMs have more.
     free_mib: Vec<u64>,
-    /// By free cores: keys of hosts, rising. Empty where the order needs no buckets.
+    /// By free cores: sorted keys of hosts. Empty if the order needs no buckets.
     buckets: Vec<Vec<u64>>,
     /// A bit for each bucket that is not empty.
     used: Vec<u64>,
-    /// The most free cores of each subtree of hosts, root first; for [`Order::ByNumber`].
+    /// Largest number of free cores in each subtree of hosts, root first, for [`Order::ByNumber`].
     most: Vec<u32>,
-    /// Hosts rounded up to a power of two.
+    /// Number of hosts, rounded up to a power of two.
     leaves: usize,
     order: Order,
-    /// Working space.
+    /// Working buffer of [`Order::Random`].
     fitting: Vec<u32>,
 }
 
-/// The host of a key.
+/// Number of the host of a key.
 fn host_of(key: u64) -> usize {
     (key & ((1 << HOST_BITS) - 1)) as usize
 }
 
 impl Hosts {
-    /// Empty hosts.
+    /// An index of empty hosts.
     pub fn new(hosts: usize, cores: u32, dram_mib: u64, order: Order) -> Hosts {
         assert!(hosts < 1 << HOST_BITS && dram_mib < 1 << (64 - HOST_BITS));
         let leaves = hosts.next_power_of_two();
@@ -84,17 +84,17 @@ impl Hosts {
         all
     }
 
-    /// How many there are.
+    /// Number of hosts.
     pub fn count(&self) -> usize {
         self.cores_free.len()
     }
 
-    /// Free cores of a host.
+    /// Number of free cores of a host.
     pub fn cores_free(&self, host: usize) -> u32 {
         self.cores_free[host]
     }
 
-    /// Sets what a host has free.
+    /// Sets the free cores and free memory of a host.
     pub fn set(&mut self, host: usize, cores_free: u32, free_mib: u64) {
         let before = self.key(host);
         let from = self.cores_free[host] as usize;
@@ -135,8 +135,9 @@ impl Hosts {
         }
     }
 
-    /// The host that a placement prefers for a VM among those with enough free cores for which
-    /// `offer` says something, and what it says. `memory_mib` is what the VM asks for.
+    /// The host that a placement prefers for a VM, and the value of `offer` for it.
+    /// Candidates are hosts with enough free cores for which `offer` returns a value.
+    /// `memory_mib` is the memory that the VM requests.
     pub fn find<P: Placement>(
         &mut self,
         placement: &P,
@@ -183,7 +184,7 @@ impl Hosts {
                 let worse = |key: u64, best: &Option<(f64, usize, u32)>| {
                     best.as_ref().is_some_and(|(least, ..)| rank(key) > *least)
                 };
-                // Whether a search in one direction goes on after a host.
+                // Whether the search in this direction continues after a host.
                 let mut consider = |key: u64, best: &mut Option<(f64, usize, u32)>| {
                     let (rank, host) = (rank(key), host_of(key));
                     if let Some((least, other, _)) = best {
@@ -203,7 +204,7 @@ impl Hosts {
                     }
                 };
                 let wanted = placement.preferred(cores, memory, self.cores, free as u32);
-                // Rank does not fall above this, nor below.
+                // The rank does not decrease upwards from here, nor downwards.
                 let exact = wanted.clamp(0.0, 1.0) * self.dram_mib as f64;
                 let below = exact as u64;
                 let peak = below + u64::from(exact > below as f64);
@@ -250,7 +251,7 @@ impl Hosts {
                     return Some((host, offered));
                 }
             }
-            // The next subtree to the right.
+            // Goes to the next subtree to the right.
             while at % 2 == 1 {
                 at /= 2;
             }
@@ -276,7 +277,7 @@ impl Hosts {
                 return Some((host, offered));
             }
         }
-        // Hardly any host takes the VM: draws among those that do.
+        // Hardly any host accepts the VM, so draws among those that do.
         let mut fitting = std::mem::take(&mut self.fitting);
         fitting.clear();
         let takes = |host: &u32| self.cores_free[*host as usize] >= cores;
@@ -311,8 +312,8 @@ mod tests {
     const DRAM_MIB: u64 = 1000;
 
     proptest! {
-        /// Against a scan of all hosts in their order, whatever hosts have free and refuse. Steps of
-        /// free memory are such that many hosts are equal.
+        /// Compares with a scan of all hosts in their order, whatever they have free and refuse.
+        /// The steps of free memory make many hosts equal.
         #[test]
         fn the_host_that_is_found_is_that_of_a_scan_of_all(
             states in proptest::collection::vec((0u32..=CORES, 0u64..=20, any::<bool>()), 1..60),
@@ -354,7 +355,7 @@ mod tests {
         }
     }
 
-    /// Two of 64 hosts take the VM: draws among all seldom find them, the list does.
+    /// Two of 64 hosts accept the VM. Draws among all hosts rarely find them, but the list does.
     #[test]
     fn random_placement_takes_all_hosts_that_fit_equally_often() {
         let placement = built("random");
@@ -373,7 +374,7 @@ mod tests {
         assert!(counts[5].abs_diff(2000) < 160, "{}", counts[5]);
     }
 
-    /// Calls of `offer` and of `rank` for a VM do not grow with the number of hosts.
+    /// The calls of `offer` and `rank` for a VM do not grow with the number of hosts.
     #[test]
     fn few_hosts_are_asked_however_many_there_are() {
         for entry in CATALOG {

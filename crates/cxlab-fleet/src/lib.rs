@@ -1,16 +1,18 @@
 //! Fleet planning: how much DRAM thousands of hosts need for days of demand for virtual machines
-//! (VMs), with and without memory pools, and what the pools cost in speed.
+//! (VMs), with and without memory pools, and how much the pools slow VMs down.
 //!
-//! A *pod* is one CXL system: hosts, and the Type 3 devices that they reach. A *cluster* is some
-//! pods whose hosts one scheduler places VMs on. A *fleet* is some clusters. Each cluster is
-//! simulated alone, with a random stream of its own, VM by VM: arrival, placement by cores and
-//! memory, split between local and pool memory, departure. No memory access is simulated: what an
-//! access costs comes from a [`PoolFabric`], by load. `docs/guide/fleet.md` has the model, its sources,
-//! its limits, and the comparison with what was published.
+//! A *pod* is one CXL system: hosts, and the Type 3 devices that they reach. A *cluster* is a set
+//! of pods on whose hosts one scheduler places VMs. A *fleet* is a set of clusters. Each cluster is
+//! simulated alone, with its own random stream, VM by VM: arrival, placement by cores and memory,
+//! split between local and pool memory, departure. No memory access is simulated: latency by load
+//! comes from a [`PoolFabric`]. `docs/guide/fleet.md` describes the model, its sources, its limits,
+//! and the comparison with published results.
 //!
 //! # Invariants
-//! Memory is conserved: at every moment, what a host and its pool gave is what its VMs have. No VM
-//! is lost: arrived = running + departed + rejected. Results do not depend on threads.
+//! * Memory is conserved: at every moment, a host and its pool have
+//!   granted exactly what its VMs have.
+//! * No VM is lost: arrived = running + departed + rejected.
+//! * Results do not depend on the number of threads.
 
 pub mod cluster;
 pub mod demand;

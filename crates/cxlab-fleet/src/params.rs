@@ -1,4 +1,4 @@
-//! What a user says of a fleet: the `[fleet]` table of a scenario.
+//! Parameters of a fleet: the `[fleet]` table of a scenario.
 
 use cxlab_engine::catalog::ParamError;
 use cxlab_engine::units::{Bytes, BytesPerSec, Picos};
@@ -13,64 +13,65 @@ use crate::sensitivity::{SensitivityClass, default_classes};
 /// One MiB, the unit of memory in this crate.
 pub const MIB: u64 = 1 << 20;
 
-/// A fleet of hosts in pods as the scenario describes one.
+/// A fleet of hosts in pods, as the scenario describes it.
 #[derive(Clone, PartialEq, Serialize, Deserialize, JsonSchema, Debug)]
 #[serde(deny_unknown_fields, default)]
 pub struct FleetParams {
-    /// Hosts in all; rounded up to whole pods. 1 to 1000000. Default 1000.
+    /// Total number of hosts, rounded up to whole pods. 1 to 1000000. Default 1000.
     #[schemars(range(min = 1, max = 1000000))]
     pub hosts: u32,
-    /// Hosts that one scheduler places VMs on; rounded up to whole pods. 1 to 100000. Default 256
-    /// (*assumed*; an Azure cluster is some hundreds of hosts).
+    /// Number of hosts on which one scheduler places VMs, rounded up to whole pods. 1 to 100000.
+    /// Default 256 (*assumed*; an Azure cluster is some hundreds of hosts).
     #[schemars(range(min = 1, max = 100000))]
     pub cluster: u32,
     /// Days of demand. 0.01 to 1000. Default 7.
     #[schemars(range(min = 0.01, max = 1000.0))]
     pub days: f64,
-    /// Minutes between two points of the time series. 1 to 1440. Default 60.
+    /// Minutes between two sampling points of the time series. 1 to 1440. Default 60.
     #[schemars(range(min = 1, max = 1440))]
     pub sample_minutes: u32,
-    /// Every host.
+    /// Parameters of each host.
     pub host: HostParams,
-    /// Which VMs come when. Default: the generator.
+    /// Source of the VMs. Default: the generator.
     pub demand: DemandChoice,
-    /// Which host a VM is placed on. Default balanced.
+    /// Placement of VMs on hosts. Default balanced.
     pub placement: PlacementChoice,
-    /// How much of a VM's memory is pool memory. Default: half (`static`).
+    /// Policy that decides how much of a VM's memory is pool memory. Default: half (`static`).
     pub pool: PoolPolicyChoice,
-    /// Which devices of the pool give it. Default even.
+    /// Which devices provide pool memory. Default even.
     pub spread: Spread,
-    /// Pool memory is granted in slices of this size: a multiple of 1 MiB. Default 1 GiB (Pond,
-    /// ASPLOS'23, section 4.1).
+    /// Granularity of pool memory: a multiple of 1 MiB. Default
+    /// 1 GiB (Pond, ASPLOS'23, section 4.1).
     pub slice: Bytes,
     /// How the guest sees pool memory. Default znuma.
     pub exposure: Exposure,
-    /// Whether DRAM is searched for or given. Default needed.
+    /// Whether the amount of DRAM is searched for or given. Default needed.
     pub sizing: Sizing,
-    /// Which hosts have the same DRAM where `sizing` is `needed`. Default fleet.
+    /// Which hosts have the same amount of DRAM if `sizing` is `needed`. Default fleet.
     pub sized: SizedFor,
-    /// Which memory the placement fits into hosts. Default all.
+    /// Which memory the placement packs into hosts. Default all.
     pub packs: Packs,
-    /// How many VMs may lose how much where `sizing` is `needed`. Default: any number.
+    /// How many VMs may be slow if `sizing` is `needed`. Default: any number.
     pub slow: Option<Slow>,
-    /// What finds VMs that lose too much and gives them local memory. Default: nothing does.
+    /// Monitor that gives local memory to VMs that lose too much time. Default: none.
     pub monitor: Option<Monitor>,
     /// Rejected core-hours that are accepted beyond those rejected without a pool and with
-    /// `host.dram`, as a part of all that is asked for. 0 to 1. Default 0.001 (*assumed*).
+    /// `host.dram`, as a share of all requested core-hours. 0 to 1. Default 0.001 (*assumed*).
     #[schemars(range(min = 0.0, max = 1.0))]
     pub slack: f64,
-    /// Least local DRAM with a pool, as a part of what a host needs without one, where `sizing` is
-    /// `needed`. 0 to 1. Default 0.5 (*assumed*; without it, policies that give pool memory freely
-    /// would leave hosts none of their own).
+    /// Least local DRAM with a pool, as a share of the DRAM that a host needs without one, if
+    /// `sizing` is `needed`. 0 to 1. Default 0.5 (*assumed*; without it, policies that give pool
+    /// memory freely would leave hosts no local DRAM).
     #[schemars(range(min = 0.0, max = 1.0))]
     pub least_local: f64,
-    /// What VMs lose when their memory is slower. Default: five classes after Pond.
+    /// Classes of VMs by the time that they lose with slower
+    /// memory. Default: five classes after Pond.
     #[schemars(length(min = 1, max = 64))]
     pub sensitivity: Vec<SensitivityClass>,
-    /// The part of its memory that a VM never touches: the least, the three quartiles and the
+    /// Share of its memory that a VM never touches: the least, the three quartiles and the
     /// largest over all VMs, each 0 to 1 and none less than the one before. Default 0, 0.25, 0.5,
-    /// 0.75, 1: the median is Pond's (half of the VMs touch less than half of what they rent), the
-    /// rest *assumed*.
+    /// 0.75, 1. The median is Pond's (half of the VMs touch less than half of the memory that
+    /// they rent), and the rest is *assumed*.
     #[schemars(length(min = 5, max = 5))]
     pub untouched: Vec<f64>,
     /// Memory traffic of a core of a VM. Default 1 GB/s (*assumed*).
@@ -105,20 +106,20 @@ impl Default for FleetParams {
     }
 }
 
-/// Every host of the fleet.
+/// Parameters of each host of the fleet.
 #[derive(Clone, PartialEq, Serialize, Deserialize, JsonSchema, Debug)]
 #[serde(deny_unknown_fields, default)]
 pub struct HostParams {
-    /// Cores that VMs can have. 1 to 4096. Default 48 (*assumed*).
+    /// Cores for VMs. 1 to 4096. Default 48 (*assumed*).
     #[schemars(range(min = 1, max = 4096))]
     pub cores: u32,
-    /// DRAM that VMs can have, without a pool: a multiple of 1 MiB. Default 224 GiB (*assumed*, so
-    /// that the generator's VMs strand about what Pond found).
+    /// DRAM for VMs without a pool: a multiple of 1 MiB. Default 224 GiB (*assumed*, so that the
+    /// generator's VMs strand about as much memory as Pond found).
     pub dram: Bytes,
-    /// Local DRAM with a pool, where `sizing` is `given`: a multiple of 1 MiB. Default: as `dram`.
+    /// Local DRAM with a pool, if `sizing` is `given`: a multiple of 1 MiB. Default: as `dram`.
     pub local: Option<Bytes>,
-    /// Latency of a read of local DRAM, from issue to data. Default 85 ns (Pond, section 2: a
-    /// NUMA-local read).
+    /// Latency of a read of local DRAM, from issue to data. Default 85 ns (a
+    /// NUMA-local read in Pond, section 2).
     pub local_latency: Picos,
 }
 
@@ -133,14 +134,14 @@ impl Default for HostParams {
     }
 }
 
-/// Which devices give pool memory.
+/// Which devices provide pool memory.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema, Debug)]
 #[serde(rename_all = "kebab-case")]
 pub enum Spread {
-    /// Those with most free memory, so that all fill alike.
+    /// The devices with most free memory, so that all fill evenly.
     #[default]
     Even,
-    /// Those with the least latency for the host, and among them those with most free memory.
+    /// The devices with the least latency for the host, and among them those with most free memory.
     Near,
 }
 
@@ -148,23 +149,23 @@ pub enum Spread {
 #[derive(Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema, Debug)]
 #[serde(rename_all = "kebab-case")]
 pub enum Exposure {
-    /// As a NUMA node without cores that it uses last, so that memory it never touches is pool
-    /// memory as far as that goes (Pond, section 4.2).
+    /// As a NUMA node without cores that the guest uses last. Memory that the guest never touches
+    /// is pool memory first (Pond, section 4.2).
     #[default]
     Znuma,
-    /// Not at all: accesses go to pool memory in proportion to its size.
+    /// Invisibly: accesses go to pool memory in proportion to its size.
     Uniform,
 }
 
-/// Whether DRAM is searched for or given.
+/// Whether the amount of DRAM is searched for or given.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema, Debug)]
 #[serde(rename_all = "kebab-case")]
 pub enum Sizing {
-    /// The least DRAM with which no more is rejected than without a pool and with `host.dram`, but
-    /// for `slack`: of hosts without pools, of hosts with pools, and of devices.
+    /// The least DRAM that rejects no more than hosts with `host.dram` and without a pool, plus
+    /// `slack`: of hosts without pools, of hosts with pools, and of devices.
     #[default]
     Needed,
-    /// `host.dram` without a pool; with a pool `host.local` and the capacity of the devices.
+    /// `host.dram` without a pool, and `host.local` and the capacity of the devices with a pool.
     Given,
 }
 
@@ -172,38 +173,39 @@ pub enum Sizing {
 #[derive(Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema, Debug)]
 #[serde(rename_all = "kebab-case")]
 pub enum SizedFor {
-    /// All of the fleet: the cluster that asks for most decides.
+    /// All hosts of the fleet. The cluster with the largest need decides.
     #[default]
     Fleet,
-    /// Those of a cluster; each is sized for its own VMs (Pond, section 6.1, recollected: the trace
-    /// of each cluster is simulated, and savings are averaged over clusters).
+    /// All hosts of a cluster. Each cluster is sized for its own VMs (Pond,
+    /// section 6.1, recollected: the trace of each cluster is simulated,
+    /// and savings are averaged over clusters).
     Cluster,
 }
 
-/// Which memory of VMs and hosts a placement sees.
+/// Which memory of VMs and hosts a placement packs.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema, Debug)]
 #[serde(rename_all = "kebab-case")]
 pub enum Packs {
-    /// All memory of VMs against `host.dram`, however it is divided, so that fleets with and without
-    /// pools differ in what fits and not in what the placement prefers.
+    /// All memory of VMs against `host.dram`, however it is divided. Then fleets with and without
+    /// pools differ in what fits, but not in what the placement prefers.
     #[default]
     All,
     /// The memory that the pool policy leaves local, against the local DRAM of hosts with pools
-    /// (Pond, section 4.3, recollected: its scheduler gets the local and the pool part of a VM and
-    /// packs the local part as all memory before).
+    /// (Pond, section 4.3, recollected: its scheduler receives the local and the pool part of a VM,
+    /// and packs the local part as it packed all memory before).
     Local,
 }
 
-/// How many VMs may lose how much: DRAM is sized so that no more do (Pond's performance degradation
-/// margin and tail percentage).
+/// Limit on the number of slow VMs, for which DRAM is sized (Pond's
+/// performance degradation margin and tail percentage).
 #[derive(Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema, Debug)]
 #[serde(deny_unknown_fields, default)]
 pub struct Slow {
-    /// Time that a VM may lose over its life, as a part of the time with local memory, in steps of
+    /// Time that a VM may lose over its life, as a share of the time with local memory, in steps of
     /// 0.001. 0.001 to 1. Default 0.05 (Pond).
     #[schemars(range(min = 0.001, max = 1.0))]
     pub bound: f64,
-    /// Part of VMs that may lose as much and more. 0 to 1. Default 0.02 (Pond).
+    /// Share of VMs that may lose as much or more. 0 to 1. Default 0.02 (Pond).
     #[schemars(range(min = 0.0, max = 1.0))]
     pub part: f64,
 }
@@ -217,14 +219,14 @@ impl Default for Slow {
     }
 }
 
-/// Watches running VMs and mitigates what was predicted wrongly (Pond, section 4.2: the QoS
-/// monitor). At every point of the time series (`sample_minutes`), a VM that loses more than
-/// `bound` gets local DRAM for all its pool memory, if its host has as much free, and keeps it.
+/// Watches running VMs and corrects wrong predictions (Pond, section 4.2: the QoS monitor). At
+/// every sampling point of the time series (`sample_minutes`), a VM that loses more than `bound`
+/// gets local DRAM for all its pool memory, if its host has enough free, and keeps it.
 #[derive(Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema, Debug)]
 #[serde(deny_unknown_fields, default)]
 pub struct Monitor {
-    /// Time that a VM may lose, as a part of the time with local memory. 0 to 10. Default 0.05
-    /// (Pond's performance degradation margin).
+    /// Time that a VM may lose, as a share of the time with local memory. 0 to 10.
+    /// Default 0.05 (Pond's performance degradation margin).
     #[schemars(range(min = 0.0, max = 10.0))]
     pub bound: f64,
 }
@@ -236,10 +238,10 @@ impl Default for Monitor {
 }
 
 impl FleetParams {
-    /// Checks what the schema cannot.
+    /// Checks the constraints that the schema cannot express.
     ///
     /// # Errors
-    /// Every mistake, with its path below the fleet's own.
+    /// Every mistake, with its path relative to the fleet.
     pub fn check(&self) -> Result<(), Vec<ParamError>> {
         let mut errors = Vec::new();
         let local = self.host.local.unwrap_or(self.host.dram);
@@ -302,7 +304,7 @@ impl FleetParams {
         }
     }
 
-    /// Seconds of demand.
+    /// Length of the demand, in seconds.
     pub fn span_s(&self) -> u64 {
         (self.days * 86_400.0) as u64
     }

@@ -1,4 +1,4 @@
-//! Which host a VM is placed on: the catalog of placements.
+//! Placement of VMs on hosts: the catalog of placements.
 
 use cxlab_engine::catalog::{Entry, ParamError, read_params};
 use cxlab_engine::choice;
@@ -8,22 +8,22 @@ use serde::{Deserialize, Serialize};
 
 use crate::hosts::Hosts;
 
-/// A host as placement sees it. Its memory is all that its VMs have, local or not, against the DRAM
-/// that it has without a pool: what is preferred does not depend on how memory is divided.
+/// A host as a placement sees it. Its used memory is all memory of its VMs, local or not, and its
+/// capacity is its DRAM without a pool. So the preference does not depend on how memory is divided.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct HostSeen {
-    /// Cores that it has.
+    /// Number of its cores.
     pub cores: u32,
-    /// Cores that are free.
+    /// Number of its free cores.
     pub cores_free: u32,
-    /// The part of its memory that is free; 0 where its VMs have more.
+    /// Share of its memory that is free, 0 if its VMs have more.
     pub memory_free: f64,
 }
 
-/// How a placement chooses among the hosts that a VM fits on.
+/// How a placement chooses among the hosts that accept a VM.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Order {
-    /// The host of the least rank, the first of those that are equal.
+    /// The host of the least rank, and among equals the first.
     ByRank,
     /// The first host.
     ByNumber,
@@ -31,22 +31,23 @@ pub enum Order {
     Random,
 }
 
-/// Ranks the hosts that a VM fits on.
+/// Ranks the hosts that accept a VM.
 pub trait Placement: std::fmt::Debug + Send + Sync {
-    /// How it chooses.
+    /// How the placement chooses.
     fn order(&self) -> Order;
 
-    /// The host with the least number takes the VM, the first of those that are equal. `memory` is
-    /// what the VM asks for, as a part of a host's.
+    /// Rank of a host for a VM. The host with the least rank gets the VM, and among equals the
+    /// first. `memory` is the VM's memory, as a share of a host's.
     fn rank(&self, cores: u32, memory: f64, host: &HostSeen) -> f64;
 
-    /// The free memory, as a part of a host's, at which hosts with `cores_free` of `all` cores have
-    /// their least rank. At a larger distance from it, above or below, rank is never less. May be
-    /// outside 0 to 1.
+    /// The free memory, as a share of a host's, at which hosts with `cores_free` of `all` cores
+    /// have their least rank. With the distance from it, upwards or downwards, the rank never
+    /// decreases. It may be outside 0 to 1.
     fn preferred(&self, cores: u32, memory: f64, all: u32, cores_free: u32) -> f64;
 
-    /// The host that it chooses for a VM among those with enough free cores for which `offer` says
-    /// something, and what `offer` says. `memory_mib` is what the VM asks for.
+    /// The host that this placement chooses for a VM, and the value of `offer` for it.
+    /// Candidates are hosts with enough free cores for which `offer` returns a value.
+    /// `memory_mib` is the memory that the VM requests.
     fn find(
         &self,
         hosts: &mut Hosts,
@@ -117,21 +118,21 @@ placement!(
     |_, _, _, _| 1.0
 );
 placement!(
-    /// The first host that it fits on.
+    /// The first host that the VM fits on.
     FirstFit, "first-fit", "the first host that it fits on", ByNumber,
     |_, _, _| 0.0,
     |_, _, _, _| 0.0
 );
 placement!(
-    /// Any host that it fits on.
+    /// Any host that the VM fits on.
     Random, "random", "any host that it fits on", Random,
     |_, _, _| 0.0,
     |_, _, _, _| 0.0
 );
 placement!(
-    /// The host whose free cores and free memory go best with what the VM asks for: the largest
-    /// dot product of the two, in parts of the host (Panigrahy et al., "Heuristics for Vector Bin
-    /// Packing", 2011).
+    /// The host whose free cores and free memory match the VM's best: the largest
+    /// dot product of the two, in shares of the host (Panigrahy et al.,
+    /// "Heuristics for Vector Bin Packing", 2011).
     DotProduct, "dot-product", "the host whose free cores and memory go best with the VM's", ByRank,
     |cores, memory, host| {
         let all = f64::from(host.cores);
@@ -140,8 +141,8 @@ placement!(
     |_, _, _, _| 1.0
 );
 placement!(
-    /// The host that is left with parts of free cores and free memory that differ least, and among
-    /// those the one with fewer free cores.
+    /// The host whose remaining shares of free cores and free memory differ least, and among those
+    /// the one with fewer free cores.
     Balanced, "balanced", "the host whose free cores and memory stay in proportion", ByRank,
     |cores, memory, host| {
         let left = f64::from(host.cores_free - cores) / f64::from(host.cores);
@@ -150,7 +151,7 @@ placement!(
     |cores, memory, all, cores_free| f64::from(cores_free - cores) / f64::from(all) + memory
 );
 
-/// Every placement, in the order of `cxlab list`.
+/// All placements, in the order of `cxlab list`.
 pub const CATALOG: &[Entry<Box<dyn Placement>>] = &[
     BestFit::ENTRY,
     WorstFit::ENTRY,

@@ -1,4 +1,4 @@
-//! How much of a VM's memory is pool memory: the catalog of pool policies.
+//! Policies that decide how much of a VM's memory is pool memory: their catalog.
 
 use cxlab_engine::catalog::{Entry, ParamError, read_params};
 use cxlab_engine::choice;
@@ -7,60 +7,60 @@ use serde::{Deserialize, Serialize};
 
 use crate::sensitivity::slowdown;
 
-/// A VM that asks for a place.
+/// A VM that is to be placed.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Vm {
-    /// When it comes, in seconds.
+    /// Arrival time, in seconds.
     pub start_s: u64,
-    /// When it goes, in seconds.
+    /// Departure time, in seconds.
     pub end_s: u64,
-    /// Cores.
+    /// Number of cores.
     pub cores: u32,
     /// Memory in MiB.
     pub memory_mib: u32,
-    /// Time lost at the reference latency, as a part.
+    /// Share of time lost at the reference latency.
     pub loss: f64,
-    /// The part of its memory that it never touches.
+    /// Share of its memory that the VM never touches.
     pub untouched: f64,
-    /// Its class of sensitivity.
+    /// Number of its sensitivity class.
     pub class: u8,
-    /// The largest part of its memory that may be pool memory.
+    /// Largest share of its memory that may be pool memory.
     pub most_pool: f64,
-    /// Errors of what is predicted of it, from a standard normal distribution: of `untouched`, and
-    /// of the logarithm of `loss`.
+    /// Prediction errors for this VM, from a standard normal distribution: of `untouched`,
+    /// and of the logarithm of `loss`.
     pub error: [f64; 2],
 }
 
-/// A host that might take it.
+/// A host that the VM may be placed on.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct HostView {
-    /// Local DRAM that it has, in MiB.
+    /// Size of its local DRAM, in MiB.
     pub local_mib: u64,
-    /// Local DRAM that is free, in MiB.
+    /// Free local DRAM, in MiB.
     pub local_free_mib: u64,
-    /// Free slices of the devices that it reaches.
+    /// Number of free slices of the devices that it reaches.
     pub pool_free: u32,
-    /// Latency of pool memory without load over that of local memory.
+    /// Unloaded latency of pool memory, divided by local latency.
     pub ratio: f64,
 }
 
-/// How much pool memory a policy wants for a VM, in MiB.
+/// Pool memory that a policy wants for a VM, in MiB.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Wish {
-    /// If there is room everywhere.
+    /// The amount if memory is plentiful.
     pub mib: u32,
-    /// At most, where local DRAM is short.
+    /// The largest amount if local DRAM is short.
     pub most_mib: u32,
 }
 
-/// How a VM's memory is divided.
+/// Decides how a VM's memory is divided between local DRAM and pool.
 pub trait PoolPolicy: std::fmt::Debug + Send + Sync {
-    /// What it wants for a VM on a host.
+    /// The pool memory that the policy wants for a VM on a host.
     fn wish(&self, vm: &Vm, host: &HostView) -> Wish;
 }
 
-/// Pool slices of a VM on a host: as wished, less where the pool is short, more where local DRAM
-/// is; `None` if the memory is not there. The rest of its memory is local.
+/// Number of pool slices of a VM on a host: those wanted, fewer if the pool is short, and more if
+/// local DRAM is short. The rest of its memory is local. `None` if the memory is not available.
 #[inline]
 pub fn split(vm: &Vm, host: &HostView, wish: Wish, slice_mib: u32) -> Option<u32> {
     let memory = vm.memory_mib;
@@ -76,7 +76,7 @@ pub fn split(vm: &Vm, host: &HostView, wish: Wish, slice_mib: u32) -> Option<u32
     (slices <= most).then_some(slices)
 }
 
-/// Every pool policy, in the order of `cxlab list`.
+/// All pool policies, in the order of `cxlab list`.
 pub const CATALOG: &[Entry<Box<dyn PoolPolicy>>] = &[
     Entry {
         name: "none",
@@ -130,7 +130,7 @@ choice!(
 );
 
 impl PoolPolicyChoice {
-    /// A policy without parameters.
+    /// The policy of this name, without parameters.
     pub fn named(kind: &str) -> PoolPolicyChoice {
         PoolPolicyChoice {
             kind: kind.to_owned(),
@@ -163,11 +163,11 @@ impl PoolPolicy for None_ {
     }
 }
 
-/// The same part of every VM's memory is pool memory, in whole slices.
+/// The same share of every VM's memory is pool memory, in whole slices.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 struct Static {
-    /// The part. 0 to 1. Default 0.5.
+    /// Share that is pool memory. 0 to 1. Default 0.5.
     #[schemars(range(min = 0.0, max = 1.0))]
     fraction: f64,
 }
@@ -185,11 +185,11 @@ impl PoolPolicy for Static {
     }
 }
 
-/// Pool memory only for what does not fit into local DRAM.
+/// Pool memory only for the memory that does not fit into local DRAM.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 struct OnDemand {
-    /// The largest part of a VM's memory. 0 to 1. Default 1.
+    /// Largest share of a VM's memory that is pool memory. 0 to 1. Default 1.
     #[schemars(range(min = 0.0, max = 1.0))]
     most: f64,
 }
@@ -209,14 +209,14 @@ impl PoolPolicy for OnDemand {
     }
 }
 
-/// Local memory up to a part of the host's local DRAM, pool memory above it.
+/// Local memory up to a share of the host's local DRAM, and pool memory above it.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 struct Watermark {
-    /// The part of local DRAM above which VMs get pool memory. 0 to 1. Default 0.7.
+    /// Share of local DRAM above which VMs get pool memory. 0 to 1. Default 0.7.
     #[schemars(range(min = 0.0, max = 1.0))]
     mark: f64,
-    /// The largest part of a VM's memory. 0 to 1. Default 1.
+    /// Largest share of a VM's memory that is pool memory. 0 to 1. Default 1.
     #[schemars(range(min = 0.0, max = 1.0))]
     most: f64,
 }
@@ -242,21 +242,22 @@ impl PoolPolicy for Watermark {
     }
 }
 
-/// What is predicted to stay untouched is pool memory.
+/// The memory that is predicted to stay untouched is pool memory.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 struct Untouched {
-    /// Taken from what is predicted, as a part of the VM's memory. 0 to 1. Default 0.32: with
-    /// `error` and the default of `fleet.untouched` it gives Pond's model, which finds 25 % of
-    /// memory untouched and is wrong for 4 % of VMs (section 6.4, recollected; a test).
+    /// Safety margin subtracted from the prediction, as a share of the VM's memory. 0
+    /// to 1. Default 0.32: with `error` and the default of `fleet.untouched` it
+    /// reproduces Pond's model, which finds 25 % of memory untouched and is wrong for 4
+    /// % of VMs (section 6.4, recollected; a test).
     #[schemars(range(min = 0.0, max = 1.0))]
     margin: f64,
-    /// Standard deviation of the prediction's error, as a part of the VM's memory. 0 to 1.
-    /// Default 0.18 (see `margin`).
+    /// Standard deviation of the prediction's error, as a share of the VM's memory. 0
+    /// to 1. Default 0.18 (see `margin`).
     #[schemars(range(min = 0.0, max = 1.0))]
     error: f64,
-    /// The largest part of a VM's memory where local DRAM is short, if it is more than what is
-    /// predicted. 0 to 1. Default 0.
+    /// Largest share of a VM's memory that is pool memory if local DRAM is short, unless the
+    /// prediction is larger. 0 to 1. Default 0.
     #[schemars(range(min = 0.0, max = 1.0))]
     most: f64,
 }
@@ -287,27 +288,28 @@ impl PoolPolicy for Untouched {
     }
 }
 
-/// All memory of VMs predicted to lose little, and what is predicted untouched of the others.
+/// All memory of VMs that are predicted to lose little, and the
+/// predicted untouched memory of the others.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 struct Predicted {
-    /// A VM that is predicted to lose no more than this part of its time with all memory in the
-    /// pool counts as insensitive. 0 to 10. Default 0.01: with `loss_error` and the default classes
-    /// it gives Pond's model, which finds 30 % of VMs insensitive at 182 % of local latency, of
-    /// which 2 % of all VMs lose more than 5 % (section 6.4, recollected; a test).
+    /// Largest predicted loss of time, with all memory in the pool, of a VM that counts as
+    /// insensitive. 0 to 10. Default 0.01: with `loss_error` and the default classes it reproduces
+    /// Pond's model, which finds 30 % of VMs insensitive at 182 % of local latency, of which 2 % of
+    /// all VMs lose more than 5 % (section 6.4, recollected; a test).
     #[schemars(range(min = 0.0, max = 10.0))]
     bound: f64,
-    /// Standard deviation of the error of the logarithm of what it is predicted to lose. 0 to 5.
-    /// Default 1.5 (see `bound`).
+    /// Standard deviation of the error of the logarithm of the predicted loss. 0
+    /// to 5. Default 1.5 (see `bound`).
     #[schemars(range(min = 0.0, max = 5.0))]
     loss_error: f64,
-    /// As for `untouched`: margin.
+    /// Like `margin` of the policy `untouched`.
     #[schemars(range(min = 0.0, max = 1.0))]
     margin: f64,
-    /// As for `untouched`: error.
+    /// Like `error` of the policy `untouched`.
     #[schemars(range(min = 0.0, max = 1.0))]
     error: f64,
-    /// As for `untouched`: most.
+    /// Like `most` of the policy `untouched`.
     #[schemars(range(min = 0.0, max = 1.0))]
     most: f64,
 }
@@ -362,7 +364,7 @@ mod tests {
         }
     }
 
-    /// VMs with the default distributions and errors.
+    /// Draws VMs with the default distributions and errors.
     fn drawn(count: usize) -> Vec<Vm> {
         let classes = crate::sensitivity::default_classes();
         let mut rng = cxlab_engine::rng::StreamRng::new(1, "calibration");

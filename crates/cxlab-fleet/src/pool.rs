@@ -1,16 +1,16 @@
-//! The pools of a cluster: devices of pods, in slices.
+//! The pools of a cluster: devices of pods, divided into slices.
 //!
 //! # Invariants
-//! Of every device, free and granted slices are its capacity. What a group of hosts has free is the
-//! sum over the devices that it reaches.
+//! The free and granted slices of a device add up to its capacity. The free slices of a group of
+//! hosts are the sum over the devices that the group reaches.
 
 use crate::fabric::PodFabric;
 use crate::params::Spread;
 
-/// No grant.
+/// Marks the end of a list of grants.
 const END: u32 = u32::MAX;
 
-/// Slices of one device that a VM has, and where its next grant is.
+/// Slices of one device that a VM has, and the index of the VM's next grant.
 #[derive(Clone, Copy, Debug)]
 struct Grant {
     device: u32,
@@ -18,47 +18,47 @@ struct Grant {
     next: u32,
 }
 
-/// What a VM has of a pool.
+/// The pool slices of a VM.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Granted {
     first: u32,
 }
 
 impl Granted {
-    /// Nothing.
+    /// The value of a VM without pool memory.
     pub const NONE: Granted = Granted { first: END };
 }
 
-/// Hosts of a pod that reach the same devices after the same times.
+/// Hosts of a pod that reach the same devices with the same latencies.
 #[derive(Debug)]
 struct Group {
     devices: Vec<u32>,
-    /// Latency without load, by the place in `devices`.
+    /// Unloaded latency in nanoseconds, by index in `devices`.
     ns: Vec<f64>,
 }
 
 /// The devices of all pods of a cluster.
 #[derive(Debug)]
 pub struct Pools {
-    /// By host of a pod: its group.
+    /// By host of a pod: index of its group.
     group_of: Vec<usize>,
     groups: Vec<Group>,
     /// By device of a pod: the groups that reach it.
     groups_of: Vec<Vec<usize>>,
     devices: usize,
-    /// By pod and device.
+    /// Free slices, by pod and device.
     free: Vec<u32>,
-    /// By pod and group.
+    /// Free slices that a group reaches, by pod and group.
     group_free: Vec<u32>,
     grants: Vec<Grant>,
     unused: Vec<u32>,
     spread: Spread,
-    /// Working space: devices in the order in which they give.
+    /// Working buffer: devices in the order in which they grant.
     order: Vec<(usize, u32)>,
 }
 
 impl Pools {
-    /// Pods with devices of so many slices each.
+    /// Pools of `pods` pods, whose devices have `device_slices` slices each.
     pub fn new(fabric: &PodFabric, pods: usize, device_slices: u32, spread: Spread) -> Pools {
         let devices = fabric.devices();
         let mut rows: Vec<&Vec<Option<f64>>> = Vec::new();
@@ -110,24 +110,25 @@ impl Pools {
         }
     }
 
-    /// Free slices that a host of a pod reaches.
+    /// Number of free slices that a host of a pod reaches.
     pub fn free(&self, pod: usize, host: usize) -> u32 {
         self.group_free[pod * self.groups.len() + self.group_of[host]]
     }
 
-    /// Free slices of a pod's device.
+    /// Number of free slices of a pod's device.
     pub fn device_free(&self, pod: usize, device: usize) -> u32 {
         self.free[pod * self.devices + device]
     }
 
-    /// The most slices that any device of a pod has granted, of so many that each has.
+    /// Largest number of slices that a device of a pod has granted,
+    /// given the slices of each device.
     pub fn most_granted(&self, pod: usize, device_slices: u32) -> u32 {
         let mine = &self.free[pod * self.devices..(pod + 1) * self.devices];
         device_slices - mine.iter().copied().min().unwrap_or(device_slices)
     }
 
-    /// Grants slices to a host of a pod, which reaches that many free ones, and says their mean
-    /// latency without load, in nanoseconds.
+    /// Grants slices to a host of a pod, which must reach that many free ones. Also returns
+    /// their mean unloaded latency, in nanoseconds.
     pub fn grant(&mut self, pod: usize, host: usize, slices: u32) -> (Granted, f64) {
         if slices == 0 {
             return (Granted::NONE, 0.0);
@@ -185,7 +186,7 @@ impl Pools {
         (Granted { first }, sum / f64::from(slices))
     }
 
-    /// Takes back what was granted.
+    /// Releases the slices of a VM.
     pub fn release(&mut self, pod: usize, granted: Granted) {
         let mut at = granted.first;
         while at != END {
@@ -201,12 +202,12 @@ impl Pools {
     }
 }
 
-/// Shares of devices, fullest last, such that what is left free is as even as can be. Together
-/// they have enough.
+/// Slices to take from each device, with the device with most free slices first, so that free
+/// slices become as even as possible. The devices must have enough.
 fn level(order: &[(usize, u32)], slices: u32) -> Vec<u32> {
     let mut shares = vec![0; order.len()];
-    // The fewest devices that can be brought down to what the next one has; what they keep is
-    // then less than any of them has.
+    // The fewest devices that can be lowered to the level of the next device. Their remaining
+    // slices are then fewer than any of them has now.
     let mut sum = 0u64;
     let mut used = 0;
     for (count, (_, free)) in order.iter().enumerate() {
@@ -227,7 +228,7 @@ fn level(order: &[(usize, u32)], slices: u32) -> Vec<u32> {
     shares
 }
 
-/// Shares of devices in order, each as much as it has.
+/// Slices to take from each device in order, each as many as it has.
 fn fill(order: &[(usize, u32)], slices: u32) -> Vec<u32> {
     let mut left = slices;
     let take = |(_, free): &(usize, u32)| {
@@ -245,7 +246,8 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// Against the naive rule: one slice after another from the device that has most.
+        /// Compares with the naive rule: one slice after another, from
+        /// the device with most free slices.
         #[test]
         fn even_shares_are_those_of_one_slice_after_another(
             mut frees in proptest::collection::vec(0u32..40, 1..9), part in 0.0f64..=1.0,
@@ -267,8 +269,8 @@ mod tests {
             prop_assert_eq!(left, frees);
         }
 
-        /// Grants and releases in any order: free slices by device and by group are what a plain
-        /// recount says, and everything comes back.
+        /// Grants and releases in any order: the free slices by device and by group equal a plain
+        /// recount, and in the end all slices are free.
         #[test]
         fn no_slice_is_lost_whoever_reaches_what(
             reach in proptest::collection::vec(proptest::collection::vec(any::<bool>(), 4), 3),

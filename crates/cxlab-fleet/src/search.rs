@@ -1,11 +1,11 @@
-//! The least of something with which enough is served.
+//! Binary search for the least quantity that suffices.
 
-/// The least number from `low` to `high` for which `serves` holds, if it holds for `high` and, where
-/// it holds, for all above; `None` if it does not hold for `high`. `serves` says `None` when it was
-/// interrupted, and then so does this.
+/// The least number from `low` to `high` for which `serves` is true. `serves` must be
+/// monotonic: if it is true for a number, it is true for all larger ones. Returns `None`
+/// if it is false for `high`.
 ///
 /// # Errors
-/// Interrupted.
+/// [`Interrupted`] if `serves` was interrupted.
 pub fn least(
     mut low: u64,
     mut high: u64,
@@ -25,7 +25,7 @@ pub fn least(
     Ok(Some(high))
 }
 
-/// The user interrupted.
+/// The user interrupted the study.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Interrupted;
 

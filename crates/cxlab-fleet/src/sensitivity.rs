@@ -1,37 +1,37 @@
-//! What VMs lose when their memory is slower.
+//! Time that VMs lose when their memory is slower.
 //!
-//! Pond (ASPLOS'23, section 3.3) ran 158 workloads with all memory at 182 % of local latency: 26 %
-//! lost under 1 %, another 17 % under 5 %, and 21 % over 25 %. The default classes are these
-//! numbers. A VM's loss is taken as proportional to the added latency, `k (latency / local - 1)`,
-//! and to the part of its accesses that go to pool memory. That form is checked by Pond's second
-//! measurement, at 222 %, which it was not fitted to but for one number: the part of the workloads
-//! that lose nothing at all (a test has both).
+//! Pond (ASPLOS'23, section 3.3) ran 158 workloads with all memory at 182 % of local latency:
+//! 26 % lost under 1 %, another 17 % under 5 %, and 21 % over 25 %. The default classes are
+//! these numbers. A VM's loss is assumed proportional to the added latency, `k (latency / local
+//! - 1)`, and to the share of its accesses that go to pool memory. Pond's second measurement,
+//! at 222 %, checks that form. Only one number was fitted to it: the share of workloads that
+//! lose nothing (a test has both).
 
 use cxlab_engine::catalog::ParamError;
 use cxlab_engine::rng::StreamRng;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// The latency over local latency at which classes say what is lost.
+/// Latency over local latency to which the losses of classes refer.
 pub const REFERENCE_RATIO: f64 = 1.82;
 
-/// A class of VMs by what they lose.
+/// A class of VMs by their loss.
 #[derive(Clone, PartialEq, Serialize, Deserialize, JsonSchema, Debug)]
 #[serde(deny_unknown_fields)]
 pub struct SensitivityClass {
-    /// Its name, in reports.
+    /// Name of the class in reports.
     pub name: String,
-    /// How often it is found, as a weight among the classes. 0 or more.
+    /// Frequency, as a weight among the classes. 0 or more.
     #[schemars(range(min = 0.0, max = 1e9))]
     pub weight: f64,
-    /// Time that is lost with all memory at 182 % of local latency, as a part of the time with
-    /// local memory: at least. 0 to 10.
+    /// Least loss of time with all memory at 182 % of local latency, as a share of the time
+    /// with local memory. 0 to 10.
     #[schemars(range(min = 0.0, max = 10.0))]
     pub low: f64,
-    /// At most; VMs of a class are uniform between. 0 to 10.
+    /// Largest loss. Losses of a class are uniform between `low` and `high`. 0 to 10.
     #[schemars(range(min = 0.0, max = 10.0))]
     pub high: f64,
-    /// The largest part of a VM's memory that may be pool memory. 0 to 1. Default 1.
+    /// Largest share of a VM's memory that may be pool memory. 0 to 1. Default 1.
     #[serde(default = "all")]
     #[schemars(range(min = 0.0, max = 1.0))]
     pub most_pool: f64,
@@ -41,8 +41,8 @@ fn all() -> f64 {
     1.0
 }
 
-/// Pond's distribution. Zero loss for 17 % fits its measurement at 222 %; the upper end of 60 % is
-/// *assumed*.
+/// Pond's distribution. A loss of zero for 17 % fits its measurement at 222 %. The upper
+/// end of 60 % is *assumed*.
 pub fn default_classes() -> Vec<SensitivityClass> {
     let class = |name: &str, weight, low, high| SensitivityClass {
         name: name.to_owned(),
@@ -82,7 +82,7 @@ pub(crate) fn check(classes: &[SensitivityClass]) -> Vec<ParamError> {
     errors
 }
 
-/// Draws a class and what a VM of it loses at [`REFERENCE_RATIO`].
+/// Draws a class, and the loss at [`REFERENCE_RATIO`] of a VM of that class.
 pub(crate) fn draw(classes: &[SensitivityClass], total: f64, rng: &mut StreamRng) -> (u8, f64) {
     let mut left = rng.unit() * total;
     let part = rng.unit();
@@ -100,7 +100,7 @@ pub(crate) fn draw(classes: &[SensitivityClass], total: f64, rng: &mut StreamRng
     (chosen as u8, class.low + part * (class.high - class.low))
 }
 
-/// The class that a known loss belongs to: the first that has it, or the one with the nearest end.
+/// The class of a known loss: the first that contains it, or else the one with the nearest end.
 pub(crate) fn class_of(classes: &[SensitivityClass], loss: f64) -> u8 {
     let away = |class: &SensitivityClass| (class.low - loss).max(loss - class.high).max(0.0);
     let mut best = 0;
@@ -112,8 +112,8 @@ pub(crate) fn class_of(classes: &[SensitivityClass], loss: f64) -> u8 {
     best as u8
 }
 
-/// Time lost as a part of the time with local memory: a VM that loses `loss` at
-/// [`REFERENCE_RATIO`], at a latency over local latency of `ratio`.
+/// Loss of time at a latency of `ratio` times local latency, as a share of the time with local
+/// memory, for a VM that loses `loss` at [`REFERENCE_RATIO`].
 pub fn slowdown(loss: f64, ratio: f64) -> f64 {
     loss * (ratio - 1.0) / (REFERENCE_RATIO - 1.0)
 }
@@ -122,7 +122,7 @@ pub fn slowdown(loss: f64, ratio: f64) -> f64 {
 mod tests {
     use super::*;
 
-    /// The part of VMs that lose less than `bound` at a latency ratio.
+    /// Share of VMs that lose less than `bound` at a latency ratio.
     fn under(bound: f64, ratio: f64) -> f64 {
         let mut rng = StreamRng::new(1, "sensitivity");
         let classes = default_classes();

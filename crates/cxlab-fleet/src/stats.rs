@@ -1,15 +1,15 @@
-//! What is counted: for one cluster, and summed over clusters in their order.
+//! Statistics of one cluster, and their sums over clusters in the order of the clusters.
 
 use crate::fabric::LOADS;
 
-/// Bins of slowdown: each a tenth of a percent, the last all above.
+/// Bins of slowdown: each a tenth of a percent, the last one all above.
 pub const SLOWDOWN_BINS: usize = 1001;
-/// Groups of clusters by cores that are scheduled: each 5 %.
+/// Groups of clusters by the share of scheduled cores: each 5 %.
 pub const CORE_BINS: usize = 20;
 /// Bins of stranded memory: each a percent.
 const STRANDED_BINS: usize = 101;
 
-/// How often values were found, in equal bins from 0 on.
+/// Frequencies of values, in equal bins from 0 on.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Histogram {
     counts: Vec<u64>,
@@ -19,7 +19,7 @@ pub struct Histogram {
 }
 
 impl Histogram {
-    /// Empty.
+    /// An empty histogram with bins of this width.
     pub fn new(bins: usize, width: f64) -> Histogram {
         Histogram {
             counts: vec![0; bins],
@@ -37,7 +37,7 @@ impl Histogram {
         self.total += 1;
     }
 
-    /// Adds another of the same shape.
+    /// Adds a histogram of the same shape.
     pub fn merge(&mut self, other: &Histogram) {
         for (mine, theirs) in self.counts.iter_mut().zip(&other.counts) {
             *mine += theirs;
@@ -46,12 +46,12 @@ impl Histogram {
         self.total += other.total;
     }
 
-    /// How many values.
+    /// Number of values.
     pub fn total(&self) -> u64 {
         self.total
     }
 
-    /// Their mean; 0 without any.
+    /// Mean of the values, 0 if there are none.
     pub fn mean(&self) -> f64 {
         if self.total > 0 {
             self.sum / self.total as f64
@@ -60,8 +60,8 @@ impl Histogram {
         }
     }
 
-    /// The value that this part of the values are below, by a straight line within its bin; 0 for
-    /// those in the first bin.
+    /// The value below which this share of the values is, interpolated linearly within its bin. 0
+    /// for values in the first bin.
     pub fn quantile(&self, part: f64) -> f64 {
         let wanted = part * self.total as f64;
         let mut below = 0;
@@ -80,7 +80,7 @@ impl Histogram {
         0.0
     }
 
-    /// The part of the values that are at or above a number of widths.
+    /// Share of the values that are at least `bin` times the width of a bin.
     pub fn part_from(&self, bin: usize) -> f64 {
         let above: u64 = self.counts[bin.min(self.counts.len())..].iter().sum();
         if self.total > 0 {
@@ -90,18 +90,18 @@ impl Histogram {
         }
     }
 
-    /// The counts.
+    /// Number of values in each bin.
     pub fn counts(&self) -> &[u64] {
         &self.counts
     }
 }
 
-/// One point of the time series: sums over all hosts.
+/// A sampling point of the time series: sums over all hosts.
 #[derive(Clone, Copy, PartialEq, Default, Debug)]
 pub struct Point {
-    /// VMs that run.
+    /// Number of running VMs.
     pub vms: u64,
-    /// Cores that are scheduled.
+    /// Number of scheduled cores.
     pub cores: u64,
     /// Local DRAM in use, in MiB.
     pub local_mib: u64,
@@ -111,11 +111,11 @@ pub struct Point {
     pub stranded_mib: u64,
     /// VMs rejected so far.
     pub rejected: u64,
-    /// Sum over VMs with pool memory of its loaded latency, in nanoseconds.
+    /// Sum over VMs with pool memory of their loaded latency, in nanoseconds.
     pub latency_sum_ns: f64,
     /// VMs with pool memory.
     pub pooled_vms: u64,
-    /// Hosts whose pool traffic is more than the fabric carries.
+    /// Hosts whose pool traffic exceeds what the fabric can carry.
     pub saturated: u64,
 }
 
@@ -133,55 +133,56 @@ impl Point {
     }
 }
 
-/// What a simulation of some clusters found.
+/// Results of simulating some clusters.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Outcome {
-    /// Clusters in it.
+    /// Number of clusters.
     pub clusters: u64,
-    /// Hosts in it.
+    /// Number of hosts.
     pub hosts: u64,
-    /// Pods in it.
+    /// Number of pods.
     pub pods: u64,
-    /// VMs that asked for a place.
+    /// VMs that arrived.
     pub arrived: u64,
-    /// VMs that got none.
+    /// VMs that fitted on no host.
     pub rejected: u64,
-    /// VMs that went.
+    /// VMs that departed.
     pub departed: u64,
     /// VMs that run at the end.
     pub running: u64,
-    /// Core-seconds within the study that were asked for.
+    /// Requested core-seconds within the study.
     pub asked_core_s: u64,
-    /// Those of VMs that were rejected.
+    /// Core-seconds of rejected VMs.
     pub rejected_core_s: u64,
     /// VMs whose pool memory the monitor replaced by local DRAM.
     pub mitigated: u64,
-    /// VMs by class of sensitivity: placed, and of those with pool memory.
+    /// VMs by class of sensitivity: all placed ones, and those with pool memory.
     pub by_class: Vec<[u64; 2]>,
-    /// By time.
+    /// Sampling points in the order of time.
     pub series: Vec<Point>,
-    /// Sum over clusters of the most local DRAM that any of its hosts had in use, times its hosts,
-    /// in MiB.
+    /// Sum over clusters of the peak local DRAM use of any of its hosts, times the
+    /// number of its hosts, in MiB.
     pub local_peak_mib: u64,
-    /// Sum over clusters of the most pool memory that any of its pods had in use, times its pods,
-    /// in MiB.
+    /// Sum over clusters of the peak pool memory use of any of its pods, times the
+    /// number of its pods, in MiB.
     pub pool_peak_mib: u64,
-    /// The most slices that were in use of any device when its pod had most.
+    /// Largest number of slices of a device in use at the peak of its pod.
     pub device_peak: u32,
-    /// Hosts and moments with pool traffic, by the place of their load in the errors of the pod's fabric.
+    /// Number of samples of hosts with pool traffic, by the index of their load in
+    /// the errors of the pod's fabric.
     pub loads: [u64; LOADS],
     /// Mean slowdown of each VM over its life.
     pub slowdown: Histogram,
     /// Slowdown of running VMs at each point of the series.
     pub slowdown_now: Histogram,
-    /// By scheduled cores of a cluster: its stranded memory, as a part of its DRAM.
+    /// Stranded memory of a cluster as a share of its DRAM, by the cluster's scheduled cores.
     pub stranded: Vec<Histogram>,
-    /// By cluster: the mean part of cores that were scheduled and of memory that was stranded.
+    /// By cluster: mean share of scheduled cores, and mean share of stranded memory.
     pub scatter: Vec<[f64; 2]>,
 }
 
 impl Outcome {
-    /// Nothing yet.
+    /// A result without clusters, with this many points and sensitivity classes.
     pub fn new(points: usize, classes: usize) -> Outcome {
         Outcome {
             clusters: 0,
@@ -207,7 +208,7 @@ impl Outcome {
         }
     }
 
-    /// Adds another's clusters behind these.
+    /// Appends the clusters of another result.
     pub fn merge(&mut self, other: &Outcome) {
         self.clusters += other.clusters;
         self.hosts += other.hosts;
@@ -240,18 +241,18 @@ impl Outcome {
         self.scatter.extend_from_slice(&other.scatter);
     }
 
-    /// The part of the core-hours asked for that was rejected.
+    /// Share of the requested core-hours that was rejected.
     pub fn rejected_part(&self) -> f64 {
         self.rejected_core_s as f64 / self.asked_core_s.max(1) as f64
     }
 
-    /// The mean over the series of a quantity.
+    /// Mean of a quantity over the series.
     pub fn mean(&self, of: impl Fn(&Point) -> f64) -> f64 {
         let sum: f64 = self.series.iter().map(of).sum();
         sum / self.series.len().max(1) as f64
     }
 
-    /// The largest of a quantity in the series.
+    /// Largest value of a quantity in the series.
     pub fn most(&self, of: impl Fn(&Point) -> u64) -> u64 {
         self.series.iter().map(of).max().unwrap_or(0)
     }

@@ -1,4 +1,4 @@
-//! A study: a fleet without pools, with pools, and how much DRAM each needs.
+//! A study: simulates a fleet without and with pools, and finds the DRAM that each needs.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -15,76 +15,77 @@ use crate::stats::Outcome;
 /// DRAM of hosts is searched in steps of 1 GiB.
 const STEP_MIB: u64 = 1024;
 
-/// How far a study is, and whether to stop; shared with who shows it.
+/// Progress of a study, and a flag to stop it. The thread that shows the progress shares it.
 #[derive(Default, Debug)]
 pub struct Watch {
-    /// Clusters simulated.
+    /// Number of clusters simulated so far.
     pub done: AtomicU64,
-    /// Clusters that are expected in all; every study adds its own.
+    /// Expected number of clusters in all. Every study adds its own.
     pub expected: AtomicU64,
-    /// Set to stop: what was measured is kept.
+    /// Set to stop the study, which keeps the results so far.
     pub stop: AtomicBool,
 }
 
-/// Amounts of local DRAM for which the devices are sized, less one.
+/// Number of amounts of local DRAM for which the devices are sized, less one.
 const PLACES: u64 = 8;
 
-/// What a study works on.
+/// Parameters of a study.
 pub struct Study<'a> {
-    /// The fleet.
+    /// Parameters of the fleet.
     pub params: &'a FleetParams,
-    /// Every pod.
+    /// Fabric of every pod.
     pub fabric: &'a PodFabric,
-    /// Slices of each device that the scenario has.
+    /// Number of slices of each device in the scenario.
     pub device_slices: u32,
-    /// Who comes when; opened.
+    /// Source of the VMs, with its files read.
     pub demand: &'a dyn Demand,
-    /// Who goes where.
+    /// Placement of VMs on hosts.
     pub placement: &'a dyn Placement,
-    /// Who gets pool memory.
+    /// Policy that divides a VM's memory between local DRAM and pool.
     pub policy: &'a dyn PoolPolicy,
     /// Seed of the random streams.
     pub seed: u64,
-    /// Threads; results do not depend on them.
+    /// Number of threads. Results do not depend on it.
     pub threads: usize,
 }
 
-/// DRAM that is needed by the fleet or by one cluster, by the rule of the scenario's `slack`.
+/// DRAM that the fleet or one cluster needs, by the scenario's `slack`.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Needed {
-    /// Hosts that it is for.
+    /// Number of hosts.
     pub hosts: u64,
-    /// Rejected core-hours that were allowed, as a part of those asked for.
+    /// Allowed rejections, as a share of the requested core-hours.
     pub allowed: f64,
     /// DRAM of each host without a pool, in MiB.
     pub alone_mib: u64,
     /// Local DRAM of each host with a pool, in MiB.
     pub local_mib: u64,
-    /// Slices of each device.
+    /// Number of slices of each device.
     pub device_slices: u32,
 }
 
-/// What a study found.
+/// Results of a study.
 #[derive(Clone, PartialEq, Debug)]
 pub struct StudyResult {
-    /// Without pools, with the DRAM of the scenario.
+    /// Results without pools, with the DRAM of the scenario.
     pub alone: Outcome,
-    /// With pools; absent if it was interrupted before.
+    /// Results with pools. Absent if the study was interrupted before.
     pub pooled: Option<Outcome>,
-    /// Local DRAM of each host in `pooled`, in MiB, where nothing was searched for.
+    /// Local DRAM of each host in `pooled`, in MiB, if it was given.
     pub local_mib: u64,
-    /// Slices of each device in `pooled`, where nothing was searched for.
+    /// Slices of each device in `pooled`, if they were given.
     pub device_slices: u32,
-    /// What is needed, where it was searched for: one for the fleet, or one for each cluster.
+    /// DRAM that is needed, if it was searched for: one entry for the
+    /// fleet, or one for each cluster.
     pub needed: Vec<Needed>,
-    /// VMs placed as in `alone`, their memory divided by the policy without limits.
+    /// Results with VMs placed as in `alone`, whose memory the policy divides without limits.
     pub as_if: Option<Outcome>,
-    /// Whether it was interrupted.
+    /// Whether the study was interrupted.
     pub partial: bool,
 }
 
 impl Study<'_> {
-    /// The clusters: as many whole ones as there are, and what is left in the last.
+    /// The clusters of the fleet. The last one may be smaller.
     pub fn clusters(&self) -> Vec<Which> {
         let pod_hosts = self.fabric.hosts() as u64;
         let pods = u64::from(self.params.hosts).div_ceil(pod_hosts);
@@ -99,7 +100,7 @@ impl Study<'_> {
             .collect()
     }
 
-    /// Carries it out.
+    /// Runs the study.
     pub fn run(&self, watch: &Watch) -> StudyResult {
         let clusters = self.clusters();
         let drawn = Drawn::new(clusters.len());
@@ -111,7 +112,7 @@ impl Study<'_> {
             watch,
         };
         let passes = match self.params.sizing {
-            // The searches' bisections, about.
+            // Approximate number of simulations in the binary searches.
             Sizing::Needed => 50,
             Sizing::Given => 3,
         };
@@ -137,7 +138,7 @@ impl Study<'_> {
     }
 }
 
-/// Some clusters of a study while it is carried out.
+/// A running study of some clusters.
 #[derive(Clone, Copy)]
 struct Run<'a> {
     study: &'a Study<'a>,
@@ -148,7 +149,7 @@ struct Run<'a> {
 }
 
 impl<'a> Run<'a> {
-    /// All that has pools.
+    /// Runs all simulations with pools.
     fn pools(&self, result: &mut StudyResult) -> Result<(), Interrupted> {
         let (params, policy) = (self.study.params, self.study.policy);
         let as_if = Setup {
@@ -179,7 +180,7 @@ impl<'a> Run<'a> {
         whole
     }
 
-    /// What each cluster needs, for its own rejections without a pool.
+    /// DRAM that each cluster needs for its own rejections without a pool.
     fn needed_by_cluster(&self) -> Result<Vec<Needed>, Interrupted> {
         let none = none();
         let dram_mib = self.study.params.host.dram.0 / MIB;
@@ -202,9 +203,9 @@ impl<'a> Run<'a> {
             .collect()
     }
 
-    /// The least DRAM that serves: of hosts alone; then of devices, for some amounts of local DRAM
-    /// between the least that serves with pools without limit and that of hosts alone. The least
-    /// sum is taken.
+    /// The least DRAM that serves. First the DRAM of hosts without pools is found. Then devices are
+    /// sized for some amounts of local DRAM, from the least that serves with unlimited pools to
+    /// that of hosts without pools. The least sum is the result.
     fn needed(&self, alone: &Outcome) -> Result<Needed, Interrupted> {
         let params = self.study.params;
         let (policy, fabric) = (self.study.policy, self.study.fabric);
@@ -217,12 +218,12 @@ impl<'a> Run<'a> {
             self.serves(policy, steps * STEP_MIB, slices, core_s)
         };
         let alone = least(1, dram, |steps| {
-            // That of the scenario rejects what it rejects, and slows no VM.
+            // The scenario's DRAM serves by definition, and local memory slows no VM.
             Ok(steps * STEP_MIB >= params.host.dram.0 / MIB || serves(none.as_ref(), steps, 0)?)
         })?;
         let alone = alone.unwrap_or(dram);
-        // Less local DRAM than this does not serve whatever the pool is. A policy that cannot do
-        // with less than without a pool needs what that needs.
+        // Less local DRAM than this does not serve with any pool. A policy that needs no less than
+        // hosts without pools gets their amount.
         let floor = (alone as f64 * params.least_local).ceil() as u64;
         let low = least(floor.min(alone), alone, |steps| {
             serves(policy, steps, UNLIMITED_SLICES)
@@ -231,7 +232,7 @@ impl<'a> Run<'a> {
         let pods = fabric.devices() as f64 / fabric.hosts() as f64;
         let slice_mib = params.slice.0 as f64 / MIB as f64 * pods;
         let peak = self.device_peak(low * STEP_MIB)?;
-        // Hosts alone serve, so that only a smaller sum is of interest.
+        // Hosts without pools serve, so only a smaller sum is an improvement.
         let (mut local, mut slices) = (alone, 0);
         for place in 0..=PLACES {
             let here = low + (alone - low) * place / PLACES;
@@ -255,7 +256,7 @@ impl<'a> Run<'a> {
         })
     }
 
-    /// Whether no more than so many core-seconds are rejected, and no more VMs than may be are slow.
+    /// Whether at most `allowed` core-seconds are rejected, and no more VMs are slow than allowed.
     fn serves(
         &self,
         policy: &dyn PoolPolicy,
@@ -280,7 +281,7 @@ impl<'a> Run<'a> {
         whole.map(|()| !budget.is_spent() && fast_enough)
     }
 
-    /// The most slices of a device that are in use, if it has as many as are wanted.
+    /// Largest number of slices of a device in use, if devices are unlimited.
     fn device_peak(&self, local_mib: u64) -> Result<u64, Interrupted> {
         let setup = Setup {
             series: false,
@@ -311,13 +312,13 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Simulates the clusters, each whole, and sums them up in their order; interrupted, those that
-    /// were done.
+    /// Simulates all clusters and sums their results up in their order. After an interruption, the
+    /// sum has the clusters that were complete.
     fn simulate(&self, setup: &Setup<'_>) -> (Outcome, Result<(), Interrupted>) {
         self.simulate_each(&|_| setup.clone())
     }
 
-    /// As [`Self::simulate`], with a setup for each cluster.
+    /// Like [`Self::simulate`], with a setup for each cluster.
     fn simulate_each<'s>(
         &self,
         setup: &(dyn Fn(usize) -> Setup<'s> + Sync),
@@ -343,7 +344,8 @@ impl<'a> Run<'a> {
         (sum, whole)
     }
 
-    /// Does something for each cluster, by its number, on the threads; interrupted, not for all.
+    /// Calls `work` with the number of each cluster, on all threads. After
+    /// an interruption, some results are `None`.
     fn each<T: Send>(&self, work: &(dyn Fn(usize) -> T + Sync)) -> Vec<Option<T>> {
         let next = AtomicUsize::new(0);
         let done: Vec<Mutex<Option<T>>> = self.clusters.iter().map(|_| Mutex::new(None)).collect();
@@ -369,7 +371,7 @@ impl<'a> Run<'a> {
     }
 }
 
-/// The policy without pools.
+/// The policy that uses no pool memory.
 fn none() -> Box<dyn PoolPolicy> {
     match PoolPolicyChoice::named("none").build() {
         Ok(policy) => policy,

@@ -58,7 +58,7 @@ fn telemetry(plan: &Plan) -> Vec<Value> {
         let thresholds = qos.config.thresholds;
         Some(json!({
             "device": device.name,
-            "bandwidth_gbps": qos.bandwidth.as_gb_per_s(),
+            "bandwidth_gb_per_s": qos.bandwidth.as_gb_per_s(),
             "limited_by": if qos.is_limited_by_ports { "ports" } else { "medium" },
             "full": qos.full,
             "optimal": thresholds.optimal,
@@ -77,8 +77,8 @@ fn throttles(plan: &Plan) -> Vec<Value> {
         Some(json!({
             "host": host.name,
             "period_ns": throttle.period().0 as f64 / 1e3,
-            "step_gbps": throttle.step().as_gb_per_s(),
-            "least_gbps": throttle.least().as_gb_per_s(),
+            "step_gb_per_s": throttle.step().as_gb_per_s(),
+            "least_gb_per_s": throttle.least().as_gb_per_s(),
             "moderate_cut": throttle.moderate_cut,
             "severe_cut": throttle.severe_cut,
         }))

@@ -19,12 +19,12 @@ pub struct ReportCi95 {
     /// Why a value here has no interval.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// Of `bandwidth_gbps.total`.
-    pub total_gbps: Option<f64>,
-    /// Of `bandwidth_gbps.read`.
-    pub read_gbps: Option<f64>,
-    /// Of `bandwidth_gbps.write`.
-    pub write_gbps: Option<f64>,
+    /// Of `bandwidth_gb_per_s.total`.
+    pub total_gb_per_s: Option<f64>,
+    /// Of `bandwidth_gb_per_s.read`.
+    pub read_gb_per_s: Option<f64>,
+    /// Of `bandwidth_gb_per_s.write`.
+    pub write_gb_per_s: Option<f64>,
     /// Of `latency_ns.mean`. Percentiles have no interval.
     pub latency_ns: Option<f64>,
     /// Of `read_latency_ns.mean`.
@@ -41,12 +41,12 @@ pub struct HostCi95 {
     /// Why a value here has no interval, where the report's `ci95` does not say so of all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// Of `bandwidth_gbps.total`.
-    pub total_gbps: Option<f64>,
-    /// Of `bandwidth_gbps.read`.
-    pub read_gbps: Option<f64>,
-    /// Of `bandwidth_gbps.write`.
-    pub write_gbps: Option<f64>,
+    /// Of `bandwidth_gb_per_s.total`.
+    pub total_gb_per_s: Option<f64>,
+    /// Of `bandwidth_gb_per_s.read`.
+    pub read_gb_per_s: Option<f64>,
+    /// Of `bandwidth_gb_per_s.write`.
+    pub write_gb_per_s: Option<f64>,
     /// Of `latency_ns.mean`.
     pub latency_ns: Option<f64>,
     /// Of `in_flight`.
@@ -59,12 +59,12 @@ pub struct DeviceCi95 {
     /// Why a value here has no interval, where the report's `ci95` does not say so of all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// Of `bandwidth_gbps.total`.
-    pub total_gbps: Option<f64>,
-    /// Of `bandwidth_gbps.read`.
-    pub read_gbps: Option<f64>,
-    /// Of `bandwidth_gbps.write`.
-    pub write_gbps: Option<f64>,
+    /// Of `bandwidth_gb_per_s.total`.
+    pub total_gb_per_s: Option<f64>,
+    /// Of `bandwidth_gb_per_s.read`.
+    pub read_gb_per_s: Option<f64>,
+    /// Of `bandwidth_gb_per_s.write`.
+    pub write_gb_per_s: Option<f64>,
 }
 
 /// Half-widths of the 95 % confidence intervals of one direction of a link.
@@ -78,7 +78,7 @@ pub struct LinkCi95 {
     /// Of `efficiency`.
     pub efficiency: Option<f64>,
     /// Of the rate of payload: `payload_bytes` over the window.
-    pub payload_gbps: Option<f64>,
+    pub payload_gb_per_s: Option<f64>,
 }
 
 /// Half-widths of the 95 % confidence intervals of requests that crossed so many links.
@@ -179,7 +179,7 @@ impl<'a> Intervals<'a> {
     pub(crate) fn of_report(&self) -> ReportCi95 {
         let mut group = Group::of(self);
         let all = |of: fn(&OfIssuer) -> u64| move |tally: &Tally| of(&tally.total());
-        let [total_gbps, read_gbps, write_gbps, in_flight] = [
+        let [total_gb_per_s, read_gb_per_s, write_gb_per_s, in_flight] = [
             group.lines(all(|one| one.reads + one.writes)),
             group.lines(all(|one| one.reads)),
             group.lines(all(|one| one.writes)),
@@ -199,9 +199,9 @@ impl<'a> Intervals<'a> {
             batches: self.batches.map_or(0, |parts| parts.count()) as u64,
             batch_ns: self.batches.map_or(0.0, |parts| parts.width_ns()),
             reason: self.none.clone().or(group.reason()),
-            total_gbps,
-            read_gbps,
-            write_gbps,
+            total_gb_per_s,
+            read_gb_per_s,
+            write_gb_per_s,
             latency_ns,
             read_latency_ns,
             in_flight,
@@ -215,9 +215,9 @@ impl<'a> Intervals<'a> {
         let one =
             |of: fn(&OfIssuer) -> u64| move |tally: &Tally| tally.issuers.get(number).map_or(0, of);
         HostCi95 {
-            total_gbps: group.lines(one(|one| one.reads + one.writes)),
-            read_gbps: group.lines(one(|one| one.reads)),
-            write_gbps: group.lines(one(|one| one.writes)),
+            total_gb_per_s: group.lines(one(|one| one.reads + one.writes)),
+            read_gb_per_s: group.lines(one(|one| one.reads)),
+            write_gb_per_s: group.lines(one(|one| one.writes)),
             latency_ns: group.mean_ns(one(|one| one.latency), one(|one| one.requests)),
             in_flight: group.level(one(|one| one.in_flight)),
             reason: group.reason(),
@@ -229,9 +229,9 @@ impl<'a> Intervals<'a> {
         let one =
             |of: fn(&OfDevice) -> u64| move |tally: &Tally| tally.devices.get(number).map_or(0, of);
         DeviceCi95 {
-            total_gbps: group.lines(one(|one| one.reads + one.writes)),
-            read_gbps: group.lines(one(|one| one.reads)),
-            write_gbps: group.lines(one(|one| one.writes)),
+            total_gb_per_s: group.lines(one(|one| one.reads + one.writes)),
+            read_gb_per_s: group.lines(one(|one| one.reads)),
+            write_gb_per_s: group.lines(one(|one| one.writes)),
             reason: group.reason(),
         }
     }
@@ -244,7 +244,7 @@ impl<'a> Intervals<'a> {
         LinkCi95 {
             utilization: group.level(one(|one| one.busy)),
             efficiency: group.ratio(one(|one| one.payload), one(|one| one.bytes)),
-            payload_gbps: group.rate(one(|one| one.payload)),
+            payload_gb_per_s: group.rate(one(|one| one.payload)),
             reason: group.reason(),
         }
     }
@@ -378,7 +378,7 @@ pub(crate) fn relative(batches: Parts<'_>) -> Option<f64> {
     let span = batches.count() as f64 * batches.width_ns();
     let rate = total(|one| one.reads + one.writes) * 64.0 / span;
     let latency = total(|one| one.latency) / 1e3 / total(|one| one.requests);
-    let relative = [report.total_gbps? / rate, report.latency_ns? / latency];
+    let relative = [report.total_gb_per_s? / rate, report.latency_ns? / latency];
     Some(relative[0].max(relative[1]))
 }
 

@@ -100,7 +100,7 @@ pub(crate) fn by_requests_in_flight(plan: &Plan, report: &Report) -> Vec<Note> {
         };
         let host = &report.hosts[number];
         let outstanding = f64::from(group.issue.outstanding);
-        let (rate, wire) = (host.bandwidth_gbps.total, plan.line_rate(number));
+        let (rate, wire) = (host.bandwidth_gb_per_s.total, plan.line_rate(number));
         if host.in_flight >= IN_FLIGHT * outstanding && rate > 0.0 && rate < FULL * wire {
             notes.push(Note::new(
                 format!("hosts[{at}].issue.outstanding"),
@@ -128,7 +128,7 @@ pub(crate) fn by_throttles(plan: &Plan, report: &Report) -> Vec<Note> {
         let Some(device) = devices.find(|device| device.name == *name) else {
             continue;
         };
-        let (used, most) = (device.bandwidth_gbps.total, qos.bandwidth.as_gb_per_s());
+        let (used, most) = (device.bandwidth_gb_per_s.total, qos.bandwidth.as_gb_per_s());
         let held = qos.hosts.iter().filter_map(|host| {
             let host = report.hosts.get(*host)?;
             let throttle = host.throttle.filter(|throttle| throttle.held >= HELD)?;

@@ -1,5 +1,6 @@
 //! The report: what a run measured, and the laws that it must hold.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use cxlab_agent::Lanes;
@@ -31,12 +32,36 @@ use crate::series;
 pub use crate::series::TimeSeries;
 use crate::system::{Node, System};
 
+/// Version of the names in a report. Version 1 called bandwidths in GB/s `bandwidth_gbps`.
+pub const FORMAT: u32 = 2;
+
+fn first_format() -> u32 {
+    1
+}
+
+/// A report's JSON text with the names of [`FORMAT`], from a text with the names of any version.
+pub fn with_current_names(text: &str) -> Cow<'_, str> {
+    // A quotation mark before a colon ends a name: those inside texts are escaped.
+    match text.contains("_gbps\":") {
+        true => {
+            let renamed = text.replace("_gbps\":", "_gb_per_s\":");
+            let numbered = format!("\"format\": {FORMAT},\n  \"scenario\":");
+            let versioned = renamed.replacen("\"scenario\":", &numbered, 1);
+            Cow::Owned(versioned)
+        }
+        false => Cow::Borrowed(text),
+    }
+}
+
 /// What a run measured. Only `wall_seconds`, `events_per_second` and
 /// `requests.per_wall_second` may differ between identical runs.
 #[derive(Clone, Serialize, Deserialize, PartialEq, Debug)]
 pub struct Report {
     /// Version of cxlab.
     pub version: String,
+    /// Version of the names in the report, [`FORMAT`]; 1 where it is missing.
+    #[serde(default = "first_format")]
+    pub format: u32,
     /// The scenario's name.
     pub scenario: String,
     /// Identifies everything that can change the result but the seed.
@@ -83,7 +108,7 @@ pub struct Report {
     pub requests: Requests,
     /// Rates of 64-byte lines in the window, in GB/s (10^9 bytes per second), without requests that
     /// were denied or failed.
-    pub bandwidth_gbps: Bandwidth,
+    pub bandwidth_gb_per_s: Bandwidth,
     /// Latency of the requests served in the window: completed, and neither denied nor failed.
     pub latency_ns: Latency,
     /// Latency of the reads among them.
@@ -574,7 +599,7 @@ pub struct HostReport {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub throttle: Option<ThrottleReport>,
     /// Rates, without those denied or failed.
-    pub bandwidth_gbps: Bandwidth,
+    pub bandwidth_gb_per_s: Bandwidth,
     /// Latency of served requests.
     pub latency_ns: Latency,
     /// Latency of the requests that completed without being served.
@@ -621,7 +646,7 @@ pub struct ThrottleReport {
     pub held: f64,
     /// The rate allowed at the end; absent where there is no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub rate_gbps: Option<f64>,
+    pub rate_gb_per_s: Option<f64>,
 }
 
 impl From<ThrottleStats> for ThrottleReport {
@@ -630,7 +655,7 @@ impl From<ThrottleStats> for ThrottleReport {
             faster: stats.faster,
             slower: stats.slower,
             held: stats.held as f64 / stats.periods.max(1) as f64,
-            rate_gbps: stats.rate.map(|rate| rate.as_gb_per_s()),
+            rate_gb_per_s: stats.rate.map(|rate| rate.as_gb_per_s()),
         }
     }
 }
@@ -690,7 +715,7 @@ pub struct ThreadPhaseReport {
     /// Time in which such an operation was under way.
     pub busy_ns: f64,
     /// Bytes over that time.
-    pub bandwidth_gbps: f64,
+    pub bandwidth_gb_per_s: f64,
     /// From begin to completion of each such operation that was neither denied nor failed.
     pub latency_ns: Latency,
 }
@@ -714,7 +739,7 @@ impl ThreadPhaseReport {
                 from_cxl: stats.from_cxl,
                 bytes: stats.bytes,
                 busy_ns: busy_ps as f64 / 1e3,
-                bandwidth_gbps: stats.bytes as f64 * 1e3 / busy_ps.max(1) as f64,
+                bandwidth_gb_per_s: stats.bytes as f64 * 1e3 / busy_ps.max(1) as f64,
                 latency_ns: latency(&stats.latency),
             }
         })
@@ -763,7 +788,7 @@ pub struct PhaseReport {
     /// Operations over that time.
     pub operations_per_second: f64,
     /// Bytes that the program counts for its operations, over that time; 0 where it counts none.
-    pub bandwidth_gbps: f64,
+    pub bandwidth_gb_per_s: f64,
     /// Mean time of its loads, whatever answered them.
     pub load_latency_ns: f64,
 }
@@ -791,7 +816,7 @@ impl HostCore {
                         steps: stats.issued,
                         time_ns,
                         operations_per_second: 1e9 * per_ns(stats.operations as f64),
-                        bandwidth_gbps: per_ns(stats.operations as f64 * phase.bytes.0 as f64),
+                        bandwidth_gb_per_s: per_ns(stats.operations as f64 * phase.bytes.0 as f64),
                         load_latency_ns: stats.load_ps as f64 / 1e3 / stats.loads.max(1) as f64,
                     }
                 })
@@ -880,7 +905,7 @@ pub struct DeviceReport {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub viral: Option<DeviceViral>,
     /// Rates.
-    pub bandwidth_gbps: Bandwidth,
+    pub bandwidth_gb_per_s: Bandwidth,
     /// How long requests wait in the device before the medium takes them.
     #[serde(default)]
     pub wait_ns: Wait,
@@ -984,7 +1009,7 @@ pub struct LinkReport {
     /// Flits sent again after an error.
     pub retries: u64,
     /// Rate of the direction, GB/s.
-    pub rate_gbps: f64,
+    pub rate_gb_per_s: f64,
     /// Messages sent.
     #[serde(default)]
     pub messages: u64,
@@ -1191,7 +1216,7 @@ pub(crate) fn assemble(system: &System, context: &Context<'_>) -> Result<Report,
                 since_ns: at.0 as f64 / 1e3,
                 dropped_writes: stats.dropped_writes,
             }),
-            bandwidth_gbps: context.bandwidth(stats.reads, stats.writes),
+            bandwidth_gb_per_s: context.bandwidth(stats.reads, stats.writes),
             wait_ns: Wait::of(&waits.all, taken(stats)),
             medium_wait_ns: mean_ns(waits.medium_ps, taken(stats)),
             ci95: intervals.of_device(number),
@@ -1234,6 +1259,7 @@ pub(crate) fn assemble(system: &System, context: &Context<'_>) -> Result<Report,
     ));
     let mut report = Report {
         version: env!("CARGO_PKG_VERSION").to_owned(),
+        format: FORMAT,
         scenario: context.plan.scenario.name.clone(),
         plan_hash: context.plan.hash.clone(),
         seed: context.seed,
@@ -1254,7 +1280,7 @@ pub(crate) fn assemble(system: &System, context: &Context<'_>) -> Result<Report,
         wall_seconds,
         events: context.outcome.events,
         events_per_second: context.outcome.events as f64 / wall_seconds,
-        bandwidth_gbps: context.bandwidth(
+        bandwidth_gb_per_s: context.bandwidth(
             totals.requests.reads - denied.reads - failed.reads(),
             totals.requests.writes - denied.writes - failed.writes(),
         ),
@@ -1338,7 +1364,7 @@ fn host_report(
         denied: context.denied(denied),
         failed: context.failed(failed),
         throttle: host.throttle().map(ThrottleReport::from),
-        bandwidth_gbps: context.bandwidth(
+        bandwidth_gb_per_s: context.bandwidth(
             stats.reads - denied.reads - failed.reads(),
             stats.writes - denied.writes - failed.writes(),
         ),
@@ -1473,7 +1499,7 @@ fn links(
                 payload_bytes: stats.payload_bytes,
                 flits: stats.flits,
                 retries: stats.retries,
-                rate_gbps: link.params.rate().as_gb_per_s(),
+                rate_gb_per_s: link.params.rate().as_gb_per_s(),
                 messages: stats.messages,
                 wait_ns: Wait::of(&waits.all, stats.messages),
                 credit_wait_ns: mean_ns(waits.credits_ps, stats.messages),

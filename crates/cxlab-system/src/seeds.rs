@@ -146,8 +146,8 @@ fn of_issuers(name: &str, issuers: &[HostReport]) -> Vec<(String, f64)> {
     let all = issuers.flat_map(|(number, issuer)| {
         let name = format!("{name}[{number}]");
         let mut all = vec![(
-            format!("{name}.bandwidth_gbps.total"),
-            issuer.bandwidth_gbps.total,
+            format!("{name}.bandwidth_gb_per_s.total"),
+            issuer.bandwidth_gb_per_s.total,
         )];
         all.extend(percentiles(
             &format!("{name}.latency_ns"),
@@ -161,13 +161,13 @@ fn of_issuers(name: &str, issuers: &[HostReport]) -> Vec<(String, f64)> {
 
 /// The main numbers of a report, by their path in it. Reports of one plan have the same paths.
 fn values(report: &Report) -> Vec<(String, f64)> {
-    let bandwidth = &report.bandwidth_gbps;
+    let bandwidth = &report.bandwidth_gb_per_s;
     let mut all: Vec<(String, f64)> = [
         ("total", bandwidth.total),
         ("read", bandwidth.read),
         ("write", bandwidth.write),
     ]
-    .map(|(part, value)| (format!("bandwidth_gbps.{part}"), value))
+    .map(|(part, value)| (format!("bandwidth_gb_per_s.{part}"), value))
     .into();
     all.extend(percentiles("latency_ns", &report.latency_ns));
     all.extend(percentiles("read_latency_ns", &report.read_latency_ns));
@@ -177,8 +177,8 @@ fn values(report: &Report) -> Vec<(String, f64)> {
     all.extend(of_issuers("accelerators", &report.accelerators));
     let devices = report.devices.iter().enumerate();
     all.extend(devices.map(|(number, device)| {
-        let name = format!("devices[{number}].bandwidth_gbps.total");
-        (name, device.bandwidth_gbps.total)
+        let name = format!("devices[{number}].bandwidth_gb_per_s.total");
+        (name, device.bandwidth_gb_per_s.total)
     }));
     all
 }
@@ -258,9 +258,9 @@ impl SeedsReport {
     fn rows(&self) -> Vec<Vec<String>> {
         let mut rows = vec![cells(["", "mean", "95 %", "least", "largest"])];
         let rates = [
-            ("bandwidth, GB/s", "bandwidth_gbps.total"),
-            ("  read", "bandwidth_gbps.read"),
-            ("  write", "bandwidth_gbps.write"),
+            ("bandwidth, GB/s", "bandwidth_gb_per_s.total"),
+            ("  read", "bandwidth_gb_per_s.read"),
+            ("  write", "bandwidth_gb_per_s.write"),
         ];
         let times = [
             ("latency, ns: mean", "latency_ns.mean"),
@@ -305,7 +305,12 @@ impl SeedsReport {
         for kind in ["hosts", "accelerators"] {
             for number in 0.. {
                 let of = |part: &str| self.quantity(&format!("{kind}[{number}].{part}"));
-                let parts = ["bandwidth_gbps.total", "latency_ns.mean", "latency_ns.p99"].map(of);
+                let parts = [
+                    "bandwidth_gb_per_s.total",
+                    "latency_ns.mean",
+                    "latency_ns.p99",
+                ]
+                .map(of);
                 let [Some(rate), Some(mean), Some(p99)] = parts else {
                     break;
                 };
@@ -342,7 +347,7 @@ impl SeedsReport {
     /// Bandwidth, mean latency and 99th percentile of each run, with the means and their intervals.
     pub fn svg(&self) -> String {
         let charts = [
-            ("Total bandwidth", "GB/s", "bandwidth_gbps.total"),
+            ("Total bandwidth", "GB/s", "bandwidth_gb_per_s.total"),
             ("Mean latency", "ns", "latency_ns.mean"),
             ("99th percentile of latency", "ns", "latency_ns.p99"),
         ];

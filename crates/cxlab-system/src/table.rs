@@ -123,7 +123,7 @@ fn programs(report: &Report) -> String {
                 count(phase.operations),
                 format!("{:.3}", phase.time_ns / 1e3),
                 format!("{:.0}", phase.operations_per_second),
-                format!("{:.3}", phase.bandwidth_gbps),
+                format!("{:.3}", phase.bandwidth_gb_per_s),
                 nanos(phase.load_latency_ns),
             ]);
         }
@@ -157,7 +157,7 @@ fn threads(report: &Report) -> String {
                 count(phase.operations),
                 format!("{:.3}", phase.time_ns / 1e3),
                 format!("{:.0}", phase.operations_per_second),
-                format!("{:.3}", phase.bandwidth_gbps),
+                format!("{:.3}", phase.bandwidth_gb_per_s),
                 nanos(phase.latency_ns.p50),
                 nanos(phase.latency_ns.p99),
             ]);
@@ -447,16 +447,16 @@ pub fn summary(plan: &Plan, report: &Report) -> String {
         }
         text.push('\n');
     }
-    let (bandwidth, ci95) = (&report.bandwidth_gbps, &report.ci95);
+    let (bandwidth, ci95) = (&report.bandwidth_gb_per_s, &report.ci95);
     let with = |value: f64, width: Option<f64>, digits: usize| match width {
         Some(width) => format!("{value:.digits$} +-{width:.digits$}"),
         None => format!("{value:.digits$}"),
     };
     text.push_str(&format!(
         "  bandwidth {} GB/s (read {}, write {}); {} requests in flight\n",
-        with(bandwidth.total, ci95.total_gbps, 3),
-        with(bandwidth.read, ci95.read_gbps, 3),
-        with(bandwidth.write, ci95.write_gbps, 3),
+        with(bandwidth.total, ci95.total_gb_per_s, 3),
+        with(bandwidth.read, ci95.read_gb_per_s, 3),
+        with(bandwidth.write, ci95.write_gb_per_s, 3),
         with(report.littles_law.in_flight, ci95.in_flight, 1),
     ));
     text.push_str(&match &ci95.reason {
@@ -527,7 +527,7 @@ pub fn summary(plan: &Plan, report: &Report) -> String {
     text.push('\n');
     let links = report.links.iter().map(|link| {
         let payload = link.payload_bytes as f64 / report.window_ns.max(1e-3);
-        let ci95 = [link.ci95.utilization, link.ci95.payload_gbps];
+        let ci95 = [link.ci95.utilization, link.ci95.payload_gb_per_s];
         (
             link.direction.as_str(),
             link.utilization,

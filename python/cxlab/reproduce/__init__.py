@@ -1,7 +1,7 @@
-"""Papers' figures, reproduced: what a paper claims beside what cxlab finds.
+"""Reproduction of papers' figures: the paper's claims beside cxlab's results.
 
-A paper is a list of figures; a figure collects a table from runs, states the paper's claims about
-it, and draws it. A claim that is missed is shown like one that is met.
+A paper is a list of figures. A figure collects a table from runs, states the paper's claims about
+the table, and draws it. Missed claims are shown like the others.
 """
 
 from __future__ import annotations
@@ -25,23 +25,23 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing
 
 
-#: What files of traces end with: captured by ``cxlab trace``, and ESF's text format.
+#: Endings of trace files: captured by ``cxlab trace``, and ESF's text format.
 TRACE_ENDINGS = (".cxlt", ".trace", ".trace.gz")
 
 
 @dataclass(frozen=True)
 class Settings:
-    """Where figures go, and how their runs are done."""
+    """Output folder of figures, and parameters of their runs."""
 
     out: Path
-    #: Folder of the paper's own traces, or of others; ``$CXLAB_TRACES`` when None.
+    #: Folder of the paper's own traces, or of others. None means ``$CXLAB_TRACES``.
     traces: Path | None = None
     workers: int | None = None
     scheduler: str | None = None
     cache: Path | bool = True
 
     def run(self, figure: str, scenarios: Sequence[Scenario]) -> list[Result]:
-        """Runs scenarios side by side; finished ones come from the cache."""
+        """Runs scenarios in parallel. Finished ones come from the cache."""
         return run_many(
             scenarios,
             workers=self.workers,
@@ -56,12 +56,12 @@ class Settings:
         return self.traces or (Path(given) if given else None)
 
     def has_traces(self, names: Sequence[str]) -> bool:
-        """Whether the paper's own traces are there, all of them."""
+        """Whether all of the paper's own traces are available."""
         folder = self.trace_folder()
         return folder is not None and all((folder / name).is_file() for name in names)
 
     def trace_paths(self, names: Sequence[str]) -> dict[str, Path]:
-        """The paper's own traces by name; where one is missing, every trace of the folder."""
+        """The paper's own traces by name. If one is missing, every trace of the folder."""
         folder = self.trace_folder()
         if folder is None:
             return {}
@@ -74,17 +74,17 @@ class Settings:
 
 @dataclass(frozen=True)
 class Figure:
-    """One figure of a paper."""
+    """A figure of a paper."""
 
-    #: What users type, and the name of its files.
+    #: The name that users type, which is also the name of the figure's files.
     name: str
     title: str
-    #: Runs what is needed, and gives a table: all that the claims and the drawing are made from.
+    #: Runs the simulations, and returns a table from which claims and drawing are made.
     collect: Callable[[Settings], pandas.DataFrame]
     claims: Callable[[pandas.DataFrame], list[Claim]]
     draw: Callable[[pandas.DataFrame], Drawing]
-    #: Traces that it needs, by file name in the folder of traces; others do where they are not,
-    #: and nothing is judged then.
+    #: Traces that the figure needs, by file name in the folder of traces. Without them, other
+    #: traces are used and no claim is judged.
     traces: Sequence[str] = field(default=())
 
 
@@ -112,7 +112,7 @@ def _cxl_clustersim() -> Sequence[Figure]:
     return FIGURES
 
 
-#: Papers, by the name users type.
+#: Papers by the name that users type.
 PAPERS: dict[str, Callable[[], Sequence[Figure]]] = {
     "cohet": _cohet,
     "cxl-clustersim": _cxl_clustersim,
@@ -124,8 +124,8 @@ PAPERS: dict[str, Callable[[], Sequence[Figure]]] = {
 def reproduce(figures: Sequence[Figure], settings: Settings) -> pandas.DataFrame:
     """Makes figures, prints the table of claims, and writes it to ``claims.csv``.
 
-    Figures whose traces are not there are left out, and named. Claims of figures that are not made
-    now stay in ``claims.csv`` as they were.
+    Figures without their traces are skipped and named. Claims of figures that are not
+    made now stay in ``claims.csv`` unchanged.
     """
     import matplotlib
     import pandas
@@ -211,7 +211,7 @@ def _save(figure: Figure, table: pandas.DataFrame, out: Path) -> None:
 
 
 def _write_claims(path: Path, new: pandas.DataFrame) -> None:
-    """Writes the claims, with those of figures that were not made now; figures keep their order."""
+    """Writes the claims and keeps those of other figures. Figures keep their order."""
     import pandas
 
     if path.is_file():

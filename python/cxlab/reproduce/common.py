@@ -1,6 +1,6 @@
-"""What papers share: colours."""
+"""Colours that all papers share."""
 
-# Okabe and Ito's colours, which colour-blind readers tell apart.
+# Okabe and Ito's colours, which colour-blind readers can distinguish.
 BLUE, ORANGE, GREEN, RED, PURPLE, SKY, BLACK = (
     "#0072B2",
     "#E69F00",

@@ -1,9 +1,9 @@
-"""The ledger in the documents: tables between markers, written from the claims.
+"""The ledger in the documents: tables between markers, generated from the claims.
 
-A page says ``<!-- ledger: PAPER FIGURE... -->`` and ``<!-- /ledger -->``; what lies between is
-generated. After the figures, ``shown`` adds the claims that are not judged; ``why`` gives the
-explanations of misses, and ``parameters`` what was fitted by what, instead of the table.
-``summary`` stands for all papers together.
+A page has ``<!-- ledger: PAPER FIGURE... -->`` and ``<!-- /ledger -->``, and the text between
+them is generated. After the figures, ``shown`` adds the claims that are not judged. ``why`` gives
+the explanations of misses, and ``parameters`` the fitted parameters with the rows that they were
+fitted by, instead of the table. ``summary`` stands for all papers together.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from cxlab.reproduce.ledger import COLUMNS, Row, parameters, problems
 Ledger = Mapping[str, Sequence[Row]]
 
 _BLOCK = re.compile(r"^<!-- ledger: (.+?) -->\n.*?^<!-- /ledger -->$", re.DOTALL | re.MULTILINE)
-#: What may follow a paper besides figures.
+#: Options that may follow the figures of a paper.
 _OPTIONS = ("shown", "why", "parameters")
 
 
 class LedgerError(ValueError):
-    """Something in the claims or in a marker that is no ledger."""
+    """A mistake in the claims or in a marker."""
 
 
 def collect(root: Path) -> dict[str, list[Row]]:
@@ -43,7 +43,7 @@ def collect(root: Path) -> dict[str, list[Row]]:
 
 
 def to_csv(rows: Sequence[Mapping[str, str]], columns: Sequence[str] = COLUMNS) -> str:
-    """Rows as a file."""
+    """Formats rows as CSV."""
     text = io.StringIO()
     writer = csv.DictWriter(text, columns, lineterminator="\n")
     writer.writeheader()
@@ -52,7 +52,7 @@ def to_csv(rows: Sequence[Mapping[str, str]], columns: Sequence[str] = COLUMNS) 
 
 
 def files(root: Path) -> dict[Path, str]:
-    """All that follows from the figures' tables: claims, the ledger, and pages with markers."""
+    """All files that follow from the figures' tables: claims, the ledger, pages with markers."""
     ledger = collect(root)
     found = {
         root / "figures" / paper / "claims.csv": to_csv(rows) for paper, rows in ledger.items()
@@ -68,7 +68,7 @@ def files(root: Path) -> dict[Path, str]:
 
 
 def write(root: Path) -> list[Path]:
-    """Writes what is not as it should be, and says what."""
+    """Writes the files that are out of date, and returns their paths."""
     stale = [
         path
         for path, text in files(root).items()
@@ -81,7 +81,7 @@ def write(root: Path) -> list[Path]:
 
 
 def fill(text: str, ledger: Ledger) -> str:
-    """A page with its markers filled."""
+    """Fills the markers of a page."""
 
     def block(found: re.Match[str]) -> str:
         said = found[1]
@@ -132,7 +132,7 @@ def _claims(rows: Sequence[Row], *, several: bool) -> str:
 
 
 def _why(rows: Sequence[Row]) -> str:
-    """Explanations of misses, each once, with the claims that it is for."""
+    """Explanations of misses, each once, with the claims that they explain."""
     said: dict[str, list[str]] = {}
     for row in rows:
         if row["verdict"] == "MISS":
@@ -162,7 +162,7 @@ def _parameters(rows: Sequence[Row]) -> str:
 
 
 def _summary(ledger: Ledger) -> str:
-    """Free parameters against matched numbers."""
+    """Numbers of free parameters and of matched values."""
     header = (
         "paper",
         "free parameters",

@@ -1,9 +1,9 @@
-"""The ledger of claims: what a paper says, what cxlab finds, and by what the two are judged.
+"""The ledger of claims: what a paper says, what cxlab finds, and the criterion of comparison.
 
 A claim is one of five kinds. *Fitted*: parameters were chosen with this number in sight.
-*Derived*: it follows from another row and adds nothing. *Predicted*: neither. *Shown*: it is not
-judged, for a reason that the row gives. *Not run*: the paper prints it, and nothing here runs it.
-A judged claim has a tolerance, and the tolerance has a source.
+*Derived*: it follows from another row and adds nothing. *Predicted*: neither of these. *Shown*:
+it is not judged, for a reason that the row gives. *Not run*: the paper prints it, and no run
+covers it. A judged claim has a tolerance, and the tolerance has a source.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ COLUMNS = (
     "verdict",
     "why",
 )
-#: Those that are printed on a terminal.
+#: Columns that are printed on a terminal.
 PRINTED = ("figure", "claim", "paper", "cxlab", "off", "tolerance", "kind", "verdict")
 
 
 @dataclass(frozen=True)
 class Tolerance:
-    """How far ours may lie from the paper's number, and why so far."""
+    """Allowed distance of our value from the paper's number, and the reason for it."""
 
     amount: float
-    #: Where it comes from: the paper's printed precision or claimed error, or our own interval.
+    #: Source: the paper's printed precision or claimed error, or our own interval.
     source: str
     #: Whether ``amount`` is a fraction of the paper's number, or has the unit of the claim.
     relative: bool = False
@@ -63,16 +63,16 @@ def printed(unit: float) -> Tolerance:
 
 
 def words(reading: str) -> Tolerance:
-    """No more than what the paper's words say, as they are read here."""
+    """No tolerance beyond the paper's words, as they are read here."""
     return Tolerance(0.0, f"the paper's words: {reading}")
 
 
 @dataclass(frozen=True)
 class Kind:
-    """What a claim proves, and what that rests on."""
+    """Kind of a claim, with its basis."""
 
     name: Literal["fitted", "derived", "predicted", "shown", "not run"]
-    #: Parameters, the rows that are restated (``figure: claim``), or the reason.
+    #: Fitted parameters, the rows that are restated (``figure: claim``), or the reason.
     of: tuple[str, ...] = ()
 
 
@@ -80,7 +80,7 @@ PREDICTED = Kind("predicted")
 
 
 def fitted(*parameters: str) -> Kind:
-    """Parameters that were chosen with this number in sight."""
+    """A claim whose number was in sight when these parameters were chosen."""
     return Kind("fitted", parameters)
 
 
@@ -95,7 +95,7 @@ def shown(reason: str) -> Kind:
 
 
 def not_run(reason: str) -> Kind:
-    """A claim that the paper prints and nothing here runs, for a reason."""
+    """A claim that the paper prints and no run covers, for a reason."""
     return Kind("not run", (reason,))
 
 
@@ -109,13 +109,13 @@ def hypothesis(text: str) -> str:
     return f"hypothesis: {text}"
 
 
-#: What an explanation of a miss begins with.
+#: Beginnings of explanations of misses.
 EXPLAINED = ("tested: ", "hypothesis: ")
 
 
 @dataclass(frozen=True)
 class Claim:
-    """A number of the paper's, or from where to where it lies, beside ours."""
+    """A number or range of the paper, beside ours."""
 
     text: str
     #: A number, both ends of a range, or words.
@@ -129,7 +129,7 @@ class Claim:
     section: str = ""
     #: The paper's words.
     quote: str = ""
-    #: Why a claim is missed, by `tested` or `hypothesis`.
+    #: Explanation of a missed claim, by `tested` or `hypothesis`.
     why: str = ""
 
     def __post_init__(self) -> None:
@@ -153,14 +153,14 @@ class Claim:
 
     @property
     def bounds(self) -> tuple[float, float]:
-        """From where to where ours passes."""
+        """The range of our values that pass."""
         low, high = self.ends
         assert self.tolerance is not None, self.text
         return low - self.tolerance.of(low), high + self.tolerance.of(high)
 
     @property
     def off(self) -> float | None:
-        """Ours over the paper's (the nearer end, 0 between both), less one."""
+        """Relative deviation of ours from the paper's nearer end, or 0 between both ends."""
         if isinstance(self.paper, str) or self.ours is None:
             return None
         low, high = self.ends
@@ -171,7 +171,7 @@ class Claim:
 
     @property
     def paper_text(self) -> str:
-        """The paper's side, as it is printed."""
+        """The paper's side as it is printed."""
         if isinstance(self.paper, str):
             return self.paper
         low, high = self.ends
@@ -189,7 +189,7 @@ class Claim:
         if self.tolerance is None:
             return "shown"
         low, high = self.bounds
-        # Not worse than the last digit of a float.
+        # Allows for rounding in the last digit of a float.
         slack = 1e-12 * max(1.0, abs(self.ours))
         return "pass" if low - slack <= self.ours <= high + slack else "MISS"
 
@@ -221,7 +221,7 @@ Row = dict[str, str]
 
 
 def problems(rows: Sequence[Row]) -> list[str]:
-    """What is wrong with a paper's rows: names twice, or restated rows that are not there."""
+    """Problems of a paper's rows: duplicate names, or restated rows that do not exist."""
     names = [f"{row['figure']}: {row['claim']}" for row in rows]
     found = [f"{name}: twice" for name in sorted(set(names)) if names.count(name) > 1]
     for name, row in zip(names, rows, strict=True):
@@ -234,6 +234,6 @@ def problems(rows: Sequence[Row]) -> list[str]:
 
 
 def parameters(rows: Iterable[Row]) -> list[str]:
-    """Parameters that fitted rows name, each once, in their order."""
+    """Parameters that fitted rows name, each once, in order."""
     named = (name for row in rows if row["kind"] == "fitted" for name in row["of"].split("; "))
     return list(dict.fromkeys(named))

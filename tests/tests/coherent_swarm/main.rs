@@ -1,6 +1,6 @@
-//! A swarm of small random systems with device-managed coherence: each is drawn from a seed as the
-//! text of a scenario, run to its end under observation, and held against what must be true of
-//! every memory (`oracle.rs`).
+//! A swarm of small random systems with device-managed coherence. Each is drawn from a
+//! seed as the text of a scenario, run to its end under observation, and checked
+//! against invariants of every memory (`oracle.rs`).
 //!
 //! A failure prints the command that replays it and the scenario.
 #![allow(clippy::unwrap_used)]
@@ -54,7 +54,7 @@ fn check(seed: u64, text: &str) -> Totals {
     ended.totals
 }
 
-/// Systems so many that everything happens that can.
+/// Checks enough systems that every kind of event occurs.
 fn swarm(test: &str, seeds: std::ops::Range<u64>) {
     let mut totals = Totals::default();
     if SWARM.run(test, seeds, |seed, text| totals.merge(&check(seed, text))) {

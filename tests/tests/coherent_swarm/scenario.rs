@@ -1,27 +1,28 @@
-//! Draws a system of hosts with caches and devices that keep their memory coherent: small in all
-//! that can be full, so that everything waits, conflicts and is evicted often.
+//! Draws a system of hosts with caches and devices that keep their memory coherent. All buffers and
+//! caches are small, so that stalls, conflicts and evictions are frequent.
 
 use cxlab_memory::victim;
 use cxlab_tests::swarm::{Draw, LinkRules, Shape, link, shape};
 
-/// What all workloads of a system have in common, so that their lines meet.
+/// Lines that all workloads of a system share, so that they conflict.
 struct Region {
     offset: u64,
     lines: usize,
 }
 
-/// Capacity of every device, or of the share of the region that all hosts see: the smallest there is.
+/// Smallest possible capacity of a device, or of a device's share of the common region.
 const CAPACITY: u64 = 256 << 20;
 
-/// Who sees what: all hosts one region, and some of them one of their own before it, so that they
-/// know the same line by different addresses. `None`: all see all.
+/// Regions of the hosts. All hosts see a common region. Some hosts have a region of
+/// their own before it, so hosts know the same line by different addresses. Without
+/// `Regions`, all hosts see all memory.
 struct Regions {
     own: Vec<usize>,
     devices: usize,
 }
 
 impl Regions {
-    /// Drawn from a stream of their own. Hosts and devices must all reach each other.
+    /// Draws the regions from a stream of their own. Hosts and devices must all reach each other.
     fn draw(seed: u64, shape: &Shape) -> Option<Regions> {
         let mut draw = Draw::new(seed, "coherent-swarm-regions");
         let all = !shape.direct && shape.bindings.is_empty();
@@ -43,7 +44,7 @@ impl Regions {
         ));
     }
 
-    /// Where the common region begins for a host.
+    /// Start of the common region for a host.
     fn first(&self, host: usize) -> u64 {
         let own = self.own.contains(&host);
         if own {
@@ -54,7 +55,7 @@ impl Regions {
     }
 }
 
-/// The scenario of a seed.
+/// Draws the scenario of a seed.
 pub fn scenario(seed: u64) -> String {
     let mut draw = Draw::new(seed, "coherent-swarm");
     let (joins, roomy) = {
@@ -77,7 +78,7 @@ pub fn scenario(seed: u64) -> String {
     let mixed = coherent.iter().any(|class| *class != coherent[0]);
     let consecutive = mixed || draw.one_in(3);
     let lines = [2, 4, 8, 16, 32, 64][draw.below(6)];
-    // Where devices follow one another, the lines lie about the end of one of them.
+    // If devices have consecutive addresses, the lines are around the end of one device.
     let offset = if consecutive && reached > 1 {
         CAPACITY * draw.between(1, reached - 1) as u64 - 64 * (lines as u64 / 2)
     } else {
@@ -139,7 +140,7 @@ pub fn scenario(seed: u64) -> String {
     if let Some(regions) = &regions {
         regions.write(&mut draw);
     }
-    // Messages that take a way of their own overtake those on the far one by whole round trips.
+    // Messages on a path of their own overtake those on the far path by whole round trips.
     if ["spines = 2", "spines = 3"]
         .iter()
         .any(|spines| shape.topology.contains(spines))
@@ -158,7 +159,7 @@ pub fn scenario(seed: u64) -> String {
     with_telemetry(&text, &mut Draw::new(seed, "coherent-swarm-qos"))
 }
 
-/// The text with something behind each place of a word, or nothing.
+/// Inserts a text after each occurrence of a word, or nothing.
 fn with(text: &str, word: &str, mut part: impl FnMut(&str) -> Option<String>) -> String {
     let mut parts = text.split(word);
     let mut with = parts.next().unwrap_or_default().to_owned();
@@ -169,8 +170,8 @@ fn with(text: &str, word: &str, mut part: impl FnMut(&str) -> Option<String>) ->
     with
 }
 
-/// The same with devices that join snoops for requests, where a snoop may cover several lines, and with hosts that ask for
-/// neighbours one after the other.
+/// Adds devices that join snoops for requests, where a snoop may cover several lines, and hosts
+/// that request neighbouring lines one after the other.
 fn with_joins(text: &str, draw: &mut Draw) -> String {
     let joined = with(text, "filter = { ", |rest| {
         let filter = rest.lines().next().unwrap_or_default();
@@ -184,7 +185,7 @@ fn with_joins(text: &str, draw: &mut Draw) -> String {
     })
 }
 
-/// The same with devices that tell their load, and hosts that heed it.
+/// Adds devices that report their load, and hosts that react to it.
 fn with_telemetry(text: &str, draw: &mut Draw) -> String {
     if !draw.one_in(3) {
         return text.to_owned();
@@ -201,7 +202,7 @@ fn with_telemetry(text: &str, draw: &mut Draw) -> String {
     })
 }
 
-/// The same with caches whose loads ask for a copy, a shared one, or for none.
+/// Adds caches whose loads request any copy, a shared copy, or none.
 fn with_load_requests(text: &str, draw: &mut Draw) -> String {
     let mut parts = text.split("cache = {");
     let mut with = parts.next().unwrap_or_default().to_owned();
@@ -213,7 +214,7 @@ fn with_load_requests(text: &str, draw: &mut Draw) -> String {
     with
 }
 
-/// Which devices keep their memory coherent: at least one does.
+/// Draws which devices keep their memory coherent. At least one does.
 fn classes(draw: &mut Draw, shape: &Shape) -> Vec<bool> {
     let mut coherent = vec![true; shape.devices];
     let apart = shape.direct || !shape.bindings.is_empty();
@@ -266,8 +267,8 @@ fn workload(draw: &mut Draw, region: &Region) -> String {
     text
 }
 
-/// A host, or several equal ones. It may have no cache if nothing that it reaches needs one, and
-/// only a coherent cache has a policy. `sets` replaces the number of the cache's sets.
+/// Draws a host, or several equal ones. A host may have no cache if nothing that it reaches needs
+/// one, and only a coherent cache has a policy. `sets` replaces the number of the cache's sets.
 fn host(
     draw: &mut Draw,
     names: &str,
@@ -277,7 +278,7 @@ fn host(
 ) {
     draw.line(format!("\n[[hosts]]\n{names}"));
     let workload = workload(draw, region);
-    // Each of several needs two lines of its own at least, and a stride needs more.
+    // Each of several hosts needs at least two lines of its own, and a stride needs more.
     let private = region.lines >= 32 && !workload.contains("stride") && draw.one_in(4);
     let private = if private { ", private = true" } else { "" };
     draw.line(format!("workload = {workload}{private} }}"));

@@ -1,9 +1,9 @@
-//! Threads that do everything to a few lines at once, and know what they must find there.
+//! Threads that apply all operations to a few lines at once, and check the values that they read.
 //!
-//! A word of each shared line is a counter that all threads add to. Of the other words each thread
-//! owns one in every line, so lines bounce while words do not: what a thread loads from its word is
-//! what it stored last. Each thread has lines of its own besides, for what moves whole lines: pushes
-//! and DMA.
+//! One word of each shared line is a counter to which all threads add. Each thread owns another
+//! word in every line. So lines move between caches while words are private: a thread must load
+//! from its word the value that it stored last. Each thread also has lines of its own, for
+//! operations on whole lines: pushes and DMA.
 
 use std::sync::{Arc, Mutex};
 
@@ -15,38 +15,40 @@ use cxlab_workload::thread::{
 };
 use cxlab_workload::{Image, Phase, WorkloadError};
 
-/// Shared lines; small enough that every cache fights for them.
+/// Number of shared lines: few, so that all caches compete for them.
 const SHARED: u64 = 6;
-/// Words of a line that threads own; the first is the counter.
+/// Number of words of a line that threads own. The first word is the counter.
 const OWNERS: u64 = 7;
-/// Lines that each thread has for itself.
+/// Number of lines that each thread has for itself.
 const OWN: u64 = 4;
 
-/// The kernel: where its lines are, and how many operations each thread does.
+/// Parameters of the kernel.
 #[derive(Clone)]
 pub struct Stress {
-    /// First address of the shared lines, and of the threads' own.
+    /// First addresses of blocks of memory. Each block has shared lines,
+    /// and then the threads' own lines.
     pub bases: Vec<u64>,
-    /// Operations of each thread.
+    /// Number of operations of each thread.
     pub operations: u64,
-    /// Which accelerators reach memory by loads and stores.
+    /// By accelerator: whether it accesses memory by loads and stores.
     pub coherent: Vec<bool>,
     /// Bytes from one shared line to the next.
     pub stride: u64,
-    /// Whether there is an operating system to map and unmap memory.
+    /// Whether an operating system maps and unmaps memory.
     pub maps: bool,
-    /// Whether the first counter is added to again and again, by all and many times at once.
+    /// Whether all threads add to the first counter frequently, with many additions in flight.
     pub hot: bool,
-    /// Whether a second thread at each core and element loads shared lines, many at once.
+    /// Whether a second thread on each core and processing element loads shared
+    /// lines, with many loads in flight.
     pub readers: bool,
 }
 
-/// What a run did.
+/// Results of a run.
 #[derive(Default)]
 struct Tally {
-    /// Additions to each counter.
+    /// Number of additions to each counter.
     added: Vec<u64>,
-    /// The first thing found wrong.
+    /// First error that a thread found.
     wrong: Option<String>,
 }
 
@@ -144,7 +146,7 @@ impl ThreadedKernel for Kernel {
 }
 
 impl Stress {
-    /// The counter with that number: `SHARED` of them from each base.
+    /// Address of the counter with that number. Each base has `SHARED` of them.
     fn counter(&self, number: u64) -> u64 {
         self.bases[(number / SHARED) as usize] + number % SHARED * self.stride
     }
@@ -153,13 +155,13 @@ impl Stress {
         self.bases.len() as u64 * SHARED
     }
 
-    /// A line of a thread's own.
+    /// Address of a line of a thread's own.
     fn own(&self, base: u64, thread: u64, line: u64) -> u64 {
         self.bases[base as usize] + SHARED * self.stride + (thread * OWN + line) * 64
     }
 }
 
-/// Loads shared lines, many at once, and looks at nothing.
+/// Loads shared lines with many loads in flight, and ignores their values.
 async fn read(t: Handle, stress: Stress, mut rng: StreamRng) {
     for _ in 0..stress.operations {
         let loads = (0..8).map(|_| {
@@ -182,7 +184,7 @@ struct One {
 
 impl One {
     async fn run(mut self, t: Handle) {
-        // What the thread's own words hold, by counter line.
+        // Values of the thread's own words, by counter line.
         let mut words = vec![0; self.stress.counters() as usize];
         for step in 0..self.stress.operations {
             let at = self.rng.below(self.stress.counters());
@@ -206,7 +208,7 @@ impl One {
                     self.added(at, 1);
                 }
                 3 if loads => {
-                    // Several under way at once.
+                    // Several additions in flight.
                     let values = (0..4).map(|more| {
                         let at = (at + more) % self.stress.counters();
                         (at, t.fetch_add(self.stress.counter(at), 1))
@@ -222,7 +224,8 @@ impl One {
                     words[at as usize] = value;
                 }
                 6..8 if loads && mine => {
-                    // Decided without a draw, so that the rest of a seed's operations stays as it is.
+                    // Decided without a random draw, so that the rest
+                    // of a seed's operations stays unchanged.
                     let found = match words[at as usize] % 2 {
                         0 => t.load(word).await,
                         _ => {
@@ -260,7 +263,7 @@ impl One {
         } else {
             t.write_range(first, &bytes).await;
         }
-        // Decided without a draw, as above.
+        // Decided without a random draw, as above.
         let found = match bytes[0] % 2 {
             0 => t.read_range(first, lines * 64).await,
             _ => t.read_range_to_store(first, lines * 64).await,
@@ -272,7 +275,7 @@ impl One {
         }
     }
 
-    /// Maps memory, finds it zero, writes it, and gives it back.
+    /// Maps memory, checks that it is zero, writes it, and unmaps it.
     async fn fresh(&mut self, t: &Handle, step: u64) {
         let bytes = 4096 * (1 + self.rng.below(3));
         let start = t.map(bytes, self.rng.below(2) as u16).await;
@@ -291,7 +294,7 @@ impl One {
         t.issue(ThreadOp::Unmap { addr, bytes }).await;
     }
 
-    /// Moves lines of its own by DMA to the host and back.
+    /// Copies lines of its own by DMA to the host and back.
     async fn dma(&mut self, t: &Handle, step: u64, loads: bool) {
         let Some(device) = self.device else { return };
         let base = self.rng.below(self.stress.bases.len() as u64);

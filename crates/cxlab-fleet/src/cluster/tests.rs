@@ -6,7 +6,7 @@ use crate::params::{HostParams, Spread};
 use crate::placement::PlacementChoice;
 use crate::policy::PoolPolicyChoice;
 
-/// Demand that a test wrote down.
+/// Fixed demand of a test.
 #[derive(Debug)]
 struct Fixed(Vec<Ask>);
 
@@ -91,8 +91,8 @@ const WHICH: Which = Which {
     pods: 1,
 };
 
-/// M/G/c/c: one host of c cores and VMs of one core, whatever their lives are, rejects what
-/// Erlang's formula B says, and has the mean in use that Little's law gives.
+/// M/G/c/c: one host of c cores and VMs of one core, with any lifetimes, rejects the share that
+/// Erlang's formula B gives, and has the mean cores in use that Little's law gives.
 #[test]
 fn one_host_of_small_vms_rejects_what_erlang_b_says() {
     let text = r#"{"kind": "generator", "load": [0.9, 0.9], "daily": 0.0, "mix_spread": 0.0,
@@ -107,7 +107,7 @@ fn one_host_of_small_vms_rejects_what_erlang_b_says() {
         blocked = load * blocked / (f64::from(cores) + load * blocked);
     }
     let found = outcome.rejected as f64 / outcome.arrived as f64;
-    // Rejections come in runs, so their number varies more than independent ones would.
+    // Rejections come in bursts, so their number varies more than that of independent ones.
     assert!(
         (found / blocked - 1.0).abs() < 0.03,
         "{found}, Erlang B {blocked}, of {}",
@@ -120,7 +120,7 @@ fn one_host_of_small_vms_rejects_what_erlang_b_says() {
     );
 }
 
-/// Against an independent count over all pairs of VM and time.
+/// Compares with an independent count over all pairs of VM and time.
 #[test]
 fn the_series_is_what_a_count_of_all_vms_at_each_time_gives() {
     let mut rng = StreamRng::new(2, "count");
@@ -165,8 +165,8 @@ fn the_series_is_what_a_count_of_all_vms_at_each_time_gives() {
 
 #[test]
 fn memory_is_stranded_where_all_cores_are_taken() {
-    // One host: 4 cores, 64 GiB. Three cores with 8 GiB in all leave one core, which could use
-    // 8 GiB of the 56 that are free; the fourth core strands all.
+    // One host: 4 cores, 64 GiB. Three cores with 8 GiB in all leave one core, which could use 8
+    // GiB of the 56 free ones. A VM on the fourth core strands all free memory.
     let asks = vec![ask(0, 86_400, 3, 8), ask(7200, 3600, 1, 8)];
     let parts = Parts::new(params(4, 64, 1.0), 1, Box::new(Fixed(asks)), "none");
     let stranded: Vec<u64> = parts.run(0).series[..4]
@@ -188,7 +188,8 @@ fn slowdown_is_loss_times_added_latency_times_the_part_of_accesses() {
     let mut one = ask(0, 90_000, 1, 8);
     one.loss = Some(0.2);
     one.untouched = Some(0.25);
-    // Half is pool memory, a quarter is untouched: a third of what is touched is in the pool.
+    // Half of the memory is pool memory and a quarter is untouched, so a third of the
+    // touched memory is in the pool.
     let parts = Parts::new(params(4, 64, 1.0), 1, Box::new(Fixed(vec![one])), "static");
     let outcome = parts.run(100);
     let expected = 0.2 / 0.82 * (170.0 / 85.0 - 1.0) / 3.0;
@@ -206,7 +207,7 @@ fn slowdown_is_loss_times_added_latency_times_the_part_of_accesses() {
 }
 
 /// One host has a VM of 16 GiB, of which 2 GiB are local, the other a VM of 12 GiB, all local. The
-/// emptier of the two is the second by all memory and the first by local memory.
+/// second host is emptier by all memory, and the first by local memory.
 #[test]
 fn packing_by_local_memory_ranks_hosts_by_what_is_local() {
     let mut asks = vec![ask(0, 9000, 1, 16), ask(1, 9000, 1, 12), ask(2, 9000, 1, 4)];
@@ -241,13 +242,13 @@ fn packing_by_local_memory_ranks_hosts_by_what_is_local() {
             .map(|live| live.host)
             .collect::<Vec<u32>>()
     };
-    // The first VM has 2 GiB local and 14 GiB in the pool, the second all 12 GiB local.
+    // The first VM has 2 GiB local and 14 GiB in the pool. The second has all 12 GiB local.
     assert_eq!(run(Packs::All), [0, 1, 1]);
     assert_eq!(run(Packs::Local), [0, 1, 0]);
 }
 
-/// A VM that loses too much gets local DRAM for its pool memory at the next point of the series; one
-/// that loses little keeps it, and so does one whose host has no room.
+/// A VM that loses too much gets local DRAM for its pool memory at the next sampling point. A VM
+/// that loses little keeps its pool memory, and so does one whose host lacks free DRAM.
 #[test]
 fn the_monitor_gives_local_memory_to_vms_that_lose_too_much() {
     let vm = |loss: f64, gib: u32| {
@@ -263,14 +264,15 @@ fn the_monitor_gives_local_memory_to_vms_that_lose_too_much() {
         Parts::new(params, 1, Box::new(Fixed(asks)), "static").run(100)
     };
     let pool = |outcome: &Outcome, at: usize| outcome.series[at].pool_mib / 1024;
-    // At 200 % of local latency and half of memory in the pool a VM loses 0.61 of its loss.
+    // At 200 % of local latency and with half of its memory in the pool, a
+    // VM loses 0.61 of its loss.
     let outcome = run(vec![vm(0.2, 8), vm(0.06, 16)], 64);
     assert_eq!(
         (pool(&outcome, 0), pool(&outcome, 1), outcome.mitigated),
         (12, 8, 1)
     );
     assert_eq!(outcome.series[1].local_mib / 1024, 16);
-    // 12 GiB are local, and 4 of 15 are not there.
+    // 12 GiB are local, so the 4 GiB needed exceed the 15 GiB of the host.
     let outcome = run(vec![vm(0.2, 8), vm(0.06, 16)], 15);
     assert_eq!((pool(&outcome, 1), outcome.mitigated), (12, 0));
 }
@@ -278,8 +280,8 @@ fn the_monitor_gives_local_memory_to_vms_that_lose_too_much() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Best fit without a pool against a model without state: for each VM, all that still run are
-    /// added up again, and the host is looked for by the rule as it is written.
+    /// Compares best fit without a pool with a model without state. For each VM, that model adds up
+    /// all running VMs again, and searches the host by the rule as documented.
     #[test]
     fn best_fit_places_as_a_naive_model(
         vms in proptest::collection::vec((0u64..50, 1u64..400, 1u32..9, 1u32..33), 1..80),
@@ -310,8 +312,8 @@ proptest! {
         prop_assert_eq!(outcome.departed + outcome.running + outcome.rejected, outcome.arrived);
     }
 
-    /// Whatever policy, placement and limits: what hosts and pools have given is what their VMs
-    /// have, nothing is beyond its limits, and every VM is accounted for.
+    /// For every policy, placement and limit: hosts and pools have granted exactly what their VMs
+    /// have, no limit is exceeded, and every VM is accounted for.
     #[test]
     fn memory_is_conserved_at_every_moment(
         vms in proptest::collection::vec((0u64..50, 1u64..400, 1u32..9, 1u32..33), 1..60),

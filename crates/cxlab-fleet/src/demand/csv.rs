@@ -1,10 +1,10 @@
-//! Demand from a file: one VM a line.
+//! Demand from a CSV file: one VM a line.
 //!
-//! The first line names the columns, in any order: `start_s`, `lifetime_s`, `cores`,
-//! `memory_gib`; optional are `cluster`, `slowdown` (time lost at 182 % of local latency, as a
-//! part) and `untouched` (part of memory). Fields are plain: no quotes. Lines that begin with `#`
-//! and empty ones are skipped. Lines may be in any order; without `cluster`, VMs take turns over
-//! the clusters in the order of their starts.
+//! The first line names the columns, in any order. Required are `start_s`, `lifetime_s`, `cores`
+//! and `memory_gib`. Optional are `cluster`, `slowdown` (share of time lost at 182 % of local
+//! latency) and `untouched` (share of memory). Fields are plain, without quotes. Empty lines and
+//! lines that begin with `#` are skipped. Lines may be in any order. Without `cluster`, VMs are
+//! assigned to the clusters round robin, in the order of their starts.
 
 use std::io::Read;
 use std::path::Path;
@@ -40,11 +40,11 @@ pub(super) const ENTRY: Entry<Box<dyn Demand>> = Entry {
 #[derive(Clone, PartialEq, Serialize, Deserialize, JsonSchema, Debug)]
 #[serde(deny_unknown_fields)]
 pub struct Csv {
-    /// The file; a relative path starts from the scenario's folder.
+    /// Path of the file. A relative path starts from the scenario's folder.
     pub path: String,
 }
 
-/// Files larger than this are refused: 4 GiB.
+/// Largest accepted file: 4 GiB.
 const MAX_BYTES: u64 = 4 << 30;
 
 #[derive(Debug)]
@@ -54,10 +54,10 @@ struct Trace {
     content: Vec<u8>,
 }
 
-/// What a file has.
+/// Contents of a demand file.
 #[derive(Clone, PartialEq, Default, Debug)]
 pub struct Table {
-    /// VMs in the order of their starts, each with its cluster where the file says it.
+    /// VMs in the order of their starts, each with its cluster if the file has that column.
     pub rows: Vec<(Option<u32>, Ask)>,
 }
 
@@ -68,7 +68,7 @@ impl Demand for Trace {
         let unreadable = |error: std::io::Error| {
             DemandError(format!("{shown}: the VM demand cannot be read: {error}"))
         };
-        // Opening a pipe may wait for ever, and a device may have no end.
+        // Opening a pipe may block for ever, and a device may have no end.
         if !std::fs::metadata(&path).map_err(unreadable)?.is_file() {
             return Err(DemandError(format!(
                 "{shown}: is a folder, a device or a pipe; allowed: a regular file"
@@ -76,7 +76,7 @@ impl Demand for Trace {
         }
         let file = std::fs::File::open(&path).map_err(unreadable)?;
         let mut content = Vec::new();
-        // Bounded, because it may grow meanwhile.
+        // The read is bounded because the file may grow meanwhile.
         file.take(MAX_BYTES + 1)
             .read_to_end(&mut content)
             .map_err(unreadable)?;
@@ -119,7 +119,7 @@ impl Demand for Trace {
     }
 }
 
-/// Columns, in the order of their numbers here; the first `NEEDED` must be there.
+/// Names of the columns, in the order of their numbers. The first `NEEDED` are required.
 const COLUMNS: [&str; 7] = [
     "start_s",
     "lifetime_s",
@@ -130,14 +130,14 @@ const COLUMNS: [&str; 7] = [
     "untouched",
 ];
 const NEEDED: usize = 4;
-/// Seconds in a thousand years and a bit: later than any study.
+/// Latest time in seconds, more than a thousand years: later than any study.
 const MOST_S: f64 = 4e10;
 
 impl Table {
-    /// Reads a whole file.
+    /// Parses a whole file.
     ///
     /// # Errors
-    /// The first mistake: its line, counted from 1, and what is wrong there.
+    /// The line of the first mistake, counted from 1, and what is wrong there.
     pub fn parse(content: &[u8]) -> Result<Table, (usize, String)> {
         let content = content.strip_prefix(b"\xef\xbb\xbf").unwrap_or(content);
         let mut head: Option<Vec<usize>> = None;
@@ -171,13 +171,13 @@ impl Table {
         if rows.is_empty() {
             return Err((1, "found no VMs; allowed: one at least".to_owned()));
         }
-        // Stable: those that start together stay in the order of the file.
+        // The sort is stable, so VMs that start together stay in the order of the file.
         rows.sort_by_key(|(_, ask): &(Option<u32>, Ask)| ask.start_s);
         Ok(Table { rows })
     }
 }
 
-/// By field of a line, the number of its column.
+/// Parses the header into the number of the column of each field.
 fn columns(line: &str) -> Result<Vec<usize>, String> {
     let mut found = Vec::new();
     for name in line.split(',').map(str::trim) {
@@ -205,7 +205,7 @@ fn columns(line: &str) -> Result<Vec<usize>, String> {
     }
 }
 
-/// The column that a name was likely meant for: same letters but for case, separators and unit.
+/// The column that a misspelt name likely means: equal but for case, separators and unit.
 fn near(name: &str) -> Option<&'static str> {
     let plain = |text: &str| -> String {
         let letters = text.chars().filter(char::is_ascii_alphanumeric);
@@ -221,7 +221,7 @@ fn near(name: &str) -> Option<&'static str> {
     COLUMNS.iter().find(is_near).copied()
 }
 
-/// A field as it is shown: not all of a long one.
+/// A field as messages show it, at most 40 characters.
 fn shown(field: &str) -> String {
     field.chars().take(40).collect()
 }

@@ -1,10 +1,10 @@
 //! Demand drawn from published distributions.
 //!
-//! VMs come as a Poisson stream whose rate follows the day, live for independent times, and ask
-//! for cores and for memory a core independently of one another: an M_t/G/infinity system as long
-//! as nothing is rejected. It begins in its steady state: those that are there at the beginning are
-//! drawn with the lives that a moment falls into, at the rate of the time when they came. What it
-//! leaves out: bursts of VMs of one deployment, weeks, and that VMs of one owner are alike.
+//! VMs arrive as a Poisson stream whose rate follows the time of day. Lifetimes, cores, and memory
+//! per core are independent of one another: an M_t/G/infinity system as long as nothing is
+//! rejected. The system begins in its steady state: for VMs that run at the beginning, lifetimes
+//! are length-biased, and the arrival rate is that of their own start. Left out: bursts of VMs of
+//! one deployment, weeks, and similarity between VMs of one owner.
 
 use cxlab_engine::catalog::{Entry, ParamError, read_params};
 use cxlab_engine::rng::StreamRng;
@@ -24,60 +24,60 @@ pub(super) const ENTRY: Entry<Box<dyn Demand>> = Entry {
     },
 };
 
-/// Number of cores of a VM.
+/// A number of cores of VMs, with its frequency.
 #[derive(Clone, PartialEq, Serialize, Deserialize, JsonSchema, Debug)]
 #[serde(deny_unknown_fields)]
 pub struct Weighted {
-    /// Cores. 1 to 4096.
+    /// Number of cores. 1 to 4096.
     #[schemars(range(min = 1, max = 4096))]
     pub cores: u32,
-    /// How often, as a weight. 0 or more.
+    /// Frequency, as a weight. 0 or more.
     #[schemars(range(min = 0.0, max = 1e9))]
     pub weight: f64,
 }
 
-/// Memory of a VM for each of its cores.
+/// An amount of memory per core of VMs, with its frequency.
 #[derive(Clone, PartialEq, Serialize, Deserialize, JsonSchema, Debug)]
 #[serde(deny_unknown_fields)]
 pub struct MemoryPerCore {
     /// GiB for each core, rounded to whole MiB. 0.01 to 1024.
     #[schemars(range(min = 0.01, max = 1024.0))]
     pub gib: f64,
-    /// How often, as a weight. 0 or more.
+    /// Frequency, as a weight. 0 or more.
     #[schemars(range(min = 0.0, max = 1e9))]
     pub weight: f64,
 }
 
 /// VMs drawn from distributions. Defaults are those of Azure in 2019, read from the plots that
-/// accompany the Azure public dataset V2; how cores and memory go together is *assumed*.
+/// accompany the Azure public dataset V2. The joint distribution of cores and memory is *assumed*.
 #[derive(Clone, PartialEq, Serialize, Deserialize, JsonSchema, Debug)]
 #[serde(deny_unknown_fields, default)]
 pub struct Generator {
-    /// Cores asked for over cores there are: each cluster draws its own between these two. 0 to 2,
-    /// the first at most the second. Default 0.6 to 0.95 (*assumed*).
+    /// Requested cores over existing cores. Each cluster draws its own value between these two. 0
+    /// to 2, the first at most the second. Default 0.6 to 0.95 (*assumed*).
     #[schemars(length(min = 2, max = 2))]
     pub load: Vec<f64>,
-    /// How far the rate of arrivals swings round its mean within a day. 0 to 1. Default 0.3
-    /// (*assumed*).
+    /// Amplitude of the daily swing of the arrival rate, relative to its mean.
+    /// 0 to 1. Default 0.3 (*assumed*).
     #[schemars(range(min = 0.0, max = 1.0))]
     pub daily: f64,
-    /// Cores of VMs. Default: the buckets of Azure 2019, whose first (1 or 2 cores) is split
-    /// 20:38 (*assumed*).
+    /// Distribution of the cores of VMs. Default: the buckets of Azure 2019, whose first (1 or
+    /// 2 cores) is split 20:38 (*assumed*).
     #[schemars(length(min = 1, max = 256))]
     pub cores: Vec<Weighted>,
-    /// Memory for each core. Default: 1, 2, 4 and 8 GiB with weights that give Azure's buckets of
-    /// memory within 4 points (a test).
+    /// Distribution of the memory for each core. Default: 1, 2, 4 and 8 GiB with weights that give
+    /// Azure's buckets of memory within 4 points (a test).
     #[schemars(length(min = 1, max = 256))]
     pub memory: Vec<MemoryPerCore>,
-    /// How far clusters differ: each multiplies the weights of `memory` by exp(s z), with z drawn
-    /// from a standard normal distribution for each weight. 0 to 5. Default 0.5 (*assumed*).
+    /// Difference between clusters. Each cluster multiplies each weight of `memory` by exp(s z),
+    /// with z drawn from a standard normal distribution. 0 to 5. Default 0.5 (*assumed*).
     #[schemars(range(min = 0.0, max = 5.0))]
     pub mix_spread: f64,
-    /// Points of the distribution of lifetimes, the first with part 0, the last with part 1,
-    /// log-uniform between. Default: fitted to the Azure public dataset V2, whose window of 30 days
-    /// cuts lives at both ends: up to 100 hours to the plotted distribution of the lives that are
-    /// seen, and the longest life (12,650 hours) to their mean, 60.3 hours. The mean life is 65.8
-    /// hours.
+    /// Points of the distribution of lifetimes, log-uniform between. The first point has part 0,
+    /// and the last part 1. The default is fitted to the Azure public dataset V2, whose window of
+    /// 30 days cuts lifetimes at both ends. Up to 100 hours it follows the plotted distribution
+    /// of observed lifetimes; the longest lifetime (12,650 hours) gives their mean, 60.3 hours.
+    /// The mean lifetime is 65.8 hours.
     #[schemars(length(min = 2, max = 256))]
     pub lifetimes: Vec<Point>,
 }
@@ -122,7 +122,7 @@ impl Default for Generator {
     }
 }
 
-/// The generator, checked.
+/// The generator with checked parameters.
 #[derive(Clone, Debug)]
 struct Ready {
     params: Generator,
@@ -170,20 +170,20 @@ impl Ready {
         Ok(Ready { params, lifetimes })
     }
 
-    /// Rate of arrivals in an hour over its mean, at a time in hours. Largest at 15:00.
+    /// Arrival rate over its mean, at a time in hours. The rate is largest at 15:00.
     fn swing(&self, hour: f64) -> f64 {
         let turn = std::f64::consts::TAU * (hour - 9.0) / DAY_H;
         1.0 + self.params.daily * libm::sin(turn)
     }
 }
 
-/// One cluster's draws.
+/// Cumulative weights that one cluster draws from.
 struct Mix {
     cores: Vec<(f64, u32)>,
     memory: Vec<(f64, f64)>,
 }
 
-/// Chooses by weights that are summed up.
+/// Chooses an element by cumulative weights.
 fn choose<T: Copy>(list: &[(f64, T)], rng: &mut StreamRng) -> T {
     let total = list[list.len() - 1].0;
     let at = rng.unit() * total;
@@ -201,12 +201,12 @@ fn summed<T>(list: impl Iterator<Item = (f64, T)>) -> Vec<(f64, T)> {
         .collect()
 }
 
-/// An exponential number of mean 1.
+/// Draws an exponential number of mean 1.
 fn exponential(rng: &mut StreamRng) -> f64 {
     -libm::log(rng.unit())
 }
 
-/// A standard normal number (Box and Muller; every draw takes two numbers of the stream).
+/// Draws a standard normal number (Box and Muller; each draw takes two numbers of the stream).
 pub(crate) fn normal(rng: &mut StreamRng) -> f64 {
     let radius = libm::sqrt(-2.0 * libm::log(rng.unit()));
     radius * libm::cos(std::f64::consts::TAU * rng.unit())
@@ -265,7 +265,8 @@ impl Demand for Ready {
         let per_hour = running / self.lifetimes.mean_h();
         let most = 1.0 + params.daily;
         let mut asks = Vec::with_capacity((running * 1.5) as usize);
-        // The beginning: a Poisson number of those that came at the largest rate, thinned.
+        // Initial VMs: a Poisson number of them at the largest rate, thinned
+        // to the rate of their start.
         let mut left = running * most;
         loop {
             left -= exponential(rng);

@@ -1,4 +1,4 @@
-//! Lifetimes of VMs: a distribution given by points of its CDF, log-uniform between them.
+//! Lifetimes of VMs: a distribution given by points of its CDF, log-uniform between the points.
 
 use cxlab_engine::catalog::ParamError;
 use cxlab_engine::rng::StreamRng;
@@ -12,14 +12,14 @@ pub struct Point {
     /// Lifetime in hours, above 0.
     #[schemars(range(min = 1e-4, max = 1e6))]
     pub hours: f64,
-    /// The part of VMs that live no longer. 0 to 1.
+    /// Share of VMs that live no longer. 0 to 1.
     #[schemars(range(min = 0.0, max = 1.0))]
     pub part: f64,
 }
 
-/// A distribution of lifetimes. Moments and residual lives have closed forms: within a piece from a
-/// to b the density is 1 / (x ln(b / a)), so the mean is (b - a) / ln(b / a), and the density of
-/// the life that a given moment falls into, x times that, is uniform.
+/// A distribution of lifetimes. Moments and residual lifetimes have closed forms. Within a piece
+/// from a to b the density is 1 / (x ln(b / a)), so the mean is (b - a) / ln(b / a). The
+/// length-biased density, x times that, is uniform.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Lifetimes {
     pieces: Vec<Piece>,
@@ -44,10 +44,10 @@ impl Piece {
 }
 
 impl Lifetimes {
-    /// From points in order, the first with part 0 and the last with part 1.
+    /// A distribution from sorted points. The first point must have part 0, and the last part 1.
     ///
     /// # Errors
-    /// Points that are no distribution.
+    /// What is wrong with points that form no distribution.
     pub fn new(points: &[Point]) -> Result<Lifetimes, ParamError> {
         let wrong = |message: &str| Err(ParamError::new("lifetimes", message));
         let ends = (points.first(), points.last());
@@ -75,33 +75,33 @@ impl Lifetimes {
         Ok(Lifetimes { pieces, mean_h })
     }
 
-    /// The mean, in hours.
+    /// Mean lifetime, in hours.
     pub fn mean_h(&self) -> f64 {
         self.mean_h
     }
 
-    /// Mean of the lives that an observer sees in a window of `window_h` hours, in hours, if VMs
-    /// come at a constant rate for ever. VMs that already run when the window opens are seen from
-    /// then on, VMs that still run when it closes until then.
+    /// Mean lifetime that an observer sees in a window of `window_h` hours, in hours, if VMs arrive
+    /// at a constant rate for ever. VMs that run when the window opens are seen from then on, and
+    /// VMs that run when it closes until then.
     ///
-    /// At a rate r the observer sees r m VMs that run at the beginning and r w that come in the
-    /// window, and r m w hours in all, with m the mean life and w the window. The mean is
-    /// m w / (m + w), whatever the distribution.
+    /// At a rate r the observer sees r m VMs that run at the beginning and r w that arrive in the
+    /// window, and r m w hours in all, with m the mean lifetime and w the window. So the mean is m
+    /// w / (m + w), whatever the distribution.
     pub fn mean_in_window_h(&self, window_h: f64) -> f64 {
         self.mean_h * window_h / (self.mean_h + window_h)
     }
 
-    /// The part of the VMs seen in a window of `window_h` hours (see [`Self::mean_in_window_h`])
-    /// whose seen life is at most `hours`, for `hours` below the window:
-    /// (integral of 1 - F from 0 to x + (w - x) F(x) + x) / (m + w). The terms are the VMs that run
-    /// at the beginning and have no more than x left, those that come early enough to be seen for
-    /// longer than x, and those that come within x of the end.
+    /// Share of the VMs seen in a window of `window_h` hours (see [`Self::mean_in_window_h`])
+    /// whose seen lifetime is at most `hours`, for `hours` below the window: (integral of 1 - F
+    /// from 0 to x + (w - x) F(x) + x) / (m + w). The terms are the VMs that run at the beginning
+    /// and have at most x left, those that live at most x and arrive early enough, and those that
+    /// arrive within x of the end.
     pub fn part_seen_in_window(&self, hours: f64, window_h: f64) -> f64 {
         let early = (window_h - hours) * self.part_up_to(hours);
         (self.mean_up_to_h(hours) + early + hours) / (self.mean_h + window_h)
     }
 
-    /// The part of VMs that live no longer than `hours`.
+    /// Share of VMs that live at most `hours`.
     pub fn part_up_to(&self, hours: f64) -> f64 {
         let part = |piece: &Piece| {
             if hours >= piece.to {
@@ -115,8 +115,8 @@ impl Lifetimes {
         self.pieces.iter().map(part).sum()
     }
 
-    /// Mean of the smaller of a lifetime and `bound`, in hours, which is the integral of 1 - F from
-    /// 0 to `bound`.
+    /// Mean of the smaller of a lifetime and `bound`, in hours. It is the integral of 1
+    /// - F from 0 to `bound`.
     fn mean_up_to_h(&self, bound: f64) -> f64 {
         let part = |piece: &Piece| {
             let to = piece.to.min(bound);
@@ -129,13 +129,13 @@ impl Lifetimes {
         self.pieces.iter().map(part).sum()
     }
 
-    /// A lifetime, in hours.
+    /// Draws a lifetime, in hours.
     pub fn draw(&self, rng: &mut StreamRng) -> f64 {
         let (piece, part) = self.pick(rng, |piece| piece.part, 1.0);
         piece.from * libm::exp(part * libm::log(piece.to / piece.from))
     }
 
-    /// The lifetime that a given moment falls into, in hours: longer ones are found more often.
+    /// Draws a length-biased lifetime, in hours: that of a VM that runs at a given moment.
     pub fn draw_biased(&self, rng: &mut StreamRng) -> f64 {
         let weight = |piece: &Piece| piece.part * piece.mean();
         let (piece, part) = self.pick(rng, weight, self.mean_h);
@@ -185,8 +185,8 @@ mod tests {
         assert!((below(1e9) - exact).abs() < 1e-12 && (below(0.5) - 0.5).abs() < 1e-12);
     }
 
-    /// Lives of exactly 30 hours in a window of 60: a third of the VMs run at the beginning and are
-    /// seen for 0 to 30 hours, a third are whole, a third are cut by the end.
+    /// Lifetimes of exactly 30 hours in a window of 60. A third of the VMs run at the beginning and
+    /// are seen for 0 to 30 hours, a third are seen whole, and the end cuts a third.
     #[test]
     fn equal_lives_in_a_window_have_the_distribution_that_is_counted_by_hand() {
         let points = [(30.0, 0.0), (30.0, 1.0)].map(|(hours, part)| Point { hours, part });
@@ -200,7 +200,7 @@ mod tests {
         assert!((lifetimes.part_seen_in_window(30.0, 60.0) - 1.0).abs() < 1e-12);
     }
 
-    /// E[L'] of the life that a moment falls into is E[L^2] / E[L] (inspection paradox).
+    /// The mean of a length-biased lifetime is E[L^2] / E[L] (inspection paradox).
     #[test]
     fn lives_that_a_moment_falls_into_have_the_mean_of_the_second_moment_over_the_first() {
         let lifetimes = lifetimes();

@@ -1,4 +1,4 @@
-//! Which virtual machines (VMs) come when: the catalog of demand.
+//! Demand for virtual machines (VMs): the catalog of its sources.
 
 mod csv;
 mod generator;
@@ -15,39 +15,39 @@ pub use csv::{Csv, Table};
 pub use generator::{Generator, MemoryPerCore, Weighted};
 pub use lifetime::{Lifetimes, Point};
 
-/// What a VM asks for.
+/// A VM as its demand requests it.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Ask {
-    /// When it comes, in seconds; 0 for those that are there at the beginning.
+    /// Arrival time in seconds. 0 for VMs that run at the beginning.
     pub start_s: u64,
-    /// When it goes, in seconds; after `start_s`.
+    /// Departure time in seconds, after `start_s`.
     pub end_s: u64,
-    /// Cores, 1 or more.
+    /// Number of cores, 1 or more.
     pub cores: u32,
     /// Memory in MiB, 1 or more.
     pub memory_mib: u32,
-    /// Part of time lost at the reference latency, where it is known.
+    /// Share of time lost at the reference latency, if it is known.
     pub loss: Option<f64>,
-    /// The part of its memory that it never touches, where it is known.
+    /// Share of its memory that the VM never touches, if it is known.
     pub untouched: Option<f64>,
 }
 
-/// The cluster whose demand is wanted.
+/// A cluster, as its demand depends on it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ClusterDemand {
-    /// Its number.
+    /// Number of the cluster, from 0.
     pub index: usize,
-    /// How many clusters there are.
+    /// Number of clusters in the fleet.
     pub of: usize,
-    /// Cores of its hosts in all.
+    /// Total number of cores of its hosts.
     pub cores: u64,
-    /// Cores of one host: no VM that asks for more is made.
+    /// Number of cores of one host. No VM requests more.
     pub host_cores: u32,
-    /// Seconds of demand.
+    /// Length of the demand, in seconds.
     pub span_s: u64,
 }
 
-/// Demand that cannot be read.
+/// The message of demand that cannot be read.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct DemandError(pub String);
 
@@ -61,7 +61,7 @@ impl std::error::Error for DemandError {}
 
 /// A source of demand.
 pub trait Demand: std::fmt::Debug + Send + Sync {
-    /// Reads what it needs; relative paths start from `folder`.
+    /// Reads the files that the source needs. Relative paths start from `folder`.
     ///
     /// # Errors
     /// A file that cannot be read, or a mistake in it, with its line and column.
@@ -70,23 +70,23 @@ pub trait Demand: std::fmt::Debug + Send + Sync {
         Ok(())
     }
 
-    /// The VMs of a cluster in the order of their starts; all start before `span_s`.
+    /// The VMs of a cluster in the order of their starts, all of which are before `span_s`.
     fn asks(&self, cluster: &ClusterDemand, rng: &mut StreamRng) -> Vec<Ask>;
 
-    /// The most memory for a core that any VM asks for, in MiB.
+    /// Largest memory per core that a VM requests, in MiB.
     fn most_mib_per_core(&self) -> f64;
 
-    /// Bytes of a file that it has read, for the hash of a study.
+    /// Bytes of the file that was read, for the hash of a study.
     fn content(&self) -> &[u8] {
         &[]
     }
 }
 
-/// Every kind of demand, in the order of `cxlab list`.
+/// All sources of demand, in the order of `cxlab list`.
 pub const CATALOG: &[Entry<Box<dyn Demand>>] = &[generator::ENTRY, csv::ENTRY];
 
 choice!(
-    /// A kind of demand from the catalog.
+    /// A source of demand from the catalog.
     DemandChoice,
     CATALOG,
     Box<dyn Demand>

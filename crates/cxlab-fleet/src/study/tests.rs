@@ -61,7 +61,7 @@ fn results_do_not_depend_on_threads_and_no_vm_is_lost() {
     assert_eq!(one.alone.arrived, pooled.arrived);
 }
 
-/// What is found serves, and a step less does not.
+/// The result serves, and one step less does not.
 #[test]
 fn the_dram_that_is_needed_is_the_least_that_serves() {
     let parts = parts(8, "static");
@@ -87,12 +87,12 @@ fn the_dram_that_is_needed_is_the_least_that_serves() {
     assert!(part(policy, needed.local_mib, needed.device_slices) <= needed.allowed);
     assert!(part(policy, needed.local_mib, needed.device_slices - 1) > needed.allowed);
     assert!(needed.local_mib < needed.alone_mib);
-    // Eight hosts share one device of slices of 1 GiB.
+    // Eight hosts share one device with slices of 1 GiB.
     let pool_mib = u64::from(needed.device_slices) * 1024 / 8;
     assert!(needed.local_mib + pool_mib <= needed.alone_mib);
 }
 
-/// A pool of one host saves nothing: every peak is the host's own.
+/// A pool of one host saves nothing, because every peak is the host's own.
 #[test]
 fn peaks_of_a_pool_of_one_host_add_up_to_the_host_alone() {
     let parts = parts(1, "static");
@@ -100,7 +100,8 @@ fn peaks_of_a_pool_of_one_host_add_up_to_the_host_alone() {
     let as_if = result.as_if.unwrap();
     let alone = result.alone.local_peak_mib;
     let both = as_if.local_peak_mib + as_if.pool_peak_mib;
-    // A VM's half is rounded down to a slice, and peaks of the two halves may be at two moments.
+    // A VM's half is rounded down to a slice, and the peaks of the two
+    // halves may be at different times.
     assert!(both >= alone && both < alone + alone / 20, "{both} {alone}");
 }
 
@@ -127,8 +128,8 @@ fn hosts_are_rounded_up_to_whole_pods_and_clusters_are_of_whole_pods() {
     assert_eq!(pods, [4, 4, 4, 1]);
 }
 
-/// Clusters that are sized for themselves need what fleets of one cluster need, and no more in sum
-/// than if one size served all.
+/// Clusters that are sized for themselves need the same as fleets of one cluster. Their sum is no
+/// larger than with one size for all.
 #[test]
 fn a_cluster_that_is_sized_for_itself_needs_what_it_needs_as_a_fleet() {
     let mut parts = parts(8, "static");
@@ -166,8 +167,8 @@ fn a_cluster_that_is_sized_for_itself_needs_what_it_needs_as_a_fleet() {
     );
 }
 
-/// Without pools all memory is local, and with that of `host.dram` packing by local memory is
-/// packing by all.
+/// Without pools all memory is local. With the DRAM of `host.dram`, packing by local memory
+/// then equals packing by all memory.
 #[test]
 fn without_pools_packing_by_local_memory_changes_nothing() {
     let mut parts = parts(8, "none");
@@ -177,7 +178,8 @@ fn without_pools_packing_by_local_memory_changes_nothing() {
     assert_eq!(parts.study(2).run(&Watch::default()), all);
 }
 
-/// Where slow VMs are limited, the DRAM that is found keeps the limit, and costs no less.
+/// If slow VMs are limited, the DRAM that is found keeps the limit, and is
+/// no less than without the limit.
 #[test]
 fn dram_is_sized_so_that_few_vms_are_slow() {
     let mut parts = parts(8, "on-demand");
@@ -190,7 +192,7 @@ fn dram_is_sized_so_that_few_vms_are_slow() {
         part: limit,
     });
     let limited = parts.study(2).run(&Watch::default());
-    // Loads of the fabric are the same: it is constant.
+    // The fabric is constant, so its loads do not matter.
     assert!(slow(&limited) <= limit, "{} {limit}", slow(&limited));
     let dram = |result: &StudyResult| {
         let needed = result.needed[0];

@@ -217,7 +217,7 @@ fn factors(form: &AnalyticReport, run: &Report) -> Vec<(f64, f64)> {
     hosts
         .map(|(form, run)| {
             (
-                ratio(run.bandwidth_gbps.total, form.bandwidth_gbps.total),
+                ratio(run.bandwidth_gb_per_s.total, form.bandwidth_gb_per_s.total),
                 ratio(run.latency_ns.mean, form.latency_ns.mean),
             )
         })

@@ -12,7 +12,7 @@ use crate::table::table;
 pub struct Compared {
     /// What it is of: `all`, or a host.
     pub of: String,
-    /// `bandwidth_gbps` or `latency_ns`.
+    /// `bandwidth_gb_per_s` or `latency_ns`.
     pub what: String,
     /// The event engine's.
     pub engine: f64,
@@ -64,24 +64,30 @@ pub fn compare(form: &AnalyticReport, engine: &Report) -> Comparison {
             });
         };
     let ci95 = &engine.ci95;
-    let both = (form.bandwidth_gbps.total, engine.bandwidth_gbps.total);
+    let both = (
+        form.bandwidth_gb_per_s.total,
+        engine.bandwidth_gb_per_s.total,
+    );
     add(
         "all",
-        "bandwidth_gbps",
+        "bandwidth_gb_per_s",
         both,
-        ci95.total_gbps,
+        ci95.total_gb_per_s,
         classes.bandwidth,
     );
     let both = (form.latency_ns.mean, engine.latency_ns.mean);
     add("all", "latency_ns", both, ci95.latency_ns, classes.latency);
     for (form, engine) in form.hosts.iter().zip(&engine.hosts) {
         let (classes, ci95) = (&form.error_class, &engine.ci95);
-        let both = (form.bandwidth_gbps.total, engine.bandwidth_gbps.total);
+        let both = (
+            form.bandwidth_gb_per_s.total,
+            engine.bandwidth_gb_per_s.total,
+        );
         add(
             &form.name,
-            "bandwidth_gbps",
+            "bandwidth_gb_per_s",
             both,
-            ci95.total_gbps,
+            ci95.total_gb_per_s,
             classes.bandwidth,
         );
         let both = (form.latency_ns.mean, engine.latency_ns.mean);

@@ -38,7 +38,7 @@ pub struct AnalyticReport {
     /// Requests of all hosts, per nanosecond.
     pub requests_per_ns: f64,
     /// Rates of 64-byte lines, in GB/s (10^9 bytes per second).
-    pub bandwidth_gbps: Bandwidth,
+    pub bandwidth_gb_per_s: Bandwidth,
     /// Latency of all requests.
     pub latency_ns: Idle,
     /// Latency of the reads.
@@ -98,7 +98,7 @@ pub struct AnalyticHost {
     /// Its name.
     pub name: String,
     /// Rates.
-    pub bandwidth_gbps: Bandwidth,
+    pub bandwidth_gb_per_s: Bandwidth,
     /// Latency.
     pub latency_ns: Idle,
     /// Mean requests in flight.
@@ -115,7 +115,7 @@ pub struct AnalyticDevice {
     /// Its name.
     pub name: String,
     /// Rates.
-    pub bandwidth_gbps: Bandwidth,
+    pub bandwidth_gb_per_s: Bandwidth,
     /// How far its rates can be from the event engine's: the worst of its hosts'.
     pub error_class: ErrorClass,
     /// Part of the medium's capacity that is used.
@@ -141,11 +141,11 @@ pub struct AnalyticLink {
     /// Payload (64-byte lines) among all bytes sent.
     pub efficiency: f64,
     /// Payload, GB/s.
-    pub payload_gbps: f64,
+    pub payload_gb_per_s: f64,
     /// Mean wait before it.
     pub wait_ns: f64,
     /// Rate of the direction, GB/s.
-    pub rate_gbps: f64,
+    pub rate_gb_per_s: f64,
 }
 
 /// Latency between a host and a device.
@@ -214,11 +214,11 @@ impl Sum {
 
     fn bandwidth(&self) -> Bandwidth {
         // Lines in a picosecond times 64 B are 10^12 B/s.
-        let gbps = |rate: f64| rate * 64e3;
+        let gb_per_s = |rate: f64| rate * 64e3;
         Bandwidth {
-            total: gbps(self.rate()),
-            read: gbps(self.reads),
-            write: gbps(self.writes),
+            total: gb_per_s(self.rate()),
+            read: gb_per_s(self.reads),
+            write: gb_per_s(self.writes),
         }
     }
 }
@@ -293,7 +293,7 @@ pub(super) fn assemble(
         seed,
         error_class: judged.all.clone(),
         requests_per_ns: total * 1e3,
-        bandwidth_gbps: all.bandwidth(),
+        bandwidth_gb_per_s: all.bandwidth(),
         latency_ns: all.idle(),
         read_latency_ns: reads.idle(),
         stages_ns: named_stages.collect(),
@@ -305,7 +305,7 @@ pub(super) fn assemble(
                 let paced = solution.rates[number] * limits.interval_ps > 1.0 - 1e-6;
                 AnalyticHost {
                     name: plan.hosts[number].name.clone(),
-                    bandwidth_gbps: sum.bandwidth(),
+                    bandwidth_gb_per_s: sum.bandwidth(),
                     latency_ns: sum.idle(),
                     in_flight: sum.latency,
                     error_class: judged.hosts[number].clone(),
@@ -318,7 +318,7 @@ pub(super) fn assemble(
                 let load = &solution.stations[media_start + number];
                 AnalyticDevice {
                     name: plan.devices[number].name.clone(),
-                    bandwidth_gbps: sum.bandwidth(),
+                    bandwidth_gb_per_s: sum.bandwidth(),
                     error_class: classes[media_start + number],
                     utilization: load.used.min(1.0),
                     wait_ns: load.wait_ps / 1e3,
@@ -401,9 +401,9 @@ fn links(plan: &Plan, solution: &Solution, classes: &[ErrorClass]) -> Vec<Analyt
                     true => load.wire.payload / load.wire.bytes,
                     false => 0.0,
                 },
-                payload_gbps: load.wire.payload * 1e3,
+                payload_gb_per_s: load.wire.payload * 1e3,
                 wait_ns: load.wait_ps / 1e3,
-                rate_gbps: link.params.rate().as_gb_per_s(),
+                rate_gb_per_s: link.params.rate().as_gb_per_s(),
             });
         }
     }
@@ -450,7 +450,7 @@ pub fn summary(plan: &Plan, report: &AnalyticReport) -> String {
         plan.scenario.fabric.topology.kind,
         plan.routing_name(),
     );
-    let bandwidth = &report.bandwidth_gbps;
+    let bandwidth = &report.bandwidth_gb_per_s;
     text.push_str(&format!(
         "  bandwidth {:.3} GB/s (read {:.3}, write {:.3}); {:.1} requests in flight\n",
         bandwidth.total, bandwidth.read, bandwidth.write, report.in_flight
@@ -512,7 +512,7 @@ pub fn summary(plan: &Plan, report: &AnalyticReport) -> String {
             link.direction.as_str(),
             link.utilization,
             link.efficiency,
-            link.payload_gbps,
+            link.payload_gb_per_s,
             None,
         )
     });

@@ -87,9 +87,9 @@ pub struct PoolLatency {
     /// Mean over local.
     pub ratio: f64,
     /// What the fabric carries of every host at once, in GB/s.
-    pub limit_gbps: f64,
+    pub limit_gb_per_s: f64,
     /// Load of every host at the points below, in GB/s.
-    pub load_gbps: Vec<f64>,
+    pub load_gb_per_s: Vec<f64>,
     /// Latency there, mean over hosts, in nanoseconds.
     pub loaded_ns: Vec<f64>,
     /// How far it can be there from the event engine's, of any host.
@@ -331,8 +331,8 @@ fn latency(params: &FleetParams, fabric: &PodFabric) -> PoolLatency {
     let mean_ns = fabric.mean_ns();
     let hosts = fabric.curves.len().max(1) as f64;
     let first = fabric.curves.first();
-    let load_gbps = first
-        .map(|curve| curve.load_gbps.clone())
+    let load_gb_per_s = first
+        .map(|curve| curve.load_gb_per_s.clone())
         .unwrap_or_default();
     let loaded = |at: usize| {
         let sum: f64 = fabric.curves.iter().map(|curve| curve.wait_ns[at]).sum();
@@ -344,12 +344,12 @@ fn latency(params: &FleetParams, fabric: &PodFabric) -> PoolLatency {
         min_ns: all().fold(f64::INFINITY, f64::min),
         max_ns: all().fold(0.0, f64::max),
         ratio: mean_ns / local_ns,
-        limit_gbps: first.map_or(0.0, |curve| curve.limit_gbps),
-        loaded_ns: (0..load_gbps.len()).map(loaded).collect(),
-        error_class: (fabric.errors[..load_gbps.len()].iter())
+        limit_gb_per_s: first.map_or(0.0, |curve| curve.limit_gb_per_s),
+        loaded_ns: (0..load_gb_per_s.len()).map(loaded).collect(),
+        error_class: (fabric.errors[..load_gb_per_s.len()].iter())
             .map(|error| ErrorClass::of(*error))
             .collect(),
-        load_gbps,
+        load_gb_per_s,
     }
 }
 

@@ -40,7 +40,7 @@ pub fn summary(report: &FleetReport) -> String {
         latency.min_ns,
         latency.max_ns,
         100.0 * latency.ratio,
-        latency.limit_gbps
+        latency.limit_gb_per_s
     ));
     let mut rows = vec![cells([
         "DRAM per host, GiB",

@@ -1,4 +1,4 @@
-"""All values of latency, bandwidth and NUMA that the paper measured on hardware, at once."""
+"""All values of latency, bandwidth and NUMA that the paper measured on hardware, together."""
 
 import math
 
@@ -12,16 +12,16 @@ from cxlab.reproduce.cohet import common, fig12, fig13, fig15, fig16
 from cxlab.reproduce.cohet.common import BLUE, FPGA, GREEN, MEMORY, NEAREST, ORANGE, TIERS
 from cxlab.reproduce.ledger import derived, shown, words
 
-#: The paper's own mean error of its simulator, which is what ours is held to, %.
+#: The mean error of the paper's own simulator, in %. Ours is judged by it.
 PAPER = 3.0
 _COLOURS = {"latency, ns": BLUE, "NUMA, ns": ORANGE, "bandwidth, GB/s": GREEN}
 
 
 def _cases() -> list[tuple[str, str, float, Scenario]]:
-    """Kind, name, the paper's value, and what measures it.
+    """Kind, name, the paper's value, and the scenario that measures it.
 
-    Each value once: the memory hit of Fig. 13 and that of node 7 in Fig. 12 were measured apart,
-    DMA at 64 B of Figs. 15 and 16 is one.
+    Each value counts once. The memory hit of Fig. 13 and that of node 7 in Fig. 12 are separate
+    measurements. DMA at 64 B of Figs. 15 and 16 is one.
     """
     found = [("latency, ns", tier, fig13.PAPER[tier], common.latency(FPGA, tier)) for tier in TIERS]
     found.append(("latency, ns", fig13.DMA, fig13.PAPER[fig13.DMA], common.dma_latency(FPGA, 64)))
@@ -42,7 +42,7 @@ def _cases() -> list[tuple[str, str, float, Scenario]]:
 
 
 def collect(settings: Settings) -> pd.DataFrame:
-    """A row for each value; bandwidth of loads in steady state."""
+    """A row for each value. Bandwidth of loads is that in steady state."""
     cases = _cases()
     measured = common.collect(
         settings, "calibration", [({"name": name}, run) for _, name, _, run in cases]
@@ -51,7 +51,7 @@ def collect(settings: Settings) -> pd.DataFrame:
         [{"kind": kind, "name": name, "paper": paper} for kind, name, paper, _ in cases]
     )
     is_bandwidth = table.kind == "bandwidth, GB/s"
-    table["cxlab"] = measured.p50_ns.where(~is_bandwidth, measured.bandwidth_gbps)
+    table["cxlab"] = measured.p50_ns.where(~is_bandwidth, measured.bandwidth_gb_per_s)
     steady = common.steady_bandwidth(
         settings, "calibration", [(FPGA, tier, NEAREST) for tier in TIERS]
     )
@@ -69,7 +69,7 @@ def collect(settings: Settings) -> pd.DataFrame:
 
 
 def claims(table: pd.DataFrame) -> list[Claim]:
-    """The mean absolute percentage error of all, and the largest."""
+    """The mean absolute percentage error of all values, and the largest error."""
     errors = table.error_percent.abs()
     return [
         Claim(
@@ -93,7 +93,7 @@ def claims(table: pd.DataFrame) -> list[Claim]:
 
 
 def draw(table: pd.DataFrame) -> Drawing:
-    """A bar for each value."""
+    """Draws a bar for each value."""
     figure, axes = plt.subplots(figsize=(8, 3.8), layout="constrained")
     for kind, colour in _COLOURS.items():
         part = table[table.kind == kind]

@@ -1,4 +1,4 @@
-"""What the figures share: the testbed and its ASIC, the measurements, the paper's values."""
+"""Shared by the figures: the testbed and its ASIC, the measurements, and the paper's values."""
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -19,7 +19,7 @@ from cxlab.reproduce.ledger import Tolerance
 
 DATA = Path(__file__).parent / "data"
 
-#: How far a calibrated model may lie from the paper's numbers: as far as its own simulator does.
+#: Tolerance of a calibrated model: the error of the paper's own simulator.
 PAPER_ERROR = Tolerance(
     0.03,
     'the paper\'s own error: "our simulator achieves a mean absolute percentage error of 3%"',
@@ -32,37 +32,37 @@ CLOCKS: dict[str, dict[str, Value]] = {
     FPGA: {},
     ASIC: {"accelerators[0].device.cycle": "667 ps"},
 }
-#: The same board as a PCIe device, which has no CXL.cache and does what it does by DMA.
+#: The same board as a PCIe device, which has no CXL.cache and uses DMA instead.
 PCIE: dict[str, Value] = {"accelerators[0].device.kind": "pcie"}
-#: The clock of most figures' comparison with hardware, and its ASIC.
+#: Colours of the clocks: most figures compare the FPGA with hardware, and its ASIC.
 CLOCK_COLOURS = {FPGA: BLUE, ASIC: ORANGE}
 
 HMC, LLC, MEMORY = "HMC hit", "LLC hit", "memory hit"
-#: Loads beside DMA.
+#: Label of loads next to DMA.
 CXL_MEMORY = "CXL.cache, memory hit"
-#: Where the load/store unit finds its lines, and what the kernel calls it.
+#: Where the load/store unit finds its lines, and the kernel's name of that tier.
 TIERS = {HMC: "hmc", LLC: "llc", MEMORY: "memory"}
 
-#: NUMA nodes in the order of the scenario, which is that of their distance.
+#: NUMA nodes in the order of the scenario, by distance.
 NODES = (7, 6, 5, 4, 0, 1, 2, 3)
 NEAREST = NODES[0]
 
 #: Loads of a repeat for latency and for bandwidth, and repeats (Cohet, sections VI-B and VI-C). The
-#: paper repeats 1,000 times; runs here have no noise but refresh, and fewer say the same.
+#: paper repeats 1,000 times. Runs here have no noise but refresh, so fewer repeats suffice.
 LATENCY_LINES, LATENCY_REPEATS = 32, 200
 BANDWIDTH_LINES, BANDWIDTH_REPEATS = 2048, 10
 
-#: Loads of two measurements: what the longer has more of is steady state, without the latency of
-#: the first loads. The HMC holds 2,048 lines; from the host it takes some 75 refreshes.
+#: Loads of two measurements. The difference is steady state, without the latency of the first
+#: loads. The HMC holds 2,048 lines; loads from the host take about 75 refreshes.
 STEADY_LINES = {HMC: (1024, 2048), LLC: (16_384, 65_536), MEMORY: (16_384, 65_536)}
-#: Loads that an element has under way at most, and cycles of the host, 1 ms, in which all that it
-#: flushed is written.
+#: Most loads in flight of a processing element, and cycles of the host (1 ms) in which all
+#: lines that it flushed are written.
 STEADY_OUTSTANDING, STEADY_SETTLE = 4096, 2_400_000
 
 #: Sizes of messages, bytes (Figs. 14 and 16).
 SIZES = tuple(64 << (2 * step) for step in range(7))
 
-#: Messages of a run for latency; for bandwidth as many as move so many bytes, within bounds.
+#: Messages of a run for latency. For bandwidth, as many as move this many bytes, within bounds.
 DMA_MESSAGES = 100
 DMA_BYTES = 16 << 20
 DMA_BOUNDS = (64, 5000)
@@ -75,7 +75,7 @@ def scenario(clock: str, workload: Mapping[str, Value], changes: Mapping[str, Va
 
 
 def loads(clock: str, tier: str, lines: int, *, outstanding: int = 1, node: int = 7) -> Scenario:
-    """The load/store unit on lines of a node, in the tier where it is to find them."""
+    """The load/store unit on lines of a node, which are in the given tier."""
     repeats = LATENCY_REPEATS if outstanding == 1 else BANDWIDTH_REPEATS
     workload: dict[str, Value] = {
         "kind": "load-store-unit",
@@ -89,12 +89,12 @@ def loads(clock: str, tier: str, lines: int, *, outstanding: int = 1, node: int 
 
 
 def latency(clock: str, tier: str, *, node: int = 7) -> Scenario:
-    """The measurement of latency: loads one by one."""
+    """The measurement of latency: dependent loads."""
     return loads(clock, tier, LATENCY_LINES, node=node)
 
 
 def bandwidth(clock: str, tier: str, *, node: int = 7) -> Scenario:
-    """The measurement of bandwidth, the first loads included: all loads under way at once."""
+    """The measurement of bandwidth including the first loads, with all loads in flight at once."""
     return loads(clock, tier, BANDWIDTH_LINES, outstanding=BANDWIDTH_LINES, node=node)
 
 
@@ -104,14 +104,14 @@ def steady_bandwidth(
     cases: Sequence[tuple[str, str, int]],
     changes: Mapping[str, Value] | None = None,
 ) -> list[float]:
-    """Bandwidth of loads in steady state by clock, tier and node, GB/s, of a changed testbed."""
+    """Bandwidth of loads in steady state by clock, tier and node, in GB/s, on a changed testbed."""
     measured = [
         ({"lines": lines}, _steady(clock, tier, lines, node, changes or {}))
         for clock, tier, node in cases
         for lines in STEADY_LINES[tier]
     ]
     table = collect(settings, f"{figure}, steady state", measured)
-    table["time_ns"] = 64 * table.lines / table.bandwidth_gbps
+    table["time_ns"] = 64 * table.lines / table.bandwidth_gb_per_s
     fewer, more = table.iloc[::2].reset_index(), table.iloc[1::2].reset_index()
     return list(64 * (more.lines - fewer.lines) / (more.time_ns - fewer.time_ns))
 
@@ -130,14 +130,14 @@ def _steady(clock: str, tier: str, lines: int, node: int, changes: Mapping[str, 
 
 
 def dma_latency(clock: str, size: int) -> Scenario:
-    """DMA reads of the host's memory one by one."""
+    """DMA reads of the host's memory, one after the other."""
     return scenario(
         clock, {"kind": "dma-transfers", "bytes": f"{size} B", "messages": DMA_MESSAGES}, PCIE
     )
 
 
 def dma_bandwidth(clock: str, size: int) -> Scenario:
-    """DMA reads with as many descriptors under way as the engine takes."""
+    """DMA reads with as many descriptors in flight as the engine accepts."""
     messages = min(max(DMA_BYTES // size, DMA_BOUNDS[0]), DMA_BOUNDS[1])
     workload: dict[str, Value] = {
         "kind": "dma-transfers",
@@ -149,14 +149,14 @@ def dma_bandwidth(clock: str, size: int) -> Scenario:
     return scenario(clock, workload, PCIE)
 
 
-#: Whose phases hold a measurement, and the phase.
+#: Names of the phases that hold a measurement.
 MEASURED = ("measure", "transfer", "atomics")
 
 
 def collect(
     settings: Settings, figure: str, cases: Sequence[tuple[Mapping[str, object], Scenario]]
 ) -> pd.DataFrame:
-    """Runs cases; a row for each with its own columns and what the accelerator measured."""
+    """Runs cases. Returns a row for each with its columns and the accelerator's measurements."""
     results = settings.run(figure, [scenario for _, scenario in cases])
     rows = []
     for (columns, _), result in zip(cases, results, strict=True):
@@ -169,7 +169,7 @@ def collect(
                 "mean_ns": phase["latency_ns"]["mean"],
                 "min_ns": phase["latency_ns"]["min"],
                 "max_ns": phase["latency_ns"]["max"],
-                "bandwidth_gbps": phase["bandwidth_gbps"],
+                "bandwidth_gb_per_s": phase["bandwidth_gb_per_s"],
                 "operations_per_second": phase["operations_per_second"],
             }
         )
@@ -195,7 +195,7 @@ def dma_cases(
 
 
 def dma_curve(table: pd.DataFrame, clock: str, column: str) -> "pd.Series[float]":
-    """What DMA gave by its size."""
+    """A column of the DMA rows by message size."""
     part = table[(table.clock == clock) & (table.path == "DMA")]
     return part.set_index("bytes")[column]
 

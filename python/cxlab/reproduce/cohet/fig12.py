@@ -13,7 +13,7 @@ from cxlab.reproduce.ledger import PREDICTED, Tolerance, derived, fitted, tested
 PAPER = {7: 688, 6: 693, 5: 708, 4: 710, 0: 758, 1: 761, 2: 770, 3: 776}
 
 
-#: What the nodes' distances were fitted by.
+#: Parameters that were fitted by the nodes' distances.
 DISTANCES = ("processor.column_time", "processor.row_time", "processor.socket_time")
 
 
@@ -30,7 +30,7 @@ def collect(settings: Settings) -> pd.DataFrame:
     table = pd.DataFrame(columns)
     for name in ("p50_ns", "min_ns", "max_ns"):
         table[name] = slow[name]
-    table["bandwidth_gbps"] = common.steady_bandwidth(settings, "fig12", steady)
+    table["bandwidth_gb_per_s"] = common.steady_bandwidth(settings, "fig12", steady)
     return table
 
 
@@ -86,7 +86,7 @@ def claims(table: pd.DataFrame) -> list[Claim]:
         Claim(
             "bandwidth, highest over lowest node",
             (1.0, 1.03),
-            float(table.bandwidth_gbps.max() / table.bandwidth_gbps.min()),
+            float(table.bandwidth_gb_per_s.max() / table.bandwidth_gb_per_s.min()),
             PREDICTED,
             words("marginal is no more than the paper's own error, 3 %"),
             section="VI-B1",

@@ -1,4 +1,4 @@
-"""Latency of loads that hit in the device's cache, the host's cache and memory; DMA beside them."""
+"""Latency of loads that hit in the device's cache, the host's cache and memory, beside DMA."""
 
 import pandas as pd
 from matplotlib import pyplot as plt
@@ -19,7 +19,7 @@ from cxlab.reproduce.cohet.common import (
 from cxlab.reproduce.ledger import derived, fitted, shown
 
 DMA = "DMA, 64 B"
-#: Median latency, ns (section VI-B2), and of DMA "~2.5 us" (section VI-B3).
+#: Median latency in ns (section VI-B2), and of DMA "~2.5 us" (section VI-B3).
 PAPER = {HMC: 115.0, LLC: 575.6, MEMORY: 688.3, DMA: 2500.0}
 
 SECTION = {HMC: "VI-B2", LLC: "VI-B2", MEMORY: "VI-B2", DMA: "VI-B3"}
@@ -29,7 +29,7 @@ QUOTE = {
     MEMORY: "off-chip memory hit (688.3 ns)",
     DMA: "the latency remains roughly constant at ~2.5 us",
 }
-#: What each was fitted by.
+#: Parameters fitted by each value.
 FITTED = {
     HMC: ("device.cache.hit_cycles",),
     LLC: ("device.cache.request_cycles, response_cycles",),
@@ -39,7 +39,7 @@ FITTED = {
 
 
 def collect(settings: Settings) -> pd.DataFrame:
-    """Latency by clock and where the line is."""
+    """Latency by clock and by the place of the line."""
     cases = [
         ({"clock": clock, "path": tier}, common.latency(clock, tier))
         for clock in CLOCKS
@@ -57,7 +57,7 @@ def medians(table: pd.DataFrame, clock: str) -> dict[str, float]:
 
 
 def claims(table: pd.DataFrame) -> list[Claim]:
-    """The FPGA's values; the ASIC's are bars without numbers."""
+    """The FPGA's values. The ASIC's are bars without numbers."""
     fpga, asic = medians(table, FPGA), medians(table, ASIC)
     found = [
         Claim(

@@ -32,7 +32,7 @@ def collect(settings: Settings) -> pd.DataFrame:
 
 
 def claims(table: pd.DataFrame) -> list[Claim]:
-    """Flat below 8 KiB, and then by the bytes."""
+    """Flat below 8 KiB, and then proportional to the bytes."""
     curve = common.dma_curve(table, FPGA, "p50_ns")
     found = [
         Claim(

@@ -1,4 +1,4 @@
-"""Bandwidth of loads by where the line is, and of DMA reads of 64 B."""
+"""Bandwidth of loads by the place of the line, and of DMA reads of 64 B."""
 
 import pandas as pd
 from matplotlib import pyplot as plt
@@ -25,18 +25,19 @@ DMA = "DMA, 64 B"
 PAPER = {HMC: 25.07, LLC: 14.10, MEMORY: 13.49, DMA: 0.92}
 _PEAKS = "stabilize at 25.07 GB/s, 14.10 GB/s, and 13.49 GB/s, respectively"
 QUOTE = {HMC: _PEAKS, LLC: _PEAKS, MEMORY: _PEAKS, DMA: "DMA delivers just 0.92 GB/s"}
-#: What each was fitted by. That of HMC hits is an access a cycle and no parameter.
+#: Parameters fitted by each value. HMC hits follow from one access a cycle and need none.
 KIND = {
     HMC: PREDICTED,
     LLC: fitted("processor.home_interval"),
     MEMORY: fitted("device.cache.misses"),
     DMA: fitted("device.dma.descriptor_cycles"),
 }
-#: 64 B in a cycle of 400 MHz.
+#: 64 B a cycle at 400 MHz.
 PEAK = 25.6
-#: What the table has as the number of loads where it is steady state.
+#: Value of the table's column of loads for steady state.
 STEADY = 0
-#: Loads of a repeat, which includes the latency of the first; the paper's stay the same from 512.
+#: Loads of a repeat, including the latency of the first. The paper's
+#: values are constant from 512 on.
 COUNTS = (32, 128, 512, common.BANDWIDTH_LINES)
 _COLOURS = {HMC: BLUE, LLC: GREEN, MEMORY: ORANGE}
 
@@ -62,19 +63,19 @@ def collect(settings: Settings) -> pd.DataFrame:
         settings, "fig15", [(clock, tier, common.NEAREST) for clock, tier in steady]
     )
     rows = pd.DataFrame(steady, columns=["clock", "path"])
-    table = pd.concat([table, rows.assign(requests=STEADY, bandwidth_gbps=found)])
-    return table[["clock", "path", "requests", "bandwidth_gbps"]]
+    table = pd.concat([table, rows.assign(requests=STEADY, bandwidth_gb_per_s=found)])
+    return table[["clock", "path", "requests", "bandwidth_gb_per_s"]]
 
 
 def peaks(table: pd.DataFrame, clock: str) -> dict[str, float]:
     """Bandwidth by path in steady state."""
     part = table[(table.clock == clock) & (table.requests == STEADY)]
-    bandwidth = dict(zip(part.path, part.bandwidth_gbps, strict=True))
+    bandwidth = dict(zip(part.path, part.bandwidth_gb_per_s, strict=True))
     return {path: bandwidth[path] for path in PAPER}
 
 
 def claims(table: pd.DataFrame) -> list[Claim]:
-    """Bandwidths, their shares of the peak, and where they settle."""
+    """Bandwidths, their shares of the peak, and the number of loads at which they settle."""
     fpga = peaks(table, FPGA)
     found = [
         Claim(
@@ -104,7 +105,7 @@ def claims(table: pd.DataFrame) -> list[Claim]:
             (MEMORY, 52.7, "LLC and memory hits reach only 55% and 52.7% of the peak bandwidth"),
         )
     ]
-    transient = table[table.clock == FPGA].set_index(["path", "requests"]).bandwidth_gbps
+    transient = table[table.clock == FPGA].set_index(["path", "requests"]).bandwidth_gb_per_s
     return [
         *found,
         *(
@@ -137,7 +138,7 @@ def claims(table: pd.DataFrame) -> list[Claim]:
 
 
 def draw(table: pd.DataFrame) -> Drawing:
-    """Bars, and what they come to with few loads."""
+    """Bars, and bandwidth with few loads."""
     figure, (left, right) = plt.subplots(
         1, 2, figsize=(9.5, 3.6), width_ratios=[3, 2], layout="constrained"
     )
@@ -146,7 +147,7 @@ def draw(table: pd.DataFrame) -> Drawing:
     left.legend(fontsize=8)
     for tier, colour in _COLOURS.items():
         part = table[(table.clock == FPGA) & (table.path == tier) & (table.requests != STEADY)]
-        right.plot(part.requests, part.bandwidth_gbps, "o-", color=colour, label=tier)
+        right.plot(part.requests, part.bandwidth_gb_per_s, "o-", color=colour, label=tier)
     right.set_xscale("log", base=2)
     right.set_xticks(COUNTS, [str(count) for count in COUNTS])
     right.set(xlabel="loads of a repeat", title="400 MHz, with the first loads", ylim=(0, None))

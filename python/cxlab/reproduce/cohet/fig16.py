@@ -27,17 +27,17 @@ def collect(settings: Settings) -> pd.DataFrame:
     cases = common.dma_cases(SIZES, common.dma_bandwidth, common.bandwidth(FPGA, MEMORY))
     table = common.collect(settings, "fig16", cases)
     steady = common.steady_bandwidth(settings, "fig16", [(FPGA, MEMORY, common.NEAREST)])
-    table.loc[table.path == CXL, "bandwidth_gbps"] = steady
-    return table[["clock", "path", "bytes", "bandwidth_gbps"]]
+    table.loc[table.path == CXL, "bandwidth_gb_per_s"] = steady
+    return table[["clock", "path", "bytes", "bandwidth_gb_per_s"]]
 
 
 def _cxl(table: pd.DataFrame) -> float:
-    return float(table[table.path == CXL].bandwidth_gbps.iloc[0])
+    return float(table[table.path == CXL].bandwidth_gb_per_s.iloc[0])
 
 
 def claims(table: pd.DataFrame) -> list[Claim]:
-    """Both ends, their ratios, and percentages that the paper's numbers do not give."""
-    curve, cxl = common.dma_curve(table, FPGA, "bandwidth_gbps"), _cxl(table)
+    """Both ends, their ratios, and percentages that the paper's numbers do not confirm."""
+    curve, cxl = common.dma_curve(table, FPGA, "bandwidth_gb_per_s"), _cxl(table)
     least, most = float(curve[64]), float(curve[256 << 10])
     same = f"fig15: {MEMORY}: bandwidth, GB/s"
 
@@ -104,7 +104,7 @@ def draw(table: pd.DataFrame) -> Drawing:
     """Curves by clock."""
     figure, axes = plt.subplots(figsize=(6.5, 3.6), layout="constrained")
     for clock, colour in CLOCK_COLOURS.items():
-        curve = common.dma_curve(table, clock, "bandwidth_gbps")
+        curve = common.dma_curve(table, clock, "bandwidth_gb_per_s")
         axes.plot(curve.index, curve, "o-", color=colour, label=f"DMA, {clock}")
     axes.axhline(_cxl(table), color=GREEN, label=f"{CXL}, 400 MHz")
     axes.plot(list(PAPER), list(PAPER.values()), "kx", label="paper, FPGA", zorder=3)

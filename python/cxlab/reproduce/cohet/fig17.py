@@ -1,8 +1,9 @@
 """Remote atomic operations: CXL-NIC over PCIe-NIC on six patterns of CircusTent.
 
-The paper states neither the processing elements nor the array nor which atomic operation. Judged is
-one element, which has one operation under way as in the paper's Fig. 8, on an array of 64 MiB by
-fetch-and-add, at the ASIC's clock. More elements and other arrays are shown.
+The paper does not state the number of processing elements, the array, or the atomic
+operation. One processing element is judged, with one operation in flight as in the paper's
+Fig. 8, on an array of 64 MiB by fetch-and-add, at the ASIC's clock. More processing
+elements and other arrays are shown.
 """
 
 import pandas as pd
@@ -15,7 +16,7 @@ from cxlab.reproduce.cohet import common
 from cxlab.reproduce.cohet.common import ASIC, BLUE, GREEN, ORANGE, SKY
 from cxlab.reproduce.ledger import PREDICTED, fitted, hypothesis, shown, words
 
-#: Throughput of CXL-NIC over PCIe-NIC (section VI-D). The last three lie between ("moderate").
+#: Throughput of CXL-NIC over PCIe-NIC (section VI-D). The last three are between ("moderate").
 PAPER = {"central": 40.2, "stride1": 22.4, "rand": 5.5}
 MODERATE = ("scatter", "gather", "sg")
 _MODERATE = "exhibit moderate speedups due to lower cache hit rates"
@@ -28,10 +29,10 @@ QUOTE = {
     "sg": "The SG workload, which combines SCATTER and GATHER, follows a similar trend",
 }
 PATTERNS = (*PAPER, *MODERATE)
-#: Processing elements; the first is judged.
+#: Processing elements. The first is judged.
 ELEMENTS = {1: BLUE, 2: SKY, 4: GREEN, 8: ORANGE}
-#: The array, MiB: the judged one, and others for the pattern that depends on it. The device's cache
-#: has 128 KiB, the host's 96 MiB.
+#: Array size in MiB: the judged one, and others for the pattern that depends on it. The device's
+#: cache has 128 KiB, the host's 96 MiB.
 ARRAY = 64
 ARRAYS = (1, 8, 512)
 ITERATIONS = 2000
@@ -85,7 +86,7 @@ def _speedups(table: pd.DataFrame, elements: int) -> dict[str, float]:
 
 
 def claims(table: pd.DataFrame) -> list[Claim]:
-    """One element; what more of them and other arrays change is shown."""
+    """One element is judged. More elements and other arrays are shown."""
     one = _speedups(table, 1)
     found = [
         Claim(
@@ -138,7 +139,7 @@ def claims(table: pd.DataFrame) -> list[Claim]:
 
 
 def draw(table: pd.DataFrame) -> Drawing:
-    """Bars by pattern; a colour for each number of elements."""
+    """Bars by pattern, with a colour for each number of elements."""
     figure, axes = plt.subplots(figsize=(8, 3.8), layout="constrained")
     width = 0.8 / len(ELEMENTS)
     for place, (count, colour) in enumerate(ELEMENTS.items()):

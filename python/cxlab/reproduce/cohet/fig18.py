@@ -1,13 +1,14 @@
 """Remote procedure calls: messages of HyperProtoBench decoded and encoded by CXL-NIC and RpcNIC.
 
-Time of decoding: from the first field until the last of ten messages is announced to the host,
-which reads along. Time of encoding: as the benchmark does it, all ten messages are built first, and
-the time runs from then until the last is encoded; it includes what RpcNIC's host copies together,
-and how either card is told. Building is not in it. Both are divided by ten.
+Decoding time runs from the first field until the last of ten messages is announced to the host,
+which reads them meanwhile. Encoding follows the benchmark: all ten messages are built first, and
+the time runs from then until the last is encoded. It includes the copies by RpcNIC's host and the
+notification of either card, but not the building. Both times are divided by ten.
 
-The card's parameters are the same for all benches and methods (docs/explain/cohet.md has the reasons). What
-is assumed of RpcNIC decides much: other assumptions are shown beside, and not judged. Benches 2 and
-5 have the published schemas with drawn sizes, for their contents are not public.
+The card's parameters are the same for all benches and methods (docs/explain/cohet.md has the
+reasons). The result depends strongly on assumptions about RpcNIC. Other assumptions are shown
+in addition, and not judged. Benches 2 and 5 have the published schemas with drawn sizes,
+because their contents are not public.
 """
 
 import math
@@ -51,26 +52,27 @@ METHODS: dict[str, dict[str, tuple[str, str]]] = {
     },
 }
 BENCHES = (0, 1, 2, 3, 4, 5)
-#: Messages of a bench, all of which pass once.
+#: Messages of a bench, each of which is processed once.
 MESSAGES = 10
-#: The decoder and encoder: those of protoAcc, whose circuit is public (ucb-bar/protoacc, commit
-#: 1b5b569): 16 B in a cycle; a number takes four states of its field handlers, the last of which
-#: moves it. RpcNIC's buffer is one of 4 KiB, as stated.
+#: Decoder and encoder of protoAcc, whose circuit is public (ucb-bar/protoacc, commit 1b5b569): 16 B
+#: a cycle. A number takes four states of its field handlers, the last of which moves it. RpcNIC has
+#: one buffer of 4 KiB, as stated.
 CARD: dict[str, Value] = {"field_cycles": 3, "width": 16, "buffers": 1}
-#: Fields under way, of the same source: 64 writes of the decoder, six handlers of the encoder.
+#: Fields in flight, from the same source: 64 writes of the decoder, six handlers of the encoder.
 OUTSTANDING = {"deserialize": 64, "serialize": 6}
-#: The "multi-stride prefetcher": four streams, one line ahead of each, as the public SimCXL's
-#: (src/mem/ruby/structures/RubyPrefetcher.py, commit 5908b58).
+#: The "multi-stride prefetcher": four streams, one line ahead of each, as in the
+#: public SimCXL (src/mem/ruby/structures/RubyPrefetcher.py, commit 5908b58).
 PREFETCHER: dict[str, Value] = {"kind": "stride", "streams": 4, "degree": 1}
 
-#: RpcNIC otherwise: with a second buffer, so that decoding goes on while one is sent; and with one
-#: copy at a time, each of 500 ns (*assumed*: submission, engine and completion) besides its data.
+#: Other assumptions about RpcNIC: a second buffer, so that decoding continues while one is
+#: sent; and one copy at a time, each of 500 ns (*assumed*: submission, engine and
+#: completion) in addition to its data.
 VARIANTS: dict[str, dict[str, dict[str, Value]]] = {
     "deserialize": {"RpcNIC, two buffers": {"buffers": 2}},
     "serialize": {"RpcNIC, a copy at a time": {"copies": 1, "copy_cycles": 1200}},
 }
-#: And the home agent's interval between requests of devices, 4.539 ns, as if it were cycles of the
-#: device: then it scales with the clock.
+#: A variant with the home agent's interval between requests of devices, 4.539 ns, in cycles of the
+#: device, so that it scales with the clock.
 FAST = "CXL.cache, prefetch, interval scaled"
 FAST_INTERVAL = "1.211 ns"
 
@@ -80,7 +82,7 @@ PAPER = {
     CXL_MEM: {1: 4.06, 5: 2.0},
     PREFETCH: {1: 1.65, 2: 1.34},
 }
-#: And from where to where all six lie.
+#: Ranges of all six benches.
 RANGES = {PUSH: (1.33, 2.05), CXL_MEM: (2.0, 4.06), PREFETCH: (1.34, 1.65)}
 QUOTE = {
     PUSH: "speedups of 1.33× (Bench5) to 2.05× (Bench1) in six benchmarks",
@@ -88,7 +90,7 @@ QUOTE = {
     PREFETCH: "achieving speedups of 1.34× (Bench2) to 1.65× (Bench1) when the RPC prefetcher is "
     "enabled",
 }
-#: Why they are missed.
+#: Explanations of the misses.
 WHY = {
     PUSH: tested(
         "RpcNIC's one buffer is not free while it is sent: with a second buffer the six benches "
@@ -103,15 +105,15 @@ WHY = {
         "to 1.57"
     ),
 }
-#: Of what is not said: "accelerating (de)serialization by an average of 1.86x".
+#: Stated without the method: "accelerating (de)serialization by an average of 1.86x".
 MEAN = 1.86
-#: What the prefetcher gains: the mean of six benches, and the least, %.
+#: Gain by the prefetcher in %: the mean of six benches, and the least.
 GAIN = 12.0
 LEAST_GAIN = {2: 3.6}
 
 
 def _kind(direction: str, method: str) -> str:
-    """The kernel's name of a method, or of what it is a variant of."""
+    """The kernel's name of a method, or of the method of which it is a variant."""
     base = PREFETCH if method == FAST else RPC_NIC
     kind, _ = METHODS[direction].get(method) or METHODS[direction][base]
     return kind
@@ -120,7 +122,7 @@ def _kind(direction: str, method: str) -> str:
 def scenario(
     bench: int, direction: str, method: str, assumed: Mapping[str, Value] | None = None
 ) -> Scenario:
-    """The messages of a bench by a method; `assumed` is said of the system beside."""
+    """The messages of a bench by a method. `assumed` has further changes of the system."""
     workload: dict[str, Value] = {
         "kind": "rpc",
         "bench": bench,
@@ -145,7 +147,7 @@ def scenario(
 
 
 def times_ns(direction: str, result: Result) -> tuple[float, float]:
-    """Time of a message, and of building it, ns."""
+    """Time of a message, and of building it, in ns."""
     report = result.report
     if direction == "deserialize":
         [phase] = report["accelerators"][0]["phases"]
@@ -156,7 +158,7 @@ def times_ns(direction: str, result: Result) -> tuple[float, float]:
 
 
 def collect(settings: Settings) -> pd.DataFrame:
-    """Time of a message by direction, bench and method; the speed-up over RpcNIC."""
+    """Time of a message by direction, bench and method, and the speed-up over RpcNIC."""
     cases = [
         (direction, bench, method)
         for direction, methods in METHODS.items()
@@ -199,12 +201,12 @@ def _name(bench: int) -> str:
 
 
 def _claim(text: str, paper: float | tuple[float, float], ours: float, method: str) -> Claim:
-    """A speed-up that the text gives a number or a range for."""
+    """A speed-up for which the text gives a number or a range."""
     return Claim(text, paper, ours, PREDICTED, PAPER_ERROR, "VI-E", QUOTE[method], WHY[method])
 
 
 def _yes(text: str, ours: bool, of: str, method: str) -> Claim:
-    """Which bench the text names."""
+    """A claim about the bench that the text names."""
     return Claim(
         f"{text} (1: yes)",
         1,
@@ -218,7 +220,7 @@ def _yes(text: str, ours: bool, of: str, method: str) -> Claim:
 
 
 def _ranged(method: str, speedups: dict[int, float]) -> list[Claim]:
-    """The benches that the text names, and the others between them."""
+    """Claims for the benches that the text names, and that the others are between them."""
     stated = PAPER[method]
     found = [
         _claim(
@@ -238,7 +240,7 @@ def _ranged(method: str, speedups: dict[int, float]) -> list[Claim]:
 
 
 def claims(table: pd.DataFrame) -> list[Claim]:
-    """Every bench of every method, and means."""
+    """Claims for every bench and method, and means."""
     found = []
     for method in RANGES:
         found += _ranged(method, _speedups(table, method))
@@ -273,7 +275,7 @@ def claims(table: pd.DataFrame) -> list[Claim]:
 
 
 def _building(table: pd.DataFrame) -> Claim:
-    """What building messages in the card's memory costs, over building them in the host's."""
+    """Cost of building messages in the card's memory, over building them in the host's."""
     build = table[table.direction == "serialize"].set_index(["method", "bench"]).build_ns
     over = 100 * (build[CXL_MEM] / build[CXL_CACHE] - 1)
     return Claim(
@@ -293,7 +295,7 @@ def _building(table: pd.DataFrame) -> Claim:
 
 
 def _variants(table: pd.DataFrame) -> list[Claim]:
-    """Speed-ups over RpcNIC as it is otherwise assumed."""
+    """Speed-ups over RpcNIC under the other assumptions."""
     found = []
     reason = shown("an assumption that differs from the judged rows'")
     for direction, variants in VARIANTS.items():
@@ -315,7 +317,7 @@ def _variants(table: pd.DataFrame) -> list[Claim]:
 
 
 def _gains(table: pd.DataFrame) -> list[Claim]:
-    """What the prefetcher gains over CXL.cache without, by bench."""
+    """Gain of the prefetcher over CXL.cache without it, by bench."""
     without, ahead = (_speedups(table, method) for method in (CXL_CACHE, PREFETCH))
     gains = {bench: 100 * (ahead[bench] / without[bench] - 1) for bench in ahead}
     mean = Claim(
@@ -357,7 +359,7 @@ def _gains(table: pd.DataFrame) -> list[Claim]:
 
 
 def draw(table: pd.DataFrame) -> Drawing:
-    """Time over RpcNIC's, and above the bars how much faster that is."""
+    """Draws time over RpcNIC's, with the speed-up above the bars."""
     figure, panels = plt.subplots(2, 1, figsize=(10, 6), sharex=True, layout="constrained")
     for axes, (direction, methods) in zip(panels, METHODS.items(), strict=True):
         width = 0.8 / len(methods)

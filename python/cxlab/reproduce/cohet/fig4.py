@@ -1,7 +1,7 @@
 """AXPY in three programming models: explicit copies, unified memory, and Cohet.
 
-The paper counts lines of its pseudocode and measures nothing; what is run here is the same work in
-all three.
+The paper counts lines of its pseudocode and measures nothing. The runs here do the
+same work in all three models.
 """
 
 import math
@@ -21,29 +21,29 @@ from cxlab.reproduce.ledger import PREDICTED, Tolerance, shown, tested, words
 
 #: Lines of the paper's pseudocode (section III-C3), and a colour.
 MODELS = {"explicit": (16, BLUE), "unified": (10, ORANGE), "cohet": (9, GREEN)}
-#: Elements of each vector, doubles; of the second unified memory is shown.
+#: Elements of each vector, in doubles. The second size is judged.
 SIZES = (4096, 65_536, 262_144)
 JUDGED = 65_536
-#: The overhead that the paper calls acceptable where it names one (section VI-E).
+#: The overhead that the paper calls acceptable where it gives a number (section VI-E).
 COMPARABLE = Tolerance(
     0.08, 'what the paper calls "an acceptable cost" of its design, 8 %', relative=True
 )
 
 
 def scenario(size: int, model: str, assumed: Mapping[str, Value] | None = None) -> Scenario:
-    """AXPY on the ASIC; `assumed` is said of the system beside."""
+    """AXPY on the ASIC. `assumed` has further changes of the system."""
     return common.scenario(ASIC, {"kind": "axpy", "model": model, "elements": size}, assumed or {})
 
 
 def times_ns(result: Result) -> tuple[float, float]:
-    """Time from vectors that are filled to a result that has been read, and that of the reading."""
+    """Time from filled vectors to a result that has been read, and the time of that reading."""
     phases = {phase["name"]: phase for phase in result.report["hosts"][0]["phases"]}
     total = result.report["window_ns"] - phases["fill"]["time_ns"]
     return float(total), float(phases["read"]["time_ns"])
 
 
 def collect(settings: Settings) -> pd.DataFrame:
-    """Time from vectors that are filled to a result that has been read, by phase."""
+    """Time from filled vectors to a result that has been read, by phase."""
     cases = [(size, model) for size in SIZES for model in MODELS]
     scenarios = [scenario(size, model) for size, model in cases]
     rows = []

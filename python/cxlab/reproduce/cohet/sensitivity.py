@@ -1,7 +1,7 @@
-"""What AXPY and remote procedure calls come to under assumptions that the paper leaves open.
+"""AXPY and remote procedure calls under assumptions that the paper leaves open.
 
-None of it is judged. Each set changes what the calibrated testbed says nothing about; docs/explain/cohet.md
-has the reasons.
+No claim is judged. Each set changes a parameter that the calibrated testbed does
+not determine; docs/explain/cohet.md has the reasons.
 """
 
 import statistics
@@ -27,7 +27,7 @@ HASH: dict[str, Value] = {
 }
 #: Modified lines that the device evicts stay in the last-level cache.
 EVICTIONS: dict[str, Value] = {"hosts[0].processor.llc.device_evictions": "llc"}
-#: A load of a line of `y`, which will be stored, asks for ownership. Of AXPY alone.
+#: A load of a line of `y`, which will be stored, requests ownership. Only for AXPY.
 OWNERSHIP: dict[str, Value] = {"hosts[0].workload.own_y": True}
 #: Sets of assumptions, by name.
 SETS: dict[str, dict[str, Value]] = {
@@ -40,20 +40,20 @@ SETS: dict[str, dict[str, Value]] = {
     "interval, hash and evictions": {**INTERVAL, **HASH, **EVICTIONS},
     "all four": {**INTERVAL, **HASH, **EVICTIONS, **OWNERSHIP},
 }
-#: What RpcNIC is assumed to be: the variants of Fig. 18 by direction, or what is judged there.
+#: Assumptions about RpcNIC: those of Fig. 18's judged rows, or its variants by direction.
 NICS: dict[str, dict[str, str]] = {
     "RpcNIC as in Fig. 18": {"deserialize": fig18.RPC_NIC, "serialize": fig18.RPC_NIC},
     "RpcNIC with two buffers, a copy at a time": {
         direction: next(iter(variants)) for direction, variants in fig18.VARIANTS.items()
     },
 }
-#: The methods that the paper's text gives numbers for, and where each is measured.
+#: Methods for which the text gives numbers, and the direction that each is measured in.
 METHODS = {
     fig18.PUSH: "deserialize",
     fig18.CXL_MEM: "serialize",
     fig18.PREFETCH: "serialize",
 }
-#: How near a bar has to come to be counted.
+#: Relative distance from the paper's value within which a bar counts as near.
 NEAR = 0.1
 AXPY_SIZES = (65_536, 262_144)
 
@@ -108,7 +108,7 @@ def _bars(settings: Settings, name: str, assumed: dict[str, Value]) -> dict[str,
 
 
 def _near(method: str, speedups: list[float]) -> int:
-    """Bars within 10 % of what the text states, or of the range where it states one."""
+    """Number of bars within 10 % of the value, or of the range, that the text states."""
     count = 0
     for bench, ours in zip(fig18.BENCHES, speedups, strict=True):
         stated = fig18.PAPER[method].get(bench)
@@ -118,7 +118,7 @@ def _near(method: str, speedups: list[float]) -> int:
 
 
 def claims(table: pd.DataFrame) -> list[Claim]:
-    """Nothing is judged."""
+    """No claim is judged."""
     found = []
     for row in table.to_dict("records"):
         if row["rpc_nic"] == next(iter(NICS)):

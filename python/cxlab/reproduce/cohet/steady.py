@@ -1,7 +1,7 @@
-"""What makes loads from memory slower than loads from the last-level cache, in steady state.
+"""Causes of the lower bandwidth of memory than of the last-level cache, in steady state.
 
-Both are served by one home agent. Each row changes one thing that could differ between them; the
-paper says that bandwidth hardly varies across nodes, which decides between causes.
+One home agent serves both. Each row changes one thing that could differ between them. The paper
+says that bandwidth hardly varies across nodes, which decides between the causes.
 """
 
 import pandas as pd
@@ -32,7 +32,7 @@ def _memory(**given: Value) -> dict[str, Value]:
     }
 
 
-#: What could differ, by name.
+#: Possible causes, by name.
 CAUSES: dict[str, dict[str, Value]] = {
     "as calibrated: 184 requests of the device": {},
     "no refresh": _memory(refresh="none"),
@@ -54,18 +54,18 @@ def collect(settings: Settings) -> pd.DataFrame:
         found = common.steady_bandwidth(
             settings, f"steady, {name}", [(FPGA, tier, node) for tier, node in cases], changes
         )
-        columns = ["llc_gbps", *(f"node{node}_gbps" for node in NODES)]
+        columns = ["llc_gb_per_s", *(f"node{node}_gb_per_s" for node in NODES)]
         rows.append({"cause": name, **dict(zip(columns, found, strict=True))})
     return pd.DataFrame(rows)
 
 
 def claims(table: pd.DataFrame) -> list[Claim]:
-    """Bandwidths by cause; the calibrated ones are judged in Fig. 15."""
-    near, far = (f"node{node}_gbps" for node in NODES)
+    """Bandwidths by cause. Fig. 15 judges the calibrated ones."""
+    near, far = (f"node{node}_gb_per_s" for node in NODES)
     found = []
     for row in table.to_dict("records"):
         found += [
-            Claim(f"{row['cause']}: LLC hit, GB/s", fig15.PAPER[LLC], row["llc_gbps"], BESIDE),
+            Claim(f"{row['cause']}: LLC hit, GB/s", fig15.PAPER[LLC], row["llc_gb_per_s"], BESIDE),
             Claim(f"{row['cause']}: memory hit, GB/s", fig15.PAPER[MEMORY], row[near], BESIDE),
             Claim(
                 f"{row['cause']}: node {NODES[1]} over node {NODES[0]}",
@@ -80,10 +80,10 @@ def claims(table: pd.DataFrame) -> list[Claim]:
 def draw(table: pd.DataFrame) -> Drawing:
     """Bars by cause."""
     figure, axes = plt.subplots(figsize=(8, 3.8), layout="constrained")
-    columns = [column for column in table.columns if column.endswith("_gbps")]
+    columns = [column for column in table.columns if column.endswith("_gb_per_s")]
     for place, (column, colour) in enumerate(zip(columns, (GREEN, BLUE, ORANGE), strict=True)):
         at = [index + 0.27 * (place - 1) for index in table.index]
-        label = column.removesuffix("_gbps").replace("node", "memory, node ").replace("llc", LLC)
+        label = column.removesuffix("_gb_per_s").replace("node", "memory, node ").replace("llc", LLC)
         bars = axes.barh(at, table[column], 0.27, color=colour, label=label)
         axes.bar_label(bars, fmt="%.2f", padding=2, fontsize=7)
     for tier, colour in ((LLC, GREEN), (MEMORY, BLUE)):

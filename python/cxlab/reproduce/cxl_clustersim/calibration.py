@@ -1,4 +1,4 @@
-"""Section 4.1: what linear reads get of four channels of DDR4-2400."""
+"""Section 4.1: bandwidth of linear reads from four channels of DDR4-2400."""
 
 from typing import Any
 
@@ -12,17 +12,17 @@ from cxlab.reproduce.common import BLUE
 from cxlab.reproduce.cxl_clustersim.common import DATA, PAPER_BOUND
 from cxlab.reproduce.ledger import PREDICTED, tested
 
-#: Peak of four channels, GB/s.
+#: Peak of four channels, in GB/s.
 PEAK = 76.8
-#: Columns below banks, as gem5 and DRAMsim3 map addresses; and spread by exclusive or, as servers.
+#: Column bits below bank bits, as in gem5 and DRAMsim3; and spread by XOR, as on servers.
 MAPPINGS = {"columns first": "RoBaRaCoCh", "hashed": "MOP4CLXOR"}
-#: The blade of the other figures, and a line each nanosecond, as the paper's generator sends them
+#: The blade of the other figures, with a line each nanosecond as the paper's generator sends them
 #: (darchr/cxl-clustersim, `configs/traffic_gen.py`: a period of 1,000 ps).
 GENERATOR, PERIOD = "blade, a line each ns", "1 ns"
 
 
 def collect(settings: Settings) -> pd.DataFrame:
-    """Bandwidth by mapping of addresses, and of the other figures' blade at a generator's rate."""
+    """Bandwidth by address mapping, and of the other figures' blade at the generator's rate."""
     linear = Scenario.from_file(DATA / "linear.toml")
     cluster: Any = Scenario.from_file(DATA / "cluster.toml").to_dict()
     blade = cluster["devices"][0]
@@ -39,14 +39,14 @@ def collect(settings: Settings) -> pd.DataFrame:
         )
     )
     results = settings.run("calibration", scenarios)
-    found = [result.report["bandwidth_gbps"]["total"] for result in results]
-    return pd.DataFrame({"mapping": [*MAPPINGS, GENERATOR], "bandwidth_gbps": found}).assign(
-        percent_of_peak=lambda table: 100 * table.bandwidth_gbps / PEAK
+    found = [result.report["bandwidth_gb_per_s"]["total"] for result in results]
+    return pd.DataFrame({"mapping": [*MAPPINGS, GENERATOR], "bandwidth_gb_per_s": found}).assign(
+        percent_of_peak=lambda table: 100 * table.bandwidth_gb_per_s / PEAK
     )
 
 
 def claims(table: pd.DataFrame) -> list[Claim]:
-    """77.5 % with both mappings, and the generator's rate, in GiB/s as in section 4.2."""
+    """77.5 % with both mappings, and the generator's rate in GiB/s, as in section 4.2."""
     rows = table.set_index("mapping")
     percent = rows.percent_of_peak
     found = [
@@ -66,7 +66,7 @@ def claims(table: pd.DataFrame) -> list[Claim]:
         )
         for name in MAPPINGS
     ]
-    gibps = float(rows.bandwidth_gbps[GENERATOR]) * 1e9 / 2**30
+    gibps = float(rows.bandwidth_gb_per_s[GENERATOR]) * 1e9 / 2**30
     found.append(
         Claim(
             "linear reads of the blade, a line each ns, GiB/s",
@@ -85,7 +85,7 @@ def draw(table: pd.DataFrame) -> Drawing:
     """Bars."""
     figure, axes = plt.subplots(figsize=(5.5, 3.2), layout="constrained")
     names = [name.replace(", ", ",\n") for name in table.mapping]
-    bars = axes.bar(names, table.bandwidth_gbps, color=BLUE, width=0.5)
+    bars = axes.bar(names, table.bandwidth_gb_per_s, color=BLUE, width=0.5)
     axes.bar_label(bars, [f"{percent:.1f} %" for percent in table.percent_of_peak])
     axes.axhline(PEAK, color="black", linewidth=0.8, label="peak")
     axes.axhline(59.6, color="black", linewidth=0.8, linestyle=":", label="paper: 77.5 %")

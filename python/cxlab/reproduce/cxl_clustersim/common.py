@@ -1,4 +1,4 @@
-"""What the figures share: the cluster, where STREAM's pages lie, and bandwidth at the memories."""
+"""Shared by the figures: the cluster, placements of STREAM's pages, bandwidth at the memories."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -12,8 +12,8 @@ from cxlab.reproduce.ledger import Tolerance
 
 DATA = Path(__file__).parent / "data"
 
-#: How far bandwidths may lie apart, as the paper's own two counts of one do; and their losses, in
-#: points of a hundred.
+#: Tolerance of bandwidths: the difference of the paper's own two counts of one. The second
+#: is for losses, in percentage points.
 PAPER_BOUND = Tolerance(
     0.0099,
     "the paper's own bound: \"The baseline and the reported bandwidth using CXL-ClusterSim are "
@@ -24,18 +24,18 @@ POINTS = Tolerance(0.99, PAPER_BOUND.source)
 
 LOOPS = ("copy", "scale", "add", "triad")
 LOCAL, INTERLEAVE, REMOTE = "local", "interleave", "remote"
-#: What numactl is told: node 0 is the host's own memory, node 1 the blade.
+#: Policies of numactl: node 0 is the host's own memory, node 1 the blade.
 PLACEMENTS: dict[str, Value] = {
     LOCAL: {"kind": "bind", "nodes": [0]},
     INTERLEAVE: {"kind": "interleave", "nodes": [0, 1]},
     REMOTE: {"kind": "bind", "nodes": [1]},
 }
-#: One way between a node and its link without added latency, ns: gem5's crossbar.
+#: Latency from a node to its link without added latency, in ns: gem5's crossbar.
 ROOT_PORT = 1.0
-#: Lines that a node reads from memory at once: the scenario's, and the MSHRs of gem5's third cache.
-#: What depends on them is judged with both.
+#: Lines that a node reads from memory in parallel: the scenario's number, and the MSHRs of gem5's
+#: third cache. Claims that depend on it are judged with both.
 LINES, GEM5_LINES = 40, 20
-#: The key that says so. 40 were chosen for Fig. 7.
+#: The key of that number. 40 was chosen for Fig. 7.
 LINES_KEY = "processor.llc.misses"
 GIB = 2.0**30
 LINE = 64
@@ -44,7 +44,7 @@ LINE = 64
 def scenario(
     nodes: int, placement: str, loop: str, changes: Mapping[str, Value] | None = None
 ) -> Scenario:
-    """Nodes that run one of STREAM's loops over and over."""
+    """Nodes that run one of STREAM's loops repeatedly."""
     values: dict[str, Value] = {
         "hosts[0].count": nodes,
         "hosts[0].os.placement": PLACEMENTS[placement],
@@ -58,7 +58,7 @@ def scenario(
 def collect(
     settings: Settings, figure: str, cases: Sequence[tuple[Mapping[str, Value], Scenario]]
 ) -> pd.DataFrame:
-    """Runs cases: lines read and written at the memories in the window, in GiB/s."""
+    """Runs cases. Returns bandwidth of lines read and written at the memories, in GiB/s."""
     results = settings.run(figure, [scenario for _, scenario in cases])
     rows = []
     for (columns, _), result in zip(cases, results, strict=True):

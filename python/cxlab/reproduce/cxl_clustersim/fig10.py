@@ -1,4 +1,4 @@
-"""Seven nodes with NAS programs: local memory preferred and a pool, against enough local memory."""
+"""Seven nodes with NAS programs: preferred local memory and a pool, against enough local memory."""
 
 from typing import Any
 
@@ -23,28 +23,28 @@ from cxlab.reproduce.ledger import (
 
 #: Programs in the order of the scenario's hosts.
 PROGRAMS = ("bt", "cg", "ep", "ft", "mg", "sp", "ua")
-#: By what each side of class D's grids is divided; working sets and memories by its cube.
+#: Divisor of each side of class D's grids. Working sets and memories are divided by its cube.
 SHRINK = 16
-#: The paper's local memories, GiB: without a pool, and with one.
+#: The paper's local memories in GiB: without a pool, and with one.
 ALL_LOCAL, PREFERRED = 128, 8
 #: Channels of local memory: those that the paper's script gives an ARM node (darchr/cxl-clustersim,
-#: `configs/arm_unified.py`: `DualChannelDDR4_2400`), and its Table 2's.
+#: `configs/arm_unified.py`: `DualChannelDDR4_2400`), and those of its Table 2.
 CHANNELS = (2, 1)
-#: How long all run.
+#: Duration of all runs.
 DURATION = "2 ms"
-#: Latency added to a round trip to the pool, ns: that of the paper's `npb.json`; and none.
+#: Latency added to a round trip to the pool, in ns: that of the paper's `npb.json`, and none.
 LATENCIES = (250, 0)
 
 
-#: Lines that a node reads at once: as in the other figures, and as gem5's third cache.
+#: Lines that a node reads in parallel: as in the other figures, and as gem5's third cache.
 WINDOWS = (LINES, GEM5_LINES)
 
-#: Channels of local memory, latency added to the pool, lines of a node.
+#: Channels of local memory, latency added to the pool, and parallel lines of a node.
 Case = tuple[int, int, int]
 
 
 def cases() -> list[Case]:
-    """The paper's first, then one thing changed at a time."""
+    """The paper's case first, then cases with one change each."""
     first = (CHANNELS[0], LATENCIES[0], WINDOWS[0])
     return [
         first,
@@ -55,7 +55,7 @@ def cases() -> list[Case]:
 
 
 def scenario(gibibytes: int, added: float = 0, channels: int = 1, lines: int = LINES) -> Scenario:
-    """All seven nodes, with so much local memory in the paper, and latency added to the pool."""
+    """All seven nodes, with this much local memory in the paper, and latency added to the pool."""
     values: dict[str, Value] = {"measure.duration": DURATION}
     for host in range(len(PROGRAMS)):
         values[f"hosts[{host}].workload.shrink"] = SHRINK
@@ -90,16 +90,16 @@ def _measured(report: Any) -> pd.DataFrame:
                 "resident_mib": (own + pool) / 2**20,
                 "pages_remote_percent": 100 * pool / (own + pool),
                 "accesses_remote_percent": 100 * run["on_cxl"] / run["on_memory"],
-                "gbps": run["bytes"] / run["time_ns"],
+                "gb_per_s": run["bytes"] / run["time_ns"],
             }
         )
     return pd.DataFrame(rows)
 
 
 def collect(settings: Settings) -> pd.DataFrame:
-    """By case and program: what is in the pool, and IPC relative to enough local memory.
+    """By case and program: the share in the pool, and IPC relative to enough local memory.
 
-    All run as long; what they have loaded and stored by then stands for their instructions.
+    All programs run equally long. Their loads and stores by the end stand for their instructions.
     """
     alone = list(dict.fromkeys((channels, lines) for channels, _, lines in cases()))
     own = [scenario(ALL_LOCAL, 0, *of) for of in alone]
@@ -111,8 +111,8 @@ def collect(settings: Settings) -> pd.DataFrame:
             channels=channels,
             added_ns=added,
             lines=lines,
-            local_gbps=local[channels, lines].gbps,
-            relative_ipc=table.gbps / local[channels, lines].gbps,
+            local_gb_per_s=local[channels, lines].gb_per_s,
+            relative_ipc=table.gb_per_s / local[channels, lines].gb_per_s,
         )
         for (channels, added, lines), table in zip(cases(), results[len(own) :], strict=True)
     ]
@@ -120,7 +120,7 @@ def collect(settings: Settings) -> pd.DataFrame:
 
 
 def claims(table: pd.DataFrame) -> list[Claim]:
-    """Mg's point, those that fit, and the order, in each case that may be the paper's."""
+    """Claims for mg, for programs that fit, and for the order, in each case that may be theirs."""
     found = []
     for case in (case for case in cases() if _is(table, case).any()):
         by = table[_is(table, case)].set_index("program")
@@ -209,7 +209,7 @@ def _claims(by: pd.DataFrame, of: str) -> list[Claim]:
 
 
 def _fitting(by: pd.DataFrame) -> list[Claim]:
-    """What does not depend on the way to the pool."""
+    """Claims that do not depend on the path to the pool."""
     resident = float(by.resident_mib["mg"]) * 2**20
     return [
         Claim(
@@ -234,7 +234,7 @@ def _fitting(by: pd.DataFrame) -> list[Claim]:
 
 
 def draw(table: pd.DataFrame) -> Drawing:
-    """Points, and the paper's for mg."""
+    """Draws points, and the paper's for mg."""
     figure, axes = plt.subplots(figsize=(5.5, 3.4), layout="constrained")
     first = cases()[0]
     for case, colour in zip(cases(), (BLUE, ORANGE, GREEN, PURPLE), strict=False):
@@ -246,7 +246,7 @@ def draw(table: pd.DataFrame) -> Drawing:
     named = table[_is(table, first)]
     points = zip(named.program, named.accesses_remote_percent, named.relative_ipc, strict=True)
     for program, x, y in points:
-        # Those that fit lie on each other.
+        # The points of programs that fit coincide.
         shift = -10 if program == "ua" else 5
         axes.annotate(str(program), (x, y), textcoords="offset points", xytext=(6, shift))
     axes.plot([52], [0.38], "ks", label="paper: mg")

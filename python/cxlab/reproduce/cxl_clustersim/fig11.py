@@ -1,4 +1,4 @@
-"""Six nodes, one graph in the blade: how many memory instructions are on it."""
+"""Six nodes with one graph in the blade: the share of memory instructions that access it."""
 
 import pandas as pd
 from matplotlib import pyplot as plt
@@ -17,7 +17,7 @@ WHY_BLADE = hypothesis("caches and graph are a 64th here, so their hit rates dif
 
 
 def collect(settings: Settings) -> pd.DataFrame:
-    """Shares of a kernel's memory instructions, and of those that no cache answered, in percent."""
+    """Shares of a kernel's memory instructions, and of those that miss all caches, in percent."""
     table = sharing.collect(settings, "fig11", (sharing.ADDED,))
     table = table[table.memory == "together"].reset_index(drop=True)
     missed = table.from_own + table.from_blade
@@ -38,7 +38,7 @@ def collect(settings: Settings) -> pd.DataFrame:
 
 
 def claims(table: pd.DataFrame) -> list[Claim]:
-    """The paper's mean, in both ways in which "served from" may be read."""
+    """The paper's mean, under both readings of "served from"."""
     mean = table.mean(numeric_only=True)
     kernels = table.on_graph_percent
     return [

@@ -1,4 +1,4 @@
-"""Six nodes, one graph in the blade: IPC against a graph in each node's own memory."""
+"""Six nodes with one graph in the blade: IPC against a graph in each node's own memory."""
 
 import math
 
@@ -12,7 +12,7 @@ from cxlab.reproduce.cxl_clustersim import sharing
 from cxlab.reproduce.cxl_clustersim.sharing import ADDED
 from cxlab.reproduce.ledger import PREDICTED, hypothesis, shown, words
 
-#: The kernels that the paper names as those that lose most.
+#: Kernels that the paper names as those with the largest loss.
 CHASING = {"bfs", "pr"}
 
 
@@ -32,7 +32,7 @@ def collect(settings: Settings) -> pd.DataFrame:
 
 
 def claims(table: pd.DataFrame) -> list[Claim]:
-    """In words: all lose, those that chase pointers most, and more with more latency."""
+    """The paper's words: all lose, pointer-chasing kernels most, and more with a higher latency."""
     ipc = table.set_index(["added_ns", "kernel"]).relative_ipc
     here = ipc[ADDED].drop("geomean")
     worst = set(here.nsmallest(len(CHASING)).index)

@@ -1,4 +1,4 @@
-"""One node, STREAM in the remote memory: what crosses its link and what reaches the memory."""
+"""One node with STREAM in remote memory: bandwidth on its link and at the memory."""
 
 import math
 
@@ -14,7 +14,7 @@ from cxlab.reproduce.ledger import shown
 
 
 def collect(settings: Settings) -> pd.DataFrame:
-    """Bandwidth on both sides by loop, and by how much they differ."""
+    """Bandwidth on both sides by loop, and the difference."""
     cases = [({"loop": loop}, common.scenario(1, REMOTE, loop)) for loop in LOOPS]
     table = common.collect(settings, "fig5", cases)
     off = 100 * (table.remote_gibps / table.node_links_gibps - 1).abs()
@@ -22,7 +22,7 @@ def collect(settings: Settings) -> pd.DataFrame:
 
 
 def claims(table: pd.DataFrame) -> list[Claim]:
-    """What crosses the link reaches the memory."""
+    """All bytes that cross the link reach the memory."""
     return [
         Claim(
             "link against memory, largest difference, %",

@@ -1,4 +1,4 @@
-"""Eight nodes, STREAM in local memory, interleaved, and in the pool."""
+"""Eight nodes with STREAM in local memory, interleaved, and in the pool."""
 
 import pandas as pd
 from matplotlib import pyplot as plt
@@ -29,7 +29,7 @@ WHY = hypothesis(
 
 
 def collect(settings: Settings) -> pd.DataFrame:
-    """Bandwidth at the memories by lines that a node reads at once, placement and loop."""
+    """Bandwidth at the memories by parallel lines of a node, placement and loop."""
     cases: list[tuple[dict[str, Value], Scenario]] = [
         (
             {"lines": lines, "placement": placement, "loop": loop},
@@ -44,7 +44,7 @@ def collect(settings: Settings) -> pd.DataFrame:
 
 
 def claims(table: pd.DataFrame) -> list[Claim]:
-    """Peaks over the loops, by lines that a node reads at once."""
+    """Peaks over the loops, by parallel lines of a node."""
     peaks = table.groupby(["lines", "placement"])[["local_gibps_per_node", "remote_gibps"]].max()
     found = []
     for lines in (LINES, GEM5_LINES):

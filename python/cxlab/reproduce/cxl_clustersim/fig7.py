@@ -1,4 +1,4 @@
-"""Four nodes, STREAM in the pool, by latency added to their way there and back."""
+"""Four nodes with STREAM in the pool, by latency added to their round trip."""
 
 import pandas as pd
 from matplotlib import pyplot as plt
@@ -21,11 +21,11 @@ from cxlab.reproduce.cxl_clustersim.common import (
 from cxlab.reproduce.ledger import PREDICTED, derived, fitted, shown, tested
 
 NODES = 4
-#: The paper's latencies, ns.
+#: The paper's latencies, in ns.
 PAPER = (0, 170, 250)
-#: Latency added to a round trip, ns.
+#: Latency added to a round trip, in ns.
 LATENCIES = (0, 85, 170, 250, 350, 500)
-#: Lines that a node reads at once: as in the other figures, and as gem5's third cache.
+#: Lines that a node reads in parallel: as in the other figures, and as gem5's third cache.
 WINDOWS = (LINES, GEM5_LINES)
 WHY = {
     LINES: tested(
@@ -39,7 +39,7 @@ WHY = {
 
 
 def collect(settings: Settings) -> pd.DataFrame:
-    """Bandwidth of the pool, mean over the loops, by lines that a node reads at once."""
+    """Bandwidth of the pool, mean over the loops, by parallel lines of a node."""
     cases: list[tuple[dict[str, Value], Scenario]] = [
         (
             {"lines": lines, "added_ns": added, "loop": loop},
@@ -64,7 +64,7 @@ def collect(settings: Settings) -> pd.DataFrame:
 
 
 def claims(table: pd.DataFrame) -> list[Claim]:
-    """Loss against no latency, by lines that a node reads at once."""
+    """Loss relative to no added latency, by parallel lines of a node."""
     at = table.set_index(["lines", "added_ns"])
     found = []
     for lines in WINDOWS:

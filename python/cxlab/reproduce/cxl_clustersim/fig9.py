@@ -1,4 +1,4 @@
-"""An ARM and a RISC-V node, STREAM in the pool: what each gets of it."""
+"""An ARM and a RISC-V node with STREAM in the pool: bandwidth of each."""
 
 from typing import Any
 
@@ -28,14 +28,14 @@ def collect(settings: Settings) -> pd.DataFrame:
     results = settings.run("fig9", [_scenario(loop) for loop in LOOPS])
     rows: list[dict[str, Any]] = []
     for loop, result in zip(LOOPS, results, strict=True):
-        by = {host["name"]: host["bandwidth_gbps"]["total"] for host in result.report["hosts"]}
+        by = {host["name"]: host["bandwidth_gb_per_s"]["total"] for host in result.report["hosts"]}
         rows.append({"loop": loop, **{f"{name}_gibps": by[name] * 1e9 / 2**30 for name in NODES}})
     table = pd.DataFrame(rows)
     return table.assign(riscv_over_arm=table.riscv_gibps / table.arm_gibps)
 
 
 def claims(table: pd.DataFrame) -> list[Claim]:
-    """What the RISC-V node gets more."""
+    """The additional bandwidth of the RISC-V node."""
     return [
         Claim(
             "RISC-V over ARM, mean of four loops",

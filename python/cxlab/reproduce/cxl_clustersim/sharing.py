@@ -1,4 +1,4 @@
-"""What Figs. 11 and 12 share: six graph kernels, together on a shared graph and each by itself."""
+"""Shared by Figs. 11 and 12: six graph kernels, together on one graph and each alone."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -12,15 +12,15 @@ from cxlab.reproduce.cxl_clustersim.common import DATA, ROOT_PORT
 
 #: Kernels in the order of the scenario's hosts.
 KERNELS = ("bfs", "bc", "cc", "cc-sv", "pr", "tc")
-#: Vertices: 2 to this power.
+#: Number of vertices, as a power of 2.
 SCALE = 12
-#: Latency of a round trip that the paper adds, ns; and others.
+#: Latency of a round trip that the paper adds, in ns, and others.
 ADDED = 250
 LATENCIES = (0, ADDED, 500)
 
 
 def together(added: float) -> Scenario:
-    """All six on the graph in the blade, which the first has written."""
+    """All six kernels on the graph in the blade, which the first host has written."""
     values: dict[str, Value] = {}
     for host in range(len(KERNELS)):
         values[f"hosts[{host}].workload.scale"] = SCALE
@@ -29,7 +29,7 @@ def together(added: float) -> Scenario:
 
 
 def private() -> Scenario:
-    """Each with the graph in memory of its own: nothing is shared, the blade is not used."""
+    """Each kernel with the graph in its own memory. Nothing is shared, and the blade is unused."""
     values: dict[str, Value] = {}
     for host in range(len(KERNELS)):
         values[f"hosts[{host}].workload.scale"] = SCALE
@@ -39,7 +39,7 @@ def private() -> Scenario:
 
 
 def collect(settings: Settings, figure: str, latencies: Sequence[float]) -> pd.DataFrame:
-    """What each kernel did: by itself, and together by added latency."""
+    """Measurements of each kernel: alone, and together by added latency."""
     cases = [("private", 0.0, private())]
     cases += [("together", added, together(added)) for added in latencies]
     results = settings.run(figure, [scenario for *_, scenario in cases])

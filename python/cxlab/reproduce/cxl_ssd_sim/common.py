@@ -1,4 +1,4 @@
-"""What the figures share: the five devices, their scenarios, runs."""
+"""Shared by the figures: the five devices, their scenarios, and runs."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -13,12 +13,12 @@ from cxlab.reproduce.ledger import Tolerance
 
 DATA = Path(__file__).parent / "data"
 
-#: What "similar", "on par" and "close" are read as.
+#: Reading of "similar", "on par" and "close".
 SIMILAR = Tolerance(
     0.07, "half of the smallest difference that the paper calls one, 14 %", relative=True
 )
 
-#: Misses in flight: gem5's first cache, and its second. Both are judged.
+#: Misses in flight: those of gem5's first cache, and of its second. Both are judged.
 MISSES = (4, 20)
 
 DRAM, CXL_DRAM, PMEM, UNCACHED, CACHED = "DRAM", "CXL-DRAM", "PMEM", "CXL-SSD", "CXL-SSD, cache"
@@ -55,9 +55,9 @@ _MLC: dict[str, Value] = {
     "buffer_reads": False,
     "buffer_dirty": 0.9,
 }
-#: The base scenario's flash, SimpleSSD's defaults; the same where reads look into the write cache,
-#: and with a page for each die as buffer; a low-latency drive, its buffer a page for each plane;
-#: and the first where a page that was never written costs no read.
+#: Flash of the base scenario, with SimpleSSD's defaults. Variants: reads look into the write cache;
+#: a buffer of a page for each die; a low-latency drive with a buffer of a page for each plane; and
+#: the base with pages that cost no read before they are written.
 FLASH: dict[str, Value] = {
     "mlc": _MLC,
     "mlc-cache": {**_MLC, "buffer_reads": True},
@@ -74,11 +74,11 @@ def scenario(
     *,
     flash: str = "mlc",
 ) -> Scenario:
-    """One of the five devices with a workload, and changes.
+    """One of the five devices with a workload and changes.
 
-    An index always lies in the host's own memory. PMEM is on the memory bus, as a device with
-    memory of its own: its link takes no time but that of the wire. Its banks lie behind gem5's
-    memory controller, and write each line by itself as gem5 does.
+    The index is always in the host's own memory. PMEM is on the memory bus: a device with memory
+    of its own, whose link takes only the time of the wire. Its banks are behind gem5's memory
+    controller, and write each line by itself as gem5 does.
     """
     values: dict[str, Value] = {"hosts[0].workload": {**workload, "data": "cxl"}}
     if device == DRAM:
@@ -104,7 +104,7 @@ def scenario(
 def collect(
     settings: Settings, figure: str, cases: Sequence[tuple[dict[str, Value], Scenario]]
 ) -> pd.DataFrame:
-    """Runs cases; a row for each phase of each, with the case's own columns."""
+    """Runs cases. Returns a row for each phase of each, with the case's own columns."""
     results = settings.run(figure, [scenario for _, scenario in cases])
     return pd.DataFrame(
         [
@@ -112,7 +112,7 @@ def collect(
                 **columns,
                 "phase": phase["name"],
                 "operations_per_second": phase["operations_per_second"],
-                "bandwidth_gbps": phase["bandwidth_gbps"],
+                "bandwidth_gb_per_s": phase["bandwidth_gb_per_s"],
                 "load_latency_ns": phase["load_latency_ns"],
             }
             for (columns, _), result in zip(cases, results, strict=True)

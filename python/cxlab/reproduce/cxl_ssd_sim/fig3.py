@@ -45,13 +45,13 @@ def collect(settings: Settings) -> pd.DataFrame:
         ],
     )
     table = table[table.phase.isin(OPERATIONS)].rename(columns={"phase": "operation"})
-    return table[["misses", "device", "operation", "bandwidth_gbps"]]
+    return table[["misses", "device", "operation", "bandwidth_gb_per_s"]]
 
 
 def _bandwidth(table: pd.DataFrame, misses: int) -> pd.DataFrame:
-    """Operations by devices."""
+    """A table of operations by device."""
     part = table[table.misses == misses]
-    wide = part.pivot_table(index="operation", columns="device", values="bandwidth_gbps")
+    wide = part.pivot_table(index="operation", columns="device", values="bandwidth_gb_per_s")
     return wide.loc[list(OPERATIONS), list(DEVICES)]
 
 
@@ -113,7 +113,7 @@ def draw(table: pd.DataFrame) -> Drawing:
         axes.set(title=f"{misses} misses in flight")
     panels[0].set(ylabel="bandwidth (GB/s)")
     panels[0].legend(fontsize=7, loc="upper left", bbox_to_anchor=(0, 1))
-    panels[0].set_ylim(0, 1.45 * table[table.misses == MISSES[0]].bandwidth_gbps.max())
+    panels[0].set_ylim(0, 1.45 * table[table.misses == MISSES[0]].bandwidth_gb_per_s.max())
     figure.suptitle("STREAM, 8 MB (CXL-SSD-Sim Fig. 3)")
     return figure
 

@@ -21,7 +21,7 @@ WORKLOAD: dict[str, Value] = {"kind": "random-read", "footprint": "8 MiB", "read
 
 
 def collect(settings: Settings) -> pd.DataFrame:
-    """Mean time of a load by device, with those that the core's caches answer."""
+    """Mean time of a load by device, including hits in the core's caches."""
     table = common.collect(
         settings,
         "fig4",

@@ -26,7 +26,7 @@ def claims(table: pd.DataFrame) -> list[Claim]:
             qps(table, name, misses=misses) for name in (CACHED, UNCACHED, CXL_DRAM)
         )
         found += _cache_claims(cached / uncached, f"mlc{beside}")
-        # Their pages are in the cache; those of the others come from the flash first.
+        # Pages of these operations are in the cache. Those of the others come from the flash first.
         hot = ["query", "update", "delete"]
         found.append(
             Claim(
@@ -51,7 +51,7 @@ def claims(table: pd.DataFrame) -> list[Claim]:
 
 
 def _cache_claims(gain: "pd.Series[float]", flash: str) -> list[Claim]:
-    """What the cache is worth, by operation; the mean over all five is shown."""
+    """Gain by the cache, by operation. The mean over all five is shown."""
     found = [
         Claim(
             f"CXL-SSD with LRU cache over without, {name}, {flash}",
@@ -78,7 +78,7 @@ def _cache_claims(gain: "pd.Series[float]", flash: str) -> list[Claim]:
 
 
 def draw(table: pd.DataFrame) -> Drawing:
-    """Bars, and what they depend on."""
+    """Draws bars, and the parameters on which they depend."""
     return viper.draw(table, "Viper, records of 216 B (CXL-SSD-Sim Fig. 5)")
 
 

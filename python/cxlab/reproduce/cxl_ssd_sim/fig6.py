@@ -13,7 +13,7 @@ from cxlab.reproduce.ledger import PREDICTED, printed, tested, words
 
 
 def collect(settings: Settings) -> pd.DataFrame:
-    """Operations per second of every case; those of 216 B beside the devices'."""
+    """Operations per second of every case. For devices, also with 216 B."""
     large = viper.collect(settings, "fig6", 532)
     small = viper.collect(settings, "fig6", 216)
     names = ["device", *viper.BASE, "operation"]
@@ -91,7 +91,7 @@ def _small(table: pd.DataFrame, device: str, misses: int) -> pd.Series:
 
 
 def draw(table: pd.DataFrame) -> Drawing:
-    """Bars, and what they depend on."""
+    """Draws bars, and the parameters on which they depend."""
     return viper.draw(table, "Viper, records of 532 B (CXL-SSD-Sim Fig. 6)")
 
 

@@ -1,8 +1,8 @@
 """Viper's operations per second, by device and cache policy: Figs. 5 and 6.
 
-What the paper judges are the five devices and the five policies. Beside them what it does not give
-is varied: a core's other work for an operation, the flash, how keys are chosen; and the size of the
-cache, in which all records fit.
+The paper compares the five devices and the five policies. Parameters that it does not give are
+varied in addition: a core's other work for an operation, the flash, and the choice of keys. So is
+the size of the cache, in which all records fit.
 """
 
 import math
@@ -30,22 +30,22 @@ from cxlab.reproduce.cxl_ssd_sim.common import (
 )
 from cxlab.reproduce.ledger import PREDICTED, Tolerance, printed, tested
 
-#: What a mean over operations is called, and why it is not judged.
+#: Name of a mean over operations, and why it is not judged.
 MEAN = "mean of five operations"
 NO_MEAN = "a mean of operations that differ tenfold and more says little"
 OPERATIONS = ("write", "insert", "query", "update", "delete")
 #: Operations of each kind.
 COUNT = 10_000
-#: Sizes of records: of key and value.
+#: Sizes of records, as key and value.
 RECORDS = {216: ("16 B", "200 B"), 532: ("32 B", "500 B")}
 POLICIES = {"lru": ORANGE, "lfru": PURPLE, "fifo": SKY, "2q": GREEN, "direct": BLUE}
-#: Cache sizes in MiB; the first is the paper's.
+#: Cache sizes in MiB. The first is the paper's.
 SIZES = (16, 8, 4, 2)
-#: How queries, updates and deletes choose keys; the first is the kernel's default.
+#: Distributions of keys of queries, updates and deletes. The first is the kernel's default.
 KEYS = ("uniform", "zipfian")
-#: Flash beside the base scenario's.
+#: Flash variants besides the base scenario's.
 OTHER_FLASH = ("mlc-cache", "mlc-1mib", "z-nand", "mlc-fresh")
-#: Cycles of other work; the first is the kernel's default.
+#: Cycles of other work. The first is the kernel's default.
 WORK = (100, 1000, 2000, 4000)
 BASE: dict[str, Value] = {
     "policy": "lru",
@@ -72,7 +72,7 @@ def _case(record: int, device: str, **changes: Value) -> tuple[dict[str, Value],
     }
     cache: dict[str, Value] = {"hosts[0].core.misses": columns["misses"]}
     if device == CACHED:
-        # A direct-mapped cache has sets of one page, and nothing to choose from.
+        # A direct-mapped cache has sets of one page, so there is no victim to choose.
         direct = columns["policy"] == "direct"
         cache |= {
             "devices[0].memory.size": f"{columns['cache_mib']} MiB",
@@ -105,7 +105,7 @@ def _cases(record: int) -> list[tuple[dict[str, Value], Scenario]]:
 
 
 def in_flight(table: pd.DataFrame) -> list[tuple[int, str]]:
-    """Misses in flight, and how claims say so."""
+    """Numbers of misses in flight, and their wording in claims."""
     return [(int(misses), f", {misses} misses in flight") for misses in table.misses.unique()]
 
 
@@ -117,7 +117,7 @@ def collect(settings: Settings, figure: str, record: int) -> pd.DataFrame:
 
 
 def qps(table: pd.DataFrame, device: str, **changes: Value) -> pd.Series:
-    """By operation, of one case."""
+    """Operations per second of one case, by operation."""
     wanted = {"device": device, **BASE, **changes}
     part = table
     for column, value in wanted.items():
@@ -131,7 +131,7 @@ def ratio(above: pd.Series, below: pd.Series) -> float:
 
 
 def policy_claims(table: pd.DataFrame) -> list[Claim]:
-    """Of the text after both figures."""
+    """Claims of the text after both figures."""
     found = []
     for misses, beside in in_flight(table):
         for keys in KEYS:
@@ -230,7 +230,7 @@ def _bars(axes: Axes, columns: Mapping[str, tuple[str, pd.Series]]) -> None:
 
 
 def draw(table: pd.DataFrame, title: str) -> Drawing:
-    """Devices, policies, and what the paper does not give."""
+    """Draws devices, policies, and the parameters that the paper does not give."""
     figure, ((devices, policies), (work, sizes)) = plt.subplots(
         2, 2, figsize=(12, 6.6), layout="constrained"
     )

@@ -19,7 +19,7 @@ from cxlab.reproduce.esf import (
     section4,
 )
 
-#: By number; then what has none, of which loaded-latency is not the paper's.
+#: By number, and then figures without one. Loaded-latency is not the paper's.
 FIGURES: Sequence[Figure] = (
     fig10.FIGURE,
     fig11.FIGURE,

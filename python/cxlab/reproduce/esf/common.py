@@ -1,4 +1,4 @@
-"""What the figures share: scenarios, topologies."""
+"""Shared by the figures: scenarios and topologies."""
 
 from pathlib import Path
 
@@ -15,21 +15,21 @@ from cxlab.reproduce.ledger import Tolerance
 
 DATA = Path(__file__).parent / "data"
 
-#: How far bandwidths and latencies may lie apart: as far as the paper's simulator from hardware.
+#: Tolerance of bandwidths and latencies: the error of the paper's simulator against hardware.
 BANDWIDTH = Tolerance(
     0.1,
     'the paper\'s own error: "ranging from 0.1% to 10% when compared to CXL hardware"',
     relative=True,
 )
 LATENCY = Tolerance(0.12, 'the paper\'s own error: "an error margin up to only 12%"', relative=True)
-#: How far a closed form may lie: as far as the tests of laws let it (tests/tests/laws_*.rs).
+#: Tolerance of a closed form: that of the tests of laws (tests/tests/laws_*.rs).
 LAW = Tolerance(0.005, "our interval: windows end with requests in flight, 0.5 %", relative=True)
 DUPLEX_LAW = Tolerance(
     0.01, "our interval: windows end with requests in flight, 1 %", relative=True
 )
 
 #: fabric.link.bandwidth of esf-fig10 and noisy-neighbours.
-PORT_GBPS = 8.0
+PORT_GB_PER_S = 8.0
 
 TOPOLOGIES = {
     "chain": BLUE,
@@ -41,11 +41,11 @@ TOPOLOGIES = {
 
 
 def law(kind: str, requesters: int) -> float:
-    """Aggregate bandwidth over port bandwidth (ESF section V-A): also links across the middle."""
+    """Aggregate over port bandwidth (ESF section V-A), equal to the links across the middle."""
     laws = {"chain": 1.0, "tree": 1.0, "ring": 2.0, "spine-leaf": requesters / 2}
     return laws.get(kind, float(requesters))
 
 
 def scenario(name: str, changes: dict[str, Value]) -> Scenario:
-    """A scenario of the paper's with changes."""
+    """A scenario of the paper with changes."""
     return Scenario.from_file(DATA / f"{name}.toml").update(changes)

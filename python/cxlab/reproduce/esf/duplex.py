@@ -46,20 +46,20 @@ def collect(settings: Settings, figure: str) -> pd.DataFrame:
                 "header_bytes": header,
                 "data_header_bytes": data_header,
                 "read_ratio": ratio,
-                "bandwidth_gbps": report["bandwidth_gbps"]["total"],
-                # The mean over directions, or the sum where they share the wire.
+                "bandwidth_gb_per_s": report["bandwidth_gb_per_s"]["total"],
+                # The mean over directions, or the sum if they share the wire.
                 "bus_utility": busy / len(bus) if duplex == "full" else busy,
                 "transmission_efficiency": sum(link["payload_bytes"] for link in bus)
                 / sum(link["bytes"] for link in bus),
             }
         )
     table = pd.DataFrame(rows)
-    reads = table[table.read_ratio == 1.0].set_index(KEYS).bandwidth_gbps
+    reads = table[table.read_ratio == 1.0].set_index(KEYS).bandwidth_gb_per_s
     keys = table[KEYS].itertuples(index=False, name=None)
-    table["over_reads"] = table.bandwidth_gbps / [reads[key] for key in keys]
+    table["over_reads"] = table.bandwidth_gb_per_s / [reads[key] for key in keys]
     return table
 
 
 def label(header: int) -> str:
-    """A header's name in a legend."""
+    """Name of a header in a legend."""
     return f"{header} B" + (" = payload" if header == 64 else "")

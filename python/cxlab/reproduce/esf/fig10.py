@@ -5,7 +5,7 @@ from matplotlib import pyplot as plt
 from matplotlib.figure import Figure as Drawing
 
 from cxlab.reproduce import Claim, Figure, Settings
-from cxlab.reproduce.esf.common import LAW, PORT_GBPS, TOPOLOGIES, law, scenario
+from cxlab.reproduce.esf.common import LAW, PORT_GB_PER_S, TOPOLOGIES, law, scenario
 from cxlab.reproduce.ledger import PREDICTED, fitted
 
 LAWS = {"chain": "1", "tree": "1", "ring": "2", "spine-leaf": "N/2", "fully-connected": "N"}
@@ -17,8 +17,8 @@ QUOTES = {
     "spine-leaf": "the spine-leaf can only provide N/2× bandwidth of the port capacity",
     "fully-connected": "achieving a system bandwidth of N× port capacity",
 }
-#: The paper does not say where endpoints sit, nor how many uplinks a leaf has. The chain's law
-#: decided the first, and the spine-leaf's the second.
+#: The paper does not say where endpoints are attached, nor how many uplinks a leaf has. The chain's
+#: law decided the first, and the spine-leaf's the second.
 KINDS = {
     "chain": fitted("fabric.topology.placement"),
     "tree": PREDICTED,
@@ -49,7 +49,7 @@ def collect(settings: Settings) -> pd.DataFrame:
             {
                 "topology": kind,
                 "scale": 2 * n,
-                "ports": result.report["bandwidth_gbps"]["total"] / PORT_GBPS,
+                "ports": result.report["bandwidth_gb_per_s"]["total"] / PORT_GB_PER_S,
                 "law": law(kind, n),
             }
             for (kind, n), result in zip(cases, settings.run("fig10", scenarios), strict=True)
@@ -58,7 +58,7 @@ def collect(settings: Settings) -> pd.DataFrame:
 
 
 def claims(table: pd.DataFrame) -> list[Claim]:
-    """The laws; each at the scale at which ours is farthest from it."""
+    """The laws, each at the scale with the largest deviation."""
     found = []
     for kind in table.topology.unique():
         part = table[table.topology == kind]

@@ -8,14 +8,14 @@ from cxlab.reproduce import Claim, Figure, Settings
 from cxlab.reproduce.esf.common import BLUE, ORANGE, TOPOLOGIES, scenario
 from cxlab.reproduce.ledger import PREDICTED, Tolerance, tested, words
 
-#: The paper does not describe its arbiter, so both are judged.
+#: The paper does not describe its arbiter, so both arbitrations are judged.
 WHY_HALF = tested(
     "a switch that serves its inputs in turn gives each device at the bridge as much as the rest "
     "of the chain behind it, so the farthest starve; by age the ratio is a half"
 )
 WHY_QUEUE = tested("the oldest request goes first, so all wait as long, within 5 %")
 
-#: What the report has by links crossed.
+#: Columns of the report by links crossed.
 HOPS = ("hops", "count", "mean_ns", "queue_ns")
 ARBITRATIONS = {"round-robin": "round-robin", "age": "oldest first"}
 

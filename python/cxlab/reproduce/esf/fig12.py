@@ -1,9 +1,9 @@
-"""Latency by links crossed where all topologies have the same bandwidth across their middle.
+"""Latency by links crossed, with the same bandwidth across the middle of all topologies.
 
 The paper gives neither that bandwidth nor the load. Here every topology has 64 GB/s (*assumed*):
-ports of a chain and a tree run at 64 GB/s, a ring's at 32, and so on by the law of Fig. 10. The
-paper's ratios of about 3 and 2 are those of a system that is not saturated; with the load of Fig.
-11 they are shown too.
+ports of a chain and a tree run at 64 GB/s, those of a ring at 32, and so on by the law of Fig.
+10. The paper's ratios of about 3 and 2 are those of a system that is not saturated. With the load
+of Fig. 11 they are shown too.
 """
 
 import pandas as pd
@@ -15,18 +15,18 @@ from cxlab.reproduce.esf.common import TOPOLOGIES, law, scenario
 from cxlab.reproduce.esf.fig11 import HOPS
 from cxlab.reproduce.ledger import PREDICTED, Tolerance, fitted, printed, tested
 
-BISECTION_GBPS = 64.0
+BISECTION_GB_PER_S = 64.0
 REQUESTERS = 8
 #: Requests in flight of each requester.
 LOADS = {64: "not saturated", 256: "saturated"}
-#: The load that was chosen with the paper's ratios in sight; the other is that of Fig. 11.
+#: The load that was chosen to match the paper's ratios. The other is that of Fig. 11.
 CHOSEN = 64
 
 _OVERHEAD = (
     "about 2× in chain and 1× in tree and ring compared to the latency with lowest hop number"
 )
 _STABLE = "spine-leaf and fully-connected [...] can provide high stability for latency values"
-#: An overhead is what is more than the least.
+#: An overhead is the excess over the least latency.
 PAPER: dict[str, tuple[float | tuple[float, float], Tolerance, str]] = {
     "chain": (3.0, printed(1), _OVERHEAD),
     "tree": (2.0, printed(1), _OVERHEAD),
@@ -55,7 +55,7 @@ def collect(settings: Settings) -> pd.DataFrame:
             "esf-fig10",
             {
                 "fabric.topology": {"kind": kind},
-                "fabric.link.bandwidth": f"{BISECTION_GBPS / law(kind, REQUESTERS):g} GB/s",
+                "fabric.link.bandwidth": f"{BISECTION_GB_PER_S / law(kind, REQUESTERS):g} GB/s",
                 "hosts[0].count": REQUESTERS,
                 "devices[0].count": REQUESTERS,
                 "hosts[0].issue.outstanding": outstanding,
@@ -81,7 +81,7 @@ def collect(settings: Settings) -> pd.DataFrame:
 
 
 def claims(table: pd.DataFrame) -> list[Claim]:
-    """Latency at most hops over that at fewest, at either load."""
+    """Latency at the most hops over that at the fewest, at either load."""
     found = []
     for outstanding, name in LOADS.items():
         for kind in TOPOLOGIES:

@@ -9,13 +9,13 @@ from matplotlib.figure import Figure as Drawing
 from cxlab._scenario import Scenario
 from cxlab._types import Value
 from cxlab.reproduce import Claim, Figure, Settings
-from cxlab.reproduce.esf.common import GREEN, ORANGE, PORT_GBPS, RED, SKY, scenario
+from cxlab.reproduce.esf.common import GREEN, ORANGE, PORT_GB_PER_S, RED, SKY, scenario
 from cxlab.reproduce.ledger import PREDICTED, Tolerance, fitted, shown, tested
 
-#: The shipped scenario's leaves and spines; the paper gives none.
+#: Leaves and spines of the shipped scenario. The paper gives none.
 SHAPE = (6, 3)
 SHAPES = [(leaves, spines) for leaves in (4, 6, 8, 10) for spines in (2, 3, 4)]
-#: "alone" is the adaptive one with neighbours that are silent but for one request.
+#: "alone" is adaptive routing with neighbours that send one request each.
 ROUTINGS = {
     "alone": "grey",
     "oblivious": RED,
@@ -41,15 +41,15 @@ def collect(settings: Settings) -> pd.DataFrame:
     rows = []
     for ((leaves, spines), routing), result in zip(cases, results, strict=True):
         victim = next(host for host in result.report["hosts"] if host["name"] == "victim")
-        own = victim["bandwidth_gbps"]["total"]
+        own = victim["bandwidth_gb_per_s"]["total"]
         rows.append(
             {
                 "leaves": leaves,
                 "spines": spines,
                 "routing": routing,
-                "victim_ports": own / PORT_GBPS,
+                "victim_ports": own / PORT_GB_PER_S,
                 "victim_latency_ns": victim["latency_ns"]["mean"],
-                "neighbours_ports": (result.report["bandwidth_gbps"]["total"] - own) / PORT_GBPS,
+                "neighbours_ports": (result.report["bandwidth_gb_per_s"]["total"] - own) / PORT_GB_PER_S,
             }
         )
     return pd.DataFrame(rows)
@@ -61,7 +61,7 @@ def _shipped(table: pd.DataFrame) -> dict[str, float]:
 
 
 def claims(table: pd.DataFrame) -> list[Claim]:
-    """What adaptive routing brings back, where the arrangement was chosen and in all."""
+    """Bandwidth that adaptive routing restores, in the chosen arrangement and in all."""
     victim = _shipped(table)
     by = table.pivot_table(index=["leaves", "spines"], columns="routing", values="victim_ports")
     every = by.adaptive / by.oblivious
@@ -112,7 +112,7 @@ def claims(table: pd.DataFrame) -> list[Claim]:
 
 
 def draw(table: pd.DataFrame) -> Drawing:
-    """The shipped arrangement, and all."""
+    """Draws the shipped arrangement, and all."""
     figure, (left, right) = plt.subplots(
         1, 2, figsize=(9, 3.6), sharey=True, width_ratios=[2, 3], layout="constrained"
     )

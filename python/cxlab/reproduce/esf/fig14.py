@@ -1,7 +1,7 @@
 """Victim policies of a snoop filter: bandwidth, latency and invalidations over those of FIFO.
 
-The paper's setting, and the same with one thing changed at a time. One of them is what the public
-simulator's own experiment has, to be held against what that simulator measures.
+The paper's setting, and settings with one change each. One of these is the public simulator's own
+experiment, to be compared with that simulator's measurements.
 """
 
 import math
@@ -26,7 +26,7 @@ from cxlab.reproduce.esf.common import (
 from cxlab.reproduce.ledger import PREDICTED, Tolerance, fitted, printed, tested, words
 
 POLICIES = {"fifo": BLUE, "lru": SKY, "lifo": ORANGE, "mru": PURPLE, "lfi": GREEN}
-#: Columns, and what they are called.
+#: Columns, and their names in text.
 METRICS = {
     "bandwidth": "bandwidth",
     "latency": "average latency",
@@ -34,7 +34,7 @@ METRICS = {
 }
 ORDER = words("an order")
 ALIKE = Tolerance(0.025, "half of the smallest difference that the paper calls one, 5 %")
-#: Why the sizes are missed.
+#: Explanation why the sizes are missed.
 WHY = tested(
     "a steady state of the system described saves 45 % of the invalidations, by Gelenbe's formula "
     "for FIFO and by counting for LIFO, whatever footprint and times; the public simulator, run "
@@ -44,9 +44,9 @@ WHY_BANDWIDTH = tested(
     "bandwidth is that of the requester's issue: 1.00 where the cache takes snoops and accesses at "
     "any time, 1.58 with one access in flight"
 )
-#: What was chosen to come near the public simulator.
+#: Parameters that were chosen to approximate the public simulator.
 XERXES_CHOICES = ("issue.issue_interval (Xerxes)", "issue.cache.snoop_time (Xerxes)")
-#: Accesses of its run.
+#: Number of accesses of the public simulator's run.
 XERXES_ACCESSES = 30_000
 WHY_XERXES = tested(
     "that simulator's setting brings its ratios, not its values: times of link, cache and medium "
@@ -54,7 +54,7 @@ WHY_XERXES = tested(
 )
 PAPER = "the paper's"
 XERXES = "public Xerxes'"
-#: What each setting changes of the scenario.
+#: Changes of the scenario in each setting.
 SETTINGS: dict[str, dict[str, Value]] = {
     PAPER: {},
     "cache takes an access and a snoop at any time": {
@@ -79,8 +79,9 @@ SETTINGS: dict[str, dict[str, Value]] = {
         "measure.warmup_requests": 16_000,
         "measure.requests": 16_000,
     },
-    # configs/victim.py of Halifuda/Xerxes, commit 097b6de: a run from empty over 1 MiB, one filter
-    # of 8 ways, and a cache that never evicts: its capacity is given in bytes and taken in lines.
+    # configs/victim.py of Halifuda/Xerxes, commit 097b6de: a run from empty over 1 MiB,
+    # one filter of 8 ways, and a cache that never evicts, because its capacity is given
+    # in bytes and used as lines.
     XERXES: {
         "measure.warmup_requests": 0,
         "measure.requests": XERXES_ACCESSES,
@@ -118,7 +119,7 @@ def collect(settings: Settings) -> pd.DataFrame:
             {
                 "setting": setting,
                 "policy": policy,
-                "bandwidth_gbps": report["bandwidth_gbps"]["total"],
+                "bandwidth_gb_per_s": report["bandwidth_gb_per_s"]["total"],
                 "mean_ns": report["latency_ns"]["mean"],
                 "misses_per_access": 1 - report["requests"]["cache_hits"] / accesses,
                 "invalidations_per_access": sum(
@@ -129,7 +130,7 @@ def collect(settings: Settings) -> pd.DataFrame:
         )
     table = pd.DataFrame(rows)
     fifo = table[table.policy == "fifo"].set_index("setting")
-    columns = zip(METRICS, ("bandwidth_gbps", "mean_ns", "invalidations_per_access"), strict=True)
+    columns = zip(METRICS, ("bandwidth_gb_per_s", "mean_ns", "invalidations_per_access"), strict=True)
     for metric, column in columns:
         table[metric] = table[column] / table.setting.map(fifo[column])
     return table
@@ -202,18 +203,18 @@ def claims(table: pd.DataFrame) -> list[Claim]:
 
 
 def _beside_xerxes(table: pd.DataFrame) -> list[Claim]:
-    """Ratios and values of public Xerxes' own setting, which are not the paper's."""
+    """Ratios and values in public Xerxes' own setting, which are not the paper's."""
     xerxes = _xerxes()
     theirs = xerxes / xerxes.loc["fifo"]
     same = _over_fifo(table, XERXES)
     quote = f"run: {', '.join(f'{name} {value:g}' for name, value in xerxes.loc['fifo'].items())}"
     values: dict[str, tuple[str, pd.Series[float], Tolerance | None]] = {
-        "bandwidth": ("bandwidth, GB/s", same.bandwidth_gbps, BANDWIDTH),
+        "bandwidth": ("bandwidth, GB/s", same.bandwidth_gb_per_s, BANDWIDTH),
         "latency": ("average latency, ns", same.mean_ns, LATENCY),
         "invalidations": ("invalidations", same.invalidations_per_access * XERXES_ACCESSES, None),
     }
     found = []
-    # A bandwidth that gains 3 % says nothing within the error of bandwidths.
+    # A gain of 3 % in bandwidth is within the error of bandwidths.
     for policy in ("lifo", "lfi"):
         for metric, tolerance in (
             ("latency", LATENCY),
@@ -249,7 +250,7 @@ def _beside_xerxes(table: pd.DataFrame) -> list[Claim]:
 
 
 def _count_error(xerxes: pd.DataFrame, policy: str) -> Tolerance:
-    """The 95 % interval of a count, or of the ratio of two, where events are independent."""
+    """The 95 % interval of a count, or of a ratio of two, for independent events."""
     counts = [xerxes.invalidations[policy], xerxes.invalidations["fifo"]]
     counts = counts if policy != "fifo" else counts[:1]
     error = 1.96 * math.sqrt(sum(1 / count for count in counts))
@@ -257,7 +258,7 @@ def _count_error(xerxes: pd.DataFrame, policy: str) -> Tolerance:
 
 
 def draw(table: pd.DataFrame) -> Drawing:
-    """Bars by policy, and LIFO's invalidations by setting."""
+    """Draws bars by policy, and LIFO's invalidations by setting."""
     figure, (left, right) = plt.subplots(
         1, 2, figsize=(11, 3.8), width_ratios=[3, 2], layout="constrained"
     )

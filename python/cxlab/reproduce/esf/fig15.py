@@ -1,9 +1,8 @@
 """Snoops of one to four lines: bandwidth, latency and waiting by length.
 
-The paper's text has the filter send a snoop whenever a request finds no free entry, so that the
-snoops of long blocks run ahead of the requests. That is ``eager``; without it the filter evicts
-only what is waited for. What the paper says of lengths above two needs a cache that a snoop keeps
-busy.
+In the paper's text the filter sends a snoop whenever a request finds no free entry, so that
+snoops of long blocks run ahead of the requests. That is ``eager``. Without it the filter evicts
+only on demand. The paper's statement on lengths above two requires a cache that a snoop occupies.
 """
 
 import pandas as pd
@@ -40,11 +39,11 @@ METRICS = {
     "latency": "average latency",
     "waiting": "average waiting for entries and snoops",
 }
-#: Buses of different rates: the first is wide, and the second limits what two requesters move with
-#: one line a snoop.
+#: Buses of different rates: the first is wide, and the second limits the bandwidth of two
+#: requesters with one line a snoop.
 PAPER = "bus of 32 GB/s"
 NARROW = "bus of 16 GB/s"
-#: The paper says that data of snoops compete for bandwidth, and not how much there is.
+#: The paper says that data of snoops compete for bandwidth, but not how much there is.
 JUDGED = (PAPER, NARROW)
 BUSY = "and a line of a snoop keeps the cache busy for 12 ns"
 SETTINGS: dict[str, tuple[str, dict[str, Value]]] = {
@@ -84,7 +83,7 @@ def collect(settings: Settings) -> pd.DataFrame:
             {
                 "setting": setting,
                 "length": length,
-                "bandwidth_gbps": report["bandwidth_gbps"]["total"],
+                "bandwidth_gb_per_s": report["bandwidth_gb_per_s"]["total"],
                 "mean_ns": report["latency_ns"]["mean"],
                 "waiting_ns": sum(filter_[wait] for wait in waits) / accesses,
                 "snoops_per_access": filter_["snoops"] / accesses,
@@ -93,7 +92,7 @@ def collect(settings: Settings) -> pd.DataFrame:
         )
     table = pd.DataFrame(rows)
     single = table[table.length == 1].set_index("setting")
-    columns = ("bandwidth_gbps", "mean_ns", "waiting_ns")
+    columns = ("bandwidth_gb_per_s", "mean_ns", "waiting_ns")
     for metric, column in zip(METRICS, columns, strict=True):
         table[metric] = table[column] / table.setting.map(single[column])
     return table
@@ -104,7 +103,7 @@ def _over_single(table: pd.DataFrame, setting: str) -> pd.DataFrame:
 
 
 def claims(table: pd.DataFrame) -> list[Claim]:
-    """Length 2 helps, longer ones do not help more, by the rate of the bus."""
+    """Length 2 improves, and longer snoops do not improve further, by the rate of the bus."""
     found = []
     for setting in JUDGED:
         ours = _over_single(table, setting)

@@ -1,4 +1,4 @@
-"""What full duplex is worth: bandwidth over that of reads alone, by mix and header."""
+"""Benefit of full duplex: bandwidth over that of reads alone, by mix and header."""
 
 import pandas as pd
 from matplotlib import pyplot as plt
@@ -14,19 +14,19 @@ from cxlab.reproduce.ledger import PREDICTED, fitted, shown
 def _xerxes() -> pd.DataFrame:
     """Public Xerxes (Halifuda/Xerxes, commit 097b6de), measured."""
     table = pd.read_csv(DATA / "xerxes-fig16.csv")
-    reads = table[table.read_ratio == 1.0].set_index("header_bytes").bandwidth_gbps
-    table["over_reads"] = table.bandwidth_gbps / table.header_bytes.map(reads)
+    reads = table[table.read_ratio == 1.0].set_index("header_bytes").bandwidth_gb_per_s
+    table["over_reads"] = table.bandwidth_gb_per_s / table.header_bytes.map(reads)
     return table
 
 
 def collect(settings: Settings) -> pd.DataFrame:
     """Bandwidth by duplex, header and mix."""
     table = duplex.collect(settings, "fig16")
-    return table[[*KEYS, "read_ratio", "bandwidth_gbps", "over_reads"]]
+    return table[[*KEYS, "read_ratio", "bandwidth_gb_per_s", "over_reads"]]
 
 
 def claims(table: pd.DataFrame) -> list[Claim]:
-    """Full duplex doubles a mix without headers, and nothing else does."""
+    """Full duplex doubles the bandwidth only of a mix without headers."""
     gain = table.set_index([*KEYS, "read_ratio"]).over_reads
     half = table[(table.duplex == "half") & (table.data_header_bytes == 0)].over_reads
     flat = "the system bandwidth stays almost constant for a half-duplex bus"

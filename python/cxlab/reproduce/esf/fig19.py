@@ -12,7 +12,7 @@ PAPER = {"tree": 1.0, "ring": 0.57, "spine-leaf": 0.44, "fully-connected": 0.28}
 
 
 def _kind(kind: str, of: str) -> Kind:
-    """By Little's law: as many are in flight on every topology."""
+    """By Little's law, because as many requests are in flight on every topology."""
     return derived(f"fig18: {kind}: throughput over chain, {of}")
 
 

@@ -1,9 +1,9 @@
-"""What full duplex is worth to real traces, by how well they mix reads and writes.
+"""Benefit of full duplex for real traces, by their mix of reads and writes.
 
-One requester, a bus and four devices, as in Fig. 16. The mix degree is the smaller of the ratios of
-reads and writes. The paper does not give its header: 16 B, the slot of a flit, and 0 B are
+One requester, a bus and four devices, as in Fig. 16. The mix degree is the smaller of the shares
+of reads and writes. The paper does not give its header: 16 B, the slot of a flit, and 0 B are
 *assumed*, and both are judged. By the closed form 64 / ((1 - m) 64 + m h) a mix degree m of 0.1
-brings 8.1 % and 11.1 %.
+gains 8.1 % and 11.1 %.
 """
 
 from pathlib import Path
@@ -21,9 +21,9 @@ from cxlab.reproduce.esf.traces import FILES
 from cxlab.reproduce.ledger import PREDICTED, Tolerance, printed, tested
 
 #: fabric.link.bandwidth of duplex.
-BUS_GBPS = 16.0
+BUS_GB_PER_S = 16.0
 HEADERS = {16: BLUE, 0: BLACK}
-#: Accesses of a point of part (b).
+#: Accesses of a point in part (b).
 WINDOW = 1000
 
 
@@ -37,7 +37,7 @@ def _scenario(path: Path, duplex: str, header: int) -> Scenario:
         },
     )
     values = made.to_dict()
-    # To the end of the trace, instead of the scenario's number of requests.
+    # Runs to the end of the trace, instead of the scenario's number of requests.
     del values["measure"]
     return Scenario.from_dict(values)
 
@@ -63,8 +63,8 @@ def _speedups(settings: Settings) -> list[dict[str, object]]:
                 "header_bytes": header,
                 "trace": name,
                 "mix_degree": min(requests["reads"], requests["writes"]) / requests["completed"],
-                "value": full.report["bandwidth_gbps"]["total"]
-                / half.report["bandwidth_gbps"]["total"],
+                "value": full.report["bandwidth_gb_per_s"]["total"]
+                / half.report["bandwidth_gb_per_s"]["total"],
             }
         )
     return rows
@@ -73,7 +73,7 @@ def _speedups(settings: Settings) -> list[dict[str, object]]:
 def _windows(settings: Settings) -> list[dict[str, object]]:
     """Part (b): bandwidth of each 1000 accesses of a trace, in order of completion.
 
-    The trace is silo, or the first where that is not there.
+    The trace is silo, or the first one if silo is missing.
     """
     paths = settings.trace_paths(FILES)
     name = "silo" if "silo" in paths else next(iter(paths))
@@ -83,7 +83,7 @@ def _windows(settings: Settings) -> list[dict[str, object]]:
         table = log.to_pandas("requests").sort_values("completed_ps")
         ends = table.completed_ps.to_numpy()
         writes = table.write.to_numpy()
-        # The first and last windows fill and drain the system.
+        # The first and last windows fill and drain the system, so they do not count.
         for first in range(WINDOW, len(table) - 2 * WINDOW, WINDOW):
             ratio = float(writes[first : first + WINDOW].mean())
             span_ns = float(ends[first + WINDOW - 1] - ends[first - 1]) / 1e3
@@ -93,7 +93,7 @@ def _windows(settings: Settings) -> list[dict[str, object]]:
                     "header_bytes": header,
                     "trace": name,
                     "mix_degree": min(ratio, 1 - ratio),
-                    "value": WINDOW * 64 / span_ns / BUS_GBPS,
+                    "value": WINDOW * 64 / span_ns / BUS_GB_PER_S,
                 }
             )
     return rows

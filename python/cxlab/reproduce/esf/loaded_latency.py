@@ -1,4 +1,4 @@
-"""Latency against bandwidth while the issue interval shrinks. Not a figure of the paper's."""
+"""Latency against bandwidth for decreasing issue intervals. Not a figure of the paper."""
 
 import pandas as pd
 from matplotlib import pyplot as plt
@@ -58,7 +58,7 @@ def collect(settings: Settings) -> pd.DataFrame:
             {
                 "mix": mix,
                 "issue_interval_ns": interval,
-                "bandwidth_gbps": result.report["bandwidth_gbps"]["total"],
+                "bandwidth_gb_per_s": result.report["bandwidth_gb_per_s"]["total"],
                 "mean_ns": result.report["latency_ns"]["mean"],
                 "p99_ns": result.report["latency_ns"]["p99"],
             }
@@ -70,7 +70,7 @@ def collect(settings: Settings) -> pd.DataFrame:
 
 
 def claims(_: pd.DataFrame) -> list[Claim]:
-    """The paper has no number for it."""
+    """The paper has no number to compare with."""
     return []
 
 
@@ -79,8 +79,8 @@ def draw(table: pd.DataFrame) -> Drawing:
     figure, axes = plt.subplots(figsize=(6, 4))
     for mix, (_, colour) in MIXES.items():
         part = table[table.mix == mix]
-        axes.plot(part.bandwidth_gbps, part.mean_ns, ".-", color=colour, label=f"{mix}, mean")
-        axes.plot(part.bandwidth_gbps, part.p99_ns, ":", color=colour, label=f"{mix}, 99 %")
+        axes.plot(part.bandwidth_gb_per_s, part.mean_ns, ".-", color=colour, label=f"{mix}, mean")
+        axes.plot(part.bandwidth_gb_per_s, part.p99_ns, ":", color=colour, label=f"{mix}, 99 %")
     axes.set(
         xlabel="bandwidth, GB/s",
         ylabel="latency, ns",

@@ -1,8 +1,8 @@
 """The validation system: idle latency, peak bandwidth by mix, and latency under load.
 
-The paper's Figs. 7 and 8 are bars and curves of hardware without numbers in the text. So its words
-are checked, on four devices with a fixed medium, and on one expander whose DIMMs are simulated by
-commands. Tables IV and V are of programs and of a simulator that are not run here.
+The paper's Figs. 7 and 8 are bars and curves of hardware without numbers in the text. So its
+words are checked, on four devices with a fixed latency, and on one expander whose DIMMs are
+simulated by commands. Tables IV and V are of programs and of a simulator that are not run here.
 """
 
 import pandas as pd
@@ -15,7 +15,7 @@ from cxlab.reproduce import Claim, Figure, Settings
 from cxlab.reproduce.esf.common import BLUE, GREEN, ORANGE, RED, SKY, scenario
 from cxlab.reproduce.ledger import PREDICTED, hypothesis, not_run, shown, words
 
-#: Reads to writes, their share of reads, and a colour.
+#: Ratio of reads to writes, the share of reads, and a colour.
 MIXES = {
     "1:0": (1.0, BLUE),
     "3:1": (0.75, SKY),
@@ -25,9 +25,9 @@ MIXES = {
 }
 LOADED = ("1:0", "2:1", "1:1", "0:1")
 INTERVALS = (100, 50, 20, 10, 5, 3, 2, 1.6, 1.4, 1.3, 1.2, 1.1, 1, 0.9, 0.8, 0.7, 0.5)
-#: Ramulator 2.1, DDR5-4800AN: latency of a random probe beside a stream, 38 % of the peak in all.
+#: Ramulator 2.1, DDR5-4800AN: latency of a random probe beside a stream, at 38 % of the peak.
 RAMULATOR_NS = 53.29
-#: The paper's expander: one device with four DIMMs, which are eight subchannels, on its own link.
+#: The paper's expander: one device with four DIMMs (eight subchannels) on its own link.
 DIMMS: Value = {"kind": "dram", "grade": "DDR5-4800AN", "channels": 8}
 EXPANDER: dict[str, Value] = {
     "fabric.topology": {"kind": "direct"},
@@ -51,7 +51,7 @@ def collect(settings: Settings) -> pd.DataFrame:
     cases = [("peak", mix, 0.0) for mix in MIXES]
     cases += [("loaded", mix, interval) for mix in LOADED for interval in INTERVALS]
     scenarios = [_loaded(mix, interval) for _, mix, interval in cases]
-    # A request at a time; the peaks; and the medium alone in the place of the fixed one.
+    # One request at a time; the peaks; and only the media changed from the fixed latency.
     cases += [("expander", name, 0.0) for name in ("idle", *MIXES, "four, 1:0")]
     scenarios.append(_loaded("1:0", 100).update({**EXPANDER, "hosts[0].issue.outstanding": 1}))
     scenarios += [_loaded(mix, 0).update(EXPANDER) for mix in MIXES]
@@ -67,7 +67,7 @@ def collect(settings: Settings) -> pd.DataFrame:
                 "part": part,
                 "mix": mix,
                 "issue_interval_ns": interval,
-                "bandwidth_gbps": report["bandwidth_gbps"]["total"],
+                "bandwidth_gb_per_s": report["bandwidth_gb_per_s"]["total"],
                 "mean_ns": report["latency_ns"]["mean"],
                 "p99_ns": report["latency_ns"]["p99"],
                 "media_ns": report["stages_ns"]["media"],
@@ -77,12 +77,12 @@ def collect(settings: Settings) -> pd.DataFrame:
 
 
 def claims(table: pd.DataFrame) -> list[Claim]:
-    """A mix has more bandwidth; what the paper's tables print is not run."""
-    peak = table[table.part == "peak"].set_index("mix").bandwidth_gbps
+    """A mix has more bandwidth. Values that the paper's tables print are not run."""
+    peak = table[table.part == "peak"].set_index("mix").bandwidth_gb_per_s
     expander = table[table.part == "expander"].set_index("mix")
     reads = table[(table.part == "loaded") & (table.mix == "1:0")]
     lowest = reads.iloc[0]
-    half = reads[reads.bandwidth_gbps < peak["1:0"] / 2].iloc[-1]
+    half = reads[reads.bandwidth_gb_per_s < peak["1:0"] / 2].iloc[-1]
     full = table[(table.part == "peak") & (table.mix == "1:0")].iloc[0]
     found = [
         Claim(
@@ -98,14 +98,14 @@ def claims(table: pd.DataFrame) -> list[Claim]:
         )
         for name, of in (
             ("four devices, fixed medium", peak),
-            ("one expander, DDR5-4800 by commands", expander.bandwidth_gbps[list(MIXES)]),
+            ("one expander, DDR5-4800 by commands", expander.bandwidth_gb_per_s[list(MIXES)]),
         )
     ]
     shown_values = (
         ("reads, half of the peak: latency over idle", half.mean_ns / lowest.mean_ns),
         ("reads, peak: latency over idle", full.mean_ns / lowest.mean_ns),
         ("one expander, DDR5-4800 by commands: idle latency, ns", expander.mean_ns["idle"]),
-        ("one expander: peak bandwidth of reads, GB/s", expander.bandwidth_gbps["1:0"]),
+        ("one expander: peak bandwidth of reads, GB/s", expander.bandwidth_gb_per_s["1:0"]),
     )
     found += [
         Claim(text, "bars only", float(value), shown("bars only")) for text, value in shown_values
@@ -131,7 +131,7 @@ def claims(table: pd.DataFrame) -> list[Claim]:
 
 
 def _not_run() -> list[Claim]:
-    """What the paper prints and nothing here runs."""
+    """Values that the paper prints and that no run here covers."""
     spec = not_run("SPEC CPU2017 is licensed, and its traces are not public")
     gem5 = not_run("nothing couples cxlab with gem5")
     overhead = "Simulated execution time overhead incurred by CXL memory of applications"
@@ -179,12 +179,12 @@ def _not_run() -> list[Claim]:
 
 
 def draw(table: pd.DataFrame) -> Drawing:
-    """Stages of the idle latency are in the docs; here peaks and curves."""
+    """Draws peaks and curves. Stages of the idle latency are in the docs."""
     figure, (left, right) = plt.subplots(
         1, 2, figsize=(9.5, 3.8), width_ratios=[2, 3], layout="constrained"
     )
     peak = table[table.part == "peak"]
-    bars = left.bar(peak.mix, peak.bandwidth_gbps, color=[MIXES[mix][1] for mix in peak.mix])
+    bars = left.bar(peak.mix, peak.bandwidth_gb_per_s, color=[MIXES[mix][1] for mix in peak.mix])
     left.bar_label(bars, fmt="%.1f", padding=2)
     left.set(xlabel="reads : writes", ylabel="bandwidth, GB/s", title="peak bandwidth")
     left.margins(y=0.12)
@@ -196,7 +196,7 @@ def draw(table: pd.DataFrame) -> Drawing:
     )
     for mix in LOADED:
         part = table[(table.part == "loaded") & (table.mix == mix)]
-        right.plot(part.bandwidth_gbps, part.mean_ns, ".-", color=MIXES[mix][1], label=mix)
+        right.plot(part.bandwidth_gb_per_s, part.mean_ns, ".-", color=MIXES[mix][1], label=mix)
     right.set(
         xlabel="bandwidth, GB/s", ylabel="mean latency, ns", ylim=(0, None), title="under load"
     )

@@ -1,16 +1,17 @@
 """Runs of the paper's five traces over topologies: Figs. 18 and 19.
 
 The system is that of the paper's public artifact: a requester and a memory on each of eight
-switches, and every requester replays the trace. The windows are steady states, as the paper says of
-all its experiments: every requester is at work from beginning to end.
+switches, and every requester replays the trace. The windows are steady states, as in all
+experiments of the paper: every requester is active from beginning to end.
 
-How many requests are in flight decides how far the ratios lie apart. The paper does not say; the
-artifact has 4 a requester, with DRAMsim3's DDR4-3200. Judged are that number, with the fixed medium
-and with DRAM by commands, and 16, the power of two that comes nearest to one number of the paper:
-the throughput of the full connection, which is therefore fitted. 8 and 32 are shown.
+The number of requests in flight determines how far the ratios are apart. The paper does not state
+it. The artifact has 4 a requester, with DRAMsim3's DDR4-3200. That number is judged, with fixed
+latency and with DRAM by commands. So is 16, the power of two that comes nearest to one number of
+the paper: the throughput of the full connection, which is therefore fitted. 8 and 32 are shown.
 
-The artifact deals a trace's accesses to the memories in turn, whatever their addresses. A stride of
-one interleave granule does the same; it is run beside the traces, whose addresses decide.
+The artifact distributes a trace's accesses to the memories in turn, regardless of their
+addresses. A stride of one interleave granule has the same effect. It is run in addition to
+the traces, in which addresses decide.
 """
 
 from collections.abc import Callable
@@ -32,7 +33,7 @@ QUOTES = {
     "spine-leaf": "achieving 2.27×, 3.63× throughput and 0.44×, 0.28× average latency",
     "fully-connected": "achieving 2.27×, 3.63× throughput and 0.44×, 0.28× average latency",
 }
-#: Why claims are missed with few requests in flight, and where memories are loaded unequally.
+#: Explanations of misses with few requests in flight, and with unequal load of memories.
 WHY_FEW = tested(
     "with 4 in flight links are not full, and latency without load decides; DRAM by commands does "
     "not change that"
@@ -46,15 +47,15 @@ TRACES = ("BTree", "liblinear", "redis", "silo", "XSBench")
 FILES = tuple(f"{name}.trace.gz" for name in TRACES)
 #: Topologies beside the chain.
 OTHERS = {"ring": GREEN, "spine-leaf": ORANGE, "fully-connected": RED}
-#: Requests in flight of each requester: the artifact's, and that which was fitted.
+#: Requests in flight of each requester: the artifact's, and the fitted number.
 OUTSTANDING = (4, 8, 16, 32)
 ARTIFACT, JUDGED = 4, 16
-#: Media: the scenario's, and the artifact's DDR4_8Gb_x8_3200 by commands.
+#: Memory backends: the scenario's, and the artifact's DDR4_8Gb_x8_3200 by commands.
 FIXED, COMMANDS = "fixed", "DDR4-3200 by commands"
 _DRAM: dict[str, Value] = {
     "devices[0].memory": {"kind": "dram", "grade": "DDR4-3200AA"},
 }
-#: In place of a trace: accesses that are dealt to the memories in turn.
+#: Accesses that are distributed to the memories in turn, in place of a trace.
 IN_TURN = "in turn"
 #: Of 400,000 requests in all.
 WINDOW: dict[str, Value] = {"measure.warmup_requests": 20_000, "measure.requests": 100_000}
@@ -102,7 +103,7 @@ def collect(settings: Settings, figure: str) -> pd.DataFrame:
                 "outstanding": outstanding,
                 "trace": name,
                 "topology": kind,
-                "bandwidth_gbps": result.report["bandwidth_gbps"]["total"],
+                "bandwidth_gb_per_s": result.report["bandwidth_gb_per_s"]["total"],
                 "mean_ns": result.report["latency_ns"]["mean"],
                 "media_ns": result.report["stages_ns"]["media"],
             }
@@ -114,8 +115,8 @@ def collect(settings: Settings, figure: str) -> pd.DataFrame:
     names = ["memory", "outstanding", "trace"]
     chain = table[table.topology == "chain"].set_index(names)
     keys = list(table[names].itertuples(index=False, name=None))
-    table["throughput_over_chain"] = table.bandwidth_gbps / [
-        chain.bandwidth_gbps[key] for key in keys
+    table["throughput_over_chain"] = table.bandwidth_gb_per_s / [
+        chain.bandwidth_gb_per_s[key] for key in keys
     ]
     table["latency_over_chain"] = table.mean_ns / [chain.mean_ns[key] for key in keys]
     return table
@@ -129,7 +130,7 @@ def claims(
     tolerance: Tolerance,
     judge: Callable[[str, str], Kind],
 ) -> list[Claim]:
-    """Means over the traces, and what is dealt in turn; ``judge`` gives a claim's kind."""
+    """Means over the traces, and accesses in turn. ``judge`` gives a claim's kind."""
     found = []
     cases = [
         (FIXED, outstanding, f"mean of traces, {outstanding} in flight")
@@ -165,7 +166,7 @@ def claims(
 def draw(
     table: pd.DataFrame, column: str, what: str, paper: dict[str, float], number: int
 ) -> Drawing:
-    """Bars by trace, and means by requests in flight beside the paper's."""
+    """Draws bars by trace, and means by requests in flight beside the paper's."""
     figure, (left, right) = plt.subplots(
         1, 2, figsize=(10, 3.6), sharey=True, width_ratios=[3, 2], layout="constrained"
     )

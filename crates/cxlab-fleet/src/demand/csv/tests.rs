@@ -125,13 +125,13 @@ fn vms_take_turns_over_clusters_and_none_is_lost() {
 }
 
 proptest! {
-    /// Whatever the bytes are: an answer, and every VM in it is a possible one.
+    /// Any bytes give a table or a mistake, and every VM of the table is valid.
     #[test]
     fn any_bytes_give_a_table_or_a_located_mistake(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
         check(&bytes)?;
     }
 
-    /// A good file with a few bytes changed, taken away or doubled.
+    /// Changes, removes or doubles a few bytes of a valid file.
     #[test]
     fn any_change_of_a_good_file_gives_a_table_or_a_located_mistake(
         edits in proptest::collection::vec((0usize..GOOD.len(), any::<u8>(), 0u8..3), 1..6),

@@ -12,18 +12,19 @@ const CLUSTER: ClusterDemand = ClusterDemand {
     span_s: 7 * 86_400,
 };
 
-/// How many run at a time, in seconds.
+/// Number of VMs that run at a time in seconds.
 fn running(asks: &[Ask], at_s: u64) -> usize {
     asks.iter()
         .filter(|ask| ask.start_s <= at_s && at_s < ask.end_s)
         .count()
 }
 
-/// The data set's window, in hours.
+/// Length of the data set's window, in hours.
 const WINDOW_H: f64 = 720.0;
-/// AzurePublicDatasetV2, totals of its notebook: 162,465,708 VM hours of 2,695,548 VMs.
+/// Mean observed lifetime of AzurePublicDatasetV2: 162,465,708 VM hours
+/// of 2,695,548 VMs in its notebook.
 const SEEN_MEAN_H: f64 = 162_465_708.0 / 2_695_548.0;
-/// The distribution of its lives, read from the notebook's plot to about a point.
+/// Distribution of observed lifetimes, read from the notebook's plot to about a point.
 const SEEN: [(f64, f64); 7] = [
     (1.0, 0.65),
     (6.0, 0.78),
@@ -45,9 +46,9 @@ fn lives_seen_in_a_window_of_30_days_have_the_mean_and_distribution_of_the_datas
     }
 }
 
-/// The public data set has VMs that already ran when its 30 days began, from then on, and VMs that
-/// still ran when they ended, until then. Demand for 30 days counted in the same way has the means
-/// and parts of the closed forms.
+/// The public data set counts VMs that ran when its 30 days began from then on, and VMs that
+/// ran when they ended until then. 30 days of demand, counted in the same way, have the means
+/// and shares of the closed forms.
 #[test]
 fn demand_for_30_days_counted_as_the_dataset_counts_has_the_mean_of_the_dataset() {
     let ready = ready(Generator {
@@ -65,8 +66,8 @@ fn demand_for_30_days_counted_as_the_dataset_counts_has_the_mean_of_the_dataset(
         .collect();
     let count = lives.len() as f64;
     let mean = lives.iter().sum::<f64>() / count;
-    // Four standard errors of the ratio are 1.1 %: the number that run at the beginning, 80,000
-    // of 960,000 VMs, has nearly all hours.
+    // Four standard errors of the ratio are 1.1 %: the VMs that run at the beginning, 80,000
+    // of 960,000, have nearly all hours.
     assert!((mean / SEEN_MEAN_H - 1.0).abs() < 0.015, "{mean} {count}");
     for (hours, part) in SEEN {
         let found = lives.iter().filter(|life| **life <= hours).count() as f64 / count;
@@ -75,7 +76,7 @@ fn demand_for_30_days_counted_as_the_dataset_counts_has_the_mean_of_the_dataset(
 }
 
 /// Resource Central (SOSP'17) finds more than 95 % of core hours in VMs that live longer than a
-/// day. Nothing was fitted to that.
+/// day. That number was not used for the fit.
 #[test]
 fn lives_of_more_than_a_day_have_more_than_95_percent_of_the_hours() {
     let lifetimes = ready(Generator::default()).lifetimes;
@@ -106,7 +107,7 @@ fn memory_and_cores_have_the_buckets_of_azure_2019() {
             low < gib && gib <= high
         })
     };
-    // Read from the plots of the dataset's notebook, in percent.
+    // Read from the plots of the data set's notebook, in percent.
     let published = [
         (0.0, 2.0, 12.0),
         (2.0, 4.0, 16.5),
@@ -138,8 +139,8 @@ fn memory_and_cores_have_the_buckets_of_azure_2019() {
     }
 }
 
-/// M/G/infinity: the number that run is Poisson at every moment, from the first on, with mean
-/// rate times mean lifetime (Little's law), whatever the lifetimes are.
+/// M/G/infinity: from the first moment on, the number of running VMs is Poisson at every moment.
+/// Its mean is the rate times the mean lifetime (Little's law), for any distribution of lifetimes.
 #[test]
 fn the_number_that_run_is_poisson_from_the_first_moment_to_the_thirtieth_day() {
     let params = Generator {
@@ -180,8 +181,9 @@ fn the_number_that_run_is_poisson_from_the_first_moment_to_the_thirtieth_day() {
     }
 }
 
-/// With a rate that follows the day, the mean that run is the rate weighted with who still lives:
-/// m(t) = integral of rate(t - u) (1 - F(u)) du, here for lives of exactly ten hours.
+/// With a rate that follows the day, the mean number of running VMs is the rate
+/// weighted with the survival probability: m(t) = integral of rate(t - u) (1 - F(u))
+/// du, here for lifetimes of exactly ten hours.
 #[test]
 fn a_daily_swing_gives_the_occupancy_of_the_integral() {
     let fixed = [(10.0, 0.0), (10.0, 1.0)]
