@@ -67,7 +67,9 @@ print(cxlab.run(skewed, workloads={"zipf": zipf}))
 out.mkdir(parents=True, exist_ok=True)
 cxlab.plot.topology(cxlab.plan(pool), result)
 plt.savefig(out / "topology.png")
-cxlab.plot.sweep_lines(frame, "hosts[0].issue.outstanding", "bandwidth_gb_per_s", by="fabric.routing")
+cxlab.plot.sweep_lines(
+    frame, "hosts[0].issue.outstanding", "bandwidth_gb_per_s", by="fabric.routing"
+)
 plt.savefig(out / "sweep.png")
 result.save(out)
 print(f"now: cxlab report {out}")

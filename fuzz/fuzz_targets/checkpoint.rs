@@ -9,9 +9,9 @@ use std::sync::LazyLock;
 
 use cxlab_engine::Monitor;
 use cxlab_fuzz::{Choices, seal};
-use cxlab_system::checkpoint::{Checkpoint, Checkpoints, Every};
 use cxlab_plan::load::{read, resolve};
 use cxlab_plan::{Externals, Files, Plan};
+use cxlab_system::checkpoint::{Checkpoint, Checkpoints, Every};
 use cxlab_system::run::{RunOptions, run_with};
 use libfuzzer_sys::fuzz_target;
 

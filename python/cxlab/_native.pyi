@@ -47,29 +47,29 @@ class Plan:
     ) -> Run: ...
 
 def read_report(text: str) -> str:
-    """The text with the names of this version; a ValueError with the reason if it is no report of a run."""
+    """The text with the names of this version; ValueError with the reason if it is no report."""
 
 class ResultFolder:
-    """A folder of results that nobody else writes to until it is closed."""
+    """A folder of results that no other process writes to until it is closed."""
 
     def __init__(self, path: PathLike[str], names: Sequence[str]) -> None: ...
     def replace(self, files: Sequence[WholeFile], names: Sequence[str]) -> None:
-        """Gives new files their names at once, and removes others of these names."""
+        """Gives new files their names at once, and removes other files of these names."""
     def close(self) -> None: ...
 
 def sweep(folder: PathLike[str]) -> None:
-    """Removes files in the making that processes have left in a folder when they were killed."""
+    """Removes unfinished files that killed processes have left in a folder."""
 
 class WholeFile:
-    """A file in the making, beside its destination; it is removed if it is not published."""
+    """An unfinished file beside its destination. It is removed unless it is published."""
 
     def __init__(self, destination: PathLike[str]) -> None: ...
     @property
     def path(self) -> str: ...
     def publish(self) -> None:
-        """Gives it its name when it is on disk."""
+        """Syncs the file to disk and gives it its name."""
     def discard(self) -> None:
-        """Removes it, if it was not published."""
+        """Removes the file if it was not published."""
 
 class Memory:
     """The memory that a kernel's threads share, before they run or after all have ended."""
@@ -78,7 +78,7 @@ class Memory:
     def write(self, addr: int, data: bytes) -> None: ...
 
 class Run:
-    """What a run measured."""
+    """Result of a run."""
 
     @property
     def report(self) -> str: ...

@@ -107,8 +107,8 @@ class Result:
         """Writes what ``cxlab run --out`` writes, in place of an earlier run's files.
 
         Raises:
-            OSError: the folder is not writable, another process writes there, or a file with the name
-                of a result is none. Existing files are then unchanged.
+            OSError: the folder is not writable, another process writes there, or a file with the
+                name of a result is none. Existing files are then unchanged.
 
         """
         run = self.report.get("run", "")

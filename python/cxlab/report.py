@@ -368,7 +368,8 @@ def _devices(report: Report) -> str:
             device["name"],
             f"{device['reads']:,}",
             f"{device['writes']:,}",
-            f"{device['bandwidth_gb_per_s']['total']:,.3f}{_half(device['ci95']['total_gb_per_s'], 3)}",
+            f"{device['bandwidth_gb_per_s']['total']:,.3f}"
+            + _half(device["ci95"]["total_gb_per_s"], 3),
         ]
         for device in report["devices"]
     ]

@@ -63,7 +63,7 @@ def test_the_page_is_whole_and_loads_nothing(folder):
     assert "Where requests wait" in words
 
 
-def test_reports_with_the_names_of_version_1_are_read(folder, tmp_path):
+def test_reports_with_the_names_of_version_1_are_read(folder):
     now = cxlab.Result.load(folder)
     old = re.sub(r'\n  "format": 2,', "", now.json).replace('_gb_per_s":', '_gbps":')
     assert "format" not in json.loads(old)

@@ -281,7 +281,11 @@ def test_a_sweep_over_seeds_has_means_and_intervals_of_each_point(pool, cache):
     assert len(cached(cache)) == 8
     for (_, row), outstanding in zip(frame.iterrows(), [1, 8], strict=True):
         runs = single[single["hosts[0].issue.outstanding"] == outstanding]
-        columns = {"bandwidth_gb_per_s": "bandwidth_ci95", "mean_ns": "mean_ci95", "p99_ns": "p99_ci95"}
+        columns = {
+            "bandwidth_gb_per_s": "bandwidth_ci95",
+            "mean_ns": "mean_ci95",
+            "p99_ns": "p99_ci95",
+        }
         for name, interval in columns.items():
             # The 0.975 quantile of Student's t with three degrees of freedom.
             half = 3.182446305 * runs[name].std() / 2

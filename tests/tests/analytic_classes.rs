@@ -15,8 +15,8 @@ use cxlab_tests::{plan, root, shipped, systems, try_run};
 /// Least length of a host's window in latencies, for its numbers to be of a steady state.
 const STEADY: f64 = 20.0;
 
-/// Whether the engine's numbers of a host, or of all hosts, are of a steady state. They are
-/// not if a note says so.
+/// Whether the engine's numbers of a host, or of all hosts, are of a steady state. A
+/// note in the report says if they are not.
 fn is_steady(engine: &Report, of: &str) -> bool {
     let settled = engine
         .notes

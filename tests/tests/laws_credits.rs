@@ -70,8 +70,8 @@ fn default_links_between_switches_carry_their_closed_form() {
     );
 }
 
-/// Below the knee, one window of credits passes a round trip, less the credits
-/// that gather for the way back.
+/// Below the knee, one window of credits passes a round trip, less those credits that gather
+/// before they are sent back.
 #[test]
 fn the_knee_of_a_credit_sweep_is_at_rate_times_round_trip() {
     let link = LinkParams::default();

@@ -2,7 +2,7 @@
 //! nothing is left to do, and checked against invariants of every system.
 //!
 //! A failure prints the command that replays it, and the scenario. A seed gives
-//! the same system on every machine.
+//! the same random system on every machine.
 #![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeMap;

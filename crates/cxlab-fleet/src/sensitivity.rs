@@ -2,10 +2,10 @@
 //!
 //! Pond (ASPLOS'23, section 3.3) ran 158 workloads with all memory at 182 % of local latency:
 //! 26 % lost under 1 %, another 17 % under 5 %, and 21 % over 25 %. The default classes are
-//! these numbers. A VM's loss is assumed proportional to the added latency, `k (latency / local
-//! - 1)`, and to the share of its accesses that go to pool memory. Pond's second measurement,
-//! at 222 %, checks that form. Only one number was fitted to it: the share of workloads that
-//! lose nothing (a test has both).
+//! these numbers. A VM's loss is assumed proportional to the added latency,
+//! `k (latency / local - 1)`, and to the share of its accesses that go to pool memory. Pond's
+//! second measurement, at 222 %, checks that form. Only one number was fitted to it: the share of
+//! workloads that lose nothing (a test has both).
 
 use cxlab_engine::catalog::ParamError;
 use cxlab_engine::rng::StreamRng;

@@ -6,7 +6,7 @@
 //! of its own, shares no channel with another whose messages may wait, and each proof holds by itself (T. Pinkston,
 //! R. Pang, J. Duato, "Deadlock-free dynamic reconfiguration schemes for increased network dependability", IEEE TPDS
 //! 14(8), 2003: the double scheme). A state that was replaced has drained after `drain_time`; then another state may
-//! have its channels, and what is still on them is discarded ([`channels`]). A change for which no channels have
+//! have its channels, and what is still on them is discarded (`channels.rs`). A change for which no channels have
 //! drained waits, and comes into force together with later ones.
 
 mod channels;

@@ -85,17 +85,17 @@ impl Lifetimes {
     /// VMs that run when it closes until then.
     ///
     /// At a rate r the observer sees r m VMs that run at the beginning and r w that arrive in the
-    /// window, and r m w hours in all, with m the mean lifetime and w the window. So the mean is m
-    /// w / (m + w), whatever the distribution.
+    /// window, and r m w hours in all, with m the mean lifetime and w the window. So the mean is
+    /// `m w / (m + w)`, whatever the distribution.
     pub fn mean_in_window_h(&self, window_h: f64) -> f64 {
         self.mean_h * window_h / (self.mean_h + window_h)
     }
 
     /// Share of the VMs seen in a window of `window_h` hours (see [`Self::mean_in_window_h`])
-    /// whose seen lifetime is at most `hours`, for `hours` below the window: (integral of 1 - F
-    /// from 0 to x + (w - x) F(x) + x) / (m + w). The terms are the VMs that run at the beginning
-    /// and have at most x left, those that live at most x and arrive early enough, and those that
-    /// arrive within x of the end.
+    /// whose seen lifetime is at most `hours`, for `hours` below the window:
+    /// `(integral of 1 - F from 0 to x + (w - x) F(x) + x) / (m + w)`. The terms are the VMs that
+    /// run at the beginning and have at most x left, those that live at most x and arrive early
+    /// enough, and those that arrive within x of the end.
     pub fn part_seen_in_window(&self, hours: f64, window_h: f64) -> f64 {
         let early = (window_h - hours) * self.part_up_to(hours);
         (self.mean_up_to_h(hours) + early + hours) / (self.mean_h + window_h)
@@ -115,8 +115,8 @@ impl Lifetimes {
         self.pieces.iter().map(part).sum()
     }
 
-    /// Mean of the smaller of a lifetime and `bound`, in hours. It is the integral of 1
-    /// - F from 0 to `bound`.
+    /// Mean of the smaller of a lifetime and `bound`, in hours. It is the integral of
+    /// `1 - F` from 0 to `bound`.
     fn mean_up_to_h(&self, bound: f64) -> f64 {
         let part = |piece: &Piece| {
             let to = piece.to.min(bound);

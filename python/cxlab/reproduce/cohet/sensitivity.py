@@ -20,7 +20,7 @@ OPEN = shown("assumptions that the paper leaves open")
 
 #: The home agent's interval in cycles of the device.
 INTERVAL: dict[str, Value] = {"hosts[0].processor.home_interval": fig18.FAST_INTERVAL}
-#: Channels and banks by functions of many address bits, as measured on servers (docs/explain/dram.md).
+#: Channels and banks by functions of many address bits, as on servers (docs/explain/dram.md).
 HASH: dict[str, Value] = {
     f"hosts[0].nodes[{node}].memory": {"kind": "dram", "channels": 4, "hash": {"kind": "fold"}}
     for node in range(len(common.NODES))

@@ -83,7 +83,9 @@ def draw(table: pd.DataFrame) -> Drawing:
     columns = [column for column in table.columns if column.endswith("_gb_per_s")]
     for place, (column, colour) in enumerate(zip(columns, (GREEN, BLUE, ORANGE), strict=True)):
         at = [index + 0.27 * (place - 1) for index in table.index]
-        label = column.removesuffix("_gb_per_s").replace("node", "memory, node ").replace("llc", LLC)
+        label = (
+            column.removesuffix("_gb_per_s").replace("node", "memory, node ").replace("llc", LLC)
+        )
         bars = axes.barh(at, table[column], 0.27, color=colour, label=label)
         axes.bar_label(bars, fmt="%.2f", padding=2, fontsize=7)
     for tier, colour in ((LLC, GREEN), (MEMORY, BLUE)):

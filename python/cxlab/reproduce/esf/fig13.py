@@ -49,7 +49,8 @@ def collect(settings: Settings) -> pd.DataFrame:
                 "routing": routing,
                 "victim_ports": own / PORT_GB_PER_S,
                 "victim_latency_ns": victim["latency_ns"]["mean"],
-                "neighbours_ports": (result.report["bandwidth_gb_per_s"]["total"] - own) / PORT_GB_PER_S,
+                "neighbours_ports": (result.report["bandwidth_gb_per_s"]["total"] - own)
+                / PORT_GB_PER_S,
             }
         )
     return pd.DataFrame(rows)

@@ -130,7 +130,9 @@ def collect(settings: Settings) -> pd.DataFrame:
         )
     table = pd.DataFrame(rows)
     fifo = table[table.policy == "fifo"].set_index("setting")
-    columns = zip(METRICS, ("bandwidth_gb_per_s", "mean_ns", "invalidations_per_access"), strict=True)
+    columns = zip(
+        METRICS, ("bandwidth_gb_per_s", "mean_ns", "invalidations_per_access"), strict=True
+    )
     for metric, column in columns:
         table[metric] = table[column] / table.setting.map(fifo[column])
     return table
