@@ -117,7 +117,7 @@ bench: need-rust ## Measure speed (docs/explain/performance.md has the numbers a
 	$(CARGO) bench --locked -p cxlab-benches
 
 .PHONY: attach-table
-attach-table: build ## Measure cxlab attach on this machine (docs/guide/attach.md), which must be idle
+attach-table: build ## Measure cxlab attach on this machine (docs/explain/attach.md), which must be idle
 	$(CARGO) build --release --locked -p cxlab-attach --examples
 	$(TARGET)/release/examples/table $(CXLAB) scenarios/direct.toml
 

@@ -54,7 +54,7 @@ def test_a_sampled_run_says_what_it_passed_over(pool):
     assert found["warmed"] > 0.8 * found["requests"]
     assert "sampling" not in full
     # After four rounds of warm-up, 0.08 % of the transient remain
-    # (docs/guide/sampling.md). The interval is shorter.
+    # (docs/explain/sampling.md). The interval is shorter.
     assert report["latency_ns"]["mean"] == pytest.approx(full["latency_ns"]["mean"], rel=0.002)
     width = report["ci95"]["total_gb_per_s"]
     assert report["bandwidth_gb_per_s"]["total"] == pytest.approx(

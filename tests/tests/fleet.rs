@@ -1,7 +1,7 @@
 //! Compares `cxlab fleet` with the event engine, and with earlier results.
 //!
 //! A fleet takes the latency of pool memory from the analytic form. Here a pod of the shipped
-//! scenario runs event by event at the same load. `docs/guide/fleet.md` has the table that
+//! scenario runs event by event at the same load. `docs/explain/fleet.md` has the table that
 //! `cargo test -p cxlab-tests --test fleet -- --nocapture --test-threads=1` prints.
 
 use cxlab_fleet::{PodFabric, Watch};

@@ -1,4 +1,4 @@
-//! Prints the tables of `docs/guide/attach.md` as measured on this machine. `make attach-table`
+//! Prints the tables of `docs/explain/attach.md` as measured on this machine. `make attach-table`
 //! runs it in some minutes, on an idle machine.
 //!
 //! `table CXLAB SCENARIO` runs that program on that scenario (one host, one device;

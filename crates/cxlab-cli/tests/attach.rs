@@ -352,7 +352,7 @@ fn killing_the_guard_leaves_nothing_stopped() {
     // Nearly always it holds the program, which the kernel then lets go.
     let stopped = |state: &String| state.starts_with('t');
     let stops = || running.fields("State").iter().any(stopped);
-    // Longer than a window takes, so it is held. Behind a step it would trap (docs/guide/attach.md).
+    // Longer than a window takes, so it is held. Behind a step it would trap (docs/explain/attach.md).
     let held = within(|| {
         (0..10).all(|_| {
             std::thread::sleep(Duration::from_millis(10));

@@ -5,7 +5,7 @@
 //! of pods on whose hosts one scheduler places VMs. A *fleet* is a set of clusters. Each cluster is
 //! simulated alone, with its own random stream, VM by VM: arrival, placement by cores and memory,
 //! split between local and pool memory, departure. No memory access is simulated: latency by load
-//! comes from a [`PoolFabric`]. `docs/guide/fleet.md` describes the model, its sources, its limits,
+//! comes from a [`PoolFabric`]. `docs/explain/fleet.md` describes the model, its sources, its limits,
 //! and the comparison with published results.
 //!
 //! # Invariants

@@ -54,7 +54,7 @@ fn invalidations(policy: &str, filter: Geometry, seed: u64, warmup: u64, accesse
 
 /// ESF, Fig. 14: "FIFO and LRU behave similarly", LIFO and MRU invalidate least, and
 /// LFI is "slightly worse" than these. The published difference is 16 %, against 45 %
-/// here: see `docs/reference/victim-policies.md`.
+/// here: see `docs/explain/victim-policies.md`.
 #[test]
 fn policies_that_keep_old_lines_invalidate_less_as_in_fig_14() {
     let filter = Geometry::fully_associative(FOOTPRINT / 5).unwrap();

@@ -6,7 +6,7 @@
 //! [`thread`](mod@thread) the interface to cores and accelerators that share one memory with real
 //! values, an [`Image`]. [`pattern::CATALOG`] lists the workloads that a scenario can name, and
 //! [`kernel`] has those that execute an algorithm. [`trace`] reads and writes the `.cxlt` format
-//! (`docs/guide/traces.md`), [`import`](mod@import) converts other formats to it, [`filter`] passes
+//! (`docs/reference/cxlt.md`), [`import`](mod@import) converts other formats to it, [`filter`] passes
 //! accesses through caches, and [`capture`](mod@capture) records an unmodified program.
 
 pub mod capture;

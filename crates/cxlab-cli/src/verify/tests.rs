@@ -37,7 +37,7 @@ fn plan(fabric: &str) -> Plan {
         .plan
 }
 
-// With the parts of ESF memory is 202, 348 and 494 ns away (docs/guide/attach.md).
+// With the parts of ESF memory is 202, 348 and 494 ns away (docs/explain/attach.md).
 const DIRECT: &str = "topology = { kind = \"direct\" }";
 const SWITCHED: &str = "topology = { kind = \"custom\", switches = [\"a\"], links = \
      [[\"host\", \"a\"], [\"a\", \"mem\"]] }";

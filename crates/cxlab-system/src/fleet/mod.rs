@@ -1,4 +1,4 @@
-//! `cxlab fleet`: a scenario's pod, thousands of times. `docs/guide/fleet.md` has the model.
+//! `cxlab fleet`: a scenario's pod, thousands of times. `docs/explain/fleet.md` has the model.
 
 mod picture;
 mod report;

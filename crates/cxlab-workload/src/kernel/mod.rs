@@ -5,7 +5,7 @@
 //! for one core, and run only on hosts with a core. Such a kernel computes on its own copy of the
 //! data while it hands out [steps](crate::program), so that addresses, values and dependencies are
 //! those of the algorithm. When a kernel has finished, it checks its result against another
-//! computation. `docs/guide/kernels.md` describes each kernel, and what all leave out: address
+//! computation. `docs/explain/kernels.md` describes each kernel, and what all leave out: address
 //! translation, instruction fetches, and memory of the stack.
 
 pub mod axpy;

@@ -1,4 +1,4 @@
-//! The `.cxlt` trace format (`docs/guide/traces.md`): records of line accesses in independently
+//! The `.cxlt` trace format (`docs/reference/cxlt.md`): records of line accesses in independently
 //! compressed blocks. Checksums cover every byte, and only a file with a footer is complete.
 //!
 //! Readers and writers stream: they keep one block in memory, however long the trace is.

@@ -3,7 +3,7 @@
 //!
 //! Each operation does the work of Viper's client: locks, index probes, comparison of keys, stores
 //! of the record, write-backs, fences, and the bit that makes the record valid.
-//! `docs/guide/kernels.md` lists the steps and the differences from Viper: no segment splits, no
+//! `docs/explain/kernels.md` lists the steps and the differences from Viper: no segment splits, no
 //! reclaiming in the background, and one store for each core.
 
 mod index;
