@@ -56,7 +56,7 @@ fn catalog<B>(entries: &[cxlab_engine::catalog::Entry<B>]) -> String {
 #[test]
 fn the_document_has_the_rows_and_the_catalogs() {
     documents::compare(
-        "cohet-os.md",
+        "explain/cohet-os.md",
         &[
             ("device", device_rows()),
             ("home", home_rows()),

@@ -1,4 +1,4 @@
-//! What processors and accelerators need.
+//! Checks the parameters of processors and accelerators, and finds the host of each accelerator.
 
 use cxlab_device::{AcceleratorKind, AcceleratorParams};
 use cxlab_engine::rng::StreamRng;
@@ -19,14 +19,14 @@ const MOST_CORES: u32 = 64;
 const MOST_ELEMENTS: u32 = 1024;
 /// Most cycles of a constant delay of an accelerator.
 const MOST_CYCLES: u32 = 1_000_000;
-/// Most operations outstanding, and most lines asked for.
+/// Most operations outstanding, and most cache misses outstanding.
 const MOST_OUTSTANDING: u32 = 4096;
-/// Most memory of a host's own.
+/// Most memory of a host's own, in bytes.
 const MOST_OWN: u64 = 1 << 50;
-/// What memory is handed out in.
+/// Unit in which the operating system allocates memory, in bytes.
 const PAGE: u64 = 4096;
 
-/// Collects what is refused below one path.
+/// Collects the problems of the fields below one path of the scenario.
 struct Checker<'a> {
     path: String,
     problems: &'a mut Vec<Problem>,
@@ -83,8 +83,8 @@ impl Checker<'_> {
     }
 }
 
-/// Checks the processors and accelerators of a scenario; `workloads` are those that could be
-/// built, by host group when all could.
+/// Checks the processors and accelerators of a scenario. `workloads` has the workload of every host
+/// group, in order, or fewer entries if some could not be built.
 pub(crate) fn check(
     scenario: &Scenario,
     workloads: &[Box<dyn Workload>],
@@ -289,7 +289,8 @@ fn check_accelerator(path: &str, params: &AcceleratorParams, problems: &mut Vec<
     check.power_of_two("dma.payload", params.dma.payload, 64, 512);
 }
 
-/// A PCIe device has no memory that the host reaches over CXL.mem, and no cache to fetch into.
+/// Refuses memory reached over CXL.mem and a prefetcher on PCIe devices: they have no CXL.mem and
+/// no cache of host memory.
 fn check_pcie(at: usize, group: &AcceleratorGroup, problems: &mut Vec<Problem>) {
     if group.device.kind != AcceleratorKind::Pcie {
         return;
@@ -344,7 +345,7 @@ pub(crate) fn check_access(
     }
 }
 
-/// The host of each accelerator, by number among the accelerators.
+/// The host of each accelerator, indexed by the number of the accelerator.
 pub(crate) fn hosts(
     scenario: &Scenario,
     graph: &FabricGraph,

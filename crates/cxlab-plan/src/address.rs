@@ -1,4 +1,4 @@
-//! Laying devices out in the address space of the hosts that reach them.
+//! Lays devices out in the address space of each host that reaches them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,29 +16,29 @@ use super::{Problem, enumeration, manager, regions};
 /// The unit of an HDM decoder's base and size (CXL 3.1 section 8.2.4.20).
 pub(crate) const DECODER_UNIT: u64 = 256 << 20;
 
-/// What laying out makes.
+/// The address layout of the whole system.
 pub(crate) struct Maps {
-    /// By host.
+    /// Address map of each host, by host number.
     pub(crate) host_maps: Vec<Arc<AddressMap>>,
-    /// By device.
+    /// Decoders of each device, by device number.
     pub(crate) decoders: Vec<DecoderTable>,
-    /// The decoders that lead to regions.
+    /// The device decoders that belong to regions.
     pub(crate) extents: Vec<RegionDecoder>,
 }
 
-/// A device's decoder for a host's memory of a region.
+/// A device decoder for a host's memory of a region.
 pub(crate) struct RegionDecoder {
     pub(crate) region: usize,
-    /// The block, if the region is pooled; else 0.
+    /// Number of the block if the region is pooled; otherwise 0.
     pub(crate) block: u32,
     pub(crate) host: usize,
     pub(crate) device: usize,
     pub(crate) decoder: DeviceDecoder,
-    /// Where the host has the memory that it is a part of: first address and bytes.
+    /// The host's window of which this memory is a part: first address and size in bytes.
     pub(crate) window: (Hpa, Bytes),
 }
 
-/// Checks what does not depend on the fabric.
+/// Checks the parts of the address map that do not depend on the fabric.
 pub(crate) fn check(scenario: &Scenario, problems: &mut Vec<Problem>) {
     let devices = scenario.devices.iter().enumerate();
     let devices = devices.map(|(at, group)| (format!("devices[{at}].capacity"), group.capacity));
@@ -87,8 +87,8 @@ pub(crate) fn check(scenario: &Scenario, problems: &mut Vec<Problem>) {
     }
 }
 
-/// Lays out the memory that each host sees: its regions, or without any all that it reaches. Hosts
-/// that see the same share a map.
+/// Lays out the memory that each host sees: its regions, or all memory that it reaches if the
+/// scenario has no regions. Hosts with equal layouts share a map.
 pub(crate) fn lay_out(
     scenario: &Scenario,
     named: &Named,
@@ -132,7 +132,7 @@ pub(crate) fn lay_out(
                 };
                 let list = &mut lists[*device][host];
                 if list.is_empty() {
-                    // Mostly it stays alone, and there are as many lists as hosts times devices.
+                    // Most lists keep one entry, and there are as many lists as hosts times devices.
                     list.reserve_exact(1);
                 }
                 list.push(decoder);
@@ -165,8 +165,8 @@ pub(crate) fn lay_out(
     })
 }
 
-/// The decoders of a device: one list where all hosts that reach it have the same, and none is to be
-/// kept away.
+/// The decoders of a device. One list is shared if all hosts that reach the device have the same
+/// one and no host has to be kept out.
 fn table(lists: Vec<Vec<DeviceDecoder>>, isolates: bool) -> DecoderTable {
     let mut used = lists.iter().filter(|list| isolates || !list.is_empty());
     match used.next().cloned() {
@@ -176,7 +176,7 @@ fn table(lists: Vec<Vec<DeviceDecoder>>, isolates: bool) -> DecoderTable {
     }
 }
 
-/// A host that no memory is for.
+/// The problem of a host that reaches no memory.
 fn nothing_to_see(scenario: &Scenario, named: &Named, host: usize) -> Problem {
     let name = &named.names.requesters[host];
     let path = format!("hosts[{}]", named.host_group[host]);
@@ -192,16 +192,16 @@ fn nothing_to_see(scenario: &Scenario, named: &Named, host: usize) -> Problem {
     }
 }
 
-/// Memory in one piece of a host's addresses.
+/// A contiguous piece of memory in a host's address space.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct Extent {
-    /// The devices in turn, and where in each it begins.
+    /// The devices in interleaving order, with the first device address used on each.
     pub(crate) shares: Vec<(usize, Dpa)>,
-    /// Bytes on each device.
+    /// Bytes used on each device.
     pub(crate) share: Bytes,
 }
 
-/// The host of a Type 2 device, which alone reaches its memory; `None` for a Type 3 device.
+/// The host of a Type 2 device, the only one that reaches its memory; `None` for a Type 3 device.
 fn owner_of<'a>(scenario: &'a Scenario, named: &'a Named, device: usize) -> Option<&'a String> {
     if device < named.first_accelerator {
         return None;
@@ -210,7 +210,7 @@ fn owner_of<'a>(scenario: &'a Scenario, named: &'a Named, device: usize) -> Opti
     group.host.as_ref().or(named.names.requesters.first())
 }
 
-/// The capacity of a device; 0 where it has no memory.
+/// The capacity of a device; 0 for a device without memory.
 fn capacity_of(scenario: &Scenario, named: &Named, device: usize) -> Bytes {
     let group = named.device_group[device];
     if device < named.first_accelerator {
@@ -220,20 +220,20 @@ fn capacity_of(scenario: &Scenario, named: &Named, device: usize) -> Bytes {
     memory.map_or(Bytes(0), |memory| memory.capacity)
 }
 
-/// Whether a host runs threads on memory of its own, and needs no other.
+/// Whether a host runs threads on its own memory, and so needs no CXL memory.
 fn has_own_memory(scenario: &Scenario, named: &Named, host: usize) -> bool {
     let group = &scenario.hosts[named.host_group[host]];
     group.processor.is_some() && !group.nodes.is_empty()
 }
 
-/// All of some devices, those of one capacity in a row interleaved.
+/// Extents over whole devices: consecutive devices of equal capacity are interleaved.
 fn whole_devices(
     scenario: &Scenario,
     named: &Named,
     devices: &[usize],
 ) -> Result<Vec<Extent>, Vec<Problem>> {
     let same_capacity = |a: &usize, b: &usize| {
-        // A Type 2 device's memory is not interleaved with others'.
+        // The memory of a Type 2 device is not interleaved with that of other devices.
         let plain = |device: usize| device < named.first_accelerator;
         let capacity = |device: usize| capacity_of(scenario, named, device);
         plain(*a) && plain(*b) && capacity(*a) == capacity(*b)
@@ -249,7 +249,7 @@ fn whole_devices(
     Ok(extents)
 }
 
-/// The windows of a host, one behind the other; `bridges` are the host bridges of each.
+/// The windows of a host, one after another. `bridges` has the number of host bridges of each window.
 fn windows(
     scenario: &Scenario,
     named: &Named,
@@ -285,7 +285,7 @@ fn windows(
     Ok(windows)
 }
 
-/// Ways of the windows over `count` devices of one capacity.
+/// Interleaving ways of the windows over `count` devices of one capacity.
 pub(crate) fn ways(scenario: &Scenario, count: usize) -> Result<usize, Vec<Problem>> {
     let dividing = |ways: &u32| count.is_multiple_of(*ways as usize);
     match scenario.address_map.ways {

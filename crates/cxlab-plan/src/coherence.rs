@@ -1,4 +1,4 @@
-//! What a system with device-coherent memory needs.
+//! Checks systems with device-coherent (HDM-DB) memory.
 
 use cxlab_device::WriteCompletion;
 use cxlab_engine::units::Picos;
@@ -10,13 +10,14 @@ use cxlab_workload::Workload;
 
 use super::{DeviceKind, PlannedDevice, PlannedHost, PlannedLink, Problem};
 
-/// Longest look into a snoop filter.
+/// Longest lookup time of a snoop filter.
 const LONGEST_LOOKUP: Picos = Picos(1_000_000_000);
 
-/// Longest wait of a snoop for others of its block.
+/// Longest time that a snoop may be delayed to be joined with others of its block.
 const LONGEST_JOIN: Picos = Picos(1_000_000);
 
-/// Checks hosts, devices and links of a system with HDM-DB memory; says which hosts reach such memory.
+/// Checks hosts, devices and links of a system with HDM-DB memory. Returns for each host whether
+/// it reaches such memory.
 pub(crate) fn check(
     scenario: &Scenario,
     hosts: &[PlannedHost],
@@ -145,8 +146,8 @@ pub(crate) fn check(
     }
 }
 
-/// Checks what only coherent caches have, or only others: victim policies other than `lru`,
-/// requests in order, and operations of several lines.
+/// Checks the parameters that depend on whether a host's cache is coherent: victim policies other than
+/// `lru` need a coherent cache; in-order issue and requests of several lines need one that is not.
 pub(crate) fn check_policies(
     scenario: &Scenario,
     workloads: &[Box<dyn Workload>],

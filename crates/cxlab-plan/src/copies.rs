@@ -1,4 +1,4 @@
-//! Memory that several hosts keep copies of and that nobody keeps coherent.
+//! Finds memory that several hosts cache and that no protocol keeps coherent.
 
 use cxlab_engine::units::Dpa;
 use cxlab_protocol::{DecoderTable, PortId};
@@ -8,8 +8,8 @@ use cxlab_scenario::{HostGroup, Scenario};
 use super::sharing::SharedPart;
 use super::{DeviceKind, PlannedDevice, PlannedHost};
 
-/// What a user should know of hosts whose caches hold the same memory of class HDM-H. One line for
-/// all such devices: it names the first.
+/// The warning about hosts whose caches hold the same memory of class HDM-H. There is one note for
+/// all such devices, which names the first.
 pub(crate) fn note(
     scenario: &Scenario,
     hosts: &[PlannedHost],
@@ -60,14 +60,14 @@ pub(crate) fn note(
     )))
 }
 
-/// Two hosts with caches whose addresses lead to the same place in a device.
+/// Two hosts with caches whose addresses lead to the same memory of a device.
 fn two_caches<'a>(
     scenario: &Scenario,
     hosts: &'a [PlannedHost],
     device: PortId,
     decoders: &DecoderTable,
 ) -> Option<(&'a PlannedHost, &'a PlannedHost)> {
-    // Shares in the order of their beginnings: one that begins within an earlier one overlaps it.
+    // Shares in the order of their beginnings. A share that begins within an earlier one overlaps it.
     let mut shares: Vec<(Dpa, Dpa, usize)> = Vec::new();
     for (number, host) in hosts.iter().enumerate() {
         let mut targets = host.map.windows().iter().flat_map(|one| &one.targets);
@@ -90,12 +90,12 @@ fn two_caches<'a>(
     None
 }
 
-/// Whether a host keeps copies of what it accesses.
+/// Whether a host caches the memory that it accesses.
 fn has_cache(group: &HostGroup) -> bool {
     group.processor.is_some() || group.core.is_some() || group.issue.cache.is_some()
 }
 
-/// Whether a host runs what computes on values.
+/// Whether a host runs code that computes on values.
 fn has_values(scenario: &Scenario, host: &PlannedHost) -> bool {
     let group = &scenario.hosts[host.group];
     group.processor.is_some() || group.core.is_some()

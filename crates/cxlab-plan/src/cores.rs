@@ -1,4 +1,4 @@
-//! What cores and hosts' own memory need.
+//! Checks the parameters of cores and of the hosts' own memory.
 
 use cxlab_engine::units::{Bytes, LINE_BYTES, Picos};
 use cxlab_host::{CoreParams, RequesterParams};
@@ -8,17 +8,17 @@ use cxlab_workload::Workload;
 use super::Problem;
 use super::limits::{LONGEST_DELAY, check_time, whole_sets};
 
-/// Most private caches of a core.
+/// Most private cache levels of a core.
 const MOST_LEVELS: usize = 4;
-/// Most of what a core counts one by one.
+/// Most entries of a structure of a core that is simulated entry by entry.
 const MOST_ENTRIES: u32 = 1 << 16;
-/// Most memory of a host's own.
+/// Most memory of a host's own, in bytes.
 const MOST_LOCAL: Bytes = Bytes(1 << 50);
-/// What memory is handed out in.
+/// Unit in which the operating system allocates memory, in bytes.
 const PAGE: u64 = 4096;
 
-/// Checks the cores of a scenario; `workloads` are those that could be built, by host group when
-/// all could.
+/// Checks the cores of a scenario. `workloads` has the workload of every host group, in order, or
+/// fewer entries if some could not be built.
 pub(crate) fn check(
     scenario: &Scenario,
     workloads: &[Box<dyn Workload>],

@@ -1,4 +1,4 @@
-//! Links that credits, and not the wire, limit: found before a run from the rate of a link times the
+//! Finds links that are limited by credits and not by the wire, from the rate of a link times the
 //! round trip of a credit.
 
 use cxlab_link::MOST_CREDITS;
@@ -7,19 +7,19 @@ use cxlab_scenario::Note;
 
 use super::{Plan, PlannedLink};
 
-/// What the credits of a class allow on a link.
+/// The bandwidth limit that the credits of a message class set on a link.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct CreditLimit {
-    /// Lines in GB/s that they carry at most.
+    /// Most bandwidth that the credits allow, in GB/s of line data.
     pub carried: f64,
-    /// Lines in GB/s that the wire carries at most.
+    /// Most bandwidth that the wire allows, in GB/s of line data.
     pub wire: f64,
-    /// Credits that the wire needs.
+    /// Credits that would be enough for the full rate of the wire.
     pub needed: u64,
 }
 
 impl CreditLimit {
-    /// The limit of a class on a link; `None` where the wire is what limits.
+    /// The limit of a message class on a link; `None` if the wire is the limit.
     pub fn of(plan: &Plan, link: &PlannedLink, channel: Channel) -> Option<CreditLimit> {
         let params = &link.params;
         let pipelines = plan.pipelines(link);
@@ -37,7 +37,7 @@ impl CreditLimit {
         })
     }
 
-    /// What would lift it, in words.
+    /// Says in words which change would remove the limit.
     pub fn remedy(&self) -> String {
         match self.needed <= u64::from(MOST_CREDITS) {
             true => format!("{} carry all", self.needed),
@@ -50,7 +50,7 @@ impl CreditLimit {
     }
 }
 
-/// Classes that messages of this plan may use, without CXL.io: its packets are of many sizes.
+/// The message classes that this plan may use. CXL.io is left out, because its packets vary in size.
 fn classes(plan: &Plan) -> impl Iterator<Item = Channel> {
     let scenario = &plan.scenario;
     let snooped = scenario.back_invalidation().is_some();
@@ -65,7 +65,7 @@ fn classes(plan: &Plan) -> impl Iterator<Item = Channel> {
         })
 }
 
-/// A note for each class of link that credits limit, on the link that they limit most.
+/// A note for each class of links that credits limit, about the link of the class that is limited most.
 pub(crate) fn notes(plan: &Plan) -> Vec<Note> {
     let mut notes = Vec::new();
     for link in &plan.links {

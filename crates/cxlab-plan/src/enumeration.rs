@@ -1,15 +1,15 @@
-//! What each host finds when it enumerates: its hierarchy, and what it has to program.
+//! What each host finds when it enumerates: its hierarchy, and the decoders that it has to program.
 //!
-//! PCIe-style switches are what they are: a virtual switch for each host in each physical one. A
-//! fabric of PBR switches shows each host one virtual switch, at its edge, with a downstream port
-//! for each device that is bound to it, however far away (CXL 3.1, section 7.7, *recollection*). A
-//! device of several hosts shows each of them a logical device with registers of its own, whose
-//! memory is what the host has of it, in one piece (CXL 3.1, section 2.5); which memory of the
-//! device that is, the fabric manager says.
+//! With PCIe-style switches, each physical switch contains a virtual switch for each host. A fabric
+//! of PBR switches shows each host one virtual switch, at its edge, with a downstream port for each
+//! device bound to the host, however far away (CXL 3.1, section 7.7, *recollection*). A device of
+//! several hosts shows each of them a logical device with registers of its own. The memory of a
+//! logical device is the host's share of the device, in one piece (CXL 3.1, section 2.5); the
+//! fabric manager says which memory of the device that is.
 //!
-//! The root ports of a host are shared out among its host bridges one by one, and the platform has a fixed memory
-//! window (CFMWS of the CEDT; CXL 3.1, section 9.18.1.3) for each window of the host's address map, over the host
-//! bridges of its devices in the order of turns.
+//! The root ports of a host are distributed over its host bridges round-robin. The platform has a
+//! fixed memory window (CFMWS of the CEDT; CXL 3.1, section 9.18.1.3) for each window of the host's
+//! address map, over the host bridges of its devices in interleaving order.
 
 use std::collections::BTreeSet;
 
@@ -27,48 +27,49 @@ use cxlab_scenario::{Arithmetic, FabricKind, Scenario};
 use super::limits::{LONGEST_DELAY, check_time};
 use super::{DeviceKind, PlannedDevice, PlannedHost, Problem};
 
-/// Where a host bridge's registers are: above all memory. *Assumed*.
+/// Address of the registers of the first host bridge: above all memory. *Assumed*.
 const HOST_BRIDGE: Hpa = Hpa(1 << 52);
-/// Where BARs may go. *Assumed*.
+/// First address for BARs. *Assumed*.
 const MMIO_BASE: Hpa = Hpa(1 << 52 | 1 << 32);
 const MMIO_BYTES: u64 = 1 << 32;
-/// Max_Read_Request_Size of every function: what Linux leaves as it was after reset.
+/// Max_Read_Request_Size of every function, in bytes: Linux keeps the value after reset.
 const MAX_READ_REQUEST: u32 = 512;
-/// Devices on a bus, of one function each: downstream ports of a switch, and root ports.
+/// Most devices on a bus, of one function each: downstream ports of a switch, and root ports.
 const MOST_PORTS: usize = 32;
-/// Logical devices of a device (CXL 3.1, section 2.5).
+/// Most logical devices of a device (CXL 3.1, section 2.5).
 const MOST_LOGICAL: usize = 16;
 
-/// Most host bridges: targets of a window (CXL 3.1, section 8.2.4.20.7).
+/// Most host bridges: the targets of a window (CXL 3.1, section 8.2.4.20.7).
 const MOST_BRIDGES: u32 = 16;
 
-/// What a host enumerates.
+/// The hierarchy that a host enumerates.
 pub struct Hierarchy {
-    /// The host.
+    /// Number of the host.
     host: usize,
-    /// Its root complex after reset, with what hangs below.
+    /// The root complex after reset, with the components below it.
     pub root: RootComplex,
-    /// What it has to reach.
+    /// The memory that the host has to map.
     pub goal: Goal,
-    /// What the same software does to the same hierarchy without a clock.
+    /// The log of the same enumeration without simulated time.
     pub log: EnumerationLog,
-    /// By root port, counted through the host bridges: the number of its link, and an edge port behind it.
+    /// By root port, counted through the host bridges: the number of its link, and an edge
+    /// port reached through it.
     pub roots: Vec<(u16, PortId)>,
-    /// Its virtual switches, depth first.
+    /// The host's virtual switches, depth first.
     pub switches: Vec<VirtualSwitch>,
-    /// The devices, depth first, by their numbers.
+    /// Numbers of the devices, depth first.
     pub devices: Vec<usize>,
 }
 
-/// A virtual switch.
+/// A virtual switch of a host.
 pub struct VirtualSwitch {
-    /// The switch that it is in.
+    /// Number of the physical switch that contains it.
     pub switch: usize,
-    /// By downstream port: an edge port behind it.
+    /// By downstream port: an edge port reached through it.
     pub towards: Vec<PortId>,
 }
 
-/// Checks what does not depend on the fabric.
+/// Checks the parts of enumeration that do not depend on the fabric.
 pub(crate) fn check(scenario: &Scenario, problems: &mut Vec<Problem>) {
     let Some(params) = &scenario.enumeration else {
         return;
@@ -112,7 +113,8 @@ pub(crate) fn check(scenario: &Scenario, problems: &mut Vec<Problem>) {
     }
 }
 
-/// The number of the host bridge of a device that has a link to this host; `None` where a switch is between them.
+/// Number of the host bridge of a device that is linked directly to the host; `None` if a
+/// switch is between them.
 fn host_bridge(
     scenario: &Scenario,
     graph: &FabricGraph,
@@ -126,7 +128,8 @@ fn host_bridge(
     Some(place % bridges.max(1))
 }
 
-/// The host bridges of a host that a window over these devices has. Without enumeration each device has its own.
+/// Number of host bridges that a window over these devices uses. Without enumeration each device
+/// has a host bridge of its own.
 pub(crate) fn host_bridges(
     scenario: &Scenario,
     graph: &FabricGraph,
@@ -140,21 +143,21 @@ pub(crate) fn host_bridges(
     bridges.collect::<BTreeSet<_>>().len() as u32
 }
 
-/// The fabric as it was resolved.
+/// The resolved fabric, from which the hierarchies are made.
 pub(crate) struct Resolved<'a> {
     pub(crate) scenario: &'a Scenario,
     pub(crate) graph: &'a FabricGraph,
     pub(crate) tables: &'a RoutingTables,
     pub(crate) hosts: &'a [PlannedHost],
     pub(crate) devices: &'a [PlannedDevice],
-    /// By host: the devices that it reaches.
+    /// Numbers of the devices that each host reaches.
     pub(crate) reach: &'a [Vec<usize>],
-    /// By accelerator: the number of its host.
+    /// Number of the host of each accelerator.
     pub(crate) accelerator_hosts: &'a [usize],
 }
 
 impl Resolved<'_> {
-    /// The hierarchy of each host; none where the scenario does not enumerate.
+    /// The hierarchy of each host; empty if the scenario does not enumerate.
     pub(crate) fn hierarchies(&self) -> Result<Vec<Hierarchy>, Vec<Problem>> {
         if self.scenario.enumeration.is_none() {
             return Ok(Vec::new());
@@ -182,7 +185,7 @@ impl Resolved<'_> {
         hosts.map(one).collect()
     }
 
-    /// Memory of a Type 3 device that a host sees.
+    /// Bytes of a Type 3 device's memory that a host sees.
     fn share(&self, host: usize, device: usize) -> Bytes {
         let port = self.port_id(device);
         let windows = self.hosts[host].map.windows().iter();
@@ -190,7 +193,8 @@ impl Resolved<'_> {
         Bytes(shares.map(|window| window.set.target_size().0).sum())
     }
 
-    /// The devices in a host's hierarchy: its accelerators, and the others that it sees memory of.
+    /// The devices in a host's hierarchy: its accelerators, and the other devices of
+    /// which it sees memory.
     fn bound(&self, host: usize) -> Vec<usize> {
         let first = self.devices.len() - self.accelerator_hosts.len();
         let own = |device: &usize| match device.checked_sub(first) {
@@ -273,7 +277,8 @@ impl Resolved<'_> {
         params.map_or(1, |params| params.host_bridges as usize)
     }
 
-    /// The platform's window for each region of a host, over the host bridges of its devices in the order of turns.
+    /// The platform's window for each region of a host, over the host bridges of its
+    /// devices in interleaving order.
     fn fixed_windows(
         &self,
         host: usize,
@@ -297,12 +302,12 @@ impl Resolved<'_> {
         PortId((self.hosts.len() + device) as u16)
     }
 
-    /// An edge port behind a port that leads to these devices.
+    /// An edge port that is reached through a port which leads to these devices.
     fn behind(&self, devices: &[usize]) -> PortId {
         self.port_id(devices.first().copied().unwrap_or(0))
     }
 
-    /// A device that hangs below a port, and is the next one.
+    /// A device below a port, numbered as the next one of the hierarchy.
     fn endpoint(&self, device: usize, found: &mut Hierarchy) -> Below {
         found.devices.push(device);
         let none = Bytes(0);
@@ -320,7 +325,7 @@ impl Resolved<'_> {
         Below::endpoint(FunctionSpec::endpoint(kind, memory.0))
     }
 
-    /// By host bridge: root ports with a device each, in the order of their links.
+    /// By host bridge: the root ports that have one device each, in the order of their links.
     fn direct(&self, host: usize, bound: &[usize], found: &mut Hierarchy) -> Vec<Vec<Below>> {
         let links = self.graph.direct.iter().filter(|(from, _)| *from == host);
         let links: Vec<usize> = links.map(|(_, to)| *to - self.hosts.len()).collect();
@@ -342,7 +347,7 @@ impl Resolved<'_> {
         (0..bridges).map(ports).collect()
     }
 
-    /// One virtual switch, with a port for each device.
+    /// A single virtual switch with a downstream port for each device.
     fn flat(&self, switch: usize, bound: &[usize], found: &mut Hierarchy) -> Below {
         let towards = bound.iter().map(|device| self.port_id(*device)).collect();
         found.switches.push(VirtualSwitch { switch, towards });
@@ -353,7 +358,7 @@ impl Resolved<'_> {
         Below::switch(below)
     }
 
-    /// A virtual switch in each switch on the way, with a port for each link that leads to devices.
+    /// A virtual switch in each switch on the path, with a port for each link that leads to devices.
     fn nested(&self, switch: usize, bound: &[usize], found: &mut Hierarchy) -> Below {
         let mut ports: Vec<(u16, Vec<usize>)> = Vec::new();
         for device in bound {
@@ -383,7 +388,7 @@ impl Resolved<'_> {
         Below::switch(below)
     }
 
-    /// The windows of a host's address map as regions of these devices.
+    /// The windows of a host's address map, as memory regions of these devices.
     fn goal(&self, host: usize, devices: &[usize]) -> Goal {
         let first = self.hosts.len();
         let place = |port: &PortId| {

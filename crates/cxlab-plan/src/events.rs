@@ -1,4 +1,4 @@
-//! Events: in order of time, and only of hosts that can stand them.
+//! Checks events: they are in order of time, and apply only to hosts that support them.
 
 use std::collections::BTreeSet;
 
@@ -10,13 +10,13 @@ use super::endpoints::Named;
 use super::limits::{LONGEST_WINDOW, check_time};
 use super::regions::hosts_of;
 
-/// Checks all events, but for what they do to what hosts have.
+/// Checks all events, apart from their effect on the memory of hosts.
 pub(crate) fn check(scenario: &Scenario, named: &Named, problems: &mut Vec<Problem>) {
     check_times(scenario, problems);
     check_hosts(scenario, named, problems);
 }
 
-/// Events are in order of time, and no time is too long.
+/// Checks that events are in order of time, and that no time is too long.
 fn check_times(scenario: &Scenario, problems: &mut Vec<Problem>) {
     if let Some(params) = &scenario.fabric_manager {
         let times = [

@@ -35,40 +35,41 @@ use super::sharing::SharedPart;
 const TIMEOUTS: [Picos; 2] = [Picos(1_000_000), Picos(64_000_000_000_000)];
 /// The shortest and the longest time until tables change.
 const RECONFIGURATIONS: [Picos; 2] = [Picos(1_000), Picos(1_000_000_000_000)];
-/// The shortest and the longest time of an answer by a root port.
+/// The shortest and the longest response time of a root port in isolation.
 const ISOLATIONS: [Picos; 2] = [Picos(1_000), Picos(1_000_000_000)];
 
 /// Most failures and repairs of a run: a message has 16 bits for the number of its routing state.
 const MOST_CHANGES: usize = 65_000;
 
-/// What a component does when something fails.
+/// The reaction of a component to a failure or a repair.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum FailureChange {
     /// The link of this port fails.
     Down(u16),
-    /// It is trained again.
+    /// The link of this port is trained again.
     Up(u16),
     /// The component itself fails.
     Dead,
-    /// It is repaired, and is empty.
+    /// The component is repaired, with empty buffers and caches.
     Alive,
-    /// A switch sends what comes from endpoints by the routing state of this number.
+    /// A switch routes messages from endpoints by the routing state of this number.
     Route(usize),
-    /// A host knows which devices it does not reach, by number.
+    /// The devices that a host knows to be unreachable, by device number.
     CutOff(Arc<[bool]>),
 }
 
-/// Routing tables, and the virtual channels that are theirs.
+/// Routing tables, and the virtual channels reserved for them.
 #[derive(Clone, Debug)]
 pub struct RoutingState {
     /// The tables.
     pub tables: Arc<RoutingTables>,
-    /// Their virtual channels on links between switches, as bits. The tables' first is the lowest.
+    /// The virtual channels of the tables on links between switches, as a bit mask. The first
+    /// channel of the tables is the lowest bit.
     pub channels: u8,
 }
 
 impl RoutingState {
-    /// The channel of the tables that comes after `vc`.
+    /// The channel of the tables that follows `vc`.
     pub fn channel_after(&self, vc: u8) -> u8 {
         let later = u32::from(self.channels) >> (vc + 1);
         vc + 1 + later.trailing_zeros() as u8
@@ -78,40 +79,43 @@ impl RoutingState {
 /// A change of the routing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RoutingChange {
-    /// `reconfiguration_time` after the first failure or repair that it is for.
+    /// `reconfiguration_time` after the first failure or repair that caused the change.
     pub due: Picos,
-    /// When it is in force: later where it waits for virtual channels to drain.
+    /// When the change comes into force: later than `due` if it waits for virtual channels to drain.
     pub at: Picos,
-    /// Whether it takes channels of the state that it replaces, so that what is in flight is discarded.
+    /// Whether the new state takes channels of the state that it replaces, so that messages
+    /// in flight are discarded.
     pub overlaps: bool,
 }
 
-/// Everything that fails, resolved.
+/// All failures and repairs of a run, resolved.
 pub struct Failures {
-    /// How hosts and the fabric deal with it.
+    /// How hosts and the fabric handle failures.
     pub params: FailureParams,
-    /// The routing states in the order in which they first come into force; first that of the whole fabric.
+    /// The routing states in the order in which they come into force; the first is that
+    /// of the whole fabric.
     pub states: Vec<RoutingState>,
-    /// How many different tables they have.
+    /// Number of different tables among the routing states.
     pub fabrics: usize,
-    /// Virtual channels of all of them.
+    /// Number of virtual channels that all routing states use.
     pub virtual_channels: u8,
     /// Failures and repairs, in order of time.
     pub times: Vec<Picos>,
     /// Changes of the routing, in order of time.
     pub routing: Vec<RoutingChange>,
-    /// By component (hosts, devices, switches): what it does, in order of time.
+    /// By component (hosts, devices, switches): its changes in order of time.
     pub timelines: Vec<Vec<(Picos, FailureChange)>>,
 }
 
-/// Whether anything fails.
+/// Whether a scenario has failures.
 pub(crate) fn has_any(scenario: &Scenario) -> bool {
     let at_random = scenario.failures.as_ref();
     let at_random = at_random.is_some_and(|params| params.random.is_some());
     at_random || scenario.events.iter().any(EventParams::is_failure)
 }
 
-/// Checks what does not need the fabric: that all components know what to do about failures.
+/// Checks what does not depend on the fabric: that all components define
+/// their behaviour under failures.
 pub(crate) fn check(scenario: &Scenario, problems: &mut Vec<Problem>) {
     let any = has_any(scenario);
     if let Some(params) = &scenario.failures {
@@ -188,8 +192,7 @@ pub(crate) fn check(scenario: &Scenario, problems: &mut Vec<Problem>) {
     }
 }
 
-/// Checks that no threads of several hosts share values: of what is lost on its way they would know
-/// nothing.
+/// Refuses values shared by threads of several hosts: the threads would not notice lost messages.
 pub(crate) fn check_shared(scenario: &Scenario, shared: &[SharedPart]) -> Result<(), Problem> {
     let shares = |part: &SharedPart| !part.lines.is_empty();
     if !has_any(scenario) || !shared.iter().any(shares) {
@@ -226,25 +229,25 @@ fn check_params(params: &FailureParams, problems: &mut Vec<Problem>) {
     }
 }
 
-/// The fabric that failures are in.
+/// The fabric in which components fail.
 pub(crate) struct Fabric<'a> {
     pub(crate) scenario: &'a Scenario,
     pub(crate) named: &'a Named,
     pub(crate) graph: &'a FabricGraph,
     pub(crate) tables: &'a Arc<RoutingTables>,
     pub(crate) links: &'a [PlannedLink],
-    /// By host: the devices that it reaches when nothing has failed.
+    /// Numbers of the devices that each host reaches when nothing has failed.
     pub(crate) reach: &'a [Vec<usize>],
 }
 
-/// What has failed so far.
+/// Which links and components have failed so far.
 #[derive(Clone)]
 struct Left {
     /// By planned link: whether an event has taken it down.
     down: Vec<bool>,
     /// By planned link: whether the fabric manager holds what is behind it in reset.
     reset: Vec<bool>,
-    /// By component: whether an event has taken it.
+    /// By component: whether an event has removed it.
     dead: Vec<bool>,
     /// By planned link: whether it has failed at random.
     broken_links: Vec<bool>,
@@ -253,7 +256,7 @@ struct Left {
 }
 
 impl Left {
-    /// Nothing has failed.
+    /// The state in which nothing has failed.
     fn whole(links: usize, components: usize) -> Left {
         Left {
             down: vec![false; links],
@@ -264,7 +267,7 @@ impl Left {
         }
     }
 
-    /// Whether a link would work if nothing failed at random.
+    /// Whether a link would work without random failures.
     fn is_there(&self, fabric: &Fabric<'_>, link: usize) -> bool {
         let ends = fabric.ends(link);
         !self.down[link] && !self.reset[link] && !ends.iter().any(|end| self.dead[*end])
@@ -288,19 +291,19 @@ struct Change {
     what: What,
 }
 
-/// What fails or is repaired.
+/// The component or event that fails or is repaired.
 #[derive(Clone, Copy)]
 enum What {
-    /// What the event of this number says, or the end of the reset that it begins.
+    /// The event of this number, or the end of the reset that it begins.
     Event { number: usize, ends: bool },
-    /// A link, at random.
+    /// A random failure of a link.
     Link { link: usize, fails: bool },
-    /// A component, at random.
+    /// A random failure of a component.
     Component { component: usize, fails: bool },
 }
 
 impl What {
-    /// Where it comes from in the scenario.
+    /// The path of the cause in the scenario.
     fn path(self) -> String {
         match self {
             What::Event { number, .. } => format!("events[{number}]"),
@@ -310,7 +313,7 @@ impl What {
 }
 
 impl Fabric<'_> {
-    /// What each component does; nothing where nothing fails.
+    /// The timelines of all components; `None` if the scenario has no failures.
     pub(crate) fn failures(&self, notes: &mut Vec<Note>) -> Result<Option<Failures>, Problem> {
         if !has_any(self.scenario) {
             return Ok(None);
@@ -413,8 +416,9 @@ impl Fabric<'_> {
         Ok(all)
     }
 
-    /// What fails, in the order in which it happens: commands to ports are in force later than they are
-    /// given, and a reset begins and ends. Times, numbers of events, and whether it ends.
+    /// Failure events in the order of their effect: commands to ports take effect later than they
+    /// are issued, and a reset begins and ends. Each entry has the time, the number of the event,
+    /// and whether the entry ends a reset.
     fn in_order(&self) -> Vec<(Picos, usize, bool)> {
         let manager = self.scenario.manager();
         let mut all = Vec::new();
@@ -443,7 +447,7 @@ impl Fabric<'_> {
         self.named.names.devices.len()
     }
 
-    /// The components at both ends of a link.
+    /// Numbers of the components at both ends of a link.
     fn ends(&self, link: usize) -> [usize; 2] {
         let planned = &self.links[link];
         [self.component(planned.a), self.component(planned.b)]
@@ -465,7 +469,7 @@ impl Fabric<'_> {
         }
     }
 
-    /// Makes a failure or a repair happen to what is left: what each component does about it.
+    /// Applies a failure or a repair to `left`; returns the change of each affected component.
     fn happen(&self, left: &mut Left, what: What) -> Result<Vec<(usize, FailureChange)>, Problem> {
         match what {
             What::Event { number, ends } => {
@@ -481,7 +485,7 @@ impl Fabric<'_> {
         }
     }
 
-    /// What both ends of a link do when something of it changes.
+    /// Changes the state of a link; returns the changes at both ends.
     fn change_link(
         &self,
         left: &mut Left,
@@ -497,7 +501,7 @@ impl Fabric<'_> {
         }
     }
 
-    /// What a component and the far ends of its links do when it fails or is repaired.
+    /// Fails or repairs a component; returns its change and those at the far ends of its links.
     fn change_component(
         &self,
         left: &mut Left,
@@ -527,7 +531,7 @@ impl Fabric<'_> {
         does
     }
 
-    /// Makes an event happen to what is left, or end: what each component does about it.
+    /// Applies an event, or its end, to `left`; returns the change of each affected component.
     fn event(
         &self,
         left: &mut Left,
@@ -580,7 +584,7 @@ impl Fabric<'_> {
                         allowed,
                     ));
                 }
-                // What is down or gone anyway stays so.
+                // Links and components that are down for another reason stay down.
                 Ok(self.change_link(left, at, |left| left.reset[at] = !ends))
             }
             EventParams::SwitchDown { switch, .. } => {
@@ -624,7 +628,7 @@ impl Fabric<'_> {
         }
     }
 
-    /// A component fails, with its links. It is one of `names`, whose numbers begin at `first`.
+    /// Fails a component of `names`, whose numbers begin at `first`, together with its links.
     fn die(
         &self,
         left: &mut Left,
@@ -653,7 +657,7 @@ impl Fabric<'_> {
         Ok(self.change_component(left, component, |left| left.dead[component] = true))
     }
 
-    /// The same at both ends of a link, by component.
+    /// The same change at both ends of a link, by component.
     fn both(
         &self,
         link: usize,
@@ -667,7 +671,7 @@ impl Fabric<'_> {
         vec![of(planned.a), of(planned.b)]
     }
 
-    /// The link of a switch's port.
+    /// Number of the link at a switch's port.
     fn port(&self, path: &str, names: &[String; 2], number: u32) -> Result<usize, Problem> {
         let at = self.link(path, names, number)?;
         let is_switch =
@@ -686,7 +690,7 @@ impl Fabric<'_> {
         }
     }
 
-    /// Checks that devices which hosts are unbound from with their link have one, to a switch.
+    /// Checks that every device whose hosts are unbound by a link failure has a link to a switch.
     fn check_unbindings(&self) -> Result<(), Problem> {
         for (number, event) in self.scenario.events.iter().enumerate() {
             let EventParams::Unbind {
@@ -718,7 +722,7 @@ impl Fabric<'_> {
         Ok(())
     }
 
-    /// The link of that number between two components.
+    /// The link with this number among those between two components.
     fn link(&self, path: &str, names: &[String; 2], number: u32) -> Result<usize, Problem> {
         let all: Vec<String> = (0..self.hosts() + self.devices() + self.graph.switches.len())
             .map(|component| self.name(component).to_owned())
@@ -815,37 +819,38 @@ impl Fabric<'_> {
 
 /// The links of endpoints, by number.
 struct Edges {
-    /// By endpoint: the link to its switch.
+    /// By endpoint: its link to a switch.
     switched: Vec<Option<usize>>,
-    /// By host and device, as endpoints: the link between them.
+    /// By host and device, as endpoint numbers: the link between them.
     direct: BTreeMap<(usize, usize), usize>,
 }
 
-/// The fabric manager: it knows of failures and repairs `reconfiguration_time` after them, and changes the routing.
+/// The fabric manager. It learns of failures and repairs after `reconfiguration_time`,
+/// and changes the routing.
 struct Router<'a> {
     fabric: &'a Fabric<'a>,
     edges: Edges,
-    /// What it knows.
+    /// The failures that the fabric manager knows of.
     known: Left,
     all: Failures,
     channels: Channels,
-    /// All tables that were made.
+    /// All routing tables made so far.
     tables: Vec<Arc<RoutingTables>>,
-    /// By the links that are cut: the number of the tables.
+    /// Number of the tables, by the set of links that are cut.
     made: BTreeMap<Vec<bool>, usize>,
-    /// By number of the tables: their last routing state.
+    /// By number of the tables: the last routing state that used them.
     state_of: Vec<Option<usize>>,
-    /// The number of the tables in force.
+    /// Number of the tables in force.
     current: usize,
-    /// The change that waits for virtual channels.
+    /// A pending change of the routing, which waits for virtual channels to drain.
     waiting: Option<Waiting>,
-    /// By host: the devices that it knows it does not reach.
+    /// By host: the devices that the host knows to be unreachable.
     cut_off: Vec<Vec<bool>>,
-    /// Most pairs of host and device that random failures have cut off at a time.
+    /// Most pairs of host and device that random failures have cut off at the same time.
     most_cut_off: usize,
 }
 
-/// A change of the routing that waits.
+/// A pending change of the routing.
 struct Waiting {
     tables: usize,
     due: Picos,
@@ -885,7 +890,7 @@ impl<'a> Router<'a> {
         }
     }
 
-    /// Comes to know of failures and repairs of the same time.
+    /// Processes failures and repairs that the fabric manager learns of at the same time.
     fn know(&mut self, changes: &[Change], notes: &mut Vec<Note>) -> Result<(), Problem> {
         let Some(last) = changes.last() else {
             return Ok(());
@@ -935,7 +940,8 @@ impl<'a> Router<'a> {
         Ok(())
     }
 
-    /// The number of the tables for what is known to be left, which are made where they are new.
+    /// The number of the tables for the links known to work. New tables are made if
+    /// there are none yet.
     fn tables_of(&mut self, what: What) -> Result<usize, Problem> {
         let cut = self.fabric.cut(&self.known);
         if let Some(number) = self.made.get(&cut) {
@@ -960,7 +966,7 @@ impl<'a> Router<'a> {
         Ok(number)
     }
 
-    /// Has the change that waits come into force, if that is before `time`.
+    /// Puts the pending change into force if that is due before `time`.
     fn wait_for(&mut self, time: Picos) {
         let Some(waiting) = self.waiting.take_if(|waiting| waiting.grant.at < time) else {
             return;
@@ -982,7 +988,7 @@ impl<'a> Router<'a> {
         self.tell_hosts(at);
     }
 
-    /// Tables come into force as that state.
+    /// Puts tables into force as the routing state of this number.
     fn begin(&mut self, tables: usize, state: usize, due: Picos, at: Picos, overlaps: bool) {
         self.current = tables;
         let change = RoutingChange { due, at, overlaps };
@@ -993,7 +999,8 @@ impl<'a> Router<'a> {
         }
     }
 
-    /// Tells each host which devices it does not reach by the tables in force, if that is news.
+    /// Updates each host's list of unreachable devices to the tables in force, if
+    /// the list has changed.
     fn tell_hosts(&mut self, at: Picos) {
         let tables = &self.tables[self.current];
         for (host, before) in self.cut_off.iter_mut().enumerate() {
@@ -1006,7 +1013,7 @@ impl<'a> Router<'a> {
         }
     }
 
-    /// Pairs of host and device that are cut off with these tables.
+    /// Number of pairs of host and device that are cut off with these tables.
     fn pairs_cut_off(&self, tables: usize) -> usize {
         let tables = &self.tables[tables];
         let of = |host| {
@@ -1016,7 +1023,7 @@ impl<'a> Router<'a> {
         (0..self.fabric.hosts()).map(of).sum()
     }
 
-    /// Says what a user may not expect.
+    /// Adds notes on delayed and lossy changes of the routing, and on devices that are cut off.
     fn note(&mut self, notes: &mut Vec<Note>) {
         self.all.fabrics = self.state_of.iter().flatten().count();
         let routing = &self.all.routing;

@@ -1,17 +1,17 @@
-//! A scenario's fleet: its choices, built, and what the schema cannot check.
+//! Builds a scenario's fleet from the catalogs, and checks what the schema cannot.
 
 use cxlab_fleet::{Demand, Placement, PoolPolicy};
 use cxlab_scenario::Scenario;
 
 use super::{Files, Problem};
 
-/// What a fleet chose from the catalogs.
+/// The catalog entries that a fleet uses.
 pub struct PlannedFleet {
-    /// Who comes when.
+    /// When virtual machines arrive, and how long they stay.
     pub demand: Box<dyn Demand>,
-    /// Who goes where.
+    /// On which host each virtual machine is placed.
     pub placement: Box<dyn Placement>,
-    /// Who gets pool memory.
+    /// Which hosts get pool memory.
     pub policy: Box<dyn PoolPolicy>,
 }
 

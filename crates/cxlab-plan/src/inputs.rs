@@ -1,4 +1,4 @@
-//! The content of files in a plan's hash, and whether the traces among them are still what they were.
+//! Hashes input files into a plan, and detects traces that change during a run.
 
 use std::fs::{File, Metadata};
 use std::io::Read;
@@ -7,7 +7,7 @@ use std::time::SystemTime;
 
 use sha2::{Digest, Sha256};
 
-/// What changes when somebody writes to a file or puts another in its place.
+/// The metadata that changes when a file is written to or replaced.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Stamp {
     length: u64,
@@ -32,12 +32,12 @@ impl Stamp {
     }
 }
 
-/// Files that a run reads while it goes on.
+/// Files that a run reads while it goes on, with their metadata at the start.
 #[derive(Clone, Default, Debug)]
 pub struct Inputs(Vec<(PathBuf, Option<Stamp>)>);
 
 impl Inputs {
-    /// As they are now, before anybody reads them.
+    /// Records the metadata of the files, before any component reads them.
     pub(crate) fn new(paths: Vec<PathBuf>) -> Inputs {
         let stamp = |path: &Path| std::fs::metadata(path).ok().as_ref().map(Stamp::of);
         let stamped = paths.into_iter().map(|path| {
@@ -51,7 +51,8 @@ impl Inputs {
         self.0.iter().map(|(path, _)| path.as_path())
     }
 
-    /// The first file that is no longer what it was. One that was removed is still read by who has it open.
+    /// The first file that has changed since. A file that was removed does not count: components
+    /// that have opened it can still read it.
     pub fn changed(&self) -> Option<&Path> {
         let changed = |(path, stamp): &&(PathBuf, Option<Stamp>)| {
             std::fs::metadata(path).is_ok_and(|found| stamp.as_ref() != Some(&Stamp::of(&found)))
@@ -60,11 +61,11 @@ impl Inputs {
     }
 }
 
-/// Takes in a file's content and its length, which says where the next file begins; a file that cannot be read is
-/// reported when its source is made.
+/// Adds a file's content and length to the hashes; the length marks where the next file begins. A
+/// file that cannot be read is reported when its source is made.
 pub(crate) fn hash(hashers: &mut [Sha256], path: &Path) {
     let mut length: u64 = 0;
-    // Opening a pipe may wait for ever, and a device may have no end.
+    // Opening a pipe may block for ever, and a device may have no end.
     let regular = std::fs::metadata(path).is_ok_and(|found| found.is_file());
     if let Some(mut file) = regular.then(|| File::open(path).ok()).flatten() {
         let mut buffer = [0; 1 << 16];

@@ -1,5 +1,5 @@
-//! The plan: the scenario resolved, numbered, checked, and hashed. Everything that can be wrong
-//! with a system is found here, before any component exists.
+//! The plan: a scenario resolved, numbered, checked and hashed. Every problem of a system is found
+//! here, before any component exists.
 
 mod accelerators;
 mod address;
@@ -65,17 +65,17 @@ pub use links::{End, PlannedLink};
 pub use manager::{PlannedPool, Sample};
 pub use programs::PlannedProgram;
 
-/// A mistake of the user's: where in the scenario, and what.
+/// A mistake of the user: its place in the scenario and a message.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Problem {
     /// Path in the scenario, such as `fabric.topology.switches`.
     pub path: String,
-    /// What is wrong, with the value found and what is allowed.
+    /// The problem, with the value found and the values allowed.
     pub message: String,
 }
 
 impl Problem {
-    /// A mistake in the value at `path`.
+    /// A problem of the value at `path`.
     pub fn new(path: impl Into<String>, message: impl Into<String>) -> Self {
         Problem {
             path: path.into(),
@@ -83,7 +83,7 @@ impl Problem {
         }
     }
 
-    /// What an entry of a catalog refuses, below the entry's own path.
+    /// A parameter that an entry of a catalog refuses, below the entry's own path.
     pub fn of_param(path: &str, error: ParamError) -> Self {
         let joint = if error.field.starts_with('[') {
             ""
@@ -97,55 +97,57 @@ impl Problem {
 
 /// A host, resolved.
 pub struct PlannedHost {
-    /// Its name.
+    /// Name of the host, unique in the system.
     pub name: String,
-    /// Its place in the scenario's list of hosts.
+    /// Index of its group in the scenario's list of hosts.
     pub group: usize,
-    /// Which device owns which address, as this host sees it.
+    /// The device that owns each address, as this host sees it.
     pub map: Arc<AddressMap>,
-    /// When its workload begins, after those of the hosts that are there from the beginning.
+    /// When its workload begins, measured from the beginning of the workloads of hosts
+    /// present from the start.
     pub joins: Picos,
-    /// When it ends to issue, if an event says so.
+    /// When the host stops issuing requests, if an event says so.
     pub leaves: Option<Picos>,
 }
 
-/// What a device is, and its place in the scenario's list of such devices.
+/// The kind of a device, with the index of its group in the scenario's list of such devices.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum DeviceKind {
-    /// A Type 3 device.
+    /// A Type 3 device: index into the scenario's `devices`.
     Memory(usize),
-    /// An accelerator.
+    /// An accelerator: index into the scenario's `accelerators`.
     Accelerator(usize),
 }
 
 /// A device, resolved.
 pub struct PlannedDevice {
-    /// Its name.
+    /// Name of the device, unique in the system.
     pub name: String,
-    /// What it is.
+    /// Kind and group of the device.
     pub group: DeviceKind,
-    /// Where each host's addresses lie in it; empty when no host reaches it.
+    /// The mapping from each host's addresses to this device; empty if no host reaches the device.
     pub decoders: DecoderTable,
-    /// How that changes while the workloads run, in order of time.
+    /// Changes of the mapping, of shares and of viral while the workloads run, in order of time.
     pub changes: Vec<DeviceChange>,
 }
 
 impl PlannedDevice {
-    /// How the shares of hosts change while the workloads run, in order of time.
+    /// Changes of the hosts' shares while the workloads run, in order of time.
     pub fn share_changes(&self) -> Vec<DeviceChange> {
         let shares = self.changes.iter().copied();
         let shares = shares.filter(|change| matches!(change.what, Change::Share(_)));
         shares.collect()
     }
 
-    /// When the first host's part of it comes into viral, after the workloads begin.
+    /// When the device first goes into viral for some host, measured from the
+    /// beginning of the workloads.
     pub fn viral(&self) -> Option<Picos> {
         let mut changes = self.changes.iter();
         let first = changes.find(|change| matches!(change.what, Change::Viral(_)));
         first.map(|change| change.at)
     }
 
-    /// Its place in the scenario's list of Type 3 devices; `None` for an accelerator.
+    /// Index of its group in the scenario's list of Type 3 devices; `None` for an accelerator.
     pub fn memory(&self) -> Option<usize> {
         match self.group {
             DeviceKind::Memory(group) => Some(group),
@@ -157,33 +159,33 @@ impl PlannedDevice {
 /// A command of the fabric manager.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PlannedCommand {
-    /// Its name in the specification.
+    /// Name of the command in the specification.
     pub name: &'static str,
-    /// Its opcode.
+    /// Opcode in the FM API (CXL 3.1, section 7.6.7).
     pub opcode: u16,
-    /// What it is about.
+    /// The objects that the command is about.
     pub of: String,
-    /// When it is issued, after the workloads begin.
+    /// When the command is issued, after the workloads begin.
     pub issued: Picos,
-    /// When what it asks for is done, after the workloads begin.
+    /// When the command has taken effect, after the workloads begin.
     pub done: Picos,
-    /// What is answered.
+    /// The response that the fabric manager receives.
     pub response: Response,
 }
 
-/// The answer to a command.
+/// The response to a command.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Response {
-    /// It was carried out.
+    /// The command was carried out.
     Success,
     /// The policy grants nothing.
     ResourcesExhausted,
-    /// None, because this device or switch, which it is about, is gone.
+    /// No response, because the device or switch with this name is gone.
     None(String),
 }
 
 impl Response {
-    /// In words.
+    /// The response in words, for reports.
     pub fn describe(&self) -> String {
         match self {
             Response::Success => "success".to_owned(),
@@ -197,27 +199,28 @@ impl Response {
 pub struct Plan {
     /// The scenario with all defaults filled in.
     pub scenario: Scenario,
-    /// Identifies everything that can change a result but the seed.
+    /// Hash of everything that can change a result except the seed.
     pub hash: String,
-    /// The same without the windows of warm-up and measurement: of all that a run's state depends on.
+    /// The hash without the windows of warm-up and measurement: it covers all inputs of the
+    /// state of a run.
     pub state_hash: String,
-    /// The fabric.
+    /// The fabric's graph of switches, ports and endpoints.
     pub graph: FabricGraph,
-    /// Its routing.
+    /// The fabric's routing tables.
     pub tables: Arc<RoutingTables>,
-    /// Hosts, by number; also their edge ports' PIDs.
+    /// Hosts, by number. The number is also the PID of the host's edge port.
     pub hosts: Vec<PlannedHost>,
     /// Devices, by number: Type 3 devices, then accelerators. Their PIDs follow the hosts'.
     pub devices: Vec<PlannedDevice>,
-    /// Links, by number.
+    /// Links, by their numbers.
     pub links: Vec<PlannedLink>,
     /// The classes of links that the scenario has, by number.
     pub link_classes: Vec<LinkClass>,
-    /// What a careful user would want to know.
+    /// Notes on surprising properties of the system, for the user.
     pub notes: Vec<Note>,
     /// Media, by device group.
     pub media: Vec<Box<dyn Medium>>,
-    /// Whether media are in shared libraries.
+    /// Whether any medium comes from a shared library.
     pub has_plugins: bool,
     /// Media of the hosts' own memory, by host group.
     pub local_media: Vec<Option<Box<dyn Medium>>>,
@@ -227,53 +230,53 @@ pub struct Plan {
     pub accelerator_media: Vec<Option<Box<dyn Medium>>>,
     /// Media of the NUMA nodes, by host group.
     pub node_media: Vec<Vec<Box<dyn Medium>>>,
-    /// What runs beside the workload, by host group.
+    /// Second workload that runs beside the first one, by host group.
     pub beside: Vec<Option<Box<dyn Workload>>>,
-    /// By accelerator: the number of its host.
+    /// Number of the host of each accelerator.
     pub accelerator_hosts: Vec<usize>,
-    /// By host: what it has of shared regions with values.
+    /// By host: its parts of shared regions with values.
     pub shared: Vec<SharedPart>,
     /// By host: whether it reaches memory that devices keep coherent.
     pub caching: Vec<bool>,
-    /// By host: what it enumerates. Empty where the scenario does not enumerate.
+    /// The hierarchy that each host enumerates; empty if the scenario does not enumerate.
     pub hierarchies: Vec<Hierarchy>,
     /// The commands of the fabric manager, in the order in which they are issued.
     pub commands: Vec<PlannedCommand>,
-    /// What came of pooled regions.
+    /// Pooled regions, with the outcome of the hosts' demands.
     pub pools: Vec<PlannedPool>,
-    /// What fails, where something does.
+    /// Failures and repairs, if the scenario has any.
     pub failures: Option<Failures>,
-    /// The fleet, where the scenario has one.
+    /// The fleet, if the scenario has one.
     pub fleet: Option<PlannedFleet>,
-    /// Where relative paths start, and a trace from the command line.
+    /// The base of relative paths, and a trace from the command line.
     pub files: Files,
-    /// The traces of its workloads, as they were when it was made.
+    /// Trace files of the workloads, with their metadata when the plan was made.
     pub inputs: Inputs,
-    /// What devices tell of their load, and what hosts make of it.
+    /// Load telemetry of devices and throttles of hosts.
     pub qos: qos::Qos,
 }
 
-/// What a host runs.
+/// The traffic source of a host.
 pub enum Source {
-    /// Lines, on a requester.
+    /// Requests for lines, issued by a requester.
     Lines(Box<dyn OpSource>),
-    /// A program, on a core.
+    /// A program on a core.
     Program(Box<dyn Program>),
-    /// Threads, on a processor and its accelerators, and programs on its cores.
+    /// Threads on a processor and its accelerators, with programs on its cores.
     Processor(Box<dyn ThreadedKernel>, Vec<PlannedProgram>),
 }
 
 /// Files that a plan refers to.
 #[derive(Clone, Default, Debug)]
 pub struct Files {
-    /// The folder that relative paths of the scenario start from.
+    /// The folder against which relative paths of the scenario are resolved.
     pub scenario_dir: PathBuf,
-    /// A trace given on the command line instead of the scenario's.
+    /// A trace from the command line, which replaces the scenario's.
     pub trace_override: Option<PathBuf>,
 }
 
-/// Workloads that the program offers which runs the simulation, by the name that a scenario's
-/// `{ kind = "external", name = ... }` gives. Their operations are not part of a plan's hash.
+/// Workloads supplied by the program that runs the simulation, by the name in a scenario's
+/// `{ kind = "external", name = ... }`. Their operations are not part of a plan's hash.
 pub type Externals = BTreeMap<String, Arc<dyn Workload>>;
 
 impl Plan {
@@ -523,7 +526,10 @@ impl Plan {
         Ok(plan)
     }
 
-    /// What every host runs, from its beginning.
+    /// The traffic source of every host, at its beginning.
+    ///
+    /// # Errors
+    /// Workloads that do not fit the system.
     pub fn sources(&self, seed: u64) -> Result<Vec<Source>, Vec<Problem>> {
         let mut problems = Vec::new();
         let mut sources = Vec::new();
@@ -576,7 +582,7 @@ impl Plan {
         }
     }
 
-    /// What a kernel of threads is told about the system of a host.
+    /// The facts about a host's system that a threaded kernel receives.
     pub fn thread_context(&self, host: usize, seed: u64) -> ThreadContext {
         let planned = &self.hosts[host];
         let group = &self.scenario.hosts[planned.group];
@@ -603,7 +609,7 @@ impl Plan {
         }
     }
 
-    /// The accelerators of a host: device numbers, and what the scenario says of them.
+    /// The accelerators of a host: device numbers and scenario parameters.
     pub fn accelerators_of(&self, host: usize) -> impl Iterator<Item = (usize, &AcceleratorGroup)> {
         let all = self.devices.iter().enumerate();
         let accelerators = all.filter_map(|(number, device)| match device.group {
@@ -624,7 +630,7 @@ impl Plan {
             .any(|(host, caching)| host.group == group && *caching)
     }
 
-    /// Whether a host of the group reaches a device that tells its load.
+    /// Whether a host of the group reaches a device that reports its load.
     pub fn is_told_load(&self, group: usize) -> bool {
         let hosts = self.hosts.iter().filter(|host| host.group == group);
         let mut targets = hosts
@@ -658,8 +664,8 @@ impl Plan {
         all.any(|(of, host)| of == group && self.has_os(*host))
     }
 
-    /// What a run says of an access to host memory by a thread of a device without CXL.cache;
-    /// `number` is the device's among the accelerators.
+    /// The problem of a run in which a thread of a device without CXL.cache accesses host memory.
+    /// `number` is the device's number among the accelerators.
     pub fn refused_access(&self, number: usize, access: &Access) -> Problem {
         let (group, name) = self.accelerator(number);
         Problem::new(
@@ -681,7 +687,8 @@ impl Plan {
         accelerators.nth(number).unwrap_or_default()
     }
 
-    /// A request of a host, or behind those of an accelerator, waited for too long.
+    /// The problem of a request that waited for too long. `issuer` is the number of a host, or of
+    /// an accelerator counted after the hosts.
     pub fn too_long(&self, issuer: usize) -> Problem {
         let (path, name) = match self.hosts.get(issuer) {
             Some(host) => (format!("hosts[{}]", host.group), host.name.as_str()),
@@ -700,12 +707,13 @@ impl Plan {
         )
     }
 
-    /// A workload that does not fit the system, at the field that says so.
+    /// The problem of a workload that does not fit the system, at the field of the host
+    /// group that causes it.
     fn workload_problem(&self, group: usize, error: WorkloadError) -> Problem {
         self.problem_of(&format!("hosts[{group}].workload"), error)
     }
 
-    /// The same, of the workload at this path.
+    /// The problem of the workload at `path`, at the field below it that causes the error.
     fn problem_of(&self, path: &str, error: WorkloadError) -> Problem {
         match error {
             WorkloadError::Param(error) => Problem::of_param(path, error),
@@ -716,18 +724,19 @@ impl Plan {
         }
     }
 
-    /// Whether what hosts have changes while the workloads run, or is not all there from the
-    /// beginning.
+    /// Whether the memory of hosts changes while the workloads run, or is not
+    /// complete from the beginning.
     pub fn changes_capacity(&self) -> bool {
         manager::changes_capacity(&self.scenario)
     }
 
-    /// Whether lines of some device may be poison.
+    /// Whether lines of some device may be poisoned.
     pub fn has_media_errors(&self) -> bool {
         media_errors::has_any(&self.scenario)
     }
 
-    /// Whether the system changes while the workloads run: what hosts have, who is there, or what works.
+    /// Whether the system changes while the workloads run: memory of hosts, presence
+    /// of hosts, or failures.
     pub fn has_events(&self) -> bool {
         self.changes_capacity()
             || !self.scenario.events.is_empty()
@@ -739,17 +748,17 @@ impl Plan {
         &self.commands
     }
 
-    /// Pooled regions, and what came of hosts' demands.
+    /// Pooled regions, with the outcome of the hosts' demands.
     pub fn pools(&self) -> &[PlannedPool] {
         &self.pools
     }
 
-    /// What fails, where something does.
+    /// Failures and repairs, if the scenario has any.
     pub fn failures(&self) -> Option<&Failures> {
         self.failures.as_ref()
     }
 
-    /// Virtual channels of each link.
+    /// Number of virtual channels of each link.
     pub fn virtual_channels(&self) -> u8 {
         let failures = self.failures.as_ref();
         failures.map_or(self.tables.virtual_channels(), |all| all.virtual_channels)
@@ -760,7 +769,8 @@ impl Plan {
         self.scenario.fabric.routing.name()
     }
 
-    /// Links on the longest of the paths between a host and a device it reaches, there or back.
+    /// Number of links on the longest path between a host and a device it
+    /// reaches, in either direction.
     pub fn longest_path(&self) -> Option<u32> {
         let first = self.hosts.len();
         let devices = first..first + self.devices.len();
@@ -787,7 +797,7 @@ impl Plan {
             && beside.is_none_or(|one| limited || one.is_finite())
     }
 
-    /// Who keeps the memory of each device coherent.
+    /// By device: the class of coherence of its memory.
     pub fn classes(&self) -> Vec<CoherenceClass> {
         let devices = self.devices.iter();
         devices
@@ -798,7 +808,7 @@ impl Plan {
             .collect()
     }
 
-    /// Its accelerators, which issue requests as hosts do.
+    /// The accelerators, which issue requests as hosts do.
     pub fn accelerators(&self) -> &[PlannedDevice] {
         &self.devices[self.devices.len() - self.accelerator_hosts.len()..]
     }
@@ -815,7 +825,7 @@ impl Plan {
         workloads.any(|one| one.file(&self.files.scenario_dir, trace).is_some())
     }
 
-    /// By endpoint, hosts first: whether its memory is HDM-D, as that of accelerators may be.
+    /// By endpoint, hosts first: whether its memory is HDM-D, which only accelerators may have.
     pub fn hdm_d(&self) -> impl Iterator<Item = bool> {
         let hosts = self.hosts.iter().map(|_| false);
         let devices = self.devices.iter().map(|device| match device.group {
@@ -825,7 +835,7 @@ impl Plan {
         hosts.chain(devices)
     }
 
-    /// What the scenario says of a Type 3 device; `None` for an accelerator.
+    /// The scenario's parameters of a Type 3 device; `None` for an accelerator.
     pub fn memory_group(&self, device: &PlannedDevice) -> Option<&DeviceGroup> {
         device.memory().map(|group| &self.scenario.devices[group])
     }
@@ -840,7 +850,7 @@ impl Plan {
         Bytes(sizes.sum())
     }
 
-    /// The number of a component at the end of a link among all: hosts, devices, switches.
+    /// Number of the component at the end of a link, counted over hosts, devices and switches.
     pub fn component(&self, end: End) -> usize {
         match end {
             End::Host(host, _) => host,
@@ -859,7 +869,7 @@ impl Plan {
     }
 }
 
-/// Builds a workload, or finds the one that is offered under its name.
+/// Builds a workload, or finds the external one of this name.
 fn build_workload(
     choice: &WorkloadChoice,
     externals: &Externals,
@@ -871,7 +881,7 @@ fn build_workload(
     }
 }
 
-/// Builds each group's choice from its catalog, reporting what a catalog refuses.
+/// Builds each group's catalog entry, and reports the parameters that the catalog refuses.
 fn build_choices<G, B>(
     problems: &mut Vec<Problem>,
     list: &str,
@@ -891,9 +901,9 @@ fn build_choices<G, B>(
     built
 }
 
-/// Everything that can change a result but the seed: version, scenario without its name and
-/// execution, and the content of trace files, of libraries and of a fleet's demand. The second one
-/// leaves the windows out too.
+/// Hashes of everything that can change a result except the seed: version, scenario without its
+/// name and execution, and the content of trace files, of libraries and of a fleet's demand. The
+/// second hash leaves out the windows as well.
 fn hashes(
     scenario: &Scenario,
     (libraries, traces): (Vec<PathBuf>, Vec<PathBuf>),

@@ -1,6 +1,8 @@
-//! Bounds that the schema cannot express: on times, so that no sum overflows and the stages of a
-//! transaction (32-bit picoseconds) hold every constant delay; on counts, so that a mistyped number
-//! is refused before it takes all memory; and between fields that exclude one another.
+//! Bounds that the schema cannot express.
+//!
+//! Bounds on times keep sums from overflowing, and keep constant delays within the stages of a
+//! transaction (32-bit picoseconds). Bounds on counts refuse a mistyped number before it takes all
+//! memory. Other checks are between fields that exclude one another.
 
 use cxlab_engine::units::{Bytes, LINE_BYTES, Percent, Picos};
 use cxlab_host::RequesterParams;
@@ -9,20 +11,20 @@ use serde_json::{Map, Value};
 
 use super::{Plan, Problem};
 
-/// Longest constant delay of one part.
+/// Longest constant delay of one component or stage.
 pub(crate) const LONGEST_DELAY: Picos = Picos(1_000_000_000);
 /// Longest time between two issues, and longest time of a medium.
 const LONGEST_INTERVAL: Picos = Picos(1_000_000_000_000);
 /// Longest window, an hour: 64 bits of picoseconds hold 5,000 of them.
 pub(crate) const LONGEST_WINDOW: Picos = Picos(3_600_000_000_000_000);
-/// Most requests that are counted; sums over 4,095 hosts stay within 64 bits.
+/// Largest request limit; sums over 4,095 hosts stay within 64 bits.
 const MOST_REQUESTS: u64 = 1_000_000_000_000_000;
 /// Most requests in flight in the whole system, hosts and devices each: about 2 GB of state.
 const MOST_IN_FLIGHT: u64 = 1 << 24;
 /// Most cached lines in the whole system: 4 GiB of cache, whose tags take 1.6 GB.
 const MOST_CACHED_LINES: u64 = 1 << 26;
-/// Most MSHRs of coherent caches in the whole system: about 1.5 GB of state, 350 B for a miss and an
-/// eviction each.
+/// Most MSHRs of coherent caches in the whole system: about 1.5 GB of state, at 350 B for a miss
+/// and for an eviction.
 const MOST_MSHRS: u64 = 1 << 22;
 /// Longest name of a scenario, in characters.
 const LONGEST_NAME: usize = 200;
@@ -71,8 +73,8 @@ pub(crate) fn check(scenario: &Scenario, problems: &mut Vec<Problem>) {
     check_state(scenario, problems);
 }
 
-/// Media come from a catalog, so only their times as written are known here. A medium may have
-/// others inside.
+/// Checks the times of a medium as written. Media come from a catalog, so their other times are not
+/// known here. A medium may contain other media.
 fn check_medium(path: &str, params: &Map<String, Value>, problems: &mut Vec<Problem>) {
     for (key, value) in params {
         let path = format!("{path}.{key}");
@@ -84,11 +86,11 @@ fn check_medium(path: &str, params: &Map<String, Value>, problems: &mut Vec<Prob
     }
 }
 
-/// Most picoseconds of a constant stage over a round trip: the stages of a transaction are 32-bit
-/// picoseconds, and half of that leaves room for paths that are not the shortest.
+/// Most picoseconds of a constant stage over a round trip. The stages of a transaction are 32-bit
+/// picoseconds, and half of that range leaves room for paths that are not the shortest.
 const LONGEST_STAGE: u64 = 1 << 31;
 
-/// Checks that constant delays, summed over the longest way to a device and back, fit their stage.
+/// Checks that constant delays, summed over the longest path to a device and back, fit their stage.
 pub(crate) fn check_round_trip(scenario: &Scenario, longest_path: u32) -> Result<(), Vec<Problem>> {
     let links = 2 * u64::from(longest_path.max(1));
     let mut problems = Vec::new();
@@ -110,7 +112,8 @@ pub(crate) fn check_round_trip(scenario: &Scenario, longest_path: u32) -> Result
     check(path, switching.to_string(), switching.0, links);
     for class in scenario.fabric.link_classes() {
         let (path, link) = (class.path, class.params);
-        // Both ports and the correction share a stage; wire, retimers and, below, messages another.
+        // Both ports and the error correction share a stage. Wire, retimers and
+        // (below) messages share another.
         let retimers = u64::from(link.retimers).max(1);
         for (field, delay, times) in [
             ("port_delay", link.port_delay, 3),
@@ -128,7 +131,7 @@ pub(crate) fn check_round_trip(scenario: &Scenario, longest_path: u32) -> Result
             sending / 1000,
             link.unit_bytes()
         );
-        // A message may lie across two flits, and the wire shares the stage.
+        // A message may extend over two flits, and the wire shares the stage.
         check(format!("{path}.bandwidth"), found, sending, 4 * links);
     }
     if problems.is_empty() {
@@ -138,7 +141,7 @@ pub(crate) fn check_round_trip(scenario: &Scenario, longest_path: u32) -> Result
     }
 }
 
-/// The narrowest and the widest relative interval that a run can stop at.
+/// The narrowest and the widest relative interval at which a run can stop.
 const PRECISE: Percent = Percent(100);
 const COARSE: Percent = Percent(500_000);
 
@@ -203,7 +206,7 @@ fn check_measure(scenario: &Scenario, problems: &mut Vec<Problem>) {
     check_requests("measure.warmup_requests", measure.warmup_requests, problems);
 }
 
-/// Refuses a run that ends before anything can have completed.
+/// Refuses a run that ends before any request can have completed.
 pub(crate) fn check_window(plan: &Plan) -> Result<(), Vec<Problem>> {
     let measure = &plan.scenario.measure;
     let (Some(duration), None) = (measure.duration, measure.warmup_requests) else {
@@ -214,7 +217,7 @@ pub(crate) fn check_window(plan: &Plan) -> Result<(), Vec<Problem>> {
     };
     let least = match measure.warmup_time {
         Some(warmup) => first.saturating_sub(warmup.0),
-        // A warm-up that finds its own end lasts no longer than the window.
+        // An automatic warm-up lasts no longer than the window.
         None => first.div_ceil(2),
     };
     if duration.0 >= least {
@@ -275,8 +278,8 @@ fn check_issue(path: &str, issue: &RequesterParams, problems: &mut Vec<Problem>)
     }
 }
 
-/// What a cache's size may be, in the words of an error about `size`, with a size near it. `ways` may be a
-/// default that the user has never seen.
+/// The allowed sizes of a cache, in the words of an error about `size`, with a valid size near it.
+/// `ways` may be a default that is not in the scenario.
 pub(crate) fn whole_sets(size: Bytes, ways: u32) -> String {
     let set = u64::from(ways.max(1)) * LINE_BYTES;
     let near = near_size(size.0, set).map_or_else(String::new, |near| format!(", such as {near}"));
@@ -287,8 +290,8 @@ pub(crate) fn whole_sets(size: Bytes, ways: u32) -> String {
     )
 }
 
-/// The multiple of a set of so many bytes times the largest power of two that is within a sixteenth of a
-/// size: one that is short to write.
+/// A valid cache size near `size` that is short to write: a multiple of `set` bytes times a power of
+/// two, the largest for which such a multiple is within a sixteenth of `size`.
 fn near_size(size: u64, set: u64) -> Option<Bytes> {
     let units = (0..40)
         .rev()
@@ -301,7 +304,7 @@ fn near_size(size: u64, set: u64) -> Option<Bytes> {
     near.next()
 }
 
-/// What the whole system holds at once must fit in memory.
+/// Checks that the state of the whole system fits in memory.
 fn check_state(scenario: &Scenario, problems: &mut Vec<Problem>) {
     let hosts = &scenario.hosts;
     let lines = |at: usize| {

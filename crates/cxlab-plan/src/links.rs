@@ -1,4 +1,4 @@
-//! Links: who is joined to whom, at which ports, with which parameters.
+//! Links: the two components of each link, their ports, and the link's parameters.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ use serde_json::Value;
 
 use super::{DeviceKind, Plan, PlannedDevice, Problem};
 
-/// Longest of a link's delays.
+/// Longest delay of a link.
 const LONGEST_DELAY: Picos = Picos(1_000_000_000);
 
 /// One end of a link: a component's number among its kind, and its port.
@@ -38,16 +38,17 @@ impl End {
     }
 }
 
-/// A link.
+/// A link of the fabric, with both ends, class and parameters.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PlannedLink {
-    /// One end; the endpoint's, where there is one (the host's, where there are two).
+    /// One end. For a link with a switch and an endpoint this is the endpoint; between
+    /// two endpoints, the host.
     pub a: End,
-    /// The other end.
+    /// The other end of the link.
     pub b: End,
-    /// Its class among [`Plan::link_classes`].
+    /// Index of its class in [`Plan::link_classes`].
     pub class: usize,
-    /// Its parameters.
+    /// The link's parameters, with overrides applied.
     pub params: LinkParams,
 }
 
@@ -55,7 +56,7 @@ pub struct PlannedLink {
 pub(crate) fn check(scenario: &Scenario, problems: &mut Vec<Problem>) {
     let before = problems.len();
     for class in scenario.fabric.link_classes() {
-        // What is wrong with `fabric.link` is wrong with links that inherit it.
+        // A problem of `fabric.link` is also a problem of the links that inherit from it.
         if class.name.is_none() || problems.len() == before {
             check_one(&class.path, &class.params, problems);
         }
@@ -89,7 +90,7 @@ pub(crate) fn check(scenario: &Scenario, problems: &mut Vec<Problem>) {
     }
 }
 
-/// The names of links that the list of a custom topology refers to, with their places in it.
+/// The names of links that the list of a custom topology refers to, with their indices in the list.
 fn custom_names(scenario: &Scenario) -> impl Iterator<Item = (usize, &str)> {
     let topology = &scenario.fabric.topology;
     let list = topology
@@ -100,12 +101,12 @@ fn custom_names(scenario: &Scenario) -> impl Iterator<Item = (usize, &str)> {
     list.enumerate().filter_map(third)
 }
 
-/// The third word of an entry of a list, with its place.
+/// The third word of an entry of a list, with the index of the entry.
 fn third((at, link): (usize, &Value)) -> Option<(usize, &str)> {
     Some((at, link.get(2)?.as_str()?))
 }
 
-/// Checks that a link of this name is there.
+/// Checks that a link of this name exists.
 fn check_name(scenario: &Scenario, path: &str, name: &str, problems: &mut Vec<Problem>) {
     let known = &scenario.fabric.links;
     if known.contains_key(name) {
@@ -161,7 +162,7 @@ fn check_one(path: &str, link: &LinkParams, problems: &mut Vec<Problem>) {
             );
         }
     }
-    // Also keeps the sums below from overflowing.
+    // This check also keeps the sums below from overflowing.
     if spans.iter().any(|(_, span)| *span > LONGEST_DELAY) {
         return;
     }
@@ -245,7 +246,7 @@ fn check_one(path: &str, link: &LinkParams, problems: &mut Vec<Problem>) {
     }
 }
 
-/// Every link of the fabric, without its class, and the name of that if its topology says one.
+/// Every link of the fabric without its class, and the name of the class if the topology gives one.
 fn raw<'a>(graph: &'a FabricGraph, tables: &RoutingTables) -> Vec<(End, End, Option<&'a String>)> {
     let hosts = graph.endpoints.requesters.len();
     let endpoint = |number: usize, port: u16| match number.checked_sub(hosts) {
@@ -292,11 +293,12 @@ fn raw<'a>(graph: &'a FabricGraph, tables: &RoutingTables) -> Vec<(End, End, Opt
     links
 }
 
-/// Every link of the fabric. `classes` are those of the scenario. Links of PCIe devices carry sync headers, as they
-/// are no CXL links. Links between switches with port-based routing have the flits of such links.
+/// Every link of the fabric. `classes` are the link classes of the scenario. Links of PCIe devices
+/// carry sync headers, because they are not CXL links. Links between switches with port-based
+/// routing carry the flits of PBR links.
 ///
 /// # Errors
-/// Overrides that no link has.
+/// Overrides that match no link.
 pub(crate) fn list(
     scenario: &Scenario,
     graph: &FabricGraph,
@@ -401,13 +403,13 @@ pub(crate) fn list(
 enum PbrLink {
     /// Between PBR switches.
     InterSwitch,
-    /// Between a PBR switch and this G-FAM device. Messages for the device stay in PBR format, and those of it are in
-    /// PBR format already (tables 7-92 and 7-98).
+    /// Between a PBR switch and this G-FAM device. Messages in both directions stay in PBR format
+    /// (tables 7-92 and 7-98).
     Gfd(usize),
 }
 
-/// Whether a link is a PBR link, and of which kind. Links of hosts and other devices carry HBR messages, which the edge
-/// switch converts.
+/// The kind of a PBR link; `None` for another link. Links of hosts and of other devices carry HBR
+/// messages, which the edge switch converts.
 fn pbr_link(scenario: &Scenario, devices: &[PlannedDevice], (a, b): (End, End)) -> Option<PbrLink> {
     if scenario.fabric.kind != FabricKind::Pbr {
         return None;
@@ -490,7 +492,8 @@ pub(crate) fn check_flits(
     }
 }
 
-/// How many devices behind switches cache the memory of a host. `of_host` has the host of each accelerator.
+/// For each host, the number of devices behind switches that cache its memory. `of_host` has the
+/// host of each accelerator.
 pub(crate) fn caching_behind(
     scenario: &Scenario,
     links: &[PlannedLink],
@@ -514,12 +517,12 @@ pub(crate) fn caching_behind(
     links.iter().filter(is_one).count()
 }
 
-/// Devices that a CacheID tells apart: it has the bits 3 to 0 (CXL 3.1 section 4.3.3).
+/// Most devices that a CacheID can identify: it has 4 bits (CXL 3.1 section 4.3.3).
 const CACHE_IDS: usize = 16;
 
-/// Checks that flits on a host's link to switches can say which device a message of CXL.cache is for. Its CacheID says that, which
-/// 256 B flits alone have (CXL 3.1 section 4.2.1): so 68 B flits reach one device behind switches that caches the host's
-/// memory, and 256 B flits 16. `of_host` has the host of each accelerator.
+/// Checks that flits on a host's link to switches can identify the device of a CXL.cache message. Only
+/// 256 B flits have a CacheID (CXL 3.1 section 4.2.1). With 68 B flits, one device behind switches can
+/// cache the host's memory; with 256 B flits, 16 can. `of_host` has the host of each accelerator.
 pub(crate) fn check_cache_ids(
     scenario: &Scenario,
     links: &[PlannedLink],
@@ -562,8 +565,8 @@ pub(crate) fn check_cache_ids(
     }
 }
 
-/// Checks that no host sends `MemRdFill` where a link has 68 B flits, in which its code is reserved (CXL 3.1, table
-/// 3-41).
+/// Checks that no host sends `MemRdFill` over a link with 68 B flits, in which its opcode is
+/// reserved (CXL 3.1, table 3-41).
 pub(crate) fn check_fills(
     scenario: &Scenario,
     workloads: &[Box<dyn Workload>],
@@ -591,7 +594,7 @@ pub(crate) fn check_fills(
     }
 }
 
-/// A note for each named link that no link has.
+/// A note for each named link class that no link uses.
 pub(crate) fn notes(classes: &[LinkClass], links: &[PlannedLink]) -> Vec<Note> {
     let unused = |number: &usize| {
         classes[*number].name.is_some() && links.iter().all(|link| link.class != *number)
@@ -603,7 +606,7 @@ pub(crate) fn notes(classes: &[LinkClass], links: &[PlannedLink]) -> Vec<Note> {
 }
 
 impl Plan {
-    /// Constant time before a link that leaves this end.
+    /// Constant time that a component spends before the link that leaves at this end.
     pub fn egress(&self, end: End) -> Picos {
         match end {
             End::Host(number, _) => self.scenario.hosts[self.hosts[number].group].egress(),
@@ -615,7 +618,7 @@ impl Plan {
         }
     }
 
-    /// Constant time behind a link that arrives at this end.
+    /// Constant time that a component spends after the link that arrives at this end.
     pub fn ingress(&self, end: End) -> Picos {
         match end {
             End::Host(number, _) => self.scenario.hosts[self.hosts[number].group].ingress(),
@@ -635,27 +638,27 @@ impl Plan {
         }
     }
 
-    /// Where the scenario says a link's parameters.
+    /// The path of a link's parameters in the scenario.
     pub fn link_path(&self, link: &PlannedLink) -> &str {
         &self.link_classes[link.class].path
     }
 
-    /// Lines in GB/s that the links of a host carry at most in one direction.
+    /// Most bandwidth of a host's links in one direction, in GB/s of line data.
     pub fn line_rate(&self, host: usize) -> f64 {
         let own = |link: &&PlannedLink| matches!(link.a, End::Host(number, _) if number == host);
         let links = self.links.iter().filter(own);
         links.map(|link| 64_000.0 / link.params.line_ps()).sum()
     }
 
-    /// Constant time that the components at both ends of a link spend before and behind it, in both
-    /// directions.
+    /// Constant time that the components at both ends of a link spend before and after it,
+    /// summed over both directions.
     pub fn pipelines(&self, link: &PlannedLink) -> Picos {
         let of = |end| self.egress(end) + self.ingress(end);
         of(link.a) + of(link.b)
     }
 }
 
-/// Half-duplex buses have no virtual channels of their own.
+/// Checks that half-duplex buses have no virtual channels of their own.
 pub(crate) fn check_virtual_channels(
     scenario: &Scenario,
     tables: &RoutingTables,

@@ -7,7 +7,7 @@ use cxlab_scenario::{Note, Scenario, schema};
 use crate::unread;
 use crate::{Externals, Files, Plan, Problem};
 
-/// Mistakes or warnings, and the document they are in.
+/// Mistakes or warnings, with the document that they are about.
 #[derive(Debug)]
 pub struct Mistakes {
     diagnostics: Diagnostics,
@@ -15,7 +15,7 @@ pub struct Mistakes {
 }
 
 impl Mistakes {
-    /// As a user reads them; `color` for a terminal.
+    /// The mistakes as text for people; `color` enables terminal colours.
     pub fn render(&self, color: bool) -> String {
         let mut text = render(&self.diagnostics, &self.document, color);
         if !text.ends_with('\n') {
@@ -24,7 +24,7 @@ impl Mistakes {
         text
     }
 
-    /// As a program reads them.
+    /// The mistakes as JSON.
     pub fn json(&self) -> String {
         format!("{:#}\n", to_json(&self.diagnostics, &self.document))
     }
@@ -34,12 +34,12 @@ impl Mistakes {
 pub struct Loaded {
     /// The resolved system.
     pub plan: Plan,
-    /// What the user wrote.
+    /// The document that the user wrote.
     pub document: Document,
 }
 
 impl Loaded {
-    /// Turns problems found later into mistakes in the text.
+    /// Turns problems found after loading into mistakes located in the text.
     pub fn mistakes(&self, problems: Vec<Problem>) -> Mistakes {
         Mistakes {
             diagnostics: located(problems, &self.document),
@@ -59,8 +59,8 @@ impl Loaded {
         }
     }
 
-    /// The line of the file in which the value that a note is about is written; the nearest value around
-    /// it where that one is a default.
+    /// The line of the file with the value that a note is about. For a default value, the line of
+    /// its nearest ancestor in the file.
     pub fn line_of(&self, note: &Note) -> Option<usize> {
         match note.path.is_empty() {
             true => None,
@@ -79,8 +79,8 @@ impl Loaded {
     }
 }
 
-/// What was found wrong after reading. Each message names its key, also where the file does not
-/// have it and only an ancestor can be shown.
+/// Locates problems found after reading. Each message names its key, also if the file does not have
+/// the key and only an ancestor can be shown.
 fn located(problems: Vec<Problem>, document: &Document) -> Diagnostics {
     let mut diagnostics = Diagnostics::new();
     for Problem { path, message } in problems {
@@ -95,8 +95,8 @@ fn located(problems: Vec<Problem>, document: &Document) -> Diagnostics {
     diagnostics
 }
 
-/// A message that begins with the quantity found, with the quantity as the user wrote it: `64 MB` and not
-/// `62500 KiB`.
+/// Rewrites a message that begins with the quantity found: the quantity appears as the user wrote
+/// it, such as `64 MB` and not `62500 KiB`.
 fn as_written(message: String, written: Option<&serde_json::Value>) -> String {
     let Some(written) = written.and_then(|value| value.as_str()) else {
         return message;
@@ -119,11 +119,11 @@ fn as_written(message: String, written: Option<&serde_json::Value>) -> String {
     }
 }
 
-/// Reads a scenario's text and carries out changes (`path.to.key=value`) to it. `name` is shown
-/// in messages.
+/// Reads a scenario's text and applies changes (`path.to.key=value`) to it. `name` is the
+/// file name in messages.
 ///
 /// # Errors
-/// What is no TOML, or every change that cannot be carried out.
+/// Syntax errors of the text, or every change that cannot be applied.
 pub fn read(name: &str, text: &str, set: &[String]) -> Result<Document, Mistakes> {
     let mut document = match Document::parse(name, text) {
         Ok(document) => document,
@@ -143,7 +143,7 @@ pub fn read(name: &str, text: &str, set: &[String]) -> Result<Document, Mistakes
     if refused.is_empty() {
         Ok(document)
     } else {
-        // Mistakes that stay when the changes are right are worth knowing at once.
+        // Mistakes that remain once the changes are corrected are reported at the same time.
         refused.extend(validate(&document, &schema()));
         Err(Mistakes {
             diagnostics: refused,
@@ -171,8 +171,8 @@ pub fn resolve(
     let scenario: Scenario = match serde_json::from_value(document.value().clone()) {
         Ok(scenario) => scenario,
         Err(error) => {
-            // The schema accepts only what the types accept (tests/fuzz_scenario.rs), so this
-            // is for what slips through: better without a line than not at all.
+            // The schema accepts only values that the types accept (tests/fuzz_scenario.rs). For a
+            // value that the schema accepts by mistake, a message without a line is better than none.
             let problem = Problem {
                 path: String::new(),
                 message: error.to_string(),

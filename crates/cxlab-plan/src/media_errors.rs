@@ -1,4 +1,4 @@
-//! Media errors, checked: lines that their device answers with poison.
+//! Checks media errors: lines for which their device returns poison.
 
 use cxlab_engine::units::{Bytes, LINE_BYTES};
 use cxlab_scenario::Scenario;
@@ -6,13 +6,13 @@ use cxlab_scenario::Scenario;
 use super::Problem;
 use super::events::keeps_lines;
 
-/// Whether lines of some device may be poison.
+/// Whether lines of some device may be poisoned.
 pub(crate) fn has_any(scenario: &Scenario) -> bool {
     let mut groups = scenario.devices.iter();
     groups.any(|group| group.media_errors.is_some())
 }
 
-/// Checks the errors, and that everybody knows what to do about poison.
+/// Checks the errors, and that all components define their behaviour under poison.
 pub(crate) fn check(scenario: &Scenario, problems: &mut Vec<Problem>) {
     for (at, group) in scenario.devices.iter().enumerate() {
         let Some(errors) = &group.media_errors else {

@@ -1,4 +1,4 @@
-//! Programs on the cores of processors: patterns, traces and kernels that are no threads.
+//! Programs on the cores of processors: patterns, traces, and kernels without threads.
 
 use cxlab_engine::units::Bytes;
 use cxlab_scenario::{Scenario, SpanOf};
@@ -11,19 +11,19 @@ use super::{Plan, Problem, Source};
 /// Most entries of a reorder window.
 const MOST_REORDER: u32 = 1 << 16;
 
-/// What one core runs.
+/// The program of one core.
 pub struct PlannedProgram {
-    /// The core.
+    /// Number of the core in its processor.
     pub core: u16,
-    /// Its program.
+    /// The program that the core executes.
     pub program: Box<dyn Program>,
-    /// Where CXL memory ends among the program's addresses; the host's own follows.
+    /// End of CXL memory in the program's address space; the host's own memory follows.
     pub cxl_end: u64,
-    /// Steps at most.
+    /// Most steps that the program executes.
     pub limit: Option<u64>,
 }
 
-/// Checks what only processors can run, and how cores are shared.
+/// Checks the workloads that only processors can run, and the distribution of cores.
 pub(crate) fn check(
     scenario: &Scenario,
     workloads: &[Box<dyn Workload>],
@@ -119,7 +119,7 @@ fn refuse_span(path: &str, kind: &str, problems: &mut Vec<Problem>) {
 }
 
 impl Plan {
-    /// What a processor runs; `requester` is its number in its group.
+    /// The traffic source of a processor; `requester` is its number in its host group.
     pub(crate) fn processor_source(
         &self,
         host: usize,
@@ -169,7 +169,7 @@ impl Plan {
         Ok(Source::Processor(kernel, programs))
     }
 
-    /// A program for each of some cores.
+    /// A program for each of the given cores.
     fn programs(
         &self,
         host: usize,
@@ -196,7 +196,7 @@ impl Plan {
                 Some(_) => self.heap_of(host, core).0,
                 None => context.local.0,
             };
-            // A program knows both memories; a source of lines has one span.
+            // A program addresses both memories; a source of lines addresses one span.
             let (span, cxl_end) = match of {
                 _ if runs.workload.needs_core() => (cxl, u64::MAX),
                 SpanOf::Cxl => (cxl, u64::MAX),
@@ -223,12 +223,12 @@ impl Plan {
     }
 }
 
-/// What some cores of a processor run.
+/// The workload of a group of cores of a processor.
 struct Runs<'a> {
     path: String,
     workload: &'a dyn Workload,
     cores: std::ops::Range<u32>,
-    /// The memory that it addresses, and the field that says so.
+    /// The memory that the workload addresses, and the path of the field that says so.
     span: (Option<SpanOf>, String),
     limit: Option<u64>,
 }

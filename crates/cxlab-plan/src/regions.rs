@@ -1,4 +1,4 @@
-//! Regions: memory of Type 3 devices that is given to hosts, and where in the devices it lies.
+//! Regions: memory of Type 3 devices that is assigned to hosts, and its location in the devices.
 
 use std::collections::BTreeSet;
 
@@ -10,10 +10,10 @@ use super::address::{DECODER_UNIT, Extent, ways};
 use super::endpoints::{Named, unknown};
 use super::manager::Account;
 
-/// Most blocks of a pooled region: each is a decoder of its host.
+/// Most blocks of a pooled region: each block takes a decoder of its host.
 pub(crate) const MOST_BLOCKS: u64 = 4096;
 
-/// Checks what does not depend on the fabric.
+/// Checks the parameters of regions that do not depend on the fabric.
 pub(crate) fn check(scenario: &Scenario, named: &Named, problems: &mut Vec<Problem>) {
     let mut names = BTreeSet::new();
     for (at, region) in scenario.regions.iter().enumerate() {
@@ -98,7 +98,7 @@ fn check_capacity(region: &RegionGroup, path: &str, devices: usize) -> Result<()
     Ok(())
 }
 
-/// The devices of a region in order, or a name that is none.
+/// Numbers of the devices of a region, in order; the error is a name that matches no device.
 pub(crate) fn devices_of(
     scenario: &Scenario,
     named: &Named,
@@ -110,7 +110,7 @@ pub(crate) fn devices_of(
     select(&region.devices, all, &named.device_group, &groups)
 }
 
-/// The hosts of a region in order, or a name that is none.
+/// Numbers of the hosts of a region, in order; the error is a name that matches no host.
 pub(crate) fn hosts_of(
     scenario: &Scenario,
     named: &Named,
@@ -126,7 +126,7 @@ pub(crate) fn hosts_of(
     )
 }
 
-/// Members whose name, or whose group's name, is chosen; all where nothing is.
+/// The members whose own name or group name is in `chosen`; all members if `chosen` is empty.
 fn select(
     chosen: &[String],
     names: &[String],
@@ -143,26 +143,26 @@ fn select(
     Ok((0..names.len()).filter(wanted).collect())
 }
 
-/// How much of each device is given away, and to whom.
+/// The assigned part of each device, and the hosts that have logical devices.
 struct Allotment {
-    /// By device: where the free part begins.
+    /// By device: the address at which the free part begins.
     free: Vec<u64>,
-    /// By device: the hosts that have a logical device of it.
+    /// By device: the hosts that own a logical device of it.
     bound: Vec<BTreeSet<usize>>,
 }
 
-/// Memory of a region that a host has, or may come to have.
+/// Memory of a region that a host has at some time during the run.
 #[derive(Clone)]
 pub(crate) struct Granted {
-    /// The region's number.
+    /// Number of the region.
     pub(crate) region: usize,
-    /// The block, if the region is pooled; else 0.
+    /// Number of the block if the region is pooled; otherwise 0.
     pub(crate) block: u32,
-    /// Where it lies.
+    /// Location of the memory in the devices.
     pub(crate) extent: Extent,
 }
 
-/// What is granted to each host, in the order of regions; `None` where the scenario has no regions.
+/// The memory granted to each host, in the order of regions; `None` if the scenario has no regions.
 pub(crate) fn allot(
     scenario: &Scenario,
     named: &Named,
@@ -225,7 +225,7 @@ pub(crate) fn allot(
     Ok(Some(granted))
 }
 
-/// Every host must reach every device of its region.
+/// Checks that every host reaches every device of its region.
 fn check_reach(
     named: &Named,
     reach: &[Vec<usize>],
@@ -273,7 +273,7 @@ impl Allotment {
         Ok(extents.collect())
     }
 
-    /// Takes an equal part of each of its devices: where each begins.
+    /// Takes an equal part of each device of a region; returns the address at which each part begins.
     fn take_parts(
         &mut self,
         scenario: &Scenario,
@@ -305,7 +305,7 @@ impl Allotment {
         Ok(parts)
     }
 
-    /// Gives a host a logical device of every multi-logical device of the region.
+    /// Gives a host a logical device on every multi-logical device of the region.
     fn bind(
         &mut self,
         scenario: &Scenario,

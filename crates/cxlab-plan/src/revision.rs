@@ -1,7 +1,7 @@
-//! What each revision of the CXL specification has, of what a scenario may ask for.
+//! The features that each revision of the CXL specification has, among those that a scenario can use.
 //!
-//! Sections are those of CXL 3.1, and say what a feature is. Which revision brought it is from the consortium's own
-//! summaries of CXL 3.0 and 4.0 (*recollection*).
+//! Sections are those of CXL 3.1, which define the features. The revision that introduced a feature
+//! is taken from the consortium's own summaries of CXL 3.0 and 4.0 (*recollection*).
 
 use cxlab_link::{LinkParams, PcieGeneration, Transmission};
 use cxlab_protocol::flit::FlitFormat;
@@ -10,12 +10,12 @@ use cxlab_scenario::{Arithmetic, FabricKind, Revision, Sharing};
 use super::links::caching_behind;
 use super::{Plan, Problem, manager};
 
-/// Something that a scenario may ask for.
+/// A feature that a scenario may use.
 struct Feature {
     since: Revision,
     what: &'static str,
     section: &'static str,
-    /// Where a scenario asks for it, if it does.
+    /// The path at which a scenario uses the feature; `None` if the scenario does not.
     asks: fn(&Plan) -> Option<String>,
 }
 
@@ -124,7 +124,7 @@ const FEATURES: &[Feature] = &[
     },
 ];
 
-/// Where a class of links that some link has is like that.
+/// The path of a link class in use whose parameters satisfy `is`.
 fn link(plan: &Plan, key: &str, is: impl Fn(&LinkParams) -> bool) -> Option<String> {
     let has = |number: usize| plan.links.iter().any(|link| link.class == number);
     let classes = plan.link_classes.iter().enumerate();
@@ -134,7 +134,8 @@ fn link(plan: &Plan, key: &str, is: impl Fn(&LinkParams) -> bool) -> Option<Stri
         .map(|(_, class)| format!("{}.{key}", class.path))
 }
 
-/// Whether a link has the rate of that generation; one that says a rate in bytes has it of any.
+/// Whether a link has the rate of that generation. A link whose rate is given in bytes has no
+/// generation, and never matches.
 fn is_rated(link: &LinkParams, generation: PcieGeneration) -> bool {
     link.generation == generation && link.bandwidth.is_none()
 }
@@ -147,7 +148,7 @@ fn several_caches(plan: &Plan) -> Option<String> {
     several.then(|| "accelerators".to_owned())
 }
 
-/// Checks that a scenario asks for nothing that its revision has not.
+/// Refuses features that the scenario's revision does not have.
 pub(crate) fn check(plan: &Plan) -> Result<(), Vec<Problem>> {
     let Some(revision) = plan.scenario.fabric.revision else {
         return Ok(());

@@ -1,13 +1,14 @@
-//! What a sampled run can be of: all that it passes over without time must be applied to what is simulated.
+//! Checks which systems can be sampled: requests between measured units must be applied to all
+//! caches, buffers and mappings without time.
 
 use cxlab_scenario::{HostGroup, Sampling, Scenario};
 
 use super::{Plan, PlannedHost, Problem};
 
-/// Fewest requests that are measured in a unit.
+/// Fewest requests measured in a unit.
 const FEWEST: u64 = 10;
 
-/// The numbers of a sampled run, and the keys that do not go with it.
+/// Checks the numbers of a sampled run, and refuses keys that exclude sampling.
 pub(crate) fn check_keys(scenario: &Scenario, problems: &mut Vec<Problem>) {
     let measure = &scenario.measure;
     let Some(Sampling {
@@ -57,7 +58,8 @@ pub(crate) fn check_keys(scenario: &Scenario, problems: &mut Vec<Problem>) {
     }
 }
 
-/// The first part of a system that a sampled run cannot be of.
+/// Refuses sampling for a system with a component to which requests cannot be applied without time.
+/// The problem names the first such component.
 pub(crate) fn check(plan: &Plan) -> Result<(), Vec<Problem>> {
     let scenario = &plan.scenario;
     if scenario.measure.sampling.is_none() {

@@ -1,4 +1,4 @@
-//! Shared regions whose values hosts share: those that threads of several hosts compute on.
+//! Shared regions with values: regions on which threads of several hosts compute.
 
 use std::collections::BTreeSet;
 
@@ -9,17 +9,18 @@ use cxlab_workload::Workload;
 use super::PlannedHost;
 use super::address::RegionDecoder;
 
-/// What a host has of shared regions with values.
+/// A host's part of the shared regions with values.
 #[derive(Clone, Default)]
 pub struct SharedPart {
-    /// Where they lie in its addresses: first lines, and those after the last.
+    /// Address ranges in the host's address space: first line, and the line after the last.
     pub lines: BTreeSet<(LineAddr, LineAddr)>,
-    /// Where they lie in devices: device, beginning and end.
+    /// Address ranges in devices: number of the device, beginning and end.
     pub shares: BTreeSet<(usize, Dpa, Dpa)>,
 }
 
-/// By host. A host takes part that runs threads at physical addresses; an operating system would hand out
-/// a shared region as memory of its own. A region has values where two or more take part.
+/// The parts of all hosts, by host number. A host takes part if it runs threads at physical
+/// addresses; an operating system would hand out a shared region as memory of its own. A region has
+/// values if at least two hosts take part.
 pub(crate) fn parts(
     scenario: &Scenario,
     hosts: &[PlannedHost],

@@ -1,4 +1,4 @@
-//! What a scenario says by leaving something out, and what its author may not have meant.
+//! Notes on defaults of a scenario that its author may not have intended.
 
 use cxlab_engine::units::Picos;
 use cxlab_scenario::Note;
@@ -7,7 +7,7 @@ use cxlab_workload::Workload;
 
 use super::{PlannedDevice, PlannedHost};
 
-/// The notes about it; `workloads` are those of the host groups.
+/// The notes about defaults. `workloads` has the workload of each host group.
 pub(crate) fn notes(
     scenario: &Scenario,
     hosts: &[PlannedHost],
@@ -21,7 +21,7 @@ pub(crate) fn notes(
     notes
 }
 
-/// Devices of different media that one window is interleaved over, where nobody asked for it.
+/// A note on devices of different media over which one window is interleaved by default.
 fn mixed_interleaving(
     scenario: &Scenario,
     hosts: &[PlannedHost],
@@ -60,8 +60,8 @@ fn mixed_interleaving(
     ))
 }
 
-/// Workloads that would end by themselves, in a run that ends by default after so many requests because
-/// others do not.
+/// A note on workloads that would end by themselves, but are cut after a default number of requests
+/// because other workloads are endless.
 fn cut_traces(scenario: &Scenario, workloads: &[Box<dyn Workload>]) -> Option<Note> {
     let measure = &scenario.measure;
     let says = measure.requests.is_some() || measure.duration.is_some();
@@ -86,7 +86,7 @@ fn cut_traces(scenario: &Scenario, workloads: &[Box<dyn Workload>]) -> Option<No
     ))
 }
 
-/// Events that a run of a given length cannot reach.
+/// Notes on events that are later than the end of a run of given length.
 fn late_events(scenario: &Scenario) -> Vec<Note> {
     let measure = &scenario.measure;
     let (Some(duration), None, None) = (measure.duration, measure.warmup_requests, measure.warmup)

@@ -1,8 +1,10 @@
-//! Keys that a scenario has and that nothing reads, because what would read them is not there: the snoop
-//! filter of a device that snoops nobody, the translation cache of a device without an operating system.
+//! Keys of a scenario that have no effect, because the component that would read them is missing.
+//! Examples are the snoop filter of a device that snoops no host, and the translation cache of a
+//! device without an operating system.
 //!
-//! They are no mistakes, as a sweep may change what is there. So each has a note, and what contradicts
-//! itself is refused by the plan. A key has a note only where the file or a `--set` has it.
+//! Such keys are not mistakes, because a sweep may change which components there are. Each of
+//! them gets a note; contradictions are refused by the plan. A key has a note only if the file or
+//! a `--set` has it.
 
 use cxlab_device::AcceleratorKind;
 use cxlab_engine::units::{LINE_BYTES, Picos};
@@ -12,17 +14,17 @@ use cxlab_scenario::diagnostics::Document;
 
 use crate::Plan;
 
-/// Keys of one entry of a list, and when nothing reads them.
+/// Keys of one entry of a list, and the condition under which they have no effect.
 struct Rule {
-    /// Keys below the entry; a table stands for all keys in it.
+    /// Keys below the entry; the name of a table stands for all keys in it.
     keys: &'static [&'static str],
-    /// Whether nothing reads them in the entry of that number.
+    /// Whether the keys have no effect in the entry of that number.
     unread: fn(&Plan, usize) -> bool,
-    /// Why.
+    /// Reason for the note, as a part of its message.
     why: &'static str,
 }
 
-/// Keys of `[[hosts]]`.
+/// Rules for keys of `[[hosts]]`.
 const HOSTS: &[Rule] = &[
     Rule {
         keys: &["issue"],
@@ -83,7 +85,7 @@ const HOSTS: &[Rule] = &[
     },
 ];
 
-/// Keys of `[[devices]]`.
+/// Rules for keys of `[[devices]]`.
 const DEVICES: &[Rule] = &[
     Rule {
         keys: &["coherence.filter", "coherence.victim"],
@@ -113,7 +115,7 @@ const DEVICES: &[Rule] = &[
     },
 ];
 
-/// Keys of `[[accelerators]]`.
+/// Rules for keys of `[[accelerators]]`.
 const ACCELERATORS: &[Rule] = &[
     Rule {
         keys: &[
@@ -147,17 +149,17 @@ const ACCELERATORS: &[Rule] = &[
     },
 ];
 
-/// A table of the whole scenario, whether nothing reads it, and why.
+/// A table of the scenario, the condition under which it has no effect, and the reason.
 type TableRule = (&'static str, fn(&Plan) -> bool, &'static str);
 
-/// Tables of the whole scenario, and when nothing reads them.
+/// Rules for tables of the whole scenario.
 const TABLES: &[TableRule] = &[(
     "fabric.switch",
     |plan| plan.graph.switches.is_empty(),
     "the topology has no switches",
 )];
 
-/// The notes about keys of a document that its plan does not read.
+/// Notes about the keys of a document that have no effect in its plan.
 pub fn notes(document: &Document, plan: &Plan) -> Vec<Note> {
     let scenario = &plan.scenario;
     let lists = [

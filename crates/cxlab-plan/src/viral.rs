@@ -1,13 +1,15 @@
-//! Viral: which parts of which devices an event brings into it, and when (CXL 3.1, section 12.4).
+//! Viral: which devices an event puts into viral, for which hosts, and when (CXL 3.1, section 12.4).
 //!
-//! Viral is of a virtual hierarchy: a host, and what it has of its devices. An event of a host reaches all its devices; an
-//! event of a device is in all its parts at once, reaches their hosts, and from each of these all its devices. In other hosts'
-//! parts of a device nothing happens (section 12.4.1: a virtual switch, and a logical device, go into viral by themselves).
+//! Viral belongs to a virtual hierarchy: a host and its parts of devices. An event of a host reaches
+//! all devices of the host. An event of a device affects all parts of the device at once, reaches the
+//! hosts of these parts, and from each host all its devices. Other hosts' parts of those devices are
+//! not affected (section 12.4.1: a virtual switch, and a logical device, go into viral by themselves).
 //!
-//! The indication is in flits of its own, which no message holds up, and takes on each link what the smallest unit takes that
-//! a receiver can use, with the constant delays of links and switches. So it arrives before any message that was sent after it
-//! ("The Viral indication must arrive before any data that may have been affected by the error"). Only a reset ends viral, and
-//! there is none here.
+//! The indication travels in flits of its own, which no message delays. On each link it takes the
+//! time of the smallest unit that a receiver can use, plus the constant delays of links and
+//! switches. So the indication arrives before any message that was sent after it ("The Viral
+//! indication must arrive before any data that may have been affected by the error"). Only a reset
+//! ends viral, and the model has no such reset.
 
 use std::collections::BTreeMap;
 
@@ -24,12 +26,12 @@ use super::events::needs_its_memory;
 use super::links::{End, PlannedLink};
 use super::{PlannedDevice, PlannedHost, Problem, failures};
 
-/// Whether something goes into viral.
+/// Whether some event puts a component into viral.
 fn has_any(scenario: &Scenario) -> bool {
     scenario.events.iter().any(|event| event.viral().is_some())
 }
 
-/// Checks names, and that all know what becomes of dropped writes.
+/// Checks the names in events, and that hosts define what becomes of dropped writes.
 pub(crate) fn check(scenario: &Scenario, named: &Named, problems: &mut Vec<Problem>) {
     let names: Vec<String> = named.names.names().map(str::to_owned).collect();
     for (number, event) in scenario.events.iter().enumerate() {
@@ -85,7 +87,7 @@ pub(crate) fn check(scenario: &Scenario, named: &Named, problems: &mut Vec<Probl
     }
 }
 
-/// What indications go through.
+/// The part of the system that indications travel through.
 pub(crate) struct Fabric<'a> {
     pub(crate) scenario: &'a Scenario,
     pub(crate) tables: &'a RoutingTables,
@@ -94,10 +96,10 @@ pub(crate) struct Fabric<'a> {
 }
 
 impl Fabric<'_> {
-    /// Adds the changes of each device. `media` are those of the groups of devices.
+    /// Adds the viral changes of each device. `media` has the medium of each device group.
     ///
     /// # Errors
-    /// Media of which a part alone is persistent.
+    /// Media of which only a part is persistent.
     pub(crate) fn spread(
         &self,
         devices: &mut [PlannedDevice],
@@ -152,7 +154,7 @@ impl Fabric<'_> {
         Ok(())
     }
 
-    /// The devices that a host has memory of.
+    /// Numbers of the devices of which a host has memory.
     fn devices(&self, host: &PlannedHost) -> Vec<usize> {
         let targets = host.map.windows().iter().flat_map(|window| &window.targets);
         let mut devices: Vec<usize> = targets
@@ -163,7 +165,7 @@ impl Fabric<'_> {
         devices
     }
 
-    /// How long an indication takes on each link.
+    /// The time that an indication takes on each link.
     fn times(&self) -> Times {
         let mut times = Times::default();
         for link in self.links {
@@ -180,7 +182,7 @@ impl Fabric<'_> {
         times
     }
 
-    /// How long an indication takes from a host to a device, or back.
+    /// The time that an indication takes from a host to a device, or back.
     fn time(&self, times: &Times, host: usize, device: usize) -> Picos {
         let Some((mut switch, mut port)) = self.tables.ports().edge(host) else {
             return Picos(times.direct.get(&(host, device)).copied().unwrap_or(0));
@@ -200,16 +202,16 @@ impl Fabric<'_> {
     }
 }
 
-/// How long an indication takes on each link, in picoseconds.
+/// The time that an indication takes on each link, in picoseconds.
 #[derive(Default)]
 struct Times {
-    /// By host and device.
+    /// By host and device with a direct link.
     direct: BTreeMap<(usize, usize), u64>,
-    /// By switch and port.
+    /// By switch and port of the link.
     switched: BTreeMap<(usize, u16), u64>,
 }
 
-/// Time of the smallest unit that a receiver can use, on a link, in picoseconds.
+/// Transmission time of the smallest unit that a receiver can use, in picoseconds.
 fn unit_ps(params: &LinkParams) -> u64 {
     let bytes = match params.transmission {
         Transmission::Flit => {

@@ -1,26 +1,26 @@
-//! The windows of a run: what ends its warm-up and its measurement.
+//! The windows of a run: the ends of its warm-up and of its measurement.
 
 use cxlab_engine::units::Picos;
 use serde::{Deserialize, Serialize};
 
 use crate::{Plan, PlannedHost};
 
-/// Requests that are measured when the scenario does not say.
+/// Number of measured requests if the scenario gives none.
 pub const DEFAULT_REQUESTS: u64 = 100_000;
-/// Requests that are measured at most where the scenario asks for a precision or for sampling alone.
+/// Most measured requests if the scenario asks only for a precision or for sampling.
 const MOST_REQUESTS: u64 = 10_000_000;
 
-/// What ends a window.
+/// The condition that ends a window.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
 pub enum WindowEnd {
-    /// So many requests have completed since it began.
+    /// This number of requests has completed since the window began.
     Requests(u64),
-    /// So much time has passed since it began.
+    /// This much time has passed since the window began.
     Time(Picos),
-    /// Nothing is left to do.
+    /// No work is left.
     End,
-    /// Total bandwidth and mean latency have settled, or so many requests have completed since it began;
-    /// not before a tenth of them has.
+    /// Total bandwidth and mean latency have settled, or this number of requests has completed
+    /// since the window began. The window lasts for at least a tenth of these requests.
     SettledRequests(u64),
     /// As [`WindowEnd::SettledRequests`], with a simulated time in place of requests.
     SettledTime(Picos),
@@ -32,14 +32,15 @@ fn ends(plan: &Plan, host: &PlannedHost) -> bool {
     limited || host.leaves.is_some() || plan.is_finite(host)
 }
 
-/// Whether a run has a steady state and measures it in one window. Workloads that end have none, and events happen
-/// at times since the beginning. The requests of a sampled run are warmed up without time.
+/// Whether a run has a steady state and measures it in one window. Workloads that end have no
+/// steady state, and events happen at times since the beginning. The requests of a sampled run are
+/// warmed up without time.
 pub fn is_steady(plan: &Plan) -> bool {
     let sampled = plan.scenario.measure.sampling.is_some();
     !sampled && !plan.has_events() && !plan.hosts.iter().any(|host| ends(plan, host))
 }
 
-/// The windows of a plan, defaults resolved.
+/// The warm-up and the measurement window of a plan, with defaults resolved.
 pub fn windows(plan: &Plan) -> (WindowEnd, WindowEnd) {
     let measure = &plan.scenario.measure;
     let finite = plan.hosts.iter().all(|host| ends(plan, host));
@@ -68,7 +69,7 @@ pub fn windows(plan: &Plan) -> (WindowEnd, WindowEnd) {
     (warmup, window)
 }
 
-/// Requests that the run will complete, for a progress bar; `None` when that is not known.
+/// Number of requests that the run will complete, for a progress bar; `None` if unknown.
 pub fn expected_requests(plan: &Plan) -> Option<u64> {
     match windows(plan) {
         (WindowEnd::Requests(warmup), WindowEnd::Requests(requests)) => Some(warmup + requests),

@@ -1,36 +1,38 @@
-//! What limits a run: the place where requests wait longest, followed downstream to what fills its buffers.
+//! The bottleneck of a run: the place where requests wait longest, followed downstream to the component that
+//! fills its buffers.
 //!
-//! A full buffer holds back the output before it, which then waits for credits, and so on up to the hosts. So the
-//! longest wait alone may lie far from its cause. The search begins at the place with the largest sum of waits.
-//! Where that is a wait for credits, it goes on to the component that has the buffer, as long as messages
-//! wait there for longer than half the link's round trip, or a wire out of that component is always busy; where they do
-//! not, the buffer is too small for the round trip, and the credits themselves limit. A device without a free context goes
-//! on to a wire of its own that is always busy, because answers keep their contexts until they leave.
+//! A full buffer stalls the output before it. That output waits for credits, and the stall spreads up to the
+//! hosts. So the longest wait alone may be far from its cause. The search begins at the place with the
+//! largest sum of waits. If that wait is for credits, the search continues at the component that has the
+//! buffer. The condition is that messages wait there for longer than half the link's round trip, or that a
+//! wire out of that component is always busy. Otherwise the buffer is too small for the round trip, and the
+//! credits themselves are the limit. If a device has no free context, the search continues at one of its
+//! wires that is always busy, because responses keep their contexts until they leave.
 
 use cxlab_plan::{End, Plan};
 use serde::{Deserialize, Serialize};
 
 use crate::report::{DeviceReport, HostReport, LinkReport};
 
-/// Waits below this part of all latency limit nothing.
+/// Waits below this fraction of all latency limit nothing.
 const SMALL: f64 = 0.1;
-/// A credit is away for the round trip of its link and for what its message waits behind it. The search goes on
-/// where that wait is at least this part of the round trip.
+/// A credit is in use for the round trip of its link and for the wait of its message at the far end. The
+/// search continues where that wait is at least this fraction of the round trip.
 const CARRIES_ON: f64 = 0.5;
-/// A wire that is busy for at least this part of the time can carry no more, however short the wait for it is.
+/// A wire that is busy for at least this fraction of the time can carry no more, however short its queue is.
 const ALWAYS: f64 = 0.99;
-/// Wires that are busy for at least this part of the time of the one that was found are told of with it.
+/// Wires at least this busy, relative to the wire that was found, are counted as alike.
 const ALIKE: f64 = 0.99;
-/// Hosts with at least this part of their outstanding requests in flight are limited by that number.
+/// Hosts with at least this fraction of their outstanding requests in flight are limited by that number.
 const FULL: f64 = 0.9;
 
-/// What limits the rate of a run.
+/// Kind of limit on the rate of a run.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
 #[serde(rename_all = "kebab-case")]
 pub enum Limit {
     /// The wire of a link's direction is busy.
     Wire,
-    /// The buffer at the far end of a link has too few places for its round trip.
+    /// The buffer at the far end of a link is too small for the link's round trip.
     Credits,
     /// A device's medium accepts no more.
     Medium,
@@ -42,24 +44,24 @@ pub enum Limit {
     Pace,
 }
 
-/// What limits a run, by measured utilization and waits.
+/// The bottleneck of a run, by measured utilization and waits.
 #[derive(Clone, Serialize, Deserialize, PartialEq, Debug)]
 pub struct Bottleneck {
     /// A link's direction, a device, or `hosts`.
     pub name: String,
-    /// What of it.
+    /// The resource that is exhausted.
     pub limit: Limit,
-    /// Other wires that are as busy.
+    /// Number of other wires that are as busy.
     #[serde(default)]
     pub alike: usize,
-    /// Part of the window in which the wire was busy, where it is a link.
+    /// Fraction of the window in which the wire was busy, where the bottleneck is a link.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub busy: Option<f64>,
-    /// Mean wait there of what passes, for what limits.
+    /// Mean wait for the limiting resource, over all messages or requests that pass.
     pub wait_ns: f64,
-    /// The part of all requests' latency that is spent in that wait.
+    /// Fraction of all requests' latency that is spent in that wait.
     pub share: f64,
-    /// All of that in a sentence.
+    /// The fields above as one sentence.
     pub text: String,
 }
 
@@ -76,7 +78,7 @@ struct Place<'a> {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum At {
-    /// The number in the report's list.
+    /// A link's direction, by number in the report.
     Link(usize),
     Device,
 }
@@ -137,11 +139,11 @@ impl<'a> Place<'a> {
 }
 
 fn longest<'a>(places: impl Iterator<Item = Place<'a>>) -> Option<Place<'a>> {
-    // The first of several that are equal.
+    // Of several equal places, the first is returned.
     places.reduce(|best, one| if one.sum > best.sum { one } else { best })
 }
 
-/// The end that a direction leads to; directions are listed in pairs, forward first.
+/// The end that a direction leads to. Directions are listed in pairs, forward first.
 fn leads_to(plan: &Plan, direction: usize) -> End {
     let link = &plan.links[direction / 2];
     if direction.is_multiple_of(2) {
@@ -151,15 +153,16 @@ fn leads_to(plan: &Plan, direction: usize) -> End {
     }
 }
 
-/// The place behind the full buffer that `place` waits for, if it explains why that buffer is full: the wait there is
-/// long, or its wire is always busy. Behind contexts, a wire of the device that is always busy.
+/// The next place downstream, behind the full buffer that `place` waits for, if it explains why that buffer
+/// is full: the wait there is long, or its wire is always busy. For contexts, the next place is a wire of the
+/// device that is always busy.
 fn behind<'a>(
     plan: &Plan,
     place: &Place<'_>,
     links: &'a [LinkReport],
     devices: &'a [DeviceReport],
 ) -> Option<Place<'a>> {
-    // What a direction leaves from is what the other one leads to.
+    // A direction's source is the destination of the opposite direction.
     let outputs_of = |is: &dyn Fn(End) -> bool| {
         let all = links.iter().enumerate();
         let out: Vec<_> = all
@@ -207,7 +210,7 @@ fn behind<'a>(
     longest(next.into_iter().filter_map(explains))
 }
 
-/// What limits a run whose requests took `latency_ns` in all.
+/// The bottleneck of a run whose requests took `latency_ns` in all.
 pub(crate) fn find(
     plan: &Plan,
     latency_ns: f64,
@@ -249,7 +252,7 @@ pub(crate) fn find(
     ))
 }
 
-/// Nothing but the hosts holds requests back.
+/// The bottleneck where only the hosts themselves limit the rate.
 fn by_hosts(plan: &Plan, hosts: &[HostReport]) -> Bottleneck {
     let (mut may, mut have) = (0.0, 0.0);
     let mut simple = true;
@@ -267,7 +270,7 @@ fn by_hosts(plan: &Plan, hosts: &[HostReport]) -> Bottleneck {
 }
 
 impl Bottleneck {
-    /// `busy`: of a link, how busy its wire is, and how many others are as busy.
+    /// `busy` is for links: the utilization of the wire, and the number of other wires that are as busy.
     fn new(
         name: &str,
         limit: Limit,

@@ -1,10 +1,10 @@
-//! Checkpoints: the whole state of a run in a file, from which it goes on as if it had never
-//! stopped, on any number of threads.
+//! Checkpoints: the whole state of a run in a file, from which the run continues as if it had never stopped,
+//! on any number of threads.
 //!
-//! A checkpoint is the run's place (what it measures, since when) and the state of every component
-//! and of every event between them. What was built from the scenario is not in it: it is restored
-//! into a system that was built from the same one. The windows of warm-up and measurement may
-//! change, as far as the run has not passed them.
+//! A checkpoint contains the run's position (what it measures, since when), the state of every component and
+//! every event in flight. Data built from the scenario is not stored: a checkpoint is restored into a system
+//! that was built from the same scenario. The windows of warm-up and measurement may change, as far as the
+//! run has not passed them.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -27,21 +27,21 @@ use crate::output::{is_special, prepare_dir, write_whole};
 use crate::run::{RunError, Warmed};
 use crate::system::{Node, Notes, System};
 
-/// When checkpoints are written. None of it changes a result.
+/// When checkpoints are written. The choice never changes a result.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Every {
-    /// So much simulated time after the last one.
+    /// Simulated time between checkpoints.
     Simulated(Picos),
-    /// So many completed requests after the last one, or soon after.
+    /// Completed requests between checkpoints, or slightly more.
     Requests(u64),
-    /// So much real time after the last one, or soon after.
+    /// Real time between checkpoints, or slightly more.
     Wall(Duration),
-    /// Once, when the warm-up has ended.
+    /// One checkpoint, at the end of the warm-up.
     WarmUp,
 }
 
-/// What [`Every`] reads. Writing a checkpoint takes some milliseconds, most of them for bringing it to disk, so
-/// that shorter intervals would leave a run no time.
+/// The texts that [`Every`] accepts. Writing a checkpoint takes some milliseconds, most of them to bring it
+/// to disk. Shorter intervals would leave a run no time.
 const EVERY: &str = "a simulated time from 1 us (\"10 ms\"), requests from 100 (\"100000 requests\"), a real time from \
      10 ms (\"30 s wall\"), or \"warm-up\"";
 const LEAST_SIMULATED: Picos = Picos(1_000_000);
@@ -49,7 +49,7 @@ const FEWEST_REQUESTS: u64 = 100;
 const LEAST_WALL: Duration = Duration::from_millis(10);
 
 impl Default for Every {
-    /// Each minute of real time.
+    /// One checkpoint each minute of real time.
     fn default() -> Self {
         Every::Wall(Duration::from_secs(60))
     }
@@ -85,28 +85,29 @@ impl FromStr for Every {
     }
 }
 
-/// What a run writes and where it begins.
+/// Checkpoints that a run writes, and the checkpoint from which it continues.
 #[derive(Default)]
 pub struct Checkpoints<'a> {
     /// When checkpoints are written, and to which file.
     pub write: Option<(Every, &'a Path)>,
-    /// Takes note of checkpoints that cannot be written, after which the run goes on. Without it such a run fails.
+    /// Records checkpoints that cannot be written, after which the run continues. Without it, such
+    /// a run fails.
     pub not_written: Option<&'a NotWritten>,
-    /// The checkpoint to go on from.
+    /// The checkpoint to continue from.
     pub restore: Option<Checkpoint>,
 }
 
 /// The checkpoints of a run that could not be written.
 #[derive(Default)]
 pub struct NotWritten {
-    /// How many, and why the last of them.
+    /// Number of these checkpoints, and the error of the last.
     noted: Mutex<(u64, String)>,
-    /// Is called for the first one.
+    /// Called for the first of these checkpoints.
     at_once: Option<fn(&CheckpointError)>,
 }
 
 impl NotWritten {
-    /// None so far; `at_once` will be told of the first one.
+    /// An empty record. `at_once` is called for the first checkpoint that cannot be written.
     pub fn telling(at_once: fn(&CheckpointError)) -> NotWritten {
         NotWritten {
             at_once: Some(at_once),
@@ -122,7 +123,7 @@ impl NotWritten {
         *noted = (noted.0 + 1, error.to_string());
     }
 
-    /// What to tell the user at the end of the run; nothing where all were written.
+    /// Message to the user at the end of the run; `None` where all checkpoints were written.
     pub fn summary(&self) -> Option<String> {
         let noted = self.noted.lock().unwrap_or_else(PoisonError::into_inner);
         let (count, last) = &*noted;
@@ -138,11 +139,11 @@ impl NotWritten {
 /// Why a checkpoint cannot be used or written.
 #[derive(Debug)]
 pub enum CheckpointError {
-    /// It cannot be read, is damaged, or is of another run: the user's mistake.
+    /// The checkpoint cannot be read, is damaged, or belongs to another run: a mistake of the user.
     Refused(String),
-    /// It would replace a file that is no checkpoint: the user's mistake.
+    /// The checkpoint would replace a file that is no checkpoint: a mistake of the user.
     Foreign(PathBuf),
-    /// It cannot be written.
+    /// The file at this path cannot be written.
     Unwritable(PathBuf, std::io::Error),
 }
 
@@ -165,17 +166,17 @@ impl std::fmt::Display for CheckpointError {
 
 impl std::error::Error for CheckpointError {}
 
-/// A checkpoint that was read.
+/// A checkpoint in memory, checked to be whole.
 pub struct Checkpoint {
     name: String,
     bytes: Vec<u8>,
 }
 
 impl Checkpoint {
-    /// Reads a file, and checks that it is whole.
+    /// Reads a checkpoint file and checks that it is whole.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// [`CheckpointError::Refused`] if the file cannot be read, is no checkpoint, or is damaged.
     pub fn read(path: &Path) -> Result<Checkpoint, CheckpointError> {
         let name = path.display().to_string();
         match read_state(path) {
@@ -186,7 +187,7 @@ impl Checkpoint {
         }
     }
 
-    /// A checkpoint that lies in memory, with a name for messages.
+    /// A checkpoint from bytes in memory, with a name for messages.
     ///
     /// # Errors
     /// The bytes are no checkpoint, or damaged.
@@ -201,10 +202,10 @@ impl Checkpoint {
         }
     }
 
-    /// Checks that it can be read whole into a system of this plan and seed.
+    /// Checks that the checkpoint can be restored completely into a system of this plan and seed.
     ///
     /// # Errors
-    /// What is wrong with it, or with the plan's workloads.
+    /// Mistakes in the checkpoint or in the plan's workloads.
     pub fn inspect(&self, plan: &Plan, seed: u64) -> Result<(), RunError> {
         let notes = Notes {
             states: true,
@@ -220,7 +221,8 @@ impl Checkpoint {
         CheckpointError::Refused(format!("{}: {error}", self.name))
     }
 
-    /// Fills a system that was built from the same plan and seed; returns where the run had come to.
+    /// Restores the state into a system that was built from the same plan and seed; returns
+    /// the run's position.
     pub(crate) fn restore(
         &self,
         plan: &Plan,
@@ -248,7 +250,7 @@ impl Checkpoint {
     }
 }
 
-/// Reads a file to its end where it begins as a saved state, and no more than its beginning where it does not.
+/// Reads a whole file if it begins like a saved state, and only its beginning otherwise.
 fn read_state(path: &Path) -> io::Result<Vec<u8>> {
     if !std::fs::metadata(path)?.is_file() {
         let message = "found no regular file; allowed: one that --checkpoint wrote";
@@ -263,10 +265,10 @@ fn read_state(path: &Path) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// As many bytes as show whether a file is a saved state.
+/// Number of bytes that show whether a file is a saved state.
 const BEGINNING: u64 = 64;
 
-/// Of which run a checkpoint is.
+/// Identity of the run that a checkpoint belongs to.
 #[derive(PartialEq, Eq, Serialize, Deserialize)]
 struct Origin {
     version: String,
@@ -307,31 +309,31 @@ impl Origin {
     }
 }
 
-/// Where a run has come to.
+/// Position of a run in its warm-up and measurement.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
 pub(crate) struct Place {
     /// How the warm-up ends, or ended.
     pub(crate) warmup: WindowEnd,
     /// When measurement began.
     pub(crate) measured_since: Option<SimTime>,
-    /// What has been simulated.
+    /// Simulated time up to now.
     pub(crate) now: SimTime,
-    /// When the window began that the run is in, and how many requests had completed then.
+    /// Beginning of the current window, and number of requests that had completed then.
     pub(crate) since: SimTime,
     pub(crate) completed: u64,
-    /// The last look, and how many had completed then.
+    /// The last sampling point, and number of requests that had completed then.
     pub(crate) look: SimTime,
     pub(crate) seen: u64,
-    /// Whether the window has ended at that look.
+    /// Whether the window has ended at that sampling point.
     pub(crate) over: bool,
-    /// What became of the warm-up.
+    /// Outcome of the warm-up.
     pub(crate) warmed: Warmed,
 }
 
-/// The bytes of a checkpoint: where the run has come to, and all components.
+/// The bytes of a checkpoint: the run's position, and the state of all components.
 ///
 /// # Errors
-/// What cannot be saved, by component.
+/// State that cannot be saved, by component.
 pub(crate) fn save(
     plan: &Plan,
     seed: u64,
@@ -346,14 +348,14 @@ pub(crate) fn save(
     out.finish()
 }
 
-/// What in a system cannot be saved, by component.
+/// State in a system that cannot be saved, by component.
 pub(crate) fn refusals(simulation: &mut Simulation<Node>) -> Vec<Refusal> {
     let mut out = StateWriter::asking();
     simulation.save(&mut out);
     out.finish().err().unwrap_or_default()
 }
 
-/// Refusals as mistakes of the scenario, each once.
+/// Refusals as problems of the scenario, each once.
 pub(crate) fn problems(plan: &Plan, system: &System, refusals: &[Refusal]) -> Vec<Problem> {
     let mut problems: Vec<Problem> = Vec::new();
     for refusal in refusals {
@@ -382,8 +384,8 @@ pub(crate) fn problems(plan: &Plan, system: &System, refusals: &[Refusal]) -> Ve
     problems
 }
 
-/// The longest simulated time between two looks at whether a checkpoint is due, at first: 1 us. It
-/// grows and shrinks with the speed of the run, so that a checkpoint is late by little.
+/// Initial limit on the simulated time between two checks whether a checkpoint is due: 1 us. The limit grows
+/// and shrinks with the speed of the run, so that a checkpoint is only slightly late.
 const FIRST_SLICE: u64 = 1_000_000;
 
 /// Writes checkpoints when they are due.
@@ -391,20 +393,20 @@ pub(crate) struct Writer<'a> {
     every: Every,
     path: &'a Path,
     not_written: Option<&'a NotWritten>,
-    /// When the next one is due, in simulated time or requests.
+    /// When the next checkpoint is due, in simulated time or requests.
     due: u64,
     last: Instant,
     slice: u64,
-    /// Where the slice began, in requests and real time.
+    /// Beginning of the slice, in requests and real time.
     before: (u64, Instant),
 }
 
 impl<'a> Writer<'a> {
-    /// From here on, with so many requests completed. Makes the file's folder where it is missing, and tries
-    /// whether the file can be written.
+    /// A writer that starts at `now` with `completed` requests. Creates the file's folder where it is
+    /// missing, and tests whether the file can be written.
     ///
     /// # Errors
-    /// The file cannot be written, or is somebody else's.
+    /// The file cannot be written, or is no checkpoint.
     pub(crate) fn new(
         (every, path): (Every, &'a Path),
         not_written: Option<&'a NotWritten>,
@@ -417,7 +419,7 @@ impl<'a> Writer<'a> {
             prepare_dir(folder.unwrap_or(Path::new(".")))
                 .and_then(|()| WholeFile::create(path).map(drop))
                 .map_err(|error| CheckpointError::Unwritable(path.to_owned(), error))?;
-            // What cannot be read is no checkpoint of this user.
+            // A file that cannot be read is no checkpoint of this user.
             let foreign = path.exists()
                 && read_state(path)
                     .map_or(true, |found| !found.is_empty() && !state::is_state(&found));
@@ -452,7 +454,7 @@ impl<'a> Writer<'a> {
         self.last = Instant::now();
     }
 
-    /// How far to simulate before the next look, at most.
+    /// Latest time of the next check whether a checkpoint is due.
     pub(crate) fn slice(&mut self, now: SimTime, completed: u64) -> SimTime {
         self.before = (completed, Instant::now());
         SimTime(match self.every {
@@ -462,8 +464,8 @@ impl<'a> Writer<'a> {
         })
     }
 
-    /// Whether a checkpoint is due. A slice is to be between a 32nd and an eighth of the way from one
-    /// to the next.
+    /// Whether a checkpoint is due. A slice should be between a 32nd and an eighth of the
+    /// distance between checkpoints.
     pub(crate) fn is_due(&mut self, now: SimTime, completed: u64) -> bool {
         let (share, due) = match self.every {
             Every::Simulated(_) => return now.0 >= self.due,
@@ -485,11 +487,11 @@ impl<'a> Writer<'a> {
         due
     }
 
-    /// Writes a checkpoint, where there is something to write. The file has its name only when it is whole; until
-    /// then the one before has it.
+    /// Writes a checkpoint, where there is something to write. The new file gets its name only when it is
+    /// whole. Until then the name belongs to the previous checkpoint.
     ///
     /// # Errors
-    /// It cannot be written, and nobody wants to be told so while the run goes on.
+    /// The checkpoint cannot be written, and the caller did not ask to record such errors and continue.
     pub(crate) fn write(
         &mut self,
         bytes: Option<&[u8]>,

@@ -8,92 +8,92 @@ use crate::batches::{Batches, OfDevice, OfHops, OfIssuer, OfLink, Tally};
 use crate::samples::Samples;
 use crate::statistics::{self, FEWEST_BATCHES, NoInterval};
 
-/// Half-widths of the 95 % confidence intervals of the report's own rates and means, and where all
-/// intervals of the report come from. `null` is a value without an interval.
+/// Half-widths of the 95 % confidence intervals of the report's own rates and means, and the data that all
+/// intervals of the report are computed from. `null` marks a value without an interval.
 #[derive(Clone, Serialize, Deserialize, PartialEq, Default, Debug)]
 pub struct ReportCi95 {
-    /// Batches of equal simulated time; units of a sampled run.
+    /// Number of batches of equal simulated time; in a sampled run, of sampling units.
     pub batches: u64,
-    /// Length of a batch; of a sampled run, the mean length of a measured window.
+    /// Length of a batch; in a sampled run, the mean length of a measured window.
     pub batch_ns: f64,
-    /// Why a value here has no interval.
+    /// Why a value of this table has no interval.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// Of `bandwidth_gb_per_s.total`.
+    /// Half-width for `bandwidth_gb_per_s.total`.
     pub total_gb_per_s: Option<f64>,
-    /// Of `bandwidth_gb_per_s.read`.
+    /// Half-width for `bandwidth_gb_per_s.read`.
     pub read_gb_per_s: Option<f64>,
-    /// Of `bandwidth_gb_per_s.write`.
+    /// Half-width for `bandwidth_gb_per_s.write`.
     pub write_gb_per_s: Option<f64>,
-    /// Of `latency_ns.mean`. Percentiles have no interval.
+    /// Half-width for `latency_ns.mean`. Percentiles have no interval.
     pub latency_ns: Option<f64>,
-    /// Of `read_latency_ns.mean`.
+    /// Half-width for `read_latency_ns.mean`.
     pub read_latency_ns: Option<f64>,
-    /// Of `littles_law.in_flight`.
+    /// Half-width for `littles_law.in_flight`.
     pub in_flight: Option<f64>,
-    /// Of each of `stages_ns`.
+    /// Half-width for each entry of `stages_ns`.
     pub stages_ns: Map<String, Value>,
 }
 
 /// Half-widths of the 95 % confidence intervals of a host's or an accelerator's rates and means.
 #[derive(Clone, Serialize, Deserialize, PartialEq, Default, Debug)]
 pub struct HostCi95 {
-    /// Why a value here has no interval, where the report's `ci95` does not say so of all.
+    /// Why a value of this table has no interval, unless the report's `ci95` gives the reason for all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// Of `bandwidth_gb_per_s.total`.
+    /// Half-width for `bandwidth_gb_per_s.total`.
     pub total_gb_per_s: Option<f64>,
-    /// Of `bandwidth_gb_per_s.read`.
+    /// Half-width for `bandwidth_gb_per_s.read`.
     pub read_gb_per_s: Option<f64>,
-    /// Of `bandwidth_gb_per_s.write`.
+    /// Half-width for `bandwidth_gb_per_s.write`.
     pub write_gb_per_s: Option<f64>,
-    /// Of `latency_ns.mean`.
+    /// Half-width for `latency_ns.mean`.
     pub latency_ns: Option<f64>,
-    /// Of `in_flight`.
+    /// Half-width for `in_flight`.
     pub in_flight: Option<f64>,
 }
 
 /// Half-widths of the 95 % confidence intervals of a device's rates.
 #[derive(Clone, Serialize, Deserialize, PartialEq, Default, Debug)]
 pub struct DeviceCi95 {
-    /// Why a value here has no interval, where the report's `ci95` does not say so of all.
+    /// Why a value of this table has no interval, unless the report's `ci95` gives the reason for all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// Of `bandwidth_gb_per_s.total`.
+    /// Half-width for `bandwidth_gb_per_s.total`.
     pub total_gb_per_s: Option<f64>,
-    /// Of `bandwidth_gb_per_s.read`.
+    /// Half-width for `bandwidth_gb_per_s.read`.
     pub read_gb_per_s: Option<f64>,
-    /// Of `bandwidth_gb_per_s.write`.
+    /// Half-width for `bandwidth_gb_per_s.write`.
     pub write_gb_per_s: Option<f64>,
 }
 
 /// Half-widths of the 95 % confidence intervals of one direction of a link.
 #[derive(Clone, Serialize, Deserialize, PartialEq, Default, Debug)]
 pub struct LinkCi95 {
-    /// Why a value here has no interval, where the report's `ci95` does not say so of all.
+    /// Why a value of this table has no interval, unless the report's `ci95` gives the reason for all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// Of `utilization`.
+    /// Half-width for `utilization`.
     pub utilization: Option<f64>,
-    /// Of `efficiency`.
+    /// Half-width for `efficiency`.
     pub efficiency: Option<f64>,
-    /// Of the rate of payload: `payload_bytes` over the window.
+    /// Half-width for the payload rate: `payload_bytes` over the window.
     pub payload_gb_per_s: Option<f64>,
 }
 
-/// Half-widths of the 95 % confidence intervals of requests that crossed so many links.
+/// Half-widths of the 95 % confidence intervals for requests grouped by links crossed.
 #[derive(Clone, Serialize, Deserialize, PartialEq, Default, Debug)]
 pub struct HopsCi95 {
-    /// Why a value here has no interval, where the report's `ci95` does not say so of all.
+    /// Why a value of this table has no interval, unless the report's `ci95` gives the reason for all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// Of `mean_ns`.
+    /// Half-width for `mean_ns`.
     pub mean_ns: Option<f64>,
-    /// Of `queue_ns`.
+    /// Half-width for `queue_ns`.
     pub queue_ns: Option<f64>,
 }
 
-/// What the intervals of a report are computed from.
+/// The data that the intervals of a report are computed from.
 #[derive(Clone, Copy)]
 pub(crate) enum Parts<'a> {
     /// Successive batches of one window.
@@ -110,7 +110,7 @@ impl Parts<'_> {
         }
     }
 
-    /// Length of a part in nanoseconds, on average.
+    /// Mean length of a batch or measured window in nanoseconds.
     fn width_ns(&self) -> f64 {
         match self {
             Parts::Batches(batches) => batches.width_ns(),
@@ -127,7 +127,7 @@ impl Parts<'_> {
         }
     }
 
-    /// Half-width of a rate per nanosecond.
+    /// Half-width of the interval of a rate per nanosecond.
     fn rate(&self, of: impl Fn(&Tally) -> u64) -> Result<f64, NoInterval> {
         let column = self.column(of);
         match self {
@@ -138,7 +138,7 @@ impl Parts<'_> {
         }
     }
 
-    /// Half-width of a ratio of two sums.
+    /// Half-width of the interval of a ratio of two sums.
     fn ratio(&self, above: &[f64], below: &[f64]) -> Result<f64, NoInterval> {
         match self {
             Parts::Batches(_) => statistics::ratio_half_width(above, below),
@@ -150,12 +150,12 @@ impl Parts<'_> {
 /// Computes the intervals of one report.
 pub(crate) struct Intervals<'a> {
     batches: Option<Parts<'a>>,
-    /// Why nothing has an interval.
+    /// Why no value has an interval, where none has.
     none: Option<String>,
 }
 
 impl<'a> Intervals<'a> {
-    /// From the batches of a measurement; `None` where it has none, because the run ended by itself.
+    /// Intervals from the batches or samples of a measurement; `None` where the run ended by itself.
     pub(crate) fn new(batches: Option<Parts<'a>>) -> Intervals<'a> {
         let none = match batches.map_or(0, |parts| parts.count()) {
             count if matches!(batches, Some(Parts::Samples(_))) && count < FEWEST_BATCHES => {
@@ -209,7 +209,7 @@ impl<'a> Intervals<'a> {
         }
     }
 
-    /// Of the host or accelerator with this number among all of them.
+    /// Intervals of the host or accelerator with this number among all of them.
     pub(crate) fn of_issuer(&self, number: usize) -> HostCi95 {
         let mut group = Group::of(self);
         let one =
@@ -236,7 +236,7 @@ impl<'a> Intervals<'a> {
         }
     }
 
-    /// Of a direction: forward and backward of each link in turn.
+    /// Intervals of a link's direction. Directions are numbered forward and backward of each link in turn.
     pub(crate) fn of_link(&self, number: usize) -> LinkCi95 {
         let mut group = Group::of(self);
         let one =
@@ -260,7 +260,7 @@ impl<'a> Intervals<'a> {
     }
 }
 
-/// Values that stand together, with one reason for those that have no interval.
+/// A group of values, with one common reason for those that have no interval.
 struct Group<'a> {
     batches: Option<Parts<'a>>,
     why: Option<NoInterval>,
@@ -284,18 +284,18 @@ impl<'a> Group<'a> {
         }
     }
 
-    /// Of bytes per nanosecond.
+    /// Half-width of a rate in GB/s, from a counter of bytes.
     fn rate(&mut self, bytes: impl Fn(&Tally) -> u64) -> Option<f64> {
         let width = self.batches?.rate(bytes);
         self.keep(width)
     }
 
-    /// Of bytes per nanosecond, in lines.
+    /// Half-width of a rate in GB/s, from a counter of 64-byte lines.
     fn lines(&mut self, lines: impl Fn(&Tally) -> u64) -> Option<f64> {
         self.rate(lines).map(|width| width * 64.0)
     }
 
-    /// Of a mean over time, from its integral in picoseconds.
+    /// Half-width of a mean over time, from its integral in picoseconds.
     fn level(&mut self, integral: impl Fn(&Tally) -> u64) -> Option<f64> {
         self.rate(integral).map(|width| width / 1e3)
     }
@@ -308,13 +308,13 @@ impl<'a> Group<'a> {
         let batches = self.batches?;
         let (above, below) = (batches.column(above), batches.column(below));
         if below.iter().all(|value| *value == 0.0) {
-            // There is no mean either.
+            // Without samples there is no mean.
             return None;
         }
         self.keep(batches.ratio(&above, &below))
     }
 
-    /// Of a mean time, from a sum in picoseconds and how many it is of.
+    /// Half-width of a mean time in nanoseconds, from a sum in picoseconds and the number of summands.
     fn mean_ns(
         &mut self,
         picos: impl Fn(&Tally) -> u64,
@@ -368,8 +368,8 @@ fn drifts_over(batches: &Batches) -> [bool; 2] {
     ]
 }
 
-/// The larger half-width of total bandwidth and mean latency, as a part of the value; `None` where one of
-/// them has no interval.
+/// The larger relative half-width of total bandwidth and mean latency; `None` where one of them
+/// has no interval.
 pub(crate) fn relative(batches: Parts<'_>) -> Option<f64> {
     let report = Intervals::new(Some(batches)).of_report();
     let total = |of: fn(&OfIssuer) -> u64| -> f64 {
@@ -382,8 +382,8 @@ pub(crate) fn relative(batches: Parts<'_>) -> Option<f64> {
     Some(relative[0].max(relative[1]))
 }
 
-/// Simulated nanoseconds of so many requests, at the mean time per request of samples, and the half-width of
-/// its interval.
+/// Simulated nanoseconds of `requests` requests at the samples' mean time per request, and the half-width
+/// of its interval.
 pub(crate) fn time_of(samples: &Samples, requests: u64) -> (Option<f64>, Option<f64>) {
     let (spans, count) = (
         samples.spans_ns(),

@@ -1,4 +1,5 @@
-//! What limits a link or a device other than itself: credits, requests in flight and throttles, as measured by a run.
+//! Limits of links and devices other than their own rate: credits, requests in flight and throttles, as
+//! measured by a run.
 
 use cxlab_plan::{CreditLimit, Plan, PlannedLink};
 use cxlab_protocol::Channel;
@@ -7,28 +8,28 @@ use cxlab_scenario::Note;
 use crate::readings::LinkReadings;
 use crate::report::{LinkReport, Report};
 
-/// A wire that carries less than this of the lines that it could is not what limits.
+/// A wire that carries less than this fraction of its possible lines is not the limit.
 const FULL: f64 = 0.95;
-/// A class whose window is filled to this part by the round trip alone is limited by its credits;
-/// otherwise the far end holds them, because what lies behind it is full.
+/// Credits limit a message class if the round trip alone fills at least this fraction of its window.
+/// Otherwise the far end holds the credits, because a later stage is full.
 const FILLED: f64 = 0.85;
-/// Requests in flight limit a host that has at least this part of them in flight on average.
+/// Requests in flight limit a host with at least this fraction of them in flight on average.
 const IN_FLIGHT: f64 = 0.95;
-/// They do so only while less than this part of a request's latency is a wait in queues.
+/// Requests in flight are the limit only if less than this fraction of the latency is a wait in queues.
 const QUEUED: f64 = 0.25;
 
-/// A device whose throttled hosts leave it less used than that is noted.
+/// A device is noted if its throttled hosts leave it used less than this fraction.
 const USED: f64 = 0.9;
-/// A host whose rate allowed no more in this part of the periods had more to send.
+/// A host had more to send if the allowed rate held it back in at least this fraction of the periods.
 const HELD: f64 = 0.5;
 
-/// The part of the lines that the wire could carry in one direction that it carried.
+/// Lines carried in one direction, as a fraction of the lines that the wire could carry.
 fn lines_carried(link: &PlannedLink, report: &LinkReport, window_ps: f64) -> f64 {
     (report.payload_bytes / 64) as f64 * link.params.line_ps() / window_ps
 }
 
-/// The note on a direction of a link whose messages waited for credits, if the credits limited it:
-/// with the wire not full, most of the window was under way and not at the far end.
+/// The note on a direction of a link whose messages waited for credits, if credits limited it. They did if
+/// the wire was not full and the round trip alone kept most of the credit window in flight.
 pub(crate) fn by_credits(
     plan: &Plan,
     link: &PlannedLink,
@@ -70,12 +71,12 @@ pub(crate) fn by_credits(
     ))
 }
 
-/// Whether a stage is a wait.
+/// True for stages in which requests wait in queues.
 fn waits(stage: &str) -> bool {
     stage == "credits" || stage.ends_with("queue")
 }
 
-/// Notes on groups of hosts that their requests in flight limit, where no link is full.
+/// Notes on groups of hosts that are limited by their requests in flight, where no link is full.
 pub(crate) fn by_requests_in_flight(plan: &Plan, report: &Report) -> Vec<Note> {
     let report_ps = (report.window_ns * 1e3).max(1.0);
     let waits = report.stages_ns.iter().filter(|(name, _)| waits(name));
@@ -117,12 +118,12 @@ pub(crate) fn by_requests_in_flight(plan: &Plan, report: &Report) -> Vec<Note> {
     notes
 }
 
-/// Notes on devices that throttled hosts leave unused, though they had more to send.
+/// Notes on devices that throttled hosts leave unused although the hosts had more to send.
 pub(crate) fn by_throttles(plan: &Plan, report: &Report) -> Vec<Note> {
     let mut notes = Vec::new();
     for (number, qos) in plan.qos.devices.iter().enumerate() {
         let Some(qos) = qos else { continue };
-        // A report has the devices that were measured.
+        // A report lists only the measured devices.
         let name = &plan.devices[number].name;
         let mut devices = report.devices.iter();
         let Some(device) = devices.find(|device| device.name == *name) else {

@@ -1,40 +1,41 @@
 //! Virtual channels of routing states.
 //!
-//! A routing state is a set of tables with virtual channels of its own. The state in force has its channels for
-//! itself. A state that was replaced keeps them for `drain`, and longer while no other state needs them; a state
-//! that needs them then takes them, and switches discard what still waits there.
+//! A routing state is a set of tables with virtual channels of its own. The state in force has
+//! its channels for itself. A replaced state keeps its channels for `drain`, and longer if no
+//! other state needs them. A state that takes these channels makes switches discard the messages
+//! still queued in them.
 
 use cxlab_engine::units::Picos;
 
 /// Most virtual channels of a link.
 const MOST: usize = cxlab_link::MAX_VCS;
 
-/// The virtual channels of all routing states, as time goes on.
+/// The allocation of virtual channels to routing states over time.
 pub(crate) struct Channels {
-    /// Virtual channels that the fabric may have.
+    /// Number of virtual channels that the fabric may have.
     most: u8,
     drain: Picos,
-    /// By virtual channel: the state that has it.
+    /// By virtual channel: the state that owns it.
     owners: [Option<usize>; MOST],
-    /// By state: its virtual channels, as bits.
+    /// By state: its virtual channels, as a bit mask.
     channels: Vec<u8>,
     /// By state: when it was replaced; `None` for the one in force.
     replaced: Vec<Option<Picos>>,
 }
 
-/// Virtual channels for a state that comes into force.
+/// Virtual channels granted to a state that comes into force.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Grant {
     /// When the state may come into force.
     pub(crate) at: Picos,
-    /// Its virtual channels, as bits.
+    /// The virtual channels of the state, as a bit mask.
     pub(crate) channels: u8,
-    /// Whether some of them are those of the state in force, because there are too few for both.
+    /// Whether some of the channels belong to the state in force, because there are too few for both.
     pub(crate) overlaps: bool,
 }
 
 impl Channels {
-    /// Those of a fabric whose first state, number 0, needs so many.
+    /// The channels of a fabric whose first state, number 0, needs `needed` of them.
     pub(crate) fn new(most: u8, drain: Picos, needed: u8) -> Channels {
         let mut all = Channels {
             most,
@@ -48,8 +49,9 @@ impl Channels {
         all
     }
 
-    /// The channels and the time of a state that needs so many and is due at `due`: as soon as enough channels have
-    /// drained. Where the fabric has not enough for this state and the one in force, there is nothing to wait for.
+    /// The channels and the time of a state that needs `needed` channels and is due at `due`. The
+    /// state waits until enough channels have drained. If the fabric has too few for this state and
+    /// the one in force, the state does not wait.
     pub(crate) fn grant(&self, needed: u8, due: Picos) -> Grant {
         let mut free: Vec<(Picos, usize)> = (0..usize::from(self.most).min(MOST))
             .map(|vc| (self.free_from(vc), vc))
@@ -68,7 +70,8 @@ impl Channels {
         }
     }
 
-    /// From when on another state may have a channel; the end of time while its state is in force.
+    /// The time from which another state may take a channel; the end of time while its
+    /// state is in force.
     fn free_from(&self, vc: usize) -> Picos {
         let Some(owner) = self.owners[vc] else {
             return Picos::ZERO;
@@ -79,7 +82,7 @@ impl Channels {
         }
     }
 
-    /// A new state comes into force on these channels; returns its number.
+    /// Puts a new state into force on these channels; returns the number of the state.
     pub(crate) fn begin(&mut self, channels: u8, at: Picos) -> usize {
         let number = self.channels.len();
         self.replace(at);
@@ -93,7 +96,7 @@ impl Channels {
         number
     }
 
-    /// A state that still has its channels comes into force again.
+    /// Puts a state that still has its channels into force again.
     pub(crate) fn resume(&mut self, number: usize, at: Picos) {
         self.replace(at);
         self.replaced[number] = None;

@@ -1,5 +1,5 @@
-//! Failures at random: alternating renewal processes, one for each component, with exponentially distributed times
-//! of work and of repair.
+//! Random failures: an alternating renewal process for each component, with exponentially
+//! distributed times of operation and of repair.
 
 use cxlab_engine::rng::StreamRng;
 use cxlab_engine::units::Picos;
@@ -11,7 +11,7 @@ use super::super::limits::LONGEST_WINDOW;
 /// The shortest and the longest mean time.
 const MEANS: [Picos; 2] = [Picos(1_000_000), LONGEST_WINDOW];
 
-/// Checks what does not need the fabric.
+/// Checks the parameters that do not depend on the fabric.
 pub(crate) fn check(scenario: &Scenario, params: &RandomFailures, problems: &mut Vec<Problem>) {
     let mut wrong = |path: &str, message: String| {
         problems.push(Problem::new(format!("failures.random{path}"), message));
@@ -52,7 +52,7 @@ pub(crate) fn check(scenario: &Scenario, params: &RandomFailures, problems: &mut
     }
 }
 
-/// The times at which a component fails and is repaired, in turn, at most `most` of them.
+/// The times at which a component alternately fails and is repaired; at most `most` of them.
 pub(crate) fn times(
     params: &RandomFailures,
     rates: &FailureRates,

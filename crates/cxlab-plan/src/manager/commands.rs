@@ -1,4 +1,4 @@
-//! The commands, one by one: what they change, and what is answered.
+//! The fabric manager's commands: the effect of each, and its response.
 
 use cxlab_device::Share;
 use cxlab_engine::units::{Bytes, Picos};
@@ -23,7 +23,7 @@ pub(crate) const ADD: Name = ("Initiate Dynamic Capacity Add", 0x5604);
 pub(crate) const RELEASE: Name = ("Initiate Dynamic Capacity Release", 0x5605);
 
 impl Account<'_> {
-    /// The host comes to have memory of a region.
+    /// Gives a host memory of a region.
     pub(crate) fn add(
         &mut self,
         path: &str,
@@ -78,7 +78,7 @@ impl Account<'_> {
         Ok(())
     }
 
-    /// The host needs so much of a pooled region from now on.
+    /// Sets how much of a pooled region a host needs from now on.
     pub(crate) fn demand(
         &mut self,
         path: &str,
@@ -114,7 +114,7 @@ impl Account<'_> {
         Ok(())
     }
 
-    /// A logical device has so much of a pooled region on its device from now on.
+    /// Sets how much of a pooled region a logical device has on its device from now on.
     pub(crate) fn allocate(
         &mut self,
         path: &str,
@@ -177,7 +177,7 @@ impl Account<'_> {
         Ok(())
     }
 
-    /// Checks what an event says of blocks of a pooled region for a host.
+    /// Checks that an event may change a host's blocks of a pooled region.
     #[allow(clippy::too_many_arguments)]
     fn check_blocks(
         &self,
@@ -222,7 +222,7 @@ impl Account<'_> {
         Ok(())
     }
 
-    /// A host is asked for blocks of a pooled region.
+    /// Asks a host to give up blocks of a pooled region.
     pub(crate) fn take_back(&mut self, at: Picos, place: (usize, usize), blocks: &[u32]) {
         if blocks.is_empty() {
             return;
@@ -239,7 +239,7 @@ impl Account<'_> {
         self.answer_of_blocks(at, RELEASE, place, blocks.len(), more);
     }
 
-    /// The response to a command about so many blocks of a pooled region.
+    /// Records the response to a command about this number of blocks of a pooled region.
     pub(crate) fn answer_of_blocks(
         &mut self,
         at: Picos,
@@ -260,7 +260,7 @@ impl Account<'_> {
         self.answer(at, name, of, &devices, more);
     }
 
-    /// The host loses memory of a region that it has: at once, or when it has given it up.
+    /// Takes memory of a region away from a host: at once, or when the host has given it up.
     pub(crate) fn release(&mut self, at: Picos, place: (usize, usize), forced: bool) {
         let now = at + self.params.command_time;
         let (part, host) = ((place.0, 0), place.1);
@@ -278,7 +278,7 @@ impl Account<'_> {
         self.answer_of_memory(at, RELEASE, place, more);
     }
 
-    /// The same with the binding to a device.
+    /// Unbinds a host from a device: at once, or when the host has given the device up.
     pub(crate) fn unbind(&mut self, now: Picos, (host, device): (usize, usize), managed: bool) {
         let bind = |has| Step::Bind { host, device, has };
         if managed {
@@ -353,7 +353,8 @@ impl Account<'_> {
         Ok(())
     }
 
-    /// The response to a command about a host's memory of a region, that takes so much more time.
+    /// Records the response to a command about a host's memory of a region, which takes
+    /// this much more time.
     pub(crate) fn answer_of_memory(
         &mut self,
         at: Picos,
@@ -370,7 +371,7 @@ impl Account<'_> {
         self.answer(at, name, of, &devices, more);
     }
 
-    /// The same of a command about a host and a device.
+    /// Records the response to a command about a host and a device.
     pub(crate) fn answer_of_device(
         &mut self,
         at: Picos,

@@ -1,11 +1,11 @@
-//! The fabric manager: its commands among the events, carried out one after the other against what
-//! each host has at the time. What comes of it is known before the run: what each device does and
-//! when, and the response to each command.
+//! The fabric manager: carries out its commands, one after another, on the memory that each host
+//! has at the time. The outcome is known before the run: each device's changes with their times,
+//! and the response to each command.
 //!
-//! A device serves a host's memory of a region while the host has it (by `add` and `release`) and is
-//! bound to the device (by `bind` and `unbind`). Blocks of a pooled region are granted by the policy, as
-//! hosts' demands come. What is released is scrubbed when no host has it any
-//! more, and nobody has it again before; what is unbound stays as it is.
+//! A device serves a host's memory of a region while the host has it (by `add` and `release`) and
+//! is bound to the device (by `bind` and `unbind`). The policy grants blocks of a pooled region
+//! when hosts' demands arrive. Released memory is scrubbed when no host has it any more, and no
+//! host gets it before that. Unbinding does not change the memory.
 
 mod commands;
 mod names;
@@ -30,24 +30,24 @@ use super::limits::LONGEST_WINDOW;
 use super::regions::{devices_of, hosts_of};
 use super::{PlannedCommand, Problem};
 
-/// Whether a host has something: memory of a region, or a device that it is bound to.
+/// Whether a host has memory of a region, or is bound to a device.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Has {
     No,
-    /// It is giving it up.
+    /// The host is giving the memory or the device up.
     Leaving,
     Yes,
 }
 
-/// A region, and its block if it is a pooled one; else 0.
+/// Number of a region, and of its block if the region is pooled; otherwise 0.
 type Part = (usize, u32);
 
-/// Something that happens at a time.
+/// A scheduled change of the hosts' memory.
 #[derive(Clone, Copy, Debug)]
 enum Step {
-    /// A host comes to have a region's memory, or to have it no more.
+    /// A host gets, gives up or loses a region's memory.
     Hold { part: Part, host: usize, has: Has },
-    /// The same with the binding to a device.
+    /// A host is bound to a device, prepares for unbinding, or is unbound.
     Bind {
         host: usize,
         device: usize,
@@ -66,48 +66,49 @@ pub(crate) struct Presence {
     pub(crate) leaves: Option<Picos>,
 }
 
-/// What hosts have.
+/// The memory that hosts have, and the devices that they are bound to.
 #[derive(Clone, Default, Debug)]
 struct Holdings {
-    /// By part of a region and host; nothing where nothing is said.
+    /// By part of a region and host: whether the host has the part. Missing entries mean
+    /// that it does not.
     held: BTreeMap<(Part, usize), Has>,
-    /// By host and device; bound where nothing is said.
+    /// By host and device: whether the host is bound. Missing entries mean that it is.
     bound: BTreeMap<(usize, usize), Has>,
 }
 
-/// What the fabric manager's commands come to.
+/// The simulation of the fabric manager's commands over time.
 pub(crate) struct Account<'a> {
     scenario: &'a Scenario,
     named: &'a Named,
     params: FabricManagerParams,
-    /// By region: its hosts and its devices.
+    /// By region: the numbers of its hosts and of its devices.
     members: Vec<(Vec<usize>, Vec<usize>)>,
-    /// Before the first event, and now.
+    /// Holdings before the first event; `now` has the current ones.
     first: Holdings,
     now: Holdings,
-    /// By part of a region, and host where each has memory of its own: until when it is being scrubbed.
+    /// End of scrubbing, by part of a region, and by host if each host has memory of its own.
     dirty: BTreeMap<(Part, Option<usize>), Picos>,
-    /// By region that is pooled.
+    /// Pooled regions, by number of the region.
     pools: BTreeMap<usize, BlockPool>,
     policy: Box<dyn GrantPolicy>,
-    /// By device and host: what is allocated to it, and its limit, in 256ths.
+    /// By device and host: allocated bandwidth and limit, in 256ths.
     shares: BTreeMap<(usize, usize), (u16, Option<u16>)>,
-    /// By host and device: until when their unbinding waits for a link.
+    /// By host and device: the time until which their unbinding waits for a link to go down.
     waits: BTreeMap<(usize, usize), Picos>,
-    /// By device: when an event takes it out.
+    /// By device: the time at which an event removes it.
     removed: BTreeMap<usize, Picos>,
     /// The time of the last event.
     clock: Picos,
-    /// What is still to come, by time and in order.
+    /// Scheduled steps, by time and sequence number.
     coming: BTreeMap<(Picos, u64), Step>,
     next: u64,
-    /// What has happened, in order.
+    /// Completed steps, in order of time.
     steps: Vec<(Picos, Step)>,
     pub(crate) presence: Vec<Presence>,
     pub(crate) commands: Vec<PlannedCommand>,
     pub(crate) problems: Vec<Problem>,
 }
-/// Whether what hosts have changes, or is not all there from the beginning.
+/// Whether the memory of hosts changes, or is not complete from the beginning.
 pub(crate) fn changes_capacity(scenario: &Scenario) -> bool {
     let whole = |region: &RegionGroup| {
         let always = [Sharing::Exclusive, Sharing::Shared];
@@ -125,8 +126,8 @@ pub(crate) fn changes_capacity(scenario: &Scenario) -> bool {
 }
 
 impl<'a> Account<'a> {
-    /// Carries out all events that are the fabric manager's or a host's; those that cannot be are
-    /// problems.
+    /// Carries out all events of the fabric manager and of hosts. Events that cannot be
+    /// carried out become problems.
     pub(crate) fn of(scenario: &'a Scenario, named: &'a Named) -> Account<'a> {
         let members = scenario.regions.iter().map(|region| {
             let hosts = hosts_of(scenario, named, region).unwrap_or_default();
@@ -182,7 +183,7 @@ impl<'a> Account<'a> {
         account
     }
 
-    /// What is so before the first event.
+    /// Sets the holdings before the first event.
     fn begin(&mut self) {
         for (at, region) in self.scenario.regions.iter().enumerate() {
             let hosts = &self.members[at].0;
@@ -233,7 +234,7 @@ impl<'a> Account<'a> {
 
     fn happen(&mut self, number: usize, event: &EventParams) -> Result<(), Problem> {
         let path = format!("events[{number}]");
-        // What is out of order is refused elsewhere; time does not go back.
+        // Events out of order are refused elsewhere; here, time does not go back.
         self.clock = self.clock.max(event.at().min(LONGEST_WINDOW));
         let at = self.clock;
         let now = at + self.params.command_time;
@@ -379,7 +380,7 @@ impl<'a> Account<'a> {
         Ok(())
     }
 
-    /// Makes happen what comes up to a time.
+    /// Carries out the scheduled steps up to `now`.
     fn catch_up(&mut self, now: Picos) {
         while let Some(entry) = self.coming.first_entry()
             && entry.key().0 <= now
@@ -389,13 +390,13 @@ impl<'a> Account<'a> {
         }
     }
 
-    /// Lets something happen later.
+    /// Schedules a step.
     fn later(&mut self, at: Picos, step: Step) {
         self.coming.insert((at, self.next), step);
         self.next += 1;
     }
 
-    /// Makes a step happen, with what follows from it.
+    /// Carries out a step, with its consequences.
     fn step(&mut self, at: Picos, step: Step) {
         self.steps.push((at, step));
         match step {
@@ -428,7 +429,8 @@ impl<'a> Account<'a> {
         }
     }
 
-    /// Whose memory a host's of a region is: its own, or that of all its hosts.
+    /// The memory behind a host's part of a region: the host's own, or (`None`) common
+    /// to all its hosts.
     fn memory_of(&self, (part, host): (Part, usize)) -> (Part, Option<usize>) {
         let own = match self.scenario.regions[part.0].sharing {
             Sharing::Exclusive | Sharing::Pooled => true,
@@ -437,13 +439,13 @@ impl<'a> Account<'a> {
         (part, own.then_some(host))
     }
 
-    /// Blocks of a pooled region that a host ever has, in the order of the first grant; `None` of
-    /// another region.
+    /// All blocks of a pooled region that a host has at some time, in the order of the first grant;
+    /// `None` if the region is not pooled.
     pub(crate) fn blocks(&self, region: usize, host: usize) -> Option<Vec<u32>> {
         self.pools.get(&region).map(|pool| pool.ever(host))
     }
 
-    /// What came of the pooled regions.
+    /// The outcome of the pooled regions.
     pub(crate) fn pools(&mut self) -> Vec<PlannedPool> {
         let pools = std::mem::take(&mut self.pools).into_iter();
         let policy = &self.params.policy.kind;
@@ -462,14 +464,14 @@ impl Holdings {
         self.bound.get(&place).copied().unwrap_or(Has::Yes)
     }
 
-    /// Whether the device serves an extent to its host.
+    /// Whether the device serves the memory of a decoder to its host.
     fn of(&self, extent: &RegionDecoder) -> Has {
         let region = self.region((extent.part(), extent.host));
         region.min(self.device((extent.host, extent.device)))
     }
 }
 
-/// Times that are too long are refused elsewhere; here they must only not overflow.
+/// Limits times to a range that cannot overflow; times that are too long are refused elsewhere.
 fn bounded(params: FabricManagerParams) -> FabricManagerParams {
     FabricManagerParams {
         command_time: params.command_time.min(LONGEST_WINDOW),
@@ -479,7 +481,7 @@ fn bounded(params: FabricManagerParams) -> FabricManagerParams {
     }
 }
 
-/// An event that cannot happen.
+/// The problem of an event that cannot happen.
 fn wrong(path: &str, at: Picos, found: String, allowed: &str) -> Problem {
     let message = format!("found {found} at {at}; allowed: {allowed}");
     Problem::new(format!("{path}.kind"), message)

@@ -1,11 +1,11 @@
-//! What events name.
+//! Resolves the names in events.
 
 use super::Account;
 use crate::Problem;
 use crate::endpoints::unknown;
 
 impl Account<'_> {
-    /// The region and the host of that name.
+    /// Numbers of the region and of the host with these names.
     pub(crate) fn memory(
         &self,
         path: &str,
@@ -39,7 +39,7 @@ impl Account<'_> {
         }
     }
 
-    /// The same of a region that events add and release.
+    /// Numbers of a region that events add and release, and of the host.
     pub(crate) fn whole_memory(
         &self,
         path: &str,
@@ -59,7 +59,7 @@ impl Account<'_> {
         }
     }
 
-    /// The host and the device of that name, of which it can have memory.
+    /// Numbers of a host and of a device of which the host can have memory.
     pub(crate) fn binding(
         &self,
         path: &str,

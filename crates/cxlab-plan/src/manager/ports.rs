@@ -1,4 +1,4 @@
-//! Ports: what the fabric manager does to them, and unbinding that waits until a link is down.
+//! Commands of the fabric manager to ports, and unbinding that waits until a link is down.
 
 use cxlab_engine::units::Picos;
 use cxlab_scenario::{EventParams, PortAction, Scenario};
@@ -8,8 +8,8 @@ use super::{Account, Has, Step, wrong};
 use crate::limits::LONGEST_WINDOW;
 use crate::{Problem, Response};
 
-/// The times from which on the link of a device is down, and until when; in order. A switch that fails
-/// takes the vPPB with it and does not count.
+/// The intervals in which the link of a device is down, in order. A failing switch does not count,
+/// because it takes the vPPB with it.
 fn downs(scenario: &Scenario, device: &str) -> Vec<(Picos, Picos)> {
     let params = scenario.manager();
     let command_time = params.command_time.min(LONGEST_WINDOW);
@@ -49,7 +49,7 @@ fn downs(scenario: &Scenario, device: &str) -> Vec<(Picos, Picos)> {
 }
 
 impl Account<'_> {
-    /// A host is unbound from a device when the link of that is down next.
+    /// Unbinds a host from a device when the device's link goes down next.
     pub(crate) fn unbind_with_link(
         &mut self,
         path: &str,
@@ -85,7 +85,7 @@ impl Account<'_> {
         Ok(())
     }
 
-    /// Refuses what concerns a host and a device while an unbinding of them waits.
+    /// Refuses events about a host and a device while their unbinding waits.
     pub(crate) fn refuse_waiting(
         &self,
         path: &str,
@@ -111,7 +111,7 @@ impl Account<'_> {
         }
     }
 
-    /// The response to a command about a port; what it does is the fabric's affair.
+    /// Records the response to a command about a port; the failures of the fabric model its effect.
     pub(crate) fn control_port(&mut self, at: Picos, link: &[String; 2], action: PortAction) {
         let more = match action {
             PortAction::ResetPpb => self.params.reset_time,

@@ -1,4 +1,4 @@
-//! What devices do of what the fabric manager does.
+//! The changes of devices that follow from the fabric manager's commands.
 
 use cxlab_device::{CapacityChange, CapacityEvent, Change, DeviceChange};
 use cxlab_engine::units::Picos;
@@ -8,7 +8,7 @@ use super::{Account, Has, Holdings, Part, Step, changes_capacity};
 use crate::address::RegionDecoder;
 
 impl Account<'_> {
-    /// What each device does, in order of time.
+    /// The changes of each device, in order of time.
     pub(crate) fn timelines(&self, extents: &[RegionDecoder]) -> Vec<Vec<DeviceChange>> {
         let mut timelines = vec![Vec::new(); self.named.names.devices.len()];
         let extents = match changes_capacity(self.scenario) {
@@ -23,7 +23,7 @@ impl Account<'_> {
                 let has = now.of(extent);
                 let event = match (*served, has) {
                     (before, has) if before == has || !concerns(extent) => continue,
-                    // What it gives up before it is bound it never had.
+                    // A host that gives memory up before it is bound has never had the memory.
                     (Has::No, Has::Leaving) => continue,
                     (_, Has::Yes) => CapacityEvent::Add,
                     (_, Has::Leaving) => CapacityEvent::Leave,

@@ -1,4 +1,4 @@
-//! Both forms of a plan side by side.
+//! Analytic form and event engine of one plan, side by side.
 
 use cxlab_analytic::ErrorClass;
 use serde::{Deserialize, Serialize};
@@ -7,28 +7,29 @@ use super::AnalyticReport;
 use crate::report::Report;
 use crate::table::table;
 
-/// A number of both forms.
+/// One number from the event engine and from the analytic form.
 #[derive(Clone, Serialize, Deserialize, PartialEq, Debug)]
 pub struct Compared {
-    /// What it is of: `all`, or a host.
+    /// Subject of the number: `all`, or the name of a host.
     pub of: String,
     /// `bandwidth_gb_per_s` or `latency_ns`.
     pub what: String,
-    /// The event engine's.
+    /// Value of the event engine.
     pub engine: f64,
-    /// Half of its 95 % confidence interval, where the window is long enough for one.
+    /// Half-width of the engine value's 95 % confidence interval, where the window is long enough for one.
     pub engine_ci95: Option<f64>,
-    /// The analytic form's.
+    /// Value of the analytic form.
     pub form: f64,
-    /// How far the form is from the engine, as a part of the engine's; absent where the engine has nothing.
+    /// Relative error of the form against the engine; absent where the engine measured nothing.
     pub error: Option<f64>,
-    /// What the form said of it.
+    /// Error class that the form predicted for this number.
     pub error_class: ErrorClass,
-    /// Whether the error is within the class, or the engine's own interval; always so where the class is `do not use`.
+    /// Whether the error is within the class or within the engine's own interval. Always true where the class
+    /// is `do not use`.
     pub holds: bool,
 }
 
-/// Both forms of a plan.
+/// Comparison of analytic form and event engine for one plan.
 #[derive(Clone, Serialize, Deserialize, PartialEq, Debug)]
 pub struct Comparison {
     /// Version of cxlab.
@@ -39,7 +40,7 @@ pub struct Comparison {
     pub plan_hash: String,
     /// Seed of the workloads.
     pub seed: u64,
-    /// What decides the class of the whole system's numbers.
+    /// Reason for the error class of the whole system's numbers.
     pub why: String,
     /// The numbers: of the whole system, then of each host.
     pub numbers: Vec<Compared>,
@@ -126,7 +127,7 @@ impl Comparison {
         self.numbers.iter().all(|number| number.holds)
     }
 
-    /// What a user reads.
+    /// The comparison as text for the user.
     pub fn summary(&self) -> String {
         let head = ["", "event engine", "+-", "analytic", "error", "class", ""];
         let mut rows = vec![head.map(str::to_owned).to_vec()];

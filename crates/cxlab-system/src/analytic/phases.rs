@@ -1,12 +1,12 @@
-//! Hosts that end: the network without them is another, so the report is the mean of several, as long as
-//! each lasts in the measured window.
+//! Hosts that end during the run. The network changes when a host ends, so the report is the mean over
+//! several networks, each weighted by its time in the measured window.
 
 use cxlab_analytic::{Network, Solution, StationLoad, solve};
 use cxlab_plan::Plan;
 
 use cxlab_plan::windows::{WindowEnd, windows};
 
-/// Phases that are looked at; hosts that end later go on.
+/// Most phases that are computed. Hosts that end later are treated as endless.
 const MOST: usize = 64;
 
 /// The mean solution over the measured window, and how many phases that window has.
@@ -70,7 +70,7 @@ pub(super) fn solve_phases(plan: &Plan, network: &Network) -> (Solution, usize) 
     }
 }
 
-/// What remains of a warm-up or a window.
+/// The remaining length of a warm-up or a window.
 enum Span {
     Requests(f64),
     Picos(f64),
@@ -81,7 +81,7 @@ impl Span {
     fn of(until: WindowEnd) -> Span {
         match until {
             WindowEnd::Requests(requests) => Span::Requests(requests as f64),
-            // What settles does so in a tenth of the window at least.
+            // A warm-up that ends by itself lasts at least a tenth of its maximum.
             WindowEnd::SettledRequests(requests) => Span::Requests(requests as f64 / 10.0),
             WindowEnd::Time(time) => Span::Picos(time.0 as f64),
             WindowEnd::SettledTime(time) => Span::Picos(time.0 as f64 / 10.0),
@@ -89,7 +89,7 @@ impl Span {
         }
     }
 
-    /// How long it lasts, at so many requests in a picosecond.
+    /// Time that the span lasts at `rate` requests per picosecond.
     fn lasts(&self, rate: f64) -> f64 {
         match self {
             Span::Requests(left) => left / rate,
@@ -111,7 +111,7 @@ impl Span {
     }
 }
 
-/// The network without the hosts that have nothing left.
+/// The network without the hosts that have no requests left.
 fn without(network: &Network, left: &[f64]) -> Network {
     let mut network = network.clone();
     for flow in &mut network.flows {
@@ -127,11 +127,11 @@ fn without(network: &Network, left: &[f64]) -> Network {
     network
 }
 
-/// Means over time; of latencies, over requests.
+/// Means over time, and for latencies means over requests.
 #[derive(Default)]
 struct Mean {
     solution: Solution,
-    /// By flow: its requests so far.
+    /// By flow: number of requests so far.
     requests: Vec<f64>,
     time: f64,
     phases: usize,

@@ -1,4 +1,5 @@
-//! Completions of a component: each leaves so long after its request came, in their order.
+//! Completions of a component: each leaves a fixed time after its request arrived, in the order
+//! of the requests.
 
 use std::collections::VecDeque;
 
@@ -9,21 +10,21 @@ use cxlab_protocol::Message;
 
 use crate::system::Node;
 
-/// The wake-up token of an answer. Those of switches are the numbers of their ports.
+/// The wake-up token of a completion. Tokens of switches are the numbers of their ports.
 const ANSWER: u32 = 1 << 24;
-/// The wake-up tokens of ports.
+/// The first wake-up token for a port.
 const PORT: u32 = 1 << 25;
 
-/// What a component has to send.
+/// Messages that a component has to send.
 pub(crate) struct Answers {
     time: Picos,
-    /// When it is to be sent, and through which port.
+    /// Time of departure, port, and message.
     pending: VecDeque<(SimTime, u16, Message)>,
     outboxes: Vec<Outbox>,
 }
 
 impl Answers {
-    /// Nothing to send yet; what is answered leaves after `time`.
+    /// An empty queue whose completions leave `time` after their requests.
     pub(crate) fn new(time: Picos) -> Answers {
         Answers {
             time,
@@ -32,7 +33,7 @@ impl Answers {
         }
     }
 
-    /// How many messages have to be sent.
+    /// Number of messages that still have to be sent.
     pub(crate) fn holds(&self) -> u64 {
         let waiting: usize = self.outboxes.iter().map(Outbox::len).sum();
         (self.pending.len() + waiting) as u64
@@ -46,7 +47,7 @@ impl Answers {
         &mut self.outboxes[place]
     }
 
-    /// Sends a message when its time has come.
+    /// Sends a completion after the component's response time.
     pub(crate) fn answer(&mut self, ctx: &mut Ctx<'_, Parcel>, port: u16, mut message: Message) {
         let at = SimTime(ctx.now().0 + self.time.0);
         message.stages.device += self.time.0 as u32;
@@ -54,7 +55,7 @@ impl Answers {
         ctx.wake_at(at, ANSWER);
     }
 
-    /// Sends a message now, or as soon as it can go.
+    /// Sends a message now, or as soon as the port accepts it.
     pub(crate) fn send(
         &mut self,
         ctx: &mut Ctx<'_, Parcel>,
@@ -69,14 +70,14 @@ impl Answers {
         outbox.offer(ctx, link, token, message, now, |_, _| {});
     }
 
-    /// Credits have come for a port.
+    /// Sends queued messages after credits have arrived for a port.
     pub(crate) fn pump(&mut self, ctx: &mut Ctx<'_, Parcel>, node: &mut Node, port: u16) {
         let token = PORT + u32::from(port);
         let link = node.port_mut(port);
         self.outbox(port).pump(ctx, link, token, |_, _| {});
     }
 
-    /// A wake-up of its own.
+    /// Handles a wake-up of this queue.
     pub(crate) fn wake(&mut self, ctx: &mut Ctx<'_, Parcel>, node: &mut Node, token: u32) {
         if let Some(port) = token.checked_sub(PORT) {
             let link = node.port_mut(port as u16);
@@ -87,7 +88,7 @@ impl Answers {
         }
     }
 
-    /// Whether a wake-up is its own.
+    /// Whether a wake-up token belongs to this queue.
     pub(crate) fn owns(token: u32) -> bool {
         token >= ANSWER
     }

@@ -1,13 +1,13 @@
-//! Enumeration as the first phase of a run: software on each host does its accesses over the links
-//! of the system, and every component answers from registers of its own.
+//! Enumeration as the first phase of a run: software on each host performs its accesses over the links of the
+//! system. Every component responds from its own registers.
 //!
-//! During the phase each component is wrapped ([`Enumerating`]). Hosts and devices inside do
-//! nothing yet: their ports alone are used. Switches forward as ever, and the wrapper takes out
-//! what is for a virtual switch's registers, or says which way it goes. When nothing is left to
-//! do the wrappers are taken off, the committed decoders are compared with the plan, and all
-//! components start; so the phase costs the others nothing, neither time nor a branch.
+//! During the phase each component is wrapped ([`Enumerating`]). Hosts and devices inside a wrapper are idle:
+//! only their ports are used. Switches forward as usual. The wrapper takes out requests for a virtual
+//! switch's registers, or chooses their route. When no access is left, the wrappers are removed, the
+//! committed decoders are compared with the plan, and all components start. So the phase costs other phases
+//! neither time nor a branch.
 //!
-//! Left out: what firmware does beside (link training, ACPI), registers after the phase, hot plug.
+//! Left out: other work of firmware (link training, ACPI), register accesses after the phase, hot plug.
 
 mod answers;
 mod host;
@@ -30,20 +30,20 @@ pub use report::{Accesses, EnumerationPhase, EnumerationReport};
 
 use crate::system::Node;
 
-/// What a component does while hosts enumerate.
+/// Role of a component while hosts enumerate.
 #[allow(clippy::large_enum_variant)]
 pub(crate) enum Part {
-    /// A host.
+    /// A host runs enumeration software.
     Host(Software),
-    /// A switch.
+    /// A switch responds for its virtual switches.
     Switch(VirtualSwitches),
-    /// A device.
+    /// A device responds for its logical devices.
     Device(LogicalDevices),
 }
 
 /// A component while hosts enumerate.
 pub struct Enumerating {
-    /// Absent only when it was taken out.
+    /// The wrapped component; absent only after it was taken out.
     node: Option<Node>,
     part: Part,
 }
@@ -69,7 +69,7 @@ impl Enumerating {
         inside(&mut self.node)
     }
 
-    /// What has to be done yet.
+    /// Number of accesses and messages that are still outstanding.
     pub(crate) fn holds(&self) -> u64 {
         match &self.part {
             Part::Host(software) => software.holds(),
@@ -109,14 +109,14 @@ impl Enumerating {
     }
 }
 
-/// What a host's enumeration was.
+/// Result of a host's enumeration.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Enumerated {
-    /// What was done and found.
+    /// Accesses made and functions found.
     pub log: EnumerationLog,
-    /// How long it took, from the beginning of the run.
+    /// Duration from the beginning of the run.
     pub duration: Picos,
-    /// How long each phase took.
+    /// Duration of each phase.
     pub phases: [Picos; Phase::ALL.len()],
 }
 
@@ -124,13 +124,13 @@ pub struct Enumerated {
 #[derive(Default)]
 struct Registers {
     roots: Vec<RootComplex>,
-    /// By host and switch.
+    /// Registers by host and switch.
     switches: Vec<(PortId, usize, Switch)>,
-    /// By host and device.
+    /// Registers by host and device.
     devices: Vec<(PortId, usize, Function)>,
 }
 
-/// Takes all components out of their wrappers, and gives what these were, by component.
+/// Takes all components out of their wrappers; returns the wrappers' parts by component.
 pub(crate) fn unwrap(simulation: &mut Simulation<Node>) -> Vec<(usize, Part)> {
     let mut parts = Vec::new();
     let count = simulation.components().len();
@@ -146,7 +146,7 @@ pub(crate) fn unwrap(simulation: &mut Simulation<Node>) -> Vec<(usize, Part)> {
     parts
 }
 
-/// The phase is over: takes the components out of their wrappers and checks what hosts have done.
+/// Ends the phase: takes the components out of their wrappers and checks the result of each host.
 ///
 /// # Errors
 /// A law that does not hold.
@@ -190,11 +190,11 @@ pub(crate) fn finish(
     Ok(enumerated)
 }
 
-/// Turns from either end of a region that are compared.
+/// Interleaving rounds at either end of a region that are compared.
 const TURNS: u64 = 4;
 
-/// The laws of a host's enumeration: it did what the same software does without a clock, and
-/// the decoders that it committed take every address where the plan says.
+/// Checks the laws of a host's enumeration. The host made the same accesses as the same software without
+/// simulated time. Its committed decoders map every address as the plan does.
 fn check(
     plan: &Plan,
     host: usize,
@@ -272,10 +272,10 @@ pub(crate) fn wrap(nodes: Vec<Node>, plan: &Plan, constants: &Constants<'_>) -> 
     wrapped.collect()
 }
 
-/// Constant times of components that lie on the wires before and behind them, both ways together.
+/// Constant times of components that are part of the delay of the wires at them, in sum over both directions.
 pub(crate) struct Constants<'a> {
-    /// By host.
+    /// Constant time of each host.
     pub(crate) host: &'a dyn Fn(usize) -> Picos,
-    /// By device.
+    /// Constant time of each device.
     pub(crate) device: &'a dyn Fn(usize) -> Picos,
 }

@@ -1,4 +1,4 @@
-//! What a report says of a host's enumeration.
+//! The part of the report on a host's enumeration.
 
 use cxlab_engine::units::Picos;
 use cxlab_protocol::io::enumerate::Phase;
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Enumerated;
 
-/// Accesses of a host's enumeration. Writes to memory are posted, all else is waited for.
+/// Accesses of a host's enumeration. Writes to memory are posted. Software waits for all other accesses.
 #[derive(Clone, Copy, Serialize, Deserialize, PartialEq, Eq, Default, Debug)]
 pub struct Accesses {
     /// Reads of configuration space.
@@ -20,33 +20,33 @@ pub struct Accesses {
 }
 
 impl Accesses {
-    /// All of them.
+    /// Total number of accesses.
     pub fn total(&self) -> u64 {
         self.config_reads + self.config_writes + self.memory_reads + self.memory_writes
     }
 }
 
-/// What a phase of a host's enumeration was.
+/// A phase of a host's enumeration.
 #[derive(Clone, Serialize, Deserialize, PartialEq, Debug)]
 pub struct EnumerationPhase {
     /// `scan`, `size`, `assign`, `discover` or `decode`.
     pub name: String,
-    /// How long it took.
+    /// Duration of the phase.
     pub duration_ns: f64,
-    /// Its accesses.
+    /// Accesses made in the phase.
     pub accesses: Accesses,
 }
 
-/// What a host's enumeration was.
+/// A host's enumeration.
 #[derive(Clone, Serialize, Deserialize, PartialEq, Debug)]
 pub struct EnumerationReport {
-    /// How long it took, from the beginning of the run.
+    /// Duration from the beginning of the run.
     pub duration_ns: f64,
     /// Functions found: ports and devices.
     pub functions: u64,
     /// Devices among them.
     pub devices: u64,
-    /// All accesses.
+    /// Accesses made in all phases.
     pub accesses: Accesses,
     /// By phase, in order.
     pub phases: Vec<EnumerationPhase>,

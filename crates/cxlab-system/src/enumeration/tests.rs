@@ -31,7 +31,7 @@ capacity = "1 GiB"
     Plan::new(scenario, Files::default()).ok().unwrap()
 }
 
-/// A host with a link to each of these devices, and so many host bridges.
+/// A host with a link to each of `devices` devices, and `host_bridges` host bridges.
 fn direct(devices: u32, host_bridges: u32, map: &str) -> Result<Plan, Vec<cxlab_plan::Problem>> {
     let text = format!(
         r#"
@@ -117,7 +117,7 @@ fn what_a_driver_refuses_of_host_bridges_is_refused_with_the_field() {
         text.contains("found 4") && text.contains("2 root port(s)"),
         "{text}"
     );
-    // A window over two host bridges with three root ports each, in turn.
+    // A window interleaved over two host bridges with three root ports each.
     let (path, text) = why(6, 2, "");
     assert_eq!(path, "address_map");
     assert!(text.contains("times a power of two"), "{text}");
@@ -129,7 +129,7 @@ fn what_a_driver_refuses_of_host_bridges_is_refused_with_the_field() {
     assert!(text.contains("8 places"), "{text}");
 }
 
-/// What comes of software that follows one plan, judged by another.
+/// The check's result for software that follows one plan, against another plan.
 fn judged(software: &Plan, judge: &Plan) -> Result<(), String> {
     let mut system = System::build(software, 1, Notes::default()).ok().unwrap();
     let outcome = system.enumerate(judge, 1.into(), &Monitor::default())?;
@@ -156,7 +156,7 @@ fn decoders_that_take_an_address_elsewhere_than_the_plan_break_a_law() {
     let mut wrong = plan(2);
     let hierarchy = &mut wrong.hierarchies[0];
     hierarchy.goal.regions[0].targets.swap(0, 1);
-    // The plan is as before, and the log is that of the wrong software.
+    // The plan is unchanged, and the log is that of the wrong software.
     let mut judge = plan(2);
     let log = enumerate(&mut hierarchy.root.clone(), &hierarchy.goal).unwrap();
     judge.hierarchies[0].log = log;

@@ -1,14 +1,15 @@
 //! Sampled runs, after SMARTS (R. E. Wunderlich, T. F. Wenisch, B. Falsafi, J. C. Hoe, *SMARTS: accelerating
 //! microarchitecture simulation via rigorous statistical sampling*, ISCA 2003).
 //!
-//! A run is divided into units of equally many requests. Of each, some hundred or thousand requests are
-//! simulated in detail, of which the first fill queues and the rest are measured. Then hosts issue nothing
-//! until nothing is in flight and no event is left, and the requests up to the next unit are applied to
-//! caches, buffers and mappings, without time. The sampling is stratified: the window of a unit begins at a random
-//! place of the unit's part of the run.
+//! A run is divided into units of equally many requests. Of each unit, some hundred or thousand requests are
+//! simulated in detail. The first of them fill queues and the rest are measured. Hosts then issue nothing
+//! until no request is in flight and no event is left. The requests up to the next unit are applied to
+//! caches, buffers and mappings, without simulated time. The sampling is stratified: the window of a unit
+//! begins at a random place of the unit's part of the run.
 //!
-//! A measured window begins and ends at the first point of a grid of simulated time at which so many requests
-//! have completed. The grid is a part of the last window, so windows depend on the system and the seed alone.
+//! A measured window begins and ends at the first point of a grid of simulated time at which a given number
+//! of requests has completed. The grid spacing is a fraction of the last window, so windows depend only on
+//! the system and the seed.
 
 use std::time::Instant;
 
@@ -32,24 +33,24 @@ use crate::report::{self, Report, SamplingReport};
 use crate::samples::{Sample, Samples};
 use crate::system::{Node, System};
 
-/// Lines that a host takes without time before the next host does, on average.
+/// Mean number of lines that a host applies without time before the next host's turn.
 const ROUND: u64 = 64;
 /// Points of the grid in a measured window (*assumed*).
 const POINTS: u64 = 64;
-/// The first distance of points: 100 ns.
+/// The first distance between points of the grid: 100 ns.
 const FIRST_STEP: u64 = 100_000;
 /// Fewest units at which a run stops because it is precise enough.
 const FEWEST_UNITS: usize = 32;
-/// How many of the slowest operations of a medium the part of a unit before its measured window lasts, on average
-/// (*assumed*).
+/// Mean length of the part of a unit before its measured window, in slowest operations of
+/// a medium (*assumed*).
 const SLOWEST: u64 = 3;
-/// How many times a host's share of the last window counts, and of those before: 1/4 and 3/4.
+/// Weight of the last window in a host's share: 1/4 for the last window, 3/4 for earlier windows.
 const RECENT: u64 = 4;
 
-/// How the run is sampled, if it is.
+/// The sampling settings of the run, if it is sampled.
 ///
 /// # Errors
-/// What does not go with sampling and is no part of a plan.
+/// Options that do not work with sampling and are no part of a plan.
 pub(super) fn settings(
     plan: &Plan,
     options: &RunOptions<'_>,
@@ -78,7 +79,7 @@ pub(super) fn settings(
     }
 }
 
-/// Runs a sampled run.
+/// Executes a sampled run.
 pub(super) fn run(
     mut runner: Runner<'_, '_>,
     sampling: Sampling,
@@ -120,7 +121,7 @@ pub(super) fn run(
     report::assemble(&runner.system, &context).map_err(RunError::Law)
 }
 
-/// How long it takes for the slowest operations of media to be under way as often as they are on average.
+/// Time after which the slowest operations of media are outstanding in their average number.
 fn fill_time(plan: &Plan) -> Picos {
     let slowest = plan.media.iter().map(|medium| medium.slowest()).max();
     Picos(slowest.unwrap_or_default().0.saturating_mul(SLOWEST))
@@ -140,15 +141,16 @@ fn too_short(sampler: &Sampler) -> RunError {
 
 struct Sampler {
     sampling: Sampling,
-    /// By host: its part of the requests between units.
+    /// By host: weight of its share of the requests between units.
     weights: Vec<u64>,
     buffer: WarmBuffer,
-    /// Whether a medium keeps what reaches it.
+    /// Whether a medium has state that accesses change.
     keeps: bool,
-    /// Time after which as many slow operations of media are in flight as on average.
+    /// Time after which slow operations of media are in flight in their average number.
     fill: Picos,
-    /// Requests that a unit simulates before its measured window, at most those since the unit before. Their number
-    /// does not depend on the speed of the unit itself: windows would come too often where the system is slow.
+    /// Requests that a unit simulates before its measured window, at most those since the previous unit.
+    /// Their number does not depend on the speed of the unit itself. Otherwise, windows would fall too often
+    /// on times when the system is slow.
     lead: u64,
     /// Simulated time of the measured windows, in picoseconds.
     span_ps: u128,
@@ -157,13 +159,13 @@ struct Sampler {
     draws: StreamRng,
     /// Requests in flight at the ends of windows, summed.
     in_flight: u64,
-    /// Requests that have completed where a window begins. It begins at the first point of the grid at which as
-    /// many or more have, and ends by the same rule: a window that began to count at that point would begin too
-    /// often behind requests that completed together.
+    /// Number of completed requests at which a window begins. The window begins at the first grid point at
+    /// which at least this many have completed, and ends by the same rule. Counting from that grid point
+    /// instead would place too many windows just after requests that completed together.
     begin: u64,
-    /// Distance of the points at which a window can end, in picoseconds.
+    /// Distance between the grid points at which a window can end, in picoseconds.
     step: u64,
-    /// Requests that the run has come past behind its warm-up.
+    /// Requests that the run has passed since its warm-up.
     passed: u64,
     warmed: u64,
     detailed: u64,
@@ -213,7 +215,7 @@ impl Sampler {
         }
     }
 
-    /// Adds what the user should know of the units.
+    /// Adds notes on the units for the user.
     fn notes(&self, mut notes: Vec<Note>) -> Vec<Note> {
         if self.long > 0 {
             let Sampling { every, .. } = self.sampling;
@@ -232,7 +234,7 @@ impl Sampler {
         notes
     }
 
-    /// All units, until the window or the workloads end, or the run is precise enough.
+    /// Runs all units, until the window or the workloads end, or the run is precise enough.
     fn all(
         &mut self,
         runner: &mut Runner<'_, '_>,
@@ -251,8 +253,8 @@ impl Sampler {
             self.warm(runner, requests);
             self.passed = 0;
         }
-        // One window begins at a random place of each part of so many requests: at equal distances, windows would see
-        // only some places of a workload that repeats itself as often.
+        // One window begins at a random place of each part of `every` requests. At equal distances, windows
+        // would see only some places of a workload with the same period.
         let mut part = 0_u64;
         loop {
             let place = part + self.draws.below(every);
@@ -288,8 +290,8 @@ impl Sampler {
                 .is_some_and(|reached| reached <= part(wanted))
     }
 
-    /// Takes so many requests of all hosts without time, in turn, each host in proportion to how fast it was.
-    /// Returns whether all workloads have ended.
+    /// Applies `requests` requests of all hosts without time, in turn, each host in proportion to its
+    /// measured rate. Returns whether all workloads have ended.
     fn warm(&mut self, runner: &mut Runner<'_, '_>, requests: u64) -> bool {
         let hosts = self.weights.len();
         let all: u128 = self.weights.iter().copied().map(u128::from).sum();
@@ -298,7 +300,8 @@ impl Sampler {
         let mut ended = vec![false; hosts];
         for round in 1..=rounds {
             for host in 0..hosts {
-                // Numbers below 2^64 by 2^32 at most: windows have fewer requests than that.
+                // The product fits into 128 bits: a number below 2^64 times a number below 2^32, because
+                // windows have fewer requests.
                 let share = u128::from(requests) * u128::from(self.weights[host]) / all.max(1);
                 let due = (share * u128::from(round) / u128::from(rounds)) as u64;
                 let wanted = due.saturating_sub(given[host]);
@@ -318,7 +321,7 @@ impl Sampler {
         ended.iter().all(|ended| *ended)
     }
 
-    /// Takes so many requests of a host without time. Returns how many there were.
+    /// Applies at most `lines` requests of a host without time. Returns how many the host had.
     fn warm_host(&mut self, system: &mut System, host: usize, lines: u64) -> u64 {
         let node = system.simulation.component_mut(host);
         let taken = match requester(node) {
@@ -342,7 +345,7 @@ impl Sampler {
         taken
     }
 
-    /// Simulates a unit in detail, and lets all end that is in flight then.
+    /// Simulates a unit in detail, and then drains all requests in flight.
     fn unit(&mut self, runner: &mut Runner<'_, '_>, lead: u64) -> Result<Stop, RunError> {
         each(runner, Requester::begin_here);
         runner.system.simulation.start_again();
@@ -366,10 +369,10 @@ impl Sampler {
         Ok(stop)
     }
 
-    /// Simulates the part of a unit that is not measured, of so many requests.
+    /// Simulates the part of a unit before its measured window, of `lead` requests.
     fn fill(&mut self, runner: &mut Runner<'_, '_>, lead: u64) -> Result<Stop, RunError> {
         if self.fill > Picos::ZERO && self.samples.count() == 0 {
-            // Nothing is known yet of how many requests complete meanwhile.
+            // The number of requests that complete meanwhile is not known yet.
             let least = SimTime(runner.now.0 + self.fill.0);
             let stop = self.simulate(runner, least);
             if stop != Stop::TimeLimit {
@@ -381,15 +384,16 @@ impl Sampler {
         if stop != Stop::TimeLimit {
             return Ok(stop);
         }
-        // Requests that began at once complete in rounds of as many as are in flight. Windows begin at random places
-        // of a round, as long as it was in other units: its length now tells what comes next where bursts arrive.
+        // Requests that began together complete in rounds of as many as are in flight. Windows begin at
+        // random places of a round. The length of a round comes from earlier units: where requests arrive in
+        // bursts, this unit's requests in flight would predict the arrivals that follow.
         let units = self.samples.count() as u64;
         let round = self.in_flight.checked_div(units).unwrap_or_default();
         self.begin = runner.completed() + self.draws.below(round.max(1));
         self.reach(runner, self.begin)
     }
 
-    /// Measures a window.
+    /// Measures the window of a unit.
     fn measure(&mut self, runner: &mut Runner<'_, '_>) -> Result<Stop, RunError> {
         let start = runner.now;
         let simulation = &mut runner.system.simulation;
@@ -425,13 +429,13 @@ impl Sampler {
         Ok(Stop::TimeLimit)
     }
 
-    /// Remembers how fast each host was, and how fast all were.
+    /// Updates the hosts' rates and the number of requests before the next window.
     fn note_progress(&mut self, readings: &Readings<'_>, span: Picos) {
         let mut all = 0;
         for (weight, read) in self.weights.iter_mut().zip(&readings.issuers) {
             let completed = read.stats.reads + read.stats.writes;
             all += completed;
-            // Shifted, so that parts of one are kept.
+            // The counts are shifted to keep fractions.
             let before = match self.samples.count() {
                 0 => completed << 16,
                 _ => *weight,
@@ -447,11 +451,11 @@ impl Sampler {
         self.step = (wanted / u128::from(all.max(1)) / u128::from(POINTS)).max(1) as u64;
     }
 
-    /// Simulates until so many requests have completed since the beginning of the run.
+    /// Simulates until `target` requests have completed since the beginning of the run.
     fn reach(&mut self, runner: &mut Runner<'_, '_>, target: u64) -> Result<Stop, RunError> {
         let since = runner.now;
         while runner.completed() < target {
-            // Without a window before, nothing is known of how fast the system is.
+            // Before the first measured window, the speed of the system is not known.
             let grown = match self.samples.count() {
                 0 => (runner.now - since).0 / POINTS,
                 _ => 0,
