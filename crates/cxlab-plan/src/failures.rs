@@ -1,13 +1,14 @@
-//! Failures: links, switches and devices that fail while the workloads run, checked against what is
-//! left at the time, and turned into what each component does and when.
+//! Failures: links, switches and devices that fail while the workloads run. Each failure is checked
+//! against what still works at the time, and turned into timed changes of each component.
 //!
-//! All of it is known before the run, so the tables for what is left are made and proved here.
-//! Messages that are in flight when tables change keep to the old ones. A routing state, tables with virtual channels
-//! of its own, shares no channel with another whose messages may wait, and each proof holds by itself (T. Pinkston,
-//! R. Pang, J. Duato, "Deadlock-free dynamic reconfiguration schemes for increased network dependability", IEEE TPDS
-//! 14(8), 2003: the double scheme). A state that was replaced has drained after `drain_time`; then another state may
-//! have its channels, and what is still on them is discarded (`channels.rs`). A change for which no channels have
-//! drained waits, and comes into force together with later ones.
+//! All failures are known before the run, so the routing tables for the remaining fabric are made
+//! and proved here. Messages in flight keep the tables with which they were sent. A routing state is
+//! a set of tables with virtual channels of its own. States whose messages may be in flight together
+//! share no channel, so each proof holds by itself (T. Pinkston, R. Pang, J. Duato, "Deadlock-free
+//! dynamic reconfiguration schemes for increased network dependability", IEEE TPDS 14(8), 2003: the
+//! double scheme). A replaced state has drained after `drain_time`. Another state may then take its
+//! channels, and messages still on them are discarded (`channels.rs`). A change of the routing waits
+//! until enough channels have drained, and comes into force together with later ones.
 
 mod channels;
 mod random;
@@ -61,7 +62,7 @@ pub enum FailureChange {
 /// Routing tables, and the virtual channels reserved for them.
 #[derive(Clone, Debug)]
 pub struct RoutingState {
-    /// The tables.
+    /// Routing tables of the fabric as it is known at the time.
     pub tables: Arc<RoutingTables>,
     /// The virtual channels of the tables on links between switches, as a bit mask. The first
     /// channel of the tables is the lowest bit.

@@ -426,8 +426,8 @@ fn pbr_link(scenario: &Scenario, devices: &[PlannedDevice], (a, b): (End, End)) 
     }
 }
 
-/// Checks that PBR links carry standard 256 B flits, which PBR flits are (CXL 3.1 section 6.4.1.4, table 6-13; section
-/// 4.3.2), and that G-FAM devices have no other link.
+/// Checks that PBR links carry standard 256 B flits, as PBR requires (CXL 3.1 section 6.4.1.4,
+/// table 6-13; section 4.3.2), and that G-FAM devices have no other link.
 pub(crate) fn check_flits(
     scenario: &Scenario,
     links: &[PlannedLink],
@@ -492,7 +492,7 @@ pub(crate) fn check_flits(
     }
 }
 
-/// For each host, the number of devices behind switches that cache its memory. `of_host` has the
+/// Number of devices behind switches that cache the memory of `host`. `of_host` gives the
 /// host of each accelerator.
 pub(crate) fn caching_behind(
     scenario: &Scenario,

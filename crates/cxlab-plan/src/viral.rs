@@ -31,7 +31,7 @@ fn has_any(scenario: &Scenario) -> bool {
     scenario.events.iter().any(|event| event.viral().is_some())
 }
 
-/// Checks the names in events, and that hosts define what becomes of dropped writes.
+/// Checks the names in events, and that the other components can handle dropped writes.
 pub(crate) fn check(scenario: &Scenario, named: &Named, problems: &mut Vec<Problem>) {
     let names: Vec<String> = named.names.names().map(str::to_owned).collect();
     for (number, event) in scenario.events.iter().enumerate() {
