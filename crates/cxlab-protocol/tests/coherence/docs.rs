@@ -1,9 +1,10 @@
 //! `docs/reference/coherence-tables.md` shows the rows of the tables. With `CXLAB_UPDATE_DOCS=1` the tests
 //! update the document.
 
+#[path = "../../../../tests/shared/documents.rs"]
+mod documents;
+
 use std::fmt::Debug;
-use std::fs;
-use std::path::Path;
 
 use cxlab_protocol::coherence::cache_agent;
 use cxlab_protocol::coherence::cache_home;
@@ -11,30 +12,9 @@ use cxlab_protocol::coherence::dcoh::{self, Do, Update, When};
 use cxlab_protocol::coherence::host_only;
 use cxlab_protocol::coherence::requester::{self, Action, Then};
 
-const DOCUMENT: &str = concat!(
-    env!("CARGO_MANIFEST_DIR"),
-    "/../../docs/reference/coherence-tables.md"
-);
-
 /// Checks that the part of the document between the marks of this name is this text.
 pub fn compare(name: &str, text: &str) {
-    let path = Path::new(DOCUMENT);
-    let document = fs::read_to_string(path).unwrap();
-    let begin = format!("<!-- begin {name} -->\n");
-    let end = format!("<!-- end {name} -->");
-    let from = document.find(&begin).unwrap() + begin.len();
-    let to = from + document[from..].find(&end).unwrap();
-    if document[from..to] == *text {
-        return;
-    }
-    if std::env::var_os("CXLAB_UPDATE_DOCS").is_some() {
-        let new = [&document[..from], text, &document[to..]].concat();
-        fs::write(path, new).unwrap();
-        return;
-    }
-    panic!(
-        "docs/reference/coherence-tables.md, part {name}, is not up to date: run with CXLAB_UPDATE_DOCS=1"
-    );
+    documents::compare("reference/coherence-tables.md", &[(name, text.to_owned())]);
 }
 
 fn list<T: Debug>(items: &[T]) -> String {
