@@ -7,6 +7,7 @@
 
 use std::fs::File;
 use std::io::{self, Read, Write};
+use std::os::fd::AsFd;
 use std::os::unix::fs::FileExt;
 use std::process::exit;
 use std::sync::LazyLock;
@@ -138,9 +139,7 @@ impl Peer<'_> {
             exit(0)
         });
         let memory = File::options().read(true).write(true).open(memory)?;
-        let mut socket = File::from(std::os::fd::OwnedFd::from(
-            std::os::fd::AsFd::as_fd(&io::stdout()).try_clone_to_owned()?,
-        ));
+        let mut socket = File::from(io::stdout().as_fd().try_clone_to_owned()?);
         let mut length = [0; 4];
         socket.read_exact(&mut length)?;
         let mut script = vec![0; u32::from_le_bytes(length) as usize];
@@ -200,16 +199,12 @@ impl Peer<'_> {
             4 => {
                 let count = self.queue.iter().take_while(|(at, _)| *at <= now).count();
                 let count = count.min(64);
-                for (place, (at, id)) in self
-                    .queue
-                    .drain(..count)
-                    .collect::<Vec<_>>()
-                    .iter()
-                    .enumerate()
-                {
-                    self.set_word(DONE + 16 * place as u64, *at)?;
-                    self.set_word(DONE + 16 * place as u64 + 8, (*id).into())?;
+                for (number, (at, id)) in self.queue[..count].iter().enumerate() {
+                    let place = DONE + 16 * number as u64;
+                    self.set_word(place, *at)?;
+                    self.set_word(place + 8, (*id).into())?;
                 }
+                self.queue.drain(..count);
                 self.set_word(VALUE, count as u64)?;
                 self.set_word(NEXT, self.next())?;
             }
