@@ -156,8 +156,8 @@ pub fn advances(steps: &[Place]) -> Vec<Advance> {
 }
 
 /// The advance of one register. The instruction that saw it move in one direction for longest
-/// defines its meaning. The register has the same meaning at other instructions where its value
-/// lies between those before and after at that instruction.
+/// defines its meaning. The register has the same meaning at other instructions where its value is
+/// between the values before and after at that instruction.
 fn advance(steps: &[Place], sequence: &[usize], codes: &[u64], register: usize) -> Option<Advance> {
     let mut visits = vec![Visits::default(); codes.len()];
     for (at, (step, number)) in steps.iter().zip(sequence).enumerate() {

@@ -17,7 +17,7 @@ const LONGEST_LOOKUP: Picos = Picos(1_000_000_000);
 const LONGEST_JOIN: Picos = Picos(1_000_000);
 
 /// Checks hosts, devices and links of a system with HDM-DB memory. Returns for each host whether
-/// it reaches such memory.
+/// the host reaches such memory.
 pub(crate) fn check(
     scenario: &Scenario,
     hosts: &[PlannedHost],

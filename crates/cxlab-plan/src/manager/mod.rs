@@ -69,8 +69,8 @@ pub(crate) struct Presence {
 /// The memory that hosts have, and the devices that they are bound to.
 #[derive(Clone, Default, Debug)]
 struct Holdings {
-    /// By part of a region and host: whether the host has the part. Missing entries mean
-    /// that it does not.
+    /// By part of a region and host: whether the host has the part. A host without an entry
+    /// does not have it.
     held: BTreeMap<(Part, usize), Has>,
     /// By host and device: whether the host is bound. Missing entries mean that it is.
     bound: BTreeMap<(usize, usize), Has>,
