@@ -3,10 +3,9 @@
 use cxlab_fabric::graph::FabricGraph;
 use cxlab_fabric::routing::{Paths, RoutingTables};
 use cxlab_link::LinkParams;
-use cxlab_protocol::Channel;
-
 use cxlab_plan::Plan;
 use cxlab_plan::load::Loaded;
+use cxlab_protocol::Channel;
 use cxlab_scenario::{Arithmetic, Sharing};
 use cxlab_system::analytic;
 use cxlab_system::describe::describe;

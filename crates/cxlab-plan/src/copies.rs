@@ -2,8 +2,7 @@
 
 use cxlab_engine::units::Dpa;
 use cxlab_protocol::{DecoderTable, PortId};
-use cxlab_scenario::Note;
-use cxlab_scenario::{HostGroup, Scenario};
+use cxlab_scenario::{HostGroup, Note, Scenario};
 
 use super::sharing::SharedPart;
 use super::{DeviceKind, PlannedDevice, PlannedHost};

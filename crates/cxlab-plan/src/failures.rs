@@ -20,9 +20,8 @@ use cxlab_engine::units::Picos;
 use cxlab_fabric::graph::FabricGraph;
 use cxlab_fabric::routing::{PortPeer, RoutingKind, RoutingTables};
 use cxlab_link::Duplex;
-use cxlab_scenario::Note;
 use cxlab_scenario::{
-    EventParams, FailureParams, LinkClass, PortAction, Scenario, Sharing, UnbindOption,
+    EventParams, FailureParams, LinkClass, Note, PortAction, Scenario, Sharing, UnbindOption,
 };
 
 use self::channels::{Channels, Grant};
@@ -108,7 +107,7 @@ pub struct Failures {
     pub timelines: Vec<Vec<(Picos, FailureChange)>>,
 }
 
-/// Whether a scenario has failures.
+/// Whether a scenario has failures, as events or at random times.
 pub(crate) fn has_any(scenario: &Scenario) -> bool {
     let at_random = scenario.failures.as_ref();
     let at_random = at_random.is_some_and(|params| params.random.is_some());

@@ -9,9 +9,8 @@ use cxlab_fabric::routing::{PortPeer, RoutingTables};
 use cxlab_host::PartialWrite;
 use cxlab_link::{Duplex, LinkParams, Transmission};
 use cxlab_protocol::flit::FlitFormat;
-use cxlab_scenario::Note;
 use cxlab_scenario::diagnostics::nearest;
-use cxlab_scenario::{FabricKind, LinkClass, Scenario};
+use cxlab_scenario::{FabricKind, LinkClass, Note, Scenario};
 use cxlab_workload::Workload;
 use serde_json::Value;
 

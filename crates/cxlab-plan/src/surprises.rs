@@ -1,8 +1,7 @@
 //! Notes on defaults of a scenario that its author may not have intended.
 
 use cxlab_engine::units::Picos;
-use cxlab_scenario::Note;
-use cxlab_scenario::{AddressMapParams, Scenario};
+use cxlab_scenario::{AddressMapParams, Note, Scenario};
 use cxlab_workload::Workload;
 
 use super::{PlannedDevice, PlannedHost};

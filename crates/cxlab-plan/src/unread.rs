@@ -8,9 +8,8 @@
 
 use cxlab_device::AcceleratorKind;
 use cxlab_engine::units::{LINE_BYTES, Picos};
-use cxlab_scenario::EventParams;
-use cxlab_scenario::Note;
 use cxlab_scenario::diagnostics::Document;
+use cxlab_scenario::{EventParams, Note};
 
 use crate::Plan;
 

@@ -18,8 +18,7 @@ use cxlab_host::{Processor, RequestRow};
 use cxlab_link::Lost;
 use cxlab_plan::windows::{WindowEnd, is_steady, windows};
 use cxlab_plan::{Plan, PlannedHost, Problem};
-use cxlab_scenario::Note;
-use cxlab_scenario::{EventParams, ThreadLimit};
+use cxlab_scenario::{EventParams, Note, ThreadLimit};
 use serde::{Deserialize, Serialize};
 
 use crate::batches::{Batches, Tally};

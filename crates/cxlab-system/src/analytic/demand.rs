@@ -4,10 +4,9 @@ use cxlab_analytic::{Access, Host};
 use cxlab_engine::rng::StreamRng;
 use cxlab_engine::units::{Dpa, Hpa};
 use cxlab_host::PrivateCache;
+use cxlab_plan::windows::{WindowEnd, windows};
 use cxlab_plan::{Plan, Problem, Source};
 use cxlab_workload::{MemOp, OpKind, OpSource};
-
-use cxlab_plan::windows::{WindowEnd, windows};
 
 /// Operations that are drawn, of all hosts together, of one at least and at most.
 const OPERATIONS: usize = 400_000;

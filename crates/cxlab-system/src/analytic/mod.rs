@@ -21,7 +21,6 @@ use cxlab_engine::units::LINE_BYTES;
 use cxlab_fabric::switch::Arbitration;
 use cxlab_link::Duplex;
 use cxlab_memory::{Faults, Site};
-
 use cxlab_plan::routes::Router;
 use cxlab_plan::{End, Plan, PlannedLink, Problem};
 

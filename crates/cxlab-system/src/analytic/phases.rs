@@ -3,7 +3,6 @@
 
 use cxlab_analytic::{Network, Solution, StationLoad, solve};
 use cxlab_plan::Plan;
-
 use cxlab_plan::windows::{WindowEnd, windows};
 
 /// Most phases that are computed. Hosts that end later are treated as endless.

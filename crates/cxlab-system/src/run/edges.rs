@@ -18,10 +18,9 @@
 use cxlab_engine::units::{Picos, SimTime};
 use cxlab_engine::{Stop, share};
 use cxlab_host::{RequesterStats, Unserved};
+use cxlab_plan::windows::WindowEnd;
 use cxlab_scenario::Note;
 use serde::{Deserialize, Serialize};
-
-use cxlab_plan::windows::WindowEnd;
 
 use super::{RunError, Runner};
 

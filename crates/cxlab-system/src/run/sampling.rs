@@ -17,12 +17,10 @@ use cxlab_engine::Stop;
 use cxlab_engine::rng::StreamRng;
 use cxlab_engine::units::{Picos, SimTime};
 use cxlab_host::{Requester, WarmBuffer};
+use cxlab_plan::windows::WindowEnd;
 use cxlab_plan::{Plan, Problem};
 use cxlab_protocol::PortId;
-use cxlab_scenario::Note;
-use cxlab_scenario::Sampling;
-
-use cxlab_plan::windows::WindowEnd;
+use cxlab_scenario::{Note, Sampling};
 
 use super::{RunError, RunOptions, Runner, check_drained, part};
 use crate::batches::Tally;
