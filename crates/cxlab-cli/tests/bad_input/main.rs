@@ -1,0 +1,224 @@
+//! Mistakes of users, through the real command. Each ends with exit code 2 and one report on standard
+//! error that says where the mistake is, what was found and what is allowed. Nothing is written.
+//!
+//! Most mistakes are rows of the tables `*.txt` in this folder:
+//!
+//! ```text
+//! # A comment.
+//! base: ../common/base.toml
+//! lanes = 16 -> lanes = 3 | fabric.link.lanes | 3 | 1, 2, 4, 8, 16
+//! with: ++ [[regions]] / name = "own" / capacity = "1 GiB"
+//! ++ hosts = ["host0"] | ! [[hosts]] | no region for host `host1`
+//! ```
+//!
+//! A row is `CHANGE | SAYS | SAYS ...`: the change of the base that makes the mistake, and texts that the
+//! report has. To add a mistake, add a row to the table of its topic.
+//!
+//! - `OLD -> NEW` replaces the first OLD of the base; an empty NEW removes it. `OLD ++ NEW` adds NEW as
+//!   lines after OLD, and `++ NEW` adds NEW at the end.
+//! - ` / ` breaks a line, and ` && ` joins changes.
+//! - The report must name the line where the first NEW begins, if `!` marks no other: `! ` before a line
+//!   of a NEW, or a column `! TEXT` for the first line of the scenario with TEXT.
+//! - `base: FILE` is the scenario that the rows below change. `with: CHANGE` changes the base for the rows
+//!   below, until the next `base:`. Every base must pass `cxlab check`.
+//! - A line that begins with spaces continues the row above.
+#![allow(clippy::unwrap_used)] // helpers outside test functions unwrap too
+
+mod arguments;
+#[path = "../common/mod.rs"]
+mod common;
+mod failures;
+mod qos;
+mod revision;
+mod table;
+mod traces;
+
+use common::{Output, complaints, cxlab};
+use table::{changed, numbered_folder};
+
+/// The base of most tables.
+const BASE: &str = include_str!("../common/base.toml");
+
+#[test]
+fn unknown_keys_and_values_of_another_type_or_unit_are_refused() {
+    table::check("keys");
+}
+
+#[test]
+fn links_switches_and_topologies_that_cannot_be_built_are_refused() {
+    table::check("fabric");
+}
+
+#[test]
+fn hosts_that_cannot_issue_their_requests_are_refused() {
+    table::check("hosts");
+}
+
+#[test]
+fn memory_that_hosts_cannot_address_is_refused() {
+    table::check("devices");
+}
+
+#[test]
+fn runs_that_measure_nothing_or_too_much_are_refused() {
+    table::check("measure");
+}
+
+#[test]
+fn regions_that_do_not_fit_their_devices_and_hosts_are_refused() {
+    table::check("regions");
+}
+
+#[test]
+fn events_that_cannot_happen_are_refused() {
+    table::check("events");
+}
+
+#[test]
+fn fabrics_that_software_cannot_enumerate_are_refused() {
+    table::check("enumeration");
+}
+
+#[test]
+fn processors_and_accelerators_that_cannot_run_are_refused() {
+    table::check("processors");
+}
+
+#[test]
+fn failures_that_cannot_happen_are_refused() {
+    table::check("failures");
+}
+
+#[test]
+fn throttles_and_shares_of_bandwidth_out_of_range_are_refused() {
+    table::check("qos");
+}
+
+#[test]
+fn every_table_has_a_test() {
+    let tests = [
+        include_str!("main.rs"),
+        include_str!("arguments.rs"),
+        include_str!("revision.rs"),
+    ];
+    for table in table::names() {
+        let read = format!("(\"{table}\")");
+        assert!(tests.concat().contains(&read), "a test reads {table}.txt");
+    }
+}
+
+#[test]
+fn all_mistakes_of_a_scenario_are_reported_at_once() {
+    let folder = numbered_folder();
+    let check = |file: &str, text: &str, says: &[&str], reports| {
+        let output = cxlab(&[&"check", &folder.file(file, text.as_bytes())]);
+        assert_eq!(complaints(file, &output, reports, says), None);
+    };
+    let schema = changed(
+        BASE,
+        r#"lanes = 16 -> lanes = 3 && "ring" -> "rign" && read_ratio -> read_ratios && "16 GiB" -> 16"#,
+    );
+    let says = [
+        "fabric.link.lanes",
+        "did you mean `ring`?",
+        "`read_ratios`",
+        "devices[0].capacity",
+    ];
+    check("schema.toml", &schema, &says, 4);
+    let values = changed(
+        BASE,
+        r#"lanes = 16 -> duplex = "half" && "16 GiB" -> "16 MiB" && "256 B" -> "100 B" && read_ratio = 0.5 -> read_ratio = 2.0
+            && requests = 500 -> duration = "0 ns" && name = "host" -> name = "h h""#,
+    );
+    let says = [
+        "fabric.link.duplex",
+        "devices[0].capacity",
+        "address_map.granularity",
+        "hosts[0].workload.read_ratio",
+        "measure.duration",
+        "hosts[0].name",
+    ];
+    check("values.toml", &values, &says, 6);
+    let says = ["`name`", "`fabric`", "`hosts`", "empty.toml:1:1"];
+    check("empty.toml", "", &says, 3);
+    let base = folder.file("base.toml", BASE.as_bytes());
+    let output = cxlab(&[
+        &"check",
+        &base,
+        &"--set",
+        &"seed",
+        &"--set",
+        &"hosts[7].count=1",
+        &"--set",
+        &"sede=1",
+    ]);
+    let says = ["no `=`", "hosts` has no entry 7", "did you mean `seed`?"];
+    assert_eq!(complaints("--set", &output, 3, &says), None);
+}
+
+#[test]
+fn check_json_names_every_mistake_for_programs() {
+    let folder = numbered_folder();
+    let text = changed(BASE, "lanes = 16 -> lanes = 3 && seed = 7 -> sede = 7");
+    let path = folder.file("bad.toml", text.as_bytes());
+    let output = cxlab(&[&"check", &"--json", &path]);
+    assert_eq!((output.code, output.stderr.as_str()), (Some(2), ""));
+    let found: serde_json::Value = serde_json::from_str(&output.stdout).unwrap();
+    let found = found.as_array().unwrap();
+    assert_eq!(found.len(), 2);
+    assert_eq!(found[0]["path"], "sede");
+    assert_eq!(found[0]["line"], 2);
+    assert_eq!(found[1]["path"], "fabric.link.lanes");
+    assert_eq!(found[1]["value"], 3);
+}
+
+/// Reports take linear time, and more than a hundred are counted only.
+#[test]
+fn of_a_hundred_thousand_mistakes_a_hundred_are_told() {
+    let folder = numbered_folder();
+    let unknown: String = (0..100_000).map(|key| format!("k{key} = 1\n")).collect();
+    let path = folder.file("many.toml", (unknown + BASE).as_bytes());
+    let Output { code, stderr, .. } = cxlab(&[&"check", &path]);
+    assert_eq!(code, Some(2));
+    assert_eq!(
+        stderr.matches("error: unknown key").count(),
+        100,
+        "{stderr:.2000}"
+    );
+    assert!(
+        stderr.contains("99900 more are not shown"),
+        "{stderr:.2000}"
+    );
+    let output = cxlab(&[&"check", &"--json", &path]);
+    let told: serde_json::Value = serde_json::from_str(&output.stdout).unwrap();
+    assert_eq!(told.as_array().unwrap().len(), 101);
+}
+
+/// Control characters of a scenario reach a terminal neither in messages nor in tables.
+#[test]
+fn a_terminal_obeys_nothing_of_a_scenario() {
+    let folder = numbered_folder();
+    let evil = "\\u001b[2J\\u0007\\u009b31m";
+    let named = BASE
+        .replace("name = \"bad-input\"", &format!("name = \"{evil}\""))
+        .replace("name = \"host\"", &format!("name = \"h{evil}\""));
+    let wrong = BASE.replace("kind = \"ring\"", &format!("kind = \"{evil}\""));
+    for (number, text) in [named, wrong].iter().enumerate() {
+        let path = folder.file(&format!("{number}.toml"), text.as_bytes());
+        let out = folder.path("out");
+        for arguments in [
+            vec![&"check" as &dyn AsRef<std::ffi::OsStr>, &path],
+            vec![&"plan", &path],
+            vec![&"run", &path, &"--out", &out],
+        ] {
+            let output = cxlab(&arguments);
+            let obeyed = |text: &str| text.contains(['\u{1b}', '\u{7}', '\u{9b}']);
+            assert!(
+                !obeyed(&output.stdout) && !obeyed(&output.stderr),
+                "{}{}",
+                output.stdout,
+                output.stderr
+            );
+        }
+    }
+}
