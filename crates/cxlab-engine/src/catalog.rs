@@ -1,18 +1,21 @@
-//! Every open list is a catalog: one static slice of entries that feeds configuration names, the
-//! JSON Schema, `cxlab list`, the reference page and the law tests.
+//! Catalogs: static slices of named entries that a configuration chooses from. One slice is the source
+//! of the names in scenarios, of the JSON Schema, of `cxlab list`, of the reference page and of the
+//! tests of laws.
 //!
-//! An entry is chosen in a scenario by a table with a `kind`:
-//! `topology = { kind = "ring", switches = 8 }`. The other keys are the entry's own parameters, a
-//! serde structure with `deny_unknown_fields` that is the single home of their defaults.
+//! A table with a `kind` chooses an entry: `topology = { kind = "ring", switches = 8 }`. The other keys
+//! are parameters of the entry. They are a serde structure with `deny_unknown_fields`, which alone
+//! defines their defaults.
+//!
+//! The module needs the feature `schema`.
 
 use serde::de::{DeserializeOwned, Deserializer, Error};
 use serde_json::{Map, Value};
 
-/// One entry of a catalog. `B` is what a built entry is (usually a boxed trait object).
+/// An entry of a catalog. `B` is the type of a built entry, usually a boxed trait object.
 pub struct Entry<B: 'static> {
-    /// The name users write as `kind`, in kebab case.
+    /// The name that users write as `kind`, in kebab case.
     pub name: &'static str,
-    /// One line for `cxlab list`.
+    /// A description in one line, for `cxlab list` and the schema.
     pub summary: &'static str,
     /// The JSON Schema of the parameters (without `kind`).
     pub schema: fn(&mut schemars::SchemaGenerator) -> schemars::Schema,
@@ -23,9 +26,9 @@ pub struct Entry<B: 'static> {
 /// A parameter that an entry cannot accept.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ParamError {
-    /// The parameter's name, empty when the error is of the whole entry.
+    /// The parameter's name; empty when the error concerns the whole entry.
     pub field: String,
-    /// What is wrong, with the value found and what is allowed.
+    /// What is wrong: the value found and the values allowed.
     pub message: String,
 }
 
@@ -59,12 +62,12 @@ pub fn read_params<P: DeserializeOwned>(params: &serde_json::Value) -> Result<P,
     P::deserialize(params).map_err(|error| ParamError::new("", error.to_string()))
 }
 
-/// Finds the entry of that name.
+/// Finds the entry with this name.
 pub fn find<'a, B>(catalog: &'a [Entry<B>], name: &str) -> Option<&'a Entry<B>> {
     catalog.iter().find(|entry| entry.name == name)
 }
 
-/// The schema of a choice: one alternative for each entry, told apart by `kind`.
+/// The schema of a choice: one alternative for each entry, distinguished by `kind`.
 pub fn one_of<B>(
     generator: &mut schemars::SchemaGenerator,
     catalog: &[Entry<B>],
@@ -97,13 +100,14 @@ pub fn one_of<B>(
     schemars::json_schema!({ "oneOf": alternatives })
 }
 
-/// A part by name: what stands behind the `preset` of its table.
+/// A preset: the values of a real part, which a table names by the key `preset`.
 pub trait Preset: DeserializeOwned {
-    /// The keys that it says, with their values: a table.
+    /// The table of the keys that the preset sets, with their values.
     fn keys(&self) -> Value;
 }
 
-/// Lays a table over another, and tables in it over those in the other. Any other value replaces the old one.
+/// Writes the values of the table `given` over those of the table `there`, and so for tables in tables. A
+/// value that is not a table replaces the old one.
 pub fn lay_over(there: &mut Value, given: Value) {
     match (there, given) {
         (Value::Object(there), Value::Object(given)) => {
@@ -115,10 +119,10 @@ pub fn lay_over(there: &mut Value, given: Value) {
     }
 }
 
-/// A table, over what its `preset` says.
+/// Reads a table and lays it over the values of its `preset`, if it has one.
 ///
 /// # Errors
-/// What is no table, or an unknown preset.
+/// If the value is not a table, or if the preset is unknown.
 pub fn over_preset<'de, P: Preset, D: Deserializer<'de>>(table: D) -> Result<Value, D::Error> {
     let given: Map<String, Value> = serde::Deserialize::deserialize(table)?;
     let mut all = match given.get("preset") {
@@ -129,8 +133,9 @@ pub fn over_preset<'de, P: Preset, D: Deserializer<'de>>(table: D) -> Result<Val
     Ok(all)
 }
 
-/// Reads and writes a structure that derives both with `#[serde(remote = "Self")]`, and reads its table over
-/// what the table's `preset` says. The calling crate depends on `serde`.
+/// Implements `Serialize` and `Deserialize` for a structure that derives both with
+/// `#[serde(remote = "Self")]`. The structure's table is laid over the values of its `preset`. The calling
+/// crate depends on `serde`.
 #[macro_export]
 macro_rules! with_preset {
     ($params:ident, $preset:ty) => {
@@ -151,8 +156,8 @@ macro_rules! with_preset {
     };
 }
 
-/// Defines the type of a choice from a catalog: a table with `kind` and the entry's parameters,
-/// which serializes, has a schema, and builds what was chosen. The calling crate depends on `serde`,
+/// Defines the type of a choice from a catalog: a table with `kind` and the parameters of the entry. The
+/// type serializes, has a JSON Schema, and builds the chosen entry. The calling crate depends on `serde`,
 /// `serde_json` and `schemars`.
 #[macro_export]
 macro_rules! choice {
@@ -160,17 +165,17 @@ macro_rules! choice {
         $(#[$doc])*
         #[derive(Clone, PartialEq, Debug)]
         pub struct $name {
-            /// The entry's name.
+            /// The name of the chosen entry.
             pub kind: String,
-            /// Its parameters.
+            /// The parameters of the entry, without `kind`.
             pub params: ::serde_json::Map<String, ::serde_json::Value>,
         }
 
         impl $name {
-            /// Builds what was chosen.
+            /// Builds the chosen entry.
             ///
             /// # Errors
-            /// An unknown kind, or parameters that the entry refuses.
+            /// If the kind is unknown, or if the entry refuses the parameters.
             pub fn build(&self) -> Result<$built, $crate::catalog::ParamError> {
                 let catalog: &[$crate::catalog::Entry<$built>] = $catalog;
                 let entry = $crate::catalog::find(catalog, &self.kind).ok_or_else(|| {
@@ -206,7 +211,7 @@ macro_rules! choice {
                 stringify!($name).into()
             }
 
-            // Two crates may have catalogs of one name.
+            // Catalogs in two modules may have the same name.
             fn schema_id() -> ::std::borrow::Cow<'static, str> {
                 concat!(module_path!(), "::", stringify!($name)).into()
             }

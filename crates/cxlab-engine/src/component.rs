@@ -1,419 +1,227 @@
-//! Components, their ports and wiring, and what a component may do while it handles an event.
+//! What a reader of a model sees of the engine: components, payloads and wires.
 
-use crate::prefetch::prefetch_to_write;
-use crate::queue::{EventKey, EventQueue, Target, WheelQueue};
-use crate::rng::mix;
-use crate::units::{Picos, SimTime};
+mod ctx;
+mod hints;
+mod lane;
 
-/// The number of a component, its place in the system and in the order of events: below 2^24.
+pub use ctx::Ctx;
+pub(crate) use ctx::NOWHERE;
+pub use hints::{ExecutionHints, HandOver};
+pub(crate) use lane::{
+    Account, Blocks, Body, CrossEvent, Lane, NO_BLOCK, Outgoing, Route, combine_digests,
+};
+
+use crate::units::Picos;
+use hints::NoHints;
+
+/// The number of a component: its index in the list given to
+/// [`Simulation::new`](crate::Simulation::new), below 2^24.
+///
+/// The number is the *source* in the [order of events](Component#order-of-events).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct ComponentId(pub u32);
 
-/// What components send each other: a fixed-size value without pointers.
+/// The number of the component with this index.
+impl From<usize> for ComponentId {
+    fn from(index: usize) -> Self {
+        ComponentId(index as u32)
+    }
+}
+
+/// The type of the values that components send to each other: of fixed size and without pointers.
 pub trait Payload: Copy + Default + Send + 'static {
-    /// A few bits that identify the value in the order digest.
+    /// A few bits that identify the value. The order digest ([`Outcome::digest`](crate::Outcome::digest))
+    /// hashes them with the key of each event.
     fn fingerprint(&self) -> u64;
 }
 
-/// An active part of the system: it receives events and sends others. Everything inside it is
-/// passive and owned; components share nothing.
+/// An active part of the simulated system. It handles events and sends payloads to other components.
+///
+/// A component owns all of its state; components share nothing. For each event the engine calls
+/// one method: [`receive`](Component::receive) when a payload arrives at a port, and
+/// [`wake`](Component::wake) when a wake-up is due. The method acts on the simulation through
+/// its [`Ctx`] alone.
+///
+/// All components of a [`Simulation`](crate::Simulation) have one type. A system with several kinds of
+/// components uses an enum with a variant for each kind.
+///
+/// # Order of events
+/// Of its pending events, a component handles the first in the order *(time, source, sequence number)*:
+/// - the *time* at which the payload arrives or the wake-up is due;
+/// - the *source*, the number of the component that sent the payload or asked for the wake-up;
+/// - the *sequence number*, which counts the payloads and wake-ups of this source over all its ports.
+///
+/// The order does not depend on which event was sent first, nor on the number of threads: sources count
+/// their own events. Events of different components have no order among them. They need none, because a
+/// [`Wire`] takes at least 1 ps, so no event can affect another component at the same instant.
+///
+/// ```
+/// use cxlab_engine::units::{Picos, SimTime};
+/// use cxlab_engine::{Component, ComponentId, Ctx, Monitor, Payload, Simulation, Wire};
+///
+/// #[derive(Clone, Copy, Default)]
+/// struct Note(u64);
+///
+/// impl Payload for Note {
+///     fn fingerprint(&self) -> u64 {
+///         self.0
+///     }
+/// }
+///
+/// /// Component 0 keeps a list of what it handles. Components 1 and 2 send notes to it.
+/// struct Node {
+///     number: u32,
+///     handled: Vec<u64>,
+/// }
+///
+/// impl Component for Node {
+///     type Payload = Note;
+///
+///     fn start(&mut self, ctx: &mut Ctx<'_, Note>) {
+///         match self.number {
+///             0 => ctx.wake_at(SimTime(8), 0),
+///             1 => ctx.wake_at(SimTime(5), 0),
+///             _ => {
+///                 // The first to be sent, at time 0.
+///                 ctx.send(0, SimTime(10), Note(20));
+///                 ctx.send(0, SimTime(10), Note(21));
+///                 ctx.send(0, SimTime(9), Note(22));
+///             }
+///         }
+///     }
+///
+///     fn receive(&mut self, _: &mut Ctx<'_, Note>, _port: u16, note: &Note) {
+///         self.handled.push(note.0);
+///     }
+///
+///     fn wake(&mut self, ctx: &mut Ctx<'_, Note>, token: u32) {
+///         match (self.number, token) {
+///             // The last to be asked for, at time 8.
+///             (0, 0) => ctx.wake_at(SimTime(10), 1),
+///             (0, _) => self.handled.push(1),
+///             _ => ctx.send(0, SimTime(10), Note(10)),
+///         }
+///     }
+/// }
+///
+/// let nodes = (0..3).map(|number| Node { number, handled: Vec::new() }).collect();
+/// let wire = |peer: u32, peer_port| Wire {
+///     peer: ComponentId(peer),
+///     peer_port,
+///     min_latency: Picos(1),
+/// };
+/// let wires = vec![vec![wire(1, 0), wire(2, 0)], vec![wire(0, 0)], vec![wire(0, 1)]];
+/// let mut simulation = Simulation::new(nodes, wires);
+/// simulation.run(1, SimTime::NEVER, &Monitor::default());
+///
+/// // By time: note 22 at 9 ps, all others at 10 ps. Those by source: the own wake-up of component 0,
+/// // then component 1, then component 2. Those of component 2 in the order in which it sent them.
+/// assert_eq!(simulation.component(0).handled, [22, 1, 10, 20, 21]);
+/// ```
 pub trait Component: Send + 'static {
-    /// What it sends and receives.
+    /// The payloads that the component sends and receives.
     type Payload: Payload;
 
-    /// Called once at time zero, before any event.
+    /// Called once at time zero, before any event, in the order of component numbers. Called again when
+    /// the simulation is [started again](crate::Simulation::start_again).
     fn start(&mut self, ctx: &mut Ctx<'_, Self::Payload>);
-    /// A payload arrives at one of its ports.
+
+    /// A payload arrives at `port`.
     fn receive(&mut self, ctx: &mut Ctx<'_, Self::Payload>, port: u16, payload: &Self::Payload);
-    /// The same, for a component that looks at the payload where it lies ([`Ctx::received`]) and may
-    /// [pass it on](Ctx::pass_on) from there, so that it need not be copied.
+
+    /// A wake-up is due that the component asked for by [`Ctx::wake_at`] with this `token`.
+    fn wake(&mut self, ctx: &mut Ctx<'_, Self::Payload>, token: u32);
+
+    /// A payload arrives at `port`; a replacement of [`receive`](Component::receive) that copies nothing.
+    ///
+    /// The component reads the payload in the event queue ([`Ctx::received`]) and may
+    /// [pass it on](Ctx::pass_on) or [keep it](Ctx::keep) there. The engine calls this method for each
+    /// payload; by default it copies the payload and calls `receive`.
     #[inline(always)]
     fn arrive(&mut self, ctx: &mut Ctx<'_, Self::Payload>, port: u16) {
         let payload = *ctx.received();
         self.receive(ctx, port, &payload);
     }
-    /// A wake-up that the component asked for.
-    fn wake(&mut self, ctx: &mut Ctx<'_, Self::Payload>, token: u32);
-    /// A payload will arrive soon: the component may [`prefetch`](crate::prefetch()) what it will
-    /// look at. Nothing may depend on whether it is called.
-    #[inline]
-    fn fetch(&self, port: u16, payload: &Self::Payload) {
-        let _ = (port, payload);
+
+    /// What speeds up the execution of this component's events. No result depends on it. By default the
+    /// component has no hints.
+    #[inline(always)]
+    fn hints(&self) -> &impl ExecutionHints<Self::Payload>
+    where
+        Self: Sized,
+    {
+        &NoHints
     }
-    /// It will arrive sooner still, what was fetched before is there: the component may ask for what that leads
-    /// to. Returns the port through which it will send, if it knows.
-    #[inline]
-    fn fetch_next(&self, port: u16, payload: &Self::Payload) -> Option<u16> {
-        let _ = (port, payload);
+
+    /// How payloads that the component [keeps](Ctx::keep) move to another queue. A component that never
+    /// keeps a payload needs none, which is the default.
+    fn hand_over(&mut self) -> Option<&mut dyn HandOver<Self::Payload>> {
         None
-    }
-    /// How long one of its events takes, in comparison with those of other components: only how evenly
-    /// threads share the work depends on it.
-    fn event_cost(&self) -> u64 {
-        1
-    }
-    /// It will run on another thread, or its state will be saved: whoever [keeps](Ctx::keep) payloads
-    /// takes each of them with `take` into its own memory.
-    fn take_in(&mut self, take: &mut dyn FnMut(Kept) -> Self::Payload) {
-        let _ = take;
-    }
-    /// It goes on, perhaps on another thread or from a restored state: what it took in may be kept again.
-    fn put_back(&mut self, keep: &mut dyn FnMut(Self::Payload) -> Kept) {
-        let _ = keep;
     }
 }
 
-/// A payload that has arrived and stays where it lies ([`Ctx::keep`]) until its component sends it on or
-/// forgets it. The default is none.
+/// A payload that has arrived and stays in the event queue ([`Ctx::keep`]) until its component sends it
+/// ([`Ctx::send_kept`]) or drops it ([`Ctx::forget`]).
+///
+/// The default value stands for no payload. A component that stores values of this type between two
+/// events implements [`HandOver`].
 #[derive(PartialEq, Eq, Default, Debug)]
 pub struct Kept(pub(crate) u32);
 
 impl Kept {
-    /// Whether it is one.
+    /// Whether this is a kept payload, and not the default value.
     #[inline]
     pub fn is_some(&self) -> bool {
         self.0 != NOWHERE
     }
 }
 
-/// One direction of a wire as its sender sees it.
+/// One direction of a wire, from the component in whose list of ports it is to its peer.
+///
+/// A wire connects one port of a component with one port of another and has two directions. Each end
+/// lists its own direction; the two latencies may differ.
+///
+/// # Latency
+/// Each direction takes at least 1 ps; [`Simulation::new`](crate::Simulation::new) refuses less. So an
+/// event never affects another component at the same instant, and the events of two components at one
+/// instant can be handled in either order, or at once on two threads.
+///
+/// ```
+/// use cxlab_engine::units::{Picos, SimTime};
+/// use cxlab_engine::{Component, ComponentId, Ctx, Payload, Simulation, Wire};
+///
+/// # #[derive(Clone, Copy, Default)]
+/// # struct Nothing;
+/// # impl Payload for Nothing {
+/// #     fn fingerprint(&self) -> u64 {
+/// #         0
+/// #     }
+/// # }
+/// struct Idle;
+/// # impl Component for Idle {
+/// #     type Payload = Nothing;
+/// #     fn start(&mut self, _: &mut Ctx<'_, Nothing>) {}
+/// #     fn receive(&mut self, _: &mut Ctx<'_, Nothing>, _: u16, _: &Nothing) {}
+/// #     fn wake(&mut self, _: &mut Ctx<'_, Nothing>, _: u32) {}
+/// # }
+///
+/// let two_with = |min_latency| {
+///     let wire = |peer| Wire { peer: ComponentId(peer), peer_port: 0, min_latency };
+///     let connected = move || Simulation::new(vec![Idle, Idle], vec![vec![wire(1)], vec![wire(0)]]);
+///     std::panic::catch_unwind(connected).is_ok()
+/// };
+/// assert!(!two_with(Picos(0)), "a wire without latency is refused");
+/// assert!(two_with(Picos(1)), "1 ps is enough");
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Wire {
-    /// Who receives.
+    /// The component that receives.
     pub peer: ComponentId,
-    /// At which of its ports.
+    /// The receiver's port, an index into its list of wires.
     pub peer_port: u16,
-    /// No payload takes less than this, credits included; at least 1 ps. It is what lets
-    /// partitions run apart, so declare it as long as it truly is.
+    /// The shortest time from sending to arrival of any payload; at least 1 ps.
+    ///
+    /// [`Ctx::send`] panics where a payload would arrive sooner. The lookahead between threads is the
+    /// shortest latency of a wire between them, so a wire should declare all of its latency.
     pub min_latency: Picos,
-}
-
-/// A wire whose receiver is known by its place in a partition.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Route {
-    pub(crate) min_latency: u64,
-    /// Index of the receiver in its partition.
-    pub(crate) local: u32,
-    /// The number of the receiver's block, among those of all partitions.
-    pub(crate) block: u16,
-    pub(crate) port: u16,
-}
-
-/// What a pending event is, between runs.
-#[derive(Clone, Copy)]
-pub(crate) enum Body<P> {
-    Payload(u16, P),
-    Wake(u32),
-}
-
-/// An event for a component of another partition.
-#[derive(Clone, Copy)]
-pub(crate) struct CrossEvent<P> {
-    pub(crate) key: EventKey,
-    pub(crate) target: Target,
-    pub(crate) payload: P,
-}
-
-/// Cross-partition events to one partition, until the end of the window.
-pub(crate) struct Outgoing<P> {
-    pub(crate) events: Vec<CrossEvent<P>>,
-    /// The time of the earliest of them, `u64::MAX` when there are none.
-    pub(crate) earliest: u64,
-}
-
-impl<P> Default for Outgoing<P> {
-    fn default() -> Self {
-        Outgoing {
-            events: Vec::new(),
-            earliest: u64::MAX,
-        }
-    }
-}
-
-impl<P: Payload> Outgoing<P> {
-    /// How many events ahead the memory of the next ones is fetched to be written: another core has read it last.
-    const AHEAD: usize = 8;
-
-    /// Adds an event; returns its payload, to be changed.
-    fn write(&mut self, key: EventKey, target: Target, payload: P) -> &mut P {
-        self.earliest = self.earliest.min(key.time);
-        let at = self.events.len();
-        self.events.push(CrossEvent {
-            key,
-            target,
-            payload,
-        });
-        if let Some(ahead) = self.events.spare_capacity_mut().get(Self::AHEAD) {
-            prefetch_to_write(ahead);
-        }
-        &mut self.events[at].payload
-    }
-}
-
-/// A partition's side of the executor: its queue and its outgoing events.
-pub(crate) struct Lane<P: Payload> {
-    pub(crate) queue: WheelQueue<P>,
-    pub(crate) outgoing: Vec<Outgoing<P>>,
-    pub(crate) partition: u16,
-    /// The block whose events are handled, by its number among those of all partitions.
-    pub(crate) block: u16,
-    /// The same, where its events go into a wheel; [`NO_BLOCK`] where blocks take turns.
-    pub(crate) wheel_of: u16,
-    pub(crate) blocks: Blocks,
-    pub(crate) work: u64,
-}
-
-/// Where a partition's blocks are.
-#[derive(Default)]
-pub(crate) struct Blocks {
-    /// The number of the first of them.
-    pub(crate) first: u16,
-    /// How many components each has.
-    pub(crate) counts: Vec<usize>,
-    /// Of each of the partition's components, its block.
-    pub(crate) of_local: Vec<u16>,
-    /// The partition of every block.
-    pub(crate) partitions: Vec<u16>,
-    /// The shortest latency of a wire between two of them.
-    pub(crate) span: u64,
-}
-
-impl<P: Payload> Lane<P> {
-    /// Adds an event of one of its components, whatever block that is in.
-    #[inline]
-    pub(crate) fn arrive(&mut self, key: EventKey, target: Target) -> &mut P {
-        let block = self.blocks.of_local[target.component()];
-        let block = usize::from(block - self.blocks.first);
-        self.queue.push_to(block, key, target)
-    }
-
-    /// Takes what a component has kept.
-    pub(crate) fn take(&mut self, kept: Kept) -> P {
-        let payload = *self.queue.carried(kept.0);
-        self.queue.release(kept.0);
-        payload
-    }
-
-    /// Keeps what a component took in.
-    pub(crate) fn keep(&mut self, payload: P) -> Kept {
-        Kept(self.queue.hold(payload))
-    }
-
-    /// What is sent is of this block.
-    pub(crate) fn turn_to(&mut self, block: usize) {
-        self.block = self.blocks.first + block as u16;
-    }
-
-    /// Adds an event of a block.
-    #[inline(always)]
-    fn push(&mut self, block: u16, key: EventKey, target: Target) -> &mut P {
-        if block == self.wheel_of {
-            self.queue.push(key, target)
-        } else {
-            self.place_elsewhere(block, key, target)
-        }
-    }
-
-    /// Adds an event of another block, or of one that takes turns.
-    #[inline(never)]
-    fn place_elsewhere(&mut self, block: u16, key: EventKey, target: Target) -> &mut P {
-        let own = usize::from(block.wrapping_sub(self.blocks.first));
-        if own < self.queue.blocks() {
-            return self.queue.push_to(own, key, target);
-        }
-        self.cross(block, NOWHERE, key, target)
-    }
-
-    /// Makes an event of another block, or of one that takes turns, of one that is handled.
-    #[inline(never)]
-    fn pass_elsewhere(&mut self, block: u16, place: u32, key: EventKey, target: Target) -> &mut P {
-        let own = usize::from(block.wrapping_sub(self.blocks.first));
-        if own < self.queue.blocks() {
-            return self.queue.pass_to(own, place, key, target);
-        }
-        self.queue.release(place);
-        self.cross(block, place, key, target)
-    }
-
-    /// Makes an event of another partition, which carries what lies at `place`.
-    #[inline(never)]
-    fn cross(&mut self, block: u16, place: u32, key: EventKey, target: Target) -> &mut P {
-        let to = self.blocks.partitions[usize::from(block)];
-        let payload = *self.queue.carried(place);
-        self.outgoing[usize::from(to)].write(key, target, payload)
-    }
-}
-
-/// Per-component bookkeeping of the engine.
-#[derive(Clone, Debug)]
-pub(crate) struct Account {
-    pub(crate) id: u32,
-    pub(crate) local: u32,
-    pub(crate) sequence: u64,
-    pub(crate) digest: u64,
-}
-
-impl Account {
-    #[inline]
-    pub(crate) fn absorb(&mut self, key: EventKey, what: u64) {
-        let word = key.time ^ key.order.rotate_left(17) ^ what.rotate_left(34);
-        self.digest = (self.digest.rotate_left(5) ^ word).wrapping_mul(0x517c_c1b7_2722_0a95);
-    }
-}
-
-/// Combines per-component digests, in component order, into the run's digest.
-pub(crate) fn combine_digests(digests: impl Iterator<Item = u64>) -> u64 {
-    digests.fold(0, |all, one| mix(all.rotate_left(1) ^ one))
-}
-
-/// What a component may do while it handles an event.
-pub struct Ctx<'a, P: Payload> {
-    pub(crate) now: SimTime,
-    pub(crate) account: &'a mut Account,
-    pub(crate) routes: &'a [Route],
-    pub(crate) lane: &'a mut Lane<P>,
-    /// Where the payload lies that has arrived; [`NOWHERE`] when there is none.
-    pub(crate) place: u32,
-}
-
-/// The number of no block.
-pub(crate) const NO_BLOCK: u16 = u16::MAX;
-
-/// No payload has arrived, or it was passed on: the first place of a queue holds none.
-pub(crate) const NOWHERE: u32 = 0;
-
-impl<P: Payload> Ctx<'_, P> {
-    /// The current time.
-    #[inline]
-    pub fn now(&self) -> SimTime {
-        self.now
-    }
-
-    #[inline]
-    fn next_key(&mut self, at: SimTime) -> EventKey {
-        let order = u64::from(self.account.id) << EventKey::SEQUENCE_BITS | self.account.sequence;
-        self.account.sequence += 1;
-        EventKey { time: at.0, order }
-    }
-
-    /// Sends `payload` through `port`, to arrive at time `at`.
-    ///
-    /// # Panics
-    /// As [`Ctx::place`].
-    #[inline(always)]
-    pub fn send(&mut self, port: u16, at: SimTime, payload: P) {
-        *self.place(port, at) = payload;
-    }
-
-    /// Sends through `port`, to arrive at time `at`, what the caller then writes to the place that
-    /// is shown. That holds anything as yet; written there at once, a payload is copied once.
-    ///
-    /// # Panics
-    /// If the port is not wired or `at` is sooner than the wire's minimum latency allows: both
-    /// are our own mistakes.
-    #[inline(always)]
-    pub fn place(&mut self, port: u16, at: SimTime) -> &mut P {
-        let (block, key, target) = self.leave(port, at);
-        self.lane.push(block, key, target)
-    }
-
-    /// What has arrived, where it lies, until it is passed on. While a component starts or is woken,
-    /// and behind [`Ctx::pass_on`], it is the default.
-    #[inline(always)]
-    pub fn received(&self) -> &P {
-        self.lane.queue.carried(self.place)
-    }
-
-    /// The same, to be changed.
-    ///
-    /// # Panics
-    /// Where nothing has arrived or it was passed on before.
-    #[inline]
-    pub fn received_mut(&mut self) -> &mut P {
-        assert!(self.place != NOWHERE, "nothing has arrived");
-        self.lane.queue.carried_mut(self.place)
-    }
-
-    /// Sends what has arrived on through `port`, to arrive at time `at`, and shows it, to be changed.
-    /// Within a thread it stays where it lies.
-    ///
-    /// # Panics
-    /// As [`Ctx::place`], and where nothing has arrived or it was passed on before.
-    #[inline(always)]
-    pub fn pass_on(&mut self, port: u16, at: SimTime) -> &mut P {
-        let arrived = self.keep();
-        self.send_kept(arrived, port, at)
-    }
-
-    /// Keeps what has arrived, for later.
-    ///
-    /// # Panics
-    /// Where nothing has arrived or it was passed on or kept before.
-    #[inline(always)]
-    pub fn keep(&mut self) -> Kept {
-        let place = std::mem::replace(&mut self.place, NOWHERE);
-        assert!(place != NOWHERE, "nothing to pass on or to keep");
-        Kept(place)
-    }
-
-    /// What was kept; the default for the default of [`Kept`].
-    #[inline(always)]
-    pub fn kept(&self, kept: &Kept) -> &P {
-        self.lane.queue.carried(kept.0)
-    }
-
-    /// Forgets what was kept.
-    ///
-    /// # Panics
-    /// For the default of [`Kept`].
-    pub fn forget(&mut self, kept: Kept) {
-        assert!(kept.is_some(), "nothing was kept");
-        self.lane.queue.release(kept.0);
-    }
-
-    /// Sends what was kept through `port`, as [`Ctx::pass_on`] does.
-    ///
-    /// # Panics
-    /// As [`Ctx::place`], and for the default of [`Kept`].
-    #[inline(always)]
-    pub fn send_kept(&mut self, kept: Kept, port: u16, at: SimTime) -> &mut P {
-        assert!(kept.is_some(), "nothing was kept");
-        let place = kept.0;
-        let (block, key, target) = self.leave(port, at);
-        if block == self.lane.wheel_of {
-            self.lane.queue.pass_on(place, key, target)
-        } else {
-            self.lane.pass_elsewhere(block, place, key, target)
-        }
-    }
-
-    /// Where what is sent through a port goes: its block, its place in the order, and whom it is for.
-    #[inline(always)]
-    fn leave(&mut self, port: u16, at: SimTime) -> (u16, EventKey, Target) {
-        let route = self.routes[port as usize];
-        assert!(
-            at.0 >= self.now.0 + route.min_latency,
-            "sent faster than the wire's latency"
-        );
-        let target = Target::port(route.local, route.port);
-        (route.block, self.next_key(at), target)
-    }
-
-    /// Asks for [`Component::wake`] with `token` at time `at` (not before now).
-    ///
-    /// # Panics
-    /// If `at` lies in the past.
-    #[inline]
-    pub fn wake_at(&mut self, at: SimTime, token: u32) {
-        assert!(at >= self.now, "a wake-up in the past");
-        let key = self.next_key(at);
-        let (block, target) = (self.lane.block, Target::wake(self.account.local, token));
-        self.lane.push(block, key, target);
-    }
-
-    /// Reports finished units of work (completed requests), for the progress bar.
-    #[inline]
-    pub fn count_work(&mut self, units: u64) {
-        self.lane.work += units;
-    }
 }

@@ -1,22 +1,22 @@
-//! Dividing the component graph among threads: only long-latency wires are cut, because the
-//! shortest cut wire is the lookahead, the span that partitions may run apart.
+//! Divides the components among threads. Only wires of long latency are cut, because the shortest cut
+//! wire is the lookahead, the span of time that partitions run independently.
 
 use crate::component::Wire;
 use crate::units::Picos;
 
-/// A division of components into parts.
+/// A division of the components of a system into parts, one for each thread or rank.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Partition {
-    /// The part of each component.
+    /// The part of each component, by component number.
     pub part_of: Vec<u16>,
-    /// How many parts there are (at least one, at most what was asked for).
+    /// Number of parts: at least one, at most the number requested.
     pub parts: usize,
-    /// The shortest latency of a wire between two parts; `None` when nothing is cut.
+    /// The shortest latency of a wire between two parts; `None` when no wire is cut.
     pub lookahead: Option<Picos>,
 }
 
 impl Partition {
-    /// All of so many components in one part.
+    /// All components in one part.
     pub fn undivided(components: usize) -> Partition {
         Partition {
             part_of: vec![0; components],
@@ -25,7 +25,7 @@ impl Partition {
         }
     }
 
-    /// The components of each part, in order.
+    /// The numbers of the components of each part, in ascending order.
     pub fn members(&self) -> Vec<Vec<usize>> {
         let mut members = vec![Vec::new(); self.parts];
         for (component, part) in self.part_of.iter().enumerate() {
@@ -34,7 +34,7 @@ impl Partition {
         members
     }
 
-    /// The weight of the part that has most.
+    /// The weight of the heaviest part, where `weights` has the weight of each component.
     pub fn busiest(&self, weights: &[u64]) -> u64 {
         let mut load = vec![0; self.parts];
         for (part, weight) in self.part_of.iter().zip(weights) {
@@ -44,20 +44,22 @@ impl Partition {
     }
 }
 
-/// Of the divisions with a longer lookahead, the first is taken whose busiest part has at most so much,
-/// in percent, of what it has in the most even one.
+/// Largest weight of the heaviest part, in percent of that in the most even division. Among the divisions
+/// within this limit, the one with the longest lookahead is taken.
 const UNEVEN: u64 = 135;
 
-/// Divides components, given each one's wires and weight (its share of the work), into at most `parts`
-/// parts of similar weight. Pairs in `together` share something and belong to one part.
+/// Divides components into at most `parts` parts of similar weight.
 ///
-/// Components join into clusters: those with a single wire with their neighbour (most of their
-/// events go there), and all that are joined by wires shorter than the lookahead, which is the
-/// longest latency that occurs for which the parts still balance. Clusters are dealt out to the part
-/// with the least weight, heavy ones first, those of similar weight in order. Neighbours in number are
-/// of one kind in most systems (hosts, leaves, spines), and traffic comes in waves that are at one kind
-/// at a time: dealing gives every part a share of each kind, so that no part waits for another's wave.
-/// Deterministic.
+/// `wires` has the wires of each component, and `weights` its share of the work. The two components of a
+/// pair in `together` come to one part. The division depends on these arguments alone.
+///
+/// 1. Components join into clusters. Two components with a wire shorter than the lookahead share a
+///    cluster. The lookahead is the longest latency of a wire for which the parts still balance. A
+///    component with a single wire joins its neighbour, which receives most of its events, where the
+///    parts still balance.
+/// 2. Clusters go to the part with the least weight: heavy ones first, those of similar weight by number.
+///    In most systems neighbours in number are of one kind (hosts, leaves, spines), and traffic loads one
+///    kind after the other. So every part gets a share of each kind, and no part waits for the others.
 pub fn partition(
     wires: &[Vec<Wire>],
     weights: &[u64],
@@ -84,7 +86,7 @@ pub fn partition(
                 .map(|latency| (*latency, with_neighbour)),
         );
     }
-    // Nothing is joined but what belongs together.
+    // With a threshold of 0, only the pairs in `together` are joined.
     thresholds.push((0, false));
     let deals = thresholds.into_iter().map(|(threshold, with_neighbour)| {
         let cluster_of = clusters(wires, threshold, with_neighbour, together);
@@ -104,7 +106,7 @@ pub fn partition(
     )
 }
 
-/// Deals clusters out.
+/// Distributes clusters over parts, each to the part with the least weight.
 fn deal(wires: &[Vec<Wire>], weights: &[u64], parts: usize, cluster_of: &[usize]) -> Partition {
     let mut of_cluster = vec![0u64; wires.len()];
     for (component, cluster) in cluster_of.iter().enumerate() {
@@ -138,15 +140,17 @@ fn deal(wires: &[Vec<Wire>], weights: &[u64], parts: usize, cluster_of: &[usize]
     }
 }
 
-/// A weight to three binary digits, so that what differs by chance keeps its order.
+/// A weight rounded down to three binary digits, so that clusters whose weights differ by chance
+/// keep their order.
 fn about(weight: u64) -> u64 {
     let digits = u64::BITS - weight.leading_zeros();
     let shift = digits.saturating_sub(3);
     weight >> shift << shift
 }
 
-/// Joins components by wires shorter than `threshold`, and if asked those with a single wire with
-/// their neighbour; returns each one's cluster, named by its first component.
+/// Joins components that have a wire shorter than `threshold`, and with `with_neighbour` also a component
+/// with a single wire and its neighbour. Returns the cluster of each component, which is the number of
+/// its first component.
 pub(crate) fn clusters(
     wires: &[Vec<Wire>],
     threshold: u64,
@@ -174,6 +178,7 @@ pub(crate) fn clusters(
         .collect()
 }
 
+/// The root of a component in the union-find forest; shortens the path to it.
 fn root(parent: &mut [usize], mut at: usize) -> usize {
     while parent[at] != at {
         parent[at] = parent[parent[at]];
@@ -187,7 +192,7 @@ mod tests {
     use super::*;
     use crate::component::ComponentId;
 
-    /// Where nothing has run yet, wires say how much there is to do.
+    /// Divides with the weights of a simulation that has not run: one plus the number of wires.
     fn divide(wires: &[Vec<Wire>], parts: usize, together: &[(usize, usize)]) -> Partition {
         let weights: Vec<u64> = wires.iter().map(|own| 1 + own.len() as u64).collect();
         partition(wires, &weights, parts, together)
@@ -229,10 +234,11 @@ mod tests {
         let division = partition(&wires, &weights, 2, &[]);
         let with = (division.part_of.iter()).filter(|part| **part == division.part_of[3]);
         assert_eq!((division.busiest(&weights), with.count()), (60, 3));
-        // As many parts as there can be, even if few of them did as well.
+        // As many parts as possible, even where fewer would balance as well.
         let division = partition(&ring(&[100, 1, 100, 1]), &[1, 1, 1, 90], 4, &[]);
         assert_eq!(division.parts, 4);
-        // Nothing is gained by cutting short wires where one has most of the work.
+        // Cutting short wires gains nothing where one component has most of the work.
+
         weights[3] = 1_000;
         let mut wires = ring(&[100; 9]);
         for (from, to) in [(3, 4), (4, 3)] {

@@ -1,21 +1,23 @@
-//! Hints to the processor. In large systems the events and components in use do not fit the
-//! caches, but which come next is known one or two events ahead.
+//! Prefetch instructions. The events and components of large systems do not fit the caches, but the
+//! executor knows the next events in advance.
 
 use std::mem::MaybeUninit;
 
-/// Bytes of a cache line.
+/// Size of a cache line in bytes.
 pub const CACHE_LINE: usize = 64;
 
-/// How many bytes of a value are fetched at most.
+/// Largest number of bytes that [`prefetch()`] fetches of a value.
 const REACH: usize = 256;
 
-/// Begins to fetch the start of a value, 256 bytes at most, into the caches; changes nothing else.
+/// Begins to fetch the first 256 bytes of a value, or all of a smaller one, into the caches.
+///
+/// The program's result does not depend on it. On processors other than x86-64 the function does nothing.
 #[inline(always)]
 pub fn prefetch<T: ?Sized>(value: &T) {
     prefetch_first::<REACH, T>(value);
 }
 
-/// The same for so many bytes at most.
+/// Like [`prefetch()`], for the first `BYTES` bytes of a value.
 #[inline(always)]
 #[allow(unsafe_code)]
 pub fn prefetch_first<const BYTES: usize, T: ?Sized>(value: &T) {
@@ -35,15 +37,16 @@ pub fn prefetch_first<const BYTES: usize, T: ?Sized>(value: &T) {
     let _ = value;
 }
 
-/// Begins to take memory that will be written from the other processors that have it; changes nothing else.
+/// Begins to fetch memory that will be written into the caches, in exclusive state. The program's result
+/// does not depend on it.
 #[inline(always)]
 #[allow(unsafe_code)]
 pub(crate) fn prefetch_to_write<T>(place: &MaybeUninit<T>) {
     #[cfg(target_arch = "x86_64")]
     for offset in (0..size_of::<T>()).step_by(CACHE_LINE) {
         let line = place.as_ptr().cast::<u8>().wrapping_add(offset);
-        // SAFETY: a prefetch of any address neither faults nor reads or writes for the program; a processor of
-        // this architecture without this one does nothing.
+        // SAFETY: a prefetch of any address neither faults nor reads or writes for the program; a
+        // processor of this architecture without this one does nothing.
         unsafe {
             std::arch::asm!("prefetchw [{}]", in(reg) line, options(nostack, preserves_flags, readonly));
         }

@@ -1,12 +1,14 @@
-//! Probes: what components measure with. All integer, so that results can be compared exactly.
+//! Probes, with which components measure. They count in integers, so results can be compared exactly.
 
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
 use crate::units::Picos;
 
-/// A latency distribution: exact count, sum, minimum and maximum, and quantiles to within 0.1 %
-/// (HDR histogram with three significant digits above 262 ns, and steps of 128 ps below).
+/// The distribution of a latency: exact count, sum, minimum and maximum, and quantiles to within 0.1 %
+/// or 128 ps.
+///
+/// The histogram has three significant digits above 262 ns (HDR histogram), and steps of 128 ps below.
 #[derive(Clone, Serialize, Deserialize, Debug)]
 #[serde(from = "SavedProbe", into = "SavedProbe")]
 pub struct LatencyProbe {
@@ -17,7 +19,7 @@ pub struct LatencyProbe {
     count: u64,
 }
 
-/// A distribution as it is saved: the counts that are not zero, each with a value of its bucket.
+/// The saved form of a distribution: the counts that are not zero, each with a value of its bucket.
 #[derive(Serialize, Deserialize)]
 struct SavedProbe {
     counts: Vec<(u64, u32)>,
@@ -67,7 +69,7 @@ impl From<SavedProbe> for LatencyProbe {
     }
 }
 
-/// The histogram's unit: spans are stored in steps of 128 ps.
+/// The unit of the histogram, as a power of two of picoseconds: 128 ps.
 const STEP_SHIFT: u32 = 7;
 
 impl Default for LatencyProbe {
@@ -93,7 +95,7 @@ fn new_histogram() -> Histogram<u32> {
 }
 
 impl LatencyProbe {
-    /// Counts one span.
+    /// Adds one span.
     #[inline]
     pub fn record(&mut self, span: Picos) {
         if self.histogram.record(span.0 >> STEP_SHIFT).is_err() {
@@ -105,7 +107,7 @@ impl LatencyProbe {
         self.count += 1;
     }
 
-    /// Adds all of another probe's spans.
+    /// Adds all spans of another probe.
     pub fn merge(&mut self, other: &LatencyProbe) {
         if self.histogram.add(&other.histogram).is_err() {
             unreachable!("an auto-resizing histogram takes every other one");
@@ -116,17 +118,17 @@ impl LatencyProbe {
         self.count += other.count;
     }
 
-    /// How many spans were counted.
+    /// Number of spans.
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// Their exact sum, in picoseconds.
+    /// The exact sum of the spans, in picoseconds.
     pub fn sum_ps(&self) -> u128 {
         self.sum
     }
 
-    /// Their mean in nanoseconds; zero when there are none.
+    /// The mean span in nanoseconds; zero when there are none.
     pub fn mean_ns(&self) -> f64 {
         if self.count == 0 {
             0.0
@@ -135,8 +137,8 @@ impl LatencyProbe {
         }
     }
 
-    /// An upper bound of the span at a quantile from 0 to 1, in nanoseconds: the end of its bin, which is at
-    /// most 0.1 % or 128 ps above it, and never outside minimum and maximum.
+    /// An upper bound of the span at a quantile from 0 to 1, in nanoseconds; zero when there are no
+    /// spans. The bound is at most 0.1 % or 128 ps above the span, and never outside minimum and maximum.
     pub fn quantile_ns(&self, quantile: f64) -> f64 {
         if self.count == 0 {
             return 0.0;
@@ -160,8 +162,8 @@ impl LatencyProbe {
         }
     }
 
-    /// The distribution as (upper bound in nanoseconds, count), for a picture: at most `bins`
-    /// bins of equal width in the logarithm between minimum and maximum.
+    /// The distribution for a picture: `bins` bins of equal logarithmic width between minimum and
+    /// maximum, each as its upper bound in nanoseconds and its count. Empty when there are no spans.
     pub fn bins(&self, bins: usize) -> Vec<(f64, u64)> {
         if self.count == 0 || bins == 0 {
             return Vec::new();
@@ -185,8 +187,10 @@ impl LatencyProbe {
     }
 }
 
-/// Waits at one place: exact sum and maximum, and counts by bins that are an eighth of a power of two wide.
-/// It takes memory for as many bins as the longest wait reaches: at most some 2 KiB.
+/// The distribution of waits at one place: exact count, sum and maximum, and counts in bins that are an
+/// eighth of a power of two wide.
+///
+/// The probe takes memory for the bins up to the longest wait: at most about 2 KiB.
 #[derive(Clone, Default, Serialize, Deserialize, Debug)]
 pub struct WaitProbe {
     count: u64,
@@ -196,10 +200,10 @@ pub struct WaitProbe {
 }
 
 impl WaitProbe {
-    /// Bins of a power of two, as a power of two.
+    /// Number of bins for each power of two, as a power of two.
     const SPLIT: u32 = 3;
 
-    /// Counts one wait, in picoseconds.
+    /// Adds one wait, in picoseconds.
     #[inline]
     pub fn record(&mut self, picos: u64) {
         let bin = Self::bin(picos);
@@ -224,14 +228,14 @@ impl WaitProbe {
         ((shift << Self::SPLIT) as usize) + (picos >> shift) as usize
     }
 
-    /// The longest wait of a bin.
+    /// The longest wait that a bin counts, in picoseconds.
     fn longest(bin: usize) -> u64 {
         let (bin, split) = (bin as u64, 1 << Self::SPLIT);
         let shift = (bin / split).saturating_sub(1);
         ((bin - shift * split + 1) << shift) - 1
     }
 
-    /// Adds all of another probe's waits.
+    /// Adds all waits of another probe.
     pub fn merge(&mut self, other: &WaitProbe) {
         if self.bins.len() < other.bins.len() {
             self.bins.resize(other.bins.len(), 0);
@@ -244,12 +248,12 @@ impl WaitProbe {
         self.max = self.max.max(other.max);
     }
 
-    /// How many waits were counted.
+    /// Number of waits.
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// Their exact sum, in picoseconds.
+    /// The exact sum of the waits, in picoseconds.
     pub fn sum_ps(&self) -> u128 {
         self.sum
     }
@@ -259,8 +263,9 @@ impl WaitProbe {
         self.max
     }
 
-    /// An upper bound of the wait at a quantile of `all` passages, in picoseconds: those that were not
-    /// counted did not wait. At most an eighth too long, and never longer than the longest.
+    /// An upper bound of the wait at a quantile (0 to 1) of `all` passages, in picoseconds. Passages
+    /// without a recorded wait count as waits of zero. The bound is at most an eighth above the wait, and
+    /// never above the longest wait.
     pub fn quantile_ps(&self, quantile: f64, all: u64) -> u64 {
         let all = all.max(self.count);
         let rank = libm::ceil(quantile * all as f64) as u64;
@@ -278,7 +283,8 @@ impl WaitProbe {
     }
 }
 
-/// The time integral of a level (requests in flight, queue length), in unit-picoseconds.
+/// The integral over time of a level, such as requests in flight or the length of a queue. Its unit is
+/// that of the level times picoseconds; divided by a span it is the mean level.
 #[derive(Clone, Copy, Default, Serialize, Deserialize, Debug)]
 pub struct LevelIntegral {
     level: u64,
@@ -287,7 +293,7 @@ pub struct LevelIntegral {
 }
 
 impl LevelIntegral {
-    /// The level becomes `level` at time `now` (picoseconds).
+    /// Sets the level from time `now` on, in picoseconds. Times must not decrease.
     #[inline]
     pub fn set(&mut self, now: u64, level: u64) {
         self.integral += u128::from(self.level) * u128::from(now - self.since);
@@ -295,12 +301,12 @@ impl LevelIntegral {
         self.level = level;
     }
 
-    /// The integral up to `now`.
+    /// The integral from time zero to `now`, which must not be before the last change of the level.
     pub fn at(&self, now: u64) -> u128 {
         self.integral + u128::from(self.level) * u128::from(now.saturating_sub(self.since))
     }
 
-    /// The present level.
+    /// The level since the last change.
     pub fn level(&self) -> u64 {
         self.level
     }
@@ -407,7 +413,7 @@ mod tests {
             (waits.count(), waits.sum_ps(), waits.max_ps()),
             (100, 5_050_000, 100_000)
         );
-        // Of 1,000 that passed, 900 did not wait.
+        // Of 1,000 passages, 900 did not wait.
         assert_eq!(waits.quantile_ps(0.9, 1_000), 0);
         let found = waits.quantile_ps(0.99, 1_000);
         assert!((90_000..=101_250).contains(&found), "{found}");

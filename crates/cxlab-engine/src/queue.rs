@@ -1,7 +1,29 @@
-//! The event queue: events in the exact total order `(time, source, sequence)`.
+//! The event queue: events in the total order *(time, source, sequence number)*.
 //!
-//! The executor uses a timing wheel ([`WheelQueue`]). A plain heap behind the same interface
-//! ([`HeapQueue`]) is the oracle of its tests and the baseline of its benchmark.
+//! The executor uses a timing wheel ([`WheelQueue`]). A binary heap with the same interface
+//! ([`HeapQueue`]) is the reference of its tests and the baseline of its benchmark.
+//!
+//! A queue stores what each event carries at a numbered place. A popped event has the number of its
+//! place, which stays in use until it is released.
+//!
+//! ```
+//! use cxlab_engine::queue::{EventKey, EventQueue, Target, WheelQueue};
+//!
+//! let mut queue = WheelQueue::<char>::default();
+//! let key = |time, source: u64, sequence| EventKey { time, order: source << 40 | sequence };
+//! *queue.push(key(20, 0, 0), Target::port(0, 0)) = 'd';
+//! *queue.push(key(10, 2, 0), Target::port(0, 0)) = 'c';
+//! *queue.push(key(10, 1, 8), Target::port(0, 0)) = 'b';
+//! *queue.push(key(10, 1, 7), Target::port(0, 0)) = 'a';
+//!
+//! let mut order = String::new();
+//! while let Some(event) = queue.pop_before(20) {
+//!     order.push(*queue.carried(event.place));
+//!     queue.release(event.place);
+//! }
+//! assert_eq!(order, "abc");
+//! assert_eq!((queue.len(), queue.next_time()), (1, 20));
+//! ```
 
 mod heap;
 mod slab;
@@ -15,21 +37,21 @@ use std::cmp::{Ordering, Reverse};
 pub use heap::HeapQueue;
 pub use wheel::WheelQueue;
 
-/// Position of an event in the total order: its time in picoseconds, then the source component
-/// and the source's own sequence number packed into one word (24 and 40 bits).
+/// The position of an event in the total order: its time, then the number of the source component and the
+/// sequence number of this source, packed into one word of 24 and 40 bits.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct EventKey {
-    /// Delivery time, picoseconds.
+    /// Time of the event in picoseconds.
     pub time: u64,
     /// `source << 40 | sequence`.
     pub order: u64,
 }
 
 impl EventKey {
-    /// Bits of a sequence number.
+    /// Number of bits of a sequence number.
     pub(crate) const SEQUENCE_BITS: u32 = 40;
 
-    /// Both words as one number, which compares without a branch.
+    /// Both words as one number, for a comparison without a branch.
     #[inline]
     fn rank(self) -> u128 {
         u128::from(self.time) << 64 | u128::from(self.order)
@@ -50,22 +72,23 @@ impl PartialOrd for EventKey {
     }
 }
 
-/// Whom an event is for. It lies beside the key, because it is looked at before the event's time.
+/// The receiver of an event. It is stored beside the key, because prefetching reads it before the
+/// event is popped.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Target {
-    /// The receiver's number in its part, and [`Target::WAKE`] for a wake-up.
+    /// The receiver's index in its partition, with the bit [`Target::WAKE`] for a wake-up.
     to: u32,
-    /// The port at which something arrives, or the token of a wake-up.
+    /// The port at which a payload arrives, or the token of a wake-up.
     pub at: u32,
 }
 
 impl Target {
     const WAKE: u32 = 1 << 31;
 
-    /// The target of no event.
+    /// A placeholder, which no event has.
     const NOBODY: Target = Target { to: 0, at: 0 };
 
-    /// A port of the component of that number, below 2^31.
+    /// A port of the component with this index, below 2^31.
     #[inline]
     pub fn port(component: u32, port: u16) -> Target {
         Target {
@@ -74,7 +97,7 @@ impl Target {
         }
     }
 
-    /// A wake-up of that component, with a token.
+    /// A wake-up of the component with this index, below 2^31, with a token.
     #[inline]
     pub fn wake(component: u32, token: u32) -> Target {
         Target {
@@ -83,32 +106,32 @@ impl Target {
         }
     }
 
-    /// Whether it is a wake-up, which carries nothing.
+    /// Whether the event is a wake-up, which carries nothing.
     #[inline]
     pub fn is_wake(self) -> bool {
         self.to & Self::WAKE != 0
     }
 
-    /// The receiver's number.
+    /// The index of the receiver.
     #[inline]
     pub fn component(self) -> usize {
         (self.to & !Self::WAKE) as usize
     }
 }
 
-/// An event that has left the order, and is handled.
+/// An event that was removed from the order, to be handled.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Popped {
-    /// Its place in the order.
+    /// The event's position in the order.
     pub key: EventKey,
-    /// Whom it is for.
+    /// The event's receiver.
     pub target: Target,
-    /// Where the queue keeps what it carries, until it is [released](EventQueue::release) or goes on as
-    /// another event.
+    /// The place of what the event carries. It stays in use until it is [released](EventQueue::release)
+    /// or becomes that of another event.
     pub place: u32,
 }
 
-/// An event that will soon be popped, with all that is known of it without looking at its place.
+/// An event that will soon be popped: everything except what the event carries.
 #[derive(Clone, Copy)]
 struct Near {
     key: EventKey,
@@ -116,7 +139,7 @@ struct Near {
     place: u32,
 }
 
-/// In places that no event has taken.
+/// Fills entries of a list that no event has taken yet.
 const NOBODY: Near = Near {
     key: EventKey { time: 0, order: 0 },
     target: Target::NOBODY,
@@ -143,22 +166,22 @@ impl Ord for Near {
     }
 }
 
-/// Sorts the events of a slot, the first in the order last.
+/// Sorts the events of a slot of the wheel, so that the first in the order is last in the list.
 #[derive(Clone, Default)]
 struct Sorter {
-    /// Of each event its place in the order, and behind that in the same word which one it is.
+    /// For each event, its position in the order and its index in the list, packed into one word.
     ranks: Vec<u64>,
     sorted: Vec<Near>,
 }
 
 impl Sorter {
-    /// More events than these are sorted by words, which is faster than moving them to and fro.
+    /// Largest number of events that are sorted by moving them. Sorting words is faster for more events.
     const MANY: usize = 32;
 
     #[inline]
     fn sort(&mut self, events: &mut Vec<Near>) {
         if let [one, other] = events[..] {
-            // Which goes first cannot be predicted, so it is computed.
+            // A branch on the order could not be predicted, so the indices are computed.
             let later = usize::from(one.key < other.key);
             (events[later], events[1 - later]) = (one, other);
         } else if events.len() <= 16 {
@@ -168,7 +191,8 @@ impl Sorter {
         }
     }
 
-    /// Sorts many, if their keys, as far as they differ, fit a word.
+    /// Sorts many events by one word each. Returns false, with the events unchanged, if the differing
+    /// bits of the keys do not fit a word.
     #[inline(never)]
     fn by_rank(&mut self, events: &mut Vec<Near>) -> bool {
         const SEQUENCE: u64 = (1 << EventKey::SEQUENCE_BITS) - 1;
@@ -201,7 +225,7 @@ impl Sorter {
     }
 }
 
-/// Sorts few events, the first in the order last.
+/// Sorts few events by insertion, so that the first in the order is last.
 #[inline]
 fn insert_each(events: &mut [Near]) {
     for end in 1..events.len() {
@@ -215,22 +239,22 @@ fn insert_each(events: &mut [Near]) {
     }
 }
 
-/// What the executor needs of a queue of events that carry a `T`.
+/// A queue of events that each carry a value of type `T`.
 pub trait EventQueue<T: Copy + Default> {
-    /// Adds an event, and shows the place for what it carries, which holds anything as yet. Its time
-    /// must not lie before the last event popped.
+    /// Adds an event, not earlier than the time of the last event popped. Returns a reference to which
+    /// the caller writes what the event carries; until then the value is arbitrary.
     fn push(&mut self, key: EventKey, target: Target) -> &mut T;
-    /// Removes the first event from the order if its time lies before `end`. What it carries stays.
+    /// Removes the first event from the order if its time is before `end`. Its place stays in use.
     fn pop_before(&mut self, end: u64) -> Option<Popped>;
-    /// What a popped event carries that lies at `place`.
+    /// What the popped event with this place carries.
     fn carried(&self, place: u32) -> &T;
-    /// Forgets what a popped event carries.
+    /// Frees the place of a popped event.
     fn release(&mut self, place: u32);
     /// The time of the first event, `u64::MAX` when there is none.
     fn next_time(&self) -> u64;
-    /// How many events are pending. Not quick.
+    /// The number of pending events. A popped event may count until its place is released.
     fn len(&self) -> usize;
-    /// Whether no event is pending.
+    /// Whether no event is pending, as [`EventQueue::len`] counts.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }

@@ -1,5 +1,5 @@
-//! Random streams, one per component, keyed by the run's seed and the component's name: adding a
-//! component does not disturb the numbers that the others draw.
+//! Random streams, keyed by the seed of the run and a name. Each component has its own, so adding a
+//! component does not change the numbers that the others draw.
 
 use rand_core::{RngCore, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -9,14 +9,14 @@ use crate::state::{SaveState, StateError, StateReader, StateWriter};
 
 /// A component's own stream of random numbers.
 ///
-/// The key is FNV-1a over the name, mixed with the seed by one SplitMix64 step, and expanded into
-/// the state of Xoshiro256++ by its `seed_from_u64`. This never changes: scenario, seed and
-/// version give the same report for ever.
+/// The key is FNV-1a over the name, mixed with the seed by SplitMix64, and expanded into the state of
+/// Xoshiro256++ by its `seed_from_u64`. This derivation never changes, so a seed gives the same numbers
+/// in every version and on every machine.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct StreamRng(Xoshiro256PlusPlus);
 
 impl StreamRng {
-    /// The stream of the component called `name` in a run seeded with `seed`.
+    /// The stream of the component with this name in a run with this seed.
     pub fn new(seed: u64, name: &str) -> Self {
         let mut key: u64 = 0xcbf2_9ce4_8422_2325;
         for byte in name.bytes() {
@@ -25,9 +25,10 @@ impl StreamRng {
         StreamRng(Xoshiro256PlusPlus::seed_from_u64(mix(key ^ mix(seed))))
     }
 
-    /// The stream of a part called `name` of the component that owns this stream. It depends on the
-    /// numbers that this stream will draw, and draws none of them: parts may come and go without
-    /// disturbing the component or each other.
+    /// The stream of a part of the component that owns this stream.
+    ///
+    /// It depends on the name and on the next number of this stream, and draws no number. So parts may be
+    /// added or removed without a change to the component or to other parts.
     pub fn part(&self, name: &str) -> StreamRng {
         StreamRng::new(self.clone().next_u64(), name)
     }
@@ -38,20 +39,20 @@ impl StreamRng {
         self.0.next_u64()
     }
 
-    /// A number from 0 to `n - 1`, uniform to within 2^-64 times `n` (Lemire's multiplication
-    /// without rejection, so that every draw takes exactly one number of the stream).
+    /// A number from 0 to `n - 1`, uniform to within 2^-64 times `n`; 0 if `n` is 0. The method is Lemire's
+    /// multiplication without rejection, so every draw takes exactly one number of the stream.
     #[inline]
     pub fn below(&mut self, n: u64) -> u64 {
         ((u128::from(self.0.next_u64()) * u128::from(n)) >> 64) as u64
     }
 
-    /// True with the given probability (0 to 1), to within 2^-53.
+    /// Returns true with this probability (0 to 1), to within 2^-53.
     #[inline]
     pub fn chance(&mut self, probability: f64) -> bool {
         ((self.0.next_u64() >> 11) as f64) < probability * (1u64 << 53) as f64
     }
 
-    /// A number in (0, 1], for inverting distributions.
+    /// A uniform number in (0, 1], for drawing from a distribution by inversion.
     #[inline]
     pub fn unit(&mut self) -> f64 {
         ((self.0.next_u64() >> 11) + 1) as f64 / (1u64 << 53) as f64
@@ -69,8 +70,8 @@ impl SaveState for StreamRng {
     }
 }
 
-/// Draws that are numbered: each is fixed by the seed, a name and its number, whenever and however often it is
-/// looked at.
+/// Random yes-or-no decisions with numbers. The seed, a name and the number alone determine a decision,
+/// so it is the same whenever and however often it is queried.
 #[derive(Clone, Copy, PartialEq, Serialize, Deserialize, Debug)]
 pub struct Lots {
     key: u64,
@@ -78,7 +79,7 @@ pub struct Lots {
 }
 
 impl Lots {
-    /// Draws that come true with this probability, 0 to 1.
+    /// Decisions that are yes with this probability, 0 to 1.
     pub fn new(seed: u64, name: &str, probability: f64) -> Lots {
         Lots {
             key: StreamRng::new(seed, name).next_u64(),
@@ -86,7 +87,7 @@ impl Lots {
         }
     }
 
-    /// Whether the draw of this number comes true.
+    /// Whether the decision of this number is yes.
     pub fn has_drawn(&self, number: u64) -> bool {
         let bits = mix(self.key ^ mix(number));
         ((bits >> 11) as f64) < self.probability * (1u64 << 53) as f64

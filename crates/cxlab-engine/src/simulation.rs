@@ -1,178 +1,164 @@
-//! Running components: sequentially, or conservatively on several threads in windows of one
-//! lookahead, with bit-identical results.
+//! Runs components: sequentially, or conservatively on several threads in windows of one lookahead,
+//! with bit-identical results.
 //!
-//! The components of a part (`part.rs`) run on one thread; `threads.rs` runs several parts.
+//! The components of a partition ([`Part`]) run on one thread; `threads.rs` runs several partitions.
 
 mod barrier;
 mod blocks;
 mod exchange;
+mod monitor;
 mod pace;
 mod part;
 mod ranks;
+mod saved;
 mod sync;
 #[cfg(test)]
 mod tests;
 mod threads;
 mod windows;
 
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use serde::Serialize;
-use serde::de::DeserializeOwned;
-
 use crate::component::{
-    Account, Blocks, Body, Component, ComponentId, Lane, NO_BLOCK, Outgoing, Route, Wire,
+    Account, Blocks, Body, Component, ExecutionHints, Lane, NO_BLOCK, Outgoing, Route, Wire,
     combine_digests,
 };
 use crate::partition::{Partition, partition};
 use crate::queue::{EventKey, EventQueue, Target, WheelQueue};
-use crate::state::{SaveState, StateError, StateReader, StateWriter};
-use crate::units::{Picos, SimTime};
+use crate::units::SimTime;
 use blocks::Arrangement;
+pub use monitor::{Monitor, Outcome, Stop};
 use pace::{Pace, Slice};
 pub use pace::{Threads, processors};
 use part::{Cell, Part};
 pub use ranks::{GatherError, LocalRank, Ranks, share};
+use saved::pending;
 use threads::Workers;
-
 pub use windows::Windows;
 
-/// Why a run ended.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Stop {
-    /// No event was left.
-    Exhausted,
-    /// The time limit was reached.
-    TimeLimit,
-    /// [`Monitor::interrupt`] was called.
-    Interrupted,
-}
-
-/// What a run did.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Outcome {
-    /// Time of the last event handled, or the time limit where that ended the run.
-    pub end: SimTime,
-    /// Events handled so far, over all runs of this simulation.
-    pub events: u64,
-    /// Order digest over all components' event streams.
-    pub digest: u64,
-    /// Why it ended.
-    pub stop: Stop,
-    /// How many partitions ran.
-    pub partitions: usize,
-    /// The lookahead between them; `None` with one partition.
-    pub lookahead: Option<Picos>,
-}
-
-/// A window on a running simulation for another thread: progress, and the way to interrupt it.
-#[derive(Default, Debug)]
-pub struct Monitor {
-    interrupted: AtomicBool,
-    events: AtomicU64,
-    work: AtomicU64,
-    /// What was done before this run took it up.
-    before: AtomicU64,
-    time: AtomicU64,
-    blocks: AtomicU64,
-    /// The most threads that a run has found worth using.
-    threads: AtomicUsize,
-    windows: windows::Counted,
-}
-
-impl Monitor {
-    /// The most blocks of components that have taken turns on a thread; below 2 where none did, because all lie
-    /// near the processor or have little to do at a time.
-    pub fn blocks(&self) -> u64 {
-        self.blocks.load(Ordering::Relaxed)
-    }
-
-    /// The most threads that a run has used, but for trials of more that were not faster; 0 before a run.
-    pub fn threads(&self) -> usize {
-        self.threads.load(Ordering::Relaxed)
-    }
-
-    /// The windows of the runs that it has seen on several threads, between two of them.
-    pub fn windows(&self) -> Windows {
-        self.windows.get()
-    }
-
-    /// Asks the run to end soon, keeping what was measured.
-    pub fn interrupt(&self) {
-        self.interrupted.store(true, Ordering::Relaxed);
-    }
-    /// Whether [`Monitor::interrupt`] was called.
-    pub fn is_interrupted(&self) -> bool {
-        self.interrupted.load(Ordering::Relaxed)
-    }
-    /// Events handled so far (updated every few thousand).
-    pub fn events(&self) -> u64 {
-        self.events.load(Ordering::Relaxed)
-    }
-    /// Units of work (completed requests) so far, those before a restored state among them.
-    pub fn work(&self) -> u64 {
-        self.before() + self.work.load(Ordering::Relaxed)
-    }
-    /// Those that were done before.
-    pub fn before(&self) -> u64 {
-        self.before.load(Ordering::Relaxed)
-    }
-    /// The run goes on from a state in which so much was done.
-    pub fn take_up(&self, work: u64) {
-        self.before.store(work, Ordering::Relaxed);
-    }
-    /// Simulated time reached.
-    pub fn time(&self) -> SimTime {
-        SimTime(self.time.load(Ordering::Relaxed))
-    }
-}
-
-/// Events on several threads between two looks at how even the work is, at first; then twice as many
-/// each time.
+/// Number of events after which the engine checks for the first time how evenly the threads share the work.
+/// The next check follows when the number of events has doubled.
 const LOOK_AT_BALANCE: u64 = 1 << 14;
 
-/// Least time in nanoseconds that the end of a window takes (*assumed*: two cache lines go from one core to
+/// Shortest duration of the end of a window, in nanoseconds (*assumed*: two cache lines go from one core to
 /// another and back).
 const BARRIER_NS: f64 = 200.0;
 
-/// How much shorter, in percent, the work of the busiest part must become for components to move.
+/// Least reduction of the busiest partition's work, in percent, for which components move.
 const WORTH_MOVING: u64 = 5;
 
-/// Components and their wiring, and the events between them.
+/// The components of a system with their wires and pending events, and the executor that runs them.
+///
+/// # Windows of the threaded executor
+/// On several threads, the components are divided into *partitions*, one for each thread. The
+/// *lookahead* is the shortest latency of a wire between two partitions ([`Outcome::lookahead`]).
+/// Partitions run in *windows*:
+/// - A window begins at the earliest pending event of all partitions and ends one lookahead later.
+/// - In a window, each partition handles all of its events before the end, independently of the others.
+/// - Between two windows, the partitions exchange the payloads that they have sent to each other.
+///
+/// The guarantee: a payload that is sent to another partition in a window never arrives before the end of
+/// the window, since it takes at least one lookahead. So when a partition handles an event, every earlier
+/// event of the same component is already known, and the [order](Component#order-of-events) holds.
+///
+/// The division cuts long wires and joins components with short ones, so the lookahead is as long as an
+/// even division allows ([`partition()`]). Two windows never begin within one lookahead:
+///
+/// ```
+/// use cxlab_engine::units::{Picos, SimTime};
+/// use cxlab_engine::{Component, ComponentId, Ctx, Monitor, Payload, Simulation, Wire};
+///
+/// # #[derive(Clone, Copy, Default)]
+/// # struct Ball(u64);
+/// # impl Payload for Ball { fn fingerprint(&self) -> u64 { self.0 } }
+/// #
+/// /// Forwards each ball as fast as the wire allows. It notes when balls arrive.
+/// struct Station {
+///     first: SimTime,
+///     latency: [Picos; 2],
+///     arrivals: Vec<SimTime>,
+/// }
+///
+/// impl Component for Station {
+/// #   type Payload = Ball;
+///     fn start(&mut self, ctx: &mut Ctx<'_, Ball>) {
+///         // One ball in each direction.
+///         ctx.send(0, self.first, Ball(0));
+///         ctx.send(1, self.first, Ball(0));
+///     }
+///
+///     fn receive(&mut self, ctx: &mut Ctx<'_, Ball>, port: u16, ball: &Ball) {
+///         self.arrivals.push(ctx.now());
+///         let onward = 1 - port;
+///         ctx.send(onward, ctx.now() + self.latency[usize::from(onward)], Ball(ball.0 + 1));
+///     }
+/// #   fn wake(&mut self, _: &mut Ctx<'_, Ball>, _: u32) {}
+/// }
+///
+/// // A ring of eight stations: short wires of 10 ps within pairs, long wires of 500 ps between pairs.
+/// let latency = |from: usize| Picos(if from % 2 == 0 { 10 } else { 500 });
+/// let station = |at| Station {
+///     first: SimTime(500 + 137 * at as u64),
+///     latency: [latency(at), latency(at + 7)],
+///     arrivals: Vec::new(),
+/// };
+/// let wire = |peer: usize, peer_port, min_latency| Wire {
+///     peer: ComponentId::from(peer % 8),
+///     peer_port,
+///     min_latency,
+/// };
+/// let build = || {
+///     let wires = (0..8).map(|at| vec![wire(at + 1, 1, latency(at)), wire(at + 7, 0, latency(at + 7))]);
+///     Simulation::new((0..8).map(station).collect(), wires.collect())
+/// };
+///
+/// let (until, monitor) = (SimTime(100_000), Monitor::default());
+/// let (mut alone, mut simulation) = (build(), build());
+/// alone.run(1, until, &monitor);
+/// let outcome = simulation.run(2, until, &monitor);
+/// assert_eq!(outcome.partitions, 2);
+/// assert_eq!(outcome.lookahead, Some(Picos(500)), "only long wires are cut");
+/// let windows = monitor.windows().count;
+/// assert!(windows > 0 && windows <= until.0 / 500 + 1, "each takes at least one lookahead");
+/// for (station, expected) in simulation.components().zip(alone.components()) {
+///     assert!(station.arrivals.is_sorted(), "no event comes late");
+///     assert_eq!(station.arrivals, expected.arrivals);
+/// }
+/// ```
 pub struct Simulation<C: Component> {
-    /// All components, as they were divided last, each with its pending events.
+    /// All components in the partitions of the present division, with their pending events.
     parts: Vec<Part<C>>,
     division: Partition,
-    /// How many parts were asked for when it was made.
+    /// Number of partitions that was requested when the division was made.
     asked: usize,
-    /// Of each component, its place in its part.
+    /// The index of each component in its partition.
     local_of: Vec<u32>,
     wires: Vec<Vec<Wire>>,
     started: bool,
     events: u64,
     end: SimTime,
-    /// At how many events the division is looked at again.
+    /// Number of events at which the division is checked next.
     look_at_balance: u64,
-    /// What each component had sent when it was looked at last, or when it had started.
+    /// Sequence number of each component at the last check of the division, or after its start.
     sent: Vec<u64>,
-    /// Events and time when it was looked at last.
+    /// Events and time at the last check of the division.
     looked: (u64, SimTime),
-    /// Whether events are so dense that parts are handled block by block.
+    /// Whether events are so dense that partitions are executed block by block.
     dense: bool,
-    /// How many threads are used, where a run may choose.
+    /// Chooses the number of threads, where a run may choose.
     pace: Option<Pace>,
-    /// Processors that may be used, once that has been asked.
+    /// Number of processors that may be used, once it has been queried.
     processors: Option<usize>,
     workers: Workers<C>,
 }
 
 impl<C: Component> Simulation<C> {
-    /// A simulation of `components`, where `wires[i]` are the ports of component `i` in order.
+    /// A simulation of `components`, where `wires[i]` are the ports of component `i` in their order.
     ///
     /// # Panics
-    /// If a wire leads to a component or port that does not exist, does not lead back, or takes
-    /// no time: the wiring is made by a plan that was checked, so these are our own mistakes.
+    /// If a wire takes less than 1 ps, if it leads to a component or port that does not exist, or if the
+    /// wire of the peer's port does not lead back. These are errors of the program that makes the wires.
     pub fn new(components: Vec<C>, wires: Vec<Vec<Wire>>) -> Self {
         assert_eq!(
             components.len(),
@@ -225,23 +211,23 @@ impl<C: Component> Simulation<C> {
         (0..self.local_of.len()).map(|number| self.component(number))
     }
 
-    /// The component of that number.
+    /// The component with this number.
     ///
     /// # Panics
-    /// If there is none.
+    /// If there is no component with this number.
     pub fn component(&self, number: usize) -> &C {
         &self.cell(number).component
     }
 
-    /// One component between runs.
+    /// The component with this number, to be changed between runs.
     ///
     /// # Panics
-    /// If there is no component of that number.
+    /// If there is no component with this number.
     pub fn component_mut(&mut self, number: usize) -> &mut C {
         &mut self.cell_mut(number).component
     }
 
-    /// Visits every component between runs, in the order of their numbers.
+    /// Calls `visit` for every component, in the order of their numbers, between runs.
     pub fn for_each_mut(&mut self, mut visit: impl FnMut(&mut C)) {
         for number in 0..self.local_of.len() {
             visit(self.component_mut(number));
@@ -258,32 +244,34 @@ impl<C: Component> Simulation<C> {
         &mut self.parts[part].cells[self.local_of[number] as usize]
     }
 
-    /// The time of the earliest pending event, between runs. `None` before the first run, and when
-    /// no event is left.
+    /// The time of the earliest pending event. `None` before the first run, and when no event is left.
     pub fn next_event(&mut self) -> Option<SimTime> {
         let times = self.parts.iter().map(|part| part.lane.queue.next_time());
         times.min().filter(|time| *time < u64::MAX).map(SimTime)
     }
 
-    /// Lets every component start once more when the next run begins, at the time that the last one
-    /// reached: a phase of the simulation is over, and the next one begins.
+    /// Makes the next run call [`Component::start`] of every component again, at the time that the last run
+    /// reached. So a simulation can have phases.
     pub fn start_again(&mut self) {
         self.started = false;
     }
 
-    /// The division among so many ranks of components of which some belong to one rank, pair by pair.
-    /// What components have done so far says how much each has to do; before the first run, their
-    /// wires do.
+    /// Divides the components among `ranks` processes ([`Simulation::run_ranked`]). The two components of
+    /// each pair in `together` come to one rank.
+    ///
+    /// Components are weighted by the events that they have sent so far, and before the first run by their
+    /// number of wires.
     pub fn division_together(&self, ranks: usize, together: &[(usize, usize)]) -> Partition {
         partition(&self.wires, &self.weights(), ranks, together)
     }
 
-    /// What components have had to do since they were looked at last.
+    /// The work of each component since the last check of the division: events sent times cost. Without any
+    /// events, its number of wires.
     fn weights(&self) -> Vec<u64> {
         let numbers = 0..self.local_of.len();
         let work = |number| {
             let cell = self.cell(number);
-            (cell.account.sequence - self.sent[number]) * cell.component.event_cost()
+            (cell.account.sequence - self.sent[number]) * cell.component.hints().event_cost()
         };
         let work: Vec<u64> = numbers.map(work).collect();
         match work.iter().all(|work| *work == 0) {
@@ -292,7 +280,8 @@ impl<C: Component> Simulation<C> {
         }
     }
 
-    /// Runs on one thread until so many events more have been handled, or no event is left.
+    /// Runs on one thread until `events` more events have been handled, or no event is left. With
+    /// block-by-block execution, the last window is completed.
     pub fn run_some(&mut self, events: u64) {
         self.begin();
         self.divide(1);
@@ -300,8 +289,74 @@ impl<C: Component> Simulation<C> {
         self.settle();
     }
 
-    /// Runs until no event is left, `until` is reached (events at `until` or later stay
-    /// pending), or the monitor interrupts. Can be called again to go on.
+    /// Runs until no event is left, until the time `until`, or until the monitor interrupts. Events at
+    /// `until` or later stay pending. The next call continues.
+    ///
+    /// `threads` is a number of threads or a [`Threads`].
+    ///
+    /// # Determinism
+    /// The state of all components, [`Outcome::digest`], [`Outcome::events`] and [`Outcome::end`] depend on
+    /// the components, their wires and `until` alone. They are equal bit by bit on any number of
+    /// threads, and for a run in pieces. An interruption ends a run at an arbitrary event; the run that
+    /// continues still comes to the same result.
+    ///
+    /// ```
+    /// use cxlab_engine::rng::StreamRng;
+    /// use cxlab_engine::units::{Picos, SimTime};
+    /// use cxlab_engine::{Component, ComponentId, Ctx, Monitor, Payload, Simulation, Threads, Wire};
+    ///
+    /// # #[derive(Clone, Copy, Default)]
+    /// # struct Ball(u64);
+    /// # impl Payload for Ball { fn fingerprint(&self) -> u64 { self.0 } }
+    /// #
+    /// /// Forwards each ball to a random neighbour after a random time. Any change of the order of balls
+    /// /// changes the random numbers, and with them all that follows.
+    /// struct Station {
+    ///     rng: StreamRng,
+    ///     seen: Vec<(SimTime, u64)>,
+    /// }
+    ///
+    /// impl Component for Station {
+    /// #   type Payload = Ball;
+    /// #   fn start(&mut self, ctx: &mut Ctx<'_, Ball>) { ctx.send(0, SimTime(40), Ball(0)); }
+    /// #   fn wake(&mut self, _: &mut Ctx<'_, Ball>, _: u32) {}
+    ///     fn receive(&mut self, ctx: &mut Ctx<'_, Ball>, port: u16, ball: &Ball) {
+    ///         self.seen.push((ctx.now(), ball.0 ^ u64::from(port)));
+    ///         // Multiples of 20 ps, so that many balls arrive at the same time.
+    ///         let at = ctx.now() + Picos(40 + 20 * self.rng.below(5));
+    ///         ctx.send(self.rng.below(2) as u16, at, Ball(ball.0.wrapping_mul(31) + 1));
+    ///     }
+    /// }
+    ///
+    /// let ring = || {
+    ///     let station = |at| Station {
+    ///         rng: StreamRng::new(1, &format!("station{at}")),
+    ///         seen: Vec::new(),
+    ///     };
+    ///     let wire = |peer: usize, peer_port| Wire {
+    ///         peer: ComponentId::from(peer % 9),
+    ///         peer_port,
+    ///         min_latency: Picos(40),
+    ///     };
+    ///     let wires = (0..9).map(|at| vec![wire(at + 1, 1), wire(at + 8, 0)]);
+    ///     Simulation::new((0..9).map(station).collect(), wires.collect())
+    /// };
+    /// let run = |threads: Threads, pauses: &[u64]| {
+    ///     let (mut simulation, monitor) = (ring(), Monitor::default());
+    ///     for pause in pauses {
+    ///         simulation.run(threads, SimTime(*pause), &monitor);
+    ///     }
+    ///     let outcome = simulation.run(threads, SimTime(20_000), &monitor);
+    ///     let seen: Vec<_> = simulation.components().map(|one| one.seen.clone()).collect();
+    ///     ((outcome.digest, outcome.events, outcome.end), seen)
+    /// };
+    /// let expected = run(Threads::Exactly(1), &[]);
+    /// for threads in [2, 3, 8] {
+    ///     assert_eq!(run(Threads::Exactly(threads), &[]), expected, "{threads} threads");
+    /// }
+    /// assert_eq!(run(Threads::AUTO, &[]), expected, "as many threads as are fast");
+    /// assert_eq!(run(Threads::Exactly(2), &[1, 777, 10_000]), expected, "in pieces");
+    /// ```
     pub fn run(
         &mut self,
         threads: impl Into<Threads>,
@@ -327,8 +382,8 @@ impl<C: Component> Simulation<C> {
         self.outcome(stop)
     }
 
-    /// Runs a piece on as many threads as are wanted; returns whether it was interrupted, or `None` where the
-    /// run can go on.
+    /// Runs a slice on the number of threads that is requested or chosen for it. Returns whether the run
+    /// was interrupted, or `None` where it continues with another slice.
     fn run_slice(&mut self, threads: Threads, until: SimTime, monitor: &Monitor) -> Option<bool> {
         let (slice, mut pace) = match threads {
             Threads::Exactly(threads) => {
@@ -344,7 +399,7 @@ impl<C: Component> Simulation<C> {
                 (pace.next(|more, event| self.helps(more, event)), Some(pace))
             }
         };
-        // Without a limit of time nothing is to be measured.
+        // The clock is read only in slices with a time limit.
         let mut now = || match (&mut pace, slice.time) {
             (Some(pace), Some(_)) => pace.now(),
             _ => Duration::ZERO,
@@ -369,7 +424,7 @@ impl<C: Component> Simulation<C> {
         ended
     }
 
-    /// Runs the parts of the division.
+    /// Runs the partitions of the present division; the result is that of [`Simulation::run_slice`].
     fn run_parts(
         &mut self,
         until: SimTime,
@@ -390,12 +445,12 @@ impl<C: Component> Simulation<C> {
         workers.run(parts, spans, processors, pause, monitor)
     }
 
-    /// The processors that may be used. Asking takes some files to be read.
+    /// Number of processors that may be used. It is cached, because the query reads files.
     fn processors(&mut self) -> usize {
         *self.processors.get_or_insert_with(processors)
     }
 
-    /// What chooses the number of threads.
+    /// Takes the object that chooses among at most `most` threads.
     fn take_pace(&mut self, most: usize) -> Pace {
         let components = self.local_of.len();
         let most = most.min(self.processors()).clamp(1, components.max(1));
@@ -405,8 +460,8 @@ impl<C: Component> Simulation<C> {
         }
     }
 
-    /// Whether so many threads can be faster than one where an event takes so many seconds: whether windows
-    /// have enough events to make up for the barriers.
+    /// Whether `threads` threads can be faster than one where an event takes `event` seconds: whether
+    /// windows have enough events to make up for the barriers.
     fn helps(&self, threads: usize, event: f64) -> bool {
         let weights = self.weights();
         let division = partition(&self.wires, &weights, threads, &[]);
@@ -422,8 +477,8 @@ impl<C: Component> Simulation<C> {
         windows.speed_up(event * 1e9, BARRIER_NS) > 1.0
     }
 
-    /// Before a run: components that have not started do. They send to each other at once, so they are
-    /// in one part then.
+    /// Starts components that have not started, before a run. They may send to each other at once, so all
+    /// are in one partition then.
     fn begin(&mut self) {
         if !self.started {
             self.rearrange(Partition::undivided(self.local_of.len()), self.dense);
@@ -433,7 +488,8 @@ impl<C: Component> Simulation<C> {
         self.begin_parts(0);
     }
 
-    /// The same for the components of one part; those of others have not started here.
+    /// Starts the components of one partition, if they have not started, and sets the time
+    /// of all partitions.
     fn begin_parts(&mut self, part: usize) {
         for part in &mut self.parts {
             part.last = self.end.0;
@@ -444,7 +500,7 @@ impl<C: Component> Simulation<C> {
         }
     }
 
-    /// After a run: what the parts have counted.
+    /// Adds up the events and the time of the partitions after a run.
     fn settle(&mut self) {
         for part in &mut self.parts {
             self.events += std::mem::take(&mut part.events);
@@ -459,8 +515,8 @@ impl<C: Component> Simulation<C> {
             .collect()
     }
 
-    /// Divides components among so many threads, and now and then anew, where what they have done since
-    /// says that it was uneven. Nothing of a result depends on it.
+    /// Divides the components among `threads` threads. At growing intervals it divides them again, where
+    /// the work since the last check was uneven. No result depends on the division.
     fn divide(&mut self, threads: usize) {
         let another = self.asked != threads;
         if !another && self.events < self.look_at_balance {
@@ -479,7 +535,7 @@ impl<C: Component> Simulation<C> {
         self.sent = self.sequences();
     }
 
-    /// Whether events were so dense since the last look that parts are best handled block by block.
+    /// Whether events were so dense since the last check that block-by-block execution is faster.
     fn is_dense(&self, division: &Partition) -> bool {
         let (events, end) = self.looked;
         let (events, span) = (self.events - events, self.end.0 - end.0);
@@ -489,7 +545,7 @@ impl<C: Component> Simulation<C> {
         parts.all(|part| part.is_large() && part.pays(share, span))
     }
 
-    /// What a run has come to.
+    /// The result of a run that ended for this reason.
     fn outcome(&self, stop: Stop) -> Outcome {
         Outcome {
             end: self.end,
@@ -506,7 +562,7 @@ impl<C: Component> Simulation<C> {
         combine_digests(numbers.map(|number| self.cell(number).account.digest))
     }
 
-    /// Hands components and pending events to the parts of another division.
+    /// Moves components and pending events to the partitions of another division.
     fn rearrange(&mut self, division: Partition, dense: bool) {
         if (&division, dense) == (&self.division, self.dense) {
             return;
@@ -531,7 +587,7 @@ impl<C: Component> Simulation<C> {
         self.parts.iter_mut().for_each(Part::put_back);
     }
 
-    /// Makes the parts of a division.
+    /// Makes the partitions of a division, without pending events.
     fn place(&mut self, cells: Vec<(Account, C)>, division: Partition) {
         let arrange = |members| match self.dense {
             true => Arrangement::in_blocks(&self.wires, members),
@@ -613,120 +669,5 @@ impl<C: Component> Simulation<C> {
                 lane.arrive(key, Target::wake(local, token));
             }
         }
-    }
-}
-
-impl<C: Component + SaveState> Simulation<C>
-where
-    C::Payload: Serialize + DeserializeOwned,
-{
-    /// Writes the state between two runs.
-    pub fn save(&mut self, out: &mut StateWriter) {
-        self.parts.iter_mut().for_each(Part::take_in);
-        out.value("components", &(self.local_of.len() as u64));
-        out.value("clock", &(self.started, self.events, self.end.0));
-        for number in 0..self.local_of.len() {
-            self.save_component(number, out);
-        }
-        save_pending(&self.parts, out);
-        self.parts.iter_mut().for_each(Part::put_back);
-    }
-
-    fn save_component(&self, number: usize, out: &mut StateWriter) {
-        out.enter(number);
-        let cell = self.cell(number);
-        out.value("account", &(cell.account.sequence, cell.account.digest));
-        cell.component.save(out);
-    }
-
-    /// Fills this simulation, freshly made from the same plan, with a saved state.
-    ///
-    /// # Errors
-    /// The state is of another system.
-    pub fn restore(&mut self, from: &mut StateReader<'_>) -> Result<(), StateError> {
-        let count: u64 = from.value("components")?;
-        if count != self.local_of.len() as u64 {
-            return Err(StateError::new(format!(
-                "the state is of {count} components, this system has {}",
-                self.local_of.len()
-            )));
-        }
-        let end;
-        (self.started, self.events, end) = from.value("clock")?;
-        self.end = SimTime(end);
-        for number in 0..self.local_of.len() {
-            self.restore_component(number, from)?;
-        }
-        self.sent = self.sequences();
-        self.parts.iter_mut().for_each(Part::forget_pending);
-        self.restore_pending(from)
-    }
-
-    fn restore_component(
-        &mut self,
-        number: usize,
-        from: &mut StateReader<'_>,
-    ) -> Result<(), StateError> {
-        let cell = self.cell_mut(number);
-        (cell.account.sequence, cell.account.digest) = from.value("account")?;
-        cell.component.restore(from)
-    }
-
-    /// Adds events to those that are pending.
-    fn restore_pending(&mut self, from: &mut StateReader<'_>) -> Result<(), StateError> {
-        for _ in 0..from.value::<u64>("pending")? {
-            type Event<P> = (u64, u64, u32, u16, Option<P>, u32);
-            let (time, order, id, port, payload, token): Event<C::Payload> = from.value("event")?;
-            let ports = self.wires.get(id as usize).map_or(0, Vec::len);
-            let known = (id as usize) < self.local_of.len();
-            let fits = known && time >= self.end.0;
-            if !fits || payload.is_some() && usize::from(port) >= ports {
-                return Err(StateError::new(
-                    "an event in the state does not fit this system",
-                ));
-            }
-            let body = payload.map_or(Body::Wake(token), |payload| Body::Payload(port, payload));
-            self.put_pending(EventKey { time, order }, id, body);
-        }
-        Ok(())
-    }
-}
-
-/// All pending events of parts, in the order of events: it does not depend on the division.
-fn pending<C: Component>(parts: &[Part<C>]) -> Vec<(EventKey, u32, Body<C::Payload>)> {
-    let mut pending = Vec::new();
-    for part in parts {
-        part.lane.queue.for_each(|key, target, carried| {
-            let id = part.cells[target.component()].account.id;
-            let body = match target.is_wake() {
-                true => Body::Wake(target.at),
-                false => Body::Payload(target.at as u16, *carried),
-            };
-            pending.push((key, id, body));
-        });
-    }
-    pending.sort_unstable_by_key(|(key, ..)| *key);
-    pending
-}
-
-fn save_pending<C: Component>(parts: &[Part<C>], out: &mut StateWriter)
-where
-    C::Payload: Serialize,
-{
-    let pending = pending(parts);
-    out.value("pending", &(pending.len() as u64));
-    for (key, id, body) in pending {
-        let (port, payload, token) = match body {
-            Body::Payload(port, payload) => (port, Some(payload), 0),
-            Body::Wake(token) => (0, None, token),
-        };
-        out.value("event", &(key.time, key.order, id, port, payload, token));
-    }
-}
-
-/// The number of a component by its place in a list.
-impl From<usize> for ComponentId {
-    fn from(index: usize) -> Self {
-        ComponentId(index as u32)
     }
 }

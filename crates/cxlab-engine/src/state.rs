@@ -1,16 +1,15 @@
-//! Saving and restoring the state of a run between two calls of
+//! Saving and restoring the state of a simulation between two calls of
 //! [`Simulation::run`](crate::Simulation::run).
 //!
-//! A plan builds a system; a state fills it. What was built from parameters is not saved, so a
-//! state is restored into a system that was freshly built from the same plan and seed, and says
-//! so when it is not: every value stands in a section with a name, and a reader that expects
-//! another section reports both names.
+//! What a program builds from parameters is not saved. So a state is restored into a system that was
+//! freshly built from the same parameters and seed. Every value is in a section with a name. A reader
+//! that expects another section reports both names, so a state of another system is found.
 //!
-//! The state does not depend on how components were divided among threads.
+//! A state does not depend on the division of the components among threads.
 //!
 //! Most types are saved by [`save_state!`](crate::save_state!), which names every field of a type, so
-//! that a new field cannot be forgotten. What cannot be saved (code of somebody else that keeps a
-//! state of its own) [refuses](StateWriter::refuse), and the state is not made.
+//! that no field can be forgotten. A type that cannot be saved, such as foreign code with a state of its
+//! own, [refuses](StateWriter::refuse); then no state is written.
 
 mod fields;
 
@@ -18,18 +17,18 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use sha2::{Digest, Sha256};
 
-/// Something whose state can be saved, and restored into a fresh copy of it.
+/// A type whose state can be saved and restored into a freshly built value.
 ///
-/// The trait is safe for objects, so that media and workloads behind a box are saved by their
-/// owner. What follows from parameters is left out; everything that a later event can see is in.
-/// After `restore`, the copy behaves as the original would have.
+/// The state has everything that a later event can read, and nothing that follows from parameters. After
+/// `restore`, the value behaves as the saved one would have. The trait is dyn-compatible, so an owner can
+/// save the values in its boxes.
 pub trait SaveState {
     /// Writes the state.
     fn save(&self, out: &mut StateWriter);
-    /// Reads it back, in the same order.
+    /// Reads the state, with its values in the order in which `save` wrote them.
     ///
     /// # Errors
-    /// The state is not one of this kind of thing.
+    /// If the state is of another type or of another system.
     fn restore(&mut self, from: &mut StateReader<'_>) -> Result<(), StateError>;
 }
 
@@ -53,21 +52,21 @@ impl std::fmt::Display for StateError {
 impl std::error::Error for StateError {}
 
 const MAGIC: &[u8; 8] = b"CXLSTATE";
-/// Raised when the meaning of a saved state changes.
+/// Version of the format, raised when the meaning of a saved state changes.
 const VERSION: u32 = 27;
 const HEADER: usize = MAGIC.len() + size_of::<u32>();
-/// A SHA-256 over all that stands before it.
+/// Bytes of the SHA-256 at the end, over all bytes before it.
 const HASH: usize = 32;
 
-/// Whether bytes, or the first of them, are those of a saved state, of whatever version and however damaged.
+/// Whether these bytes begin as a saved state does, of any version. The state may be truncated or damaged.
 pub fn is_state(bytes: &[u8]) -> bool {
     bytes.starts_with(MAGIC)
 }
 
-/// Something in a system whose state cannot be saved.
+/// A part of a system whose state cannot be saved.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Refusal {
-    /// The number of the component that it is in.
+    /// The number of the component with this part.
     pub component: usize,
     /// What cannot be saved, and why.
     pub what: String,
@@ -76,7 +75,7 @@ pub struct Refusal {
 /// A state that is being written.
 pub struct StateWriter {
     bytes: Vec<u8>,
-    /// Whether only refusals are wanted.
+    /// Whether the writer collects refusals alone, without values.
     asks: bool,
     component: usize,
     refusals: Vec<Refusal>,
@@ -96,7 +95,7 @@ impl Default for StateWriter {
 }
 
 impl StateWriter {
-    /// A writer that only asks what cannot be saved: its state has no values.
+    /// A writer that collects refusals alone: values are not written.
     pub fn asking() -> Self {
         StateWriter {
             asks: true,
@@ -104,7 +103,7 @@ impl StateWriter {
         }
     }
 
-    /// Writes a value.
+    /// Writes a value under a name of at most 255 bytes.
     pub fn value<T: Serialize + ?Sized>(&mut self, name: &str, value: &T) {
         if self.asks {
             return;
@@ -123,12 +122,12 @@ impl StateWriter {
         self.bytes[length..first].copy_from_slice(&count.to_le_bytes());
     }
 
-    /// What is written from now on is of the component of this number.
+    /// Begins the state of the component with this number, to which later refusals belong.
     pub(crate) fn enter(&mut self, component: usize) {
         self.component = component;
     }
 
-    /// Says that something cannot be saved, and why: no state comes of this.
+    /// Reports that a part cannot be saved, and why. [`StateWriter::finish`] then fails.
     pub fn refuse(&mut self, what: impl Into<String>) {
         self.refusals.push(Refusal {
             component: self.component,
@@ -136,10 +135,10 @@ impl StateWriter {
         });
     }
 
-    /// The state as bytes, with a hash of them.
+    /// The state as bytes that end with their hash.
     ///
     /// # Errors
-    /// What cannot be saved.
+    /// The parts that cannot be saved, if there are any.
     pub fn finish(mut self) -> Result<Vec<u8>, Vec<Refusal>> {
         if !self.refusals.is_empty() {
             return Err(self.refusals);
@@ -154,10 +153,10 @@ impl StateWriter {
 pub struct StateReader<'a>(&'a [u8]);
 
 impl<'a> StateReader<'a> {
-    /// Opens what [`StateWriter::finish`] made.
+    /// Opens a state that [`StateWriter::finish`] returned.
     ///
     /// # Errors
-    /// The bytes are not a state, are of another version, or are damaged.
+    /// If the bytes are not a state, are of another version, or are damaged.
     pub fn open(bytes: &'a [u8]) -> Result<Self, StateError> {
         if bytes.len() < HEADER + HASH || !is_state(bytes) {
             return Err(StateError::new("this is not a saved state of cxlab"));
@@ -189,10 +188,10 @@ impl<'a> StateReader<'a> {
         }
     }
 
-    /// Reads the value of that name.
+    /// Reads the next value, which must have this name.
     ///
     /// # Errors
-    /// The next value has another name or another type.
+    /// If the next value has another name or another type.
     pub fn value<T: DeserializeOwned>(&mut self, name: &str) -> Result<T, StateError> {
         let length = usize::from(self.take(1)?[0]);
         let found = String::from_utf8_lossy(self.take(length)?);
@@ -211,10 +210,10 @@ impl<'a> StateReader<'a> {
             .map_err(|error| StateError::new(format!("`{name}` in the state: {error}")))
     }
 
-    /// Ends the reading.
+    /// Checks that all of the state was read.
     ///
     /// # Errors
-    /// Something is left.
+    /// If a value is left.
     pub fn finish(self) -> Result<(), StateError> {
         if self.0.is_empty() {
             Ok(())

@@ -1,8 +1,18 @@
-//! Quantities as types: points in time subtract to spans and never add; sizes, rates and
-//! addresses do not mix. Integers only; `f64` appears in reports and nowhere else.
+//! Quantities as types. Points in time subtract to spans and never add; sizes, rates and addresses do not
+//! mix. All are integers: `f64` is for reports alone.
 //!
-//! In scenario files every quantity is a string with its unit (`"25 ns"`, `"64 GiB"`,
-//! `"32 GB/s"`), so that no number in a scenario has to be guessed at.
+//! In text a quantity has its unit: `"25 ns"`, `"64 GiB"`, `"32 GB/s"`. A value that is not a whole
+//! number of its finest unit is refused, never rounded.
+//!
+//! ```
+//! use cxlab_engine::units::{Bytes, BytesPerSec, Picos, SimTime};
+//!
+//! let now = SimTime::ZERO + Picos::from_nanos(25);
+//! assert_eq!(now - SimTime(5_000), "20 ns".parse::<Picos>()?);
+//! assert_eq!("32 GB/s".parse::<BytesPerSec>()?.time_for(Bytes(64)), Picos(2_000));
+//! assert!("0.5 ps".parse::<Picos>().is_err());
+//! # Ok::<(), cxlab_engine::units::ParseQuantityError>(())
+//! ```
 
 use std::borrow::Cow;
 use std::fmt;
@@ -31,7 +41,7 @@ pub struct Bytes(pub u64);
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
 pub struct BytesPerSec(pub u64);
 
-/// A part of something, in millionths: 10,000 are 1 %.
+/// A fraction in parts per million: 10,000 are 1 %.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
 pub struct Percent(pub u64);
 
@@ -41,13 +51,13 @@ pub struct Percent(pub u64);
 )]
 pub struct Hpa(pub u64);
 
-/// A device physical address (byte granular), what an HDM decoder makes of an [`Hpa`].
+/// A device physical address (byte granular). An HDM decoder translates an [`Hpa`] to it.
 #[derive(
     Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize, Debug,
 )]
 pub struct Dpa(pub u64);
 
-/// Bytes in a cache line; CXL.mem and CXL.cache move data in 64-byte lines.
+/// Size of a cache line in bytes: CXL.mem and CXL.cache move data in lines of 64 bytes.
 pub const LINE_BYTES: u64 = 64;
 
 /// The number of a 64-byte line: an address divided by [`LINE_BYTES`].
@@ -59,13 +69,13 @@ pub struct LineAddr(pub u64);
 impl SimTime {
     /// The start of the run.
     pub const ZERO: SimTime = SimTime(0);
-    /// Later than every event of any run.
+    /// A time later than every event of any run.
     pub const NEVER: SimTime = SimTime(u64::MAX);
 
     /// The span from `earlier` to `self`.
     ///
     /// # Panics
-    /// If `earlier` is later than `self`: time never runs backwards, so this is our own mistake.
+    /// If `earlier` is later than `self`, which is an error of the model.
     #[inline]
     pub fn since(self, earlier: SimTime) -> Picos {
         match self.0.checked_sub(earlier.0) {
@@ -76,7 +86,7 @@ impl SimTime {
 }
 
 impl Picos {
-    /// No time at all.
+    /// A span of no time.
     pub const ZERO: Picos = Picos(0);
 
     /// A span of whole nanoseconds.
@@ -91,7 +101,7 @@ impl Picos {
 }
 
 impl Hpa {
-    /// The line this address lies in.
+    /// The line that contains this address.
     #[inline]
     pub fn line(self) -> LineAddr {
         LineAddr(self.0 / LINE_BYTES)
@@ -99,7 +109,7 @@ impl Hpa {
 }
 
 impl Dpa {
-    /// The line this address lies in.
+    /// The line that contains this address.
     #[inline]
     pub fn line(self) -> LineAddr {
         LineAddr(self.0 / LINE_BYTES)
@@ -107,7 +117,8 @@ impl Dpa {
 }
 
 impl BytesPerSec {
-    /// The time that `bytes` take at this rate, rounded up to a whole picosecond.
+    /// The time that `bytes` take at this rate, rounded up to a whole picosecond. A rate of 0 counts
+    /// as 1 B/s.
     pub fn time_for(self, bytes: Bytes) -> Picos {
         let picos = (u128::from(bytes.0) * 1_000_000_000_000).div_ceil(u128::from(self.0.max(1)));
         Picos(u64::try_from(picos).unwrap_or(u64::MAX))
@@ -164,12 +175,12 @@ impl Add for Bytes {
     }
 }
 
-/// A quantity that could not be read from its text.
+/// The error for a text that is not the quantity that was expected.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ParseQuantityError {
-    /// What was found.
+    /// The text that was found.
     pub found: String,
-    /// What would have been right, for the message.
+    /// A description of what is allowed, for the message.
     pub expected: Cow<'static, str>,
 }
 
@@ -181,8 +192,8 @@ impl fmt::Display for ParseQuantityError {
 
 impl std::error::Error for ParseQuantityError {}
 
-/// Reads `NUMBER UNIT` with a decimal number and one of `units`, exactly: the value must be a
-/// whole number of base units.
+/// Reads `NUMBER UNIT` with a decimal number and one of `units`. The value must be a whole number of the
+/// unit with scale 1.
 fn parse_quantity(
     text: &str,
     units: &[(&str, u64)],
@@ -235,7 +246,7 @@ fn parse_quantity(
     Ok(whole)
 }
 
-/// Writes `value` in the largest unit of `units` (largest first) that divides it.
+/// Writes `value` in the first of `units` whose scale divides it.
 fn format_quantity(value: u64, units: &[(&str, u64)], f: &mut fmt::Formatter<'_>) -> fmt::Result {
     for (name, scale) in units {
         if value.is_multiple_of(*scale) && (value != 0 || *scale == 1) {
@@ -317,6 +328,7 @@ macro_rules! quantity_text {
             }
         }
 
+        #[cfg(feature = "schema")]
         impl schemars::JsonSchema for $type {
             fn schema_name() -> std::borrow::Cow<'static, str> {
                 stringify!($type).into()

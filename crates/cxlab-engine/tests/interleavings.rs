@@ -1,5 +1,6 @@
-//! Loom explores every order in which threads meet at the barrier and exchange events, up to three preemptions. It
-//! runs the engine's own source with loom's types instead of the standard library's, and models weak memory.
+//! Loom explores every order in which threads meet at the barrier and exchange events, up to three
+//! preemptions. The tests run the engine's own source with loom's types instead of the standard
+//! library's. Loom models weak memory.
 
 mod sync {
     pub(super) use loom::hint::spin_loop;
@@ -42,10 +43,10 @@ fn explore(
     });
 }
 
-/// From, to, window, number.
+/// An event: sending partition, receiving partition, window, number.
 type Event = (usize, usize, usize, usize);
 
-/// What a part says in a window: no two say the same, in no two windows.
+/// The report of a partition in a window: different for every partition and window.
 fn said(part: usize, window: usize) -> Said {
     let next = (10 * window + part) as u64;
     Said {
@@ -55,8 +56,8 @@ fn said(part: usize, window: usize) -> Said {
     }
 }
 
-/// So many windows, as the executor has them: a part reads what all have written in this window, and nothing
-/// that was written in another one.
+/// The windows of the executor: a partition reads what all partitions have written in this window, and
+/// nothing that was written in another window.
 fn windows(parts: usize, count: usize) -> impl Fn(usize, &Exchange<Event>) + Copy {
     move |me, exchange| {
         for window in 0..count {
@@ -104,7 +105,7 @@ fn three_threads_exchange_what_each_window_wrote() {
     explore(3, 0, 2, windows(3, 2));
 }
 
-/// A thread that panics before its turn, or between two, leaves nobody waiting.
+/// No thread waits for a thread that panics, before the first window or between two.
 #[test]
 fn a_panic_lets_all_others_go() {
     for before in 0..2 {

@@ -515,7 +515,7 @@ impl Switch {
         }
     }
 
-    /// Takes the queued messages out of the engine ([`cxlab_engine::Component::take_in`]).
+    /// Takes the queued messages out of the engine ([`cxlab_engine::HandOver::take_in`]).
     pub fn take_in(&mut self, take: &mut dyn FnMut(Kept) -> Parcel) {
         for (at, waiting) in self.slab.iter_mut().enumerate() {
             if waiting.kept.is_some()

@@ -63,7 +63,7 @@ save_state!(Host {
 });
 
 impl Host {
-    /// As [`Component::event_cost`](cxlab_engine::Component::event_cost).
+    /// As [`ExecutionHints::event_cost`](cxlab_engine::ExecutionHints::event_cost).
     pub(crate) fn event_cost(&self) -> u64 {
         match &self.agent {
             Agent::Plain(_) => 3,

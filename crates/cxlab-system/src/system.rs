@@ -11,7 +11,8 @@ use cxlab_engine::rng::StreamRng;
 use cxlab_engine::state::{SaveState, StateError, StateReader, StateWriter};
 use cxlab_engine::units::{Bytes, BytesPerSec, Dpa, Hpa, LINE_BYTES, LineAddr, Picos, SimTime};
 use cxlab_engine::{
-    Component, ComponentId, Ctx, Kept, Monitor, Outcome, Simulation, Stop, Threads, Wire,
+    Component, ComponentId, Ctx, ExecutionHints, HandOver, Kept, Monitor, Outcome, Simulation,
+    Stop, Threads, Wire,
 };
 use cxlab_fabric::bus::{Bus, BusConfig};
 use cxlab_fabric::switch::{Switch, SwitchConfig};
@@ -184,8 +185,32 @@ impl Component for Node {
         }
     }
 
+    #[inline(always)]
+    fn wake(&mut self, ctx: &mut Ctx<'_, Parcel>, token: u32) {
+        match self {
+            Node::Switch(switch) => switch.wake(ctx, token),
+            Node::Host(host) => host.wake(ctx, token),
+            Node::Device(device) => device.wake(ctx, token),
+            Node::Coherent(device) => device.wake(ctx, token),
+            Node::Bus(bus) => bus.wake(ctx, token),
+            Node::Failing(wrapped) => wrapped.wake(ctx, token),
+            Node::Enumerating(wrapped) => wrapped.wake(ctx, token),
+        }
+    }
+
+    #[inline(always)]
+    fn hints(&self) -> &impl ExecutionHints<Parcel> {
+        self
+    }
+
+    fn hand_over(&mut self) -> Option<&mut dyn HandOver<Parcel>> {
+        Some(self)
+    }
+}
+
+impl ExecutionHints<Parcel> for Node {
     #[inline]
-    fn fetch(&self, port: u16, parcel: &Parcel) {
+    fn prefetch(&self, port: u16, parcel: &Parcel) {
         match self {
             Node::Switch(switch) => switch.fetch(port, parcel),
             Node::Host(host) => host.fetch(port, parcel),
@@ -195,7 +220,7 @@ impl Component for Node {
     }
 
     #[inline]
-    fn fetch_next(&self, port: u16, parcel: &Parcel) -> Option<u16> {
+    fn prefetch_next(&self, port: u16, parcel: &Parcel) -> Option<u16> {
         match self {
             Node::Switch(switch) => switch.fetch_next(parcel),
             Node::Host(host) => {
@@ -218,7 +243,9 @@ impl Component for Node {
             Node::Host(host) => host.event_cost(),
         }
     }
+}
 
+impl HandOver<Parcel> for Node {
     fn take_in(&mut self, take: &mut dyn FnMut(Kept) -> Parcel) {
         if let Node::Switch(switch) = self.innermost_mut() {
             switch.take_in(take);
@@ -228,19 +255,6 @@ impl Component for Node {
     fn put_back(&mut self, keep: &mut dyn FnMut(Parcel) -> Kept) {
         if let Node::Switch(switch) = self.innermost_mut() {
             switch.put_back(keep);
-        }
-    }
-
-    #[inline(always)]
-    fn wake(&mut self, ctx: &mut Ctx<'_, Parcel>, token: u32) {
-        match self {
-            Node::Switch(switch) => switch.wake(ctx, token),
-            Node::Host(host) => host.wake(ctx, token),
-            Node::Device(device) => device.wake(ctx, token),
-            Node::Coherent(device) => device.wake(ctx, token),
-            Node::Bus(bus) => bus.wake(ctx, token),
-            Node::Failing(wrapped) => wrapped.wake(ctx, token),
-            Node::Enumerating(wrapped) => wrapped.wake(ctx, token),
         }
     }
 }

@@ -1,11 +1,12 @@
-//! A binary heap behind the interface of the wheel.
+//! A binary heap with the interface of the timing wheel.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use super::{EventKey, EventQueue, Popped, Target};
 
-/// The oracle of the wheel's tests and the baseline of its benchmark.
+/// An event queue as a binary heap: the reference in tests of [`WheelQueue`](super::WheelQueue) and the
+/// baseline in its benchmark.
 pub struct HeapQueue<T> {
     heap: BinaryHeap<Reverse<(EventKey, u32)>>,
     items: Vec<(Target, T)>,

@@ -1,14 +1,16 @@
-//! Where events keep what they carry.
+//! Storage for what events carry.
 
-/// No event: nothing is kept in the first place. So memory of slots that are never used is never touched.
+/// The place of no event: the first place is never taken. It is 0, so tables of places begin as zeroed
+/// memory, and pages that are never used are never touched.
 pub(super) const NIL: u32 = 0;
 
-/// What an event carries. That of a CXL system lies in two cache lines.
+/// What an event carries, aligned so that a payload of a CXL system takes two cache lines.
 #[derive(Clone, Copy, Default)]
 #[repr(C, align(32))]
 pub(super) struct Item<T>(T);
 
-/// Places for what events carry. Nothing is allocated once there are as many as events were ever pending.
+/// Numbered places for what events carry. The slab allocates only when more places are in use
+/// than ever before.
 #[derive(Clone)]
 pub(super) struct Slab<T> {
     items: Vec<Item<T>>,
@@ -17,7 +19,7 @@ pub(super) struct Slab<T> {
 }
 
 impl<T: Copy + Default> Slab<T> {
-    /// With the first place alone, which stays the default.
+    /// A slab with the first place alone, which always has the default value.
     pub(super) fn new() -> Self {
         Slab {
             items: vec![Item::default()],
@@ -25,7 +27,7 @@ impl<T: Copy + Default> Slab<T> {
         }
     }
 
-    /// A place, which holds anything as yet.
+    /// Takes a free place. Its value is arbitrary.
     #[inline(always)]
     pub(super) fn take(&mut self) -> u32 {
         match self.free.pop() {
@@ -34,32 +36,32 @@ impl<T: Copy + Default> Slab<T> {
         }
     }
 
-    /// Makes a place for one more than ever before.
+    /// Adds a place and takes it.
     #[cold]
     fn grow(&mut self) -> u32 {
         self.items.push(Item::default());
         self.items.len() as u32 - 1
     }
 
-    /// A place is not in use any more.
+    /// Makes a place free again.
     #[inline(always)]
     pub(super) fn release(&mut self, place: u32) {
         self.free.push(place);
     }
 
-    /// What lies at a place.
+    /// The value at a place.
     #[inline(always)]
     pub(super) fn at(&self, place: u32) -> &T {
         &self.items[place as usize].0
     }
 
-    /// The same, to be changed.
+    /// The value at a place, to be changed.
     #[inline(always)]
     pub(super) fn at_mut(&mut self, place: u32) -> &mut T {
         &mut self.items[place as usize].0
     }
 
-    /// Places in use.
+    /// Number of places in use, without the first.
     pub(super) fn in_use(&self) -> usize {
         self.items.len() - 1 - self.free.len()
     }

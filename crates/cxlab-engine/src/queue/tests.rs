@@ -1,10 +1,10 @@
-//! The wheel against the heap.
+//! Properties of the timing wheel and of the queues of blocks, with the heap as the reference.
 
 use proptest::prelude::*;
 
 use super::*;
 
-/// The first event before `end`, and what it carries, which is forgotten.
+/// Pops the first event before `end`; returns it with what it carries.
 fn popped<Q: EventQueue<u64>>(queue: &mut Q, end: u64) -> Option<(EventKey, Target, u64)> {
     let event = queue.pop_before(end)?;
     let carried = *queue.carried(event.place);
@@ -13,7 +13,7 @@ fn popped<Q: EventQueue<u64>>(queue: &mut Q, end: u64) -> Option<(EventKey, Targ
 }
 
 proptest! {
-    /// Few events and many, whose keys fit a word as far as they differ or not.
+    /// Few events and many, with keys whose differing bits fit a word and with others.
     #[test]
     fn a_slot_is_sorted_so_that_the_first_is_last(
         keys in prop::collection::hash_set((0u64..20, 0u64..1 << 19, 0u64..16), 0..200),
@@ -38,8 +38,8 @@ proptest! {
         prop_assert_eq!(all(&events), all(&expected));
     }
 
-    /// Pushes spread over every part of the queue (active slot, wheel, overflow) and pops
-    /// bounded by arbitrary ends come out exactly as from the heap.
+    /// Pushes go to every part of the queue: active slot, wheel and overflow. Pops bounded by arbitrary
+    /// ends give exactly the events that the heap gives.
     #[test]
     fn the_wheel_pops_exactly_what_the_heap_pops(
         components in prop::sample::select(vec![1usize, 100, 1000]),
@@ -82,8 +82,8 @@ proptest! {
         prop_assert!(wheel.is_empty());
     }
 
-    /// In windows, each block's events come out exactly as from a heap of its own, whatever others push
-    /// for it and however long it has been idle, and all that is to be asked for ahead comes up before.
+    /// In windows, a block gives exactly the events that a heap of its own gives, whatever other blocks
+    /// push for it and however long it has been idle. Every entry of the line comes up for prefetching.
     #[test]
     fn each_block_pops_exactly_what_its_heap_pops(
         span in prop::sample::select(vec![1u64, 900, 40_000, 65_536]),
@@ -96,7 +96,7 @@ proptest! {
         let mut heaps = [(); 3].map(|()| HeapQueue::<u64>::default());
         let (mut now, mut order) = (0u64, 0u64);
         for (length, pushes) in runs {
-            // Events of other partitions come between windows.
+            // Events of other partitions arrive between windows.
             let mut pushes = pushes.into_iter();
             let mut next = |now: u64| pushes.next().map(|(to, kind, value)| {
                 let ahead = match kind { 0 => value % 300, 1 => value % 100_000, _ => value };
@@ -135,12 +135,12 @@ proptest! {
                             queue.release(event.place);
                             continue;
                         };
-                        // What comes to another block comes behind the window.
+                        // An event for another block is after the window.
                         if to != block {
                             key.time += window - event.key.time;
                         }
                         if kind == 1 {
-                            // It goes on with what it carries, changed.
+                            // The payload is passed on to another event, changed.
                             *queue.pass_to(to, event.place, key, target) += 1 << 32;
                             *heaps[to].push(key, target) = carried + (1 << 32);
                         } else {

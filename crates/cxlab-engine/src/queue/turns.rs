@@ -1,8 +1,9 @@
-//! Events of blocks of components that take turns in windows.
+//! The event queues for block-by-block execution.
 //!
-//! In a window no block can notice another, so all of a block's events are known when its turn comes, but those that
-//! it sends to itself. They are put into buckets of time, and while they are handled those of the next block are too,
-//! so that what they will touch can be asked for long before, also across blocks. A bucket is sorted when its time comes.
+//! In a window no block can affect another. So when a block begins, all of its events in the window are
+//! known, except those that it will send to itself. The events of the block are distributed over buckets
+//! of time, and those of the next block behind them. So the next dozen events are always known, also
+//! across blocks, and can be prefetched. A bucket is sorted when its time comes.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -10,38 +11,42 @@ use std::collections::BinaryHeap;
 use super::{EventKey, NOBODY, Near, Popped, Sorter, Target};
 use crate::prefetch::{prefetch, prefetch_to_write};
 
-/// Buckets of a window.
+/// Number of buckets of a window.
 const BUCKETS: usize = u64::BITS as usize;
 
-/// Windows behind the one at hand whose events are looked at in each; later ones wait in a heap.
+/// Number of windows after the present one whose events are stored in a list, which each window walks.
+/// Later events are in a heap.
 const WINDOWS: u64 = 16;
 
-/// The end of a list.
+/// Marks the end of a linked list.
 const NONE: u32 = u32::MAX;
 
-/// Events of a block that lie behind the window, in no order.
+/// Events of a block after the present window.
 #[derive(Clone)]
 struct Pending {
+    /// Events before the horizon, in no particular order.
     events: Vec<Near>,
-    /// The time of the earliest of them and of `far`, `u64::MAX` when there is none.
+    /// The time of the earliest event in `events` and `far`, `u64::MAX` when there is none.
     first: u64,
+    /// Events that were beyond the horizon when they were added.
     far: BinaryHeap<Reverse<Near>>,
 }
 
 impl Pending {
-    /// Adds one that lies far behind the window.
+    /// Adds an event beyond the horizon.
     #[cold]
     fn wait(&mut self, key: EventKey, target: Target, place: u32) {
         self.far.push(Reverse(Near { key, target, place }));
     }
 }
 
-/// The buckets of a block's events of a window, as they are known when its turn comes.
+/// The buckets of those events of a block that are known when the block begins.
 #[derive(Clone)]
 struct Buckets {
-    /// Where each ends among the block's events in the line; the last one is of what lies behind the window.
+    /// The end of each bucket among the block's events in [`Turns::line`]. The last bucket has events
+    /// after the window.
     ends: [u32; BUCKETS + 1],
-    /// A bit for each that has any.
+    /// A bit for each bucket, set where the bucket has events.
     occupied: u64,
 }
 
@@ -55,55 +60,60 @@ impl Buckets {
 /// Events that a block has sent to itself in the window, by bucket.
 #[derive(Clone)]
 struct Own {
-    /// Each with the next in its list.
+    /// Each event with the index of the next one in the list of its bucket.
     events: Vec<(Near, u32)>,
+    /// The first event in the list of each bucket.
     heads: [u32; BUCKETS],
+    /// A bit for each bucket, set where the bucket has events.
     occupied: u64,
 }
 
-/// The events of all blocks.
+/// The events of all blocks of a partition.
 #[derive(Clone)]
 pub(crate) struct Turns {
     blocks: Vec<Pending>,
-    /// Those that have events in the window and whose turn has not come, the next one last.
+    /// Blocks with events in the window that have not begun, the next one last.
     turns: Vec<usize>,
-    /// The bucket at hand, sorted so that the next one is last.
+    /// The events of the active bucket, sorted so that the next event is last.
     active: Vec<Near>,
     sorter: Sorter,
-    /// Buckets before this one have had their time.
+    /// Number of the bucket after the active one.
     reached: usize,
-    /// Events of the block at hand by bucket, and behind them those of the next one.
+    /// Events of the current block by bucket, and after them those of the next block. Events that a block
+    /// sends to itself are not in the line.
     line: Vec<Near>,
-    /// How many of them are of the block at hand.
+    /// Number of events in `line` that are of the current block.
     count: usize,
+    /// The buckets of the current block.
     buckets: Box<Buckets>,
-    /// Those of the next block.
+    /// The buckets of the next block.
     next: Box<Buckets>,
-    /// How many of the line have passed: been popped, or others of their bucket in their place that nobody knew of.
+    /// Number of entries of `line` already consumed. An event that the block sent to itself counts for an
+    /// entry of its bucket, so prefetching advances by one entry an event.
     passed: usize,
-    /// The end of the bucket at hand in the line.
+    /// The end of the active bucket in the line.
     bucket_end: usize,
     own: Box<Own>,
-    /// When the window begins.
+    /// Beginning of the window in picoseconds.
     start: u64,
-    /// When it ends; zero between windows.
+    /// End of the window in picoseconds; zero between windows.
     end: u64,
     /// The width of a bucket as a power of two of picoseconds.
     shift: u32,
-    /// Events from then on wait in the heaps.
+    /// Time from which on new events go into the heaps, in picoseconds.
     horizon: u64,
-    /// How long a window is.
+    /// Length of a window in picoseconds.
     span: u64,
 }
 
-/// The bucket of a time in the window.
+/// The bucket of a time in the window that begins at `start`.
 #[inline(always)]
 fn bucket(time: u64, start: u64, shift: u32) -> usize {
     ((time - start) >> shift) as usize % BUCKETS
 }
 
 impl Turns {
-    /// Without events, for so many blocks, whose windows are so long and begin at `time`.
+    /// Empty queues for this number of blocks, with windows of `span` picoseconds, from `time` on.
     pub(super) fn new(blocks: usize, span: u64, time: u64) -> Turns {
         let pending = Pending {
             events: Vec::new(),
@@ -135,13 +145,14 @@ impl Turns {
         }
     }
 
-    /// How many blocks there are.
+    /// Number of blocks.
     #[inline(always)]
     pub(super) fn count(&self) -> usize {
         self.blocks.len()
     }
 
-    /// A window begins with the first event, if that lies before `limit`, where the window ends at the latest.
+    /// Begins a window at the time of the earliest event. The window ends at `limit` at the latest.
+    /// Returns false if no event is before `limit`.
     pub(crate) fn open(&mut self, limit: u64) -> bool {
         self.start = self.next_time();
         if self.start >= limit {
@@ -158,8 +169,8 @@ impl Turns {
         true
     }
 
-    /// The turn of the next block comes, whose events alone are popped, and which is returned. Behind the last one
-    /// the window ends. What is sent to others lies behind it.
+    /// Begins the next block, whose events alone are popped from then on, and returns it. Returns `None`
+    /// and ends the window after the last block. Events for other blocks are always after the window.
     pub(crate) fn turn(&mut self) -> Option<usize> {
         debug_assert!(self.active.is_empty());
         let Some(block) = self.turns.pop() else {
@@ -179,7 +190,7 @@ impl Turns {
         Some(block)
     }
 
-    /// Puts the events of the next block that lie before the end of the window behind the line.
+    /// Appends the events of the next block in the window to the line.
     fn fill_next(&mut self) {
         let Some(&block) = self.turns.last() else {
             return;
@@ -193,8 +204,8 @@ impl Turns {
             pending.events.push(*near);
             pending.far.pop();
         }
-        // Nobody can predict which events lie in the window, so all are put in order, with one bucket for those
-        // that do not.
+        // A branch on whether an event is in the window could not be predicted. So all events are
+        // distributed, with one bucket for those after the window.
         let bucket = |near: &Near| match near.key.time < end {
             true => bucket(near.key.time, start, shift),
             false => BUCKETS,
@@ -226,7 +237,8 @@ impl Turns {
             .truncate(behind + buckets.ends[BUCKETS - 1] as usize);
     }
 
-    /// Adds an event of a block, in the window if the block is the one at hand, or behind it.
+    /// Adds an event for a component of this block: for the current block also in the window,
+    /// otherwise after it.
     #[inline(always)]
     pub(super) fn push_to(&mut self, block: usize, key: EventKey, target: Target, place: u32) {
         if key.time < self.end {
@@ -243,7 +255,7 @@ impl Turns {
         }
     }
 
-    /// Adds one of the window.
+    /// Adds an event in the window for the current block.
     #[inline(never)]
     fn insert(&mut self, key: EventKey, target: Target, place: u32) {
         let near = Near { key, target, place };
@@ -260,7 +272,7 @@ impl Turns {
         own.occupied |= 1 << bucket;
     }
 
-    /// The next event of the block at hand.
+    /// Removes the next event of the current block; `None` when the block has no more events in the window.
     #[inline(always)]
     pub(crate) fn pop(&mut self) -> Option<Popped> {
         let Near { key, target, place } = match self.active.pop() {
@@ -273,7 +285,7 @@ impl Turns {
         Some(Popped { key, target, place })
     }
 
-    /// The next bucket that has events becomes the one at hand.
+    /// Makes the next bucket with events the active one.
     #[inline(never)]
     fn activate(&mut self) {
         let (buckets, own) = (&*self.buckets, &mut *self.own);
@@ -304,7 +316,7 @@ impl Turns {
         self.sorter.sort(&mut self.active);
     }
 
-    /// After each event that is popped: whether one more of the line has passed.
+    /// To be called for each event that is popped. Returns whether it consumes an entry of the line.
     #[inline(always)]
     pub(crate) fn pass(&mut self) -> bool {
         let more = self.passed < self.bucket_end;
@@ -312,15 +324,15 @@ impl Turns {
         more
     }
 
-    /// Whom the event is for that comes behind so many more of the line, also one of the next block, and the place
-    /// of what it carries.
+    /// Receiver and place of the event `behind` entries after the first entry of the line that is not
+    /// consumed. It may be an event of the next block.
     #[inline(always)]
     pub(crate) fn coming(&self, behind: usize) -> Option<(Target, u32)> {
         let near = self.line.get(self.passed + behind)?;
         Some((near.target, near.place))
     }
 
-    /// Shows all pending events, in no order. Only between windows.
+    /// Calls `show` for all pending events, in no particular order. Only between windows.
     pub(super) fn for_each(&self, mut show: impl FnMut(EventKey, Target, u32)) {
         for pending in &self.blocks {
             let far = pending.far.iter().map(|Reverse(near)| near);

@@ -1,8 +1,8 @@
 //! The timing wheel.
 //!
-//! Slots hold intrusive lists into a slab; a slot is sorted when the clock reaches it. Events
-//! beyond the wheel's horizon wait in a binary heap. Pushing and popping allocate nothing once
-//! the slab has grown to the largest number of pending events.
+//! A slot of the wheel covers some picoseconds and has the list of its events. A slot is sorted when time
+//! reaches it. Events beyond the horizon of the wheel are in a binary heap. Pushing and popping allocate
+//! nothing once the storage has grown to the largest number of pending events.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -12,15 +12,15 @@ use super::turns::Turns;
 use super::{EventKey, EventQueue, Near, Popped, Sorter, Target};
 use crate::prefetch::prefetch;
 
-/// No slot.
+/// Stands for the number of a slot where there is none.
 const NEVER: u64 = u64::MAX;
 
-/// Places for slots: as many as the largest system uses. With a constant, what is taken modulo it
-/// needs no check.
+/// Length of the tables of slots: the number of slots that the largest system uses. Since it is a
+/// constant, an index modulo it needs no bounds check.
 const SLOTS: usize = 1 << 15;
 
-/// An event in its slot's list, by the same place as what it carries. That lies elsewhere, so that lists are
-/// short ways through memory.
+/// An event in the list of its slot. Entries have the same places as what the events carry, which is
+/// stored in the slab, so that walking a list touches little memory.
 #[derive(Clone, Copy)]
 #[repr(C, align(32))]
 struct Entry {
@@ -37,50 +37,53 @@ impl Entry {
     };
 }
 
-/// The events of a part: a timing wheel, or blocks of components that take turns.
+/// The event queue of a partition: a timing wheel, or queues of blocks of components
+/// for block-by-block execution.
 #[derive(Clone)]
 pub struct WheelQueue<T> {
     slab: Slab<T>,
     wheel: Wheel,
-    /// Without blocks where the wheel is used.
+    /// Has no blocks where the wheel is used.
     turns: Turns,
 }
 
-/// The slots.
+/// The slots of the timing wheel with their events.
 #[derive(Clone)]
 struct Wheel {
-    /// Events by the places of what they carry.
+    /// Events by place.
     entries: Vec<Entry>,
     /// Width of a slot as a power of two of picoseconds.
     shift: u32,
-    /// Whether two events of one slot are told apart in their list. In larger systems they become
-    /// the active slot, where they can be fetched ahead.
+    /// Whether a slot of two events is popped from its list without sorting. In larger systems such a
+    /// slot becomes the active one, where its events can be prefetched.
     pairs: bool,
-    /// Slots in use less one; their number is a power of two.
+    /// Number of slots, a power of two, less one.
     mask: usize,
-    /// By slot of the wheel: the first event of its list.
+    /// The place of the first event of each slot's list.
     heads: Box<[u32; SLOTS]>,
-    /// A bit for each slot that has events.
+    /// A bit for each slot, set where the slot has events.
     occupied: Box<[u64; SLOTS / 64]>,
-    /// A bit for each word of those that has any.
+    /// A bit for each word of `occupied`, set where the word is not zero.
     words: [u64; SLOTS / 4096],
     /// The events of the active slot, sorted so that the next one is last.
     current: Vec<Near>,
     sorter: Sorter,
-    /// How many of them, from the first on in memory, have not been asked for ahead, by what is asked for.
+    /// For each of two prefetch stages: the number of events in `current`, from its beginning, that have
+    /// not been prefetched.
     asked: [u32; 2],
-    /// Absolute number of the active slot.
+    /// Absolute number of the active slot: time divided by the width of a slot.
     slot: u64,
-    /// Absolute number of the first occupied slot behind the active one.
+    /// Absolute number of the first occupied slot after the active one.
     next: u64,
-    /// The last event of that slot that was fetched ahead.
+    /// The last event of the slot `next` that was prefetched.
     fetched: u32,
+    /// Events beyond the horizon, with their places.
     overflow: BinaryHeap<Reverse<(EventKey, u32)>>,
     /// The slot of the first event of `overflow`.
     overflow_slot: u64,
 }
 
-/// Slots without events, made where they stay.
+/// A table of slots without events, allocated on the heap without a copy on the stack.
 fn empty_heads() -> Box<[u32; SLOTS]> {
     match vec![NIL; SLOTS].try_into() {
         Ok(heads) => heads,
@@ -95,7 +98,7 @@ impl<T: Copy + Default> Default for WheelQueue<T> {
 }
 
 impl<T: Copy + Default> WheelQueue<T> {
-    /// A wheel for the events of so many components.
+    /// A wheel for the events of `count` components. The number affects only speed.
     pub fn for_components(count: usize) -> Self {
         WheelQueue {
             slab: Slab::new(),
@@ -104,8 +107,8 @@ impl<T: Copy + Default> WheelQueue<T> {
         }
     }
 
-    /// For blocks of so many components, none of which notices another sooner than `span` picoseconds; a wheel
-    /// for a single one. It begins at `time`.
+    /// A queue for blocks, with the number of components of each; a wheel for a single block. The
+    /// shortest latency between two blocks is `span` picoseconds. No event is earlier than `time`.
     pub(crate) fn for_blocks(counts: &[usize], span: u64, time: u64) -> Self {
         let mut queue = match counts {
             [count] => WheelQueue::for_components(*count),
@@ -118,25 +121,26 @@ impl<T: Copy + Default> WheelQueue<T> {
         queue
     }
 
-    /// Shows all pending events, in no order.
+    /// Calls `show` for all pending events, in no particular order.
     pub(crate) fn for_each(&self, mut show: impl FnMut(EventKey, Target, &T)) {
         let mut show = |key, target, place| show(key, target, self.slab.at(place));
         self.turns.for_each(&mut show);
         self.wheel.for_each(&mut show);
     }
 
-    /// How many blocks there are.
+    /// Number of blocks, at least 1.
     #[inline]
     pub(crate) fn blocks(&self) -> usize {
         self.turns.count().max(1)
     }
 
-    /// The blocks, which take turns.
+    /// The queues of the blocks.
     pub(crate) fn turns(&mut self) -> &mut Turns {
         &mut self.turns
     }
 
-    /// Whom the event of a block is for that comes behind so many others, and what it carries.
+    /// Receiver and payload of the event that is `behind` events after the current one,
+    /// with block-by-block execution.
     #[inline(always)]
     pub(crate) fn coming(&self, behind: usize) -> Option<(Target, &T)> {
         let (target, place) = self.turns.coming(behind)?;
@@ -148,22 +152,22 @@ impl<T: Copy + Default> WheelQueue<T> {
         self.turns.count() == 0
     }
 
-    /// Adds an event of a block.
+    /// Adds an event for a component of this block.
     #[inline]
     pub(crate) fn push_to(&mut self, block: usize, key: EventKey, target: Target) -> &mut T {
         let place = self.slab.take();
         self.pass_to(block, place, key, target)
     }
 
-    /// Makes another event of a popped one, which carries the same until the caller changes it: it
-    /// stays where it lies. In the wheel.
+    /// Adds an event to the wheel that carries the payload at `place`, of a popped event. The payload is
+    /// not copied, and the caller may change it.
     #[inline(always)]
     pub(crate) fn pass_on(&mut self, place: u32, key: EventKey, target: Target) -> &mut T {
         self.wheel.insert(key, target, place);
         self.slab.at_mut(place)
     }
 
-    /// The same for an event of a block.
+    /// Adds an event for a component of this block that carries the payload at `place`, of a popped event.
     pub(crate) fn pass_to(
         &mut self,
         block: usize,
@@ -178,30 +182,30 @@ impl<T: Copy + Default> WheelQueue<T> {
         self.slab.at_mut(place)
     }
 
-    /// What a popped event carries that lies at `place`, to be changed.
+    /// What the popped event with this place carries, to be changed.
     #[inline]
     pub(crate) fn carried_mut(&mut self, place: u32) -> &mut T {
         self.slab.at_mut(place)
     }
 
-    /// Keeps what is carried by no event, until its place is [released](EventQueue::release) or
-    /// [passed on](WheelQueue::pass_on).
+    /// Stores a payload without an event, until its place is [released](EventQueue::release)
+    /// or [passed on](WheelQueue::pass_on).
     pub(crate) fn hold(&mut self, carried: T) -> u32 {
         let place = self.slab.take();
         *self.slab.at_mut(place) = carried;
         place
     }
 
-    /// One more of the next `ahead` events of the active slot, if not all have been asked for: whom it is for
-    /// and what it carries. `what` is asked for is 0 or 1.
+    /// Receiver and payload of the first of the next `ahead` events of the active slot that prefetch
+    /// stage `what` (0 or 1) has not had yet.
     #[inline(always)]
     pub(crate) fn ask_ahead(&mut self, what: usize, ahead: usize) -> Option<(Target, &T)> {
         let (target, place) = self.wheel.ask_ahead(what, ahead)?;
         Some((target, self.slab.at(place)))
     }
 
-    /// Asks in advance for one more event of the slot behind the active one: walking its list at once would
-    /// wait for each event in turn.
+    /// Prefetches one more event of the next slot. Walking the list of a slot at once would stall
+    /// at each event.
     #[inline(always)]
     pub(crate) fn fetch_behind(&mut self) {
         prefetch(self.slab.at(self.wheel.fetch_behind()));
@@ -209,9 +213,9 @@ impl<T: Copy + Default> WheelQueue<T> {
 }
 
 impl Wheel {
-    /// In a small system a slot of 64 ps holds one event. More components have more events, and get
-    /// narrower slots, of which there are more: the wheel always reaches 524 ns ahead, farther than a
-    /// hop or a DRAM access.
+    /// A wheel whose slots have one or two events: 64 ps wide in small systems, narrower and
+    /// more in systems with more components. The horizon is always 524 ns, more than a hop or a
+    /// DRAM access takes.
     fn for_components(count: usize) -> Self {
         let shift = match count {
             0..=64 => 6,
@@ -221,7 +225,7 @@ impl Wheel {
         Wheel::with_slots(shift, shift == 6)
     }
 
-    /// Slots of so many picoseconds, as a power of two, which reach 524 ns ahead.
+    /// A wheel with slots of 2^`shift` picoseconds and a horizon of 524 ns.
     fn with_slots(shift: u32, pairs: bool) -> Self {
         Wheel {
             entries: vec![Entry::NONE],
@@ -242,13 +246,13 @@ impl Wheel {
         }
     }
 
-    /// The place of a slot in the wheel.
+    /// The index of a slot in the tables.
     #[inline(always)]
     fn index(&self, slot: u64) -> usize {
         slot as usize & self.mask & (SLOTS - 1)
     }
 
-    /// The first event in the list of the first occupied slot behind the active one.
+    /// The first event in the list of the first occupied slot after the active one.
     #[inline(always)]
     fn next_head(&self) -> u32 {
         match self.next {
@@ -257,7 +261,7 @@ impl Wheel {
         }
     }
 
-    /// The first occupied slot behind the active one becomes the active one.
+    /// Makes the first occupied slot after the active one the active slot.
     #[inline(always)]
     fn turn(&mut self) {
         let index = self.index(self.next);
@@ -267,7 +271,7 @@ impl Wheel {
         let (word, bit) = (index / 64, index % 64);
         let bits = self.occupied[word] & !(1 << bit);
         self.occupied[word] = bits;
-        // Those of them that lie behind the slot; none lies before it unless the wheel has turned.
+        // The later slots of the word. Bits of earlier slots belong to the next turn of the wheel.
         let ahead = bits >> bit;
         self.next = if ahead != 0 {
             self.slot + u64::from(ahead.trailing_zeros())
@@ -279,13 +283,13 @@ impl Wheel {
         };
     }
 
-    /// The first occupied slot whose bit lies behind that word of the active slot.
+    /// The first occupied slot whose bit is in a later word than `word`, that of the active slot.
     #[inline(never)]
     fn occupied_after(&self, word: usize) -> u64 {
         let (words, count) = (&self.words, self.mask / 4096 + 1);
         let first = (word + 1) & (self.mask / 64);
         let at = first / 64;
-        // Words from the first on, then those before it.
+        // First the words from `first` on, then those before it.
         let ahead = words[at % words.len()] & (!0 << (first % 64));
         let others = (1..=count).map(|step| (at + step) & (count - 1));
         let others = others.map(|at| (at, words[at % words.len()]));
@@ -300,8 +304,8 @@ impl Wheel {
         NEVER
     }
 
-    /// Removes the first event if it lies before `end` and is alone in its slot, in a small system
-    /// also if there are two: most slots of a small system hold one event or two, which need no sorting.
+    /// Removes the first event if it is before `end` and alone in its slot, in a small system also if the
+    /// slot has two events. Most slots of a small system have one or two events, which need no sorting.
     #[inline(always)]
     fn pop_near(&mut self, end: u64) -> Option<Popped> {
         if self.next >= self.overflow_slot {
@@ -335,8 +339,8 @@ impl Wheel {
         Some(Popped { key, target, place })
     }
 
-    /// Makes the earliest non-empty slot the active one, unless all of it lies at `end` or later.
-    /// Returns false in that case and when nothing is pending.
+    /// Makes the earliest occupied slot the active one. Returns false if no event is pending, or if the
+    /// slot begins at `end` or later.
     #[inline(never)]
     fn activate(&mut self, end: u64) -> bool {
         debug_assert!(self.current.is_empty());
@@ -366,7 +370,7 @@ impl Wheel {
         true
     }
 
-    /// Moves the overflow's events of the active slot there.
+    /// Moves the events of the active slot from the overflow heap to the active slot.
     #[cold]
     fn activate_overflow(&mut self) {
         self.overflow_slot = NEVER;
@@ -383,7 +387,7 @@ impl Wheel {
         }
     }
 
-    /// Puts an event where those go that lie in the active slot or beyond the horizon.
+    /// Adds an event that is in the active slot or beyond the horizon.
     #[inline(never)]
     fn push_elsewhere(&mut self, key: EventKey, target: Target, at: u32) {
         let slot = key.time >> self.shift;
@@ -397,18 +401,18 @@ impl Wheel {
         }
     }
 
-    /// Links an event into its slot.
+    /// Adds an event to its slot.
     #[inline(always)]
     fn insert(&mut self, key: EventKey, target: Target, at: u32) {
         let next = self.link(key, target, at);
-        // Each field by itself, so that nothing is put together elsewhere first.
+        // Each field is written by itself, so that no copy of the entry is built first.
         match self.entries.get_mut(at as usize) {
             Some(entry) => (entry.key, entry.target, entry.next) = (key, target, next),
             None => self.grow(at, key, target, next),
         }
     }
 
-    /// The event before which it lies in its slot.
+    /// Makes an event the first in the list of its slot; returns the place of the event after it.
     #[inline(always)]
     fn link(&mut self, key: EventKey, target: Target, at: u32) -> u32 {
         let slot = key.time >> self.shift;
@@ -427,14 +431,14 @@ impl Wheel {
         after
     }
 
-    /// Makes places for as many as there are of what they carry.
+    /// Extends the table of entries to place `at`, and writes this entry.
     #[cold]
     fn grow(&mut self, at: u32, key: EventKey, target: Target, next: u32) {
         self.entries.resize(at as usize, Entry::NONE);
         self.entries.push(Entry { key, target, next });
     }
 
-    /// One more of the next `ahead` events of the active slot.
+    /// The next event to prefetch, as in [`WheelQueue::ask_ahead`].
     #[inline(always)]
     fn ask_ahead(&mut self, what: usize, ahead: usize) -> Option<(Target, u32)> {
         let pending = self.current.len();
@@ -447,7 +451,7 @@ impl Wheel {
         Some((target, place))
     }
 
-    /// Asks for one more event of the slot behind the active one; returns which.
+    /// Prefetches one more event of the next slot; returns its place.
     #[inline(always)]
     fn fetch_behind(&mut self) -> u32 {
         let at = match self.fetched {
@@ -459,7 +463,7 @@ impl Wheel {
         at
     }
 
-    /// Shows all pending events, in no order.
+    /// Calls `show` for all pending events, in no particular order.
     fn for_each(&self, mut show: impl FnMut(EventKey, Target, u32)) {
         let mut show = |place: u32| {
             let entry = &self.entries[place as usize];

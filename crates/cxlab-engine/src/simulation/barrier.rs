@@ -2,21 +2,21 @@
 
 use super::sync::{AtomicBool, AtomicUsize, Condvar, Mutex, Ordering, PoisonError, spin_loop};
 
-/// A value in a pair of cache lines of its own, which no other value shares.
+/// A value that shares its pair of cache lines with no other value.
 #[derive(Default)]
 #[repr(align(128))]
 pub(super) struct Apart<T>(pub(super) T);
 
-/// A barrier whose threads spin for a moment and then sleep, so that a thread that waits takes no processor
-/// from one that works.
+/// A barrier whose threads spin for a moment and then sleep. A sleeping thread leaves its processor to a
+/// thread that still has events.
 pub(super) struct Barrier {
     count: usize,
-    /// How often a thread looks before it sleeps.
+    /// Number of times that a thread checks the generation before it sleeps.
     spins: u32,
     arrived: Apart<AtomicUsize>,
     generation: Apart<AtomicUsize>,
     asleep: Apart<AtomicUsize>,
-    /// A thread has panicked and will never arrive.
+    /// Whether a thread has panicked, so that it will never arrive.
     broken: AtomicBool,
     lock: Mutex<()>,
     wake: Condvar,
@@ -40,17 +40,17 @@ impl Barrier {
         self.spins
     }
 
-    /// Whether so many threads that look so often can use it.
+    /// Whether the barrier serves this number of threads with this number of spins, and is not broken.
     pub(super) fn fits(&self, count: usize, spins: u32) -> bool {
         (self.count, self.spins) == (count, spins) && !self.is_broken()
     }
 
-    /// Whether a thread has panicked, so that nobody can wait here again.
+    /// Whether a thread has panicked. A broken barrier stops no thread.
     fn is_broken(&self) -> bool {
         self.broken.load(Ordering::Acquire)
     }
 
-    /// Waits until all threads have arrived; returns whether they can go on.
+    /// Waits until all threads have arrived. Returns false if a thread has panicked.
     pub(super) fn wait(&self) -> bool {
         // In this order: a thread that panics sets `broken` before it begins a new generation.
         let generation = self.generation.0.load(Ordering::Acquire);
@@ -66,25 +66,27 @@ impl Barrier {
         !self.is_broken()
     }
 
-    /// Lets all threads go on, those that wait now and those that come.
+    /// Breaks the barrier: releases the threads that wait now, and all threads that arrive later.
     pub(super) fn break_open(&self) {
         self.broken.store(true, Ordering::Release);
         self.open(self.generation.0.load(Ordering::Acquire));
     }
 
-    /// Lets all go on that wait since `generation`.
+    /// Releases the threads that wait in `generation`.
     fn open(&self, generation: usize) {
         self.generation
             .0
             .store(generation.wrapping_add(1), Ordering::Release);
-        // Both this and `sleep` change `asleep` before they look further. Whichever comes second sees what the
-        // other one did: this one that somebody sleeps, or that one the new generation.
+        // Both this function and `sleep` modify `asleep` before they read on. The second of the two
+        // sees the effect of the first: either this function sees that a thread sleeps, or the thread
+        // sees the new generation.
         if self.asleep.0.fetch_add(0, Ordering::AcqRel) > 0 {
             drop(self.lock.lock());
             self.wake.notify_all();
         }
     }
 
+    /// Returns whether the barrier opened within the number of spins.
     fn spin(&self, generation: usize) -> bool {
         for _ in 0..self.spins {
             if self.generation.0.load(Ordering::Acquire) != generation {
@@ -106,7 +108,7 @@ impl Barrier {
     }
 }
 
-/// Opens the barrier for the others where a thread panics.
+/// Breaks the barrier when its thread panics, so that the other threads do not wait for it.
 pub(super) struct OpenOnPanic<'a>(pub(super) &'a Barrier);
 
 impl Drop for OpenOnPanic<'_> {

@@ -1,23 +1,25 @@
-//! Putting the components of a part into blocks whose state lies in a processor's second-level cache.
+//! Groups the components of a partition into blocks whose state fits a processor's second-level cache.
 
 use crate::component::Wire;
 use crate::partition::clusters;
 
-/// Wires of a block's components, and one for each of them: state goes with ports. Twice and four times
-/// as many were as fast (`docs/explain/performance.md`).
+/// Size of a block: the number of its components plus the number of their wires, since the
+/// state of a component grows with its ports. Blocks of twice and four times this size are
+/// as fast (`docs/explain/performance.md`).
 const BLOCK: usize = 128;
 
-/// A part with less than this stays whole.
+/// Size below which a partition stays one block.
 const SMALL: usize = 2 * BLOCK;
 
-/// Blocks of a part, from which on it pays that they take turns: 256 endpoints, which are fewer, take up to a quarter
-/// longer then, and 512 as long, as measured on a processor with 1 MiB of second-level cache.
+/// Least number of blocks of a partition for block-by-block execution. With fewer blocks it is slower: a
+/// system of 256 endpoints takes up to a quarter longer. One of 512 endpoints takes as long as without.
+/// Measured on a processor with 1 MiB of second-level cache.
 const MANY: usize = 16;
 
-/// Events of a block in a window, from which on it pays to turn to it; *assumed*.
+/// Least mean number of events of a block in a window for block-by-block execution (*assumed*).
 const WORTH_TURNING: u128 = 8;
 
-/// The components of a part, block by block.
+/// The components of a partition, block by block.
 pub(super) struct Arrangement {
     pub(super) blocks: Vec<Vec<usize>>,
     /// The shortest latency of a wire between two blocks, in picoseconds; `u64::MAX` with one block.
@@ -25,7 +27,7 @@ pub(super) struct Arrangement {
 }
 
 impl Arrangement {
-    /// All in one block.
+    /// All components in one block.
     pub(super) fn whole(members: Vec<usize>) -> Self {
         Arrangement {
             blocks: vec![members],
@@ -33,7 +35,8 @@ impl Arrangement {
         }
     }
 
-    /// Neighbours together, and cut at long wires: the longest that leave blocks small.
+    /// Blocks of about [`BLOCK`] that keep neighbours together. Components with a wire shorter than the
+    /// span share a block; the span is the longest for which such groups fit.
     pub(super) fn in_blocks(wires: &[Vec<Wire>], members: Vec<usize>) -> Self {
         let size = |members: &[usize]| -> usize {
             let sizes = members.iter().map(|number| 1 + wires[*number].len());
@@ -46,7 +49,7 @@ impl Arrangement {
         let mut latencies: Vec<u64> = own.map(|wire| wire.min_latency.0).collect();
         latencies.sort_unstable();
         latencies.dedup();
-        // Nothing is joined by the shortest.
+        // With the shortest latency as threshold, no components are joined.
         for latency in latencies.iter().rev() {
             let cluster_of = clusters(wires, *latency, false, &[]);
             let mut order: Vec<(usize, usize)> = members
@@ -85,12 +88,12 @@ impl Arrangement {
         Arrangement::whole(members)
     }
 
-    /// Whether there are so many blocks that they do not all lie near the processor.
+    /// Whether there are so many blocks that they do not all fit the caches.
     pub(super) fn is_large(&self) -> bool {
         self.blocks.len() >= MANY
     }
 
-    /// Whether turning from block to block pays where so many events come in so much time.
+    /// Whether block-by-block execution is faster for this number of events in this simulated time.
     pub(super) fn pays(&self, events: u64, picoseconds: u64) -> bool {
         let blocks = self.blocks.len() as u128;
         let in_a_window = u128::from(events) * u128::from(self.span);
@@ -99,7 +102,7 @@ impl Arrangement {
     }
 }
 
-/// Beside whom a component lies: what has a single wire, beside its neighbour.
+/// Sort key of a component: a component with a single wire is placed beside its neighbour.
 fn beside(wires: &[Vec<Wire>], number: usize) -> usize {
     match &wires[number][..] {
         [only] => only.peer.0 as usize,

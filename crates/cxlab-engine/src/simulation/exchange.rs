@@ -1,9 +1,9 @@
-//! What threads exchange at the end of each window.
+//! The data that threads exchange at the end of each window.
 
 use super::barrier::{Apart, Barrier};
 use super::sync::{AtomicU8, AtomicU64, Mutex, Ordering, PoisonError};
 
-/// What all threads do after a window, as the first one says.
+/// The action of all threads after a window; the thread of the first partition decides.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub(super) enum After {
@@ -12,30 +12,32 @@ pub(super) enum After {
     Interrupted,
 }
 
-/// What a part says at the end of a window.
+/// The report of a partition at the end of a window.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Said {
-    /// Time of its earliest pending event, those for other parts included.
+    /// Time of the earliest pending event, including those that the partition sent to others.
     pub(super) next: u64,
-    /// Events that it has handled in the window.
+    /// Events handled in the window.
     pub(super) handled: u64,
-    /// Units of work that it has done in it.
+    /// Units of work done in the window.
     pub(super) work: u64,
 }
 
-/// A [`Said`] that other threads read.
+/// A [`Said`] in atomics, for other threads to read.
 struct Told {
     next: AtomicU64,
     handled: AtomicU64,
     work: AtomicU64,
 }
 
-/// Events from one part to another.
+/// Events from one partition to another.
 type Handover<E> = Apart<Mutex<Vec<E>>>;
 
-/// Cross-partition events `E` of each pair of parts, and what each part says. Everything that has a `turn` exists
-/// twice, and windows use the two alternately: a part reads what was written before the barrier while other parts,
-/// which may be one window ahead, write the other copy. So one barrier a window suffices.
+/// Cross-partition events `E` of each pair of partitions, and the report of each partition.
+///
+/// Everything with a `turn` is double-buffered, and windows use the two buffers alternately. A partition
+/// reads one buffer after the barrier, while others, which may be one window ahead, write the other. So
+/// one barrier for each window suffices.
 pub(super) struct Exchange<E> {
     barrier: Barrier,
     /// `events[turn][from][to]`
@@ -47,7 +49,8 @@ pub(super) struct Exchange<E> {
 }
 
 impl<E> Exchange<E> {
-    /// Between so many parts, whose threads look `spins` times at the barrier before they sleep.
+    /// An exchange between `count` partitions, whose threads spin `spins` times at the barrier
+    /// before they sleep.
     pub(super) fn new(count: usize, spins: u32) -> Exchange<E> {
         let boxes = |_| (0..count).map(|_| Apart(Mutex::new(Vec::new()))).collect();
         let told = |_| {
@@ -75,7 +78,8 @@ impl<E> Exchange<E> {
         &self.barrier
     }
 
-    /// Hands over the events of a window. The vector is empty afterwards, and has the capacity of an earlier one.
+    /// Hands over the events of a window by swapping vectors: `events` is empty afterwards and keeps the
+    /// capacity of an earlier window.
     pub(super) fn post(&self, turn: usize, from: usize, to: usize, events: &mut Vec<E>) {
         let there = &self.events[turn][from][to].0;
         std::mem::swap(
@@ -84,7 +88,8 @@ impl<E> Exchange<E> {
         );
     }
 
-    /// Shows a part all events that were handed over to it, in the order of the parts that sent them, and removes them.
+    /// Calls `show` with the events for one partition, in the order of the sending partitions,
+    /// and removes them.
     pub(super) fn take(&self, turn: usize, to: usize, mut show: impl FnMut(&[E])) {
         for from in &self.events[turn] {
             let mut events = from[to].0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -100,7 +105,7 @@ impl<E> Exchange<E> {
         told.work.store(said.work, Ordering::Relaxed);
     }
 
-    /// What parts have said, in their order.
+    /// The reports of all partitions, in their order.
     pub(super) fn said(&self, turn: usize) -> impl Iterator<Item = Said> {
         self.told[turn].iter().map(|Apart(told)| Said {
             next: told.next.load(Ordering::Relaxed),

@@ -1,27 +1,30 @@
-//! How many threads a run uses: as many as make it faster, up to a limit.
+//! Chooses the number of threads of a run: as many as make it faster, up to a limit.
 //!
-//! A run begins on one thread. Now and then it tries another number for a moment, keeps the number where
-//! events were handled faster, and otherwise goes back and waits for longer before the next trial. A trial
-//! takes about a sixty-fourth of the time so far, so that trials that fail cost a few percent at most, also
-//! on a machine whose processors are busy with other programs.
+//! A run begins on one thread. From time to time it tries another number of threads. It keeps that number
+//! where events are handled faster; otherwise it returns to the previous number and waits for longer
+//! before the next trial. A trial takes about a sixty-fourth of the time so far. So failed trials cost a
+//! few percent at most, also on a machine whose processors are busy with other programs.
 //!
-//! This is the only place of the engine where real time decides anything. It decides how fast a run is,
-//! never what it computes: results are equal for every number of threads.
+//! This is the only place in the engine where real time has an effect. It affects how fast a run is,
+//! never its result, which is equal for every number of threads.
 
 use std::time::{Duration, Instant};
 
-/// How many threads a run may use. Its result does not depend on it.
+/// The number of threads that a run may use. The result of the run does not depend on it.
+///
+/// A plain number of threads converts to [`Threads::Exactly`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Threads {
-    /// So many, whether that is fast or not: for tests of the executor, and for measuring it.
+    /// This number of threads, whether it is fast or not: for tests and measurements of the executor. A
+    /// simulation uses at most one thread for each component.
     Exactly(usize),
-    /// As many as make the run faster, and neither more than that nor than the processors that the process
-    /// may use.
+    /// The number of threads that makes the run fastest: at most this number, and at most the
+    /// [`processors`] that the process may use.
     UpTo(usize),
 }
 
 impl Threads {
-    /// As many as make the run faster.
+    /// The number of threads that makes the run fastest, without a limit but the processors.
     pub const AUTO: Threads = Threads::UpTo(usize::MAX);
 }
 
@@ -31,34 +34,36 @@ impl From<usize> for Threads {
     }
 }
 
-/// The processors that this process may use: on Linux those of its affinity mask, and no more than its
-/// control group's quota (versions 1 and 2) allows.
+/// The number of processors that this process may use: on Linux those of its affinity mask, but no more
+/// than the quota of its control group (versions 1 and 2) allows.
 pub fn processors() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// Real time that passes before the first trial.
+/// Real time before the first trial.
 const FIRST_TRIAL: Duration = Duration::from_millis(100);
-/// Shortest trial: long enough for caches to fill and for some hundred windows.
+/// Duration of the shortest trial: long enough for caches to fill and for some hundred windows.
 const SHORTEST_TRIAL: Duration = Duration::from_millis(2);
-/// A trial takes this part of the time so far.
+/// Duration of a trial, as a fraction of the time so far.
 const TRIAL_SHARE: u32 = 64;
-/// A trial waits until the time so far is this many times what it costs, moving components there and back
-/// included.
+/// A trial begins when the time so far is this multiple of its cost, which includes moving components
+/// there and back.
 const WORTH: u32 = 40;
-/// Moving one component to another division, before it has been measured (*assumed*).
+/// Time to move one component to another division, before it has been measured (*assumed*).
 const MOVING: Duration = Duration::from_micros(1);
-/// How much faster, in percent, more threads must be to be kept.
+/// More threads are kept if they handle events at least this many times as fast.
 const FASTER: f64 = 1.05;
-/// Fewer threads are kept where they are as fast as this: they leave processors to others.
+/// Fewer threads are kept if they handle events at least this many times as fast: they leave
+/// processors to others.
 const AS_FAST: f64 = 0.98;
-/// A number of threads whose rate falls to this part of what it was when it was chosen is tried against one
-/// thread at once: other programs may have taken the processors.
+/// When the rate of the chosen number of threads falls below this fraction of its rate when it was
+/// chosen, one thread is tried immediately: other programs may have taken the processors.
 const DEGRADED: f64 = 0.8;
-/// More threads that are this much slower before caches have filled are not tried further.
+/// A trial of more threads ends early when their rate, while caches fill, is below this fraction of
+/// the present rate.
 const HOPELESS: f64 = 0.4;
 
-/// Events handled, and the time that it took.
+/// Events handled, and the real time that they took.
 #[derive(Clone, Copy, Default, Debug)]
 struct Tally {
     events: u64,
@@ -72,58 +77,59 @@ impl Tally {
     }
 }
 
-/// What a run does at a time.
+/// What a run does at present.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Phase {
-    /// It runs on the chosen number of threads.
+    /// Runs on the chosen number of threads.
     Steady,
-    /// It has begun to try another number; caches fill.
+    /// First half of a trial of another number of threads: caches fill.
     Filling(usize),
-    /// It measures how fast that number is.
+    /// Second half of the trial: the rate is measured.
     Measuring(usize),
 }
 
 /// A piece of a run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Slice {
-    /// On so many threads.
+    /// Number of threads.
     pub threads: usize,
-    /// For about so long; `None` without limit.
+    /// Approximate real time of the slice; `None` without limit.
     pub time: Option<Duration>,
-    /// Whether it measures a number that may turn out slower.
+    /// Whether the slice is of a trial of another number of threads.
     pub trial: bool,
 }
 
 /// Chooses the number of threads of a run.
 pub(super) struct Pace {
     clock: Box<dyn FnMut() -> Duration + Send + Sync>,
-    /// The most threads that it chooses.
+    /// The largest number of threads that may be chosen.
     most: usize,
     chosen: usize,
     phase: Phase,
-    /// Of the phase so far.
+    /// Events and time of the present phase.
     tally: Tally,
-    /// Events per second on the chosen number, when it was measured last.
+    /// Events per second on the chosen number of threads, as measured last.
     rate: f64,
-    /// The same when it was chosen.
+    /// Events per second on the chosen number of threads when it was chosen.
     rate_chosen: f64,
-    /// Time of the run so far.
+    /// Real time of the run so far.
     elapsed: Duration,
-    /// What it took to move components to another division.
+    /// Real time to move the components to another division.
     moving: Duration,
+    /// Time of the run at which the next trial begins.
     next_trial: Duration,
     /// Whether the next trial is of more threads.
     up: bool,
 }
 
 impl Pace {
-    /// Chooses among one to `most` threads for a system of so many components.
+    /// Chooses among one to `most` threads for a system of `components` components.
     pub fn new(most: usize, components: usize) -> Pace {
         let began = Instant::now();
         Pace::with_clock(most, components, Box::new(move || began.elapsed()))
     }
 
-    /// The same with another clock, which never goes back.
+    /// Like [`Pace::new`], with another clock, which must be monotonic.
     pub fn with_clock(
         most: usize,
         components: usize,
@@ -145,19 +151,19 @@ impl Pace {
         }
     }
 
-    /// The time that the clock shows.
+    /// The time of the clock.
     pub fn now(&mut self) -> Duration {
         (self.clock)()
     }
 
-    /// The number of threads that was found fastest.
+    /// The number of threads that is the fastest so far.
     #[cfg(test)]
     pub fn chosen(&self) -> usize {
         self.chosen
     }
 
-    /// What to do next. `helps` is asked before more threads are tried, with their number and the seconds
-    /// that an event takes, whether the system has enough to do at a time for them.
+    /// The next slice. Before a trial of more threads, `helps` is called with their number and the
+    /// seconds that an event takes: whether the system has enough events at a time for them.
     pub fn next(&mut self, helps: impl FnOnce(usize, f64) -> bool) -> Slice {
         if self.phase == Phase::Steady && self.most > 1 && self.elapsed >= self.next_trial {
             if self.tally.time >= SHORTEST_TRIAL / 2 || self.rate == 0.0 {
@@ -188,7 +194,7 @@ impl Pace {
         }
     }
 
-    /// What the slice was: so many events in so much time, after components had been moved for so long.
+    /// Records a slice: its events, its time, and the time before it to move components.
     pub fn done(&mut self, events: u64, time: Duration, moving: Duration) {
         self.elapsed += time + moving;
         self.tally.events += events;
@@ -230,7 +236,7 @@ impl Pace {
         self.tally = Tally::default();
     }
 
-    /// Takes the rate of the chosen number from what was done since it was taken last.
+    /// Updates the rate of the chosen number of threads, and begins a new tally.
     fn measured(&mut self) {
         if self.tally.events > 0 {
             self.rate = self.tally.rate();
@@ -238,17 +244,17 @@ impl Pace {
         }
     }
 
-    /// How long a trial takes, both halves together.
+    /// Duration of both halves of a trial.
     fn trial(&self) -> Duration {
         SHORTEST_TRIAL.max(self.elapsed / TRIAL_SHARE)
     }
 
-    /// For how long the rate of the chosen number is measured at a time.
+    /// Duration of one measurement of the rate of the chosen number of threads.
     fn steady(&self) -> Duration {
         (2 * SHORTEST_TRIAL).max(self.elapsed / 16)
     }
 
-    /// The number to try next.
+    /// The number of threads of the next trial.
     fn candidate(&self) -> usize {
         if self.chosen > 1 && self.rate < self.rate_chosen * DEGRADED {
             return 1;
@@ -280,7 +286,7 @@ impl Pace {
         self.enter(Phase::Steady);
     }
 
-    /// When the time so far has doubled, and is worth another trial.
+    /// When the next trial begins: the time so far has doubled, and the cost of a trial is small beside it.
     fn later(&self) -> Duration {
         let cost = self.trial() + 2 * self.moving;
         (2 * self.elapsed).max(cost * WORTH)
@@ -291,8 +297,8 @@ impl Pace {
 mod tests {
     use super::*;
 
-    /// Runs events on a machine that handles `rate(threads, time)` of them in a second; returns the time that
-    /// it takes, and the number of threads in the end.
+    /// Runs events on a machine that handles `rate(threads, time)` events per second. Returns the time
+    /// that the run takes, and the number of threads that was chosen last.
     fn run(most: usize, events: f64, rate: impl Fn(usize, f64) -> f64) -> (f64, usize) {
         let mut pace = Pace::with_clock(most, 100, Box::new(|| Duration::ZERO));
         let (mut left, mut time, mut before) = (events, 0.0, 1);
@@ -301,7 +307,7 @@ mod tests {
             let moving = if slice.threads == before { 0.0 } else { 100e-6 };
             before = slice.threads;
             let rate = rate(slice.threads, time);
-            // A barrier may wait for a thread that has no processor for some milliseconds.
+            // A slice without a time limit runs to the end.
             let longest = slice.time.map_or(f64::INFINITY, |time| time.as_secs_f64());
             let took = (left / rate).min(longest);
             left -= took * rate;

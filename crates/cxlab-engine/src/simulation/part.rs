@@ -1,29 +1,30 @@
-//! Components that run on one thread.
+//! A partition: the components that run on one thread, and the loop that handles their events.
 
 use std::sync::atomic::Ordering;
 
 use super::Monitor;
-use crate::component::{Account, Component, Ctx, Lane, NOWHERE, Payload, Route};
+use crate::component::{Account, Component, Ctx, ExecutionHints, Lane, NOWHERE, Payload, Route};
 use crate::prefetch::{CACHE_LINE, prefetch, prefetch_first};
 use crate::queue::{EventQueue, Popped, Target, WheelQueue};
 use crate::units::SimTime;
 
-/// How many events a thread handles between two looks at the monitor.
+/// Number of events that a thread handles between two accesses to the monitor.
 pub(super) const LOOK_EVERY: u64 = 4096;
 
-/// So many components with their events lie in the second-level cache, where fetching ahead costs
-/// more than it saves.
+/// Largest number of components without prefetching: they and their events fit the second-level cache,
+/// where prefetching costs more than it saves.
 const NEAR: usize = 128;
 
-/// How many events before its turn is asked for an event's component with what the event carries, and for
-/// what the component will look at: a line from memory takes as long as two or three events.
+/// Prefetch distances in events with a timing wheel: for the component and the payload of an event, and
+/// for both stages of [`ExecutionHints`]. A line from memory takes as long as two or three events.
 const AHEAD: [usize; 2] = [6, 2];
 
-/// The same where blocks take turns, and for what that leads to. In large systems most of it comes from memory.
+/// Prefetch distances in events with block-by-block execution: for the component and the payload of an
+/// event, and for each stage of [`ExecutionHints`]. In large systems most lines come from memory.
 const COMING: [usize; 3] = [12, 6, 3];
 
-/// A component with what the engine keeps of it, which every event needs and which therefore lies
-/// before it, in the cache line that is fetched ahead.
+/// A component with the engine's data on it. Every event needs these data, so they precede the component,
+/// in the cache line that is prefetched.
 #[repr(C)]
 pub(super) struct Cell<C: Component> {
     pub(super) account: Account,
@@ -31,13 +32,17 @@ pub(super) struct Cell<C: Component> {
     pub(super) component: C,
 }
 
-/// What runs on one thread. Others lie beside it in memory, so it fills whole pairs of cache lines
-/// (which processors fetch together): a line that two threads write would go to and fro.
+/// A partition: the components that run on one thread, and their events.
+///
+/// Partitions are neighbours in memory. Each fills whole pairs of cache lines, which processors fetch
+/// together, so that no two threads write to one line.
 #[repr(align(128))]
 pub(super) struct Part<C: Component> {
     pub(super) cells: Vec<Cell<C>>,
     pub(super) lane: Lane<C::Payload>,
+    /// Events handled since the last [`Simulation::settle`](super::Simulation::settle).
     pub(super) events: u64,
+    /// Time of the last event handled, in picoseconds.
     pub(super) last: u64,
 }
 
@@ -82,9 +87,9 @@ impl<C: Component> Part<C> {
         }
     }
 
-    /// Little of what an event touches is in the nearest caches. What the next events will touch is asked
-    /// for in the order in which each leads to the next: the event, its component, and what the component
-    /// will look at. Nothing is looked at before it has had the time to come.
+    /// Prefetches for the next events of the timing wheel, since little of what an event touches is in
+    /// the nearest caches. Each stage needs the lines of the one before: the event, its component, the
+    /// state that the component will read. No stage reads a line that was requested just before.
     #[inline(always)]
     fn fetch_ahead(&mut self) {
         let queue = &mut self.lane.queue;
@@ -98,7 +103,8 @@ impl<C: Component> Part<C> {
         }
     }
 
-    /// The same where blocks take turns, one of the steps for the event that comes so far behind the one at hand.
+    /// Applies one prefetch stage to the event that is `behind` events after the current one,
+    /// with block-by-block execution.
     #[inline(always)]
     fn fetch_coming(&self, behind: usize, step: impl Fn(&[Cell<C>], Target, &C::Payload)) {
         if let Some((target, carried)) = self.lane.queue.coming(behind) {
@@ -106,7 +112,8 @@ impl<C: Component> Part<C> {
         }
     }
 
-    /// Handles events before `end`, up to `limit`, with several blocks a window more; returns how many.
+    /// Handles events before `end`, at most `limit`; with several blocks, it completes the last window.
+    /// Returns the number of events.
     pub(super) fn advance(&mut self, end: u64, limit: u64) -> u64 {
         let done = match self.lane.queue.blocks() {
             1 => self.handle(end, limit),
@@ -116,7 +123,7 @@ impl<C: Component> Part<C> {
         done
     }
 
-    /// The events, in their order.
+    /// Handles the events of the timing wheel in their order.
     fn handle(&mut self, end: u64, limit: u64) -> u64 {
         let fetches = self.cells.len() > NEAR;
         let mut done = 0;
@@ -134,7 +141,7 @@ impl<C: Component> Part<C> {
         done
     }
 
-    /// Those of the block whose turn it is.
+    /// Handles the events of the current block in the window.
     fn handle_turn(&mut self) -> u64 {
         let mut done = 0;
         while let Some(event) = self.lane.queue.turns().pop() {
@@ -151,12 +158,13 @@ impl<C: Component> Part<C> {
         done
     }
 
-    /// In windows of one lookahead, in each of them one block after the other.
+    /// Handles events in windows of the shortest latency between two blocks; in each window, one block
+    /// after the other.
     ///
-    /// What the events of a large system touch does not fit the caches, and in the order of time each
-    /// event touches what has long been displaced. In a window no block can notice another, so the
-    /// events of one may all come before those of the next: what they touch is then fetched once a
-    /// window. The order of each component's events, and so every result, is the same.
+    /// The state that the events of a large system touch does not fit the caches. In the order of time,
+    /// each event would touch lines that have long been evicted. In a window no block can affect another,
+    /// so the events of one block may all precede those of the next, and each line is fetched once a
+    /// window. The order of events of each component, and so every result, is the same.
     fn advance_blocks(&mut self, end: u64, limit: u64) -> u64 {
         let mut done = 0;
         while done < limit && self.lane.queue.turns().open(end) {
@@ -174,6 +182,7 @@ impl<C: Component> Part<C> {
         done
     }
 
+    /// Adds handled events, work and time to the monitor.
     pub(super) fn tell(&mut self, monitor: &Monitor, handled: u64) {
         monitor.events.fetch_add(handled, Ordering::Relaxed);
         monitor
@@ -182,7 +191,7 @@ impl<C: Component> Part<C> {
         monitor.time.fetch_max(self.last, Ordering::Relaxed);
     }
 
-    /// Without the events that were pending. What components kept or took in, they keep.
+    /// Removes all pending events. Components keep the payloads that they have kept or taken in.
     pub(super) fn forget_pending(&mut self) {
         if self.lane.queue.next_time() < u64::MAX {
             self.take_in();
@@ -193,23 +202,28 @@ impl<C: Component> Part<C> {
         self.put_back();
     }
 
-    /// Components take in what they have kept.
+    /// Moves kept payloads from the queue into the components
+    /// ([`HandOver::take_in`](crate::HandOver::take_in)).
     pub(super) fn take_in(&mut self) {
         for cell in &mut self.cells {
-            cell.component.take_in(&mut |kept| self.lane.take(kept));
+            if let Some(keeper) = cell.component.hand_over() {
+                keeper.take_in(&mut |kept| self.lane.take(kept));
+            }
         }
     }
 
-    /// Components may keep again what they took in.
+    /// Lets components keep payloads in the queue again
+    /// ([`HandOver::put_back`](crate::HandOver::put_back)).
     pub(super) fn put_back(&mut self) {
         for cell in &mut self.cells {
-            let keep = &mut |payload| self.lane.keep(payload);
-            cell.component.put_back(keep);
+            if let Some(keeper) = cell.component.hand_over() {
+                keeper.put_back(&mut |payload| self.lane.keep(payload));
+            }
         }
     }
 
-    /// Runs as the only part for about so many events, or until `pause` says to pause; returns whether it was
-    /// interrupted, or `None` where it can go on.
+    /// Runs as the only partition for about `events` events, or until `pause` returns true. Returns
+    /// whether the run was interrupted, or `None` where it can continue.
     pub(super) fn run_alone(
         &mut self,
         until: u64,
@@ -236,28 +250,30 @@ impl<C: Component> Part<C> {
     }
 }
 
-/// Asks for what an event carries and whom it is for.
+/// Prefetches the payload of an event and the component that it is for.
 #[inline(always)]
 fn fetch_cell<C: Component>(cells: &[Cell<C>], target: Target, carried: &C::Payload) {
     prefetch(carried);
     prefetch_first::<{ 3 * CACHE_LINE }, _>(&cells[target.component()]);
 }
 
-/// Asks for what the component will look at.
+/// First stage of the component: prefetches the state that it will read.
 #[inline(always)]
 fn fetch<C: Component>(cells: &[Cell<C>], target: Target, carried: &C::Payload) {
     if !target.is_wake() {
         let component = &cells[target.component()].component;
-        component.fetch(target.at as u16, carried);
+        component.hints().prefetch(target.at as u16, carried);
     }
 }
 
-/// Asks for what that leads to.
+/// Second stage of the component: prefetches the state behind pointers, and the route of the port through
+/// which the component will send.
 #[inline(always)]
 fn fetch_next<C: Component>(cells: &[Cell<C>], target: Target, carried: &C::Payload) {
     if !target.is_wake() {
         let cell = &cells[target.component()];
-        let port = cell.component.fetch_next(target.at as u16, carried);
+        let hints = cell.component.hints();
+        let port = hints.prefetch_next(target.at as u16, carried);
         if let Some(route) = port.and_then(|port| cell.routes.get(port as usize)) {
             prefetch(route);
         }

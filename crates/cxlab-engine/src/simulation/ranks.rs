@@ -1,9 +1,9 @@
-//! Running each part of a simulation in a process of its own.
+//! Runs each partition of a simulation in a process of its own.
 //!
-//! Every process (rank) builds the whole simulation and runs its own part of it, in the same windows
-//! of one lookahead as threads do: a rank hands over its cross-partition events with the time of its next event,
-//! so that one exchange a window suffices, and all ranks decide alike. A component's events have
-//! the same order wherever it runs, so digests are equal to the bit.
+//! Every process (rank) builds the whole simulation and runs its own partition, in the same windows of
+//! one lookahead as threads do. At the end of a window, ranks exchange cross-partition events and the
+//! time of their next events. So one exchange for each window suffices, and all ranks come to the same
+//! decisions. The events of a component have the same order on any rank, so digests are equal bit by bit.
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 
@@ -11,26 +11,29 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::part::{LOOK_EVERY, Part};
-use super::{Monitor, Outcome, Simulation, Stop, save_pending};
+use super::saved::save_pending;
+use super::{Monitor, Outcome, Simulation, Stop};
 use crate::component::Component;
 use crate::partition::Partition;
 use crate::queue::{EventKey, EventQueue, Target};
 use crate::state::{Refusal, SaveState, StateError, StateReader, StateWriter};
 use crate::units::SimTime;
 
-/// How the processes of a run speak to each other.
+/// Communication between the processes of a run, such as MPI.
 pub trait Ranks {
-    /// The number of this one, from 0.
+    /// The number of this rank, from 0.
     fn rank(&self) -> usize;
-    /// How many there are.
+    /// The number of ranks.
     fn size(&self) -> usize;
-    /// Hands `out[r]` to rank r, and takes into `into[r]` what that one handed over. All ranks do it
-    /// together, each exchange with the same one of the others. What a rank would hand to itself is
-    /// not looked at.
+    /// Sends `out[r]` to each rank `r`, and receives into `into[r]` the bytes that rank `r` sent
+    /// to this one.
+    ///
+    /// The call is collective: the n-th call of one rank meets the n-th calls of all others. Both lists
+    /// have an entry for each rank; those for the own rank are ignored.
     fn exchange(&mut self, out: &[Vec<u8>], into: &mut [Vec<u8>]);
 }
 
-/// A rank that is a thread of this process, for trying out what runs on ranks.
+/// A rank that is a thread of this process, for tests of code that runs on ranks.
 pub struct LocalRank {
     rank: usize,
     to: Vec<Sender<Vec<u8>>>,
@@ -38,7 +41,7 @@ pub struct LocalRank {
 }
 
 impl LocalRank {
-    /// So many ranks, each to be moved to a thread of its own.
+    /// Makes `size` ranks, each to be moved to a thread of its own.
     pub fn several(size: usize) -> Vec<LocalRank> {
         let numbered = 0..size;
         let empty = numbered.map(|rank| LocalRank {
@@ -82,7 +85,10 @@ impl Ranks for LocalRank {
     }
 }
 
-/// Gives every rank what each has, by rank.
+/// Gives every rank the values of all ranks, in the order of ranks. The call is collective.
+///
+/// # Panics
+/// If another rank runs a different program, so that its value cannot be read.
 pub fn share<T: Serialize + DeserializeOwned + Clone>(ranks: &mut dyn Ranks, own: &T) -> Vec<T> {
     let (rank, size) = (ranks.rank(), ranks.size());
     let mut bytes = Vec::new();
@@ -103,8 +109,10 @@ fn write<T: Serialize>(bytes: &mut Vec<u8>, value: &T) {
     }
 }
 
+/// Reads a value from the beginning of `bytes` and removes it.
+///
 /// # Panics
-/// If the other rank is another program.
+/// If the bytes are not such a value: the other rank runs a different program.
 fn read<T: DeserializeOwned>(bytes: &mut &[u8]) -> T {
     match postcard::take_from_bytes(bytes) {
         Ok((value, rest)) => {
@@ -115,19 +123,20 @@ fn read<T: DeserializeOwned>(bytes: &mut &[u8]) -> T {
     }
 }
 
-/// What a rank sends at the end of a window to each of the others, before its events for that one.
+/// What a rank sends to each other rank at the end of a window, before its events for that rank.
 #[derive(Serialize, Deserialize)]
 struct Cover {
-    /// Its earliest event, those for other ranks included.
+    /// Time of the earliest pending event, including those for other ranks.
     next: u64,
     interrupted: bool,
+    /// Number of events that follow.
     events: u64,
 }
 
-/// Time, order, receiver in its part, port, and what is carried.
+/// A cross-partition event: time, order, the receiver's index in its partition, port, payload.
 type Written<P> = (u64, u64, u32, u32, P);
 
-/// How a rank's part of a run ended.
+/// The end of a run on one rank: time of its last event, and number of events.
 #[derive(Clone, Serialize, Deserialize)]
 struct Ended {
     last: u64,
@@ -138,17 +147,19 @@ impl<C: Component> Simulation<C>
 where
     C::Payload: Serialize + DeserializeOwned,
 {
-    /// Parts are those of ranks.
+    /// Divides the components into the partitions of the ranks.
     fn take_places(&mut self, division: &Partition) {
         self.rearrange(division.clone(), self.dense);
-        // A run on threads divides anew.
+        // The next run on threads makes its own division.
         self.asked = 0;
     }
 
-    /// Runs this rank's part of a division, which is the same in every run, until no rank has an event
-    /// left, `until` is reached, or the monitor of one interrupts. The components of other ranks stay as
-    /// they were. The outcome is the same on all ranks, but for the digest, which is right after
-    /// [`Simulation::gather`].
+    /// Runs the partition of this rank until no rank has an event left, until the time `until`, or until
+    /// the monitor of a rank interrupts.
+    ///
+    /// The `division` ([`Simulation::division_together`]) is the same on all ranks and in every run of a
+    /// simulation. Components of other ranks do not change here. The outcome is equal on all ranks except
+    /// for the digest; [`Simulation::gather`] returns the digest of the whole.
     pub fn run_ranked(
         &mut self,
         division: &Partition,
@@ -171,7 +182,7 @@ where
             last: part.last,
             events: part.events,
         };
-        // What others handled counts here too, so that every rank says the same.
+        // Every rank counts the events of all ranks, so that outcomes are equal.
         for (part, ended) in self.parts.iter_mut().zip(share(ranks, &ended)) {
             (part.last, part.events) = (ended.last, ended.events);
         }
@@ -192,11 +203,12 @@ impl<C: Component + SaveState> Simulation<C>
 where
     C::Payload: Serialize + DeserializeOwned,
 {
-    /// Brings the components of all ranks to rank 0, which then has the whole simulation as one
-    /// process would have it; the others keep what they have. Returns the digest there.
+    /// Copies the components of all ranks to rank 0, which then has the state that a run in one process
+    /// would have. The other ranks do not change. Returns the digest, which is that of the whole run on
+    /// rank 0 alone.
     ///
     /// # Errors
-    /// What cannot be saved, or a state that is of another system: the ranks are not the same program.
+    /// If a component cannot be saved, or if ranks have different systems.
     pub fn gather(
         &mut self,
         division: &Partition,
@@ -241,12 +253,12 @@ where
     }
 }
 
-/// Why the components of all ranks cannot be brought together.
+/// Why the components of all ranks cannot be gathered.
 #[derive(Debug)]
 pub enum GatherError {
-    /// Something cannot be saved.
+    /// Parts of components that cannot be saved.
     Refused(Vec<Refusal>),
-    /// The ranks do not have the same system.
+    /// The state of another rank is of a different system.
     Differs(StateError),
 }
 
@@ -254,7 +266,8 @@ impl<C: Component> Part<C>
 where
     C::Payload: Serialize + DeserializeOwned,
 {
-    /// Returns whether the run was interrupted, and whether no event is left anywhere.
+    /// Runs windows until the end of the run. Returns whether it was interrupted, and whether no rank has
+    /// an event left.
     fn run_windows_ranked(
         &mut self,
         ranks: &mut dyn Ranks,

@@ -3,8 +3,10 @@
 use std::collections::VecDeque;
 
 use super::*;
-use crate::component::{Ctx, Kept, Payload};
+use crate::component::{ComponentId, Ctx, HandOver, Kept, Payload};
 use crate::rng::StreamRng;
+use crate::state::{StateReader, StateWriter};
+use crate::units::Picos;
 
 #[derive(Clone, Copy, Default, serde::Serialize, serde::Deserialize)]
 struct Ball(u64);
@@ -15,15 +17,15 @@ impl Payload for Ball {
     }
 }
 
-/// Throws every ball on through a random port after a random time, and wakes itself. Some balls it keeps
-/// for a while, and some of these it then forgets for another.
+/// Sends every ball on through a random port after a random time, and wakes itself. It keeps some balls
+/// for a while, and replaces some of these by new ones.
 struct Juggler {
     rng: StreamRng,
     ports: u64,
     latency: u64,
     seen: Vec<(u64, u64)>,
     kept: VecDeque<Kept>,
-    /// Those that it took in.
+    /// The kept balls while they are out of the queue.
     inside: Vec<Ball>,
 }
 
@@ -64,6 +66,12 @@ impl Component for Juggler {
         let ball = ctx.send_kept(kept, port, at);
         ball.0 = ball.0.wrapping_mul(37) + 5;
     }
+    fn hand_over(&mut self) -> Option<&mut dyn HandOver<Ball>> {
+        Some(self)
+    }
+}
+
+impl HandOver<Ball> for Juggler {
     fn take_in(&mut self, take: &mut dyn FnMut(Kept) -> Ball) {
         self.inside.extend(self.kept.drain(..).map(take));
     }
@@ -85,8 +93,8 @@ fn a_run_that_tries_numbers_of_threads_at_any_time_has_the_same_result() {
     let expected = whole.run(1, SimTime(4_000_000), &monitor);
     for seed in 0..4 {
         let mut simulation = jugglers(12, 1_000);
-        // A clock that goes on by some milliseconds at each look makes trials begin and end anywhere, and
-        // come out either way.
+        // A clock that advances by a random time at each reading makes trials begin and end
+        // anywhere, with either result.
         let (mut time, mut rng) = (Duration::ZERO, StreamRng::new(seed, "clock"));
         let clock = move || {
             time += Duration::from_micros(rng.below(8_000));
@@ -216,7 +224,7 @@ fn ranks_run_as_one_process_does_and_the_first_gathers_all() {
                     for (a, b) in whole.components().zip(simulation.components()) {
                         assert_eq!(a.seen, b.seen);
                     }
-                    // What was gathered goes on as one process.
+                    // The gathered simulation continues in one process.
                     let mut whole = jugglers(12, 1_000);
                     let expected = whole.run(1, SimTime(600_000), monitor);
                     let found = simulation.run(2, SimTime(600_000), monitor);
@@ -263,7 +271,8 @@ fn run(threads: usize, latency: u64, pauses: &[u64]) -> (Outcome, Seen) {
 
 #[test]
 fn every_number_of_threads_gives_the_same_events() {
-    // Less time where windows are of 1 ps: each costs a barrier, for more threads than most machines have processors.
+    // Less simulated time for windows of 1 ps, since each takes a barrier, with more threads than
+    // many machines have processors.
     for (latency, end) in [(1, 8_000), (40, 60_000), (700, 60_000)] {
         let (expected, seen) = run(1, latency, &[end]);
         assert!(expected.events > 1000);
@@ -289,7 +298,8 @@ fn a_run_in_pieces_is_the_run_in_one() {
     assert_eq!(outcome.digest, expected.digest);
 }
 
-/// A crowd, of which parts are handled block by block when it has been looked at, or never are.
+/// A system that is executed block by block after the first check of its division, or never
+/// with `in_blocks` false.
 fn crowd(threads: usize, in_blocks: bool, pauses: &[u64]) -> (Simulation<Juggler>, Outcome) {
     let mut simulation = jugglers(1500, 700);
     let monitor = Monitor::default();
@@ -317,7 +327,7 @@ fn blocks_change_nothing_but_the_order_in_memory() {
     };
     for threads in [1, 2] {
         for pauses in [&[END][..], &[40_000, 40_001, 59_999, END]] {
-            // A run on several threads is looked at between two of its pieces.
+            // On several threads the division is checked between two pieces of a run.
             let pauses: Vec<u64> = [30_000].iter().chain(pauses).copied().collect();
             let (mut found, outcome) = crowd(threads, true, &pauses);
             assert_eq!(
@@ -331,7 +341,7 @@ fn blocks_change_nothing_but_the_order_in_memory() {
             assert!(saved(&mut found) == saved(&mut whole), "the same state");
         }
     }
-    // A state that was saved from blocks goes on as one that was not.
+    // A state that was saved with blocks continues as one without.
     let (mut from_blocks, _) = crowd(1, true, &[90_000]);
     let mut restored = jugglers(1500, 700);
     let bytes = saved(&mut from_blocks);
@@ -374,11 +384,11 @@ fn neighbours_share_a_block_and_short_wires_are_not_cut() {
     let mut all: Vec<usize> = found.blocks.concat();
     all.sort_unstable();
     assert!(all.into_iter().eq(0..256), "each once");
-    // So many events in a window of 500 ps.
+    // Number of events in a window of 500 ps.
     let enough = 8 * found.blocks.len() as u64;
     assert!(found.pays(enough + 1, 500) && !found.pays(enough - 1, 500));
     assert!(!found.pays(0, 0));
-    // A few components stay together.
+    // A small partition stays one block.
     let few = Arrangement::in_blocks(&wires, (192..256).step_by(2).collect());
     assert_eq!((few.blocks.len(), few.span), (1, u64::MAX));
     assert!(!few.pays(1 << 40, 1));
@@ -413,7 +423,7 @@ fn an_interrupted_run_says_so_and_can_go_on() {
     }
 }
 
-/// Notes when it is started and when it wakes, so long after.
+/// Notes the times at which it starts, and wakes `after` picoseconds later.
 struct Alarm {
     after: u64,
     noted: Vec<u64>,

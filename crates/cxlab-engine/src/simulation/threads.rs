@@ -1,8 +1,8 @@
-//! Running several parts, one thread each, in windows of one lookahead.
+//! Runs several partitions, one thread each, in windows of one lookahead.
 //!
-//! In a window every part handles its events before the window's end, which lies one lookahead
-//! after the earliest pending event of all, so no cross-partition event can arrive inside it. Those go
-//! through double-buffered queues, and one barrier a window suffices.
+//! A window ends one lookahead after the earliest pending event of all partitions. Every partition
+//! handles its events before that end, and no cross-partition event can arrive inside the window.
+//! Cross-partition events go through double-buffered queues, so one barrier for each window suffices.
 
 use std::panic::resume_unwind;
 use std::sync::atomic::Ordering;
@@ -18,17 +18,17 @@ use crate::component::{Component, CrossEvent};
 use crate::prefetch::prefetch;
 use crate::queue::EventQueue;
 
-/// How many events ahead one is prefetched: it is in the cache of the processor that wrote it.
+/// Prefetch distance in cross-partition events, which are in the cache of the processor that wrote them.
 const AHEAD: usize = 14;
 
-/// How often a thread looks whether the others have arrived before it sleeps: some ten microseconds, a few
-/// times as long as most windows. Not at all where threads outnumber processors.
+/// Number of times that a thread checks for the others before it sleeps. It takes about ten microseconds,
+/// a few times as long as most windows. Threads that outnumber the processors do not spin.
 const SPINS: u32 = 2_000;
 
-/// Windows between two questions whether to pause: looking at a clock takes some ten nanoseconds.
+/// Number of windows between two calls of `pause`, which reads a clock and so takes some ten nanoseconds.
 const ASK_EVERY: u64 = 8;
 
-/// A part for another thread to run up to a time.
+/// A partition for another thread to run up to the time `until`.
 struct Job<C: Component> {
     part: Part<C>,
     exchange: Arc<Exchange<CrossEvent<C::Payload>>>,
@@ -36,13 +36,13 @@ struct Job<C: Component> {
     until: u64,
 }
 
-/// A thread that runs the parts it is handed, and waits for the next one between them.
+/// A thread that runs the partitions that it is given, and waits between them.
 struct Worker<C: Component> {
-    /// `None` once there are no more.
+    /// `None` once the worker is being dropped.
     jobs: Option<Sender<Job<C>>>,
-    /// Behind a lock that nobody waits for, so that threads may share what has workers.
+    /// The lock is never contended. It makes the worker [`Sync`], and with it the simulation.
     done: Mutex<Receiver<Part<C>>>,
-    /// `None` once it was waited for.
+    /// `None` once the thread has been joined.
     thread: Option<JoinHandle<()>>,
 }
 
@@ -74,15 +74,15 @@ impl<C: Component> Worker<C> {
 
     fn run(&self, job: Job<C>) {
         if let Some(jobs) = &self.jobs {
-            // One that cannot take it has panicked, and hands nothing back.
+            // A worker that cannot take the job has panicked; `hand_back` reports it.
             let _ = jobs.send(job);
         }
     }
 
-    /// The part that it was handed.
+    /// Returns the partition of the last job when it has run.
     ///
     /// # Panics
-    /// With the panic of the thread, if there was one.
+    /// With the panic of the thread, if it has panicked.
     fn hand_back(&mut self, spins: u32) -> Part<C> {
         let done = self.done.get_mut().unwrap_or_else(PoisonError::into_inner);
         match (receive(done, spins), self.thread.take()) {
@@ -103,13 +103,13 @@ impl<C: Component> Drop for Worker<C> {
     fn drop(&mut self) {
         self.jobs = None;
         if let Some(thread) = self.thread.take() {
-            // Its panic, if there was one, has been told or follows another one.
+            // A panic of the thread has been reported, or another panic is being reported.
             let _ = thread.join();
         }
     }
 }
 
-/// Receives, looking so often before it sleeps.
+/// Receives a value. Checks `spins` times before it sleeps.
 fn receive<T>(from: &Receiver<T>, spins: u32) -> Result<T, RecvError> {
     for _ in 0..spins {
         match from.try_recv() {
@@ -121,12 +121,12 @@ fn receive<T>(from: &Receiver<T>, spins: u32) -> Result<T, RecvError> {
     from.recv()
 }
 
-/// The threads beside that of the caller. They live as long as runs need as many, since a run goes on many
-/// times: at ends of batches, at checkpoints.
+/// The threads beside the caller's. They stay alive between runs, because a simulation is often run in
+/// many pieces, for batches or checkpoints. They are replaced when the number of threads changes.
 pub(super) struct Workers<C: Component> {
     others: Vec<Worker<C>>,
-    /// What they exchange events with the thread of the caller by. Its queues are empty between runs and keep
-    /// their size. `None` where there are no workers.
+    /// The exchange with the caller's thread. Between runs its queues are empty and keep their capacity.
+    /// `None` where there are no workers.
     exchange: Option<Arc<Exchange<CrossEvent<C::Payload>>>>,
 }
 
@@ -136,7 +136,8 @@ impl<C: Component> Workers<C> {
         exchange: None,
     };
 
-    /// The exchange of so many parts, with as many workers less one: what there is if it fits, or a new one.
+    /// The exchange of `count` partitions, with `count - 1` workers: the present one if it fits,
+    /// otherwise a new one.
     fn exchange(
         &mut self,
         count: usize,
@@ -151,8 +152,8 @@ impl<C: Component> Workers<C> {
         Arc::clone(self.exchange.insert(Arc::new(Exchange::new(count, spins))))
     }
 
-    /// Runs several parts, one thread each, until `pause` says to pause; returns whether they were interrupted,
-    /// or `None` where they can go on. `pause` is asked every few windows.
+    /// Runs several partitions, one thread each, until `pause` returns true, which is called every few
+    /// windows. Returns whether the run was interrupted, or `None` where it can continue.
     pub(super) fn run(
         &mut self,
         parts: &mut Vec<Part<C>>,
@@ -185,17 +186,17 @@ impl<C: Component> Workers<C> {
     }
 }
 
-/// What the thread of the first part does besides.
+/// What the thread of the first partition does for all: decides when to stop, and informs the monitor.
 struct Lead<'a> {
     pause: &'a mut dyn FnMut() -> bool,
     monitor: &'a Monitor,
     windows: Windows,
-    /// Events that the monitor has not been told of.
+    /// Events that have not been added to the monitor.
     untold: u64,
 }
 
 impl Lead<'_> {
-    /// What to do after the window that ends.
+    /// The action of all threads after the window that ends.
     fn after(&mut self) -> After {
         match () {
             () if self.monitor.is_interrupted() => After::Interrupted,
@@ -204,7 +205,7 @@ impl Lead<'_> {
         }
     }
 
-    /// Adds up what parts have said at the end of a window.
+    /// Adds up the reports of partitions at the end of a window.
     fn count(&mut self, said: impl Iterator<Item = Said>) {
         let (mut sum, mut most, mut work) = (0, 0, 0);
         for one in said {
@@ -227,7 +228,8 @@ impl Lead<'_> {
 }
 
 impl<C: Component> Part<C> {
-    /// Runs windows until one of the threads has a reason to stop; the first part has a `lead`.
+    /// Runs windows until the end of the run, an interruption or a pause. The first partition has a
+    /// `lead`. Returns whether the run was interrupted, or `None` after a pause.
     fn run_windows(
         &mut self,
         exchange: &Exchange<CrossEvent<C::Payload>>,
@@ -287,7 +289,8 @@ impl<C: Component> Part<C> {
         }
     }
 
-    /// Hands this window's cross-partition events over; returns the time of the earliest pending event, theirs included.
+    /// Hands over the cross-partition events of the window. Returns the time of the earliest pending
+    /// event, including those handed over.
     fn post(&mut self, exchange: &Exchange<CrossEvent<C::Payload>>, turn: usize, me: usize) -> u64 {
         let mut earliest = self.lane.queue.next_time();
         for (to, to_one) in self.lane.outgoing.iter_mut().enumerate() {

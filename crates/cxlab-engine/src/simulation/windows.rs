@@ -1,36 +1,37 @@
-//! What the windows of a run on several threads were, and what speed-up they let one expect.
+//! Counts of the windows of a run on several threads, and the speed-up that follows from them.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The windows of runs on several threads. They follow from the division alone: they are the same on any
-/// machine, whatever its number of cores.
+/// Counts of the [windows](crate::Simulation#windows-of-the-threaded-executor) of runs on several threads.
+///
+/// With [`Threads::Exactly`](crate::Threads::Exactly) they follow from the model and the division, and
+/// are the same on every machine.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Windows {
-    /// How many there were.
+    /// Number of windows.
     pub count: u64,
-    /// Events in them, of all parts.
+    /// Events of all partitions in the windows.
     pub events: u64,
-    /// Events of the part that had most in each window, summed: what cannot be done side by side.
+    /// Events of the busiest partition of each window, summed over the windows: the critical path.
     pub busiest: u64,
 }
 
 impl Windows {
-    /// How many times as fast as one thread such a run can be if all events cost the same: with a core
-    /// for each part, and barriers that take no time.
+    /// Upper bound of the speed-up over one thread, with a core for each partition, if all events take
+    /// the same time and barriers take none.
     pub fn bound(&self) -> f64 {
         self.events as f64 / self.busiest.max(1) as f64
     }
 
-    /// How many times as fast as one thread it is, with a core for each part, where an event takes
-    /// `event` and the end of a window `barrier`, in the same unit. Events are taken to cost the same,
-    /// wherever they run.
+    /// Speed-up over one thread, with a core for each partition, where every event takes `event` and the
+    /// end of a window takes `barrier`, in the same unit.
     pub fn speed_up(&self, event: f64, barrier: f64) -> f64 {
         let together = self.busiest as f64 * event + self.count as f64 * barrier;
         self.events as f64 * event / together.max(f64::MIN_POSITIVE)
     }
 }
 
-/// The same, while a run counts them.
+/// A [`Windows`] that a run adds to while other threads read it.
 #[derive(Default, Debug)]
 pub(super) struct Counted {
     count: AtomicU64,

@@ -1,18 +1,17 @@
-//! Saving a type field by field, and the containers of such types.
+//! Implementations of [`SaveState`] for types field by field, and for containers.
 
 use super::{SaveState, StateError, StateReader, StateWriter};
 
-/// Implements [`SaveState`](crate::state::SaveState) for a type by naming all its fields, each under
-/// what becomes of it:
+/// Implements [`SaveState`](crate::state::SaveState) for a type. It names every field under a class:
 ///
-/// - `values`: written and read back as they are;
-/// - `sized`: lists, likewise, whose length follows from parameters and is checked;
-/// - `arrays`: arrays, likewise, that are longer than 32 (serde stops there);
+/// - `values`: written and read by serde;
+/// - `sized`: lists, written and read by serde, whose length follows from parameters and is checked;
+/// - `arrays`: arrays of more than 32 entries, written and read as lists, since serde has no longer arrays;
 /// - `states`: saved and restored by their own [`SaveState`](crate::state::SaveState);
-/// - `built`: left out, because what was built from parameters has them right.
+/// - `built`: not saved, because the freshly built value has the right content.
 ///
-/// A field that is named nowhere is an error of the compiler. `then` names a method that is called
-/// at the end of a restore, for what follows from other fields.
+/// A field that is not named is a compile error. `then` names a method that is called at the end of a
+/// restore, to compute what follows from other fields.
 ///
 /// ```
 /// use cxlab_engine::rng::StreamRng;
@@ -113,8 +112,8 @@ macro_rules! save_state {
     };
 }
 
-/// Implements [`SaveState`](crate::state::SaveState) for a type whose state cannot be saved, with
-/// the reason.
+/// Implements [`SaveState`](crate::state::SaveState) for a type whose state cannot be saved. The second
+/// argument says what the type is, and why where that is not evident; it is the text of the refusal.
 #[macro_export]
 macro_rules! cannot_save {
     ($type:ty, $what:expr) => {
@@ -134,7 +133,7 @@ macro_rules! cannot_save {
 }
 
 impl StateError {
-    /// A list in a state has another length than what was built from the same parameters.
+    /// The error for a list whose length in the state differs from that of the freshly built value.
     pub fn of_length(name: &str, found: usize, expected: usize) -> StateError {
         StateError::new(format!(
             "`{name}` in the state has {found} entries, this system has {expected}: it is of \
@@ -153,7 +152,7 @@ impl<T: SaveState + ?Sized> SaveState for Box<T> {
     }
 }
 
-/// Whether there is one follows from parameters.
+/// Whether the option has a value follows from parameters.
 impl<T: SaveState> SaveState for Option<T> {
     fn save(&self, out: &mut StateWriter) {
         self.as_slice().save(out);
@@ -164,7 +163,7 @@ impl<T: SaveState> SaveState for Option<T> {
     }
 }
 
-/// How many there are follows from parameters.
+/// The length of the list follows from parameters.
 impl<T: SaveState> SaveState for Vec<T> {
     fn save(&self, out: &mut StateWriter) {
         self.as_slice().save(out);
