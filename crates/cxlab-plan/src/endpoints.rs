@@ -16,12 +16,12 @@ use cxlab_scenario::{FabricKind, Scenario};
 use super::manager::Presence;
 use super::{DeviceKind, PlannedDevice, PlannedHost, Problem};
 
-/// Hosts and devices in order, with the group each is of.
+/// Names of hosts and devices in order, each with its group.
 pub(crate) struct Named {
     pub(crate) names: Endpoints,
     pub(crate) host_group: Vec<usize>,
     pub(crate) device_group: Vec<usize>,
-    /// The first accelerator among the devices.
+    /// Number of the first accelerator among the devices.
     pub(crate) first_accelerator: usize,
 }
 
@@ -97,13 +97,13 @@ pub(crate) fn name_all(scenario: &Scenario, problems: &mut Vec<Problem>) -> Name
     named
 }
 
-/// Whether parts of the fabric may be without a path between them: regions say which hosts need which devices, and
-/// nothing but hosts asks for memory.
+/// Whether parts of the fabric may be without a path between them. Regions then say which hosts
+/// need which devices, and no component but hosts issues requests for memory.
 pub(crate) fn may_have_islands(scenario: &Scenario) -> bool {
     !scenario.regions.is_empty() && scenario.accelerators.is_empty()
 }
 
-/// The devices that each host reaches, by device number, in order.
+/// The devices that each host reaches: device numbers in ascending order, by host.
 pub(crate) fn reach(
     scenario: &Scenario,
     graph: &FabricGraph,
@@ -122,8 +122,8 @@ pub(crate) fn reach(
                 )]);
             }
             if graph.direct.is_empty() && !may_have_islands(scenario) {
-                // The tables refuse a fabric with an unreachable pair only when an endpoint is
-                // cut off altogether, so look at every pair of switches that hold endpoints.
+                // The tables refuse an unreachable pair only if an endpoint has no path at all, so
+                // every pair of switches with endpoints is checked.
                 check_pairs(scenario, graph, tables, named)?;
                 let all: Vec<usize> = (0..named.names.devices.len()).collect();
                 return Ok(vec![all; first]);
@@ -232,7 +232,7 @@ fn vcs_reach(
         .collect())
 }
 
-/// A name that is none of those known.
+/// The problem of a name that is not among the known ones, with a near name as a hint.
 pub(crate) fn unknown(path: String, found: &str, what: &str, known: &[String]) -> Problem {
     let hint = nearest(found, known.iter().map(String::as_str))
         .map(|near| format!("; did you mean `{near}`?"))
@@ -244,7 +244,7 @@ pub(crate) fn unknown(path: String, found: &str, what: &str, known: &[String]) -
     )
 }
 
-/// The first few of a list of names.
+/// The first few names of a list, for a message.
 fn some_of(names: &[String]) -> String {
     let shown = names
         .iter()

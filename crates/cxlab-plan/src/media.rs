@@ -1,4 +1,4 @@
-//! The media of a plan, wherever they stand, and the code of others among them.
+//! The media of a plan, wherever they are used, and checks of media from shared libraries.
 
 use std::path::{Path, PathBuf};
 
@@ -8,7 +8,7 @@ use cxlab_scenario::Scenario;
 
 use super::{Plan, Problem};
 
-/// Media by what they are of.
+/// Media by their owners.
 pub(crate) struct Built<'a> {
     pub(crate) scenario: &'a Scenario,
     pub(crate) devices: &'a [Box<dyn Medium>],
@@ -17,7 +17,7 @@ pub(crate) struct Built<'a> {
     pub(crate) accelerators: &'a [Option<Box<dyn Medium>>],
 }
 
-/// A medium, its place in the scenario, and its capacity.
+/// A medium, its path in the scenario, and its capacity.
 type Place<'a> = (String, &'a dyn Medium, Bytes);
 
 impl<'a> Built<'a> {
@@ -50,10 +50,10 @@ impl<'a> Built<'a> {
         devices.chain(local).chain(nodes).chain(accelerators)
     }
 
-    /// The files that media name, which are all there.
+    /// The files that media name.
     ///
     /// # Errors
-    /// The files that are not there, or are no regular files.
+    /// Files that do not exist or are not regular files.
     pub(crate) fn files(&self, folder: &Path) -> Result<Vec<PathBuf>, Vec<Problem>> {
         let (mut files, mut problems) = (Vec::new(), Vec::new());
         for (place, medium, _) in self.all() {
@@ -96,7 +96,7 @@ impl Plan {
         }
     }
 
-    /// What media of a run share.
+    /// The context that all media of a run share.
     pub fn media_context(&self, faults: Faults) -> RunContext {
         RunContext {
             folder: self.files.scenario_dir.clone(),
@@ -104,10 +104,10 @@ impl Plan {
         }
     }
 
-    /// Makes sure that media can be had whose code others wrote, by running it.
+    /// Checks that media from shared libraries can be built, by running their code.
     ///
     /// # Errors
-    /// What is wrong with them.
+    /// The media that fail.
     pub fn rehearse_media(&self) -> Result<(), Vec<Problem>> {
         let context = self.media_context(Faults::default());
         let built = self.built();
@@ -127,10 +127,10 @@ impl Plan {
         }
     }
 
-    /// Media whose code others wrote and that cannot go on, as a mistake of the scenario.
+    /// Turns a fault of a medium from a shared library into a problem of the scenario.
     ///
     /// # Errors
-    /// The first of them.
+    /// The first fault.
     pub fn check_faults(&self, faults: &Faults) -> Result<(), Vec<Problem>> {
         match faults.first() {
             Some((_, what)) => Err(vec![Problem::new(

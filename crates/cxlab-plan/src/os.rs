@@ -1,5 +1,5 @@
-//! What the operating systems of hosts need: NUMA nodes with their distances, and the memory that
-//! they promise to workloads.
+//! The operating systems of hosts: NUMA nodes with their distances, and the
+//! memory promised to workloads.
 
 use std::collections::BTreeSet;
 
@@ -15,13 +15,13 @@ use cxlab_workload::{LOCAL_BASE, Workload};
 use super::limits::{LONGEST_DELAY, check_time};
 use super::{Plan, Problem};
 
-/// Latency of local memory that distances between clusters are measured by, picoseconds
+/// Latency of local memory, in picoseconds, against which distances between clusters are measured
 /// (*assumed*: an idle server's 90 ns).
 const LOCAL_LATENCY: u64 = 90_000;
-/// What memory is handed out in.
+/// Unit in which the operating system allocates memory, in bytes.
 const PAGE: u64 = 4096;
 
-/// Checks what can be checked before nodes are known.
+/// Checks what does not depend on the NUMA nodes.
 pub(crate) fn check(scenario: &Scenario, problems: &mut Vec<Problem>) {
     for (at, group) in scenario.hosts.iter().enumerate() {
         let Some(os) = &group.os else { continue };
@@ -85,7 +85,7 @@ pub(crate) fn check(scenario: &Scenario, problems: &mut Vec<Problem>) {
     }
 }
 
-/// Checks that each process has cores of its own, which run programs.
+/// Checks that each process has cores of its own, on which programs run.
 pub(crate) fn check_processes(
     scenario: &Scenario,
     workloads: &[Box<dyn Workload>],
@@ -141,14 +141,14 @@ impl Plan {
         self.scenario.hosts[self.hosts[host].group].os.is_some()
     }
 
-    /// What the operating system of a host promises to the first process, as memory of the host's own.
+    /// Bytes of the host's own memory that the operating system promises to the first process.
     pub(crate) fn heap(&self, host: usize) -> Bytes {
         let group = &self.scenario.hosts[self.hosts[host].group];
         let heap = group.os.as_ref().and_then(|os| os.heap);
         heap.unwrap_or_else(|| self.all_nodes(host))
     }
 
-    /// The same to the process that a core is of.
+    /// Bytes of the host's own memory that the operating system promises to the process of a core.
     pub(crate) fn heap_of(&self, host: usize, core: u32) -> Bytes {
         let group = &self.scenario.hosts[self.hosts[host].group];
         let os = group.os.as_ref();
@@ -158,7 +158,7 @@ impl Plan {
         }
     }
 
-    /// As much as all nodes of a host have.
+    /// Total memory of all nodes of a host.
     fn all_nodes(&self, host: usize) -> Bytes {
         let planned = &self.hosts[host];
         let own = self.scenario.hosts[planned.group].own_memory().0;
@@ -166,7 +166,7 @@ impl Plan {
         Bytes(all.min(MOST_PROMISED))
     }
 
-    /// The operating system of a host; `None` where addresses are physical.
+    /// The parameters of a host's operating system; `None` if addresses are physical.
     pub fn os_config(&self, host: usize, seed: u64) -> Option<OsConfig> {
         let planned = &self.hosts[host];
         let group = &self.scenario.hosts[planned.group];
@@ -212,7 +212,7 @@ impl Plan {
             let to = |to: usize| distance(processor, &clusters, os.cxl_distance, from, to);
             (0..nodes.len()).map(to).collect()
         };
-        // Rows of the right shape with 10 for each node itself.
+        // The rows have the right length, with 10 for the distance of each node to itself.
         let distances = Distances::new((0..nodes.len()).map(row).collect()).ok()?;
         Some(OsConfig {
             nodes,
@@ -234,7 +234,7 @@ impl Plan {
         })
     }
 
-    /// Checks every operating system against the nodes that it has.
+    /// Checks every operating system against the nodes of its host.
     pub(crate) fn check_os(&self) -> Result<(), Vec<Problem>> {
         let mut problems = Vec::new();
         for host in 0..self.hosts.len() {
@@ -263,14 +263,14 @@ impl Plan {
     }
 }
 
-/// The node next to a processor's cores; the first of equals.
+/// The node with the lowest latency from a processor's cores; the first one of equals.
 fn nearest(processor: &ProcessorParams, nodes: impl Iterator<Item = Cluster>) -> NodeId {
     let far = |(_, at): &(u16, Cluster)| processor.distance(*at);
     let node = (0..).zip(nodes).min_by_key(far);
     NodeId(node.map_or(0, |(number, _)| number))
 }
 
-/// The distance between two nodes as ACPI's SLIT has it.
+/// The distance between two nodes in the units of ACPI's SLIT.
 fn distance(
     processor: &ProcessorParams,
     clusters: &[Cluster],

@@ -1,8 +1,9 @@
-//! QoS: telemetry of devices and throttles of hosts, checked and resolved.
+//! QoS: load telemetry of devices and throttles of hosts, checked and resolved.
 //!
-//! The thresholds of a device follow from its bandwidth times the time that a request is inside without load. Both are
-//! those of its medium, measured alone with random reads, or of its ports where they give less. The step of a host's
-//! throttle follows from its part of the devices that tell it their load.
+//! The thresholds of a device follow from its bandwidth times the time that a request spends inside
+//! without load. Both values are those of its medium, measured alone with random reads, or of its
+//! ports if they give less. The step of a host's throttle follows from the host's share of the
+//! devices that report their load to it.
 
 use cxlab_analytic::{Access, Filled, fill};
 use cxlab_device::{Change, DeviceChange, QosConfig, QosParams, Share, Thresholds};
@@ -16,21 +17,21 @@ use cxlab_scenario::Scenario;
 use super::endpoints::{Named, unknown};
 use super::{End, Plan, PlannedDevice, PlannedLink, Problem};
 
-/// The shortest and the longest interval in which a device counts answers.
+/// The shortest and the longest interval in which a device counts responses.
 const INTERVALS: [Picos; 2] = [Picos(1_000), Picos(127_000)];
-/// The shortest and the longest interval in which a device looks at its egress port.
+/// The shortest and the longest interval at which a device samples its egress port.
 const SAMPLES: [Picos; 2] = [Picos(1_000), Picos(31_000)];
-/// The shortest and the longest period of a host.
+/// The shortest and the longest period of a host's throttle.
 const PERIODS: [Picos; 2] = [Picos(10_000), Picos(1_000_000_000)];
-/// The lowest and the highest rate.
+/// The lowest and the highest rate of a throttle.
 const RATES: [BytesPerSec; 2] = [BytesPerSec(1_000_000), BytesPerSec(1_000_000_000_000)];
 
-/// Whether some device tells its load.
+/// Whether some device reports its load.
 fn has_telemetry(scenario: &Scenario) -> bool {
     scenario.devices.iter().any(|group| group.qos.is_some())
 }
 
-/// Checks telemetry and throttles.
+/// Checks the parameters of telemetry and throttles.
 pub(crate) fn check(scenario: &Scenario, named: &Named, problems: &mut Vec<Problem>) {
     for (at, group) in scenario.devices.iter().enumerate() {
         let Some(qos) = &group.qos else { continue };
@@ -53,7 +54,7 @@ pub(crate) fn check(scenario: &Scenario, named: &Named, problems: &mut Vec<Probl
     }
 }
 
-/// A value that is not between two others.
+/// Refuses a value outside a range.
 fn check_between<T: PartialOrd + std::fmt::Display>(
     path: String,
     found: &T,
@@ -174,45 +175,45 @@ fn check_throttle(path: &str, throttle: &ThrottleParams, problems: &mut Vec<Prob
     }
 }
 
-/// Telemetry of a device, resolved.
+/// Load telemetry of a device, resolved.
 #[derive(Clone, Debug)]
 pub struct PlannedQos {
-    /// The lines that the device serves at most, in bytes a second: as many as its medium or its ports give.
+    /// Highest bandwidth of the device, limited by its medium or its ports.
     pub bandwidth: BytesPerSec,
     /// Whether the ports give less than the medium.
     pub is_limited_by_ports: bool,
-    /// Requests inside that keep the device just full.
+    /// Number of requests inside the device that just saturates it.
     pub full: u32,
-    /// The hosts that reach the device.
+    /// Numbers of the hosts that reach the device.
     pub hosts: Vec<usize>,
-    /// How telemetry is built.
+    /// Parameters of the device's telemetry.
     pub config: QosConfig,
 }
 
-/// What devices tell and what hosts make of it, resolved.
+/// Load telemetry of all devices and throttles of all hosts, resolved.
 #[derive(Clone, Default, Debug)]
 pub struct Qos {
-    /// By device: its telemetry, if it tells its load.
+    /// By device: its telemetry, if it reports its load.
     pub devices: Vec<Option<PlannedQos>>,
-    /// By host: its throttle, if it has one and a device tells it a load.
+    /// By host: its throttle, if it has one and a device reports its load to it.
     pub throttles: Vec<Option<PlannedThrottle>>,
 }
 
 /// The throttle of a host, resolved.
 #[derive(Clone, Debug)]
 pub struct PlannedThrottle {
-    /// With the step that it begins with.
+    /// Parameters with the initial step.
     pub params: ThrottleParams,
-    /// The steps that it has later, and from when on after the workloads begin, where shares change.
+    /// Later steps, each with its time after the workloads begin, for changes of shares.
     pub steps: Vec<(Picos, BytesPerSec)>,
 }
 
-/// Reads that a medium is measured with, of lines at random places (*assumed*: more than fill the queues of a medium
-/// several times).
+/// Number of reads, of lines at random places, for measuring a medium (*assumed*: several times
+/// more than fill the queues of a medium).
 const READS: usize = 16_000;
 
 impl Qos {
-    /// Resolves telemetry and throttles of a plan.
+    /// Resolves the telemetry and the throttles of a plan.
     pub(crate) fn of(plan: &Plan) -> Result<Qos, Vec<Problem>> {
         let mut qos = Qos {
             devices: vec![None; plan.devices.len()],
@@ -226,7 +227,7 @@ impl Qos {
         for number in 0..plan.devices.len() {
             match resolve(plan, number, &mut filled) {
                 Ok(found) => qos.devices[number] = found,
-                // The devices of a group have the same.
+                // All devices of a group have the same problem.
                 Err(problem) if problems.contains(&problem) => {}
                 Err(problem) => problems.push(problem),
             }
@@ -273,8 +274,8 @@ impl Qos {
         Ok(qos)
     }
 
-    /// A host's part of all devices that tell it their load, so long after the workloads begin, and at most what its links
-    /// carry.
+    /// A host's share of the bandwidth of all devices that report their load to it, at time `at`
+    /// after the workloads begin. The share is at most the rate of the host's links.
     fn part(&self, plan: &Plan, host: usize, at: Picos) -> BytesPerSec {
         let devices = plan.devices.iter().zip(&self.devices);
         let parts = devices.filter_map(|(device, qos)| {
@@ -289,9 +290,9 @@ impl Qos {
 }
 
 impl PlannedQos {
-    /// A host's part of the device, in bytes a second, so long after the workloads begin: in the proportion of what the device
-    /// allocates to the hosts that reach it, and equal parts where it allocates nothing. A host without an allocation beside
-    /// others has the smallest part.
+    /// A host's share of the device's bandwidth at time `at` after the workloads begin. Shares are in
+    /// the proportion of the device's allocations to the hosts that reach it, or equal if it allocates
+    /// nothing. A host without an allocation gets the smallest share if others have allocations.
     fn part(&self, changes: &[DeviceChange], host: usize, at: Picos) -> u64 {
         let mut shares = self.config.shares.clone();
         for change in changes.iter().take_while(|change| change.at <= at) {
@@ -311,8 +312,8 @@ impl PlannedQos {
 }
 
 impl Plan {
-    /// What a reader of the plan is told of telemetry and throttles: name, and what it is. Neighbours that have the same are
-    /// told of once.
+    /// Name and description of telemetry and throttles, for reports. Neighbouring entries that
+    /// are equal appear once.
     pub fn describe_qos(&self) -> Vec<(String, String)> {
         let devices = self.devices.iter().zip(&self.qos.devices);
         let telemetry = devices.filter_map(|(device, qos)| {
@@ -368,7 +369,8 @@ impl std::fmt::Display for PlannedQos {
     }
 }
 
-/// Telemetry of a device, if it tells its load. `filled` is what fills the medium of each group, where it has been measured.
+/// Telemetry of a device, if it reports its load. `filled` caches the saturation of each group's
+/// medium, with the port time for which it was measured.
 fn resolve(
     plan: &Plan,
     number: usize,
@@ -389,7 +391,7 @@ fn resolve(
     };
     let links = || plan.links.iter().filter(own).map(|link| &link.params);
     let rate: f64 = links().map(|link| 1.0 / link.line_ps()).sum();
-    // A device without a link serves nobody.
+    // A device without a link serves no requests.
     let port_ps = if rate > 0.0 { 1.0 / rate } else { 0.0 };
     let found = match filled[at] {
         Some((for_ps, found)) if for_ps == port_ps.to_bits() => found,
@@ -399,7 +401,7 @@ fn resolve(
             found
         }
     };
-    // An answer is inside until its last flit has left, and begins up to a flit late.
+    // A response is inside until its last flit has left, and starts up to a flit late.
     let sending =
         links().map(|link| 2 * link.unit_bytes() * 1_000_000_000_000 / link.rate().0.max(1));
     let sending = sending.max().unwrap_or(0) as f64;
@@ -446,11 +448,11 @@ fn resolve(
     }))
 }
 
-/// Measures what fills the medium of a group, where the ports carry a line in so many picoseconds.
+/// Measures the saturation of a group's medium when the ports take `port_ps` picoseconds a line.
 fn measure(plan: &Plan, at: usize, port_ps: f64) -> Result<Filled, Problem> {
     let group = &plan.scenario.devices[at];
     if !plan.media[at].files().is_empty() {
-        // A plan runs nobody's code.
+        // Making a plan never runs code from shared libraries.
         return Err(Problem::new(
             format!("devices[{at}].memory"),
             "found a medium in a shared library in a system with `qos`, which measures media before a run; \

@@ -1,5 +1,5 @@
-//! Routes through the fabric: which directions of links a message takes, with what probability, and the
-//! constant time of all its stages.
+//! Routes through the fabric: the directions of links that a message takes, with their
+//! probabilities, and the constant time of all stages.
 
 use std::collections::BTreeMap;
 
@@ -10,25 +10,26 @@ use cxlab_link::{Duplex, LinkParams, Transmitter};
 
 use crate::{End, Plan};
 
-/// Number of the station of one direction of a link. Both directions of a half-duplex link share a station.
+/// Number of the queueing station for one direction of a link. Both directions of a half-duplex
+/// link share a station.
 pub fn station(link: usize, params: &LinkParams, forward: bool) -> u32 {
     let forward = forward || params.duplex == Duplex::Half;
     2 * link as u32 + u32::from(!forward)
 }
 
-/// One direction of a link on a route.
+/// One direction of a link, as a step of a route.
 #[derive(Clone, Copy)]
 struct Step {
     link: usize,
-    /// Whether it leads from `a` to `b`.
+    /// Whether the step goes from end `a` to end `b` of the link.
     forward: bool,
     /// Probability that a message takes this step.
     share: f64,
-    /// The station of the link before it.
+    /// The station of the previous link on the route.
     from: Option<u32>,
 }
 
-/// The route of a message: several paths where the routing chooses among ports.
+/// The route of a message. It has several paths if the routing chooses among ports.
 pub struct Route {
     steps: Vec<Step>,
 }
@@ -36,11 +37,11 @@ pub struct Route {
 /// Finds routes in a plan.
 pub struct Router<'a> {
     plan: &'a Plan,
-    /// The link at each end, and whether that end is its `a`.
+    /// By switch and port: the number of the link, and whether this end is the link's `a`.
     by_switch: BTreeMap<(usize, u16), (usize, bool)>,
-    /// By pair of host and device without a switch between: their link.
+    /// By pair of host and device with a direct link: the number of the link.
     direct: BTreeMap<(usize, usize), usize>,
-    /// By endpoint with a switch: its link.
+    /// By endpoint that is linked to a switch: the number of the link.
     edges: BTreeMap<usize, usize>,
 }
 
@@ -90,7 +91,7 @@ impl<'a> Router<'a> {
             });
         }
         let ports = self.plan.tables.ports();
-        // An endpoint with a switch is the link's `a`.
+        // For an endpoint linked to a switch, the endpoint is the link's `a`.
         let first = *self.edges.get(&source)?;
         let mut route = Route {
             steps: vec![Step {
@@ -100,7 +101,7 @@ impl<'a> Router<'a> {
                 from: None,
             }],
         };
-        // The probability of being at a switch, by the switch and the station that leads to it.
+        // The probability that a message reaches a switch, by the switch and the station before it.
         let edge = ports.edge(source)?.0;
         let mut at = BTreeMap::from([((edge, self.station(first, true)), 1.0)]);
         while !at.is_empty() {
@@ -125,7 +126,8 @@ impl<'a> Router<'a> {
         Some(route)
     }
 
-    /// Latency of a read from a host to its nearest device without load and without the medium, in picoseconds.
+    /// Unloaded latency of a read from a host to its nearest device, without
+    /// the medium, in picoseconds.
     pub fn nearest_ps(&self, host: usize) -> Option<u64> {
         let devices = 0..self.plan.devices.len();
         devices
@@ -133,8 +135,8 @@ impl<'a> Router<'a> {
             .min()
     }
 
-    /// Latency of a read from a host to a device without load and without the medium, in picoseconds. `None` where
-    /// the host's address map does not contain the device.
+    /// Unloaded latency of a read from a host to a device, without the medium, in picoseconds.
+    /// `None` if the host's address map does not contain the device.
     pub fn unloaded_ps(&self, (host, device): (usize, usize)) -> Option<u64> {
         let plan = self.plan;
         let target = plan.hosts.len() + device;
@@ -159,7 +161,7 @@ impl<'a> Router<'a> {
         station(link, &self.plan.links[link].params, forward)
     }
 
-    /// The rate of the link at a port of a switch, in bytes per second.
+    /// Rate of the link at a port of a switch, in bytes per second.
     fn rate(&self, switch: usize, port: u16) -> f64 {
         let link = self.by_switch.get(&(switch, port));
         link.map_or(1.0, |(link, _)| {
@@ -167,7 +169,7 @@ impl<'a> Router<'a> {
         })
     }
 
-    /// The output ports of a switch towards a destination, with their probabilities.
+    /// Output ports of a switch towards a destination, with their probabilities.
     fn outputs(&self, switch: usize, source: usize, destination: usize) -> Vec<(u16, f64)> {
         let tables = &self.plan.tables;
         let candidates = tables.candidates(switch, destination);
@@ -177,7 +179,7 @@ impl<'a> Router<'a> {
                 let port = kind.pick(candidates, switch, source, destination, || 0, |_| 0);
                 vec![(port, 1.0)]
             }
-            // Random takes each as often; adaptive evens out their load.
+            // Random routing takes each port equally often; adaptive routing evens out their load.
             kind => {
                 let weight = |port: &u16| match kind {
                     RoutingKind::Adaptive => self.rate(switch, *port),
@@ -191,8 +193,8 @@ impl<'a> Router<'a> {
     }
 }
 
-/// The time before which no request of any host can complete, in picoseconds. `None` where some request may complete
-/// without the fabric, in a cache or in local memory.
+/// Earliest time at which any host's request can complete, in picoseconds. `None` if some request
+/// may complete without the fabric, in a cache or in local memory.
 pub(crate) fn first_completion_ps(plan: &Plan) -> Option<u64> {
     let uses_fabric = |host: &usize| {
         let group = &plan.scenario.hosts[plan.hosts[*host].group];
@@ -208,18 +210,19 @@ pub(crate) fn first_completion_ps(plan: &Plan) -> Option<u64> {
 }
 
 impl Route {
-    /// Expected number of links from end to end.
+    /// Expected number of links between the two ends.
     pub fn hops(&self) -> u32 {
         self.expected(|_| 1.0) as u32
     }
 
-    /// Expected sum of a quantity over the links of the route, rounded.
+    /// Expected sum of a quantity over the links of the route, rounded to an integer.
     fn expected(&self, of: impl Fn(usize) -> f64) -> u64 {
         let steps = self.steps.iter();
         libm::round(steps.map(|step| step.share * of(step.link)).sum::<f64>()) as u64
     }
 
-    /// The stations that messages of a class visit. `from` is the station before the first one.
+    /// The stations that messages of a class visit. `from` is the station before
+    /// the route's first one.
     pub fn visits(
         &self,
         plan: &Plan,
@@ -246,14 +249,16 @@ impl Route {
         all.into_iter().filter(|(at, _)| !leads(at)).collect()
     }
 
-    /// Adds the constant time of links, ports and switches: its expectation where there are several paths.
+    /// Adds the constant time of links, ports and switches; the expected value if
+    /// there are several paths.
     pub fn add_stages(&self, plan: &Plan, class: Class, stages: &mut Stages) {
         let params = |link: usize| &plan.links[link].params;
         let half = |link: usize| params(link).duplex == Duplex::Half;
         stages.link += self.expected(|link| {
             let params = params(link);
             let alone = Transmitter::alone_ps(params, class.channel()) + params.flight_ps();
-            // Handing over to a bus takes 1 ps that the wire gives back, where it has one.
+            // Handing a message to a bus takes 1 ps, which the propagation time compensates if
+            // it is not zero.
             let handed = u64::from(half(link) && params.propagation == Picos::ZERO);
             (alone + handed) as f64
         });

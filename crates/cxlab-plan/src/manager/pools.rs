@@ -1,4 +1,4 @@
-//! Pools of blocks that the fabric manager grants as hosts' demands come, and what came of it.
+//! Pools of blocks, which the fabric manager grants when hosts' demands arrive, and their statistics.
 
 use std::collections::BTreeMap;
 
@@ -11,74 +11,75 @@ use crate::regions::MOST_BLOCKS;
 /// A pooled region while the fabric manager's commands are carried out.
 pub(crate) struct BlockPool {
     pool: Pool,
-    /// Blocks on each of its devices.
+    /// Number of blocks on each of its devices.
     per_device: u32,
     /// By host of the region: its number among all hosts.
     hosts: Vec<usize>,
-    /// By host of the region: what it has, in the order of grants.
+    /// By host of the region: its current blocks, in the order of grants.
     held: Vec<Vec<Block>>,
-    /// By host of the region: what it needs, in blocks.
+    /// By host of the region: its demand, in blocks.
     needs: Vec<u32>,
-    /// By host of the region: what it has ever had, in the order of the first grant.
+    /// By host of the region: all blocks that it has had, in the order of the first grant.
     ever: Vec<Vec<Block>>,
-    /// What was so from when on.
+    /// State of the pool, with the time from which it holds.
     samples: Vec<(Picos, Sample)>,
     demands: Vec<(Picos, bool)>,
 }
 
-/// Blocks of a pool at a time.
+/// Block counts of a pool from a point in time on.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct Sample {
-    /// That hosts need, granted or not.
+    /// Blocks that hosts need, whether granted or not.
     pub needed: u32,
-    /// That hosts have.
+    /// Blocks that hosts have.
     pub held: u32,
-    /// Of those, what is beyond what their hosts need.
+    /// Blocks that hosts have beyond their needs.
     pub idle: u32,
-    /// That hosts need and do not have.
+    /// Blocks that hosts need and do not have.
     pub unmet: u32,
-    /// That nobody has and that may be granted.
+    /// Blocks that no host has and that may be granted.
     pub free: u32,
-    /// In how many pieces those lie.
+    /// Number of contiguous runs among the free blocks.
     pub free_runs: u32,
-    /// In how many pieces what hosts have lies, each host's by itself.
+    /// Number of contiguous runs among the blocks that hosts have, counted for each host by itself.
     pub extents: u32,
 }
 
-/// A pool as the fabric manager deals with it.
+/// Statistics of a pooled region.
 #[derive(Clone, Debug)]
 pub struct PlannedPool {
     /// The region's name.
     pub region: String,
     /// The policy's name.
     pub policy: String,
-    /// Blocks in all.
+    /// Total number of blocks.
     pub total: u32,
-    /// Demands, and whether each was met: granted, or for less.
+    /// Time of each demand, and whether it was met: granted, or not above the blocks
+    /// that the host had.
     pub demands: Vec<(Picos, bool)>,
-    /// What is so from when on, in order of time.
+    /// State of the pool, with the time from which it holds, in order of time.
     pub samples: Vec<(Picos, Sample)>,
 }
 
 impl PlannedPool {
-    /// Bytes of a block.
+    /// Size of a block.
     pub const BLOCK: Bytes = Bytes(DECODER_UNIT);
 }
 
-/// What came of a demand.
+/// The outcome of a demand.
 pub(crate) enum Outcome {
     /// These blocks are granted.
     Granted(Vec<u32>),
-    /// The host is asked for these.
+    /// The host is asked to give up these blocks.
     Asked(Vec<u32>),
-    /// Nothing changes.
+    /// No block changes its owner.
     Nothing,
     Refused,
 }
 
 impl BlockPool {
     pub(crate) fn new(hosts: Vec<usize>, devices: usize, capacity: Bytes) -> BlockPool {
-        // More is refused elsewhere.
+        // Larger capacities are refused elsewhere.
         let blocks = (capacity.0 / DECODER_UNIT).min(MOST_BLOCKS);
         let per_device = (blocks / devices.max(1) as u64) as u32;
         let count = hosts.len();
@@ -111,14 +112,14 @@ impl BlockPool {
         self.hosts.iter().position(|one| *one == host)
     }
 
-    /// Blocks that a host ever has, in the order of the first grant.
+    /// All blocks that a host has at some time, in the order of the first grant.
     pub(crate) fn ever(&self, host: usize) -> Vec<u32> {
         let place = self.place(host);
         let blocks = place.map_or(&[][..], |place| &self.ever[place]);
         blocks.iter().map(|block| self.number(*block)).collect()
     }
 
-    /// From now on a host needs so many blocks.
+    /// Sets the number of blocks that a host needs from now on.
     pub(crate) fn demand(
         &mut self,
         at: Picos,
@@ -164,7 +165,8 @@ impl BlockPool {
         outcome
     }
 
-    /// From now on a host has so many blocks on one of the devices: what is granted, or what it loses.
+    /// Sets the number of blocks that a host has on one device from now on; returns the blocks that
+    /// it is granted or loses.
     pub(crate) fn allocate(&mut self, at: Picos, host: usize, device: u32, wanted: u32) -> Outcome {
         let Some(place) = self.place(host) else {
             return Outcome::Refused;
@@ -202,7 +204,7 @@ impl BlockPool {
         }
     }
 
-    /// A host leaves: what it is asked for.
+    /// A host leaves; returns the blocks that it is asked to give up.
     pub(crate) fn leave(&mut self, at: Picos, host: usize) -> Vec<u32> {
         let Some(place) = self.place(host) else {
             return Vec::new();
@@ -213,7 +215,7 @@ impl BlockPool {
         blocks
     }
 
-    /// The last granted are the first to go.
+    /// Takes blocks from a host down to `keep`, the most recently granted first.
     fn give_up(&mut self, place: usize, keep: usize) -> Vec<u32> {
         let blocks = self.held[place].split_off(keep);
         self.pool.give_up(place, &blocks);
@@ -262,7 +264,7 @@ impl BlockPool {
     }
 }
 
-/// In how many pieces of devices some blocks lie.
+/// Number of contiguous runs of blocks on devices.
 fn extents(blocks: &[Block]) -> u32 {
     let all: BTreeMap<Block, ()> = blocks.iter().map(|block| (*block, ())).collect();
     let begins = |block: &&Block| {
