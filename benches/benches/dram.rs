@@ -4,7 +4,7 @@ use cxlab_benches as _;
 use cxlab_engine::catalog::find;
 use cxlab_engine::rng::StreamRng;
 use cxlab_engine::units::{Bytes, Dpa, SimTime};
-use cxlab_memory::{CATALOG, MemoryBackend, MemoryRequest, Site};
+use cxlab_memory::{CATALOG, MediumSite, MemoryBackend, MemoryRequest};
 use divan::Bencher;
 use divan::counter::ItemsCount;
 
@@ -36,7 +36,7 @@ fn memory(name: &str) -> Option<Box<dyn MemoryBackend>> {
     let (_, params) = MEMORIES.iter().find(|(one, _)| *one == name)?;
     let params = serde_json::from_str(params).ok()?;
     let medium = (find(CATALOG, "dram")?.build)(&params).ok()?;
-    Some(medium.backend(Site::alone(Bytes(CAPACITY), 1)))
+    Some(medium.backend(MediumSite::alone(Bytes(CAPACITY), 1)))
 }
 
 /// Sends requests, each `gap` ps after the last or when there is room, and wakes the

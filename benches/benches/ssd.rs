@@ -5,7 +5,7 @@ use cxlab_benches as _;
 use cxlab_engine::rng::StreamRng;
 use cxlab_engine::units::{Bytes, Dpa, SimTime};
 use cxlab_memory::ssd::{Drive, SsdParams};
-use cxlab_memory::{Completion, MemoryBackend, MemoryRequest, Site};
+use cxlab_memory::{Completion, MediumSite, MemoryBackend, MemoryRequest};
 use divan::Bencher;
 use divan::counter::ItemsCount;
 
@@ -24,7 +24,7 @@ struct Loop {
 
 impl Loop {
     fn new(params: &SsdParams) -> Option<Loop> {
-        let drive = Drive::new(params, Site::alone(Bytes(CAPACITY), 1)).ok()?;
+        let drive = Drive::new(params, MediumSite::alone(Bytes(CAPACITY), 1)).ok()?;
         Some(Loop {
             drive,
             rng: StreamRng::new(1, "requests"),

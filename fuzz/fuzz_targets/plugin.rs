@@ -17,7 +17,7 @@ use std::time::Duration;
 use cxlab_engine::catalog::find;
 use cxlab_engine::units::{Bytes, Dpa, SimTime};
 use cxlab_fuzz::Choices;
-use cxlab_memory::{CATALOG, MemoryRequest, Site};
+use cxlab_memory::{CATALOG, MemoryRequest, MediumSite};
 use libfuzzer_sys::fuzz_target;
 use serde_json::json;
 
@@ -77,7 +77,7 @@ fn drive(script: &[u8], patience: &str) -> (u32, Option<String>) {
     let params = json!({ "library": LIBRARY, "config": config, "patience": patience });
     let entry = find(CATALOG, "plugin").expect("a medium of the catalog");
     let medium = (entry.build)(&params).expect("these parameters are right");
-    let site = Site::alone(Bytes(1 << 20), 1);
+    let site = MediumSite::alone(Bytes(1 << 20), 1);
     let faults = site.context.faults.clone();
     let mut backend = medium.backend(site);
     let (mut now, mut sent, mut completed) = (0, 0, 0);

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use cxlab_device::{Turn, WaitsFor};
+use cxlab_device::{WaitLogEntry, WaitsFor};
 use cxlab_engine::units::SimTime;
 use cxlab_engine::{Monitor, Stop};
 use cxlab_fabric::switch::QueueHead;
@@ -14,7 +14,7 @@ use cxlab_system::system::{Node, Notes, System};
 ///
 /// # Panics
 /// If a request gets its turn without having waited, or still waits at the end.
-pub fn most_overtaken(log: &[Turn]) -> usize {
+pub fn most_overtaken(log: &[WaitLogEntry]) -> usize {
     let mut waiting: BTreeMap<WaitsFor, Vec<(_, usize)>> = BTreeMap::new();
     let mut most = 0;
     for turn in log {
@@ -108,7 +108,7 @@ mod tests {
 
     #[test]
     fn who_is_overtaken_is_counted() {
-        let turn = |tag, has_come| Turn {
+        let turn = |tag, has_come| WaitLogEntry {
             waits_for: WaitsFor::Line(LineAddr(1)),
             request: (PortId(0), tag),
             has_come,

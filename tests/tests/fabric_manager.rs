@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use cxlab_device::{CapacityEvent, Change};
+use cxlab_device::{CapacityEvent, DeviceChangeKind};
 use cxlab_engine::units::Picos;
 use cxlab_host::RequestRow;
 use cxlab_plan::Plan;
@@ -539,7 +539,7 @@ fn check_extents(plan: &Plan) -> usize {
         let mut owners: BTreeMap<u64, (PortId, Picos)> = BTreeMap::new();
         let mut clean: BTreeMap<u64, Picos> = BTreeMap::new();
         for change in &device.changes {
-            let Change::Capacity(capacity) = change.what else {
+            let DeviceChangeKind::Capacity(capacity) = change.kind else {
                 continue;
             };
             let (first, host) = (capacity.decoder.first.0, capacity.host);

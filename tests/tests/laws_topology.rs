@@ -4,7 +4,7 @@
 //! bandwidth. The simulator is nearly exact here, so the tolerance is half a percent,
 //! not the ten of the published claim.
 
-use cxlab_fabric::routing::Paths;
+use cxlab_fabric::routing::AllowedPaths;
 use cxlab_system::report::Report;
 use cxlab_tests::{plan, report, shipped, try_run};
 
@@ -177,7 +177,7 @@ fn one_virtual_channel_is_enough_and_costs_bandwidth() {
         assert_eq!(bound.virtual_channels(), 1, "{name}");
         let needs_more = free.virtual_channels() > 1;
         assert_eq!(
-            bound.tables.paths() != Paths::Shortest,
+            bound.tables.paths() != AllowedPaths::Shortest,
             needs_more,
             "{name}"
         );

@@ -4,7 +4,7 @@ use cxlab_engine::units::{Hpa, LINE_BYTES, LineAddr, SimTime};
 use cxlab_workload::thread::ThreadOp;
 use serde::{Deserialize, Serialize};
 
-use crate::stats::{Failure, STAGE_NAMES, Stages};
+use crate::stats::{Failure, STAGE_NAMES, StageTimes};
 
 /// What an access does to its line.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
@@ -49,7 +49,7 @@ impl AccessKind {
 /// One operation's access to one cache line.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
 pub struct Access {
-    /// Number of the operation in [`Lanes`](crate::Lanes).
+    /// Number of the operation in [`HwThreads`](crate::HwThreads).
     pub op: u32,
     /// What the access does to its line.
     pub kind: AccessKind,
@@ -80,15 +80,15 @@ impl Access {
     }
 }
 
-/// What a lane does next.
+/// What a hardware thread does next.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Turn {
+pub enum ThreadAction {
     /// Begins this access. The owner reports its start with
-    /// [`Lanes::access_begun`](crate::Lanes::access_begun).
+    /// [`HwThreads::access_begun`](crate::HwThreads::access_begun).
     Access(Access),
     /// Begins this operation, which is not a memory access. The owner
-    /// reports its start with [`Lanes::begin`](crate::Lanes::begin) and
-    /// its end with [`Lanes::complete`](crate::Lanes::complete).
+    /// reports its start with [`HwThreads::begin`](crate::HwThreads::begin) and
+    /// its end with [`HwThreads::complete`](crate::HwThreads::complete).
     Other(u32, ThreadOp),
     /// An operation has begun and completes at this time; no further event is needed.
     Completes(u32, SimTime),
@@ -102,7 +102,7 @@ pub enum Turn {
 
 /// Outcome of an access, or of a message sent for one.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, Debug)]
-pub enum Ending {
+pub enum AccessOutcome {
     /// Data, or the completion of a write.
     #[default]
     Served,
@@ -114,7 +114,7 @@ pub enum Ending {
 
 /// The response to an access.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
-pub struct Answer {
+pub struct AccessResponse {
     /// When the access began.
     pub begun: SimTime,
     /// When the access completes.
@@ -125,38 +125,38 @@ pub struct Answer {
     /// Number of links that the response crossed.
     pub hops: u16,
     /// Time spent in each stage; the stages sum to the time from `begun` to `at`.
-    pub stages: Stages,
+    pub stages: StageTimes,
     /// Outcome of the access.
-    pub ending: Ending,
+    pub outcome: AccessOutcome,
 }
 
-impl Answer {
+impl AccessResponse {
     /// The initial value: no time and no device.
-    pub(crate) const NONE: Answer = Answer {
+    pub(crate) const NONE: AccessResponse = AccessResponse {
         begun: SimTime::ZERO,
         at: SimTime::ZERO,
         device: u16::MAX,
         hops: 0,
         stages: [0; STAGE_NAMES.len()],
-        ending: Ending::Served,
+        outcome: AccessOutcome::Served,
     };
 
     /// A response of a cache, with all of its time in the `cache` stage.
-    pub fn by_cache(begun: SimTime, at: SimTime) -> Answer {
-        Answer::by_cache_after(begun, begun, at)
+    pub fn by_cache(begun: SimTime, at: SimTime) -> AccessResponse {
+        AccessResponse::by_cache_after(begun, begun, at)
     }
 
     /// A response of a cache that the access reached at `from`; the time
     /// before counts as `host_queue`.
-    pub fn by_cache_after(begun: SimTime, from: SimTime, at: SimTime) -> Answer {
+    pub fn by_cache_after(begun: SimTime, from: SimTime, at: SimTime) -> AccessResponse {
         let mut stages = [0; STAGE_NAMES.len()];
         stages[crate::HOST_QUEUE] = from.0 - begun.0;
         stages[crate::CACHE] = at.0 - from.0;
-        Answer {
+        AccessResponse {
             begun,
             at,
             stages,
-            ..Answer::NONE
+            ..AccessResponse::NONE
         }
     }
 }

@@ -6,7 +6,7 @@ use cxlab_protocol::hdm::InterleaveSet;
 
 /// A window of host physical addresses, interleaved over one or more devices.
 #[derive(Clone, Debug)]
-pub struct Window {
+pub struct AddressWindow {
     /// First address of the window.
     pub base: Hpa,
     /// Size of the window in bytes.
@@ -22,7 +22,7 @@ pub struct Window {
 /// All windows of a requester, contiguous from address 0.
 #[derive(Clone, Debug)]
 pub struct AddressMap {
-    windows: Vec<Window>,
+    windows: Vec<AddressWindow>,
     /// Size of each window in bytes if all are equal, else 0.
     stride: u64,
     /// log2 of the stride if it is a power of two; a shift then replaces the division.
@@ -35,7 +35,7 @@ impl AddressMap {
     ///
     /// # Panics
     /// If the windows leave a gap or overlap; the layout is made by the build plan.
-    pub fn new(windows: Vec<Window>) -> Self {
+    pub fn new(windows: Vec<AddressWindow>) -> Self {
         let mut span = 0;
         for window in &windows {
             assert_eq!(window.base.0, span, "windows are contiguous");
@@ -57,7 +57,7 @@ impl AddressMap {
     }
 
     /// The windows in ascending order of their addresses.
-    pub fn windows(&self) -> &[Window] {
+    pub fn windows(&self) -> &[AddressWindow] {
         &self.windows
     }
 
@@ -79,7 +79,7 @@ impl AddressMap {
     }
 
     #[inline(always)]
-    fn window(&self, hpa: Hpa) -> Option<&Window> {
+    fn window(&self, hpa: Hpa) -> Option<&AddressWindow> {
         if hpa.0 >= self.span {
             return None;
         }

@@ -12,17 +12,17 @@ use cxlab_engine::state::{SaveState, StateError, StateReader, StateWriter};
 use cxlab_engine::units::LineAddr;
 
 /// Version of each line of one coherence domain, shared by the domain's components.
-pub type Versions = Arc<Mutex<BTreeMap<u64, u64>>>;
+pub type LineVersions = Arc<Mutex<BTreeMap<u64, u64>>>;
 
 /// The versions known to the holders of one component (its cores, or its cache).
 #[derive(Debug)]
-pub struct Audit {
-    versions: Versions,
+pub struct VersionAudit {
+    versions: LineVersions,
     held: BTreeMap<(u16, u64), u64>,
 }
 
 /// Each component that shares the versions saves them; all saved copies are equal.
-impl SaveState for Audit {
+impl SaveState for VersionAudit {
     fn save(&self, out: &mut StateWriter) {
         let versions = self.versions.lock().unwrap_or_else(PoisonError::into_inner);
         out.value("audit", &(&*versions, &self.held));
@@ -35,10 +35,10 @@ impl SaveState for Audit {
     }
 }
 
-impl Audit {
+impl VersionAudit {
     /// An audit in which no holder has a line.
-    pub fn new(versions: Versions) -> Audit {
-        Audit {
+    pub fn new(versions: LineVersions) -> VersionAudit {
+        VersionAudit {
             versions,
             held: BTreeMap::new(),
         }
@@ -87,8 +87,11 @@ mod tests {
     #[test]
     #[should_panic(expected = "should have lost")]
     fn a_stale_copy_is_found() {
-        let versions = Versions::default();
-        let (mut one, mut other) = (Audit::new(Arc::clone(&versions)), Audit::new(versions));
+        let versions = LineVersions::default();
+        let (mut one, mut other) = (
+            VersionAudit::new(Arc::clone(&versions)),
+            VersionAudit::new(versions),
+        );
         one.filled(0, LineAddr(7));
         one.used(0, LineAddr(7));
         other.filled(0, LineAddr(7));

@@ -38,7 +38,7 @@ pub fn line_read_once(device: PortId, cqid: u32) -> Hpa {
 
 /// Address of a line that a snoop reads and its holder keeps, by the snoop's UQID: its value
 /// when the holder responded.
-pub fn line_looked_at(holder: PortId, uqid: u16) -> Hpa {
+pub fn snooped_line_address(holder: PortId, uqid: u16) -> Hpa {
     Hpa(staging(holder, 0).0 + LINES + (1 << 30) + 64 * u64::from(uqid))
 }
 

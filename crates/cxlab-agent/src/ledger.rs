@@ -7,11 +7,11 @@ use cxlab_engine::units::SimTime;
 use cxlab_link::Parcel;
 use cxlab_protocol::LatencyStages;
 
-use crate::stats::{RequestRow, RequesterStats, Stages};
+use crate::stats::{RequestRow, RequesterStats, StageTimes};
 
 /// Counts of requests in flight and completed, and the request log.
 #[repr(C)]
-pub struct Ledger {
+pub struct RequestLedger {
     in_flight: u64,
     issued: u64,
     issued_sum: u128,
@@ -22,15 +22,15 @@ pub struct Ledger {
 }
 
 // The log's rows are taken by the caller of `take_rows` before a state is saved.
-save_state!(Ledger {
+save_state!(RequestLedger {
     values: in_flight, issued_sum, issued, stats;
     built: number, rows;
 });
 
-impl Ledger {
+impl RequestLedger {
     /// An empty ledger of the requester `number`; `log` keeps a row for each request.
     pub fn new(number: u16, log: bool) -> Self {
-        Ledger {
+        RequestLedger {
             number,
             in_flight: 0,
             issued_sum: 0,
@@ -94,7 +94,7 @@ impl Ledger {
     /// # Panics
     /// If they do not, unless a stage exceeded [`LatencyStages::LONGEST`] and its time was lost.
     #[inline]
-    pub fn check_stages(&mut self, stages: &Stages, latency: u64) {
+    pub fn check_stages(&mut self, stages: &StageTimes, latency: u64) {
         let sum: u64 = stages.iter().sum();
         if sum != latency {
             let longest = stages.iter().max();

@@ -5,8 +5,8 @@
 mod access;
 mod address_map;
 mod audit;
+mod hw_threads;
 mod io;
-mod lanes;
 mod ledger;
 mod overtaking;
 mod poison;
@@ -16,23 +16,23 @@ mod slab;
 mod stats;
 mod steps;
 
-pub use access::{Access, AccessKind, Answer, Ending, Turn};
-pub use address_map::{AddressMap, Window};
-pub use audit::{Audit, Versions};
+pub use access::{Access, AccessKind, AccessOutcome, AccessResponse, ThreadAction};
+pub use address_map::{AddressMap, AddressWindow};
+pub use audit::{LineVersions, VersionAudit};
+pub use hw_threads::{HwThreads, HwThreadsConfig, ThreadPhase};
 pub use io::{
     AtsCompletion, AtsKind, AtsMessage, MACHINE_CHECK, PROCESS_ENDS, interrupt_address,
-    interrupt_at, line_looked_at, line_read_once, register_address, register_at, staging,
+    interrupt_at, line_read_once, register_address, register_at, snooped_line_address, staging,
 };
-pub use lanes::{Lanes, LanesConfig, ThreadPhase};
-pub use ledger::Ledger;
-pub use overtaking::{Overtaking, Ticket};
-pub use poison::Poison;
+pub use ledger::RequestLedger;
+pub use overtaking::{OvertakingCounter, WaitTicket};
+pub use poison::PoisonedLines;
 pub use root_ports::RootPorts;
 pub use shared::{SharedMemory, SharedShare, SharedWindows};
 pub use slab::Slab;
 pub use stats::{
     CACHE, COHERENCE, CREDITS, DEVICE_QUEUE, Failure, HOST_QUEUE, HopStats, LOCAL, MEDIA,
-    MEDIA_QUEUE, PROCESS, QUEUES, RequestRow, RequesterStats, STAGE_NAMES, SWITCH_QUEUE, Stages,
-    Unserved, stages_of,
+    MEDIA_QUEUE, PROCESS, QUEUES, RequestRow, RequesterStats, STAGE_NAMES, SWITCH_QUEUE,
+    StageTimes, UnservedRequests, stages_of,
 };
-pub use steps::LaneProgram;
+pub use steps::ThreadProgram;

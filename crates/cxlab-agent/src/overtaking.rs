@@ -5,24 +5,24 @@ use serde::{Deserialize, Serialize};
 
 /// Counts the grants of a resource, and how often a pending request was overtaken by later ones.
 #[derive(Clone, Copy, Default, Serialize, Deserialize, Debug)]
-pub struct Overtaking {
+pub struct OvertakingCounter {
     taken: u64,
     most_overtaken: u64,
 }
 
 /// State of the resource when a request began to wait.
 #[derive(Clone, Copy, Serialize, Deserialize, Debug)]
-pub struct Ticket {
+pub struct WaitTicket {
     /// Number of grants until then.
     taken: u64,
     /// Number of requests that waited before this one.
     ahead: u64,
 }
 
-impl Overtaking {
+impl OvertakingCounter {
     /// A request begins to wait behind `ahead` others.
-    pub fn wait(&self, ahead: usize) -> Ticket {
-        Ticket {
+    pub fn wait(&self, ahead: usize) -> WaitTicket {
+        WaitTicket {
             taken: self.taken,
             ahead: ahead as u64,
         }
@@ -36,7 +36,7 @@ impl Overtaking {
 
     /// A pending request is granted now. Each request before it has been granted once,
     /// or not at all.
-    pub fn serve(&mut self, ticket: Ticket) {
+    pub fn serve(&mut self, ticket: WaitTicket) {
         let passed = self.taken - ticket.taken;
         let overtaken = passed.saturating_sub(ticket.ahead);
         self.most_overtaken = self.most_overtaken.max(overtaken);
@@ -54,7 +54,7 @@ mod tests {
 
     #[test]
     fn those_that_came_before_do_not_overtake_and_those_that_came_later_do() {
-        let mut own = Overtaking::default();
+        let mut own = OvertakingCounter::default();
         own.take();
         let (first, second) = (own.wait(0), own.wait(1));
         own.serve(first);

@@ -14,9 +14,9 @@ use crate::access::{Access, AccessKind};
 
 /// The lines of a coherence domain whose newest value is poison; shared by the domain's components.
 #[derive(Clone, Default, Debug)]
-pub struct Poison(Arc<Mutex<BTreeSet<LineAddr>>>);
+pub struct PoisonedLines(Arc<Mutex<BTreeSet<LineAddr>>>);
 
-impl Poison {
+impl PoisonedLines {
     fn lines<T>(&self, ask: impl FnOnce(&mut BTreeSet<LineAddr>) -> T) -> T {
         ask(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -57,7 +57,7 @@ impl Poison {
 }
 
 /// Each component that shares the set saves it; all saved copies are equal.
-impl SaveState for Poison {
+impl SaveState for PoisonedLines {
     fn save(&self, out: &mut StateWriter) {
         self.lines(|lines| out.value("poison", &*lines));
     }

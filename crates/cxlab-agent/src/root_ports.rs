@@ -3,7 +3,7 @@
 use cxlab_engine::save_state;
 use cxlab_engine::units::SimTime;
 use cxlab_engine::{Ctx, prefetch};
-use cxlab_link::{LinkPort, Lost, Outbox, Parcel};
+use cxlab_link::{LinkPort, LostMessages, Outbox, Parcel};
 use cxlab_protocol::{Message, PortId};
 
 /// Root ports with their outgoing queues. The wake-up token of a port is its number.
@@ -102,7 +102,7 @@ impl RootPorts {
     }
 
     /// Root port towards each edge port.
-    pub fn ways(&self, edge_ports: usize) -> Vec<u16> {
+    pub fn routes(&self, edge_ports: usize) -> Vec<u16> {
         match self.port_to.is_empty() {
             true => vec![0; edge_ports],
             false => self.port_to.clone(),
@@ -110,21 +110,21 @@ impl RootPorts {
     }
 
     /// Replaces the root port towards each edge port; `None` where no path leads there.
-    fn redirect(&mut self, ways: impl Iterator<Item = Option<u16>>) {
-        self.port_to = ways.map(|port| port.unwrap_or(NOWHERE)).collect();
+    fn redirect(&mut self, routes: impl Iterator<Item = Option<u16>>) {
+        self.port_to = routes.map(|port| port.unwrap_or(NOWHERE)).collect();
     }
 
-    /// Restores the routes `ways`, without those to devices that are cut off. `is_cut` is indexed
+    /// Restores the routes `routes`, without those to devices that are cut off. `is_cut` is indexed
     /// by device; the edge ports of devices begin at `first`.
-    pub fn cut_off(&mut self, ways: &[u16], first: usize, is_cut: &[bool]) {
+    pub fn cut_off(&mut self, routes: &[u16], first: usize, is_cut: &[bool]) {
         let is_cut = |at: usize| at >= first && is_cut[at - first];
-        let ways = ways.iter().enumerate();
-        self.redirect(ways.map(|(at, port)| (!is_cut(at)).then_some(*port)));
+        let routes = routes.iter().enumerate();
+        self.redirect(routes.map(|(at, port)| (!is_cut(at)).then_some(*port)));
     }
 
     /// Discards the messages queued for a port, and returns their counts.
-    pub fn discard(&mut self, port: u16) -> Lost {
-        let mut lost = Lost::default();
+    pub fn discard(&mut self, port: u16) -> LostMessages {
+        let mut lost = LostMessages::default();
         self.outboxes[port as usize].discard(|message| lost.count(message));
         lost
     }

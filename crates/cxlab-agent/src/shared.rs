@@ -19,7 +19,7 @@ use cxlab_protocol::{Message, PortId};
 use cxlab_workload::Image;
 
 /// First address of lines in transit, above those of devices: 2^63.
-const WAY_BASE: u64 = 1 << 63;
+const TRANSIT_BASE: u64 = 1 << 63;
 
 /// The bytes that devices hold of shared regions. A clone refers to the same memory.
 #[derive(Clone, Default, Debug)]
@@ -27,18 +27,18 @@ pub struct SharedMemory(Image);
 
 impl SharedMemory {
     /// Address of a device's line: DPAs are below 2^50, edge ports below 2^12.
-    fn place(device: PortId, dpa: Dpa) -> Hpa {
+    fn device_address(device: PortId, dpa: Dpa) -> Hpa {
         Hpa(u64::from(device.0) << 50 | dpa.0)
     }
 
     /// Address of a line in transit.
-    fn way(requester: PortId, tag: u32) -> Hpa {
-        Hpa(WAY_BASE | u64::from(requester.0) << 38 | u64::from(tag) << 6)
+    fn transit_address(requester: PortId, tag: u32) -> Hpa {
+        Hpa(TRANSIT_BASE | u64::from(requester.0) << 38 | u64::from(tag) << 6)
     }
 
     /// Initialises a device's line, before the run, with the line at `hpa` of an image.
     pub fn prepare(&self, device: PortId, dpa: Dpa, image: &Image, hpa: Hpa) {
-        copy_line(image, hpa, &self.0, Self::place(device, dpa));
+        copy_line(image, hpa, &self.0, Self::device_address(device, dpa));
     }
 }
 
@@ -65,7 +65,7 @@ impl SharedWindows {
             image,
             hpa,
             &self.memory.0,
-            SharedMemory::way(requester, tag),
+            SharedMemory::transit_address(requester, tag),
         );
     }
 
@@ -73,7 +73,7 @@ impl SharedWindows {
     pub fn take(&self, requester: PortId, tag: u32, image: &Image, hpa: Hpa) {
         copy_line(
             &self.memory.0,
-            SharedMemory::way(requester, tag),
+            SharedMemory::transit_address(requester, tag),
             image,
             hpa,
         );
@@ -102,9 +102,13 @@ impl SharedShare {
         if !self.hosts.iter().any(is_part) {
             return;
         }
-        let way = SharedMemory::way(request.source, request.tag);
-        let here = SharedMemory::place(self.device, dpa);
-        let (from, to) = if write { (way, here) } else { (here, way) };
+        let transit_address = SharedMemory::transit_address(request.source, request.tag);
+        let here = SharedMemory::device_address(self.device, dpa);
+        let (from, to) = if write {
+            (transit_address, here)
+        } else {
+            (here, transit_address)
+        };
         self.memory.0.copy(from, to, LINE_BYTES);
     }
 }
@@ -208,7 +212,9 @@ mod tests {
         for (host, dpa) in [(1, 0), (1, 128), (2, 64)] {
             windows.send(PortId(host), 0, &image, Hpa(64));
             device.access(Dpa(dpa), true, &request(host, 0, Opcode::MemWr));
-            let held = memory.0.read(SharedMemory::place(PortId(9), Dpa(dpa)), 8);
+            let held = memory
+                .0
+                .read(SharedMemory::device_address(PortId(9), Dpa(dpa)), 8);
             assert_eq!(held, 0);
         }
     }

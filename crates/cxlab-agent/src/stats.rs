@@ -8,7 +8,7 @@ use cxlab_engine::units::Picos;
 use cxlab_protocol::{LatencyStages, LongStage};
 use serde::{Deserialize, Serialize};
 
-/// Names of the latency stages, in the order of [`Stages`].
+/// Names of the latency stages, in the order of [`StageTimes`].
 pub const STAGE_NAMES: [&str; 13] = [
     "process",
     "cache",
@@ -25,30 +25,30 @@ pub const STAGE_NAMES: [&str; 13] = [
     "media",
 ];
 
-/// Positions in [`Stages`] of the queueing stages, in which a request waits for a buffer slot,
+/// Positions in [`StageTimes`] of the queueing stages, in which a request waits for a buffer slot,
 /// credits or a link.
 pub const QUEUES: [usize; 5] = [HOST_QUEUE, CREDITS, SWITCH_QUEUE, DEVICE_QUEUE, MEDIA_QUEUE];
 
 /// A request's latency by stage, in picoseconds, in the order of [`STAGE_NAMES`].
-pub type Stages = [u64; STAGE_NAMES.len()];
+pub type StageTimes = [u64; STAGE_NAMES.len()];
 
-/// Position of `process` in [`Stages`].
+/// Position of `process` in [`StageTimes`].
 pub const PROCESS: usize = 0;
-/// Position of `cache` in [`Stages`].
+/// Position of `cache` in [`StageTimes`].
 pub const CACHE: usize = 1;
-/// Position of `host_queue` in [`Stages`].
+/// Position of `host_queue` in [`StageTimes`].
 pub const HOST_QUEUE: usize = 2;
-/// Position of `credits` in [`Stages`].
+/// Position of `credits` in [`StageTimes`].
 pub const CREDITS: usize = 3;
-/// Position of `switch_queue` in [`Stages`].
+/// Position of `switch_queue` in [`StageTimes`].
 pub const SWITCH_QUEUE: usize = 7;
-/// Position of `device_queue` in [`Stages`].
+/// Position of `device_queue` in [`StageTimes`].
 pub const DEVICE_QUEUE: usize = 9;
-/// Position of `coherence` in [`Stages`].
+/// Position of `coherence` in [`StageTimes`].
 pub const COHERENCE: usize = 10;
-/// Position of `media_queue` in [`Stages`].
+/// Position of `media_queue` in [`StageTimes`].
 pub const MEDIA_QUEUE: usize = 11;
-/// Position of `media` in [`Stages`].
+/// Position of `media` in [`StageTimes`].
 pub const MEDIA: usize = 12;
 
 /// Used in place of a device's number for the host's own memory.
@@ -56,7 +56,7 @@ pub const LOCAL: u16 = u16::MAX - 1;
 
 /// Latency stages of a request: those that its messages collected, and those before the link.
 #[inline]
-pub fn stages_of(own: &LatencyStages, process_ps: u64, cache_ps: u64) -> Stages {
+pub fn stages_of(own: &LatencyStages, process_ps: u64, cache_ps: u64) -> StageTimes {
     let long = own.long();
     let of = |stage: LongStage| long[stage as usize];
     [
@@ -101,7 +101,7 @@ pub enum Failure {
 /// Requests that completed without being served, with one kind of outcome. They are not part of the
 /// statistics of served requests.
 #[derive(Clone, Default, Serialize, Deserialize, Debug)]
-pub struct Unserved {
+pub struct UnservedRequests {
     /// Number of reads.
     pub reads: u64,
     /// Number of writes.
@@ -117,7 +117,7 @@ struct UnservedTimes {
     stages_ps: u128,
 }
 
-impl Unserved {
+impl UnservedRequests {
     #[cold]
     #[inline(never)]
     fn count(&mut self, row: &RequestRow, latency: Picos) {
@@ -131,7 +131,7 @@ impl Unserved {
     }
 
     /// Adds the counts and times of another requester.
-    pub fn merge(&mut self, other: &Unserved) {
+    pub fn merge(&mut self, other: &UnservedRequests) {
         self.reads += other.reads;
         self.writes += other.writes;
         if let Some(other) = &other.times {
@@ -178,7 +178,7 @@ pub struct RequestRow {
     /// Links that the response crossed.
     pub hops: u16,
     /// Time spent in each stage, in picoseconds.
-    pub stages: Stages,
+    pub stages: StageTimes,
     /// Whether the device denied the request because no decoder of the host maps the address.
     pub denied: bool,
     /// The failure, if neither data nor a completion came.
@@ -217,13 +217,13 @@ pub struct RequesterStats {
     /// Latency of served writes.
     pub write_latency: LatencyProbe,
     /// Completed requests that timed out.
-    pub timed_out: Unserved,
+    pub timed_out: UnservedRequests,
     /// Completed requests to devices that no path leads to.
-    pub cut_off: Unserved,
+    pub cut_off: UnservedRequests,
     /// Completed requests that met poison.
-    pub poisoned: Unserved,
+    pub poisoned: UnservedRequests,
     /// Completed requests that a device denied.
-    pub denied: Unserved,
+    pub denied: UnservedRequests,
     /// Messages that timed out, since the run began. Without caches each is a request.
     pub timed_out_ever: u64,
     /// Responses that arrived after the timeout of their message, since the run began; each belongs
@@ -329,7 +329,7 @@ impl RequesterStats {
     }
 
     /// Requests that completed without being served: denied, timed out, cut off, poisoned.
-    pub fn unserved(&self) -> [&Unserved; 4] {
+    pub fn unserved(&self) -> [&UnservedRequests; 4] {
         [&self.denied, &self.timed_out, &self.cut_off, &self.poisoned]
     }
 

@@ -1,4 +1,4 @@
-//! Execution of a program on a lane: the steps in a reorder window.
+//! Execution of a program on a hardware thread: the steps in a reorder window.
 //!
 //! Steps enter the window in program order and leave it in program order. A step begins when its
 //! data are available, in the order in which the data became available, and steps complete in any
@@ -18,8 +18,8 @@ use cxlab_workload::thread::{Bases, ThreadOp};
 use cxlab_workload::{Action, After, LOCAL_BASE, Program, Step};
 use serde::{Deserialize, Serialize};
 
-/// A program for one lane.
-pub struct LaneProgram {
+/// A program for one hardware thread.
+pub struct ThreadProgram {
     /// The program to run.
     pub program: Box<dyn Program>,
     /// Random stream of the program.
@@ -39,7 +39,7 @@ pub struct LaneProgram {
 
 /// Progress of a step in the window.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
-enum State {
+enum StepState {
     /// The step waits for the data of an earlier step.
     Waits,
     /// The step may begin.
@@ -63,7 +63,7 @@ pub(crate) enum NextStep {
 }
 
 /// The reorder window of one program.
-pub(crate) struct Steps {
+pub(crate) struct StepWindow {
     program: Box<dyn Program>,
     rng: StreamRng,
     left: u64,
@@ -74,7 +74,7 @@ pub(crate) struct Steps {
     cycle: u64,
     size: usize,
     /// The steps in the window, oldest first, and the number of the oldest.
-    window: VecDeque<(Step, State)>,
+    window: VecDeque<(Step, StepState)>,
     oldest: u64,
     /// Steps that may begin, by time and number.
     ready: BinaryHeap<Reverse<(u64, u64)>>,
@@ -94,22 +94,22 @@ pub(crate) struct Steps {
     finished: bool,
 }
 
-save_state!(Steps {
+save_state!(StepWindow {
     values: left, window, oldest, ready, waiting, far, held, begun, entered, completed, exhausted, finished;
     states: program, rng;
     built: bases, cxl_end, first_phase, cycle, size;
 });
 
-impl Steps {
-    pub(crate) fn new(lane: LaneProgram, cycle: u64) -> Steps {
-        let size = lane.window.max(1) as usize;
-        Steps {
-            program: lane.program,
-            rng: lane.rng,
-            left: lane.limit.unwrap_or(u64::MAX),
-            bases: lane.bases,
-            cxl_end: lane.cxl_end,
-            first_phase: lane.first_phase,
+impl StepWindow {
+    pub(crate) fn new(hw_thread: ThreadProgram, cycle: u64) -> StepWindow {
+        let size = hw_thread.window.max(1) as usize;
+        StepWindow {
+            program: hw_thread.program,
+            rng: hw_thread.rng,
+            left: hw_thread.limit.unwrap_or(u64::MAX),
+            bases: hw_thread.bases,
+            cxl_end: hw_thread.cxl_end,
+            first_phase: hw_thread.first_phase,
             cycle,
             size,
             window: VecDeque::with_capacity(size),
@@ -140,7 +140,7 @@ impl Steps {
             self.ready.pop();
             self.waiting -= 1;
             let (step, state) = &mut self.window[(number - self.oldest) as usize];
-            *state = State::Begun;
+            *state = StepState::Begun;
             return NextStep::Begin(number, *step);
         }
         match enters {
@@ -170,7 +170,7 @@ impl Steps {
             self.entered = now;
             let number = self.oldest + self.window.len() as u64;
             let data = match (step.after, self.window.back()) {
-                (After::Previous, Some((_, State::Done))) => Some(self.completed),
+                (After::Previous, Some((_, StepState::Done))) => Some(self.completed),
                 (After::Previous, Some(_)) => None,
                 (After::Back(back), _) if self.is_open(number, back) => {
                     self.far += 1;
@@ -179,8 +179,8 @@ impl Steps {
                 _ => Some(now),
             };
             let state = match data {
-                Some(_) => State::Ready,
-                None => State::Waits,
+                Some(_) => StepState::Ready,
+                None => StepState::Waits,
             };
             self.window.push_back((step, state));
             self.waiting += 1;
@@ -201,7 +201,7 @@ impl Steps {
             .checked_sub(u64::from(back))
             .and_then(|number| number.checked_sub(self.oldest));
         let found = place.and_then(|place| self.window.get(place as usize));
-        found.is_some_and(|(_, state)| *state != State::Done)
+        found.is_some_and(|(_, state)| *state != StepState::Done)
     }
 
     /// When a step may enter; `None` while it depends on another step.
@@ -223,18 +223,18 @@ impl Steps {
     pub(crate) fn complete(&mut self, number: u64, now: u64) {
         self.completed = now;
         let place = (number - self.oldest) as usize;
-        self.window[place].1 = State::Done;
-        if let Some((step, state @ State::Waits)) = self.window.get_mut(place + 1)
+        self.window[place].1 = StepState::Done;
+        if let Some((step, state @ StepState::Waits)) = self.window.get_mut(place + 1)
             && step.after == After::Previous
         {
-            *state = State::Ready;
+            *state = StepState::Ready;
             let computing = u64::from(step.cycles) * self.cycle;
             self.ready.push(Reverse((now + computing, number + 1)));
         }
         if self.far > 0 {
             self.wake_far(number, now);
         }
-        while let Some((_, State::Done)) = self.window.front() {
+        while let Some((_, StepState::Done)) = self.window.front() {
             self.window.pop_front();
             self.oldest += 1;
         }
@@ -245,11 +245,11 @@ impl Steps {
         let first = (number + 1 - self.oldest) as usize;
         for (place, (step, state)) in self.window.iter_mut().enumerate().skip(first) {
             let own = self.oldest + place as u64;
-            if *state == State::Waits
+            if *state == StepState::Waits
                 && let After::Back(back) = step.after
                 && own - u64::from(back) == number
             {
-                *state = State::Ready;
+                *state = StepState::Ready;
                 self.far -= 1;
                 self.ready.push(Reverse((now, own)));
             }
@@ -328,13 +328,13 @@ mod tests {
         }
     }
 
-    /// The window of a lane with this size and limit, and a cycle of 10 ps.
-    fn steps(list: Vec<Step>, window: u32, limit: Option<u64>) -> Steps {
+    /// The window of a hardware thread with this size and limit, and a cycle of 10 ps.
+    fn steps(list: Vec<Step>, window: u32, limit: Option<u64>) -> StepWindow {
         let phase = Phase {
             name: "all".to_owned(),
             bytes: Bytes(64),
         };
-        let lane = LaneProgram {
+        let hw_thread = ThreadProgram {
             program: Box::new(Listed {
                 steps: list.into_iter(),
                 phases: [phase],
@@ -346,11 +346,11 @@ mod tests {
             cxl_end: 1024,
             first_phase: 3,
         };
-        Steps::new(lane, 10)
+        StepWindow::new(hw_thread, 10)
     }
 
     /// Numbers of the steps that begin at `now`, and what the program then waits for.
-    fn begins(steps: &mut Steps, now: u64) -> (Vec<u64>, &'static str, u64) {
+    fn begins(steps: &mut StepWindow, now: u64) -> (Vec<u64>, &'static str, u64) {
         let mut begun = Vec::new();
         loop {
             match steps.next(now) {
@@ -448,7 +448,7 @@ mod tests {
 
     #[test]
     fn addresses_of_one_span_are_cxl_memory_and_then_the_hosts_own() {
-        let lane = steps(Vec::new(), 1, None);
+        let hw_thread = steps(Vec::new(), 1, None);
         for (hpa, addr) in [
             (0, 0),
             (960, 960),
@@ -456,7 +456,7 @@ mod tests {
             (1091, LOCAL_BASE.0 + 64),
             (LOCAL_BASE.0 + 128, LOCAL_BASE.0 + 128),
         ] {
-            let (op, phase) = lane.operation(&Step::new(Hpa(hpa), Action::Load));
+            let (op, phase) = hw_thread.operation(&Step::new(Hpa(hpa), Action::Load));
             assert_eq!((op, phase), (ThreadOp::Load { addr, size: 8 }, 3));
         }
     }

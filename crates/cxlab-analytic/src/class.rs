@@ -8,7 +8,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::network::{Network, Station, Turns};
+use crate::network::{Arbitration, Network, Station};
 use crate::solve::Solution;
 
 /// A bound on the difference between a number of the solution and the event engine's.
@@ -74,7 +74,7 @@ impl std::fmt::Display for ErrorClass {
 
 /// The error classes of a host's numbers, or of the whole system's, and their reason.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, Debug)]
-pub struct Classes {
+pub struct ErrorClasses {
     /// Class of the bandwidth.
     pub bandwidth: ErrorClass,
     /// Class of the latency.
@@ -83,9 +83,9 @@ pub struct Classes {
     pub why: String,
 }
 
-impl Classes {
-    fn new(bandwidth: ErrorClass, latency: ErrorClass, why: &str) -> Classes {
-        Classes {
+impl ErrorClasses {
+    fn new(bandwidth: ErrorClass, latency: ErrorClass, why: &str) -> ErrorClasses {
+        ErrorClasses {
             bandwidth,
             latency,
             why: why.to_owned(),
@@ -131,7 +131,7 @@ const SHARED_FLITS: f64 = 0.5;
 
 /// The facts that decide the class of a group of requests.
 #[derive(Clone, Copy, Default)]
-struct Facts {
+struct ClassFacts {
     rate: f64,
     latency: f64,
     waits: f64,
@@ -162,15 +162,15 @@ struct Facts {
     ends: (u64, u64),
 }
 
-impl Facts {
+impl ClassFacts {
     /// Whether less than 1 % of the requests pass a full station.
     fn is_free(&self) -> bool {
         self.full < 0.01 * self.rate
     }
 
     /// The facts of two groups together. Facts of the whole network are left at their defaults.
-    fn join(self, other: &Facts) -> Facts {
-        Facts {
+    fn join(self, other: &ClassFacts) -> ClassFacts {
+        ClassFacts {
             rate: self.rate + other.rate,
             latency: self.latency + other.latency,
             waits: self.waits + other.waits,
@@ -197,19 +197,19 @@ fn around(one: (u64, u64), other: (u64, u64)) -> (u64, u64) {
 }
 
 /// The classes of the whole system's numbers, and of each host's.
-pub fn classify(network: &Network, solution: &Solution) -> (Classes, Vec<Classes>) {
+pub fn classify(network: &Network, solution: &Solution) -> (ErrorClasses, Vec<ErrorClasses>) {
     let several_full = solution
         .stations
         .iter()
         .filter(|load| load.used > FULL)
         .count()
         > 1;
-    let by_age = network.turns == Turns::Age;
+    let by_age = network.arbitration == Arbitration::Age;
     let mut hosts = vec![
-        Facts {
+        ClassFacts {
             by_age,
             several_full,
-            ..Facts::default()
+            ..ClassFacts::default()
         };
         network.hosts.len()
     ];
@@ -251,11 +251,11 @@ pub fn classify(network: &Network, solution: &Solution) -> (Classes, Vec<Classes
         facts.full += rate * through;
         facts.carried += rate * carried;
     }
-    let all = Facts {
+    let all = ClassFacts {
         one: passed.into_iter().fold(0.0, f64::max),
         several_full,
         by_age,
-        ..hosts.iter().fold(Facts::default(), Facts::join)
+        ..hosts.iter().fold(ClassFacts::default(), ClassFacts::join)
     };
     let alone = network
         .hosts
@@ -280,7 +280,7 @@ pub fn classify(network: &Network, solution: &Solution) -> (Classes, Vec<Classes
         }
         classes
     };
-    let of_hosts: Vec<Classes> = (0..hosts.len()).map(of_host).collect();
+    let of_hosts: Vec<ErrorClasses> = (0..hosts.len()).map(of_host).collect();
     let mut of_all = of(&all, solution, alone, true);
     if (network.hosts.iter().zip(&hosts))
         .any(|(host, facts)| host.interval_ps > 0.0 && !facts.is_free())
@@ -293,9 +293,9 @@ pub fn classify(network: &Network, solution: &Solution) -> (Classes, Vec<Classes
 const PACED_AND_FULL: &str = "a host keeps a pace through what is full";
 
 /// The decision table: the first row that matches decides.
-fn of(facts: &Facts, solution: &Solution, alone: bool, all: bool) -> Classes {
+fn of(facts: &ClassFacts, solution: &Solution, alone: bool, all: bool) -> ErrorClasses {
     use ErrorClass::{DoNotUse, Exact, TenPercent, ThirtyPercent, TwoPercent};
-    let both = |class: ErrorClass, why| Classes::new(class, class, why);
+    let both = |class: ErrorClass, why| ErrorClasses::new(class, class, why);
     // The waits as a fraction of the rest of the latency.
     let waits = facts.waits / (facts.latency - facts.waits).max(f64::MIN_POSITIVE);
     let free = facts.is_free();
@@ -311,7 +311,7 @@ fn of(facts: &Facts, solution: &Solution, alone: bool, all: bool) -> Classes {
         _ if facts.few => both(DoNotUse, few),
         _ if !solution.settled && (all || !free) => both(DoNotUse, unsettled),
         _ if facts.bus && free => both(ThirtyPercent, "buses turn when messages meet"),
-        _ if facts.bus && all => Classes::new(ThirtyPercent, DoNotUse, "full buses"),
+        _ if facts.bus && all => ErrorClasses::new(ThirtyPercent, DoNotUse, "full buses"),
         _ if facts.bus => both(DoNotUse, "full buses"),
         _ if free && waits < 0.01 && !facts.errors && !facts.shared => {
             both(TwoPercent, "waits are less than 1 % of the rest")

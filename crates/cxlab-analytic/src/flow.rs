@@ -5,7 +5,7 @@ use cxlab_protocol::Channel;
 
 /// The message classes of CXL.mem requests and responses. The values index tables by class.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Class {
+pub enum MessageClass {
     /// A read request (M2S Req).
     Req = 0,
     /// A write request with its data (M2S RwD).
@@ -16,36 +16,49 @@ pub enum Class {
     Drs = 3,
 }
 
-impl Class {
+impl MessageClass {
     /// The number of classes.
     pub const COUNT: usize = 4;
     /// All classes, in the order of their values.
-    pub const ALL: [Class; Class::COUNT] = [Class::Req, Class::Rwd, Class::Ndr, Class::Drs];
+    pub const ALL: [MessageClass; MessageClass::COUNT] = [
+        MessageClass::Req,
+        MessageClass::Rwd,
+        MessageClass::Ndr,
+        MessageClass::Drs,
+    ];
 
     /// The CXL.mem channel that carries the class.
     pub fn channel(self) -> Channel {
         match self {
-            Class::Req => Channel::M2sReq,
-            Class::Rwd => Channel::M2sRwd,
-            Class::Ndr => Channel::S2mNdr,
-            Class::Drs => Channel::S2mDrs,
+            MessageClass::Req => Channel::M2sReq,
+            MessageClass::Rwd => Channel::M2sRwd,
+            MessageClass::Ndr => Channel::S2mNdr,
+            MessageClass::Drs => Channel::S2mDrs,
         }
     }
 
     /// The class of a request.
-    pub fn request(write: bool) -> Class {
-        if write { Class::Rwd } else { Class::Req }
+    pub fn request(write: bool) -> MessageClass {
+        if write {
+            MessageClass::Rwd
+        } else {
+            MessageClass::Req
+        }
     }
 
     /// The class of the response to a request.
-    pub fn answer(write: bool) -> Class {
-        if write { Class::Ndr } else { Class::Drs }
+    pub fn response(write: bool) -> MessageClass {
+        if write {
+            MessageClass::Ndr
+        } else {
+            MessageClass::Drs
+        }
     }
 }
 
 /// The constant stages of a request, in picoseconds: its latency without load.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct Stages {
+pub struct ConstantStages {
     /// Processing in the requester.
     pub process: u64,
     /// Lookup in the private cache.
@@ -64,7 +77,7 @@ pub struct Stages {
     pub media: u64,
 }
 
-impl Stages {
+impl ConstantStages {
     /// The stages by the names that reports give them.
     pub fn named(&self) -> [(&'static str, u64); 8] {
         [
@@ -91,7 +104,7 @@ pub struct Visit {
     /// The station's index in the network.
     pub station: u32,
     /// The class of the flow's messages at this station.
-    pub class: Class,
+    pub class: MessageClass,
     /// The previous station on the route; `None` if messages come from the host itself.
     pub from: Option<u32>,
     /// The part of the flow that takes this route, above 0 and up to 1.
@@ -118,7 +131,7 @@ pub struct Flow {
     /// The number of links between host and device.
     pub hops: u32,
     /// The constant stages.
-    pub stages: Stages,
+    pub stages: ConstantStages,
     /// The stations where the flow may wait.
     pub visits: Vec<Visit>,
 }

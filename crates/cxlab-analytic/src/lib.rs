@@ -19,9 +19,9 @@ mod network;
 mod solve;
 mod wire;
 
-pub use class::{Classes, ErrorClass, classify};
-pub use flow::{Class, Flow, Stages, Visit};
-pub use medium::{Access, Filled, Medium, ProbeError, fill, probe};
-pub use network::{Host, Network, Station, Turns};
+pub use class::{ErrorClass, ErrorClasses, classify};
+pub use flow::{ConstantStages, Flow, MessageClass, Visit};
+pub use medium::{MediumModel, ProbeAccess, ProbeError, Saturation, fill, probe};
+pub use network::{Arbitration, HostLimits, Network, Station};
 pub use solve::{Solution, StationLoad, solve};
 pub use wire::{Wire, WireLoad};

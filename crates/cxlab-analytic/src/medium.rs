@@ -5,15 +5,15 @@
 //! and full can be measured directly. A constant latency comes out exact. State (caches, open rows,
 //! flash) is that of the first accesses of the run.
 
-use crate::flow::Class;
-use crate::wire::Rates;
+use crate::flow::MessageClass;
+use crate::wire::ClassRates;
 use cxlab_engine::rng::StreamRng;
 use cxlab_engine::units::{Dpa, SimTime};
 use cxlab_memory::{Completion, MemoryBackend, MemoryRequest};
 
 /// An access to a device, as input of a measurement.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Access {
+pub struct ProbeAccess {
     /// Device physical address.
     pub dpa: Dpa,
     /// `true` for a write.
@@ -22,7 +22,7 @@ pub struct Access {
 
 /// The measured behaviour of a medium under a stream of accesses. Times in picoseconds.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Medium {
+pub struct MediumModel {
     /// Mean latency of a read without load, rounded.
     pub read_ps: u64,
     /// Mean latency of a write without load, rounded.
@@ -73,22 +73,23 @@ const HALF: f64 = 0.5;
 /// [`ProbeError`].
 pub fn probe(
     fresh: impl Fn() -> Box<dyn MemoryBackend>,
-    accesses: &[Access],
+    accesses: &[ProbeAccess],
     contexts: u32,
-) -> Result<Medium, ProbeError> {
+) -> Result<MediumModel, ProbeError> {
     let (read, write) = (
         alone(fresh(), accesses, false)?,
         alone(fresh(), accesses, true)?,
     );
-    let (service_ps, _) = Bench::new(fresh(), contexts).run(accesses, &mut |_| SimTime::ZERO)?;
+    let (service_ps, _) =
+        MediumBench::new(fresh(), contexts).run(accesses, &mut |_| SimTime::ZERO)?;
     let mut arrivals = poisson(service_ps / HALF);
-    let (_, loaded) = Bench::new(fresh(), contexts).run(accesses, &mut |_| arrivals())?;
+    let (_, loaded) = MediumBench::new(fresh(), contexts).run(accesses, &mut |_| arrivals())?;
     // The mean of both latencies, weighted by the mix of the loaded measurement.
     let writes = accesses.iter().filter(|access| access.write).count() as f64;
     let share = writes / accesses.len() as f64;
     let idle = (1.0 - share) * read.mean + share * write.mean;
-    let known = |one: &Alone| one.mean.round() as u64;
-    Ok(Medium {
+    let known = |one: &UnloadedLatency| one.mean.round() as u64;
+    Ok(MediumModel {
         read_ps: known(&read),
         write_ps: known(&write),
         constant: read.constant && write.constant,
@@ -99,8 +100,8 @@ pub fn probe(
 }
 
 /// The number of accesses that a medium holds at once.
-fn places(backend: Box<dyn MemoryBackend>, accesses: &[Access], contexts: u32) -> f64 {
-    let mut bench = Bench::new(backend, contexts);
+fn places(backend: Box<dyn MemoryBackend>, accesses: &[ProbeAccess], contexts: u32) -> f64 {
+    let mut bench = MediumBench::new(backend, contexts);
     let mut accesses = accesses.iter();
     while accesses
         .next()
@@ -111,7 +112,7 @@ fn places(backend: Box<dyn MemoryBackend>, accesses: &[Access], contexts: u32) -
 
 /// The number of accesses that fill a medium.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Filled {
+pub struct Saturation {
     /// Mean time between two accesses when the medium is full, in picoseconds.
     pub service_ps: f64,
     /// The fewest outstanding accesses with which the medium is as good as full.
@@ -125,11 +126,11 @@ pub struct Filled {
 /// (*assumed*: each further access makes a DRAM slightly faster).
 const AS_GOOD_AS_FULL: f64 = 0.95;
 
-/// The load for which [`Filled::busy`] is measured, and the part of arrivals that may
+/// The load for which [`Saturation::busy`] is measured, and the part of arrivals that may
 /// find more (*assumed*).
 const BUSY: f64 = 0.9;
 const RARELY: f64 = 0.05;
-/// The divisor of the number of accesses for each guess of [`Filled::inside`]. [`Filled::busy`] is
+/// The divisor of the number of accesses for each guess of [`Saturation::inside`]. [`Saturation::busy`] is
 /// measured with all accesses, as a DRAM refreshes rarely.
 const FEWER: usize = 4;
 
@@ -141,13 +142,13 @@ const FEWER: usize = 4;
 /// [`ProbeError`].
 pub fn fill(
     fresh: impl Fn() -> Box<dyn MemoryBackend>,
-    accesses: &[Access],
+    accesses: &[ProbeAccess],
     contexts: u32,
     least_ps: f64,
-) -> Result<Filled, ProbeError> {
+) -> Result<Saturation, ProbeError> {
     let fewer = &accesses[..accesses.len() / FEWER];
     let with = |inside: u32| {
-        let bench = Bench::new(fresh(), inside);
+        let bench = MediumBench::new(fresh(), inside);
         let (_, done) = bench.times(fewer, &mut |_| SimTime::ZERO)?;
         // The beginning and the end are left out, because fewer accesses are outstanding there.
         let (from, to) = (done.len() / 4, done.len() * 3 / 4);
@@ -170,9 +171,9 @@ pub fn fill(
         }
     }
     let mut arrivals = poisson(service_ps / BUSY);
-    let bench = Bench::new(fresh(), contexts);
+    let bench = MediumBench::new(fresh(), contexts);
     let busy = bench.found_by(accesses, &mut |_| arrivals())?;
-    Ok(Filled {
+    Ok(Saturation {
         service_ps,
         inside,
         busy,
@@ -189,7 +190,7 @@ fn poisson(mean: f64) -> impl FnMut() -> SimTime {
     }
 }
 
-struct Alone {
+struct UnloadedLatency {
     mean: f64,
     constant: bool,
 }
@@ -197,16 +198,16 @@ struct Alone {
 /// The mean latency of accesses one by one, all as reads or all as writes.
 fn alone(
     backend: Box<dyn MemoryBackend>,
-    accesses: &[Access],
+    accesses: &[ProbeAccess],
     write: bool,
-) -> Result<Alone, ProbeError> {
-    let mut bench = Bench::new(backend, 1);
+) -> Result<UnloadedLatency, ProbeError> {
+    let mut bench = MediumBench::new(backend, 1);
     let (mut sum, mut count) = (0u128, 0u128);
     let (mut least, mut most) = (u64::MAX, 0);
     let skip = accesses.len() / 2;
     for (at, access) in accesses.iter().enumerate() {
         let begun = SimTime(bench.now.0 + GAP_PS);
-        let access = Access { write, ..*access };
+        let access = ProbeAccess { write, ..*access };
         let took = bench.one(begun, access)?;
         if at >= skip {
             sum += u128::from(took);
@@ -218,14 +219,14 @@ fn alone(
     if count == 0 {
         return Err(ProbeError::NoAccess);
     }
-    Ok(Alone {
+    Ok(UnloadedLatency {
         mean: sum as f64 / count as f64,
         constant: least == most,
     })
 }
 
 /// A test bench: a medium, its clock, and the outstanding accesses.
-struct Bench {
+struct MediumBench {
     backend: Box<dyn MemoryBackend>,
     now: SimTime,
     contexts: usize,
@@ -238,9 +239,9 @@ struct Bench {
     done: Vec<Completion>,
 }
 
-impl Bench {
-    fn new(backend: Box<dyn MemoryBackend>, contexts: u32) -> Bench {
-        Bench {
+impl MediumBench {
+    fn new(backend: Box<dyn MemoryBackend>, contexts: u32) -> MediumBench {
+        MediumBench {
             backend,
             now: SimTime::ZERO,
             contexts: contexts as usize,
@@ -253,7 +254,7 @@ impl Bench {
     }
 
     /// Runs one access that arrives at `at`, and returns its latency.
-    fn one(&mut self, at: SimTime, access: Access) -> Result<u64, ProbeError> {
+    fn one(&mut self, at: SimTime, access: ProbeAccess) -> Result<u64, ProbeError> {
         let mut took = 0;
         self.until(at, &mut |_, span| took = span);
         while !self.enter(at, access) {
@@ -269,7 +270,7 @@ impl Bench {
     /// time of each completion and its latency.
     fn pass(
         mut self,
-        accesses: &[Access],
+        accesses: &[ProbeAccess],
         comes: &mut dyn FnMut(usize) -> SimTime,
         note: &mut dyn FnMut(SimTime, u64),
     ) -> Result<(), ProbeError> {
@@ -289,7 +290,7 @@ impl Bench {
     /// The arrival times and the completion times of accesses in picoseconds, each list sorted.
     fn times(
         self,
-        accesses: &[Access],
+        accesses: &[ProbeAccess],
         comes: &mut dyn FnMut(usize) -> SimTime,
     ) -> Result<(Vec<u64>, Vec<u64>), ProbeError> {
         let (mut came, mut done) = (Vec::new(), Vec::new());
@@ -306,7 +307,7 @@ impl Bench {
     /// access finds. Only the part [`RARELY`] of the second half of the accesses finds more.
     fn found_by(
         self,
-        accesses: &[Access],
+        accesses: &[ProbeAccess],
         comes: &mut dyn FnMut(usize) -> SimTime,
     ) -> Result<u32, ProbeError> {
         let (came, done) = self.times(accesses, comes)?;
@@ -328,7 +329,7 @@ impl Bench {
     /// latency, both of the second half.
     fn run(
         self,
-        accesses: &[Access],
+        accesses: &[ProbeAccess],
         comes: &mut dyn FnMut(usize) -> SimTime,
     ) -> Result<(f64, f64), ProbeError> {
         let skip = accesses.len() / 2;
@@ -352,7 +353,7 @@ impl Bench {
     }
 
     /// Offers the medium an access that arrived at `came`, and returns whether it was accepted.
-    fn enter(&mut self, came: SimTime, access: Access) -> bool {
+    fn enter(&mut self, came: SimTime, access: ProbeAccess) -> bool {
         if self.held == self.contexts || !self.backend.can_accept(self.now, access.write) {
             return false;
         }
@@ -420,7 +421,7 @@ impl Bench {
     }
 }
 
-impl Medium {
+impl MediumModel {
     /// Used part of the capacity at a rate per picosecond: 1 is full.
     pub(crate) fn used(&self, rate: f64) -> f64 {
         rate * self.service_ps
@@ -428,9 +429,9 @@ impl Medium {
 
     /// Used part of the medium's places: 1 is all. `waiting` is the rate of the responses times
     /// their mean wait before they leave.
-    pub(crate) fn held(&self, rates: &Rates, waiting: f64) -> f64 {
-        let reads = rates[Class::Req as usize] * self.read_ps as f64;
-        let writes = rates[Class::Rwd as usize] * self.write_ps as f64;
+    pub(crate) fn held(&self, rates: &ClassRates, waiting: f64) -> f64 {
+        let reads = rates[MessageClass::Req as usize] * self.read_ps as f64;
+        let writes = rates[MessageClass::Rwd as usize] * self.write_ps as f64;
         (reads + writes + waiting) / self.places
     }
 
@@ -445,19 +446,19 @@ impl Medium {
 mod tests {
     use cxlab_engine::units::{Bytes, BytesPerSec, Picos};
     use cxlab_memory::fixed::FixedParams;
-    use cxlab_memory::{Medium as _, Site};
+    use cxlab_memory::{Medium as _, MediumSite};
 
     use super::*;
 
-    fn measured(params: &FixedParams) -> Medium {
+    fn measured(params: &FixedParams) -> MediumModel {
         let mut rng = StreamRng::new(1, "test");
-        let accesses: Vec<Access> = (0..8000)
-            .map(|_| Access {
+        let accesses: Vec<ProbeAccess> = (0..8000)
+            .map(|_| ProbeAccess {
                 dpa: Dpa(rng.below(1 << 20) * 64),
                 write: rng.chance(0.5),
             })
             .collect();
-        let fresh = || params.backend(Site::alone(Bytes(1 << 30), 1));
+        let fresh = || params.backend(MediumSite::alone(Bytes(1 << 30), 1));
         probe(fresh, &accesses, 256).unwrap()
     }
 
@@ -507,13 +508,13 @@ mod tests {
                 bandwidth: Some(BytesPerSec(bandwidth * 1_000_000_000)),
                 ..FixedParams::default()
             };
-            let accesses: Vec<Access> = (0..16_000)
-                .map(|line| Access {
+            let accesses: Vec<ProbeAccess> = (0..16_000)
+                .map(|line| ProbeAccess {
                     dpa: Dpa(line * 64),
                     write: false,
                 })
                 .collect();
-            let fresh = || params.backend(Site::alone(Bytes(1 << 30), 1));
+            let fresh = || params.backend(MediumSite::alone(Bytes(1 << 30), 1));
             let found = fill(fresh, &accesses, 64, least_ps).unwrap();
             assert!(
                 (found.service_ps / service_ps - 1.0).abs() < 0.02,
@@ -531,7 +532,7 @@ mod tests {
     #[test]
     fn without_accesses_there_is_nothing_to_measure() {
         let params = FixedParams::default();
-        let fresh = || params.backend(Site::alone(Bytes(1 << 30), 1));
+        let fresh = || params.backend(MediumSite::alone(Bytes(1 << 30), 1));
         assert_eq!(probe(fresh, &[], 8), Err(ProbeError::NoAccess));
     }
 }

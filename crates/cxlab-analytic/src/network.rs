@@ -1,7 +1,7 @@
 //! The input of the solver: stations, hosts and flows.
 
 use crate::flow::Flow;
-use crate::medium::Medium;
+use crate::medium::MediumModel;
 use crate::wire::Wire;
 
 /// A place where messages queue.
@@ -10,12 +10,12 @@ pub enum Station {
     /// One direction of a full-duplex link, or both directions of a half-duplex link.
     Wire(Wire),
     /// The medium of a device.
-    Medium(Medium),
+    Medium(MediumModel),
 }
 
 /// How a switch arbitrates between inputs that want the same output wire.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub enum Turns {
+pub enum Arbitration {
     /// Round-robin by message among the inputs, separately for each class of messages.
     #[default]
     RoundRobin,
@@ -25,7 +25,7 @@ pub enum Turns {
 
 /// The limits on the requests that a host issues.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Host {
+pub struct HostLimits {
     /// The most requests in flight, 1 or more. With dependent operations this is the mean number
     /// in flight that their dependencies allow.
     pub outstanding: f64,
@@ -39,9 +39,9 @@ pub struct Network {
     /// All places where messages queue; flows refer to them by index.
     pub stations: Vec<Station>,
     /// The arbitration of the switches.
-    pub turns: Turns,
+    pub arbitration: Arbitration,
     /// The requesters; flows refer to them by index.
-    pub hosts: Vec<Host>,
+    pub hosts: Vec<HostLimits>,
     /// The requests of the hosts, grouped by host in ascending order.
     pub flows: Vec<Flow>,
 }

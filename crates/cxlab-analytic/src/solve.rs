@@ -20,9 +20,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::flow::{Class, Flow, Visit};
-use crate::network::{Network, Station, Turns};
-use crate::wire::{Rates, WireLoad};
+use crate::flow::{Flow, MessageClass, Visit};
+use crate::network::{Arbitration, Network, Station};
+use crate::wire::{ClassRates, WireLoad};
 
 /// The part of a host's own messages that its messages meet on a wire. A stream that has passed one
 /// wire is spaced, and meets itself rarely on the next; different routes and media undo a part of
@@ -45,7 +45,7 @@ const WORK: usize = 200_000_000;
 #[derive(Clone, Copy, PartialEq, Default, Debug)]
 pub struct StationLoad {
     /// Messages per picosecond, by class.
-    pub rates: [f64; Class::COUNT],
+    pub rates: [f64; MessageClass::COUNT],
     /// Used part of the capacity, with credits or places: 1 is full.
     pub used: f64,
     /// Used part of the capacity of the wire or medium itself, without credits and places.
@@ -116,7 +116,7 @@ impl Solution {
 
 /// Solves a network. [`Solution::settled`] tells whether the iteration converged.
 pub fn solve(network: &Network) -> Solution {
-    let mut state = State::new(network);
+    let mut state = SolverState::new(network);
     let visits: usize = network.flows.iter().map(|flow| flow.visits.len()).sum();
     let rounds = (WORK / visits.max(1)).clamp(50, ROUNDS);
     let mut settled = false;
@@ -156,29 +156,29 @@ pub fn solve(network: &Network) -> Solution {
             .collect(),
         waits_ps: flows.zip(&state.waits).map(counted).collect(),
         rates: state.rates,
-        stations: state.stations.iter().map(At::report).collect(),
+        stations: state.stations.iter().map(StationState::report).collect(),
         settled,
     }
 }
 
 /// The state of a station in one round.
 #[derive(Clone, Copy, Default)]
-struct At {
-    rates: Rates,
+struct StationState {
+    rates: ClassRates,
     /// Wait times rate at this station, by class.
-    waiting: Rates,
+    waiting: ClassRates,
     /// Wait times rate at the next stations of messages that came from here, by class.
-    beyond: Rates,
+    beyond: ClassRates,
     /// The part of those waits for which the credits or places here suffice.
-    room: Rates,
+    room: ClassRates,
     /// Mean wait before this station, for each message, for lack of credits or places here.
-    pushed: Rates,
-    used: Rates,
+    pushed: ClassRates,
+    used: ClassRates,
     carried: f64,
     wire: WireLoad,
 }
 
-impl At {
+impl StationState {
     fn report(&self) -> StationLoad {
         let all: f64 = self.rates.iter().sum();
         let waiting: f64 = self.waiting.iter().sum();
@@ -194,8 +194,8 @@ impl At {
 
 /// The messages of a class that come to a station from the same previous station.
 #[derive(Clone, Copy)]
-struct Queue {
-    class: Class,
+struct StationQueue {
+    class: MessageClass,
     from: Option<u32>,
     rate: f64,
     /// Mean wait times rate.
@@ -210,7 +210,7 @@ struct Queue {
     used: f64,
 }
 
-impl Queue {
+impl StationQueue {
     fn mean_wait(&self) -> f64 {
         match self.rate > 0.0 {
             true => self.waiting / self.rate,
@@ -219,13 +219,13 @@ impl Queue {
     }
 }
 
-struct State {
+struct SolverState {
     rates: Vec<f64>,
     /// By host: the mean time for which a request occupies one of the outstanding requests.
     held: Vec<f64>,
-    stations: Vec<At>,
+    stations: Vec<StationState>,
     /// All queues, grouped by station, and the range of each station.
-    queues: Vec<Queue>,
+    queues: Vec<StationQueue>,
     queues_of: Vec<std::ops::Range<usize>>,
     /// The queue's index, by flow and visit.
     queue_of: Vec<Vec<u32>>,
@@ -235,7 +235,7 @@ struct State {
     /// which have places.
     outside: Vec<f64>,
     /// The rates of one host's messages by station, and the stations that have any.
-    own: Vec<Rates>,
+    own: Vec<ClassRates>,
     touched: Vec<u32>,
     /// Running means of rates and waits, for networks that do not settle.
     mean: (Vec<f64>, Vec<Vec<f64>>),
@@ -245,12 +245,12 @@ struct State {
     sorted: Vec<f64>,
 }
 
-impl State {
-    fn new(network: &Network) -> State {
-        let mut state = State {
+impl SolverState {
+    fn new(network: &Network) -> SolverState {
+        let mut state = SolverState {
             rates: vec![0.0; network.hosts.len()],
             held: vec![0.0; network.hosts.len()],
-            stations: vec![At::default(); network.stations.len()],
+            stations: vec![StationState::default(); network.stations.len()],
             queues: Vec::new(),
             queues_of: Vec::new(),
             queue_of: Vec::new(),
@@ -260,7 +260,7 @@ impl State {
                 .map(|flow| vec![0.0; flow.visits.len()])
                 .collect(),
             outside: vec![1.0; network.stations.len()],
-            own: vec![[0.0; Class::COUNT]; network.stations.len()],
+            own: vec![[0.0; MessageClass::COUNT]; network.stations.len()],
             touched: Vec::new(),
             mean: Default::default(),
             step: 1.0,
@@ -289,15 +289,16 @@ impl State {
             let of_station = numbers
                 .range((station as u32, None, 0)..)
                 .take_while(|(key, _)| key.0 as usize == station);
-            self.queues.extend(of_station.map(|(_, visit)| Queue {
-                class: visit.class,
-                from: visit.from,
-                rate: 0.0,
-                waiting: 0.0,
-                waited: 0.0,
-                younger: 0.0,
-                used: 0.0,
-            }));
+            self.queues
+                .extend(of_station.map(|(_, visit)| StationQueue {
+                    class: visit.class,
+                    from: visit.from,
+                    rate: 0.0,
+                    waiting: 0.0,
+                    waited: 0.0,
+                    younger: 0.0,
+                    used: 0.0,
+                }));
             self.queues_of.push(first..self.queues.len());
             first = self.queues.len();
         }
@@ -332,9 +333,9 @@ impl State {
                 waited += visit.share * wait;
             }
         }
-        self.stations.fill(At {
-            room: [1.0; Class::COUNT],
-            ..At::default()
+        self.stations.fill(StationState {
+            room: [1.0; MessageClass::COUNT],
+            ..StationState::default()
         });
         for (station, queues) in self.queues_of.iter().enumerate() {
             self.outside[station] = self.waits_outside(network, station);
@@ -355,7 +356,7 @@ impl State {
                 Station::Wire(wire) => {
                     at.wire = wire.load(&at.rates);
                     at.carried = at.wire.packed;
-                    for class in Class::ALL {
+                    for class in MessageClass::ALL {
                         let number = class as usize;
                         let (rate, waiting) = (at.rates[number], at.beyond[number]);
                         let crossing = wire.held(&at.rates, class, 0.0);
@@ -370,8 +371,9 @@ impl State {
                     let inside = medium.held(&at.rates, 0.0);
                     let all = medium.held(&at.rates, waiting);
                     let (room, pushed) = fit(inside, all, waiting, rate);
-                    (at.room, at.pushed) = ([room; Class::COUNT], [pushed; Class::COUNT]);
-                    at.used = [at.carried.max(all.min(inside.max(1.0))); Class::COUNT];
+                    (at.room, at.pushed) =
+                        ([room; MessageClass::COUNT], [pushed; MessageClass::COUNT]);
+                    at.used = [at.carried.max(all.min(inside.max(1.0))); MessageClass::COUNT];
                 }
             }
             self.share(network, number);
@@ -395,12 +397,12 @@ impl State {
         let at = self.stations[station];
         let queues = &mut self.queues[self.queues_of[station].clone()];
         let in_turn = matches!(network.stations[station], Station::Wire(_))
-            && network.turns == Turns::RoundRobin;
+            && network.arbitration == Arbitration::RoundRobin;
         if !in_turn {
             for queue in queues.iter_mut() {
                 queue.used = at.used[queue.class as usize];
             }
-            if network.turns == Turns::Age {
+            if network.arbitration == Arbitration::Age {
                 by_age(queues);
             }
             return;
@@ -408,9 +410,15 @@ impl State {
         let all: f64 = at.rates.iter().sum();
         match &network.stations[station] {
             Station::Wire(wire) if wire.is_shared() => share_bus(queues, &at, &mut self.sorted),
-            _ => share(queues, &Class::ALL, all, at.carried, &mut self.sorted),
+            _ => share(
+                queues,
+                &MessageClass::ALL,
+                all,
+                at.carried,
+                &mut self.sorted,
+            ),
         }
-        for class in Class::ALL {
+        for class in MessageClass::ALL {
             let (rate, used) = (at.rates[class as usize], at.used[class as usize]);
             if used > at.carried {
                 share(queues, &[class], rate, used, &mut self.sorted);
@@ -445,7 +453,7 @@ impl State {
                 held += flow.share * self.latency(network, number);
             }
             for station in self.touched.drain(..) {
-                self.own[station as usize] = [0.0; Class::COUNT];
+                self.own[station as usize] = [0.0; MessageClass::COUNT];
             }
             let limits = &network.hosts[host];
             let wanted = rate(limits.outstanding, limits.interval_ps, held);
@@ -510,7 +518,7 @@ impl State {
         let own = &self.own[station];
         // A host with one request in flight never meets its own messages.
         let most = 1.0 - 1.0 / places.max(1.0);
-        let others = |met: f64| -> Rates {
+        let others = |met: f64| -> ClassRates {
             std::array::from_fn(|class| (at.rates[class] - (1.0 - met) * own[class]).max(0.0))
         };
         let residual = match &network.stations[station] {
@@ -542,9 +550,9 @@ fn fit(crossing: f64, all: f64, waiting: f64, rate: f64) -> (f64, f64) {
 
 /// Sets how much longer than the queue's mean its messages wait at a station that sends the oldest
 /// first: messages of all queues have the same mean age at departure.
-fn by_age(queues: &mut [Queue]) {
-    for class in Class::ALL {
-        let of_class = |queue: &&Queue| queue.class == class;
+fn by_age(queues: &mut [StationQueue]) {
+    for class in MessageClass::ALL {
+        let of_class = |queue: &&StationQueue| queue.class == class;
         let sums = queues
             .iter()
             .filter(of_class)
@@ -563,8 +571,11 @@ fn by_age(queues: &mut [Queue]) {
 }
 
 /// Like [`share`], for a half-duplex bus: its two directions alternate before their queues do.
-fn share_bus(queues: &mut [Queue], at: &At, sorted: &mut Vec<f64>) {
-    let directions = [[Class::Req, Class::Rwd], [Class::Ndr, Class::Drs]];
+fn share_bus(queues: &mut [StationQueue], at: &StationState, sorted: &mut Vec<f64>) {
+    let directions = [
+        [MessageClass::Req, MessageClass::Rwd],
+        [MessageClass::Ndr, MessageClass::Drs],
+    ];
     let rates = directions.map(|classes| {
         classes
             .map(|class| at.rates[class as usize])
@@ -592,11 +603,17 @@ fn share_bus(queues: &mut [Queue], at: &At, sorted: &mut Vec<f64>) {
 /// Sets the used part of what each queue of the given classes may have, for queues served in turn.
 /// The capacity is such that their total `rate` uses the part `used` of it. A higher use of
 /// another capacity stays.
-fn share(queues: &mut [Queue], classes: &[Class], rate: f64, used: f64, sorted: &mut Vec<f64>) {
+fn share(
+    queues: &mut [StationQueue],
+    classes: &[MessageClass],
+    rate: f64,
+    used: f64,
+    sorted: &mut Vec<f64>,
+) {
     if rate <= 0.0 || used <= 0.0 {
         return;
     }
-    let shares = |queue: &Queue| classes.contains(&queue.class);
+    let shares = |queue: &StationQueue| classes.contains(&queue.class);
     let capacity = rate / used;
     let most = queues
         .iter()
@@ -658,13 +675,13 @@ fn rate(outstanding: f64, interval_ps: f64, held: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::flow::Stages;
-    use crate::medium::Medium;
-    use crate::network::Host;
+    use crate::flow::ConstantStages;
+    use crate::medium::MediumModel;
+    use crate::network::HostLimits;
 
     /// Hosts that share a medium with 10 ns a line, at a distance of `away_ps`.
     fn shared(hosts: usize, outstanding: f64, interval_ps: f64, away_ps: u64) -> Network {
-        let medium = Medium {
+        let medium = MediumModel {
             read_ps: 0,
             write_ps: 0,
             constant: true,
@@ -680,22 +697,22 @@ mod tests {
             counts: true,
             posted: false,
             hops: 1,
-            stages: Stages {
+            stages: ConstantStages {
                 link: away_ps,
-                ..Stages::default()
+                ..ConstantStages::default()
             },
             visits: vec![Visit {
                 station: 0,
-                class: Class::Req,
+                class: MessageClass::Req,
                 from: None,
                 share: 1.0,
             }],
         };
         Network {
             stations: vec![Station::Medium(medium)],
-            turns: Turns::RoundRobin,
+            arbitration: Arbitration::RoundRobin,
             hosts: vec![
-                Host {
+                HostLimits {
                     outstanding,
                     interval_ps
                 };

@@ -9,7 +9,7 @@ use cxlab_engine::units::Picos;
 use cxlab_link::{Duplex, LinkParams, Transmission, Transmitter};
 use cxlab_protocol::flit::{FlitFormat, efficiency};
 
-use crate::flow::Class;
+use crate::flow::MessageClass;
 
 /// The cost of a message of each class on a wire. Times in picoseconds.
 #[derive(Clone, PartialEq, Debug)]
@@ -17,13 +17,13 @@ pub struct Wire {
     /// The flit format, and the time of one flit; `None` for packets.
     flit: Option<(FlitFormat, f64)>,
     /// Time of a message that has the wire to itself, by class.
-    alone: [f64; Class::COUNT],
+    alone: [f64; MessageClass::COUNT],
     /// Bytes of a packet, by class.
-    packet: [f64; Class::COUNT],
+    packet: [f64; MessageClass::COUNT],
     /// Credits of a class that messages may hold at once, over all virtual channels.
-    credits: [f64; Class::COUNT],
+    credits: [f64; MessageClass::COUNT],
     /// Time for which a message holds its credit if it does not wait at the receiver, by class.
-    credit_round: [f64; Class::COUNT],
+    credit_round: [f64; MessageClass::COUNT],
     /// Whether both directions share the wire.
     half: bool,
     /// Half duplex: the turnaround time for each message when both directions are full.
@@ -36,7 +36,7 @@ pub struct Wire {
 }
 
 /// Rates by message class, per picosecond.
-pub(crate) type Rates = [f64; Class::COUNT];
+pub(crate) type ClassRates = [f64; MessageClass::COUNT];
 
 /// The load of a wire at given rates.
 #[derive(Clone, Copy, PartialEq, Default, Debug)]
@@ -61,13 +61,14 @@ impl Wire {
     /// constant time that the components at the two ends spend before and behind the wire. `vcs` is
     /// the number of virtual channels with credits of their own.
     pub fn new(params: &LinkParams, pipelines: Picos, vcs: u8) -> Wire {
-        let alone = Class::ALL.map(|class| Transmitter::alone_ps(params, class.channel()) as f64);
+        let alone =
+            MessageClass::ALL.map(|class| Transmitter::alone_ps(params, class.channel()) as f64);
         let flit = (params.transmission == Transmission::Flit).then(|| {
             let format = params.flit_format();
             let time = format.bytes() as f64 * 1e12 / params.rate().0 as f64;
             (format, time)
         });
-        let unit = flit.map_or(alone[Class::Drs as usize], |(_, time)| time);
+        let unit = flit.map_or(alone[MessageClass::Drs as usize], |(_, time)| time);
         let windows = params.windows(pipelines);
         // The number of broken transmissions of a flit before an intact one is geometric.
         let error = params.flit_error_rate.0;
@@ -75,24 +76,24 @@ impl Wire {
         let repeat = params.retry_round_trip_ps() as f64 + unit;
         let retry = broken * repeat;
         let round = (2 * params.crossing_ps() + pipelines.0) as f64;
-        let credits = Class::ALL.map(|class| {
+        let credits = MessageClass::ALL.map(|class| {
             let window = windows[class.channel().index()];
             // A sixteenth of the credits gathers at the receiver before they ride back.
             let at_hand = window - params.rides_at(window).min(window - 1);
             f64::from(at_hand) * f64::from(vcs)
         });
         let [short, long] = params.packet.sizes().map(|bytes| bytes as f64);
-        let size = |class: Class| match class.channel().carries_data() {
+        let size = |class: MessageClass| match class.channel().carries_data() {
             true => long,
             false => short,
         };
         Wire {
             flit,
             alone,
-            packet: Class::ALL.map(size),
+            packet: MessageClass::ALL.map(size),
             credits,
             // The message and the flit that carries its credit back may both be sent again.
-            credit_round: Class::ALL
+            credit_round: MessageClass::ALL
                 .map(|class| (round + alone[class as usize] + 2.0 * retry).max(1.0)),
             half: params.duplex == Duplex::Half,
             turnaround: match params.duplex {
@@ -120,12 +121,12 @@ impl Wire {
     }
 
     /// Credits of a class that messages may hold at once.
-    pub(crate) fn credits(&self, class: Class) -> f64 {
+    pub(crate) fn credits(&self, class: MessageClass) -> f64 {
         self.credits[class as usize]
     }
 
     /// The load of the wire at these rates.
-    pub fn load(&self, rates: &Rates) -> WireLoad {
+    pub fn load(&self, rates: &ClassRates) -> WireLoad {
         let [req, rwd, ndr, drs] = *rates;
         let lines = rwd + drs;
         match self.flit {
@@ -158,11 +159,11 @@ impl Wire {
     }
 
     /// Part of the time that packets at these rates take.
-    fn work(&self, rates: &Rates) -> f64 {
+    fn work(&self, rates: &ClassRates) -> f64 {
         let [req, rwd, ndr, drs] = *rates;
         let both = (req + rwd).min(ndr + drs) > 0.0;
         let turn = if both { self.turnaround } else { 0.0 };
-        (0..Class::COUNT)
+        (0..MessageClass::COUNT)
             .map(|class| rates[class] * (self.alone[class] + self.retry + turn))
             .sum()
     }
@@ -171,7 +172,7 @@ impl Wire {
     /// free, and carries the messages that arrived meanwhile. The next flit follows at once unless
     /// a Poisson stream of these rates brings no message in the time of the flit; then the wire
     /// idles until one arrives. The result is never below the rate of `packed` flits.
-    fn flit_rate(&self, rates: &Rates, packed: f64) -> f64 {
+    fn flit_rate(&self, rates: &ClassRates, packed: f64) -> f64 {
         let Some((_, time)) = self.flit else {
             return 0.0;
         };
@@ -180,7 +181,7 @@ impl Wire {
             return 0.0;
         }
         // Mean time of a message that has the wire to itself.
-        let alone: f64 = (0..Class::COUNT)
+        let alone: f64 = (0..MessageClass::COUNT)
             .map(|class| rates[class] * self.alone[class])
             .sum::<f64>()
             / all;
@@ -192,7 +193,7 @@ impl Wire {
 
     /// Used part of the credits of a class: 1 is all. `waiting` is the rate of the class times the
     /// mean wait of its messages at the receiver.
-    pub(crate) fn held(&self, rates: &Rates, class: Class, waiting: f64) -> f64 {
+    pub(crate) fn held(&self, rates: &ClassRates, class: MessageClass, waiting: f64) -> f64 {
         let class = class as usize;
         (rates[class] * self.credit_round[class] + waiting) / self.credits[class]
     }
@@ -201,10 +202,10 @@ impl Wire {
     /// any time while others come at the rates `others`. The message's own retransmissions are
     /// included. `flits` is the flit rate of all messages, the host's own too: a retransmission
     /// stalls every flit behind it.
-    pub(crate) fn residual(&self, others: &Rates, flits: f64) -> f64 {
+    pub(crate) fn residual(&self, others: &ClassRates, flits: f64) -> f64 {
         let front = match self.flit {
             Some((_, time)) => self.load(others).sent * time / 2.0,
-            None => (0..Class::COUNT)
+            None => (0..MessageClass::COUNT)
                 .map(|class| others[class] * self.alone[class] * self.alone[class] / 2.0)
                 .sum(),
         };

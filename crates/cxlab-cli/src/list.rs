@@ -1,7 +1,7 @@
 //! `cxlab list` and `cxlab schema`.
 
 use cxlab_engine::catalog::Entry;
-use cxlab_host::Preset;
+use cxlab_host::ProcessorPreset;
 use cxlab_scenario::diagnostics::nearest;
 
 use super::failure::Failure;
@@ -76,7 +76,7 @@ fn all() -> Vec<Listing> {
     listings.push(Listing {
         name: "processors",
         what: "hosts[].processor.preset",
-        entries: Preset::ALL
+        entries: ProcessorPreset::ALL
             .map(|preset| (preset.name(), preset.summary(), Vec::new()))
             .into(),
     });

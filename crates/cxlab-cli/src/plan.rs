@@ -1,7 +1,7 @@
 //! `cxlab check` and `cxlab plan`.
 
 use cxlab_fabric::graph::FabricGraph;
-use cxlab_fabric::routing::{Paths, RoutingTables};
+use cxlab_fabric::routing::{AllowedPaths, RoutingTables};
 use cxlab_link::LinkParams;
 use cxlab_plan::Plan;
 use cxlab_plan::load::Loaded;
@@ -81,7 +81,7 @@ fn which(plan: &Plan, class: usize, count: usize) -> String {
 /// Which paths messages may take, and what those cost that are not the shortest.
 fn paths(plan: &Plan) -> String {
     let name = plan.tables.paths().name();
-    if plan.tables.paths() == Paths::UpDown
+    if plan.tables.paths() == AllowedPaths::UpDown
         && let Ok(free) = RoutingTables::build(&plan.graph, plan.tables.kind())
     {
         return format!(
@@ -164,7 +164,7 @@ fn summary(loaded: &Loaded) -> String {
             proof.dependencies
         ),
     );
-    if plan.tables.paths() != Paths::Shortest {
+    if plan.tables.paths() != AllowedPaths::Shortest {
         row("paths", paths(plan));
     }
     if let Some(failures) = plan.failures() {

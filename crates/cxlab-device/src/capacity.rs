@@ -16,7 +16,7 @@ use cxlab_engine::state::{SaveState, StateError, StateReader, StateWriter};
 use cxlab_engine::units::{Dpa, Picos, SimTime};
 use cxlab_protocol::{DecoderTable, DeviceDecoder, Message, PortId};
 
-use crate::qos::{Share, Telemetry};
+use crate::qos::{HostShare, Telemetry};
 
 /// An event in the life of an extent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -44,11 +44,11 @@ pub struct CapacityChange {
 
 /// A change in a device while it runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Change {
+pub enum DeviceChangeKind {
     /// Changes the capacity that the device serves.
     Capacity(CapacityChange),
     /// Changes the share of a host; only for devices with telemetry.
-    Share(Share),
+    Share(HostShare),
     /// Puts this host's part of the device into viral until the end of the run.
     Viral(PortId),
 }
@@ -59,12 +59,12 @@ pub struct DeviceChange {
     /// Time of the change, from the begin of the workloads; 0 is before the first request.
     pub at: Picos,
     /// The change to make.
-    pub what: Change,
+    pub kind: DeviceChangeKind,
 }
 
 /// An extent that its host is vacating.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Leaving {
+struct LeavingExtent {
     host: PortId,
     decoder: DeviceDecoder,
     /// Requests that the host issued before this time are served.
@@ -72,20 +72,20 @@ struct Leaving {
 }
 
 /// The changes of a device that are still to come, and the effects of earlier ones.
-pub(crate) struct Timeline {
+pub(crate) struct ChangeTimeline {
     /// In order of time, the next change last.
     changes: Vec<DeviceChange>,
     begun: SimTime,
-    leaving: Vec<Leaving>,
+    leaving: Vec<LeavingExtent>,
     /// Hosts whose part of the device is in viral.
     viral: Vec<PortId>,
     /// During a restore: number of changes still to come when the state was saved.
     left: usize,
 }
 
-impl SaveState for Timeline {
+impl SaveState for ChangeTimeline {
     fn save(&self, out: &mut StateWriter) {
-        let Timeline {
+        let ChangeTimeline {
             changes,
             begun,
             leaving: _,
@@ -101,7 +101,7 @@ impl SaveState for Timeline {
     }
 }
 
-impl Timeline {
+impl ChangeTimeline {
     /// A timeline of changes in order of time. Those at time 0 are made immediately.
     pub(crate) fn new(
         mut changes: Vec<DeviceChange>,
@@ -109,7 +109,7 @@ impl Timeline {
         telemetry: Option<&mut Telemetry>,
     ) -> Self {
         changes.reverse();
-        let mut timeline = Timeline {
+        let mut timeline = ChangeTimeline {
             changes,
             begun: SimTime::ZERO,
             leaving: Vec::new(),
@@ -140,10 +140,10 @@ impl Timeline {
         while self.changes.len() > self.left
             && let Some(change) = self.changes.pop()
         {
-            match change.what {
-                Change::Capacity(capacity) => self.change(change.at, &capacity, decoders),
-                Change::Share(_) => {}
-                Change::Viral(host) => self.viral.push(host),
+            match change.kind {
+                DeviceChangeKind::Capacity(capacity) => self.change(change.at, &capacity, decoders),
+                DeviceChangeKind::Share(_) => {}
+                DeviceChangeKind::Viral(host) => self.viral.push(host),
             }
         }
         Ok(())
@@ -154,22 +154,22 @@ impl Timeline {
         &mut self,
         now: SimTime,
         decoders: &mut DecoderTable,
-        mut values: Option<&mut Values>,
+        mut values: Option<&mut LineValues>,
         mut telemetry: Option<&mut Telemetry>,
     ) {
         while self.next().is_some_and(|next| next <= now)
             && let Some(change) = self.changes.pop()
         {
-            match (change.what, &mut values, &mut telemetry) {
-                (Change::Capacity(capacity), values, _) => {
+            match (change.kind, &mut values, &mut telemetry) {
+                (DeviceChangeKind::Capacity(capacity), values, _) => {
                     self.change(change.at, &capacity, decoders);
                     if let (CapacityEvent::Scrub, Some(values)) = (capacity.event, values) {
                         values.scrub(&capacity.decoder);
                     }
                 }
-                (Change::Viral(host), ..) => self.viral.push(host),
-                (Change::Share(share), _, Some(telemetry)) => telemetry.set_share(&share),
-                (Change::Share(_), _, None) => {
+                (DeviceChangeKind::Viral(host), ..) => self.viral.push(host),
+                (DeviceChangeKind::Share(share), _, Some(telemetry)) => telemetry.set_share(&share),
+                (DeviceChangeKind::Share(_), _, None) => {
                     unreachable!("the plan gives shares to devices with telemetry")
                 }
             }
@@ -187,14 +187,14 @@ impl Timeline {
             CapacityEvent::Add => enable(true),
             CapacityEvent::Leave => {
                 enable(false);
-                self.leaving.push(Leaving {
+                self.leaving.push(LeavingExtent {
                     host,
                     decoder,
                     since: at,
                 });
             }
             CapacityEvent::Release => {
-                let is_this = |one: &Leaving| one.host == host && one.decoder == decoder;
+                let is_this = |one: &LeavingExtent| one.host == host && one.decoder == decoder;
                 match self.leaving.iter().position(is_this) {
                     Some(place) => drop(self.leaving.remove(place)),
                     None => enable(false),
@@ -215,7 +215,8 @@ impl Timeline {
     #[inline(never)]
     pub(crate) fn decode_leaving(&self, message: &Message) -> Option<Dpa> {
         let issued = SimTime(message.issued_ps);
-        let before = |one: &&Leaving| one.host == message.source && issued < self.begun + one.since;
+        let before =
+            |one: &&LeavingExtent| one.host == message.source && issued < self.begun + one.since;
         let mut leaving = self.leaving.iter().filter(before);
         leaving.find_map(|one| one.decoder.decode(message.hpa))
     }
@@ -223,22 +224,22 @@ impl Timeline {
 
 /// Contents of a device's lines: data of memory that hosts share, and for checkers stand-ins for
 /// data, 0 before any store and after a scrub. A request accesses them when the medium accepts it.
-pub(crate) struct Values {
+pub(crate) struct LineValues {
     stand_ins: Option<BTreeMap<Dpa, u16>>,
     shared: Option<SharedShare>,
 }
 
-save_state!(Values {
+save_state!(LineValues {
     values: stand_ins;
     states: shared;
 });
 
-impl Values {
+impl LineValues {
     /// Contents with or without stand-ins; `None` if neither stand-ins nor
     /// shared memory are present.
-    pub(crate) fn new(stand_ins: bool, shared: Option<SharedShare>) -> Option<Values> {
+    pub(crate) fn new(stand_ins: bool, shared: Option<SharedShare>) -> Option<LineValues> {
         let stand_ins = stand_ins.then(BTreeMap::new);
-        (stand_ins.is_some() || shared.is_some()).then_some(Values { stand_ins, shared })
+        (stand_ins.is_some() || shared.is_some()).then_some(LineValues { stand_ins, shared })
     }
 
     /// Performs a request: a write stores its value, a read puts the line's value into the message.

@@ -14,13 +14,14 @@ pub use accelerator::{
     Accelerator, AcceleratorConfig, AcceleratorKind, AcceleratorParams, DmaParams, DmcParams,
     HmcParams, LinePrefetchChoice, MOST_PASSED_FLIPS, OwnMemoryClass, OwnMemoryConfig,
 };
-pub use capacity::{CapacityChange, CapacityEvent, Change, DeviceChange};
+pub use capacity::{CapacityChange, CapacityEvent, DeviceChange, DeviceChangeKind};
 pub use coherent_device::{
-    CoherentConfig, CoherentDevice, CoherentError, DcohStats, SnoopFilterParams, Turn, WaitsFor,
+    CoherentConfig, CoherentDevice, CoherentError, DcohStats, SnoopFilterParams, WaitLogEntry,
+    WaitsFor,
 };
 pub use media_errors::{MediaErrorParams, MediaErrorStats};
 pub use memory_device::{
     ControllerPreset, DeviceConfig, DeviceParams, DeviceStats, MemoryDevice, WriteCompletion,
 };
-pub use qos::{QosConfig, QosParams, Share, ShareParams, Thresholds};
+pub use qos::{HostShare, LoadThresholds, QosConfig, QosParams, ShareParams};
 pub use waits::DeviceWaits;

@@ -27,7 +27,7 @@ use cxlab_engine::save_state;
 use cxlab_engine::state::StateError;
 use cxlab_engine::units::{Dpa, Hpa, Picos, SimTime};
 use cxlab_engine::{Ctx, prefetch, prefetch_first};
-use cxlab_link::{Buffer, LinkPort, Lost, Outbox, Parcel};
+use cxlab_link::{BufferId, LinkPort, LostMessages, Outbox, Parcel};
 use cxlab_memory::{Completion, MemoryBackend, MemoryRequest, Statistic};
 use cxlab_protocol::{
     CacheMeta, Channel, DecoderTable, DevLoad, LongStage, MemMeta, Message, Opcode, PortId,
@@ -35,10 +35,10 @@ use cxlab_protocol::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::capacity::{DeviceChange, Timeline, Values};
+use crate::capacity::{ChangeTimeline, DeviceChange, LineValues};
 use crate::media_errors::{MediaErrorParams, MediaErrorStats, MediaErrors};
 use crate::qos::{QosConfig, Telemetry};
-use crate::speculation::{Ahead, Speculations};
+use crate::speculation::{SpeculativeRead, SpeculativeReads};
 use crate::waits::{DeviceWait, DeviceWaits};
 
 /// Named parameters of a device's controller.
@@ -160,13 +160,13 @@ struct Request {
 
 /// A request that the device is about to accept.
 #[derive(Clone, Copy)]
-struct Incoming<'a> {
+struct IncomingRequest<'a> {
     /// The message, if it was buffered; `None` for the message that has just arrived, which
     /// need not be copied.
     waited: Option<&'a Message>,
     hpa: Hpa,
     source: PortId,
-    buffer: Buffer,
+    buffer: BufferId,
     write: bool,
     /// Whether the data written or read are poison.
     poison: bool,
@@ -178,15 +178,15 @@ struct Incoming<'a> {
     refused: u64,
 }
 
-impl<'a> Incoming<'a> {
+impl<'a> IncomingRequest<'a> {
     #[inline(always)]
-    fn of(message: &Message, port: u16, since: SimTime) -> Incoming<'a> {
+    fn of(message: &Message, port: u16, since: SimTime) -> IncomingRequest<'a> {
         let channel = message.channel();
-        Incoming {
+        IncomingRequest {
             waited: None,
             hpa: message.hpa,
             source: message.source,
-            buffer: Buffer::of(channel, message.vc),
+            buffer: BufferId::of(channel, message.vc),
             write: message.writes(),
             poison: false,
             lines: message.lines,
@@ -197,12 +197,12 @@ impl<'a> Incoming<'a> {
     }
 
     /// A request taken from the receive buffer.
-    fn waited(request: &'a Request) -> Incoming<'a> {
-        Incoming {
+    fn waited(request: &'a Request) -> IncomingRequest<'a> {
+        IncomingRequest {
             waited: Some(&request.message),
             refused: request.refused,
             poison: request.message.cache.has(CacheMeta::POISON),
-            ..Incoming::of(&request.message, request.port, request.since)
+            ..IncomingRequest::of(&request.message, request.port, request.since)
         }
     }
 
@@ -242,7 +242,7 @@ pub struct DeviceConfig {
     /// Map of each host's addresses to device physical addresses.
     pub decoders: DecoderTable,
     /// Changes while the device runs, in order of time. With changes, the medium must not return
-    /// completion times in advance ([`cxlab_memory::Deferred`]).
+    /// completion times in advance ([`cxlab_memory::DeferredMedium`]).
     pub changes: Vec<DeviceChange>,
     /// Load telemetry, if any; the medium must not return completion times in advance.
     pub qos: Option<QosConfig>,
@@ -258,9 +258,9 @@ pub struct DeviceConfig {
 
 /// State that few devices need.
 #[derive(Default, Serialize, Deserialize)]
-struct Seldom {
+struct OptionalState {
     errors: Option<MediaErrors>,
-    speculations: Speculations,
+    speculations: SpeculativeReads,
 }
 
 /// The Type 3 device component. Fields that every request uses come first.
@@ -286,11 +286,11 @@ pub struct MemoryDevice {
     limit: u32,
     medium_wake: SimTime,
     telemetry: Option<Box<Telemetry>>,
-    seldom: Option<Box<Seldom>>,
+    seldom: Option<Box<OptionalState>>,
     stats: DeviceStats,
     decoders: DecoderTable,
-    timeline: Timeline,
-    values: Option<Values>,
+    timeline: ChangeTimeline,
+    values: Option<LineValues>,
     waits: DeviceWaits,
     done: Vec<Completion>,
 }
@@ -314,7 +314,7 @@ impl MemoryDevice {
         let mut telemetry =
             (config.qos.as_ref()).map(|qos| Box::new(Telemetry::new(qos, config.ports.len())));
         let shares = telemetry.as_deref_mut();
-        let timeline = Timeline::new(config.changes, &mut config.decoders, shares);
+        let timeline = ChangeTimeline::new(config.changes, &mut config.decoders, shares);
         let limit = config.params.contexts;
         let ports = config.ports.into_iter().map(|link| Port {
             link,
@@ -331,12 +331,12 @@ impl MemoryDevice {
             timeline,
             telemetry,
             seldom: config.media_errors.map(|(params, seed, name)| {
-                Box::new(Seldom {
+                Box::new(OptionalState {
                     errors: Some(MediaErrors::new(&params, seed, &name)),
-                    ..Seldom::default()
+                    ..OptionalState::default()
                 })
             }),
-            values: Values::new(config.values, config.shared),
+            values: LineValues::new(config.values, config.shared),
             requests: Vec::new(),
             free: Vec::new(),
             contexts: 0,
@@ -478,7 +478,7 @@ impl MemoryDevice {
         let now = ctx.now();
         let Parcel { credits, message } = ctx.received();
         let (credits, message) = (*credits, message.as_ref());
-        let request = message.map(|message| Incoming::of(message, port, now));
+        let request = message.map(|message| IncomingRequest::of(message, port, now));
         let credited = self.ports[port as usize].link.take_back(credits);
         let ahead = message.is_some_and(|message| message.opcode == Opcode::MemSpecRd);
         if let (Some(request), true) = (request, ahead) {
@@ -545,7 +545,7 @@ impl MemoryDevice {
             let now = ctx.now();
             let media = (now - request.since).0;
             let waited = DeviceWait::default();
-            self.answer(ctx, Incoming::waited(&request), waited, media, now);
+            self.answer(ctx, IncomingRequest::waited(&request), waited, media, now);
         }
         self.done = done;
         self.admit_waiting(ctx);
@@ -553,10 +553,10 @@ impl MemoryDevice {
     }
 
     /// Discards the responses queued for a port, and returns their counts.
-    pub fn discard(&mut self, ctx: &mut Ctx<'_, Parcel>, port: u16) -> Lost {
-        let mut lost = Lost::default();
+    pub fn discard(&mut self, ctx: &mut Ctx<'_, Parcel>, port: u16) -> LostMessages {
+        let mut lost = LostMessages::default();
         while !self.ports[port as usize].outbox.is_empty() {
-            lost += self.lose_answers(port);
+            lost += self.lose_responses(port);
             // A request that waited for a context may complete at once, and its
             // response is lost too.
             self.admit_waiting(ctx);
@@ -564,8 +564,8 @@ impl MemoryDevice {
         lost
     }
 
-    fn lose_answers(&mut self, port: u16) -> Lost {
-        let mut lost = Lost::default();
+    fn lose_responses(&mut self, port: u16) -> LostMessages {
+        let mut lost = LostMessages::default();
         let outbox = &mut self.ports[port as usize].outbox;
         outbox.discard(|message| lost.count(message));
         self.contexts -= lost.messages as u32;
@@ -574,18 +574,18 @@ impl MemoryDevice {
 
     /// Calls `each` with the buffer of each request that arrived through `port`
     /// and is still buffered.
-    pub fn buffered(&self, port: u16, mut each: impl FnMut(Buffer)) {
+    pub fn buffered(&self, port: u16, mut each: impl FnMut(BufferId)) {
         let waiting = self.waiting.iter().filter(|request| request.port == port);
-        waiting.for_each(|one| each(Buffer::of(one.message.channel(), one.message.vc)));
+        waiting.for_each(|one| each(BufferId::of(one.message.channel(), one.message.vc)));
     }
 
     /// Removes the device from the system, and returns the counts of what was inside.
-    pub fn remove(&mut self) -> Lost {
-        let mut lost = Lost::default();
+    pub fn remove(&mut self) -> LostMessages {
+        let mut lost = LostMessages::default();
         for port in 0..self.ports.len() {
-            lost += self.lose_answers(port as u16);
+            lost += self.lose_responses(port as u16);
         }
-        lost += Lost::requests(self.in_flight());
+        lost += LostMessages::requests(self.in_flight());
         if let Some(telemetry) = &mut self.telemetry {
             telemetry.removed();
         }
@@ -595,7 +595,7 @@ impl MemoryDevice {
     /// Moves requests from the receive buffers into the medium, as far as it accepts them.
     fn admit_waiting(&mut self, ctx: &mut Ctx<'_, Parcel>) {
         while let Some(request) = self.waiting.front().copied() {
-            if !self.admit(ctx, Incoming::waited(&request)) {
+            if !self.admit(ctx, IncomingRequest::waited(&request)) {
                 break;
             }
             self.waiting.pop_front();
@@ -606,7 +606,7 @@ impl MemoryDevice {
     /// Moves a request into the medium, and returns whether that was possible. Denied and dropped
     /// requests also leave the buffer.
     #[inline]
-    fn admit(&mut self, ctx: &mut Ctx<'_, Parcel>, mut incoming: Incoming<'_>) -> bool {
+    fn admit(&mut self, ctx: &mut Ctx<'_, Parcel>, mut incoming: IncomingRequest<'_>) -> bool {
         let now = ctx.now();
         let write = incoming.write;
         if !self.has_context(ctx) {
@@ -666,7 +666,7 @@ impl MemoryDevice {
                     let request = self.requests[id as usize];
                     self.answer(
                         ctx,
-                        Incoming::waited(&request),
+                        IncomingRequest::waited(&request),
                         DeviceWait::default(),
                         0,
                         now,
@@ -680,7 +680,7 @@ impl MemoryDevice {
     /// Handles `MemSpecRd`: the medium reads the line if it is free.
     #[cold]
     #[inline(never)]
-    fn speculate(&mut self, ctx: &mut Ctx<'_, Parcel>, incoming: Incoming<'_>) {
+    fn speculate(&mut self, ctx: &mut Ctx<'_, Parcel>, incoming: IncomingRequest<'_>) {
         let now = ctx.now();
         let link = &mut self.ports[incoming.port as usize].link;
         link.release(ctx, incoming.buffer);
@@ -702,7 +702,7 @@ impl MemoryDevice {
             write: false,
         };
         let ahead = match self.backend.enqueue(now, request) {
-            Some(at) => Ahead::At(at),
+            Some(at) => SpeculativeRead::At(at),
             None => {
                 let request = Request {
                     message: incoming.message(ctx),
@@ -714,7 +714,7 @@ impl MemoryDevice {
                 self.keep(id, request);
                 self.posted += 1;
                 self.wake_medium(ctx);
-                Ahead::InMedium(id)
+                SpeculativeRead::InMedium(id)
             }
         };
         let speculations = &mut self.seldom.get_or_insert_default().speculations;
@@ -725,22 +725,22 @@ impl MemoryDevice {
     fn claim(
         &mut self,
         ctx: &mut Ctx<'_, Parcel>,
-        ahead: Ahead,
+        ahead: SpeculativeRead,
         dpa: Dpa,
-        incoming: Incoming<'_>,
+        incoming: IncomingRequest<'_>,
         waited: DeviceWait,
     ) {
         let now = ctx.now();
         match ahead {
-            Ahead::At(at) => {
+            SpeculativeRead::At(at) => {
                 let (id, ready) = (self.next_id(), at.max(now));
                 self.remember(ctx, id, dpa, incoming, waited, false);
                 self.free.push(id);
                 let request = self.requests[id as usize];
-                let (request, noted) = (Incoming::waited(&request), DeviceWait::default());
+                let (request, noted) = (IncomingRequest::waited(&request), DeviceWait::default());
                 self.answer(ctx, request, noted, (ready - now).0, ready);
             }
-            Ahead::InMedium(id) => {
+            SpeculativeRead::InMedium(id) => {
                 // From now on the medium's completion belongs to this request.
                 self.free.push(id);
                 self.posted -= 1;
@@ -757,7 +757,7 @@ impl MemoryDevice {
     fn take_seldom(
         &mut self,
         ctx: &mut Ctx<'_, Parcel>,
-        incoming: Incoming<'_>,
+        incoming: IncomingRequest<'_>,
         dpa: Dpa,
         waited: DeviceWait,
     ) -> Option<bool> {
@@ -771,7 +771,7 @@ impl MemoryDevice {
         let Some(ahead) = ahead.filter(|_| !incoming.write) else {
             return Some(poison);
         };
-        let incoming = Incoming { poison, ..incoming };
+        let incoming = IncomingRequest { poison, ..incoming };
         self.claim(ctx, ahead, dpa, incoming, waited);
         None
     }
@@ -779,7 +779,7 @@ impl MemoryDevice {
     /// Ends a request's wait and returns its length: zero for a request that has just arrived,
     /// since no other is queued.
     #[inline]
-    fn end_wait(&mut self, now: SimTime, incoming: Incoming<'_>) -> DeviceWait {
+    fn end_wait(&mut self, now: SimTime, incoming: IncomingRequest<'_>) -> DeviceWait {
         if incoming.waited.is_none() {
             return DeviceWait::default();
         }
@@ -792,7 +792,7 @@ impl MemoryDevice {
     /// Denies a request whose address no decoder of its host maps.
     #[cold]
     #[inline(never)]
-    fn deny(&mut self, ctx: &mut Ctx<'_, Parcel>, incoming: Incoming<'_>) {
+    fn deny(&mut self, ctx: &mut Ctx<'_, Parcel>, incoming: IncomingRequest<'_>) {
         let waited = self.end_wait(ctx.now(), incoming);
         let link = &mut self.ports[incoming.port as usize].link;
         link.release(ctx, incoming.buffer);
@@ -821,7 +821,7 @@ impl MemoryDevice {
     /// the persistent HDM ranges", "always return a Completion response").
     #[cold]
     #[inline(never)]
-    fn drop_write(&mut self, ctx: &mut Ctx<'_, Parcel>, incoming: Incoming<'_>) {
+    fn drop_write(&mut self, ctx: &mut Ctx<'_, Parcel>, incoming: IncomingRequest<'_>) {
         let now = ctx.now();
         let waited = self.end_wait(now, incoming);
         let link = &mut self.ports[incoming.port as usize].link;
@@ -838,7 +838,7 @@ impl MemoryDevice {
         ctx: &Ctx<'_, Parcel>,
         id: u32,
         dpa: Dpa,
-        incoming: Incoming<'_>,
+        incoming: IncomingRequest<'_>,
         waited: DeviceWait,
         answered: bool,
     ) {
@@ -926,7 +926,7 @@ impl MemoryDevice {
     fn answer(
         &mut self,
         ctx: &mut Ctx<'_, Parcel>,
-        request: Incoming<'_>,
+        request: IncomingRequest<'_>,
         waited: DeviceWait,
         media: u64,
         ready: SimTime,
@@ -950,7 +950,7 @@ impl MemoryDevice {
             answer.stages.add(LongStage::Media, media);
         };
         if request.poison {
-            return self.answer_poison(ctx, request, waited, media, lines, ready);
+            return self.respond_poison(ctx, request, waited, media, lines, ready);
         }
         self.respond(ctx, request, opcode.channel(), ready, change);
     }
@@ -958,10 +958,10 @@ impl MemoryDevice {
     /// [`Self::answer`] for a request whose data are poison.
     #[cold]
     #[inline(never)]
-    fn answer_poison(
+    fn respond_poison(
         &mut self,
         ctx: &mut Ctx<'_, Parcel>,
-        request: Incoming<'_>,
+        request: IncomingRequest<'_>,
         waited: DeviceWait,
         media: u64,
         lines: u8,
@@ -989,7 +989,7 @@ impl MemoryDevice {
     fn respond(
         &mut self,
         ctx: &mut Ctx<'_, Parcel>,
-        request: Incoming<'_>,
+        request: IncomingRequest<'_>,
         channel: Channel,
         ready: SimTime,
         change: impl Fn(&mut Message),
@@ -1007,7 +1007,7 @@ impl MemoryDevice {
         let token = u32::from(request.port);
         let port = &mut self.ports[request.port as usize];
         let sent = sent(now, &mut port.leaving, &mut self.contexts, &mut self.stats);
-        port.outbox.offer_answer(
+        port.outbox.offer_response(
             ctx,
             &mut port.link,
             token,

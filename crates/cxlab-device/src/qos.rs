@@ -112,7 +112,7 @@ const SEVERE: u32 = 4;
 
 /// Numbers of requests inside from which a device reports each load.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Thresholds {
+pub struct LoadThresholds {
     /// From here on the load is optimal.
     pub optimal: u32,
     /// From here on the load is moderate overload.
@@ -126,7 +126,7 @@ impl QosParams {
     /// the number of requests inside that just saturates the device. `spread` is the number of
     /// additional requests inside by chance at 90 % use. `most` is the capacity of the device, so
     /// that a default is reached before the buffers are full.
-    pub fn thresholds(&self, full: u32, spread: u32, most: u32) -> Thresholds {
+    pub fn thresholds(&self, full: u32, spread: u32, most: u32) -> LoadThresholds {
         let optimal = self.optimal.unwrap_or(full.clamp(1, MOST_INSIDE - 2));
         let moderate = self.moderate.unwrap_or_else(|| {
             let between = optimal.saturating_add(most) / 2;
@@ -139,7 +139,7 @@ impl QosParams {
             let times = moderate.saturating_mul(SEVERE);
             times.min(most).max(moderate + 1)
         });
-        Thresholds {
+        LoadThresholds {
             optimal,
             moderate,
             severe,
@@ -166,7 +166,7 @@ pub struct ShareParams {
 
 /// A share whose host is resolved to a port.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Share {
+pub struct HostShare {
     /// Edge port of the host.
     pub host: PortId,
     /// Allocation fraction in 256ths.
@@ -181,11 +181,11 @@ pub struct QosConfig {
     /// User parameters. Their shares by name and their thresholds are ignored here.
     pub params: QosParams,
     /// The thresholds in force.
-    pub thresholds: Thresholds,
+    pub thresholds: LoadThresholds,
     /// Number of edge ports from which requests may come.
     pub edge_ports: usize,
     /// Shares of hosts; a host without one has no allocation and no limit.
-    pub shares: Vec<Share>,
+    pub shares: Vec<HostShare>,
 }
 
 /// Number of intervals whose responses are counted (CmpCnt).
@@ -193,7 +193,7 @@ const HISTORY: u64 = 16;
 
 /// Use of the device by one host, or by all hosts.
 #[derive(Clone, Copy, Default, Serialize, Deserialize, Debug)]
-struct Use {
+struct DeviceUsage {
     /// Requests in the device (ReqCnt).
     requests: u64,
     /// Responses in each of the last intervals, and their sum (CmpCnt).
@@ -203,7 +203,7 @@ struct Use {
     interval: u64,
 }
 
-impl Use {
+impl DeviceUsage {
     fn place(interval: u64) -> usize {
         (interval % HISTORY) as usize
     }
@@ -212,7 +212,7 @@ impl Use {
     fn go_on(&mut self, interval: u64) {
         let ended = interval.saturating_sub(self.interval).min(HISTORY);
         for next in 1..=ended {
-            let oldest = &mut self.answers[Use::place(self.interval + next)];
+            let oldest = &mut self.answers[DeviceUsage::place(self.interval + next)];
             self.sum -= u64::from(std::mem::take(oldest));
         }
         self.interval = self.interval.max(interval);
@@ -221,7 +221,7 @@ impl Use {
     fn answer(&mut self, interval: u64) {
         self.go_on(interval);
         self.requests = self.requests.saturating_sub(1);
-        self.answers[Use::place(self.interval)] += 1;
+        self.answers[DeviceUsage::place(self.interval)] += 1;
         self.sum += 1;
     }
 
@@ -233,8 +233,8 @@ impl Use {
 
 /// Use and share of a host.
 #[derive(Clone, Copy, Default, Serialize, Deserialize, Debug)]
-struct Account {
-    used: Use,
+struct HostAccount {
+    used: DeviceUsage,
     /// Allocation in 256ths.
     allocated: u64,
     /// Maximum use, in 256ths of a request or response.
@@ -271,21 +271,21 @@ impl Backpressure {
 
 /// Egress port congestion of a device, if it is measured.
 #[derive(Clone, Serialize, Deserialize, Debug)]
-struct Egress {
+struct EgressCongestion {
     interval: u64,
     /// Numbers of samples from which the load is moderate and severe overload.
     steps: [u32; 2],
     ports: Vec<Backpressure>,
 }
 
-impl Egress {
-    fn new(params: &QosParams, ports: usize) -> Option<Egress> {
+impl EgressCongestion {
+    fn new(params: &QosParams, ports: usize) -> Option<EgressCongestion> {
         let interval = params.backpressure_sample_interval.0;
         let steps = [
             params.egress_moderate_percentage,
             params.egress_severe_percentage,
         ];
-        (interval > 0).then(|| Egress {
+        (interval > 0).then(|| EgressCongestion {
             interval,
             steps: steps.map(u32::from),
             ports: vec![Backpressure::default(); ports],
@@ -312,11 +312,11 @@ pub(crate) struct Telemetry {
     interval: u64,
     /// Responses of a device that is never idle (ReqCmpBasis).
     basis: u64,
-    all: Use,
-    accounts: Vec<Account>,
+    all: DeviceUsage,
+    accounts: Vec<HostAccount>,
     /// Hosts with an allocation; other hosts neither leave nor receive a surplus.
     allocated: Vec<u16>,
-    egress: Option<Egress>,
+    egress: Option<EgressCongestion>,
     /// Number of responses with each load since measurement began.
     pub(crate) told: [u64; DevLoad::ALL.len()],
 }
@@ -334,10 +334,10 @@ impl Telemetry {
             steps: [thresholds.optimal, thresholds.moderate, thresholds.severe],
             interval,
             basis: completed,
-            all: Use::default(),
-            accounts: vec![Account::default(); config.edge_ports],
+            all: DeviceUsage::default(),
+            accounts: vec![HostAccount::default(); config.edge_ports],
             allocated: Vec::new(),
-            egress: Egress::new(params, ports),
+            egress: EgressCongestion::new(params, ports),
             told: [0; DevLoad::ALL.len()],
         };
         for share in &config.shares {
@@ -347,7 +347,7 @@ impl Telemetry {
     }
 
     /// Sets the share of a host from now on (Set QoS Allocated BW, Set QoS BW Limit).
-    pub(crate) fn set_share(&mut self, share: &Share) {
+    pub(crate) fn set_share(&mut self, share: &HostShare) {
         let account = &mut self.accounts[share.host.0 as usize];
         account.allocated = share.allocated.into();
         account.limit = share.limit.map(|limit| self.basis * u64::from(limit));
@@ -419,7 +419,7 @@ impl Telemetry {
             .as_mut()
             .map_or(DevLoad::Light, |egress| egress.load(now, port));
         let internal = DevLoad::ALL[passed.max(egress as usize)];
-        let Account { used, limit, .. } = self.accounts[host.0 as usize];
+        let HostAccount { used, limit, .. } = self.accounts[host.0 as usize];
         let is_over_limit = limit.is_some_and(|limit| 256 * used.count() > limit);
         let told = match self.allocated.is_empty() {
             true => of_many(internal, is_over_limit),
@@ -493,13 +493,13 @@ mod tests {
     /// Three hosts at a device of 4 lines an interval. The first is allocated a quarter of the use;
     /// the second has a limit of half of the 64 lines of 16 intervals.
     fn telemetry(allocated: u16) -> Telemetry {
-        let share = |host, allocated, limit| Share {
+        let share = |host, allocated, limit| HostShare {
             host: PortId(host),
             allocated,
             limit,
         };
         let config = QosConfig {
-            thresholds: Thresholds {
+            thresholds: LoadThresholds {
                 optimal: 2,
                 moderate: 4,
                 severe: 6,
@@ -567,7 +567,7 @@ mod tests {
     #[test]
     fn under_severe_overload_the_allocation_alone_counts() {
         let mut all = telemetry(64);
-        all.set_share(&Share {
+        all.set_share(&HostShare {
             host: PortId(1),
             allocated: 192,
             limit: Some(1),
@@ -599,7 +599,7 @@ mod tests {
         let over = |lines: [u64; 3]| {
             let mut all = telemetry(128);
             for host in [1, 2] {
-                all.set_share(&Share {
+                all.set_share(&HostShare {
                     host: PortId(host),
                     allocated: 64,
                     limit: None,
@@ -652,7 +652,7 @@ mod tests {
             telemetry.answer(SimTime(1500), PortId(1), 0, 0)
         };
         assert_eq!(told(&mut all), DevLoad::Moderate);
-        let mut share = Share {
+        let mut share = HostShare {
             host: PortId(1),
             allocated: 0,
             limit: Some(160),

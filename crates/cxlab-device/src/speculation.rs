@@ -10,7 +10,7 @@ const MOST: usize = 16;
 
 /// State of a speculative read.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
-pub(crate) enum Ahead {
+pub(crate) enum SpeculativeRead {
     /// In progress in the medium, under this number; the medium reports its completion later.
     InMedium(u32),
     /// Data available in the controller from this time on.
@@ -19,13 +19,13 @@ pub(crate) enum Ahead {
 
 /// The lines that a device has read or is reading speculatively.
 #[derive(Clone, Default, Serialize, Deserialize)]
-pub(crate) struct Speculations {
-    lines: Vec<(Dpa, Ahead)>,
+pub(crate) struct SpeculativeReads {
+    lines: Vec<(Dpa, SpeculativeRead)>,
 }
 
-impl Speculations {
+impl SpeculativeReads {
     /// Records that a speculative read of a line begins.
-    pub(crate) fn begin(&mut self, dpa: Dpa, ahead: Ahead) {
+    pub(crate) fn begin(&mut self, dpa: Dpa, ahead: SpeculativeRead) {
         if self.lines.len() == MOST {
             self.lines.remove(0);
         }
@@ -34,9 +34,10 @@ impl Speculations {
 
     /// Records that the medium has finished its request number `id`.
     pub(crate) fn come(&mut self, id: u32, now: SimTime) {
-        let is_it = |(_, ahead): &&mut (Dpa, Ahead)| *ahead == Ahead::InMedium(id);
+        let is_it =
+            |(_, ahead): &&mut (Dpa, SpeculativeRead)| *ahead == SpeculativeRead::InMedium(id);
         if let Some((_, ahead)) = self.lines.iter_mut().find(is_it) {
-            *ahead = Ahead::At(now);
+            *ahead = SpeculativeRead::At(now);
         }
     }
 
@@ -46,7 +47,7 @@ impl Speculations {
     }
 
     /// Removes a line that is requested or written.
-    pub(crate) fn take(&mut self, dpa: Dpa) -> Option<Ahead> {
+    pub(crate) fn take(&mut self, dpa: Dpa) -> Option<SpeculativeRead> {
         let place = self.lines.iter().position(|(other, _)| *other == dpa)?;
         Some(self.lines.remove(place).1)
     }

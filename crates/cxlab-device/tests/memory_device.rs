@@ -7,7 +7,7 @@ use cxlab_device::{DeviceConfig, DeviceParams, MemoryDevice, WriteCompletion};
 use cxlab_engine::units::{Bytes, BytesPerSec, Hpa, Picos, SimTime};
 use cxlab_engine::{Component, ComponentId, Ctx, Monitor, Simulation, Wire};
 use cxlab_link::{
-    Blocked, Buffer, CreditTable, LinkParams, LinkPort, PacketHeader, Parcel, PortConfig,
+    Blocked, BufferId, CreditTable, LinkParams, LinkPort, PacketHeader, Parcel, PortConfig,
     Transmission,
 };
 use cxlab_memory::Medium;
@@ -99,7 +99,7 @@ impl Component for Node {
                     host.metadata.push(message.meta);
                     if !host.hold {
                         host.link
-                            .release(ctx, Buffer::of(message.channel(), message.vc));
+                            .release(ctx, BufferId::of(message.channel(), message.vc));
                     }
                 }
                 if credited {
@@ -194,7 +194,7 @@ fn run_on(link: LinkParams, requests: &str, contexts: u32, medium: FixedParams, 
             ..DeviceParams::default()
         },
         ports: vec![end(&link)],
-        backend: medium.backend(cxlab_memory::Site::alone(
+        backend: medium.backend(cxlab_memory::MediumSite::alone(
             cxlab_engine::units::Bytes(1 << 30),
             1,
         )),

@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 use cxlab_engine::Ctx;
 use cxlab_engine::save_state;
 use cxlab_engine::units::SimTime;
-use cxlab_link::{Blocked, Buffer, LinkPort, Parcel};
+use cxlab_link::{Blocked, BufferId, LinkPort, Parcel};
 use cxlab_protocol::{Channel, Message};
 use serde::{Deserialize, Serialize};
 
@@ -26,16 +26,16 @@ pub struct BusConfig {
 }
 
 #[derive(Clone, Serialize, Deserialize)]
-struct Waiting {
+struct PendingMessage {
     message: Message,
     arrived: SimTime,
     /// How long the message's buffer had been starved when the message arrived, in picoseconds.
     starved: u64,
 }
 
-impl Waiting {
-    fn buffer(&self) -> Buffer {
-        Buffer::of(self.message.channel(), self.message.vc)
+impl PendingMessage {
+    fn buffer(&self) -> BufferId {
+        BufferId::of(self.message.channel(), self.message.vc)
     }
 }
 
@@ -45,7 +45,7 @@ pub struct Bus {
     turnaround_ps: u64,
     burst: u16,
     /// Messages queued for each port, by class.
-    waiting: [[VecDeque<Waiting>; Channel::COUNT]; 2],
+    waiting: [[VecDeque<PendingMessage>; Channel::COUNT]; 2],
     count: [u32; 2],
     /// The port to which the wire leads now, and the number of messages sent that way in a row.
     direction: usize,
@@ -99,7 +99,7 @@ impl Bus {
         self.ports[port as usize].receive(parcel);
         if let Some(message) = parcel.message {
             let (out, now) = (1 - port as usize, ctx.now());
-            let mut waiting = Waiting {
+            let mut waiting = PendingMessage {
                 message,
                 arrived: now,
                 starved: 0,

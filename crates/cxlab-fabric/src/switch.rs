@@ -24,7 +24,7 @@ use cxlab_engine::save_state;
 use cxlab_engine::state::StateError;
 use cxlab_engine::units::{Picos, SimTime};
 use cxlab_engine::{Ctx, Kept};
-use cxlab_link::{Blocked, Buffer, LinkPort, Lost, Parcel, Waited};
+use cxlab_link::{Blocked, BufferId, LinkPort, LostMessages, Parcel, WaitTimes};
 use cxlab_protocol::{Channel, LongStage, Message, PortId};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -113,7 +113,7 @@ pub struct SwitchConfig {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct QueueHead {
     /// The buffer at the far end for which the message waits.
-    pub buffer: Buffer,
+    pub buffer: BufferId,
     /// Index in the slab. Together with the time of arrival it identifies the message.
     place: u32,
     /// When the message arrived.
@@ -124,7 +124,7 @@ const NIL: u32 = u32::MAX;
 
 /// A message that waits in the switch.
 #[derive(Default, Serialize, Deserialize)]
-struct Waiting {
+struct PendingMessage {
     #[serde(skip)]
     kept: Kept,
     next: u32,
@@ -133,7 +133,7 @@ struct Waiting {
     starved: u64,
 }
 
-impl Waiting {
+impl PendingMessage {
     /// The message, as it arrived.
     #[inline(always)]
     fn message<'a>(&self, ctx: &'a Ctx<'_, Parcel>) -> &'a Message {
@@ -146,7 +146,7 @@ impl Waiting {
 
 /// Whether the list that starts at `head` is free of cycles and of slots marked in `used`.
 /// Marks its slots there.
-fn is_list(slab: &[Waiting], head: u32, used: &mut [bool]) -> bool {
+fn is_list(slab: &[PendingMessage], head: u32, used: &mut [bool]) -> bool {
     let mut at = head;
     while at != NIL {
         match used.get_mut(at as usize) {
@@ -160,14 +160,14 @@ fn is_list(slab: &[Waiting], head: u32, used: &mut [bool]) -> bool {
 
 /// Messages from one input, of one class and virtual channel, to one output, oldest first.
 #[derive(Clone, Copy, Serialize, Deserialize)]
-struct Queue {
+struct OutputQueue {
     input: u16,
     /// The queue with the next turn, or [`NO_QUEUE`] for the last one.
     after: u16,
-    /// [`Buffer::place`] of the buffer.
+    /// [`BufferId::place`] of the buffer.
     place: u16,
     /// The buffer at the far end of the output's link.
-    buffer: Buffer,
+    buffer: BufferId,
     vc: u8,
     head: u32,
     tail: u32,
@@ -176,26 +176,26 @@ struct Queue {
 const NO_QUEUE: u16 = u16::MAX;
 
 /// An output port with the queues in front of it.
-struct Output {
+struct OutputPort {
     /// The first and the last of the queues with messages, in the order of their turns.
     first: u16,
     last: u16,
     wake: SimTime,
     line_time: u64,
     /// All queues that ever had a message.
-    queues: Vec<Queue>,
-    /// By input and [`Buffer::place`]: the queue's number plus one. Empty until a message waits. Few
+    queues: Vec<OutputQueue>,
+    /// By input and [`BufferId::place`]: the queue's number plus one. Empty until a message waits. Few
     /// outputs of a large switch ever have a queue, and the tables of all outputs would grow with the
     /// square of the number of ports.
     queue_of: Vec<u16>,
     /// Number of inputs of the switch.
     inputs: u16,
-    /// By [`Buffer::place`]: number of messages that wait.
+    /// By [`BufferId::place`]: number of messages that wait.
     waiting_for: Vec<u32>,
     link: LinkPort,
 }
 
-save_state!(Output {
+save_state!(OutputPort {
     values: first, last, wake, queues;
     sized: waiting_for;
     states: link;
@@ -205,7 +205,7 @@ save_state!(Output {
 /// The switch component. Fields that every message needs come first.
 #[repr(C)]
 pub struct Switch {
-    outputs: Vec<Output>,
+    outputs: Vec<OutputPort>,
     switching_ps: u32,
     arbitration: Arbitration,
     /// Number of virtual channels of a link.
@@ -214,7 +214,7 @@ pub struct Switch {
     received: u64,
     forwarded: u64,
     routing: LocalRouting,
-    slab: Vec<Waiting>,
+    slab: Vec<PendingMessage>,
     free: u32,
     /// Messages taken out of the engine while the switch moves to another thread or its state is saved,
     /// with their indices in the slab.
@@ -232,9 +232,9 @@ impl Switch {
     /// Builds the switch component.
     pub fn new(config: SwitchConfig) -> Self {
         let vcs = config.virtual_channels;
-        let buffers = Buffer::places(vcs);
+        let buffers = BufferId::places(vcs);
         let ports = config.ports.len();
-        let outputs = config.ports.into_iter().map(|link| Output {
+        let outputs = config.ports.into_iter().map(|link| OutputPort {
             wake: SimTime::NEVER,
             line_time: link.transmitter.line_time_ps(),
             first: NO_QUEUE,
@@ -273,7 +273,7 @@ impl Switch {
         // Each message takes one of the slots in queues, and none remains.
         let taken = (self.inside.iter())
             .all(|(at, _)| queued.get_mut(*at as usize).is_some_and(std::mem::take));
-        let turns = self.outputs.iter().all(Output::has_turns);
+        let turns = self.outputs.iter().all(OutputPort::has_turns);
         match whole && taken && turns && !queued.contains(&true) {
             true => Ok(()),
             false => Err(StateError::new(
@@ -332,9 +332,9 @@ impl Switch {
     /// Takes a parcel's credits, and sends messages that waited for them. Returns the routing fields of the
     /// parcel's message, if there is one.
     #[inline(always)]
-    fn accept(&mut self, ctx: &mut Ctx<'_, Parcel>, port: u16) -> Option<Head> {
+    fn accept(&mut self, ctx: &mut Ctx<'_, Parcel>, port: u16) -> Option<RoutingFields> {
         let Parcel { credits, message } = ctx.received();
-        let (credits, head) = (*credits, message.as_ref().map(Head::of));
+        let (credits, head) = (*credits, message.as_ref().map(RoutingFields::of));
         let output = &mut self.outputs[port as usize];
         if output.link.take_back(credits) && output.link.waiting > 0 {
             self.transmit_unless_closed(ctx, port as usize);
@@ -349,7 +349,7 @@ impl Switch {
         self.transmit(ctx, token as usize);
     }
 
-    fn route(&mut self, ctx: &mut Ctx<'_, Parcel>, input: u16, head: Head) {
+    fn route(&mut self, ctx: &mut Ctx<'_, Parcel>, input: u16, head: RoutingFields) {
         self.received += 1;
         let output = self.choose(ctx.now(), head);
         let vc = self.routing.next_vc(input, output, head.vc);
@@ -358,20 +358,27 @@ impl Switch {
 
     /// Sends the message that arrived through `input` to `output` on virtual channel `vc`, now or later.
     #[inline(always)]
-    fn forward(&mut self, ctx: &mut Ctx<'_, Parcel>, input: u16, head: Head, output: u16, vc: u8) {
+    fn forward(
+        &mut self,
+        ctx: &mut Ctx<'_, Parcel>,
+        input: u16,
+        head: RoutingFields,
+        output: u16,
+        vc: u8,
+    ) {
         let out = &mut self.outputs[output as usize];
         if out.link.waiting == 0 {
-            let note = crossed(self.switching_ps, Waited::default());
+            let note = crossed(self.switching_ps, WaitTimes::default());
             match out.link.pass_on(ctx, head.channel, vc, ctx.now(), note) {
                 Ok(_) => {
                     self.forwarded += 1;
-                    let buffer = Buffer::of(head.channel, head.vc);
+                    let buffer = BufferId::of(head.channel, head.vc);
                     self.outputs[input as usize].link.release(ctx, buffer);
                     return;
                 }
                 Err(Blocked::Until(time)) => wake_output(ctx, out, output, time),
                 Err(Blocked::Credits) => {
-                    out.link.starve(ctx.now(), Buffer::of(head.channel, vc));
+                    out.link.starve(ctx.now(), BufferId::of(head.channel, vc));
                 }
             }
             self.enqueue(ctx, input, output, vc, head.channel);
@@ -399,7 +406,7 @@ impl Switch {
             return false;
         }
         self.forwarded += 1;
-        let buffer = Buffer::of(head.channel, head.vc);
+        let buffer = BufferId::of(head.channel, head.vc);
         self.outputs[port as usize].link.release(ctx, buffer);
         true
     }
@@ -429,14 +436,14 @@ impl Switch {
     }
 
     /// Drops the messages that wait for an output, and counts them.
-    pub fn discard(&mut self, ctx: &mut Ctx<'_, Parcel>, output: u16) -> Lost {
+    pub fn discard(&mut self, ctx: &mut Ctx<'_, Parcel>, output: u16) -> LostMessages {
         self.lose(ctx, output, |_| true)
     }
 
     /// Drops the messages that wait for some of the virtual channels of any output, and counts them. Bit
     /// `n` of `channels` is virtual channel `n`.
-    pub fn discard_channels(&mut self, ctx: &mut Ctx<'_, Parcel>, channels: u8) -> Lost {
-        let mut lost = Lost::default();
+    pub fn discard_channels(&mut self, ctx: &mut Ctx<'_, Parcel>, channels: u8) -> LostMessages {
+        let mut lost = LostMessages::default();
         for output in 0..self.ports() {
             if self.waiting(output) > 0 {
                 lost += self.lose(ctx, output, |vc| channels >> vc & 1 == 1);
@@ -451,8 +458,8 @@ impl Switch {
         ctx: &mut Ctx<'_, Parcel>,
         output: u16,
         is_lost: impl Fn(u8) -> bool,
-    ) -> Lost {
-        let mut lost = Lost::default();
+    ) -> LostMessages {
+        let mut lost = LostMessages::default();
         let mut freed = Vec::new();
         let out = &mut self.outputs[output as usize];
         for queue in out.queues.iter_mut().filter(|queue| is_lost(queue.vc)) {
@@ -463,7 +470,7 @@ impl Switch {
                 let waiting = &mut self.slab[at as usize];
                 let message = waiting.message(ctx);
                 lost.count(message);
-                freed.push((queue.input, Buffer::of(message.channel(), message.vc)));
+                freed.push((queue.input, BufferId::of(message.channel(), message.vc)));
                 ctx.forget(std::mem::take(&mut waiting.kept));
                 let next = std::mem::replace(&mut waiting.next, self.free);
                 self.free = at;
@@ -491,8 +498,8 @@ impl Switch {
 
     /// Drops all queued messages of a switch that has failed. The wake-ups that its outputs
     /// requested do not come.
-    pub fn discard_all(&mut self, ctx: &mut Ctx<'_, Parcel>) -> Lost {
-        let mut lost = Lost::default();
+    pub fn discard_all(&mut self, ctx: &mut Ctx<'_, Parcel>) -> LostMessages {
+        let mut lost = LostMessages::default();
         for output in 0..self.ports() {
             lost += self.discard(ctx, output);
             self.outputs[output as usize].wake = SimTime::NEVER;
@@ -501,14 +508,14 @@ impl Switch {
     }
 
     /// Calls `each` with the buffer of every queued message that arrived through `input`.
-    pub fn buffered(&self, ctx: &Ctx<'_, Parcel>, input: u16, mut each: impl FnMut(Buffer)) {
+    pub fn buffered(&self, ctx: &Ctx<'_, Parcel>, input: u16, mut each: impl FnMut(BufferId)) {
         for out in &self.outputs {
             for queue in out.queues.iter().filter(|queue| queue.input == input) {
                 let mut at = queue.head;
                 while at != NIL {
                     let waiting = &self.slab[at as usize];
                     let message = waiting.message(ctx);
-                    each(Buffer::of(message.channel(), message.vc));
+                    each(BufferId::of(message.channel(), message.vc));
                     at = waiting.next;
                 }
             }
@@ -539,7 +546,7 @@ impl Switch {
 
     /// The output for a message, chosen among the routing's candidates.
     #[inline]
-    fn choose(&mut self, now: SimTime, head: Head) -> u16 {
+    fn choose(&mut self, now: SimTime, head: RoutingFields) -> u16 {
         let (outputs, rng) = (&mut self.outputs, &mut self.rng);
         self.routing.pick(
             head.source,
@@ -566,10 +573,10 @@ impl Switch {
         let waiting = self.free;
         let link = &mut self.outputs[output as usize].link;
         link.feed(ctx.now());
-        let starved = link.starved_ps(ctx.now(), Buffer::of(channel, vc));
+        let starved = link.starved_ps(ctx.now(), BufferId::of(channel, vc));
         let place = &mut self.slab[waiting as usize];
         self.free = place.next;
-        *place = Waiting {
+        *place = PendingMessage {
             kept: ctx.keep(),
             next: NIL,
             arrived: ctx.now(),
@@ -577,14 +584,14 @@ impl Switch {
         };
         let out = &mut self.outputs[output as usize];
         out.link.waiting += 1;
-        let buffer = Buffer::of(channel.queue(), vc);
+        let buffer = BufferId::of(channel.queue(), vc);
         let place = buffer.place(self.vcs);
-        let at = input as usize * Buffer::places(self.vcs) + place;
+        let at = input as usize * BufferId::places(self.vcs) + place;
         let number = match out.queue_of.get(at) {
             Some(number) if *number > 0 => *number - 1,
             _ => out.begin_queue(
                 at,
-                Queue {
+                OutputQueue {
                     input,
                     after: NO_QUEUE,
                     place: place as u16,
@@ -612,9 +619,9 @@ impl Switch {
     #[cold]
     fn grow(&mut self) {
         self.free = self.slab.len() as u32;
-        self.slab.push(Waiting {
+        self.slab.push(PendingMessage {
             next: NIL,
-            ..Waiting::default()
+            ..PendingMessage::default()
         });
     }
 
@@ -652,7 +659,7 @@ impl Switch {
             let message = waiting.message(ctx);
             let (channel, vc) = (message.channel(), message.vc);
             let link = &mut out.link;
-            let sent_to = Buffer::of(channel, queue.vc);
+            let sent_to = BufferId::of(channel, queue.vc);
             let waited = link.waited(now, sent_to, waiting.arrived, waiting.starved);
             let note = crossed(self.switching_ps, waited);
             match link.send_kept(ctx, &mut waiting.kept, channel, queue.vc, note) {
@@ -670,7 +677,7 @@ impl Switch {
                         out.append_turn(turn.queue);
                     }
                     self.forwarded += 1;
-                    let buffer = Buffer::of(channel, vc);
+                    let buffer = BufferId::of(channel, vc);
                     self.outputs[input as usize].link.release(ctx, buffer);
                 }
                 Err(Blocked::Credits) => {
@@ -689,7 +696,7 @@ impl Switch {
 
 /// The fields of a message that determine its route through a switch.
 #[derive(Clone, Copy)]
-struct Head {
+struct RoutingFields {
     source: PortId,
     destination: PortId,
     channel: Channel,
@@ -697,10 +704,10 @@ struct Head {
     vc: u8,
 }
 
-impl Head {
+impl RoutingFields {
     #[inline(always)]
-    fn of(message: &Message) -> Head {
-        Head {
+    fn of(message: &Message) -> RoutingFields {
+        RoutingFields {
             source: message.source,
             destination: message.destination,
             channel: message.channel(),
@@ -711,7 +718,7 @@ impl Head {
 
 /// Returns a function that records the crossing of a switch in a forwarded message.
 #[inline]
-fn crossed(switching_ps: u32, waited: Waited) -> impl FnOnce(&mut Message) {
+fn crossed(switching_ps: u32, waited: WaitTimes) -> impl FnOnce(&mut Message) {
     move |message| {
         message.stages.switch += switching_ps;
         waited.note(LongStage::SwitchQueue, message);
@@ -721,12 +728,12 @@ fn crossed(switching_ps: u32, waited: Waited) -> impl FnOnce(&mut Message) {
 
 /// A queue that may send, and the queue whose turn is before it.
 #[derive(Clone, Copy)]
-struct Turn {
+struct QueueTurn {
     queue: u16,
     before: u16,
 }
 
-impl Output {
+impl OutputPort {
     /// Rebuilds the table of queue numbers after a restore.
     fn find_queues(&mut self) -> Result<(), StateError> {
         let buffers = self.waiting_for.len();
@@ -765,7 +772,7 @@ impl Output {
 
     /// Creates a queue whose number belongs at index `at`; returns the number.
     #[cold]
-    fn begin_queue(&mut self, at: usize, queue: Queue) -> u16 {
+    fn begin_queue(&mut self, at: usize, queue: OutputQueue) -> u16 {
         if self.queue_of.is_empty() {
             self.queue_of = vec![0; self.places()];
         }
@@ -780,12 +787,12 @@ impl Output {
     fn pick(
         &self,
         arbitration: Arbitration,
-        slab: &[Waiting],
+        slab: &[PendingMessage],
         ctx: &Ctx<'_, Parcel>,
         closed: u128,
-    ) -> Option<Turn> {
+    ) -> Option<QueueTurn> {
         if arbitration == Arbitration::RoundRobin && closed == 0 {
-            return (self.first != NO_QUEUE).then_some(Turn {
+            return (self.first != NO_QUEUE).then_some(QueueTurn {
                 queue: self.first,
                 before: NO_QUEUE,
             });
@@ -798,17 +805,17 @@ impl Output {
     fn search(
         &self,
         arbitration: Arbitration,
-        slab: &[Waiting],
+        slab: &[PendingMessage],
         ctx: &Ctx<'_, Parcel>,
         closed: u128,
-    ) -> Option<Turn> {
+    ) -> Option<QueueTurn> {
         let mut before = NO_QUEUE;
         let mut at = self.first;
         let mut oldest = None;
         while at != NO_QUEUE {
             let queue = &self.queues[at as usize];
             if closed >> queue.buffer.0 & 1 == 0 {
-                let turn = Turn { queue: at, before };
+                let turn = QueueTurn { queue: at, before };
                 if arbitration == Arbitration::RoundRobin {
                     return Some(turn);
                 }
@@ -836,7 +843,7 @@ impl Output {
 
     /// Removes the turn of a queue.
     #[inline]
-    fn remove_turn(&mut self, turn: Turn) {
+    fn remove_turn(&mut self, turn: QueueTurn) {
         let after = self.queues[turn.queue as usize].after;
         match turn.before {
             NO_QUEUE => self.first = after,
@@ -856,7 +863,7 @@ impl Output {
 }
 
 #[inline]
-fn wake_output(ctx: &mut Ctx<'_, Parcel>, output: &mut Output, number: u16, time: SimTime) {
+fn wake_output(ctx: &mut Ctx<'_, Parcel>, output: &mut OutputPort, number: u16, time: SimTime) {
     if time < output.wake {
         output.wake = time;
         ctx.wake_at(time, u32::from(number));

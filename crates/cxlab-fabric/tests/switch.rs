@@ -14,7 +14,7 @@ use cxlab_engine::{Component, Ctx, Monitor, Simulation, Stop};
 use cxlab_fabric::graph::{Endpoints, FabricGraph};
 use cxlab_fabric::routing::{PortPeer, RoutingKind, RoutingTables};
 use cxlab_fabric::switch::{Arbitration, Switch, SwitchConfig, SwitchParams};
-use cxlab_link::{Buffer, CreditTable, LinkParams, Parcel};
+use cxlab_link::{BufferId, CreditTable, LinkParams, Parcel};
 use cxlab_protocol::{Channel, Message, Opcode};
 
 #[allow(clippy::large_enum_variant)]
@@ -323,7 +323,7 @@ fn credits_are_conserved_on_every_link_of_a_drained_fabric() {
         let (switch, port) = fabric.tables.ports().edge(endpoint).unwrap();
         for class in Channel::ALL {
             for vc in 0..vcs {
-                let buffer = Buffer::of(class, vc);
+                let buffer = BufferId::of(class, vc);
                 let near = &fabric.stub(endpoint).link;
                 let (at_hand, waits) = (near.credits(buffer), near.waiting_returns(buffer));
                 let Node::Switch(switch) = fabric.simulation.component_mut(6 + switch) else {

@@ -20,15 +20,15 @@ pub struct CacheAccess {
 
 /// A line and the time of its last use: twice the clock's value, plus 1 if the line is dirty.
 #[derive(Clone, Copy, Serialize, Deserialize)]
-struct Way {
+struct CacheWay {
     line: u64,
     stamp: u64,
 }
 
-impl Way {
+impl CacheWay {
     #[inline]
-    fn new(line: u64, used: u64, dirty: bool) -> Way {
-        Way {
+    fn new(line: u64, used: u64, dirty: bool) -> CacheWay {
+        CacheWay {
             line,
             stamp: 2 * used + u64::from(dirty),
         }
@@ -51,7 +51,7 @@ const EMPTY: u64 = u64::MAX;
 
 /// The tag array of a private cache.
 pub struct PrivateCache {
-    ways: Vec<Way>,
+    ways: Vec<CacheWay>,
     associativity: usize,
     sets: u64,
     clock: u64,
@@ -74,7 +74,7 @@ impl PrivateCache {
         let associativity = ways.max(1) as usize;
         let sets = (size.0 / 64 / associativity as u64).max(1);
         PrivateCache {
-            ways: vec![Way::new(EMPTY, 0, false); sets as usize * associativity],
+            ways: vec![CacheWay::new(EMPTY, 0, false); sets as usize * associativity],
             associativity,
             sets,
             clock: 0,
@@ -99,7 +99,7 @@ impl PrivateCache {
                 (victim, oldest) = (at, way.stamp);
             }
         }
-        let out = std::mem::replace(&mut ways[victim], Way::new(line.0, clock + 1, write));
+        let out = std::mem::replace(&mut ways[victim], CacheWay::new(line.0, clock + 1, write));
         self.clock += 1;
         CacheAccess {
             hit: false,
@@ -150,7 +150,7 @@ impl PrivateCache {
     /// Inserts a line that is absent. Returns the dirty line that was evicted, if any.
     pub fn insert(&mut self, line: LineAddr, dirty: bool) -> Option<LineAddr> {
         self.clock += 1;
-        let fresh = Way::new(line.0, self.clock, dirty);
+        let fresh = CacheWay::new(line.0, self.clock, dirty);
         let ways = self.set(line);
         let mut victim = 0;
         for (at, way) in ways.iter().enumerate() {
@@ -182,7 +182,7 @@ impl PrivateCache {
     }
 
     #[inline]
-    fn set(&mut self, line: LineAddr) -> &mut [Way] {
+    fn set(&mut self, line: LineAddr) -> &mut [CacheWay] {
         let first = self.first(line);
         &mut self.ways[first..first + self.associativity]
     }

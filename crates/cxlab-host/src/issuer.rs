@@ -29,11 +29,11 @@ pub(crate) struct Issuer {
     /// The time of an operation that is issued when the workload begins: 0, except in sampled runs.
     origin: u64,
     /// The remaining operations while nothing may be issued, in sampled runs.
-    parked: Option<Parked>,
+    parked: Option<ParkedIssuer>,
 }
 
 /// The remaining operations of a parked issuer.
-struct Parked {
+struct ParkedIssuer {
     left: u64,
     held: Option<MemOp>,
     exhausted: bool,
@@ -158,7 +158,7 @@ impl Issuer {
 
     /// Stops issuing until [`Issuer::resume`].
     pub(crate) fn park(&mut self) {
-        self.parked = Some(Parked {
+        self.parked = Some(ParkedIssuer {
             left: std::mem::take(&mut self.left),
             held: self.held.take(),
             exhausted: std::mem::replace(&mut self.exhausted, true),

@@ -4,7 +4,7 @@
 mod cache;
 mod coherent;
 mod core;
-mod fails;
+mod failure_handling;
 mod issuer;
 mod local;
 mod params;
@@ -14,20 +14,22 @@ mod throttle;
 
 pub use self::core::{CacheLevel, Core, CoreConfig, CoreParams, CoreStats, PhaseStats};
 pub use cache::PrivateCache;
-pub use coherent::{CachingConfig, CachingRequester, CoherenceStats, Found, Observation, Stall};
-pub use cxlab_agent::{
-    AddressMap, Failure, HopStats, LOCAL, QUEUES, RequestRow, RequesterStats, STAGE_NAMES, Stages,
-    Unserved, Window,
+pub use coherent::{
+    CachingConfig, CachingRequester, CoherenceStats, Observation, SnoopedState, StallReason,
 };
-pub use fails::Fails;
+pub use cxlab_agent::{
+    AddressMap, AddressWindow, Failure, HopStats, LOCAL, QUEUES, RequestRow, RequesterStats,
+    STAGE_NAMES, StageTimes, UnservedRequests,
+};
+pub use failure_handling::FailureHandling;
 pub use local::LocalConfig;
 pub use params::{
     CacheParams, CachePolicyChoice, LoadMiss, PartialWrite, RequesterParams, RequesterPreset,
 };
 pub use processor::{
     Cluster, DeviceEvictions, DirectoryParams, Inclusion, LlcParams, MOST_FAULTS, MOST_PROMISED,
-    OsConfig, OsParams, PageChoice, Prepared, Preset, ProcessParams, Processor, ProcessorConfig,
-    ProcessorError, ProcessorParams, ProcessorStats, VIRTUAL,
+    OsConfig, OsParams, PageChoice, PreparedMemory, ProcessParams, Processor, ProcessorConfig,
+    ProcessorError, ProcessorParams, ProcessorPreset, ProcessorStats, VIRTUAL,
 };
 pub use requester::{Requester, RequesterConfig, WarmAccess, WarmBuffer};
 pub use throttle::{ThrottleParams, ThrottleStats};

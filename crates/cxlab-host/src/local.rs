@@ -23,7 +23,7 @@ pub struct LocalConfig {
 
 /// A completed request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Returned {
+pub(crate) struct CompletedRequest {
     /// The owner's number of the request.
     pub(crate) tag: u32,
     /// Time that the request waited until the backend accepted it, in picoseconds.
@@ -34,7 +34,7 @@ pub(crate) struct Returned {
 
 /// Times of a request in the memory, in picoseconds.
 #[derive(Clone, Copy, Default, Serialize, Deserialize)]
-struct Times {
+struct RequestTimes {
     arrived: u64,
     accepted: u64,
 }
@@ -57,7 +57,7 @@ pub(crate) struct LocalMemory {
     refused: [VecDeque<(u64, MemoryRequest)>; 2],
     /// Tags on their way back, with their times of arrival.
     going: VecDeque<(u64, u32)>,
-    times: Vec<Times>,
+    times: Vec<RequestTimes>,
     done: Vec<Completion>,
     /// Times of arrival of the last read, and of the last write, that the backend has accepted.
     last: [u64; 2],
@@ -84,7 +84,7 @@ impl LocalMemory {
             coming: VecDeque::with_capacity(requests),
             refused: [VecDeque::new(), VecDeque::new()],
             going: VecDeque::with_capacity(requests),
-            times: vec![Times::default(); requests],
+            times: vec![RequestTimes::default(); requests],
             done: Vec::new(),
             last: [0; 2],
             told: SimTime::ZERO,
@@ -125,14 +125,19 @@ impl LocalMemory {
             write,
         };
         if self.times.len() <= tag as usize {
-            self.times.resize(tag as usize + 1, Times::default());
+            self.times.resize(tag as usize + 1, RequestTimes::default());
         }
         self.coming.push_back((at, request));
         self.ask(ctx, token);
     }
 
     /// Handles a wake-up. Requests that have come back are appended to `back`.
-    pub(crate) fn wake(&mut self, ctx: &mut Ctx<'_, Parcel>, token: u32, back: &mut Vec<Returned>) {
+    pub(crate) fn wake(
+        &mut self,
+        ctx: &mut Ctx<'_, Parcel>,
+        token: u32,
+        back: &mut Vec<CompletedRequest>,
+    ) {
         let now = ctx.now();
         if self.wake <= now.0 {
             self.wake = u64::MAX;
@@ -142,7 +147,7 @@ impl LocalMemory {
             && *at <= now.0
         {
             let times = self.times[*tag as usize];
-            back.push(Returned {
+            back.push(CompletedRequest {
                 tag: *tag,
                 queue_ps: times.accepted - times.arrived,
                 media_ps: at - self.latency_ps - times.accepted,

@@ -13,7 +13,7 @@ use cxlab_engine::rng::StreamRng;
 use cxlab_engine::save_state;
 use cxlab_engine::units::{BytesPerSec, Hpa, Picos, SimTime};
 use cxlab_engine::{Ctx, prefetch, prefetch_first};
-use cxlab_link::{Buffer, LinkPort, Parcel};
+use cxlab_link::{BufferId, LinkPort, Parcel};
 use cxlab_protocol::{CacheMeta, DevLoad, LatencyStages, MemMeta, Message, Opcode, PortId};
 use cxlab_workload::{MemOp, OpKind, OpSource};
 
@@ -28,9 +28,9 @@ pub use sampled::{WarmAccess, WarmBuffer};
 
 use cxlab_agent::AddressMap;
 use cxlab_agent::Failure;
-use cxlab_agent::Ledger;
+use cxlab_agent::RequestLedger;
 use cxlab_agent::RootPorts;
-use cxlab_agent::{CACHE, RequestRow, RequesterStats, STAGE_NAMES, Stages, stages_of};
+use cxlab_agent::{CACHE, RequestRow, RequesterStats, STAGE_NAMES, StageTimes, stages_of};
 use serde::{Deserialize, Serialize};
 
 /// Configuration of a plain or a caching requester.
@@ -71,12 +71,12 @@ pub struct RequesterConfig {
 }
 
 #[derive(Clone, Copy, Serialize, Deserialize)]
-struct Slot {
+struct RequestSlot {
     hpa: Hpa,
     issued: u64,
     id: u64,
     write: bool,
-    kind: SlotKind,
+    kind: RequestSlotKind,
     /// A partial write has read its line, and writes the merged line.
     merged: bool,
     /// Number of the operation with several lines that the request belongs to, from 1; 0 for none.
@@ -85,7 +85,7 @@ struct Slot {
 
 /// An operation of several lines.
 #[derive(Clone, Copy, Serialize, Deserialize)]
-struct Whole {
+struct MultiLineOp {
     issued: u64,
     /// The line to be issued next.
     next: Hpa,
@@ -97,10 +97,10 @@ struct Whole {
     served: bool,
 }
 
-impl Slot {
+impl RequestSlot {
     /// The row of a request that ends now, without a response.
     #[inline(always)]
-    fn row(&self, now: SimTime, stages: Stages) -> RequestRow {
+    fn row(&self, now: SimTime, stages: StageTimes) -> RequestRow {
         RequestRow {
             requester: 0,
             device: u16::MAX,
@@ -119,7 +119,7 @@ impl Slot {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-enum SlotKind {
+enum RequestSlotKind {
     Free,
     Request,
     Hit,
@@ -132,7 +132,7 @@ enum SlotKind {
 
 /// How a request ended.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Answer {
+enum RequestOutcome {
     /// A hit in the private cache.
     Cache,
     /// Data, or the completion of a write.
@@ -156,7 +156,7 @@ pub struct Requester {
     /// The base of stored values, and a mask of their bits: 0 without checkers.
     values: (u16, u16),
     roots: RootPorts,
-    slots: Vec<Slot>,
+    slots: Vec<RequestSlot>,
     free: Vec<u32>,
     /// First opcode of a write.
     write: Opcode,
@@ -170,13 +170,13 @@ pub struct Requester {
     current: u32,
     cache: Option<PrivateCache>,
     issuer: Issuer,
-    ledger: Ledger,
-    /// Number of slots whose tag is not in use: [`SlotKind::Late`], and those in `spare`.
+    ledger: RequestLedger,
+    /// Number of slots whose tag is not in use: [`RequestSlotKind::Late`], and those in `spare`.
     idle: usize,
     /// Slots that are not needed, because others have replaced them.
     spare: Vec<u32>,
     /// Operations of several lines, and the indices of completed ones.
-    wholes: Vec<Whole>,
+    wholes: Vec<MultiLineOp>,
     free_wholes: Vec<u32>,
     /// Least time between two issues without the throttle, in picoseconds.
     interval_ps: u64,
@@ -195,12 +195,12 @@ impl Requester {
     pub fn new(config: RequesterConfig) -> Self {
         let params = config.params;
         let outstanding = params.outstanding as usize;
-        let empty = Slot {
+        let empty = RequestSlot {
             hpa: Hpa(0),
             issued: 0,
             id: 0,
             write: false,
-            kind: SlotKind::Free,
+            kind: RequestSlotKind::Free,
             merged: false,
             whole: 0,
         };
@@ -244,7 +244,7 @@ impl Requester {
             wholes: Vec::new(),
             free_wholes: Vec::new(),
             writeback: None,
-            ledger: Ledger::new(config.number, config.log),
+            ledger: RequestLedger::new(config.number, config.log),
             interval_ps: interval,
             throttle,
             values: (
@@ -350,7 +350,7 @@ impl Requester {
         let link = &mut self.roots.ports[port as usize];
         let credited = link.receive(parcel);
         if let Some(message) = &parcel.message {
-            link.release(ctx, Buffer::of(message.channel(), message.vc));
+            link.release(ctx, BufferId::of(message.channel(), message.vc));
             self.complete(ctx, message);
         }
         if credited {
@@ -385,7 +385,7 @@ impl Requester {
                 return;
             }
             if let Some(hpa) = self.writeback.take() {
-                self.enter(ctx, hpa, true, SlotKind::Writeback, 0);
+                self.enter(ctx, hpa, true, RequestSlotKind::Writeback, 0);
                 continue;
             }
             let (line, write, whole) = match self.next_of_whole() {
@@ -410,9 +410,9 @@ impl Requester {
                 Some(access) => {
                     self.writeback = access.evicted.map(|line| Hpa(line.0 * 64));
                     // Write-allocate: a store that misses reads the line.
-                    self.enter(ctx, line, false, SlotKind::Request, whole);
+                    self.enter(ctx, line, false, RequestSlotKind::Request, whole);
                 }
-                None => self.enter(ctx, line, write, SlotKind::Request, whole),
+                None => self.enter(ctx, line, write, RequestSlotKind::Request, whole),
             }
         }
     }
@@ -440,7 +440,7 @@ impl Requester {
     #[inline(never)]
     fn begin_whole(&mut self, now: SimTime, op: MemOp) -> u32 {
         let unissued = op.lines - 1;
-        let whole = Whole {
+        let whole = MultiLineOp {
             issued: now.0,
             next: Hpa((op.hpa.0 & !63) + 64),
             write: op.kind == OpKind::Write,
@@ -495,12 +495,12 @@ impl Requester {
 
     /// Takes a slot for a request or a write-back.
     #[inline(always)]
-    fn take_slot(&mut self, now: SimTime, slot: Slot) -> u32 {
+    fn take_slot(&mut self, now: SimTime, slot: RequestSlot) -> u32 {
         let tag = match self.free.pop() {
             Some(tag) => tag,
             None => unreachable!("issue looked for a free slot"),
         };
-        if slot.kind != SlotKind::Writeback {
+        if slot.kind != RequestSlotKind::Writeback {
             self.ledger.enter(now);
         }
         self.slots[tag as usize] = slot;
@@ -508,15 +508,15 @@ impl Requester {
     }
 
     #[inline(always)]
-    fn free_slot(&mut self, now: SimTime, tag: u32) -> Slot {
+    fn free_slot(&mut self, now: SimTime, tag: u32) -> RequestSlot {
         let slot = self.slots[tag as usize];
         assert!(
-            slot.kind != SlotKind::Free,
+            slot.kind != RequestSlotKind::Free,
             "a response to a request that was never made"
         );
-        self.slots[tag as usize].kind = SlotKind::Free;
+        self.slots[tag as usize].kind = RequestSlotKind::Free;
         self.free.push(tag);
-        if slot.kind != SlotKind::Writeback {
+        if slot.kind != RequestSlotKind::Writeback {
             self.ledger.leave(now, slot.issued);
         }
         slot
@@ -525,8 +525,8 @@ impl Requester {
     fn hit(&mut self, ctx: &mut Ctx<'_, Parcel>, hpa: Hpa, write: bool, whole: u32) {
         let now = ctx.now();
         let id = self.ledger.issued();
-        let kind = SlotKind::Hit;
-        let slot = Slot {
+        let kind = RequestSlotKind::Hit;
+        let slot = RequestSlot {
             hpa,
             issued: now.0,
             id,
@@ -541,15 +541,15 @@ impl Requester {
 
     fn complete_hit(&mut self, ctx: &mut Ctx<'_, Parcel>, tag: u32) {
         let slot = self.free_slot(ctx.now(), tag);
-        let mut stages: Stages = [0; STAGE_NAMES.len()];
+        let mut stages: StageTimes = [0; STAGE_NAMES.len()];
         stages[CACHE] = self.cache_ps;
-        self.log(ctx, slot, stages, 0, u16::MAX, Answer::Cache, 0);
+        self.log(ctx, slot, stages, 0, u16::MAX, RequestOutcome::Cache, 0);
     }
 
     /// The value that a request stores: 0 for a read, and 0 without checkers. Branch prediction cannot tell
     /// which, so the code has no branch.
     #[inline(always)]
-    fn stored(&self, slot: &Slot) -> u16 {
+    fn stored(&self, slot: &RequestSlot) -> u16 {
         (self.values.0 | (slot.id as u16 & 0xfff)) & (self.values.1 * u16::from(slot.write))
     }
 
@@ -559,7 +559,7 @@ impl Requester {
         ctx: &mut Ctx<'_, Parcel>,
         hpa: Hpa,
         write: bool,
-        kind: SlotKind,
+        kind: RequestSlotKind,
         whole: u32,
     ) {
         let now = ctx.now();
@@ -567,7 +567,7 @@ impl Requester {
             Some(device) => device,
             None => panic!("{hpa:?} lies outside the memory that the plan gave the workload"),
         };
-        let slot = Slot {
+        let slot = RequestSlot {
             hpa,
             issued: now.0,
             id: self.ledger.issued(),
@@ -577,7 +577,7 @@ impl Requester {
             whole,
         };
         let tag = self.take_slot(now, slot);
-        if kind == SlotKind::Writeback {
+        if kind == RequestSlotKind::Writeback {
             self.ledger.stats.writebacks += 1;
         }
         let message = Message {
@@ -621,7 +621,7 @@ impl Requester {
             slot.hpa, message.hpa,
             "a response carries its request's address"
         );
-        if slot.kind == SlotKind::Writeback {
+        if slot.kind == RequestSlotKind::Writeback {
             return;
         }
         // A merged write has passed the processing time twice.
@@ -640,7 +640,7 @@ impl Requester {
             stages,
             hops,
             device,
-            Answer::Device,
+            RequestOutcome::Device,
             message.data,
         );
     }
@@ -678,17 +678,17 @@ impl Requester {
     fn log_unserved(
         &mut self,
         ctx: &mut Ctx<'_, Parcel>,
-        slot: Slot,
-        stages: Stages,
+        slot: RequestSlot,
+        stages: StageTimes,
         hops: u16,
         device: u16,
         message: &Message,
     ) {
         let answer = match message.lines {
-            Message::DENIED => Answer::Denied,
-            _ => Answer::Poisoned,
+            Message::DENIED => RequestOutcome::Denied,
+            _ => RequestOutcome::Poisoned,
         };
-        self.ledger.stats.denied_ever += u64::from(answer == Answer::Denied);
+        self.ledger.stats.denied_ever += u64::from(answer == RequestOutcome::Denied);
         self.log(ctx, slot, stages, hops, device, answer, message.data);
     }
 
@@ -697,24 +697,25 @@ impl Requester {
     fn log(
         &mut self,
         ctx: &mut Ctx<'_, Parcel>,
-        slot: Slot,
-        stages: Stages,
+        slot: RequestSlot,
+        stages: StageTimes,
         hops: u16,
         device: u16,
-        answer: Answer,
+        answer: RequestOutcome,
         value: u16,
     ) {
         let row = RequestRow {
             device,
             hops,
-            denied: answer == Answer::Denied,
-            failure: (answer == Answer::Poisoned).then_some(Failure::Poisoned),
+            denied: answer == RequestOutcome::Denied,
+            failure: (answer == RequestOutcome::Poisoned).then_some(Failure::Poisoned),
             value,
             ..slot.row(ctx.now(), stages)
         };
-        self.ledger.complete(ctx, row, answer == Answer::Cache);
+        self.ledger
+            .complete(ctx, row, answer == RequestOutcome::Cache);
         if slot.whole != 0 {
-            let served = !matches!(answer, Answer::Denied | Answer::Poisoned);
+            let served = !matches!(answer, RequestOutcome::Denied | RequestOutcome::Poisoned);
             self.part_done(ctx.now(), slot.whole, served);
         }
     }

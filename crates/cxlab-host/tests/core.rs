@@ -13,7 +13,7 @@ use cxlab_host::{
 };
 use cxlab_link::Parcel;
 use cxlab_memory::fixed::FixedParams;
-use cxlab_memory::{Medium, Site};
+use cxlab_memory::{Medium, MediumSite};
 use cxlab_protocol::PortId;
 use cxlab_workload::{Action, After, LOCAL_BASE, Phase, Program, Step};
 
@@ -116,7 +116,7 @@ fn alone(
         map: Arc::new(AddressMap::new(Vec::new())),
         local: Some(LocalConfig {
             base: LOCAL_BASE,
-            backend: medium.backend(Site::alone(capacity, 1)),
+            backend: medium.backend(MediumSite::alone(capacity, 1)),
             capacity,
             latency: Picos(WAY),
         }),

@@ -8,10 +8,10 @@ use cxlab_engine::rng::StreamRng;
 use cxlab_engine::units::{Bytes, BytesPerSec, Dpa, Hpa, Picos, SimTime};
 use cxlab_engine::{Component, ComponentId, Ctx, Monitor, Simulation, Stop, Wire};
 use cxlab_host::{
-    AddressMap, CacheParams, RequestRow, Requester, RequesterConfig, RequesterParams, Window,
+    AddressMap, AddressWindow, CacheParams, RequestRow, Requester, RequesterConfig, RequesterParams,
 };
 use cxlab_link::{
-    Blocked, Buffer, CreditTable, LinkParams, LinkPort, PacketHeader, Parcel, PortConfig,
+    Blocked, BufferId, CreditTable, LinkParams, LinkPort, PacketHeader, Parcel, PortConfig,
     Transmission,
 };
 use cxlab_protocol::hdm::InterleaveSet;
@@ -105,7 +105,7 @@ impl Component for Node {
                 };
                 echo.seen.push((ctx.now().0, message));
                 echo.link
-                    .release(ctx, Buffer::of(message.channel(), message.vc));
+                    .release(ctx, BufferId::of(message.channel(), message.vc));
                 message.stages.add(LongStage::Media, delay);
                 message.opcode = if message.opcode == Opcode::MemWr {
                     Opcode::Cmp
@@ -197,7 +197,7 @@ fn run(params: RequesterParams, credits: u16, delays: &[Option<u64>], ops: &[Mem
     let windows = (0..count).map(|device| {
         let base = Hpa(size.0 * device as u64);
         let set = InterleaveSet::new(base, size, Bytes(256), 1).unwrap();
-        Window {
+        AddressWindow {
             base,
             size,
             set,

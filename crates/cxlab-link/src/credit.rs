@@ -27,7 +27,7 @@ const NEAR_VCS: usize = 2;
 /// The number of a receive buffer. The classes 0 to 7 of all virtual channels come first,
 /// then the other classes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Debug)]
-pub struct Buffer(pub u8);
+pub struct BufferId(pub u8);
 
 /// By class: number of its buffer on virtual channel 0.
 const FIRST: [u8; Channel::COUNT] = {
@@ -40,11 +40,11 @@ const FIRST: [u8; Channel::COUNT] = {
     first
 };
 
-impl Buffer {
+impl BufferId {
     /// The buffer of a message class on a virtual channel.
     #[inline]
-    pub fn of(channel: Channel, vc: u8) -> Buffer {
-        Buffer(FIRST[channel as usize] | vc << 3)
+    pub fn of(channel: Channel, vc: u8) -> BufferId {
+        BufferId(FIRST[channel as usize] | vc << 3)
     }
 
     /// Number of the buffer's message class.
@@ -61,7 +61,7 @@ impl Buffer {
         self.0 as usize % BUFFERS
     }
 
-    /// Index in a table for a link of `vcs` virtual channels, with [`Buffer::places`] entries.
+    /// Index in a table for a link of `vcs` virtual channels, with [`BufferId::places`] entries.
     #[inline]
     pub fn place(self, vcs: u8) -> usize {
         let number = self.index();
@@ -72,7 +72,7 @@ impl Buffer {
         }
     }
 
-    /// Number of entries of a table indexed by [`Buffer::place`].
+    /// Number of entries of a table indexed by [`BufferId::place`].
     #[inline]
     pub fn places(vcs: u8) -> usize {
         CLASSES * usize::from(vcs)
@@ -171,11 +171,11 @@ impl CreditTable {
 
 /// By message class: most messages between a transmitter and the component at the far end, with those whose
 /// credit is on its way back ([`LinkParams::windows`](crate::LinkParams::windows)).
-pub type Windows = [u16; Channel::COUNT];
+pub type CreditWindows = [u16; Channel::COUNT];
 
 /// How a link encodes credit returns: the numbers of credits of a class that one field can express.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Returns {
+pub(crate) enum CreditReturns {
     /// Packets, and CXL.io classes: any number, for each class separately.
     Any,
     /// 68 B flits: 1, 2, 4, 8, 16, 32 or 64 in each of three fields (CXL 3.1, table 4-4).
@@ -184,17 +184,17 @@ pub(crate) enum Returns {
     Flit256,
 }
 
-impl Returns {
+impl CreditReturns {
     /// Most credits out of `waiting` that one field can return.
     #[inline]
     fn of(self, waiting: u16) -> u8 {
         match self {
-            Returns::Any => waiting.min(u16::from(u8::MAX)) as u8,
-            Returns::Flit68 => match waiting {
+            CreditReturns::Any => waiting.min(u16::from(u8::MAX)) as u8,
+            CreditReturns::Flit68 => match waiting {
                 0 => 0,
                 some => 1 << some.min(64).ilog2(),
             },
-            Returns::Flit256 => match waiting {
+            CreditReturns::Flit256 => match waiting {
                 0 => 0,
                 1..4 => 1,
                 some => 4 * (some.min(16) / 4) as u8,
@@ -218,8 +218,8 @@ impl Returns {
     /// at most 128 in packets.
     fn gathered(self, places: u16) -> u16 {
         match self {
-            Returns::Any => 1 << places.clamp(1, 255).ilog2(),
-            Returns::Flit68 | Returns::Flit256 => match places {
+            CreditReturns::Any => 1 << places.clamp(1, 255).ilog2(),
+            CreditReturns::Flit68 | CreditReturns::Flit256 => match places {
                 0..4 => 1,
                 4..8 => 4,
                 8..16 => 8,
@@ -257,7 +257,7 @@ const WIDTH: u32 = 12;
 /// and the freed places of the port's own buffer, in which it receives. The state has four bytes, because
 /// every message touches one. From the lowest bit on: twelve bits for the credits at hand, twelve for
 /// credits of freed places that have not gone back, and four each for the logarithms of
-/// [`Returns::rides_at`] and [`Returns::alone_at`].
+/// [`CreditReturns::rides_at`] and [`CreditReturns::alone_at`].
 #[derive(Clone, Copy, Default, Serialize, Deserialize, Debug)]
 pub(crate) struct BufferState(u32);
 
@@ -267,7 +267,7 @@ impl BufferState {
     const RIDES: u32 = 2 * WIDTH;
     const ALONE: u32 = 2 * WIDTH + 4;
 
-    fn new(window: u16, returns: Returns) -> BufferState {
+    fn new(window: u16, returns: CreditReturns) -> BufferState {
         assert!(window <= MOST_IN_WINDOW, "a window of {window}");
         let (rides, alone) = (returns.rides_at(window), returns.alone_at(window));
         BufferState(u32::from(window) | rides.ilog2() << Self::RIDES | alone.ilog2() << Self::ALONE)
@@ -308,7 +308,7 @@ impl BufferState {
 
     /// Takes as many waiting credits as one field of a return can express.
     #[inline(always)]
-    fn take(&mut self, returns: Returns) -> u8 {
+    fn take(&mut self, returns: CreditReturns) -> u8 {
         let taken = returns.of(self.waiting());
         self.0 -= u32::from(taken) << WIDTH;
         taken
@@ -338,11 +338,11 @@ pub(crate) struct FlowControl {
     /// The second row of each virtual channel, which only CXL.cache and CXL.io use.
     rest: Vec<[BufferState; ROW]>,
     /// By message class: the window of each virtual channel. Boxed apart, because no message reads it.
-    windows: Box<Windows>,
+    windows: Box<CreditWindows>,
     /// By message class, from the lowest bit on: whether a message has waited for a credit
     /// since measurement began.
     stalled: u16,
-    returns: Returns,
+    returns: CreditReturns,
     /// Number of the last flit that returned credits, and its fields that did.
     returning: (u64, u8),
 }
@@ -356,7 +356,7 @@ save_state!(FlowControl {
 impl FlowControl {
     /// Creates the flow control of a port. Both ends of a link have the same windows,
     /// on each virtual channel.
-    pub(crate) fn new(windows: &Windows, vcs: u8, returns: Returns) -> Self {
+    pub(crate) fn new(windows: &CreditWindows, vcs: u8, returns: CreditReturns) -> Self {
         let vcs = usize::from(vcs).min(MAX_VCS);
         let row = |first: usize| {
             std::array::from_fn(|class| match windows.get(first + class) {
@@ -384,7 +384,7 @@ impl FlowControl {
 
     /// The state of a buffer; `None` if the link does not have the buffer.
     #[inline(always)]
-    fn find(&mut self, buffer: Buffer) -> Option<&mut BufferState> {
+    fn find(&mut self, buffer: BufferId) -> Option<&mut BufferState> {
         match buffer.index() {
             near @ 0..NEAR => Some(&mut self.near[near]),
             number => self.find_far(number),
@@ -404,7 +404,7 @@ impl FlowControl {
 
     /// The state of a buffer that the link must have.
     #[inline(always)]
-    fn state(&mut self, buffer: Buffer) -> &mut BufferState {
+    fn state(&mut self, buffer: BufferId) -> &mut BufferState {
         match self.find(buffer) {
             Some(state) => state,
             None => unreachable!("the link has no such buffer"),
@@ -413,7 +413,7 @@ impl FlowControl {
 
     /// A copy of the state of a buffer, without credits if the link does not have the buffer.
     #[inline]
-    fn get(&self, buffer: Buffer) -> BufferState {
+    fn get(&self, buffer: BufferId) -> BufferState {
         let (row, class) = (buffer.index() / ROW, buffer.index() % ROW);
         let row = match row {
             0..NEAR_VCS => return self.near[buffer.index()],
@@ -445,7 +445,7 @@ impl FlowControl {
 
     /// Credits at hand for a buffer at the far end.
     #[inline]
-    pub(crate) fn credits(&self, buffer: Buffer) -> u16 {
+    pub(crate) fn credits(&self, buffer: BufferId) -> u16 {
         self.get(buffer).credits()
     }
 
@@ -457,7 +457,7 @@ impl FlowControl {
 
     /// The state of a buffer of the link, if a credit for it is at hand.
     #[inline(always)]
-    pub(crate) fn with_credit(&mut self, buffer: Buffer) -> Option<&mut BufferState> {
+    pub(crate) fn with_credit(&mut self, buffer: BufferId) -> Option<&mut BufferState> {
         self.find(buffer).filter(|state| state.credits() > 0)
     }
 
@@ -473,7 +473,7 @@ impl FlowControl {
     /// If more credits come back than were spent: credits are conserved. Release builds check the sum of
     /// all buffers of the port, and debug builds each buffer as well.
     #[inline]
-    pub(crate) fn credit(&mut self, buffer: Buffer, count: u8) {
+    pub(crate) fn credit(&mut self, buffer: BufferId, count: u8) {
         let returned = u32::from(count);
         assert!(returned <= self.unreturned, "more credits than were used");
         debug_assert!(
@@ -487,7 +487,7 @@ impl FlowControl {
     /// Frees a place in `buffer`. Returns true if so many credits wait that they should go back without
     /// waiting for a message.
     #[inline(always)]
-    pub(crate) fn free(&mut self, buffer: Buffer) -> bool {
+    pub(crate) fn free(&mut self, buffer: BufferId) -> bool {
         let (rides, alone) = self.state(buffer).free();
         // Branch prediction cannot tell how many credits wait, so the mark is set without a branch.
         let ride = u64::from(rides);
@@ -501,7 +501,7 @@ impl FlowControl {
     /// Takes the credits of `first` for a flit of their own, and those of other buffers whose fields are
     /// free. The credits of a buffer that reached its threshold must not wait for a message. The far end
     /// may have no credit left to send one, so no later event would return them.
-    pub(crate) fn take_first(&mut self, first: Buffer) -> Credits {
+    pub(crate) fn take_first(&mut self, first: BufferId) -> Credits {
         let mut credits = Credits::NONE;
         self.returning = (u64::MAX, 0);
         self.take_of(first, &mut credits.entries[0]);
@@ -515,7 +515,7 @@ impl FlowControl {
     pub(crate) fn take(&mut self, flit: u64) -> Credits {
         let mut credits = Credits::NONE;
         if self.mask | self.rest_mask != 0 {
-            if self.returning.0 != flit || self.returns == Returns::Any {
+            if self.returning.0 != flit || self.returns == CreditReturns::Any {
                 self.returning = (flit, 0);
             }
             self.take_marked(&mut credits.entries);
@@ -547,7 +547,7 @@ impl FlowControl {
                 (0, _) => (&mut rest, MASKED as u8),
                 _ => (&mut mask, 0),
             };
-            let buffer = Buffer(first + marked.trailing_zeros() as u8);
+            let buffer = BufferId(first + marked.trailing_zeros() as u8);
             *marked &= *marked - 1;
             next = match self.take_of(buffer, entry) {
                 true => free.next(),
@@ -559,10 +559,10 @@ impl FlowControl {
     /// Takes credits of a buffer if the field of its class is still free in the current flit. Returns true
     /// if the field was free.
     #[inline]
-    fn take_of(&mut self, buffer: Buffer, entry: &mut (u8, u8)) -> bool {
+    fn take_of(&mut self, buffer: BufferId, entry: &mut (u8, u8)) -> bool {
         let (field, returns) = match FIELDS[buffer.class() % Channel::COUNT] {
-            0 => (0, Returns::Any),
-            _ if self.returns == Returns::Any => (0, Returns::Any),
+            0 => (0, CreditReturns::Any),
+            _ if self.returns == CreditReturns::Any => (0, CreditReturns::Any),
             field => (field, self.returns),
         };
         if self.returning.1 & field != 0 {
@@ -579,15 +579,15 @@ impl FlowControl {
     }
 
     /// The buffers of the link, with number, state and window.
-    fn buffers(&mut self) -> impl Iterator<Item = (Buffer, &mut BufferState, u16)> {
+    fn buffers(&mut self) -> impl Iterator<Item = (BufferId, &mut BufferState, u16)> {
         let more = self.more.iter_mut().flatten();
         let vcs = self.rest.len();
         let near = self.near.iter_mut().take(vcs * ROW).chain(more).zip(0..);
         let rest = self.rest.iter_mut().flatten().zip(BUFFERS as u8 / 2..);
         let windows = *self.windows;
         near.chain(rest).filter_map(move |(state, at)| {
-            let window = windows.get(Buffer(at).class()).copied()?;
-            (window > 0).then_some((Buffer(at), state, window))
+            let window = windows.get(BufferId(at).class()).copied()?;
+            (window > 0).then_some((BufferId(at), state, window))
         })
     }
 
@@ -604,7 +604,7 @@ impl FlowControl {
 
     /// Restores the link after training: all places go back as credits, except the `occupied` ones that
     /// earlier messages still take.
-    pub(crate) fn restore(&mut self, occupied: impl Fn(Buffer) -> u16) {
+    pub(crate) fn restore(&mut self, occupied: impl Fn(BufferId) -> u16) {
         for (buffer, state, window) in self.buffers() {
             state.set(state.credits(), window - occupied(buffer));
         }
@@ -612,7 +612,7 @@ impl FlowControl {
     }
 
     /// Credits that wait for a message to ride on; for conservation checks.
-    pub(crate) fn waiting(&self, buffer: Buffer) -> u16 {
+    pub(crate) fn waiting(&self, buffer: BufferId) -> u16 {
         self.get(buffer).waiting()
     }
 
@@ -639,14 +639,14 @@ mod tests {
 
     #[test]
     fn a_buffer_at_its_threshold_goes_first_and_no_credit_is_lost() {
-        let mut returns = FlowControl::new(&[4; Channel::COUNT], 3, Returns::Any);
+        let mut returns = FlowControl::new(&[4; Channel::COUNT], 3, CreditReturns::Any);
         // The threshold is one credit: every buffer has one waiting, and the last buffer returns first.
         for vc in 0..3 {
             for channel in Channel::ALL {
-                assert!(returns.free(Buffer::of(channel, vc)));
+                assert!(returns.free(BufferId::of(channel, vc)));
             }
         }
-        let last = Buffer::of(Channel::H2dData, 2);
+        let last = BufferId::of(Channel::H2dData, 2);
         let credits = returns.take_first(last);
         assert_eq!(credits.entries, [(last.0, 1), (0, 1), (1, 1), (2, 1)]);
         let mut seen = 4;
@@ -659,16 +659,19 @@ mod tests {
                 .sum::<u32>();
         }
         assert_eq!(seen, 3 * Channel::COUNT as u32);
-        returns.free(Buffer(7));
-        assert_eq!(returns.take_first(Buffer(7)).entries[..2], [(7, 1), (0, 0)]);
+        returns.free(BufferId(7));
+        assert_eq!(
+            returns.take_first(BufferId(7)).entries[..2],
+            [(7, 1), (0, 0)]
+        );
     }
 
     #[test]
     fn buffers_of_a_link_have_places_of_their_own_and_all_places_are_small() {
         for vcs in 1..=MAX_VCS as u8 {
-            let all = (0..vcs).flat_map(|vc| Channel::ALL.map(|class| Buffer::of(class, vc)));
+            let all = (0..vcs).flat_map(|vc| Channel::ALL.map(|class| BufferId::of(class, vc)));
             let mut places: Vec<usize> = all.map(|buffer| buffer.place(vcs)).collect();
-            assert!(places.iter().all(|place| *place < Buffer::places(vcs)));
+            assert!(places.iter().all(|place| *place < BufferId::places(vcs)));
             places.sort_unstable();
             places.dedup();
             assert_eq!(places.len(), Channel::COUNT * usize::from(vcs));

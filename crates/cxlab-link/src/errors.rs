@@ -12,7 +12,7 @@ use crate::params::{LinkParams, Transmission};
 /// latency-optimised flit one half breaks, each with the same probability. If the second half breaks, the
 /// receiver has already used the messages of the first (CXL 3.1 section 6.2.3.1.2).
 #[derive(Clone, Debug)]
-pub(crate) struct Errors {
+pub(crate) struct FlitErrors {
     rng: StreamRng,
     probability: f64,
     /// Number of flits that have begun.
@@ -30,17 +30,17 @@ pub(crate) struct Errors {
     round_trip: u64,
 }
 
-save_state!(Errors {
+save_state!(FlitErrors {
     values: begun, retries, broken, drawn;
     states: rng;
     built: probability, halves, round_trip;
 });
 
-impl Errors {
+impl FlitErrors {
     /// The error injection of a link, if its error rate is above 0. `name` keys the random stream.
-    pub(crate) fn of(params: &LinkParams, seed: u64, name: &str) -> Option<Errors> {
+    pub(crate) fn of(params: &LinkParams, seed: u64, name: &str) -> Option<FlitErrors> {
         let probability = params.flit_error_rate.0;
-        (probability > 0.0).then(|| Errors {
+        (probability > 0.0).then(|| FlitErrors {
             rng: StreamRng::new(seed, name),
             probability,
             begun: 0,

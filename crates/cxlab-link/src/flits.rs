@@ -5,14 +5,14 @@ use cxlab_engine::units::SimTime;
 use cxlab_protocol::Channel;
 use cxlab_protocol::flit::{FlitFormat, OpenFlit, Placement};
 
-use crate::errors::Errors;
-use crate::timeline::Timeline;
+use crate::errors::FlitErrors;
+use crate::timeline::WireTimeline;
 use crate::transmitter::Departure;
 
 /// The state of a flit transmitter besides the wire's timeline.
 #[derive(Clone, Debug)]
 #[repr(C)]
-pub(crate) struct Flits {
+pub(crate) struct FlitTransmitter {
     /// Time of a flit on the wire, in 2^-16 ps.
     flit_time: u64,
     /// Number of flits that have begun since measurement began.
@@ -22,15 +22,15 @@ pub(crate) struct Flits {
     open: OpenFlit,
 }
 
-save_state!(Flits {
+save_state!(FlitTransmitter {
     values: begun, open;
     built: flit_time;
 });
 
-impl Flits {
+impl FlitTransmitter {
     /// A transmitter with an empty open flit.
-    pub(crate) fn new(format: FlitFormat, flit_time: u64) -> Flits {
-        Flits {
+    pub(crate) fn new(format: FlitFormat, flit_time: u64) -> FlitTransmitter {
+        FlitTransmitter {
             flit_time,
             begun: 0,
             open: OpenFlit::new(format),
@@ -54,15 +54,15 @@ impl Flits {
 
     /// Time of a flit on the wire, in picoseconds.
     pub(crate) fn flit_ps(&self) -> u64 {
-        Timeline::picos(self.flit_time)
+        WireTimeline::picos(self.flit_time)
     }
 
     /// Packs a message into the open flit, with byte enables after its line if `trailer`. The error is the
     /// time until which the flit is full.
     pub(crate) fn send(
         &mut self,
-        line: &mut Timeline,
-        errors: &mut Option<Box<Errors>>,
+        line: &mut WireTimeline,
+        errors: &mut Option<Box<FlitErrors>>,
         now: u64,
         channel: Channel,
         trailer: bool,
@@ -94,8 +94,8 @@ impl Flits {
     /// which this is not possible.
     pub(crate) fn flush(
         &mut self,
-        line: &mut Timeline,
-        errors: &mut Option<Box<Errors>>,
+        line: &mut WireTimeline,
+        errors: &mut Option<Box<FlitErrors>>,
         now: u64,
     ) -> Result<(), SimTime> {
         self.begin_until(line, errors, now);
@@ -130,7 +130,7 @@ impl Flits {
     }
 
     /// Begins a control flit. The open flit must be empty.
-    pub(crate) fn send_control(&mut self, line: &mut Timeline) {
+    pub(crate) fn send_control(&mut self, line: &mut WireTimeline) {
         line.spend(self.flit_time);
         self.begun += 1;
     }
@@ -138,8 +138,8 @@ impl Flits {
     /// Packs a message into the open flit, or into the next one if the open flit is full and may begin.
     fn place(
         &mut self,
-        line: &mut Timeline,
-        errors: &mut Option<Box<Errors>>,
+        line: &mut WireTimeline,
+        errors: &mut Option<Box<FlitErrors>>,
         now: u64,
         channel: Channel,
         trailer: bool,
@@ -172,8 +172,8 @@ impl Flits {
     #[inline]
     pub(crate) fn begin_until(
         &mut self,
-        line: &mut Timeline,
-        errors: &mut Option<Box<Errors>>,
+        line: &mut WireTimeline,
+        errors: &mut Option<Box<FlitErrors>>,
         now: u64,
     ) {
         while !self.open.is_empty() && line.free() < now {
@@ -182,14 +182,14 @@ impl Flits {
     }
 
     /// Begins all flits that have messages, whatever the time.
-    pub(crate) fn drain(&mut self, line: &mut Timeline, errors: &mut Option<Box<Errors>>) {
+    pub(crate) fn drain(&mut self, line: &mut WireTimeline, errors: &mut Option<Box<FlitErrors>>) {
         while !self.open.is_empty() {
             self.close(line, errors);
         }
     }
 
     /// Begins the open flit.
-    fn close(&mut self, line: &mut Timeline, errors: &mut Option<Box<Errors>>) {
+    fn close(&mut self, line: &mut WireTimeline, errors: &mut Option<Box<FlitErrors>>) {
         let flits = u64::from(self.open.close());
         line.spend(flits * self.flit_time);
         self.begun += flits;

@@ -33,11 +33,11 @@ mod timeline;
 mod transmitter;
 mod waits;
 
-pub use credit::{BUFFERS, Buffer, CreditTable, MAX_VCS, MOST_CREDITS, Windows};
-pub use lost::Lost;
+pub use credit::{BUFFERS, BufferId, CreditTable, CreditWindows, MAX_VCS, MOST_CREDITS};
+pub use lost::LostMessages;
 pub use outbox::Outbox;
 pub use params::{Duplex, LinkParams, LinkPreset, PacketHeader, PcieGeneration, Transmission};
 pub use parcel::{Credits, Parcel};
 pub use port::{LinkPort, PortConfig};
 pub use transmitter::{Blocked, Departure, DirectionStats, Transmitter};
-pub use waits::{Waited, Waits};
+pub use waits::{PortWaits, WaitTimes};

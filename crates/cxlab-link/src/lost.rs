@@ -8,17 +8,17 @@ use serde::{Deserialize, Serialize};
 /// Number of messages that a failure destroyed. Each was a request or the response to one, so each stands
 /// for one transaction that never completes.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, Debug)]
-pub struct Lost {
+pub struct LostMessages {
     /// All lost messages.
     pub messages: u64,
     /// Those among them that were responses to requests which a device had denied.
     pub denied: u64,
 }
 
-impl Lost {
+impl LostMessages {
     /// A count of `messages` lost requests.
-    pub fn requests(messages: u64) -> Lost {
-        Lost {
+    pub fn requests(messages: u64) -> LostMessages {
+        LostMessages {
             messages,
             denied: 0,
         }
@@ -31,8 +31,8 @@ impl Lost {
     }
 }
 
-impl AddAssign for Lost {
-    fn add_assign(&mut self, other: Lost) {
+impl AddAssign for LostMessages {
+    fn add_assign(&mut self, other: LostMessages) {
         self.messages += other.messages;
         self.denied += other.denied;
     }

@@ -8,13 +8,13 @@ use cxlab_engine::units::SimTime;
 use cxlab_protocol::{Channel, Message};
 use serde::{Deserialize, Serialize};
 
-use crate::credit::Buffer;
+use crate::credit::BufferId;
 use crate::parcel::Parcel;
 use crate::port::LinkPort;
 use crate::transmitter::Blocked;
 
 #[derive(Clone, Copy, Serialize, Deserialize, Debug)]
-struct Waiting {
+struct PendingMessage {
     message: Message,
     /// When the message could have been sent if the link had been free.
     ready: SimTime,
@@ -22,10 +22,10 @@ struct Waiting {
     starved: u64,
 }
 
-impl Waiting {
+impl PendingMessage {
     /// The message's buffer at the far end.
-    fn buffer(&self) -> Buffer {
-        Buffer::of(self.message.channel(), self.message.vc)
+    fn buffer(&self) -> BufferId {
+        BufferId::of(self.message.channel(), self.message.vc)
     }
 }
 
@@ -38,7 +38,7 @@ impl Waiting {
 #[derive(Clone, Debug, Default)]
 pub struct Outbox {
     /// Boxed apart from the other fields, because most of the time nothing waits.
-    queues: Box<[VecDeque<Waiting>; Channel::COUNT]>,
+    queues: Box<[VecDeque<PendingMessage>; Channel::COUNT]>,
     /// Bit mask of the classes whose queue is not empty.
     occupied: u16,
     /// Whether all messages wait in the queue of the first class, so that none overtakes another.
@@ -104,7 +104,7 @@ impl Outbox {
     /// data that was just written would stall until the writes complete.
     #[inline(always)]
     #[expect(clippy::too_many_arguments, reason = "as `offer`, and what changes")]
-    pub fn offer_answer(
+    pub fn offer_response(
         &mut self,
         ctx: &mut Ctx<'_, Parcel>,
         port: &mut LinkPort,
@@ -115,15 +115,15 @@ impl Outbox {
         change: impl Fn(&mut Message),
         mut sent: impl FnMut(SimTime),
     ) {
-        let answer = |ctx: &Ctx<'_, Parcel>| {
-            let Some(mut answer) = request.copied().or(ctx.received().message) else {
+        let response = |ctx: &Ctx<'_, Parcel>| {
+            let Some(mut response) = request.copied().or(ctx.received().message) else {
                 unreachable!("what is answered has arrived");
             };
-            change(&mut answer);
-            answer
+            change(&mut response);
+            response
         };
         if self.len > 0 {
-            self.keep(ctx, port, answer(ctx), ready);
+            self.keep(ctx, port, response(ctx), ready);
             self.pump_waiting(ctx, port, token, |_, leaves| sent(leaves));
             return;
         }
@@ -133,7 +133,7 @@ impl Outbox {
         };
         match went {
             Ok(leaves) => sent(leaves),
-            Err(why) => self.keep_blocked(ctx, port, token, answer(ctx), ready, why),
+            Err(why) => self.keep_blocked(ctx, port, token, response(ctx), ready, why),
         }
     }
 
@@ -154,7 +154,7 @@ impl Outbox {
             Blocked::Credits => {
                 // A message that is ready later does not wait before then.
                 let from = ready.max(ctx.now());
-                port.starve(from, Buffer::of(message.channel(), message.vc));
+                port.starve(from, BufferId::of(message.channel(), message.vc));
             }
         }
     }
@@ -173,8 +173,8 @@ impl Outbox {
             false => message.channel().queue().index(),
         };
         let from = ready.max(ctx.now());
-        let starved = port.starved_ps(from, Buffer::of(message.channel(), message.vc));
-        self.queues[class].push_back(Waiting {
+        let starved = port.starved_ps(from, BufferId::of(message.channel(), message.vc));
+        self.queues[class].push_back(PendingMessage {
             message,
             ready,
             starved,

@@ -8,7 +8,9 @@ use serde::{Deserialize, Serialize};
 
 use cxlab_protocol::Channel;
 
-use crate::credit::{CreditTable, LEAST_DEFAULT, MOST_CREDITS, MOST_IN_WINDOW, Returns, Windows};
+use crate::credit::{
+    CreditReturns, CreditTable, CreditWindows, LEAST_DEFAULT, MOST_CREDITS, MOST_IN_WINDOW,
+};
 
 /// PCIe generation, which sets the rate of a lane.
 #[derive(
@@ -286,11 +288,11 @@ impl LinkParams {
     }
 
     /// How the link encodes the credits that it returns.
-    pub(crate) fn returns(&self) -> Returns {
+    pub(crate) fn returns(&self) -> CreditReturns {
         match (self.transmission, self.flit_format()) {
-            (Transmission::Packet, _) => Returns::Any,
-            (Transmission::Flit, FlitFormat::B68) => Returns::Flit68,
-            (Transmission::Flit, _) => Returns::Flit256,
+            (Transmission::Packet, _) => CreditReturns::Any,
+            (Transmission::Flit, FlitFormat::B68) => CreditReturns::Flit68,
+            (Transmission::Flit, _) => CreditReturns::Flit256,
         }
     }
 
@@ -386,7 +388,7 @@ impl LinkParams {
     /// component's pipeline has finished with it. In this model, components return credits when a message
     /// has left their pipeline. A window therefore holds the credits plus the messages in the pipelines:
     /// those that pass in the pipelines' time at the rate that the credits or the link allow.
-    pub fn windows(&self, pipelines: Picos) -> Windows {
+    pub fn windows(&self, pipelines: Picos) -> CreditWindows {
         let round = self.credit_round_ps() as f64;
         let fastest = SPARE / self.line_ps();
         let default = self.default_credits();

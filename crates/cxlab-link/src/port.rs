@@ -5,11 +5,11 @@ use cxlab_engine::units::{Picos, SimTime};
 use cxlab_engine::{CACHE_LINE, Ctx, Kept, prefetch_first};
 use cxlab_protocol::{Channel, Extent, LongStage, Message};
 
-use crate::credit::{Buffer, FlowControl, Windows};
+use crate::credit::{BufferId, CreditWindows, FlowControl};
 use crate::params::LinkParams;
 use crate::parcel::{Credits, Parcel};
 use crate::transmitter::{Blocked, Transmitter};
-use crate::waits::{Waited, Waits};
+use crate::waits::{PortWaits, WaitTimes};
 
 /// Space of a message without byte enables.
 const NO_TRAILER: Extent = Extent::Slots { trailer: false };
@@ -29,7 +29,7 @@ pub struct PortConfig<'a> {
     pub vcs: u8,
     /// Most messages of each class between this port and the component at the far end, on each virtual
     /// channel ([`LinkParams::windows`]). Both ends have the same windows.
-    pub windows: Windows,
+    pub windows: CreditWindows,
     /// The run's seed, for error injection.
     pub seed: u64,
     /// A unique name of this direction, for error injection.
@@ -37,7 +37,7 @@ pub struct PortConfig<'a> {
 }
 
 /// The times of a message's crossing of a link.
-struct Way {
+struct Crossing {
     /// When the message leaves.
     start: SimTime,
     arrival: SimTime,
@@ -68,7 +68,7 @@ pub struct LinkPort {
     /// When the last H2D Rsp message arrives at the far end.
     response_arrives: SimTime,
     /// Wait statistics, allocated when a message first waits.
-    waits: Option<Box<Waits>>,
+    waits: Option<Box<PortWaits>>,
 }
 
 save_state!(LinkPort {
@@ -159,14 +159,14 @@ impl LinkPort {
         at: SimTime,
         note: impl FnOnce(&mut Message),
     ) -> Result<SimTime, Blocked> {
-        let way = self.book(channel, vc, at, || message.extent(channel))?;
+        let crossing = self.reserve(channel, vc, at, || message.extent(channel))?;
         let credits = self.riding(at == ctx.now());
-        let parcel = ctx.place(self.port, way.arrival);
+        let parcel = ctx.place(self.port, crossing.arrival);
         parcel.credits = credits;
         let sent = parcel.message.insert(*message);
-        self.complete(sent, vc, &way);
+        self.complete(sent, vc, &crossing);
         note(sent);
-        Ok(way.start)
+        Ok(crossing.start)
     }
 
     /// Forwards the message that has just arrived, in class `channel`, as [`LinkPort::send`]
@@ -183,14 +183,14 @@ impl LinkPort {
         at: SimTime,
         note: impl FnOnce(&mut Message),
     ) -> Result<SimTime, Blocked> {
-        let way = self.book(channel, vc, at, || {
+        let crossing = self.reserve(channel, vc, at, || {
             let message = ctx.received().message.as_ref();
             message.map_or(NO_TRAILER, |message| message.extent(channel))
         })?;
         let credits = self.riding(at == ctx.now());
-        let parcel = ctx.pass_on(self.port, way.arrival);
-        self.go_on(parcel, credits, vc, &way, note);
-        Ok(way.start)
+        let parcel = ctx.pass_on(self.port, crossing.arrival);
+        self.send_parcel(parcel, credits, vc, &crossing, note);
+        Ok(crossing.start)
     }
 
     /// Sends a [kept](Ctx::keep) message now, as [`LinkPort::send`] does. `kept` is empty afterwards.
@@ -206,13 +206,13 @@ impl LinkPort {
         vc: u8,
         note: impl FnOnce(&mut Message),
     ) -> Result<(), Blocked> {
-        let way = self.book(channel, vc, ctx.now(), || {
+        let crossing = self.reserve(channel, vc, ctx.now(), || {
             let message = ctx.kept(kept).message.as_ref();
             message.map_or(NO_TRAILER, |message| message.extent(channel))
         })?;
         let credits = self.riding(true);
-        let parcel = ctx.send_kept(std::mem::take(kept), self.port, way.arrival);
-        self.go_on(parcel, credits, vc, &way, note);
+        let parcel = ctx.send_kept(std::mem::take(kept), self.port, crossing.arrival);
+        self.send_parcel(parcel, credits, vc, &crossing, note);
         Ok(())
     }
 
@@ -227,17 +227,17 @@ impl LinkPort {
 
     /// Completes a parcel that is forwarded in place.
     #[inline(always)]
-    fn go_on(
+    fn send_parcel(
         &self,
         parcel: &mut Parcel,
         credits: Credits,
         vc: u8,
-        way: &Way,
+        crossing: &Crossing,
         note: impl FnOnce(&mut Message),
     ) {
         parcel.credits = credits;
         if let Some(sent) = &mut parcel.message {
-            self.complete(sent, vc, way);
+            self.complete(sent, vc, crossing);
             note(sent);
         }
     }
@@ -245,14 +245,14 @@ impl LinkPort {
     /// Takes a credit and reserves the wire for a message that can go at `at`. `extent` returns the space
     /// that the message takes beyond its class.
     #[inline(always)]
-    fn book(
+    fn reserve(
         &mut self,
         channel: Channel,
         vc: u8,
         at: SimTime,
         extent: impl FnOnce() -> Extent,
-    ) -> Result<Way, Blocked> {
-        let Some(buffer) = self.flow.with_credit(Buffer::of(channel, vc)) else {
+    ) -> Result<Crossing, Blocked> {
+        let Some(buffer) = self.flow.with_credit(BufferId::of(channel, vc)) else {
             self.flow.stall(channel);
             return Err(Blocked::Credits);
         };
@@ -271,7 +271,7 @@ impl LinkPort {
             true => 0,
             false => self.in_order(channel, &mut arrival),
         };
-        Ok(Way {
+        Ok(Crossing {
             start: departure.start,
             arrival,
             queue: departure.start.0 - at.0 + held,
@@ -281,10 +281,10 @@ impl LinkPort {
 
     /// Adds the times of its crossing to a sent message.
     #[inline(always)]
-    fn complete(&self, sent: &mut Message, vc: u8, way: &Way) {
+    fn complete(&self, sent: &mut Message, vc: u8, crossing: &Crossing) {
         sent.vc = vc;
-        sent.stages.add(self.stage, way.queue);
-        sent.stages.link += way.link;
+        sent.stages.add(self.stage, crossing.queue);
+        sent.stages.link += crossing.link;
         sent.stages.port += self.ports;
     }
 
@@ -318,7 +318,7 @@ impl LinkPort {
             if count == 0 {
                 break;
             }
-            self.flow.credit(Buffer(buffer), count);
+            self.flow.credit(BufferId(buffer), count);
         }
         true
     }
@@ -326,7 +326,7 @@ impl LinkPort {
     /// Frees the buffer of a received message. Its credit waits for a message to ride on, or goes back
     /// alone when enough have gathered.
     #[inline(always)]
-    pub fn release(&mut self, ctx: &mut Ctx<'_, Parcel>, buffer: Buffer) {
+    pub fn release(&mut self, ctx: &mut Ctx<'_, Parcel>, buffer: BufferId) {
         if self.flow.free(buffer) {
             self.return_alone(ctx, buffer);
         }
@@ -334,7 +334,7 @@ impl LinkPort {
 
     /// Returns the credits of a buffer in the next flit, without a message.
     #[cold]
-    fn return_alone(&mut self, ctx: &mut Ctx<'_, Parcel>, buffer: Buffer) {
+    fn return_alone(&mut self, ctx: &mut Ctx<'_, Parcel>, buffer: BufferId) {
         let credits = self.flow.take_first(buffer);
         let leaves = self.transmitter.send_credits(ctx.now());
         let at = SimTime(leaves.0 + self.fixed);
@@ -351,7 +351,7 @@ impl LinkPort {
     /// How long the buffer has been starved up to `now`, in picoseconds. A message that begins to wait
     /// stores this value for [`LinkPort::waited`].
     #[inline]
-    pub fn starved_ps(&self, now: SimTime, buffer: Buffer) -> u64 {
+    pub fn starved_ps(&self, now: SimTime, buffer: BufferId) -> u64 {
         let waits = self.waits.as_deref();
         waits.map_or(0, |waits| waits.starved_ps(buffer.0, now.0))
     }
@@ -363,7 +363,7 @@ impl LinkPort {
 
     /// Records that a message could not be sent for lack of a credit.
     #[inline(never)]
-    pub fn starve(&mut self, now: SimTime, buffer: Buffer) {
+    pub fn starve(&mut self, now: SimTime, buffer: BufferId) {
         let since = self.transmitter.closed_until(now).unwrap_or(now);
         let waits = self.waits.get_or_insert_default();
         self.starving += u8::from(waits.starve(buffer.0, since.0));
@@ -376,18 +376,18 @@ impl LinkPort {
             && let Some(waits) = &mut self.waits
         {
             let flow = &self.flow;
-            self.starving -= waits.feed(now.0, |buffer| flow.credits(Buffer(buffer)) > 0);
+            self.starving -= waits.feed(now.0, |buffer| flow.credits(BufferId(buffer)) > 0);
         }
     }
 
     /// How long a message that began to wait at `since` has waited up to `now`, for the wire and for
     /// credits. `before` is how long its buffer had been starved when it began to wait, in picoseconds.
     #[inline]
-    pub fn waited(&self, now: SimTime, buffer: Buffer, since: SimTime, before: u64) -> Waited {
+    pub fn waited(&self, now: SimTime, buffer: BufferId, since: SimTime, before: u64) -> WaitTimes {
         let wait = now.0 - since.0;
         let starved = self.starved_ps(now, buffer).saturating_sub(before);
         let credits = starved.min(wait);
-        Waited {
+        WaitTimes {
             queue: wait - credits,
             credits,
         }
@@ -395,8 +395,8 @@ impl LinkPort {
 
     /// Counts the wait of a sent message, if it waited.
     #[inline]
-    pub fn count_wait(&mut self, waited: Waited) {
-        if waited != Waited::default() {
+    pub fn count_wait(&mut self, waited: WaitTimes) {
+        if waited != WaitTimes::default() {
             self.waits.get_or_insert_default().count(waited);
         }
     }
@@ -408,7 +408,7 @@ impl LinkPort {
     }
 
     /// Waits in front of the transmitter since measurement began; `None` if no message ever waited.
-    pub fn waits(&self) -> Option<&Waits> {
+    pub fn waits(&self) -> Option<&PortWaits> {
         self.waits.as_deref()
     }
 
@@ -435,7 +435,7 @@ impl LinkPort {
         &mut self,
         ctx: &mut Ctx<'_, Parcel>,
         time: u32,
-        occupied: impl Fn(Buffer) -> u16,
+        occupied: impl Fn(BufferId) -> u16,
     ) {
         self.flow.restore(occupied);
         let mut leaves = self.transmitter.last_end().max(ctx.now());
@@ -450,7 +450,7 @@ impl LinkPort {
     }
 
     /// Credits at hand for a buffer at the far end.
-    pub fn credits(&self, buffer: Buffer) -> u16 {
+    pub fn credits(&self, buffer: BufferId) -> u16 {
         self.flow.credits(buffer)
     }
 
@@ -462,7 +462,7 @@ impl LinkPort {
     }
 
     /// Credits that wait for a message to ride on; for conservation checks.
-    pub fn waiting_returns(&self, buffer: Buffer) -> u16 {
+    pub fn waiting_returns(&self, buffer: BufferId) -> u16 {
         self.flow.waiting(buffer)
     }
 

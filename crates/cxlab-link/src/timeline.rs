@@ -9,7 +9,7 @@ const FRACTION: u32 = u16::BITS;
 /// Until when a wire is reserved, and how long it was busy.
 #[derive(Clone, Debug)]
 #[repr(C)]
-pub(crate) struct Timeline {
+pub(crate) struct WireTimeline {
     /// The wire is reserved until this time, in picoseconds.
     free: u64,
     /// Time that the wire was busy since measurement began, in picoseconds.
@@ -23,14 +23,14 @@ pub(crate) struct Timeline {
     pub(crate) faultless: bool,
 }
 
-save_state!(Timeline {
+save_state!(WireTimeline {
     values: free, fraction, busy;
     built: staging, faultless;
 });
 
-impl Timeline {
+impl WireTimeline {
     pub(crate) fn new(staging: u32, faultless: bool) -> Self {
-        Timeline {
+        WireTimeline {
             free: 0,
             busy: 0,
             staging: staging.max(1),
@@ -70,7 +70,7 @@ impl Timeline {
         self.backlog(now) >= u64::from(self.staging)
     }
 
-    /// Whole picoseconds after [`Timeline::free`] when another `time` (2^-16 ps) has passed.
+    /// Whole picoseconds after [`WireTimeline::free`] when another `time` (2^-16 ps) has passed.
     #[inline]
     pub(crate) fn elapsed(&self, time: u64) -> u64 {
         (u64::from(self.fraction) + time) >> FRACTION

@@ -13,10 +13,10 @@ use cxlab_engine::state::{SaveState, StateError, StateReader, StateWriter};
 use cxlab_engine::units::SimTime;
 use cxlab_protocol::{Channel, Extent, IoPacket};
 
-use crate::errors::Errors;
-use crate::flits::Flits;
+use crate::errors::FlitErrors;
+use crate::flits::FlitTransmitter;
 use crate::params::{LinkParams, Transmission};
-use crate::timeline::Timeline;
+use crate::timeline::WireTimeline;
 
 /// Why a message cannot be sent now.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -67,19 +67,19 @@ impl DirectionStats {
 
 /// A departure, or its absence: then `start` is `SimTime::NEVER`, and `end` is the time until which the
 /// transmitter is full. Two numbers are returned in registers, but a `Result` is not.
-struct Coded(Departure);
+struct CodedDeparture(Departure);
 
-impl Coded {
+impl CodedDeparture {
     #[inline(always)]
-    fn of(departure: Result<Departure, SimTime>) -> Coded {
-        Coded(departure.unwrap_or_else(|until| Departure {
+    fn of(departure: Result<Departure, SimTime>) -> CodedDeparture {
+        CodedDeparture(departure.unwrap_or_else(|until| Departure {
             start: SimTime::NEVER,
             end: until,
         }))
     }
 
     #[inline(always)]
-    fn answer(self) -> Result<Departure, SimTime> {
+    fn decoded(self) -> Result<Departure, SimTime> {
         match self.0.start {
             SimTime::NEVER => Err(self.0.end),
             _ => Ok(self.0),
@@ -92,11 +92,11 @@ impl Coded {
 #[derive(Clone, Debug)]
 #[repr(C, align(64))]
 pub struct Transmitter {
-    line: Timeline,
+    line: WireTimeline,
     /// Messages without and with data sent since measurement began.
     sent: [u64; 2],
-    units: Units,
-    errors: Option<Box<Errors>>,
+    units: SendUnits,
+    errors: Option<Box<FlitErrors>>,
     /// Bytes of a packet without data, and of one with data.
     bytes: [u64; 2],
     /// Statistics of CXL.io packets.
@@ -106,7 +106,7 @@ pub struct Transmitter {
 }
 
 /// Only the open flit's packer, the last eight bytes of `units`, is stored beyond the first cache line.
-const _: () = assert!(offset_of!(Transmitter, units) + size_of::<Units>() == CACHE_LINE + 8);
+const _: () = assert!(offset_of!(Transmitter, units) + size_of::<SendUnits>() == CACHE_LINE + 8);
 
 save_state!(Transmitter {
     values: sent, credits_end;
@@ -116,24 +116,24 @@ save_state!(Transmitter {
 
 /// The units in which messages are sent.
 #[derive(Clone, Debug)]
-enum Units {
+enum SendUnits {
     /// Time of a packet without data and of one with data, in 2^-16 ps.
     Packets([u64; 2]),
-    Flits(Flits),
+    Flits(FlitTransmitter),
 }
 
-impl SaveState for Units {
+impl SaveState for SendUnits {
     fn save(&self, out: &mut StateWriter) {
         match self {
-            Units::Packets(_) => {}
-            Units::Flits(flits) => flits.save(out),
+            SendUnits::Packets(_) => {}
+            SendUnits::Flits(flits) => flits.save(out),
         }
     }
 
     fn restore(&mut self, from: &mut StateReader<'_>) -> Result<(), StateError> {
         match self {
-            Units::Packets(_) => Ok(()),
-            Units::Flits(flits) => flits.restore(from),
+            SendUnits::Packets(_) => Ok(()),
+            SendUnits::Flits(flits) => flits.restore(from),
         }
     }
 }
@@ -161,15 +161,20 @@ impl Transmitter {
         let units = match params.transmission {
             Transmission::Flit => {
                 let format = params.flit_format();
-                Units::Flits(Flits::new(format, Timeline::of(format.bytes(), rate)))
+                SendUnits::Flits(FlitTransmitter::new(
+                    format,
+                    WireTimeline::of(format.bytes(), rate),
+                ))
             }
-            Transmission::Packet => Units::Packets(bytes.map(|bytes| Timeline::of(bytes, rate))),
+            Transmission::Packet => {
+                SendUnits::Packets(bytes.map(|bytes| WireTimeline::of(bytes, rate)))
+            }
         };
-        let staging = Timeline::picos(Timeline::of(params.packet.staging.0, rate));
+        let staging = WireTimeline::picos(WireTimeline::of(params.packet.staging.0, rate));
         let staging = u32::try_from(staging).unwrap_or(u32::MAX);
-        let errors = Errors::of(params, seed, name).map(Box::new);
+        let errors = FlitErrors::of(params, seed, name).map(Box::new);
         Transmitter {
-            line: Timeline::new(staging, errors.is_none()),
+            line: WireTimeline::new(staging, errors.is_none()),
             sent: [0, 0],
             units,
             errors,
@@ -184,19 +189,25 @@ impl Transmitter {
 
     /// The state of flit transmission; `None` in packet transmission.
     #[inline]
-    fn flits(&self) -> Option<&Flits> {
+    fn flits(&self) -> Option<&FlitTransmitter> {
         match &self.units {
-            Units::Packets(_) => None,
-            Units::Flits(flits) => Some(flits),
+            SendUnits::Packets(_) => None,
+            SendUnits::Flits(flits) => Some(flits),
         }
     }
 
     /// The state of flit transmission, the wire's timeline, and the error injection.
     #[inline]
-    fn flits_mut(&mut self) -> Option<(&mut Flits, &mut Timeline, &mut Option<Box<Errors>>)> {
+    fn flits_mut(
+        &mut self,
+    ) -> Option<(
+        &mut FlitTransmitter,
+        &mut WireTimeline,
+        &mut Option<Box<FlitErrors>>,
+    )> {
         match &mut self.units {
-            Units::Packets(_) => None,
-            Units::Flits(flits) => Some((flits, &mut self.line, &mut self.errors)),
+            SendUnits::Packets(_) => None,
+            SendUnits::Flits(flits) => Some((flits, &mut self.line, &mut self.errors)),
         }
     }
 
@@ -208,7 +219,10 @@ impl Transmitter {
             ..params.clone()
         };
         let mut alone = Transmitter::new(&faultless, 0, "");
-        match alone.send_elaborate(SimTime::ZERO, channel, false).answer() {
+        match alone
+            .send_elaborate(SimTime::ZERO, channel, false)
+            .decoded()
+        {
             Ok(departure) => departure.end.0 - departure.start.0,
             Err(_) => unreachable!("nothing was sent before"),
         }
@@ -226,9 +240,9 @@ impl Transmitter {
         channel: Channel,
         extent: impl FnOnce() -> Extent,
     ) -> Result<Departure, SimTime> {
-        let (Units::Packets(time), true) = (&self.units, self.line.faultless) else {
+        let (SendUnits::Packets(time), true) = (&self.units, self.line.faultless) else {
             let trailer = channel == Channel::M2sRwd && has_trailer(extent());
-            return self.send_elaborate(now, channel, trailer).answer();
+            return self.send_elaborate(now, channel, trailer).decoded();
         };
         if self.line.is_full(now.0) {
             return Err(SimTime(self.line.free()));
@@ -262,26 +276,26 @@ impl Transmitter {
             (false, Channel::D2hData) => has_trailer(extent()),
             (false, _) => false,
         };
-        self.send_elaborate(now, channel, trailer).answer()
+        self.send_elaborate(now, channel, trailer).decoded()
     }
 
     /// Sends a message of a class other than CXL.io, in flits or packets, with or without errors. Packets
     /// have no byte enables: a partial write is as long as the write of a whole line.
     #[inline(never)]
-    fn send_elaborate(&mut self, now: SimTime, channel: Channel, trailer: bool) -> Coded {
+    fn send_elaborate(&mut self, now: SimTime, channel: Channel, trailer: bool) -> CodedDeparture {
         let class = usize::from(channel.carries_data());
         let departure = match &mut self.units {
-            Units::Flits(flits) => {
+            SendUnits::Flits(flits) => {
                 let (line, errors) = (&mut self.line, &mut self.errors);
                 flits.send(line, errors, now.0, channel, trailer)
             }
-            Units::Packets(time) => {
+            SendUnits::Packets(time) => {
                 let time = time[class];
                 self.send_packet(now.0, time)
             }
         };
         self.sent[class] += u64::from(departure.is_ok());
-        Coded::of(departure)
+        CodedDeparture::of(departure)
     }
 
     /// Sends a CXL.io packet. CXL.io has flits of its own, so the messages in the open flit
@@ -298,7 +312,9 @@ impl Transmitter {
         if self.line.is_full(now.0) {
             return Err(SimTime(self.line.free()));
         }
-        let start = self.line.promise(now.0, Timeline::of(bytes, self.io.rate));
+        let start = self
+            .line
+            .promise(now.0, WireTimeline::of(bytes, self.io.rate));
         self.io.sent += 1;
         self.io.bytes += bytes;
         self.io.payload += packet.payload;
@@ -316,7 +332,8 @@ impl Transmitter {
         let start = self.line.promise(now, time);
         if let Some(errors) = &mut self.errors {
             let broken = errors.begin(1);
-            self.line.hold(errors.delay(broken, Timeline::picos(time)));
+            self.line
+                .hold(errors.delay(broken, WireTimeline::picos(time)));
         }
         Ok(Departure {
             start: SimTime(start),
@@ -327,13 +344,13 @@ impl Transmitter {
     /// Number of the open flit; 0 in packet transmission.
     #[inline]
     pub(crate) fn flit(&self) -> u64 {
-        self.flits().map_or(0, Flits::begun)
+        self.flits().map_or(0, FlitTransmitter::begun)
     }
 
     /// Time of a flit that carries only credits, in picoseconds; 0 in packet transmission, where
     /// credits take no bytes.
     pub(crate) fn credits_ps(&self) -> u64 {
-        self.flits().map_or(0, Flits::flit_ps)
+        self.flits().map_or(0, FlitTransmitter::flit_ps)
     }
 
     /// Sends credits without a message and returns when they have left: with the open flit, or in a
@@ -380,8 +397,8 @@ impl Transmitter {
     /// Approximate time of a line with its header, in picoseconds, for congestion estimates.
     pub fn line_time_ps(&self) -> u64 {
         match &self.units {
-            Units::Flits(flits) => (flits.flit_ps() * 80 / flits.bytes()).max(1),
-            Units::Packets(time) => Timeline::picos(time[1]).max(1),
+            SendUnits::Flits(flits) => (flits.flit_ps() * 80 / flits.bytes()).max(1),
+            SendUnits::Packets(time) => WireTimeline::picos(time[1]).max(1),
         }
     }
 
@@ -414,7 +431,7 @@ impl Transmitter {
             bytes: bytes + self.io.bytes,
             payload_bytes: 64 * long + self.io.payload,
             busy_ps: self.line.busy(),
-            retries: self.errors.as_deref().map_or(0, Errors::retries),
+            retries: self.errors.as_deref().map_or(0, FlitErrors::retries),
         }
     }
 
@@ -424,7 +441,7 @@ impl Transmitter {
         self.line.reset();
         self.sent = [0, 0];
         (self.io.sent, self.io.bytes, self.io.payload) = (0, 0, 0);
-        if let Units::Flits(flits) = &mut self.units {
+        if let SendUnits::Flits(flits) = &mut self.units {
             flits.reset();
         }
         if let Some(errors) = &mut self.errors {

@@ -11,14 +11,14 @@ use serde::{Deserialize, Serialize};
 
 /// How long a message waited, in picoseconds.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct Waited {
+pub struct WaitTimes {
     /// Wait for the wire.
     pub queue: u64,
     /// Wait for a credit.
     pub credits: u64,
 }
 
-impl Waited {
+impl WaitTimes {
     /// Adds the wait to the stages of a message that waited for the wire in `stage`.
     #[inline]
     pub fn note(self, stage: LongStage, message: &mut Message) {
@@ -29,7 +29,7 @@ impl Waited {
 
 /// How long a buffer was starved, in picoseconds.
 #[derive(Clone, Copy, Serialize, Deserialize, Debug)]
-struct Starved {
+struct StarvedBuffer {
     buffer: u8,
     /// Start of the current starvation, in picoseconds, possibly in the future. `None` if the
     /// buffer is not starved.
@@ -37,7 +37,7 @@ struct Starved {
     total: u64,
 }
 
-impl Starved {
+impl StarvedBuffer {
     fn at(&self, now: u64) -> u64 {
         let running = self.since.map_or(0, |since| now.saturating_sub(since));
         self.total + running
@@ -46,16 +46,16 @@ impl Starved {
 
 /// Waits in front of a transmitter since measurement began. A message that is sent at once is not counted.
 #[derive(Clone, Default, Serialize, Deserialize, Debug)]
-pub struct Waits {
+pub struct PortWaits {
     /// Duration of every wait, for the wire and for credits.
     pub all: WaitProbe,
     /// Sum of the waits for credits, in picoseconds.
     pub credits_ps: u128,
     /// Buffers that were ever starved. There are few.
-    starved: Vec<Starved>,
+    starved: Vec<StarvedBuffer>,
 }
 
-impl Waits {
+impl PortWaits {
     /// How long the buffer has been starved up to `now`, in picoseconds.
     pub(crate) fn starved_ps(&self, buffer: u8, now: u64) -> u64 {
         let found = self.starved.iter().find(|one| one.buffer == buffer);
@@ -69,7 +69,7 @@ impl Waits {
         match found {
             Some(one) => one.since.replace(one.since.unwrap_or(since)).is_none(),
             None => {
-                self.starved.push(Starved {
+                self.starved.push(StarvedBuffer {
                     buffer,
                     since: Some(since),
                     total: 0,
@@ -93,13 +93,13 @@ impl Waits {
     }
 
     /// Counts a wait that has ended.
-    pub(crate) fn count(&mut self, waited: Waited) {
+    pub(crate) fn count(&mut self, waited: WaitTimes) {
         self.all.record(waited.queue + waited.credits);
         self.credits_ps += u128::from(waited.credits);
     }
 
     /// Adds the waits of another measurement window.
-    pub fn merge(&mut self, other: &Waits) {
+    pub fn merge(&mut self, other: &PortWaits) {
         self.all.merge(&other.all);
         self.credits_ps += other.credits_ps;
     }

@@ -12,7 +12,7 @@ use std::error::Error;
 
 use cxlab_engine::catalog::find;
 use cxlab_engine::units::{Bytes, Dpa, SimTime};
-use cxlab_memory::{CATALOG, MemoryRequest, Site};
+use cxlab_memory::{CATALOG, MediumSite, MemoryRequest};
 
 struct SplitMix(u64);
 
@@ -50,7 +50,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let entry = find(CATALOG, "dram").ok_or("no DRAM in the catalog")?;
     let medium = (entry.build)(&serde_json::from_str(params)?)?;
     medium.check(Bytes(capacity))?;
-    let mut memory = medium.backend(Site::alone(Bytes(capacity), 1));
+    let mut memory = medium.backend(MediumSite::alone(Bytes(capacity), 1));
 
     let mut draws = SplitMix(1);
     let mut sent: Vec<u64> = Vec::with_capacity(1024);

@@ -11,7 +11,7 @@ use std::error::Error;
 use cxlab_engine::catalog::find;
 use cxlab_engine::rng::StreamRng;
 use cxlab_engine::units::{Bytes, Dpa, SimTime};
-use cxlab_memory::{CATALOG, Completion, MemoryBackend, MemoryRequest, Site};
+use cxlab_memory::{CATALOG, Completion, MediumSite, MemoryBackend, MemoryRequest};
 
 /// A configuration of a simulator.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -248,7 +248,7 @@ impl Bench {
         }
         let (clock, bytes, _) = system.units();
         Ok(Bench {
-            memory: medium.backend(Site::alone(Bytes(capacity), 1)),
+            memory: medium.backend(MediumSite::alone(Bytes(capacity), 1)),
             clock,
             lines: (bytes / 64) as u16,
             capacity,

@@ -10,8 +10,8 @@ use std::io::{self, Write};
 
 use cxlab_engine::rng::StreamRng;
 use cxlab_engine::units::{Bytes, Dpa, SimTime};
-use cxlab_memory::ssd::{Drive, PolicyName, SsdParams, Suspend};
-use cxlab_memory::{Completion, MemoryBackend, MemoryRequest, Site};
+use cxlab_memory::ssd::{Drive, GcPolicyName, SsdParams, Suspend};
+use cxlab_memory::{Completion, MediumSite, MemoryBackend, MemoryRequest};
 
 #[path = "../tests/ssd/theory.rs"]
 mod theory;
@@ -35,11 +35,11 @@ fn main() -> io::Result<()> {
 }
 
 fn build(params: &SsdParams, capacity: u64) -> io::Result<Drive> {
-    Drive::new(params, Site::alone(Bytes(capacity), 1)).map_err(io::Error::other)
+    Drive::new(params, MediumSite::alone(Bytes(capacity), 1)).map_err(io::Error::other)
 }
 
-fn policy(name: &str) -> PolicyName {
-    PolicyName::find(name).unwrap_or_default()
+fn policy(name: &str) -> GcPolicyName {
+    GcPolicyName::find(name).unwrap_or_default()
 }
 
 /// A skewed pattern of writes: the fraction `rate` of the writes goes to the fraction `hot`

@@ -8,12 +8,12 @@ use cxlab_engine::state::{SaveState, StateError, StateReader, StateWriter};
 use cxlab_engine::units::SimTime;
 
 use crate::backend::{Completion, MemoryBackend, MemoryRequest, Statistic};
-use crate::nested::Nested;
+use crate::nested::InnerMedium;
 
 /// A medium whose completions are all deferred; their times are those of the inner medium.
-pub struct Deferred(Nested);
+pub struct DeferredMedium(InnerMedium);
 
-impl SaveState for Deferred {
+impl SaveState for DeferredMedium {
     fn save(&self, out: &mut StateWriter) {
         self.0.save(out);
     }
@@ -23,14 +23,14 @@ impl SaveState for Deferred {
     }
 }
 
-impl Deferred {
+impl DeferredMedium {
     /// Wraps a medium.
     pub fn new(backend: Box<dyn MemoryBackend>) -> Self {
-        Deferred(Nested::new(backend))
+        DeferredMedium(InnerMedium::new(backend))
     }
 }
 
-impl MemoryBackend for Deferred {
+impl MemoryBackend for DeferredMedium {
     fn can_accept(&mut self, now: SimTime, write: bool) -> bool {
         self.0.can_accept(now, write)
     }
@@ -73,7 +73,7 @@ impl MemoryBackend for Deferred {
 mod tests {
     use super::*;
     use crate::CATALOG;
-    use crate::{Medium, Site};
+    use crate::{Medium, MediumSite};
     use cxlab_engine::units::{Bytes, Dpa};
 
     /// Completion times of 200 requests that are offered every 3 ns, or as soon as there is room.
@@ -113,10 +113,14 @@ mod tests {
             serde_json::json!({ "write_latency": "900 ns", "banks": 2, "bank_cycle": "45 ns" }),
         ] {
             let medium: Box<dyn Medium> = (fixed.build)(&params).unwrap();
-            let backend = || medium.backend(Site::alone(Bytes(1 << 28), 1));
+            let backend = || medium.backend(MediumSite::alone(Bytes(1 << 28), 1));
             let plain = times(backend());
             assert_eq!(plain.len(), 200);
-            assert_eq!(times(Box::new(Deferred::new(backend()))), plain, "{params}");
+            assert_eq!(
+                times(Box::new(DeferredMedium::new(backend()))),
+                plain,
+                "{params}"
+            );
         }
     }
 }

@@ -12,7 +12,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::backend::{Completion, MemoryBackend, MemoryRequest};
-use crate::{Medium, Site};
+use crate::{Medium, MediumSite};
 
 /// Parameters of the `fixed` medium.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Debug)]
@@ -71,7 +71,7 @@ pub(crate) const ENTRY: Entry<Box<dyn Medium>> = Entry {
 };
 
 impl Medium for FixedParams {
-    fn backend(&self, _site: Site) -> Box<dyn MemoryBackend> {
+    fn backend(&self, _site: MediumSite) -> Box<dyn MemoryBackend> {
         Box::new(FixedMemory {
             read_ps: self.latency.0,
             write_ps: self.write_latency.unwrap_or(self.latency).0,
@@ -223,7 +223,7 @@ mod tests {
     use cxlab_engine::units::Dpa;
 
     fn run(params: FixedParams, arrivals: &[(u64, u64, bool)]) -> Vec<u64> {
-        let mut backend = params.backend(Site::alone(Bytes(1 << 30), 1));
+        let mut backend = params.backend(MediumSite::alone(Bytes(1 << 30), 1));
         let mut done = Vec::new();
         for (id, (at, line, write)) in arrivals.iter().enumerate() {
             assert!(backend.can_accept(SimTime(*at), *write));
@@ -289,7 +289,7 @@ mod tests {
             queue: 1,
             ..Default::default()
         };
-        let mut backend = params.backend(Site::alone(Bytes(1 << 30), 1));
+        let mut backend = params.backend(MediumSite::alone(Bytes(1 << 30), 1));
         let request = MemoryRequest {
             id: 0,
             dpa: Dpa(0),

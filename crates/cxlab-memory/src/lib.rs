@@ -2,9 +2,9 @@
 //! policies. The crate knows addresses and time, but no messages.
 
 pub mod backend;
+mod completion_queue;
 mod deferred;
 pub mod dram;
-mod finished;
 pub mod fixed;
 pub mod interleaved;
 mod nested;
@@ -24,13 +24,13 @@ use cxlab_engine::rng::StreamRng;
 use cxlab_engine::units::{Bytes, Picos, SimTime};
 
 pub use backend::{Completion, MemoryBackend, MemoryRequest, Statistic};
-pub use deferred::Deferred;
+pub use deferred::DeferredMedium;
 pub use nested::NestedMedium;
-pub use tag_array::{Block, Filled, Geometry, GeometryError, Room, Slot, TagArray};
+pub use tag_array::{FillResult, Geometry, GeometryError, LineBlock, SetRoom, Slot, TagArray};
 pub use victim::VictimPolicy;
 
 /// The surroundings of a medium: its device and its run.
-pub struct Site {
+pub struct MediumSite {
     /// The device's capacity.
     pub capacity: Bytes,
     /// The medium's own random stream.
@@ -39,10 +39,10 @@ pub struct Site {
     pub context: RunContext,
 }
 
-impl Site {
+impl MediumSite {
     /// A site for a test or benchmark of a single medium.
-    pub fn alone(capacity: Bytes, seed: u64) -> Site {
-        Site {
+    pub fn alone(capacity: Bytes, seed: u64) -> MediumSite {
+        MediumSite {
             capacity,
             rng: StreamRng::new(seed, "medium"),
             context: RunContext::default(),
@@ -56,15 +56,15 @@ pub struct RunContext {
     /// Base folder for relative paths of the scenario. Default: the current folder of the process.
     pub folder: PathBuf,
     /// The list in which a medium reports a fatal fault.
-    pub faults: Faults,
+    pub faults: FaultList,
 }
 
 /// Fatal faults of the media of a run. A medium is silent after its fault, so the run must check
 /// this list before it takes silence for the end of all work.
 #[derive(Clone, Default, Debug)]
-pub struct Faults(Arc<Mutex<Vec<(SimTime, String)>>>);
+pub struct FaultList(Arc<Mutex<Vec<(SimTime, String)>>>);
 
-impl Faults {
+impl FaultList {
     /// Reports that a medium cannot continue after `at`, for the reason `what`.
     pub fn tell(&self, at: SimTime, what: String) {
         let mut faults = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -101,7 +101,7 @@ pub trait Medium: Send + Sync {
         None
     }
     /// Builds a new backend. [`Medium::check`] must have accepted the capacity before.
-    fn backend(&self, site: Site) -> Box<dyn MemoryBackend>;
+    fn backend(&self, site: MediumSite) -> Box<dyn MemoryBackend>;
     /// Whether [`MemoryBackend::warm`] is supported, which sampled runs need.
     fn can_be_warmed(&self) -> bool {
         true

@@ -7,7 +7,7 @@ use cxlab_engine::save_state;
 use cxlab_engine::units::SimTime;
 
 use crate::backend::{Completion, MemoryBackend, MemoryRequest, Statistic};
-use crate::finished::Finished;
+use crate::completion_queue::CompletionQueue;
 use crate::{CATALOG, InputFile, Medium};
 
 choice!(
@@ -35,20 +35,20 @@ pub(crate) fn files_within(part: &str, medium: &dyn Medium) -> Vec<InputFile> {
 }
 
 /// A medium driven by the medium around it.
-pub(crate) struct Nested {
+pub(crate) struct InnerMedium {
     backend: Box<dyn MemoryBackend>,
-    known: Finished,
+    known: CompletionQueue,
 }
 
-save_state!(Nested {
+save_state!(InnerMedium {
     states: backend, known;
 });
 
-impl Nested {
+impl InnerMedium {
     pub(crate) fn new(backend: Box<dyn MemoryBackend>) -> Self {
-        Nested {
+        InnerMedium {
             backend,
-            known: Finished::with_capacity(64),
+            known: CompletionQueue::with_capacity(64),
         }
     }
 

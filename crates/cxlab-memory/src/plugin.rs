@@ -2,7 +2,7 @@
 //!
 //! The simulator checks what the library reports. Completions must belong to requests in flight, be
 //! in order of time, and not be in the future. The next event must not be in the past. A medium
-//! that breaks these rules, or whose process ends, is a fault of the run ([`Faults`]), because its
+//! that breaks these rules, or whose process ends, is a fault of the run ([`FaultList`]), because its
 //! numbers would be worthless. Too many calls without a completion are a fault as well.
 
 use std::cell::Cell;
@@ -17,7 +17,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::backend::{Completion, MemoryBackend, MemoryRequest, Statistic};
-use crate::{Faults, InputFile, Medium, RunContext, Site};
+use crate::{FaultList, InputFile, Medium, MediumSite, RunContext};
 
 /// Bound on calls of `advance` at one time without a completion (*assumed*).
 const PATIENCE: u32 = 1 << 20;
@@ -106,7 +106,7 @@ impl PluginParams {
 }
 
 impl Medium for PluginParams {
-    fn backend(&self, mut site: Site) -> Box<dyn MemoryBackend> {
+    fn backend(&self, mut site: MediumSite) -> Box<dyn MemoryBackend> {
         let seed = site.rng.next_u64();
         let RunContext { folder, faults } = site.context;
         let memory = |medium, granule| PluginMemory {
@@ -167,7 +167,7 @@ struct PluginMemory {
     still: u32,
     /// Consecutive calls of `advance` without a completion.
     calls: u32,
-    faults: Faults,
+    faults: FaultList,
     /// Whether the medium had a fault; it is silent from then on.
     is_broken: Cell<bool>,
 }

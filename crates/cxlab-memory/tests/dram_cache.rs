@@ -6,7 +6,7 @@
 use cxlab_engine::catalog::find;
 use cxlab_engine::rng::StreamRng;
 use cxlab_engine::units::{Bytes, Dpa, SimTime};
-use cxlab_memory::{CATALOG, MemoryBackend, MemoryRequest, Site};
+use cxlab_memory::{CATALOG, MediumSite, MemoryBackend, MemoryRequest};
 use serde_json::{Value, json};
 
 const CAPACITY: u64 = 1 << 30;
@@ -77,7 +77,7 @@ fn run(medium: Value, pattern: Pattern) -> Outcome {
     let kind = medium.as_object_mut().unwrap().remove("kind").unwrap();
     let built = (find(CATALOG, kind.as_str().unwrap()).unwrap().build)(&medium).unwrap();
     built.check(Bytes(CAPACITY)).unwrap();
-    let mut backend: Box<dyn MemoryBackend> = built.backend(Site::alone(Bytes(CAPACITY), 1));
+    let mut backend: Box<dyn MemoryBackend> = built.backend(MediumSite::alone(Bytes(CAPACITY), 1));
     let (mut done, mut now, mut left) = (Vec::new(), 0, REQUESTS);
     let (mut sum, mut fast) = (0u64, 0u64);
     let trace = lines(pattern);

@@ -4,7 +4,7 @@
 use cxlab_engine::catalog::find;
 use cxlab_engine::rng::StreamRng;
 use cxlab_engine::units::{Bytes, Dpa, SimTime};
-use cxlab_memory::{CATALOG, Completion, Medium, MemoryRequest, Site};
+use cxlab_memory::{CATALOG, Completion, Medium, MediumSite, MemoryRequest};
 
 const CAPACITY: u64 = 1 << 30;
 
@@ -84,7 +84,7 @@ fn traffic(seed: u64, count: usize) -> Vec<(u64, u64, u16, bool)> {
 /// The time at which each request was done. The owner wakes up at each event, and every
 /// `step` if given.
 fn run(medium: &dyn Medium, requests: &[(u64, u64, u16, bool)], step: Option<u64>) -> Vec<u64> {
-    let mut memory = medium.backend(Site::alone(Bytes(CAPACITY), 3));
+    let mut memory = medium.backend(MediumSite::alone(Bytes(CAPACITY), 3));
     let mut ends = vec![u64::MAX; requests.len()];
     let (mut now, mut next, mut told) = (0, 0, 0);
     let mut done: Vec<Completion> = Vec::new();
@@ -169,7 +169,7 @@ fn a_constant_idle_read_is_what_an_idle_read_takes() {
 #[test]
 fn statistics_keep_their_names_and_none_comes_twice() {
     for (name, medium) in media() {
-        let mut memory = medium.backend(Site::alone(Bytes(CAPACITY), 3));
+        let mut memory = medium.backend(MediumSite::alone(Bytes(CAPACITY), 3));
         let names = |memory: &dyn cxlab_memory::MemoryBackend, now: u64| {
             let mut list = Vec::new();
             memory.statistics(SimTime(now), &mut list);
@@ -271,7 +271,7 @@ fn what_was_warmed_takes_as_long_as_what_was_run_one_by_one() {
         medium
             .check(capacity)
             .unwrap_or_else(|e| panic!("{sample}: {e}"));
-        let backend = || medium.backend(Site::alone(capacity, 3));
+        let backend = || medium.backend(MediumSite::alone(capacity, 3));
         let (mut run, mut warmed, mut untouched) = (backend(), backend(), backend());
         let mut now = 0;
         let mut all = traffic(7, 30_000);

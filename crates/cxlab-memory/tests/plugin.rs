@@ -7,7 +7,8 @@ use std::process::Command;
 use cxlab_engine::catalog::{ParamError, find};
 use cxlab_engine::units::{Bytes, Dpa, SimTime};
 use cxlab_memory::{
-    CATALOG, Completion, Faults, InputFile, Medium, MemoryBackend, MemoryRequest, RunContext, Site,
+    CATALOG, Completion, FaultList, InputFile, Medium, MediumSite, MemoryBackend, MemoryRequest,
+    RunContext,
 };
 use serde_json::{Value, json};
 
@@ -52,11 +53,11 @@ fn medium(kind: &str, params: Value) -> Result<Box<dyn Medium>, ParamError> {
 
 /// Builds a medium in this process. Media with their own process are tested through the command
 /// line, which serves them.
-fn backend(library: &str, config: &str) -> (Box<dyn MemoryBackend>, Faults) {
+fn backend(library: &str, config: &str) -> (Box<dyn MemoryBackend>, FaultList) {
     let params = json!({ "library": library, "config": config, "in_process": true });
     let medium = medium("plugin", params).unwrap();
     medium.rehearse(CAPACITY, &RunContext::default()).unwrap();
-    let site = Site::alone(CAPACITY, 1);
+    let site = MediumSite::alone(CAPACITY, 1);
     let faults = site.context.faults.clone();
     (medium.backend(site), faults)
 }
@@ -108,7 +109,7 @@ fn it_stands_behind_a_cache_like_any_medium() {
     });
     let medium = medium("dram-cache", params).unwrap();
     medium.check(CAPACITY).unwrap();
-    let mut cache = medium.backend(Site::alone(CAPACITY, 1));
+    let mut cache = medium.backend(MediumSite::alone(CAPACITY, 1));
     for line in 0..64 {
         cache.enqueue(SimTime(0), read(line, line.into()));
     }

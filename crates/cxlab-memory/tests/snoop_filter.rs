@@ -8,7 +8,7 @@
 use cxlab_engine::catalog;
 use cxlab_engine::rng::StreamRng;
 use cxlab_engine::units::LineAddr;
-use cxlab_memory::{Geometry, Room, TagArray, victim};
+use cxlab_memory::{Geometry, SetRoom, TagArray, victim};
 use serde_json::json;
 
 /// Lines of the footprint: 1 MiB, as in the public ESF simulator's `configs/victim.py`.
@@ -35,7 +35,7 @@ fn invalidations(policy: &str, filter: Geometry, seed: u64, warmup: u64, accesse
             continue;
         }
         if filter.access(line).is_none() {
-            if let Room::Evict(block) = filter.room(line) {
+            if let SetRoom::Evict(block) = filter.room(line) {
                 for line in block.iter() {
                     filter.remove(filter.find(line).unwrap());
                     if let Some(slot) = cache.find(line) {
@@ -136,7 +136,7 @@ fn a_stream_needs_one_snoop_for_as_many_misses_as_a_block_has_lines() {
             for number in 0..FOOTPRINT {
                 let requester = number % requesters;
                 let line = requester * FOOTPRINT / 2 + number / requesters;
-                if let Room::Evict(block) = filter.room(LineAddr(line)) {
+                if let SetRoom::Evict(block) = filter.room(LineAddr(line)) {
                     for line in block.iter() {
                         let (_, owner) = filter.remove(filter.find(line).unwrap());
                         assert_eq!(owner, block.victim.0 / (FOOTPRINT / 2) % requesters);

@@ -106,7 +106,7 @@ impl Page {
 
 /// What an access does to a page.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Debug)]
-pub enum Access {
+pub enum PageAccess {
     /// Loads, and device reads.
     Read,
     /// Stores, atomics, and device writes.

@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use crate::address::{PageSize, VirtAddr};
-use crate::space::{AddressSpace, AreaOptions, Released, SpaceError};
+use crate::space::{AddressSpace, AreaOptions, ReleasedPages, SpaceError};
 
 /// Size of a span in bytes.
 const SPAN: u64 = 64 << 10;
@@ -60,19 +60,19 @@ pub fn class_bytes(size: u64) -> u64 {
 }
 
 /// A span: objects of one class.
-struct Span {
+struct HeapSpan {
     class: u64,
     live: Vec<bool>,
 }
 
 /// Free objects of one class; the object freed last is allocated next.
-type Free = Vec<VirtAddr>;
+type FreeList = Vec<VirtAddr>;
 
 /// The heap of a process.
 pub struct Heap {
     options: AreaOptions,
-    free: BTreeMap<u64, Free>,
-    spans: BTreeMap<u64, Span>,
+    free: BTreeMap<u64, FreeList>,
+    spans: BTreeMap<u64, HeapSpan>,
     large: BTreeMap<u64, u64>,
     /// Unused part of the last chunk: first address, and end (exclusive).
     chunk: (u64, u64),
@@ -144,7 +144,7 @@ impl Heap {
         self.chunk.0 += SPAN;
         let objects = SPAN / class;
         let live = vec![false; objects as usize];
-        self.spans.insert(start, Span { class, live });
+        self.spans.insert(start, HeapSpan { class, live });
         let later = (1..objects)
             .rev()
             .map(|number| VirtAddr(start + number * class));
@@ -152,7 +152,7 @@ impl Heap {
         Ok(VirtAddr(start))
     }
 
-    fn span_of(&mut self, at: VirtAddr) -> Option<(&mut Span, usize)> {
+    fn span_of(&mut self, at: VirtAddr) -> Option<(&mut HeapSpan, usize)> {
         let (start, span) = self.spans.range_mut(..=at.0).next_back()?;
         let offset = at.0 - start;
         let number = (offset / span.class) as usize;
@@ -186,7 +186,7 @@ impl Heap {
         &mut self,
         at: VirtAddr,
         space: &mut AddressSpace,
-    ) -> Result<Option<Released>, FreeError> {
+    ) -> Result<Option<ReleasedPages>, FreeError> {
         let bytes = self.usable_bytes(at).ok_or(FreeError::NotAllocated(at))?;
         let mut released = None;
         if self.large.contains_key(&at.0) {
@@ -208,18 +208,20 @@ mod tests {
 
     use super::*;
     use crate::address::Pasid;
-    use crate::frames::{Distances, Frames, NodeId, NodeKind, NodeSpec, WatermarkParams};
+    use crate::frames::{
+        FrameAllocator, NodeId, NodeKind, NodeSpec, NumaDistances, WatermarkParams,
+    };
     use crate::policy::placement::PlacementChoice;
 
-    fn process() -> (Frames, AddressSpace) {
+    fn process() -> (FrameAllocator, AddressSpace) {
         let spec = NodeSpec {
             kind: NodeKind::Cpu,
             base: Hpa(0),
             capacity: Bytes(64 << 20),
             watermarks: WatermarkParams::NONE,
         };
-        let distances = Distances::new(vec![vec![10]]).unwrap();
-        let mut frames = Frames::new(&[spec], distances).unwrap();
+        let distances = NumaDistances::new(vec![vec![10]]).unwrap();
+        let mut frames = FrameAllocator::new(&[spec], distances).unwrap();
         let policy = PlacementChoice::default().build().unwrap();
         let policy = policy.state(frames.nodes());
         let space = AddressSpace::new(Pasid(0), NodeId(0), policy, &mut frames).unwrap();
@@ -271,7 +273,7 @@ mod tests {
         for size in [16, 1000, 16_000] {
             let at = heap.malloc(size, &mut space).unwrap();
             space
-                .touch(at, crate::Access::Write, NodeId(0), &mut frames)
+                .touch(at, crate::PageAccess::Write, NodeId(0), &mut frames)
                 .unwrap();
         }
         assert_eq!(space.resident_count(PageSize::Large), 1);
@@ -286,7 +288,7 @@ mod tests {
         assert_eq!(at.0 % PageSize::Large.bytes(), 0);
         let free = frames.free_bytes(NodeId(0));
         space
-            .touch(at, crate::Access::Write, NodeId(0), &mut frames)
+            .touch(at, crate::PageAccess::Write, NodeId(0), &mut frames)
             .unwrap();
         assert_eq!(space.resident_bytes(), 2 << 20);
         let released = heap.free(at, &mut space).unwrap().unwrap();

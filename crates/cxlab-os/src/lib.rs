@@ -16,7 +16,7 @@ pub mod policy;
 pub mod space;
 pub mod tlb;
 
-pub use address::{Access, Page, PageSize, Pasid, VirtAddr};
-pub use frames::{Frame, Frames, NodeId, NodeSet};
+pub use address::{Page, PageAccess, PageSize, Pasid, VirtAddr};
+pub use frames::{Frame, FrameAllocator, NodeId, NodeSet};
 pub use page_table::PageTable;
 pub use space::AddressSpace;

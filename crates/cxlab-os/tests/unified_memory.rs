@@ -4,13 +4,17 @@
 
 use cxlab_engine::rng::StreamRng;
 use cxlab_engine::units::{Bytes, Hpa, Picos, SimTime};
-use cxlab_os::ats::{Answer, Atc, AtcParams, Iommu, IommuParams, Next, PageResponse, home};
-use cxlab_os::frames::{Distances, Frames, NodeId, NodeKind, NodeSpec, WatermarkParams};
+use cxlab_os::ats::{
+    AccessDecision, Atc, AtcParams, Iommu, IommuParams, PageResponse, PendingPageAction, home,
+};
+use cxlab_os::frames::{
+    FrameAllocator, NodeId, NodeKind, NodeSpec, NumaDistances, WatermarkParams,
+};
 use cxlab_os::policy::migration::{self, Migration};
 use cxlab_os::policy::placement::PlacementChoice;
-use cxlab_os::space::{AddressSpace, AreaOptions, SpaceError, Touched};
-use cxlab_os::tlb::{Scope, TlbParams};
-use cxlab_os::{Access, Page, PageSize, Pasid, VirtAddr};
+use cxlab_os::space::{AddressSpace, AreaOptions, SpaceError, TouchResult};
+use cxlab_os::tlb::{InvalidationScope, TlbParams};
+use cxlab_os::{Page, PageAccess, PageSize, Pasid, VirtAddr};
 use proptest::prelude::*;
 
 const CPU: NodeId = NodeId(0);
@@ -21,7 +25,7 @@ const SMALL: u64 = PageSize::Small.bytes();
 const MOVE_TAG: u32 = 7;
 const SAMPLE_TAG: u32 = 0;
 
-fn frames(blocks: u64) -> Frames {
+fn frames(blocks: u64) -> FrameAllocator {
     let kinds = [NodeKind::Cpu, NodeKind::Xpu, NodeKind::Memory];
     let spec = |(number, kind): (usize, &NodeKind)| NodeSpec {
         kind: *kind,
@@ -31,23 +35,23 @@ fn frames(blocks: u64) -> Frames {
     };
     let specs: Vec<NodeSpec> = kinds.iter().enumerate().map(spec).collect();
     let rows = vec![vec![10, 20, 30], vec![20, 10, 40], vec![30, 40, 10]];
-    Frames::new(&specs, Distances::new(rows).unwrap()).unwrap()
+    FrameAllocator::new(&specs, NumaDistances::new(rows).unwrap()).unwrap()
 }
 
 /// A page that is being moved, with its state in the table.
-struct Moving {
+struct MovingPage {
     page: Page,
-    state: home::PageState,
+    state: home::HomePageState,
 }
 
 struct World {
-    frames: Frames,
+    frames: FrameAllocator,
     space: AddressSpace,
     atc: Atc,
     iommu: Iommu,
     /// Accesses of the device in flight: epoch and physical address.
     under_way: Vec<(u64, Hpa)>,
-    moving: Option<Moving>,
+    moving: Option<MovingPage>,
     /// Number of physical reads of all walks.
     walk_reads: usize,
 }
@@ -81,37 +85,39 @@ impl World {
 
     /// Begins an access of the device and returns its physical address; `None` if the access has to
     /// wait for a move, `Err` if it failed.
-    fn device(&mut self, at: VirtAddr, access: Access) -> Result<Option<Hpa>, SpaceError> {
+    fn device(&mut self, at: VirtAddr, access: PageAccess) -> Result<Option<Hpa>, SpaceError> {
         let pasid = self.pasid();
         let mut next = match self.atc.access(pasid, at, access) {
-            Answer::Go(translation, epoch) => {
+            AccessDecision::Go(translation, epoch) => {
                 let hpa = translation.apply(at);
                 self.under_way.push((epoch, hpa));
                 return Ok(Some(hpa));
             }
-            Answer::Ask(page) => (page, Next::Ask),
-            Answer::Wait(_) | Answer::Full => return Ok(None),
+            AccessDecision::Ask(page) => (page, PendingPageAction::Ask),
+            AccessDecision::Wait(_) | AccessDecision::Full => return Ok(None),
         };
         loop {
             next.1 = match next.1 {
-                Next::Ask => {
+                PendingPageAction::Ask => {
                     let table = Some(self.space.table());
                     let walked = self.iommu.translate(pasid, at, access, table);
                     self.walk_reads += walked.reads().len();
                     self.atc.completion(next.0, walked.completion)
                 }
-                Next::PageRequest => match self.space.touch(at, access, XPU, &mut self.frames) {
-                    Ok(_) => self.atc.page_response(next.0, PageResponse::Success),
-                    // The request is held until the move is over.
-                    Err(SpaceError::Moving(_)) => return Ok(None),
-                    Err(error) => {
-                        self.atc.page_response(next.0, PageResponse::InvalidRequest);
-                        return Err(error);
+                PendingPageAction::PageRequest => {
+                    match self.space.touch(at, access, XPU, &mut self.frames) {
+                        Ok(_) => self.atc.page_response(next.0, PageResponse::Success),
+                        // The request is held until the move is over.
+                        Err(SpaceError::Moving(_)) => return Ok(None),
+                        Err(error) => {
+                            self.atc.page_response(next.0, PageResponse::InvalidRequest);
+                            return Err(error);
+                        }
                     }
-                },
-                Next::Replay => return self.device(at, access),
-                Next::Fail => return Err(SpaceError::Unmapped(at)),
-                Next::Nothing => return Ok(None),
+                }
+                PendingPageAction::Replay => return self.device(at, access),
+                PendingPageAction::Fail => return Err(SpaceError::Unmapped(at)),
+                PendingPageAction::Nothing => return Ok(None),
             };
         }
     }
@@ -133,7 +139,7 @@ impl World {
         let (row, state) = home::step(moving.state, event).unwrap();
         moving.state = state;
         let page = moving.page;
-        let scope = Scope::page(page);
+        let scope = InvalidationScope::page(page);
         for action in row.actions {
             match action {
                 home::Action::Block => {
@@ -163,7 +169,11 @@ impl World {
                     let next = self.atc.resume(scope);
                     self.home(home::Event::Resumed);
                     for (page, next) in next {
-                        assert_eq!(next, Next::Ask, "its translation was invalidated");
+                        assert_eq!(
+                            next,
+                            PendingPageAction::Ask,
+                            "its translation was invalidated"
+                        );
                         self.ask_again(page);
                     }
                 }
@@ -173,7 +183,7 @@ impl World {
         if self
             .moving
             .as_ref()
-            .is_some_and(|moving| moving.state == home::PageState::default())
+            .is_some_and(|moving| moving.state == home::HomePageState::default())
         {
             self.moving = None;
         }
@@ -185,8 +195,8 @@ impl World {
         let table = Some(self.space.table());
         let walked = self
             .iommu
-            .translate(page.pasid, page.start, Access::Read, table);
-        if self.atc.completion(page, walked.completion) == Next::PageRequest {
+            .translate(page.pasid, page.start, PageAccess::Read, table);
+        if self.atc.completion(page, walked.completion) == PendingPageAction::PageRequest {
             self.atc.page_response(page, PageResponse::Failure);
         }
     }
@@ -196,8 +206,8 @@ impl World {
             return;
         }
         if let Ok(moving) = self.space.begin_move(at, to, 0, &mut self.frames) {
-            let state = home::PageState::default();
-            self.moving = Some(Moving {
+            let state = home::HomePageState::default();
+            self.moving = Some(MovingPage {
                 page: moving.page,
                 state,
             });
@@ -229,7 +239,7 @@ fn the_first_touch_of_the_accelerator_is_a_page_request_and_the_second_page_a_sh
         .space
         .mmap(16 * SMALL, AreaOptions::default(), None)
         .unwrap();
-    let first = world.device(start, Access::Write).unwrap().unwrap();
+    let first = world.device(start, PageAccess::Write).unwrap().unwrap();
     assert_eq!(world.frames.node_of(first), Some(XPU));
     assert_eq!(
         world.walk(start),
@@ -239,17 +249,17 @@ fn the_first_touch_of_the_accelerator_is_a_page_request_and_the_second_page_a_sh
     // One read finds no table below the root; then all four levels exist.
     assert_eq!(world.walk_reads, 1 + 4);
     world
-        .device(VirtAddr(start.0 + SMALL), Access::Read)
+        .device(VirtAddr(start.0 + SMALL), PageAccess::Read)
         .unwrap()
         .unwrap();
     // The last level is read twice: empty, and after the fault.
     assert_eq!(world.walk_reads, 5 + 2);
     world
-        .device(VirtAddr(start.0 + 5), Access::Read)
+        .device(VirtAddr(start.0 + 5), PageAccess::Read)
         .unwrap()
         .unwrap();
     assert_eq!(world.walk_reads, 7, "a hit");
-    let outside = world.device(VirtAddr(start.0 + 16 * SMALL), Access::Read);
+    let outside = world.device(VirtAddr(start.0 + 16 * SMALL), PageAccess::Read);
     assert!(matches!(outside, Err(SpaceError::Unmapped(_))));
 }
 
@@ -260,13 +270,13 @@ fn a_move_waits_for_the_accesses_under_way_and_those_that_come_wait_for_the_move
         .space
         .mmap(SMALL, AreaOptions::default(), None)
         .unwrap();
-    let old = world.device(start, Access::Write).unwrap().unwrap();
+    let old = world.device(start, PageAccess::Write).unwrap().unwrap();
     world.begin_move(start, CPU);
     assert!(world.moving.is_some(), "one access is under way");
-    assert_eq!(world.device(start, Access::Read), Ok(None));
+    assert_eq!(world.device(start, PageAccess::Read), Ok(None));
     world.finish_one();
     assert!(world.moving.is_none());
-    let new = world.device(start, Access::Read).unwrap().unwrap();
+    let new = world.device(start, PageAccess::Read).unwrap().unwrap();
     assert_ne!(new, old);
     assert_eq!(
         (world.frames.node_of(new), world.walk(start)),
@@ -289,8 +299,8 @@ fn a_page_that_the_processor_uses_often_comes_to_it() {
         let at = VirtAddr(start.0 + page * SMALL);
         let touched = world
             .space
-            .touch(at, Access::Write, EXPANDER, &mut world.frames);
-        assert!(matches!(touched, Ok(Touched::Placed(_, EXPANDER))));
+            .touch(at, PageAccess::Write, EXPANDER, &mut world.frames);
+        assert!(matches!(touched, Ok(TouchResult::Placed(_, EXPANDER))));
         policy.placed(Page::around(world.pasid(), at, PageSize::Small), EXPANDER);
     }
     for ms in 1..=2 {
@@ -301,8 +311,8 @@ fn a_page_that_the_processor_uses_often_comes_to_it() {
         // The processor uses the first page alone.
         let touched = world
             .space
-            .touch(start, Access::Read, CPU, &mut world.frames);
-        assert!(matches!(touched, Ok(Touched::Hinted(_))));
+            .touch(start, PageAccess::Read, CPU, &mut world.frames);
+        assert!(matches!(touched, Ok(TouchResult::Hinted(_))));
         policy.hint_fault(
             now,
             Page::around(world.pasid(), start, PageSize::Small),
@@ -354,13 +364,13 @@ proptest! {
         for step in steps {
             match step {
                 Step::Device(page, write) => {
-                    let access = if write { Access::Write } else { Access::Read };
+                    let access = if write { PageAccess::Write } else { PageAccess::Read };
                     if let Some(hpa) = world.device(at(page), access).unwrap() {
                         prop_assert_eq!(world.walk(at(page)), Some(hpa));
                     }
                 }
                 Step::Processor(page) => {
-                    let touched = world.space.touch(at(page), Access::Read, CPU, &mut world.frames);
+                    let touched = world.space.touch(at(page), PageAccess::Read, CPU, &mut world.frames);
                     let fine = matches!(touched, Ok(_) | Err(SpaceError::Moving(_)));
                     prop_assert!(fine);
                 }
@@ -369,8 +379,8 @@ proptest! {
                 Step::Sample(page) => {
                     let page = Page::around(world.pasid(), at(page), PageSize::Small);
                     if world.moving.is_none() && world.space.sample(page) {
-                        world.iommu.invalidate(Scope::page(page));
-                        world.atc.invalidate(Scope::page(page), SAMPLE_TAG);
+                        world.iommu.invalidate(InvalidationScope::page(page));
+                        world.atc.invalidate(InvalidationScope::page(page), SAMPLE_TAG);
                     }
                 }
             }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use cxlab_engine::units::{Bytes, Dpa, Hpa};
 use cxlab_fabric::graph::FabricGraph;
-use cxlab_host::{AddressMap, Window};
+use cxlab_host::{AddressMap, AddressWindow};
 use cxlab_protocol::hdm::{InterleaveSet, legal_targets};
 use cxlab_protocol::{DecoderTable, DeviceDecoder, PortId};
 use cxlab_scenario::{Arithmetic, Scenario};
@@ -255,7 +255,7 @@ fn windows(
     named: &Named,
     extents: &[Extent],
     bridges: &[u32],
-) -> Result<Vec<Window>, Vec<Problem>> {
+) -> Result<Vec<AddressWindow>, Vec<Problem>> {
     let first = named.names.requesters.len();
     let mut base = Hpa(0);
     let mut windows = Vec::with_capacity(extents.len());
@@ -273,7 +273,7 @@ fn windows(
             })?;
         }
         let port = |(device, _): &(usize, Dpa)| PortId((first + device) as u16);
-        windows.push(Window {
+        windows.push(AddressWindow {
             base,
             size,
             set,

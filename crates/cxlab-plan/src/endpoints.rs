@@ -7,7 +7,7 @@ use cxlab_device::DeviceChange;
 use cxlab_engine::units::Picos;
 use cxlab_fabric::graph::{Endpoints, FabricGraph};
 use cxlab_fabric::routing::RoutingTables;
-use cxlab_fabric::routing::vcs::{self, Hierarchy};
+use cxlab_fabric::routing::vcs::{self, VcsHierarchy};
 use cxlab_host::AddressMap;
 use cxlab_protocol::{DecoderTable, PortId};
 use cxlab_scenario::diagnostics::nearest;
@@ -216,8 +216,8 @@ fn vcs_reach(
                  has one host), or kind = \"multiple-vcs\"",
             )]);
         }
-        FabricKind::SingleVcs => Hierarchy::Single,
-        FabricKind::MultipleVcs | FabricKind::Pbr => Hierarchy::Multiple(bindings),
+        FabricKind::SingleVcs => VcsHierarchy::Single,
+        FabricKind::MultipleVcs | FabricKind::Pbr => VcsHierarchy::Multiple(bindings),
     };
     let path = if scenario.fabric.bindings.is_empty() {
         "fabric.kind"

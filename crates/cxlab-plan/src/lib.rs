@@ -37,7 +37,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use cxlab_agent::Access;
-use cxlab_device::{Change, DeviceChange};
+use cxlab_device::{DeviceChange, DeviceChangeKind};
 use cxlab_engine::catalog::ParamError;
 use cxlab_engine::rng::StreamRng;
 use cxlab_engine::units::{Bytes, Picos};
@@ -135,7 +135,7 @@ impl PlannedDevice {
     /// Changes of the hosts' shares while the workloads run, in order of time.
     pub fn share_changes(&self) -> Vec<DeviceChange> {
         let shares = self.changes.iter().copied();
-        let shares = shares.filter(|change| matches!(change.what, Change::Share(_)));
+        let shares = shares.filter(|change| matches!(change.kind, DeviceChangeKind::Share(_)));
         shares.collect()
     }
 
@@ -143,7 +143,7 @@ impl PlannedDevice {
     /// beginning of the workloads.
     pub fn viral(&self) -> Option<Picos> {
         let mut changes = self.changes.iter();
-        let first = changes.find(|change| matches!(change.what, Change::Viral(_)));
+        let first = changes.find(|change| matches!(change.kind, DeviceChangeKind::Viral(_)));
         first.map(|change| change.at)
     }
 

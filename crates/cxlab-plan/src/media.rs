@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use cxlab_engine::units::Bytes;
-use cxlab_memory::{Faults, Medium, RunContext};
+use cxlab_memory::{FaultList, Medium, RunContext};
 use cxlab_scenario::Scenario;
 
 use super::{Plan, Problem};
@@ -97,7 +97,7 @@ impl Plan {
     }
 
     /// The context that all media of a run share.
-    pub fn media_context(&self, faults: Faults) -> RunContext {
+    pub fn media_context(&self, faults: FaultList) -> RunContext {
         RunContext {
             folder: self.files.scenario_dir.clone(),
             faults,
@@ -109,7 +109,7 @@ impl Plan {
     /// # Errors
     /// The media that fail.
     pub fn rehearse_media(&self) -> Result<(), Vec<Problem>> {
-        let context = self.media_context(Faults::default());
+        let context = self.media_context(FaultList::default());
         let built = self.built();
         let foreign = built
             .all()
@@ -131,7 +131,7 @@ impl Plan {
     ///
     /// # Errors
     /// The first fault.
-    pub fn check_faults(&self, faults: &Faults) -> Result<(), Vec<Problem>> {
+    pub fn check_faults(&self, faults: &FaultList) -> Result<(), Vec<Problem>> {
         match faults.first() {
             Some((_, what)) => Err(vec![Problem::new(
                 "",

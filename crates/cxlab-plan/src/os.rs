@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use cxlab_engine::rng::StreamRng;
 use cxlab_engine::units::{Bytes, Hpa, Picos};
 use cxlab_host::{Cluster, MOST_PROMISED, OsConfig, ProcessorParams};
-use cxlab_os::frames::{Distances, NodeKind, NodeSpec, WatermarkParams};
+use cxlab_os::frames::{NodeKind, NodeSpec, NumaDistances, WatermarkParams};
 use cxlab_os::{NodeId, PageSize};
 use cxlab_protocol::PortId;
 use cxlab_scenario::Scenario;
@@ -213,7 +213,7 @@ impl Plan {
             (0..nodes.len()).map(to).collect()
         };
         // The rows have the right length, with 10 for the distance of each node to itself.
-        let distances = Distances::new((0..nodes.len()).map(row).collect()).ok()?;
+        let distances = NumaDistances::new((0..nodes.len()).map(row).collect()).ok()?;
         Some(OsConfig {
             nodes,
             distances,

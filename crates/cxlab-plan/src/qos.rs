@@ -5,12 +5,14 @@
 //! ports if they give less. The step of a host's throttle follows from the host's share of the
 //! devices that report their load to it.
 
-use cxlab_analytic::{Access, Filled, fill};
-use cxlab_device::{Change, DeviceChange, QosConfig, QosParams, Share, Thresholds};
+use cxlab_analytic::{ProbeAccess, Saturation, fill};
+use cxlab_device::{
+    DeviceChange, DeviceChangeKind, HostShare, LoadThresholds, QosConfig, QosParams,
+};
 use cxlab_engine::rng::StreamRng;
 use cxlab_engine::units::{BytesPerSec, Dpa, LINE_BYTES, Picos};
 use cxlab_host::ThrottleParams;
-use cxlab_memory::{RunContext, Site};
+use cxlab_memory::{MediumSite, RunContext};
 use cxlab_protocol::{Channel, PortId};
 use cxlab_scenario::Scenario;
 
@@ -296,7 +298,7 @@ impl PlannedQos {
     fn part(&self, changes: &[DeviceChange], host: usize, at: Picos) -> u64 {
         let mut shares = self.config.shares.clone();
         for change in changes.iter().take_while(|change| change.at <= at) {
-            if let Change::Share(share) = change.what {
+            if let DeviceChangeKind::Share(share) = change.kind {
                 shares.retain(|other| other.host != share.host);
                 shares.push(share);
             }
@@ -354,7 +356,7 @@ impl std::fmt::Display for PlannedQos {
             true => "ports",
             false => "medium",
         };
-        let Thresholds {
+        let LoadThresholds {
             optimal,
             moderate,
             severe,
@@ -374,7 +376,7 @@ impl std::fmt::Display for PlannedQos {
 fn resolve(
     plan: &Plan,
     number: usize,
-    filled: &mut [Option<(u64, Filled)>],
+    filled: &mut [Option<(u64, Saturation)>],
 ) -> Result<Option<PlannedQos>, Problem> {
     let device = &plan.devices[number];
     let Some(at) = device.memory() else {
@@ -428,7 +430,7 @@ fn resolve(
     }
     let shares = params.shares.iter().filter_map(|share| {
         let host = plan.hosts.iter().position(|host| host.name == share.host)?;
-        Some(Share {
+        Some(HostShare {
             host: PortId(host as u16),
             allocated: share.allocated,
             limit: share.limit,
@@ -449,7 +451,7 @@ fn resolve(
 }
 
 /// Measures the saturation of a group's medium when the ports take `port_ps` picoseconds a line.
-fn measure(plan: &Plan, at: usize, port_ps: f64) -> Result<Filled, Problem> {
+fn measure(plan: &Plan, at: usize, port_ps: f64) -> Result<Saturation, Problem> {
     let group = &plan.scenario.devices[at];
     if !plan.media[at].files().is_empty() {
         // Making a plan never runs code from shared libraries.
@@ -460,7 +462,7 @@ fn measure(plan: &Plan, at: usize, port_ps: f64) -> Result<Filled, Problem> {
         ));
     }
     let fresh = || {
-        plan.media[at].backend(Site {
+        plan.media[at].backend(MediumSite {
             capacity: group.capacity,
             rng: StreamRng::new(plan.scenario.seed, "qos/medium"),
             context: RunContext::default(),
@@ -468,8 +470,8 @@ fn measure(plan: &Plan, at: usize, port_ps: f64) -> Result<Filled, Problem> {
     };
     let mut rng = StreamRng::new(plan.scenario.seed, "qos/reads");
     let lines = (group.capacity.0 / LINE_BYTES).max(1);
-    let reads: Vec<Access> = (0..READS)
-        .map(|_| Access {
+    let reads: Vec<ProbeAccess> = (0..READS)
+        .map(|_| ProbeAccess {
             dpa: Dpa(rng.below(lines) * LINE_BYTES),
             write: false,
         })

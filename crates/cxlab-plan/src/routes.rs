@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use cxlab_analytic::{Class, Stages, Visit};
+use cxlab_analytic::{ConstantStages, MessageClass, Visit};
 use cxlab_engine::units::Picos;
 use cxlab_fabric::routing::{PortPeer, RoutingKind};
 use cxlab_link::{Duplex, LinkParams, Transmitter};
@@ -147,13 +147,13 @@ impl<'a> Router<'a> {
         let (there, back) = (self.route(host, target)?, self.route(target, host)?);
         let group = plan.memory_group(&plan.devices[device])?;
         let issue = &plan.scenario.hosts[plan.hosts[host].group].issue;
-        let mut stages = Stages {
+        let mut stages = ConstantStages {
             process: issue.egress().0,
             device: group.controller.process_time.0,
-            ..Stages::default()
+            ..ConstantStages::default()
         };
-        there.add_stages(plan, Class::request(false), &mut stages);
-        back.add_stages(plan, Class::answer(false), &mut stages);
+        there.add_stages(plan, MessageClass::request(false), &mut stages);
+        back.add_stages(plan, MessageClass::response(false), &mut stages);
         Some(stages.named().iter().map(|(_, time)| time).sum())
     }
 
@@ -226,7 +226,7 @@ impl Route {
     pub fn visits(
         &self,
         plan: &Plan,
-        class: Class,
+        class: MessageClass,
         from: Option<u32>,
     ) -> impl Iterator<Item = Visit> {
         self.steps.iter().map(move |step| Visit {
@@ -251,7 +251,7 @@ impl Route {
 
     /// Adds the constant time of links, ports and switches; the expected value if
     /// there are several paths.
-    pub fn add_stages(&self, plan: &Plan, class: Class, stages: &mut Stages) {
+    pub fn add_stages(&self, plan: &Plan, class: MessageClass, stages: &mut ConstantStages) {
         let params = |link: usize| &plan.links[link].params;
         let half = |link: usize| params(link).duplex == Duplex::Half;
         stages.link += self.expected(|link| {

@@ -13,7 +13,7 @@
 
 use std::collections::BTreeMap;
 
-use cxlab_device::{Change, DeviceChange};
+use cxlab_device::{DeviceChange, DeviceChangeKind};
 use cxlab_engine::units::Picos;
 use cxlab_fabric::routing::{PortPeer, RoutingTables};
 use cxlab_link::{LinkParams, Transmission};
@@ -145,8 +145,8 @@ impl Fabric<'_> {
             }
         }
         for ((device, host), at) in found {
-            let what = Change::Viral(PortId(host as u16));
-            devices[device].changes.push(DeviceChange { at, what });
+            let kind = DeviceChangeKind::Viral(PortId(host as u16));
+            devices[device].changes.push(DeviceChange { at, kind });
         }
         for device in devices {
             device.changes.sort_by_key(|change| change.at);

@@ -22,7 +22,7 @@ use std::sync::Arc;
 use cxlab_engine::state::{SaveState, StateError, StateReader, StateWriter};
 use cxlab_engine::units::{Picos, SimTime};
 use cxlab_engine::{Ctx, save_state};
-use cxlab_link::{BUFFERS, Buffer, Lost, MAX_VCS, Parcel};
+use cxlab_link::{BUFFERS, BufferId, LostMessages, MAX_VCS, Parcel};
 use cxlab_plan::{FailureChange, Failures, Plan, RoutingState};
 use cxlab_protocol::Message;
 use serde::{Deserialize, Serialize};
@@ -152,7 +152,7 @@ pub struct Failing {
     timeline: Coming,
     begun: SimTime,
     dead: bool,
-    lost: Lost,
+    lost: LostMessages,
     /// Messages among those lost whose virtual channel a later routing state took.
     discarded: u64,
 }
@@ -233,7 +233,7 @@ impl Failing {
         let part = match &node {
             Node::Host(host) => {
                 let group = &plan.scenario.hosts[plan.hosts[number].group];
-                let ways = host.fails().map(|host| host.ways(endpoints));
+                let ways = host.fails().map(|host| host.routes(endpoints));
                 Part::Host(Deadlines {
                     timeout: failures.params.completion_timeout,
                     isolation: failures.params.isolation_time + group.egress() + group.ingress(),
@@ -262,7 +262,7 @@ impl Failing {
             timeline: Coming(timeline),
             begun: SimTime::ZERO,
             dead: false,
-            lost: Lost::default(),
+            lost: LostMessages::default(),
             discarded: 0,
         }
     }
@@ -278,7 +278,7 @@ impl Failing {
     }
 
     /// What it has lost, ever.
-    pub fn lost(&self) -> Lost {
+    pub fn lost(&self) -> LostMessages {
         self.lost
     }
 
@@ -429,7 +429,7 @@ impl Failing {
     /// A link is trained again: the far end gets credits for all places that are free.
     fn train(&mut self, ctx: &mut Ctx<'_, Parcel>, port: u16) {
         let mut occupied = [0u16; BUFFERS];
-        let mut count = |buffer: Buffer| occupied[usize::from(buffer.0)] += 1;
+        let mut count = |buffer: BufferId| occupied[usize::from(buffer.0)] += 1;
         match &self.node {
             Node::Switch(switch) => switch.buffered(ctx, port, &mut count),
             Node::Device(device) => device.buffered(port, &mut count),
@@ -470,9 +470,9 @@ impl Failing {
                     Node::Device(device) => device.discard(ctx, port),
                     Node::Host(host) => match host.fails_at(ctx.now()) {
                         Some(plain) => plain.discard(ctx, port),
-                        None => Lost::default(),
+                        None => LostMessages::default(),
                     },
-                    _ => Lost::default(),
+                    _ => LostMessages::default(),
                 };
             }
         }

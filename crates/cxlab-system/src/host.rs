@@ -1,14 +1,14 @@
 //! A host as the system sees it: a requester of either kind, and what it completed over time.
 
-use cxlab_agent::Lanes;
+use cxlab_agent::HwThreads;
 use cxlab_device::Accelerator;
 use cxlab_engine::Ctx;
 use cxlab_engine::save_state;
 use cxlab_engine::state::{SaveState, StateError, StateReader, StateWriter};
 use cxlab_engine::units::SimTime;
 use cxlab_host::{
-    CachingRequester, CoherenceStats, Core, Fails, Observation, Processor, RequestRow, Requester,
-    RequesterStats, ThrottleStats,
+    CachingRequester, CoherenceStats, Core, FailureHandling, Observation, Processor, RequestRow,
+    Requester, RequesterStats, ThrottleStats,
 };
 use cxlab_link::{LinkPort, Parcel};
 
@@ -122,10 +122,10 @@ impl Host {
     }
 
     /// The threads that it runs, where it runs threads.
-    pub fn lanes(&self) -> Option<&Lanes> {
+    pub fn hw_threads(&self) -> Option<&HwThreads> {
         match &self.agent {
-            Agent::Processor(processor) => Some(processor.lanes()),
-            Agent::Accelerator(accelerator) => Some(accelerator.lanes()),
+            Agent::Processor(processor) => Some(processor.hw_threads()),
+            Agent::Accelerator(accelerator) => Some(accelerator.hw_threads()),
             _ => None,
         }
     }
@@ -180,7 +180,7 @@ impl Host {
     }
 
     /// It where something fails; `None` if it does not know what to do about that.
-    pub(crate) fn fails(&self) -> Option<&dyn Fails> {
+    pub(crate) fn fails(&self) -> Option<&dyn FailureHandling> {
         match &self.agent {
             Agent::Plain(agent) => Some(agent),
             Agent::Processor(agent) => Some(&**agent),
@@ -189,7 +189,7 @@ impl Host {
     }
 
     /// The same, for what it does at `now`.
-    pub(crate) fn fails_at(&mut self, now: SimTime) -> Option<&mut dyn Fails> {
+    pub(crate) fn fails_at(&mut self, now: SimTime) -> Option<&mut dyn FailureHandling> {
         self.reach(now);
         match &mut self.agent {
             Agent::Plain(agent) => Some(agent),

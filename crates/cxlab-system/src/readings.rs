@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use cxlab_device::{DeviceStats, DeviceWaits, MOST_PASSED_FLIPS};
 use cxlab_engine::units::{Picos, SimTime};
 use cxlab_host::{MOST_FAULTS, Processor, RequesterStats};
-use cxlab_link::{DirectionStats, Waits};
+use cxlab_link::{DirectionStats, PortWaits};
 use cxlab_os::ats::MOST_REQUESTS;
 use cxlab_protocol::Channel;
 
@@ -28,7 +28,7 @@ pub(crate) struct DeviceReadings {
 /// What was read of a direction of a link.
 pub(crate) struct LinkReadings {
     pub(crate) stats: DirectionStats,
-    pub(crate) waits: Waits,
+    pub(crate) waits: PortWaits,
     /// By message class: whether one of its messages waited for a credit.
     pub(crate) starved: [bool; Channel::COUNT],
 }
@@ -209,8 +209,8 @@ fn check_host(host: &Host, end: SimTime) -> Result<u128, String> {
         core.check()
             .map_err(|wrong| format!("the result of the program: {wrong}"))?;
     }
-    if let Some(lanes) = host.lanes() {
-        lanes
+    if let Some(hw_threads) = host.hw_threads() {
+        hw_threads
             .check()
             .map_err(|wrong| format!("the result of a program: {wrong}"))?;
     }

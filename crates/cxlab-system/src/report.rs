@@ -3,13 +3,13 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
-use cxlab_agent::Lanes;
+use cxlab_agent::HwThreads;
 use cxlab_device::{DcohStats, DeviceStats, MediaErrorStats};
 use cxlab_engine::Outcome;
 use cxlab_engine::probe::{LatencyProbe, WaitProbe};
 use cxlab_engine::units::{Picos, SimTime};
 use cxlab_host::{
-    CoherenceStats, Core, HopStats, RequesterStats, STAGE_NAMES, ThrottleStats, Unserved,
+    CoherenceStats, Core, HopStats, RequesterStats, STAGE_NAMES, ThrottleStats, UnservedRequests,
 };
 use cxlab_memory::Statistic;
 use cxlab_plan::{Failures, Plan, PlannedPool, Sample};
@@ -494,7 +494,7 @@ pub struct UnservedLatency {
 }
 
 impl UnservedLatency {
-    fn of(unserved: [&Unserved; 4]) -> UnservedLatency {
+    fn of(unserved: [&UnservedRequests; 4]) -> UnservedLatency {
         let [denied, timed_out, cut_off, poisoned] = unserved.map(|one| one.latency().map(latency));
         UnservedLatency {
             denied,
@@ -721,8 +721,8 @@ pub struct ThreadPhaseReport {
 }
 
 impl ThreadPhaseReport {
-    fn all(lanes: &Lanes) -> Vec<ThreadPhaseReport> {
-        let used = lanes.phases().filter(|(_, stats)| stats.completed > 0);
+    fn all(hw_threads: &HwThreads) -> Vec<ThreadPhaseReport> {
+        let used = hw_threads.phases().filter(|(_, stats)| stats.completed > 0);
         used.map(|(phase, stats)| {
             let time_ns = stats.time().0 as f64 / 1e3;
             let busy_ps = stats.busy().0;
@@ -1092,7 +1092,7 @@ struct Totals {
     requests: Requests,
     denied: Denied,
     failed: FailedRequests,
-    unserved: [Unserved; 4],
+    unserved: [UnservedRequests; 4],
     failures: FailuresReport,
     completed_ever: u64,
     latency: LatencyProbe,
@@ -1245,7 +1245,11 @@ pub(crate) fn assemble(system: &System, context: &Context<'_>) -> Result<Report,
     let count = totals.latency.count().max(1) as f64;
     let stages = STAGE_NAMES.iter().zip(totals.stages_ps);
     let window_ns = context.window_ns();
-    let unserved_ps: u128 = totals.unserved.iter().map(Unserved::latency_ps).sum();
+    let unserved_ps: u128 = totals
+        .unserved
+        .iter()
+        .map(UnservedRequests::latency_ps)
+        .sum();
     let completed_ps = totals.latency.sum_ps() + unserved_ps;
     let law = Law {
         requests: totals.requests.completed,
@@ -1376,7 +1380,10 @@ fn host_report(
         enumeration: None,
         coherence: host.coherence().map(HostCoherence::from),
         core: host.core().map(|core| HostCore::of(core, context.end)),
-        phases: host.lanes().map(ThreadPhaseReport::all).unwrap_or_default(),
+        phases: host
+            .hw_threads()
+            .map(ThreadPhaseReport::all)
+            .unwrap_or_default(),
         processor: host
             .processor()
             .map(|processor| values(processor.counts(context.end)))
@@ -1441,7 +1448,7 @@ fn unsettled(context: &Context<'_>) -> Vec<Note> {
 }
 
 /// Latency of requests that were served and those that were not together, where there are any of these.
-fn all_latency(served: &LatencyProbe, unserved: [&Unserved; 4]) -> Option<Latency> {
+fn all_latency(served: &LatencyProbe, unserved: [&UnservedRequests; 4]) -> Option<Latency> {
     let mut others = unserved.iter().filter_map(|one| one.latency()).peekable();
     others.peek()?;
     let mut all = served.clone();

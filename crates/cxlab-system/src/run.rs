@@ -15,7 +15,7 @@ use cxlab_engine::{
     GatherError, Monitor, Outcome, Partition, Ranks, Stop, Threads, processors, share,
 };
 use cxlab_host::{Processor, RequestRow};
-use cxlab_link::Lost;
+use cxlab_link::LostMessages;
 use cxlab_plan::windows::{WindowEnd, is_steady, windows};
 use cxlab_plan::{Plan, PlannedHost, Problem};
 use cxlab_scenario::{EventParams, Note, ThreadLimit};
@@ -939,7 +939,7 @@ fn check_denied(system: &System) -> Result<(), RunError> {
     let nodes = system.simulation.components();
     let (mut by_devices, mut of_hosts) = (0, 0);
     let (mut timed_out, mut late) = (0, 0);
-    let mut lost = Lost::default();
+    let mut lost = LostMessages::default();
     for node in nodes {
         lost += node.lost();
         match node.inside() {

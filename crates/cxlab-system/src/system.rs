@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use cxlab_agent::{LaneProgram, Poison, SharedMemory, SharedShare, SharedWindows, Versions};
+use cxlab_agent::{
+    LineVersions, PoisonedLines, SharedMemory, SharedShare, SharedWindows, ThreadProgram,
+};
 use cxlab_device::{
     Accelerator, AcceleratorConfig, CoherentConfig, CoherentDevice, DeviceConfig, MemoryDevice,
     OwnMemoryConfig, QosConfig,
@@ -17,13 +19,14 @@ use cxlab_engine::{
 use cxlab_fabric::bus::{Bus, BusConfig};
 use cxlab_fabric::switch::{Switch, SwitchConfig};
 use cxlab_host::{
-    CachingConfig, CachingRequester, Core, CoreConfig, LocalConfig, Prepared, Processor,
+    CachingConfig, CachingRequester, Core, CoreConfig, LocalConfig, PreparedMemory, Processor,
     ProcessorConfig, ProcessorError, Requester, RequesterConfig, RequesterParams,
 };
 use cxlab_link::{
-    Duplex, LinkParams, LinkPort, Lost, PacketHeader, Parcel, PortConfig, Transmission, Windows,
+    CreditWindows, Duplex, LinkParams, LinkPort, LostMessages, PacketHeader, Parcel, PortConfig,
+    Transmission,
 };
-use cxlab_memory::{Deferred, Faults, RunContext, Site};
+use cxlab_memory::{DeferredMedium, FaultList, MediumSite, RunContext};
 use cxlab_plan::{DeviceKind, End, Plan, PlannedLink, PlannedProgram, Problem, Source};
 use cxlab_protocol::{LongStage, PortId};
 use cxlab_workload::thread::{Place, Thread, ThreadedKernel};
@@ -89,10 +92,10 @@ impl Node {
     }
 
     /// What it has lost because something failed, ever.
-    pub fn lost(&self) -> Lost {
+    pub fn lost(&self) -> LostMessages {
         match self {
             Node::Failing(wrapped) => wrapped.lost(),
-            _ => Lost::default(),
+            _ => LostMessages::default(),
         }
     }
 
@@ -322,7 +325,7 @@ pub struct System {
     /// By host: what its enumeration was; empty where the scenario has none.
     pub enumerated: Vec<Enumerated>,
     /// What media have said that cannot go on.
-    pub faults: Faults,
+    pub faults: FaultList,
 }
 
 /// What threads of one host and its accelerators share.
@@ -333,9 +336,9 @@ pub struct Domain {
     pub image: Image,
     /// The versions of its lines, by which builds with debug assertions check that nobody uses a
     /// copy that it should have lost.
-    versions: Option<Versions>,
+    versions: Option<LineVersions>,
     /// Which of them are poison, where a device's medium may give such.
-    poison: Option<Poison>,
+    poison: Option<PoisonedLines>,
 }
 
 /// Collects ports and wires while links are laid.
@@ -391,7 +394,7 @@ impl System {
     /// Workloads whose files have become unusable since the plan was made.
     pub fn build(plan: &Plan, seed: u64, notes: Notes) -> Result<System, Vec<Problem>> {
         plan.rehearse_media()?;
-        let faults = Faults::default();
+        let faults = FaultList::default();
         let context = plan.media_context(faults.clone());
         let sources = plan.sources(seed)?;
         let (hosts, devices) = (plan.hosts.len(), plan.devices.len());
@@ -482,7 +485,7 @@ impl Builder<'_> {
         (to, to_port): (usize, u16),
         there: (&LinkParams, Picos, Picos),
         back: (&LinkParams, Picos, Picos),
-        windows: &Windows,
+        windows: &CreditWindows,
         names: (&str, &str),
     ) {
         let (seed, vcs) = (self.seed, self.vcs);
@@ -703,7 +706,7 @@ impl Builder<'_> {
         let image = Image::new();
         let os = match self.plan.os_config(number, self.seed) {
             Some(os) => {
-                let prepared = Prepared {
+                let prepared = PreparedMemory {
                     image: Image::new(),
                     touched: kernel.first_touches(),
                 };
@@ -715,8 +718,8 @@ impl Builder<'_> {
                 None
             }
         };
-        let versions = cfg!(debug_assertions).then(Versions::default);
-        let poison = self.plan.has_media_errors().then(Poison::default);
+        let versions = cfg!(debug_assertions).then(LineVersions::default);
+        let poison = self.plan.has_media_errors().then(PoisonedLines::default);
         let with_threads = params.cores - group.cores_beside();
         let threads = (0..with_threads as usize).flat_map(|core| {
             let threads = kernel.threads(Place::Core { core });
@@ -734,7 +737,7 @@ impl Builder<'_> {
         let bases = self.plan.thread_context(number, self.seed).bases;
         let programs = programs.into_iter().map(|one| {
             let name = format!("{}/core{}", host.name, one.core);
-            let lane = LaneProgram {
+            let program = ThreadProgram {
                 program: one.program,
                 rng: StreamRng::new(self.seed, &name),
                 window: params.reorder,
@@ -743,14 +746,14 @@ impl Builder<'_> {
                 cxl_end: one.cxl_end,
                 first_phase,
             };
-            (one.core, lane)
+            (one.core, program)
         });
         let programs = programs.collect();
         let mut base = LOCAL_BASE;
         let media = self.plan.node_media[host.group].iter();
         let nodes = group.nodes.iter().zip(media).enumerate();
         let nodes = nodes.map(|(at, (node, medium))| {
-            let site = Site {
+            let site = MediumSite {
                 capacity: node.capacity,
                 rng: StreamRng::new(self.seed, &format!("{}/node{at}", host.name)),
                 context: self.context.clone(),
@@ -916,7 +919,7 @@ impl Builder<'_> {
         let device = &self.plan.devices[number];
         let params = self.plan.scenario.accelerators[group].memory.as_ref()?;
         let medium = self.plan.accelerator_media[group].as_ref()?;
-        let backend = medium.backend(Site {
+        let backend = medium.backend(MediumSite {
             capacity: params.capacity,
             rng: StreamRng::new(self.seed, &format!("{}/medium", device.name)),
             context: self.context.clone(),
@@ -941,7 +944,7 @@ impl Builder<'_> {
         let medium = self.plan.local_media[host.group].as_ref()?;
         Some(LocalConfig {
             base: LOCAL_BASE,
-            backend: medium.backend(Site {
+            backend: medium.backend(MediumSite {
                 capacity: local.capacity,
                 rng: StreamRng::new(self.seed, &format!("{}/memory", host.name)),
                 context: self.context.clone(),
@@ -975,7 +978,7 @@ impl Builder<'_> {
         };
         let group = &self.plan.scenario.devices[at];
         let params = group.controller.clone();
-        let backend = self.plan.media[at].backend(Site {
+        let backend = self.plan.media[at].backend(MediumSite {
             capacity: group.capacity,
             rng: StreamRng::new(self.seed, &format!("{}/medium", device.name)),
             context: self.context.clone(),
@@ -989,7 +992,7 @@ impl Builder<'_> {
                 .is_some_and(|group| self.plan.media[group].is_persistent() == Some(true));
             let changes = !device.changes.is_empty() || self.plan.failures.is_some();
             let backend = match changes || qos.is_some() || shared.is_some() {
-                true => Box::new(Deferred::new(backend)),
+                true => Box::new(DeferredMedium::new(backend)),
                 false => backend,
             };
             return Node::Device(MemoryDevice::new(DeviceConfig {

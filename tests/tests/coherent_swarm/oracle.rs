@@ -25,7 +25,7 @@ use std::collections::BTreeMap;
 use cxlab_device::CoherentDevice;
 use cxlab_engine::units::{Bytes, Dpa, Hpa, SimTime};
 use cxlab_engine::{Monitor, Stop};
-use cxlab_host::{CachingRequester, CoherenceStats, Observation, RequestRow, Stall};
+use cxlab_host::{CachingRequester, CoherenceStats, Observation, RequestRow, StallReason};
 use cxlab_plan::Plan;
 use cxlab_protocol::PortId;
 use cxlab_protocol::coherence::dcoh::{Filter, Peer};
@@ -492,11 +492,14 @@ impl<'a> Watched<'a> {
         totals.add("BISnpData", messages[1]);
         totals.add("BISnpCur", messages[2]);
         totals.add("loads that cache nothing", all.loads_once);
-        totals.add("stalls for an MSHR", all.stalls[Stall::Mshrs as usize]);
-        totals.add("stalls for a set", all.stalls[Stall::Set as usize]);
+        totals.add(
+            "stalls for an MSHR",
+            all.stalls[StallReason::Mshrs as usize],
+        );
+        totals.add("stalls for a set", all.stalls[StallReason::Set as usize]);
         totals.add(
             "stalls for an eviction",
-            all.stalls[Stall::Evictions as usize],
+            all.stalls[StallReason::Evictions as usize],
         );
         totals.add("hosts without a coherent cache", plain);
         totals.add("rates cut for overload", throttled);

@@ -34,7 +34,7 @@ pub const MOST_PASSED_FLIPS: u32 = 1;
 
 /// A page that is flipping to device bias.
 #[derive(Serialize, Deserialize)]
-struct Flip {
+struct BiasFlip {
     page: u64,
     /// First line of the page, as a host physical address.
     line: LineAddr,
@@ -71,7 +71,7 @@ pub(super) struct BiasTable {
     /// Lines in a page: 1 to 64, a power of two.
     page_lines: u64,
     /// Flips in progress, in the order of their start.
-    flips: Vec<Flip>,
+    flips: Vec<BiasFlip>,
     /// Accesses that have allocated a CQID since a flip last did, or since no flip needed one.
     passed: u32,
     /// Maximum of `passed`.
@@ -167,7 +167,7 @@ impl BiasTable {
         let (word, page, bit) = self.place(number);
         let held = self.word(word) & page;
         let at = self.flip_of(number).unwrap_or_else(|| {
-            self.flips.push(Flip {
+            self.flips.push(BiasFlip {
                 page: number / self.page_lines,
                 line: LineAddr(line.0 - number % self.page_lines),
                 left: held,
@@ -248,7 +248,7 @@ impl Accelerator {
             if !turn && self.free.len() <= self.entries.len() / 2 && !self.is_idle() {
                 return;
             }
-            if !self.ask_for_line(ctx, line, turn) {
+            if !self.request_line(ctx, line, turn) {
                 return;
             }
         }
@@ -272,7 +272,7 @@ impl Accelerator {
 
     /// Requests a line that no access waits for from the host. False without a free CQID, or if
     /// accesses wait for a CQID and the next one does not belong to a flip.
-    fn ask_for_line(&mut self, ctx: &mut Ctx<'_, Parcel>, line: LineAddr, turn: bool) -> bool {
+    fn request_line(&mut self, ctx: &mut Ctx<'_, Parcel>, line: LineAddr, turn: bool) -> bool {
         debug_assert_eq!(self.leaving(line), NONE, "a line is asked for once");
         let Some((next, actions)) = step(LineState::stable(Line::I), Event::Flush) else {
             return false;

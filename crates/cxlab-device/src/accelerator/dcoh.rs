@@ -13,7 +13,7 @@
 
 use cxlab_engine::Ctx;
 use cxlab_engine::units::{LINE_BYTES, LineAddr};
-use cxlab_link::{Buffer, Parcel};
+use cxlab_link::{BufferId, Parcel};
 use cxlab_protocol::coherence::cache_agent;
 use cxlab_protocol::coherence::cache_message::Reply;
 use cxlab_protocol::coherence::dcoh::{
@@ -25,7 +25,7 @@ use cxlab_protocol::{CacheMeta, MemMeta, Message, Opcode};
 use serde::{Deserialize, Serialize};
 
 use super::Accelerator;
-use super::own::{Job, OwnMemory, Received};
+use super::own::{MediumRequestKind, OwnMemory, ReceivedMessage};
 
 /// The host, the only possible holder of lines of the memory.
 const HOST: Peer = match Peer::new(0) {
@@ -35,7 +35,7 @@ const HOST: Peer = match Peer::new(0) {
 
 /// A line with an outstanding operation.
 #[derive(Clone, Copy, Serialize, Deserialize)]
-struct Busy {
+struct BusyLine {
     line: LineAddr,
     state: LineState,
     /// CQID of the entry that waits for the response to the snoop.
@@ -45,13 +45,13 @@ struct Busy {
 /// State of the engine beside the directory.
 #[derive(Default, Serialize, Deserialize)]
 pub(super) struct Dcoh {
-    busy: Vec<Busy>,
-    pub(super) stats: DcohStats,
+    busy: Vec<BusyLine>,
+    pub(super) stats: AcceleratorDcohStats,
 }
 
 /// Counters since measurement began.
 #[derive(Clone, Copy, Default, Serialize, Deserialize)]
-pub(super) struct DcohStats {
+pub(super) struct AcceleratorDcohStats {
     /// `BISnpInv` messages sent.
     pub(super) snoops: u64,
     /// `BIConflict` messages of the host.
@@ -102,7 +102,7 @@ impl OwnMemory {
             (Some(at), false) => {
                 dcoh.busy.swap_remove(at);
             }
-            (None, true) => dcoh.busy.push(Busy {
+            (None, true) => dcoh.busy.push(BusyLine {
                 line,
                 state: next,
                 entry,
@@ -163,7 +163,7 @@ impl Accelerator {
     }
 
     /// Handles a host message that never waits for a line: a write, or a conflict.
-    pub(super) fn host_writes(&mut self, ctx: &mut Ctx<'_, Parcel>, received: &Received) {
+    pub(super) fn host_writes(&mut self, ctx: &mut Ctx<'_, Parcel>, received: &ReceivedMessage) {
         let message = &received.message;
         let line = LineAddr(message.hpa.0 / LINE_BYTES);
         let request = request_of(message);
@@ -181,11 +181,11 @@ impl Accelerator {
         }
         // The completion follows from the medium.
         own.stats.host_writes += 1;
-        self.ask_medium(ctx, Job::Host(*received), line, true);
+        self.ask_medium(ctx, MediumRequestKind::Host(*received), line, true);
     }
 
     /// Handles a request of the host for an idle line.
-    pub(super) fn host_asks(&mut self, ctx: &mut Ctx<'_, Parcel>, received: &Received) {
+    pub(super) fn host_asks(&mut self, ctx: &mut Ctx<'_, Parcel>, received: &ReceivedMessage) {
         let message = &received.message;
         let line = LineAddr(message.hpa.0 / LINE_BYTES);
         let request = request_of(message);
@@ -196,13 +196,15 @@ impl Accelerator {
         let dirty = slot.is_some_and(|slot| own.dmc.remove(slot).1.dirty);
         let passes = dirty && request == M2s::MemRdOwn;
         if dirty && !passes {
-            self.ask_medium(ctx, Job::WriteBack, line, true);
+            self.ask_medium(ctx, MediumRequestKind::WriteBack, line, true);
         }
         self.changed(ctx, line);
         for action in actions.iter() {
             match action {
                 Action::ReadMedium if passes => self.pass_modified(ctx, received),
-                Action::ReadMedium => self.ask_medium(ctx, Job::Host(*received), line, false),
+                Action::ReadMedium => {
+                    self.ask_medium(ctx, MediumRequestKind::Host(*received), line, false)
+                }
                 action => {
                     self.release(ctx, received);
                     self.reply(ctx, message, action);
@@ -256,8 +258,8 @@ impl Accelerator {
     }
 
     /// Frees the receive buffer of a message and returns its credit.
-    pub(super) fn release(&mut self, ctx: &mut Ctx<'_, Parcel>, received: &Received) {
-        let buffer = Buffer::of(received.message.channel(), received.message.vc);
+    pub(super) fn release(&mut self, ctx: &mut Ctx<'_, Parcel>, received: &ReceivedMessage) {
+        let buffer = BufferId::of(received.message.channel(), received.message.vc);
         self.roots.ports[usize::from(received.port)].release(ctx, buffer);
     }
 }

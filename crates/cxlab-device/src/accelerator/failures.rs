@@ -4,7 +4,9 @@
 //! The device informs the host by an interrupt, and the host informs its devices by a register
 //! write, both on CXL.io. Operations that have begun complete, and no further operation begins.
 
-use cxlab_agent::{Access, Answer, Ending, Failure, MACHINE_CHECK, interrupt_address};
+use cxlab_agent::{
+    Access, AccessOutcome, AccessResponse, Failure, MACHINE_CHECK, interrupt_address,
+};
 use cxlab_engine::Ctx;
 use cxlab_engine::units::SimTime;
 use cxlab_link::Parcel;
@@ -15,9 +17,14 @@ use super::{Accelerator, OP};
 
 impl Accelerator {
     /// Completes an access that consumed poison, now or later, and raises a machine check.
-    pub(super) fn poisoned(&mut self, ctx: &mut Ctx<'_, Parcel>, access: &Access, answer: Answer) {
-        let ending = Ending::Failed(Failure::Poisoned);
-        self.over(ctx, access, Answer { ending, ..answer });
+    pub(super) fn poisoned(
+        &mut self,
+        ctx: &mut Ctx<'_, Parcel>,
+        access: &Access,
+        answer: AccessResponse,
+    ) {
+        let outcome = AccessOutcome::Failed(Failure::Poisoned);
+        self.over(ctx, access, AccessResponse { outcome, ..answer });
         self.machine_check(ctx);
     }
 
@@ -29,7 +36,7 @@ impl Accelerator {
         begun: SimTime,
         at: SimTime,
     ) {
-        self.poisoned(ctx, access, Answer::by_cache(begun, at));
+        self.poisoned(ctx, access, AccessResponse::by_cache(begun, at));
     }
 
     /// Raises a machine check, because data read for a thread are poison.
@@ -43,15 +50,15 @@ impl Accelerator {
     /// Ends all threads of the device, because their process ends.
     pub(super) fn end_threads(&mut self, ctx: &mut Ctx<'_, Parcel>) {
         let now = ctx.now();
-        let Some(done) = self.lanes.end_threads(now) else {
+        let Some(done) = self.hw_threads.end_threads(now) else {
             return;
         };
         for (op, at) in done {
             ctx.wake_at(at, OP | op);
         }
         for (_, access) in std::mem::take(&mut self.spinning) {
-            let begun = self.lanes.issued(access.op);
-            self.over(ctx, &access, Answer::by_cache(begun, now));
+            let begun = self.hw_threads.issued(access.op);
+            self.over(ctx, &access, AccessResponse::by_cache(begun, now));
         }
         for op in self.take_waiting() {
             ctx.wake_at(now, OP | op);

@@ -10,11 +10,11 @@ use cxlab_protocol::{Message, Opcode};
 use serde::{Deserialize, Serialize};
 
 use super::Accelerator;
-use super::hmc::Entry;
+use super::hmc::TransactionEntry;
 
 /// Progress of the flush.
 #[derive(Clone, PartialEq, Eq, Default, Serialize, Deserialize, Debug)]
-pub(super) enum Flush {
+pub(super) enum FlushProgress {
     /// Threads are running, or their requests are outstanding.
     #[default]
     Before,
@@ -29,19 +29,20 @@ pub(super) enum Flush {
 impl Accelerator {
     /// Whether the cache must be flushed and the host has not confirmed the flush.
     pub(super) fn owes_flush(&self) -> bool {
-        self.params.cache.flush_at_end && self.flush != Flush::Done
+        self.params.cache.flush_at_end && self.flush != FlushProgress::Done
     }
 
     /// Continues the flush once the threads have ended. Lines are evicted while CQIDs are free;
     /// when all evictions are complete, the host is informed.
     pub(super) fn go_on_flushing(&mut self, ctx: &mut Ctx<'_, Parcel>) {
-        if !self.owes_flush() || !self.lanes.is_done() {
+        if !self.owes_flush() || !self.hw_threads.is_done() {
             return;
         }
-        if self.flush == Flush::Before && self.free.len() == self.entries.len() {
-            self.flush = Flush::Leaving(self.cache.iter().map(|(_, line, _)| line).collect());
+        if self.flush == FlushProgress::Before && self.free.len() == self.entries.len() {
+            self.flush =
+                FlushProgress::Leaving(self.cache.iter().map(|(_, line, _)| line).collect());
         }
-        while let Flush::Leaving(lines) = &mut self.flush
+        while let FlushProgress::Leaving(lines) = &mut self.flush
             && !self.free.is_empty()
         {
             match lines.pop() {
@@ -68,24 +69,24 @@ impl Accelerator {
         let Some(id) = self.free.pop() else {
             return;
         };
-        self.entries[id as usize] = Entry {
+        self.entries[id as usize] = TransactionEntry {
             used: true,
-            ..Entry::default()
+            ..TransactionEntry::default()
         };
-        self.flush = Flush::Told(id);
+        self.flush = FlushProgress::Told(id);
         let flushed = self.message(ctx, LineAddr(0), Opcode::CacheFlushed, id);
         self.roots.send(ctx, flushed);
     }
 
     /// Whether a message is the response to `CacheFlushed`, which ends the flush.
     pub(super) fn ends_flush(&mut self, message: &Message) -> bool {
-        if self.flush != Flush::Told(message.tag) {
+        if self.flush != FlushProgress::Told(message.tag) {
             return false;
         }
         assert_eq!(message.opcode, Opcode::Go, "the answer to CacheFlushed");
         self.entries[message.tag as usize].used = false;
         self.free.push(message.tag);
-        self.flush = Flush::Done;
+        self.flush = FlushProgress::Done;
         true
     }
 }

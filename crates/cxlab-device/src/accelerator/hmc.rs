@@ -5,12 +5,12 @@
 //! eviction of the line that makes space for it. Accesses to a line with a transaction in flight
 //! wait for that transaction, in order.
 
-use cxlab_agent::{Access, AccessKind, Answer};
+use cxlab_agent::{Access, AccessKind, AccessResponse};
 use cxlab_engine::Ctx;
 use cxlab_engine::units::{LineAddr, SimTime};
 use cxlab_link::Parcel;
-use cxlab_memory::prefetch::{Candidates, Outcome};
-use cxlab_memory::{Room, Slot};
+use cxlab_memory::prefetch::{PageAccessResult, PrefetchCandidates};
+use cxlab_memory::{SetRoom, Slot};
 use cxlab_protocol::coherence::cache_agent::{Action, Event, Line, LineState, step};
 use serde::{Deserialize, Serialize};
 
@@ -23,7 +23,7 @@ const PAGE_LINES: u64 = 64;
 
 /// A line in the cache.
 #[derive(Clone, Copy, Serialize, Deserialize)]
-pub(super) struct Way {
+pub(super) struct CacheWay {
     /// Entry of the transaction in flight, which then has the line's state; or `NONE`.
     pub(super) entry: u32,
     /// Coherence state: I, S, E or M.
@@ -32,9 +32,9 @@ pub(super) struct Way {
     pub(super) locked: u64,
 }
 
-impl Default for Way {
+impl Default for CacheWay {
     fn default() -> Self {
-        Way {
+        CacheWay {
             entry: NONE,
             line: Line::I,
             locked: 0,
@@ -44,7 +44,7 @@ impl Default for Way {
 
 /// A transaction in flight; its number is its CQID.
 #[derive(Clone, Copy, Serialize, Deserialize)]
-pub(super) struct Entry {
+pub(super) struct TransactionEntry {
     pub(super) line: LineAddr,
     pub(super) state: LineState,
     pub(super) slot: Option<Slot>,
@@ -64,9 +64,9 @@ pub(super) struct Entry {
     pub(super) poison: bool,
 }
 
-impl Default for Entry {
+impl Default for TransactionEntry {
     fn default() -> Self {
-        Entry {
+        TransactionEntry {
             line: LineAddr(0),
             state: LineState::default(),
             slot: None,
@@ -84,7 +84,7 @@ impl Default for Entry {
 
 /// An access that waits for a transaction.
 #[derive(Clone, Copy, Serialize, Deserialize)]
-pub(super) struct Waiter {
+pub(super) struct WaitingAccess {
     pub(super) access: Access,
     pub(super) begun: u64,
     pub(super) next: u32,
@@ -92,7 +92,7 @@ pub(super) struct Waiter {
 
 /// How often an access has looked up its line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Look {
+pub(super) enum LookupAttempt {
     /// Its first lookup: the access has not begun.
     Fresh,
     /// A repeated lookup: the access has begun, and waited.
@@ -103,7 +103,7 @@ pub(super) enum Look {
 
 /// Outcome of an access's lookup.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Found {
+pub(super) enum LookupOutcome {
     /// The access is complete, or will be at a known time.
     Done,
     /// The access waits for a transaction, a lock or the medium.
@@ -134,12 +134,12 @@ impl Accelerator {
     /// Begins an access to host memory or own memory; false when no CQID or way is free for it.
     pub(super) fn cached(&mut self, ctx: &mut Ctx<'_, Parcel>, access: &Access) -> bool {
         let now = ctx.now();
-        let lane = self.lanes.lane_of(access.op);
+        let hw_thread = self.hw_threads.thread_of(access.op);
         let line = access.line();
         let was = self.cache.find(line).is_some();
-        let begins = self.look_for_element(ctx, access, lane as u32);
+        let begins = self.look_for_element(ctx, access, hw_thread as u32);
         if begins && !self.owns_line(line) {
-            self.fetch_ahead(ctx, line, was);
+            self.prefetch_ahead(ctx, line, was);
         }
         if begins {
             self.cache_free = now.0 + self.params.cycle.0;
@@ -154,9 +154,9 @@ impl Accelerator {
         ctx: &mut Ctx<'_, Parcel>,
         access: &Access,
         begun: SimTime,
-        how: Look,
-    ) -> Found {
-        let fresh = how == Look::Fresh;
+        how: LookupAttempt,
+    ) -> LookupOutcome {
+        let fresh = how == LookupAttempt::Fresh;
         let line = access.line();
         let slot = self.cache.find(line);
         let busy = match slot {
@@ -167,10 +167,10 @@ impl Accelerator {
             self.begin(access, ctx.now(), fresh);
             self.wait_for(busy, *access, begun);
             self.hmc.merged += 1;
-            return Found::Waits;
+            return LookupOutcome::Waits;
         }
         let own = self.owns_line(line);
-        if how != Look::InTurn {
+        if how != LookupAttempt::InTurn {
             let locked = match slot {
                 Some(slot) => self.cache[slot].locked,
                 None if own => self.locked_until(line),
@@ -178,13 +178,13 @@ impl Accelerator {
             };
             if self.waits_for_lock(ctx, access, begun, locked) {
                 self.begin(access, ctx.now(), fresh);
-                return Found::Waits;
+                return LookupOutcome::Waits;
             }
         }
         if own && !self.is_host_biased(line) {
             self.begin(access, ctx.now(), fresh);
             self.local(ctx, access, begun);
-            return Found::Waits;
+            return LookupOutcome::Waits;
         }
         let state = slot.map_or(Line::I, |slot| self.cache[slot].line);
         let event = match own {
@@ -194,8 +194,8 @@ impl Accelerator {
         let Some((next, actions)) = step(LineState::stable(state), event) else {
             // A demotion or write-back of a line that is not modified has no effect.
             self.begin(access, ctx.now(), fresh);
-            self.over(ctx, access, Answer::by_cache(begun, ctx.now()));
-            return Found::Done;
+            self.over(ctx, access, AccessResponse::by_cache(begun, ctx.now()));
+            return LookupOutcome::Done;
         };
         let asks = actions
             .iter()
@@ -207,10 +207,10 @@ impl Accelerator {
                 self.cache.touch(slot);
                 self.hit(ctx, access, begun, slot);
             }
-            return Found::Done;
+            return LookupOutcome::Done;
         }
         let Some(id) = self.make_room(ctx, line, slot, next.line) else {
-            return Found::Blocked;
+            return LookupOutcome::Blocked;
         };
         self.begin(access, ctx.now(), fresh);
         self.hmc.upgrades += u64::from(slot.is_some());
@@ -223,11 +223,11 @@ impl Accelerator {
         if own {
             self.flip_asks(ctx, line);
         }
-        let answer = Answer::by_cache(begun, ctx.now());
+        let answer = AccessResponse::by_cache(begun, ctx.now());
         if access.kind == AccessKind::Prefetch {
             self.over(ctx, access, answer);
         } else {
-            self.lanes.image().prefetch(access.hpa);
+            self.hw_threads.image().prefetch(access.hpa);
             self.wait_for(id, *access, begun);
             self.entries[id as usize].asked = true;
         }
@@ -238,16 +238,20 @@ impl Accelerator {
             true => self.go_on_flipping(ctx),
             false => self.flip_in_turn(ctx),
         }
-        Found::Waits
+        LookupOutcome::Waits
     }
 
     /// Informs the prefetcher of an access, and requests the lines that it returns.
-    fn fetch_ahead(&mut self, ctx: &mut Ctx<'_, Parcel>, line: LineAddr, hit: bool) {
+    fn prefetch_ahead(&mut self, ctx: &mut Ctx<'_, Parcel>, line: LineAddr, hit: bool) {
         let Some(prefetcher) = &mut self.prefetcher else {
             return;
         };
-        let mut wanted = Candidates::default();
-        let outcome = if hit { Outcome::Hit } else { Outcome::Miss };
+        let mut wanted = PrefetchCandidates::default();
+        let outcome = if hit {
+            PageAccessResult::Hit
+        } else {
+            PageAccessResult::Miss
+        };
         prefetcher.accessed(line.0, outcome, &mut wanted);
         for wanted in wanted.as_slice() {
             // With virtual addresses, the next physical page may belong to another
@@ -288,7 +292,7 @@ impl Accelerator {
 
     fn begin(&mut self, access: &Access, now: SimTime, fresh: bool) {
         if fresh {
-            self.lanes.access_begun(access, now);
+            self.hw_threads.access_begun(access, now);
         }
     }
 
@@ -309,9 +313,9 @@ impl Accelerator {
             Some(slot) => Some(slot),
             None if !keeps => None,
             None => match self.cache.room(line) {
-                Room::Free => Some(self.cache.insert(line, Way::default())),
-                Room::Pinned => return None,
-                Room::Evict(block) => {
+                SetRoom::Free => Some(self.cache.insert(line, CacheWay::default())),
+                SetRoom::Pinned => return None,
+                SetRoom::Evict(block) => {
                     let victim = self.cache.find(block.victim)?;
                     let silent =
                         self.cache[victim].line != Line::M && !self.params.cache.clean_evict;
@@ -323,12 +327,12 @@ impl Accelerator {
                             return None;
                         }
                     }
-                    Some(self.cache.insert(line, Way::default()))
+                    Some(self.cache.insert(line, CacheWay::default()))
                 }
             },
         };
         let id = self.free.pop()?;
-        self.entries[id as usize] = Entry {
+        self.entries[id as usize] = TransactionEntry {
             line,
             state: LineState::default(),
             slot,
@@ -375,7 +379,7 @@ impl Accelerator {
             Line::M => self.hmc.dirty_evictions += 1,
             _ => self.hmc.clean_evictions += 1,
         }
-        self.entries[id as usize] = Entry {
+        self.entries[id as usize] = TransactionEntry {
             line,
             state: next,
             slot: None,
@@ -402,7 +406,7 @@ impl Accelerator {
     }
 
     fn wait_for(&mut self, id: u32, access: Access, begun: SimTime) {
-        let waiter = Waiter {
+        let waiter = WaitingAccess {
             access,
             begun: begun.0,
             next: NONE,
@@ -426,13 +430,13 @@ impl Accelerator {
     }
 
     /// Takes the access that an entry was made for, if that access still waits.
-    pub(super) fn take_first(&mut self, id: u32) -> Option<Waiter> {
+    pub(super) fn take_first(&mut self, id: u32) -> Option<WaitingAccess> {
         let asked = std::mem::take(&mut self.entries[id as usize].asked);
         asked.then(|| self.take_next(id)).flatten()
     }
 
     /// Takes the first access that waits for an entry.
-    pub(super) fn take_next(&mut self, id: u32) -> Option<Waiter> {
+    pub(super) fn take_next(&mut self, id: u32) -> Option<WaitingAccess> {
         let entry = &mut self.entries[id as usize];
         let place = entry.first;
         if place == NONE {
@@ -455,16 +459,16 @@ impl Accelerator {
             at += self.cycles(self.params.atomic_cycles);
             self.cache[slot].locked = at.0;
         }
-        self.lanes.used(0, access.line());
+        self.hw_threads.used(0, access.line());
         if self.perform(access, true) {
             self.poisoned_hit(ctx, access, begun, at);
             return;
         }
-        if self.lanes.waits_on(access) {
+        if self.hw_threads.waits_on(access) {
             self.spin(ctx, access);
             return;
         }
-        self.over(ctx, access, Answer::by_cache(begun, at));
+        self.over(ctx, access, AccessResponse::by_cache(begun, at));
         if access.kind.writes() {
             self.changed(ctx, access.line());
         }
@@ -482,7 +486,7 @@ impl Accelerator {
             access.kind == AccessKind::Store && !access.is_whole()
         };
         while place != NONE {
-            let Waiter { access, next, .. } = self.waiters[place as usize];
+            let WaitingAccess { access, next, .. } = self.waiters[place as usize];
             if count > 0 && access.kind != AccessKind::Push {
                 break;
             }
@@ -501,12 +505,12 @@ impl Accelerator {
     /// Performs an access unless it consumes poison, in which case the result is true. `holds` is
     /// whether the line is in the cache, and not on its way to the host.
     pub(super) fn perform(&mut self, access: &Access, holds: bool) -> bool {
-        if self.lanes.consumes_poison(access) {
+        if self.hw_threads.consumes_poison(access) {
             return true;
         }
-        self.lanes.perform(access);
+        self.hw_threads.perform(access);
         if access.kind.writes() {
-            self.lanes.written(holds.then_some(0), access.line());
+            self.hw_threads.written(holds.then_some(0), access.line());
         }
         false
     }

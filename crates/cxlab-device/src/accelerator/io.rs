@@ -15,7 +15,7 @@ use cxlab_engine::Ctx;
 use cxlab_engine::save_state;
 use cxlab_engine::units::{Hpa, LINE_BYTES, LineAddr, SimTime};
 use cxlab_link::Parcel;
-use cxlab_os::{Access as Need, PageSize};
+use cxlab_os::{PageAccess, PageSize};
 use cxlab_protocol::{CacheMeta, LatencyStages, MemMeta, Message, Opcode};
 use cxlab_workload::thread::{BIAS_REGISTER, Direction, ThreadOp};
 use serde::{Deserialize, Serialize};
@@ -24,7 +24,7 @@ use super::{Accelerator, DMA, OP};
 
 /// A DMA descriptor in the engine.
 #[derive(Clone, Copy, Serialize, Deserialize)]
-struct Descriptor {
+struct DmaDescriptor {
     op: u32,
     direction: Direction,
     host: u64,
@@ -42,7 +42,7 @@ struct Descriptor {
 
 /// A read request in flight; its index is its tag.
 #[derive(Clone, Copy, Default, Serialize, Deserialize)]
-struct Tag {
+struct ReadRequest {
     descriptor: usize,
     /// Offset of the requested bytes in the descriptor.
     offset: u64,
@@ -53,9 +53,9 @@ struct Tag {
 }
 
 /// State of the DMA engine and the registers.
-pub(super) struct Io {
+pub(super) struct DmaEngine {
     /// Descriptors by number; completed ones are `None`.
-    descriptors: Vec<Option<Descriptor>>,
+    descriptors: Vec<Option<DmaDescriptor>>,
     /// Descriptors with bytes left to request or send, in order.
     active: VecDeque<usize>,
     /// Number of descriptors at the front of `active` whose translations have all been looked up.
@@ -64,7 +64,7 @@ pub(super) struct Io {
     engine_free: u64,
     /// Time at which the datapath has moved all bytes given to it.
     path_free: u64,
-    tags: Vec<Tag>,
+    tags: Vec<ReadRequest>,
     free: Vec<u32>,
     /// Next tag of a write; these tags are used cyclically, above those of reads.
     next_write: u32,
@@ -77,7 +77,7 @@ pub(super) struct Io {
     pub(super) bytes_written: u64,
 }
 
-save_state!(Io {
+save_state!(DmaEngine {
     values: descriptors, active, looked_up, engine_free, path_free, free, next_write, wake, registers, waiting, descriptors_done, bytes_read, bytes_written;
     sized: tags;
 });
@@ -91,15 +91,15 @@ const PAGE: u64 = PageSize::Small.bytes();
 /// Maximum number of transactions queued for the link before the engine stalls further writes.
 const MOST_WAITING: usize = 1 << 10;
 
-impl Io {
-    pub(super) fn new(tags: u32) -> Io {
-        Io {
+impl DmaEngine {
+    pub(super) fn new(tags: u32) -> DmaEngine {
+        DmaEngine {
             descriptors: Vec::new(),
             active: VecDeque::new(),
             looked_up: 0,
             engine_free: 0,
             path_free: 0,
-            tags: vec![Tag::default(); tags as usize],
+            tags: vec![ReadRequest::default(); tags as usize],
             free: (0..tags).rev().collect(),
             next_write: 0,
             wake: u64::MAX,
@@ -130,10 +130,10 @@ impl Io {
 
 impl Accelerator {
     /// Begins an operation that is not a memory access.
-    pub(super) fn io_op(&mut self, ctx: &mut Ctx<'_, Parcel>, op: u32, what: ThreadOp) {
+    pub(super) fn io_op(&mut self, ctx: &mut Ctx<'_, Parcel>, op: u32, operation: ThreadOp) {
         let now = ctx.now();
-        self.lanes.begin(op, now);
-        match what {
+        self.hw_threads.begin(op, now);
+        match operation {
             ThreadOp::Dma {
                 direction,
                 host_addr,
@@ -148,9 +148,9 @@ impl Accelerator {
             }
             ThreadOp::MmioRead { register, .. } => {
                 let value = self.register(register);
-                let lane = self.lanes.lane_of(op);
-                self.lanes.complete_with(ctx, op, value);
-                self.wake_lane(ctx, lane, now + self.cycles(1));
+                let hw_thread = self.hw_threads.thread_of(op);
+                self.hw_threads.complete_with(ctx, op, value);
+                self.wake_hw_thread(ctx, hw_thread, now + self.cycles(1));
             }
             ThreadOp::MmioAwait {
                 register, value, ..
@@ -206,10 +206,10 @@ impl Accelerator {
                 continue;
             }
             self.io.waiting.remove(at);
-            let lane = self.lanes.lane_of(op);
-            self.lanes.complete_with(ctx, op, value);
+            let hw_thread = self.hw_threads.thread_of(op);
+            self.hw_threads.complete_with(ctx, op, value);
             let next = ctx.now() + self.cycles(1);
-            self.wake_lane(ctx, lane, next);
+            self.wake_hw_thread(ctx, hw_thread, next);
         }
     }
 
@@ -224,12 +224,14 @@ impl Accelerator {
             (Opcode::MWr, Some(PROCESS_ENDS)) => self.end_threads(ctx),
             (Opcode::MWr, Some(register)) => {
                 let there = staging(message.source, message.tag);
-                let value = self.lanes.image().read(there, 8);
+                let value = self.hw_threads.image().read(there, 8);
                 self.write_register(ctx, register, value);
             }
             (Opcode::MRd, Some(register)) => {
                 let there = staging(message.source, message.tag);
-                self.lanes.image().write(there, 8, self.register(register));
+                self.hw_threads
+                    .image()
+                    .write(there, 8, self.register(register));
                 let mut answer = *message;
                 answer.opcode = Opcode::CplD;
                 answer.stages = LatencyStages::default();
@@ -258,7 +260,7 @@ impl Accelerator {
         let taken = ctx.now().0.max(self.io.engine_free);
         let (each, setup) = (dma.descriptor_cycles, dma.setup_cycles);
         self.io.engine_free = taken + self.cycles(each).0;
-        let descriptor = Descriptor {
+        let descriptor = DmaDescriptor {
             op,
             direction,
             host,
@@ -291,7 +293,7 @@ impl Accelerator {
             self.io.wake = u64::MAX;
         }
         while let Some(number) = self.io.active.front().copied() {
-            self.look_ahead(ctx);
+            self.translate_ahead(ctx);
             let Some(descriptor) = self.io.descriptors[number] else {
                 self.io.pop_active();
                 continue;
@@ -301,7 +303,7 @@ impl Accelerator {
                 return;
             }
             let sent = match descriptor.direction {
-                Direction::ToDevice => self.ask_bytes(ctx, number, &descriptor),
+                Direction::ToDevice => self.request_bytes(ctx, number, &descriptor),
                 Direction::ToHost | Direction::ToHostPosted => {
                     self.send_bytes(ctx, number, &descriptor)
                 }
@@ -315,7 +317,7 @@ impl Accelerator {
     /// Looks up translations of active descriptors ahead of their transfers, as far as the
     /// translation cache has space and requests, so that translations and transfers overlap. A
     /// descriptor's address is known when its setup is over.
-    fn look_ahead(&mut self, ctx: &mut Ctx<'_, Parcel>) {
+    fn translate_ahead(&mut self, ctx: &mut Ctx<'_, Parcel>) {
         while self.may_look_ahead()
             && let Some(&number) = self.io.active.get(self.io.looked_up)
         {
@@ -332,8 +334,8 @@ impl Accelerator {
                 return;
             }
             let need = match descriptor.direction {
-                Direction::ToDevice => Need::Read,
-                Direction::ToHost | Direction::ToHostPosted => Need::Write,
+                Direction::ToDevice => PageAccess::Read,
+                Direction::ToHost | Direction::ToHostPosted => PageAccess::Write,
             };
             let at = descriptor.host + descriptor.looked_up;
             if !self.look_up(ctx, at, need) {
@@ -354,17 +356,17 @@ impl Accelerator {
     }
 
     /// Requests the next bytes of a descriptor; false when the descriptor must wait.
-    fn ask_bytes(
+    fn request_bytes(
         &mut self,
         ctx: &mut Ctx<'_, Parcel>,
         number: usize,
-        descriptor: &Descriptor,
+        descriptor: &DmaDescriptor,
     ) -> bool {
         if self.io.free.is_empty() {
             return false;
         }
         let start = descriptor.host + descriptor.begun;
-        let Some((hpa, epoch)) = self.translate_dma(ctx, start, Need::Read) else {
+        let Some((hpa, epoch)) = self.translate_dma(ctx, start, PageAccess::Read) else {
             return false;
         };
         let Some(tag) = self.io.free.pop() else {
@@ -372,7 +374,7 @@ impl Accelerator {
         };
         let most = self.params.dma.read_request.0;
         let bytes = (descriptor.bytes - descriptor.begun).min(most - start % most);
-        self.io.tags[tag as usize] = Tag {
+        self.io.tags[tag as usize] = ReadRequest {
             descriptor: number,
             offset: descriptor.begun,
             bytes,
@@ -392,7 +394,7 @@ impl Accelerator {
         &mut self,
         ctx: &mut Ctx<'_, Parcel>,
         number: usize,
-        descriptor: &Descriptor,
+        descriptor: &DmaDescriptor,
     ) -> bool {
         let now = ctx.now().0;
         if descriptor.begun == descriptor.bytes {
@@ -402,7 +404,7 @@ impl Accelerator {
                     self.finish(ctx, number, descriptor, self.io.path_free.max(now));
                     true
                 }
-                _ => self.ask_acknowledgement(ctx, number),
+                _ => self.request_acknowledgement(ctx, number),
             };
         }
         if self.roots.waiting() >= MOST_WAITING {
@@ -416,7 +418,7 @@ impl Accelerator {
             return false;
         }
         let start = descriptor.host + descriptor.begun;
-        let Some((hpa, epoch)) = self.translate_dma(ctx, start, Need::Write) else {
+        let Some((hpa, epoch)) = self.translate_dma(ctx, start, PageAccess::Write) else {
             return false;
         };
         let most = self.params.dma.payload.0;
@@ -425,7 +427,7 @@ impl Accelerator {
         self.io.next_write = (self.io.next_write + 1) % WRITE_TAGS;
         let there = staging(self.port_id, tag);
         let from = Hpa(descriptor.device + descriptor.begun);
-        self.lanes.image().copy(from, there, bytes);
+        self.hw_threads.image().copy(from, there, bytes);
         let first = descriptor.begun == 0;
         self.send_io(ctx, Opcode::MWr, hpa, tag, bytes as u16, first);
         // The write is posted, and a message that permits the page to move is ordered behind it.
@@ -438,11 +440,11 @@ impl Accelerator {
 
     /// Sends a read of zero bytes, which the host completes when all bytes are written; false when
     /// no tag is free.
-    fn ask_acknowledgement(&mut self, ctx: &mut Ctx<'_, Parcel>, number: usize) -> bool {
+    fn request_acknowledgement(&mut self, ctx: &mut Ctx<'_, Parcel>, number: usize) -> bool {
         let Some(tag) = self.io.free.pop() else {
             return false;
         };
-        self.io.tags[tag as usize] = Tag {
+        self.io.tags[tag as usize] = ReadRequest {
             descriptor: number,
             offset: 0,
             bytes: 0,
@@ -481,7 +483,7 @@ impl Accelerator {
         let bytes = u64::from(message.data);
         let tag = &mut self.io.tags[message.tag as usize];
         tag.come += bytes;
-        let Tag {
+        let ReadRequest {
             descriptor: number,
             offset,
             bytes: whole,
@@ -502,7 +504,7 @@ impl Accelerator {
         if whole > 0 {
             let there = staging(self.port_id, message.tag);
             let to = Hpa(descriptor.device + offset);
-            self.lanes.image().copy(there, to, whole);
+            self.hw_threads.image().copy(there, to, whole);
             descriptor.come += whole;
         }
         self.end_translation(ctx, epoch);
@@ -529,14 +531,14 @@ impl Accelerator {
         &mut self,
         ctx: &mut Ctx<'_, Parcel>,
         number: usize,
-        descriptor: &Descriptor,
+        descriptor: &DmaDescriptor,
         at: u64,
     ) {
         self.io.descriptors[number] = None;
         self.io.descriptors_done += 1;
         let size = descriptor.bytes.min(8) as u8;
-        let value = self.lanes.image().read(Hpa(descriptor.device), size);
-        self.lanes.set_value(descriptor.op, value);
+        let value = self.hw_threads.image().read(Hpa(descriptor.device), size);
+        self.hw_threads.set_value(descriptor.op, value);
         let after = self.cycles(self.params.dma.completion_cycles);
         ctx.wake_at(SimTime(at) + after, OP | descriptor.op);
     }

@@ -15,16 +15,16 @@ use cxlab_protocol::coherence::hold::{Turn, Turns};
 use cxlab_protocol::{Channel, Message};
 use serde::{Deserialize, Serialize};
 
-use super::hmc::Look;
-use super::own::Received;
+use super::hmc::LookupAttempt;
+use super::own::ReceivedMessage;
 use super::{Accelerator, UNLOCK};
 
 /// Requests that wait for one line.
 #[derive(Serialize, Deserialize)]
-struct Queue {
+struct LockQueue {
     line: LineAddr,
     /// The snoop or the read of the host; there is at most one for a line at a time.
-    host: Option<Received>,
+    host: Option<ReceivedMessage>,
     /// Accesses of the device, and when they began.
     accesses: VecDeque<(Access, SimTime)>,
     /// Accesses served while `host` waited.
@@ -33,16 +33,16 @@ struct Queue {
     host_turns: u32,
 }
 
-impl Queue {
+impl LockQueue {
     fn is_empty(&self) -> bool {
         self.host.is_none() && self.accesses.is_empty()
     }
 }
 
 /// The lines with waiting requests.
-pub(super) struct Locks {
+pub(super) struct LineLocks {
     turns: Turns,
-    queues: Vec<Queue>,
+    queues: Vec<LockQueue>,
     /// Data of lines that a snoop took during their atomic operation, and the end of the operation.
     data: Vec<(u64, Message)>,
     wake: u64,
@@ -54,14 +54,14 @@ pub(super) struct Locks {
     pub(super) most_host_turns: u32,
 }
 
-save_state!(Locks {
+save_state!(LineLocks {
     values: queues, data, wake, most_overtaken, most_host_turns;
     built: turns;
 });
 
-impl Locks {
-    pub(super) fn new(turns: Turns) -> Locks {
-        Locks {
+impl LineLocks {
+    pub(super) fn new(turns: Turns) -> LineLocks {
+        LineLocks {
             turns,
             queues: Vec::new(),
             data: Vec::new(),
@@ -84,11 +84,11 @@ impl Locks {
     }
 
     /// The queue of a line, which is created if necessary.
-    fn queue(&mut self, line: LineAddr) -> &mut Queue {
+    fn queue(&mut self, line: LineAddr) -> &mut LockQueue {
         let known = self.queues.iter().position(|queue| queue.line == line);
-        let place = known.or_else(|| self.queues.iter().position(Queue::is_empty));
+        let place = known.or_else(|| self.queues.iter().position(LockQueue::is_empty));
         let place = place.unwrap_or_else(|| {
-            self.queues.push(Queue {
+            self.queues.push(LockQueue {
                 line,
                 host: None,
                 accesses: VecDeque::new(),
@@ -103,7 +103,7 @@ impl Locks {
     }
 
     /// Queues a read of the host until an access of the device has the line's data.
-    pub(super) fn hold_back(&mut self, line: LineAddr, received: &Received) {
+    pub(super) fn hold_back(&mut self, line: LineAddr, received: &ReceivedMessage) {
         let queue = self.queue(line);
         (queue.host, queue.overtaken) = (Some(*received), 0);
     }
@@ -165,7 +165,7 @@ impl Accelerator {
     pub(super) fn host_waits(
         &mut self,
         ctx: &mut Ctx<'_, Parcel>,
-        received: &Received,
+        received: &ReceivedMessage,
         line: LineAddr,
         locked: u64,
     ) -> bool {
@@ -222,7 +222,7 @@ impl Accelerator {
     /// or `None` if the queue is empty or the device's own access comes first.
     fn take_turns(&mut self, ctx: &mut Ctx<'_, Parcel>, place: usize) -> Option<u64> {
         loop {
-            let Queue { line, host, .. } = self.locks.queues[place];
+            let LockQueue { line, host, .. } = self.locks.queues[place];
             let accesses = &self.locks.queues[place].accesses;
             let turn = self
                 .locks
@@ -260,7 +260,7 @@ impl Accelerator {
                     let Some((access, begun)) = queue.accesses.pop_front() else {
                         unreachable!("it is the turn of what waits")
                     };
-                    self.look_again(ctx, access, begun, Look::InTurn);
+                    self.look_again(ctx, access, begun, LookupAttempt::InTurn);
                 }
             }
         }

@@ -21,15 +21,15 @@ mod translation;
 use std::collections::VecDeque;
 
 use cxlab_agent::{
-    Access, AccessKind, Answer, Lanes, LanesConfig, PROCESS, Poison, RequestRow, RequesterStats,
-    RootPorts, Turn, Versions,
+    Access, AccessKind, AccessResponse, HwThreads, HwThreadsConfig, LineVersions, PROCESS,
+    PoisonedLines, RequestRow, RequesterStats, RootPorts, ThreadAction,
 };
 use cxlab_engine::Ctx;
 use cxlab_engine::catalog::ParamError;
 use cxlab_engine::rng::StreamRng;
 use cxlab_engine::save_state;
 use cxlab_engine::units::{LineAddr, Picos, SimTime};
-use cxlab_link::{Buffer, LinkPort, Parcel};
+use cxlab_link::{BufferId, LinkPort, Parcel};
 use cxlab_memory::prefetch::{PrefetchPolicy, Prefetcher};
 use cxlab_memory::{Geometry, GeometryError, Statistic, TagArray, victim};
 use cxlab_os::ats::Atc;
@@ -37,14 +37,14 @@ use cxlab_protocol::{Channel, Opcode, PortId};
 use cxlab_workload::thread::{SCRATCH_BASE, Thread};
 use cxlab_workload::{Image, Phase};
 
-use io::Io;
+use io::DmaEngine;
 
-use flush::Flush;
-use hmc::{Entry, HmcStats, Waiter, Way};
-use locks::Locks;
-use own::{OwnMemory, Received};
-use room::Queues;
-use translation::{Translated, Translator};
+use flush::FlushProgress;
+use hmc::{CacheWay, HmcStats, TransactionEntry, WaitingAccess};
+use locks::LineLocks;
+use own::{OwnMemory, ReceivedMessage};
+use room::ResourceQueues;
+use translation::{TranslationOutcome, Translator};
 
 pub use bias::MOST_PASSED_FLIPS;
 pub use own::{OwnMemoryClass, OwnMemoryConfig};
@@ -84,15 +84,15 @@ pub struct AcceleratorConfig {
     /// Whether to log a row for each completed request.
     pub log: bool,
     /// Versions of the coherence domain's lines, where they are checked.
-    pub versions: Option<Versions>,
+    pub versions: Option<LineVersions>,
     /// Lines of the coherence domain whose value is poison, where memory may supply poison.
-    pub poison: Option<Poison>,
+    pub poison: Option<PoisonedLines>,
 }
 
 /// Kinds of wake-up are in the bits from here on of a token; ports use their number.
 const KIND_BITS: u32 = 26;
 const OP: u32 = 1 << KIND_BITS;
-const LANE: u32 = 2 << KIND_BITS;
+const HW_THREAD: u32 = 2 << KIND_BITS;
 const UNLOCK: u32 = 3 << KIND_BITS;
 const RETRY: u32 = 4 << KIND_BITS;
 const DMA: u32 = 5 << KIND_BITS;
@@ -103,31 +103,31 @@ const VALUE: u32 = (1 << KIND_BITS) - 1;
 pub struct Accelerator {
     params: AcceleratorParams,
     roots: RootPorts,
-    lanes: Lanes,
+    hw_threads: HwThreads,
     lane_wake: Vec<u64>,
     host: PortId,
     port_id: PortId,
-    cache: TagArray<Way>,
+    cache: TagArray<CacheWay>,
     /// Time at which the cache accepts the next access.
     cache_free: u64,
-    entries: Vec<Entry>,
+    entries: Vec<TransactionEntry>,
     free: Vec<u32>,
     /// Entries of lines without a way in the cache. There are few, so they are searched linearly.
     leaving: Vec<u32>,
-    waiters: Vec<Waiter>,
+    waiters: Vec<WaitingAccess>,
     free_waiters: Vec<u32>,
     /// Accesses that wait for the cache's port, or for an entry or way of the cache.
-    queues: Queues,
+    queues: ResourceQueues,
     /// Lanes that found no space for a translation, and accesses to be repeated later.
     blocked: Vec<u32>,
     postponed: VecDeque<(Access, u64)>,
     /// Accesses that wait for atomic operations.
-    locks: Locks,
+    locks: LineLocks,
     /// Spinning operations, each with the line whose change it waits for.
     spinning: Vec<(LineAddr, Access)>,
-    flush: Flush,
+    flush: FlushProgress,
     hmc: HmcStats,
-    io: Io,
+    io: DmaEngine,
     own: Option<OwnMemory>,
     prefetcher: Option<Box<dyn Prefetcher>>,
     /// The first access to host memory on a device without CXL.cache.
@@ -143,7 +143,7 @@ pub struct Accelerator {
 save_state!(Accelerator {
     values: cache_free, entries, free, leaving, waiters, free_waiters, queues, blocked, postponed, spinning, flush, hmc, refused, stray;
     sized: lane_wake;
-    states: roots, lanes, cache, locks, io, own, prefetcher, translator;
+    states: roots, hw_threads, cache, locks, io, own, prefetcher, translator;
     built: params, host, port_id, memory;
 });
 
@@ -194,19 +194,19 @@ impl Accelerator {
         Ok(Accelerator {
             cache: TagArray::new(geometry, lru.as_ref(), StreamRng::new(0, "lru")),
             cache_free: 0,
-            entries: vec![Entry::default(); entries as usize],
+            entries: vec![TransactionEntry::default(); entries as usize],
             free: (0..entries).rev().collect(),
             leaving: Vec::with_capacity(entries as usize),
             waiters: Vec::new(),
             free_waiters: Vec::new(),
-            queues: Queues::default(),
+            queues: ResourceQueues::default(),
             blocked: Vec::new(),
             postponed: VecDeque::new(),
-            locks: Locks::new(params.turns),
+            locks: LineLocks::new(params.turns),
             spinning: Vec::new(),
-            flush: Flush::default(),
+            flush: FlushProgress::default(),
             hmc: HmcStats::default(),
-            io: Io::new(params.dma.tags),
+            io: DmaEngine::new(params.dma.tags),
             own,
             prefetcher: config.prefetch.map(|policy| policy.state()),
             refused: None,
@@ -215,7 +215,7 @@ impl Accelerator {
             translator,
             roots: RootPorts::new(config.ports, Vec::new(), usize::MAX),
             lane_wake: vec![u64::MAX; config.threads.len()],
-            lanes: Lanes::new(LanesConfig {
+            hw_threads: HwThreads::new(HwThreadsConfig {
                 programs: Vec::new(),
                 threads: config.threads,
                 phases: config.phases,
@@ -239,7 +239,7 @@ impl Accelerator {
 
     /// Statistics of the threads' requests.
     pub fn stats(&self) -> &RequesterStats {
-        &self.lanes.ledger.stats
+        &self.hw_threads.ledger.stats
     }
 
     /// Counters of the cache, the engines and the device's own memory.
@@ -286,13 +286,13 @@ impl Accelerator {
     }
 
     /// The lanes of the accelerator's threads.
-    pub fn lanes(&self) -> &Lanes {
-        &self.lanes
+    pub fn hw_threads(&self) -> &HwThreads {
+        &self.hw_threads
     }
 
     /// Number of operations and transactions in flight.
     pub fn in_flight(&self) -> u64 {
-        self.lanes.in_flight()
+        self.hw_threads.in_flight()
             + (self.entries.len() - self.free.len()) as u64
             + self.io.in_flight()
             + self.locks.in_flight()
@@ -343,17 +343,17 @@ impl Accelerator {
 
     /// Number of requests in flight.
     pub fn requests_in_flight(&self) -> u64 {
-        self.lanes.ledger.in_flight()
+        self.hw_threads.ledger.in_flight()
     }
 
     /// Sum of the ages, at `now`, of the requests in flight, in picoseconds.
     pub fn age_ps(&self, now: SimTime) -> u128 {
-        self.lanes.ledger.age_ps(now)
+        self.hw_threads.ledger.age_ps(now)
     }
 
     /// Whether every thread has ended and no operation or transaction is in flight.
     pub fn is_done(&self) -> bool {
-        self.lanes.is_done() && self.in_flight() == 0 && !self.owes_flush()
+        self.hw_threads.is_done() && self.in_flight() == 0 && !self.owes_flush()
     }
 
     /// The accelerator's ports, for link statistics.
@@ -363,12 +363,12 @@ impl Accelerator {
 
     /// Takes the rows logged since the last call.
     pub fn take_rows(&mut self) -> Vec<RequestRow> {
-        self.lanes.ledger.take_rows()
+        self.hw_threads.ledger.take_rows()
     }
 
     /// Resets the statistics at the beginning of measurement.
     pub fn begin_measurement(&mut self, now: SimTime) {
-        self.lanes.ledger.begin_measurement(now);
+        self.hw_threads.ledger.begin_measurement(now);
         self.roots.begin_measurement(now);
         self.hmc = HmcStats::default();
         self.io.begin_measurement();
@@ -382,8 +382,8 @@ impl Accelerator {
 
     /// Starts all threads when the run begins.
     pub fn start(&mut self, ctx: &mut Ctx<'_, Parcel>) {
-        for lane in 0..self.lanes.len() {
-            self.run(ctx, lane);
+        for hw_thread in 0..self.hw_threads.len() {
+            self.run(ctx, hw_thread);
         }
         self.go_on_flushing(ctx);
     }
@@ -400,10 +400,10 @@ impl Accelerator {
                 _ => false,
             };
             if !to_memory {
-                link.release(ctx, Buffer::of(message.channel(), message.vc));
+                link.release(ctx, BufferId::of(message.channel(), message.vc));
             }
             match message.channel() {
-                _ if to_memory => self.host_message(ctx, &Received { message, port }),
+                _ if to_memory => self.host_message(ctx, &ReceivedMessage { message, port }),
                 Channel::M2sBirsp => self.snoop_answered(ctx, &message),
                 Channel::IoPosted | Channel::IoNonPosted | Channel::IoCompletion => {
                     self.io_message(ctx, &message);
@@ -421,17 +421,17 @@ impl Accelerator {
         let value = token & VALUE;
         match token & !VALUE {
             OP => {
-                let lane = self.lanes.lane_of(value);
-                self.lanes.complete(ctx, value);
-                self.run(ctx, lane);
+                let hw_thread = self.hw_threads.thread_of(value);
+                self.hw_threads.complete(ctx, value);
+                self.run(ctx, hw_thread);
             }
-            LANE => {
-                let lane = value as usize;
-                if self.lane_wake[lane] <= ctx.now().0 {
-                    self.lane_wake[lane] = u64::MAX;
+            HW_THREAD => {
+                let hw_thread = value as usize;
+                if self.lane_wake[hw_thread] <= ctx.now().0 {
+                    self.lane_wake[hw_thread] = u64::MAX;
                 }
-                self.run(ctx, lane);
-                self.pass_port(ctx, lane);
+                self.run(ctx, hw_thread);
+                self.pass_port(ctx, hw_thread);
             }
             UNLOCK => self.unlock(ctx),
             RETRY => self.retry(ctx),
@@ -443,28 +443,28 @@ impl Accelerator {
     }
 
     /// Schedules a wake-up of a lane, unless an earlier one is scheduled.
-    fn wake_lane(&mut self, ctx: &mut Ctx<'_, Parcel>, lane: usize, at: SimTime) {
-        if at.0 < self.lane_wake[lane] {
-            self.lane_wake[lane] = at.0;
-            ctx.wake_at(at, LANE | lane as u32);
+    fn wake_hw_thread(&mut self, ctx: &mut Ctx<'_, Parcel>, hw_thread: usize, at: SimTime) {
+        if at.0 < self.lane_wake[hw_thread] {
+            self.lane_wake[hw_thread] = at.0;
+            ctx.wake_at(at, HW_THREAD | hw_thread as u32);
         }
     }
 
-    fn run(&mut self, ctx: &mut Ctx<'_, Parcel>, lane: usize) {
+    fn run(&mut self, ctx: &mut Ctx<'_, Parcel>, hw_thread: usize) {
         loop {
-            match self.lanes.turn(ctx, lane) {
-                Turn::Access(access) => {
+            match self.hw_threads.next_action(ctx, hw_thread) {
+                ThreadAction::Access(access) => {
                     if !self.access(ctx, &access) {
                         return;
                     }
                 }
-                Turn::Other(op, what) => self.io_op(ctx, op, what),
-                Turn::Completes(op, at) => ctx.wake_at(at, OP | op),
-                Turn::NotBefore(at) => {
-                    self.wake_lane(ctx, lane, at);
+                ThreadAction::Other(op, operation) => self.io_op(ctx, op, operation),
+                ThreadAction::Completes(op, at) => ctx.wake_at(at, OP | op),
+                ThreadAction::NotBefore(at) => {
+                    self.wake_hw_thread(ctx, hw_thread, at);
                     return;
                 }
-                Turn::Waits | Turn::Ended => return,
+                ThreadAction::Waits | ThreadAction::Ended => return,
             }
         }
     }
@@ -473,7 +473,7 @@ impl Accelerator {
     fn access(&mut self, ctx: &mut Ctx<'_, Parcel>, access: &Access) -> bool {
         let now = ctx.now();
         if access.addr >= SCRATCH_BASE {
-            self.lanes.access_begun(access, now);
+            self.hw_threads.access_begun(access, now);
             self.buffered(ctx, access, now);
             return true;
         }
@@ -483,27 +483,27 @@ impl Accelerator {
             self.refused.get_or_insert(*access);
             return false;
         }
-        let lane = self.lanes.lane_of(access.op);
-        if !self.has_port(ctx, lane) {
+        let hw_thread = self.hw_threads.thread_of(access.op);
+        if !self.has_port(ctx, hw_thread) {
             return false;
         }
-        let begins = self.use_port(ctx, access, lane as u32);
+        let begins = self.use_port(ctx, access, hw_thread as u32);
         self.wake_port(ctx);
         begins
     }
 
     /// Begins an access that has the cache's port; false when the access must wait.
-    fn use_port(&mut self, ctx: &mut Ctx<'_, Parcel>, access: &Access, lane: u32) -> bool {
+    fn use_port(&mut self, ctx: &mut Ctx<'_, Parcel>, access: &Access, hw_thread: u32) -> bool {
         let mut access = *access;
         match self.translate(ctx, &mut access, ctx.now(), true) {
-            Translated::Now => {}
-            Translated::Waits => {
-                self.leave_room(ctx, lane);
+            TranslationOutcome::Now => {}
+            TranslationOutcome::Waits => {
+                self.leave_room(ctx, hw_thread);
                 return true;
             }
-            Translated::Full => {
-                self.leave_room(ctx, lane);
-                self.blocked.push(lane);
+            TranslationOutcome::Full => {
+                self.leave_room(ctx, hw_thread);
+                self.blocked.push(hw_thread);
                 return false;
             }
         }
@@ -521,13 +521,13 @@ impl Accelerator {
         if access.kind == AccessKind::Atomic {
             cycles += self.params.atomic_cycles;
         }
-        self.lanes.perform(access);
-        if self.lanes.waits_on(access) {
+        self.hw_threads.perform(access);
+        if self.hw_threads.waits_on(access) {
             self.spin(ctx, access);
             return;
         }
         let at = ctx.now() + self.cycles(cycles);
-        self.over(ctx, access, Answer::by_cache(begun, at));
+        self.over(ctx, access, AccessResponse::by_cache(begun, at));
         if access.kind.writes() {
             self.changed(ctx, access.line());
         }
@@ -542,12 +542,12 @@ impl Accelerator {
     }
 
     /// Completes an access, now or later.
-    fn over(&mut self, ctx: &mut Ctx<'_, Parcel>, access: &Access, mut answer: Answer) {
+    fn over(&mut self, ctx: &mut Ctx<'_, Parcel>, access: &Access, mut answer: AccessResponse) {
         let time = self.translation_time(access);
         answer.at += time;
         answer.stages[PROCESS] += time.0;
         self.end_translation(ctx, access.epoch);
-        if let Some(at) = self.lanes.access_done(access.op, answer) {
+        if let Some(at) = self.hw_threads.access_done(access.op, answer) {
             ctx.wake_at(at.max(ctx.now()), OP | access.op);
         }
     }

@@ -15,12 +15,12 @@
 
 use std::collections::VecDeque;
 
-use cxlab_agent::{Access, AccessKind, Answer, HOST_QUEUE, MEDIA, MEDIA_QUEUE, PROCESS};
+use cxlab_agent::{Access, AccessKind, AccessResponse, HOST_QUEUE, MEDIA, MEDIA_QUEUE, PROCESS};
 use cxlab_engine::Ctx;
 use cxlab_engine::save_state;
 use cxlab_engine::units::{Bytes, Dpa, Hpa, LINE_BYTES, LineAddr, SimTime};
 use cxlab_link::Parcel;
-use cxlab_memory::{Completion, MemoryBackend, MemoryRequest, Room, Statistic, TagArray};
+use cxlab_memory::{Completion, MemoryBackend, MemoryRequest, SetRoom, Statistic, TagArray};
 use cxlab_protocol::coherence::fields::{MetaField, MetaValue};
 use cxlab_protocol::hdm::InterleaveSet;
 use cxlab_protocol::{Channel, LongStage, MemMeta, Message, Opcode};
@@ -28,7 +28,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::bias::{BiasStats, BiasTable};
-use super::dcoh::{Dcoh, DcohStats};
+use super::dcoh::{AcceleratorDcohStats, Dcoh};
 use super::{Accelerator, MEDIUM};
 
 /// A line in the cache of the device's own memory.
@@ -40,19 +40,19 @@ pub(super) struct DmcWay {
 
 /// A message of the host, in the receive buffer of a port until the medium accepts it.
 #[derive(Clone, Copy, Serialize, Deserialize)]
-pub(super) struct Received {
+pub(super) struct ReceivedMessage {
     pub(super) message: Message,
     pub(super) port: u16,
 }
 
 /// Purpose of a request to the medium.
 #[derive(Clone, Copy, Serialize, Deserialize)]
-pub(super) enum Job {
+pub(super) enum MediumRequestKind {
     Free,
     /// A request of the host, which gets a response.
-    Host(Received),
+    Host(ReceivedMessage),
     /// A request of the host for a line that the cache held modified, and that needs no medium.
-    Passed(Received),
+    Passed(ReceivedMessage),
     /// A fill of the cache.
     Fill(LineAddr),
     /// A write-back of a modified line from the cache.
@@ -61,8 +61,8 @@ pub(super) enum Job {
 
 /// A request in the medium, or queued for it.
 #[derive(Clone, Copy, Serialize, Deserialize)]
-struct Request {
-    job: Job,
+struct MediumRequest {
+    job: MediumRequestKind,
     line: LineAddr,
     write: bool,
     since: u64,
@@ -71,7 +71,7 @@ struct Request {
 
 /// An access that waits for the data of a line.
 #[derive(Clone, Copy, Serialize, Deserialize)]
-struct Waiter {
+struct DataWaiter {
     line: LineAddr,
     access: Access,
     begun: u64,
@@ -125,16 +125,16 @@ pub(super) struct OwnMemory {
     /// The coherency engine; only for HDM-DB memory.
     pub(super) dcoh: Option<Dcoh>,
     pub(super) dmc: TagArray<DmcWay>,
-    requests: Vec<Request>,
+    requests: Vec<MediumRequest>,
     free: Vec<u32>,
     /// Requests that the medium has not accepted.
     waiting: VecDeque<u32>,
-    waiters: Vec<Waiter>,
+    waiters: Vec<DataWaiter>,
     /// Slots of the write buffer, and the number of write-backs that the medium has not accepted.
     write_places: u32,
     writes: u32,
     /// Fills whose data have arrived and that wait for a slot.
-    stalled: VecDeque<Request>,
+    stalled: VecDeque<MediumRequest>,
     wake: u64,
     done: Vec<Completion>,
     pub(super) stats: OwnStats,
@@ -229,7 +229,7 @@ impl OwnMemory {
     }
 
     /// Stores a request and returns its number.
-    fn open(&mut self, request: Request) -> u32 {
+    fn open(&mut self, request: MediumRequest) -> u32 {
         match self.free.pop() {
             Some(id) => {
                 self.requests[id as usize] = request;
@@ -251,7 +251,7 @@ impl OwnMemory {
         self.stats = OwnStats::default();
         self.bias.stats = BiasStats::default();
         if let Some(dcoh) = &mut self.dcoh {
-            dcoh.stats = DcohStats::default();
+            dcoh.stats = AcceleratorDcohStats::default();
         }
     }
 
@@ -333,13 +333,13 @@ impl Accelerator {
         let Some(slot) = own.dmc.access(line) else {
             own.stats.dmc_misses += 1;
             let asked = own.waiters.iter().any(|waiter| waiter.line == line);
-            own.waiters.push(Waiter {
+            own.waiters.push(DataWaiter {
                 line,
                 access: *access,
                 begun: begun.0,
             });
             if !asked {
-                self.ask_medium(ctx, Job::Fill(line), line, false);
+                self.ask_medium(ctx, MediumRequestKind::Fill(line), line, false);
             }
             return;
         };
@@ -351,16 +351,16 @@ impl Accelerator {
             at += atomic;
             way.locked = at.0;
         }
-        self.lanes.used(0, line);
+        self.hw_threads.used(0, line);
         if self.perform(access, true) {
             self.poisoned_hit(ctx, access, begun, at);
             return;
         }
-        if self.lanes.waits_on(access) {
+        if self.hw_threads.waits_on(access) {
             self.spin(ctx, access);
             return;
         }
-        self.over(ctx, access, Answer::by_cache(begun, at));
+        self.over(ctx, access, AccessResponse::by_cache(begun, at));
         if access.kind.writes() {
             self.changed(ctx, line);
         }
@@ -369,13 +369,13 @@ impl Accelerator {
     pub(super) fn ask_medium(
         &mut self,
         ctx: &mut Ctx<'_, Parcel>,
-        job: Job,
+        job: MediumRequestKind,
         line: LineAddr,
         write: bool,
     ) {
         let Some(own) = &mut self.own else { return };
-        own.writes += u32::from(matches!(job, Job::WriteBack));
-        let request = Request {
+        own.writes += u32::from(matches!(job, MediumRequestKind::WriteBack));
+        let request = MediumRequest {
             job,
             line,
             write,
@@ -388,12 +388,12 @@ impl Accelerator {
     }
 
     /// Transfers a modified line from the cache to the host, in the time of a hit.
-    pub(super) fn pass_modified(&mut self, ctx: &mut Ctx<'_, Parcel>, received: &Received) {
+    pub(super) fn pass_modified(&mut self, ctx: &mut Ctx<'_, Parcel>, received: &ReceivedMessage) {
         self.release(ctx, received);
         let at = ctx.now() + self.cycles(self.params.cache.hit_cycles);
         let Some(own) = &mut self.own else { return };
-        let id = own.open(Request {
-            job: Job::Passed(*received),
+        let id = own.open(MediumRequest {
+            job: MediumRequestKind::Passed(*received),
             line: LineAddr(received.message.hpa.0 / LINE_BYTES),
             write: false,
             since: ctx.now().0,
@@ -411,7 +411,7 @@ impl Accelerator {
             let Some(id) = own.waiting.front().copied() else {
                 break;
             };
-            let Request {
+            let MediumRequest {
                 job, line, write, ..
             } = own.requests[id as usize];
             if !own.backend.can_accept(now, write) {
@@ -431,9 +431,11 @@ impl Accelerator {
                 own.done.push(Completion { id, at });
             }
             match job {
-                Job::Host(received) => self.release(ctx, &received),
-                Job::WriteBack => own.writes -= 1,
-                Job::Fill(_) | Job::Passed(_) | Job::Free => {}
+                MediumRequestKind::Host(received) => self.release(ctx, &received),
+                MediumRequestKind::WriteBack => own.writes -= 1,
+                MediumRequestKind::Fill(_)
+                | MediumRequestKind::Passed(_)
+                | MediumRequestKind::Free => {}
             }
         }
         self.wake_medium(ctx);
@@ -471,7 +473,7 @@ impl Accelerator {
             }
             let Completion { id, .. } = own.done.remove(at);
             let request = own.requests[id as usize];
-            own.requests[id as usize].job = Job::Free;
+            own.requests[id as usize].job = MediumRequestKind::Free;
             own.free.push(id);
             self.medium_done(ctx, &request);
         }
@@ -489,58 +491,58 @@ impl Accelerator {
         }
     }
 
-    fn medium_done(&mut self, ctx: &mut Ctx<'_, Parcel>, request: &Request) {
+    fn medium_done(&mut self, ctx: &mut Ctx<'_, Parcel>, request: &MediumRequest) {
         match request.job {
-            Job::Host(received) | Job::Passed(received) => {
+            MediumRequestKind::Host(received) | MediumRequestKind::Passed(received) => {
                 let mut answer = received.message;
                 let stages = &mut answer.stages;
                 stages.add(LongStage::MediaQueue, request.accepted - request.since);
                 stages.add(LongStage::Media, ctx.now().0 - request.accepted);
-                let modified = matches!(request.job, Job::Passed(_));
+                let modified = matches!(request.job, MediumRequestKind::Passed(_));
                 match self.is_device_coherent() && !request.write {
                     true => self.read_for_host(ctx, &answer, modified),
-                    false => self.answer_host(ctx, &answer),
+                    false => self.respond_to_host(ctx, &answer),
                 }
             }
-            Job::Fill(line) => self.fill_or_wait(ctx, line, request),
-            Job::WriteBack | Job::Free => {}
+            MediumRequestKind::Fill(line) => self.fill_or_wait(ctx, line, request),
+            MediumRequestKind::WriteBack | MediumRequestKind::Free => {}
         }
     }
 
     /// Handles the arrival of a fill's data. The fill stalls if it would evict a modified line
     /// while the write buffer is full.
-    fn fill_or_wait(&mut self, ctx: &mut Ctx<'_, Parcel>, line: LineAddr, request: &Request) {
+    fn fill_or_wait(&mut self, ctx: &mut Ctx<'_, Parcel>, line: LineAddr, request: &MediumRequest) {
         let Some(own) = &mut self.own else { return };
         if (own.writes >= own.write_places || !own.stalled.is_empty())
-            && let Room::Evict(block) = own.dmc.room(line)
+            && let SetRoom::Evict(block) = own.dmc.room(line)
             && let Some(slot) = own.dmc.find(block.victim)
             && own.dmc[slot].dirty
         {
             own.stats.dmc_write_waits += 1;
-            own.stalled.push_back(Request { line, ..*request });
+            own.stalled.push_back(MediumRequest { line, ..*request });
             return;
         }
         self.filled(ctx, line, request);
     }
 
     /// Inserts a line into the cache, and serves the accesses that wait for it.
-    fn filled(&mut self, ctx: &mut Ctx<'_, Parcel>, line: LineAddr, request: &Request) {
+    fn filled(&mut self, ctx: &mut Ctx<'_, Parcel>, line: LineAddr, request: &MediumRequest) {
         let mut out = None;
         let Some(own) = &mut self.own else { return };
-        if let Room::Evict(block) = own.dmc.room(line)
+        if let SetRoom::Evict(block) = own.dmc.room(line)
             && let Some(slot) = own.dmc.find(block.victim)
         {
             out = Some(own.dmc.remove(slot));
         }
         own.dmc.insert(line, DmcWay::default());
-        self.lanes.filled(0, line);
-        let (ready, rest): (Vec<Waiter>, Vec<Waiter>) = own
+        self.hw_threads.filled(0, line);
+        let (ready, rest): (Vec<DataWaiter>, Vec<DataWaiter>) = own
             .waiters
             .drain(..)
             .partition(|waiter| waiter.line == line);
         own.waiters = rest;
         if let Some((line, DmcWay { dirty: true, .. })) = out {
-            self.ask_medium(ctx, Job::WriteBack, line, true);
+            self.ask_medium(ctx, MediumRequestKind::WriteBack, line, true);
         }
         for (place, waiter) in ready.into_iter().enumerate() {
             if place > 0 {
@@ -553,7 +555,12 @@ impl Accelerator {
     }
 
     /// Completes the access that requested a line from the medium.
-    fn first_filled(&mut self, ctx: &mut Ctx<'_, Parcel>, waiter: &Waiter, request: &Request) {
+    fn first_filled(
+        &mut self,
+        ctx: &mut Ctx<'_, Parcel>,
+        waiter: &DataWaiter,
+        request: &MediumRequest,
+    ) {
         let access = waiter.access;
         let line = access.line();
         let mut at = ctx.now() + self.cycles(self.params.cache.hit_cycles);
@@ -573,11 +580,11 @@ impl Accelerator {
             self.poisoned_hit(ctx, &access, SimTime(waiter.begun), at);
             return;
         }
-        if self.lanes.waits_on(&access) {
+        if self.hw_threads.waits_on(&access) {
             self.spin(ctx, &access);
             return;
         }
-        let mut answer = Answer::by_cache(SimTime(waiter.begun), at);
+        let mut answer = AccessResponse::by_cache(SimTime(waiter.begun), at);
         answer.stages = Default::default();
         answer.stages[MEDIA] = ctx.now().0 - request.accepted;
         answer.stages[MEDIA_QUEUE] = request.accepted - request.since;
@@ -592,7 +599,7 @@ impl Accelerator {
     }
 
     /// Handles a message of the host for the device's memory.
-    pub(super) fn host_message(&mut self, ctx: &mut Ctx<'_, Parcel>, received: &Received) {
+    pub(super) fn host_message(&mut self, ctx: &mut Ctx<'_, Parcel>, received: &ReceivedMessage) {
         let mut received = *received;
         let message = &mut received.message;
         let line = LineAddr(message.hpa.0 / LINE_BYTES);
@@ -613,7 +620,7 @@ impl Accelerator {
                 true => own.bias.host_drops(number),
                 false => own.host_takes(line),
             }
-            self.ask_medium(ctx, Job::Host(received), line, true);
+            self.ask_medium(ctx, MediumRequestKind::Host(received), line, true);
             return;
         }
         if own.is_kept_from_host(line) {
@@ -626,7 +633,7 @@ impl Accelerator {
     }
 
     /// Serves a host's request for a line that is not locked.
-    pub(super) fn host_reads(&mut self, ctx: &mut Ctx<'_, Parcel>, received: &Received) {
+    pub(super) fn host_reads(&mut self, ctx: &mut Ctx<'_, Parcel>, received: &ReceivedMessage) {
         if self.is_device_coherent() {
             return self.host_asks(ctx, received);
         }
@@ -638,19 +645,19 @@ impl Accelerator {
         own.host_takes(line);
         let dirty = slot.is_some_and(|slot| own.dmc.remove(slot).1.dirty);
         if dirty {
-            self.ask_medium(ctx, Job::WriteBack, line, true);
+            self.ask_medium(ctx, MediumRequestKind::WriteBack, line, true);
         }
         self.changed(ctx, line);
         if message.opcode == Opcode::MemInv {
             // The host takes ownership of the line without its data.
             self.release(ctx, received);
-            self.answer_host(ctx, message);
+            self.respond_to_host(ctx, message);
         } else {
-            self.ask_medium(ctx, Job::Host(*received), line, false);
+            self.ask_medium(ctx, MediumRequestKind::Host(*received), line, false);
         }
     }
 
-    fn answer_host(&mut self, ctx: &mut Ctx<'_, Parcel>, message: &Message) {
+    fn respond_to_host(&mut self, ctx: &mut Ctx<'_, Parcel>, message: &Message) {
         let mut answer = *message;
         answer.opcode = match message.channel() {
             Channel::M2sRwd => Opcode::Cmp,

@@ -2,7 +2,8 @@
 //! of the host, and the messages that the cache sends.
 
 use cxlab_agent::{
-    Access, AccessKind, Answer, HOST_QUEUE, PROCESS, line_looked_at, line_read_once, stages_of,
+    Access, AccessKind, AccessResponse, HOST_QUEUE, PROCESS, line_read_once, snooped_line_address,
+    stages_of,
 };
 use cxlab_engine::Ctx;
 use cxlab_engine::units::{Hpa, LINE_BYTES, LineAddr, SimTime};
@@ -13,14 +14,14 @@ use cxlab_protocol::coherence::fields::GoState;
 use cxlab_protocol::coherence::message::Snoop;
 use cxlab_protocol::{CacheMeta, Channel, LatencyStages, MemMeta, Message, Opcode};
 
-use super::hmc::{Entry, Look, NONE, Waiter};
-use super::own::Received;
-use super::translation::Translated;
+use super::hmc::{LookupAttempt, NONE, TransactionEntry, WaitingAccess};
+use super::own::ReceivedMessage;
+use super::translation::TranslationOutcome;
 use super::{Accelerator, RETRY, StoreRequest};
 
 /// When an access takes effect that a message completes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Effect {
+enum EffectTime {
     /// Now, in the cached copy.
     Cached,
     /// Now, with the value that the host sent; the cache keeps no copy.
@@ -60,7 +61,7 @@ impl Accelerator {
         let line = LineAddr(message.hpa.0 / LINE_BYTES);
         let slot = self.cache.find(line);
         let locked = slot.map_or(0, |slot| self.cache[slot].locked);
-        let received = Received {
+        let received = ReceivedMessage {
             message: *message,
             port: 0,
         };
@@ -83,7 +84,7 @@ impl Accelerator {
         self.hmc.snooped_modified += u64::from(held == Line::M);
         for action in actions.iter() {
             match action {
-                Action::Answer(answer) => self.answer_snoop(ctx, line, answer, 0, message),
+                Action::Answer(answer) => self.respond_to_snoop(ctx, line, answer, 0, message),
                 Action::SnoopData => self.send(ctx, line, Opcode::D2hData, 0, message, false),
                 _ => {}
             }
@@ -120,7 +121,7 @@ impl Accelerator {
             entry.snoop = message.cache.uqid;
         }
         match (event, next.line) {
-            (Event::Reply(_), Line::IsD | Line::IeD) => self.lanes.filled(0, line),
+            (Event::Reply(_), Line::IsD | Line::IeD) => self.hw_threads.filled(0, line),
             (Event::Snp(_), Line::IsDI) => self.load_before_it_leaves(id),
             _ => {}
         }
@@ -140,24 +141,24 @@ impl Accelerator {
         action: Action,
         message: Option<&Message>,
     ) {
-        let Entry {
+        let TransactionEntry {
             line, slot, snoop, ..
         } = self.entries[id as usize];
         match (action, message) {
             (Action::Send(request), _) => self.ask(ctx, id, line, request),
             (Action::Answer(answer), Some(message)) => {
-                self.answer_snoop(ctx, line, answer, id, message);
+                self.respond_to_snoop(ctx, line, answer, id, message);
             }
             (Action::SnoopData, Some(message)) => {
                 let mut to = *message;
                 to.cache.uqid = snoop;
-                let data = self.answer_to(ctx, line, Opcode::D2hData, id, &to, false);
+                let data = self.response_to(ctx, line, Opcode::D2hData, id, &to, false);
                 let locked = slot.map_or(0, |slot| self.cache[slot].locked);
                 self.send_unlocked(ctx, data, locked);
             }
             (Action::WriteData, Some(message)) => {
                 let partial = self.pulled(id);
-                let mut data = self.answer_to(ctx, line, Opcode::D2hData, id, message, false);
+                let mut data = self.response_to(ctx, line, Opcode::D2hData, id, message, false);
                 data.cache = data.cache.with(CacheMeta::BYTE_ENABLES, partial);
                 self.roots.send(ctx, data);
             }
@@ -171,28 +172,28 @@ impl Accelerator {
                 // A push of a line that the cache owns is stored in the cache, and
                 // the line is evicted.
                 if let Some(waiter) = self.take_first(id) {
-                    self.lanes.used(0, line);
+                    self.hw_threads.used(0, line);
                     self.perform(&waiter.access, true);
                     let at = ctx.now() + self.cycles(self.params.cache.hit_cycles);
-                    let answer = Answer::by_cache(SimTime(waiter.begun), at);
+                    let answer = AccessResponse::by_cache(SimTime(waiter.begun), at);
                     self.over(ctx, &waiter.access, answer);
                 }
             }
             (Action::CompleteLoad | Action::CompleteStore, Some(message)) => {
-                self.complete(ctx, id, message, Effect::Cached);
+                self.complete(ctx, id, message, EffectTime::Cached);
             }
             // A load that fills the cache took effect when a snoop took its copy.
             (Action::CompleteLoadOnce, Some(message)) if slot.is_none() => {
-                self.complete(ctx, id, message, Effect::Once);
+                self.complete(ctx, id, message, EffectTime::Once);
             }
             (Action::CompleteFlush, _) if self.entries[id as usize].flip => self.flipped(line),
             (
                 Action::CompleteLoadOnce | Action::CompleteWrite | Action::CompleteFlush,
                 Some(message),
             ) => {
-                self.complete(ctx, id, message, Effect::Before);
+                self.complete(ctx, id, message, EffectTime::Before);
             }
-            (Action::Fail, Some(message)) => self.complete(ctx, id, message, Effect::Never),
+            (Action::Fail, Some(message)) => self.complete(ctx, id, message, EffectTime::Never),
             (Action::Drop, _) if slot.is_some() => self.changed(ctx, line),
             (Action::Drop | Action::Fill, _) => {}
             (_, None) => unreachable!("only a message leads to {action:?}"),
@@ -203,12 +204,12 @@ impl Accelerator {
     /// requested the copy precedes the snoop in the order of the line. It therefore reads the
     /// current value of the line, and completes with the data.
     fn load_before_it_leaves(&mut self, id: u32) {
-        let Entry {
+        let TransactionEntry {
             line, asked, first, ..
         } = self.entries[id as usize];
         if asked {
             let access = self.waiters[first as usize].access;
-            self.lanes.used(0, line);
+            self.hw_threads.used(0, line);
             self.entries[id as usize].poison = self.perform(&access, false);
         }
     }
@@ -220,13 +221,19 @@ impl Accelerator {
         if !poison {
             let there = line_read_once(self.port_id, id);
             let hpa = Hpa(there.0 + access.hpa.0 % LINE_BYTES);
-            self.lanes.perform(&Access { hpa, ..*access });
+            self.hw_threads.perform(&Access { hpa, ..*access });
         }
         poison
     }
 
     /// Completes the access that an entry was made for, and the pushes sent along with it.
-    fn complete(&mut self, ctx: &mut Ctx<'_, Parcel>, id: u32, message: &Message, effect: Effect) {
+    fn complete(
+        &mut self,
+        ctx: &mut Ctx<'_, Parcel>,
+        id: u32,
+        message: &Message,
+        effect: EffectTime,
+    ) {
         let Some(first) = self.take_first(id) else {
             return;
         };
@@ -242,11 +249,11 @@ impl Accelerator {
         &mut self,
         ctx: &mut Ctx<'_, Parcel>,
         id: u32,
-        waiter: Waiter,
+        waiter: WaitingAccess,
         message: &Message,
-        effect: Effect,
+        effect: EffectTime,
     ) {
-        let Waiter { access, begun, .. } = waiter;
+        let WaitingAccess { access, begun, .. } = waiter;
         let now = ctx.now();
         let mut at = now;
         if access.kind == AccessKind::Atomic {
@@ -255,20 +262,20 @@ impl Accelerator {
                 self.cache[slot].locked = at.0;
             }
         }
-        if effect == Effect::Cached {
-            self.lanes.filled(0, access.line());
+        if effect == EffectTime::Cached {
+            self.hw_threads.filled(0, access.line());
         }
         let poisoned = match effect {
-            Effect::Cached => self.perform(&access, true),
-            Effect::Once => self.perform_once(&access, id, message),
-            Effect::Before => std::mem::take(&mut self.entries[id as usize].poison),
-            Effect::Never => {
+            EffectTime::Cached => self.perform(&access, true),
+            EffectTime::Once => self.perform_once(&access, id, message),
+            EffectTime::Before => std::mem::take(&mut self.entries[id as usize].poison),
+            EffectTime::Never => {
                 self.stray.get_or_insert(access);
                 true
             }
         };
-        if !poisoned && self.lanes.waits_on(&access) {
-            if effect == Effect::Cached {
+        if !poisoned && self.hw_threads.waits_on(&access) {
+            if effect == EffectTime::Cached {
                 self.spin(ctx, &access);
                 return;
             }
@@ -292,13 +299,13 @@ impl Accelerator {
             stages[HOST_QUEUE] = total;
         }
         debug_assert!(stages[PROCESS] <= total);
-        let answer = Answer {
+        let answer = AccessResponse {
             begun: SimTime(begun),
             at,
             device: cxlab_agent::LOCAL,
             hops: message.hops,
             stages,
-            ending: cxlab_agent::Ending::Served,
+            outcome: cxlab_agent::AccessOutcome::Served,
         };
         if poisoned {
             self.poisoned(ctx, &access, answer);
@@ -312,7 +319,7 @@ impl Accelerator {
 
     /// Ends the transaction of an entry and repeats the accesses that wait for the line.
     fn settle(&mut self, ctx: &mut Ctx<'_, Parcel>, id: u32) {
-        let Entry {
+        let TransactionEntry {
             line,
             state,
             slot,
@@ -330,7 +337,7 @@ impl Accelerator {
                 self.cache[slot].entry = NONE;
                 self.cache[slot].line = state.line;
                 if state.line != Line::I {
-                    self.lanes.filled(0, line);
+                    self.hw_threads.filled(0, line);
                 }
                 self.cache.unpin(slot);
                 if state.line == Line::I {
@@ -344,7 +351,7 @@ impl Accelerator {
         self.flip_in_turn(ctx);
         let mut place = first;
         while place != NONE {
-            let Waiter {
+            let WaitingAccess {
                 access,
                 begun,
                 next,
@@ -352,8 +359,8 @@ impl Accelerator {
             self.free_waiters.push(place);
             let how = match place == first && flip && self.is_device_coherent() {
                 // The host's next request waits for the access that the line was recalled for.
-                true => Look::InTurn,
-                false => Look::Again,
+                true => LookupAttempt::InTurn,
+                false => LookupAttempt::Again,
             };
             place = next;
             self.again_as(ctx, access, SimTime(begun), how);
@@ -367,19 +374,25 @@ impl Accelerator {
 
     /// Repeats the lookup of an access that waited.
     pub(super) fn again(&mut self, ctx: &mut Ctx<'_, Parcel>, access: Access, begun: SimTime) {
-        self.again_as(ctx, access, begun, Look::Again);
+        self.again_as(ctx, access, begun, LookupAttempt::Again);
     }
 
-    fn again_as(&mut self, ctx: &mut Ctx<'_, Parcel>, access: Access, begun: SimTime, how: Look) {
+    fn again_as(
+        &mut self,
+        ctx: &mut Ctx<'_, Parcel>,
+        access: Access,
+        begun: SimTime,
+        how: LookupAttempt,
+    ) {
         if access.addr >= cxlab_workload::thread::SCRATCH_BASE {
             return self.buffered(ctx, &access, begun);
         }
         let mut access = access;
         if self.translator.is_some() && access.epoch == Access::NO_EPOCH {
-            if self.translate(ctx, &mut access, begun, false) != Translated::Now {
+            if self.translate(ctx, &mut access, begun, false) != TranslationOutcome::Now {
                 return;
             }
-            self.lanes.translated(&access);
+            self.hw_threads.translated(&access);
         }
         self.look_again(ctx, access, begun, how);
     }
@@ -393,8 +406,8 @@ impl Accelerator {
             }
         }
         let mut blocked = std::mem::take(&mut self.blocked);
-        for lane in blocked.drain(..) {
-            self.wake_lane(ctx, lane as usize, ctx.now());
+        for hw_thread in blocked.drain(..) {
+            self.wake_hw_thread(ctx, hw_thread as usize, ctx.now());
         }
         if self.blocked.is_empty() {
             self.blocked = blocked;
@@ -412,7 +425,7 @@ impl Accelerator {
         self.spinning = keep;
         for (_, access) in look {
             self.postponed
-                .push_back((access, self.lanes.issued(access.op).0));
+                .push_back((access, self.hw_threads.issued(access.op).0));
         }
         ctx.wake_at(ctx.now(), RETRY);
     }
@@ -445,7 +458,7 @@ impl Accelerator {
     /// ownership is answered by MemRdFwd (CXL 3.1, figure 3-42). A weakly ordered write is answered
     /// by MemWrFwd and moves no data over the link (figure 3-39).
     fn opcode_of_flip(&self, id: u32) -> Opcode {
-        let Entry { asked, first, .. } = self.entries[id as usize];
+        let TransactionEntry { asked, first, .. } = self.entries[id as usize];
         if !asked || self.params.cache.store_request != StoreRequest::WOWrInv {
             return Opcode::RdOwnNoData;
         }
@@ -484,7 +497,7 @@ impl Accelerator {
 
     /// Responds to a snoop. A snoop that leaves the line in the cache reads
     /// the line's current value.
-    fn answer_snoop(
+    fn respond_to_snoop(
         &mut self,
         ctx: &mut Ctx<'_, Parcel>,
         line: LineAddr,
@@ -493,9 +506,9 @@ impl Accelerator {
         snoop: &Message,
     ) {
         if answer.keeps() {
-            let there = line_looked_at(self.port_id, snoop.cache.uqid);
+            let there = snooped_line_address(self.port_id, snoop.cache.uqid);
             let here = Hpa(line.0 * LINE_BYTES);
-            self.lanes.image().copy(here, there, LINE_BYTES);
+            self.hw_threads.image().copy(here, there, LINE_BYTES);
         }
         self.send(ctx, line, answer.opcode(), tag, snoop, false);
     }
@@ -510,11 +523,11 @@ impl Accelerator {
         to: &Message,
         bogus: bool,
     ) {
-        let answer = self.answer_to(ctx, line, opcode, tag, to, bogus);
+        let answer = self.response_to(ctx, line, opcode, tag, to, bogus);
         self.roots.send(ctx, answer);
     }
 
-    fn answer_to(
+    fn response_to(
         &self,
         ctx: &Ctx<'_, Parcel>,
         line: LineAddr,
@@ -527,7 +540,7 @@ impl Accelerator {
             opcode,
             Opcode::D2hData | Opcode::RspVHitV | Opcode::RspVFwdV
         );
-        let poison = value && !bogus && self.lanes.is_poison(line);
+        let poison = value && !bogus && self.hw_threads.is_poison(line);
         Message {
             destination: to.source,
             cache: CacheMeta::of(to.cache.uqid)

@@ -8,18 +8,18 @@
 
 use std::collections::VecDeque;
 
-use cxlab_agent::{Access, Overtaking, Ticket};
+use cxlab_agent::{Access, OvertakingCounter, WaitTicket};
 use cxlab_engine::Ctx;
 use cxlab_engine::units::SimTime;
 use cxlab_link::Parcel;
 use serde::{Deserialize, Serialize};
 
 use super::Accelerator;
-use super::hmc::{Found, Look};
+use super::hmc::{LookupAttempt, LookupOutcome};
 
 /// A request that waits for a CQID or a way.
 #[derive(Clone, Copy, Serialize, Deserialize)]
-enum Wants {
+enum ResourceWaiter {
     /// A processing element whose next access has not begun.
     Element(u32),
     /// An access that has begun, and when.
@@ -28,16 +28,16 @@ enum Wants {
 
 /// The queues for the port and for the resources of a miss.
 #[derive(Default, Serialize, Deserialize)]
-pub(super) struct Queues {
+pub(super) struct ResourceQueues {
     /// Processing elements that wait for the port.
-    port: VecDeque<(u32, Ticket)>,
-    pub(super) port_turns: Overtaking,
-    room: VecDeque<Wants>,
+    port: VecDeque<(u32, WaitTicket)>,
+    pub(super) port_turns: OvertakingCounter,
+    room: VecDeque<ResourceWaiter>,
     /// Whether the current lookup is for the first of `room`, or for a flip whose turn it is.
     pub(super) serving: bool,
 }
 
-impl Queues {
+impl ResourceQueues {
     /// Whether the current lookup may allocate: it has its turn, or no request waits.
     pub(super) fn may_take_room(&self) -> bool {
         self.serving || self.room.is_empty()
@@ -45,33 +45,33 @@ impl Queues {
 
     /// Whether a processing element is the first in the queue for resources.
     fn is_first(&self, element: u32) -> bool {
-        matches!(self.room.front(), Some(Wants::Element(first)) if *first == element)
+        matches!(self.room.front(), Some(ResourceWaiter::Element(first)) if *first == element)
     }
 
     fn has(&self, element: u32) -> bool {
         let mut room = self.room.iter();
-        room.any(|one| matches!(one, Wants::Element(other) if *other == element))
+        room.any(|one| matches!(one, ResourceWaiter::Element(other) if *other == element))
     }
 }
 
 impl Accelerator {
     /// Whether a processing element gets the cache's port now; otherwise it is queued for the port.
-    pub(super) fn has_port(&mut self, ctx: &mut Ctx<'_, Parcel>, lane: usize) -> bool {
+    pub(super) fn has_port(&mut self, ctx: &mut Ctx<'_, Parcel>, hw_thread: usize) -> bool {
         let free = self.cache_free <= ctx.now().0;
-        let Queues {
+        let ResourceQueues {
             port, port_turns, ..
         } = &mut self.queues;
         match port.front() {
             None if free => return true,
-            Some((first, ticket)) if free && *first == lane as u32 => {
+            Some((first, ticket)) if free && *first == hw_thread as u32 => {
                 port_turns.serve(*ticket);
                 port.pop_front();
                 return true;
             }
             _ => {}
         }
-        if !port.iter().any(|(other, _)| *other == lane as u32) {
-            port.push_back((lane as u32, port_turns.wait(port.len())));
+        if !port.iter().any(|(other, _)| *other == hw_thread as u32) {
+            port.push_back((hw_thread as u32, port_turns.wait(port.len())));
         }
         self.wake_port(ctx);
         false
@@ -81,14 +81,14 @@ impl Accelerator {
     pub(super) fn wake_port(&mut self, ctx: &mut Ctx<'_, Parcel>) {
         if let Some((first, _)) = self.queues.port.front().copied() {
             let at = self.cache_free.max(ctx.now().0);
-            self.wake_lane(ctx, first as usize, SimTime(at));
+            self.wake_hw_thread(ctx, first as usize, SimTime(at));
         }
     }
 
     /// Passes the port on if the processing element that was woken for it did not use it.
-    pub(super) fn pass_port(&mut self, ctx: &mut Ctx<'_, Parcel>, lane: usize) {
+    pub(super) fn pass_port(&mut self, ctx: &mut Ctx<'_, Parcel>, hw_thread: usize) {
         let first = self.queues.port.front().map(|(first, _)| *first);
-        if first == Some(lane as u32) && self.cache_free <= ctx.now().0 {
+        if first == Some(hw_thread as u32) && self.cache_free <= ctx.now().0 {
             self.queues.port.pop_front();
             self.wake_port(ctx);
         }
@@ -100,28 +100,30 @@ impl Accelerator {
         &mut self,
         ctx: &mut Ctx<'_, Parcel>,
         access: &Access,
-        lane: u32,
+        hw_thread: u32,
     ) -> bool {
-        let first = self.queues.is_first(lane);
+        let first = self.queues.is_first(hw_thread);
         self.queues.serving = first;
-        let found = self.look(ctx, access, ctx.now(), Look::Fresh);
+        let found = self.look(ctx, access, ctx.now(), LookupAttempt::Fresh);
         self.queues.serving = false;
-        if found == Found::Blocked {
-            if !self.queues.has(lane) {
-                self.queues.room.push_back(Wants::Element(lane));
+        if found == LookupOutcome::Blocked {
+            if !self.queues.has(hw_thread) {
+                self.queues
+                    .room
+                    .push_back(ResourceWaiter::Element(hw_thread));
             }
             return false;
         }
-        self.leave_room(ctx, lane);
+        self.leave_room(ctx, hw_thread);
         true
     }
 
     /// Removes a processing element from the queue for resources.
-    pub(super) fn leave_room(&mut self, ctx: &mut Ctx<'_, Parcel>, lane: u32) {
+    pub(super) fn leave_room(&mut self, ctx: &mut Ctx<'_, Parcel>, hw_thread: u32) {
         if self.queues.room.is_empty() {
             return;
         }
-        let other = |one: &Wants| !matches!(one, Wants::Element(own) if *own == lane);
+        let other = |one: &ResourceWaiter| !matches!(one, ResourceWaiter::Element(own) if *own == hw_thread);
         self.queues.room.retain(other);
         self.serve_room(ctx);
     }
@@ -133,10 +135,12 @@ impl Accelerator {
         ctx: &mut Ctx<'_, Parcel>,
         access: Access,
         begun: SimTime,
-        how: Look,
+        how: LookupAttempt,
     ) {
-        if self.look(ctx, &access, begun, how) == Found::Blocked {
-            self.queues.room.push_back(Wants::Access(access, begun));
+        if self.look(ctx, &access, begun, how) == LookupOutcome::Blocked {
+            self.queues
+                .room
+                .push_back(ResourceWaiter::Access(access, begun));
         }
     }
 
@@ -147,18 +151,18 @@ impl Accelerator {
         }
         while let Some(first) = self.queues.room.front().copied() {
             match first {
-                Wants::Access(access, begun) => {
+                ResourceWaiter::Access(access, begun) => {
                     self.queues.serving = true;
-                    let found = self.look(ctx, &access, begun, Look::Again);
+                    let found = self.look(ctx, &access, begun, LookupAttempt::Again);
                     self.queues.serving = false;
-                    if found == Found::Blocked {
+                    if found == LookupOutcome::Blocked {
                         return;
                     }
                     self.queues.room.pop_front();
                 }
-                Wants::Element(lane) => {
+                ResourceWaiter::Element(hw_thread) => {
                     let now = ctx.now();
-                    return self.wake_lane(ctx, lane as usize, now);
+                    return self.wake_hw_thread(ctx, hw_thread as usize, now);
                 }
             }
         }

@@ -13,10 +13,12 @@ use cxlab_engine::save_state;
 use cxlab_engine::units::{Hpa, Picos, SimTime};
 use cxlab_link::Parcel;
 use cxlab_memory::Statistic;
-use cxlab_os::ats::{Answer, Atc, Completion, Next, PageResponse, Reply};
+use cxlab_os::ats::{
+    AccessDecision, Atc, DeferredReply, PageResponse, PendingPageAction, TranslationCompletion,
+};
 use cxlab_os::frames::Frame;
-use cxlab_os::tlb::{Scope, TlbParams, Translation};
-use cxlab_os::{Access as Need, Page, PageSize, Pasid, VirtAddr};
+use cxlab_os::tlb::{InvalidationScope, TlbParams, Translation};
+use cxlab_os::{Page, PageAccess, PageSize, Pasid, VirtAddr};
 use cxlab_protocol::{Message, Opcode};
 use serde::{Deserialize, Serialize};
 
@@ -30,7 +32,7 @@ const TAGS: u32 = 1 << 14;
 
 /// Outcome of a translation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Translated {
+pub(super) enum TranslationOutcome {
     /// The access has its physical address.
     Now,
     /// The access waits for its page.
@@ -41,7 +43,7 @@ pub(super) enum Translated {
 
 /// An access that waits for its page.
 #[derive(Clone, Copy, Serialize, Deserialize)]
-struct Waiting {
+struct TranslationWaiter {
     page: Page,
     access: Access,
     begun: SimTime,
@@ -50,7 +52,7 @@ struct Waiting {
 
 /// Counters since measurement began.
 #[derive(Default, Serialize, Deserialize)]
-struct Counts {
+struct TranslationCounters {
     hits: u64,
     misses: u64,
     requests: u64,
@@ -65,7 +67,7 @@ struct Counts {
 pub(super) struct Translator {
     atc: Atc,
     latency: Picos,
-    waiting: Vec<Waiting>,
+    waiting: Vec<TranslationWaiter>,
     /// Accesses that had begun and found no space for a request.
     starved: Vec<(Access, SimTime)>,
     /// Whether the DMA engine waits for a page.
@@ -82,7 +84,7 @@ pub(super) struct Translator {
     asked: Vec<Option<Page>>,
     /// Blocked pages, and the time of the block.
     blocks: Vec<(Page, SimTime)>,
-    counts: Counts,
+    counts: TranslationCounters,
 }
 
 save_state!(Translator {
@@ -105,7 +107,7 @@ impl Translator {
             most_engine_pages: (cache.entries / 2).max(1),
             asked: Vec::new(),
             blocks: Vec::new(),
-            counts: Counts::default(),
+            counts: TranslationCounters::default(),
         }
     }
 
@@ -116,7 +118,7 @@ impl Translator {
 
     /// Resets the counters at the beginning of measurement.
     pub(super) fn begin_measurement(&mut self) {
-        self.counts = Counts::default();
+        self.counts = TranslationCounters::default();
     }
 
     /// Appends the counters by name.
@@ -153,7 +155,7 @@ impl Translator {
 
     /// Whether a write access waits for the page.
     fn writes(&self, page: Page) -> bool {
-        let writes = |one: &Waiting| one.page == page && one.access.kind.writes();
+        let writes = |one: &TranslationWaiter| one.page == page && one.access.kind.writes();
         self.waiting.iter().any(writes)
     }
 }
@@ -167,30 +169,30 @@ impl Accelerator {
         access: &mut Access,
         begun: SimTime,
         fresh: bool,
-    ) -> Translated {
+    ) -> TranslationOutcome {
         let Some(translator) = &mut self.translator else {
-            return Translated::Now;
+            return TranslationOutcome::Now;
         };
         let at = VirtAddr(access.addr);
         let need = match access.kind.writes() {
-            true => Need::Write,
-            false => Need::Read,
+            true => PageAccess::Write,
+            false => PageAccess::Read,
         };
         let answer = translator.atc.access(PROCESS, at, need);
         let (page, asks) = match answer {
-            Answer::Go(found, epoch) => {
+            AccessDecision::Go(found, epoch) => {
                 (access.hpa, access.epoch) = (found.apply(at), epoch);
-                return Translated::Now;
+                return TranslationOutcome::Now;
             }
-            Answer::Ask(page) => (page, true),
-            Answer::Wait(page) => (page, false),
-            Answer::Full if fresh => return Translated::Full,
-            Answer::Full => {
+            AccessDecision::Ask(page) => (page, true),
+            AccessDecision::Wait(page) => (page, false),
+            AccessDecision::Full if fresh => return TranslationOutcome::Full,
+            AccessDecision::Full => {
                 translator.starved.push((*access, begun));
-                return Translated::Waits;
+                return TranslationOutcome::Waits;
             }
         };
-        translator.waiting.push(Waiting {
+        translator.waiting.push(TranslationWaiter {
             page,
             access: *access,
             begun,
@@ -198,12 +200,12 @@ impl Accelerator {
         });
         translator.counts.misses += 1;
         if fresh {
-            self.lanes.access_begun(access, ctx.now());
+            self.hw_threads.access_begun(access, ctx.now());
         }
         if asks {
-            self.ask_translation(ctx, page, need == Need::Write);
+            self.request_translation(ctx, page, need == PageAccess::Write);
         }
-        Translated::Waits
+        TranslationOutcome::Waits
     }
 
     /// Counts a translation hit of an access that has begun.
@@ -219,14 +221,14 @@ impl Accelerator {
         &mut self,
         ctx: &mut Ctx<'_, Parcel>,
         addr: u64,
-        need: Need,
+        need: PageAccess,
     ) -> Option<(Hpa, u64)> {
         let Some(translator) = &mut self.translator else {
             return Some((Hpa(addr), Access::NO_EPOCH));
         };
         let at = VirtAddr(addr);
         let answer = translator.atc.access(PROCESS, at, need);
-        if let Answer::Go(found, epoch) = answer {
+        if let AccessDecision::Go(found, epoch) = answer {
             if let Some(since) = translator.engine_stalled.take() {
                 let counts = &mut translator.counts;
                 counts.dma_stalled.record(ctx.now().since(since));
@@ -248,18 +250,23 @@ impl Accelerator {
 
     /// Looks up a page for the DMA engine, and requests its translation on a miss. False if no
     /// further request can be outstanding.
-    pub(super) fn look_up(&mut self, ctx: &mut Ctx<'_, Parcel>, addr: u64, need: Need) -> bool {
+    pub(super) fn look_up(
+        &mut self,
+        ctx: &mut Ctx<'_, Parcel>,
+        addr: u64,
+        need: PageAccess,
+    ) -> bool {
         let Some(translator) = &mut self.translator else {
             return true;
         };
         let answer = translator.atc.access(PROCESS, VirtAddr(addr), need);
-        if answer == Answer::Full {
+        if answer == AccessDecision::Full {
             translator.engine_waits = true;
             return false;
         }
         translator.engine_pages += 1;
         match answer {
-            Answer::Go(_, epoch) => {
+            AccessDecision::Go(_, epoch) => {
                 translator.counts.hits += 1;
                 self.end_translation(ctx, epoch);
             }
@@ -269,12 +276,17 @@ impl Accelerator {
     }
 
     /// Handles a miss of the DMA engine: requests the translation, or waits for an earlier request.
-    fn engine_misses(&mut self, ctx: &mut Ctx<'_, Parcel>, answer: Answer, need: Need) {
+    fn engine_misses(
+        &mut self,
+        ctx: &mut Ctx<'_, Parcel>,
+        answer: AccessDecision,
+        need: PageAccess,
+    ) {
         let Some(translator) = &mut self.translator else {
             return;
         };
         translator.engine_waits = true;
-        let (Answer::Ask(page) | Answer::Wait(page)) = answer else {
+        let (AccessDecision::Ask(page) | AccessDecision::Wait(page)) = answer else {
             return;
         };
         let mut missed = translator.engine_misses.iter();
@@ -282,8 +294,8 @@ impl Accelerator {
             translator.engine_misses.push((page, ctx.now()));
             translator.counts.misses += 1;
         }
-        if matches!(answer, Answer::Ask(_)) {
-            self.ask_translation(ctx, page, need == Need::Write);
+        if matches!(answer, AccessDecision::Ask(_)) {
+            self.request_translation(ctx, page, need == PageAccess::Write);
         }
     }
 
@@ -316,7 +328,7 @@ impl Accelerator {
         }
     }
 
-    fn ask_translation(&mut self, ctx: &mut Ctx<'_, Parcel>, page: Page, write: bool) {
+    fn request_translation(&mut self, ctx: &mut Ctx<'_, Parcel>, page: Page, write: bool) {
         let Some(translator) = &mut self.translator else {
             return;
         };
@@ -355,15 +367,20 @@ impl Accelerator {
         let page = Page::around(PROCESS, VirtAddr(ats.page), size);
         match ats.kind {
             AtsKind::Translate => self.translation_completed(ctx, message.tag),
-            AtsKind::PageResponse => self.page_answered(ctx, ats),
-            AtsKind::Invalidate => self.invalidate(ctx, Scope::page(page), message.tag),
-            AtsKind::InvalidateAll => self.invalidate(ctx, Scope::Process(PROCESS), message.tag),
+            AtsKind::PageResponse => self.page_response_arrived(ctx, ats),
+            AtsKind::Invalidate => self.invalidate(ctx, InvalidationScope::page(page), message.tag),
+            AtsKind::InvalidateAll => {
+                self.invalidate(ctx, InvalidationScope::Process(PROCESS), message.tag)
+            }
             AtsKind::Block => {
                 let Some(translator) = &mut self.translator else {
                     return;
                 };
                 translator.blocks.push((page, ctx.now()));
-                if translator.atc.block(Scope::page(page), message.tag) {
+                if translator
+                    .atc
+                    .block(InvalidationScope::page(page), message.tag)
+                {
                     self.send_ats(ctx, AtsKind::Blocked, 0, false, message.tag);
                 }
             }
@@ -376,7 +393,7 @@ impl Accelerator {
     }
 
     fn translation_completed(&mut self, ctx: &mut Ctx<'_, Parcel>, tag: u32) {
-        let found = AtsCompletion::take(self.lanes.image(), staging(self.port_id, tag));
+        let found = AtsCompletion::take(self.hw_threads.image(), staging(self.port_id, tag));
         let Some(translator) = &mut self.translator else {
             return;
         };
@@ -393,11 +410,11 @@ impl Accelerator {
             size,
         };
         let completion = match found.present {
-            true => Completion::Granted(Translation {
+            true => TranslationCompletion::Granted(Translation {
                 frame,
                 writable: found.writable,
             }),
-            false => Completion::NotPresent,
+            false => TranslationCompletion::NotPresent,
         };
         let next = translator.atc.completion(page, completion);
         self.follow(ctx, page, next);
@@ -406,14 +423,14 @@ impl Accelerator {
         };
         for reply in translator.atc.retired(page) {
             let (kind, tag) = match reply {
-                Reply::Invalidated(tag) => (AtsKind::Invalidated, tag),
-                Reply::Blocked(tag) => (AtsKind::Blocked, tag),
+                DeferredReply::Invalidated(tag) => (AtsKind::Invalidated, tag),
+                DeferredReply::Blocked(tag) => (AtsKind::Blocked, tag),
             };
             self.send_ats(ctx, kind, 0, false, tag);
         }
     }
 
-    fn page_answered(&mut self, ctx: &mut Ctx<'_, Parcel>, ats: AtsMessage) {
+    fn page_response_arrived(&mut self, ctx: &mut Ctx<'_, Parcel>, ats: AtsMessage) {
         let page = Page::around(PROCESS, VirtAddr(ats.page), PageSize::Small);
         let response = match ats.flag {
             true => PageResponse::Success,
@@ -433,14 +450,14 @@ impl Accelerator {
             let (_, since) = translator.blocks.swap_remove(at);
             translator.counts.blocked.record(ctx.now().since(since));
         }
-        for (page, next) in translator.atc.resume(Scope::page(page)) {
+        for (page, next) in translator.atc.resume(InvalidationScope::page(page)) {
             self.follow(ctx, page, next);
         }
         self.settled(ctx);
     }
 
     /// Invalidates translations. The host is informed when no access uses one of them any more.
-    fn invalidate(&mut self, ctx: &mut Ctx<'_, Parcel>, scope: Scope, tag: u32) {
+    fn invalidate(&mut self, ctx: &mut Ctx<'_, Parcel>, scope: InvalidationScope, tag: u32) {
         let Some(translator) = &mut self.translator else {
             return;
         };
@@ -461,33 +478,33 @@ impl Accelerator {
             stays
         });
         for access in again {
-            let begun = self.lanes.issued(access.op);
+            let begun = self.hw_threads.issued(access.op);
             self.again(ctx, access, begun);
         }
     }
 
     /// Performs the next step of the table for a page and for the accesses that wait for it.
-    fn follow(&mut self, ctx: &mut Ctx<'_, Parcel>, page: Page, next: Next) {
+    fn follow(&mut self, ctx: &mut Ctx<'_, Parcel>, page: Page, next: PendingPageAction) {
         let Some(translator) = &mut self.translator else {
             return;
         };
         match next {
-            Next::Nothing => {}
-            Next::Ask => {
+            PendingPageAction::Nothing => {}
+            PendingPageAction::Ask => {
                 let write = translator.writes(page);
-                self.ask_translation(ctx, page, write);
+                self.request_translation(ctx, page, write);
             }
-            Next::PageRequest => {
+            PendingPageAction::PageRequest => {
                 translator.counts.page_requests += 1;
                 let write = translator.writes(page);
                 self.send_ats(ctx, AtsKind::PageRequest, page.start.0, write, 0);
             }
             // The process has failed, as the host knows: these accesses never complete.
-            Next::Fail => {
+            PendingPageAction::Fail => {
                 translator.waiting.retain(|one| one.page != page);
                 translator.engine_misses.retain(|(one, _)| *one != page);
             }
-            Next::Replay => {
+            PendingPageAction::Replay => {
                 let mut ready = Vec::new();
                 let now = ctx.now();
                 translator.engine_misses.retain(|(one, since)| {
@@ -505,7 +522,7 @@ impl Accelerator {
                     }
                     waits
                 });
-                for Waiting { access, begun, .. } in ready {
+                for TranslationWaiter { access, begun, .. } in ready {
                     self.again(ctx, access, begun);
                 }
             }

@@ -3,7 +3,7 @@
 use cxlab_engine::Ctx;
 use cxlab_engine::units::{Bytes, LINE_BYTES, LineAddr};
 use cxlab_link::Parcel;
-use cxlab_memory::{Block, Room, Slot};
+use cxlab_memory::{LineBlock, SetRoom, Slot};
 use cxlab_protocol::coherence::dcoh::{Action, Event, Filter, LineState};
 
 use super::{CoherentDevice, dpa_of, row};
@@ -40,19 +40,19 @@ impl CoherentDevice {
             self.sets[set].append(&mut self.lines, number);
             if !self.eager {
                 self.make_room(ctx, set);
-            } else if let Room::Evict(block) = self.filter.room(line) {
+            } else if let SetRoom::Evict(block) = self.filter.room(line) {
                 self.evict(ctx, self.trim(block));
             }
             return false;
         }
         let room = self.filter.room(line);
-        if room == Room::Free {
+        if room == SetRoom::Free {
             self.take_entry(number);
             return true;
         }
         self.sets[set].append(&mut self.lines, number);
         match room {
-            Room::Evict(block) if self.eager || self.sets[set].needs_room() => {
+            SetRoom::Evict(block) if self.eager || self.sets[set].needs_room() => {
                 self.evict(ctx, self.trim(block));
             }
             _ => {}
@@ -83,7 +83,7 @@ impl CoherentDevice {
     pub(super) fn entry_freed(&mut self, ctx: &mut Ctx<'_, Parcel>, set: usize) {
         if let Some(number) = self.sets[set].pop(&mut self.lines) {
             self.take_entry(number);
-            let waited = self.wait_ends(ctx.now(), self.lines.get(number).asker);
+            let waited = self.wait_ends(ctx.now(), self.lines.get(number).current_request);
             self.coherence.entry_waits += 1;
             self.coherence.entry_wait.0 += waited.0;
             self.ready.push_back(number);
@@ -96,9 +96,9 @@ impl CoherentDevice {
         while self.sets[set].needs_room() {
             let waiting = self.lines.get(self.sets[set].first).line;
             match self.filter.room(waiting) {
-                Room::Evict(block) => self.evict(ctx, self.trim(block)),
-                Room::Pinned => return false,
-                Room::Free => unreachable!("a free entry goes to the line that waits"),
+                SetRoom::Evict(block) => self.evict(ctx, self.trim(block)),
+                SetRoom::Pinned => return false,
+                SetRoom::Free => unreachable!("a free entry goes to the line that waits"),
             }
         }
         true
@@ -106,7 +106,7 @@ impl CoherentDevice {
 
     /// The part of a block that one snoop may cover: its lines must be contiguous in
     /// the requester's addresses too.
-    pub(super) fn trim(&self, block: Block) -> Block {
+    pub(super) fn trim(&self, block: LineBlock) -> LineBlock {
         let most = u32::from(self.block);
         let mut trimmed = block;
         if block.lines > most {
@@ -123,14 +123,14 @@ impl CoherentDevice {
         }
         let bytes = Bytes(u64::from(trimmed.lines) * LINE_BYTES);
         if trimmed.lines > 1 && !self.decoders.is_contiguous(dpa_of(trimmed.first), bytes) {
-            return Block::single(block.victim);
+            return LineBlock::single(block.victim);
         }
         trimmed
     }
 
     /// Evicts the entries of a block's lines, which have the same holders. The lines are idle, or
     /// busy without an operation.
-    pub(super) fn evict(&mut self, ctx: &mut Ctx<'_, Parcel>, block: Block) {
+    pub(super) fn evict(&mut self, ctx: &mut Ctx<'_, Parcel>, block: LineBlock) {
         let mut holders = None;
         for line in block.iter() {
             let number = match self.lines.find(line) {

@@ -9,7 +9,7 @@ use cxlab_protocol::{DevLoad, Message};
 
 use super::lines::NONE;
 use super::outgoing::Response;
-use super::{Access, Arrived, CoherentDevice, parse, row};
+use super::{BufferedMessage, CoherentDevice, MediumAccess, parse, row};
 
 impl CoherentDevice {
     /// Handles a holder's response to a snoop.
@@ -37,12 +37,12 @@ impl CoherentDevice {
     }
 
     /// Accepts a `MemWr` or a `BIConflict`.
-    pub(super) fn write(&mut self, ctx: &mut Ctx<'_, Parcel>, arrived: &Arrived) {
+    pub(super) fn write(&mut self, ctx: &mut Ctx<'_, Parcel>, arrived: &BufferedMessage) {
         self.release(ctx, arrived);
         let mut message = arrived.message;
-        let what = parse(&message);
-        self.coherence.count(what);
-        self.stats.accepted += u64::from(what != M2s::BiConflict);
+        let opcode = parse(&message);
+        self.coherence.count(opcode);
+        self.stats.accepted += u64::from(opcode != M2s::BiConflict);
         self.note_wait(&mut message, ctx.now() - arrived.at);
         let dpa = self.dpa(&message);
         let busy = self.lines.find(dpa.line());
@@ -54,7 +54,7 @@ impl CoherentDevice {
             Some(number) => self.lines.get(number).state,
             None => LineState::idle(self.filter_of(slot)),
         };
-        let (next, actions) = row(state, Event::Message(self.peer(&message), what));
+        let (next, actions) = row(state, Event::Message(self.peer(&message), opcode));
         match (busy, slot) {
             (Some(number), _) => self.lines.get_mut(number).state = next,
             (None, Some(slot)) if next.filter == Filter::Invalid => {
@@ -71,16 +71,16 @@ impl CoherentDevice {
                         values.insert(dpa.line(), message.data);
                     }
                     self.writes_queued += 1;
-                    self.accesses.push_back(Access { request: NONE, dpa });
+                    self.accesses.push_back(MediumAccess { request: NONE, dpa });
                 }
                 Action::Reply(_, reply) => {
                     self.answers.waiting += 1;
-                    let load = match what {
+                    let load = match opcode {
                         M2s::BiConflict => DevLoad::Light,
                         _ => self.load(ctx.now(), message.source, arrived.port),
                     };
                     let response = Response {
-                        what: reply,
+                        opcode: reply,
                         data: 0,
                         load,
                     };

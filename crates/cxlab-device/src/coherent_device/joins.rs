@@ -23,7 +23,7 @@ use super::{CoherentDevice, dpa_of};
 pub(super) const JOIN: u32 = u32::MAX - 2;
 
 /// Outcome of adding a snoop.
-enum Added {
+enum JoinOutcome {
     /// The snoop is the first of its block, which leaves at this time.
     First(SimTime),
     /// The snoop waits with others of its block.
@@ -46,7 +46,7 @@ struct JoinedSnoop {
 }
 
 /// The snoops that wait for others of their block.
-pub(super) struct Joins {
+pub(super) struct SnoopJoiner {
     /// How long the first snoop of a block waits.
     window: Picos,
     /// Lines of a block: 2 or 4.
@@ -55,17 +55,17 @@ pub(super) struct Joins {
     waiting: VecDeque<JoinedSnoop>,
 }
 
-save_state!(Joins {
+save_state!(SnoopJoiner {
     values: waiting;
     built: window, size;
 });
 
-impl Joins {
+impl SnoopJoiner {
     /// Joins snoops within `window` to at most `most` lines. `None` if snoops are not joined.
-    pub(super) fn new(window: Option<Picos>, most: u8) -> Option<Joins> {
+    pub(super) fn new(window: Option<Picos>, most: u8) -> Option<SnoopJoiner> {
         let size = if most >= 4 { 4 } else { most & 2 };
         let window = window.filter(|_| size > 1)?;
-        Some(Joins {
+        Some(SnoopJoiner {
             window,
             size,
             waiting: VecDeque::with_capacity(64),
@@ -73,7 +73,7 @@ impl Joins {
     }
 
     /// Adds a snoop to its block.
-    fn add(&mut self, now: SimTime, kind: Snoop, peer: Peer, line: LineAddr) -> Added {
+    fn add(&mut self, now: SimTime, kind: Snoop, peer: Peer, line: LineAddr) -> JoinOutcome {
         let block = LineAddr(line.0 & !u64::from(self.size - 1));
         let place = 1 << (line.0 - block.0);
         let is_its = |one: &JoinedSnoop| (one.block, one.peer, one.kind) == (block, peer, kind);
@@ -86,16 +86,16 @@ impl Joins {
                 lines: place,
                 due,
             });
-            return Added::First(due);
+            return JoinOutcome::First(due);
         };
         let found = &mut self.waiting[at];
         found.lines |= place;
         if found.lines < (1 << self.size) - 1 {
-            return Added::Waits;
+            return JoinOutcome::Waits;
         }
         let complete = *found;
         self.waiting.remove(at);
-        Added::Completes(complete)
+        JoinOutcome::Completes(complete)
     }
 
     /// Takes the first block that is due.
@@ -120,9 +120,9 @@ impl CoherentDevice {
                 return self.snoop(ctx, kind, line, 1, peers);
             };
             match joins.add(ctx.now(), kind, peer, line) {
-                Added::First(due) => ctx.wake_at(due, JOIN),
-                Added::Waits => {}
-                Added::Completes(block) => self.send_joined(ctx, &block),
+                JoinOutcome::First(due) => ctx.wake_at(due, JOIN),
+                JoinOutcome::Waits => {}
+                JoinOutcome::Completes(block) => self.send_joined(ctx, &block),
             }
         }
     }

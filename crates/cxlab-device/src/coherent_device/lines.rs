@@ -15,7 +15,7 @@ pub(super) const NONE: u32 = u32::MAX;
 #[derive(Clone, Copy, Serialize, Deserialize)]
 pub(super) struct Request {
     pub(super) message: Message,
-    pub(super) what: M2s,
+    pub(super) opcode: M2s,
     pub(super) peer: Peer,
     /// The port that the request arrived through; the responses leave through it.
     pub(super) port: u16,
@@ -108,7 +108,7 @@ pub(super) struct BusyLine {
     /// Whether the current request waits for an entry.
     pub(super) starved: bool,
     /// The current request.
-    pub(super) asker: u32,
+    pub(super) current_request: u32,
     /// Queue of further requests, in order, linked through their `next`.
     pub(super) first: u32,
     pub(super) last: u32,
@@ -175,7 +175,7 @@ impl BusyLines {
             slot,
             evicted: false,
             starved: false,
-            asker: NONE,
+            current_request: NONE,
             first: NONE,
             last: NONE,
             next: NONE,
@@ -247,7 +247,7 @@ impl BusyLines {
             return None;
         }
         busy.first = contexts.get(request).next;
-        busy.asker = request;
+        busy.current_request = request;
         Some(request)
     }
 }

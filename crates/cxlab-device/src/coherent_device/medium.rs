@@ -8,13 +8,13 @@ use cxlab_protocol::LongStage;
 use cxlab_protocol::coherence::dcoh::Event;
 
 use super::lines::NONE;
-use super::{Access, CoherentDevice};
+use super::{CoherentDevice, MediumAccess};
 use crate::waits::DeviceWait;
 
 impl CoherentDevice {
     /// Issues queued accesses to the medium in order, as far as the medium accepts them.
     pub(super) fn fill_medium(&mut self, now: SimTime) {
-        while let Some(Access { request, dpa }) = self.accesses.front().copied()
+        while let Some(MediumAccess { request, dpa }) = self.accesses.front().copied()
             && self.backend.can_accept(now, request == NONE)
         {
             self.accesses.pop_front();

@@ -72,24 +72,24 @@ use cxlab_engine::Ctx;
 use cxlab_engine::save_state;
 use cxlab_engine::state::StateError;
 use cxlab_engine::units::{Dpa, Hpa, LINE_BYTES, LineAddr, Picos, SimTime};
-use cxlab_link::{Buffer, LinkPort, Outbox, Parcel};
+use cxlab_link::{BufferId, LinkPort, Outbox, Parcel};
 use cxlab_memory::{Completion, MemoryBackend, Statistic, TagArray};
 use cxlab_protocol::coherence::dcoh::{Actions, Event, Filter, LineState, Peer, step};
 use cxlab_protocol::coherence::message::M2s;
 use cxlab_protocol::{Channel, DecoderTable, DevLoad, Message, Opcode, PortId};
 
-use crate::capacity::Timeline;
+use crate::capacity::ChangeTimeline;
 use crate::memory_device::DeviceStats;
 use crate::qos::Telemetry;
 use crate::waits::{DeviceWait, DeviceWaits};
-use joins::{JOIN, Joins};
+use joins::{JOIN, SnoopJoiner};
 use lines::{BusyLines, Contexts, SetQueue};
 use serde::{Deserialize, Serialize};
 use snoops::SnoopTags;
 
 pub use params::{CoherentConfig, CoherentError, SnoopFilterParams};
 pub use stats::DcohStats;
-pub use turns::{Turn, WaitsFor};
+pub use turns::{WaitLogEntry, WaitsFor};
 
 /// Token of the wake-up for the medium; ports use their number.
 const MEDIUM: u32 = u32::MAX;
@@ -112,7 +112,7 @@ save_state!(Port {
 
 /// A message in a receive buffer.
 #[derive(Clone, Copy, Serialize, Deserialize)]
-struct Arrived {
+struct BufferedMessage {
     message: Message,
     port: u16,
     at: SimTime,
@@ -120,14 +120,14 @@ struct Arrived {
 
 /// The next access of the medium: a read for a request, or a write if `request` is `NONE`.
 #[derive(Clone, Copy, Serialize, Deserialize)]
-struct Access {
+struct MediumAccess {
     request: u32,
     dpa: Dpa,
 }
 
 /// Counts of responses to writes and conflicts.
 #[derive(Default, Serialize, Deserialize)]
-struct Answers {
+struct ResponseCounts {
     /// Responses to writes and conflicts that have not been sent.
     waiting: u32,
     /// Requests and writes whose last response has been sent, ever.
@@ -154,16 +154,16 @@ pub struct CoherentDevice {
     contexts: Contexts,
     snoops: SnoopTags,
     /// Snoops that wait to be joined with others of their block.
-    joins: Option<Joins>,
+    joins: Option<SnoopJoiner>,
     /// Busy lines that got an entry, whose request continues.
     ready: VecDeque<u32>,
     /// Messages in the receive buffers of M2S Req and RwD, in order of arrival.
-    requests: VecDeque<Arrived>,
-    writes: VecDeque<Arrived>,
-    answers: Answers,
+    requests: VecDeque<BufferedMessage>,
+    writes: VecDeque<BufferedMessage>,
+    answers: ResponseCounts,
     write_limit: u32,
     backend: Box<dyn MemoryBackend>,
-    accesses: VecDeque<Access>,
+    accesses: VecDeque<MediumAccess>,
     /// Writes that the medium has not accepted.
     writes_queued: u32,
     /// Free numbers of writes in the medium, above those of requests, and the next unused one.
@@ -175,10 +175,10 @@ pub struct CoherentDevice {
     medium_wake: SimTime,
     done: Vec<Completion>,
     values: Option<BTreeMap<LineAddr, u16>>,
-    turns: Option<Vec<Turn>>,
+    turns: Option<Vec<WaitLogEntry>>,
     telemetry: Option<Box<Telemetry>>,
     /// Changes of the hosts' shares.
-    timeline: Timeline,
+    timeline: ChangeTimeline,
     stats: DeviceStats,
     waits: DeviceWaits,
     coherence: DcohStats,
@@ -201,7 +201,7 @@ impl CoherentDevice {
         let mut decoders = config.decoders;
         let mut telemetry =
             (config.qos.as_ref()).map(|qos| Box::new(Telemetry::new(qos, config.ports.len())));
-        let timeline = Timeline::new(config.shares, &mut decoders, telemetry.as_deref_mut());
+        let timeline = ChangeTimeline::new(config.shares, &mut decoders, telemetry.as_deref_mut());
         let geometry = filter.geometry()?;
         if !(1..=4).contains(&filter.block) {
             return Err(CoherentError::Block(filter.block));
@@ -232,11 +232,11 @@ impl CoherentDevice {
             lines: BusyLines::new(params.contexts),
             contexts: Contexts::new(params.contexts),
             snoops: SnoopTags::new(),
-            joins: Joins::new(filter.join, filter.block),
+            joins: SnoopJoiner::new(filter.join, filter.block),
             ready: VecDeque::new(),
             requests: VecDeque::with_capacity(256),
             writes: VecDeque::with_capacity(256),
-            answers: Answers::default(),
+            answers: ResponseCounts::default(),
             write_limit: filter.writes,
             backend: config.backend,
             accesses: VecDeque::with_capacity(256),
@@ -409,7 +409,7 @@ impl CoherentDevice {
         let credited = self.ports[port as usize].link.receive(parcel);
         if let Some(mut message) = parcel.message {
             message.stages.device += self.pipeline;
-            let arrived = Arrived {
+            let arrived = BufferedMessage {
                 message,
                 port,
                 at: ctx.now(),
@@ -549,8 +549,8 @@ impl CoherentDevice {
 
     /// Frees the receive buffer of a message and returns its credit.
     #[inline]
-    fn release(&mut self, ctx: &mut Ctx<'_, Parcel>, arrived: &Arrived) {
-        let buffer = Buffer::of(arrived.message.channel(), arrived.message.vc);
+    fn release(&mut self, ctx: &mut Ctx<'_, Parcel>, arrived: &BufferedMessage) {
+        let buffer = BufferId::of(arrived.message.channel(), arrived.message.vc);
         self.ports[arrived.port as usize].link.release(ctx, buffer);
     }
 }

@@ -3,7 +3,7 @@
 use cxlab_engine::Ctx;
 use cxlab_engine::units::{Picos, SimTime};
 use cxlab_link::Parcel;
-use cxlab_memory::Block;
+use cxlab_memory::LineBlock;
 use cxlab_protocol::LongStage;
 use cxlab_protocol::coherence::dcoh::{Action, Actions, Event, Filter, LineState, Operation};
 use cxlab_protocol::coherence::message::{M2s, S2m};
@@ -11,29 +11,29 @@ use cxlab_protocol::coherence::message::{M2s, S2m};
 use super::lines::{NONE, Request};
 use super::outgoing::Response;
 use super::turns::WaitsFor;
-use super::{Access, Arrived, CoherentDevice, dpa_of, parse, row};
+use super::{BufferedMessage, CoherentDevice, MediumAccess, dpa_of, parse, row};
 
 impl CoherentDevice {
     /// Allocates a context for a request, and begins the request if its line is not busy.
-    pub(super) fn accept(&mut self, ctx: &mut Ctx<'_, Parcel>, arrived: &Arrived) {
+    pub(super) fn accept(&mut self, ctx: &mut Ctx<'_, Parcel>, arrived: &BufferedMessage) {
         self.release(ctx, arrived);
         let now = ctx.now();
         let mut message = arrived.message;
-        let what = parse(&message);
+        let opcode = parse(&message);
         self.stats.accepted += 1;
-        self.coherence.count(what);
+        self.coherence.count(opcode);
         self.note_wait(&mut message, now - arrived.at);
         let line = self.dpa(&message).line();
         let busy = self.lines.find(line);
         let request = self.contexts.take(Request {
             message,
-            what,
+            opcode,
             peer: self.peer(&message),
             port: arrived.port,
             since: now,
             line: NONE,
             data: 0,
-            replies: replies(what),
+            replies: replies(opcode),
             next: NONE,
         });
         let number = match busy {
@@ -79,7 +79,7 @@ impl CoherentDevice {
                     self.make_room(ctx, set);
                     return;
                 } else if self.sets[set].needs_room() && !self.make_room(ctx, set) {
-                    self.evict(ctx, Block::single(busy.line));
+                    self.evict(ctx, LineBlock::single(busy.line));
                     return;
                 }
             }
@@ -101,8 +101,8 @@ impl CoherentDevice {
     /// Begins the line's current request: allocates an entry if needed, and continues.
     pub(super) fn begin(&mut self, ctx: &mut Ctx<'_, Parcel>, number: u32) {
         let busy = self.lines.get(number);
-        let (line, slot, asker) = (busy.line, busy.slot, busy.asker);
-        let operation = Operation::of(self.contexts.get(asker).what);
+        let (line, slot, current_request) = (busy.line, busy.slot, busy.current_request);
+        let operation = Operation::of(self.contexts.get(current_request).opcode);
         if operation.is_some_and(Operation::allocates) {
             if let Some(slot) = slot {
                 self.coherence.filter_hits += 1;
@@ -119,8 +119,8 @@ impl CoherentDevice {
 
     /// Applies the line's current request to the table.
     pub(super) fn request(&mut self, ctx: &mut Ctx<'_, Parcel>, number: u32) {
-        let asker = self.contexts.get(self.lines.get(number).asker);
-        let event = Event::Message(asker.peer, asker.what);
+        let current_request = self.contexts.get(self.lines.get(number).current_request);
+        let event = Event::Message(current_request.peer, current_request.opcode);
         self.step(ctx, number, event);
     }
 
@@ -140,26 +140,26 @@ impl CoherentDevice {
             match action {
                 Action::Snoop(kind, peers) => self.snoop_for_request(ctx, kind, busy.line, peers),
                 Action::ReadMedium => {
-                    self.snoops_end(ctx.now(), busy.asker);
+                    self.snoops_end(ctx.now(), busy.current_request);
                     let values = self.values.as_ref();
                     let value = values.and_then(|values| values.get(&busy.line));
-                    self.contexts.get_mut(busy.asker).data = value.copied().unwrap_or(0);
-                    self.accesses.push_back(Access {
-                        request: busy.asker,
+                    self.contexts.get_mut(busy.current_request).data = value.copied().unwrap_or(0);
+                    self.accesses.push_back(MediumAccess {
+                        request: busy.current_request,
                         dpa: dpa_of(busy.line),
                     });
                 }
-                Action::Reply(_, what) => {
-                    self.snoops_end(ctx.now(), busy.asker);
-                    let request = *self.contexts.get(busy.asker);
-                    let (port, owner) = (request.port, busy.asker);
+                Action::Reply(_, opcode) => {
+                    self.snoops_end(ctx.now(), busy.current_request);
+                    let request = *self.contexts.get(busy.current_request);
+                    let (port, owner) = (request.port, busy.current_request);
                     let host = request.message.source;
-                    let data = match what {
+                    let data = match opcode {
                         S2m::MemData => request.data,
                         _ => 0,
                     };
                     let load = *load.get_or_insert_with(|| self.load(ctx.now(), host, port));
-                    let response = Response { what, data, load };
+                    let response = Response { opcode, data, load };
                     self.reply(ctx, &request.message, port, response, owner);
                 }
                 Action::WriteMedium | Action::WriteLocal | Action::CompleteLocal => {

@@ -10,12 +10,12 @@ use cxlab_protocol::coherence::message::{S2m, Snoop};
 use cxlab_protocol::{CacheMeta, Channel, DevLoad, LatencyStages, MemMeta, Message, PortId};
 
 use super::lines::{Contexts, NONE};
-use super::{Answers, CoherentDevice, dpa_of};
+use super::{CoherentDevice, ResponseCounts, dpa_of};
 
 /// Content of a response.
 #[derive(Clone, Copy)]
 pub(super) struct Response {
-    pub(super) what: S2m,
+    pub(super) opcode: S2m,
     /// Value of the line in `MemData`.
     pub(super) data: u16,
     pub(super) load: DevLoad,
@@ -38,7 +38,7 @@ impl CoherentDevice {
         let message = Message {
             source: to.destination,
             destination: to.source,
-            opcode: response.what.opcode(),
+            opcode: response.opcode.opcode(),
             meta: MemMeta::NONE,
             cache: CacheMeta::NONE,
             lines: response.load.lines(),
@@ -47,7 +47,7 @@ impl CoherentDevice {
             hops: 0,
             ..*to
         };
-        let with_data = usize::from(response.what == S2m::MemData);
+        let with_data = usize::from(response.opcode == S2m::MemData);
         self.ports[port as usize].owners[with_data].push_back(owner);
         self.offer(ctx, port, message);
     }
@@ -127,7 +127,7 @@ impl CoherentDevice {
 fn sent<'a>(
     owners: &'a mut [VecDeque<u32>; 2],
     contexts: &'a mut Contexts,
-    answers: &'a mut Answers,
+    answers: &'a mut ResponseCounts,
 ) -> impl FnMut(&Message, SimTime) + 'a {
     move |message, _| {
         let class = match message.channel() {

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 /// A snoop message, until the holder has responded for all of its lines.
 #[derive(Clone, Copy, Serialize, Deserialize)]
-struct Snooped {
+struct SnoopTag {
     peer: Peer,
     first: LineAddr,
     /// Bit mask of lines without a response; zero when the tag is free.
@@ -16,7 +16,7 @@ struct Snooped {
 
 /// The snoops in flight, by tag: at most one for each holder of each busy line.
 pub(super) struct SnoopTags {
-    slab: Vec<Snooped>,
+    slab: Vec<SnoopTag>,
     free: Vec<u32>,
 }
 
@@ -38,7 +38,7 @@ impl SnoopTags {
 
     /// Allocates the tag of a snoop of `lines` lines.
     pub(super) fn take(&mut self, peer: Peer, first: LineAddr, lines: u8) -> u32 {
-        let snooped = Snooped {
+        let snooped = SnoopTag {
             peer,
             first,
             missing: (1 << lines) - 1,

@@ -17,7 +17,7 @@ pub enum WaitsFor {
 
 /// Log entry: a request begins to wait for a resource, or gets it.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
-pub struct Turn {
+pub struct WaitLogEntry {
     /// The resource that the request waits for.
     pub waits_for: WaitsFor,
     /// Edge port of the requester, and the request's tag there.
@@ -28,13 +28,13 @@ pub struct Turn {
 
 impl CoherentDevice {
     /// The log so far, in order of time. Empty if values are not kept.
-    pub fn turns(&self) -> &[Turn] {
+    pub fn turns(&self) -> &[WaitLogEntry] {
         self.turns.as_deref().unwrap_or_default()
     }
 
     pub(super) fn log_turn(&mut self, waits_for: WaitsFor, message: &Message, has_come: bool) {
         if let Some(turns) = &mut self.turns {
-            turns.push(Turn {
+            turns.push(WaitLogEntry {
                 waits_for,
                 request: (message.source, message.tag),
                 has_come,
@@ -47,7 +47,7 @@ impl CoherentDevice {
         if self.turns.is_some() {
             let busy = self.lines.get(number);
             let waits_for = WaitsFor::Entry(self.set_of(busy.line));
-            let message = self.contexts.get(busy.asker).message;
+            let message = self.contexts.get(busy.current_request).message;
             self.log_turn(waits_for, &message, has_come);
         }
     }

@@ -10,7 +10,7 @@ use cxlab_engine::rng::StreamRng;
 use cxlab_engine::units::{Bytes, BytesPerSec, Hpa, Picos, SimTime};
 use cxlab_engine::{Component, ComponentId, Ctx, Monitor, Simulation, Wire};
 use cxlab_link::{
-    Buffer, CreditTable, LinkParams, LinkPort, Outbox, PacketHeader, Parcel, PortConfig,
+    BufferId, CreditTable, LinkParams, LinkPort, Outbox, PacketHeader, Parcel, PortConfig,
     Transmission,
 };
 use cxlab_memory::fixed::FixedParams;
@@ -145,7 +145,7 @@ pub fn system(setup: Setup, peers: usize, node: impl Fn(usize, LinkPort) -> Node
         ports: (0..ports as u16)
             .map(|port| end(&params, port, 0))
             .collect(),
-        backend: setup.medium.backend(cxlab_memory::Site::alone(
+        backend: setup.medium.backend(cxlab_memory::MediumSite::alone(
             cxlab_engine::units::Bytes(1 << 30),
             1,
         )),
@@ -310,7 +310,7 @@ impl Endpoint {
     }
 
     pub fn release(&mut self, ctx: &mut Ctx<'_, Parcel>, message: &Message) {
-        let buffer = Buffer::of(message.channel(), message.vc);
+        let buffer = BufferId::of(message.channel(), message.vc);
         self.link.release(ctx, buffer);
     }
 }

@@ -751,7 +751,7 @@ fn what_cannot_be_built_is_told() {
             policy: setup.policy,
             policy_rng: StreamRng::new(1, "policy"),
             ports: vec![],
-            backend: FixedParams::default().backend(cxlab_memory::Site::alone(
+            backend: FixedParams::default().backend(cxlab_memory::MediumSite::alone(
                 cxlab_engine::units::Bytes(1 << 30),
                 1,
             )),

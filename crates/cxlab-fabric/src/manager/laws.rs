@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use cxlab_engine::rng::StreamRng;
 
-use super::policy::{Ask, CATALOG, GrantPolicy, GrantPolicyChoice};
-use super::pool::{Block, Pool};
+use super::policy::{BlockDemand, CATALOG, GrantPolicy, GrantPolicyChoice};
+use super::pool::{Pool, PoolBlock};
 
 fn build(name: &str) -> Box<dyn GrantPolicy> {
     let choice = GrantPolicyChoice {
@@ -16,12 +16,12 @@ fn build(name: &str) -> Box<dyn GrantPolicy> {
 }
 
 /// A pool whose hosts demand blocks, and whose blocks come back some steps later.
-struct Play {
+struct PoolModel {
     pool: Pool,
     /// Blocks of each host, in the order in which they were granted.
-    held: Vec<Vec<Block>>,
+    held: Vec<Vec<PoolBlock>>,
     /// Blocks that are being given up or scrubbed, with the number of steps left.
-    returning: Vec<(Block, u64)>,
+    returning: Vec<(PoolBlock, u64)>,
     granted: u64,
     refused: u64,
     taken: u64,
@@ -29,11 +29,11 @@ struct Play {
     story: Vec<String>,
 }
 
-impl Play {
-    fn new(rng: &mut StreamRng) -> Play {
+impl PoolModel {
+    fn new(rng: &mut StreamRng) -> PoolModel {
         let hosts = 1 + rng.below(5) as usize;
         let devices = 1 + rng.below(4) as u32;
-        Play {
+        PoolModel {
             pool: Pool::new(devices, 1 + rng.below(12) as u32),
             held: vec![Vec::new(); hosts],
             returning: Vec::new(),
@@ -45,9 +45,9 @@ impl Play {
     }
 
     fn check(&self) {
-        let held: Vec<Block> = self.held.iter().flatten().copied().collect();
-        let returning: Vec<Block> = self.returning.iter().map(|(block, _)| *block).collect();
-        let all: BTreeSet<Block> = held.iter().chain(&returning).copied().collect();
+        let held: Vec<PoolBlock> = self.held.iter().flatten().copied().collect();
+        let returning: Vec<PoolBlock> = self.returning.iter().map(|(block, _)| *block).collect();
+        let all: BTreeSet<PoolBlock> = held.iter().chain(&returning).copied().collect();
         assert_eq!(all.len(), held.len() + returning.len(), "nothing twice");
         assert!(all.iter().all(|block| !self.pool.is_free(*block)));
         assert_eq!(held.len(), self.pool.held() as usize);
@@ -61,32 +61,32 @@ impl Play {
         }
     }
 
-    fn ask(&mut self, policy: &dyn GrantPolicy, host: usize, needs: u32) {
-        let ask = Ask {
+    fn demand(&mut self, policy: &dyn GrantPolicy, host: usize, needs: u32) {
+        let demand = BlockDemand {
             host,
             hosts: self.held.len(),
             needs,
             has: self.held[host].len() as u32,
         };
-        if needs > ask.has {
-            let short = needs - ask.has;
-            let granted = policy.grant(&self.pool, &ask);
-            self.story.push(format!("{ask:?} {granted:?}"));
+        if needs > demand.has {
+            let short = needs - demand.has;
+            let granted = policy.grant(&self.pool, &demand);
+            self.story.push(format!("{demand:?} {granted:?}"));
             let Some(blocks) = granted else {
                 self.refused += 1;
                 return;
             };
-            assert!(blocks.len() >= short as usize, "all or nothing: {ask:?}");
-            let distinct: BTreeSet<&Block> = blocks.iter().collect();
+            assert!(blocks.len() >= short as usize, "all or nothing: {demand:?}");
+            let distinct: BTreeSet<&PoolBlock> = blocks.iter().collect();
             assert_eq!(distinct.len(), blocks.len());
             assert!(blocks.iter().all(|block| self.pool.is_free(*block)));
             self.pool.grant(host, &blocks);
             self.held[host].extend(blocks);
             self.granted += 1;
         } else {
-            let keep = policy.keep(&ask);
-            self.story.push(format!("{ask:?} keeps {keep}"));
-            assert!((needs..=ask.has).contains(&keep), "{ask:?} {keep}");
+            let keep = policy.keep(&demand);
+            self.story.push(format!("{demand:?} keeps {keep}"));
+            assert!((needs..=demand.has).contains(&keep), "{demand:?} {keep}");
             let blocks = self.held[host].split_off(keep as usize);
             self.pool.give_up(host, &blocks);
             self.taken += blocks.len() as u64;
@@ -111,14 +111,14 @@ impl Play {
 }
 
 /// Runs a policy under a random sequence of demands.
-fn play(name: &str, seed: u64) -> Play {
+fn play(name: &str, seed: u64) -> PoolModel {
     let mut rng = StreamRng::new(seed, "grants");
     let policy = build(name);
-    let mut play = Play::new(&mut rng);
+    let mut play = PoolModel::new(&mut rng);
     for _ in 0..60 {
         let host = rng.below(play.held.len() as u64) as usize;
         let needs = rng.below(u64::from(play.pool.total()) + 2) as u32;
-        play.ask(policy.as_ref(), host, needs);
+        play.demand(policy.as_ref(), host, needs);
         play.check();
         if rng.below(2) == 0 {
             play.step();
@@ -154,14 +154,14 @@ fn nobody_is_refused_what_is_free_but_by_the_static_policy() {
         for seed in 0..100 {
             let pool = play(entry.name, seed).pool;
             for needs in 1..=pool.total() + 1 {
-                let ask = Ask {
+                let demand = BlockDemand {
                     host: 99,
                     hosts: 100,
                     needs,
                     has: 0,
                 };
-                let granted = policy.grant(&pool, &ask).is_some();
-                assert_eq!(granted, needs <= pool.free(), "{} {ask:?}", entry.name);
+                let granted = policy.grant(&pool, &demand).is_some();
+                assert_eq!(granted, needs <= pool.free(), "{} {demand:?}", entry.name);
             }
         }
     }
@@ -171,19 +171,19 @@ fn nobody_is_refused_what_is_free_but_by_the_static_policy() {
 fn holes() -> Pool {
     let mut pool = Pool::new(2, 5);
     let taken = [(0, 2), (0, 4), (1, 4)];
-    let taken = taken.map(|(device, number)| Block { device, number });
+    let taken = taken.map(|(device, number)| PoolBlock { device, number });
     pool.grant(7, &taken);
     pool
 }
 
 fn granted(name: &str, pool: &Pool, host: usize, needs: u32) -> Option<Vec<(u32, u32)>> {
-    let ask = Ask {
+    let demand = BlockDemand {
         host,
         hosts: 2,
         needs,
         has: 0,
     };
-    let blocks = build(name).grant(pool, &ask)?;
+    let blocks = build(name).grant(pool, &demand)?;
     Some(blocks.iter().map(|one| (one.device, one.number)).collect())
 }
 
@@ -208,7 +208,7 @@ fn policies_choose_as_their_names_say() {
 fn a_watermark_takes_back_what_is_above_it_and_not_what_is_below() {
     let policy = build("watermark");
     let keep = |needs, has| {
-        policy.keep(&Ask {
+        policy.keep(&BlockDemand {
             host: 0,
             hosts: 1,
             needs,
@@ -224,7 +224,7 @@ fn a_watermark_takes_back_what_is_above_it_and_not_what_is_below() {
 #[should_panic(expected = "goes to Host(1)")]
 fn what_is_not_scrubbed_cannot_be_granted() {
     let mut pool = Pool::new(1, 1);
-    let block = Block {
+    let block = PoolBlock {
         device: 0,
         number: 0,
     };

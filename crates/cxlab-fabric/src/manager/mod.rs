@@ -7,5 +7,5 @@ mod laws;
 mod policy;
 mod pool;
 
-pub use policy::{Ask, CATALOG, GrantPolicy, GrantPolicyChoice};
-pub use pool::{Block, Pool, Run};
+pub use policy::{BlockDemand, CATALOG, GrantPolicy, GrantPolicyChoice};
+pub use pool::{BlockRun, Pool, PoolBlock};

@@ -5,11 +5,11 @@ use cxlab_engine::choice;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::pool::{Block, Pool, Run};
+use super::pool::{BlockRun, Pool, PoolBlock};
 
 /// A host's demand for blocks of a pool.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Ask {
+pub struct BlockDemand {
     /// Number of the host among those of the pool.
     pub host: usize,
     /// Number of hosts of the pool.
@@ -24,11 +24,11 @@ pub struct Ask {
 pub trait GrantPolicy: std::fmt::Debug + Send + Sync {
     /// The blocks to grant to a host that needs more blocks than it has. With them, the host has at least
     /// as many as it needs. `None` if the demand is refused, so the host receives no block.
-    fn grant(&self, pool: &Pool, ask: &Ask) -> Option<Vec<Block>>;
+    fn grant(&self, pool: &Pool, demand: &BlockDemand) -> Option<Vec<PoolBlock>>;
 
-    /// Number of blocks that a host keeps if it needs fewer than it has; at least `ask.needs`.
-    fn keep(&self, ask: &Ask) -> u32 {
-        ask.needs
+    /// Number of blocks that a host keeps if it needs fewer than it has; at least `demand.needs`.
+    fn keep(&self, demand: &BlockDemand) -> u32 {
+        demand.needs
     }
 }
 
@@ -87,12 +87,12 @@ impl Default for GrantPolicyChoice {
 }
 
 /// The first `count` blocks, or `None` if there are fewer.
-fn first(blocks: impl Iterator<Item = Block>, count: u32) -> Option<Vec<Block>> {
-    let found: Vec<Block> = blocks.take(count as usize).collect();
+fn first(blocks: impl Iterator<Item = PoolBlock>, count: u32) -> Option<Vec<PoolBlock>> {
+    let found: Vec<PoolBlock> = blocks.take(count as usize).collect();
     (found.len() == count as usize).then_some(found)
 }
 
-fn free(pool: &Pool) -> impl Iterator<Item = Block> {
+fn free(pool: &Pool) -> impl Iterator<Item = PoolBlock> {
     pool.blocks().filter(|block| pool.is_free(*block))
 }
 
@@ -102,12 +102,12 @@ fn free(pool: &Pool) -> impl Iterator<Item = Block> {
 struct Static {}
 
 impl GrantPolicy for Static {
-    fn grant(&self, pool: &Pool, ask: &Ask) -> Option<Vec<Block>> {
-        let part = pool.total() as usize / ask.hosts;
-        let own = pool.blocks().skip(ask.host * part).take(part);
+    fn grant(&self, pool: &Pool, demand: &BlockDemand) -> Option<Vec<PoolBlock>> {
+        let part = pool.total() as usize / demand.hosts;
+        let own = pool.blocks().skip(demand.host * part).take(part);
         first(
             own.filter(|block| pool.is_free(*block)),
-            ask.needs - ask.has,
+            demand.needs - demand.has,
         )
     }
 }
@@ -118,8 +118,8 @@ impl GrantPolicy for Static {
 struct OnDemand {}
 
 impl GrantPolicy for OnDemand {
-    fn grant(&self, pool: &Pool, ask: &Ask) -> Option<Vec<Block>> {
-        first(free(pool), ask.needs - ask.has)
+    fn grant(&self, pool: &Pool, demand: &BlockDemand) -> Option<Vec<PoolBlock>> {
+        first(free(pool), demand.needs - demand.has)
     }
 }
 
@@ -129,15 +129,15 @@ impl GrantPolicy for OnDemand {
 struct BestFit {}
 
 impl GrantPolicy for BestFit {
-    fn grant(&self, pool: &Pool, ask: &Ask) -> Option<Vec<Block>> {
-        let count = ask.needs - ask.has;
+    fn grant(&self, pool: &Pool, demand: &BlockDemand) -> Option<Vec<PoolBlock>> {
+        let count = demand.needs - demand.has;
         let mut runs = pool.free_runs();
         let enough = runs.iter().filter(|run| run.blocks >= count);
         if let Some(run) = enough.min_by_key(|run| run.blocks) {
             return Some(run.take(count).collect());
         }
         runs.sort_by_key(|run| std::cmp::Reverse(run.blocks));
-        let all = |run: Run| run.take(run.blocks);
+        let all = |run: BlockRun| run.take(run.blocks);
         first(runs.into_iter().flat_map(all), count)
     }
 }
@@ -188,16 +188,16 @@ fn beyond(needs: u32, part: f64) -> u32 {
 }
 
 impl GrantPolicy for Watermark {
-    fn grant(&self, pool: &Pool, ask: &Ask) -> Option<Vec<Block>> {
-        let wanted = beyond(ask.needs, self.reserve) - ask.has;
-        let count = wanted.min(pool.free()).max(ask.needs - ask.has);
+    fn grant(&self, pool: &Pool, demand: &BlockDemand) -> Option<Vec<PoolBlock>> {
+        let wanted = beyond(demand.needs, self.reserve) - demand.has;
+        let count = wanted.min(pool.free()).max(demand.needs - demand.has);
         first(free(pool), count)
     }
 
-    fn keep(&self, ask: &Ask) -> u32 {
-        match ask.has > beyond(ask.needs, self.most) {
-            true => beyond(ask.needs, self.reserve),
-            false => ask.has,
+    fn keep(&self, demand: &BlockDemand) -> u32 {
+        match demand.has > beyond(demand.needs, self.most) {
+            true => beyond(demand.needs, self.reserve),
+            false => demand.has,
         }
     }
 }

@@ -3,12 +3,12 @@
 
 use std::collections::BTreeMap;
 
-use super::distances::Distances;
-use super::ports::{PortPeer, Ports};
+use super::distances::SwitchDistances;
+use super::ports::{PortPeer, SwitchPorts};
 
 /// Candidate output ports of all switches.
 #[derive(Clone, Debug)]
-pub(super) struct Candidates {
+pub(super) struct OutputCandidates {
     switches: usize,
     /// Number of the list for each destination row and switch.
     list_of: Vec<u32>,
@@ -17,12 +17,16 @@ pub(super) struct Candidates {
     flat: Vec<u16>,
 }
 
-impl Candidates {
+impl OutputCandidates {
     /// Collects the candidates on the paths of `distances`. With `climbs` (by port, numbered over all
     /// switches), a switch that has candidates which climb keeps only these.
-    pub(super) fn collect(ports: &Ports, distances: &Distances, climbs: Option<&[bool]>) -> Self {
+    pub(super) fn collect(
+        ports: &SwitchPorts,
+        distances: &SwitchDistances,
+        climbs: Option<&[bool]>,
+    ) -> Self {
         let switches = ports.switches();
-        let mut table = Candidates {
+        let mut table = OutputCandidates {
             switches,
             list_of: vec![0; distances.rows() * switches],
             start: vec![0, 0],
@@ -77,8 +81,8 @@ impl Candidates {
 /// Writes to `list` the ports by which messages at `switch` may continue to the
 /// destination switch of `row`.
 fn nearer(
-    ports: &Ports,
-    distances: &Distances,
+    ports: &SwitchPorts,
+    distances: &SwitchDistances,
     row: usize,
     switch: usize,
     climbs: Option<&[bool]>,

@@ -18,14 +18,14 @@ use petgraph::graph::{DiGraph, NodeIndex};
 
 use crate::graph::FabricGraph;
 
-use super::ports::{PortPeer, Ports};
+use super::ports::{PortPeer, SwitchPorts};
 
 /// Most virtual channels of a link: a set of them has 8 bits.
 pub const MAX_VIRTUAL_CHANNELS: u8 = 8;
 
 /// Size of the proof that a routing is free of deadlock.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct Proof {
+pub struct DeadlockProof {
     /// Number of channels that messages can use.
     pub channels: usize,
     /// Number of dependencies between the channels, without a cycle.
@@ -47,12 +47,12 @@ pub struct ChannelName {
 
 /// A cycle of dependencies: each channel waits for the next, and the last for the first.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Cycle {
+pub struct DependencyCycle {
     /// The channels of the cycle, in order.
     pub channels: Vec<ChannelName>,
 }
 
-impl fmt::Display for Cycle {
+impl fmt::Display for DependencyCycle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("each of these waits for the next, and the last for the first: ")?;
         for (i, channel) in self.channels.iter().enumerate() {
@@ -75,17 +75,17 @@ impl fmt::Display for Cycle {
 /// channel there (on the last one it stays).
 ///
 /// # Errors
-/// A shortest [`Cycle`] through one of the channels that wait for themselves. A routing that sends a
+/// A shortest [`DependencyCycle`] through one of the channels that wait for themselves. A routing that sends a
 /// message in a loop always has one.
 pub fn check<'a>(
     graph: &FabricGraph,
-    ports: &'a Ports,
+    ports: &'a SwitchPorts,
     destinations: &[usize],
     candidates: impl Fn(usize, usize) -> &'a [u16],
     increments: impl Fn(usize, u16, u16) -> bool,
     virtual_channels: u8,
-) -> Result<Proof, Cycle> {
-    let dependencies = Dependencies::collect(
+) -> Result<DeadlockProof, DependencyCycle> {
+    let dependencies = ChannelDependencies::collect(
         ports,
         destinations,
         candidates,
@@ -96,8 +96,8 @@ pub fn check<'a>(
 }
 
 /// All dependencies between the channels of a routing.
-pub(super) struct Dependencies<'a, I> {
-    ports: &'a Ports,
+pub(super) struct ChannelDependencies<'a, I> {
+    ports: &'a SwitchPorts,
     increments: I,
     virtual_channels: u8,
     /// By port as output: the virtual channels that messages can use, as a bit set.
@@ -109,17 +109,17 @@ pub(super) struct Dependencies<'a, I> {
     pub(super) overflow: bool,
 }
 
-impl<'a, I: Fn(usize, u16, u16) -> bool> Dependencies<'a, I> {
+impl<'a, I: Fn(usize, u16, u16) -> bool> ChannelDependencies<'a, I> {
     /// Follows every path to every destination. The arguments are those of [`check`].
     pub(super) fn collect<'c>(
-        ports: &'a Ports,
+        ports: &'a SwitchPorts,
         destinations: &[usize],
         candidates: impl Fn(usize, usize) -> &'c [u16],
         increments: I,
         virtual_channels: u8,
     ) -> Self {
         assert!((1..=MAX_VIRTUAL_CHANNELS).contains(&virtual_channels));
-        let mut all = Dependencies {
+        let mut all = ChannelDependencies {
             ports,
             increments,
             virtual_channels,
@@ -128,9 +128,9 @@ impl<'a, I: Fn(usize, u16, u16) -> bool> Dependencies<'a, I> {
             overflow: false,
         };
         let sources = ports.edge_switches();
-        let mut walk = Walk {
+        let mut walk = ReachableChannels {
             arrived: vec![0; ports.count()],
-            ..Walk::default()
+            ..ReachableChannels::default()
         };
         for destination in destinations {
             for source in &sources {
@@ -157,7 +157,7 @@ impl<'a, I: Fn(usize, u16, u16) -> bool> Dependencies<'a, I> {
         &mut self,
         channel: usize,
         from: u8,
-        walk: &mut Walk,
+        walk: &mut ReachableChannels,
         candidates: impl Fn(usize) -> &'c [u16],
     ) {
         let PortPeer::Switch {
@@ -223,7 +223,7 @@ impl<'a, I: Fn(usize, u16, u16) -> bool> Dependencies<'a, I> {
     ///
     /// The rows are used in place: as an explicit graph, the dependencies of a large spine-leaf
     /// fabric would take gigabytes.
-    pub(super) fn prove(&self, graph: &FabricGraph) -> Result<Proof, Cycle> {
+    pub(super) fn prove(&self, graph: &FabricGraph) -> Result<DeadlockProof, DependencyCycle> {
         let nodes = self.used.len() * usize::from(self.virtual_channels);
         let mut waiting = vec![0_u32; nodes];
         let mut dependencies = 0;
@@ -248,7 +248,7 @@ impl<'a, I: Fn(usize, u16, u16) -> bool> Dependencies<'a, I> {
             return Err(self.shortest_cycle(graph, &waiting));
         }
         let channels = self.used.iter().map(|vcs| vcs.count_ones() as usize).sum();
-        Ok(Proof {
+        Ok(DeadlockProof {
             channels,
             dependencies,
             virtual_channels: self.virtual_channels,
@@ -256,7 +256,7 @@ impl<'a, I: Fn(usize, u16, u16) -> bool> Dependencies<'a, I> {
     }
 
     /// A shortest cycle through the first channel that waits for itself.
-    fn shortest_cycle(&self, graph: &FabricGraph, waiting: &[u32]) -> Cycle {
+    fn shortest_cycle(&self, graph: &FabricGraph, waiting: &[u32]) -> DependencyCycle {
         let mut left = DiGraph::<usize, ()>::new();
         let mut index = vec![NodeIndex::end(); waiting.len()];
         for node in (0..waiting.len()).filter(|node| waiting[*node] > 0) {
@@ -276,7 +276,7 @@ impl<'a, I: Fn(usize, u16, u16) -> bool> Dependencies<'a, I> {
             panic!("channels wait for each other without a cycle")
         };
         let path = cycle_through(&left, start);
-        Cycle {
+        DependencyCycle {
             channels: path
                 .into_iter()
                 .map(|node| self.name(graph, left[node]))
@@ -325,7 +325,7 @@ fn cycle_through(graph: &DiGraph<usize, ()>, start: NodeIndex) -> Vec<NodeIndex>
 
 /// Channels reached on paths to one destination.
 #[derive(Default)]
-struct Walk {
+struct ReachableChannels {
     /// By port as output: the virtual channels on which messages arrive, as a bit set.
     arrived: Vec<u8>,
     /// Channels whose entry in `arrived` is not zero.
@@ -334,8 +334,8 @@ struct Walk {
     pending: Vec<(usize, u8)>,
 }
 
-impl Walk {
-    fn reach(&mut self, ports: &Ports, channel: usize, virtual_channels: u8) {
+impl ReachableChannels {
+    fn reach(&mut self, ports: &SwitchPorts, channel: usize, virtual_channels: u8) {
         let fresh = virtual_channels & !self.arrived[channel];
         if fresh == 0 || matches!(ports.peer(channel), PortPeer::Endpoint(_)) {
             return;

@@ -2,11 +2,11 @@
 
 use std::collections::VecDeque;
 
-use super::ports::{PortPeer, Ports};
+use super::ports::{PortPeer, SwitchPorts};
 
 /// Distance of every switch to every switch with endpoints, along the paths that messages may take.
 #[derive(Clone, Debug)]
-pub(super) struct Distances {
+pub(super) struct SwitchDistances {
     switches: usize,
     /// Row of each switch with endpoints.
     row_of: Vec<Option<u32>>,
@@ -20,10 +20,10 @@ pub(super) struct Distances {
 /// Distance of two switches without a path between them.
 pub(super) const UNREACHABLE: u16 = u16::MAX;
 
-impl Distances {
+impl SwitchDistances {
     /// Measures shortest paths, with one breadth-first search for each switch with endpoints.
-    pub(super) fn measure(ports: &Ports) -> Self {
-        Distances::of_rows(ports, |target, all| {
+    pub(super) fn measure(ports: &SwitchPorts) -> Self {
+        SwitchDistances::of_rows(ports, |target, all| {
             all.distance.extend(search(ports, target, |_| true));
         })
     }
@@ -31,8 +31,8 @@ impl Distances {
     /// Measures up*/down* paths, which climb first and descend afterwards. `climbs` says which ports climb,
     /// numbered over all switches. A switch from which descending links lead to the destination uses only
     /// these, so the next hop of a message depends on the switch and the destination alone.
-    pub(super) fn measure_up_down(ports: &Ports, climbs: &[bool]) -> Self {
-        Distances::of_rows(ports, |target, all| {
+    pub(super) fn measure_up_down(ports: &SwitchPorts, climbs: &[bool]) -> Self {
+        SwitchDistances::of_rows(ports, |target, all| {
             // Seen from the destination, a link that climbs descends to it.
             let mut distance = search(ports, target, |port| climbs[port]);
             all.descends
@@ -45,9 +45,9 @@ impl Distances {
         })
     }
 
-    fn of_rows(ports: &Ports, mut add: impl FnMut(usize, &mut Distances)) -> Self {
+    fn of_rows(ports: &SwitchPorts, mut add: impl FnMut(usize, &mut SwitchDistances)) -> Self {
         let targets = ports.edge_switches();
-        let mut all = Distances {
+        let mut all = SwitchDistances {
             switches: ports.switches(),
             row_of: vec![None; ports.switches()],
             distance: Vec::with_capacity(targets.len() * ports.switches()),
@@ -73,7 +73,7 @@ impl Distances {
     }
 
     /// Whether every switch reaches each destination that it reaches according to `other`.
-    pub(super) fn reaches_all_of(&self, other: &Distances) -> bool {
+    pub(super) fn reaches_all_of(&self, other: &SwitchDistances) -> bool {
         let pairs = self.distance.iter().zip(&other.distance);
         pairs
             .into_iter()
@@ -112,7 +112,11 @@ impl Distances {
 
 /// Distance of every switch to `target`, over the ports that `takes` accepts. The port passed to `takes` is
 /// on the switch nearer to `target`.
-pub(super) fn search(ports: &Ports, target: usize, takes: impl Fn(usize) -> bool) -> Vec<u16> {
+pub(super) fn search(
+    ports: &SwitchPorts,
+    target: usize,
+    takes: impl Fn(usize) -> bool,
+) -> Vec<u16> {
     let mut distance = vec![UNREACHABLE; ports.switches()];
     distance[target] = 0;
     spread(ports, &mut distance, &[target], takes);
@@ -121,7 +125,12 @@ pub(super) fn search(ports: &Ports, target: usize, takes: impl Fn(usize) -> bool
 
 /// Extends known distances to the switches that have none yet, by breadth-first search. The search starts
 /// at the switches of `first`, in order of their distances.
-fn spread(ports: &Ports, distance: &mut [u16], first: &[usize], takes: impl Fn(usize) -> bool) {
+fn spread(
+    ports: &SwitchPorts,
+    distance: &mut [u16],
+    first: &[usize],
+    takes: impl Fn(usize) -> bool,
+) {
     let mut waiting = first.iter().copied().peekable();
     let mut queue = VecDeque::new();
     loop {

@@ -5,7 +5,7 @@ use std::fmt;
 
 use cxlab_protocol::PortId;
 
-use super::deadlock::Cycle;
+use super::deadlock::DependencyCycle;
 
 /// A fabric that cannot be built as described.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -59,7 +59,7 @@ pub enum FabricError {
         peer: &'static str,
     },
     /// The routing can deadlock, or sends messages in a loop.
-    DependencyCycle(Cycle),
+    DependencyCycle(DependencyCycle),
     /// Two paths from one host to a switch of a hierarchy (VCS).
     HierarchyLoop {
         /// Name of the host.

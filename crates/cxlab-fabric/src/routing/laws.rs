@@ -214,7 +214,7 @@ fn hops_are_the_distances_of_floyd_and_warshall() {
 #[test]
 fn both_ends_of_every_link_agree_on_their_port_numbers() {
     each_fabric(|what, graph| {
-        let ports = Ports::number(graph).unwrap();
+        let ports = SwitchPorts::number(graph).unwrap();
         for switch in 0..graph.switches.len() {
             for (number, peer) in ports.of(switch).iter().enumerate() {
                 match *peer {
@@ -294,7 +294,7 @@ fn trees_need_one_virtual_channel_and_rings_two() {
                 let graph = named(name, json!({}), n, n);
                 let tables = RoutingTables::build(&graph, kind).unwrap();
                 assert_eq!(tables.virtual_channels(), 1, "{name} of {n} under {kind:?}");
-                assert_eq!(tables.paths(), Paths::Shortest);
+                assert_eq!(tables.paths(), AllowedPaths::Shortest);
             }
         }
         for n in [5, 8, 9, 64] {
@@ -371,13 +371,13 @@ fn every_pick_is_a_candidate_and_ties_are_used() {
 fn wide_adaptive_meshes_fall_back_to_a_turn_model() {
     let small = named("mesh", json!({"dimensions": [4, 4]}), 16, 16);
     let tables = RoutingTables::build(&small, RoutingKind::Adaptive).unwrap();
-    assert_eq!(tables.paths(), Paths::Shortest);
+    assert_eq!(tables.paths(), AllowedPaths::Shortest);
     let large = named("mesh", json!({"dimensions": [20, 20]}), 400, 400);
     let tables = RoutingTables::build(&large, RoutingKind::Adaptive).unwrap();
-    assert_eq!(tables.paths(), Paths::Turns);
+    assert_eq!(tables.paths(), AllowedPaths::Turns);
     assert_eq!(tables.virtual_channels(), 1);
     let tables = RoutingTables::build(&large, RoutingKind::Shortest).unwrap();
-    assert_eq!(tables.paths(), Paths::Shortest);
+    assert_eq!(tables.paths(), AllowedPaths::Shortest);
 }
 
 #[test]
@@ -399,7 +399,7 @@ fn without_further_virtual_channels_every_pair_is_joined_on_every_topology_under
                     let (own, least) =
                         (tables.hops(requester, device), free.hops(requester, device));
                     assert!(own >= least, "{what}: {own:?} links of {least:?}");
-                    if tables.paths() != Paths::UpDown {
+                    if tables.paths() != AllowedPaths::UpDown {
                         assert_eq!(own, least, "{what}");
                     }
                 }
@@ -415,7 +415,7 @@ fn up_down_paths_on_a_ring_are_those_of_a_chain_and_one_switch() {
     for n in [5_usize, 8, 16] {
         let ring = named("ring", json!({"switches": n, "placement": "paired"}), n, n);
         let tables = RoutingTables::build_within(&ring, RoutingKind::Random, 1).unwrap();
-        assert_eq!(tables.paths(), Paths::UpDown);
+        assert_eq!(tables.paths(), AllowedPaths::UpDown);
         let expected = |lowest: usize, a: usize, b: usize| {
             let apart = a.abs_diff(b);
             if a == lowest || b == lowest {

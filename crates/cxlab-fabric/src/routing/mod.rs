@@ -1,7 +1,7 @@
 //! Routing: which of several paths a message takes, on which virtual channels, and the proof that the
 //! routing cannot deadlock.
 //!
-//! The kinds of routing form a catalog. All of them choose among the same paths ([`Paths`]): a switch calls
+//! The kinds of routing form a catalog. All of them choose among the same paths ([`AllowedPaths`]): a switch calls
 //! [`RoutingTables::candidates`], and [`RoutingKind::pick`] chooses among the result.
 
 mod adaptive;
@@ -24,8 +24,8 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
 
 pub use error::FabricError;
-pub use ports::{PortPeer, Ports};
-pub use tables::{Paths, RoutingTables};
+pub use ports::{PortPeer, SwitchPorts};
+pub use tables::{AllowedPaths, RoutingTables};
 
 /// How a switch chooses among the shortest paths to a destination.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]

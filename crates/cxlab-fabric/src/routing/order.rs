@@ -9,11 +9,15 @@ use std::cmp::Reverse;
 
 use crate::graph::FabricGraph;
 
-use super::distances::{Distances, UNREACHABLE, search};
-use super::ports::{PortPeer, Ports};
+use super::distances::{SwitchDistances, UNREACHABLE, search};
+use super::ports::{PortPeer, SwitchPorts};
 
 /// For each candidate order: whether each port, numbered over all switches, leads to a later switch.
-pub(super) fn orders(graph: &FabricGraph, ports: &Ports, distances: &Distances) -> Vec<Vec<bool>> {
+pub(super) fn orders(
+    graph: &FabricGraph,
+    ports: &SwitchPorts,
+    distances: &SwitchDistances,
+) -> Vec<Vec<bool>> {
     let switches = graph.switches.len();
     let by_level = |switch: usize| (graph.switches[switch].level, switch);
     let from_centre = forest(ports, centre(distances, switches));
@@ -29,7 +33,7 @@ pub(super) fn orders(graph: &FabricGraph, ports: &Ports, distances: &Distances) 
 }
 
 /// Whether the link of each port, numbered over all switches, climbs in the order of `key`.
-fn climbs<K: Ord>(ports: &Ports, key: impl Fn(usize) -> K) -> Vec<bool> {
+fn climbs<K: Ord>(ports: &SwitchPorts, key: impl Fn(usize) -> K) -> Vec<bool> {
     let mut climbs = Vec::with_capacity(ports.count());
     for switch in 0..ports.switches() {
         for peer in ports.of(switch) {
@@ -43,7 +47,7 @@ fn climbs<K: Ord>(ports: &Ports, key: impl Fn(usize) -> K) -> Vec<bool> {
 }
 
 /// The switch whose largest distance to a destination is smallest; on a tie, the first.
-fn centre(distances: &Distances, switches: usize) -> usize {
+fn centre(distances: &SwitchDistances, switches: usize) -> usize {
     let mut farthest = vec![0_u16; switches];
     for row in 0..distances.rows() {
         for (far, distance) in farthest.iter_mut().zip(distances.to(row)) {
@@ -57,7 +61,7 @@ fn centre(distances: &Distances, switches: usize) -> usize {
 
 /// Distance of every switch to `root`, or to the first switch of its component if the
 /// fabric is not connected.
-fn forest(ports: &Ports, root: usize) -> Vec<u16> {
+fn forest(ports: &SwitchPorts, root: usize) -> Vec<u16> {
     let mut all = search(ports, root, |_| true);
     while let Some(apart) = all.iter().position(|links| *links == UNREACHABLE) {
         for (links, own) in all.iter_mut().zip(search(ports, apart, |_| true)) {

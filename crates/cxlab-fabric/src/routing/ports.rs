@@ -25,7 +25,7 @@ pub enum PortPeer {
 
 /// The ports of all switches of a fabric.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Ports {
+pub struct SwitchPorts {
     /// All ports, switch by switch.
     peers: Vec<PortPeer>,
     /// Index in `peers` of each switch's first port, and one entry more.
@@ -34,7 +34,7 @@ pub struct Ports {
     edges: Vec<Option<(usize, u16)>>,
 }
 
-impl Ports {
+impl SwitchPorts {
     /// Numbers the ports of a graph that has no [`FabricGraph::problems`].
     ///
     /// # Errors
@@ -67,7 +67,7 @@ impl Ports {
             peers.extend(ports);
             start.push(peers.len());
         }
-        Ok(Ports {
+        Ok(SwitchPorts {
             peers,
             start,
             edges,

@@ -1,20 +1,22 @@
 //! Routing tables: the ports by which a switch may send a message on, and the virtual channel.
 //!
-//! Paths are shortest, or up*/down* if there are too few virtual channels for shortest paths ([`Paths`]).
+//! Paths are shortest, or up*/down* if there are too few virtual channels for shortest paths ([`AllowedPaths`]).
 //! Tables are kept by destination switch, so their size does not grow with the number of endpoints.
 
 use crate::graph::FabricGraph;
 
-use super::candidates::Candidates;
-use super::deadlock::{Cycle, Dependencies, MAX_VIRTUAL_CHANNELS, Proof, check};
-use super::distances::Distances;
+use super::candidates::OutputCandidates;
+use super::deadlock::{
+    ChannelDependencies, DeadlockProof, DependencyCycle, MAX_VIRTUAL_CHANNELS, check,
+};
+use super::distances::SwitchDistances;
 use super::order::orders;
-use super::ports::Ports;
+use super::ports::SwitchPorts;
 use super::{FabricError, RoutingKind};
 
 /// The paths that messages may take.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Paths {
+pub enum AllowedPaths {
     /// All shortest paths.
     Shortest,
     /// Some shortest paths: a switch with shortest paths to later switches uses only those.
@@ -25,13 +27,13 @@ pub enum Paths {
     UpDown,
 }
 
-impl Paths {
+impl AllowedPaths {
     /// Name of the paths, as `cxlab plan` prints it.
     pub const fn name(self) -> &'static str {
         match self {
-            Paths::Shortest => "shortest",
-            Paths::Turns => "shortest, restricted by a turn model",
-            Paths::UpDown => "up*/down*",
+            AllowedPaths::Shortest => "shortest",
+            AllowedPaths::Turns => "shortest, restricted by a turn model",
+            AllowedPaths::UpDown => "up*/down*",
         }
     }
 }
@@ -40,16 +42,16 @@ impl Paths {
 #[derive(Clone, Debug)]
 pub struct RoutingTables {
     kind: RoutingKind,
-    ports: Ports,
+    ports: SwitchPorts,
     /// Edge port of each endpoint, as a slice of one candidate.
     edge_ports: Vec<u16>,
-    distances: Distances,
-    candidates: Candidates,
+    distances: SwitchDistances,
+    candidates: OutputCandidates,
     /// Whether each port, numbered over all switches, leads to a later switch. Empty
     /// with one virtual channel.
     climbs: Vec<bool>,
-    paths: Paths,
-    proof: Proof,
+    paths: AllowedPaths,
+    proof: DeadlockProof,
     requesters: usize,
     /// Pairs of endpoints linked without a switch, sorted.
     direct: Vec<(usize, usize)>,
@@ -69,7 +71,7 @@ impl RoutingTables {
     ///
     /// If the set of all shortest paths needs more, every switch with candidates to a later switch uses
     /// only those. That is a turn model: less adaptive, but still with shortest paths. If the turn model
-    /// needs more channels too, paths are [`Paths::UpDown`], which need one.
+    /// needs more channels too, paths are [`AllowedPaths::UpDown`], which need one.
     ///
     /// # Errors
     /// Those of [`RoutingTables::build`].
@@ -107,10 +109,10 @@ impl RoutingTables {
         if let Some(problem) = graph.problems().into_iter().next() {
             return Err(problem);
         }
-        let mut ports = Ports::number(graph)?;
+        let mut ports = SwitchPorts::number(graph)?;
         ports.cut(is_cut);
-        let distances = Distances::measure(&ports);
-        let candidates = Candidates::collect(&ports, &distances, None);
+        let distances = SwitchDistances::measure(&ports);
+        let candidates = OutputCandidates::collect(&ports, &distances, None);
         let mut direct = graph.direct.clone();
         direct.sort_unstable();
         let edge_port = |endpoint| ports.edge(endpoint).map_or(0, |(_, port)| port);
@@ -121,10 +123,10 @@ impl RoutingTables {
             distances,
             candidates,
             climbs: Vec::new(),
-            paths: Paths::Shortest,
-            proof: Proof {
+            paths: AllowedPaths::Shortest,
+            proof: DeadlockProof {
                 virtual_channels: 1,
-                ..Proof::default()
+                ..DeadlockProof::default()
             },
             requesters: graph.endpoints.requesters.len(),
             direct,
@@ -145,7 +147,7 @@ impl RoutingTables {
     }
 
     /// The ports of all switches.
-    pub fn ports(&self) -> &Ports {
+    pub fn ports(&self) -> &SwitchPorts {
         &self.ports
     }
 
@@ -182,12 +184,12 @@ impl RoutingTables {
     }
 
     /// Size of the proof that the routing is free of deadlock.
-    pub fn proof(&self) -> Proof {
+    pub fn proof(&self) -> DeadlockProof {
         self.proof
     }
 
     /// The paths that messages may take.
-    pub fn paths(&self) -> Paths {
+    pub fn paths(&self) -> AllowedPaths {
         self.paths
     }
 
@@ -301,9 +303,9 @@ impl RoutingTables {
             }
         }
         if best.is_none() {
-            self.paths = Paths::Turns;
+            self.paths = AllowedPaths::Turns;
             for climbs in &orders {
-                let turned = Candidates::collect(&self.ports, &self.distances, Some(climbs));
+                let turned = OutputCandidates::collect(&self.ports, &self.distances, Some(climbs));
                 let previous = std::mem::replace(&mut self.candidates, turned);
                 match self.virtual_channels_of(climbs, most) {
                     Some(needed) if best.is_none_or(|(fewest, _)| needed < fewest) => {
@@ -333,20 +335,25 @@ impl RoutingTables {
     /// a nearer one above it.
     fn climb_and_descend(&mut self, orders: &[Vec<bool>]) {
         let all = orders.iter().map(|climbs| {
-            let distances = Distances::measure_up_down(&self.ports, climbs);
+            let distances = SwitchDistances::measure_up_down(&self.ports, climbs);
             (distances, climbs)
         });
         let whole = all.filter(|(distances, _)| distances.reaches_all_of(&self.distances));
         let Some((distances, climbs)) = whole.min_by_key(|(distances, _)| distances.sum()) else {
             unreachable!("an order by distance leads everywhere")
         };
-        self.paths = Paths::UpDown;
-        self.candidates = Candidates::collect(&self.ports, &distances, Some(climbs));
+        self.paths = AllowedPaths::UpDown;
+        self.candidates = OutputCandidates::collect(&self.ports, &distances, Some(climbs));
         self.distances = distances;
     }
 
     /// Checks all dependencies under the turn rule of an order.
-    fn prove(&self, graph: &FabricGraph, climbs: &[bool], channels: u8) -> Result<Proof, Cycle> {
+    fn prove(
+        &self,
+        graph: &FabricGraph,
+        climbs: &[bool],
+        channels: u8,
+    ) -> Result<DeadlockProof, DependencyCycle> {
         check(
             graph,
             &self.ports,
@@ -361,7 +368,7 @@ impl RoutingTables {
     fn virtual_channels_of(&self, climbs: &[bool], most: u8) -> Option<u8> {
         let increments = |switch, from, to| turns(&self.ports, climbs, switch, from, to);
         let candidates = |switch, destination| self.candidates(switch, destination);
-        let all = Dependencies::collect(
+        let all = ChannelDependencies::collect(
             &self.ports,
             &self.representatives(),
             candidates,
@@ -375,7 +382,7 @@ impl RoutingTables {
 /// Whether both ports lead to a later switch, so that a message between them comes from a later
 /// switch and goes to one.
 #[inline]
-fn turns(ports: &Ports, climbs: &[bool], switch: usize, in_port: u16, out_port: u16) -> bool {
+fn turns(ports: &SwitchPorts, climbs: &[bool], switch: usize, in_port: u16, out_port: u16) -> bool {
     !climbs.is_empty()
         && climbs[ports.flat(switch, in_port)]
         && climbs[ports.flat(switch, out_port)]

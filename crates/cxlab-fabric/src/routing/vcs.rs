@@ -10,11 +10,11 @@
 use crate::graph::{Endpoints, FabricGraph};
 
 use super::FabricError;
-use super::ports::{PortPeer, Ports};
+use super::ports::{PortPeer, SwitchPorts};
 
 /// Number of hosts that each switch serves.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Hierarchy {
+pub enum VcsHierarchy {
     /// One VCS in each switch: all devices belong to the single host above.
     Single,
     /// Several VCSs in each switch: each device belongs to the host to which it is bound. Bindings
@@ -40,21 +40,24 @@ pub fn default_bindings(endpoints: &Endpoints) -> Vec<(usize, usize)> {
 ///
 /// # Errors
 /// The first rule that the fabric breaks, with the names of the parts concerned.
-pub fn check(graph: &FabricGraph, hierarchy: &Hierarchy) -> Result<Vec<Vec<usize>>, FabricError> {
+pub fn check(
+    graph: &FabricGraph,
+    hierarchy: &VcsHierarchy,
+) -> Result<Vec<Vec<usize>>, FabricError> {
     if let Some(problem) = graph.problems().into_iter().next() {
         return Err(problem);
     }
-    let fabric = Fabric {
+    let fabric = VcsFabric {
         graph,
-        ports: Ports::number(graph)?,
+        ports: SwitchPorts::number(graph)?,
     };
     let requesters = graph.endpoints.requesters.len();
     let trees = (0..requesters)
         .map(|r| fabric.tree(r))
         .collect::<Result<Vec<_>, _>>()?;
     let reached = match hierarchy {
-        Hierarchy::Single => fabric.single(&trees)?,
-        Hierarchy::Multiple(bindings) => fabric.multiple(&trees, bindings)?,
+        VcsHierarchy::Single => fabric.single(&trees)?,
+        VcsHierarchy::Multiple(bindings) => fabric.multiple(&trees, bindings)?,
     };
     for device in graph.endpoints.device_range() {
         if !reached.iter().any(|devices| devices.contains(&device)) {
@@ -70,17 +73,17 @@ pub fn check(graph: &FabricGraph, hierarchy: &Hierarchy) -> Result<Vec<Vec<usize
 
 /// For each switch below a host, the link to and the number of the switch above. The host's own switch has
 /// no link and its own number. `None` for a switch that is not below the host.
-type Tree = Vec<Option<(Option<usize>, usize)>>;
+type HostTree = Vec<Option<(Option<usize>, usize)>>;
 
-struct Fabric<'a> {
+struct VcsFabric<'a> {
     graph: &'a FabricGraph,
-    ports: Ports,
+    ports: SwitchPorts,
 }
 
-impl Fabric<'_> {
+impl VcsFabric<'_> {
     /// The switches below a host. Fails if they are not a tree.
-    fn tree(&self, requester: usize) -> Result<Tree, FabricError> {
-        let mut above: Tree = vec![None; self.graph.switches.len()];
+    fn tree(&self, requester: usize) -> Result<HostTree, FabricError> {
+        let mut above: HostTree = vec![None; self.graph.switches.len()];
         let Some((root, _)) = self.ports.edge(requester) else {
             return Ok(above);
         };
@@ -109,7 +112,7 @@ impl Fabric<'_> {
     }
 
     /// Checks that one host is above each switch. The host reaches all devices below.
-    fn single(&self, trees: &[Tree]) -> Result<Vec<Vec<usize>>, FabricError> {
+    fn single(&self, trees: &[HostTree]) -> Result<Vec<Vec<usize>>, FabricError> {
         for switch in 0..self.graph.switches.len() {
             let mut hosts = (0..trees.len()).filter(|host| trees[*host][switch].is_some());
             if let (Some(first), Some(second)) = (hosts.next(), hosts.next()) {
@@ -133,7 +136,7 @@ impl Fabric<'_> {
     /// Checks that each device is below the host to which it is bound, and that each link serves one host.
     fn multiple(
         &self,
-        trees: &[Tree],
+        trees: &[HostTree],
         bindings: &[(usize, usize)],
     ) -> Result<Vec<Vec<usize>>, FabricError> {
         let name = |endpoint: usize| self.graph.endpoints.name(endpoint).to_owned();
@@ -185,7 +188,7 @@ impl Fabric<'_> {
     }
 
     /// Whether a device is below a host, through a switch or on a root port.
-    fn below(&self, trees: &[Tree], requester: usize, device: usize) -> bool {
+    fn below(&self, trees: &[HostTree], requester: usize, device: usize) -> bool {
         match self.ports.edge(device) {
             Some((switch, _)) => trees[requester][switch].is_some(),
             None => self.graph.direct.contains(&(requester, device)),
@@ -212,11 +215,11 @@ mod tests {
     fn one_host_above_a_tree_reaches_all_devices() {
         let tree = Tree::default().build(&Endpoints::numbered(1, 5)).unwrap();
         assert_eq!(
-            check(&tree, &Hierarchy::Single),
+            check(&tree, &VcsHierarchy::Single),
             Ok(vec![vec![1, 2, 3, 4, 5]])
         );
         assert_eq!(
-            check(&chain(3, 1, 2), &Hierarchy::Single),
+            check(&chain(3, 1, 2), &VcsHierarchy::Single),
             Ok(vec![vec![1, 2]])
         );
     }
@@ -224,14 +227,14 @@ mod tests {
     #[test]
     fn a_ring_is_no_hierarchy() {
         let ring = Ring::default().build(&Endpoints::numbered(1, 3)).unwrap();
-        let error = check(&ring, &Hierarchy::Single).unwrap_err();
+        let error = check(&ring, &VcsHierarchy::Single).unwrap_err();
         assert!(
             matches!(error, FabricError::HierarchyLoop { .. }),
             "{error}"
         );
         let mut doubled = chain(2, 1, 1);
         doubled.add_link(0, 1);
-        let error = check(&doubled, &Hierarchy::Single).unwrap_err();
+        let error = check(&doubled, &VcsHierarchy::Single).unwrap_err();
         assert!(
             matches!(error, FabricError::HierarchyLoop { .. }),
             "{error}"
@@ -241,24 +244,24 @@ mod tests {
     #[test]
     fn a_single_vcs_has_one_host_and_several_have_one_for_each_device() {
         let switch = chain(1, 2, 4);
-        let error = check(&switch, &Hierarchy::Single).unwrap_err();
+        let error = check(&switch, &VcsHierarchy::Single).unwrap_err();
         assert_eq!(
             error.to_string(),
             "switch `sw0` is below both `host0` and `host1`, but a single VCS has one upstream \
              port (use several VCSs or a PBR fabric)"
         );
-        let reached = check(&switch, &Hierarchy::Multiple(Vec::new()));
+        let reached = check(&switch, &VcsHierarchy::Multiple(Vec::new()));
         assert_eq!(reached, Ok(vec![vec![2, 4], vec![3, 5]]));
-        let reached = check(&switch, &Hierarchy::Multiple(vec![(2, 1)]));
+        let reached = check(&switch, &VcsHierarchy::Multiple(vec![(2, 1)]));
         assert_eq!(reached, Ok(vec![vec![4], vec![2, 3, 5]]));
-        let error = check(&switch, &Hierarchy::Multiple(vec![(2, 1), (2, 0)])).unwrap_err();
+        let error = check(&switch, &VcsHierarchy::Multiple(vec![(2, 1), (2, 0)])).unwrap_err();
         assert_eq!(
             error,
             FabricError::BoundTwice {
                 device: "device0".into()
             }
         );
-        let error = check(&switch, &Hierarchy::Multiple(vec![(1, 0)])).unwrap_err();
+        let error = check(&switch, &VcsHierarchy::Multiple(vec![(1, 0)])).unwrap_err();
         assert_eq!(
             error,
             FabricError::NoSuchBinding {
@@ -270,13 +273,13 @@ mod tests {
 
     #[test]
     fn a_link_between_switches_serves_one_host() {
-        let error = check(&chain(2, 2, 2), &Hierarchy::Multiple(Vec::new())).unwrap_err();
+        let error = check(&chain(2, 2, 2), &VcsHierarchy::Multiple(Vec::new())).unwrap_err();
         assert!(
             matches!(error, FabricError::SharedHierarchyLink { .. }),
             "{error}"
         );
         // If both devices are bound to one host, only that host uses the link.
-        let bindings = Hierarchy::Multiple(vec![(2, 0), (3, 0)]);
+        let bindings = VcsHierarchy::Multiple(vec![(2, 0), (3, 0)]);
         assert_eq!(
             check(&chain(2, 2, 2), &bindings),
             Ok(vec![vec![2, 3], vec![]])
@@ -287,10 +290,10 @@ mod tests {
     fn root_ports_are_hierarchies_of_their_own() {
         let direct = Direct {}.build(&Endpoints::numbered(2, 4)).unwrap();
         assert_eq!(
-            check(&direct, &Hierarchy::Single),
+            check(&direct, &VcsHierarchy::Single),
             Ok(vec![vec![2, 4], vec![3, 5]])
         );
-        let bindings = Hierarchy::Multiple(vec![(2, 1)]);
+        let bindings = VcsHierarchy::Multiple(vec![(2, 1)]);
         let error = check(&direct, &bindings).unwrap_err();
         assert!(
             matches!(error, FabricError::UnreachableDevice { .. }),

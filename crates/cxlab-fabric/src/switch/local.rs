@@ -14,32 +14,32 @@ use crate::routing::{RoutingKind, RoutingTables};
 const ELSEWHERE: u16 = u16::MAX;
 
 /// Route numbers by destination.
-enum Ways {
+enum RouteNumbers {
     Narrow(Box<[u8]>),
     Wide(Box<[u16]>),
 }
 
-impl Ways {
-    fn of(ways: Vec<u16>) -> Ways {
-        match ways.iter().map(|way| u8::try_from(*way)).collect() {
-            Ok(narrow) => Ways::Narrow(narrow),
-            Err(_) => Ways::Wide(ways.into()),
+impl RouteNumbers {
+    fn of(routes: Vec<u16>) -> RouteNumbers {
+        match routes.iter().map(|route| u8::try_from(*route)).collect() {
+            Ok(narrow) => RouteNumbers::Narrow(narrow),
+            Err(_) => RouteNumbers::Wide(routes.into()),
         }
     }
 
     #[inline(always)]
     fn get(&self, destination: usize) -> Option<u16> {
         match self {
-            Ways::Narrow(ways) => ways.get(destination).map(|way| u16::from(*way)),
-            Ways::Wide(ways) => ways.get(destination).copied(),
+            RouteNumbers::Narrow(routes) => routes.get(destination).map(|route| u16::from(*route)),
+            RouteNumbers::Wide(routes) => routes.get(destination).copied(),
         }
     }
 
     #[inline(always)]
     fn fetch(&self, destination: usize) {
         match self {
-            Ways::Narrow(ways) => ways.get(destination).map(prefetch_first::<1, u8>),
-            Ways::Wide(ways) => ways.get(destination).map(prefetch_first::<1, u16>),
+            RouteNumbers::Narrow(routes) => routes.get(destination).map(prefetch_first::<1, u8>),
+            RouteNumbers::Wide(routes) => routes.get(destination).map(prefetch_first::<1, u16>),
         };
     }
 }
@@ -55,7 +55,7 @@ pub(super) struct LocalRouting {
     climbs: bool,
     /// Route number by destination: the only output, or `singles` plus the number of a list of candidates,
     /// or [`ELSEWHERE`] if there are more lists than route numbers.
-    ways: Ways,
+    routes: RouteNumbers,
     /// Number of outputs that a route number can name: all of the switch's, or 0 if there are too many.
     singles: u16,
     /// Lists of candidates of destinations that have several, each stored once.
@@ -75,17 +75,17 @@ impl LocalRouting {
         let singles = u16::try_from(ports).unwrap_or(0);
         let mut lists: Vec<Box<[u16]>> = Vec::new();
         let mut known: BTreeMap<&[u16], u16> = BTreeMap::new();
-        let ways = (0..endpoints).map(|destination| {
+        let routes = (0..endpoints).map(|destination| {
             let candidates = tables.candidates(switch, destination);
             match *candidates {
                 [only] if only < singles => only,
                 _ => *known.entry(candidates).or_insert_with(|| {
-                    let way = u16::try_from(usize::from(singles) + lists.len());
-                    match way.unwrap_or(ELSEWHERE) {
+                    let route = u16::try_from(usize::from(singles) + lists.len());
+                    match route.unwrap_or(ELSEWHERE) {
                         ELSEWHERE => ELSEWHERE,
-                        way => {
+                        route => {
                             lists.push(candidates.into());
-                            way
+                            route
                         }
                     }
                 }),
@@ -96,7 +96,7 @@ impl LocalRouting {
             kind: tables.kind(),
             hdm_d,
             climbs: tables.virtual_channels() > 1,
-            ways: Ways::of(ways.collect()),
+            routes: RouteNumbers::of(routes.collect()),
             singles,
             lists,
             tables: Arc::clone(tables),
@@ -105,11 +105,11 @@ impl LocalRouting {
 
     /// The only output of a route number, or else the candidates for the destination.
     #[inline(always)]
-    fn follow(&self, way: u16, destination: usize) -> Result<u16, &[u16]> {
-        if way < self.singles {
-            return Ok(way);
+    fn follow(&self, route: u16, destination: usize) -> Result<u16, &[u16]> {
+        if route < self.singles {
+            return Ok(route);
         }
-        Err(match self.lists.get(usize::from(way - self.singles)) {
+        Err(match self.lists.get(usize::from(route - self.singles)) {
             Some(list) => list,
             None => self.tables.candidates(self.switch, destination),
         })
@@ -136,7 +136,10 @@ impl LocalRouting {
         congestion: impl FnMut(u16) -> u64,
     ) -> u16 {
         let (source, destination) = (usize::from(source.0), usize::from(destination.0));
-        match self.follow(self.ways.get(destination).unwrap_or(ELSEWHERE), destination) {
+        match self.follow(
+            self.routes.get(destination).unwrap_or(ELSEWHERE),
+            destination,
+        ) {
             Ok(output) => output,
             Err(list) => {
                 let kind = self.kind_of(destination, channel);
@@ -148,7 +151,7 @@ impl LocalRouting {
     /// Prefetches the entry of a destination to which a message will arrive soon.
     #[inline(always)]
     pub(super) fn fetch(&self, destination: PortId) {
-        self.ways.fetch(usize::from(destination.0));
+        self.routes.fetch(usize::from(destination.0));
     }
 
     /// The output of a future message, if known for certain: that is, unless the routing chooses by
@@ -162,7 +165,7 @@ impl LocalRouting {
     ) -> Option<u16> {
         let (source, destination) = (usize::from(source.0), usize::from(destination.0));
         let switch = self.switch;
-        match self.follow(self.ways.get(destination)?, destination) {
+        match self.follow(self.routes.get(destination)?, destination) {
             Ok(output) | Err(&[output]) => Some(output),
             Err([]) => None,
             Err(list) => {
@@ -200,7 +203,7 @@ mod tests {
                 // M2S Req keeps its order to the second half of the endpoints.
                 let hdm_d: Arc<[bool]> = (0..endpoints).map(|at| 2 * at >= endpoints).collect();
                 let local = LocalRouting::new(&tables, switch, ports, Arc::clone(&hdm_d));
-                wide += usize::from(matches!(local.ways, Ways::Wide(_)));
+                wide += usize::from(matches!(local.routes, RouteNumbers::Wide(_)));
                 for destination in 0..endpoints {
                     let candidates = tables.candidates(switch, destination);
                     let source = (destination + 7) % endpoints;
@@ -227,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn a_byte_stands_for_every_way_of_a_small_switch() {
+    fn a_byte_stands_for_every_route_of_a_small_switch() {
         let mut graph = FabricGraph::new(&Endpoints::numbered(6, 6));
         (0..5).for_each(|switch| _ = graph.add_switch(format!("s{switch}"), 0));
         (0..12).for_each(|endpoint| graph.attach(endpoint, endpoint % 3));

@@ -33,7 +33,7 @@ pub struct Custom {
 
 /// The part of the fabric that has a name.
 #[derive(Clone, Copy)]
-enum Node {
+enum NamedNode {
     Switch(usize),
     Requester(usize),
     Device(usize),
@@ -53,14 +53,14 @@ impl Topology for Custom {
         for (endpoint, name) in endpoints.names().enumerate() {
             let requester = endpoints.is_requester(endpoint);
             let node = if requester {
-                Node::Requester(endpoint)
+                NamedNode::Requester(endpoint)
             } else {
-                Node::Device(endpoint)
+                NamedNode::Device(endpoint)
             };
             nodes.insert(name, node);
         }
         for name in &self.switches {
-            nodes.insert(name, Node::Switch(graph.add_switch(name, 0)));
+            nodes.insert(name, NamedNode::Switch(graph.add_switch(name, 0)));
         }
         let mut mistakes = Vec::new();
         for (number, link) in self.links.iter().enumerate() {
@@ -82,7 +82,7 @@ impl Topology for Custom {
 /// Adds one link to the graph.
 fn add(
     graph: &mut FabricGraph,
-    nodes: &BTreeMap<&str, Node>,
+    nodes: &BTreeMap<&str, NamedNode>,
     link: &[String],
 ) -> Result<(), String> {
     let (a, b, class) = match link {
@@ -93,26 +93,34 @@ fn add(
         }
     };
     match (look_up(nodes, a)?, look_up(nodes, b)?) {
-        (Node::Switch(a), Node::Switch(b)) => graph.links.push(SwitchLink { a, b, class }),
-        (Node::Switch(switch), Node::Requester(endpoint) | Node::Device(endpoint))
-        | (Node::Requester(endpoint) | Node::Device(endpoint), Node::Switch(switch)) => {
+        (NamedNode::Switch(a), NamedNode::Switch(b)) => {
+            graph.links.push(SwitchLink { a, b, class })
+        }
+        (
+            NamedNode::Switch(switch),
+            NamedNode::Requester(endpoint) | NamedNode::Device(endpoint),
+        )
+        | (
+            NamedNode::Requester(endpoint) | NamedNode::Device(endpoint),
+            NamedNode::Switch(switch),
+        ) => {
             graph.attachments.push(Attachment {
                 endpoint,
                 switch,
                 class,
             });
         }
-        (Node::Requester(requester), Node::Device(device))
-        | (Node::Device(device), Node::Requester(requester)) => {
+        (NamedNode::Requester(requester), NamedNode::Device(device))
+        | (NamedNode::Device(device), NamedNode::Requester(requester)) => {
             graph.direct.push((requester, device));
             if let Some(class) = class {
                 graph.direct_classes.insert((requester, device), class);
             }
         }
-        (Node::Requester(_), Node::Requester(_)) => {
+        (NamedNode::Requester(_), NamedNode::Requester(_)) => {
             return Err(format!("`{a}` and `{b}` are both requesters"));
         }
-        (Node::Device(_), Node::Device(_)) => {
+        (NamedNode::Device(_), NamedNode::Device(_)) => {
             return Err(format!("`{a}` and `{b}` are both devices"));
         }
     }
@@ -120,7 +128,7 @@ fn add(
 }
 
 /// Finds the node with a name. The error suggests a known name within two edits.
-fn look_up(nodes: &BTreeMap<&str, Node>, name: &str) -> Result<Node, String> {
+fn look_up(nodes: &BTreeMap<&str, NamedNode>, name: &str) -> Result<NamedNode, String> {
     if let Some(node) = nodes.get(name) {
         return Ok(*node);
     }

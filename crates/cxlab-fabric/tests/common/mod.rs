@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use cxlab_engine::units::{Bytes, BytesPerSec, Hpa, Picos, SimTime};
 use cxlab_engine::{Component, ComponentId, Ctx, Wire};
 use cxlab_link::{
-    Blocked, Buffer, LinkParams, LinkPort, PacketHeader, Parcel, PortConfig, Transmission,
+    Blocked, BufferId, LinkParams, LinkPort, PacketHeader, Parcel, PortConfig, Transmission,
 };
 use cxlab_protocol::{CacheMeta, MemMeta, Message, Opcode, PortId};
 
@@ -122,7 +122,7 @@ impl Component for Stub {
             self.seen.push((ctx.now().0, message));
             if !self.hold {
                 self.link
-                    .release(ctx, Buffer::of(message.channel(), message.vc));
+                    .release(ctx, BufferId::of(message.channel(), message.vc));
             }
         }
         if credited {

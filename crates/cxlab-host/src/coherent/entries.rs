@@ -20,7 +20,7 @@ pub(super) const NONE: u32 = u32::MAX;
 /// The purpose of an entry.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
 #[repr(u8)]
-pub(super) enum Kind {
+pub(super) enum EntryKind {
     /// A request: a miss-status holding register (MSHR).
     Miss,
     /// An eviction with its write-back or notice.
@@ -31,10 +31,10 @@ pub(super) enum Kind {
 
 /// The state of a line with a transaction in flight.
 #[derive(Clone, Copy, Serialize, Deserialize, Debug)]
-pub(super) struct Entry {
+pub(super) struct TransactionEntry {
     pub(super) line: LineAddr,
     pub(super) state: LineState,
-    pub(super) kind: Kind,
+    pub(super) kind: EntryKind,
     pub(super) class: CoherenceClass,
     pub(super) device: PortId,
     /// Way of the line in the cache; `None` if the line has left it.
@@ -62,15 +62,15 @@ pub(super) struct Entry {
     pub(super) in_use: bool,
 }
 
-impl Entry {
+impl TransactionEntry {
     pub(super) const fn new(
         line: LineAddr,
         state: LineState,
-        kind: Kind,
+        kind: EntryKind,
         class: CoherenceClass,
         device: PortId,
-    ) -> Entry {
-        Entry {
+    ) -> TransactionEntry {
+        TransactionEntry {
             line,
             state,
             kind,
@@ -94,36 +94,36 @@ impl Entry {
 }
 
 /// All entries of a caching requester.
-pub(super) struct Entries {
-    slab: Vec<Entry>,
+pub(super) struct TransactionEntries {
+    slab: Vec<TransactionEntry>,
     free: Vec<u32>,
     used: [u32; 3],
     limit: [u32; 3],
     buckets: Vec<u32>,
 }
 
-save_state!(Entries {
+save_state!(TransactionEntries {
     values: free, used;
     sized: slab, buckets;
     built: limit;
 });
 
-impl Entries {
+impl TransactionEntries {
     /// A slab with `limit` entries of each kind.
     pub(super) fn new(limit: [u32; 3]) -> Self {
         let count: u32 = limit.iter().sum();
-        let idle = Entry {
+        let idle = TransactionEntry {
             in_use: false,
-            ..Entry::new(
+            ..TransactionEntry::new(
                 LineAddr(0),
                 LineState::default(),
-                Kind::Miss,
+                EntryKind::Miss,
                 CoherenceClass::HdmDb,
                 PortId(0),
             )
         };
-        let buckets = (2 * limit[Kind::Evict as usize] as usize).next_power_of_two();
-        Entries {
+        let buckets = (2 * limit[EntryKind::Evict as usize] as usize).next_power_of_two();
+        TransactionEntries {
             slab: vec![idle; count as usize],
             free: (0..count).rev().collect(),
             used: [0; 3],
@@ -144,13 +144,13 @@ impl Entries {
 
     /// Number of free entries of a kind.
     #[inline]
-    pub(super) fn room(&self, kind: Kind) -> u32 {
+    pub(super) fn room(&self, kind: EntryKind) -> u32 {
         self.limit[kind as usize] - self.used[kind as usize]
     }
 
-    /// Takes an entry. The caller has checked [`Entries::room`].
+    /// Takes an entry. The caller has checked [`TransactionEntries::room`].
     #[inline]
-    pub(super) fn take(&mut self, entry: Entry) -> u32 {
+    pub(super) fn take(&mut self, entry: TransactionEntry) -> u32 {
         assert!(self.room(entry.kind) > 0, "an entry of this kind is free");
         self.used[entry.kind as usize] += 1;
         let number = match self.free.pop() {
@@ -159,7 +159,7 @@ impl Entries {
         };
         if entry.slot.is_none() {
             let bucket = self.bucket(entry.line);
-            self.slab[number as usize] = Entry {
+            self.slab[number as usize] = TransactionEntry {
                 chain: self.buckets[bucket],
                 ..entry
             };
@@ -197,15 +197,15 @@ impl Entries {
     #[inline]
     pub(super) fn turn_into_miss(&mut self, number: u32) -> bool {
         let kind = self.slab[number as usize].kind;
-        if kind == Kind::Miss {
+        if kind == EntryKind::Miss {
             return true;
         }
-        if self.room(Kind::Miss) == 0 {
+        if self.room(EntryKind::Miss) == 0 {
             return false;
         }
         self.used[kind as usize] -= 1;
-        self.used[Kind::Miss as usize] += 1;
-        self.slab[number as usize].kind = Kind::Miss;
+        self.used[EntryKind::Miss as usize] += 1;
+        self.slab[number as usize].kind = EntryKind::Miss;
         true
     }
 
@@ -237,20 +237,20 @@ impl Entries {
 
     /// The entry with this number.
     #[inline]
-    pub(super) fn get(&self, number: u32) -> &Entry {
+    pub(super) fn get(&self, number: u32) -> &TransactionEntry {
         &self.slab[number as usize]
     }
 
     /// The entry with this number, to be changed.
     #[inline]
-    pub(super) fn get_mut(&mut self, number: u32) -> &mut Entry {
+    pub(super) fn get_mut(&mut self, number: u32) -> &mut TransactionEntry {
         &mut self.slab[number as usize]
     }
 }
 
 /// An access in flight.
 #[derive(Clone, Copy, Default, Serialize, Deserialize, Debug)]
-pub(super) struct Access {
+pub(super) struct PendingAccess {
     pub(super) line: LineAddr,
     pub(super) issued: u64,
     pub(super) id: u64,
@@ -259,20 +259,20 @@ pub(super) struct Access {
 }
 
 /// The accesses in flight, in a slab.
-pub(super) struct Accesses {
-    slab: Vec<Access>,
+pub(super) struct PendingAccesses {
+    slab: Vec<PendingAccess>,
     free: Vec<u32>,
 }
 
-save_state!(Accesses {
+save_state!(PendingAccesses {
     values: free;
     sized: slab;
 });
 
-impl Accesses {
+impl PendingAccesses {
     pub(super) fn new(count: u32) -> Self {
-        Accesses {
-            slab: vec![Access::default(); count as usize],
+        PendingAccesses {
+            slab: vec![PendingAccess::default(); count as usize],
             free: (0..count).rev().collect(),
         }
     }
@@ -292,7 +292,7 @@ impl Accesses {
             Some(number) => number,
             None => unreachable!("issue looked for a free place"),
         };
-        self.slab[number as usize] = Access {
+        self.slab[number as usize] = PendingAccess {
             line,
             issued,
             id,
@@ -303,19 +303,19 @@ impl Accesses {
     }
 
     #[inline]
-    pub(super) fn give_back(&mut self, number: u32) -> Access {
+    pub(super) fn give_back(&mut self, number: u32) -> PendingAccess {
         self.free.push(number);
         self.slab[number as usize]
     }
 
     #[inline]
-    pub(super) fn get(&self, number: u32) -> &Access {
+    pub(super) fn get(&self, number: u32) -> &PendingAccess {
         &self.slab[number as usize]
     }
 
     /// Appends an access to those that wait for a line.
     #[inline]
-    pub(super) fn append(&mut self, entry: &mut Entry, number: u32) {
+    pub(super) fn append(&mut self, entry: &mut TransactionEntry, number: u32) {
         self.slab[number as usize].next = NONE;
         if entry.first == NONE {
             entry.first = number;
@@ -328,7 +328,7 @@ impl Accesses {
 
     /// Removes the first access that waits for a line.
     #[inline]
-    pub(super) fn pop(&mut self, entry: &mut Entry) -> Access {
+    pub(super) fn pop(&mut self, entry: &mut TransactionEntry) -> PendingAccess {
         let number = entry.first;
         entry.first = self.slab[number as usize].next;
         entry.waiting -= 1;

@@ -35,8 +35,8 @@ use cxlab_engine::Ctx;
 use cxlab_engine::rng::StreamRng;
 use cxlab_engine::save_state;
 use cxlab_engine::units::{Hpa, LineAddr, SimTime};
-use cxlab_link::{Buffer, LinkPort, Parcel};
-use cxlab_memory::{Geometry, GeometryError, Room, Slot, TagArray, VictimPolicy, victim};
+use cxlab_link::{BufferId, LinkPort, Parcel};
+use cxlab_memory::{Geometry, GeometryError, SetRoom, Slot, TagArray, VictimPolicy, victim};
 use cxlab_protocol::coherence::fields::CoherenceClass;
 use cxlab_protocol::coherence::requester::{Event, Line, LineState, step};
 use cxlab_protocol::{Channel, Message, PortId};
@@ -47,14 +47,14 @@ use crate::params::{CacheParams, LoadMiss};
 use crate::requester::RequesterConfig;
 use crate::throttle::{Throttle, ThrottleStats};
 use cxlab_agent::AddressMap;
-use cxlab_agent::Ledger;
+use cxlab_agent::RequestLedger;
 use cxlab_agent::RootPorts;
-use cxlab_agent::{CACHE, HOST_QUEUE, RequestRow, RequesterStats, STAGE_NAMES, Stages};
-use entries::{Accesses, Entries, Entry, Kind, NONE};
+use cxlab_agent::{CACHE, HOST_QUEUE, RequestRow, RequesterStats, STAGE_NAMES, StageTimes};
+use entries::{EntryKind, NONE, PendingAccesses, TransactionEntries, TransactionEntry};
 use serde::{Deserialize, Serialize};
-use snoop::Jobs;
+use snoop::PendingSnoops;
 
-pub use stats::{CoherenceStats, Found, Stall};
+pub use stats::{CoherenceStats, SnoopedState, StallReason};
 
 /// Most accesses that wait for one line, including the first: 20, the `tgts_per_mshr` of the L1 caches
 /// in gem5's `configs/common/Caches.py`.
@@ -103,7 +103,7 @@ pub struct Observation {
 
 /// The contents of a cache way.
 #[derive(Clone, Copy, Default, Serialize, Deserialize)]
-struct Way {
+struct CacheWay {
     /// Entry of the transaction in flight, or `NONE`. An entry has the state of the line.
     entry: u32,
     device: PortId,
@@ -120,8 +120,8 @@ pub struct CachingRequester {
     map: Arc<AddressMap>,
     classes: Vec<CoherenceClass>,
     issuer: Issuer,
-    ledger: Ledger,
-    cache: TagArray<Way>,
+    ledger: RequestLedger,
+    cache: TagArray<CacheWay>,
     process_ps: u64,
     cache_ps: u64,
     clean_evict: bool,
@@ -131,9 +131,9 @@ pub struct CachingRequester {
     throttle: Option<Box<Throttle>>,
     /// Least time between two issues without the throttle, in picoseconds.
     interval_ps: u64,
-    accesses: Accesses,
-    entries: Entries,
-    jobs: Jobs,
+    accesses: PendingAccesses,
+    entries: TransactionEntries,
+    jobs: PendingSnoops,
     /// Snoops that wait for an entry, each with the port whose buffer it occupies.
     delayed: VecDeque<(Message, u16)>,
     /// The access that waits in front of the cache, or `NONE`.
@@ -168,7 +168,7 @@ impl CachingRequester {
             unreachable!("the catalog of victim policies has lru")
         };
         let mshrs = cache.mshrs.unwrap_or(params.outstanding).max(1);
-        let entries = Entries::new([mshrs, mshrs, SNOOP_ENTRIES]);
+        let entries = TransactionEntries::new([mshrs, mshrs, SNOOP_ENTRIES]);
         let limit = params.queue.unwrap_or(params.outstanding) as usize;
         let interval = params.interval_ps();
         let throttle = params
@@ -188,7 +188,7 @@ impl CachingRequester {
                 requester.limit,
                 interval.max(throttled),
             ),
-            ledger: Ledger::new(requester.number, requester.log),
+            ledger: RequestLedger::new(requester.number, requester.log),
             cache: TagArray::new(geometry, policy.as_ref(), config.policy_rng),
             process_ps: params.process_time.0,
             cache_ps: cache.access_time.0,
@@ -201,8 +201,8 @@ impl CachingRequester {
             snoop_ps: cache.snoop_time.0,
             throttle,
             interval_ps: interval,
-            accesses: Accesses::new(params.outstanding),
-            jobs: Jobs::new(entries.capacity() + 1),
+            accesses: PendingAccesses::new(params.outstanding),
+            jobs: PendingSnoops::new(entries.capacity() + 1),
             entries,
             delayed: VecDeque::new(),
             stalled: NONE,
@@ -325,7 +325,7 @@ impl CachingRequester {
             if message.channel() == Channel::S2mBisnp {
                 self.snoop(ctx, message, port);
             } else {
-                link.release(ctx, Buffer::of(message.channel(), message.vc));
+                link.release(ctx, BufferId::of(message.channel(), message.vc));
                 self.respond(ctx, &message);
             }
         }
@@ -387,7 +387,7 @@ impl CachingRequester {
 
     /// Looks up an access in the cache: the access hits, waits for its line, or begins a request. On
     /// error nothing has changed.
-    fn begin(&mut self, ctx: &mut Ctx<'_, Parcel>, access: u32) -> Result<(), Stall> {
+    fn begin(&mut self, ctx: &mut Ctx<'_, Parcel>, access: u32) -> Result<(), StallReason> {
         let line = self.accesses.get(access).line;
         match self.cache.find(line) {
             Some(slot) if self.cache[slot].entry != NONE => self.join(access, slot),
@@ -397,15 +397,15 @@ impl CachingRequester {
     }
 
     /// Lets an access wait for the transaction in flight of its line.
-    fn join(&mut self, access: u32, slot: Slot) -> Result<(), Stall> {
+    fn join(&mut self, access: u32, slot: Slot) -> Result<(), StallReason> {
         let number = self.cache[slot].entry;
         if self.entries.get(number).waiting >= TARGETS {
-            return Err(Stall::Targets);
+            return Err(StallReason::Targets);
         }
         // The access may need a request when the line is stable, so the entry must not
         // count as one of a snoop.
         if !self.entries.turn_into_miss(number) {
-            return Err(Stall::Mshrs);
+            return Err(StallReason::Mshrs);
         }
         self.cache.touch(slot);
         self.accesses.append(self.entries.get_mut(number), access);
@@ -419,12 +419,12 @@ impl CachingRequester {
         ctx: &mut Ctx<'_, Parcel>,
         access: u32,
         slot: Slot,
-    ) -> Result<(), Stall> {
+    ) -> Result<(), StallReason> {
         let write = self.accesses.get(access).write;
         let way = self.cache[slot];
         if write && way.line == Line::S {
-            if self.entries.room(Kind::Miss) == 0 {
-                return Err(Stall::Mshrs);
+            if self.entries.room(EntryKind::Miss) == 0 {
+                return Err(StallReason::Mshrs);
             }
             self.cache.touch(slot);
             let number = self.open(access, slot);
@@ -448,9 +448,9 @@ impl CachingRequester {
         ctx: &mut Ctx<'_, Parcel>,
         access: u32,
         line: LineAddr,
-    ) -> Result<(), Stall> {
-        if self.entries.room(Kind::Miss) == 0 {
-            return Err(Stall::Mshrs);
+    ) -> Result<(), StallReason> {
+        if self.entries.room(EntryKind::Miss) == 0 {
+            return Err(StallReason::Mshrs);
         }
         let evicted = self.make_room(line)?;
         let hpa = Hpa(line.0 * 64);
@@ -459,7 +459,7 @@ impl CachingRequester {
         };
         let slot = self.cache.insert(
             line,
-            Way {
+            CacheWay {
                 entry: NONE,
                 device,
                 data: 0,
@@ -485,9 +485,9 @@ impl CachingRequester {
     /// Takes an MSHR for an access to a line that has a way.
     fn open(&mut self, access: u32, slot: Slot) -> u32 {
         let way = self.cache[slot];
-        let number = self.entries.take(Entry {
+        let number = self.entries.take(TransactionEntry {
             slot: Some(slot),
-            ..self.entry(self.cache.line(slot), way, Kind::Miss)
+            ..self.entry(self.cache.line(slot), way, EntryKind::Miss)
         });
         self.cache[slot].entry = number;
         self.cache.pin(slot);
@@ -496,9 +496,9 @@ impl CachingRequester {
     }
 
     /// A new entry for a line that is settled.
-    fn entry(&self, line: LineAddr, way: Way, kind: Kind) -> Entry {
+    fn entry(&self, line: LineAddr, way: CacheWay, kind: EntryKind) -> TransactionEntry {
         let class = self.class_of(way.device);
-        Entry::new(line, LineState::stable(way.line), kind, class, way.device)
+        TransactionEntry::new(line, LineState::stable(way.line), kind, class, way.device)
     }
 
     #[inline]
@@ -508,11 +508,14 @@ impl CachingRequester {
 
     /// Makes room for a line by removing another from its set. Returns the removed line and the
     /// event of its eviction.
-    fn make_room(&mut self, line: LineAddr) -> Result<Option<(LineAddr, Way, Event)>, Stall> {
+    fn make_room(
+        &mut self,
+        line: LineAddr,
+    ) -> Result<Option<(LineAddr, CacheWay, Event)>, StallReason> {
         let block = match self.cache.room(line) {
-            Room::Free => return Ok(None),
-            Room::Pinned => return Err(Stall::Set),
-            Room::Evict(block) => block,
+            SetRoom::Free => return Ok(None),
+            SetRoom::Pinned => return Err(StallReason::Set),
+            SetRoom::Evict(block) => block,
         };
         let Some(slot) = self.cache.find(block.victim) else {
             unreachable!("a victim is present")
@@ -524,15 +527,15 @@ impl CachingRequester {
         } else {
             Event::EvictSilently
         };
-        if event == Event::Evict && self.entries.room(Kind::Evict) == 0 {
-            return Err(Stall::Evictions);
+        if event == Event::Evict && self.entries.room(EntryKind::Evict) == 0 {
+            return Err(StallReason::Evictions);
         }
         self.cache.remove(slot);
         Ok(Some((block.victim, way, event)))
     }
 
     /// Evicts a line that has been removed from its way.
-    fn evict(&mut self, ctx: &mut Ctx<'_, Parcel>, line: LineAddr, way: Way, event: Event) {
+    fn evict(&mut self, ctx: &mut Ctx<'_, Parcel>, line: LineAddr, way: CacheWay, event: Event) {
         let (next, actions) = local_step(LineState::stable(way.line), event);
         if next.is_settled() {
             self.coherence.silent_evictions += 1;
@@ -543,10 +546,10 @@ impl CachingRequester {
         } else {
             self.coherence.clean_evictions += 1;
         }
-        let number = self.entries.take(Entry {
+        let number = self.entries.take(TransactionEntry {
             state: next,
             data: way.data,
-            ..self.entry(line, way, Kind::Evict)
+            ..self.entry(line, way, EntryKind::Evict)
         });
         self.perform(ctx, number, &actions, None);
     }
@@ -581,7 +584,7 @@ impl CachingRequester {
     fn complete_hit(&mut self, ctx: &mut Ctx<'_, Parcel>, number: u32) {
         let now = ctx.now();
         let access = self.accesses.give_back(number);
-        let mut stages: Stages = [0; STAGE_NAMES.len()];
+        let mut stages: StageTimes = [0; STAGE_NAMES.len()];
         stages[CACHE] = self.cache_ps;
         stages[HOST_QUEUE] = now.0 - access.issued - self.cache_ps;
         self.close(ctx, &access, stages, 0, u16::MAX);
@@ -591,8 +594,8 @@ impl CachingRequester {
     fn close(
         &mut self,
         ctx: &mut Ctx<'_, Parcel>,
-        access: &entries::Access,
-        stages: Stages,
+        access: &entries::PendingAccess,
+        stages: StageTimes,
         hops: u16,
         device: u16,
     ) {

@@ -8,9 +8,9 @@ use cxlab_protocol::coherence::message::{M2s, S2m};
 use cxlab_protocol::coherence::requester::{Action, Actions, Event, Line, LineState, step};
 use cxlab_protocol::{CacheMeta, DevLoad, LatencyStages, MemMeta, Message, Opcode};
 
-use super::entries::{Kind, NONE};
+use super::entries::{EntryKind, NONE};
 use super::{CachingRequester, Observation, access_event, local_step};
-use cxlab_agent::{HOST_QUEUE, STAGE_NAMES, Stages, stages_of};
+use cxlab_agent::{HOST_QUEUE, STAGE_NAMES, StageTimes, stages_of};
 
 impl CachingRequester {
     /// Handles a response on NDR or DRS.
@@ -133,7 +133,7 @@ impl CachingRequester {
     ) {
         for action in actions.iter() {
             match action {
-                Action::Send(what) => self.send(ctx, number, what, message),
+                Action::Send(m2s) => self.send(ctx, number, m2s, message),
                 Action::Fill => {
                     let entry = self.entries.get(number);
                     if let Some(slot) = entry.slot {
@@ -199,7 +199,7 @@ impl CachingRequester {
             };
             entry.trips = 0;
             let access = self.accesses.pop(entry);
-            let mut stages: Stages = [0; STAGE_NAMES.len()];
+            let mut stages: StageTimes = [0; STAGE_NAMES.len()];
             let mut waited = now.0 - access.issued;
             if let (1.., Some(message)) = (trips, message) {
                 let trips = u64::from(trips);
@@ -225,33 +225,33 @@ impl CachingRequester {
         &mut self,
         ctx: &mut Ctx<'_, Parcel>,
         number: u32,
-        what: M2s,
+        m2s: M2s,
         message: Option<&Message>,
     ) {
-        let (field, value, snoop) = what.fields();
+        let (field, value, snoop) = m2s.fields();
         let meta = MemMeta::new(field, value, snoop);
-        match what {
+        match m2s {
             M2s::BiRsp(kept) => self.answer(ctx, number, kept),
             M2s::BiConflict => {
                 self.coherence.conflicts += 1;
                 self.answer_singly(ctx, number);
-                let conflict = self.message(ctx, number, what.opcode(), meta);
+                let conflict = self.message(ctx, number, m2s.opcode(), meta);
                 self.roots.send(ctx, conflict);
             }
             M2s::MemWr(_) => self.write_back(ctx, number, meta),
             M2s::MemClnEvct => {
-                let notice = self.message(ctx, number, what.opcode(), meta);
+                let notice = self.message(ctx, number, m2s.opcode(), meta);
                 self.roots.send(ctx, notice);
             }
             M2s::MemInvOwn => {
                 self.coherence.upgrades += 1;
-                self.send_request(ctx, number, what.opcode(), meta, message);
+                self.send_request(ctx, number, m2s.opcode(), meta, message);
             }
             M2s::MemRdData
             | M2s::MemRdShared
             | M2s::MemRdOwn
             | M2s::MemRdCur
-            | M2s::MemInvFlush => self.send_request(ctx, number, what.opcode(), meta, message),
+            | M2s::MemInvFlush => self.send_request(ctx, number, m2s.opcode(), meta, message),
         }
     }
 
@@ -290,7 +290,7 @@ impl CachingRequester {
             CoherenceClass::HdmH => MemMeta::NONE,
         };
         self.ledger.stats.writebacks += 1;
-        self.coherence.snoop_writebacks += u64::from(entry.kind != Kind::Evict);
+        self.coherence.snoop_writebacks += u64::from(entry.kind != EntryKind::Evict);
         let write = Message {
             data,
             ..self.message(ctx, number, Opcode::MemWr, meta)

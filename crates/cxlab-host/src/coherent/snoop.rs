@@ -3,7 +3,7 @@
 use cxlab_engine::Ctx;
 use cxlab_engine::save_state;
 use cxlab_engine::units::{Hpa, LineAddr};
-use cxlab_link::{Buffer, Parcel};
+use cxlab_link::{BufferId, Parcel};
 use cxlab_protocol::coherence::block::{Answer, Answers, BlockSnoop};
 use cxlab_protocol::coherence::message::{Kept, M2s, Snoop};
 use cxlab_protocol::coherence::requester::{Action, Event, Line, LineState, step};
@@ -11,12 +11,12 @@ use cxlab_protocol::{CacheMeta, MemMeta, Message};
 use serde::{Deserialize, Serialize};
 
 use super::CachingRequester;
-use super::entries::{Entry, Kind, NONE};
-use super::stats::Found;
+use super::entries::{EntryKind, NONE, TransactionEntry};
+use super::stats::SnoopedState;
 
 /// A snoop in service, with lines that have no response yet.
 #[derive(Clone, Copy, Serialize, Deserialize)]
-struct Job {
+struct PendingSnoop {
     message: Message,
     lines: BlockSnoop,
     /// Whether the snoop arrived as `BISnp*Blk`.
@@ -24,25 +24,25 @@ struct Job {
 }
 
 /// The snoops in service.
-pub(super) struct Jobs {
-    slab: Vec<Option<Job>>,
+pub(super) struct PendingSnoops {
+    slab: Vec<Option<PendingSnoop>>,
     free: Vec<u32>,
 }
 
-save_state!(Jobs {
+save_state!(PendingSnoops {
     values: free;
     sized: slab;
 });
 
-impl Jobs {
+impl PendingSnoops {
     pub(super) fn new(count: usize) -> Self {
-        Jobs {
+        PendingSnoops {
             slab: vec![None; count],
             free: (0..count as u32).rev().collect(),
         }
     }
 
-    fn take(&mut self, job: Job) -> u32 {
+    fn take(&mut self, job: PendingSnoop) -> u32 {
         match self.free.pop() {
             Some(number) => {
                 self.slab[number as usize] = Some(job);
@@ -52,7 +52,7 @@ impl Jobs {
         }
     }
 
-    fn get_mut(&mut self, number: u32) -> &mut Job {
+    fn get_mut(&mut self, number: u32) -> &mut PendingSnoop {
         match &mut self.slab[number as usize] {
             Some(job) => job,
             None => unreachable!("an entry names a snoop that is worked on"),
@@ -117,7 +117,7 @@ impl CachingRequester {
                 way.entry == NONE && way.line == Line::M
             })
         });
-        modified.count() as u32 <= self.entries.room(Kind::Snoop)
+        modified.count() as u32 <= self.entries.room(EntryKind::Snoop)
     }
 
     fn take(&mut self, ctx: &mut Ctx<'_, Parcel>, message: &Message, port: u16) {
@@ -125,7 +125,7 @@ impl CachingRequester {
         self.coherence.block_snoops += u64::from(is_block);
         let lookups = u64::from(lines.len());
         self.issuer.hold_up(ctx.now(), lookups * self.snoop_ps);
-        let job = self.jobs.take(Job {
+        let job = self.jobs.take(PendingSnoop {
             message: *message,
             lines,
             is_block,
@@ -133,7 +133,7 @@ impl CachingRequester {
         for place in 0..lines.len() {
             self.snoop_line(ctx, job, place, kind, line_at(message, place));
         }
-        self.roots.ports[port as usize].release(ctx, Buffer::of(message.channel(), message.vc));
+        self.roots.ports[port as usize].release(ctx, BufferId::of(message.channel(), message.vc));
     }
 
     fn snoop_line(
@@ -152,9 +152,9 @@ impl CachingRequester {
             (None, None) => LineState::stable(Line::I),
         };
         let found = if state.line.is_stable() && !state.is_settled() {
-            Found::Busy
+            SnoopedState::Busy
         } else {
-            Found::of(state.line)
+            SnoopedState::of(state.line)
         };
         self.coherence.snooped[kind as usize][found as usize] += 1;
         let Some((next, actions)) = step(state, Event::BiSnp(kind)) else {
@@ -163,7 +163,7 @@ impl CachingRequester {
         if next.is_settled() && number.is_none() {
             for action in actions.iter() {
                 match action {
-                    Action::Send(M2s::BiRsp(kept)) => self.answer_job(ctx, job, place, kept),
+                    Action::Send(M2s::BiRsp(kept)) => self.respond_to_snoop(ctx, job, place, kept),
                     Action::Drop => self.coherence.invalidated += 1,
                     Action::Send(_)
                     | Action::Fill
@@ -187,9 +187,9 @@ impl CachingRequester {
         let number = match (number, slot) {
             (Some(number), _) => number,
             (None, Some(slot)) => {
-                let number = self.entries.take(Entry {
+                let number = self.entries.take(TransactionEntry {
                     slot: Some(slot),
-                    ..self.entry(line, self.cache[slot], Kind::Snoop)
+                    ..self.entry(line, self.cache[slot], EntryKind::Snoop)
                 });
                 self.cache[slot].entry = number;
                 self.cache.pin(slot);
@@ -209,29 +209,29 @@ impl CachingRequester {
         let entry = self.entries.get_mut(number);
         let job = std::mem::replace(&mut entry.snoop, NONE);
         let place = entry.place;
-        self.answer_job(ctx, job, place, kept);
+        self.respond_to_snoop(ctx, job, place, kept);
     }
 
     /// Makes a block snoop respond line by line, because the line of an entry is in conflict.
     pub(super) fn answer_singly(&mut self, ctx: &mut Ctx<'_, Parcel>, number: u32) {
         let job = self.entries.get(number).snoop;
         let answers = self.jobs.get_mut(job).lines.conflict();
-        self.send_answers(ctx, job, &answers);
+        self.send_responses(ctx, job, &answers);
     }
 
-    fn answer_job(&mut self, ctx: &mut Ctx<'_, Parcel>, job: u32, place: u8, kept: Kept) {
+    fn respond_to_snoop(&mut self, ctx: &mut Ctx<'_, Parcel>, job: u32, place: u8, kept: Kept) {
         let lines = &mut self.jobs.get_mut(job).lines;
         let answers = lines.answer(place, kept);
         let done = lines.is_done();
-        self.send_answers(ctx, job, &answers);
+        self.send_responses(ctx, job, &answers);
         if done {
             self.jobs.give_back(job);
         }
     }
 
     /// Sends responses. They carry the tag, the time of issue and the stages of their snoop back.
-    fn send_answers(&mut self, ctx: &mut Ctx<'_, Parcel>, job: u32, answers: &Answers) {
-        let Job {
+    fn send_responses(&mut self, ctx: &mut Ctx<'_, Parcel>, job: u32, answers: &Answers) {
+        let PendingSnoop {
             message, is_block, ..
         } = *self.jobs.get_mut(job);
         for answer in answers.iter() {

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 /// The state in which a snoop found a line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
-pub enum Found {
+pub enum SnoopedState {
     /// The cache had no copy.
     Invalid,
     /// A shared copy.
@@ -19,16 +19,16 @@ pub enum Found {
     Busy,
 }
 
-impl Found {
+impl SnoopedState {
     /// Number of variants.
     pub const COUNT: usize = 5;
 
-    pub(super) const fn of(line: Line) -> Found {
+    pub(super) const fn of(line: Line) -> SnoopedState {
         match line {
-            Line::I => Found::Invalid,
-            Line::S => Found::Shared,
-            Line::E => Found::Exclusive,
-            Line::M => Found::Modified,
+            Line::I => SnoopedState::Invalid,
+            Line::S => SnoopedState::Shared,
+            Line::E => SnoopedState::Exclusive,
+            Line::M => SnoopedState::Modified,
             Line::IsAD
             | Line::IsA
             | Line::SD
@@ -45,7 +45,7 @@ impl Found {
             | Line::CiA
             | Line::MiA
             | Line::MsA
-            | Line::MeA => Found::Busy,
+            | Line::MeA => SnoopedState::Busy,
         }
     }
 }
@@ -53,7 +53,7 @@ impl Found {
 /// The reason for which an access had to wait in front of the cache.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
-pub enum Stall {
+pub enum StallReason {
     /// Every MSHR is in use.
     Mshrs,
     /// The line's MSHR has the largest number of waiting accesses.
@@ -64,7 +64,7 @@ pub enum Stall {
     Evictions,
 }
 
-impl Stall {
+impl StallReason {
     /// Number of variants.
     pub const COUNT: usize = 4;
 }
@@ -94,8 +94,8 @@ pub struct CoherenceStats {
     pub dirty_evictions: u64,
     /// Number of modified lines written because of a snoop.
     pub snoop_writebacks: u64,
-    /// Number of lines snooped, by `Snoop` and [`Found`].
-    pub snooped: [[u64; Found::COUNT]; 3],
+    /// Number of lines snooped, by `Snoop` and [`SnoopedState`].
+    pub snooped: [[u64; SnoopedState::COUNT]; 3],
     /// Number of snoop messages for several lines.
     pub block_snoops: u64,
     /// Number of copies that snoops invalidated.
@@ -106,6 +106,6 @@ pub struct CoherenceStats {
     pub early_conflicts: u64,
     /// Number of snoop messages that waited for an entry.
     pub snoops_delayed: u64,
-    /// Number of accesses that waited in front of the cache, by [`Stall`]: the first reason found.
-    pub stalls: [u64; Stall::COUNT],
+    /// Number of accesses that waited in front of the cache, by [`StallReason`]: the first reason found.
+    pub stalls: [u64; StallReason::COUNT],
 }

@@ -25,21 +25,21 @@ use cxlab_engine::Ctx;
 use cxlab_engine::rng::StreamRng;
 use cxlab_engine::save_state;
 use cxlab_engine::units::{Hpa, LineAddr, SimTime};
-use cxlab_link::{Buffer, LinkPort, Parcel};
+use cxlab_link::{BufferId, LinkPort, Parcel};
 use cxlab_memory::Statistic;
 use cxlab_protocol::{CacheMeta, LatencyStages, MemMeta, Message, Opcode, PortId};
 use cxlab_workload::{Action, After, LOCAL_BASE, Phase, Program, Step};
-use prefetch::Streams;
+use prefetch::StreamTable;
 
 use crate::cache::PrivateCache;
 use cxlab_agent::AddressMap;
-use cxlab_agent::Ledger;
+use cxlab_agent::RequestLedger;
 use cxlab_agent::RootPorts;
 use cxlab_agent::{CACHE, LOCAL, MEDIA, MEDIA_QUEUE, PROCESS};
-use cxlab_agent::{RequestRow, RequesterStats, STAGE_NAMES, Stages, stages_of};
+use cxlab_agent::{RequestRow, RequesterStats, STAGE_NAMES, StageTimes, stages_of};
 use serde::{Deserialize, Serialize};
 
-use crate::local::{LocalConfig, LocalMemory, Returned};
+use crate::local::{CompletedRequest, LocalConfig, LocalMemory};
 pub use params::{CacheLevel, CoreParams};
 pub use stats::{CoreStats, PhaseStats};
 
@@ -80,7 +80,7 @@ const PENDING: u64 = u64::MAX;
 
 /// A step in the window.
 #[derive(Clone, Copy, Serialize, Deserialize)]
-struct InFlight {
+struct WindowEntry {
     step: Step,
     /// When the step began, in picoseconds.
     begun: u64,
@@ -98,11 +98,11 @@ struct InFlight {
 
 /// A request to memory.
 #[derive(Clone, Copy, Serialize, Deserialize)]
-struct Request {
+struct CoreRequest {
     line: LineAddr,
     issued: u64,
     id: u64,
-    kind: Kind,
+    kind: RequestKind,
     /// The steps that wait for the request, as indices in the window.
     first: u32,
     last: u32,
@@ -113,7 +113,7 @@ struct Request {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-enum Kind {
+enum RequestKind {
     Free,
     /// Reads a line for a miss.
     Fill,
@@ -151,7 +151,7 @@ pub struct Core {
     level_ps: Vec<u64>,
     lookup_ps: u64,
     /// The window, a ring buffer: a step's index is its number, from 0, modulo the window's size.
-    window: Vec<InFlight>,
+    window: Vec<WindowEntry>,
     oldest: u64,
     next: u64,
     /// Number of instructions of the program up to the next step.
@@ -165,9 +165,9 @@ pub struct Core {
     ready: BinaryHeap<Reverse<(u64, u64)>>,
     /// Steps that have to wait for room in memory, in order.
     blocked: VecDeque<u64>,
-    requests: Vec<Request>,
+    requests: Vec<CoreRequest>,
     free: Vec<u32>,
-    streams: Streams,
+    streams: StreamTable,
     /// Number of outstanding fills that the prefetcher requested.
     prefetched: u32,
     /// Outstanding fills and write-backs. There are few, so a search is linear.
@@ -175,8 +175,8 @@ pub struct Core {
     writebacks: Vec<u32>,
     /// Evicted lines that wait for a free request.
     evicted: VecDeque<LineAddr>,
-    returned: Vec<Returned>,
-    ledger: Ledger,
+    returned: Vec<CompletedRequest>,
+    ledger: RequestLedger,
     stats: CoreStats,
 }
 
@@ -206,17 +206,17 @@ impl Core {
             .map(|level| PrivateCache::of(level.size, level.ways))
             .collect();
         let requests = (params.fills() + params.writebacks) as usize;
-        let free = Request {
+        let free = CoreRequest {
             line: LineAddr(0),
             issued: 0,
             id: 0,
-            kind: Kind::Free,
+            kind: RequestKind::Free,
             first: NIL,
             last: NIL,
             dirty: false,
             prefetch: false,
         };
-        let step = InFlight {
+        let step = WindowEntry {
             step: Step::new(Hpa(0), Action::Load),
             begun: 0,
             done: 0,
@@ -261,13 +261,13 @@ impl Core {
             blocked: VecDeque::with_capacity(params.window as usize),
             requests: vec![free; requests],
             free: (0..requests as u32).rev().collect(),
-            streams: Streams::default(),
+            streams: StreamTable::default(),
             prefetched: 0,
             fills: Vec::with_capacity(params.fills() as usize),
             writebacks: Vec::with_capacity(params.writebacks as usize),
             evicted: VecDeque::with_capacity(params.fills() as usize),
             returned: Vec::new(),
-            ledger: Ledger::new(config.number, config.log),
+            ledger: RequestLedger::new(config.number, config.log),
             stats,
             params,
         }
@@ -365,10 +365,10 @@ impl Core {
         let credited = link.receive(parcel);
         if let Some(mut message) = parcel.message {
             message.hops += 1;
-            link.release(ctx, Buffer::of(message.channel(), message.vc));
+            link.release(ctx, BufferId::of(message.channel(), message.vc));
             let stages = stages_of(&message.stages, self.params.process_time.0, self.lookup_ps);
             let device = message.source.0 - self.first_device;
-            self.answered(ctx, message.tag, stages, message.hops, device);
+            self.receive_response(ctx, message.tag, stages, message.hops, device);
         }
         if credited {
             self.roots.pump(ctx, port);
@@ -397,12 +397,12 @@ impl Core {
         local.wake(ctx, MEMORY, &mut returned);
         let way = 2 * local.latency_ps;
         for back in returned.drain(..) {
-            let mut stages: Stages = [0; STAGE_NAMES.len()];
+            let mut stages: StageTimes = [0; STAGE_NAMES.len()];
             stages[PROCESS] = way;
             stages[CACHE] = self.lookup_ps;
             stages[MEDIA_QUEUE] = back.queue_ps;
             stages[MEDIA] = back.media_ps;
-            self.answered(ctx, back.tag, stages, 0, LOCAL);
+            self.receive_response(ctx, back.tag, stages, 0, LOCAL);
         }
         self.returned = returned;
     }
@@ -517,11 +517,11 @@ impl Core {
         self.oldest + ahead
     }
 
-    fn place(&self, number: u64) -> &InFlight {
+    fn place(&self, number: u64) -> &WindowEntry {
         &self.window[self.place_of(number) as usize]
     }
 
-    fn place_mut(&mut self, number: u64) -> &mut InFlight {
+    fn place_mut(&mut self, number: u64) -> &mut WindowEntry {
         let place = self.place_of(number);
         &mut self.window[place as usize]
     }
@@ -564,7 +564,7 @@ impl Core {
         self.next += 1;
         self.position += u64::from(step.instructions);
         let position = self.position;
-        *self.place_mut(number) = InFlight {
+        *self.place_mut(number) = WindowEntry {
             step: *step,
             begun: now,
             done: PENDING,
@@ -671,7 +671,7 @@ impl Core {
         self.stats.misses += 1;
         self.begun(number, now);
         self.pending += 1;
-        let tag = self.request(ctx, line, Kind::Fill, place);
+        let tag = self.request(ctx, line, RequestKind::Fill, place);
         self.requests[tag as usize].dirty = store;
         self.fills.push(tag);
         true
@@ -690,7 +690,7 @@ impl Core {
             if cached || nowhere || self.fill_of(line).is_some() || self.is_going_back(line) {
                 continue;
             }
-            let tag = self.request(ctx, line, Kind::Fill, NIL);
+            let tag = self.request(ctx, line, RequestKind::Fill, NIL);
             self.requests[tag as usize].prefetch = true;
             self.fills.push(tag);
             self.prefetched += 1;
@@ -716,7 +716,7 @@ impl Core {
         self.stats.flushes_dirty += 1;
         self.pending += 1;
         let place = self.place_of(number);
-        let tag = self.request(ctx, line, Kind::Flush, place);
+        let tag = self.request(ctx, line, RequestKind::Flush, place);
         self.writebacks.push(tag);
         true
     }
@@ -743,7 +743,7 @@ impl Core {
         }
         let mut place = std::mem::replace(&mut self.place_mut(number).waiters, NIL);
         while place != NIL {
-            let InFlight { step, sibling, .. } = self.window[place as usize];
+            let WindowEntry { step, sibling, .. } = self.window[place as usize];
             let waits = self.number_at(place);
             self.ready
                 .push(Reverse((self.when_computed(done, &step), waits)));
@@ -803,7 +803,7 @@ impl Core {
             let Some(line) = self.evicted.pop_front() else {
                 return;
             };
-            let tag = self.request(ctx, line, Kind::Evict, NIL);
+            let tag = self.request(ctx, line, RequestKind::Evict, NIL);
             self.ledger.stats.writebacks += 1;
             self.writebacks.push(tag);
         }
@@ -814,7 +814,7 @@ impl Core {
         &mut self,
         ctx: &mut Ctx<'_, Parcel>,
         line: LineAddr,
-        kind: Kind,
+        kind: RequestKind,
         place: u32,
     ) -> u32 {
         let now = ctx.now();
@@ -822,8 +822,8 @@ impl Core {
             unreachable!("there are as many requests as misses and write-backs");
         };
         let hpa = Hpa(line.0 * 64);
-        let write = kind != Kind::Fill;
-        self.requests[tag as usize] = Request {
+        let write = kind != RequestKind::Fill;
+        self.requests[tag as usize] = CoreRequest {
             line,
             issued: now.0,
             id: self.ledger.issued(),
@@ -833,7 +833,7 @@ impl Core {
             dirty: false,
             prefetch: false,
         };
-        if kind != Kind::Evict {
+        if kind != RequestKind::Evict {
             self.ledger.enter(now);
         }
         if hpa >= LOCAL_BASE {
@@ -869,30 +869,30 @@ impl Core {
     }
 
     /// Handles the response of memory to a request.
-    fn answered(
+    fn receive_response(
         &mut self,
         ctx: &mut Ctx<'_, Parcel>,
         tag: u32,
-        stages: Stages,
+        stages: StageTimes,
         hops: u16,
         device: u16,
     ) {
         let now = ctx.now();
         let request = self.requests[tag as usize];
         assert!(
-            request.kind != Kind::Free,
+            request.kind != RequestKind::Free,
             "an answer to a request that was never made"
         );
-        self.requests[tag as usize].kind = Kind::Free;
+        self.requests[tag as usize].kind = RequestKind::Free;
         self.free.push(tag);
         let under_way = match request.kind {
-            Kind::Fill => &mut self.fills,
+            RequestKind::Fill => &mut self.fills,
             _ => &mut self.writebacks,
         };
         if let Some(at) = under_way.iter().position(|other| *other == tag) {
             under_way.swap_remove(at);
         }
-        if request.kind == Kind::Fill {
+        if request.kind == RequestKind::Fill {
             self.prefetched -= u32::from(request.prefetch);
             for level in (0..self.caches.len()).rev() {
                 self.insert(level, request.line, request.dirty && level == 0);
@@ -905,7 +905,7 @@ impl Core {
             self.completes(self.number_at(place), now.0);
             place = next;
         }
-        if request.kind == Kind::Evict {
+        if request.kind == RequestKind::Evict {
             return;
         }
         self.ledger.check_stages(&stages, now.0 - request.issued);
@@ -914,7 +914,7 @@ impl Core {
             requester: 0,
             device,
             id: request.id,
-            write: request.kind == Kind::Flush,
+            write: request.kind == RequestKind::Flush,
             hpa: request.line.0 * 64,
             issued_ps: request.issued,
             completed_ps: now.0,

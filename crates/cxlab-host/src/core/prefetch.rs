@@ -17,7 +17,7 @@ const PAGE: u64 = 64;
 
 /// A stream of accesses within a page.
 #[derive(Clone, Copy, Serialize, Deserialize)]
-struct Stream {
+struct AccessStream {
     last: u64,
     /// Direction, 1 or -1; 0 before the second line.
     step: i64,
@@ -28,21 +28,21 @@ struct Stream {
 
 /// The streams that a core's prefetcher tracks.
 #[derive(Default)]
-pub(super) struct Streams {
-    streams: Vec<Stream>,
+pub(super) struct StreamTable {
+    streams: Vec<AccessStream>,
     uses: u64,
 }
 
-save_state!(Streams {
+save_state!(StreamTable {
     values: streams, uses;
 });
 
-impl Streams {
+impl StreamTable {
     /// Records an access of the program to `line`, which updates the stream of its page.
     pub(super) fn note(&mut self, line: LineAddr) {
         self.uses += 1;
         let used = self.uses;
-        let here = |stream: &&mut Stream| stream.last / PAGE == line.0 / PAGE;
+        let here = |stream: &&mut AccessStream| stream.last / PAGE == line.0 / PAGE;
         if let Some(stream) = self.streams.iter_mut().find(here) {
             stream.used = used;
             // Both lines are in one page, so the distance is small.
@@ -60,7 +60,7 @@ impl Streams {
             stream.last = line.0;
             return;
         }
-        let fresh = Stream {
+        let fresh = AccessStream {
             last: line.0,
             step: 0,
             ahead: 0,
@@ -76,13 +76,13 @@ impl Streams {
     /// The next line to prefetch, at most `depth` lines ahead, in the most recently
     /// used stream that has one.
     pub(super) fn next(&mut self, depth: u32) -> Option<LineAddr> {
-        let next = |stream: &Stream| {
+        let next = |stream: &AccessStream| {
             let line = stream
                 .last
                 .checked_add_signed(stream.step * i64::from(stream.ahead + 1))?;
             (line / PAGE == stream.last / PAGE).then_some(line)
         };
-        let runs = |stream: &&mut Stream| {
+        let runs = |stream: &&mut AccessStream| {
             stream.step != 0 && stream.ahead < depth && next(stream).is_some()
         };
         let stream = self
@@ -100,7 +100,7 @@ impl Streams {
 mod tests {
     use super::*;
 
-    fn asked(streams: &mut Streams, line: u64, depth: u32) -> Vec<u64> {
+    fn asked(streams: &mut StreamTable, line: u64, depth: u32) -> Vec<u64> {
         streams.note(LineAddr(line));
         std::iter::from_fn(|| streams.next(depth))
             .map(|line| line.0)
@@ -109,7 +109,7 @@ mod tests {
 
     #[test]
     fn two_lines_in_a_row_ask_for_what_follows_once() {
-        let mut one = Streams::default();
+        let mut one = StreamTable::default();
         assert!(asked(&mut one, 128, 4).is_empty());
         assert_eq!(asked(&mut one, 129, 4), [130, 131, 132, 133]);
         assert!(asked(&mut one, 129, 4).is_empty(), "the same line again");
@@ -121,7 +121,7 @@ mod tests {
 
     #[test]
     fn a_walk_ends_with_its_page_and_may_go_down() {
-        let mut one = Streams::default();
+        let mut one = StreamTable::default();
         asked(&mut one, 66, 4);
         assert_eq!(asked(&mut one, 65, 4), [64]);
         assert!(asked(&mut one, 64, 4).is_empty());
@@ -130,7 +130,7 @@ mod tests {
 
     #[test]
     fn lines_without_order_ask_for_nothing() {
-        let mut one = Streams::default();
+        let mut one = StreamTable::default();
         for line in [7, 900, 13, 77_000, 410, 9, 12_345, 77_002] {
             assert!(asked(&mut one, line, 8).is_empty());
         }
@@ -138,7 +138,7 @@ mod tests {
 
     #[test]
     fn arrays_in_step_are_streams_of_their_own() {
-        let mut one = Streams::default();
+        let mut one = StreamTable::default();
         for base in [1024, 2048, 4096] {
             asked(&mut one, base, 2);
         }

@@ -6,22 +6,22 @@
 
 use std::collections::VecDeque;
 
-use cxlab_agent::{Overtaking, Ticket};
+use cxlab_agent::{OvertakingCounter, WaitTicket};
 use cxlab_engine::Ctx;
 use cxlab_link::Parcel;
-use cxlab_memory::Room;
+use cxlab_memory::SetRoom;
 use serde::{Deserialize, Serialize};
 
-use super::home::What;
+use super::home::TxnKind;
 use super::{NONE, Processor};
 
 /// Transactions that wait for entries of one set.
 #[derive(Serialize, Deserialize)]
 struct SetQueue {
     set: u32,
-    waiting: VecDeque<(u32, Ticket)>,
+    waiting: VecDeque<(u32, WaitTicket)>,
     /// Counts how often waiting transactions are overtaken.
-    turns: Overtaking,
+    turns: OvertakingCounter,
     /// Number of the set's entries that are being recalled from devices.
     recalls: u32,
     /// Whether the set waits for an entry of the write buffer.
@@ -43,7 +43,7 @@ impl Admission {
             self.queues.push(SetQueue {
                 set,
                 waiting: VecDeque::new(),
-                turns: Overtaking::default(),
+                turns: OvertakingCounter::default(),
                 recalls: 0,
                 writes: false,
             });
@@ -147,7 +147,7 @@ impl Processor {
         if victims && !self.may_evict(set) {
             return false;
         }
-        if let Room::Evict(block) = self.llc.room(line)
+        if let SetRoom::Evict(block) = self.llc.room(line)
             && let Some(slot) = self.llc.find(block.victim)
         {
             let (waiting, recalls) = self.admission.state(set);
@@ -160,7 +160,7 @@ impl Processor {
             }
         }
         // Otherwise the victim is being recalled, or every way of the set is busy.
-        let free = self.llc.room(line) == Room::Free;
+        let free = self.llc.room(line) == SetRoom::Free;
         if free {
             let slot = self.llc.enter(line);
             self.take(ctx, id, slot);
@@ -206,8 +206,8 @@ impl Processor {
     }
 
     /// Records that the recall of an entry from devices is over.
-    pub(super) fn recalled(&mut self, what: What, set: u32) {
-        if what == What::Recall {
+    pub(super) fn recalled(&mut self, kind: TxnKind, set: u32) {
+        if kind == TxnKind::Recall {
             self.admission.queue(set).recalls -= 1;
             self.admission.tidy();
         }

@@ -27,18 +27,18 @@ use cxlab_protocol::{MemMeta, Message, Opcode, PortId};
 use serde::{Deserialize, Serialize};
 
 use super::failures::NOT_SENT;
-use super::home::{Txn, What};
+use super::home::{Txn, TxnKind};
 use super::{ARRIVE, Processor};
 
-/// Bit of `Txn::came`: the completion of a request has come.
+/// Bit of `Txn::arrived_parts`: the completion of a request has come.
 const COMPLETED: u8 = 1;
-/// Bit of `Txn::came`: the data of a request have come.
+/// Bit of `Txn::arrived_parts`: the data of a request have come.
 const CAME: u8 = 2;
 const WHOLE: u8 = COMPLETED | CAME;
 
 /// The event for which a snoop without a response waits.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
-enum Stage {
+enum SnoopWait {
     /// `BIConflictAck`, because of this transaction's request.
     Conflict(u32),
     /// Completion of a write of the line.
@@ -49,11 +49,11 @@ enum Stage {
 
 /// A snoop without a response.
 #[derive(Clone, Copy, Serialize, Deserialize)]
-pub(super) struct Snooped {
+pub(super) struct PendingSnoop {
     line: LineAddr,
     device: PortId,
     tag: u32,
-    stage: Stage,
+    stage: SnoopWait,
 }
 
 impl Processor {
@@ -74,9 +74,13 @@ impl Processor {
         if self.device_coherent.is_empty() || txn.state.is_busy() {
             return false;
         }
-        let reads = match txn.what {
-            What::Read | What::Own | What::DmaRead | What::PageRead | What::WalkRead => true,
-            What::Device(request) => matches!(
+        let reads = match txn.kind {
+            TxnKind::Read
+            | TxnKind::Own
+            | TxnKind::DmaRead
+            | TxnKind::PageRead
+            | TxnKind::WalkRead => true,
+            TxnKind::Device(request) => matches!(
                 request,
                 Request::RdShared | Request::RdAny | Request::RdOwn | Request::RdCurr
             ),
@@ -96,7 +100,7 @@ impl Processor {
         match (write, txn.claiming) {
             (true, _) if txn.keeps => M2s::MemWr(MetaValue::Any),
             (true, _) => M2s::MemWr(MetaValue::Invalid),
-            (false, true) if txn.what == What::Flush => M2s::MemInvFlush,
+            (false, true) if txn.kind == TxnKind::Flush => M2s::MemInvFlush,
             (false, true) => M2s::MemInvOwn,
             (false, false) if txn.is_miss() => M2s::MemRdOwn,
             (false, false) => M2s::MemRdData,
@@ -108,21 +112,21 @@ impl Processor {
     /// memory has an older value.
     pub(super) fn is_whole(&mut self, message: &Message) -> bool {
         let txn = &mut self.txns[message.tag as usize];
-        if txn.claiming || txn.what == What::Evict {
+        if txn.claiming || txn.kind == TxnKind::Evict {
             return true;
         }
-        txn.came |= match message.channel().carries_data() {
+        txn.arrived_parts |= match message.channel().carries_data() {
             true => CAME,
             false => COMPLETED,
         };
-        let whole = txn.came == WHOLE;
+        let whole = txn.arrived_parts == WHOLE;
         if message.opcode == Opcode::CmpM
             && let Some(slot) = txn.slot
         {
             self.llc[slot].dirty = true;
         }
         if whole {
-            self.txns[message.tag as usize].came = 0;
+            self.txns[message.tag as usize].arrived_parts = 0;
         }
         whole
     }
@@ -132,8 +136,8 @@ impl Processor {
         let is_asked = |txn: &Txn| {
             txn.line == line
                 && txn.sent != NOT_SENT
-                && txn.came & COMPLETED == 0
-                && !matches!(txn.what, What::Evict | What::Free)
+                && txn.arrived_parts & COMPLETED == 0
+                && !matches!(txn.kind, TxnKind::Evict | TxnKind::Free)
         };
         let found = self.txns.iter().position(is_asked);
         found.map(|id| id as u32)
@@ -147,17 +151,17 @@ impl Processor {
             "a device asks once for a line at a time"
         );
         self.stats.bi_snoops += 1;
-        let mut snooped = Snooped {
+        let mut snooped = PendingSnoop {
             line,
             device: message.source,
             tag: message.tag,
-            stage: Stage::Write,
+            stage: SnoopWait::Write,
         };
         if let Some(id) = self.asked(line) {
             self.stats.bi_conflicts += 1;
-            snooped.stage = Stage::Conflict(id);
+            snooped.stage = SnoopWait::Conflict(id);
             self.snooped.push(snooped);
-            self.answer_device(ctx, &snooped, M2s::BiConflict, id);
+            self.respond_to_device(ctx, &snooped, M2s::BiConflict, id);
             return;
         }
         self.snooped.push(snooped);
@@ -169,12 +173,12 @@ impl Processor {
     fn give_up_or_wait(&mut self, ctx: &mut Ctx<'_, Parcel>, at: usize) {
         let line = self.snooped[at].line;
         if self.writing.contains(&line) {
-            self.snooped[at].stage = Stage::Write;
+            self.snooped[at].stage = SnoopWait::Write;
         } else if self.llc.knows(line) {
-            let mut txn = Txn::new(line, What::BackInvalidate, 0);
+            let mut txn = Txn::new(line, TxnKind::BackInvalidate, 0);
             txn.device = self.snooped[at].device.0 - self.first_device;
             let id = self.open(txn);
-            self.snooped[at].stage = Stage::Leaves(id);
+            self.snooped[at].stage = SnoopWait::Leaves(id);
             ctx.wake_at(ctx.now(), ARRIVE | id);
         } else {
             self.answer_snoop(ctx, at);
@@ -184,15 +188,21 @@ impl Processor {
     /// Responds that the host holds no copy of a snooped line.
     fn answer_snoop(&mut self, ctx: &mut Ctx<'_, Parcel>, at: usize) {
         let snooped = self.snooped.swap_remove(at);
-        self.answer_device(ctx, &snooped, M2s::BiRsp(Kept::Invalid), snooped.tag);
+        self.respond_to_device(ctx, &snooped, M2s::BiRsp(Kept::Invalid), snooped.tag);
     }
 
-    fn answer_device(&mut self, ctx: &mut Ctx<'_, Parcel>, snooped: &Snooped, what: M2s, tag: u32) {
-        let (field, value, snoop) = what.fields();
+    fn respond_to_device(
+        &mut self,
+        ctx: &mut Ctx<'_, Parcel>,
+        snooped: &PendingSnoop,
+        m2s: M2s,
+        tag: u32,
+    ) {
+        let (field, value, snoop) = m2s.fields();
         let message = Message {
             destination: snooped.device,
             meta: MemMeta::new(field, value, snoop),
-            ..self.message(ctx, Hpa(snooped.line.0 * LINE_BYTES), what.opcode(), tag)
+            ..self.message(ctx, Hpa(snooped.line.0 * LINE_BYTES), m2s.opcode(), tag)
         };
         self.roots.send(ctx, message);
     }
@@ -200,7 +210,7 @@ impl Processor {
     /// Handles `BIConflictAck`: the device has seen the conflict of its snoop with a request.
     pub(super) fn conflict_acknowledged(&mut self, ctx: &mut Ctx<'_, Parcel>, message: &Message) {
         let line = LineAddr(message.hpa.0 / LINE_BYTES);
-        let conflict = Stage::Conflict(message.tag);
+        let conflict = SnoopWait::Conflict(message.tag);
         let mut snooped = self.snooped.iter();
         let at = snooped.position(|one| one.line == line && one.stage == conflict);
         let Some(at) = at else {
@@ -218,7 +228,8 @@ impl Processor {
     /// Responds to a waiting snoop of a line that the host is about to request: the
     /// host holds no copy of it.
     pub(super) fn answer_before_asking(&mut self, ctx: &mut Ctx<'_, Parcel>, line: LineAddr) {
-        let waits = |one: &Snooped| one.line == line && matches!(one.stage, Stage::Leaves(_));
+        let waits =
+            |one: &PendingSnoop| one.line == line && matches!(one.stage, SnoopWait::Leaves(_));
         if let Some(at) = self.snooped.iter().position(waits) {
             self.answer_snoop(ctx, at);
         }
@@ -226,7 +237,7 @@ impl Processor {
 
     /// Lets a snoop continue that has waited for a write of its line.
     pub(super) fn go_on_with_snoop(&mut self, ctx: &mut Ctx<'_, Parcel>, line: LineAddr) {
-        let waits = |one: &Snooped| one.line == line && one.stage == Stage::Write;
+        let waits = |one: &PendingSnoop| one.line == line && one.stage == SnoopWait::Write;
         if let Some(at) = self.snooped.iter().position(waits) {
             self.give_up_or_wait(ctx, at);
         }
@@ -234,7 +245,7 @@ impl Processor {
 
     /// Index of the snoop for which a transaction invalidates its line; `None` if it has had a response.
     pub(super) fn snoop_of(&self, id: u32) -> Option<usize> {
-        let stage = Stage::Leaves(id);
+        let stage = SnoopWait::Leaves(id);
         self.snooped.iter().position(|one| one.stage == stage)
     }
 

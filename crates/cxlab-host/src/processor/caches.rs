@@ -3,14 +3,14 @@
 use cxlab_engine::rng::StreamRng;
 use cxlab_engine::save_state;
 use cxlab_engine::units::{Bytes, LineAddr};
-use cxlab_memory::{Geometry, GeometryError, Room, TagArray, victim};
+use cxlab_memory::{Geometry, GeometryError, SetRoom, TagArray, victim};
 use serde::{Deserialize, Serialize};
 
 use crate::core::CacheLevel;
 
 /// The state in which a core holds a line.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize, Debug)]
-pub enum Held {
+pub enum CoreState {
     /// The core has no copy.
     #[default]
     Invalid,
@@ -24,7 +24,7 @@ pub enum Held {
 
 /// The private cache level that served an access.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Level {
+pub enum HitLevel {
     /// The access hit in the first-level cache.
     L1,
     /// The access hit in the second-level cache.
@@ -34,7 +34,7 @@ pub enum Level {
 /// Both private caches of one core. The second level includes the first.
 pub struct CoreCaches {
     l1: TagArray<()>,
-    l2: TagArray<Held>,
+    l2: TagArray<CoreState>,
 }
 
 save_state!(CoreCaches {
@@ -69,39 +69,41 @@ impl CoreCaches {
     }
 
     /// The state in which the core holds a line.
-    pub fn held(&self, line: LineAddr) -> Held {
+    pub fn held(&self, line: LineAddr) -> CoreState {
         self.l2
             .find(line)
-            .map_or(Held::Invalid, |slot| self.l2[slot])
+            .map_or(CoreState::Invalid, |slot| self.l2[slot])
     }
 
     /// Uses a line if the core holds it in a sufficient state, for a store if `owns`. Returns
     /// the level that had it.
     #[inline]
-    pub fn access(&mut self, line: LineAddr, owns: bool) -> Option<Level> {
+    pub fn access(&mut self, line: LineAddr, owns: bool) -> Option<HitLevel> {
         let slot = self.l2.find(line)?;
         match (owns, self.l2[slot]) {
-            (false, Held::Invalid) | (true, Held::Invalid | Held::Shared) => return None,
-            (true, _) => self.l2[slot] = Held::Modified,
+            (false, CoreState::Invalid) | (true, CoreState::Invalid | CoreState::Shared) => {
+                return None;
+            }
+            (true, _) => self.l2[slot] = CoreState::Modified,
             (false, _) => {}
         }
         self.l2.touch(slot);
         if self.l1.access(line).is_some() {
-            return Some(Level::L1);
+            return Some(HitLevel::L1);
         }
         self.l1.fill(line, ());
-        Some(Level::L2)
+        Some(HitLevel::L2)
     }
 
     /// Inserts a line, or changes its state. Returns the evicted line with its former
     /// state, if there is one.
-    pub fn insert(&mut self, line: LineAddr, held: Held) -> Option<(LineAddr, Held)> {
+    pub fn insert(&mut self, line: LineAddr, held: CoreState) -> Option<(LineAddr, CoreState)> {
         if let Some(slot) = self.l2.find(line) {
             self.l2[slot] = held;
             return None;
         }
         let mut out = None;
-        if let Room::Evict(block) = self.l2.room(line)
+        if let SetRoom::Evict(block) = self.l2.room(line)
             && let Some(slot) = self.l2.find(block.victim)
         {
             out = Some(self.l2.remove(slot));
@@ -119,31 +121,31 @@ impl CoreCaches {
     }
 
     /// Invalidates a line. Returns its former state.
-    pub fn drop_line(&mut self, line: LineAddr) -> Held {
+    pub fn drop_line(&mut self, line: LineAddr) -> CoreState {
         let Some(slot) = self.l2.find(line) else {
-            return Held::Invalid;
+            return CoreState::Invalid;
         };
         self.drop_l1(line);
         self.l2.remove(slot).1
     }
 
     /// Downgrades a line to shared. Returns its former state.
-    pub fn share(&mut self, line: LineAddr) -> Held {
+    pub fn share(&mut self, line: LineAddr) -> CoreState {
         let Some(slot) = self.l2.find(line) else {
-            return Held::Invalid;
+            return CoreState::Invalid;
         };
         let was = self.l2[slot];
-        self.l2[slot] = was.min(Held::Shared);
+        self.l2[slot] = was.min(CoreState::Shared);
         was
     }
 
     /// Marks a line as unmodified. Returns its former state.
-    pub fn clean(&mut self, line: LineAddr) -> Held {
+    pub fn clean(&mut self, line: LineAddr) -> CoreState {
         let Some(slot) = self.l2.find(line) else {
-            return Held::Invalid;
+            return CoreState::Invalid;
         };
         let was = self.l2[slot];
-        self.l2[slot] = was.min(Held::Exclusive);
+        self.l2[slot] = was.min(CoreState::Exclusive);
         was
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use cxlab_agent::{line_looked_at, line_read_once};
+use cxlab_agent::{line_read_once, snooped_line_address};
 use cxlab_engine::Ctx;
 use cxlab_engine::save_state;
 use cxlab_engine::units::{Hpa, LINE_BYTES, LineAddr, SimTime};
@@ -15,7 +15,7 @@ use cxlab_protocol::{
     CacheMeta, Channel, LatencyStages, LongStage, MemMeta, Message, Opcode, PortId,
 };
 
-use super::home::{Txn, What};
+use super::home::{Txn, TxnKind};
 use super::params::DeviceEvictions;
 use super::{ARRIVE, FINISH, NONE, Processor};
 
@@ -60,7 +60,7 @@ impl Processor {
     pub(super) fn name(&mut self, id: u32) -> bool {
         let txn = &mut self.txns[id as usize];
         let devices = !txn.state.filter.holders().without(CORES).is_empty();
-        let asked = matches!(txn.what, What::Device(_) | What::Missing(_));
+        let asked = matches!(txn.kind, TxnKind::Device(_) | TxnKind::Missing(_));
         if txn.uqid != Uqids::NONE || !devices && !asked {
             return true;
         }
@@ -106,14 +106,14 @@ impl Processor {
     /// Handles a CXL.cache message.
     pub(super) fn cache_message(&mut self, ctx: &mut Ctx<'_, Parcel>, message: &Message) {
         match message.channel() {
-            Channel::D2hReq => self.device_asks(ctx, message),
-            Channel::D2hRsp => self.device_answers(ctx, message),
+            Channel::D2hReq => self.device_request(ctx, message),
+            Channel::D2hRsp => self.device_response(ctx, message),
             _ => self.device_data(ctx, message),
         }
     }
 
     /// Handles a device's request for a line. The home agent accepts such requests one after the other.
-    fn device_asks(&mut self, ctx: &mut Ctx<'_, Parcel>, message: &Message) {
+    fn device_request(&mut self, ctx: &mut Ctx<'_, Parcel>, message: &Message) {
         if message.opcode == Opcode::CacheFlushed {
             return self.device_flushed(ctx, message);
         }
@@ -141,7 +141,7 @@ impl Processor {
         let now = ctx.now();
         let line = LineAddr(message.hpa.0 / LINE_BYTES);
         self.llc.prefetch(line);
-        let mut txn = Txn::new(line, What::Device(request), 0);
+        let mut txn = Txn::new(line, TxnKind::Device(request), 0);
         txn.peer = self.peer_of(message.source);
         txn.source = message.source;
         txn.tag = message.tag;
@@ -160,7 +160,7 @@ impl Processor {
         }
     }
 
-    fn device_answers(&mut self, ctx: &mut Ctx<'_, Parcel>, message: &Message) {
+    fn device_response(&mut self, ctx: &mut Ctx<'_, Parcel>, message: &Message) {
         let Some(answer) = Answer::from_opcode(message.opcode) else {
             panic!("{:?} answers no snoop", message.opcode)
         };
@@ -168,14 +168,14 @@ impl Processor {
         let id = self.uqids.transaction(message.cache.uqid);
         if answer.keeps() {
             let poison = message.cache.has(CacheMeta::POISON);
-            self.txns[id as usize].looked_at = Some((message.source, poison));
+            self.txns[id as usize].snooped_holder = Some((message.source, poison));
         }
         self.apply(ctx, id, Event::Answer(peer, answer));
     }
 
     fn device_data(&mut self, ctx: &mut Ctx<'_, Parcel>, message: &Message) {
         let id = self.uqids.transaction(message.cache.uqid);
-        if let What::Missing(_) = self.txns[id as usize].what {
+        if let TxnKind::Missing(_) = self.txns[id as usize].kind {
             return self.step_missing(ctx, id, Event::PulledData(false));
         }
         let event = match self.is_snooping(id) {
@@ -212,11 +212,11 @@ impl Processor {
     /// the value is poison. If a device keeps the line, the value is that of its snoop response, because
     /// the device may have stored since.
     pub(super) fn value_of(&self, txn: &Txn) -> (Hpa, bool) {
-        match txn.looked_at {
-            Some((holder, poison)) => (line_looked_at(holder, txn.uqid), poison),
+        match txn.snooped_holder {
+            Some((holder, poison)) => (snooped_line_address(holder, txn.uqid), poison),
             None => {
                 let hpa = Hpa(txn.line.0 * LINE_BYTES);
-                (hpa, self.lanes.is_poison(txn.line))
+                (hpa, self.hw_threads.is_poison(txn.line))
             }
         }
     }
@@ -227,8 +227,8 @@ impl Processor {
         let mut stages = txn.stages;
         stages.add(LongStage::Media, txn.media_ps);
         stages.add(LongStage::HostQueue, txn.waited_ps);
-        let asking = ctx.now().0 - txn.arrived - txn.waited_ps - txn.media_ps;
-        stages.add(LongStage::Coherence, asking);
+        let waiting = ctx.now().0 - txn.arrived - txn.waited_ps - txn.media_ps;
+        stages.add(LongStage::Coherence, waiting);
         stages.device += self.params.root_port_time.0 as u32;
         let owner = self.map.owner(Hpa(txn.line.0 * LINE_BYTES));
         let opcode = match reply {
@@ -240,9 +240,9 @@ impl Processor {
         };
         let granted = reply.granted();
         let (from, poison) = self.value_of(&txn);
-        if txn.what == What::Device(Request::RdCurr) {
+        if txn.kind == TxnKind::Device(Request::RdCurr) {
             let there = line_read_once(txn.source, txn.tag);
-            self.lanes.image().copy(from, there, LINE_BYTES);
+            self.hw_threads.image().copy(from, there, LINE_BYTES);
         }
         let poison = poison && opcode == Opcode::H2dData;
         self.send_cache(

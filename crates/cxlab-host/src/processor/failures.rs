@@ -2,7 +2,7 @@
 //!
 //! A line that does not arrive, because a component has failed, is put into no cache. The accesses that
 //! wait for it end with an error, which is a machine check unless the access was a prefetch. A line that
-//! arrives as poison is cached like any other ([`cxlab_agent::Poison`]), and a load of it is a machine
+//! arrives as poison is cached like any other ([`cxlab_agent::PoisonedLines`]), and a load of it is a machine
 //! check. A line that cannot be written is lost: its write-back ends by its timeout, or at the root port.
 //!
 //! Threads compute on the values of memory, so they must not continue without them: their process ends
@@ -13,22 +13,22 @@
 //! The tag of a message that has timed out is that of its transaction. The tag stays out of use until the
 //! response comes, if ever.
 
-use cxlab_agent::{AccessKind, Answer, Ending, Failure};
+use cxlab_agent::{AccessKind, AccessOutcome, AccessResponse, Failure};
 use cxlab_engine::Ctx;
 use cxlab_engine::units::{Hpa, LINE_BYTES, Picos, SimTime};
-use cxlab_link::{Buffer, Lost, Parcel};
+use cxlab_link::{BufferId, LostMessages, Parcel};
 use cxlab_memory::Slot;
 use cxlab_protocol::coherence::cache_home::Filter;
 use cxlab_protocol::{Message, PortId};
 
-use super::home::{Txn, What};
+use super::home::{Txn, TxnKind};
 use super::{NONE, OP, Processor};
-use crate::fails::Fails;
+use crate::failure_handling::FailureHandling;
 
 /// Value of [`Txn::sent`] for a transaction that waits for no message.
 pub(super) const NOT_SENT: u64 = u64::MAX;
 
-impl Fails for Processor {
+impl FailureHandling for Processor {
     fn is_done(&self) -> bool {
         Processor::is_done(self)
     }
@@ -45,7 +45,7 @@ impl Fails for Processor {
                 continue;
             }
             txn.late = true;
-            self.lanes.ledger.stats.timed_out_ever += 1;
+            self.hw_threads.ledger.stats.timed_out_ever += 1;
             self.fail(ctx, id as u32, Failure::TimedOut);
         }
     }
@@ -58,14 +58,14 @@ impl Fails for Processor {
         let link = &mut self.roots.ports[port as usize];
         let credited = link.receive(parcel);
         if let Some(message) = &parcel.message {
-            link.release(ctx, Buffer::of(message.channel(), message.vc));
+            link.release(ctx, BufferId::of(message.channel(), message.vc));
             let txn = &mut self.txns[message.tag as usize];
             txn.late = false;
-            if txn.what == What::Free {
+            if txn.kind == TxnKind::Free {
                 self.out_of_use -= 1;
                 self.free.push(message.tag);
             }
-            let stats = &mut self.lanes.ledger.stats;
+            let stats = &mut self.hw_threads.ledger.stats;
             stats.late_ever += 1;
             stats.late_denied_ever += u64::from(message.lines == Message::DENIED);
         }
@@ -74,13 +74,13 @@ impl Fails for Processor {
         }
     }
 
-    fn ways(&self, edge_ports: usize) -> Vec<u16> {
-        self.roots.ways(edge_ports)
+    fn routes(&self, edge_ports: usize) -> Vec<u16> {
+        self.roots.routes(edge_ports)
     }
 
-    fn cut_off(&mut self, ways: &[u16], is_cut: &[bool]) {
+    fn cut_off(&mut self, routes: &[u16], is_cut: &[bool]) {
         self.roots
-            .cut_off(ways, usize::from(self.first_device), is_cut);
+            .cut_off(routes, usize::from(self.first_device), is_cut);
     }
 
     fn take_cut_off(&mut self) -> Vec<u32> {
@@ -95,7 +95,7 @@ impl Fails for Processor {
         self.fail(ctx, tag, Failure::CutOff);
     }
 
-    fn discard(&mut self, _: &mut Ctx<'_, Parcel>, port: u16) -> Lost {
+    fn discard(&mut self, _: &mut Ctx<'_, Parcel>, port: u16) -> LostMessages {
         self.roots.discard(port)
     }
 }
@@ -111,7 +111,7 @@ impl Processor {
         let hpa = Hpa(self.txns[id as usize].line.0 * LINE_BYTES);
         let owner = self.map.owner(hpa);
         let txn = &mut self.txns[id as usize];
-        txn.ending = Ending::Failed(failure);
+        txn.outcome = AccessOutcome::Failed(failure);
         txn.device = owner.map_or(u16::MAX, |PortId(port)| port - self.first_device);
         self.unserved(ctx, id);
         self.memory_answered(ctx, id);
@@ -121,8 +121,8 @@ impl Processor {
     #[cold]
     #[inline(never)]
     pub(super) fn denied(&mut self, ctx: &mut Ctx<'_, Parcel>, id: u32) {
-        self.txns[id as usize].ending = Ending::Denied;
-        self.lanes.ledger.stats.denied_ever += 1;
+        self.txns[id as usize].outcome = AccessOutcome::Denied;
+        self.hw_threads.ledger.stats.denied_ever += 1;
         self.unserved(ctx, id);
     }
 
@@ -130,13 +130,13 @@ impl Processor {
     /// handled by [`Processor::poisoned`].
     fn unserved(&mut self, ctx: &mut Ctx<'_, Parcel>, id: u32) {
         let txn = &self.txns[id as usize];
-        match txn.what {
-            What::Evict => {
+        match txn.kind {
+            TxnKind::Evict => {
                 self.stats.lost_write_backs += 1;
                 self.end_threads(ctx);
             }
-            What::Read if txn.walk != NONE => self.machine_check(ctx),
-            What::PageRead | What::WalkRead => self.machine_check(ctx),
+            TxnKind::Read if txn.walk != NONE => self.machine_check(ctx),
+            TxnKind::PageRead | TxnKind::WalkRead => self.machine_check(ctx),
             _ => {}
         }
     }
@@ -163,7 +163,7 @@ impl Processor {
         if kind == AccessKind::Prefetch {
             return;
         }
-        let thread = self.lanes.is_thread(self.lanes.lane_of(op));
+        let thread = self.hw_threads.is_thread(self.hw_threads.thread_of(op));
         self.stats.machine_checks += 1;
         if thread {
             self.end_threads(ctx);
@@ -188,7 +188,7 @@ impl Processor {
     /// Ends the process of the threads.
     fn end_threads(&mut self, ctx: &mut Ctx<'_, Parcel>) {
         let now = ctx.now();
-        let Some(done) = self.lanes.end_threads(now) else {
+        let Some(done) = self.hw_threads.end_threads(now) else {
             return;
         };
         if self.threads_ended.is_none() {
@@ -202,9 +202,9 @@ impl Processor {
             ctx.wake_at(at, OP | op);
         }
         for (_, access) in std::mem::take(&mut self.spinning) {
-            let begun = self.lanes.issued(access.op);
-            let answer = Answer::by_cache_after(begun, now, now);
-            if let Some(at) = self.lanes.access_done(access.op, answer) {
+            let begun = self.hw_threads.issued(access.op);
+            let answer = AccessResponse::by_cache_after(begun, now, now);
+            if let Some(at) = self.hw_threads.access_done(access.op, answer) {
                 ctx.wake_at(at, OP | access.op);
             }
         }

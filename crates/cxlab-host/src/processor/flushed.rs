@@ -13,7 +13,7 @@ use super::Processor;
 
 /// A device that waits for the response to its `CacheFlushed`.
 #[derive(Clone, Serialize, Deserialize)]
-pub(super) struct Flushed {
+pub(super) struct PendingCacheFlush {
     message: Message,
     peer: Peer,
     /// Lines with a transaction in progress, whose entry still names the device as a holder.
@@ -31,12 +31,12 @@ impl Processor {
             self.forget_holder(slot, peer);
             self.llc.settle(slot);
         }
-        self.flushed.push(Flushed {
+        self.flushed.push(PendingCacheFlush {
             message: *message,
             peer,
             lines: busy,
         });
-        self.answer_flushed(ctx);
+        self.complete_cache_flush(ctx);
     }
 
     /// Removes flushed devices from the holders of the line in this slot, whose transaction is over.
@@ -46,7 +46,7 @@ impl Processor {
         }
         let line = self.llc.line(slot);
         let mut flushed = std::mem::take(&mut self.flushed);
-        for &mut Flushed {
+        for &mut PendingCacheFlush {
             peer,
             ref mut lines,
             ..
@@ -60,7 +60,7 @@ impl Processor {
             }
         }
         self.flushed = flushed;
-        self.answer_flushed(ctx);
+        self.complete_cache_flush(ctx);
     }
 
     fn forget_holder(&mut self, slot: Slot, peer: Peer) {
@@ -72,10 +72,10 @@ impl Processor {
         self.llc[slot].filter = next.filter;
     }
 
-    fn answer_flushed(&mut self, ctx: &mut Ctx<'_, Parcel>) {
-        let is_over = |flushed: &mut Flushed| flushed.lines.is_empty();
-        let over: Vec<Flushed> = self.flushed.extract_if(.., is_over).collect();
-        for Flushed { message, .. } in over {
+    fn complete_cache_flush(&mut self, ctx: &mut Ctx<'_, Parcel>) {
+        let is_over = |flushed: &mut PendingCacheFlush| flushed.lines.is_empty();
+        let over: Vec<PendingCacheFlush> = self.flushed.extract_if(.., is_over).collect();
+        for PendingCacheFlush { message, .. } in over {
             let line = LineAddr(0);
             let (to, tag, stages) = (message.source, message.tag, message.stages);
             let state = GoState::Invalid;

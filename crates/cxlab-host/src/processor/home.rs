@@ -5,7 +5,7 @@
 //! time and capacity. In the table, cores and last-level cache are a single holder. Requests of cores for
 //! lines that this holder may use are therefore served here, without the table.
 
-use cxlab_agent::{Access, AccessKind, Ending, LOCAL};
+use cxlab_agent::{Access, AccessKind, AccessOutcome, LOCAL};
 use cxlab_engine::Ctx;
 use cxlab_engine::units::{LineAddr, SimTime};
 use cxlab_link::Parcel;
@@ -15,14 +15,14 @@ use cxlab_protocol::coherence::cache_message::Request;
 use cxlab_protocol::{LatencyStages, PortId};
 use serde::{Deserialize, Serialize};
 
-use super::caches::Held;
+use super::caches::CoreState;
 use super::devices::Uqids;
 use super::failures::NOT_SENT;
 use super::{ARRIVE, FINISH, NONE, Processor};
 
 /// A directory entry: a line in the last-level cache, or a line that other caches hold.
 #[derive(Clone, Copy, Serialize, Deserialize)]
-pub(super) struct Way {
+pub(super) struct DirectoryEntry {
     /// The transaction that has the line, or `NONE`.
     pub(super) txn: u32,
     /// Possible holders of the line. The cores are holders while `data` is true. The filter may still name
@@ -37,9 +37,9 @@ pub(super) struct Way {
     pub(super) cores: u64,
 }
 
-impl Default for Way {
+impl Default for DirectoryEntry {
     fn default() -> Self {
-        Way {
+        DirectoryEntry {
             txn: NONE,
             filter: Filter::Invalid,
             data: false,
@@ -51,7 +51,7 @@ impl Default for Way {
 
 /// The copy of a line that cores keep after a snoop.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Leave {
+pub(super) enum CopyAfterSnoop {
     /// A shared copy.
     Shared,
     /// A copy that agrees with memory, or with the last-level cache.
@@ -62,7 +62,7 @@ pub(super) enum Leave {
 
 /// The purpose of a transaction.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
-pub(super) enum What {
+pub(super) enum TxnKind {
     /// None: the slot is free.
     Free,
     /// A core's load.
@@ -101,7 +101,7 @@ pub(super) enum What {
 #[derive(Clone, Copy, Serialize, Deserialize)]
 pub(super) struct Txn {
     pub(super) line: LineAddr,
-    pub(super) what: What,
+    pub(super) kind: TxnKind,
     pub(super) core: u16,
     pub(super) slot: Option<Slot>,
     /// State of the line in the table while the transaction has it.
@@ -123,7 +123,7 @@ pub(super) struct Txn {
     /// has not responded yet.
     pub(super) claiming: bool,
     /// The device that responded and keeps the line, and whether its value is poison.
-    pub(super) looked_at: Option<(PortId, bool)>,
+    pub(super) snooped_holder: Option<(PortId, bool)>,
     /// Whether the data that a device has sent are only some bytes of the line.
     pub(super) partial: bool,
     /// Whether a core forwards its copy, which the table treats as a read.
@@ -133,7 +133,7 @@ pub(super) struct Txn {
     /// Whether the line has no memory, and a response without data is pending.
     pub(super) missing: bool,
     /// The parts of the response to a read of HDM-DB memory that have arrived.
-    pub(super) came: u8,
+    pub(super) arrived_parts: u8,
     /// Whether the line is recalled from devices before the transaction continues.
     pub(super) recalls: bool,
     /// When the transaction reached the home agent, in picoseconds.
@@ -148,11 +148,11 @@ pub(super) struct Txn {
     /// Time that memory took, in picoseconds.
     pub(super) media_ps: u64,
     /// Constant time to memory and back, in picoseconds.
-    pub(super) way_ps: u64,
+    pub(super) round_trip_ps: u64,
     /// When the message to CXL memory was sent, until its response comes; `NOT_SENT` without one.
     pub(super) sent: u64,
     /// How the message to memory ended.
-    pub(super) ending: Ending,
+    pub(super) outcome: AccessOutcome,
     /// Whether the message has timed out and its response has not come: the tag is out of use.
     pub(super) late: bool,
     pub(super) device: u16,
@@ -169,10 +169,10 @@ pub(super) struct Txn {
 }
 
 impl Txn {
-    pub(super) fn new(line: LineAddr, what: What, core: u16) -> Txn {
+    pub(super) fn new(line: LineAddr, kind: TxnKind, core: u16) -> Txn {
         Txn {
             line,
-            what,
+            kind,
             core,
             slot: None,
             state: LineState::default(),
@@ -184,21 +184,21 @@ impl Txn {
             walk: NONE,
             keeps: false,
             claiming: false,
-            looked_at: None,
+            snooped_holder: None,
             partial: false,
             forwarded: false,
             claimed: false,
             missing: false,
-            came: 0,
+            arrived_parts: 0,
             recalls: false,
             arrived: 0,
             waited_ps: 0,
             since: 0,
             places: 0,
             media_ps: 0,
-            way_ps: 0,
+            round_trip_ps: 0,
             sent: NOT_SENT,
-            ending: Ending::Served,
+            outcome: AccessOutcome::Served,
             late: false,
             device: LOCAL,
             hops: 0,
@@ -213,13 +213,13 @@ impl Txn {
 
     /// Whether a core's load or store waits for the line.
     pub(super) fn is_miss(&self) -> bool {
-        matches!(self.what, What::Read | What::Own)
+        matches!(self.kind, TxnKind::Read | TxnKind::Own)
     }
 }
 
 /// An access that waits for a transaction.
 #[derive(Clone, Copy, Serialize, Deserialize)]
-pub(super) struct Behind {
+pub(super) struct WaitingAccess {
     pub(super) access: Access,
     pub(super) begun: u64,
     pub(super) next: u32,
@@ -241,7 +241,7 @@ impl Processor {
 
     pub(super) fn close(&mut self, id: u32) {
         let txn = &mut self.txns[id as usize];
-        txn.what = What::Free;
+        txn.kind = TxnKind::Free;
         match txn.late {
             false => self.free.push(id),
             true => self.out_of_use += 1,
@@ -256,18 +256,18 @@ impl Processor {
         access: &Access,
         begun: SimTime,
     ) {
-        let what = match access.kind {
-            AccessKind::Load | AccessKind::Prefetch => What::Read,
+        let kind = match access.kind {
+            AccessKind::Load | AccessKind::Prefetch => TxnKind::Read,
             AccessKind::LoadToStore | AccessKind::Store | AccessKind::Atomic | AccessKind::Push => {
-                What::Own
+                TxnKind::Own
             }
-            AccessKind::Flush => What::Flush,
-            AccessKind::WriteBack => What::WriteBack,
-            AccessKind::Demote => What::Demote,
+            AccessKind::Flush => TxnKind::Flush,
+            AccessKind::WriteBack => TxnKind::WriteBack,
+            AccessKind::Demote => TxnKind::Demote,
         };
         let line = access.line();
-        let id = self.open(Txn::new(line, what, core));
-        if matches!(what, What::Read | What::Own) {
+        let id = self.open(Txn::new(line, kind, core));
+        if matches!(kind, TxnKind::Read | TxnKind::Own) {
             self.cores[core as usize].asking.push((line, id));
         }
         self.wait_behind(id, *access, begun);
@@ -278,7 +278,7 @@ impl Processor {
 
     /// Appends an access to those that wait for a transaction.
     pub(super) fn wait_behind(&mut self, id: u32, access: Access, begun: SimTime) {
-        let entry = Behind {
+        let entry = WaitingAccess {
             access,
             begun: begun.0,
             next: NONE,
@@ -325,7 +325,7 @@ impl Processor {
             false => self.stats.llc_evictions += 1,
         }
         if self.is_recalled(slot) {
-            let id = self.open(Txn::new(line, What::Recall, 0));
+            let id = self.open(Txn::new(line, TxnKind::Recall, 0));
             self.txns[id as usize].arrived = ctx.now().0;
             self.take(ctx, id, slot);
             return true;
@@ -378,8 +378,8 @@ impl Processor {
                 continue;
             }
             let was = self.cores[core as usize].caches.drop_line(line);
-            dirty |= was == Held::Modified;
-            any |= was != Held::Invalid;
+            dirty |= was == CoreState::Modified;
+            any |= was != CoreState::Invalid;
             self.llc[slot].cores &= !(1 << core);
         }
         if any {
@@ -391,7 +391,12 @@ impl Processor {
 
     /// Downgrades the copies of a line in every core except `but` to `most`. Returns whether a core had it
     /// modified, and whether a core had it exclusively.
-    pub(super) fn share_copies(&mut self, slot: Slot, but: u32, most: Leave) -> (bool, bool) {
+    pub(super) fn share_copies(
+        &mut self,
+        slot: Slot,
+        but: u32,
+        most: CopyAfterSnoop,
+    ) -> (bool, bool) {
         let line = self.llc.line(slot);
         let mut left = self.llc[slot].cores;
         let (mut dirty, mut alone) = (false, false);
@@ -403,12 +408,12 @@ impl Processor {
             }
             let caches = &mut self.cores[core as usize].caches;
             let was = match most {
-                Leave::Shared => caches.share(line),
-                Leave::Clean => caches.clean(line),
-                Leave::AsItIs => caches.held(line),
+                CopyAfterSnoop::Shared => caches.share(line),
+                CopyAfterSnoop::Clean => caches.clean(line),
+                CopyAfterSnoop::AsItIs => caches.held(line),
             };
-            dirty |= was == Held::Modified;
-            alone |= was >= Held::Exclusive;
+            dirty |= was == CoreState::Modified;
+            alone |= was >= CoreState::Exclusive;
         }
         if alone {
             self.stats.core_snoops += 1;
@@ -420,12 +425,12 @@ impl Processor {
     fn is_first_of_its_line(&self, id: u32) -> bool {
         let Txn { line, arrived, .. } = self.txns[id as usize];
         let waits = |other: &&Txn| {
-            let kept = matches!(other.what, What::Free | What::Evict | What::Recall);
+            let kept = matches!(other.kind, TxnKind::Free | TxnKind::Evict | TxnKind::Recall);
             other.line == line && !kept && other.slot.is_none() && !other.late
         };
         // Transactions that have not arrived yet have no time.
         let mut waiting = self.txns.iter().filter(waits);
-        self.txns[id as usize].what == What::Recall
+        self.txns[id as usize].kind == TxnKind::Recall
             || waiting.all(|other| other.arrived == 0 || other.arrived >= arrived)
     }
 

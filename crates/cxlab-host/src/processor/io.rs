@@ -13,14 +13,14 @@ use cxlab_agent::{
 use cxlab_engine::Ctx;
 use cxlab_engine::save_state;
 use cxlab_engine::units::{Hpa, LINE_BYTES, LineAddr};
-use cxlab_link::{Buffer, Parcel};
+use cxlab_link::{BufferId, Parcel};
 use cxlab_protocol::coherence::cache_home::Peer;
 use cxlab_protocol::coherence::cache_message::Request;
 use cxlab_protocol::{CacheMeta, LatencyStages, MemMeta, Message, Opcode, PortId};
 use cxlab_workload::thread::{BIAS_REGISTER, ThreadOp};
 use serde::{Deserialize, Serialize};
 
-use super::home::{Txn, What};
+use super::home::{Txn, TxnKind};
 use super::{COMING, GOING, OP, Processor};
 
 /// Holder number of the root complex in the table.
@@ -34,7 +34,7 @@ const TAGS: u32 = 1 << 12;
 
 /// State of a device's CXL.io transactions.
 #[derive(Default, Serialize, Deserialize)]
-pub(super) struct Source {
+pub(super) struct DeviceIoState {
     /// Requests in the receive buffer of a root port (by its number) that wait for
     /// room in the root complex.
     outside: VecDeque<(u16, Message)>,
@@ -48,20 +48,20 @@ pub(super) struct Source {
 
 /// A read or write of a device in progress.
 #[derive(Clone, Copy, Serialize, Deserialize)]
-struct Open {
+struct IoTransaction {
     message: Message,
     /// Lines of a read that have arrived: one bit each, from the first line on.
-    come: u128,
+    arrived_lines: u128,
     /// Number of lines of a write that are not complete.
     lines: u32,
     /// Number of bytes of a read for which completions have been sent.
-    answered: u32,
+    completed_bytes: u32,
 }
 
 /// The host's side of CXL.io.
-pub(super) struct Io {
-    sources: Vec<Source>,
-    under_way: Vec<Open>,
+pub(super) struct HostIo {
+    sources: Vec<DeviceIoState>,
+    under_way: Vec<IoTransaction>,
     free: Vec<u32>,
     next_tag: u32,
     /// Operations that wait for register reads: tag and operation.
@@ -74,15 +74,15 @@ pub(super) struct Io {
     handlers: Vec<(u16, u32)>,
 }
 
-save_state!(Io {
+save_state!(HostIo {
     values: under_way, free, next_tag, waiting, coming, going, raised, handlers;
     sized: sources;
 });
 
-impl Io {
-    pub(super) fn new(devices: usize) -> Io {
-        Io {
-            sources: (0..devices).map(|_| Source::default()).collect(),
+impl HostIo {
+    pub(super) fn new(devices: usize) -> HostIo {
+        HostIo {
+            sources: (0..devices).map(|_| DeviceIoState::default()).collect(),
             under_way: Vec::new(),
             free: Vec::new(),
             next_tag: 0,
@@ -96,11 +96,11 @@ impl Io {
 
     /// Opens a transaction of `lines` lines; returns its number.
     fn open(&mut self, message: &Message, lines: u32) -> u32 {
-        let open = Open {
+        let open = IoTransaction {
             message: *message,
-            come: 0,
+            arrived_lines: 0,
             lines,
-            answered: 0,
+            completed_bytes: 0,
         };
         match self.free.pop() {
             Some(number) => {
@@ -152,7 +152,7 @@ impl Processor {
 
     /// Moves a transaction from the receive buffer into the root complex.
     fn io_enters(&mut self, ctx: &mut Ctx<'_, Parcel>, port: u16, message: &Message) {
-        let buffer = Buffer::of(message.channel(), message.vc);
+        let buffer = BufferId::of(message.channel(), message.vc);
         self.roots.ports[usize::from(port)].release(ctx, buffer);
         let source = self.peer_of(message.source).index();
         self.io.sources[source].inside += lines_written(message);
@@ -233,11 +233,11 @@ impl Processor {
         let number = self.io.open(message, lines as u32);
         if message.data == 0 {
             // The completion of a read of length 0 says that all earlier writes are done.
-            self.answer_read(ctx, number);
+            self.complete_read(ctx, number);
             return;
         }
         for line in first..first + lines {
-            self.dma_line(ctx, line, What::DmaRead, number, message.source);
+            self.dma_line(ctx, line, TxnKind::DmaRead, number, message.source);
         }
     }
 
@@ -246,7 +246,7 @@ impl Processor {
         self.io.sources[source].open += lines as u32;
         let number = self.io.open(message, lines as u32);
         for line in first..first + lines {
-            self.dma_line(ctx, line, What::DmaWrite, number, message.source);
+            self.dma_line(ctx, line, TxnKind::DmaWrite, number, message.source);
         }
     }
 
@@ -254,7 +254,7 @@ impl Processor {
         &mut self,
         ctx: &mut Ctx<'_, Parcel>,
         line: u64,
-        what: What,
+        kind: TxnKind,
         number: u32,
         source: PortId,
     ) {
@@ -262,7 +262,7 @@ impl Processor {
         if !self.has_memory(hpa) {
             self.stray(hpa);
         }
-        let mut txn = Txn::new(LineAddr(line), what, 0);
+        let mut txn = Txn::new(LineAddr(line), kind, 0);
         if let Some(peer) = Peer::new(IO) {
             txn.peer = peer;
         }
@@ -274,9 +274,9 @@ impl Processor {
     }
 
     /// The request in the table for a transaction of the root complex.
-    pub(super) fn dma_request(what: What) -> Request {
-        match what {
-            What::DmaRead | What::PageRead | What::WalkRead => Request::RdCurr,
+    pub(super) fn dma_request(kind: TxnKind) -> Request {
+        match kind {
+            TxnKind::DmaRead | TxnKind::PageRead | TxnKind::WalkRead => Request::RdCurr,
             _ => Request::ItoMWr,
         }
     }
@@ -299,28 +299,28 @@ impl Processor {
         let (hpa, bytes, there) = self.part(&txn);
         let (line, poison) = self.value_of(&txn);
         let from = Hpa(line.0 + hpa.0 % LINE_BYTES);
-        self.lanes.image().copy(from, there, bytes);
+        self.hw_threads.image().copy(from, there, bytes);
         let read = &mut self.io.under_way[txn.tag as usize];
         read.message.cache = read.message.cache.with(CacheMeta::POISON, poison);
         let first = read.message.hpa.0 / LINE_BYTES;
-        read.come |= 1 << (txn.line.0 - first);
-        self.answer_read(ctx, txn.tag);
+        read.arrived_lines |= 1 << (txn.line.0 - first);
+        self.complete_read(ctx, txn.tag);
     }
 
     /// Sends the completions of a read whose lines have arrived, in order.
-    fn answer_read(&mut self, ctx: &mut Ctx<'_, Parcel>, number: u32) {
+    fn complete_read(&mut self, ctx: &mut Ctx<'_, Parcel>, number: u32) {
         loop {
             let read = self.io.under_way[number as usize];
             let total = u32::from(read.message.data);
-            let left = total - read.answered;
+            let left = total - read.completed_bytes;
             // Every completion except the last ends at a multiple of its largest size.
-            let start = read.message.hpa.0 + u64::from(read.answered);
+            let start = read.message.hpa.0 + u64::from(read.completed_bytes);
             let most = u64::from(self.params.payload.0 as u32);
             let bytes = u64::from(left).min(most - start % most) as u32;
             let first = read.message.hpa.0 / LINE_BYTES;
             let end = (start + u64::from(bytes).max(1) - 1) / LINE_BYTES - first + 1;
             let all = (1u128 << end) - 1;
-            if total > 0 && read.come & all != all {
+            if total > 0 && read.arrived_lines & all != all {
                 return;
             }
             let mut message = read.message;
@@ -328,7 +328,7 @@ impl Processor {
             message.data = bytes as u16;
             message.hpa = Hpa(start);
             self.send_io(ctx, read.message.source, message);
-            self.io.under_way[number as usize].answered += bytes;
+            self.io.under_way[number as usize].completed_bytes += bytes;
             if left == bytes {
                 self.io.free.push(number);
                 return;
@@ -340,11 +340,11 @@ impl Processor {
     pub(super) fn dma_write(&mut self, ctx: &mut Ctx<'_, Parcel>, id: u32) {
         let txn = self.txns[id as usize];
         let (hpa, bytes, there) = self.part(&txn);
-        self.lanes.image().copy(there, hpa, bytes);
+        self.hw_threads.image().copy(there, hpa, bytes);
         if bytes == LINE_BYTES {
-            self.lanes.given(txn.line, false);
+            self.hw_threads.given(txn.line, false);
         }
-        self.lanes.written(None, txn.line);
+        self.hw_threads.written(None, txn.line);
         self.changed(ctx, txn.line);
     }
 
@@ -400,9 +400,9 @@ impl Processor {
     }
 
     /// Begins an operation of a core on registers, interrupts or mappings.
-    pub(super) fn io_op(&mut self, ctx: &mut Ctx<'_, Parcel>, op: u32, what: ThreadOp) {
-        self.lanes.begin(op, ctx.now());
-        match what {
+    pub(super) fn io_op(&mut self, ctx: &mut Ctx<'_, Parcel>, op: u32, operation: ThreadOp) {
+        self.hw_threads.begin(op, ctx.now());
+        match operation {
             ThreadOp::MmioWrite {
                 device,
                 register,
@@ -410,7 +410,7 @@ impl Processor {
             } => {
                 let tag = self.next_tag();
                 let there = staging(self.port_id, tag);
-                self.lanes.image().write(there, 8, value);
+                self.hw_threads.image().write(there, 8, value);
                 if register == BIAS_REGISTER && self.writes_page_of(value) {
                     self.held_flips.push((value, device, tag, op));
                     return;
@@ -443,7 +443,7 @@ impl Processor {
             ThreadOp::Map { bytes, .. } => {
                 let addr = self.mapped;
                 self.mapped += bytes.next_multiple_of(PAGE);
-                self.lanes.set_value(op, addr);
+                self.hw_threads.set_value(op, addr);
                 ctx.wake_at(ctx.now(), OP | op);
             }
             _ => ctx.wake_at(ctx.now(), OP | op),
@@ -486,12 +486,12 @@ impl Processor {
         };
         let (_, op) = self.io.waiting.swap_remove(at);
         let value = self
-            .lanes
+            .hw_threads
             .image()
             .read(staging(self.port_id, message.tag), 8);
-        let lane = self.lanes.lane_of(op);
-        self.lanes.complete_with(ctx, op, value);
-        self.run(ctx, lane);
+        let hw_thread = self.hw_threads.thread_of(op);
+        self.hw_threads.complete_with(ctx, op, value);
+        self.run(ctx, hw_thread);
     }
 
     fn send_register(

@@ -13,18 +13,18 @@ use std::ops::{Index, IndexMut};
 
 use cxlab_engine::save_state;
 use cxlab_engine::units::{Bytes, LINE_BYTES, LineAddr};
-use cxlab_memory::{GeometryError, Room, Slot, TagArray};
+use cxlab_memory::{GeometryError, SetRoom, Slot, TagArray};
 use cxlab_protocol::coherence::cache_home::{CORES, Filter, Peer, Peers};
 use serde::{Deserialize, Serialize};
 
 use super::NONE;
 use super::caches::lru;
-use super::home::Way;
+use super::home::DirectoryEntry;
 use super::params::{Inclusion, ProcessorParams};
 
 /// State of a line in a non-inclusive cache that has no directory entry.
 #[derive(Clone, Copy, Default, Serialize, Deserialize)]
-struct Kept {
+struct VictimLine {
     /// Whether the line is newer than memory.
     dirty: bool,
     /// Whether the directory gave the line to the cores exclusively, and not as sharers.
@@ -32,7 +32,7 @@ struct Kept {
 }
 
 /// A line that has been evicted from the last-level cache.
-pub(super) struct Leaving {
+pub(super) struct EvictedLine {
     pub(super) line: LineAddr,
     /// Whether the line is newer than memory.
     pub(super) dirty: bool,
@@ -42,9 +42,9 @@ pub(super) struct Leaving {
 
 /// The arrays of directory and cache.
 pub(super) struct Llc {
-    directory: TagArray<Way>,
+    directory: TagArray<DirectoryEntry>,
     /// Lines of a non-inclusive cache. An inclusive cache has its lines in the directory.
-    victims: Option<TagArray<Kept>>,
+    victims: Option<TagArray<VictimLine>>,
 }
 
 save_state!(Llc {
@@ -106,7 +106,7 @@ impl Llc {
         self.directory.prefetch(line);
     }
 
-    pub(super) fn room(&mut self, line: LineAddr) -> Room {
+    pub(super) fn room(&mut self, line: LineAddr) -> SetRoom {
         self.directory.room(line)
     }
 
@@ -117,7 +117,7 @@ impl Llc {
 
     /// Inserts a line into the directory. The cache may already have its data.
     pub(super) fn enter(&mut self, line: LineAddr) -> Slot {
-        let mut way = Way::default();
+        let mut way = DirectoryEntry::default();
         if let Some(victims) = &self.victims
             && let Some(place) = victims.find(line)
         {
@@ -177,7 +177,7 @@ impl Llc {
         if way.data
             && let Some(place) = victims.find(line)
         {
-            victims[place] = Kept {
+            victims[place] = VictimLine {
                 dirty: way.dirty,
                 alone: way.filter == Filter::Any(CORES),
             };
@@ -199,14 +199,14 @@ impl Llc {
     }
 
     /// Removes an entry, with the line's data in the cache.
-    pub(super) fn remove(&mut self, slot: Slot) -> (LineAddr, Way) {
+    pub(super) fn remove(&mut self, slot: Slot) -> (LineAddr, DirectoryEntry) {
         self.drop_data(slot);
         self.directory.remove(slot)
     }
 
     /// Stores a line that has an entry in the cache, or marks its data as modified. Returns the evicted
     /// line, if any. That is the line itself if transactions have pinned every other line of its set.
-    pub(super) fn keep(&mut self, slot: Slot, dirty: bool) -> Option<Leaving> {
+    pub(super) fn keep(&mut self, slot: Slot, dirty: bool) -> Option<EvictedLine> {
         let line = self.directory.line(slot);
         let way = &mut self.directory[slot];
         way.dirty |= dirty;
@@ -217,7 +217,7 @@ impl Llc {
         if way.data {
             return None;
         }
-        let Some(filled) = victims.fill(line, Kept::default()) else {
+        let Some(filled) = victims.fill(line, VictimLine::default()) else {
             return Some(Llc::leaves(line, way));
         };
         way.data = true;
@@ -227,7 +227,7 @@ impl Llc {
         let (line, kept) = filled.evicted?;
         Some(match self.directory.find(line) {
             Some(slot) => Llc::leaves(line, &mut self.directory[slot]),
-            None => Leaving {
+            None => EvictedLine {
                 line,
                 dirty: kept.dirty,
                 keeps: false,
@@ -236,10 +236,10 @@ impl Llc {
     }
 
     /// Removes the cache's data of a line from the entry's state.
-    fn leaves(line: LineAddr, way: &mut Way) -> Leaving {
+    fn leaves(line: LineAddr, way: &mut DirectoryEntry) -> EvictedLine {
         way.data = false;
         let devices = way.filter.holders().without(CORES);
-        Leaving {
+        EvictedLine {
             line,
             dirty: std::mem::take(&mut way.dirty),
             keeps: way.cores != 0 || !devices.is_empty(),
@@ -260,17 +260,17 @@ impl Llc {
 }
 
 impl Index<Slot> for Llc {
-    type Output = Way;
+    type Output = DirectoryEntry;
 
     #[inline]
-    fn index(&self, slot: Slot) -> &Way {
+    fn index(&self, slot: Slot) -> &DirectoryEntry {
         &self.directory[slot]
     }
 }
 
 impl IndexMut<Slot> for Llc {
     #[inline]
-    fn index_mut(&mut self, slot: Slot) -> &mut Way {
+    fn index_mut(&mut self, slot: Slot) -> &mut DirectoryEntry {
         &mut self.directory[slot]
     }
 }

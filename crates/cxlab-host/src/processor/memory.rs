@@ -10,7 +10,7 @@ use cxlab_protocol::{CacheMeta, LatencyStages, LongStage, MemMeta, Message, Opco
 use cxlab_workload::LOCAL_BASE;
 
 use super::failures::NOT_SENT;
-use super::home::{Txn, What};
+use super::home::{Txn, TxnKind};
 use super::{NODE, NONE, Processor};
 use cxlab_agent::LOCAL;
 
@@ -87,7 +87,7 @@ impl Processor {
     ) {
         self.stats.memory_writes += 1;
         self.write_opens(by);
-        let mut txn = Txn::new(line, What::Evict, 0);
+        let mut txn = Txn::new(line, TxnKind::Evict, 0);
         txn.parent = parent;
         txn.keeps = keeps;
         txn.partial = by.is_some_and(|by| self.txns[by as usize].partial);
@@ -110,7 +110,7 @@ impl Processor {
             let node = &mut self.nodes[node];
             node.send(ctx, token, id, line.0, write, delay_ps);
             let txn = &mut self.txns[id as usize];
-            txn.way_ps = 2 * node.latency_ps;
+            txn.round_trip_ps = 2 * node.latency_ps;
             txn.device = LOCAL;
             return;
         }
@@ -121,7 +121,7 @@ impl Processor {
             && let Some(shared) = &self.shared
             && shared.holds(line)
         {
-            shared.send(self.port_id, id, self.lanes.image(), hpa);
+            shared.send(self.port_id, id, self.hw_threads.image(), hpa);
         }
         let coherent = self.device_coherent.contains(&device);
         if coherent && !write {
@@ -146,7 +146,8 @@ impl Processor {
         let message = Message {
             destination: device,
             meta,
-            cache: CacheMeta::NONE.with(CacheMeta::POISON, write && self.lanes.is_poison(line)),
+            cache: CacheMeta::NONE
+                .with(CacheMeta::POISON, write && self.hw_threads.is_poison(line)),
             ..self.message(ctx, hpa, opcode, id)
         };
         self.roots.send(ctx, message);
@@ -220,23 +221,23 @@ impl Processor {
         if message.channel().carries_data() {
             let poison = message.cache.has(CacheMeta::POISON);
             debug_assert!(
-                poison || self.shared.is_some() || !self.lanes.is_poison(txn.line),
+                poison || self.shared.is_some() || !self.hw_threads.is_poison(txn.line),
                 "poison of {:?} was written back and has not come back",
                 txn.line
             );
-            self.lanes.given(txn.line, poison);
+            self.hw_threads.given(txn.line, poison);
         }
-        if txn.what != What::Evict
+        if txn.kind != TxnKind::Evict
             && let Some(shared) = &self.shared
             && shared.holds(txn.line)
         {
             let hpa = Hpa(txn.line.0 * LINE_BYTES);
-            shared.take(self.port_id, message.tag, self.lanes.image(), hpa);
+            shared.take(self.port_id, message.tag, self.hw_threads.image(), hpa);
         }
         let stages = &message.stages;
         txn.media_ps = stages.of(LongStage::Media);
-        txn.way_ps = 2 * self.params.root_port_time.0;
-        if !matches!(txn.what, What::Device(_)) {
+        txn.round_trip_ps = 2 * self.params.root_port_time.0;
+        if !matches!(txn.kind, TxnKind::Device(_)) {
             txn.stages = *stages;
         }
         txn.device = message.source.0 - self.first_device;
@@ -249,7 +250,7 @@ impl Processor {
     /// Continues a transaction to which memory has responded, or whose message has failed.
     pub(super) fn memory_answered(&mut self, ctx: &mut Ctx<'_, Parcel>, id: u32) {
         let Txn {
-            line, what, parent, ..
+            line, kind, parent, ..
         } = self.txns[id as usize];
         let txn = &mut self.txns[id as usize];
         txn.sent = NOT_SENT;
@@ -258,7 +259,7 @@ impl Processor {
             self.proceed(ctx, id);
             return;
         }
-        if what != What::Evict {
+        if kind != TxnKind::Evict {
             self.read_next(ctx);
             self.apply(ctx, id, Event::ReadDone);
             return;

@@ -40,37 +40,39 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use cxlab_agent::{
-    Access, AccessKind, AddressMap, Answer, Ending, Failure, LaneProgram, Lanes, LanesConfig,
-    Overtaking, Poison, RequestRow, RequesterStats, RootPorts, SharedWindows, Ticket, Turn,
-    Versions,
+    Access, AccessKind, AccessOutcome, AccessResponse, AddressMap, Failure, HwThreads,
+    HwThreadsConfig, LineVersions, OvertakingCounter, PoisonedLines, RequestRow, RequesterStats,
+    RootPorts, SharedWindows, ThreadAction, ThreadProgram, WaitTicket,
 };
 use cxlab_engine::Ctx;
 use cxlab_engine::catalog::ParamError;
 use cxlab_engine::save_state;
 use cxlab_engine::units::{LineAddr, SimTime};
-use cxlab_link::{Buffer, LinkPort, Parcel};
+use cxlab_link::{BufferId, LinkPort, Parcel};
 use cxlab_memory::{GeometryError, Statistic};
 use cxlab_protocol::{Channel, Message, Opcode, PortId};
 use cxlab_workload::{Image, Phase, thread::Thread};
 use serde::{Deserialize, Serialize};
 
-use crate::local::{LocalConfig, LocalMemory, Returned};
+use crate::local::{CompletedRequest, LocalConfig, LocalMemory};
 use admission::Admission;
-use back_invalidation::Snooped;
-use caches::{CoreCaches, Held, Level};
+use back_invalidation::PendingSnoop;
+use caches::{CoreCaches, CoreState, HitLevel};
 use devices::Uqids;
-use flushed::Flushed;
-use home::{Behind, Txn};
-use io::Io;
+use flushed::PendingCacheFlush;
+use home::{Txn, WaitingAccess};
+use io::HostIo;
 use llc::Llc;
 use os::{Os, Translated};
 use writes::WriteBuffer;
 
-pub use os::{MOST_PROMISED, OsConfig, OsParams, PageChoice, Prepared, ProcessParams, VIRTUAL};
+pub use os::{
+    MOST_PROMISED, OsConfig, OsParams, PageChoice, PreparedMemory, ProcessParams, VIRTUAL,
+};
 pub use params::{
     Cluster, DeviceEvictions, DirectoryParams, Inclusion, LlcParams, ProcessorParams,
 };
-pub use presets::Preset;
+pub use presets::ProcessorPreset;
 pub use stats::ProcessorStats;
 
 /// Most page faults of a single access of a core: a first touch or a sample, and the move after a sample.
@@ -100,11 +102,11 @@ pub struct ProcessorConfig {
     pub device_coherent: Vec<PortId>,
     /// The operating system, and the memory that the workload has prepared at virtual addresses. `None` if
     /// addresses are physical.
-    pub os: Option<(OsConfig, Prepared)>,
+    pub os: Option<(OsConfig, PreparedMemory)>,
     /// Threads to run, each with the core to which it is bound.
     pub threads: Vec<(u16, Thread)>,
     /// Programs to run, each on a core without threads.
-    pub programs: Vec<(u16, LaneProgram)>,
+    pub programs: Vec<(u16, ThreadProgram)>,
     /// Phases of the threads' kernel, then those of the programs.
     pub phases: Vec<Phase>,
     /// Memory of the coherence domain.
@@ -114,9 +116,9 @@ pub struct ProcessorConfig {
     /// Whether to keep a row for each completed request.
     pub log: bool,
     /// Versions of the lines of the coherence domain, if they are checked.
-    pub versions: Option<Versions>,
+    pub versions: Option<LineVersions>,
     /// Poisoned lines of the coherence domain, if memory may return poison.
-    pub poison: Option<Poison>,
+    pub poison: Option<PoisonedLines>,
     /// Whether messages to memory may be denied or fail.
     pub may_fail: bool,
 }
@@ -125,7 +127,7 @@ pub struct ProcessorConfig {
 const KIND_BITS: u32 = 26;
 const NODE: u32 = 1 << KIND_BITS;
 const OP: u32 = 2 << KIND_BITS;
-const LANE: u32 = 3 << KIND_BITS;
+const HW_THREAD: u32 = 3 << KIND_BITS;
 const ARRIVE: u32 = 4 << KIND_BITS;
 const FINISH: u32 = 5 << KIND_BITS;
 const COMING: u32 = 6 << KIND_BITS;
@@ -139,13 +141,13 @@ const VALUE: u32 = (1 << KIND_BITS) - 1;
 const NONE: u32 = u32::MAX;
 
 /// A core with its private caches.
-struct Core {
+struct ProcessorCore {
     caches: CoreCaches,
     /// Lines that the core has requested from the home agent, with their transactions.
     asking: Vec<(LineAddr, u32)>,
     /// Accesses and hardware threads that wait for room in `asking`, in order.
-    waiting: VecDeque<(Waiting, Ticket)>,
-    turns: Overtaking,
+    waiting: VecDeque<(CoreWaiter, WaitTicket)>,
+    turns: OvertakingCounter,
     /// Whether the first that waited is being served now.
     serving: bool,
     /// Whether a hardware thread of the core waits for a page walker.
@@ -154,18 +156,18 @@ struct Core {
 
 /// An access or a hardware thread that waits for room among a core's outstanding requests.
 #[derive(Clone, Copy, Serialize, Deserialize)]
-enum Waiting {
+enum CoreWaiter {
     /// An access that has begun, with its start: its core's requests were all in use when its
     /// physical address became known.
     Access(Access, SimTime),
     /// A hardware thread whose next access has not begun.
-    Lane(u32),
+    HwThread(u32),
 }
 
-impl Core {
-    fn wait(&mut self, what: Waiting) {
+impl ProcessorCore {
+    fn wait(&mut self, waiter: CoreWaiter) {
         let ticket = self.turns.wait(self.waiting.len());
-        self.waiting.push_back((what, ticket));
+        self.waiting.push_back((waiter, ticket));
     }
 
     /// Removes the first that waits, to be served.
@@ -176,7 +178,7 @@ impl Core {
     }
 }
 
-save_state!(Core {
+save_state!(ProcessorCore {
     values: asking, waiting, turns, serving, full;
     states: caches;
 });
@@ -188,11 +190,11 @@ pub struct Processor {
     first_device: u16,
     roots: RootPorts,
     map: Arc<AddressMap>,
-    lanes: Lanes,
+    hw_threads: HwThreads,
     core_of: Vec<u16>,
     /// Time of each hardware thread's pending wake-up, so that no second one is requested.
     lane_wake: Vec<u64>,
-    cores: Vec<Core>,
+    cores: Vec<ProcessorCore>,
     llc: Llc,
     nodes: Vec<LocalMemory>,
     /// Accelerators, by their number as holders of lines.
@@ -200,8 +202,8 @@ pub struct Processor {
     /// Accelerators that keep their own memory coherent.
     device_coherent: Vec<PortId>,
     /// Snoops of these accelerators without a response.
-    snooped: Vec<Snooped>,
-    io: Io,
+    snooped: Vec<PendingSnoop>,
+    io: HostIo,
     uqids: Uqids,
     /// First address that has not been allocated to a thread.
     mapped: u64,
@@ -209,7 +211,7 @@ pub struct Processor {
     home_free: u64,
     txns: Vec<Txn>,
     free: Vec<u32>,
-    behind: Vec<Behind>,
+    behind: Vec<WaitingAccess>,
     free_behind: Vec<u32>,
     writes: WriteBuffer,
     /// Number of lines being read from memory, and the transactions that wait for a read.
@@ -217,7 +219,7 @@ pub struct Processor {
     unread: VecDeque<u32>,
     /// Transactions that wait for directory entries.
     admission: Admission,
-    returned: Vec<Returned>,
+    returned: Vec<CompletedRequest>,
     /// Lines of CXL memory with a write in flight, and the reads that wait for it.
     writing: Vec<LineAddr>,
     held_reads: Vec<(LineAddr, u32)>,
@@ -226,7 +228,7 @@ pub struct Processor {
     /// Bias flips by software that wait for writes of their pages: address, device, tag and operation.
     held_flips: Vec<(u64, u16, u32, u32)>,
     /// Devices whose `CacheFlushed` has no response yet.
-    flushed: Vec<Flushed>,
+    flushed: Vec<PendingCacheFlush>,
     /// Spinning operations, each with the line whose change it waits for.
     spinning: Vec<(LineAddr, Access)>,
     /// The operating system, which translates addresses, if there is one.
@@ -248,7 +250,7 @@ pub struct Processor {
 save_state!(Processor {
     values: mapped, home_free, txns, free, behind, free_behind, writes, open_reads, unread, admission, writing, held_reads, held_grants, held_flips, snooped, flushed, spinning, out_of_use, threads_ended, stray, stats;
     sized: lane_wake;
-    states: roots, lanes, cores, llc, nodes, io, uqids, os, image;
+    states: roots, hw_threads, cores, llc, nodes, io, uqids, os, image;
     built: params, port_id, first_device, map, core_of, devices, device_coherent, shared, returned, may_fail;
 });
 
@@ -269,19 +271,20 @@ impl Processor {
     pub fn new(config: ProcessorConfig) -> Result<Processor, ProcessorError> {
         let params = config.params;
         let (mut core_of, threads): (Vec<u16>, Vec<Thread>) = config.threads.into_iter().unzip();
-        let (cores, programs): (Vec<u16>, Vec<LaneProgram>) = config.programs.into_iter().unzip();
+        let (cores, programs): (Vec<u16>, Vec<ThreadProgram>) = config.programs.into_iter().unzip();
         core_of.extend(cores);
         let core = || {
-            Ok(Core {
+            Ok(ProcessorCore {
                 caches: CoreCaches::new(&params.l1, &params.l2)?,
                 asking: Vec::with_capacity(params.misses as usize),
                 waiting: VecDeque::new(),
-                turns: Overtaking::default(),
+                turns: OvertakingCounter::default(),
                 serving: false,
                 full: false,
             })
         };
-        let cores: Result<Vec<Core>, GeometryError> = (0..params.cores).map(|_| core()).collect();
+        let cores: Result<Vec<ProcessorCore>, GeometryError> =
+            (0..params.cores).map(|_| core()).collect();
         let most = (params.cores * params.misses) as usize;
         let mapped = config.nodes.first().map_or(0, |node| node.base.0);
         let os = match config.os {
@@ -300,7 +303,7 @@ impl Processor {
             map: config.map,
             lane_wake: vec![u64::MAX; core_of.len()],
             core_of,
-            lanes: Lanes::new(LanesConfig {
+            hw_threads: HwThreads::new(HwThreadsConfig {
                 threads,
                 programs,
                 phases: config.phases,
@@ -319,7 +322,7 @@ impl Processor {
                 .into_iter()
                 .map(|node| LocalMemory::new(node, most))
                 .collect(),
-            io: Io::new(config.devices.len()),
+            io: HostIo::new(config.devices.len()),
             uqids: Uqids::new(),
             mapped,
             devices: config.devices,
@@ -355,7 +358,7 @@ impl Processor {
 
     /// Statistics of the threads' requests.
     pub fn stats(&self) -> &RequesterStats {
-        &self.lanes.ledger.stats
+        &self.hw_threads.ledger.stats
     }
 
     /// Statistics of caches and home agent.
@@ -415,34 +418,34 @@ impl Processor {
     /// Memory of the process at virtual addresses; `None` if addresses are physical.
     pub fn process_image(&self) -> Option<Image> {
         let os = self.os.as_ref()?;
-        Some(os.view(self.lanes.image()))
+        Some(os.view(self.hw_threads.image()))
     }
 
     /// The hardware threads.
-    pub fn lanes(&self) -> &Lanes {
-        &self.lanes
+    pub fn hw_threads(&self) -> &HwThreads {
+        &self.hw_threads
     }
 
     /// Number of operations and transactions in flight.
     pub fn in_flight(&self) -> u64 {
         let os = self.os.as_ref().map_or(0, |os| os.in_flight());
         let transactions = (self.txns.len() - self.free.len()) as u64 - self.out_of_use;
-        self.lanes.in_flight() + transactions + os
+        self.hw_threads.in_flight() + transactions + os
     }
 
     /// Number of requests in flight.
     pub fn requests_in_flight(&self) -> u64 {
-        self.lanes.ledger.in_flight()
+        self.hw_threads.ledger.in_flight()
     }
 
     /// Summed age, at `now`, of the requests in flight.
     pub fn age_ps(&self, now: SimTime) -> u128 {
-        self.lanes.ledger.age_ps(now)
+        self.hw_threads.ledger.age_ps(now)
     }
 
     /// Whether every thread has ended and nothing is in flight.
     pub fn is_done(&self) -> bool {
-        self.lanes.is_done() && self.in_flight() == 0
+        self.hw_threads.is_done() && self.in_flight() == 0
     }
 
     /// The processor's ports, for link statistics.
@@ -452,12 +455,12 @@ impl Processor {
 
     /// Takes the rows logged since the last call.
     pub fn take_rows(&mut self) -> Vec<RequestRow> {
-        self.lanes.ledger.take_rows()
+        self.hw_threads.ledger.take_rows()
     }
 
     /// Resets the statistics at the start of measurement.
     pub fn begin_measurement(&mut self, now: SimTime) {
-        self.lanes.ledger.begin_measurement(now);
+        self.hw_threads.ledger.begin_measurement(now);
         self.roots.begin_measurement(now);
         for node in &mut self.nodes {
             node.begin_measurement(now);
@@ -477,8 +480,8 @@ impl Processor {
 
     /// Starts the hardware threads at the beginning of the run.
     pub fn start(&mut self, ctx: &mut Ctx<'_, Parcel>) {
-        for lane in 0..self.lanes.len() {
-            self.run(ctx, lane);
+        for hw_thread in 0..self.hw_threads.len() {
+            self.run(ctx, hw_thread);
         }
     }
 
@@ -491,7 +494,7 @@ impl Processor {
             message.hops += 1;
             let io = message.channel().is_io();
             if !io {
-                link.release(ctx, Buffer::of(message.channel(), message.vc));
+                link.release(ctx, BufferId::of(message.channel(), message.vc));
             }
             if message.channel() == Channel::D2hReq {
                 self.active(ctx);
@@ -520,12 +523,12 @@ impl Processor {
         match token & !VALUE {
             NODE => self.wake_node(ctx, value as usize),
             OP => self.op_done(ctx, value),
-            LANE => {
-                let lane = value as usize;
-                if self.lane_wake[lane] <= ctx.now().0 {
-                    self.lane_wake[lane] = u64::MAX;
+            HW_THREAD => {
+                let hw_thread = value as usize;
+                if self.lane_wake[hw_thread] <= ctx.now().0 {
+                    self.lane_wake[hw_thread] = u64::MAX;
                 }
-                self.run(ctx, lane);
+                self.run(ctx, hw_thread);
             }
             ARRIVE => self.arrive(ctx, value),
             FINISH => self.proceed(ctx, value),
@@ -540,34 +543,34 @@ impl Processor {
     }
 
     /// Begins the operations that a hardware thread can begin.
-    fn run(&mut self, ctx: &mut Ctx<'_, Parcel>, lane: usize) {
+    fn run(&mut self, ctx: &mut Ctx<'_, Parcel>, hw_thread: usize) {
         loop {
-            match self.lanes.turn(ctx, lane) {
-                Turn::Access(access) => {
-                    if !self.access(ctx, lane, &access) {
+            match self.hw_threads.next_action(ctx, hw_thread) {
+                ThreadAction::Access(access) => {
+                    if !self.access(ctx, hw_thread, &access) {
                         return;
                     }
                 }
-                Turn::Other(op, what) => self.io_op(ctx, op, what),
-                Turn::Completes(op, at) => {
+                ThreadAction::Other(op, operation) => self.io_op(ctx, op, operation),
+                ThreadAction::Completes(op, at) => {
                     ctx.wake_at(at, OP | op);
                 }
-                Turn::NotBefore(at) => {
-                    if at.0 < self.lane_wake[lane] {
-                        self.lane_wake[lane] = at.0;
-                        ctx.wake_at(at, LANE | lane as u32);
+                ThreadAction::NotBefore(at) => {
+                    if at.0 < self.lane_wake[hw_thread] {
+                        self.lane_wake[hw_thread] = at.0;
+                        ctx.wake_at(at, HW_THREAD | hw_thread as u32);
                     }
                     return;
                 }
-                Turn::Waits | Turn::Ended => return,
+                ThreadAction::Waits | ThreadAction::Ended => return,
             }
         }
     }
 
     /// Begins an access. Returns false if its core has no room for another request or page walk.
-    fn access(&mut self, ctx: &mut Ctx<'_, Parcel>, lane: usize, access: &Access) -> bool {
+    fn access(&mut self, ctx: &mut Ctx<'_, Parcel>, hw_thread: usize, access: &Access) -> bool {
         let now = ctx.now();
-        let number = self.core_of[lane];
+        let number = self.core_of[hw_thread];
         let mut access = *access;
         self.active(ctx);
         match self.translate(ctx, number, &mut access, now, true) {
@@ -605,14 +608,14 @@ impl Processor {
         if self.waits_for_place(number, line, kind.owns(), turn) {
             if !fresh {
                 self.begin(&mut access, begun, false);
-                self.cores[number as usize].wait(Waiting::Access(access, begun));
+                self.cores[number as usize].wait(CoreWaiter::Access(access, begun));
                 return true;
             }
-            let lane = self.lanes.lane_of(access.op) as u32;
+            let hw_thread = self.hw_threads.thread_of(access.op) as u32;
             let core = &mut self.cores[number as usize];
-            let waits = |one: &Waiting| matches!(one, Waiting::Lane(other) if *other == lane);
+            let waits = |one: &CoreWaiter| matches!(one, CoreWaiter::HwThread(other) if *other == hw_thread);
             if !core.waiting.iter().any(|(one, _)| waits(one)) {
-                core.wait(Waiting::Lane(lane));
+                core.wait(CoreWaiter::HwThread(hw_thread));
             }
             return false;
         }
@@ -622,7 +625,7 @@ impl Processor {
     }
 
     /// Whether a core has its largest number of outstanding requests.
-    fn asks_for_most(&self, number: u16) -> bool {
+    fn is_at_miss_limit(&self, number: u16) -> bool {
         self.cores[number as usize].asking.len() >= self.params.misses as usize
     }
 
@@ -630,12 +633,12 @@ impl Processor {
     /// its largest number of outstanding requests, or if others wait and it is not the access's turn.
     fn waits_for_place(&self, number: u16, line: LineAddr, owns: bool, turn: bool) -> bool {
         let core = &self.cores[number as usize];
-        if !self.asks_for_most(number) && (turn || core.waiting.is_empty()) {
+        if !self.is_at_miss_limit(number) && (turn || core.waiting.is_empty()) {
             return false;
         }
         let enough = match owns {
-            true => Held::Exclusive,
-            false => Held::Shared,
+            true => CoreState::Exclusive,
+            false => CoreState::Shared,
         };
         core.caches.held(line) < enough && !core.asking.iter().any(|(other, _)| *other == line)
     }
@@ -670,50 +673,50 @@ impl Processor {
     /// Begins an access whose physical address is known.
     fn begin(&mut self, access: &mut Access, now: SimTime, fresh: bool) {
         match fresh {
-            true => self.lanes.access_begun(access, now),
-            false => self.lanes.translated(access),
+            true => self.hw_threads.access_begun(access, now),
+            false => self.hw_threads.translated(access),
         }
         self.use_translation(access, fresh);
     }
 
     /// Completes an access that hits in a private cache.
-    fn hit(&mut self, ctx: &mut Ctx<'_, Parcel>, access: &Access, level: Level, begun: SimTime) {
+    fn hit(&mut self, ctx: &mut Ctx<'_, Parcel>, access: &Access, level: HitLevel, begun: SimTime) {
         let now = ctx.now();
         let time = match level {
-            Level::L1 => {
+            HitLevel::L1 => {
                 self.stats.l1_hits += 1;
                 self.params.l1.access_time
             }
-            Level::L2 => {
+            HitLevel::L2 => {
                 self.stats.l2_hits += 1;
                 self.params.lookup()
             }
         };
         let holder = self.holder_of(access);
-        self.lanes.used(holder, access.line());
-        let answer = Answer::by_cache_after(begun, now, now + time);
+        self.hw_threads.used(holder, access.line());
+        let answer = AccessResponse::by_cache_after(begun, now, now + time);
         self.take_effect(ctx, access, answer);
     }
 
     /// The core to which an access belongs.
     fn holder_of(&self, access: &Access) -> u16 {
-        self.core_of[self.lanes.lane_of(access.op)]
+        self.core_of[self.hw_threads.thread_of(access.op)]
     }
 
     /// Lets an access take effect now, while its core holds the line. The access ends now or later.
-    fn take_effect(&mut self, ctx: &mut Ctx<'_, Parcel>, access: &Access, answer: Answer) {
-        if self.lanes.consumes_poison(access) {
-            let ending = Ending::Failed(Failure::Poisoned);
-            self.over(ctx, access, Answer { ending, ..answer });
+    fn take_effect(&mut self, ctx: &mut Ctx<'_, Parcel>, access: &Access, answer: AccessResponse) {
+        if self.hw_threads.consumes_poison(access) {
+            let outcome = AccessOutcome::Failed(Failure::Poisoned);
+            self.over(ctx, access, AccessResponse { outcome, ..answer });
             self.poisoned(ctx, access.op, access.kind);
             return;
         }
-        self.lanes.perform(access);
+        self.hw_threads.perform(access);
         if access.kind.writes() {
             let holder = self.holder_of(access);
-            self.lanes.written(Some(holder), access.line());
+            self.hw_threads.written(Some(holder), access.line());
         }
-        if self.lanes.waits_on(access) {
+        if self.hw_threads.waits_on(access) {
             self.spinning.push((access.line(), *access));
             self.end_translation(ctx, access);
             return;
@@ -725,9 +728,9 @@ impl Processor {
     }
 
     /// Ends an access, now or later.
-    fn over(&mut self, ctx: &mut Ctx<'_, Parcel>, access: &Access, answer: Answer) {
+    fn over(&mut self, ctx: &mut Ctx<'_, Parcel>, access: &Access, answer: AccessResponse) {
         self.end_translation(ctx, access);
-        if let Some(at) = self.lanes.access_done(access.op, answer) {
+        if let Some(at) = self.hw_threads.access_done(access.op, answer) {
             ctx.wake_at(at.max(ctx.now()), OP | access.op);
         }
     }
@@ -741,8 +744,8 @@ impl Processor {
             self.spinning.drain(..).partition(|(on, _)| *on == line);
         self.spinning = keep;
         for (_, access) in look.drain(..) {
-            let begun = self.lanes.issued(access.op);
-            let number = self.core_of[self.lanes.lane_of(access.op)];
+            let begun = self.hw_threads.issued(access.op);
+            let number = self.core_of[self.hw_threads.thread_of(access.op)];
             if self.os.is_some() {
                 self.access_again(ctx, number, &access, begun);
                 continue;
@@ -750,8 +753,8 @@ impl Processor {
             match self.cores[number as usize].caches.access(line, false) {
                 Some(_) => {
                     let at = ctx.now() + self.params.l1.access_time;
-                    self.lanes.used(number, line);
-                    self.take_effect(ctx, &access, Answer::by_cache(begun, at));
+                    self.hw_threads.used(number, line);
+                    self.take_effect(ctx, &access, AccessResponse::by_cache(begun, at));
                 }
                 None => self.ask(ctx, number, &access, begun),
             }
@@ -760,8 +763,8 @@ impl Processor {
 
     /// Completes an operation.
     fn op_done(&mut self, ctx: &mut Ctx<'_, Parcel>, op: u32) {
-        let lane = self.lanes.lane_of(op);
-        self.lanes.complete(ctx, op);
-        self.run(ctx, lane);
+        let hw_thread = self.hw_threads.thread_of(op);
+        self.hw_threads.complete(ctx, op);
+        self.run(ctx, hw_thread);
     }
 }

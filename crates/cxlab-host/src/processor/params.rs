@@ -4,7 +4,7 @@ use cxlab_engine::units::{Bytes, LINE_BYTES, Picos};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::presets::Preset;
+use super::presets::ProcessorPreset;
 use crate::core::CacheLevel;
 
 /// Whether the last-level cache includes the private ones.
@@ -117,7 +117,7 @@ pub struct ProcessorParams {
     /// A preset whose parameters become the defaults of all others. Default: none, so
     /// the defaults below apply.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub preset: Option<Preset>,
+    pub preset: Option<ProcessorPreset>,
     /// Cores that run threads. 1 to 64. Default 1.
     #[schemars(range(min = 1, max = 64))]
     pub cores: u32,
@@ -210,7 +210,7 @@ impl Default for ProcessorParams {
     }
 }
 
-cxlab_engine::with_preset!(ProcessorParams, Preset);
+cxlab_engine::with_preset!(ProcessorParams, ProcessorPreset);
 
 /// Location of a cluster (sub-NUMA clustering): its socket, and its column and row in the socket's grid.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema, Debug)]

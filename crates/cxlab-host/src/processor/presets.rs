@@ -18,7 +18,7 @@ use crate::core::CacheLevel;
 /// A processor preset: the parameters of a known processor.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Debug)]
 #[serde(rename_all = "kebab-case")]
-pub enum Preset {
+pub enum ProcessorPreset {
     /// The ARM node of CXL-ClusterSim.
     Gem5Arm,
     /// The RISC-V node of CXL-ClusterSim.
@@ -31,29 +31,33 @@ pub enum Preset {
 /// gem5's clock period at 4 GHz (Table 2).
 const CYCLE: Picos = Picos(250);
 
-impl Preset {
+impl ProcessorPreset {
     /// Every preset, in the order of their names.
-    pub const ALL: [Preset; 3] = [Preset::Gem5Arm, Preset::Gem5Riscv, Preset::Gem5X86];
+    pub const ALL: [ProcessorPreset; 3] = [
+        ProcessorPreset::Gem5Arm,
+        ProcessorPreset::Gem5Riscv,
+        ProcessorPreset::Gem5X86,
+    ];
 
     /// Name of the preset in scenarios.
     pub fn name(self) -> &'static str {
         match self {
-            Preset::Gem5Arm => "gem5-arm",
-            Preset::Gem5Riscv => "gem5-riscv",
-            Preset::Gem5X86 => "gem5-x86",
+            ProcessorPreset::Gem5Arm => "gem5-arm",
+            ProcessorPreset::Gem5Riscv => "gem5-riscv",
+            ProcessorPreset::Gem5X86 => "gem5-x86",
         }
     }
 
     /// Description of the preset in one line.
     pub fn summary(self) -> &'static str {
         match self {
-            Preset::Gem5Arm => {
+            ProcessorPreset::Gem5Arm => {
                 "eight out-of-order cores at 4 GHz, TLB of 1,280 (CXL-ClusterSim's ARM node)"
             }
-            Preset::Gem5Riscv => {
+            ProcessorPreset::Gem5Riscv => {
                 "eight out-of-order cores at 4 GHz, TLB of 64 (CXL-ClusterSim's RISC-V node)"
             }
-            Preset::Gem5X86 => {
+            ProcessorPreset::Gem5X86 => {
                 "eight out-of-order cores at 4 GHz, TLB of 64 (CXL-ClusterSim's x86 node)"
             }
         }
@@ -93,8 +97,8 @@ impl Preset {
     /// to the walk is *assumed*.
     pub fn tlb(self) -> TlbParams {
         let (entries, ways) = match self {
-            Preset::Gem5Arm => (1280, 5),
-            Preset::Gem5Riscv | Preset::Gem5X86 => (64, 64),
+            ProcessorPreset::Gem5Arm => (1280, 5),
+            ProcessorPreset::Gem5Riscv | ProcessorPreset::Gem5X86 => (64, 64),
         };
         TlbParams {
             entries,
@@ -105,7 +109,7 @@ impl Preset {
     }
 }
 
-impl cxlab_engine::catalog::Preset for Preset {
+impl cxlab_engine::catalog::Preset for ProcessorPreset {
     fn keys(&self) -> serde_json::Value {
         serde_json::json!(self.params())
     }
@@ -122,7 +126,7 @@ mod tests {
 
     #[test]
     fn a_name_stands_for_all_parameters_and_what_is_given_comes_on_top() {
-        for preset in Preset::ALL {
+        for preset in ProcessorPreset::ALL {
             assert_eq!(read(&json!({ "preset": preset.name() })), preset.params());
             let given = json!({ "cores": 2, "preset": preset.name(), "llc": { "size": "1 MiB" } });
             let expected = ProcessorParams {
@@ -141,7 +145,7 @@ mod tests {
     #[test]
     fn what_is_written_reads_as_itself() {
         let mut all = vec![ProcessorParams::default()];
-        all.extend(Preset::ALL.map(Preset::params));
+        all.extend(ProcessorPreset::ALL.map(ProcessorPreset::params));
         for params in all {
             let changed = ProcessorParams { cores: 3, ..params };
             assert_eq!(read(&serde_json::to_value(&changed).unwrap()), changed);
@@ -152,7 +156,7 @@ mod tests {
 
     #[test]
     fn names_are_those_of_scenarios() {
-        for preset in Preset::ALL {
+        for preset in ProcessorPreset::ALL {
             assert_eq!(serde_json::to_value(preset).unwrap(), preset.name());
         }
     }

@@ -2,7 +2,8 @@
 //! for devices, and responses.
 
 use cxlab_agent::{
-    Answer, CACHE, COHERENCE, Ending, HOST_QUEUE, MEDIA, PROCESS, STAGE_NAMES, stages_of,
+    AccessOutcome, AccessResponse, CACHE, COHERENCE, HOST_QUEUE, MEDIA, PROCESS, STAGE_NAMES,
+    stages_of,
 };
 use cxlab_engine::Ctx;
 use cxlab_engine::units::{LineAddr, SimTime};
@@ -14,17 +15,17 @@ use cxlab_protocol::coherence::fields::GoState;
 use cxlab_protocol::coherence::message::Snoop;
 use cxlab_protocol::{LatencyStages, LongStage};
 
-use super::caches::Held;
-use super::home::{Behind, Leave, Txn, Way, What};
+use super::caches::CoreState;
+use super::home::{CopyAfterSnoop, DirectoryEntry, Txn, TxnKind, WaitingAccess};
 use super::params::DeviceEvictions;
-use super::{FINISH, NONE, Processor, Waiting};
+use super::{CoreWaiter, FINISH, NONE, Processor};
 
 /// Stages that receive their time first if an access began later than its transaction.
 const FIRST: [usize; 4] = [CACHE, PROCESS, MEDIA, COHERENCE];
 
 /// The place on the die where a core's request finds its line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Source {
+enum DataSource {
     /// The last-level cache, or the core itself.
     Here,
     /// Another core only.
@@ -48,7 +49,7 @@ impl Processor {
             }
             return;
         }
-        if let What::Missing(request) = txn.what {
+        if let TxnKind::Missing(request) = txn.kind {
             return self.answer_missing(ctx, id, request);
         }
         if std::mem::take(&mut self.txns[id as usize].missing) {
@@ -68,36 +69,37 @@ impl Processor {
         }
         let cores = txn.state.filter.holders().contains(CORES);
         let alone = txn.state.filter == Filter::Any(CORES);
-        match txn.what {
-            What::Read if cores && self.source(slot, txn.core) != Source::Memory => {
-                let core = self.source(slot, txn.core) == Source::Core;
-                let (dirty, alone) = self.share_copies(slot, u32::from(txn.core), Leave::Shared);
+        match txn.kind {
+            TxnKind::Read if cores && self.source(slot, txn.core) != DataSource::Memory => {
+                let core = self.source(slot, txn.core) == DataSource::Core;
+                let (dirty, alone) =
+                    self.share_copies(slot, u32::from(txn.core), CopyAfterSnoop::Shared);
                 self.on_die(ctx, id, dirty, alone || core);
             }
-            What::Own if alone && self.source(slot, txn.core) != Source::Memory => {
+            TxnKind::Own if alone && self.source(slot, txn.core) != DataSource::Memory => {
                 let (dirty, any) = self.drop_copies(ctx, slot, u32::from(txn.core));
                 self.on_die(ctx, id, dirty, any);
             }
-            What::WriteBack => {
-                let (dirty, _) = self.share_copies(slot, NONE, Leave::Clean);
+            TxnKind::WriteBack => {
+                let (dirty, _) = self.share_copies(slot, NONE, CopyAfterSnoop::Clean);
                 let way = &mut self.llc[slot];
                 if dirty | std::mem::take(&mut way.dirty) {
                     self.write_memory(ctx, txn.line, Some(id), NONE, true);
                 }
                 self.conclude(ctx, id);
             }
-            What::Demote => {
+            TxnKind::Demote => {
                 let was = self.cores[txn.core as usize].caches.drop_line(txn.line);
                 self.llc[slot].cores &= !(1 << txn.core);
-                if was != Held::Invalid {
-                    self.keep(ctx, slot, was == Held::Modified);
+                if was != CoreState::Invalid {
+                    self.keep(ctx, slot, was == CoreState::Modified);
                 }
                 self.conclude(ctx, id);
             }
-            What::Read => self.apply(ctx, id, Event::CoreRead),
-            What::Own => self.apply(ctx, id, Event::CoreOwn),
-            What::BackInvalidate if self.snoop_of(id).is_none() => self.conclude(ctx, id),
-            What::Flush | What::BackInvalidate => {
+            TxnKind::Read => self.apply(ctx, id, Event::CoreRead),
+            TxnKind::Own => self.apply(ctx, id, Event::CoreOwn),
+            TxnKind::BackInvalidate if self.snoop_of(id).is_none() => self.conclude(ctx, id),
+            TxnKind::Flush | TxnKind::BackInvalidate => {
                 let (dirty, _) = self.drop_copies(ctx, slot, NONE);
                 self.llc.drop_data(slot);
                 if dirty | std::mem::take(&mut self.llc[slot].dirty) {
@@ -115,30 +117,36 @@ impl Processor {
                 }
                 self.apply(ctx, id, Event::Request(CORES, Request::ClFlush));
             }
-            What::Device(_) | What::DmaWrite | What::PageWrite if self.must_claim(&txn) => {
+            TxnKind::Device(_) | TxnKind::DmaWrite | TxnKind::PageWrite
+                if self.must_claim(&txn) =>
+            {
                 self.claim(ctx, id);
             }
-            What::Device(Request::CleanEvict)
+            TxnKind::Device(Request::CleanEvict)
                 if self.params.llc.device_evictions == DeviceEvictions::Llc =>
             {
                 self.apply(ctx, id, Event::CleanEvictWanted(txn.peer));
             }
-            What::Device(request) => self.apply(ctx, id, Event::Request(txn.peer, request)),
-            What::DmaRead | What::DmaWrite | What::PageRead | What::PageWrite | What::WalkRead => {
-                let request = Self::dma_request(txn.what);
+            TxnKind::Device(request) => self.apply(ctx, id, Event::Request(txn.peer, request)),
+            TxnKind::DmaRead
+            | TxnKind::DmaWrite
+            | TxnKind::PageRead
+            | TxnKind::PageWrite
+            | TxnKind::WalkRead => {
+                let request = Self::dma_request(txn.kind);
                 self.apply(ctx, id, Event::Request(txn.peer, request));
             }
-            What::Recall => self.apply(ctx, id, Event::EvictEntry),
-            What::Evict | What::Free | What::Missing(_) => {}
+            TxnKind::Recall => self.apply(ctx, id, Event::EvictEntry),
+            TxnKind::Evict | TxnKind::Free | TxnKind::Missing(_) => {}
         }
     }
 
     /// Whether a transaction takes, without its data, a line of a Type 2 device that no cache here holds:
     /// the device must be told, as it would be by a read.
     fn must_claim(&self, txn: &Txn) -> bool {
-        let request = match txn.what {
-            What::Device(request) => request,
-            what => Self::dma_request(what),
+        let request = match txn.kind {
+            TxnKind::Device(request) => request,
+            kind => Self::dma_request(kind),
         };
         let without_data = matches!(
             request,
@@ -156,15 +164,15 @@ impl Processor {
     }
 
     /// Where a core's request finds its line, if the directory gives the line to the cores.
-    fn source(&self, slot: Slot, core: u16) -> Source {
+    fn source(&self, slot: Slot, core: u16) -> DataSource {
         let way = &self.llc[slot];
         let me = 1 << core;
         if way.data || way.cores & me != 0 || !self.llc.is_victim_cache() {
-            Source::Here
+            DataSource::Here
         } else if way.cores != 0 {
-            Source::Core
+            DataSource::Core
         } else {
-            Source::Memory
+            DataSource::Memory
         }
     }
 
@@ -187,15 +195,15 @@ impl Processor {
     /// # Panics
     /// If the table has no row for the event: a message broke the protocol, which is an error in cxlab.
     pub(super) fn apply(&mut self, ctx: &mut Ctx<'_, Parcel>, id: u32, event: Event) {
-        let mut event = Some(event);
-        while let Some(what) = event.take() {
+        let mut pending = Some(event);
+        while let Some(event) = pending.take() {
             let before = self.txns[id as usize].state;
-            let Some((next, actions)) = step(before, what) else {
-                panic!("{what:?} in {before:?} breaks CXL.cache")
+            let Some((next, actions)) = step(before, event) else {
+                panic!("{event:?} in {before:?} breaks CXL.cache")
             };
             self.txns[id as usize].state = next;
             for action in actions.iter() {
-                event = self.act(ctx, id, action).or(event);
+                pending = self.act(ctx, id, action).or(pending);
             }
         }
         if !self.txns[id as usize].state.is_busy() {
@@ -213,7 +221,7 @@ impl Processor {
             Action::ReadLlc if self.llc[slot].data => return Some(Event::ReadDone),
             Action::ReadLlc if self.llc[slot].cores != 0 => {
                 // Only cores have the line: the requesting core, or another.
-                if txn.is_miss() && self.source(slot, txn.core) == Source::Here {
+                if txn.is_miss() && self.source(slot, txn.core) == DataSource::Here {
                     return Some(Event::ReadDone);
                 }
                 self.stats.core_snoops += 1;
@@ -233,16 +241,16 @@ impl Processor {
             }
             Action::WriteLlc => self.keep(ctx, slot, true),
             Action::FillLlc => self.keep(ctx, slot, false),
-            Action::Reply(..) if txn.what == What::DmaRead => self.dma_read(ctx, id),
-            Action::Reply(..) if txn.what == What::DmaWrite => {
+            Action::Reply(..) if txn.kind == TxnKind::DmaRead => self.dma_read(ctx, id),
+            Action::Reply(..) if txn.kind == TxnKind::DmaWrite => {
                 self.dma_write(ctx, id);
                 return Some(Event::PulledData(false));
             }
-            Action::Reply(..) if txn.what == What::PageWrite => {
+            Action::Reply(..) if txn.kind == TxnKind::PageWrite => {
                 self.page_write(ctx, &txn);
                 return Some(Event::PulledData(false));
             }
-            Action::Reply(..) if matches!(txn.what, What::PageRead | What::WalkRead) => {}
+            Action::Reply(..) if matches!(txn.kind, TxnKind::PageRead | TxnKind::WalkRead) => {}
             Action::Reply(_, reply) => self.reply(ctx, id, reply),
             Action::GrantCores(GoState::Invalid) => {}
             Action::GrantCores(state) => {
@@ -268,9 +276,9 @@ impl Processor {
         let by_core = !data && self.llc[slot].cores != 0;
         let (dirty, asked) = match snoop {
             Snoop::Inv => self.drop_copies(ctx, slot, NONE),
-            Snoop::Data => self.share_copies(slot, NONE, Leave::Shared),
-            Snoop::Cur if data => self.share_copies(slot, NONE, Leave::Clean),
-            Snoop::Cur => self.share_copies(slot, NONE, Leave::AsItIs),
+            Snoop::Data => self.share_copies(slot, NONE, CopyAfterSnoop::Shared),
+            Snoop::Cur if data => self.share_copies(slot, NONE, CopyAfterSnoop::Clean),
+            Snoop::Cur => self.share_copies(slot, NONE, CopyAfterSnoop::AsItIs),
         };
         let asked = asked || by_core;
         let way = &mut self.llc[slot];
@@ -309,17 +317,17 @@ impl Processor {
         if std::mem::take(&mut self.txns[id as usize].recalls) {
             return self.proceed(ctx, id);
         }
-        if txn.what == What::Flush && !txn.claimed && self.is_hdm_db(txn.line) {
+        if txn.kind == TxnKind::Flush && !txn.claimed && self.is_hdm_db(txn.line) {
             // The other caches invalidate the line as well.
             return self.claim(ctx, id);
         }
         self.forget_flushed(ctx, slot);
-        if txn.what == What::Own {
+        if txn.kind == TxnKind::Own {
             // The table covers devices; the other cores are snooped here.
             let (dirty, _) = self.drop_copies(ctx, slot, u32::from(txn.core));
             self.llc[slot].dirty |= dirty;
         }
-        if txn.ending != Ending::Served {
+        if txn.outcome != AccessOutcome::Served {
             self.give_up(ctx, &txn, slot);
         } else if txn.is_miss() {
             self.grant(ctx, &txn, slot);
@@ -331,21 +339,21 @@ impl Processor {
         self.close(id);
         self.unname(ctx, txn.uqid);
         self.return_places(ctx, id);
-        let reads_itself = match txn.what {
-            What::PageRead | What::WalkRead => true,
-            What::Read => txn.walk != NONE,
+        let reads_itself = match txn.kind {
+            TxnKind::PageRead | TxnKind::WalkRead => true,
+            TxnKind::Read => txn.walk != NONE,
             _ => false,
         };
-        if reads_itself && self.lanes.is_poison(txn.line) {
+        if reads_itself && self.hw_threads.is_poison(txn.line) {
             self.machine_check(ctx);
         }
-        match txn.what {
-            What::BackInvalidate => self.gave_up(ctx, id),
-            What::DmaWrite => self.dma_written(ctx, &txn),
-            What::PageRead => self.page_read(ctx, &txn),
-            What::PageWrite => self.page_written(ctx, &txn),
-            What::WalkRead => self.device_walk_read(ctx, &txn),
-            What::Read => self.walk_read(ctx, &txn),
+        match txn.kind {
+            TxnKind::BackInvalidate => self.gave_up(ctx, id),
+            TxnKind::DmaWrite => self.dma_written(ctx, &txn),
+            TxnKind::PageRead => self.page_read(ctx, &txn),
+            TxnKind::PageWrite => self.page_written(ctx, &txn),
+            TxnKind::WalkRead => self.device_walk_read(ctx, &txn),
+            TxnKind::Read => self.walk_read(ctx, &txn),
             _ => {}
         }
         self.retry(ctx, &txn);
@@ -356,14 +364,14 @@ impl Processor {
         let me = 1 << txn.core;
         let others = self.llc[slot].cores & !me;
         let alone = txn.state.filter == Filter::Any(CORES);
-        let held = match txn.what {
-            What::Own => Held::Modified,
-            _ if others == 0 && alone => Held::Exclusive,
-            _ => Held::Shared,
+        let held = match txn.kind {
+            TxnKind::Own => CoreState::Modified,
+            _ if others == 0 && alone => CoreState::Exclusive,
+            _ => CoreState::Shared,
         };
         let held = self.hand_over(ctx, slot, held);
         self.llc[slot].cores |= me;
-        self.lanes.filled(txn.core, txn.line);
+        self.hw_threads.filled(txn.core, txn.line);
         let core = &mut self.cores[txn.core as usize];
         let held = held.max(core.caches.held(txn.line));
         if let Some((line, was)) = core.caches.insert(txn.line, held) {
@@ -378,16 +386,16 @@ impl Processor {
     /// Hands a line of a non-inclusive cache to a core. The cache drops a line that the core
     /// takes exclusively, and stores modified data of a line that several cores share. Returns
     /// the state of the core's copy.
-    fn hand_over(&mut self, ctx: &mut Ctx<'_, Parcel>, slot: Slot, held: Held) -> Held {
+    fn hand_over(&mut self, ctx: &mut Ctx<'_, Parcel>, slot: Slot, held: CoreState) -> CoreState {
         if !self.llc.is_victim_cache() {
             return held;
         }
-        let Way { data, dirty, .. } = self.llc[slot];
+        let DirectoryEntry { data, dirty, .. } = self.llc[slot];
         match held {
-            Held::Exclusive | Held::Modified => {
+            CoreState::Exclusive | CoreState::Modified => {
                 self.llc.drop_data(slot);
                 self.llc[slot].dirty = false;
-                if dirty { Held::Modified } else { held }
+                if dirty { CoreState::Modified } else { held }
             }
             _ => {
                 if dirty && !data {
@@ -399,12 +407,12 @@ impl Processor {
     }
 
     /// Handles a line evicted from a core's caches.
-    fn left_core(&mut self, ctx: &mut Ctx<'_, Parcel>, line: LineAddr, was: Held, core: u16) {
+    fn left_core(&mut self, ctx: &mut Ctx<'_, Parcel>, line: LineAddr, was: CoreState, core: u16) {
         let Some(slot) = self.llc.find(line) else {
             unreachable!("the directory knows what private caches hold")
         };
         self.llc[slot].cores &= !(1 << core);
-        self.keep(ctx, slot, was == Held::Modified);
+        self.keep(ctx, slot, was == CoreState::Modified);
         self.llc.settle(slot);
     }
 
@@ -416,7 +424,7 @@ impl Processor {
         let at = now + self.params.mesh_time;
         let mut place = txn.first;
         while place != NONE {
-            let Behind {
+            let WaitingAccess {
                 access,
                 begun,
                 next,
@@ -424,22 +432,22 @@ impl Processor {
             let is_first = place == txn.first;
             self.free_behind.push(place);
             place = next;
-            let answer = self.answered(&txn, now.0, begun, at);
-            if answer.ending != Ending::Served {
-                if answer.ending == Ending::Denied {
+            let response = self.response_to(&txn, now.0, begun, at);
+            if response.outcome != AccessOutcome::Served {
+                if response.outcome == AccessOutcome::Denied {
                     self.access_denied(&access);
                 }
-                self.over(ctx, &access, answer);
+                self.over(ctx, &access, response);
                 self.poisoned(ctx, access.op, access.kind);
                 continue;
             }
             if !txn.is_miss() {
-                self.over(ctx, &access, answer);
+                self.over(ctx, &access, response);
                 continue;
             }
             let caches = &mut self.cores[txn.core as usize].caches;
             match caches.access(txn.line, access.kind.owns()) {
-                Some(_) => self.take_effect(ctx, &access, answer),
+                Some(_) => self.take_effect(ctx, &access, response),
                 None if is_first => {
                     panic!("the access that asked for {:?} goes away empty", txn.line)
                 }
@@ -450,19 +458,19 @@ impl Processor {
     }
 
     /// The latency stages of an access; `HOST_QUEUE` receives the rest.
-    fn answered(&self, txn: &Txn, now: u64, begun: u64, at: SimTime) -> Answer {
+    fn response_to(&self, txn: &Txn, now: u64, begun: u64, at: SimTime) -> AccessResponse {
         let total = at.0 - begun;
         // Stages of the message to CXL memory; empty if there was none.
-        let asked = match txn.what {
-            What::Device(_) => LatencyStages::default(),
+        let asked = match txn.kind {
+            TxnKind::Device(_) => LatencyStages::default(),
             _ => txn.stages,
         };
-        let process = 2 * self.params.mesh_time.0 + txn.way_ps;
+        let process = 2 * self.params.mesh_time.0 + txn.round_trip_ps;
         let mut parts = stages_of(&asked, process, self.params.lookup().0);
         let outside = asked.total().0 - asked.of(LongStage::Media);
         parts[MEDIA] = txn.media_ps;
-        if !matches!(txn.ending, Ending::Failed(_)) {
-            let memory = outside + txn.media_ps + txn.way_ps;
+        if !matches!(txn.outcome, AccessOutcome::Failed(_)) {
+            let memory = outside + txn.media_ps + txn.round_trip_ps;
             parts[COHERENCE] += now - txn.arrived - txn.waited_ps - memory;
         }
         let mut stages = [0; STAGE_NAMES.len()];
@@ -473,13 +481,13 @@ impl Processor {
             left -= part;
         }
         stages[HOST_QUEUE] += left;
-        Answer {
+        AccessResponse {
             begun: SimTime(begun),
             at,
             device: txn.device,
             hops: txn.hops,
             stages,
-            ending: txn.ending,
+            outcome: txn.outcome,
         }
     }
 
@@ -489,7 +497,7 @@ impl Processor {
         self.llc[slot].txn = NONE;
         self.llc.unpin(slot);
         let set = self.llc.set_of(txn.line);
-        self.recalled(txn.what, set);
+        self.recalled(txn.kind, set);
         self.serve_set(ctx, set);
         let mut next = txn.next;
         while next != NONE {
@@ -516,28 +524,28 @@ impl Processor {
         }
         while let Some((first, _)) = self.cores[number].waiting.front().copied() {
             match first {
-                Waiting::Access(access, begun) => {
+                CoreWaiter::Access(access, begun) => {
                     if self.waits_for_place(core, access.line(), access.kind.owns(), true) {
                         return;
                     }
                     self.cores[number].serve();
                     self.look(ctx, core, &access, begun);
                 }
-                Waiting::Lane(lane) => {
-                    if self.asks_for_most(core) {
+                CoreWaiter::HwThread(hw_thread) => {
+                    if self.is_at_miss_limit(core) {
                         return;
                     }
                     self.cores[number].serve();
                     self.cores[number].serving = true;
-                    self.run(ctx, lane as usize);
+                    self.run(ctx, hw_thread as usize);
                     self.cores[number].serving = false;
                 }
             }
         }
         if std::mem::take(&mut self.cores[number].full) {
-            for lane in 0..self.core_of.len() {
-                if self.core_of[lane] == core {
-                    self.run(ctx, lane);
+            for hw_thread in 0..self.core_of.len() {
+                if self.core_of[hw_thread] == core {
+                    self.run(ctx, hw_thread);
                 }
             }
         }

@@ -5,7 +5,7 @@
 //! section 3.2.4.2, tables 3-23 and 3-24). A core's access, and a read by DMA, ends as if memory had denied
 //! it. Prefetches to such addresses are not errors.
 
-use cxlab_agent::{Access, AccessKind, Ending};
+use cxlab_agent::{Access, AccessKind, AccessOutcome};
 use cxlab_engine::Ctx;
 use cxlab_engine::units::{Hpa, LINE_BYTES, LineAddr};
 use cxlab_link::Parcel;
@@ -14,7 +14,7 @@ use cxlab_protocol::coherence::cache_home::{Action, Event, LineState, step};
 use cxlab_protocol::coherence::cache_message::Request;
 use cxlab_workload::LOCAL_BASE;
 
-use super::home::{Txn, What};
+use super::home::{Txn, TxnKind};
 use super::{FINISH, Processor};
 
 impl Processor {
@@ -39,7 +39,7 @@ impl Processor {
     #[inline(never)]
     pub(super) fn deny_as_missing(&mut self, ctx: &mut Ctx<'_, Parcel>, id: u32) {
         let txn = &mut self.txns[id as usize];
-        txn.ending = Ending::Denied;
+        txn.outcome = AccessOutcome::Denied;
         txn.missing = true;
         let (hpa, is_miss) = (Hpa(txn.line.0 * LINE_BYTES), txn.is_miss());
         // Accesses of cores are reported when they end; prefetches are not errors.
@@ -69,7 +69,7 @@ impl Processor {
         request: Request,
     ) {
         let line = LineAddr(message.hpa.0 / LINE_BYTES);
-        let mut txn = Txn::new(line, What::Missing(request), 0);
+        let mut txn = Txn::new(line, TxnKind::Missing(request), 0);
         txn.peer = self.peer_of(message.source);
         txn.source = message.source;
         txn.tag = message.tag;

@@ -26,12 +26,12 @@ use cxlab_protocol::coherence::cache_home::{CORES, Filter};
 use cxlab_protocol::coherence::cache_message::Request;
 use serde::{Deserialize, Serialize};
 
-use super::home::{Txn, What};
+use super::home::{Txn, TxnKind};
 use super::{FINISH, Processor};
 
 /// A request that waits for entries of the write buffer.
 #[derive(Clone, Copy, Serialize, Deserialize)]
-enum Waiting {
+enum WriteBufferWaiter {
     /// A transaction that has its line.
     Txn(u32),
     /// The first transaction without an entry in this set of the directory.
@@ -46,7 +46,7 @@ pub(super) struct WriteBuffer {
     open: u32,
     /// Number of entries reserved by transactions that have not written yet.
     reserved: u32,
-    waiting: VecDeque<Waiting>,
+    waiting: VecDeque<WriteBufferWaiter>,
     /// The set whose first transaction may take an entry now.
     turn: Option<u32>,
 }
@@ -86,7 +86,7 @@ impl Processor {
             self.reserve(id, needs);
             return true;
         }
-        self.writes.waiting.push_back(Waiting::Txn(id));
+        self.writes.waiting.push_back(WriteBufferWaiter::Txn(id));
         self.txns[id as usize].since = ctx.now().0;
         self.stats.write_waits += 1;
         false
@@ -104,7 +104,7 @@ impl Processor {
             return true;
         }
         if self.admission.waits_for_write(set) {
-            self.writes.waiting.push_back(Waiting::Set(set));
+            self.writes.waiting.push_back(WriteBufferWaiter::Set(set));
         }
         false
     }
@@ -149,15 +149,15 @@ impl Processor {
     fn serve_writes(&mut self, ctx: &mut Ctx<'_, Parcel>) {
         while let Some(first) = self.writes.waiting.front().copied() {
             let places = match first {
-                Waiting::Txn(id) => self.places_of(&self.txns[id as usize]),
-                Waiting::Set(_) => 1,
+                WriteBufferWaiter::Txn(id) => self.places_of(&self.txns[id as usize]),
+                WriteBufferWaiter::Set(_) => 1,
             };
             if !self.writes.has(places) {
                 return;
             }
             self.writes.waiting.pop_front();
             match first {
-                Waiting::Txn(id) => {
+                WriteBufferWaiter::Txn(id) => {
                     self.reserve(id, places);
                     let txn = &mut self.txns[id as usize];
                     let waited = ctx.now().0 - txn.since;
@@ -165,7 +165,7 @@ impl Processor {
                     self.stats.write_wait_ps += waited;
                     ctx.wake_at(ctx.now(), FINISH | id);
                 }
-                Waiting::Set(set) => {
+                WriteBufferWaiter::Set(set) => {
                     self.admission.write_waited(set);
                     self.writes.turn = Some(set);
                     self.serve_set(ctx, set);
@@ -182,12 +182,14 @@ impl Processor {
         let filter = txn.state.filter;
         let owned = u32::from(matches!(filter, Filter::Any(_)));
         let modified = u32::from(owned > 0 || self.llc[slot].dirty);
-        match txn.what {
-            What::Read if filter == Filter::Any(CORES) => 0,
-            What::Read => owned,
+        match txn.kind {
+            TxnKind::Read if filter == Filter::Any(CORES) => 0,
+            TxnKind::Read => owned,
             _ if self.must_recall(txn) => owned,
-            What::Flush | What::WriteBack | What::Recall | What::BackInvalidate => modified,
-            What::Device(request) => match request {
+            TxnKind::Flush | TxnKind::WriteBack | TxnKind::Recall | TxnKind::BackInvalidate => {
+                modified
+            }
+            TxnKind::Device(request) => match request {
                 Request::RdShared | Request::RdAny => owned,
                 Request::RdOwnNoData | Request::ClFlush => modified,
                 Request::DirtyEvict | Request::WrCur => 1,
@@ -200,16 +202,16 @@ impl Processor {
                 | Request::CleanEvictNoData
                 | Request::DirtyEvictPush => 0,
             },
-            What::DmaRead
-            | What::DmaWrite
-            | What::PageRead
-            | What::PageWrite
-            | What::WalkRead
-            | What::Own
-            | What::Demote
-            | What::Evict
-            | What::Missing(_)
-            | What::Free => 0,
+            TxnKind::DmaRead
+            | TxnKind::DmaWrite
+            | TxnKind::PageRead
+            | TxnKind::PageWrite
+            | TxnKind::WalkRead
+            | TxnKind::Own
+            | TxnKind::Demote
+            | TxnKind::Evict
+            | TxnKind::Missing(_)
+            | TxnKind::Free => 0,
         }
     }
 }

@@ -5,16 +5,16 @@
 //! *recollection*). Its tag stays out of use until the response comes, if ever. Another tag replaces it, so
 //! as many requests may be in flight as before.
 
-use cxlab_agent::{Failure, HOST_QUEUE, PROCESS, RequestRow, STAGE_NAMES, Stages};
+use cxlab_agent::{Failure, HOST_QUEUE, PROCESS, RequestRow, STAGE_NAMES, StageTimes};
 use cxlab_engine::Ctx;
 use cxlab_engine::units::{Picos, SimTime};
-use cxlab_link::{Buffer, Lost, Parcel};
+use cxlab_link::{BufferId, LostMessages, Parcel};
 use cxlab_protocol::{Message, PortId};
 
-use super::{Requester, Slot, SlotKind};
-use crate::fails::Fails;
+use super::{RequestSlot, RequestSlotKind, Requester};
+use crate::failure_handling::FailureHandling;
 
-impl Fails for Requester {
+impl FailureHandling for Requester {
     fn is_done(&self) -> bool {
         Requester::is_done(self)
     }
@@ -23,7 +23,7 @@ impl Fails for Requester {
         let requests = self
             .slots
             .iter()
-            .filter(|slot| slot.kind == SlotKind::Request);
+            .filter(|slot| slot.kind == RequestSlotKind::Request);
         let first = requests.map(|slot| slot.issued).min()?;
         Some(SimTime(first) + timeout)
     }
@@ -31,8 +31,9 @@ impl Fails for Requester {
     fn time_out(&mut self, ctx: &mut Ctx<'_, Parcel>, timeout: Picos) {
         for tag in 0..self.slots.len() {
             let slot = self.slots[tag];
-            if slot.kind == SlotKind::Request && SimTime(slot.issued) + timeout <= ctx.now() {
-                self.slots[tag].kind = SlotKind::Late;
+            if slot.kind == RequestSlotKind::Request && SimTime(slot.issued) + timeout <= ctx.now()
+            {
+                self.slots[tag].kind = RequestSlotKind::Late;
                 self.idle += 1;
                 self.replace();
                 self.ledger.leave(ctx.now(), slot.issued);
@@ -44,15 +45,15 @@ impl Fails for Requester {
     }
 
     fn is_late(&self, message: &Message) -> bool {
-        self.slots[message.tag as usize].kind == SlotKind::Late
+        self.slots[message.tag as usize].kind == RequestSlotKind::Late
     }
 
     fn receive_late(&mut self, ctx: &mut Ctx<'_, Parcel>, port: u16, parcel: &Parcel) {
         let link = &mut self.roots.ports[port as usize];
         let credited = link.receive(parcel);
         if let Some(message) = &parcel.message {
-            link.release(ctx, Buffer::of(message.channel(), message.vc));
-            self.slots[message.tag as usize].kind = SlotKind::Free;
+            link.release(ctx, BufferId::of(message.channel(), message.vc));
+            self.slots[message.tag as usize].kind = RequestSlotKind::Free;
             self.spare.push(message.tag);
             let denied = message.lines == Message::DENIED;
             self.ledger.stats.late_ever += 1;
@@ -64,19 +65,19 @@ impl Fails for Requester {
         self.issue(ctx);
     }
 
-    fn cut_off(&mut self, ways: &[u16], is_cut: &[bool]) {
+    fn cut_off(&mut self, routes: &[u16], is_cut: &[bool]) {
         self.roots
-            .cut_off(ways, usize::from(self.first_device), is_cut);
+            .cut_off(routes, usize::from(self.first_device), is_cut);
     }
 
-    fn ways(&self, edge_ports: usize) -> Vec<u16> {
-        self.roots.ways(edge_ports)
+    fn routes(&self, edge_ports: usize) -> Vec<u16> {
+        self.roots.routes(edge_ports)
     }
 
     fn take_cut_off(&mut self) -> Vec<u32> {
         let refused = self.roots.take_refused();
         for message in &refused {
-            self.slots[message.tag as usize].kind = SlotKind::CutOff;
+            self.slots[message.tag as usize].kind = RequestSlotKind::CutOff;
         }
         refused.iter().map(|message| message.tag).collect()
     }
@@ -87,8 +88,8 @@ impl Fails for Requester {
         self.issue(ctx);
     }
 
-    fn discard(&mut self, ctx: &mut Ctx<'_, Parcel>, port: u16) -> Lost {
-        let mut all = Lost::default();
+    fn discard(&mut self, ctx: &mut Ctx<'_, Parcel>, port: u16) -> LostMessages {
+        let mut all = LostMessages::default();
         loop {
             let lost = self.roots.discard(port);
             if lost.messages == 0 {
@@ -110,7 +111,7 @@ impl Requester {
             }
             None => {
                 let mut slot = self.slots[0];
-                slot.kind = SlotKind::Free;
+                slot.kind = RequestSlotKind::Free;
                 self.slots.push(slot);
                 self.slots.len() as u32 - 1
             }
@@ -119,8 +120,8 @@ impl Requester {
     }
 
     /// Ends a request without a response.
-    fn fail(&mut self, ctx: &mut Ctx<'_, Parcel>, slot: Slot, failure: Failure) {
-        let mut stages: Stages = [0; STAGE_NAMES.len()];
+    fn fail(&mut self, ctx: &mut Ctx<'_, Parcel>, slot: RequestSlot, failure: Failure) {
+        let mut stages: StageTimes = [0; STAGE_NAMES.len()];
         let total = ctx.now().0 - slot.issued;
         stages[PROCESS] = total.min(self.process_ps);
         stages[HOST_QUEUE] = total - stages[PROCESS];

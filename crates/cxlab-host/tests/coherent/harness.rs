@@ -7,11 +7,11 @@ use cxlab_engine::rng::StreamRng;
 use cxlab_engine::units::{Bytes, BytesPerSec, Dpa, Hpa, LineAddr, Picos, SimTime};
 use cxlab_engine::{Component, ComponentId, Ctx, Monitor, Simulation, Stop, Wire};
 use cxlab_host::{
-    AddressMap, CacheParams, CachingConfig, CachingRequester, Observation, RequestRow,
-    RequesterConfig, RequesterParams, Window,
+    AddressMap, AddressWindow, CacheParams, CachingConfig, CachingRequester, Observation,
+    RequestRow, RequesterConfig, RequesterParams,
 };
 use cxlab_link::{
-    Buffer, CreditTable, LinkParams, LinkPort, Outbox, PacketHeader, Parcel, PortConfig,
+    BufferId, CreditTable, LinkParams, LinkPort, Outbox, PacketHeader, Parcel, PortConfig,
     Transmission,
 };
 use cxlab_protocol::coherence::fields::CoherenceClass;
@@ -143,7 +143,7 @@ pub fn requester(
     let size = Bytes(64 * HDM_H);
     let windows = (0..2).map(|device| {
         let base = Hpa(size.0 * device);
-        Window {
+        AddressWindow {
             base,
             size,
             set: InterleaveSet::new(base, size, Bytes(256), 1).unwrap(),
@@ -267,7 +267,7 @@ impl Component for Node {
                 peer.link.receive(parcel);
                 if let Some(message) = parcel.message {
                     peer.link
-                        .release(ctx, Buffer::of(message.channel(), message.vc));
+                        .release(ctx, BufferId::of(message.channel(), message.vc));
                     peer.seen.push((ctx.now().0, message));
                     for Reply(after, mut reply) in (peer.script)(&message) {
                         reply.stages.add(LongStage::Media, after);

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, VecDeque};
 use cxlab_engine::Ctx;
 use cxlab_engine::rng::StreamRng;
 use cxlab_engine::units::{Hpa, LineAddr, Picos, SimTime};
-use cxlab_link::{Buffer, LinkPort, Outbox, Parcel};
+use cxlab_link::{BufferId, LinkPort, Outbox, Parcel};
 use cxlab_protocol::coherence::dcoh::{Action, Event, Filter, LineState, Operation, Peer, step};
 use cxlab_protocol::coherence::host_only;
 use cxlab_protocol::coherence::message::{Kept, M2s, S2m, Snoop};
@@ -101,7 +101,7 @@ impl Home {
         let number = usize::from(port);
         self.links[number].receive(parcel);
         if let Some(message) = parcel.message {
-            self.links[number].release(ctx, Buffer::of(message.channel(), message.vc));
+            self.links[number].release(ctx, BufferId::of(message.channel(), message.vc));
             self.take(ctx, port, message);
             self.retry(ctx);
         }

@@ -1,7 +1,9 @@
 //! One requester against a device that responds as each test prescribes.
 
 use cxlab_engine::units::{BytesPerSec, Picos};
-use cxlab_host::{CacheParams, Found, QUEUES, RequesterParams, STAGE_NAMES, Stall, ThrottleParams};
+use cxlab_host::{
+    CacheParams, QUEUES, RequesterParams, STAGE_NAMES, SnoopedState, StallReason, ThrottleParams,
+};
 use cxlab_protocol::coherence::fields::{MetaField, MetaValue};
 use cxlab_protocol::coherence::message::Snoop;
 use cxlab_protocol::coherence::requester::Line;
@@ -202,7 +204,7 @@ fn dirty_data_go_first_and_the_answer_waits_for_their_completion() {
         assert_eq!(coherence.snoop_writebacks, 1);
         let kind = Snoop::from_opcode(opcode).unwrap().0;
         assert_eq!(
-            coherence.snooped[kind as usize][Found::Modified as usize],
+            coherence.snooped[kind as usize][SnoopedState::Modified as usize],
             1
         );
         assert_eq!(coherence.invalidated, u64::from(line == Line::I));
@@ -482,12 +484,12 @@ fn a_miss_without_a_free_mshr_or_way_waits_in_front_of_the_cache() {
     };
     let mut one = cache(8, 8);
     one.mshrs = Some(1);
-    let ran = both(one, Stall::Mshrs, 1);
+    let ran = both(one, StallReason::Mshrs, 1);
     // The third operation is issued when the second continues.
     assert_eq!(ran.row(2).issued_ps, last);
     assert_eq!(ran.latencies()[2], CACHE);
     // With one way, the third operation waits as well, for the second.
-    both(cache(1, 1), Stall::Set, 2);
+    both(cache(1, 1), StallReason::Set, 2);
 }
 
 #[test]
@@ -502,7 +504,7 @@ fn so_many_accesses_wait_for_a_line_and_the_next_in_front_of_the_cache() {
     assert_eq!(ran.latencies(), latencies);
     assert_eq!(waits(&ran, 20), last);
     let coherence = ran.host().coherence();
-    assert_eq!(coherence.stalls[Stall::Targets as usize], 1);
+    assert_eq!(coherence.stalls[StallReason::Targets as usize], 1);
     assert_eq!((coherence.merged, coherence.hits), (19, 10));
 }
 

@@ -3,16 +3,16 @@
 use cxlab_engine::rng::StreamRng;
 
 use super::*;
-use crate::credit::{Buffer, FlowControl, Returns};
+use crate::credit::{BufferId, CreditReturns, FlowControl};
 use crate::parcel::Credits;
 
 /// Flow control of one virtual channel with these windows by class, and no buffers of other classes.
 fn flow(of: &[(Channel, u16)]) -> FlowControl {
-    flow_in(of, Returns::Any)
+    flow_in(of, CreditReturns::Any)
 }
 
 /// Flow control as by `flow`, with an encoding of credit returns.
-fn flow_in(of: &[(Channel, u16)], returns: Returns) -> FlowControl {
+fn flow_in(of: &[(Channel, u16)], returns: CreditReturns) -> FlowControl {
     let mut windows = [0; Channel::COUNT];
     for (class, window) in of {
         windows[class.index()] = *window;
@@ -29,7 +29,7 @@ fn named(credits: Credits) -> Vec<(u8, u8)> {
 }
 
 /// Sends a message to a buffer if a credit is at hand. Returns whether it was sent.
-fn goes(flow: &mut FlowControl, buffer: Buffer) -> bool {
+fn goes(flow: &mut FlowControl, buffer: BufferId) -> bool {
     let Some(place) = flow.with_credit(buffer) else {
         return false;
     };
@@ -41,14 +41,14 @@ fn goes(flow: &mut FlowControl, buffer: Buffer) -> bool {
 #[test]
 fn as_many_go_as_there_are_credits_and_one_more_for_each_that_comes_back() {
     let mut flow = flow(&[(Channel::M2sReq, 3), (Channel::M2sRwd, 1)]);
-    let request = Buffer::of(Channel::M2sReq, 0);
+    let request = BufferId::of(Channel::M2sReq, 0);
     for left in [2, 1, 0] {
         assert!(goes(&mut flow, request));
         assert_eq!(flow.credits(request), left);
     }
     assert!(!goes(&mut flow, request));
     assert!(
-        goes(&mut flow, Buffer::of(Channel::M2sRwd, 0)),
+        goes(&mut flow, BufferId::of(Channel::M2sRwd, 0)),
         "another class has its own"
     );
     assert_eq!(flow.unreturned(), 4);
@@ -61,13 +61,13 @@ fn as_many_go_as_there_are_credits_and_one_more_for_each_that_comes_back() {
 #[test]
 fn a_virtual_channel_without_buffers_never_goes() {
     let mut flow = flow(&[(Channel::M2sReq, 1)]);
-    assert!(!goes(&mut flow, Buffer::of(Channel::M2sReq, 1)));
+    assert!(!goes(&mut flow, BufferId::of(Channel::M2sReq, 1)));
 }
 
 #[test]
 #[should_panic(expected = "more credits than were used")]
 fn more_credits_than_were_used_are_our_mistake() {
-    flow(&[(Channel::M2sReq, 2)]).credit(Buffer(0), 1);
+    flow(&[(Channel::M2sReq, 2)]).credit(BufferId(0), 1);
 }
 
 #[test]
@@ -75,28 +75,32 @@ fn more_credits_than_were_used_are_our_mistake() {
 #[should_panic(expected = "more credits than buffers")]
 fn credits_of_another_class_than_was_used_are_our_mistake() {
     let mut flow = flow(&[(Channel::M2sReq, 2), (Channel::S2mNdr, 2)]);
-    assert!(goes(&mut flow, Buffer::of(Channel::M2sReq, 0)));
-    flow.credit(Buffer::of(Channel::S2mNdr, 0), 1);
+    assert!(goes(&mut flow, BufferId::of(Channel::M2sReq, 0)));
+    flow.credit(BufferId::of(Channel::S2mNdr, 0), 1);
 }
 
 #[test]
 fn credits_are_conserved_whatever_the_order_of_sends_and_returns() {
-    for returns in [Returns::Any, Returns::Flit68, Returns::Flit256] {
+    for returns in [
+        CreditReturns::Any,
+        CreditReturns::Flit68,
+        CreditReturns::Flit256,
+    ] {
         are_conserved(returns);
     }
 }
 
-fn are_conserved(how: Returns) {
+fn are_conserved(how: CreditReturns) {
     let vcs = 3;
     let windows = std::array::from_fn(|class| [1, 5, 9, 128, 1023][class % 5]);
     let mut sender = FlowControl::new(&windows, vcs, how);
     let mut returns = FlowControl::new(&windows, vcs, how);
-    let (mut buffered, mut on_their_way): (Vec<Buffer>, Vec<Credits>) = Default::default();
+    let (mut buffered, mut on_their_way): (Vec<BufferId>, Vec<Credits>) = Default::default();
     let mut rng = StreamRng::new(1, "credits");
     for step in 0..100_000 {
         let channel = Channel::ALL[rng.below(Channel::COUNT as u64) as usize];
         let vc = rng.below(3) as u8;
-        let buffer = Buffer::of(channel, vc);
+        let buffer = BufferId::of(channel, vc);
         match rng.below(3) {
             0 if goes(&mut sender, buffer) => buffered.push(buffer),
             0 => assert_eq!(sender.credits(buffer), 0),
@@ -112,7 +116,7 @@ fn are_conserved(how: Returns) {
                 let at = rng.below(on_their_way.len().max(1) as u64) as usize;
                 if at < on_their_way.len() {
                     for (buffer, count) in named(on_their_way.swap_remove(at)) {
-                        sender.credit(Buffer(buffer), count);
+                        sender.credit(BufferId(buffer), count);
                     }
                 }
             }
@@ -120,7 +124,8 @@ fn are_conserved(how: Returns) {
         if step % 64 > 0 {
             continue;
         }
-        let all = (0..vcs).flat_map(|vc| Channel::ALL.map(|class| (class, Buffer::of(class, vc))));
+        let all =
+            (0..vcs).flat_map(|vc| Channel::ALL.map(|class| (class, BufferId::of(class, vc))));
         for (channel, buffer) in all {
             let returning = on_their_way.iter().flat_map(|credits| credits.entries);
             let returning: u32 = returning
@@ -154,12 +159,12 @@ fn a_quarter_of_a_window_goes_back_alone_and_less_waits_for_a_ride() {
         (4095, [128, 128], [16, 16]),
     ];
     let class = Channel::S2mDrs;
-    let buffer = Buffer::of(class, 0);
+    let buffer = BufferId::of(class, 0);
     for (window, in_packets, in_flits) in sizes {
         for (how, [quarter, sixteenth]) in [
-            (Returns::Any, in_packets),
-            (Returns::Flit68, in_flits),
-            (Returns::Flit256, in_flits),
+            (CreditReturns::Any, in_packets),
+            (CreditReturns::Flit68, in_flits),
+            (CreditReturns::Flit256, in_flits),
         ] {
             assert_eq!(
                 [how.alone_at(window), how.rides_at(window)],
@@ -185,14 +190,14 @@ fn one_ride_takes_credits_of_every_buffer_that_has_a_sixteenth_waiting() {
     let mut returns = flow(&[(M2sReq, 128), (M2sRwd, 128), (S2mNdr, 128), (H2dRsp, 15)]);
     for (class, freed) in [(M2sReq, 8), (M2sRwd, 7), (S2mNdr, 11)] {
         for _ in 0..freed {
-            assert!(!returns.free(Buffer::of(class, 0)));
+            assert!(!returns.free(BufferId::of(class, 0)));
         }
     }
     assert_eq!(named(returns.take(0)), [(0, 8), (2, 11)]);
-    assert_eq!(returns.waiting(Buffer(1)), 7);
-    assert!(!returns.free(Buffer(1)));
+    assert_eq!(returns.waiting(BufferId(1)), 7);
+    assert!(!returns.free(BufferId(1)));
     assert_eq!(named(returns.take(0)), [(1, 8)]);
-    let small = Buffer::of(H2dRsp, 0);
+    let small = BufferId::of(H2dRsp, 0);
     returns.free(small);
     assert_eq!(
         named(returns.take(0)),
@@ -205,7 +210,7 @@ fn one_ride_takes_credits_of_every_buffer_that_has_a_sixteenth_waiting() {
 #[test]
 fn a_window_of_more_than_255_goes_back_in_several_entries() {
     let class = Channel::S2mDrs;
-    let buffer = Buffer::of(class, 0);
+    let buffer = BufferId::of(class, 0);
     let (mut here, mut far) = (flow(&[(class, 1023)]), flow(&[(class, 1023)]));
     here.fail();
     far.fail();
@@ -217,7 +222,7 @@ fn a_window_of_more_than_255_goes_back_in_several_entries() {
         }
         entries
             .into_iter()
-            .for_each(|(buffer, count)| here.credit(Buffer(buffer), count));
+            .for_each(|(buffer, count)| here.credit(BufferId(buffer), count));
     }
     assert_eq!((here.credits(buffer), here.unreturned()), (1000, 23));
 }
@@ -227,12 +232,15 @@ fn the_buffer_that_must_not_wait_is_in_the_return_that_it_asks_for() {
     // Four buffers have credits that may wait. The fifth has room for one message, so a transmitter waits
     // for this very credit, and no later event need return anything.
     let windows = std::array::from_fn(|class| if class == 7 { 1 } else { 128 });
-    let mut returns = FlowControl::new(&windows, 1, Returns::Any);
+    let mut returns = FlowControl::new(&windows, 1, CreditReturns::Any);
     for buffer in 0..4 {
-        assert!(!returns.free(Buffer(buffer)));
+        assert!(!returns.free(BufferId(buffer)));
     }
-    assert!(returns.free(Buffer(7)), "one of one is more than a quarter");
-    let taken = named(returns.take_first(Buffer(7)));
+    assert!(
+        returns.free(BufferId(7)),
+        "one of one is more than a quarter"
+    );
+    let taken = named(returns.take_first(BufferId(7)));
     assert!(
         taken.contains(&(7, 1)),
         "{taken:?} go back, the credit that is asked for stays"
@@ -245,15 +253,15 @@ fn the_buffer_that_must_not_wait_is_in_the_return_that_it_asks_for() {
 fn a_flit_returns_credits_of_three_classes_in_the_steps_of_its_format() {
     use Channel::{M2sReq, M2sRwd, S2mBisnp, S2mDrs, S2mNdr};
     let all = [M2sReq, M2sRwd, S2mNdr, S2mDrs, S2mBisnp].map(|class| (class, 256));
-    let steps: [(Returns, &[u8]); 2] = [
-        (Returns::Flit68, &[16, 2, 1]),
-        (Returns::Flit256, &[16, 1, 1, 1]),
+    let steps: [(CreditReturns, &[u8]); 2] = [
+        (CreditReturns::Flit68, &[16, 2, 1]),
+        (CreditReturns::Flit256, &[16, 1, 1, 1]),
     ];
     for (how, expected) in steps {
         let mut returns = flow_in(&all, how);
         for (class, _) in all {
             for _ in 0..19 {
-                returns.free(Buffer::of(class, 0));
+                returns.free(BufferId::of(class, 0));
             }
         }
         let fields = |class: Channel| match class {
@@ -268,7 +276,7 @@ fn a_flit_returns_credits_of_three_classes_in_the_steps_of_its_format() {
                 assert_eq!(*count, 16, "{how:?}");
                 let (class, _) = all
                     .into_iter()
-                    .find(|(class, _)| Buffer::of(*class, 0).0 == *buffer)
+                    .find(|(class, _)| BufferId::of(*class, 0).0 == *buffer)
                     .unwrap();
                 back[class.index()] += u32::from(*count);
                 fields(class)
@@ -282,7 +290,7 @@ fn a_flit_returns_credits_of_three_classes_in_the_steps_of_its_format() {
             "{back:?}"
         );
         // The remaining credits of a buffer that need not wait for a message.
-        let request = Buffer::of(M2sReq, 0);
+        let request = BufferId::of(M2sReq, 0);
         let mut rest = Vec::new();
         while returns.waiting(request) > 0 {
             let taken = named(returns.take_first(request));

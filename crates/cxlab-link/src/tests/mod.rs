@@ -27,11 +27,11 @@ fn params(bytes_per_second: u64, format: Option<FlitFormat>) -> LinkParams {
 }
 
 /// A transmitter whose receiver never fills.
-struct Free(Transmitter);
+struct FreeTransmitter(Transmitter);
 
-impl Free {
+impl FreeTransmitter {
     fn new(params: &LinkParams) -> Self {
-        Free(Transmitter::new(params, 1, "test"))
+        FreeTransmitter(Transmitter::new(params, 1, "test"))
     }
 
     fn send(&mut self, now: u64, channel: Channel) -> Result<(u64, u64), Blocked> {

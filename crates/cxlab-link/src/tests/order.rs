@@ -8,7 +8,7 @@ use cxlab_protocol::flit::FlitPacker;
 use cxlab_protocol::{CacheMeta, MemMeta, Message, Opcode, PortId};
 
 use super::*;
-use crate::credit::{Buffer, CreditTable};
+use crate::credit::{BufferId, CreditTable};
 use crate::outbox::Outbox;
 use crate::parcel::Parcel;
 use crate::port::{LinkPort, PortConfig};
@@ -47,7 +47,7 @@ impl Component for Node {
     fn receive(&mut self, ctx: &mut Ctx<'_, Parcel>, _port: u16, parcel: &Parcel) {
         if let Some(message) = parcel.message {
             self.seen.push(message);
-            let buffer = Buffer::of(message.channel(), message.vc);
+            let buffer = BufferId::of(message.channel(), message.vc);
             self.port.release(ctx, buffer);
         }
         if self.port.receive(parcel) {

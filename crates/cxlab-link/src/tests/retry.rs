@@ -13,7 +13,7 @@ fn goodput(format: Option<FlitFormat>, channel: Channel, probability: f64) {
         fec_delay: Some(Picos::ZERO),
         ..params(64_000_000_000, format)
     };
-    let mut link = Free::new(&params);
+    let mut link = FreeTransmitter::new(&params);
     let (mut now, mut last) = (0, 0);
     while link.0.stats(SimTime(now)).flits < UNITS {
         let (sent, start, end) = link.wait(now, channel);
@@ -81,7 +81,7 @@ fn a_half_flit_waits_for_its_own_retries() {
         let alone = Transmitter::alone_ps(&params, Channel::M2sReq);
         let flit = format.bytes() * 1_000_000 / 64_000;
         let retry = params.retry_round_trip_ps() + flit;
-        let mut link = Free::new(&params);
+        let mut link = FreeTransmitter::new(&params);
         // The messages are far apart, so each is alone in its flit.
         let late = |number: u64| {
             let now = number * 100_000_000;

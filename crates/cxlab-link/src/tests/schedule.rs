@@ -17,7 +17,7 @@ fn packets_in_a_row_drift_less_than_a_picosecond_in_65536() {
         999_999_999_989,
         1_000_003,
     ] {
-        let mut link = Free::new(&params(rate, None));
+        let mut link = FreeTransmitter::new(&params(rate, None));
         let mut end = 0;
         for sent in 1..=65_536u64 {
             let (_, start, arrival) = link.wait(end, Drs);
@@ -37,7 +37,7 @@ fn a_packet_without_size_takes_no_time_and_one_with_data_its_bytes() {
         data_header: Bytes(6),
         staging: Bytes(0),
     };
-    let mut link = Free::new(&LinkParams {
+    let mut link = FreeTransmitter::new(&LinkParams {
         packet,
         ..params(1_000_000_000, None)
     });
@@ -48,8 +48,8 @@ fn a_packet_without_size_takes_no_time_and_one_with_data_its_bytes() {
 }
 
 /// A link with 68 B flits that take 68 ns each.
-fn narrow() -> Free {
-    Free::new(&params(1_000_000_000, Some(FlitFormat::B68)))
+fn narrow() -> FreeTransmitter {
+    FreeTransmitter::new(&params(1_000_000_000, Some(FlitFormat::B68)))
 }
 
 #[test]
@@ -99,7 +99,7 @@ fn lines_in_a_row_fill_68_byte_flits_as_by_hand() {
 
 #[test]
 fn a_message_that_comes_when_a_flit_has_begun_waits_for_the_next() {
-    let mut link = Free::new(&params(256_000_000_000, Some(FlitFormat::B256)));
+    let mut link = FreeTransmitter::new(&params(256_000_000_000, Some(FlitFormat::B256)));
     assert_eq!(link.send(0, Req), Ok((0, 1_000)));
     assert_eq!(link.send(0, Req), Ok((0, 1_000)), "it begins only now");
     assert_eq!(link.send(1, Req), Ok((1_000, 2_000)));
@@ -116,14 +116,14 @@ fn a_message_that_comes_when_a_flit_has_begun_waits_for_the_next() {
 #[test]
 fn the_first_half_of_a_latency_optimised_flit_arrives_first() {
     let format = Some(FlitFormat::B256LatencyOptimized);
-    let mut link = Free::new(&params(256_000_000_000, format));
+    let mut link = FreeTransmitter::new(&params(256_000_000_000, format));
     assert_eq!(link.send(0, Drs), Ok((0, 500)));
     assert_eq!(link.send(0, Drs), Ok((0, 1_000)), "slots 5, 6, 7 and 9");
 }
 
 /// A reference transmitter without credits, errors or shortcuts. Every message goes through the packer, and
 /// times are kept in picoseconds times the rate, so nothing is rounded.
-struct Reference {
+struct ReferenceTransmitter {
     packer: FlitPacker,
     rate: u128,
     flit: u128,
@@ -132,7 +132,7 @@ struct Reference {
     free: u128,
 }
 
-impl Reference {
+impl ReferenceTransmitter {
     fn send(&mut self, now: u64, channel: Channel, trailer: bool) -> Result<(u64, u64), u64> {
         let now = u128::from(now) * self.rate;
         while !self.packer.is_empty() && self.start < now {
@@ -171,8 +171,8 @@ fn every_schedule_is_that_of_the_packer_alone() {
         for (seed, gap) in [(1, 1), (2, 900), (3, 5_000), (4, 40_000)] {
             // A flit takes a whole number of picoseconds, so that both models round alike.
             let rate = format.bytes() * 1_000_000_000 / 2;
-            let mut link = Free::new(&params(rate, Some(format)));
-            let mut reference = Reference {
+            let mut link = FreeTransmitter::new(&params(rate, Some(format)));
+            let mut reference = ReferenceTransmitter {
                 packer: FlitPacker::new(format),
                 rate: u128::from(rate),
                 flit: u128::from(format.bytes()) * 1_000_000_000_000,
@@ -216,7 +216,7 @@ fn blocked_until_is_honest() {
     for format in [None, Some(FlitFormat::B68), Some(FlitFormat::B256)] {
         let mut params = params(63_015_384_615, format);
         params.packet.staging = Bytes(0);
-        let mut link = Free::new(&params);
+        let mut link = FreeTransmitter::new(&params);
         let mut rng = StreamRng::new(5, "honest");
         let (mut now, mut blocked) = (0, 0);
         for _ in 0..20_000 {
@@ -244,7 +244,7 @@ fn blocked_until_is_honest() {
 #[test]
 fn packets_join_while_less_than_the_staging_is_promised() {
     // 80 ns a line, 16 ns a request: 256 bytes of staging accept four lines at once.
-    let mut link = Free::new(&params(1_000_000_000, None));
+    let mut link = FreeTransmitter::new(&params(1_000_000_000, None));
     for line in 0..4 {
         assert_eq!(link.send(0, Drs), Ok((line * 80_000, (line + 1) * 80_000)));
     }

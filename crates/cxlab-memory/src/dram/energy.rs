@@ -5,12 +5,12 @@
 //! otherwise. Left out: the second supply (VPP), termination and input/output, power-down
 //! and self-refresh, temperature.
 
-use super::channel::Counters;
-use super::params::Resolved;
+use super::channel::ChannelCounters;
+use super::params::ResolvedDram;
 
 /// Energies of a channel, in nanojoules.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub(super) struct Energy {
+pub(super) struct ChannelEnergy {
     pub activate: f64,
     pub read: f64,
     pub write: f64,
@@ -18,14 +18,18 @@ pub(super) struct Energy {
     pub standby: f64,
 }
 
-impl Energy {
+impl ChannelEnergy {
     pub(super) fn total(&self) -> f64 {
         self.activate + self.read + self.write + self.refresh + self.standby
     }
 }
 
 /// Energy of one channel's commands, and of its ranks' standby over `span_ps`.
-pub(super) fn energy(resolved: &Resolved, counters: &Counters, span_ps: u64) -> Energy {
+pub(super) fn energy(
+    resolved: &ResolvedDram,
+    counters: &ChannelCounters,
+    span_ps: u64,
+) -> ChannelEnergy {
     let (t, i, config) = (&resolved.timings, &resolved.currents, &resolved.config);
     let clock_ns = config.clock_ps as f64 / 1e3;
     // mA * V * ns = pJ; the devices of a rank work in lockstep.
@@ -53,7 +57,7 @@ pub(super) fn energy(resolved: &Resolved, counters: &Counters, span_ps: u64) -> 
         super::channel::Refresh::AllBank => refresh_all,
         _ => refresh_part,
     };
-    Energy {
+    ChannelEnergy {
         activate: pair.max(0.0) * counters.activates as f64,
         read: cost(idd4r - idd3n, ns(t.burst)) * counters.reads as f64,
         write: cost(idd4w - idd3n, ns(t.burst)) * counters.writes as f64,

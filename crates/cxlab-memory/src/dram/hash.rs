@@ -10,7 +10,9 @@ use cxlab_engine::catalog::ParamError;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::mapping::{BANK, CHANNEL, COLUMN, FIELDS, GROUP, Layout, PSEUDO, RANK, ROW, Widths};
+use super::mapping::{
+    BANK, BitLayout, CHANNEL, COLUMN, FIELDS, FieldWidths, GROUP, PSEUDO, RANK, ROW,
+};
 
 /// Address bits that are added (exclusive or) to the bits that select a channel, rank or bank.
 #[derive(Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema, Debug)]
@@ -41,7 +43,7 @@ pub enum BankHash {
 
 /// A bit (`source`) of a burst's number that is added to a bit of a field.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Term {
+pub(super) struct HashTerm {
     pub field: usize,
     pub bit: u32,
     pub source: u32,
@@ -52,7 +54,11 @@ impl BankHash {
     ///
     /// # Errors
     /// A function with a selected bit or an address bit that the memory does not have.
-    pub(super) fn terms(&self, layout: &Layout, widths: &Widths) -> Result<Vec<Term>, ParamError> {
+    pub(super) fn terms(
+        &self,
+        layout: &BitLayout,
+        widths: &FieldWidths,
+    ) -> Result<Vec<HashTerm>, ParamError> {
         match self {
             BankHash::None => Ok(Vec::new()),
             BankHash::Permutation => Ok(deal(&layout[ROW], &selectors(layout, &[GROUP, BANK]), 1)),
@@ -69,7 +75,7 @@ impl BankHash {
 }
 
 /// The bits of some fields, from the lowest address bit up.
-fn selectors(layout: &Layout, fields: &[usize]) -> Vec<(usize, u32)> {
+fn selectors(layout: &BitLayout, fields: &[usize]) -> Vec<(usize, u32)> {
     let bits = fields
         .iter()
         .flat_map(|field| (0..layout[*field].len()).map(|bit| (*field, bit as u32)));
@@ -79,13 +85,13 @@ fn selectors(layout: &Layout, fields: &[usize]) -> Vec<(usize, u32)> {
 }
 
 /// Deals address bits in turn to the bits of fields, for at most `rounds` rounds.
-fn deal(sources: &[u32], targets: &[(usize, u32)], rounds: usize) -> Vec<Term> {
+fn deal(sources: &[u32], targets: &[(usize, u32)], rounds: usize) -> Vec<HashTerm> {
     let most = targets.len().saturating_mul(rounds);
     let targets = targets.iter().cycle().take(most);
     sources
         .iter()
         .zip(targets)
-        .map(|(source, (field, bit))| Term {
+        .map(|(source, (field, bit))| HashTerm {
             field: *field,
             bit: *bit,
             source: *source,
@@ -93,7 +99,10 @@ fn deal(sources: &[u32], targets: &[(usize, u32)], rounds: usize) -> Vec<Term> {
         .collect()
 }
 
-fn functions(bits: &BTreeMap<String, Vec<u32>>, widths: &Widths) -> Result<Vec<Term>, ParamError> {
+fn functions(
+    bits: &BTreeMap<String, Vec<u32>>,
+    widths: &FieldWidths,
+) -> Result<Vec<HashTerm>, ParamError> {
     let mut terms = Vec::new();
     for (name, sources) in bits {
         let (field, bit) = selector(name, widths)?;
@@ -109,7 +118,7 @@ fn functions(bits: &BTreeMap<String, Vec<u32>>, widths: &Widths) -> Result<Vec<T
                     ),
                 ));
             }
-            terms.push(Term {
+            terms.push(HashTerm {
                 field,
                 bit,
                 source: source - widths.burst,
@@ -120,7 +129,7 @@ fn functions(bits: &BTreeMap<String, Vec<u32>>, widths: &Widths) -> Result<Vec<T
 }
 
 /// Parses the field and bit of a name such as `Bg1`.
-fn selector(name: &str, widths: &Widths) -> Result<(usize, u32), ParamError> {
+fn selector(name: &str, widths: &FieldWidths) -> Result<(usize, u32), ParamError> {
     let wrong = |message| ParamError::new(format!("hash.bits.{name}"), message);
     let allowed = [CHANNEL, PSEUDO, RANK, GROUP, BANK];
     let field = allowed

@@ -10,7 +10,7 @@
 
 use cxlab_engine::catalog::ParamError;
 
-use super::hash::{BankHash, Term};
+use super::hash::{BankHash, HashTerm};
 use serde::{Deserialize, Serialize};
 
 /// The named mappings and the lists of fields that they stand for.
@@ -31,7 +31,7 @@ pub(super) const ROW: usize = 6;
 
 /// Number of address bits for each field.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Widths {
+pub(super) struct FieldWidths {
     pub channel: u32,
     pub pseudo: u32,
     pub rank: u32,
@@ -43,7 +43,7 @@ pub(super) struct Widths {
     pub burst: u32,
 }
 
-impl Widths {
+impl FieldWidths {
     pub(super) fn of(&self, field: usize) -> u32 {
         [
             self.channel,
@@ -64,7 +64,7 @@ impl Widths {
 
 /// The place of a burst in the memory.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
-pub(super) struct Place {
+pub(super) struct BurstLocation {
     pub channel: u32,
     /// Index in the channel: ((pseudo channel, rank), group, bank).
     pub bank: u32,
@@ -74,33 +74,37 @@ pub(super) struct Place {
 
 /// Adjacent address bits that are added (exclusive or) to adjacent bits of a field.
 #[derive(Clone, Copy, Debug)]
-struct Piece {
+struct BitRun {
     field: usize,
     shift: u32,
     mask: u64,
     to: u32,
 }
 
-impl Piece {
+impl BitRun {
     /// Whether a term extends the piece by its next bit.
-    fn continues(&self, term: &Term) -> bool {
+    fn continues(&self, term: &HashTerm) -> bool {
         let length = self.mask.count_ones();
         (term.field, term.bit, term.source) == (self.field, self.to + length, self.shift + length)
     }
 }
 
 /// For each bit of each field, the bit of a burst's number, least significant first.
-pub(super) type Layout = [Vec<u32>; 7];
+pub(super) type BitLayout = [Vec<u32>; 7];
 
 /// A parsed mapping with its hash.
 #[derive(Clone, Debug)]
-pub(super) struct Mapping {
-    pieces: Vec<Piece>,
-    widths: Widths,
+pub(super) struct AddressMapping {
+    pieces: Vec<BitRun>,
+    widths: FieldWidths,
 }
 
-impl Mapping {
-    pub(super) fn new(text: &str, hash: &BankHash, widths: Widths) -> Result<Mapping, ParamError> {
+impl AddressMapping {
+    pub(super) fn new(
+        text: &str,
+        hash: &BankHash,
+        widths: FieldWidths,
+    ) -> Result<AddressMapping, ParamError> {
         let named = NAMED.iter().find(|(name, _)| *name == text);
         let order = named.map_or(text, |(_, order)| order);
         let mut pieces = Vec::new();
@@ -127,7 +131,7 @@ impl Mapping {
                 None => left.min(widths.of(field).saturating_sub(sized[field])),
             };
             if bits > 0 {
-                pieces.push(Piece {
+                pieces.push(BitRun {
                     field,
                     shift,
                     mask: (1 << bits) - 1,
@@ -146,7 +150,7 @@ impl Mapping {
                 )));
             }
         }
-        let mut mapping = Mapping { pieces, widths };
+        let mut mapping = AddressMapping { pieces, widths };
         let layout = mapping.layout();
         if text == "MOP4CLXOR" {
             mapping.add(&mop_terms(&layout));
@@ -163,8 +167,8 @@ impl Mapping {
     }
 
     /// The bit of a burst's number for each bit of each field.
-    fn layout(&self) -> Layout {
-        let mut layout = Layout::default();
+    fn layout(&self) -> BitLayout {
+        let mut layout = BitLayout::default();
         for piece in &self.pieces {
             for bit in 0..piece.mask.count_ones() {
                 layout[piece.field].push(piece.shift + bit);
@@ -173,11 +177,11 @@ impl Mapping {
         layout
     }
 
-    fn add(&mut self, terms: &[Term]) {
+    fn add(&mut self, terms: &[HashTerm]) {
         for term in terms {
             match self.pieces.last_mut() {
                 Some(last) if last.continues(term) => last.mask = last.mask << 1 | 1,
-                _ => self.pieces.push(Piece {
+                _ => self.pieces.push(BitRun {
                     field: term.field,
                     shift: term.source,
                     mask: 1,
@@ -210,7 +214,7 @@ impl Mapping {
 
     /// The place of a burst by its number.
     #[inline]
-    pub(super) fn place(&self, burst: u64) -> Place {
+    pub(super) fn place(&self, burst: u64) -> BurstLocation {
         let mut fields = [0u64; 7];
         for piece in &self.pieces {
             fields[piece.field] ^= ((burst >> piece.shift) & piece.mask) << piece.to;
@@ -218,7 +222,7 @@ impl Mapping {
         let w = &self.widths;
         let rank = fields[PSEUDO] << w.rank | fields[RANK];
         let bank = (rank << w.group | fields[GROUP]) << w.bank | fields[BANK];
-        Place {
+        BurstLocation {
             channel: fields[CHANNEL] as u32,
             bank: bank as u32,
             row: fields[ROW] as u32,
@@ -229,14 +233,14 @@ impl Mapping {
 
 /// The terms of Ramulator 2.1's `MOP4CLXOR`: consecutive bits of the column are added to pseudo
 /// channel, rank, bank group, bank and row, so that strides spread over the banks.
-fn mop_terms(layout: &Layout) -> Vec<Term> {
+fn mop_terms(layout: &BitLayout) -> Vec<HashTerm> {
     let targets = [PSEUDO, RANK, GROUP, BANK, ROW]
         .into_iter()
         .flat_map(|field| (0..layout[field].len() as u32).map(move |bit| (field, bit)));
     let columns = layout[COLUMN].iter();
     targets
         .zip(columns)
-        .map(|((field, bit), source)| Term {
+        .map(|((field, bit), source)| HashTerm {
             field,
             bit,
             source: *source,
@@ -286,7 +290,7 @@ fn wrong(message: String) -> ParamError {
 mod tests {
     use super::*;
 
-    const WIDTHS: Widths = Widths {
+    const WIDTHS: FieldWidths = FieldWidths {
         channel: 1,
         pseudo: 0,
         rank: 1,
@@ -321,9 +325,9 @@ mod tests {
             .iter()
             .flat_map(|text| hashes().map(|hash| (text, hash)))
         {
-            let small = Widths { row: 9, ..WIDTHS };
+            let small = FieldWidths { row: 9, ..WIDTHS };
             let mapping =
-                Mapping::new(text, &hash, small).unwrap_or_else(|error| panic!("{error}"));
+                AddressMapping::new(text, &hash, small).unwrap_or_else(|error| panic!("{error}"));
             let mut seen: Vec<_> = (0..1u64 << (small.total() - small.burst))
                 .map(|burst| {
                     let place = mapping.place(burst);
@@ -341,7 +345,8 @@ mod tests {
 
     /// Number of banks in all channels that 64 accesses touch, for each stride of a power of two.
     fn banks_by_stride(text: &str, hash: &BankHash) -> Vec<usize> {
-        let mapping = Mapping::new(text, hash, WIDTHS).unwrap_or_else(|error| panic!("{error}"));
+        let mapping =
+            AddressMapping::new(text, hash, WIDTHS).unwrap_or_else(|error| panic!("{error}"));
         let bits = WIDTHS.total() - WIDTHS.burst;
         let banks = |shift: u32| {
             let places = (0..64u64).map(|index| mapping.place(index << shift));
@@ -373,7 +378,7 @@ mod tests {
 
     #[test]
     fn a_permutation_adds_the_lowest_row_bits_to_the_bank() {
-        let mapping = Mapping::new("RoBaRaCoCh", &BankHash::Permutation, WIDTHS);
+        let mapping = AddressMapping::new("RoBaRaCoCh", &BankHash::Permutation, WIDTHS);
         let mapping = mapping.unwrap_or_else(|error| panic!("{error}"));
         // The row starts at bit 13: its bits 01 are added to the bank group, 11 to the bank.
         let place = mapping.place(0b1101 << 13 | 1 << 9);
@@ -385,8 +390,8 @@ mod tests {
     /// Ramulator's definition: each field takes as many bits of the column as it has itself.
     #[test]
     fn mop4clxor_adds_the_column_to_pseudo_channel_rank_group_bank_and_row() {
-        let plain = Mapping::new("RoCoBaBgRaPcCo2Ch", &BankHash::None, WIDTHS);
-        let hashed = Mapping::new("MOP4CLXOR", &BankHash::None, WIDTHS);
+        let plain = AddressMapping::new("RoCoBaBgRaPcCo2Ch", &BankHash::None, WIDTHS);
+        let hashed = AddressMapping::new("MOP4CLXOR", &BankHash::None, WIDTHS);
         let (Ok(plain), Ok(hashed)) = (plain, hashed) else {
             panic!("both are known");
         };
@@ -396,7 +401,7 @@ mod tests {
             let rank = before.bank >> 4 ^ column & 1;
             let group = before.bank >> 2 & 3 ^ column >> 1 & 3;
             let bank = before.bank & 3 ^ column >> 3 & 3;
-            let expected = Place {
+            let expected = BurstLocation {
                 bank: rank << 4 | group << 2 | bank,
                 row: before.row ^ column >> 5,
                 ..before
@@ -407,7 +412,7 @@ mod tests {
 
     #[test]
     fn named_mappings_order_the_fields_as_their_names_say() {
-        let at = |text, burst| match Mapping::new(text, &BankHash::None, WIDTHS) {
+        let at = |text, burst| match AddressMapping::new(text, &BankHash::None, WIDTHS) {
             Ok(mapping) => {
                 let place = mapping.place(burst);
                 (place.channel, place.bank, place.row, place.column)
@@ -434,7 +439,7 @@ mod tests {
             ("RoBaBgRaCoCo5Co5Ch", "has 7 bits, 2 of them left"),
             ("RoBaBgRaCo0Ch", "allowed are 1 to 32"),
         ] {
-            let error = Mapping::new(text, &BankHash::None, WIDTHS)
+            let error = AddressMapping::new(text, &BankHash::None, WIDTHS)
                 .map(|_| ())
                 .unwrap_err();
             assert!(error.message.contains(hint), "{text}: {error}");
@@ -457,14 +462,14 @@ mod tests {
             ("Ch0", vec![6], "give several addresses one place"),
         ] {
             let bits = [(name.to_owned(), sources)].into();
-            let mapping = Mapping::new("RoBaRaCoCh", &BankHash::Functions { bits }, WIDTHS);
+            let mapping = AddressMapping::new("RoBaRaCoCh", &BankHash::Functions { bits }, WIDTHS);
             let error = mapping.map(|_| ()).unwrap_err();
             assert!(error.message.contains(hint), "{name}: {error}");
         }
         // Two bits must not be each other's source.
         let bits = [("Ch0", 15), ("Bg0", 6)].map(|(name, bit)| (name.to_owned(), vec![bit]));
         let bits = bits.into();
-        let mapping = Mapping::new("RoBaRaCoCh", &BankHash::Functions { bits }, WIDTHS);
+        let mapping = AddressMapping::new("RoBaRaCoCh", &BankHash::Functions { bits }, WIDTHS);
         assert!(mapping.is_err());
     }
 }

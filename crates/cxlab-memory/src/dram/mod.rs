@@ -18,12 +18,12 @@
 //!
 //! `standards` holds the tables, `params` the parameters of a scenario, `channel` the scheduler.
 
-mod book;
 mod channel;
 mod energy;
 mod hash;
 mod mapping;
 mod observer;
+mod outstanding;
 mod params;
 mod standard;
 mod standards;
@@ -37,13 +37,13 @@ use cxlab_engine::save_state;
 use cxlab_engine::units::{Bytes, LINE_BYTES, SimTime};
 use schemars::JsonSchema;
 
-use crate::{Completion, Medium, MemoryBackend, MemoryRequest, Site, Statistic};
-use book::Book;
-use channel::{Burst, Channel, Counters};
+use crate::{Completion, Medium, MediumSite, MemoryBackend, MemoryRequest, Statistic};
+use channel::{Burst, Channel, ChannelCounters};
 pub use hash::BankHash;
-pub use observer::{Command, CommandKind, Observer, Silent};
+pub use observer::{Command, CommandKind, CommandObserver, NoObserver};
+use outstanding::OutstandingRequests;
 pub use params::{CurrentOverrides, DramParams, PagePolicy, RefreshMode, WriteDone};
-use params::{Resolved, bursts_of_line};
+use params::{ResolvedDram, bursts_of_line};
 use serde::{Deserialize, Serialize};
 pub use standard::Currents;
 pub use timing::{TimingOverrides, Timings};
@@ -75,8 +75,8 @@ impl Medium for DramParams {
         self.resolve().ok().map(|resolved| resolved.capacity)
     }
 
-    fn backend(&self, site: Site) -> Box<dyn MemoryBackend> {
-        match Dram::new(self, site.capacity, |_| Silent) {
+    fn backend(&self, site: MediumSite) -> Box<dyn MemoryBackend> {
+        match Dram::new(self, site.capacity, |_| NoObserver) {
             Ok(dram) => Box::new(dram),
             Err(error) => unreachable!("parameters are checked before they are used: {error}"),
         }
@@ -92,14 +92,14 @@ impl Medium for DramParams {
 }
 
 /// A memory with one or more channels.
-pub struct Dram<O = Silent> {
-    resolved: Resolved,
+pub struct Dram<O = NoObserver> {
+    resolved: ResolvedDram,
     channels: Vec<Channel<O>>,
     /// Cached state of each channel, which can be read without calling the channel.
-    watches: Vec<Watch>,
+    watches: Vec<ChannelSummary>,
     /// Bursts that wait for room in a queue, over all channels.
     outside: usize,
-    book: Book,
+    outstanding: OutstandingRequests,
     /// Whether the owner was refused and waits for room.
     refused: bool,
     /// The lowest bit of a burst's number in an address, and the number of bursts in a line.
@@ -114,13 +114,13 @@ pub struct Dram<O = Silent> {
 save_state!([O] Dram<O> {
     values: outside, refused, since, now, tick;
     sized: watches;
-    states: channels, book;
+    states: channels, outstanding;
     built: resolved, shift, bursts_of_line;
 });
 
 /// Cached state of a channel.
 #[derive(Clone, Copy, Default, Serialize, Deserialize)]
-struct Watch {
+struct ChannelSummary {
     /// The tick of the channel's next event.
     alarm: u64,
     /// The tick at which the owner should call [`MemoryBackend::advance`].
@@ -129,7 +129,7 @@ struct Watch {
     outside: usize,
 }
 
-impl<O: Observer> Dram<O> {
+impl<O: CommandObserver> Dram<O> {
     /// A memory. `observer` makes the observer of a channel's commands from the channel's number.
     ///
     /// # Errors
@@ -147,15 +147,15 @@ impl<O: Observer> Dram<O> {
         let inside = resolved.config.reads + resolved.config.writes;
         Ok(Dram {
             watches: vec![
-                Watch {
+                ChannelSummary {
                     wake: u64::MAX,
-                    ..Watch::default()
+                    ..ChannelSummary::default()
                 };
                 channels.len()
             ],
             channels,
             outside: 0,
-            book: Book::new(inside * 2 * resolved.channels as usize),
+            outstanding: OutstandingRequests::new(inside * 2 * resolved.channels as usize),
             refused: false,
             shift: resolved.burst_bytes.ilog2(),
             bursts_of_line: bursts_of_line(resolved.burst_bytes),
@@ -194,8 +194,8 @@ impl<O: Observer> Dram<O> {
     #[inline]
     fn run_channel(&mut self, number: usize) {
         let channel = &mut self.channels[number];
-        let alarm = channel.run(self.tick, &mut self.book);
-        let watch = Watch {
+        let alarm = channel.run(self.tick, &mut self.outstanding);
+        let watch = ChannelSummary {
             alarm,
             wake: channel.wake(false),
             outside: channel.waiting_outside(),
@@ -204,13 +204,13 @@ impl<O: Observer> Dram<O> {
         self.outside = self.outside + watch.outside - before.outside;
     }
 
-    fn sum(&self, tick: u64, of: impl Fn(&Counters) -> u64) -> f64 {
+    fn sum(&self, tick: u64, of: impl Fn(&ChannelCounters) -> u64) -> f64 {
         let counters = self.channels.iter().map(|channel| channel.counters(tick));
         counters.map(|one| of(&one)).sum::<u64>() as f64
     }
 }
 
-impl<O: Observer> MemoryBackend for Dram<O> {
+impl<O: CommandObserver> MemoryBackend for Dram<O> {
     fn can_accept(&mut self, now: SimTime, write: bool) -> bool {
         self.run(now);
         let room = self.outside < self.resolved.input
@@ -229,7 +229,7 @@ impl<O: Observer> MemoryBackend for Dram<O> {
             let last = request.dpa.0 + u64::from(request.lines) * LINE_BYTES - 1;
             (last >> self.shift) - first + 1
         };
-        let number = self.book.open(request.id, bursts as u32);
+        let number = self.outstanding.open(request.id, bursts as u32);
         for address in first..first + bursts {
             let place = self.resolved.mapping.place(address);
             let burst = Burst {
@@ -239,7 +239,7 @@ impl<O: Observer> MemoryBackend for Dram<O> {
                 request: number,
             };
             let number = place.channel as usize;
-            self.channels[number].arrive(tick, burst, &mut self.book);
+            self.channels[number].arrive(tick, burst, &mut self.outstanding);
             // Runs the channel again, so that its next event is known.
             self.run_channel(number);
         }
@@ -254,7 +254,7 @@ impl<O: Observer> MemoryBackend for Dram<O> {
             .min()
             .filter(|tick| *tick != u64::MAX)
             .map(|tick| SimTime(self.resolved.config.time(tick)));
-        match (self.book.next(), unknown) {
+        match (self.outstanding.next(), unknown) {
             (Some(known), Some(unknown)) => Some(known.min(unknown)),
             (known, unknown) => known.or(unknown),
         }
@@ -268,7 +268,7 @@ impl<O: Observer> MemoryBackend for Dram<O> {
 
     fn advance(&mut self, now: SimTime, done: &mut Vec<Completion>) {
         self.run(now);
-        self.book.tell(now, done);
+        self.outstanding.tell(now, done);
     }
 
     fn granule(&self) -> u32 {
@@ -314,7 +314,7 @@ impl<O: Observer> MemoryBackend for Dram<O> {
             .iter()
             .map(|channel| energy::energy(&self.resolved, &channel.counters(tick), span))
             .collect();
-        let mut sum = |name: &str, of: fn(&energy::Energy) -> f64| {
+        let mut sum = |name: &str, of: fn(&energy::ChannelEnergy) -> f64| {
             put(name, energy.iter().map(of).sum());
         };
         sum("activate_energy_nj", |one| one.activate);
@@ -322,6 +322,6 @@ impl<O: Observer> MemoryBackend for Dram<O> {
         sum("write_energy_nj", |one| one.write);
         sum("refresh_energy_nj", |one| one.refresh);
         sum("standby_energy_nj", |one| one.standby);
-        sum("energy_nj", energy::Energy::total);
+        sum("energy_nj", energy::ChannelEnergy::total);
     }
 }

@@ -64,7 +64,7 @@ pub struct Command {
 }
 
 /// An observer of every command, channel by channel in order of time.
-pub trait Observer: Send {
+pub trait CommandObserver: Send {
     /// Whether the observer is active. If not, no call is made and no time is spent.
     const ON: bool;
     /// Called for each command.
@@ -73,9 +73,9 @@ pub trait Observer: Send {
 
 /// An observer that is not active.
 #[derive(Clone, Copy, Default, Debug)]
-pub struct Silent;
+pub struct NoObserver;
 
-impl Observer for Silent {
+impl CommandObserver for NoObserver {
     const ON: bool = false;
     fn command(&mut self, _: &Command) {}
 }

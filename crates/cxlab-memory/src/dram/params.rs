@@ -7,10 +7,10 @@ use serde::{Deserialize, Serialize};
 
 use super::channel::{Config, Page, Refresh};
 use super::hash::BankHash;
-use super::mapping::{Mapping, Widths};
-use super::standard::{Currents, FineRefresh, Grade, Organization, Standard};
+use super::mapping::{AddressMapping, FieldWidths};
+use super::standard::{Currents, DramStandard, FineRefresh, Organization, SpeedGrade};
 use super::standards;
-use super::timing::{Gaps, TimingOverrides, Timings};
+use super::timing::{CommandSpacing, TimingOverrides, Timings};
 
 /// Parameters of the `dram` medium.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Debug)]
@@ -222,7 +222,7 @@ fn grade_names(_: &mut SchemaGenerator) -> Schema {
 
 /// The resolved and checked parameters.
 #[derive(Clone, Debug)]
-pub(super) struct Resolved {
+pub(super) struct ResolvedDram {
     pub standard: &'static str,
     pub timings: Timings,
     pub currents: Currents,
@@ -231,7 +231,7 @@ pub(super) struct Resolved {
     pub config: Config,
     pub channels: u32,
     pub input: usize,
-    pub mapping: Mapping,
+    pub mapping: AddressMapping,
     pub burst_bytes: u32,
     pub capacity: Bytes,
 }
@@ -247,7 +247,7 @@ impl DramParams {
         Ok(params)
     }
 
-    pub(super) fn resolve(&self) -> Result<Resolved, ParamError> {
+    pub(super) fn resolve(&self) -> Result<ResolvedDram, ParamError> {
         let (standard, grade) = standards::find(&self.grade).ok_or_else(|| {
             let names: Vec<&str> = standards::grades().map(|(_, grade)| grade.name).collect();
             let names = names.join(", ");
@@ -300,11 +300,11 @@ impl DramParams {
                 format!("{}: must lie between 100 ps and 10 ns", Picos(clock_ps)),
             ));
         }
-        let gaps = Gaps::new(&timings, &standard.bus);
+        let gaps = CommandSpacing::new(&timings, &standard.bus);
         let pseudo = standard.pseudo_channels;
         let burst_bytes = (standard.payload * width).div_ceil(standard.width);
         let columns = organization.columns / standard.beats;
-        let widths = Widths {
+        let widths = FieldWidths {
             channel: self.channels.ilog2(),
             pseudo: pseudo.ilog2(),
             rank: self.ranks.ilog2(),
@@ -370,7 +370,7 @@ impl DramParams {
         } else {
             0
         };
-        Ok(Resolved {
+        Ok(ResolvedDram {
             standard: standard.name,
             timings,
             currents: self.currents(&grade.currents),
@@ -378,7 +378,7 @@ impl DramParams {
             config,
             channels: self.channels,
             input: self.input_queue.unwrap_or(several) as usize,
-            mapping: Mapping::new(&self.mapping, &self.hash, widths)?,
+            mapping: AddressMapping::new(&self.mapping, &self.hash, widths)?,
             burst_bytes,
             capacity: Bytes(1 << widths.total()),
         })
@@ -386,7 +386,7 @@ impl DramParams {
 
     fn find_organization(
         &self,
-        standard: &'static Standard,
+        standard: &'static DramStandard,
     ) -> Result<&'static Organization, ParamError> {
         let Some(name) = &self.organization else {
             return Ok(&standard.organizations[0]);
@@ -407,8 +407,8 @@ impl DramParams {
 
     fn timings(
         &self,
-        standard: &Standard,
-        grade: &Grade,
+        standard: &DramStandard,
+        grade: &SpeedGrade,
         organization: &Organization,
     ) -> Result<Timings, ParamError> {
         if let Some((name, value)) = self.timing.beyond(1_000_000) {
@@ -507,7 +507,11 @@ impl DramParams {
         }
     }
 
-    fn refresh(&self, standard: &Standard, gaps: &Gaps) -> Result<Refresh, ParamError> {
+    fn refresh(
+        &self,
+        standard: &DramStandard,
+        gaps: &CommandSpacing,
+    ) -> Result<Refresh, ParamError> {
         let (mode, needs) = match self.refresh {
             RefreshMode::None => return Ok(Refresh::Off),
             RefreshMode::AllBank => (Refresh::AllBank, None),
@@ -535,7 +539,7 @@ impl DramParams {
     }
 
     /// Activates after which a bank gets refresh management; 0 for never.
-    fn management(&self, standard: &Standard) -> Result<u32, ParamError> {
+    fn management(&self, standard: &DramStandard) -> Result<u32, ParamError> {
         let Some(activates) = self.rfm else {
             return Ok(0);
         };

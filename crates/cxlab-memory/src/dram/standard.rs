@@ -4,7 +4,7 @@
 use super::timing::Timings;
 
 /// A family of devices with one set of timing rules.
-pub(crate) struct Standard {
+pub(crate) struct DramStandard {
     /// Name of the standard, as in `DDR4`.
     pub name: &'static str,
     /// Properties of the command bus.
@@ -24,9 +24,9 @@ pub(crate) struct Standard {
     /// The organizations; the first is the default.
     pub organizations: &'static [Organization],
     /// The speed grades.
-    pub grades: &'static [Grade],
+    pub grades: &'static [SpeedGrade],
     /// Computes the parameters of a grade that depend on the organization.
-    pub resolve: fn(&Grade, &Organization) -> Timings,
+    pub resolve: fn(&SpeedGrade, &Organization) -> Timings,
 }
 
 /// Refresh commands for a part of a rank.
@@ -83,7 +83,7 @@ pub(crate) struct Organization {
 }
 
 /// A speed grade.
-pub(crate) struct Grade {
+pub(crate) struct SpeedGrade {
     /// Name of the grade, as users write it.
     pub name: &'static str,
     /// Data rate in megatransfers per second.

@@ -115,7 +115,7 @@ timings! {
 
 /// Least distances between two commands, in ticks, from the first tick of each.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Gaps {
+pub(super) struct CommandSpacing {
     pub act_rd: u64,
     pub act_wr: u64,
     pub act_pre: u64,
@@ -163,8 +163,8 @@ pub(super) struct Gaps {
     pub cas_ticks: u64,
 }
 
-impl Gaps {
-    pub(super) fn new(t: &Timings, bus: &CommandBus) -> Gaps {
+impl CommandSpacing {
+    pub(super) fn new(t: &Timings, bus: &CommandBus) -> CommandSpacing {
         let clock = i64::from(bus.ticks_per_clock);
         let span = |clocks: i64| clocks * clock;
         // The extra ticks of a command, if distances count from its last tick.
@@ -181,7 +181,7 @@ impl Gaps {
         };
         let get = i64::from;
         let (bl, cl, cwl) = (get(t.burst), get(t.cl), get(t.cwl));
-        Gaps {
+        CommandSpacing {
             act_rd: gap(get(t.rcd), act, col),
             act_wr: gap(get(t.rcd_wr), act, col),
             act_pre: gap(get(t.ras), act, row),

@@ -6,7 +6,7 @@ use super::params::{MAX_MEDIA, Spread};
 
 /// A device's address map.
 #[derive(Clone, Debug)]
-pub(super) struct Map {
+pub(super) struct InterleaveMap {
     spread: Spread,
     count: u64,
     /// Logarithm to base 2 of the lines in a granule.
@@ -19,21 +19,21 @@ pub(super) struct Map {
 
 /// The part of a request that one medium holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Piece {
+pub(super) struct RequestPart {
     pub medium: usize,
     pub dpa: Dpa,
     pub lines: u16,
 }
 
-impl Map {
-    pub(super) fn new(spread: Spread, granularity: Bytes, shares: &[Bytes]) -> Map {
+impl InterleaveMap {
+    pub(super) fn new(spread: Spread, granularity: Bytes, shares: &[Bytes]) -> InterleaveMap {
         let count = shares.len() as u64;
         let ends = shares.iter().scan(0, |end, share| {
             let first = *end;
             *end += share.0 / LINE_BYTES;
             Some(first)
         });
-        Map {
+        InterleaveMap {
             spread,
             count,
             shift: (granularity.0 / LINE_BYTES).ilog2(),
@@ -74,14 +74,14 @@ impl Map {
     /// addresses. Each piece is contiguous in its medium, because each medium holds one granule
     /// of every stripe.
     #[inline]
-    pub(super) fn split(&self, dpa: Dpa, lines: u16, mut piece: impl FnMut(Piece)) {
+    pub(super) fn split(&self, dpa: Dpa, lines: u16, mut piece: impl FnMut(RequestPart)) {
         let first = dpa.0 / LINE_BYTES;
         let last = first + u64::from(lines) - 1;
         let (medium, line) = self.place(first);
         // If one medium holds all of the request, an address inside a line keeps its offset.
         if first >> self.shift == last >> self.shift && self.place(last).0 == medium {
             let dpa = Dpa(line * LINE_BYTES + dpa.0 % LINE_BYTES);
-            return piece(Piece { medium, dpa, lines });
+            return piece(RequestPart { medium, dpa, lines });
         }
         let mut parts = [(u64::MAX, 0u16); MAX_MEDIA];
         let mut order = [0u8; MAX_MEDIA];
@@ -100,7 +100,7 @@ impl Map {
         }
         for medium in &order[..touched] {
             let (line, lines) = parts[usize::from(*medium)];
-            piece(Piece {
+            piece(RequestPart {
                 medium: usize::from(*medium),
                 dpa: Dpa(line * LINE_BYTES),
                 lines,
@@ -123,8 +123,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn map(spread: Spread, count: u64, granularity: u64) -> Map {
-        Map::new(
+    fn map(spread: Spread, count: u64, granularity: u64) -> InterleaveMap {
+        InterleaveMap::new(
             spread,
             Bytes(granularity),
             &vec![Bytes(1 << 20); count as usize],
@@ -155,7 +155,7 @@ mod tests {
     #[test]
     fn ranges_follow_one_another() {
         let shares = [Bytes(128), Bytes(64), Bytes(256)];
-        let ranges = Map::new(Spread::Ranges, Bytes(64), &shares);
+        let ranges = InterleaveMap::new(Spread::Ranges, Bytes(64), &shares);
         let places: Vec<_> = (0..7).map(|line| ranges.place(line)).collect();
         assert_eq!(
             places,
@@ -172,7 +172,7 @@ mod tests {
         ) {
             let count = if spread == Spread::Xor { count.next_power_of_two() } else { count };
             let share = 64 << shift << 3;
-            let map = Map::new(spread, Bytes(64 << shift), &vec![Bytes(share); count as usize]);
+            let map = InterleaveMap::new(spread, Bytes(64 << shift), &vec![Bytes(share); count as usize]);
             let lines = count * share / LINE_BYTES;
             let mut places: Vec<_> = (0..lines).map(|line| map.place(line)).collect();
             places.sort_unstable();
@@ -190,7 +190,7 @@ mod tests {
             lines in 1u16..=1024,
         ) {
             let count = if spread == Spread::Xor { count.next_power_of_two() } else { count };
-            let map = Map::new(spread, Bytes(64 << shift), &vec![Bytes(1 << 16); count as usize]);
+            let map = InterleaveMap::new(spread, Bytes(64 << shift), &vec![Bytes(1 << 16); count as usize]);
             let lines = lines.min(u16::try_from(count * 1024).unwrap_or(1024));
             let first = first.min(count * 1024 - u64::from(lines));
             let mut expected: Vec<_> =

@@ -7,24 +7,24 @@ use cxlab_engine::save_state;
 use cxlab_engine::units::SimTime;
 use serde::{Deserialize, Serialize};
 
-use super::map::Map;
-use super::params::Resolved;
-use crate::Site;
+use super::map::InterleaveMap;
+use super::params::ResolvedInterleave;
+use crate::MediumSite;
 use crate::backend::{Completion, MemoryBackend, MemoryRequest, Statistic};
-use crate::finished::Finished;
-use crate::nested::Nested;
+use crate::completion_queue::CompletionQueue;
+use crate::nested::InnerMedium;
 
 /// A memory backend that consists of several media in parallel.
 pub(super) struct Interleaved {
-    map: Map,
-    channels: Vec<Channel>,
+    map: InterleaveMap,
+    channels: Vec<MediumChannel>,
     granule: u32,
     /// Number of queued pieces, and the number from which requests are refused.
     waiting: usize,
     most: usize,
-    open: Vec<Open>,
+    open: Vec<OutstandingRequest>,
     free: Vec<u32>,
-    finished: Finished,
+    finished: CompletionQueue,
     now: u64,
     done: Vec<Completion>,
 }
@@ -37,36 +37,36 @@ save_state!(Interleaved {
 
 /// A request with unfinished pieces.
 #[derive(Clone, Copy, Serialize, Deserialize)]
-struct Open {
+struct OutstandingRequest {
     id: u32,
     left: u32,
     /// The latest completion among its finished pieces.
     last: u64,
 }
 
-struct Channel {
-    medium: Nested,
+struct MediumChannel {
+    medium: InnerMedium,
     /// Pieces that found no room in the medium, oldest first, with the time since which they wait.
     input: VecDeque<(u64, MemoryRequest)>,
     /// Time of the medium's next event.
     next: u64,
-    counts: Counts,
+    counts: ChannelCounters,
 }
 
-save_state!(Channel {
+save_state!(MediumChannel {
     values: input, next, counts;
     states: medium;
 });
 
 #[derive(Default, Serialize, Deserialize)]
-struct Counts {
+struct ChannelCounters {
     reads: u64,
     writes: u64,
     lines: u64,
     waited_ps: u64,
 }
 
-impl Channel {
+impl MediumChannel {
     fn look(&mut self) {
         self.next = self.medium.next_event().unwrap_or(u64::MAX);
     }
@@ -89,8 +89,8 @@ impl Channel {
 }
 
 impl Interleaved {
-    pub(super) fn new(resolved: &Resolved, site: Site) -> Interleaved {
-        let Site {
+    pub(super) fn new(resolved: &ResolvedInterleave, site: MediumSite) -> Interleaved {
+        let MediumSite {
             capacity,
             mut rng,
             context,
@@ -100,17 +100,17 @@ impl Interleaved {
         let parts = resolved.media.iter().zip(shares);
         let channels = parts.map(|(medium, capacity)| {
             let rng = StreamRng::new(rng.next_u64(), "channel");
-            let backend = medium.backend(Site {
+            let backend = medium.backend(MediumSite {
                 capacity,
                 rng,
                 context: context.clone(),
             });
             granule = backend.granule().max(granule);
-            Channel {
-                medium: Nested::new(backend),
+            MediumChannel {
+                medium: InnerMedium::new(backend),
                 input: VecDeque::with_capacity(16),
                 next: u64::MAX,
-                counts: Counts::default(),
+                counts: ChannelCounters::default(),
             }
         });
         Interleaved {
@@ -121,7 +121,7 @@ impl Interleaved {
             most: resolved.queue,
             open: Vec::with_capacity(64),
             free: Vec::with_capacity(64),
-            finished: Finished::with_capacity(64),
+            finished: CompletionQueue::with_capacity(64),
             now: 0,
             done: Vec::with_capacity(64),
         }
@@ -171,7 +171,7 @@ impl Interleaved {
     }
 
     fn admit(&mut self, id: u32) -> u32 {
-        let request = Open {
+        let request = OutstandingRequest {
             id,
             left: 0,
             last: 0,
@@ -249,7 +249,7 @@ impl MemoryBackend for Interleaved {
     fn begin_measurement(&mut self, now: SimTime) {
         self.run(now.0);
         for channel in &mut self.channels {
-            channel.counts = Counts::default();
+            channel.counts = ChannelCounters::default();
             channel.medium.begin_measurement(now);
             channel.look();
         }

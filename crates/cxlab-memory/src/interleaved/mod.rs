@@ -21,7 +21,7 @@ use schemars::JsonSchema;
 
 use crate::backend::MemoryBackend;
 use crate::nested::{files_within, within};
-use crate::{InputFile, Medium, RunContext, Site};
+use crate::{InputFile, Medium, MediumSite, RunContext};
 use memory::Interleaved;
 pub use params::{InterleavedParams, Spread};
 
@@ -35,7 +35,7 @@ pub(crate) const ENTRY: Entry<Box<dyn Medium>> = Entry {
     },
 };
 
-impl Medium for params::Resolved {
+impl Medium for params::ResolvedInterleave {
     fn is_persistent(&self) -> Option<bool> {
         let mut kinds = self.media.iter().map(|medium| medium.is_persistent());
         let first = kinds.next()?;
@@ -62,7 +62,7 @@ impl Medium for params::Resolved {
         self.check_capacity(capacity)
     }
 
-    fn backend(&self, site: Site) -> Box<dyn MemoryBackend> {
+    fn backend(&self, site: MediumSite) -> Box<dyn MemoryBackend> {
         Box::new(Interleaved::new(self, site))
     }
 

@@ -5,7 +5,7 @@ use cxlab_engine::units::{Bytes, LINE_BYTES};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::map::Map;
+use super::map::InterleaveMap;
 use crate::Medium;
 use crate::nested::{NestedMedium, within};
 
@@ -65,7 +65,7 @@ impl Default for InterleavedParams {
 }
 
 /// Interleaved media with checked parameters. Only the device's capacity is still unchecked.
-pub(super) struct Resolved {
+pub(super) struct ResolvedInterleave {
     pub(super) media: Vec<Box<dyn Medium>>,
     pub(super) queue: usize,
     spread: Spread,
@@ -84,7 +84,7 @@ fn wrong(
 }
 
 impl InterleavedParams {
-    pub(super) fn resolve(&self) -> Result<Resolved, ParamError> {
+    pub(super) fn resolve(&self) -> Result<ResolvedInterleave, ParamError> {
         if self.media.is_empty() {
             let allowed = "a list of media such as [{ kind = \"dram\" }]";
             return Err(wrong("media", "none", allowed));
@@ -139,7 +139,7 @@ impl InterleavedParams {
                 medium.map_err(|error| within(&format!("media[{}]", at % listed), error))
             })
             .collect::<Result<_, _>>()?;
-        Ok(Resolved {
+        Ok(ResolvedInterleave {
             media,
             queue: self.queue.map_or(16 * count, |queue| queue as usize),
             spread: self.spread,
@@ -150,15 +150,15 @@ impl InterleavedParams {
     }
 }
 
-impl Resolved {
+impl ResolvedInterleave {
     /// The capacity of each medium in a device of the given capacity.
     pub(super) fn shares(&self, capacity: Bytes) -> Vec<Bytes> {
         let equal = Bytes(capacity.0 / self.media.len() as u64);
         (self.capacities.clone()).unwrap_or_else(|| vec![equal; self.media.len()])
     }
 
-    pub(super) fn map(&self, capacity: Bytes) -> Map {
-        Map::new(self.spread, self.granularity, &self.shares(capacity))
+    pub(super) fn map(&self, capacity: Bytes) -> InterleaveMap {
+        InterleaveMap::new(self.spread, self.granularity, &self.shares(capacity))
     }
 
     pub(super) fn check_capacity(&self, capacity: Bytes) -> Result<(), ParamError> {

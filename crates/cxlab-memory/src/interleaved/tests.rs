@@ -4,7 +4,7 @@ use cxlab_engine::units::{Bytes, Dpa, SimTime};
 use serde_json::{Value, json};
 
 use crate::backend::{Completion, MemoryBackend, MemoryRequest};
-use crate::{CATALOG, Medium, Site};
+use crate::{CATALOG, Medium, MediumSite};
 
 fn medium(kind: &str, params: &Value) -> Box<dyn Medium> {
     (find(CATALOG, kind).unwrap().build)(params).unwrap()
@@ -13,7 +13,7 @@ fn medium(kind: &str, params: &Value) -> Box<dyn Medium> {
 fn backend(kind: &str, params: &Value, capacity: u64) -> Box<dyn MemoryBackend> {
     let medium = medium(kind, params);
     medium.check(Bytes(capacity)).unwrap();
-    medium.backend(Site::alone(Bytes(capacity), 1))
+    medium.backend(MediumSite::alone(Bytes(capacity), 1))
 }
 
 /// Completion times of requests (time, address, lines, write), each offered at its time or when

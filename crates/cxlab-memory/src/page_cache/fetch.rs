@@ -64,7 +64,7 @@ pub(super) struct Request {
 
 /// The lines of a request in one page.
 #[derive(Clone, Copy, Serialize, Deserialize)]
-pub(super) struct Piece {
+pub(super) struct PageAccess {
     pub(super) request: u32,
     pub(super) line: u64,
     pub(super) lines: u64,
@@ -97,14 +97,14 @@ pub(super) struct Fetch {
 
 /// A read of the slow medium for a fetch.
 #[derive(Clone, Copy, Serialize, Deserialize)]
-pub(super) struct Part {
+pub(super) struct SlowRead {
     pub(super) fetch: u32,
     pub(super) sectors: u64,
 }
 
 /// An entry of the write-back buffer.
 #[derive(Clone, Copy, Serialize, Deserialize)]
-pub(super) struct Leaving {
+pub(super) struct WriteBackEntry {
     pub(super) used: bool,
     pub(super) page: u64,
     pub(super) slot: Slot,

@@ -35,9 +35,9 @@ use schemars::JsonSchema;
 
 use crate::backend::MemoryBackend;
 use crate::nested::{files_within, within};
-use crate::{InputFile, Medium, RunContext, Site};
-pub use cache::{DramCache, PowerFail};
-pub use observer::{Movement, Observer, Silent};
+use crate::{InputFile, Medium, MediumSite, RunContext};
+pub use cache::{DramCache, PowerFailureFlush};
+pub use observer::{Movement, MovementObserver, NoObserver};
 pub use params::{DramCacheParams, FetchUnit, PagePolicyChoice, PrefetchChoice};
 
 pub(crate) const ENTRY: Entry<Box<dyn Medium>> = Entry {
@@ -79,8 +79,8 @@ impl Medium for DramCacheParams {
         self.resolve()?.check(capacity)
     }
 
-    fn backend(&self, site: Site) -> Box<dyn MemoryBackend> {
-        match DramCache::new(self, site, Silent) {
+    fn backend(&self, site: MediumSite) -> Box<dyn MemoryBackend> {
+        match DramCache::new(self, site, NoObserver) {
             Ok(cache) => Box::new(cache),
             Err(error) => unreachable!("parameters are checked before they are used: {error}"),
         }

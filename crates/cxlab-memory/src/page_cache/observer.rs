@@ -33,16 +33,16 @@ pub enum Movement {
 }
 
 /// An observer of movements.
-pub trait Observer: Send {
+pub trait MovementObserver: Send {
     /// Called for each movement of `lines` lines from `line` on.
     fn moved(&mut self, movement: Movement, line: u64, lines: u64);
 }
 
 /// The observer outside tests: ignores all movements.
 #[derive(Clone, Copy, Default, Debug)]
-pub struct Silent;
+pub struct NoObserver;
 
-impl Observer for Silent {
+impl MovementObserver for NoObserver {
     #[inline]
     fn moved(&mut self, _: Movement, _: u64, _: u64) {}
 }

@@ -126,7 +126,7 @@ impl Default for DramCacheParams {
 
 /// The numbers that the running cache needs.
 #[derive(Clone, Copy)]
-pub(super) struct Shape {
+pub(super) struct CacheShape {
     pub(super) geometry: Geometry,
     pub(super) page_lines: u64,
     pub(super) sector_lines: u64,
@@ -141,8 +141,8 @@ pub(super) struct Shape {
 }
 
 /// The checked parameters of a cache.
-pub(super) struct Resolved {
-    pub(super) shape: Shape,
+pub(super) struct ResolvedCache {
+    pub(super) shape: CacheShape,
     pub(super) size: Bytes,
     pub(super) page: Bytes,
     pub(super) policy: Box<dyn VictimPolicy>,
@@ -152,7 +152,7 @@ pub(super) struct Resolved {
 }
 
 impl DramCacheParams {
-    pub(super) fn resolve(&self) -> Result<Resolved, ParamError> {
+    pub(super) fn resolve(&self) -> Result<ResolvedCache, ParamError> {
         let page = self.page.0;
         if !page.is_power_of_two() || !(256..=65536).contains(&page) {
             let message = format!(
@@ -206,8 +206,8 @@ impl DramCacheParams {
             let message = "found nothing; allowed: a medium such as { kind = \"pmem\" }";
             ParamError::new("behind", message)
         })?;
-        Ok(Resolved {
-            shape: Shape {
+        Ok(ResolvedCache {
+            shape: CacheShape {
                 geometry,
                 page_lines: page / LINE_BYTES,
                 sector_lines: sector / LINE_BYTES,
@@ -233,7 +233,7 @@ impl DramCacheParams {
     }
 }
 
-impl Resolved {
+impl ResolvedCache {
     pub(super) fn check(&self, capacity: Bytes) -> Result<(), ParamError> {
         if self.size > capacity {
             let message = format!(

@@ -25,7 +25,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{GRANULE, GRANULE_LINES, PmemParams, rows, within};
 use crate::backend::{Completion, MemoryBackend, MemoryRequest, Statistic};
-use crate::finished::Finished;
+use crate::completion_queue::CompletionQueue;
 
 /// Bursts before the bus may turn (gem5's `min_reads_per_switch` and `min_writes_per_switch`).
 const SWITCH: u32 = 16;
@@ -67,7 +67,7 @@ impl ControllerParams {
 
 /// Times of the banks and the bus, in picoseconds.
 #[derive(Clone, Copy)]
-pub(super) struct Times {
+pub(super) struct BankTimes {
     pub read: u64,
     pub write: u64,
     /// From the start of a burst on the bus to the end of its data.
@@ -88,7 +88,7 @@ struct Bank {
 
 /// A queued read of a line.
 #[derive(Clone, Copy, Serialize, Deserialize)]
-struct Read {
+struct QueuedRead {
     /// Time at which the bank has the data.
     ready: u64,
     /// Index of the request in `open`.
@@ -97,14 +97,14 @@ struct Read {
 
 /// A read request with unfinished lines.
 #[derive(Clone, Copy, Serialize, Deserialize)]
-struct Open {
+struct OutstandingRequest {
     id: u32,
     left: u32,
     last: u64,
 }
 
 #[derive(Clone, Copy, Default, Serialize, Deserialize)]
-struct Counts {
+struct ControllerCounters {
     reads: u64,
     writes: u64,
     row_hits: u64,
@@ -114,16 +114,16 @@ struct Counts {
     drains: u64,
 }
 
-pub(super) struct Controlled {
+pub(super) struct ControlledMemory {
     params: ControllerParams,
-    times: Times,
+    times: BankTimes,
     banks: Vec<Bank>,
-    reads: VecDeque<Read>,
+    reads: VecDeque<QueuedRead>,
     /// Lines of the queued writes, oldest first.
     writes: VecDeque<u64>,
     /// End times of the writes in the banks, soonest first.
     pending: VecDeque<u64>,
-    open: Vec<Open>,
+    open: Vec<OutstandingRequest>,
     free: Vec<u32>,
     writing: bool,
     /// Bursts since the bus turned.
@@ -131,26 +131,26 @@ pub(super) struct Controlled {
     bus_free: u64,
     /// Time of the last arrival or decision.
     now: u64,
-    finished: Finished,
-    counts: Counts,
+    finished: CompletionQueue,
+    counts: ControllerCounters,
 }
 
-save_state!(Controlled {
+save_state!(ControlledMemory {
     values: reads, writes, pending, open, free, writing, burst_count, bus_free, now, counts;
     sized: banks;
     states: finished;
     built: params, times;
 });
 
-impl Controlled {
-    pub(super) fn new(params: ControllerParams, times: Times, banks: u32) -> Self {
+impl ControlledMemory {
+    pub(super) fn new(params: ControllerParams, times: BankTimes, banks: u32) -> Self {
         let bank = Bank {
             row: u64::MAX,
             free: 0,
             writes: u64::MAX,
             begins: 0,
         };
-        Controlled {
+        ControlledMemory {
             banks: vec![bank; banks as usize],
             reads: VecDeque::with_capacity(params.read_queue),
             writes: VecDeque::with_capacity(params.write_queue),
@@ -161,8 +161,8 @@ impl Controlled {
             burst_count: 0,
             bus_free: 0,
             now: 0,
-            finished: Finished::with_capacity(params.read_queue + params.write_queue),
-            counts: Counts::default(),
+            finished: CompletionQueue::with_capacity(params.read_queue + params.write_queue),
+            counts: ControllerCounters::default(),
             params,
             times,
         }
@@ -296,7 +296,7 @@ impl Controlled {
     }
 
     fn begin(&mut self, id: u32, lines: u32) -> u32 {
-        let open = Open {
+        let open = OutstandingRequest {
             id,
             left: lines,
             last: 0,
@@ -322,7 +322,7 @@ impl Controlled {
                 self.line_done(request, now);
             } else {
                 let ready = self.ask(now, line);
-                self.reads.push_back(Read { ready, request });
+                self.reads.push_back(QueuedRead { ready, request });
             }
         }
     }
@@ -339,7 +339,7 @@ impl Controlled {
     }
 }
 
-impl MemoryBackend for Controlled {
+impl MemoryBackend for ControlledMemory {
     fn can_accept(&mut self, now: SimTime, write: bool) -> bool {
         self.run(now.0);
         match write {
@@ -384,7 +384,7 @@ impl MemoryBackend for Controlled {
 
     fn begin_measurement(&mut self, now: SimTime) {
         self.run(now.0);
-        self.counts = Counts::default();
+        self.counts = ControllerCounters::default();
     }
 
     fn statistics(&self, _now: SimTime, out: &mut Vec<Statistic>) {

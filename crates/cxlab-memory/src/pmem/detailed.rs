@@ -6,11 +6,11 @@ use cxlab_engine::save_state;
 use cxlab_engine::units::{Bytes, BytesPerSec, LINE_BYTES, Picos, SimTime};
 use serde::{Deserialize, Serialize};
 
-use super::dimm::{Counts, Dimm, DimmParams, Segment};
+use super::dimm::{Dimm, DimmCounters, DimmParams, LineRun};
 use super::{GRANULE, PmemParams, within};
-use crate::Site;
+use crate::MediumSite;
 use crate::backend::{Completion, MemoryBackend, MemoryRequest, Statistic};
-use crate::finished::Finished;
+use crate::completion_queue::CompletionQueue;
 use crate::tag_array::Geometry;
 
 /// Ways of the address indirection table's cache (*assumed*).
@@ -79,7 +79,7 @@ impl DetailedParams {
 
 /// A request with unfinished lines.
 #[derive(Clone, Copy, Serialize, Deserialize)]
-struct Pending {
+struct PendingRequest {
     id: u32,
     lines: u32,
     /// The latest completion among its finished lines.
@@ -87,20 +87,20 @@ struct Pending {
 }
 
 /// The outstanding requests.
-pub(super) struct Pendings {
-    requests: Vec<Pending>,
+pub(super) struct PendingRequests {
+    requests: Vec<PendingRequest>,
     free: Vec<u32>,
-    finished: Finished,
+    finished: CompletionQueue,
 }
 
-save_state!(Pendings {
+save_state!(PendingRequests {
     values: requests, free;
     states: finished;
 });
 
-impl Pendings {
+impl PendingRequests {
     fn add(&mut self, request: &MemoryRequest) -> u32 {
-        let pending = Pending {
+        let pending = PendingRequest {
             id: request.id,
             lines: request.lines.into(),
             at: 0,
@@ -130,35 +130,35 @@ impl Pendings {
     }
 }
 
-pub(super) struct Detailed {
+pub(super) struct DetailedMemory {
     /// Consecutive lines of 64 bytes on one DIMM.
     interleave: u64,
     dimms: Vec<Dimm>,
-    pendings: Pendings,
+    pending: PendingRequests,
     queue: usize,
     held: usize,
 }
 
-save_state!(Detailed {
+save_state!(DetailedMemory {
     values: held;
-    states: dimms, pendings;
+    states: dimms, pending;
     built: interleave, queue;
 });
 
-impl Detailed {
-    pub(super) fn new(params: &DetailedParams, mut site: Site) -> Self {
+impl DetailedMemory {
+    pub(super) fn new(params: &DetailedParams, mut site: MediumSite) -> Self {
         let queue = params.queue as usize;
         let dimm = |_: u64| {
             let rng = StreamRng::new(site.rng.next_u64(), "dimm");
             Dimm::new(&params.dimm, rng)
         };
-        Detailed {
+        DetailedMemory {
             interleave: params.interleave / LINE_BYTES,
             dimms: (0..params.dimms).map(dimm).collect(),
-            pendings: Pendings {
+            pending: PendingRequests {
                 requests: Vec::with_capacity(queue),
                 free: Vec::with_capacity(queue),
-                finished: Finished::with_capacity(queue),
+                finished: CompletionQueue::with_capacity(queue),
             },
             queue,
             held: 0,
@@ -190,26 +190,26 @@ fn split(
     }
 }
 
-impl MemoryBackend for Detailed {
+impl MemoryBackend for DetailedMemory {
     fn can_accept(&mut self, _now: SimTime, _write: bool) -> bool {
         self.held < self.queue
     }
 
     fn enqueue(&mut self, now: SimTime, request: MemoryRequest) -> Option<SimTime> {
         self.held += 1;
-        let number = self.pendings.add(&request);
-        let pendings = &mut self.pendings;
+        let number = self.pending.add(&request);
+        let pending = &mut self.pending;
         split(
             &mut self.dimms,
             self.interleave,
             &request,
             |dimm, line, lines| {
-                let segment = Segment {
+                let segment = LineRun {
                     request: number,
                     line,
                     lines,
                 };
-                dimm.enqueue(now.0, segment, request.write, pendings);
+                dimm.enqueue(now.0, segment, request.write, pending);
             },
         );
         None
@@ -218,18 +218,18 @@ impl MemoryBackend for Detailed {
     fn next_event(&self) -> Option<SimTime> {
         let dimms = self.dimms.iter().map(Dimm::next_event).min();
         let next = dimms.unwrap_or(u64::MAX);
-        let next = next.min(self.pendings.finished.next().unwrap_or(u64::MAX));
+        let next = next.min(self.pending.finished.next().unwrap_or(u64::MAX));
         (next != u64::MAX).then_some(SimTime(next))
     }
 
     fn advance(&mut self, now: SimTime, done: &mut Vec<Completion>) {
         for dimm in &mut self.dimms {
             while dimm.next_event() <= now.0 {
-                dimm.step(&mut self.pendings);
+                dimm.step(&mut self.pending);
             }
         }
         let before = done.len();
-        self.pendings.finished.drain(now.0, done);
+        self.pending.finished.drain(now.0, done);
         self.held -= done.len() - before;
     }
 
@@ -250,12 +250,12 @@ impl MemoryBackend for Detailed {
 
     fn begin_measurement(&mut self, _now: SimTime) {
         for dimm in &mut self.dimms {
-            dimm.counts = Counts::default();
+            dimm.counts = DimmCounters::default();
         }
     }
 
     fn statistics(&self, _now: SimTime, out: &mut Vec<Statistic>) {
-        let mut sum = Counts::default();
+        let mut sum = DimmCounters::default();
         for dimm in &self.dimms {
             sum.add(&dimm.counts);
         }

@@ -24,8 +24,8 @@ use cxlab_engine::units::LineAddr;
 use serde::{Deserialize, Serialize};
 
 use super::GRANULE_LINES;
-use super::detailed::Pendings;
-use crate::tag_array::{Geometry, Room, Slot, TagArray};
+use super::detailed::PendingRequests;
+use crate::tag_array::{Geometry, SetRoom, Slot, TagArray};
 use crate::victim;
 
 /// Marks the end of a list of waiting reads.
@@ -52,7 +52,7 @@ pub(super) struct DimmParams {
 
 /// Consecutive lines of one request on this DIMM.
 #[derive(Clone, Copy, Serialize, Deserialize)]
-pub(super) struct Segment {
+pub(super) struct LineRun {
     pub(super) request: u32,
     /// The first line, counted on this DIMM.
     pub(super) line: u64,
@@ -61,7 +61,7 @@ pub(super) struct Segment {
 
 /// The counters of a DIMM.
 #[derive(Clone, Copy, Default, Serialize, Deserialize)]
-pub(super) struct Counts {
+pub(super) struct DimmCounters {
     pub(super) reads: u64,
     pub(super) writes: u64,
     pub(super) read_hits: u64,
@@ -71,8 +71,8 @@ pub(super) struct Counts {
     pub(super) media_writes: u64,
 }
 
-impl Counts {
-    pub(super) fn add(&mut self, other: &Counts) {
+impl DimmCounters {
+    pub(super) fn add(&mut self, other: &DimmCounters) {
         self.reads += other.reads;
         self.writes += other.writes;
         self.read_hits += other.read_hits;
@@ -86,15 +86,15 @@ impl Counts {
 /// An entry of the read-modify-write buffer: masks of the present and of the written lines, its
 /// state, and the first read that waits for the media.
 #[derive(Clone, Copy, Default, Serialize, Deserialize)]
-struct Entry {
+struct BufferEntry {
     here: u8,
     dirty: u8,
-    busy: Busy,
+    busy: EntryState,
     waiting: u32,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-enum Busy {
+enum EntryState {
     #[default]
     No,
     /// The media read the granule.
@@ -105,7 +105,7 @@ enum Busy {
 
 /// A read that waits for a granule.
 #[derive(Clone, Copy, Serialize, Deserialize)]
-struct Waiting {
+struct WaitingRead {
     request: u32,
     lines: u32,
     next: u32,
@@ -113,7 +113,7 @@ struct Waiting {
 
 /// An access to the media.
 #[derive(Clone, Copy, Serialize, Deserialize)]
-struct Access {
+struct MediaAccess {
     granule: u64,
     slot: Slot,
     write: bool,
@@ -123,23 +123,23 @@ struct Access {
 
 pub(super) struct Dimm {
     params: DimmParams,
-    reads: VecDeque<Segment>,
-    writes: VecDeque<Segment>,
+    reads: VecDeque<LineRun>,
+    writes: VecDeque<LineRun>,
     /// Lines in the write-pending queue.
     wpq: VecDeque<u64>,
-    buffer: TagArray<Entry>,
+    buffer: TagArray<BufferEntry>,
     /// Whether a partly written entry waits for its eviction.
     leaving: bool,
     ait: TagArray<()>,
-    waiting: Vec<Waiting>,
+    waiting: Vec<WaitingRead>,
     free_waiting: Vec<u32>,
     /// Accesses that wait for the media, in order of the times at which their addresses are known.
-    queue: VecDeque<Access>,
-    media: Vec<Access>,
+    queue: VecDeque<MediaAccess>,
+    media: Vec<MediaAccess>,
     bus_free: u64,
     /// Time of the next event; 2^64 - 1 for none.
     next: u64,
-    pub(super) counts: Counts,
+    pub(super) counts: DimmCounters,
 }
 
 save_state!(Dimm {
@@ -170,7 +170,7 @@ impl Dimm {
             media: Vec::with_capacity(params.accesses as usize),
             bus_free: 0,
             next: u64::MAX,
-            counts: Counts::default(),
+            counts: DimmCounters::default(),
         }
     }
 
@@ -184,12 +184,12 @@ impl Dimm {
     pub(super) fn enqueue(
         &mut self,
         now: u64,
-        segment: Segment,
+        segment: LineRun,
         write: bool,
-        pendings: &mut Pendings,
+        pending: &mut PendingRequests,
     ) {
         while self.next <= now {
-            self.step(pendings);
+            self.step(pending);
         }
         if write {
             self.counts.writes += u64::from(segment.lines);
@@ -198,27 +198,27 @@ impl Dimm {
             self.counts.reads += u64::from(segment.lines);
             self.reads.push_back(segment);
         }
-        self.settle(now, pendings);
+        self.settle(now, pending);
     }
 
     /// Handles the next event.
-    pub(super) fn step(&mut self, pendings: &mut Pendings) {
+    pub(super) fn step(&mut self, pending: &mut PendingRequests) {
         let now = self.next;
         while let Some(ended) = self.media.iter().position(|access| access.at <= now) {
             let access = self.media.swap_remove(ended);
             if !access.write {
-                self.filled(now, access.slot, pendings);
+                self.filled(now, access.slot, pending);
             }
         }
-        self.settle(now, pendings);
+        self.settle(now, pending);
     }
 
     /// Does all work that is possible at `now`, and computes the time of the next event.
-    fn settle(&mut self, now: u64, pendings: &mut Pendings) {
+    fn settle(&mut self, now: u64, pending: &mut PendingRequests) {
         loop {
-            let read = self.read(now, pendings);
+            let read = self.read(now, pending);
             let drained = self.drain(now);
-            let admitted = self.admit(now, pendings);
+            let admitted = self.admit(now, pending);
             // Last, because a request that waits for an entry may just have queued an eviction.
             let began = self.begin(now);
             if !(began || read || drained || admitted) {
@@ -245,8 +245,8 @@ impl Dimm {
     fn begin(&mut self, now: u64) -> bool {
         let mut any = false;
         while self.media.len() < self.params.accesses as usize {
-            let free = |access: &Access| {
-                let same = |other: &Access| other.granule == access.granule;
+            let free = |access: &MediaAccess| {
+                let same = |other: &MediaAccess| other.granule == access.granule;
                 access.at <= now && !self.media.iter().any(same)
             };
             let Some(mut access) = self
@@ -280,48 +280,48 @@ impl Dimm {
             return;
         }
         entry.dirty = 0;
-        entry.busy = Busy::No;
+        entry.busy = EntryState::No;
         self.buffer.unpin(slot);
     }
 
     /// Handles the end of a read: all lines of the granule are present, and waiting
     /// reads get theirs.
-    fn filled(&mut self, now: u64, slot: Slot, pendings: &mut Pendings) {
+    fn filled(&mut self, now: u64, slot: Slot, pending: &mut PendingRequests) {
         let entry = &mut self.buffer[slot];
         entry.here = ALL;
-        entry.busy = Busy::No;
+        entry.busy = EntryState::No;
         let mut at = std::mem::replace(&mut entry.waiting, NONE);
         self.buffer.unpin(slot);
         if self.buffer[slot].dirty == ALL {
             self.write(now, slot);
         }
         while at != NONE {
-            let Waiting {
+            let WaitingRead {
                 request,
                 lines,
                 next,
             } = self.waiting[at as usize];
             self.free_waiting.push(at);
-            self.transfer(now, request, lines, pendings);
+            self.transfer(now, request, lines, pending);
             at = next;
         }
     }
 
     /// Sends lines over the bus to the requester.
-    fn transfer(&mut self, now: u64, request: u32, lines: u32, pendings: &mut Pendings) {
+    fn transfer(&mut self, now: u64, request: u32, lines: u32, pending: &mut PendingRequests) {
         self.bus_free = self.bus_free.max(now) + self.params.line_ps * u64::from(lines);
         let at = self.bus_free + self.params.interface_ps;
-        pendings.done(request, lines, at);
+        pending.done(request, lines, at);
     }
 
     /// Serves reads in order until one must wait for an entry.
-    fn read(&mut self, now: u64, pendings: &mut Pendings) -> bool {
+    fn read(&mut self, now: u64, pending: &mut PendingRequests) -> bool {
         let mut any = false;
         while let Some(segment) = self.reads.front().copied() {
             let granule = segment.line / GRANULE_LINES;
             let end = (granule + 1) * GRANULE_LINES;
             let lines = segment.lines.min((end - segment.line) as u32);
-            if !self.read_granule(now, granule, segment, lines, pendings) {
+            if !self.read_granule(now, granule, segment, lines, pending) {
                 break;
             }
             any = true;
@@ -336,9 +336,9 @@ impl Dimm {
         &mut self,
         now: u64,
         granule: u64,
-        segment: Segment,
+        segment: LineRun,
         lines: u32,
-        pendings: &mut Pendings,
+        pending: &mut PendingRequests,
     ) -> bool {
         let wanted = mask(segment.line, lines);
         let mut here = 0;
@@ -353,23 +353,23 @@ impl Dimm {
         }
         if wanted & !here == 0 {
             self.counts.read_hits += u64::from(lines);
-            self.transfer(now, segment.request, lines, pendings);
+            self.transfer(now, segment.request, lines, pending);
             return true;
         }
         let slot = match found {
-            Some(slot) if self.buffer[slot].busy == Busy::Writing => return false,
+            Some(slot) if self.buffer[slot].busy == EntryState::Writing => return false,
             Some(slot) => slot,
             None => match self.allocate(now, granule) {
                 Some(slot) => slot,
                 None => return false,
             },
         };
-        if self.buffer[slot].busy == Busy::No {
-            self.buffer[slot].busy = Busy::Filling;
+        if self.buffer[slot].busy == EntryState::No {
+            self.buffer[slot].busy = EntryState::Filling;
             self.buffer.pin(slot);
             self.queue_access(now, granule, slot, false);
         }
-        let waiting = Waiting {
+        let waiting = WaitingRead {
             request: segment.request,
             lines,
             next: self.buffer[slot].waiting,
@@ -390,15 +390,15 @@ impl Dimm {
 
     /// Allocates a buffer entry for a granule; `None` if none is free yet.
     fn allocate(&mut self, now: u64, granule: u64) -> Option<Slot> {
-        let entry = Entry {
+        let entry = BufferEntry {
             waiting: NONE,
-            ..Entry::default()
+            ..BufferEntry::default()
         };
         if self.buffer.len() == self.params.buffer.lines() {
             if self.leaving {
                 return None;
             }
-            let Room::Evict(block) = self.buffer.room(LineAddr(granule)) else {
+            let SetRoom::Evict(block) = self.buffer.room(LineAddr(granule)) else {
                 return None;
             };
             let slot = self.buffer.find(block.victim)?;
@@ -414,7 +414,7 @@ impl Dimm {
 
     /// Queues the write of a dirty entry.
     fn write(&mut self, now: u64, slot: Slot) {
-        self.buffer[slot].busy = Busy::Writing;
+        self.buffer[slot].busy = EntryState::Writing;
         self.buffer.pin(slot);
         let granule = self.buffer.line(slot).0;
         self.queue_access(now, granule, slot, true);
@@ -429,7 +429,7 @@ impl Dimm {
             self.counts.ait_misses += 1;
             at += self.params.ait_ps;
         }
-        let access = Access {
+        let access = MediaAccess {
             granule,
             slot,
             write,
@@ -471,7 +471,7 @@ impl Dimm {
     /// Allocates a buffer entry for a granule, and evicts another one if the buffer is full.
     fn warm_entry(&mut self, granule: u64) -> Slot {
         if self.buffer.len() == self.params.buffer.lines()
-            && let Room::Evict(block) = self.buffer.room(LineAddr(granule))
+            && let SetRoom::Evict(block) = self.buffer.room(LineAddr(granule))
             && let Some(slot) = self.buffer.find(block.victim)
         {
             if self.buffer[slot].dirty != 0 {
@@ -480,9 +480,9 @@ impl Dimm {
             }
             self.buffer.remove(slot);
         }
-        let entry = Entry {
+        let entry = BufferEntry {
             waiting: NONE,
-            ..Entry::default()
+            ..BufferEntry::default()
         };
         self.buffer.insert(LineAddr(granule), entry)
     }
@@ -503,7 +503,7 @@ impl Dimm {
         {
             let granule = line / GRANULE_LINES;
             let slot = match self.buffer.find(LineAddr(granule)) {
-                Some(slot) if self.buffer[slot].busy == Busy::Writing => break,
+                Some(slot) if self.buffer[slot].busy == EntryState::Writing => break,
                 Some(slot) => {
                     self.counts.write_hits += 1;
                     slot
@@ -516,7 +516,7 @@ impl Dimm {
             let entry = &mut self.buffer[slot];
             entry.here |= mask(line, 1);
             entry.dirty |= mask(line, 1);
-            if entry.dirty == ALL && entry.busy == Busy::No {
+            if entry.dirty == ALL && entry.busy == EntryState::No {
                 self.write(now, slot);
             }
             self.bus_free = now + self.params.line_ps;
@@ -527,13 +527,13 @@ impl Dimm {
     }
 
     /// Moves writes into the write-pending queue while there is room.
-    fn admit(&mut self, now: u64, pendings: &mut Pendings) -> bool {
+    fn admit(&mut self, now: u64, pending: &mut PendingRequests) -> bool {
         let mut any = false;
         while self.wpq.len() < self.params.wpq as usize
             && let Some(segment) = self.writes.front().copied()
         {
             self.wpq.push_back(segment.line);
-            pendings.done(segment.request, 1, now + self.params.accept_ps);
+            pending.done(segment.request, 1, now + self.params.accept_ps);
             advance(&mut self.writes, 1);
             any = true;
         }
@@ -549,7 +549,7 @@ fn mask(line: u64, lines: u32) -> u8 {
 
 /// Removes lines from the first segment of a queue.
 #[inline]
-fn advance(queue: &mut VecDeque<Segment>, lines: u32) {
+fn advance(queue: &mut VecDeque<LineRun>, lines: u32) {
     if let Some(segment) = queue.front_mut() {
         segment.line += u64::from(lines);
         segment.lines -= lines;

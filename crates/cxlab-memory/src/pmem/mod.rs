@@ -19,10 +19,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::backend::{MemoryBackend, MemoryRequest};
-use crate::{Medium, Site};
-use controller::Controlled;
-use detailed::{Detailed, DetailedParams};
-use simple::{Simple, SimpleParams};
+use crate::{Medium, MediumSite};
+use controller::ControlledMemory;
+use detailed::{DetailedMemory, DetailedParams};
+use simple::{SimpleMemory, SimpleParams};
 
 /// Bytes that the medium reads and writes as a whole: a row of the simple mode, or an XPLine of the
 /// detailed mode (Yang et al., FAST'20, section 2.1).
@@ -262,15 +262,17 @@ impl Medium for Pmem {
         Ok(())
     }
 
-    fn backend(&self, site: Site) -> Box<dyn MemoryBackend> {
+    fn backend(&self, site: MediumSite) -> Box<dyn MemoryBackend> {
         match self {
             Pmem::Simple(params) => match params.controller {
-                Some(controller) => {
-                    Box::new(Controlled::new(controller, params.times(), params.banks))
-                }
-                None => Box::new(Simple::new(params)),
+                Some(controller) => Box::new(ControlledMemory::new(
+                    controller,
+                    params.times(),
+                    params.banks,
+                )),
+                None => Box::new(SimpleMemory::new(params)),
             },
-            Pmem::Detailed(params) => Box::new(Detailed::new(params, site)),
+            Pmem::Detailed(params) => Box::new(DetailedMemory::new(params, site)),
         }
     }
 

@@ -9,10 +9,10 @@ use cxlab_engine::save_state;
 use cxlab_engine::units::{Bytes, BytesPerSec, LINE_BYTES, Picos, SimTime};
 use serde::{Deserialize, Serialize};
 
-use super::controller::{ControllerParams, Times};
+use super::controller::{BankTimes, ControllerParams};
 use super::{GRANULE, GRANULE_LINES, PmemParams, WriteDone, rows, within};
 use crate::backend::{Completion, MemoryBackend, MemoryRequest, Statistic};
-use crate::finished::Finished;
+use crate::completion_queue::CompletionQueue;
 
 /// The resolved parameters of the simple mode.
 pub(super) struct SimpleParams {
@@ -51,8 +51,8 @@ impl SimpleParams {
         })
     }
 
-    pub(super) fn times(&self) -> Times {
-        Times {
+    pub(super) fn times(&self) -> BankTimes {
+        BankTimes {
             read: self.read_ps,
             write: self.write_ps,
             row_hit: self.row_hit_ps,
@@ -71,14 +71,14 @@ struct Bank {
 }
 
 #[derive(Clone, Copy, Default, Serialize, Deserialize)]
-struct Counts {
+struct SimpleCounters {
     reads: u64,
     writes: u64,
     row_hits: u64,
     row_writes: u64,
 }
 
-pub(super) struct Simple {
+pub(super) struct SimpleMemory {
     read_ps: u64,
     write_ps: u64,
     row_hit_ps: u64,
@@ -87,25 +87,25 @@ pub(super) struct Simple {
     bus_free: u64,
     queue: usize,
     held: usize,
-    finished: Finished,
-    counts: Counts,
+    finished: CompletionQueue,
+    counts: SimpleCounters,
 }
 
-save_state!(Simple {
+save_state!(SimpleMemory {
     values: bus_free, held, counts;
     sized: banks;
     states: finished;
     built: read_ps, write_ps, row_hit_ps, line_ps, queue;
 });
 
-impl Simple {
+impl SimpleMemory {
     pub(super) fn new(params: &SimpleParams) -> Self {
         let bank = Bank {
             free: 0,
             row: u64::MAX,
             write_begins: None,
         };
-        Simple {
+        SimpleMemory {
             read_ps: params.read_ps,
             write_ps: params.write_ps,
             row_hit_ps: params.row_hit_ps,
@@ -114,8 +114,8 @@ impl Simple {
             bus_free: 0,
             queue: params.queue as usize,
             held: 0,
-            finished: Finished::with_capacity(params.queue as usize),
-            counts: Counts::default(),
+            finished: CompletionQueue::with_capacity(params.queue as usize),
+            counts: SimpleCounters::default(),
         }
     }
 
@@ -142,7 +142,7 @@ impl Simple {
     }
 }
 
-impl MemoryBackend for Simple {
+impl MemoryBackend for SimpleMemory {
     fn can_accept(&mut self, _now: SimTime, _write: bool) -> bool {
         self.held < self.queue
     }
@@ -194,11 +194,11 @@ impl MemoryBackend for Simple {
     }
 
     fn begin_measurement(&mut self, _now: SimTime) {
-        self.counts = Counts::default();
+        self.counts = SimpleCounters::default();
     }
 
     fn statistics(&self, _now: SimTime, out: &mut Vec<Statistic>) {
-        let Counts {
+        let SimpleCounters {
             reads,
             writes,
             row_hits,

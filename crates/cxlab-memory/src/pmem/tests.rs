@@ -6,7 +6,7 @@ use cxlab_engine::units::{Bytes, Dpa, SimTime};
 use serde_json::{Value, json};
 
 use super::ENTRY;
-use crate::Site;
+use crate::MediumSite;
 use crate::backend::{Completion, MemoryBackend, MemoryRequest};
 
 const GIB: u64 = 1 << 30;
@@ -14,7 +14,7 @@ const GIB: u64 = 1 << 30;
 fn pmem(params: Value) -> Box<dyn MemoryBackend> {
     let medium = (ENTRY.build)(&params).unwrap();
     medium.check(Bytes(256 * GIB)).unwrap();
-    medium.backend(Site::alone(Bytes(256 * GIB), 1))
+    medium.backend(MediumSite::alone(Bytes(256 * GIB), 1))
 }
 
 /// The addresses of one requester, in order.

@@ -11,7 +11,7 @@ use cxlab_engine::save_state;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Candidates, Outcome, PrefetchPolicy, Prefetcher, within};
+use super::{PageAccessResult, PrefetchCandidates, PrefetchPolicy, Prefetcher, within};
 
 pub(super) const ENTRY: Entry<Box<dyn PrefetchPolicy>> = Entry {
     name: "best-offset",
@@ -147,8 +147,8 @@ impl BestOffset {
 }
 
 impl Prefetcher for BestOffset {
-    fn accessed(&mut self, page: u64, outcome: Outcome, wanted: &mut Candidates) {
-        if outcome == Outcome::Hit {
+    fn accessed(&mut self, page: u64, outcome: PageAccessResult, wanted: &mut PrefetchCandidates) {
+        if outcome == PageAccessResult::Hit {
             return;
         }
         self.learn(page);

@@ -22,7 +22,7 @@ pub const MAX_DEGREE: u32 = 16;
 
 /// The result of an access to a page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Outcome {
+pub enum PageAccessResult {
     /// The page was present, or in flight for an earlier request.
     Hit,
     /// The first use of a page that is present, or in flight, because of a prefetch.
@@ -33,12 +33,12 @@ pub enum Outcome {
 
 /// The pages that an access should prefetch, at most [`MAX_DEGREE`].
 #[derive(Clone, Copy, Default, Debug)]
-pub struct Candidates {
+pub struct PrefetchCandidates {
     pages: [u64; MAX_DEGREE as usize],
     len: usize,
 }
 
-impl Candidates {
+impl PrefetchCandidates {
     /// Adds a page, unless the list is full.
     #[inline]
     pub fn push(&mut self, page: u64) {
@@ -70,7 +70,7 @@ impl Candidates {
 /// The state of a prefetcher for one cache.
 pub trait Prefetcher: SaveState + Send {
     /// The owner of the cache accessed a page. Pages to prefetch are added to `wanted`.
-    fn accessed(&mut self, page: u64, outcome: Outcome, wanted: &mut Candidates);
+    fn accessed(&mut self, page: u64, outcome: PageAccessResult, wanted: &mut PrefetchCandidates);
     /// A page was filled, on demand or because of a prefetch.
     fn filled(&mut self, _page: u64, _prefetched: bool) {}
 }
@@ -116,7 +116,7 @@ impl SaveState for NoPrefetch {
 }
 
 impl Prefetcher for NoPrefetch {
-    fn accessed(&mut self, _: u64, _: Outcome, _: &mut Candidates) {}
+    fn accessed(&mut self, _: u64, _: PageAccessResult, _: &mut PrefetchCandidates) {}
 }
 
 /// Refuses a parameter that is out of range.

@@ -6,7 +6,7 @@ use cxlab_engine::save_state;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Candidates, MAX_DEGREE, Outcome, PrefetchPolicy, Prefetcher, within};
+use super::{MAX_DEGREE, PageAccessResult, PrefetchCandidates, PrefetchPolicy, Prefetcher, within};
 
 pub(super) const ENTRY: Entry<Box<dyn PrefetchPolicy>> = Entry {
     name: "next-page",
@@ -45,8 +45,8 @@ impl PrefetchPolicy for NextPage {
 }
 
 impl Prefetcher for NextPage {
-    fn accessed(&mut self, page: u64, outcome: Outcome, wanted: &mut Candidates) {
-        if outcome != Outcome::Hit {
+    fn accessed(&mut self, page: u64, outcome: PageAccessResult, wanted: &mut PrefetchCandidates) {
+        if outcome != PageAccessResult::Hit {
             wanted.push_from(page, 1, self.degree);
         }
     }

@@ -11,7 +11,7 @@ use cxlab_engine::save_state;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Candidates, MAX_DEGREE, Outcome, PrefetchPolicy, Prefetcher, within};
+use super::{MAX_DEGREE, PageAccessResult, PrefetchCandidates, PrefetchPolicy, Prefetcher, within};
 
 pub(super) const ENTRY: Entry<Box<dyn PrefetchPolicy>> = Entry {
     name: "stride",
@@ -63,7 +63,7 @@ impl PrefetchPolicy for StrideParams {
 }
 
 #[derive(Serialize, Deserialize)]
-struct Stream {
+struct AccessStream {
     last: u64,
     stride: i64,
     /// Number of equal distances in a row.
@@ -73,7 +73,7 @@ struct Stream {
 
 struct Stride {
     params: StrideParams,
-    streams: Vec<Stream>,
+    streams: Vec<AccessStream>,
     clock: u64,
 }
 
@@ -83,9 +83,9 @@ save_state!(Stride {
 });
 
 impl Prefetcher for Stride {
-    fn accessed(&mut self, page: u64, _: Outcome, wanted: &mut Candidates) {
+    fn accessed(&mut self, page: u64, _: PageAccessResult, wanted: &mut PrefetchCandidates) {
         self.clock += 1;
-        let distance = |stream: &Stream| stream.last.abs_diff(page);
+        let distance = |stream: &AccessStream| stream.last.abs_diff(page);
         let nearest = self.streams.iter_mut().min_by_key(|one| distance(one));
         match nearest {
             Some(stream) if distance(stream) <= u64::from(self.params.window) => {
@@ -105,7 +105,7 @@ impl Prefetcher for Stride {
                 }
             }
             _ => {
-                let stream = Stream {
+                let stream = AccessStream {
                     last: page,
                     stride: 0,
                     equal: 0,

@@ -1,7 +1,7 @@
 use cxlab_engine::catalog::find;
 use serde_json::{Value, json};
 
-use super::{CATALOG, Candidates, Outcome, Prefetcher};
+use super::{CATALOG, PageAccessResult, PrefetchCandidates, Prefetcher};
 
 fn prefetcher(name: &str, params: Value) -> Box<dyn Prefetcher> {
     (find(CATALOG, name).unwrap().build)(&params)
@@ -13,8 +13,8 @@ fn prefetcher(name: &str, params: Value) -> Box<dyn Prefetcher> {
 fn asked(prefetcher: &mut dyn Prefetcher, pages: &[u64]) -> Vec<Vec<u64>> {
     let mut lists = Vec::new();
     for page in pages {
-        let mut wanted = Candidates::default();
-        prefetcher.accessed(*page, Outcome::Miss, &mut wanted);
+        let mut wanted = PrefetchCandidates::default();
+        prefetcher.accessed(*page, PageAccessResult::Miss, &mut wanted);
         prefetcher.filled(*page, false);
         for page in wanted.as_slice() {
             prefetcher.filled(*page, true);
@@ -28,11 +28,11 @@ fn asked(prefetcher: &mut dyn Prefetcher, pages: &[u64]) -> Vec<Vec<u64>> {
 fn next_page_asks_at_misses_and_first_uses_only() {
     let mut next = prefetcher("next-page", json!({ "degree": 2 }));
     for (outcome, expected) in [
-        (Outcome::Miss, vec![8, 9]),
-        (Outcome::PrefetchHit, vec![8, 9]),
-        (Outcome::Hit, vec![]),
+        (PageAccessResult::Miss, vec![8, 9]),
+        (PageAccessResult::PrefetchHit, vec![8, 9]),
+        (PageAccessResult::Hit, vec![]),
     ] {
-        let mut wanted = Candidates::default();
+        let mut wanted = PrefetchCandidates::default();
         next.accessed(7, outcome, &mut wanted);
         assert_eq!(wanted.as_slice(), expected);
     }
@@ -78,8 +78,8 @@ fn candidates_never_lie_below_the_device_and_are_bounded() {
     for entry in CATALOG {
         let mut one = (entry.build)(&json!({})).unwrap().state();
         for page in 0..5_000 {
-            let mut wanted = Candidates::default();
-            one.accessed(page, Outcome::Miss, &mut wanted);
+            let mut wanted = PrefetchCandidates::default();
+            one.accessed(page, PageAccessResult::Miss, &mut wanted);
             assert!(wanted.as_slice().len() <= super::MAX_DEGREE as usize);
         }
     }

@@ -1,10 +1,10 @@
 //! Invariants of the drive, checked by counting everything again.
 
-use super::blocks::State;
-use super::buffer::SlotState;
+use super::blocks::BlockState;
+use super::buffer::BufferSlotState;
 use super::drive::Drive;
 use super::geometry::NONE;
-use super::map::Location;
+use super::map::SubPageLocation;
 
 impl Drive {
     /// Checks the invariants of the mapping, the blocks and the buffer, for tests.
@@ -15,10 +15,14 @@ impl Drive {
         let mut mapped = 0;
         for logical in 0..self.geometry.logical() {
             let place = self.place_of(logical);
-            if let Location::Buffer(slot) = self.map.get(logical) {
+            if let SubPageLocation::Buffer(slot) = self.map.get(logical) {
                 let entry = self.buffer.get(slot);
                 assert_eq!(entry.logical, logical, "a slot knows what it holds");
-                assert_ne!(entry.state, SlotState::Unused, "a mapped slot is in use");
+                assert_ne!(
+                    entry.state,
+                    BufferSlotState::Unused,
+                    "a mapped slot is in use"
+                );
             }
             if place != NONE {
                 mapped += 1;
@@ -27,7 +31,7 @@ impl Drive {
                 let owner = plane.owners[block as usize][at as usize];
                 assert_eq!(owner, logical, "a place knows what it holds");
                 let state = plane.blocks[block as usize].state;
-                assert_ne!(state, State::Free, "data never lie in a free block");
+                assert_ne!(state, BlockState::Free, "data never lie in a free block");
             }
         }
         let blocks = || self.planes.iter().flat_map(|plane| &plane.blocks);
@@ -40,7 +44,7 @@ impl Drive {
                 let found = owners
                     .filter(|(place, owner)| **owner != NONE && self.place_of(**owner) == *place);
                 assert_eq!(found.count() as u32, block.valid, "a block counts its data");
-                if block.state == State::Free {
+                if block.state == BlockState::Free {
                     let empty = plane.owners[at as usize].iter().all(|owner| *owner == NONE);
                     assert!(empty, "a free block is empty");
                 }

@@ -7,11 +7,11 @@ use std::collections::VecDeque;
 use cxlab_engine::save_state;
 use serde::{Deserialize, Serialize};
 
-use super::geometry::{Geometry, NONE};
+use super::geometry::{DriveGeometry, NONE};
 
 /// The state of a block.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
-pub(super) enum State {
+pub(super) enum BlockState {
     Free,
     /// The block's pages are being allocated.
     Open,
@@ -25,8 +25,8 @@ pub(super) enum State {
 
 /// A block that has been written at least once.
 #[derive(Clone, Copy, Serialize, Deserialize, Debug)]
-pub(super) struct Block {
-    pub state: State,
+pub(super) struct FlashBlock {
+    pub state: BlockState,
     /// Sub-pages that the mapping refers to.
     pub valid: u32,
     /// Number of outstanding programs.
@@ -42,7 +42,7 @@ pub(super) struct Block {
 
 /// The source of written pages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Stream {
+pub(super) enum WriteStream {
     /// Flushes of the write buffer.
     Host,
     /// Copies by garbage collection.
@@ -55,14 +55,14 @@ pub(super) const STREAMS: usize = 3;
 
 /// The open block of a stream, and its next page.
 #[derive(Clone, Copy, Serialize, Deserialize, Debug)]
-struct Open {
+struct OpenBlock {
     block: u32,
     page: u32,
 }
 
 /// The collection of a block; a plane collects one block at a time.
 #[derive(Clone, Serialize, Deserialize, Debug)]
-pub(super) struct Collection {
+pub(super) struct BlockCollection {
     pub victim: u32,
     /// The next page of the victim to examine.
     pub page: u32,
@@ -77,13 +77,13 @@ pub(super) struct Collection {
 
 /// A plane with its blocks.
 pub(super) struct Plane {
-    pub blocks: Vec<Block>,
+    pub blocks: Vec<FlashBlock>,
     /// For each place of each block, the logical sub-page.
     pub owners: Vec<Box<[u32]>>,
     /// Erased blocks, in the order of their erases.
     free: Vec<u32>,
-    open: [Option<Open>; STREAMS],
-    pub collection: Option<Collection>,
+    open: [Option<OpenBlock>; STREAMS],
+    pub collection: Option<BlockCollection>,
     /// Sub-pages read by collection and not yet programmed: logical sub-page and place.
     pub staged: VecDeque<(u32, u32)>,
     pub urgent: bool,
@@ -96,7 +96,7 @@ save_state!(Plane {
 });
 
 impl Plane {
-    pub fn new(geometry: &Geometry) -> Plane {
+    pub fn new(geometry: &DriveGeometry) -> Plane {
         Plane {
             blocks: Vec::new(),
             owners: Vec::new(),
@@ -120,7 +120,7 @@ impl Plane {
     /// is reserved as well.
     #[inline]
     pub fn has_page(&self, shared: bool) -> bool {
-        if self.open[Stream::Host as usize].is_some() {
+        if self.open[WriteStream::Host as usize].is_some() {
             !shared || self.free_blocks() > 0
         } else {
             self.free_blocks() > 1
@@ -133,11 +133,16 @@ impl Plane {
     /// # Panics
     /// If there is no free block. Callers ask [`Plane::has_page`] before, and collection
     /// keeps one block.
-    pub fn take_page(&mut self, stream: Stream, dynamic: bool, geometry: &Geometry) -> (u32, u32) {
+    pub fn take_page(
+        &mut self,
+        stream: WriteStream,
+        dynamic: bool,
+        geometry: &DriveGeometry,
+    ) -> (u32, u32) {
         let open = match self.open[stream as usize] {
             Some(open) => open,
-            None => Open {
-                block: self.open_block(stream == Stream::Cold, dynamic, geometry),
+            None => OpenBlock {
+                block: self.open_block(stream == WriteStream::Cold, dynamic, geometry),
                 page: 0,
             },
         };
@@ -145,20 +150,20 @@ impl Plane {
         block.pending += 1;
         let last = open.page + 1 == geometry.pages;
         if last {
-            block.state = State::Full;
+            block.state = BlockState::Full;
         }
-        self.open[stream as usize] = (!last).then_some(Open {
+        self.open[stream as usize] = (!last).then_some(OpenBlock {
             block: open.block,
             page: open.page + 1,
         });
         (open.block, open.page)
     }
 
-    fn open_block(&mut self, worn: bool, dynamic: bool, geometry: &Geometry) -> u32 {
+    fn open_block(&mut self, worn: bool, dynamic: bool, geometry: &DriveGeometry) -> u32 {
         let fresh = (self.blocks.len() as u32) < self.total;
         if fresh && (!worn || self.free.is_empty()) {
-            self.blocks.push(Block {
-                state: State::Open,
+            self.blocks.push(FlashBlock {
+                state: BlockState::Open,
                 valid: 0,
                 pending: 0,
                 readers: 0,
@@ -181,7 +186,7 @@ impl Plane {
         };
         let at = at.expect("a free block, because somebody asked before");
         let block = self.free.remove(at);
-        self.blocks[block as usize].state = State::Open;
+        self.blocks[block as usize].state = BlockState::Open;
         block
     }
 
@@ -190,8 +195,8 @@ impl Plane {
     pub fn programmed(&mut self, block: u32, closed: u64) -> bool {
         let block = &mut self.blocks[block as usize];
         block.pending -= 1;
-        if block.state == State::Full && block.pending == 0 {
-            block.state = State::Closed;
+        if block.state == BlockState::Full && block.pending == 0 {
+            block.state = BlockState::Closed;
             block.closed = closed;
             return true;
         }
@@ -206,7 +211,7 @@ impl Plane {
             "an erased block has no data, readers or writers"
         );
         block.erases += 1;
-        block.state = State::Free;
+        block.state = BlockState::Free;
         self.owners[number as usize].fill(NONE);
         self.free.push(number);
     }
@@ -216,7 +221,7 @@ impl Plane {
     pub fn unlevel(&self, spread: u32) -> Option<u32> {
         let most = self.blocks.iter().map(|block| block.erases).max()?;
         let closed = self.blocks.iter().zip(0..);
-        let closed = closed.filter(|(block, _)| block.state == State::Closed);
+        let closed = closed.filter(|(block, _)| block.state == BlockState::Closed);
         let (least, number) = closed.min_by_key(|(block, _)| block.erases)?;
         (most - least.erases > spread).then_some(number)
     }

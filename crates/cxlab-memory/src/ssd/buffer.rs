@@ -11,7 +11,7 @@ use super::geometry::NONE;
 
 /// The state of a slot.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
-pub(super) enum SlotState {
+pub(super) enum BufferSlotState {
     Unused,
     /// The rest of the sub-page is being read.
     Filling,
@@ -22,8 +22,8 @@ pub(super) enum SlotState {
 }
 
 #[derive(Clone, Copy, Serialize, Deserialize, Debug)]
-pub(super) struct Slot {
-    pub state: SlotState,
+pub(super) struct BufferSlot {
+    pub state: BufferSlotState,
     /// Whether the sub-page was written again since the flush began.
     pub again: bool,
     /// Whether the sub-page holds user data, rather than a page of the mapping.
@@ -39,8 +39,8 @@ pub(super) struct Slot {
     next: u32,
 }
 
-pub(super) struct Buffer {
-    slots: Vec<Slot>,
+pub(super) struct WriteBuffer {
+    slots: Vec<BufferSlot>,
     unused: Vec<u32>,
     capacity: u32,
     used: u32,
@@ -53,14 +53,14 @@ pub(super) struct Buffer {
     pub moving: u32,
 }
 
-save_state!(Buffer {
+save_state!(WriteBuffer {
     values: slots, unused, used, dirty_head, dirty_tail, dirty, dirty_user, moving;
     built: capacity;
 });
 
-impl Buffer {
-    pub fn new(capacity: u32) -> Buffer {
-        Buffer {
+impl WriteBuffer {
+    pub fn new(capacity: u32) -> WriteBuffer {
+        WriteBuffer {
             slots: Vec::new(),
             unused: Vec::new(),
             capacity,
@@ -84,20 +84,20 @@ impl Buffer {
     }
 
     #[inline]
-    pub fn get(&self, slot: u32) -> &Slot {
+    pub fn get(&self, slot: u32) -> &BufferSlot {
         &self.slots[slot as usize]
     }
 
     #[inline]
-    pub fn get_mut(&mut self, slot: u32) -> &mut Slot {
+    pub fn get_mut(&mut self, slot: u32) -> &mut BufferSlot {
         &mut self.slots[slot as usize]
     }
 
     /// Allocates a slot for a sub-page; the caller must then fill it or make it dirty.
     pub fn take(&mut self, logical: u32, place: u32, user: bool) -> u32 {
         self.used += 1;
-        let slot = Slot {
-            state: SlotState::Filling,
+        let slot = BufferSlot {
+            state: BufferSlotState::Filling,
             again: false,
             user,
             logical,
@@ -123,7 +123,7 @@ impl Buffer {
     /// Queues a slot for a flush, after it was filled, or flushed and written again.
     pub fn make_dirty(&mut self, number: u32) {
         let slot = &mut self.slots[number as usize];
-        slot.state = SlotState::Dirty;
+        slot.state = BufferSlotState::Dirty;
         slot.again = false;
         slot.next = NONE;
         self.dirty_user += u32::from(slot.user);
@@ -143,7 +143,7 @@ impl Buffer {
             return None;
         }
         let slot = &mut self.slots[number as usize];
-        slot.state = SlotState::Flushing;
+        slot.state = BufferSlotState::Flushing;
         slot.flushing_writers = std::mem::replace(&mut slot.writers, NONE);
         self.dirty_head = slot.next;
         self.dirty_user -= u32::from(slot.user);
@@ -157,7 +157,7 @@ impl Buffer {
 
     /// Frees a slot that was flushed and not written again.
     pub fn give_back(&mut self, number: u32) {
-        self.slots[number as usize].state = SlotState::Unused;
+        self.slots[number as usize].state = BufferSlotState::Unused;
         self.unused.push(number);
         self.used -= 1;
         self.moving -= 1;
@@ -167,15 +167,15 @@ impl Buffer {
     pub fn in_use(&self) -> impl Iterator<Item = u32> + '_ {
         let numbered = (0..).zip(&self.slots);
         numbered
-            .filter(|(_, slot)| slot.state != SlotState::Unused)
+            .filter(|(_, slot)| slot.state != BufferSlotState::Unused)
             .map(|(number, _)| number)
     }
 
     /// Marks all slots as being flushed, in no simulated time.
     pub fn flush_all(&mut self) {
         for slot in &mut self.slots {
-            if slot.state != SlotState::Unused {
-                slot.state = SlotState::Flushing;
+            if slot.state != BufferSlotState::Unused {
+                slot.state = BufferSlotState::Flushing;
                 slot.again = false;
             }
         }
@@ -188,6 +188,6 @@ impl Buffer {
 
     /// Discards the content of the buffer.
     pub fn clear(&mut self) {
-        *self = Buffer::new(self.capacity);
+        *self = WriteBuffer::new(self.capacity);
     }
 }

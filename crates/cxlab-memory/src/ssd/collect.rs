@@ -4,12 +4,12 @@
 //! the same plane; when the last copy is programmed, the block is erased. A sub-page that is
 //! written meanwhile is not copied. Left out: copy-back, and moving data between planes.
 
-use super::blocks::{Collection, State, Stream};
+use super::blocks::{BlockCollection, BlockState, WriteStream};
 use super::drive::Drive;
 use super::geometry::NONE;
-use super::map::Location;
-use super::nand::{Class, Command, Op};
-use super::victims::View;
+use super::map::SubPageLocation;
+use super::nand::{ArrayOperation, CommandPurpose, FlashCommand};
+use super::victims::VictimView;
 
 /// Bound on a victim's pages that are read and not yet programmed (*assumed*).
 const PAGES_AHEAD: u32 = 4;
@@ -26,7 +26,7 @@ impl Drive {
     }
 
     pub(super) fn choose_victim(&mut self, plane: u32) -> Option<u32> {
-        let mut view = View {
+        let mut view = VictimView {
             blocks: &self.planes[plane as usize].blocks,
             most: (self.geometry.pages - 1) * self.geometry.subs,
             block_subs: self.geometry.block_subs(),
@@ -50,8 +50,8 @@ impl Drive {
 
     fn collect(&mut self, plane: u32, victim: u32, wear: bool) {
         let entry = &mut self.planes[plane as usize];
-        entry.blocks[victim as usize].state = State::Victim;
-        entry.collection = Some(Collection {
+        entry.blocks[victim as usize].state = BlockState::Victim;
+        entry.collection = Some(BlockCollection {
             victim,
             page: 0,
             reads: 0,
@@ -97,13 +97,18 @@ impl Drive {
             let mask = self.valid_mask(plane, work.victim, work.page);
             if mask != 0 {
                 let place = self.geometry.place(plane, work.victim, work.page);
-                let op = Op::new(Command::Read, Class::CollectRead, place, mask);
+                let op = FlashCommand::new(
+                    ArrayOperation::Read,
+                    CommandPurpose::CollectRead,
+                    place,
+                    mask,
+                );
                 self.nand.submit(op, plane, work.page);
                 work.reads += 1;
             }
             work.page += 1;
         }
-        let read_all = |work: &Collection| work.page == self.geometry.pages && work.reads == 0;
+        let read_all = |work: &BlockCollection| work.page == self.geometry.pages && work.reads == 0;
         let last = read_all(&work);
         while self.planes[plane as usize].staged.len() as u32 >= subs
             || (last && !self.planes[plane as usize].staged.is_empty())
@@ -116,7 +121,12 @@ impl Drive {
         if idle && victim.readers == 0 {
             assert_eq!(victim.valid, 0, "nothing is left in a block that is erased");
             let place = self.geometry.place(plane, work.victim, 0);
-            let op = Op::new(Command::Erase, Class::CollectErase, place, 0);
+            let op = FlashCommand::new(
+                ArrayOperation::Erase,
+                CommandPurpose::CollectErase,
+                place,
+                0,
+            );
             self.nand.submit(op, plane, 0);
             work.erasing = true;
         }
@@ -129,7 +139,7 @@ impl Drive {
 
     /// Programs a page with sub-pages that collection has read; `false` if all
     /// were written meanwhile.
-    fn program_staged(&mut self, plane: u32, work: &Collection) -> bool {
+    fn program_staged(&mut self, plane: u32, work: &BlockCollection) -> bool {
         let mut carried = [(NONE, NONE); 32];
         let mut count = 0;
         while count < self.geometry.subs as usize {
@@ -147,7 +157,12 @@ impl Drive {
         let stream = self.moved_to(work.wear);
         let (place, block, page) = self.take_page(plane, stream);
         let mask = ((1u64 << count) - 1) as u32;
-        let op = Op::new(Command::Program, Class::CollectProgram, place, mask);
+        let op = FlashCommand::new(
+            ArrayOperation::Program,
+            CommandPurpose::CollectProgram,
+            place,
+            mask,
+        );
         let id = self.nand.submit(op, plane, page);
         for (sub, (logical, from)) in (0..).zip(&carried[..count]) {
             self.own(plane, block, page, sub, *logical);
@@ -160,11 +175,11 @@ impl Drive {
         true
     }
 
-    pub(super) fn moved_to(&self, wear: bool) -> Stream {
+    pub(super) fn moved_to(&self, wear: bool) -> WriteStream {
         match (wear, self.params.gc_separate) {
-            (true, _) => Stream::Cold,
-            (false, true) => Stream::Collected,
-            (false, false) => Stream::Host,
+            (true, _) => WriteStream::Cold,
+            (false, true) => WriteStream::Collected,
+            (false, false) => WriteStream::Host,
         }
     }
 
@@ -178,7 +193,7 @@ impl Drive {
         }
     }
 
-    pub(super) fn collect_read_done(&mut self, op: &Op) {
+    pub(super) fn collect_read_done(&mut self, op: &FlashCommand) {
         let (plane, block, at) = self.geometry.split(op.place);
         for sub in 0..self.geometry.subs {
             if op.mask & 1 << sub != 0 {
@@ -214,8 +229,10 @@ impl Drive {
     /// Updates the mapping to a copy, unless the sub-page was written since it was read.
     pub(super) fn relocate(&mut self, logical: u32, from: u32, to: u32) -> bool {
         match self.map.get(logical) {
-            Location::Flash(place) if place == from => self.map.set(logical, Location::Flash(to)),
-            Location::Buffer(slot) if self.buffer.get(slot).place == from => {
+            SubPageLocation::Flash(place) if place == from => {
+                self.map.set(logical, SubPageLocation::Flash(to))
+            }
+            SubPageLocation::Buffer(slot) if self.buffer.get(slot).place == from => {
                 self.buffer.get_mut(slot).place = to;
             }
             _ => return false,
@@ -225,7 +242,7 @@ impl Drive {
         true
     }
 
-    pub(super) fn erase_done(&mut self, op: &Op) {
+    pub(super) fn erase_done(&mut self, op: &FlashCommand) {
         let (plane, block, _) = self.geometry.split(op.place);
         self.erased(plane, block);
         self.planes[plane as usize].collection = None;

@@ -11,7 +11,7 @@ const ABSENT: u32 = u32::MAX;
 
 /// A line that a read returned, for comparison by a test.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
-pub struct Observed {
+pub struct ObservedLine {
     /// The owner's number of the request.
     pub id: u32,
     /// Number of the line in the device.
@@ -21,23 +21,23 @@ pub struct Observed {
 }
 
 /// The lines of all places, and of all slots of the write buffer.
-pub(super) struct Contents {
+pub(super) struct DriveContents {
     lines: usize,
     places: Vec<u32>,
     slots: Vec<u32>,
-    pub observed: Vec<Observed>,
+    pub observed: Vec<ObservedLine>,
     pub writes: u32,
 }
 
-save_state!(Contents {
+save_state!(DriveContents {
     values: slots, observed, writes;
     sized: places;
     built: lines;
 });
 
-impl Contents {
-    pub fn new(places: usize, lines: usize) -> Contents {
-        Contents {
+impl DriveContents {
+    pub fn new(places: usize, lines: usize) -> DriveContents {
+        DriveContents {
             lines,
             places: vec![0; places * lines],
             slots: Vec::new(),

@@ -9,16 +9,16 @@ use cxlab_engine::units::{Bytes, SimTime};
 use serde::{Deserialize, Serialize};
 
 use super::blocks::Plane;
-use super::buffer::Buffer;
-use super::contents::{Contents, Observed};
-use super::events::{Event, Events};
-use super::geometry::{Geometry, NONE};
-use super::map::Mapping;
+use super::buffer::WriteBuffer;
+use super::contents::{DriveContents, ObservedLine};
+use super::events::{DriveEvent, EventQueue};
+use super::geometry::{DriveGeometry, NONE};
+use super::map::SubPageMap;
 use super::mapping_cache::MappingCache;
-use super::nand::{Class, Command, Nand};
+use super::nand::{ArrayOperation, CommandPurpose, Nand};
 use super::params::{Acknowledge, SsdParams};
-use super::report::Counters;
-use crate::Site;
+use super::report::DriveCounters;
+use crate::MediumSite;
 use crate::backend::{Completion, MemoryBackend, MemoryRequest, Statistic};
 
 /// An outstanding request.
@@ -37,7 +37,7 @@ pub(super) struct Request {
 
 /// The purpose of a read of a sub-page.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
-pub(super) enum Target {
+pub(super) enum ReadTarget {
     Request(u32),
     /// The slot of the write buffer that needs the rest of its sub-page.
     Fill(u32),
@@ -47,8 +47,8 @@ pub(super) enum Target {
 
 /// An entry in a list of pending reads or requests.
 #[derive(Clone, Copy, Serialize, Deserialize)]
-pub(super) struct Waiter {
-    pub target: Target,
+pub(super) struct PendingRead {
+    pub target: ReadTarget,
     pub logical: u32,
     pub place: u32,
     pub next: u32,
@@ -69,18 +69,18 @@ pub(super) struct WriteTask {
 /// A flash drive. It is deterministic: the same calls give the same responses.
 pub struct Drive {
     pub(super) params: SsdParams,
-    pub(super) geometry: Geometry,
-    pub(super) events: Events,
+    pub(super) geometry: DriveGeometry,
+    pub(super) events: EventQueue,
     pub(super) nand: Nand,
-    pub(super) map: Mapping,
+    pub(super) map: SubPageMap,
     pub(super) cache: MappingCache,
-    pub(super) buffer: Buffer,
+    pub(super) buffer: WriteBuffer,
     pub(super) planes: Vec<Plane>,
     pub(super) requests: Vec<Request>,
     free_requests: Vec<u32>,
     reads: u32,
     writes: u32,
-    pub(super) waiters: Vec<Waiter>,
+    pub(super) waiters: Vec<PendingRead>,
     pub(super) free_waiters: u32,
     pub(super) blocked: VecDeque<WriteTask>,
     /// The content of each program: logical sub-page, and the buffer slot or the place from
@@ -92,8 +92,8 @@ pub struct Drive {
     pub(super) closed: u64,
     /// Number of pages programmed so far.
     pub(super) clock: u64,
-    pub(super) counters: Counters,
-    pub(super) contents: Option<Box<Contents>>,
+    pub(super) counters: DriveCounters,
+    pub(super) contents: Option<Box<DriveContents>>,
     pub(super) rng: StreamRng,
     pub(super) measured_from: u64,
     pub(super) controller: u64,
@@ -114,20 +114,20 @@ impl Drive {
     ///
     /// # Errors
     /// A parameter that is out of range, contradicts another one, or does not fit the capacity.
-    pub fn new(params: &SsdParams, site: Site) -> Result<Drive, ParamError> {
+    pub fn new(params: &SsdParams, site: MediumSite) -> Result<Drive, ParamError> {
         params.check_alone()?;
-        let geometry = Geometry::new(params, site.capacity)?;
+        let geometry = DriveGeometry::new(params, site.capacity)?;
         let slots = (params.buffer.0 / geometry.sub_bytes) as u32;
         let cached = params.mapping_cache;
         let cached =
             cached.map(|bytes| u32::try_from(bytes.0 / geometry.sub_bytes).unwrap_or(NONE));
         let eager = params.acknowledge == Acknowledge::Programmed;
         let mut drive = Drive {
-            events: Events::default(),
+            events: EventQueue::default(),
             nand: Nand::new(params, &geometry),
-            map: Mapping::new(&geometry),
+            map: SubPageMap::new(&geometry),
             cache: MappingCache::new(geometry.translations, cached),
-            buffer: Buffer::new(slots),
+            buffer: WriteBuffer::new(slots),
             planes: (0..geometry.planes)
                 .map(|_| Plane::new(&geometry))
                 .collect(),
@@ -142,7 +142,7 @@ impl Drive {
             next_plane: 0,
             closed: 0,
             clock: 0,
-            counters: Counters::default(),
+            counters: DriveCounters::default(),
             contents: None,
             rng: site.rng,
             measured_from: 0,
@@ -172,12 +172,12 @@ impl Drive {
         let places = u64::from(self.geometry.planes) * u64::from(self.geometry.blocks);
         let places = places * u64::from(self.geometry.block_subs());
         let lines = self.geometry.lines as usize;
-        self.contents = Some(Box::new(Contents::new(places as usize, lines)));
+        self.contents = Some(Box::new(DriveContents::new(places as usize, lines)));
     }
 
     /// The lines that reads returned since the last call, in no particular order. Writes are
     /// numbered in the order in which they were enqueued.
-    pub fn observed(&mut self) -> Vec<Observed> {
+    pub fn observed(&mut self) -> Vec<ObservedLine> {
         let contents = self.contents.as_mut();
         contents.map_or_else(Vec::new, |contents| std::mem::take(&mut contents.observed))
     }
@@ -194,13 +194,13 @@ impl Drive {
         entry.latest = entry.latest.max(at);
         entry.remaining -= 1;
         if entry.remaining == 0 {
-            self.events.push(entry.latest, Event::Done(request));
+            self.events.push(entry.latest, DriveEvent::Done(request));
         }
     }
 
-    fn handle(&mut self, now: u64, event: Event, done: &mut Vec<Completion>) {
+    fn handle(&mut self, now: u64, event: DriveEvent, done: &mut Vec<Completion>) {
         match event {
-            Event::Done(number) => {
+            DriveEvent::Done(number) => {
                 let request = self.requests[number as usize];
                 self.free_requests.push(number);
                 if request.write {
@@ -213,11 +213,11 @@ impl Drive {
                     at: SimTime(now),
                 });
             }
-            Event::Bus(channel) => self.nand.bus(now, channel, &mut self.events),
-            Event::Array(die, turn) => self.nand.array(now, die, turn, &mut self.events),
-            Event::Data(die) => self.nand.data(now, die, &mut self.events),
-            Event::Suspended(die) => self.nand.suspended(die),
-            Event::Begun(die, turn) => self.nand.begun(now, die, turn, &mut self.events),
+            DriveEvent::Bus(channel) => self.nand.bus(now, channel, &mut self.events),
+            DriveEvent::Array(die, turn) => self.nand.array(now, die, turn, &mut self.events),
+            DriveEvent::Data(die) => self.nand.data(now, die, &mut self.events),
+            DriveEvent::Suspended(die) => self.nand.suspended(die),
+            DriveEvent::Begun(die, turn) => self.nand.begun(now, die, turn, &mut self.events),
         }
         for at in 0..self.nand.finished.len() {
             self.finish(now, self.nand.finished[at]);
@@ -229,11 +229,11 @@ impl Drive {
     fn finish(&mut self, now: u64, id: u32) {
         let op = self.nand.ops[id as usize];
         match (op.command, op.class) {
-            (Command::Read, Class::Read) => self.read_done(now, &op),
-            (Command::Read, _) => self.collect_read_done(&op),
-            (Command::Program, Class::Program) => self.flush_done(now, id),
-            (Command::Program, _) => self.collect_program_done(id),
-            (Command::Erase, _) => self.erase_done(&op),
+            (ArrayOperation::Read, CommandPurpose::Read) => self.read_done(now, &op),
+            (ArrayOperation::Read, _) => self.collect_read_done(&op),
+            (ArrayOperation::Program, CommandPurpose::Program) => self.flush_done(now, id),
+            (ArrayOperation::Program, _) => self.collect_program_done(id),
+            (ArrayOperation::Erase, _) => self.erase_done(&op),
         }
         self.nand.release(id);
     }
@@ -321,7 +321,7 @@ impl MemoryBackend for Drive {
 
     fn begin_measurement(&mut self, now: SimTime) {
         self.measured_from = now.0;
-        self.counters = Counters::default();
+        self.counters = DriveCounters::default();
         self.cache.hits = 0;
         self.cache.misses = 0;
         self.nand.begin_measurement(now.0);
@@ -335,5 +335,5 @@ impl MemoryBackend for Drive {
 /// Checks whether a drive with these parameters can be built for a capacity.
 pub(super) fn check(params: &SsdParams, capacity: Bytes) -> Result<(), ParamError> {
     params.check_alone()?;
-    Geometry::new(params, capacity).map(|_| ())
+    DriveGeometry::new(params, capacity).map(|_| ())
 }

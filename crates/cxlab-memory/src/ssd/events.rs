@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 /// An internal event.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, Debug)]
-pub(super) enum Event {
+pub(super) enum DriveEvent {
     /// The request is done.
     Done(u32),
     /// The channel is free, and a die waits for it.
@@ -26,18 +26,18 @@ pub(super) enum Event {
 
 /// A heap of events; events at one time keep their order of insertion.
 #[derive(Default)]
-pub(super) struct Events {
-    heap: BinaryHeap<Reverse<(u64, u64, Event)>>,
+pub(super) struct EventQueue {
+    heap: BinaryHeap<Reverse<(u64, u64, DriveEvent)>>,
     number: u64,
 }
 
-save_state!(Events {
+save_state!(EventQueue {
     values: heap, number;
 });
 
-impl Events {
+impl EventQueue {
     #[inline]
-    pub fn push(&mut self, at: u64, event: Event) {
+    pub fn push(&mut self, at: u64, event: DriveEvent) {
         self.number += 1;
         self.heap.push(Reverse((at, self.number, event)));
     }
@@ -48,7 +48,7 @@ impl Events {
     }
 
     #[inline]
-    pub fn pop_until(&mut self, now: u64) -> Option<(u64, Event)> {
+    pub fn pop_until(&mut self, now: u64) -> Option<(u64, DriveEvent)> {
         if self.first()? > now {
             return None;
         }

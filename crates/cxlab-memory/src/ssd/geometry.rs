@@ -23,7 +23,7 @@ const WORKING_BLOCKS: u64 = 4;
 
 /// The dimensions that follow from the parameters and the capacity.
 #[derive(Clone, Debug)]
-pub(super) struct Geometry {
+pub(super) struct DriveGeometry {
     pub channels: u32,
     pub dies_per_channel: u32,
     /// Dies in all channels.
@@ -50,7 +50,7 @@ pub(super) struct Geometry {
     pub order: Vec<u32>,
 }
 
-impl Geometry {
+impl DriveGeometry {
     /// Parses an order of allocation into the positions of channel, way, die and plane.
     pub fn order_of(text: &str) -> Result<[usize; 4], ParamError> {
         let place = |letter| text.find(letter);
@@ -64,7 +64,7 @@ impl Geometry {
     }
 
     /// The geometry of a drive with that capacity.
-    pub fn new(params: &SsdParams, capacity: Bytes) -> Result<Geometry, ParamError> {
+    pub fn new(params: &SsdParams, capacity: Bytes) -> Result<DriveGeometry, ParamError> {
         let cells = params.cells();
         let sub_bytes = params.sub_page_bytes().0;
         let subs = cells.page.0 / sub_bytes;
@@ -101,7 +101,7 @@ impl Geometry {
             let message = format!("{found}; allowed: {least} or more for {capacity}");
             return Err(ParamError::new("blocks", message));
         }
-        Ok(Geometry {
+        Ok(DriveGeometry {
             channels: params.channels,
             dies_per_channel: dies_per_channel as u32,
             dies: dies as u32,
@@ -121,7 +121,7 @@ impl Geometry {
 
     /// The fewest blocks of a plane with which collection cannot get stuck: even with one
     /// reclaimable page in every block, all data fit beside the free and the working blocks.
-    fn least_blocks(data: u64, planes: u64, cells: &super::Cells, params: &SsdParams) -> u64 {
+    fn least_blocks(data: u64, planes: u64, cells: &super::FlashDie, params: &SsdParams) -> u64 {
         let subs = cells.page.0 / params.sub_page_bytes().0;
         let usable = (u64::from(cells.pages) - 1) * subs;
         data.div_ceil(planes * usable) + u64::from(params.gc_start) + WORKING_BLOCKS

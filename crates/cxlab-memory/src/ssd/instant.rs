@@ -2,11 +2,11 @@
 
 use cxlab_engine::units::SimTime;
 
-use super::blocks::{State, Stream};
+use super::blocks::{BlockState, WriteStream};
 use super::drive::Drive;
 use super::geometry::NONE;
-use super::map::Location;
-use super::nand::{Class, Command};
+use super::map::SubPageLocation;
+use super::nand::{ArrayOperation, CommandPurpose};
 use super::params::{FillOrder, PowerLoss};
 
 /// The effects of a power failure.
@@ -39,7 +39,7 @@ impl Drive {
             let pages = filled.div_ceil(self.geometry.entries);
             self.write_all(self.geometry.user..self.geometry.user + pages);
         }
-        self.counters = super::report::Counters::default();
+        self.counters = super::report::DriveCounters::default();
     }
 
     fn write_all(&mut self, list: impl Iterator<Item = u32>) {
@@ -68,21 +68,21 @@ impl Drive {
                     .expect("collection finds room for all data, by the check of the parameters")
             }
         };
-        let (place, block, page) = self.take_page(plane, Stream::Host);
+        let (place, block, page) = self.take_page(plane, WriteStream::Host);
         for (sub, logical) in (0..).zip(list) {
             self.own(plane, block, page, sub, *logical);
             match self.map.get(*logical) {
-                Location::Buffer(slot) => {
+                SubPageLocation::Buffer(slot) => {
                     if let Some(contents) = &mut self.contents {
                         contents.program(slot, place + sub);
                     }
                     self.commit(*logical, slot, place + sub);
                 }
                 location => {
-                    if let Location::Flash(old) = location {
+                    if let SubPageLocation::Flash(old) = location {
                         self.invalidate(old);
                     }
-                    self.map.set(*logical, Location::Flash(place + sub));
+                    self.map.set(*logical, SubPageLocation::Flash(place + sub));
                     self.validate(place + sub);
                 }
             }
@@ -107,7 +107,7 @@ impl Drive {
     }
 
     fn move_at_once(&mut self, plane: u32, victim: u32, wear: bool) {
-        self.planes[plane as usize].blocks[victim as usize].state = State::Victim;
+        self.planes[plane as usize].blocks[victim as usize].state = BlockState::Victim;
         let first = self.geometry.place(plane, victim, 0);
         let mut list = Vec::with_capacity(self.geometry.block_subs() as usize);
         for at in 0..self.geometry.block_subs() {
@@ -148,10 +148,10 @@ impl Drive {
                 self.planes[plane as usize].blocks[block as usize].readers -= 1;
             }
             match op.command {
-                Command::Read => {}
-                Command::Program if saved => self.finish_program(id, &mut failure),
-                Command::Program => self.tear(op.place, op.mask, &mut failure),
-                Command::Erase => {
+                ArrayOperation::Read => {}
+                ArrayOperation::Program if saved => self.finish_program(id, &mut failure),
+                ArrayOperation::Program => self.tear(op.place, op.mask, &mut failure),
+                ArrayOperation::Erase => {
                     let (plane, block, _) = self.geometry.split(op.place);
                     self.erased(plane, block);
                     self.planes[plane as usize].collection = None;
@@ -160,7 +160,7 @@ impl Drive {
         }
         for plane in &mut self.planes {
             if let Some(work) = plane.collection.take() {
-                plane.blocks[work.victim as usize].state = State::Closed;
+                plane.blocks[work.victim as usize].state = BlockState::Closed;
             }
             plane.staged.clear();
             plane.urgent = false;
@@ -182,7 +182,7 @@ impl Drive {
         let op = self.nand.ops[id as usize];
         for sub in 0..op.mask.count_ones() {
             let (logical, from) = self.carried[(id * self.geometry.subs + sub) as usize];
-            if op.class == Class::Program {
+            if op.class == CommandPurpose::Program {
                 self.commit(logical, from, op.place + sub);
                 failure.saved += u64::from(logical < self.geometry.user);
             } else {
@@ -225,8 +225,8 @@ impl Drive {
         for slot in slots {
             let entry = *self.buffer.get(slot);
             let location = match entry.place {
-                NONE => Location::Nowhere,
-                place => Location::Flash(place),
+                NONE => SubPageLocation::Nowhere,
+                place => SubPageLocation::Flash(place),
             };
             self.map.set(entry.logical, location);
             failure.lost += u64::from(entry.logical < self.geometry.user);

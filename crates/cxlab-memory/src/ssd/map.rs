@@ -6,14 +6,14 @@
 
 use cxlab_engine::state::{SaveState, StateError, StateReader, StateWriter};
 
-use super::geometry::{Geometry, NONE};
+use super::geometry::{DriveGeometry, NONE};
 
 /// Set if the rest of the word is a slot of the write buffer.
 const BUFFERED: u32 = 1 << 31;
 
 /// The location of a logical sub-page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Location {
+pub(super) enum SubPageLocation {
     /// The sub-page was never written.
     Nowhere,
     /// The sub-page is at that place in flash.
@@ -25,15 +25,15 @@ pub(super) enum Location {
 /// Entries in a chunk.
 const CHUNK: usize = 1024;
 
-pub(super) struct Mapping {
+pub(super) struct SubPageMap {
     /// For each chunk 0, or one more than its index in `chunks`.
     directory: Vec<u32>,
     chunks: Vec<Box<[u32; CHUNK]>>,
 }
 
-impl SaveState for Mapping {
+impl SaveState for SubPageMap {
     fn save(&self, out: &mut StateWriter) {
-        let Mapping { directory, chunks } = self;
+        let SubPageMap { directory, chunks } = self;
         out.value("directory", directory);
         let chunks: Vec<&[u32]> = chunks.iter().map(|chunk| chunk.as_slice()).collect();
         out.value("chunks", &chunks);
@@ -60,10 +60,10 @@ impl SaveState for Mapping {
     }
 }
 
-impl Mapping {
-    pub fn new(geometry: &Geometry) -> Mapping {
+impl SubPageMap {
+    pub fn new(geometry: &DriveGeometry) -> SubPageMap {
         let chunks = (geometry.logical() as usize).div_ceil(CHUNK);
-        Mapping {
+        SubPageMap {
             directory: vec![0; chunks],
             chunks: Vec::new(),
         }
@@ -78,20 +78,20 @@ impl Mapping {
     }
 
     #[inline]
-    pub fn get(&self, logical: u32) -> Location {
+    pub fn get(&self, logical: u32) -> SubPageLocation {
         match self.word(logical) {
-            NONE => Location::Nowhere,
-            word if word & BUFFERED != 0 => Location::Buffer(word & !BUFFERED),
-            word => Location::Flash(word),
+            NONE => SubPageLocation::Nowhere,
+            word if word & BUFFERED != 0 => SubPageLocation::Buffer(word & !BUFFERED),
+            word => SubPageLocation::Flash(word),
         }
     }
 
     #[inline]
-    pub fn set(&mut self, logical: u32, location: Location) {
+    pub fn set(&mut self, logical: u32, location: SubPageLocation) {
         let word = match location {
-            Location::Nowhere => NONE,
-            Location::Flash(place) => place,
-            Location::Buffer(slot) => slot | BUFFERED,
+            SubPageLocation::Nowhere => NONE,
+            SubPageLocation::Flash(place) => place,
+            SubPageLocation::Buffer(slot) => slot | BUFFERED,
         };
         let entry = &mut self.directory[logical as usize / CHUNK];
         if *entry == 0 {

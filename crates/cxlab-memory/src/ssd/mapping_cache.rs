@@ -17,7 +17,7 @@ const PRESENT: u32 = 1 << 31;
 const UNWAITED: u32 = PRESENT - 1;
 
 #[derive(Clone, Copy, Serialize, Deserialize)]
-struct Slot {
+struct CachedMappingPage {
     page: u32,
     dirty: bool,
     older: u32,
@@ -26,7 +26,7 @@ struct Slot {
 
 /// The result of a look-up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Found {
+pub(super) enum MappingLookup {
     Hit,
     /// The page is being read; the value is the head of the list of waiting requests.
     Reading(u32),
@@ -38,7 +38,7 @@ pub(super) struct MappingCache {
     capacity: Option<u32>,
     /// The word of each translation page.
     directory: Vec<u32>,
-    slots: Vec<Slot>,
+    slots: Vec<CachedMappingPage>,
     oldest: u32,
     newest: u32,
     /// Bit mask of the pages that were changed while they were absent.
@@ -83,7 +83,7 @@ impl MappingCache {
     }
 
     fn unlink(&mut self, slot: u32) {
-        let Slot { older, newer, .. } = self.slots[slot as usize];
+        let CachedMappingPage { older, newer, .. } = self.slots[slot as usize];
         match older {
             NONE => self.oldest = newer,
             older => self.slots[older as usize].newer = newer,
@@ -106,10 +106,10 @@ impl MappingCache {
 
     /// Looks up a page, and makes it the most recently used.
     #[inline]
-    pub fn look(&mut self, page: u32) -> Found {
+    pub fn look(&mut self, page: u32) -> MappingLookup {
         if self.is_whole() {
             self.hits += 1;
-            return Found::Hit;
+            return MappingLookup::Hit;
         }
         let word = self.directory[page as usize];
         if word & PRESENT != 0 {
@@ -119,13 +119,13 @@ impl MappingCache {
                 self.unlink(slot);
                 self.link_newest(slot);
             }
-            return Found::Hit;
+            return MappingLookup::Hit;
         }
         self.misses += 1;
         match word {
-            0 => Found::Miss,
-            UNWAITED => Found::Reading(NONE),
-            head => Found::Reading(head - 1),
+            0 => MappingLookup::Miss,
+            UNWAITED => MappingLookup::Reading(NONE),
+            head => MappingLookup::Reading(head - 1),
         }
     }
 
@@ -135,20 +135,20 @@ impl MappingCache {
     }
 
     /// Marks the page as dirty, now or when it is read, because one of its entries changes.
-    pub fn change(&mut self, page: u32) -> Found {
+    pub fn change(&mut self, page: u32) -> MappingLookup {
         if self.is_whole() {
-            return Found::Hit;
+            return MappingLookup::Hit;
         }
         let word = self.directory[page as usize];
         if word & PRESENT != 0 {
             self.slots[(word & !PRESENT) as usize].dirty = true;
-            return Found::Hit;
+            return MappingLookup::Hit;
         }
         self.changed[page as usize / 64] |= 1 << (page % 64);
         match word {
-            0 => Found::Miss,
-            UNWAITED => Found::Reading(NONE),
-            head => Found::Reading(head - 1),
+            0 => MappingLookup::Miss,
+            UNWAITED => MappingLookup::Reading(NONE),
+            head => MappingLookup::Reading(head - 1),
         }
     }
 
@@ -163,7 +163,7 @@ impl MappingCache {
         let dirty = self.changed[word] & bit != 0;
         self.changed[word] &= !bit;
         let mut written = None;
-        let fresh = Slot {
+        let fresh = CachedMappingPage {
             page,
             dirty,
             older: NONE,

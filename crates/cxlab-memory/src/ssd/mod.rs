@@ -42,14 +42,14 @@ use cxlab_engine::units::{Bytes, Picos};
 use schemars::JsonSchema;
 
 use crate::backend::MemoryBackend;
-use crate::{Medium, Site};
+use crate::{Medium, MediumSite};
 
-pub use contents::Observed;
+pub use contents::ObservedLine;
 pub use drive::Drive;
 pub use instant::PowerFailure;
 pub use params::{Acknowledge, FillOrder, MultiPlane, PowerLoss, SsdParams, Suspend, Unwritten};
-pub use presets::{Cells, FlashPreset};
-pub use victims::{POLICIES, Policy, PolicyName};
+pub use presets::{FlashDie, FlashPreset};
+pub use victims::{GcPolicy, GcPolicyName, POLICIES};
 
 pub(crate) const ENTRY: Entry<Box<dyn Medium>> = Entry {
     name: "ssd",
@@ -71,7 +71,7 @@ impl Medium for SsdParams {
         drive::check(self, capacity)
     }
 
-    fn backend(&self, site: Site) -> Box<dyn MemoryBackend> {
+    fn backend(&self, site: MediumSite) -> Box<dyn MemoryBackend> {
         let drive = Drive::new(self, site);
         Box::new(drive.expect("the parameters and the capacity were checked"))
     }

@@ -12,13 +12,13 @@ use std::collections::VecDeque;
 use cxlab_engine::save_state;
 use serde::{Deserialize, Serialize};
 
-use super::events::{Event, Events};
-use super::geometry::{Geometry, NONE};
+use super::events::{DriveEvent, EventQueue};
+use super::geometry::{DriveGeometry, NONE};
 use super::params::{MultiPlane, SsdParams, Suspend};
 
 /// The array operation of a command.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
-pub(super) enum Command {
+pub(super) enum ArrayOperation {
     Read,
     Program,
     Erase,
@@ -26,7 +26,7 @@ pub(super) enum Command {
 
 /// The purpose of a command, which is also the index of its queue.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
-pub(super) enum Class {
+pub(super) enum CommandPurpose {
     /// A read for a request, for a translation page, or for the old data of a short write.
     Read,
     /// A program from the write buffer.
@@ -38,26 +38,26 @@ pub(super) enum Class {
 }
 
 const CLASSES: usize = 5;
-const CALM: [Class; CLASSES] = [
-    Class::Read,
-    Class::Program,
-    Class::CollectErase,
-    Class::CollectProgram,
-    Class::CollectRead,
+const CALM: [CommandPurpose; CLASSES] = [
+    CommandPurpose::Read,
+    CommandPurpose::Program,
+    CommandPurpose::CollectErase,
+    CommandPurpose::CollectProgram,
+    CommandPurpose::CollectRead,
 ];
-const URGENT: [Class; CLASSES] = [
-    Class::CollectErase,
-    Class::CollectProgram,
-    Class::CollectRead,
-    Class::Read,
-    Class::Program,
+const URGENT: [CommandPurpose; CLASSES] = [
+    CommandPurpose::CollectErase,
+    CommandPurpose::CollectProgram,
+    CommandPurpose::CollectRead,
+    CommandPurpose::Read,
+    CommandPurpose::Program,
 ];
 
 /// A command for one plane.
 #[derive(Clone, Copy, Serialize, Deserialize, Debug)]
-pub(super) struct Op {
-    pub command: Command,
-    pub class: Class,
+pub(super) struct FlashCommand {
+    pub command: ArrayOperation,
+    pub class: CommandPurpose,
     pub suspends: u8,
     /// The first place of the page, or of the block.
     pub place: u32,
@@ -73,9 +73,14 @@ pub(super) struct Op {
     next: u32,
 }
 
-impl Op {
-    pub fn new(command: Command, class: Class, place: u32, mask: u32) -> Op {
-        Op {
+impl FlashCommand {
+    pub fn new(
+        command: ArrayOperation,
+        class: CommandPurpose,
+        place: u32,
+        mask: u32,
+    ) -> FlashCommand {
+        FlashCommand {
             command,
             class,
             suspends: 0,
@@ -90,20 +95,20 @@ impl Op {
     }
 }
 
-/// A FIFO queue, linked through [`Op::next`].
+/// A FIFO queue, linked through [`FlashCommand::next`].
 #[derive(Clone, Copy, Serialize, Deserialize)]
-struct Queue {
+struct CommandQueue {
     head: u32,
     tail: u32,
 }
 
-const EMPTY: Queue = Queue {
+const EMPTY: CommandQueue = CommandQueue {
     head: NONE,
     tail: NONE,
 };
 
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
-enum Phase {
+enum DiePhase {
     Idle,
     /// The die waits for its channel, to get a command.
     Command,
@@ -116,12 +121,12 @@ enum Phase {
 
 #[derive(Serialize, Deserialize)]
 struct Die {
-    phase: Phase,
+    phase: DiePhase,
     /// Incremented to cancel an announced event.
     turn: u32,
     /// Whether the die waits for [`Nand::settle`].
     touched: bool,
-    queues: [Queue; CLASSES],
+    queues: [CommandQueue; CLASSES],
     /// The current command, or list of commands on several planes.
     active: u32,
     /// The suspended command, and the time for which the array must still work on it.
@@ -136,7 +141,7 @@ struct Die {
 }
 
 #[derive(Serialize, Deserialize)]
-struct Channel {
+struct FlashChannel {
     free_at: u64,
     woken: bool,
     reads: VecDeque<u32>,
@@ -156,10 +161,10 @@ pub(super) struct NandStats {
 }
 
 pub(super) struct Nand {
-    pub ops: Vec<Op>,
+    pub ops: Vec<FlashCommand>,
     free: Vec<u32>,
     dies: Vec<Die>,
-    channels: Vec<Channel>,
+    channels: Vec<FlashChannel>,
     touched: Vec<u32>,
     /// Finished commands that the owner has not handled yet.
     pub finished: Vec<u32>,
@@ -187,11 +192,11 @@ save_state!(Nand {
 });
 
 impl Nand {
-    pub fn new(params: &SsdParams, geometry: &Geometry) -> Nand {
+    pub fn new(params: &SsdParams, geometry: &DriveGeometry) -> Nand {
         let cells = params.cells();
         let bytes = |subs: u32| super::Bytes(u64::from(subs) * geometry.sub_bytes);
         let die = || Die {
-            phase: Phase::Idle,
+            phase: DiePhase::Idle,
             turn: 0,
             touched: false,
             queues: [EMPTY; CLASSES],
@@ -203,7 +208,7 @@ impl Nand {
             busy_since: 0,
             busy: 0,
         };
-        let channel = || Channel {
+        let channel = || FlashChannel {
             free_at: 0,
             woken: false,
             reads: VecDeque::with_capacity(geometry.dies_per_channel as usize),
@@ -239,7 +244,7 @@ impl Nand {
 
     /// Queues a command for its die. [`Nand::settle`] starts it, when all commands of this time
     /// have been submitted.
-    pub fn submit(&mut self, mut op: Op, plane: u32, page: u32) -> u32 {
+    pub fn submit(&mut self, mut op: FlashCommand, plane: u32, page: u32) -> u32 {
         op.plane = plane;
         op.page = page;
         let id = match self.free.pop() {
@@ -267,19 +272,19 @@ impl Nand {
     }
 
     /// Starts queued commands on idle dies, and suspends arrays for reads if allowed.
-    pub fn settle(&mut self, now: u64, events: &mut Events) {
+    pub fn settle(&mut self, now: u64, events: &mut EventQueue) {
         while let Some(number) = self.touched.pop() {
             let die = &mut self.dies[number as usize];
             die.touched = false;
             let (phase, turn) = (die.phase, die.turn);
-            let reads = die.queues[Class::Read as usize].head != NONE;
+            let reads = die.queues[CommandPurpose::Read as usize].head != NONE;
             match phase {
-                Phase::Idle => self.dispatch(now, number, events),
-                Phase::Array(begin, _) if reads && now >= begin => {
+                DiePhase::Idle => self.dispatch(now, number, events),
+                DiePhase::Array(begin, _) if reads && now >= begin => {
                     self.try_suspend(now, number, events);
                 }
-                Phase::Array(begin, _) if reads && self.may_suspend(number) => {
-                    events.push(begin, Event::Begun(number, turn));
+                DiePhase::Array(begin, _) if reads && self.may_suspend(number) => {
+                    events.push(begin, DriveEvent::Begun(number, turn));
                 }
                 _ => {}
             }
@@ -290,7 +295,7 @@ impl Nand {
     #[inline]
     pub fn waiting_read(&self, plane: u32, place: u32) -> Option<u32> {
         let die = &self.dies[(plane / self.planes_per_die) as usize];
-        let mut at = die.queues[Class::Read as usize].head;
+        let mut at = die.queues[CommandPurpose::Read as usize].head;
         while at != NONE {
             let op = &self.ops[at as usize];
             if op.place == place {
@@ -346,17 +351,17 @@ impl Nand {
     fn choose(&mut self, number: u32) -> Option<usize> {
         let die = &mut self.dies[number as usize];
         let order = if die.urgent > 0 { URGENT } else { CALM };
-        let waits = |class: Class| die.queues[class as usize].head != NONE;
+        let waits = |class: CommandPurpose| die.queues[class as usize].head != NONE;
         let first = order.into_iter().find(|class| waits(*class))?;
-        if first != Class::Read {
+        if first != CommandPurpose::Read {
             die.streak = 0;
             return Some(first as usize);
         }
-        if !waits(Class::Program) {
+        if !waits(CommandPurpose::Program) {
             die.streak = 0;
         } else if die.streak == self.read_streak {
             die.streak = 0;
-            return Some(Class::Program as usize);
+            return Some(CommandPurpose::Program as usize);
         } else {
             die.streak += 1;
         }
@@ -364,14 +369,14 @@ impl Nand {
     }
 
     /// Starts the next command of an idle die.
-    fn dispatch(&mut self, now: u64, number: u32, events: &mut Events) {
+    fn dispatch(&mut self, now: u64, number: u32, events: &mut EventQueue) {
         let die = &self.dies[number as usize];
-        let reads = die.queues[Class::Read as usize].head != NONE;
+        let reads = die.queues[CommandPurpose::Read as usize].head != NONE;
         let class = if die.suspended == NONE {
             self.choose(number)
         } else if reads && die.streak < self.read_streak {
             self.dies[number as usize].streak += 1;
-            Some(Class::Read as usize)
+            Some(CommandPurpose::Read as usize)
         } else {
             self.resume(now, number, events);
             return;
@@ -384,7 +389,7 @@ impl Nand {
         }
         let die = &mut self.dies[number as usize];
         die.active = id;
-        die.phase = Phase::Command;
+        die.phase = DiePhase::Command;
         die.busy_since = now;
         self.want_channel(now, number, events);
     }
@@ -400,7 +405,7 @@ impl Nand {
         while at != NONE && planes != all {
             let op = self.ops[at as usize];
             let plane = 1 << (op.plane % self.planes_per_die);
-            let fits = head.command == Command::Erase
+            let fits = head.command == ArrayOperation::Erase
                 || self.multi_plane == MultiPlane::Independent
                 || op.page == head.page;
             if planes & plane == 0 && fits {
@@ -416,7 +421,7 @@ impl Nand {
         }
     }
 
-    fn want_channel(&mut self, now: u64, number: u32, events: &mut Events) {
+    fn want_channel(&mut self, now: u64, number: u32, events: &mut EventQueue) {
         let index = number / self.dies_per_channel;
         let channel = &mut self.channels[index as usize];
         if channel.free_at <= now && channel.reads.is_empty() && channel.programs.is_empty() {
@@ -424,7 +429,7 @@ impl Nand {
             return;
         }
         let die = &self.dies[number as usize];
-        let program = self.ops[die.active as usize].command == Command::Program;
+        let program = self.ops[die.active as usize].command == ArrayOperation::Program;
         if program {
             channel.programs.push_back(number);
         } else {
@@ -432,12 +437,12 @@ impl Nand {
         }
         if !channel.woken {
             channel.woken = true;
-            events.push(channel.free_at.max(now), Event::Bus(index));
+            events.push(channel.free_at.max(now), DriveEvent::Bus(index));
         }
     }
 
     /// Handles a channel that has become free.
-    pub fn bus(&mut self, now: u64, index: u32, events: &mut Events) {
+    pub fn bus(&mut self, now: u64, index: u32, events: &mut EventQueue) {
         let channel = &mut self.channels[index as usize];
         let turn = channel.streak == self.read_streak && !channel.programs.is_empty();
         let next = if channel.reads.is_empty() || turn {
@@ -457,19 +462,19 @@ impl Nand {
         let channel = &mut self.channels[index as usize];
         channel.woken = !(channel.reads.is_empty() && channel.programs.is_empty());
         if channel.woken {
-            events.push(channel.free_at, Event::Bus(index));
+            events.push(channel.free_at, DriveEvent::Bus(index));
         }
     }
 
     /// Grants the channel to a die.
-    fn grant(&mut self, now: u64, number: u32, events: &mut Events) {
+    fn grant(&mut self, now: u64, number: u32, events: &mut EventQueue) {
         let die = &mut self.dies[number as usize];
         let head = self.ops[die.active as usize];
         let channel = &mut self.channels[(number / self.dies_per_channel) as usize];
-        if die.phase == Phase::Data {
+        if die.phase == DiePhase::Data {
             channel.free_at = now + self.transfer[head.mask.count_ones() as usize];
             channel.busy += channel.free_at - now;
-            events.push(channel.free_at, Event::Data(number));
+            events.push(channel.free_at, DriveEvent::Data(number));
             return;
         }
         let (mut bus, mut array, mut at) = (0, 0, die.active);
@@ -478,29 +483,29 @@ impl Nand {
             let level = op.page as usize % self.read.len();
             bus += self.command;
             array = array.max(match op.command {
-                Command::Read => self.read[level],
-                Command::Program => {
+                ArrayOperation::Read => self.read[level],
+                ArrayOperation::Program => {
                     bus += self.transfer[self.transfer.len() - 1];
                     self.program[level]
                 }
-                Command::Erase => self.erase,
+                ArrayOperation::Erase => self.erase,
             });
             match op.command {
-                Command::Read => self.stats.reads += 1,
-                Command::Program => self.stats.programs += 1,
-                Command::Erase => self.stats.erases += 1,
+                ArrayOperation::Read => self.stats.reads += 1,
+                ArrayOperation::Program => self.stats.programs += 1,
+                ArrayOperation::Erase => self.stats.erases += 1,
             }
             at = op.next;
         }
         channel.free_at = now + bus;
         channel.busy += bus;
         let begin = now + bus;
-        die.phase = Phase::Array(begin, begin + array);
-        events.push(begin + array, Event::Array(number, die.turn));
+        die.phase = DiePhase::Array(begin, begin + array);
+        events.push(begin + array, DriveEvent::Array(number, die.turn));
         let turn = die.turn;
-        let reads = die.queues[Class::Read as usize].head != NONE;
-        if reads && head.command != Command::Read && self.may_suspend(number) {
-            events.push(begin, Event::Begun(number, turn));
+        let reads = die.queues[CommandPurpose::Read as usize].head != NONE;
+        if reads && head.command != ArrayOperation::Read && self.may_suspend(number) {
+            events.push(begin, DriveEvent::Begun(number, turn));
         }
     }
 
@@ -511,22 +516,22 @@ impl Nand {
         }
         let op = &self.ops[die.active as usize];
         let allowed = match op.command {
-            Command::Read => false,
-            Command::Program => self.suspend == Suspend::ProgramAndErase,
-            Command::Erase => self.suspend != Suspend::Never,
+            ArrayOperation::Read => false,
+            ArrayOperation::Program => self.suspend == Suspend::ProgramAndErase,
+            ArrayOperation::Erase => self.suspend != Suspend::Never,
         };
         allowed && op.suspends < self.suspend_limit
     }
 
     fn overhead(&self, op: u32) -> u64 {
         match self.ops[op as usize].command {
-            Command::Erase => self.suspend_erase,
-            Command::Read | Command::Program => self.suspend_program,
+            ArrayOperation::Erase => self.suspend_erase,
+            ArrayOperation::Read | ArrayOperation::Program => self.suspend_program,
         }
     }
 
-    fn try_suspend(&mut self, now: u64, number: u32, events: &mut Events) {
-        let Phase::Array(begin, end) = self.dies[number as usize].phase else {
+    fn try_suspend(&mut self, now: u64, number: u32, events: &mut EventQueue) {
+        let DiePhase::Array(begin, end) = self.dies[number as usize].phase else {
             return;
         };
         if now < begin || now >= end || !self.may_suspend(number) {
@@ -544,51 +549,51 @@ impl Nand {
         die.suspended = std::mem::replace(&mut die.active, NONE);
         die.streak = 0;
         die.remaining = end - now;
-        die.phase = Phase::Suspending;
+        die.phase = DiePhase::Suspending;
         die.busy += now - die.busy_since;
-        events.push(now + overhead, Event::Suspended(number));
+        events.push(now + overhead, DriveEvent::Suspended(number));
     }
 
-    fn resume(&mut self, now: u64, number: u32, events: &mut Events) {
+    fn resume(&mut self, now: u64, number: u32, events: &mut EventQueue) {
         let overhead = self.overhead(self.dies[number as usize].suspended);
         let die = &mut self.dies[number as usize];
         die.active = std::mem::replace(&mut die.suspended, NONE);
         die.streak = 0;
         die.busy_since = now;
         let end = now + overhead + die.remaining;
-        die.phase = Phase::Array(now + overhead, end);
-        events.push(end, Event::Array(number, die.turn));
+        die.phase = DiePhase::Array(now + overhead, end);
+        events.push(end, DriveEvent::Array(number, die.turn));
     }
 
     /// Handles the start of an array operation while reads wait.
-    pub fn begun(&mut self, now: u64, number: u32, turn: u32, events: &mut Events) {
+    pub fn begun(&mut self, now: u64, number: u32, turn: u32, events: &mut EventQueue) {
         let die = &self.dies[number as usize];
-        if die.turn == turn && die.queues[Class::Read as usize].head != NONE {
+        if die.turn == turn && die.queues[CommandPurpose::Read as usize].head != NONE {
             self.try_suspend(now, number, events);
         }
     }
 
     /// Handles the end of a suspend: the die is ready for reads.
     pub fn suspended(&mut self, number: u32) {
-        self.dies[number as usize].phase = Phase::Idle;
+        self.dies[number as usize].phase = DiePhase::Idle;
         self.touch(number);
     }
 
     /// Handles the end of an array operation: reads go on to their channel, other
     /// commands are finished.
-    pub fn array(&mut self, now: u64, number: u32, turn: u32, events: &mut Events) {
+    pub fn array(&mut self, now: u64, number: u32, turn: u32, events: &mut EventQueue) {
         let die = &mut self.dies[number as usize];
         if die.turn != turn {
             return;
         }
         die.turn = die.turn.wrapping_add(1);
-        if self.ops[die.active as usize].command == Command::Read {
-            die.phase = Phase::Data;
+        if self.ops[die.active as usize].command == ArrayOperation::Read {
+            die.phase = DiePhase::Data;
             self.want_channel(now, number, events);
             return;
         }
         let mut at = std::mem::replace(&mut die.active, NONE);
-        die.phase = Phase::Idle;
+        die.phase = DiePhase::Idle;
         die.busy += now - die.busy_since;
         while at != NONE {
             let next = std::mem::replace(&mut self.ops[at as usize].next, NONE);
@@ -599,13 +604,13 @@ impl Nand {
     }
 
     /// Handles the end of a data transfer from a die.
-    pub fn data(&mut self, now: u64, number: u32, events: &mut Events) {
+    pub fn data(&mut self, now: u64, number: u32, events: &mut EventQueue) {
         let die = &mut self.dies[number as usize];
         let id = die.active;
         self.finished.push(id);
         die.active = std::mem::replace(&mut self.ops[id as usize].next, NONE);
         if die.active == NONE {
-            die.phase = Phase::Idle;
+            die.phase = DiePhase::Idle;
             die.busy += now - die.busy_since;
             self.touch(number);
         } else {
@@ -625,10 +630,10 @@ impl Nand {
                     at = std::mem::replace(&mut self.ops[at as usize].next, NONE);
                 }
             }
-            if die.phase != Phase::Idle && die.phase != Phase::Suspending {
+            if die.phase != DiePhase::Idle && die.phase != DiePhase::Suspending {
                 die.busy += now - die.busy_since;
             }
-            die.phase = Phase::Idle;
+            die.phase = DiePhase::Idle;
             die.touched = false;
             die.turn = die.turn.wrapping_add(1);
             die.queues = [EMPTY; CLASSES];

@@ -5,9 +5,9 @@ use cxlab_engine::units::{Bytes, BytesPerSec, Picos};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::geometry::Geometry;
-use super::presets::{Cells, FlashPreset};
-use super::victims::PolicyName;
+use super::geometry::DriveGeometry;
+use super::presets::{FlashDie, FlashPreset};
+use super::victims::GcPolicyName;
 
 /// Parameters of the `ssd` medium. A preset gives the timing and the geometry of the die; each of
 /// its values can be overridden.
@@ -98,7 +98,7 @@ pub struct SsdParams {
     /// The point at which a write completes. Default `buffered`.
     pub acknowledge: Acknowledge,
     /// Victim policy of garbage collection. Default `greedy`.
-    pub gc_policy: PolicyName,
+    pub gc_policy: GcPolicyName,
     /// Number of blocks among which `d-choice` chooses. 1 to 1024. Default 10, near greedy (Van
     /// Houdt, SIGMETRICS 2013).
     #[schemars(range(min = 1, max = 1024))]
@@ -252,7 +252,7 @@ impl Default for SsdParams {
             buffer_time: Picos::from_nanos(50),
             buffer_dirty: 0.5,
             acknowledge: Acknowledge::Buffered,
-            gc_policy: PolicyName::default(),
+            gc_policy: GcPolicyName::default(),
             gc_choices: 10,
             gc_start: 4,
             gc_hard: 2,
@@ -303,9 +303,9 @@ fn power_of_two(name: &str, value: Bytes, least: u64, most: u64) -> Result<(), P
 
 impl SsdParams {
     /// The values of the preset with the overrides.
-    pub fn cells(&self) -> Cells {
+    pub fn cells(&self) -> FlashDie {
         let preset = self.flash.cells();
-        Cells {
+        FlashDie {
             planes: self.planes.unwrap_or(preset.planes),
             pages: self.pages.unwrap_or(preset.pages),
             page: self.page.unwrap_or(preset.page),
@@ -346,7 +346,7 @@ impl SsdParams {
         between("suspend_limit", self.suspend_limit.into(), 1, 255)?;
         between("read_streak", self.read_streak.into(), 1, 65536)?;
         part("over_provisioning", self.over_provisioning, 0.01, 10.0)?;
-        Geometry::order_of(&self.allocation)?;
+        DriveGeometry::order_of(&self.allocation)?;
         if let Some(cache) = self.mapping_cache {
             let least = self.sub_page_bytes();
             if cache < least {
@@ -380,7 +380,7 @@ impl SsdParams {
         part("overwrite", self.overwrite, 0.0, 100.0)
     }
 
-    fn check_times(&self, cells: &Cells) -> Result<(), ParamError> {
+    fn check_times(&self, cells: &FlashDie) -> Result<(), ParamError> {
         for (name, times) in [
             ("read_times", &cells.read),
             ("program_times", &cells.program),

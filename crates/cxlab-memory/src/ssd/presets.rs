@@ -23,7 +23,7 @@ pub enum FlashPreset {
 
 /// The geometry and timing of a die.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Cells {
+pub struct FlashDie {
     /// Planes in a die.
     pub planes: u32,
     /// Pages in a block.
@@ -52,12 +52,12 @@ fn micros(list: &[f64]) -> Vec<Picos> {
 
 impl FlashPreset {
     /// The values of the part.
-    pub fn cells(self) -> Cells {
+    pub fn cells(self) -> FlashDie {
         match self {
             // Samsung at ISSCC 2018: tR 3 us, tPROG 100 us, pages of 2 or 4 KiB, as reported in
             // AnandTech's review of the 983 ZET (2019). Two planes, 256 pages, erase 1 ms, 1.2 GB/s
             // (ONFI 4.1) and suspending in 5 and 20 us are assumed; so are 50,000 erases.
-            FlashPreset::ZNand => Cells {
+            FlashPreset::ZNand => FlashDie {
                 planes: 2,
                 pages: 256,
                 page: Bytes(4096),
@@ -71,7 +71,7 @@ impl FlashPreset {
             },
             // Toshiba at FMS 2019: less than 5 us, 16 planes, pages of 4 KiB, as reported by heise
             // online (August 2019). Read 4 us and program 75 us are assumed, and all else as above.
-            FlashPreset::XlFlash => Cells {
+            FlashPreset::XlFlash => FlashDie {
                 planes: 16,
                 read: micros(&[4.0]),
                 program: micros(&[75.0]),
@@ -80,7 +80,7 @@ impl FlashPreset {
             // Agrawal et al., USENIX ATC 2008, table 1, after the Samsung K9XXG08UXM: 25, 200 us and
             // 1.5 ms; 4 planes, blocks of 64 pages of 4 KiB, 100,000 erases. 400 MB/s (ONFI 3) is
             // assumed in place of that part's 40; suspending in 10 and 50 us is assumed.
-            FlashPreset::Slc => Cells {
+            FlashPreset::Slc => FlashDie {
                 planes: 4,
                 pages: 64,
                 page: Bytes(4096),
@@ -95,7 +95,7 @@ impl FlashPreset {
             // FEMU's nand.h, profiled from Micron L95B: 48 and 64 us, 850 and 2300 us, erase 3 ms.
             // Two planes, blocks of 512 pages of 16 KiB, 400 MB/s: the sample configuration of
             // SimpleSSD 2.0. 5,000 erases: SpecTek L41A data sheet. Suspending is assumed.
-            FlashPreset::Mlc => Cells {
+            FlashPreset::Mlc => FlashDie {
                 planes: 2,
                 pages: 512,
                 page: Bytes(16384),
@@ -110,7 +110,7 @@ impl FlashPreset {
             // FEMU's nand.h, after the SimpleSSD paper (Jung et al., IEEE CAL 2018): 56.5, 77.5, 106
             // us; 820.5, 2225, 5734 us; erase 3 ms. 768 pages of 16 KiB, 800 MB/s (Toggle 3), 3,000
             // erases and suspending in 20 and 100 us are assumed.
-            FlashPreset::Tlc => Cells {
+            FlashPreset::Tlc => FlashDie {
                 pages: 768,
                 read: micros(&[56.5, 77.5, 106.0]),
                 program: micros(&[820.5, 2225.0, 5734.0]),

@@ -1,16 +1,16 @@
 //! Reads from the buffer or from flash, with the look-up in the mapping.
 
-use super::buffer::SlotState;
-use super::contents::Observed;
-use super::drive::{Drive, Target, Waiter};
+use super::buffer::BufferSlotState;
+use super::contents::ObservedLine;
+use super::drive::{Drive, PendingRead, ReadTarget};
 use super::geometry::NONE;
-use super::map::Location;
-use super::mapping_cache::Found;
-use super::nand::{Class, Command, Op};
+use super::map::SubPageLocation;
+use super::mapping_cache::MappingLookup;
+use super::nand::{ArrayOperation, CommandPurpose, FlashCommand};
 use super::params::Unwritten;
 
 impl Drive {
-    pub(super) fn new_waiter(&mut self, waiter: Waiter) -> u32 {
+    pub(super) fn new_waiter(&mut self, waiter: PendingRead) -> u32 {
         match self.free_waiters {
             NONE => {
                 self.waiters.push(waiter);
@@ -36,7 +36,7 @@ impl Drive {
     }
 
     /// Removes and returns the head of a list, and frees its entry.
-    pub(super) fn pop_waiter(&mut self, head: &mut u32) -> Option<Waiter> {
+    pub(super) fn pop_waiter(&mut self, head: &mut u32) -> Option<PendingRead> {
         if *head == NONE {
             return None;
         }
@@ -52,30 +52,30 @@ impl Drive {
     #[inline]
     pub(super) fn place_of(&self, logical: u32) -> u32 {
         match self.map.get(logical) {
-            Location::Nowhere => NONE,
-            Location::Flash(place) => place,
-            Location::Buffer(slot) => self.buffer.get(slot).place,
+            SubPageLocation::Nowhere => NONE,
+            SubPageLocation::Flash(place) => place,
+            SubPageLocation::Buffer(slot) => self.buffer.get(slot).place,
         }
     }
 
     pub(super) fn read(&mut self, now: u64, request: u32, logical: u32) {
         match self.map.get(logical) {
-            Location::Buffer(slot) if self.params.buffer_reads => {
+            SubPageLocation::Buffer(slot) if self.params.buffer_reads => {
                 self.read_buffer(now, request, slot);
             }
-            Location::Nowhere if self.params.unwritten == Unwritten::Zero => {
+            SubPageLocation::Nowhere if self.params.unwritten == Unwritten::Zero => {
                 self.observe_place(request, logical, NONE);
                 self.part_done(request, now + self.controller + self.buffer_time);
             }
-            _ => self.translate(now, Target::Request(request), logical),
+            _ => self.translate(now, ReadTarget::Request(request), logical),
         }
     }
 
     fn read_buffer(&mut self, now: u64, request: u32, slot: u32) {
         let entry = *self.buffer.get(slot);
-        if entry.state == SlotState::Filling {
-            let waiter = self.new_waiter(Waiter {
-                target: Target::Request(request),
+        if entry.state == BufferSlotState::Filling {
+            let waiter = self.new_waiter(PendingRead {
+                target: ReadTarget::Request(request),
                 logical: entry.logical,
                 place: NONE,
                 next: entry.readers,
@@ -89,25 +89,25 @@ impl Drive {
     }
 
     /// Looks up the mapping, and reads the sub-page once its translation page is in DRAM.
-    pub(super) fn translate(&mut self, now: u64, target: Target, logical: u32) {
+    pub(super) fn translate(&mut self, now: u64, target: ReadTarget, logical: u32) {
         let page = logical / self.geometry.entries;
         let found = self.cache.look(page);
         let next = match found {
-            Found::Hit => {
+            MappingLookup::Hit => {
                 self.read_flash(now, target, logical);
                 return;
             }
-            Found::Reading(head) => head,
-            Found::Miss => NONE,
+            MappingLookup::Reading(head) => head,
+            MappingLookup::Miss => NONE,
         };
-        let waiter = self.new_waiter(Waiter {
+        let waiter = self.new_waiter(PendingRead {
             target,
             logical,
             place: NONE,
             next,
         });
         self.cache.wait(page, waiter);
-        if found == Found::Miss {
+        if found == MappingLookup::Miss {
             self.fetch(now, page);
         }
     }
@@ -115,18 +115,20 @@ impl Drive {
     /// Reads a translation page from flash.
     pub(super) fn fetch(&mut self, now: u64, page: u32) {
         let logical = self.geometry.user + page;
-        let target = Target::Translation(page);
+        let target = ReadTarget::Translation(page);
         match self.map.get(logical) {
-            Location::Flash(place) => {
+            SubPageLocation::Flash(place) => {
                 self.counters.translation_reads += 1;
                 self.read_place(target, logical, place, true);
             }
-            Location::Nowhere if self.params.unwritten == Unwritten::Array => {
+            SubPageLocation::Nowhere if self.params.unwritten == Unwritten::Array => {
                 self.counters.translation_reads += 1;
                 let home = self.geometry.home(logical);
                 self.read_place(target, logical, home, false);
             }
-            Location::Nowhere | Location::Buffer(_) => self.translation_read(now, page),
+            SubPageLocation::Nowhere | SubPageLocation::Buffer(_) => {
+                self.translation_read(now, page)
+            }
         }
     }
 
@@ -143,9 +145,11 @@ impl Drive {
         }
     }
 
-    fn read_flash(&mut self, now: u64, target: Target, logical: u32) {
+    fn read_flash(&mut self, now: u64, target: ReadTarget, logical: u32) {
         let place = match (self.map.get(logical), target) {
-            (Location::Buffer(slot), Target::Request(request)) if self.params.buffer_reads => {
+            (SubPageLocation::Buffer(slot), ReadTarget::Request(request))
+                if self.params.buffer_reads =>
+            {
                 self.read_buffer(now, request, slot);
                 return;
             }
@@ -160,11 +164,11 @@ impl Drive {
 
     /// Reads a place. `real`: the place holds data, so its block must not be erased
     /// before the read.
-    fn read_place(&mut self, target: Target, logical: u32, place: u32, real: bool) {
+    fn read_place(&mut self, target: ReadTarget, logical: u32, place: u32, real: bool) {
         let (plane, block, sub) = self.geometry.split(place);
         let (page, sub) = (sub / self.geometry.subs, sub % self.geometry.subs);
         let first = place - sub;
-        let waiter = Waiter {
+        let waiter = PendingRead {
             target,
             logical,
             place: if real { place } else { NONE },
@@ -174,7 +178,7 @@ impl Drive {
         let id = match self.nand.waiting_read(plane, first) {
             Some(id) => id,
             None => {
-                let op = Op::new(Command::Read, Class::Read, first, 0);
+                let op = FlashCommand::new(ArrayOperation::Read, CommandPurpose::Read, first, 0);
                 self.nand.submit(op, plane, page)
             }
         };
@@ -190,21 +194,21 @@ impl Drive {
 
     /// Handles the end of a read of a page for requests, for the mapping, or for the rest of
     /// a short write.
-    pub(super) fn read_done(&mut self, now: u64, op: &Op) {
+    pub(super) fn read_done(&mut self, now: u64, op: &FlashCommand) {
         let mut list = self.first_come(op.waiters);
         while let Some(waiter) = self.pop_waiter(&mut list) {
             match waiter.target {
-                Target::Request(request) => {
+                ReadTarget::Request(request) => {
                     match self.map.get(waiter.logical) {
-                        Location::Buffer(slot) if !self.params.buffer_reads => {
+                        SubPageLocation::Buffer(slot) if !self.params.buffer_reads => {
                             self.observe_slot(request, waiter.logical, slot);
                         }
                         _ => self.observe_place(request, waiter.logical, waiter.place),
                     }
                     self.part_done(request, now + self.controller + self.mapping_time);
                 }
-                Target::Fill(slot) => self.filled(now, slot, waiter.place),
-                Target::Translation(page) => self.translation_read(now, page),
+                ReadTarget::Fill(slot) => self.filled(now, slot, waiter.place),
+                ReadTarget::Translation(page) => self.translation_read(now, page),
             }
         }
         if op.counted {
@@ -226,7 +230,7 @@ impl Drive {
         self.buffer.make_dirty(slot);
         let mut list = self.first_come(readers);
         while let Some(waiter) = self.pop_waiter(&mut list) {
-            if let Target::Request(request) = waiter.target {
+            if let ReadTarget::Request(request) = waiter.target {
                 self.observe_slot(request, waiter.logical, slot);
                 self.part_done(request, now + self.controller + self.buffer_time);
             }
@@ -249,7 +253,7 @@ impl Drive {
         &mut self,
         request: u32,
         logical: u32,
-        value: impl Fn(&super::contents::Contents, usize) -> u32,
+        value: impl Fn(&super::contents::DriveContents, usize) -> u32,
     ) {
         let Some(contents) = &mut self.contents else {
             return;
@@ -261,7 +265,7 @@ impl Drive {
         let to = (entry.line + u64::from(entry.lines)).min(base + lines);
         for line in from..to {
             let write = value(contents, (line - base) as usize);
-            contents.observed.push(Observed {
+            contents.observed.push(ObservedLine {
                 id: entry.id,
                 line,
                 write,

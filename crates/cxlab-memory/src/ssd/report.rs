@@ -8,7 +8,7 @@ use crate::backend::Statistic;
 
 /// Counters since measurement began.
 #[derive(Clone, Copy, Default, Serialize, Deserialize, Debug)]
-pub(super) struct Counters {
+pub(super) struct DriveCounters {
     /// Requests and their lines.
     pub reads: u64,
     pub read_lines: u64,

@@ -2,8 +2,8 @@
 
 use super::drive::Drive;
 use super::geometry::NONE;
-use super::map::Location;
-use super::mapping_cache::Found;
+use super::map::SubPageLocation;
+use super::mapping_cache::MappingLookup;
 use super::params::Unwritten;
 use crate::backend::MemoryRequest;
 
@@ -28,20 +28,20 @@ impl Drive {
 
     fn warm_read(&mut self, logical: u32) {
         match self.map.get(logical) {
-            Location::Buffer(_) if self.params.buffer_reads => {}
-            Location::Nowhere if self.params.unwritten == Unwritten::Zero => {}
+            SubPageLocation::Buffer(_) if self.params.buffer_reads => {}
+            SubPageLocation::Nowhere if self.params.unwritten == Unwritten::Zero => {}
             _ => self.warm_translation(logical),
         }
     }
 
     fn warm_write(&mut self, logical: u32, whole: bool) {
         let place = match self.map.get(logical) {
-            Location::Buffer(_) => return,
-            Location::Flash(place) => place,
-            Location::Nowhere => NONE,
+            SubPageLocation::Buffer(_) => return,
+            SubPageLocation::Flash(place) => place,
+            SubPageLocation::Nowhere => NONE,
         };
         let slot = self.buffer.take(logical, place, true);
-        self.map.set(logical, Location::Buffer(slot));
+        self.map.set(logical, SubPageLocation::Buffer(slot));
         if !whole && (place != NONE || self.params.unwritten == Unwritten::Array) {
             self.warm_translation(logical);
         }
@@ -53,7 +53,7 @@ impl Drive {
     /// Looks up the mapping; an absent translation page is loaded.
     fn warm_translation(&mut self, logical: u32) {
         let page = logical / self.geometry.entries;
-        if self.cache.look(page) != Found::Hit {
+        if self.cache.look(page) != MappingLookup::Hit {
             self.warm_mapping(page);
         }
     }
@@ -64,9 +64,9 @@ impl Drive {
         let (_, written) = self.cache.arrive(page);
         let Some(old) = written else { return };
         let logical = self.geometry.user + old;
-        if !matches!(self.map.get(logical), Location::Buffer(_)) {
+        if !matches!(self.map.get(logical), SubPageLocation::Buffer(_)) {
             let slot = self.buffer.take(logical, self.place_of(logical), false);
-            self.map.set(logical, Location::Buffer(slot));
+            self.map.set(logical, SubPageLocation::Buffer(slot));
             self.buffer.make_dirty(slot);
             self.warm_flush();
         }
@@ -85,7 +85,7 @@ impl Drive {
             self.write_at_once(&list[..count]);
             for logical in &list[..count] {
                 let page = logical / self.geometry.entries;
-                if *logical < self.geometry.user && self.cache.change(page) == Found::Miss {
+                if *logical < self.geometry.user && self.cache.change(page) == MappingLookup::Miss {
                     self.warm_mapping(page);
                 }
             }

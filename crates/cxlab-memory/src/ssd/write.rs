@@ -1,12 +1,12 @@
 //! Writes into the buffer, and flushes of whole pages to flash.
 
-use super::blocks::Stream;
-use super::buffer::SlotState;
-use super::drive::{Drive, Target, Waiter, WriteTask};
+use super::blocks::WriteStream;
+use super::buffer::BufferSlotState;
+use super::drive::{Drive, PendingRead, ReadTarget, WriteTask};
 use super::geometry::NONE;
-use super::map::Location;
-use super::mapping_cache::Found;
-use super::nand::{Class, Command, Op};
+use super::map::SubPageLocation;
+use super::mapping_cache::MappingLookup;
+use super::nand::{ArrayOperation, CommandPurpose, FlashCommand};
 use super::params::Unwritten;
 
 impl Drive {
@@ -32,7 +32,7 @@ impl Drive {
                 lines: (to - from) as u32,
                 number,
             };
-            let here = matches!(self.map.get(logical), Location::Buffer(_));
+            let here = matches!(self.map.get(logical), SubPageLocation::Buffer(_));
             // All writes queue behind a stalled write, so that none to the same sub-page
             // can pass it.
             if self.blocked.is_empty() && (here || self.buffer.has_room()) {
@@ -47,18 +47,18 @@ impl Drive {
 
     fn write(&mut self, now: u64, task: WriteTask) {
         let place = match self.map.get(task.logical) {
-            Location::Buffer(slot) => {
+            SubPageLocation::Buffer(slot) => {
                 self.counters.coalesced += 1;
                 let entry = self.buffer.get_mut(slot);
-                entry.again |= entry.state == SlotState::Flushing;
+                entry.again |= entry.state == BufferSlotState::Flushing;
                 self.put(now, slot, &task);
                 return;
             }
-            Location::Flash(place) => place,
-            Location::Nowhere => NONE,
+            SubPageLocation::Flash(place) => place,
+            SubPageLocation::Nowhere => NONE,
         };
         let slot = self.buffer.take(task.logical, place, true);
-        self.map.set(task.logical, Location::Buffer(slot));
+        self.map.set(task.logical, SubPageLocation::Buffer(slot));
         if let Some(contents) = &mut self.contents {
             contents.take(slot);
         }
@@ -66,7 +66,7 @@ impl Drive {
         let somewhere = place != NONE || self.params.unwritten == Unwritten::Array;
         if task.lines < self.geometry.lines && somewhere {
             self.counters.fills += 1;
-            self.translate(now, Target::Fill(slot), task.logical);
+            self.translate(now, ReadTarget::Fill(slot), task.logical);
         } else {
             if let Some(contents) = &mut self.contents {
                 contents.fill(slot, None);
@@ -81,8 +81,8 @@ impl Drive {
             contents.write(slot, task.first as usize, task.lines as usize, task.number);
         }
         if self.eager {
-            let waiter = self.new_waiter(Waiter {
-                target: Target::Request(task.request),
+            let waiter = self.new_waiter(PendingRead {
+                target: ReadTarget::Request(task.request),
                 logical: task.logical,
                 place: NONE,
                 next: self.buffer.get(slot).writers,
@@ -96,7 +96,7 @@ impl Drive {
     /// Resumes stalled writes in order while there is room.
     fn unblock(&mut self, now: u64) {
         while let Some(task) = self.blocked.front().copied() {
-            let here = matches!(self.map.get(task.logical), Location::Buffer(_));
+            let here = matches!(self.map.get(task.logical), SubPageLocation::Buffer(_));
             if !here && !self.buffer.has_room() {
                 break;
             }
@@ -109,13 +109,13 @@ impl Drive {
     pub(super) fn write_translation(&mut self, page: u32) {
         let logical = self.geometry.user + page;
         match self.map.get(logical) {
-            Location::Buffer(slot) => {
+            SubPageLocation::Buffer(slot) => {
                 let entry = self.buffer.get_mut(slot);
-                entry.again |= entry.state == SlotState::Flushing;
+                entry.again |= entry.state == BufferSlotState::Flushing;
             }
             _ => {
                 let slot = self.buffer.take(logical, self.place_of(logical), false);
-                self.map.set(logical, Location::Buffer(slot));
+                self.map.set(logical, SubPageLocation::Buffer(slot));
                 if let Some(contents) = &mut self.contents {
                     contents.take(slot);
                     contents.fill(slot, None);
@@ -170,7 +170,7 @@ impl Drive {
     }
 
     /// Allocates a page of a stream: its first place, its block, and its number in the block.
-    pub(super) fn take_page(&mut self, plane: u32, stream: Stream) -> (u32, u32, u32) {
+    pub(super) fn take_page(&mut self, plane: u32, stream: WriteStream) -> (u32, u32, u32) {
         let dynamic = self.params.wear_dynamic;
         let (block, page) = self.planes[plane as usize].take_page(stream, dynamic, &self.geometry);
         self.clock += 1;
@@ -178,8 +178,8 @@ impl Drive {
     }
 
     fn flush_page(&mut self, plane: u32) {
-        let (place, block, page) = self.take_page(plane, Stream::Host);
-        let mut op = Op::new(Command::Program, Class::Program, place, 0);
+        let (place, block, page) = self.take_page(plane, WriteStream::Host);
+        let mut op = FlashCommand::new(ArrayOperation::Program, CommandPurpose::Program, place, 0);
         let mut slots = [NONE; 32];
         for sub in 0..self.geometry.subs {
             let Some(slot) = self.buffer.flush_first() else {
@@ -241,7 +241,7 @@ impl Drive {
         self.commit(logical, slot, place);
         writers = self.first_come(writers);
         while let Some(waiter) = self.pop_waiter(&mut writers) {
-            if let Target::Request(request) = waiter.target {
+            if let ReadTarget::Request(request) = waiter.target {
                 self.part_done(request, now + self.controller);
             }
         }
@@ -256,7 +256,7 @@ impl Drive {
         if self.buffer.get(slot).again {
             self.buffer.make_dirty(slot);
         } else {
-            self.map.set(logical, Location::Flash(place));
+            self.map.set(logical, SubPageLocation::Flash(place));
             self.buffer.give_back(slot);
         }
     }
@@ -267,7 +267,7 @@ impl Drive {
     pub(super) fn mapping_changed(&mut self, now: u64, logical: u32) {
         if logical < self.geometry.user {
             let page = logical / self.geometry.entries;
-            if self.cache.change(page) == Found::Miss {
+            if self.cache.change(page) == MappingLookup::Miss {
                 self.cache.wait(page, NONE);
                 self.fetch(now, page);
             }

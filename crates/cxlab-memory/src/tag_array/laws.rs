@@ -3,13 +3,13 @@
 use proptest::prelude::*;
 use serde_json::json;
 
-use super::naive::{Definition, Naive};
+use super::naive::{PolicyDefinition, ReferenceTagArray};
 use super::*;
 use crate::victim::{self, CATALOG};
 
 /// An operation on an array.
 #[derive(Clone, Copy, Debug)]
-enum Step {
+enum TagOperation {
     /// A hit, or a miss that inserts the line.
     Access(u64),
     Remove(u64),
@@ -19,19 +19,19 @@ enum Step {
     Dirty(u64, bool),
 }
 
-fn step() -> impl Strategy<Value = Step> {
+fn step() -> impl Strategy<Value = TagOperation> {
     let line = 0u64..48;
     prop_oneof![
-        6 => line.clone().prop_map(Step::Access),
-        1 => line.clone().prop_map(Step::Remove),
-        1 => line.clone().prop_map(Step::Pin),
-        1 => line.clone().prop_map(Step::Unpin),
-        1 => (line.clone(), 0u64..2).prop_map(|(line, owner)| Step::Own(line, owner)),
-        2 => (line, any::<bool>()).prop_map(|(line, dirty)| Step::Dirty(line, dirty)),
+        6 => line.clone().prop_map(TagOperation::Access),
+        1 => line.clone().prop_map(TagOperation::Remove),
+        1 => line.clone().prop_map(TagOperation::Pin),
+        1 => line.clone().prop_map(TagOperation::Unpin),
+        1 => (line.clone(), 0u64..2).prop_map(|(line, owner)| TagOperation::Own(line, owner)),
+        2 => (line, any::<bool>()).prop_map(|(line, dirty)| TagOperation::Dirty(line, dirty)),
     ]
 }
 
-fn steps() -> impl Strategy<Value = Vec<Step>> {
+fn steps() -> impl Strategy<Value = Vec<TagOperation>> {
     prop::collection::vec(step(), 0..300)
 }
 
@@ -53,9 +53,9 @@ fn rng() -> StreamRng {
 }
 
 /// Applies a step as an owner would; returns the victim, if there is one.
-fn apply(tags: &mut TagArray<u64>, step: Step) -> Option<LineAddr> {
+fn apply(tags: &mut TagArray<u64>, step: TagOperation) -> Option<LineAddr> {
     match step {
-        Step::Access(line) => {
+        TagOperation::Access(line) => {
             if tags.access(LineAddr(line)).is_none() {
                 let filled = tags.fill(LineAddr(line), line)?;
                 return filled.evicted.map(|(line, payload)| {
@@ -64,27 +64,27 @@ fn apply(tags: &mut TagArray<u64>, step: Step) -> Option<LineAddr> {
                 });
             }
         }
-        Step::Remove(line) => {
+        TagOperation::Remove(line) => {
             if let Some(slot) = tags.find(LineAddr(line)) {
                 assert_eq!(tags.remove(slot), (LineAddr(line), line));
             }
         }
-        Step::Pin(line) => {
+        TagOperation::Pin(line) => {
             if let Some(slot) = tags.find(LineAddr(line)) {
                 tags.pin(slot);
             }
         }
-        Step::Unpin(line) => {
+        TagOperation::Unpin(line) => {
             if let Some(slot) = tags.find(LineAddr(line)) {
                 tags.unpin(slot);
             }
         }
-        Step::Own(line, owner) => {
+        TagOperation::Own(line, owner) => {
             if let Some(slot) = tags.find(LineAddr(line)) {
                 tags.set_owner(slot, owner);
             }
         }
-        Step::Dirty(line, dirty) => {
+        TagOperation::Dirty(line, dirty) => {
             if let Some(slot) = tags.find(LineAddr(line)) {
                 tags.set_dirty(slot, dirty);
             }
@@ -93,10 +93,10 @@ fn apply(tags: &mut TagArray<u64>, step: Step) -> Option<LineAddr> {
     None
 }
 
-fn apply_naive(naive: &mut Naive, step: Step) -> Option<LineAddr> {
+fn apply_naive(naive: &mut ReferenceTagArray, step: TagOperation) -> Option<LineAddr> {
     match step {
-        Step::Access(line) if naive.find(line).is_some() => naive.touch(line),
-        Step::Access(line) => {
+        TagOperation::Access(line) if naive.find(line).is_some() => naive.touch(line),
+        TagOperation::Access(line) => {
             let full = naive.is_full(line);
             let victim = if full { naive.victim(line) } else { None };
             if let Some(block) = victim {
@@ -107,14 +107,14 @@ fn apply_naive(naive: &mut Naive, step: Step) -> Option<LineAddr> {
             }
             return victim.map(|block| block.victim);
         }
-        Step::Remove(line) => naive.remove(line),
-        Step::Pin(line) | Step::Unpin(line) => {
+        TagOperation::Remove(line) => naive.remove(line),
+        TagOperation::Pin(line) | TagOperation::Unpin(line) => {
             if let Some(one) = naive.find(line) {
-                one.pinned = matches!(step, Step::Pin(_));
+                one.pinned = matches!(step, TagOperation::Pin(_));
             }
         }
-        Step::Own(line, owner) => naive.set_owner(line, owner),
-        Step::Dirty(line, dirty) => naive.set_dirty(line, dirty),
+        TagOperation::Own(line, owner) => naive.set_owner(line, owner),
+        TagOperation::Dirty(line, dirty) => naive.set_dirty(line, dirty),
     }
     None
 }
@@ -124,19 +124,19 @@ fn entry(name: &str, params: serde_json::Value) -> Box<dyn VictimPolicy> {
     (entry.build)(&params).unwrap()
 }
 
-fn definitions() -> Vec<(Definition, Box<dyn VictimPolicy>)> {
+fn definitions() -> Vec<(PolicyDefinition, Box<dyn VictimPolicy>)> {
     let mut all = vec![
-        (Definition::Fifo, victim::build("fifo").unwrap()),
-        (Definition::Lru, victim::build("lru").unwrap()),
-        (Definition::Lifo, victim::build("lifo").unwrap()),
-        (Definition::Mru, victim::build("mru").unwrap()),
-        (Definition::Lfi, victim::build("lfi").unwrap()),
-        (Definition::Lfru, victim::build("lfru").unwrap()),
-        (Definition::Clock, victim::build("clock").unwrap()),
+        (PolicyDefinition::Fifo, victim::build("fifo").unwrap()),
+        (PolicyDefinition::Lru, victim::build("lru").unwrap()),
+        (PolicyDefinition::Lifo, victim::build("lifo").unwrap()),
+        (PolicyDefinition::Mru, victim::build("mru").unwrap()),
+        (PolicyDefinition::Lfi, victim::build("lfi").unwrap()),
+        (PolicyDefinition::Lfru, victim::build("lfru").unwrap()),
+        (PolicyDefinition::Clock, victim::build("clock").unwrap()),
     ];
     for (in_percent, out_percent) in [(25, 50), (50, 100), (100, 1)] {
         let params = json!({ "in_percent": in_percent, "out_percent": out_percent });
-        let definition = Definition::TwoQueue {
+        let definition = PolicyDefinition::TwoQueue {
             in_percent,
             out_percent,
         };
@@ -144,7 +144,7 @@ fn definitions() -> Vec<(Definition, Box<dyn VictimPolicy>)> {
     }
     for window_percent in [1, 50, 100] {
         let params = json!({ "window_percent": window_percent });
-        let definition = Definition::Cflru { window_percent };
+        let definition = PolicyDefinition::Cflru { window_percent };
         all.push((definition, entry("cflru", params)));
     }
     for (max_lines, aligned) in [
@@ -157,7 +157,7 @@ fn definitions() -> Vec<(Definition, Box<dyn VictimPolicy>)> {
         (4, false),
     ] {
         let params = json!({ "max_lines": max_lines, "aligned": aligned });
-        let definition = Definition::BlockLength { max_lines, aligned };
+        let definition = PolicyDefinition::BlockLength { max_lines, aligned };
         all.push((definition, entry("block-length", params)));
     }
     all
@@ -170,13 +170,13 @@ proptest! {
     fn every_policy_agrees_with_its_definition(geometry in geometry(), steps in steps()) {
         for (definition, policy) in definitions() {
             let mut tags = TagArray::new(geometry, policy.as_ref(), rng());
-            let mut naive = Naive::new(geometry, definition);
+            let mut naive = ReferenceTagArray::new(geometry, definition);
             for step in &steps {
-                if let Step::Access(line) = step && naive.find(*line).is_none() {
+                if let TagOperation::Access(line) = step && naive.find(*line).is_none() {
                     let expected = if naive.is_full(*line) {
-                        naive.victim(*line).map_or(Room::Pinned, Room::Evict)
+                        naive.victim(*line).map_or(SetRoom::Pinned, SetRoom::Evict)
                     } else {
-                        Room::Free
+                        SetRoom::Free
                     };
                     prop_assert_eq!(tags.room(LineAddr(*line)), expected, "{:?}", definition);
                 }
@@ -201,7 +201,7 @@ proptest! {
             let mut tags = TagArray::new(geometry, policy.as_ref(), rng());
             for step in &steps {
                 let before = tags.len();
-                let line = LineAddr(match step { Step::Access(line) => *line, _ => 0 });
+                let line = LineAddr(match step { TagOperation::Access(line) => *line, _ => 0 });
                 let set = geometry.set_of(line);
                 let of_set: Vec<(Slot, LineAddr)> = tags
                     .iter()
@@ -209,14 +209,14 @@ proptest! {
                     .filter(|(_, line)| geometry.set_of(*line) == set)
                     .collect();
                 let pinned = of_set.iter().filter(|(slot, _)| tags.is_pinned(*slot)).count();
-                let miss = matches!(step, Step::Access(_)) && tags.find(line).is_none();
+                let miss = matches!(step, TagOperation::Access(_)) && tags.find(line).is_none();
                 let can_leave = |tags: &TagArray<u64>, victim: LineAddr| {
                     let (slot, _) = *of_set.iter().find(|(_, line)| *line == victim).unwrap();
                     !tags.is_pinned(slot)
                 };
                 if miss {
                     let room = tags.room(line);
-                    if let Room::Evict(block) = room {
+                    if let SetRoom::Evict(block) = room {
                         prop_assert!(block.iter().any(|line| line == block.victim));
                         for line in block.iter() {
                             let slot = tags.find(line).unwrap();
@@ -224,8 +224,8 @@ proptest! {
                         }
                         prop_assert!(can_leave(&tags, block.victim));
                     }
-                    prop_assert_eq!(room == Room::Free, of_set.len() < geometry.ways() as usize);
-                    prop_assert_eq!(room == Room::Pinned, pinned == geometry.ways() as usize);
+                    prop_assert_eq!(room == SetRoom::Free, of_set.len() < geometry.ways() as usize);
+                    prop_assert_eq!(room == SetRoom::Pinned, pinned == geometry.ways() as usize);
                 }
                 let pins: Vec<Slot> = of_set.iter().map(|(slot, _)| *slot)
                     .filter(|slot| tags.is_pinned(*slot)).collect();
@@ -270,7 +270,7 @@ proptest! {
                     }
                     match tags.find(LineAddr(*line)) {
                         Some(_) => None,
-                        None => apply(&mut tags, Step::Access(*line)),
+                        None => apply(&mut tags, TagOperation::Access(*line)),
                     }
                 };
                 fills.iter().map(&mut fill).collect()
@@ -292,7 +292,7 @@ fn random_chooses_each_unpinned_line_about_as_often() {
     tags.pin(slots[7]);
     let mut chosen = [0; 10];
     for _ in 0..8_000 {
-        let Room::Evict(block) = tags.room(LineAddr(99)) else {
+        let SetRoom::Evict(block) = tags.room(LineAddr(99)) else {
             panic!("eight lines may leave");
         };
         chosen[block.victim.0 as usize] += 1;
@@ -314,7 +314,7 @@ fn a_shared_history_chooses_as_the_exact_one_unless_lines_share_counters() {
         let policy = entry("lfi", params);
         let mut tags = TagArray::new(geometry, policy.as_ref(), rng());
         let mut draw = StreamRng::new(2, "lines");
-        let steps = (0..2_000).map(|_| Step::Access(draw.below(24)));
+        let steps = (0..2_000).map(|_| TagOperation::Access(draw.below(24)));
         steps.map(|step| apply(&mut tags, step)).collect::<Vec<_>>()
     };
     let exact = run(json!({}));
@@ -359,7 +359,7 @@ fn a_block_reaches_across_sets_but_not_across_owners_or_pins() {
         .map(|line| tags.insert(LineAddr(line), line))
         .collect();
     let block = |tags: &mut TagArray<u64>| match tags.room(LineAddr(16)) {
-        Room::Evict(block) => (block.victim.0, block.first.0, block.lines),
+        SetRoom::Evict(block) => (block.victim.0, block.first.0, block.lines),
         other => panic!("{other:?}"),
     };
     assert_eq!(block(&mut tags), (8, 8, 4), "of equals, the last inserted");
@@ -376,7 +376,7 @@ fn leaving(name: &str, ways: u64, accesses: &[u64]) -> Vec<u64> {
     let policy = victim::build(name).unwrap();
     let geometry = Geometry::fully_associative(ways).unwrap();
     let mut tags = TagArray::new(geometry, policy.as_ref(), rng());
-    let steps = accesses.iter().map(|line| Step::Access(*line));
+    let steps = accesses.iter().map(|line| TagOperation::Access(*line));
     steps
         .filter_map(|step| apply(&mut tags, step).map(|line| line.0))
         .collect()

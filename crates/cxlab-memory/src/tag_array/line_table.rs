@@ -14,19 +14,19 @@ const EMPTY: u64 = u64::MAX;
 const MIN_CELLS: usize = 16;
 
 #[derive(Clone, Copy, Serialize, Deserialize)]
-struct Cell {
+struct TableCell {
     line: u64,
     value: u32,
 }
 
-const NOTHING: Cell = Cell {
+const NOTHING: TableCell = TableCell {
     line: EMPTY,
     value: 0,
 };
 
 /// A map from line addresses to numbers.
 pub(crate) struct LineTable {
-    cells: Vec<Cell>,
+    cells: Vec<TableCell>,
     len: usize,
 }
 
@@ -56,7 +56,7 @@ impl LineTable {
     pub(crate) fn entry(&mut self, line: u64) -> &mut u32 {
         let mut at = self.seek(line);
         if self.cells[at].line != line {
-            at = self.put(at, Cell { line, value: 0 });
+            at = self.put(at, TableCell { line, value: 0 });
         }
         &mut self.cells[at].value
     }
@@ -68,14 +68,14 @@ impl LineTable {
         let at = self.seek(line);
         let absent = self.cells[at].line != line;
         if absent {
-            self.put(at, Cell { line, value });
+            self.put(at, TableCell { line, value });
         }
         absent
     }
 
     /// Fills the empty cell `at` that a search found, or another one if the table must grow.
     #[inline]
-    fn put(&mut self, mut at: usize, cell: Cell) -> usize {
+    fn put(&mut self, mut at: usize, cell: TableCell) -> usize {
         if (self.len + 1) * 4 > self.cells.len() * 3 {
             self.grow();
             at = self.seek(cell.line);

@@ -7,7 +7,7 @@ use cxlab_engine::units::LineAddr;
 use super::Slot;
 use super::geometry::Geometry;
 use super::line_table::LineTable;
-use super::order::Order;
+use super::order::EvictionOrder;
 
 /// Number of lines in a 64-bit address space.
 const LINES: u64 = 1 << 58;
@@ -18,29 +18,29 @@ const EMPTY: u64 = u64::MAX;
 const MAX_SCANNED_WAYS: u32 = 32;
 
 /// The resident lines, without the payloads of their owner.
-pub(crate) struct Lines {
+pub(crate) struct ResidentLines {
     geometry: Geometry,
     tags: Vec<u64>,
     table: Option<LineTable>,
-    pub(crate) order: Order,
+    pub(crate) order: EvictionOrder,
     len: u32,
 }
 
-save_state!(Lines {
+save_state!(ResidentLines {
     values: len;
     sized: tags;
     states: table, order;
     built: geometry;
 });
 
-impl Lines {
+impl ResidentLines {
     pub(crate) fn new(geometry: Geometry) -> Self {
         let lines = geometry.lines() as usize;
-        Lines {
+        ResidentLines {
             geometry,
             tags: vec![EMPTY; lines],
             table: (geometry.ways() > MAX_SCANNED_WAYS).then(|| LineTable::with_capacity(lines)),
-            order: Order::new(geometry),
+            order: EvictionOrder::new(geometry),
             len: 0,
         }
     }

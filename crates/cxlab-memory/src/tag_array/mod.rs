@@ -28,8 +28,8 @@ use cxlab_engine::rng::StreamRng;
 use cxlab_engine::state::{SaveState, StateError, StateReader, StateWriter};
 use cxlab_engine::units::LineAddr;
 
-use crate::victim::{Policy, PolicyState, VictimPolicy};
-use lines::Lines;
+use crate::victim::{PolicyState, ReplacementPolicy, VictimPolicy};
+use lines::ResidentLines;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -49,7 +49,7 @@ impl Slot {
 
 /// Contiguous lines that one invalidation can evict together.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
-pub struct Block {
+pub struct LineBlock {
     /// The line that the policy chose, in the set that needs room.
     pub victim: LineAddr,
     /// The first line of the block.
@@ -58,10 +58,10 @@ pub struct Block {
     pub lines: u32,
 }
 
-impl Block {
+impl LineBlock {
     /// A block of one line.
     pub fn single(line: LineAddr) -> Self {
-        Block {
+        LineBlock {
             victim: line,
             first: line,
             lines: 1,
@@ -76,18 +76,18 @@ impl Block {
 
 /// Whether a set has room for a line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Room {
+pub enum SetRoom {
     /// The set has a free way.
     Free,
     /// The block's victim must be evicted; the rest of the block may be evicted with it.
-    Evict(Block),
+    Evict(LineBlock),
     /// Every line of the set is pinned.
     Pinned,
 }
 
 /// The result of [`TagArray::fill`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Filled<T> {
+pub struct FillResult<T> {
     /// The slot of the inserted line.
     pub slot: Slot,
     /// The victim with its payload, if the set was full.
@@ -111,7 +111,7 @@ pub struct Filled<T> {
 /// assert_eq!(block.victim, LineAddr(8), "7 is older, but pinned");
 /// ```
 pub struct TagArray<T> {
-    lines: Lines,
+    lines: ResidentLines,
     payloads: Vec<T>,
     policy: PolicyState,
 }
@@ -151,7 +151,7 @@ impl<T: Copy + Default> TagArray<T> {
     /// An empty array. Only policies that draw random numbers use `rng`.
     pub fn new(geometry: Geometry, policy: &dyn VictimPolicy, rng: StreamRng) -> Self {
         TagArray {
-            lines: Lines::new(geometry),
+            lines: ResidentLines::new(geometry),
             payloads: vec![T::default(); geometry.lines() as usize],
             policy: policy.state(geometry, rng),
         }
@@ -209,14 +209,14 @@ impl<T: Copy + Default> TagArray<T> {
     /// Nothing changes but the random stream of policies that use one: two calls may
     /// name different victims.
     #[inline]
-    pub fn room(&mut self, line: LineAddr) -> Room {
+    pub fn room(&mut self, line: LineAddr) -> SetRoom {
         let set = self.geometry().set_of(line);
         if self.lines.order.has_free(set) {
-            return Room::Free;
+            return SetRoom::Free;
         }
         match self.policy.victim(&mut self.lines, set) {
-            Some(slot) => Room::Evict(self.policy.block(&self.lines, slot)),
-            None => Room::Pinned,
+            Some(slot) => SetRoom::Evict(self.policy.block(&self.lines, slot)),
+            None => SetRoom::Pinned,
         }
     }
 
@@ -238,7 +238,7 @@ impl<T: Copy + Default> TagArray<T> {
     /// # Panics
     /// If the line is present.
     #[inline]
-    pub fn fill(&mut self, line: LineAddr, payload: T) -> Option<Filled<T>> {
+    pub fn fill(&mut self, line: LineAddr, payload: T) -> Option<FillResult<T>> {
         let set = self.geometry().set_of(line);
         let mut evicted = None;
         if !self.lines.order.has_free(set) {
@@ -246,7 +246,7 @@ impl<T: Copy + Default> TagArray<T> {
             evicted = Some(self.remove(victim));
         }
         let slot = self.insert(line, payload);
-        Some(Filled { slot, evicted })
+        Some(FillResult { slot, evicted })
     }
 
     /// Removes a line, pinned or not.

@@ -2,10 +2,10 @@
 
 use cxlab_engine::units::LineAddr;
 
-use super::{Block, Geometry};
+use super::{Geometry, LineBlock};
 
 #[derive(Clone, Copy, Debug)]
-pub(super) struct NaiveLine {
+pub(super) struct ReferenceLine {
     pub(super) line: u64,
     pub(super) pinned: bool,
     owner: u64,
@@ -21,7 +21,7 @@ pub(super) struct NaiveLine {
 
 /// The policies with their parameters.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub(super) enum Definition {
+pub(super) enum PolicyDefinition {
     Fifo,
     Lru,
     Lifo,
@@ -35,19 +35,19 @@ pub(super) enum Definition {
 }
 
 /// A reference tag array: a list of lines and the list of all insertions.
-pub(super) struct Naive {
-    pub(super) lines: Vec<NaiveLine>,
+pub(super) struct ReferenceTagArray {
+    pub(super) lines: Vec<ReferenceLine>,
     insertions: Vec<u64>,
     /// For 2Q: lines that left `A1in`, oldest first.
     remembered: Vec<u64>,
     geometry: Geometry,
-    definition: Definition,
+    definition: PolicyDefinition,
     clock: u64,
 }
 
-impl Naive {
-    pub(super) fn new(geometry: Geometry, definition: Definition) -> Self {
-        Naive {
+impl ReferenceTagArray {
+    pub(super) fn new(geometry: Geometry, definition: PolicyDefinition) -> Self {
+        ReferenceTagArray {
             lines: Vec::new(),
             insertions: Vec::new(),
             remembered: Vec::new(),
@@ -57,7 +57,7 @@ impl Naive {
         }
     }
 
-    pub(super) fn find(&mut self, line: u64) -> Option<&mut NaiveLine> {
+    pub(super) fn find(&mut self, line: u64) -> Option<&mut ReferenceLine> {
         self.lines.iter_mut().find(|one| one.line == line)
     }
 
@@ -88,7 +88,7 @@ impl Naive {
         self.insertions.push(line);
         let main = self.remembered.contains(&line);
         self.remembered.retain(|one| *one != line);
-        self.lines.push(NaiveLine {
+        self.lines.push(ReferenceLine {
             line,
             pinned: false,
             owner: 0,
@@ -102,7 +102,7 @@ impl Naive {
     }
 
     pub(super) fn remove(&mut self, line: u64) {
-        if let Definition::TwoQueue { out_percent, .. } = self.definition
+        if let PolicyDefinition::TwoQueue { out_percent, .. } = self.definition
             && self.find(line).is_some_and(|one| !one.main)
         {
             self.remembered.push(line);
@@ -126,26 +126,26 @@ impl Naive {
     }
 
     /// The block that is evicted for `line`; `None` if all lines of its set are pinned.
-    pub(super) fn victim(&mut self, line: u64) -> Option<Block> {
-        if self.definition == Definition::Clock {
+    pub(super) fn victim(&mut self, line: u64) -> Option<LineBlock> {
+        if self.definition == PolicyDefinition::Clock {
             self.turn(line);
         }
         let candidates = self.of_set(line).filter(|one| !one.pinned);
         let victim = match self.definition {
-            Definition::Fifo => candidates.min_by_key(|one| one.inserted),
-            Definition::Lru => candidates.min_by_key(|one| one.used),
-            Definition::Lifo => candidates.max_by_key(|one| one.inserted),
-            Definition::Mru => candidates.max_by_key(|one| one.used),
-            Definition::Lfi => candidates.max_by_key(|one| {
+            PolicyDefinition::Fifo => candidates.min_by_key(|one| one.inserted),
+            PolicyDefinition::Lru => candidates.min_by_key(|one| one.used),
+            PolicyDefinition::Lifo => candidates.max_by_key(|one| one.inserted),
+            PolicyDefinition::Mru => candidates.max_by_key(|one| one.used),
+            PolicyDefinition::Lfi => candidates.max_by_key(|one| {
                 let count = self.insertions.iter().filter(|line| **line == one.line);
                 (std::cmp::Reverse(count.count()), one.inserted)
             }),
-            Definition::BlockLength { .. } => {
+            PolicyDefinition::BlockLength { .. } => {
                 candidates.max_by_key(|one| (self.block(one).lines, one.inserted))
             }
-            Definition::Lfru => candidates.min_by_key(|one| (one.uses, one.used)),
-            Definition::Clock => candidates.min_by_key(|one| one.inserted),
-            Definition::TwoQueue { in_percent, .. } => {
+            PolicyDefinition::Lfru => candidates.min_by_key(|one| (one.uses, one.used)),
+            PolicyDefinition::Clock => candidates.min_by_key(|one| one.inserted),
+            PolicyDefinition::TwoQueue { in_percent, .. } => {
                 let waiting = self.of_set(line).filter(|one| !one.main).count();
                 let main_first = waiting <= self.share(in_percent);
                 candidates.min_by_key(|one| match one.main {
@@ -153,7 +153,7 @@ impl Naive {
                     false => (main_first, one.inserted),
                 })
             }
-            Definition::Cflru { window_percent } => {
+            PolicyDefinition::Cflru { window_percent } => {
                 let mut by_use: Vec<u64> = self.of_set(line).map(|one| one.used).collect();
                 by_use.sort_unstable();
                 let inside = &by_use[..self.share(window_percent).min(by_use.len())];
@@ -182,17 +182,17 @@ impl Naive {
         }
     }
 
-    fn of_set(&self, line: u64) -> impl Iterator<Item = &NaiveLine> {
+    fn of_set(&self, line: u64) -> impl Iterator<Item = &ReferenceLine> {
         let set = self.geometry.set_of(LineAddr(line));
-        let same = move |one: &&NaiveLine| self.geometry.set_of(LineAddr(one.line)) == set;
+        let same = move |one: &&ReferenceLine| self.geometry.set_of(LineAddr(one.line)) == set;
         self.lines.iter().filter(same)
     }
 
     /// The longest allowed run around a line. Of several runs with three or four lines,
     /// the first one.
-    fn block(&self, victim: &NaiveLine) -> Block {
-        let single = Block::single(LineAddr(victim.line));
-        let Definition::BlockLength { max_lines, aligned } = self.definition else {
+    fn block(&self, victim: &ReferenceLine) -> LineBlock {
+        let single = LineBlock::single(LineAddr(victim.line));
+        let PolicyDefinition::BlockLength { max_lines, aligned } = self.definition else {
             return single;
         };
         let fits = |line: u64| {

@@ -15,22 +15,22 @@ use super::geometry::Geometry;
 
 /// The rank of a line: the least leaves first, by class and then by stamp.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Debug)]
-pub(crate) struct Rank {
+pub(crate) struct EvictionRank {
     pub(crate) class: u32,
     pub(crate) stamp: u64,
 }
 
 #[derive(Clone, Copy, Serialize, Deserialize)]
-struct Entry {
+struct OrderEntry {
     stamp: u64,
     class: u32,
     slot: u32,
 }
 
-impl Entry {
+impl OrderEntry {
     #[inline]
-    fn rank(self) -> Rank {
-        Rank {
+    fn rank(self) -> EvictionRank {
+        EvictionRank {
             class: self.class,
             stamp: self.stamp,
         }
@@ -45,7 +45,7 @@ impl Entry {
 
 /// The parts of a set's array.
 #[derive(Clone, Copy, Default, Serialize, Deserialize)]
-struct Parts {
+struct SetBounds {
     /// End of the candidates and start of the pinned lines.
     candidates: u32,
     /// End of the pinned lines and start of the free slots.
@@ -59,36 +59,36 @@ const FAN: usize = 4;
 const MAX_SEARCHED_WAYS: u32 = 32;
 
 /// The order of all sets.
-pub(crate) struct Order {
-    entries: Vec<Entry>,
+pub(crate) struct EvictionOrder {
+    entries: Vec<OrderEntry>,
     /// The index of each slot in its set's array.
     places: Vec<u32>,
-    parts: Vec<Parts>,
+    parts: Vec<SetBounds>,
     geometry: Geometry,
     ways: u32,
     heaped: bool,
     clock: u64,
 }
 
-save_state!(Order {
+save_state!(EvictionOrder {
     values: clock;
     sized: entries, places, parts;
     built: geometry, ways, heaped;
 });
 
-impl Order {
+impl EvictionOrder {
     pub(crate) fn new(geometry: Geometry) -> Self {
-        let entry = |slot| Entry {
+        let entry = |slot| OrderEntry {
             stamp: 0,
             class: 0,
             slot,
         };
-        Order {
+        EvictionOrder {
             entries: (0..geometry.lines()).map(entry).collect(),
             places: (0..geometry.lines())
                 .map(|slot| slot % geometry.ways())
                 .collect(),
-            parts: vec![Parts::default(); geometry.sets() as usize],
+            parts: vec![SetBounds::default(); geometry.sets() as usize],
             geometry,
             ways: geometry.ways(),
             heaped: geometry.ways() > MAX_SEARCHED_WAYS,
@@ -179,13 +179,13 @@ impl Order {
     }
 
     #[inline]
-    pub(crate) fn rank(&self, slot: Slot) -> Rank {
+    pub(crate) fn rank(&self, slot: Slot) -> EvictionRank {
         let (set, place) = self.locate(slot);
         self.entries[(set * self.ways + place) as usize].rank()
     }
 
     #[inline]
-    pub(crate) fn set_rank(&mut self, slot: Slot, rank: Rank) {
+    pub(crate) fn set_rank(&mut self, slot: Slot, rank: EvictionRank) {
         let (set, place) = self.locate(slot);
         let entry = &mut self.entries[(set * self.ways + place) as usize];
         (entry.class, entry.stamp) = (rank.class, rank.stamp);
@@ -204,7 +204,7 @@ impl Order {
         if self.heaped {
             return Some(Slot(first.slot));
         }
-        let lesser = |least: (u128, u32), next: &Entry| {
+        let lesser = |least: (u128, u32), next: &OrderEntry| {
             let key = next.key();
             if key < least.0 {
                 (key, next.slot)

@@ -13,10 +13,10 @@ use cxlab_engine::units::LineAddr;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Policy, PolicyState, VictimPolicy};
-use crate::tag_array::lines::Lines;
-use crate::tag_array::order::Rank;
-use crate::tag_array::{Block, Geometry, Slot};
+use super::{PolicyState, ReplacementPolicy, VictimPolicy};
+use crate::tag_array::lines::ResidentLines;
+use crate::tag_array::order::EvictionRank;
+use crate::tag_array::{Geometry, LineBlock, Slot};
 
 /// Most lines in a block: `BISnpInvBlk` covers 256 bytes.
 const MAX_LINES: usize = 4;
@@ -94,18 +94,18 @@ save_state!(BlockLength {
 
 /// A resident, unpinned line, which may be part of a block.
 #[derive(Clone, Copy)]
-struct Member {
+struct BlockMember {
     slot: Slot,
     owner: u64,
 }
 
 /// The lines around a line.
-struct Window {
+struct LineWindow {
     first: u64,
-    members: [Option<Member>; WINDOW],
+    members: [Option<BlockMember>; WINDOW],
 }
 
-impl Window {
+impl LineWindow {
     fn owner(&self, at: usize) -> Option<u64> {
         self.members[at].map(|member| member.owner)
     }
@@ -124,7 +124,7 @@ impl BlockLength {
     }
 
     /// Looks up those lines; `line` is in the middle of the window.
-    fn window(&self, lines: &Lines, line: LineAddr, blocks: usize) -> Window {
+    fn window(&self, lines: &ResidentLines, line: LineAddr, blocks: usize) -> LineWindow {
         let first = line.0.wrapping_sub(MIDDLE as u64);
         let mut members = [None; WINDOW];
         let about = self.about(line, blocks);
@@ -135,14 +135,14 @@ impl BlockLength {
             };
             if !lines.order.is_pinned(slot) {
                 let owner = self.owners[slot.index()];
-                *member = Some(Member { slot, owner });
+                *member = Some(BlockMember { slot, owner });
             }
         }
-        Window { first, members }
+        LineWindow { first, members }
     }
 
     /// The start of a member's block in the window, and the number of lines in the block.
-    fn block_at(&self, window: &Window, at: usize) -> (usize, usize) {
+    fn block_at(&self, window: &LineWindow, at: usize) -> (usize, usize) {
         let owner = window.owner(at);
         let same = |other: &usize| window.owner(*other) == owner;
         if !self.aligned {
@@ -166,10 +166,10 @@ impl BlockLength {
     }
 }
 
-impl Policy for BlockLength {
-    fn inserted(&mut self, lines: &mut Lines, slot: Slot) {
+impl ReplacementPolicy for BlockLength {
+    fn inserted(&mut self, lines: &mut ResidentLines, slot: Slot) {
         self.owners[slot.index()] = 0;
-        let rank = Rank {
+        let rank = EvictionRank {
             class: 0,
             stamp: u64::MAX - lines.order.tick(),
         };
@@ -180,35 +180,35 @@ impl Policy for BlockLength {
     }
 
     #[inline]
-    fn touched(&mut self, _: &mut Lines, _: Slot) {}
+    fn touched(&mut self, _: &mut ResidentLines, _: Slot) {}
 
-    fn changed(&mut self, lines: &mut Lines, line: LineAddr) {
+    fn changed(&mut self, lines: &mut ResidentLines, line: LineAddr) {
         let window = self.window(lines, line, 2);
         for at in self.about(line, 1) {
-            let Some(Member { slot, .. }) = window.members[at] else {
+            let Some(BlockMember { slot, .. }) = window.members[at] else {
                 continue;
             };
             let (_, length) = self.block_at(&window, at);
             let class = (self.max_lines - length) as u32;
             let rank = lines.order.rank(slot);
             if rank.class != class {
-                lines.order.set_rank(slot, Rank { class, ..rank });
+                lines.order.set_rank(slot, EvictionRank { class, ..rank });
             }
         }
     }
 
-    fn owned(&mut self, lines: &mut Lines, slot: Slot, owner: u64) {
+    fn owned(&mut self, lines: &mut ResidentLines, slot: Slot, owner: u64) {
         if std::mem::replace(&mut self.owners[slot.index()], owner) != owner {
             let line = lines.line(slot);
             self.changed(lines, line);
         }
     }
 
-    fn block(&self, lines: &Lines, slot: Slot) -> Block {
+    fn block(&self, lines: &ResidentLines, slot: Slot) -> LineBlock {
         let victim = lines.line(slot);
         let window = self.window(lines, victim, 1);
         let (first, length) = self.block_at(&window, MIDDLE);
-        Block {
+        LineBlock {
             victim,
             first: LineAddr(window.first.wrapping_add(first as u64)),
             lines: length as u32,

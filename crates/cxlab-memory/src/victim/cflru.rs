@@ -11,11 +11,11 @@ use cxlab_engine::save_state;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::chain::{Chain, Links, NONE};
+use super::age_list::{AgeLinks, AgeList, NONE};
 use super::two_queue::share;
-use super::{Policy, PolicyState, VictimPolicy};
-use crate::tag_array::lines::Lines;
-use crate::tag_array::order::Rank;
+use super::{PolicyState, ReplacementPolicy, VictimPolicy};
+use crate::tag_array::lines::ResidentLines;
+use crate::tag_array::order::EvictionRank;
 use crate::tag_array::{Geometry, Slot};
 
 pub(super) const ENTRY: Entry<Box<dyn VictimPolicy>> = Entry {
@@ -55,25 +55,25 @@ impl VictimPolicy for CflruParams {
         PolicyState::from(Cflru {
             window: share(geometry.ways(), self.window_percent),
             geometry,
-            sets: vec![Set::default(); geometry.sets() as usize],
-            links: Links::new(geometry.lines()),
-            flags: vec![Flags::default(); geometry.lines() as usize],
+            sets: vec![SetLists::default(); geometry.sets() as usize],
+            links: AgeLinks::new(geometry.lines()),
+            flags: vec![LineFlags::default(); geometry.lines() as usize],
         })
     }
 }
 
 /// The lines of a set, oldest first, with the youngest line and the size of its clean-first region.
 #[derive(Clone, Copy, Serialize, Deserialize)]
-struct Set {
-    lines: Chain,
+struct SetLists {
+    lines: AgeList,
     last: u32,
     inside: u32,
 }
 
-impl Default for Set {
+impl Default for SetLists {
     fn default() -> Self {
-        Set {
-            lines: Chain::EMPTY,
+        SetLists {
+            lines: AgeList::EMPTY,
             last: NONE,
             inside: 0,
         }
@@ -81,7 +81,7 @@ impl Default for Set {
 }
 
 #[derive(Clone, Copy, Default, Serialize, Deserialize)]
-struct Flags {
+struct LineFlags {
     dirty: bool,
     inside: bool,
 }
@@ -91,9 +91,9 @@ struct Flags {
 pub(super) struct Cflru {
     window: u32,
     geometry: Geometry,
-    sets: Vec<Set>,
-    links: Links,
-    flags: Vec<Flags>,
+    sets: Vec<SetLists>,
+    links: AgeLinks,
+    flags: Vec<LineFlags>,
 }
 
 save_state!(Cflru {
@@ -103,19 +103,19 @@ save_state!(Cflru {
 });
 
 impl Cflru {
-    fn rank(&self, lines: &mut Lines, slot: Slot) {
-        let Flags { dirty, inside } = self.flags[slot.index()];
+    fn rank(&self, lines: &mut ResidentLines, slot: Slot) {
+        let LineFlags { dirty, inside } = self.flags[slot.index()];
         let class = u32::from(dirty || !inside);
         let rank = lines.order.rank(slot);
         if rank.class != class {
-            lines.order.set_rank(slot, Rank { class, ..rank });
+            lines.order.set_rank(slot, EvictionRank { class, ..rank });
         }
     }
 
     /// Removes a line from the order; the next line moves into the region.
-    fn unlink(&mut self, lines: &mut Lines, slot: Slot) {
+    fn unlink(&mut self, lines: &mut ResidentLines, slot: Slot) {
         let set = self.geometry.set_of(lines.line(slot)) as usize;
-        let Set {
+        let SetLists {
             lines: mut chain,
             mut last,
             mut inside,
@@ -127,7 +127,7 @@ impl Cflru {
             }
         }
         self.links.take(&mut chain, slot.0);
-        self.sets[set] = Set {
+        self.sets[set] = SetLists {
             lines: chain,
             last,
             inside,
@@ -136,17 +136,17 @@ impl Cflru {
     }
 
     /// Appends a line at the young end of the order.
-    fn link(&mut self, lines: &mut Lines, slot: Slot) {
+    fn link(&mut self, lines: &mut ResidentLines, slot: Slot) {
         let set = self.geometry.set_of(lines.line(slot)) as usize;
         self.links.push(&mut self.sets[set].lines, slot.0);
         let stamp = lines.order.tick();
-        lines.order.set_rank(slot, Rank { class: 1, stamp });
+        lines.order.set_rank(slot, EvictionRank { class: 1, stamp });
         self.widen(lines, set);
     }
 
     /// Moves the next line into the region, if there is one and the region has room.
-    fn widen(&mut self, lines: &mut Lines, set: usize) {
-        let Set {
+    fn widen(&mut self, lines: &mut ResidentLines, set: usize) {
+        let SetLists {
             lines: chain,
             last,
             inside,
@@ -164,23 +164,23 @@ impl Cflru {
     }
 }
 
-impl Policy for Cflru {
-    fn inserted(&mut self, lines: &mut Lines, slot: Slot) {
-        self.flags[slot.index()] = Flags::default();
+impl ReplacementPolicy for Cflru {
+    fn inserted(&mut self, lines: &mut ResidentLines, slot: Slot) {
+        self.flags[slot.index()] = LineFlags::default();
         self.link(lines, slot);
         lines.order.unpin(slot);
     }
 
-    fn touched(&mut self, lines: &mut Lines, slot: Slot) {
+    fn touched(&mut self, lines: &mut ResidentLines, slot: Slot) {
         self.unlink(lines, slot);
         self.link(lines, slot);
     }
 
-    fn leaving(&mut self, lines: &mut Lines, slot: Slot) {
+    fn leaving(&mut self, lines: &mut ResidentLines, slot: Slot) {
         self.unlink(lines, slot);
     }
 
-    fn dirtied(&mut self, lines: &mut Lines, slot: Slot, dirty: bool) {
+    fn dirtied(&mut self, lines: &mut ResidentLines, slot: Slot, dirty: bool) {
         self.flags[slot.index()].dirty = dirty;
         self.rank(lines, slot);
     }

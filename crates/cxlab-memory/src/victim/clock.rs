@@ -10,9 +10,9 @@ use cxlab_engine::rng::StreamRng;
 use cxlab_engine::save_state;
 use schemars::JsonSchema;
 
-use super::{NoParams, Policy, PolicyState, VictimPolicy};
-use crate::tag_array::lines::Lines;
-use crate::tag_array::order::Rank;
+use super::{NoParams, PolicyState, ReplacementPolicy, VictimPolicy};
+use crate::tag_array::lines::ResidentLines;
+use crate::tag_array::order::EvictionRank;
 use crate::tag_array::{Geometry, Slot};
 
 pub(super) const ENTRY: Entry<Box<dyn VictimPolicy>> = Entry {
@@ -46,26 +46,26 @@ save_state!(Clock {
 
 impl Clock {
     #[inline]
-    fn to_tail(lines: &mut Lines, slot: Slot) {
+    fn to_tail(lines: &mut ResidentLines, slot: Slot) {
         let stamp = lines.order.tick();
-        lines.order.set_rank(slot, Rank { class: 0, stamp });
+        lines.order.set_rank(slot, EvictionRank { class: 0, stamp });
     }
 }
 
-impl Policy for Clock {
+impl ReplacementPolicy for Clock {
     #[inline]
-    fn inserted(&mut self, lines: &mut Lines, slot: Slot) {
+    fn inserted(&mut self, lines: &mut ResidentLines, slot: Slot) {
         self.used[slot.index()] = true;
         Clock::to_tail(lines, slot);
         lines.order.unpin(slot);
     }
 
     #[inline]
-    fn touched(&mut self, _: &mut Lines, slot: Slot) {
+    fn touched(&mut self, _: &mut ResidentLines, slot: Slot) {
         self.used[slot.index()] = true;
     }
 
-    fn victim(&mut self, lines: &mut Lines, set: u32) -> Option<Slot> {
+    fn victim(&mut self, lines: &mut ResidentLines, set: u32) -> Option<Slot> {
         loop {
             let slot = lines.order.least(set)?;
             if !std::mem::take(&mut self.used[slot.index()]) {

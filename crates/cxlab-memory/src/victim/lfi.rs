@@ -12,10 +12,10 @@ use cxlab_engine::state::{SaveState, StateError, StateReader, StateWriter};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Policy, PolicyState, VictimPolicy};
+use super::{PolicyState, ReplacementPolicy, VictimPolicy};
 use crate::tag_array::line_table::{LineTable, hash};
-use crate::tag_array::lines::Lines;
-use crate::tag_array::order::Rank;
+use crate::tag_array::lines::ResidentLines;
+use crate::tag_array::order::EvictionRank;
 use crate::tag_array::{Geometry, Slot};
 
 /// Most counters in a bounded history: 1 GiB.
@@ -50,30 +50,30 @@ struct LfiParams {
 impl VictimPolicy for LfiParams {
     fn state(&self, _: Geometry, _: StreamRng) -> PolicyState {
         let history = match self.counters {
-            Some(counters) => History::Shared(vec![0; counters as usize]),
-            None => History::Exact(LineTable::with_capacity(0)),
+            Some(counters) => InsertionHistory::Shared(vec![0; counters as usize]),
+            None => InsertionHistory::Exact(LineTable::with_capacity(0)),
         };
         PolicyState::from(Lfi { history })
     }
 }
 
-enum History {
+enum InsertionHistory {
     Exact(LineTable),
     Shared(Vec<u32>),
 }
 
-impl SaveState for History {
+impl SaveState for InsertionHistory {
     fn save(&self, out: &mut StateWriter) {
         match self {
-            History::Exact(table) => table.save(out),
-            History::Shared(counters) => out.value("counters", counters),
+            InsertionHistory::Exact(table) => table.save(out),
+            InsertionHistory::Shared(counters) => out.value("counters", counters),
         }
     }
 
     fn restore(&mut self, from: &mut StateReader<'_>) -> Result<(), StateError> {
         match self {
-            History::Exact(table) => table.restore(from)?,
-            History::Shared(counters) => {
+            InsertionHistory::Exact(table) => table.restore(from)?,
+            InsertionHistory::Shared(counters) => {
                 let count = counters.len();
                 *counters = from.value("counters")?;
                 if counters.len() != count {
@@ -88,25 +88,25 @@ impl SaveState for History {
 /// The policy's state. The rank is the number of insertions, which is constant while the
 /// line is resident.
 pub(super) struct Lfi {
-    history: History,
+    history: InsertionHistory,
 }
 
 save_state!(Lfi {
     states: history;
 });
 
-impl Policy for Lfi {
-    fn inserted(&mut self, lines: &mut Lines, slot: Slot) {
+impl ReplacementPolicy for Lfi {
+    fn inserted(&mut self, lines: &mut ResidentLines, slot: Slot) {
         let line = lines.line(slot).0;
         let count = match &mut self.history {
-            History::Exact(table) => table.entry(line),
-            History::Shared(counters) => {
+            InsertionHistory::Exact(table) => table.entry(line),
+            InsertionHistory::Shared(counters) => {
                 let counter = (u128::from(hash(line)) * counters.len() as u128) >> 64;
                 &mut counters[counter as usize]
             }
         };
         *count = count.saturating_add(1);
-        let rank = Rank {
+        let rank = EvictionRank {
             class: *count,
             stamp: u64::MAX - lines.order.tick(),
         };
@@ -115,5 +115,5 @@ impl Policy for Lfi {
     }
 
     #[inline]
-    fn touched(&mut self, _: &mut Lines, _: Slot) {}
+    fn touched(&mut self, _: &mut ResidentLines, _: Slot) {}
 }

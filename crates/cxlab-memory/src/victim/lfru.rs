@@ -10,9 +10,9 @@ use cxlab_engine::rng::StreamRng;
 use cxlab_engine::state::{SaveState, StateError, StateReader, StateWriter};
 use schemars::JsonSchema;
 
-use super::{NoParams, Policy, PolicyState, VictimPolicy};
-use crate::tag_array::lines::Lines;
-use crate::tag_array::order::Rank;
+use super::{NoParams, PolicyState, ReplacementPolicy, VictimPolicy};
+use crate::tag_array::lines::ResidentLines;
+use crate::tag_array::order::EvictionRank;
 use crate::tag_array::{Geometry, Slot};
 
 pub(super) const ENTRY: Entry<Box<dyn VictimPolicy>> = Entry {
@@ -44,18 +44,18 @@ impl VictimPolicy for Lfru {
     }
 }
 
-impl Policy for Lfru {
+impl ReplacementPolicy for Lfru {
     #[inline]
-    fn inserted(&mut self, lines: &mut Lines, slot: Slot) {
+    fn inserted(&mut self, lines: &mut ResidentLines, slot: Slot) {
         let stamp = lines.order.tick();
-        lines.order.set_rank(slot, Rank { class: 1, stamp });
+        lines.order.set_rank(slot, EvictionRank { class: 1, stamp });
         lines.order.unpin(slot);
     }
 
     #[inline]
-    fn touched(&mut self, lines: &mut Lines, slot: Slot) {
+    fn touched(&mut self, lines: &mut ResidentLines, slot: Slot) {
         let class = lines.order.rank(slot).class.saturating_add(1);
         let stamp = lines.order.tick();
-        lines.order.set_rank(slot, Rank { class, stamp });
+        lines.order.set_rank(slot, EvictionRank { class, stamp });
     }
 }

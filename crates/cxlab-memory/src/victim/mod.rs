@@ -5,9 +5,9 @@
 //! leaves. A policy may also choose differently. A new policy needs a file, its `mod`, and a
 //! line in `policies!`.
 
+mod age_list;
 mod block_length;
 mod cflru;
-mod chain;
 mod clock;
 mod lfi;
 mod lfru;
@@ -22,8 +22,8 @@ use cxlab_engine::units::LineAddr;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::tag_array::lines::Lines;
-use crate::tag_array::{Block, Geometry, Slot};
+use crate::tag_array::lines::ResidentLines;
+use crate::tag_array::{Geometry, LineBlock, Slot};
 
 /// A policy's parameters, from which its state is built.
 pub trait VictimPolicy: Send + Sync {
@@ -32,83 +32,83 @@ pub trait VictimPolicy: Send + Sync {
 }
 
 /// The state of a policy: it observes the lines of its tag array, and chooses victims.
-pub(crate) trait Policy {
+pub(crate) trait ReplacementPolicy {
     /// A line was inserted; it is pinned until the policy ranks and unpins it.
-    fn inserted(&mut self, lines: &mut Lines, slot: Slot);
+    fn inserted(&mut self, lines: &mut ResidentLines, slot: Slot);
     /// A line was hit.
-    fn touched(&mut self, lines: &mut Lines, slot: Slot);
+    fn touched(&mut self, lines: &mut ResidentLines, slot: Slot);
     /// A line was removed, pinned or unpinned.
-    fn changed(&mut self, _lines: &mut Lines, _line: LineAddr) {}
+    fn changed(&mut self, _lines: &mut ResidentLines, _line: LineAddr) {}
     /// A line is about to be removed.
-    fn leaving(&mut self, _lines: &mut Lines, _slot: Slot) {}
+    fn leaving(&mut self, _lines: &mut ResidentLines, _slot: Slot) {}
     /// A line became dirty or clean.
-    fn dirtied(&mut self, _lines: &mut Lines, _slot: Slot, _dirty: bool) {}
+    fn dirtied(&mut self, _lines: &mut ResidentLines, _slot: Slot, _dirty: bool) {}
     /// A line changed its owner.
-    fn owned(&mut self, _lines: &mut Lines, _slot: Slot, _owner: u64) {}
+    fn owned(&mut self, _lines: &mut ResidentLines, _slot: Slot, _owner: u64) {}
     /// The unpinned line of a set that leaves next; `None` if all are pinned.
-    fn victim(&mut self, lines: &mut Lines, set: u32) -> Option<Slot> {
+    fn victim(&mut self, lines: &mut ResidentLines, set: u32) -> Option<Slot> {
         lines.order.least(set)
     }
     /// The lines that one block invalidation evicts together with a victim.
-    fn block(&self, lines: &Lines, slot: Slot) -> Block {
-        Block::single(lines.line(slot))
+    fn block(&self, lines: &ResidentLines, slot: Slot) -> LineBlock {
+        LineBlock::single(lines.line(slot))
     }
 }
 
 macro_rules! policies {
     ($($state:ident in $file:ident: $($entry:ident),+;)+) => {
-        enum State {
+        enum AnyPolicy {
             $($state($file::$state),)+
         }
 
-        impl Policy for PolicyState {
+        impl ReplacementPolicy for PolicyState {
             #[inline]
-            fn inserted(&mut self, lines: &mut Lines, slot: Slot) {
-                match &mut self.0 { $(State::$state(policy) => policy.inserted(lines, slot),)+ }
+            fn inserted(&mut self, lines: &mut ResidentLines, slot: Slot) {
+                match &mut self.0 { $(AnyPolicy::$state(policy) => policy.inserted(lines, slot),)+ }
             }
             #[inline]
-            fn touched(&mut self, lines: &mut Lines, slot: Slot) {
-                match &mut self.0 { $(State::$state(policy) => policy.touched(lines, slot),)+ }
+            fn touched(&mut self, lines: &mut ResidentLines, slot: Slot) {
+                match &mut self.0 { $(AnyPolicy::$state(policy) => policy.touched(lines, slot),)+ }
             }
             #[inline]
-            fn changed(&mut self, lines: &mut Lines, line: LineAddr) {
-                match &mut self.0 { $(State::$state(policy) => policy.changed(lines, line),)+ }
+            fn changed(&mut self, lines: &mut ResidentLines, line: LineAddr) {
+                match &mut self.0 { $(AnyPolicy::$state(policy) => policy.changed(lines, line),)+ }
             }
             #[inline]
-            fn leaving(&mut self, lines: &mut Lines, slot: Slot) {
-                match &mut self.0 { $(State::$state(policy) => policy.leaving(lines, slot),)+ }
+            fn leaving(&mut self, lines: &mut ResidentLines, slot: Slot) {
+                match &mut self.0 { $(AnyPolicy::$state(policy) => policy.leaving(lines, slot),)+ }
             }
             #[inline]
-            fn dirtied(&mut self, lines: &mut Lines, slot: Slot, dirty: bool) {
-                match &mut self.0 { $(State::$state(policy) => policy.dirtied(lines, slot, dirty),)+ }
+            fn dirtied(&mut self, lines: &mut ResidentLines, slot: Slot, dirty: bool) {
+                match &mut self.0 { $(AnyPolicy::$state(policy) => policy.dirtied(lines, slot, dirty),)+ }
             }
             #[inline]
-            fn owned(&mut self, lines: &mut Lines, slot: Slot, owner: u64) {
-                match &mut self.0 { $(State::$state(policy) => policy.owned(lines, slot, owner),)+ }
+            fn owned(&mut self, lines: &mut ResidentLines, slot: Slot, owner: u64) {
+                match &mut self.0 { $(AnyPolicy::$state(policy) => policy.owned(lines, slot, owner),)+ }
             }
             #[inline]
-            fn victim(&mut self, lines: &mut Lines, set: u32) -> Option<Slot> {
-                match &mut self.0 { $(State::$state(policy) => policy.victim(lines, set),)+ }
+            fn victim(&mut self, lines: &mut ResidentLines, set: u32) -> Option<Slot> {
+                match &mut self.0 { $(AnyPolicy::$state(policy) => policy.victim(lines, set),)+ }
             }
             #[inline]
-            fn block(&self, lines: &Lines, slot: Slot) -> Block {
-                match &self.0 { $(State::$state(policy) => policy.block(lines, slot),)+ }
+            fn block(&self, lines: &ResidentLines, slot: Slot) -> LineBlock {
+                match &self.0 { $(AnyPolicy::$state(policy) => policy.block(lines, slot),)+ }
             }
         }
 
         impl SaveState for PolicyState {
             fn save(&self, out: &mut StateWriter) {
-                match &self.0 { $(State::$state(policy) => policy.save(out),)+ }
+                match &self.0 { $(AnyPolicy::$state(policy) => policy.save(out),)+ }
             }
 
             fn restore(&mut self, from: &mut StateReader<'_>) -> Result<(), StateError> {
-                match &mut self.0 { $(State::$state(policy) => policy.restore(from),)+ }
+                match &mut self.0 { $(AnyPolicy::$state(policy) => policy.restore(from),)+ }
             }
         }
 
         $(impl From<$file::$state> for PolicyState {
             fn from(state: $file::$state) -> PolicyState {
-                PolicyState(State::$state(state))
+                PolicyState(AnyPolicy::$state(state))
             }
         })+
 
@@ -118,7 +118,7 @@ macro_rules! policies {
 }
 
 /// The state of a policy for one tag array.
-pub struct PolicyState(State);
+pub struct PolicyState(AnyPolicy);
 
 policies! {
     Recency in recency: FIFO, LRU, LIFO, MRU;

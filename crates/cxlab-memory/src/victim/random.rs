@@ -5,8 +5,8 @@ use cxlab_engine::rng::StreamRng;
 use cxlab_engine::save_state;
 use schemars::JsonSchema;
 
-use super::{NoParams, Policy, PolicyState, VictimPolicy};
-use crate::tag_array::lines::Lines;
+use super::{NoParams, PolicyState, ReplacementPolicy, VictimPolicy};
+use crate::tag_array::lines::ResidentLines;
 use crate::tag_array::{Geometry, Slot};
 
 pub(super) const ENTRY: Entry<Box<dyn VictimPolicy>> = Entry {
@@ -36,17 +36,17 @@ save_state!(Random {
     states: rng;
 });
 
-impl Policy for Random {
+impl ReplacementPolicy for Random {
     #[inline]
-    fn inserted(&mut self, lines: &mut Lines, slot: Slot) {
+    fn inserted(&mut self, lines: &mut ResidentLines, slot: Slot) {
         lines.order.unpin(slot);
     }
 
     #[inline]
-    fn touched(&mut self, _: &mut Lines, _: Slot) {}
+    fn touched(&mut self, _: &mut ResidentLines, _: Slot) {}
 
     #[inline]
-    fn victim(&mut self, lines: &mut Lines, set: u32) -> Option<Slot> {
+    fn victim(&mut self, lines: &mut ResidentLines, set: u32) -> Option<Slot> {
         let candidates = lines.order.candidates(set);
         if candidates == 0 {
             return None;

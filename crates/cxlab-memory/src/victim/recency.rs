@@ -5,9 +5,9 @@ use cxlab_engine::rng::StreamRng;
 use cxlab_engine::save_state;
 use schemars::JsonSchema;
 
-use super::{NoParams, Policy, PolicyState, VictimPolicy};
-use crate::tag_array::lines::Lines;
-use crate::tag_array::order::Rank;
+use super::{NoParams, PolicyState, ReplacementPolicy, VictimPolicy};
+use crate::tag_array::lines::ResidentLines;
+use crate::tag_array::order::EvictionRank;
 use crate::tag_array::{Geometry, Slot};
 
 pub(super) const FIFO: Entry<Box<dyn VictimPolicy>> =
@@ -27,12 +27,12 @@ pub(super) const MRU: Entry<Box<dyn VictimPolicy>> =
         build(params, true, true)
     });
 
-type Build = fn(&serde_json::Value) -> Result<Box<dyn VictimPolicy>, ParamError>;
+type BuildPolicy = fn(&serde_json::Value) -> Result<Box<dyn VictimPolicy>, ParamError>;
 
 const fn entry(
     name: &'static str,
     summary: &'static str,
-    build: Build,
+    build: BuildPolicy,
 ) -> Entry<Box<dyn VictimPolicy>> {
     Entry {
         name,
@@ -71,22 +71,22 @@ impl VictimPolicy for Recency {
 
 impl Recency {
     #[inline]
-    fn stamp(self, lines: &mut Lines, slot: Slot) {
+    fn stamp(self, lines: &mut ResidentLines, slot: Slot) {
         let now = lines.order.tick();
         let stamp = if self.newest { u64::MAX - now } else { now };
-        lines.order.set_rank(slot, Rank { class: 0, stamp });
+        lines.order.set_rank(slot, EvictionRank { class: 0, stamp });
     }
 }
 
-impl Policy for Recency {
+impl ReplacementPolicy for Recency {
     #[inline]
-    fn inserted(&mut self, lines: &mut Lines, slot: Slot) {
+    fn inserted(&mut self, lines: &mut ResidentLines, slot: Slot) {
         self.stamp(lines, slot);
         lines.order.unpin(slot);
     }
 
     #[inline]
-    fn touched(&mut self, lines: &mut Lines, slot: Slot) {
+    fn touched(&mut self, lines: &mut ResidentLines, slot: Slot) {
         if self.hits {
             self.stamp(lines, slot);
         }

@@ -17,10 +17,10 @@ use cxlab_engine::units::LineAddr;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::chain::{Chain, Links, NONE};
-use super::{Policy, PolicyState, VictimPolicy};
+use super::age_list::{AgeLinks, AgeList, NONE};
+use super::{PolicyState, ReplacementPolicy, VictimPolicy};
 use crate::tag_array::line_table::LineTable;
-use crate::tag_array::lines::Lines;
+use crate::tag_array::lines::ResidentLines;
 use crate::tag_array::{Geometry, Slot};
 
 /// Most remembered addresses, in percent of the lines of the array (*assumed*).
@@ -81,10 +81,10 @@ impl VictimPolicy for TwoQueueParams {
         let mut state = TwoQueue {
             most_in: share(geometry.ways(), self.in_percent),
             geometry,
-            sets: vec![Set::default(); geometry.sets() as usize],
+            sets: vec![SetQueues::default(); geometry.sets() as usize],
             main: vec![false; geometry.lines() as usize],
-            slots: Links::new(geometry.lines()),
-            ghosts: Links::new(ghosts),
+            slots: AgeLinks::new(geometry.lines()),
+            ghosts: AgeLinks::new(ghosts),
             ghost_lines: vec![0; ghosts as usize],
             table: LineTable::with_capacity(ghosts as usize),
         };
@@ -98,20 +98,20 @@ impl VictimPolicy for TwoQueueParams {
 
 /// The queues of one set: two of slots, then the remembered addresses and their unused entries.
 #[derive(Clone, Copy, Serialize, Deserialize)]
-struct Set {
-    a1_in: Chain,
-    main: Chain,
-    a1_out: Chain,
-    unused: Chain,
+struct SetQueues {
+    a1_in: AgeList,
+    main: AgeList,
+    a1_out: AgeList,
+    unused: AgeList,
 }
 
-impl Default for Set {
+impl Default for SetQueues {
     fn default() -> Self {
-        Set {
-            a1_in: Chain::EMPTY,
-            main: Chain::EMPTY,
-            a1_out: Chain::EMPTY,
-            unused: Chain::EMPTY,
+        SetQueues {
+            a1_in: AgeList::EMPTY,
+            main: AgeList::EMPTY,
+            a1_out: AgeList::EMPTY,
+            unused: AgeList::EMPTY,
         }
     }
 }
@@ -120,11 +120,11 @@ impl Default for Set {
 pub(super) struct TwoQueue {
     most_in: u32,
     geometry: Geometry,
-    sets: Vec<Set>,
+    sets: Vec<SetQueues>,
     /// By slot: whether the line is in `Am` rather than in `A1in`.
     main: Vec<bool>,
-    slots: Links,
-    ghosts: Links,
+    slots: AgeLinks,
+    ghosts: AgeLinks,
     ghost_lines: Vec<u64>,
     /// The entry of each remembered address.
     table: LineTable,
@@ -167,7 +167,7 @@ impl TwoQueue {
     }
 
     /// The first unpinned line of a queue.
-    fn first(&self, lines: &Lines, queue: Chain) -> Option<Slot> {
+    fn first(&self, lines: &ResidentLines, queue: AgeList) -> Option<Slot> {
         let mut at = queue.oldest;
         while at != NONE {
             if !lines.order.is_pinned(Slot(at)) {
@@ -179,8 +179,8 @@ impl TwoQueue {
     }
 }
 
-impl Policy for TwoQueue {
-    fn inserted(&mut self, lines: &mut Lines, slot: Slot) {
+impl ReplacementPolicy for TwoQueue {
+    fn inserted(&mut self, lines: &mut ResidentLines, slot: Slot) {
         let line = lines.line(slot);
         let set = self.geometry.set_of(line);
         let main = self.recall(set, line);
@@ -192,7 +192,7 @@ impl Policy for TwoQueue {
     }
 
     #[inline]
-    fn touched(&mut self, lines: &mut Lines, slot: Slot) {
+    fn touched(&mut self, lines: &mut ResidentLines, slot: Slot) {
         if self.main[slot.index()] {
             let set = self.geometry.set_of(lines.line(slot));
             let queue = &mut self.sets[set as usize].main;
@@ -201,7 +201,7 @@ impl Policy for TwoQueue {
         }
     }
 
-    fn leaving(&mut self, lines: &mut Lines, slot: Slot) {
+    fn leaving(&mut self, lines: &mut ResidentLines, slot: Slot) {
         let line = lines.line(slot);
         let number = self.geometry.set_of(line);
         let set = &mut self.sets[number as usize];
@@ -213,11 +213,11 @@ impl Policy for TwoQueue {
         }
     }
 
-    fn victim(&mut self, lines: &mut Lines, set: u32) -> Option<Slot> {
+    fn victim(&mut self, lines: &mut ResidentLines, set: u32) -> Option<Slot> {
         if lines.order.candidates(set) == 0 {
             return None;
         }
-        let Set { a1_in, main, .. } = self.sets[set as usize];
+        let SetQueues { a1_in, main, .. } = self.sets[set as usize];
         let (prefer, other) = if a1_in.len > self.most_in {
             (a1_in, main)
         } else {

@@ -3,7 +3,7 @@
 use cxlab_engine::rng::StreamRng;
 use cxlab_engine::units::Bytes;
 use cxlab_memory::MemoryBackend;
-use cxlab_memory::ssd::{Drive, PolicyName, SsdParams};
+use cxlab_memory::ssd::{Drive, GcPolicyName, SsdParams};
 
 use crate::harness::{KIB, drive, statistic, write_paced};
 use crate::theory;
@@ -22,7 +22,7 @@ pub fn plane(policy: &str, separate: bool) -> SsdParams {
         pages: Some(PAGES),
         page: Some(Bytes(4 * KIB)),
         buffer: Bytes(32 * KIB),
-        gc_policy: PolicyName::find(policy).unwrap(),
+        gc_policy: GcPolicyName::find(policy).unwrap(),
         gc_separate: separate,
         gc_start: FREE,
         wear_static: 0,

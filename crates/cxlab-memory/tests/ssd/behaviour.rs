@@ -218,7 +218,7 @@ fn the_same_calls_give_the_same_answers() {
     let run = || {
         let params = SsdParams {
             ways: 1,
-            gc_policy: cxlab_memory::ssd::PolicyName::find("d-choice").unwrap(),
+            gc_policy: cxlab_memory::ssd::GcPolicyName::find("d-choice").unwrap(),
             fill: 1.0,
             overwrite: 1.0,
             ..small()

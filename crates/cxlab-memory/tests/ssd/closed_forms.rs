@@ -127,7 +127,7 @@ fn a_short_write_reads_the_rest_unless_the_buffer_has_it() {
         unwritten: Unwritten::Zero,
         ..small()
     };
-    let mut drive = Drive::new(&zero, cxlab_memory::Site::alone(Bytes(GIB), 1)).unwrap();
+    let mut drive = Drive::new(&zero, cxlab_memory::MediumSite::alone(Bytes(GIB), 1)).unwrap();
     alone(&mut drive, 0, request(1, 3, 1, true));
     assert_eq!(
         statistic(&drive, 0, "flash.reads"),

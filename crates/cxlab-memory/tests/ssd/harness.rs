@@ -2,14 +2,14 @@
 
 use cxlab_engine::units::{Bytes, Dpa, Picos, SimTime};
 use cxlab_memory::ssd::{Drive, SsdParams};
-use cxlab_memory::{Completion, MemoryBackend, MemoryRequest, Site};
+use cxlab_memory::{Completion, MediumSite, MemoryBackend, MemoryRequest};
 
 pub const KIB: u64 = 1 << 10;
 pub const MIB: u64 = 1 << 20;
 pub const GIB: u64 = 1 << 30;
 
 pub fn drive(params: &SsdParams, capacity: u64) -> Drive {
-    Drive::new(params, Site::alone(Bytes(capacity), 1)).unwrap()
+    Drive::new(params, MediumSite::alone(Bytes(capacity), 1)).unwrap()
 }
 
 /// A small drive: few dies with small blocks, so that collection begins soon.

@@ -6,7 +6,8 @@
 use cxlab_engine::rng::StreamRng;
 use cxlab_engine::units::{Bytes, Picos, SimTime};
 use cxlab_memory::ssd::{
-    Acknowledge, Drive, FillOrder, MultiPlane, PolicyName, PowerLoss, SsdParams, Suspend, Unwritten,
+    Acknowledge, Drive, FillOrder, GcPolicyName, MultiPlane, PowerLoss, SsdParams, Suspend,
+    Unwritten,
 };
 use cxlab_memory::{Completion, MemoryBackend};
 
@@ -17,7 +18,7 @@ const LINES: u64 = CAPACITY / 64;
 
 /// A request in flight.
 #[derive(Clone, Copy)]
-struct Flying {
+struct OutstandingRequest {
     line: u64,
     lines: u16,
     /// Number of the write; 0 for a read.
@@ -26,7 +27,7 @@ struct Flying {
 
 /// The lines of a write.
 #[derive(Clone, Copy)]
-struct Write {
+struct LineWrite {
     line: u64,
     lines: u16,
 }
@@ -36,12 +37,12 @@ struct Oracle {
     rng: StreamRng,
     now: u64,
     /// Requests in flight, by the owner's number.
-    flying: Vec<Option<Flying>>,
+    outstanding: Vec<Option<OutstandingRequest>>,
     /// The oldest write that each line of a read in flight may come from, by the read's number.
     floor: Vec<Vec<u32>>,
     free: Vec<u32>,
     /// All writes, by number from 1.
-    writes: Vec<Write>,
+    writes: Vec<LineWrite>,
     /// The last completed write of each line.
     answered: Vec<u32>,
     compared: u64,
@@ -55,10 +56,10 @@ impl Oracle {
             drive,
             rng: StreamRng::new(7, "oracle"),
             now: 0,
-            flying: vec![None; outstanding as usize],
+            outstanding: vec![None; outstanding as usize],
             floor: vec![Vec::new(); outstanding as usize],
             free: (0..outstanding).collect(),
-            writes: vec![Write { line: 0, lines: 0 }],
+            writes: vec![LineWrite { line: 0, lines: 0 }],
             answered: vec![0; LINES as usize],
             compared: 0,
         }
@@ -91,16 +92,16 @@ impl Oracle {
             return;
         }
         let Some(id) = self.free.pop() else { return };
-        let mut flying = Flying {
+        let mut outstanding = OutstandingRequest {
             line,
             lines: lines as u16,
             write: 0,
         };
         if write {
-            flying.write = self.writes.len() as u32;
-            self.writes.push(Write {
+            outstanding.write = self.writes.len() as u32;
+            self.writes.push(LineWrite {
                 line,
-                lines: flying.lines,
+                lines: outstanding.lines,
             });
         } else {
             let from = line as usize;
@@ -108,21 +109,21 @@ impl Oracle {
             self.floor[id as usize].clear();
             self.floor[id as usize].extend_from_slice(floor);
         }
-        self.flying[id as usize] = Some(flying);
-        let request = request(id, line, flying.lines, write);
+        self.outstanding[id as usize] = Some(outstanding);
+        let request = request(id, line, outstanding.lines, write);
         assert_eq!(self.drive.enqueue(SimTime(self.now), request), None);
     }
 
     /// Whether a write wrote to a line; write 0 covers all lines.
     fn covers(&self, write: u32, line: u64) -> bool {
-        let Write { line: first, lines } = self.writes[write as usize];
+        let LineWrite { line: first, lines } = self.writes[write as usize];
         write == 0 || (first <= line && line < first + u64::from(lines))
     }
 
     fn look(&mut self) {
         for seen in self.drive.observed() {
-            let flying = self.flying[seen.id as usize].unwrap();
-            let floor = self.floor[seen.id as usize][(seen.line - flying.line) as usize];
+            let outstanding = self.outstanding[seen.id as usize].unwrap();
+            let floor = self.floor[seen.id as usize][(seen.line - outstanding.line) as usize];
             assert!(
                 (seen.write as usize) < self.writes.len() && self.covers(seen.write, seen.line),
                 "line {} came from write {}, which did not write it",
@@ -143,11 +144,11 @@ impl Oracle {
         self.look();
         for one in done.drain(..) {
             assert!(one.at.0 <= self.now);
-            let flying = self.flying[one.id as usize].take().unwrap();
-            if flying.write != 0 {
-                let from = flying.line as usize;
-                for line in &mut self.answered[from..from + flying.lines as usize] {
-                    *line = (*line).max(flying.write);
+            let outstanding = self.outstanding[one.id as usize].take().unwrap();
+            if outstanding.write != 0 {
+                let from = outstanding.line as usize;
+                for line in &mut self.answered[from..from + outstanding.lines as usize] {
+                    *line = (*line).max(outstanding.write);
                 }
             }
             self.free.push(one.id);
@@ -172,7 +173,7 @@ impl Oracle {
             self.complete(&mut done);
         }
         assert!(
-            self.flying.iter().all(Option::is_none),
+            self.outstanding.iter().all(Option::is_none),
             "every request is answered"
         );
     }
@@ -219,8 +220,8 @@ impl Oracle {
         let failure = self.drive.power_fail(SimTime(self.now));
         assert_eq!(self.drive.next_event(), None, "nothing is under way");
         self.drive.audit();
-        for id in 0..self.flying.len() {
-            if self.flying[id].take().is_some() {
+        for id in 0..self.outstanding.len() {
+            if self.outstanding[id].take().is_some() {
                 self.free.push(id as u32);
             }
         }
@@ -241,8 +242,8 @@ impl Oracle {
     }
 }
 
-fn policy(name: &str) -> PolicyName {
-    PolicyName::find(name).unwrap()
+fn policy(name: &str) -> GcPolicyName {
+    GcPolicyName::find(name).unwrap()
 }
 
 /// Two channels with one die of two planes each and little spare, so that collection and wear

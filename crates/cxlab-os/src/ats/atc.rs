@@ -13,11 +13,11 @@ use cxlab_engine::save_state;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::device::{Action, Event, PageState, Phase, step};
-use super::{Completion, PageResponse};
-use crate::address::{Access, Page, PageSize, Pasid, VirtAddr};
+use super::device::{Action, DevicePagePhase, DevicePageState, Event, step};
+use super::{PageResponse, TranslationCompletion};
+use crate::address::{Page, PageAccess, PageSize, Pasid, VirtAddr};
 use crate::epochs::Epochs;
-use crate::tlb::{Scope, Tlb, TlbParams, TlbStats, Translation};
+use crate::tlb::{InvalidationScope, Tlb, TlbParams, TlbStats, Translation};
 
 /// Parameters of a device's address translation.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Debug)]
@@ -42,7 +42,7 @@ impl Default for AtcParams {
 
 /// What an access has to do next.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Answer {
+pub enum AccessDecision {
     /// Use this translation, and call [`Atc::done`] with this epoch at the end of the access.
     Go(Translation, u64),
     /// Send a Translation Request for the page, and wait for the page.
@@ -55,7 +55,7 @@ pub enum Answer {
 
 /// Next step for a page with waiting accesses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Next {
+pub enum PendingPageAction {
     /// Repeat the lookups of the waiting accesses, which hit unless they need more permission.
     Replay,
     /// Send a Translation Request for the page.
@@ -70,7 +70,7 @@ pub enum Next {
 
 /// Reply to the host of an invalidation or a block that waited for completions, with its tag.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Reply {
+pub enum DeferredReply {
     /// An Invalidate Completion.
     Invalidated(u32),
     /// The device is blocked.
@@ -79,25 +79,25 @@ pub enum Reply {
 
 /// Kind of an order for a range, from the driver or an invalidation.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-enum Order {
+enum RangeOrder {
     Invalidate,
     Block,
 }
 
 /// An invalidation or a block that waits for Translation Completions.
 #[derive(Serialize, Deserialize)]
-struct Deferred {
-    order: Order,
-    scope: Scope,
+struct DeferredOrder {
+    order: RangeOrder,
+    scope: InvalidationScope,
     tag: u32,
     /// Pages of 4 KiB whose completions are awaited.
     awaited: Vec<Page>,
 }
 
 #[derive(Clone, Copy, Serialize, Deserialize)]
-struct Pending {
+struct PendingPage {
     page: Page,
-    state: PageState,
+    state: DevicePageState,
     /// Whether a waiting access is a write.
     write: bool,
     /// Translation Requests sent for the page so far.
@@ -107,11 +107,11 @@ struct Pending {
 /// A device's translation cache with its outstanding requests.
 pub struct Atc {
     cache: Tlb,
-    pending: Vec<Pending>,
+    pending: Vec<PendingPage>,
     /// Maximum number of pages with an outstanding request.
     requests: usize,
-    blocked: Vec<Scope>,
-    deferred: Vec<Deferred>,
+    blocked: Vec<InvalidationScope>,
+    deferred: Vec<DeferredOrder>,
     /// Maximum number of Translation Requests for one page.
     most_requests: u32,
     epochs: Epochs,
@@ -158,10 +158,10 @@ impl Atc {
     /// Whether a page is blocked. A block that waits for the page's completion does not apply
     /// to the page yet.
     fn is_blocked(&self, page: Page) -> bool {
-        let waits = |scope: &Scope| {
+        let waits = |scope: &InvalidationScope| {
             let mut deferred = self.deferred.iter();
             deferred.any(|one| {
-                one.order == Order::Block && one.scope == *scope && one.awaited.contains(&page)
+                one.order == RangeOrder::Block && one.scope == *scope && one.awaited.contains(&page)
             })
         };
         let mut blocked = self.blocked.iter();
@@ -169,11 +169,11 @@ impl Atc {
     }
 
     /// Pages with outstanding Translation Requests whose completion may be in a range.
-    fn asked(&self, scope: Scope) -> Vec<Page> {
-        let asked = |pending: &&Pending| {
+    fn asked(&self, scope: InvalidationScope) -> Vec<Page> {
+        let asked = |pending: &&PendingPage| {
             // The completion may turn out to be for a larger page.
             let Page { pasid, start, .. } = pending.page;
-            pending.state.phase == Phase::Asked
+            pending.state.phase == DevicePagePhase::Asked
                 && scope.concerns(Page::around(pasid, start, PageSize::Large))
         };
         let pending = self.pending.iter().filter(asked);
@@ -190,24 +190,29 @@ impl Atc {
     }
 
     /// Looks up the translation of an access that wants to begin.
-    pub fn access(&mut self, pasid: Pasid, address: VirtAddr, access: Access) -> Answer {
+    pub fn access(
+        &mut self,
+        pasid: Pasid,
+        address: VirtAddr,
+        access: PageAccess,
+    ) -> AccessDecision {
         let page = Page::around(pasid, address, PageSize::Small);
         let blocked = self.is_blocked(page);
         if !blocked {
             let found = self.cache.lookup(pasid, address);
             if let Some(found) = found.filter(|found| found.allows(access)) {
-                return Answer::Go(found, self.epochs.begin());
+                return AccessDecision::Go(found, self.epochs.begin());
             }
         }
         let place = match self.place(page) {
             Some(place) => place,
-            None if self.pending.len() == self.requests => return Answer::Full,
+            None if self.pending.len() == self.requests => return AccessDecision::Full,
             None => {
-                let state = PageState {
+                let state = DevicePageState {
                     blocked,
-                    ..PageState::default()
+                    ..DevicePageState::default()
                 };
-                self.pending.push(Pending {
+                self.pending.push(PendingPage {
                     page,
                     state,
                     write: false,
@@ -216,67 +221,82 @@ impl Atc {
                 self.pending.len() - 1
             }
         };
-        self.pending[place].write |= access == Access::Write;
+        self.pending[place].write |= access == PageAccess::Write;
         match self.step(place, Event::Access) {
-            Next::Ask => Answer::Ask(page),
-            _ => Answer::Wait(page),
+            PendingPageAction::Ask => AccessDecision::Ask(page),
+            _ => AccessDecision::Wait(page),
         }
     }
 
     /// Applies an event to a page that is not settled, and drops the page when it has settled.
-    fn step(&mut self, place: usize, event: Event) -> Next {
+    fn step(&mut self, place: usize, event: Event) -> PendingPageAction {
         let Some((row, state)) = step(self.pending[place].state, event) else {
-            return Next::Nothing;
+            return PendingPageAction::Nothing;
         };
         let pending = &mut self.pending[place];
         pending.state = state;
         pending.requests += u32::from(row.actions.contains(&Action::Request));
         self.most_requests = self.most_requests.max(pending.requests);
-        if matches!(state.phase, Phase::Empty | Phase::Cached) && !state.waiting {
+        if matches!(
+            state.phase,
+            DevicePagePhase::Empty | DevicePagePhase::Cached
+        ) && !state.waiting
+        {
             self.pending.swap_remove(place);
         }
         let next = |action: &Action| match action {
-            Action::Request => Some(Next::Ask),
-            Action::PageRequest => Some(Next::PageRequest),
-            Action::Replay => Some(Next::Replay),
-            Action::Fail => Some(Next::Fail),
+            Action::Request => Some(PendingPageAction::Ask),
+            Action::PageRequest => Some(PendingPageAction::PageRequest),
+            Action::Replay => Some(PendingPageAction::Replay),
+            Action::Fail => Some(PendingPageAction::Fail),
             _ => None,
         };
-        row.actions.iter().find_map(next).unwrap_or(Next::Nothing)
+        row.actions
+            .iter()
+            .find_map(next)
+            .unwrap_or(PendingPageAction::Nothing)
     }
 
     /// Handles a Translation Completion for the requested page of 4 KiB.
-    pub fn completion(&mut self, page: Page, completion: Completion) -> Next {
+    pub fn completion(
+        &mut self,
+        page: Page,
+        completion: TranslationCompletion,
+    ) -> PendingPageAction {
         let Some(place) = self.place(page) else {
-            return Next::Nothing;
+            return PendingPageAction::Nothing;
         };
         let event = match completion {
-            Completion::Granted(found) if found.writable || !self.pending[place].write => {
+            TranslationCompletion::Granted(found)
+                if found.writable || !self.pending[place].write =>
+            {
                 let covers = Page::around(page.pasid, page.start, found.frame.size);
                 self.cache.insert(covers, found);
                 Event::Granted
             }
-            Completion::Granted(_) | Completion::NotPresent => Event::NotPresent,
-            Completion::Refused => Event::Refused,
+            TranslationCompletion::Granted(_) | TranslationCompletion::NotPresent => {
+                Event::NotPresent
+            }
+            TranslationCompletion::Refused => Event::Refused,
         };
         self.step(place, event)
     }
 
     /// Handles a PRG Response for a page.
-    pub fn page_response(&mut self, page: Page, response: PageResponse) -> Next {
+    pub fn page_response(&mut self, page: Page, response: PageResponse) -> PendingPageAction {
         let event = match response {
             PageResponse::Success => Event::PageReady,
             PageResponse::InvalidRequest | PageResponse::Failure => Event::PageFailed,
         };
         match self.place(page) {
             Some(place) => self.step(place, event),
-            None => Next::Nothing,
+            None => PendingPageAction::Nothing,
         }
     }
 
     /// Handles an Invalidate Request. True if its Invalidate Completion can be sent now; otherwise
     /// [`Atc::retired`] or [`Atc::done`] returns its tag later.
-    pub fn invalidate(&mut self, scope: Scope, tag: u32) -> bool {
+    pub fn invalidate(&mut self, scope: InvalidationScope, tag: u32) -> bool {
         self.cache.invalidate(scope);
         for pending in &mut self.pending {
             if scope.concerns(pending.page)
@@ -285,16 +305,16 @@ impl Atc {
                 pending.state = state;
             }
         }
-        !self.defer(Order::Invalidate, scope, tag) && self.epochs.invalidate(tag)
+        !self.defer(RangeOrder::Invalidate, scope, tag) && self.epochs.invalidate(tag)
     }
 
     /// Defers an order that has to wait for Translation Completions; false if there are
     /// none to wait for.
-    fn defer(&mut self, order: Order, scope: Scope, tag: u32) -> bool {
+    fn defer(&mut self, order: RangeOrder, scope: InvalidationScope, tag: u32) -> bool {
         let awaited = self.asked(scope);
         let waits = !awaited.is_empty();
         if waits {
-            self.deferred.push(Deferred {
+            self.deferred.push(DeferredOrder {
                 order,
                 scope,
                 tag,
@@ -307,9 +327,9 @@ impl Atc {
     /// Reports that a page's Translation Completion has come and that the accesses waiting for
     /// it have begun. Deferred invalidations and blocks now apply to the page. Returns the
     /// replies for the host.
-    pub fn retired(&mut self, page: Page) -> Vec<Reply> {
+    pub fn retired(&mut self, page: Page) -> Vec<DeferredReply> {
         let place = self.place(page);
-        if place.is_some_and(|place| self.pending[place].state.phase == Phase::Asked) {
+        if place.is_some_and(|place| self.pending[place].state.phase == DevicePagePhase::Asked) {
             return Vec::new();
         }
         let mut replies = Vec::new();
@@ -320,15 +340,17 @@ impl Atc {
                 let within = one.scope.concerns(page);
                 match one.order {
                     // The translation may be that of a larger page which contains the range.
-                    Order::Invalidate if within => self.cache.invalidate(Scope::page(page)),
-                    Order::Invalidate => self.cache.invalidate(one.scope),
-                    Order::Block => 0,
+                    RangeOrder::Invalidate if within => {
+                        self.cache.invalidate(InvalidationScope::page(page))
+                    }
+                    RangeOrder::Invalidate => self.cache.invalidate(one.scope),
+                    RangeOrder::Block => 0,
                 };
                 if let Some(place) = place.filter(|_| within) {
                     let state = &mut self.pending[place].state;
                     match one.order {
-                        Order::Block => state.blocked = true,
-                        Order::Invalidate => {
+                        RangeOrder::Block => state.blocked = true,
+                        RangeOrder::Invalidate => {
                             *state = step(*state, Event::Invalidate).map_or(*state, |(_, s)| s);
                         }
                     }
@@ -336,10 +358,10 @@ impl Atc {
             }
             match one.order {
                 _ if !one.awaited.is_empty() => self.deferred.push(one),
-                Order::Block => replies.push(Reply::Blocked(one.tag)),
-                Order::Invalidate => {
+                RangeOrder::Block => replies.push(DeferredReply::Blocked(one.tag)),
+                RangeOrder::Invalidate => {
                     if self.epochs.invalidate(one.tag) {
-                        replies.push(Reply::Invalidated(one.tag));
+                        replies.push(DeferredReply::Invalidated(one.tag));
                     }
                 }
             }
@@ -355,11 +377,11 @@ impl Atc {
 
     /// Blocks a range for the driver: no access to the range begins until it is resumed. True if
     /// the driver can be told now; otherwise [`Atc::retired`] returns the tag later.
-    pub fn block(&mut self, scope: Scope, tag: u32) -> bool {
+    pub fn block(&mut self, scope: InvalidationScope, tag: u32) -> bool {
         self.blocked.push(scope);
-        let waits = self.defer(Order::Block, scope, tag);
+        let waits = self.defer(RangeOrder::Block, scope, tag);
         for pending in &mut self.pending {
-            let asked = pending.state.phase == Phase::Asked;
+            let asked = pending.state.phase == DevicePagePhase::Asked;
             pending.state.blocked |= !asked && scope.concerns(pending.page);
         }
         !waits
@@ -367,16 +389,16 @@ impl Atc {
 
     /// Ends a block. Returns the pages with waiting accesses, each with its next step: a
     /// request or a replay.
-    pub fn resume(&mut self, scope: Scope) -> Vec<(Page, Next)> {
+    pub fn resume(&mut self, scope: InvalidationScope) -> Vec<(Page, PendingPageAction)> {
         if let Some(place) = self.blocked.iter().position(|other| *other == scope) {
             self.blocked.swap_remove(place);
         }
         let mut next = Vec::new();
         for place in (0..self.pending.len()).rev() {
-            let Pending { page, state, .. } = self.pending[place];
+            let PendingPage { page, state, .. } = self.pending[place];
             if state.blocked && !self.is_blocked(page) {
                 match self.step(place, Event::Resume) {
-                    Next::Nothing => {}
+                    PendingPageAction::Nothing => {}
                     other => next.push((page, other)),
                 }
             }
@@ -407,31 +429,42 @@ mod tests {
         Page::around(PASID, VirtAddr(number * SMALL), PageSize::Small)
     }
 
-    fn granted(frame: u64, writable: bool) -> Completion {
+    fn granted(frame: u64, writable: bool) -> TranslationCompletion {
         let (base, size) = (Hpa(frame * SMALL), PageSize::Small);
         let frame = Frame { base, size };
-        Completion::Granted(Translation { frame, writable })
+        TranslationCompletion::Granted(Translation { frame, writable })
     }
 
-    fn read(atc: &mut Atc, number: u64) -> Answer {
-        atc.access(PASID, VirtAddr(number * SMALL), Access::Read)
+    fn read(atc: &mut Atc, number: u64) -> AccessDecision {
+        atc.access(PASID, VirtAddr(number * SMALL), PageAccess::Read)
     }
 
     #[test]
     fn a_miss_asks_once_and_a_first_touch_pages() {
         let mut atc = atc(4);
-        assert_eq!(read(&mut atc, 3), Answer::Ask(page(3)));
-        assert_eq!(read(&mut atc, 3), Answer::Wait(page(3)));
+        assert_eq!(read(&mut atc, 3), AccessDecision::Ask(page(3)));
+        assert_eq!(read(&mut atc, 3), AccessDecision::Wait(page(3)));
         assert_eq!(
-            atc.completion(page(3), Completion::NotPresent),
-            Next::PageRequest
+            atc.completion(page(3), TranslationCompletion::NotPresent),
+            PendingPageAction::PageRequest
         );
-        assert_eq!(atc.page_response(page(3), PageResponse::Success), Next::Ask);
-        assert_eq!(atc.completion(page(3), granted(9, true)), Next::Replay);
-        assert!(matches!(read(&mut atc, 3), Answer::Go(t, 0) if t.frame.base == Hpa(9 * SMALL)));
+        assert_eq!(
+            atc.page_response(page(3), PageResponse::Success),
+            PendingPageAction::Ask
+        );
+        assert_eq!(
+            atc.completion(page(3), granted(9, true)),
+            PendingPageAction::Replay
+        );
+        assert!(
+            matches!(read(&mut atc, 3), AccessDecision::Go(t, 0) if t.frame.base == Hpa(9 * SMALL))
+        );
         assert_eq!(atc.pending(), 0);
-        assert_eq!(read(&mut atc, 5), Answer::Ask(page(5)));
-        assert_eq!(atc.completion(page(5), Completion::Refused), Next::Fail);
+        assert_eq!(read(&mut atc, 5), AccessDecision::Ask(page(5)));
+        assert_eq!(
+            atc.completion(page(5), TranslationCompletion::Refused),
+            PendingPageAction::Fail
+        );
         assert_eq!(atc.pending(), 0);
     }
 
@@ -444,26 +477,29 @@ mod tests {
             base: Hpa(1 << 30),
             size: PageSize::Large,
         };
-        let whole = Completion::Granted(Translation {
+        let whole = TranslationCompletion::Granted(Translation {
             frame,
             writable: true,
         });
-        assert_eq!(atc.completion(page(3), whole), Next::Replay);
-        assert!(matches!(read(&mut atc, 500), Answer::Go(t, _) if t.frame == frame));
-        assert!(atc.access(PASID, VirtAddr(1 << 21), Access::Read) == Answer::Ask(page(512)));
+        assert_eq!(atc.completion(page(3), whole), PendingPageAction::Replay);
+        assert!(matches!(read(&mut atc, 500), AccessDecision::Go(t, _) if t.frame == frame));
+        assert!(
+            atc.access(PASID, VirtAddr(1 << 21), PageAccess::Read)
+                == AccessDecision::Ask(page(512))
+        );
         // An invalidation of any part removes the whole page, and applies to
         // outstanding requests within it.
         assert!(
-            !atc.invalidate(Scope::page(page(100)), 1),
+            !atc.invalidate(InvalidationScope::page(page(100)), 1),
             "an access is under way"
         );
-        assert_eq!(read(&mut atc, 500), Answer::Ask(page(500)));
-        assert_eq!(atc.completion(page(4), whole), Next::Replay);
-        assert!(matches!(read(&mut atc, 500), Answer::Go(..)));
+        assert_eq!(read(&mut atc, 500), AccessDecision::Ask(page(500)));
+        assert_eq!(atc.completion(page(4), whole), PendingPageAction::Replay);
+        assert!(matches!(read(&mut atc, 500), AccessDecision::Go(..)));
         atc.retired(page(4));
         assert_eq!(
             read(&mut atc, 500),
-            Answer::Wait(page(500)),
+            AccessDecision::Wait(page(500)),
             "it may be older"
         );
     }
@@ -471,12 +507,12 @@ mod tests {
     #[test]
     fn requests_are_bounded() {
         let mut atc = atc(2);
-        assert_eq!(read(&mut atc, 1), Answer::Ask(page(1)));
-        assert_eq!(read(&mut atc, 2), Answer::Ask(page(2)));
-        assert_eq!(read(&mut atc, 3), Answer::Full);
-        assert_eq!(read(&mut atc, 2), Answer::Wait(page(2)));
+        assert_eq!(read(&mut atc, 1), AccessDecision::Ask(page(1)));
+        assert_eq!(read(&mut atc, 2), AccessDecision::Ask(page(2)));
+        assert_eq!(read(&mut atc, 3), AccessDecision::Full);
+        assert_eq!(read(&mut atc, 2), AccessDecision::Wait(page(2)));
         atc.completion(page(1), granted(1, true));
-        assert_eq!(read(&mut atc, 3), Answer::Ask(page(3)));
+        assert_eq!(read(&mut atc, 3), AccessDecision::Ask(page(3)));
     }
 
     #[test]
@@ -484,16 +520,16 @@ mod tests {
         let mut atc = atc(2);
         read(&mut atc, 1);
         atc.completion(page(1), granted(1, false));
-        assert!(matches!(read(&mut atc, 1), Answer::Go(..)));
-        let write = atc.access(PASID, VirtAddr(SMALL), Access::Write);
-        assert_eq!(write, Answer::Ask(page(1)));
+        assert!(matches!(read(&mut atc, 1), AccessDecision::Go(..)));
+        let write = atc.access(PASID, VirtAddr(SMALL), PageAccess::Write);
+        assert_eq!(write, AccessDecision::Ask(page(1)));
         assert_eq!(
             atc.completion(page(1), granted(1, false)),
-            Next::PageRequest
+            PendingPageAction::PageRequest
         );
         assert_eq!(
             atc.page_response(page(1), PageResponse::InvalidRequest),
-            Next::Fail
+            PendingPageAction::Fail
         );
     }
 
@@ -502,57 +538,66 @@ mod tests {
         let mut atc = atc(2);
         read(&mut atc, 1);
         atc.completion(page(1), granted(1, true));
-        let Answer::Go(_, first) = read(&mut atc, 1) else {
+        let AccessDecision::Go(_, first) = read(&mut atc, 1) else {
             panic!()
         };
-        let Answer::Go(_, second) = read(&mut atc, 1) else {
+        let AccessDecision::Go(_, second) = read(&mut atc, 1) else {
             panic!()
         };
-        assert!(!atc.invalidate(Scope::page(page(1)), 17));
+        assert!(!atc.invalidate(InvalidationScope::page(page(1)), 17));
         assert_eq!(
             read(&mut atc, 1),
-            Answer::Ask(page(1)),
+            AccessDecision::Ask(page(1)),
             "the translation is gone at once"
         );
-        assert!(!atc.invalidate(Scope::All, 18), "that is under way");
+        assert!(
+            !atc.invalidate(InvalidationScope::All, 18),
+            "that is under way"
+        );
         assert!(atc.done(first).is_empty());
         atc.completion(page(1), granted(5, true));
         assert_eq!(atc.retired(page(1)), []);
         assert_eq!(atc.done(second), [17, 18]);
-        assert!(atc.invalidate(Scope::All, 19));
+        assert!(atc.invalidate(InvalidationScope::All, 19));
     }
 
     #[test]
     fn a_completion_that_an_invalidation_overtook_serves_those_who_wait_and_nobody_after() {
         let mut atc = atc(2);
         read(&mut atc, 1);
-        assert!(!atc.invalidate(Scope::page(page(1)), 17));
-        assert_eq!(atc.completion(page(1), granted(1, true)), Next::Replay);
-        let Answer::Go(_, epoch) = read(&mut atc, 1) else {
+        assert!(!atc.invalidate(InvalidationScope::page(page(1)), 17));
+        assert_eq!(
+            atc.completion(page(1), granted(1, true)),
+            PendingPageAction::Replay
+        );
+        let AccessDecision::Go(_, epoch) = read(&mut atc, 1) else {
             panic!()
         };
         assert_eq!(atc.retired(page(1)), [], "an access is under way");
-        assert_eq!(read(&mut atc, 1), Answer::Ask(page(1)));
+        assert_eq!(read(&mut atc, 1), AccessDecision::Ask(page(1)));
         assert_eq!(atc.done(epoch), [17]);
-        assert!(!atc.invalidate(Scope::All, 18));
+        assert!(!atc.invalidate(InvalidationScope::All, 18));
         assert_eq!(
-            atc.completion(page(1), Completion::NotPresent),
-            Next::PageRequest
+            atc.completion(page(1), TranslationCompletion::NotPresent),
+            PendingPageAction::PageRequest
         );
-        assert_eq!(atc.retired(page(1)), [Reply::Invalidated(18)]);
+        assert_eq!(atc.retired(page(1)), [DeferredReply::Invalidated(18)]);
     }
 
     #[test]
     fn a_block_waits_for_the_completion_and_those_who_wait_for_it_begin() {
         let mut atc = atc(2);
         read(&mut atc, 1);
-        let scope = Scope::page(page(1));
+        let scope = InvalidationScope::page(page(1));
         assert!(!atc.block(scope, 5));
-        assert_eq!(read(&mut atc, 1), Answer::Wait(page(1)));
-        assert_eq!(atc.completion(page(1), granted(1, true)), Next::Replay);
-        assert!(matches!(read(&mut atc, 1), Answer::Go(..)));
-        assert_eq!(atc.retired(page(1)), [Reply::Blocked(5)]);
-        assert_eq!(read(&mut atc, 1), Answer::Wait(page(1)));
+        assert_eq!(read(&mut atc, 1), AccessDecision::Wait(page(1)));
+        assert_eq!(
+            atc.completion(page(1), granted(1, true)),
+            PendingPageAction::Replay
+        );
+        assert!(matches!(read(&mut atc, 1), AccessDecision::Go(..)));
+        assert_eq!(atc.retired(page(1)), [DeferredReply::Blocked(5)]);
+        assert_eq!(read(&mut atc, 1), AccessDecision::Wait(page(1)));
     }
 
     #[test]
@@ -560,12 +605,12 @@ mod tests {
         let mut atc = atc(4);
         read(&mut atc, 1);
         atc.completion(page(1), granted(1, true));
-        let scope = Scope::page(page(1));
+        let scope = InvalidationScope::page(page(1));
         assert!(atc.block(scope, 4));
-        assert_eq!(read(&mut atc, 1), Answer::Wait(page(1)));
+        assert_eq!(read(&mut atc, 1), AccessDecision::Wait(page(1)));
         assert_eq!(
             read(&mut atc, 2),
-            Answer::Ask(page(2)),
+            AccessDecision::Ask(page(2)),
             "another page goes on"
         );
         assert!(
@@ -573,9 +618,12 @@ mod tests {
             "page 2 may be part of the same one"
         );
         atc.completion(page(2), granted(7, true));
-        assert_eq!(atc.retired(page(2)), [Reply::Invalidated(1)]);
-        assert_eq!(atc.resume(scope), [(page(1), Next::Ask)]);
-        assert_eq!(atc.completion(page(1), granted(2, true)), Next::Replay);
-        assert!(matches!(read(&mut atc, 1), Answer::Go(..)));
+        assert_eq!(atc.retired(page(2)), [DeferredReply::Invalidated(1)]);
+        assert_eq!(atc.resume(scope), [(page(1), PendingPageAction::Ask)]);
+        assert_eq!(
+            atc.completion(page(1), granted(2, true)),
+            PendingPageAction::Replay
+        );
+        assert!(matches!(read(&mut atc, 1), AccessDecision::Go(..)));
     }
 }

@@ -1,6 +1,6 @@
 //! Table of a device's actions for one page.
 //!
-//! The owner keeps a [`PageState`] for each page that is not settled. An event without a row has to
+//! The owner keeps a [`DevicePageState`] for each page that is not settled. An event without a row has to
 //! wait: the owner repeats it when the page has changed. Translations and invalidations may cross
 //! in any order, so the device cannot know whether a completion was made before or after an earlier
 //! invalidation. Therefore an invalidation, or a block, waits for the completion. The accesses that
@@ -12,7 +12,7 @@
 #[derive(
     Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize, Debug,
 )]
-pub enum Phase {
+pub enum DevicePagePhase {
     /// No translation, and no request.
     #[default]
     Empty,
@@ -30,9 +30,9 @@ pub enum Phase {
 #[derive(
     Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize, Debug,
 )]
-pub struct PageState {
+pub struct DevicePageState {
     /// State of the translation.
-    pub phase: Phase,
+    pub phase: DevicePagePhase,
     /// Number of accesses in flight that use the translation.
     pub users: u8,
     /// Whether accesses wait for the page.
@@ -117,13 +117,13 @@ pub struct Row {
     /// Name of the row.
     pub name: &'static str,
     /// Phases that the row applies to.
-    pub phases: &'static [Phase],
+    pub phases: &'static [DevicePagePhase],
     /// Events that the row applies to.
     pub on: &'static [Event],
     /// Condition that the state must meet too.
     pub when: When,
     /// Next phase; `None` if it is unchanged.
-    pub next: Option<Phase>,
+    pub next: Option<DevicePagePhase>,
     /// Actions, in order.
     pub actions: &'static [Action],
 }
@@ -133,10 +133,10 @@ pub struct When {
     /// The condition in words; empty if it is always true.
     pub text: &'static str,
     /// Evaluates the condition for a state.
-    pub holds: fn(PageState) -> bool,
+    pub holds: fn(DevicePageState) -> bool,
 }
 
-const fn when(text: &'static str, holds: fn(PageState) -> bool) -> When {
+const fn when(text: &'static str, holds: fn(DevicePageState) -> bool) -> When {
     When { text, holds }
 }
 
@@ -157,10 +157,10 @@ const NONE_WAITING: When = when("no waiters", |state| !state.waiting);
 
 const fn row(
     name: &'static str,
-    phases: &'static [Phase],
+    phases: &'static [DevicePagePhase],
     on: &'static [Event],
     when: When,
-    next: Option<Phase>,
+    next: Option<DevicePagePhase>,
     actions: &'static [Action],
 ) -> Row {
     Row {
@@ -174,8 +174,8 @@ const fn row(
 }
 
 use Action as A;
+use DevicePagePhase as P;
 use Event as E;
-use Phase as P;
 use serde::{Deserialize, Serialize};
 
 /// Every row, in the order of `docs/explain/cohet-os.md`.
@@ -209,7 +209,7 @@ pub static ROWS: &[Row] = &[
 
 /// The row for an event, and the state after it; `None` if no row applies. `Replay` counts no
 /// users: the owner steps each replayed access with [`Event::Access`], which is a hit.
-pub fn step(state: PageState, event: Event) -> Option<(&'static Row, PageState)> {
+pub fn step(state: DevicePageState, event: Event) -> Option<(&'static Row, DevicePageState)> {
     let applies = |row: &&Row| {
         row.on.contains(&event) && row.phases.contains(&state.phase) && (row.when.holds)(state)
     };
@@ -237,17 +237,17 @@ pub fn step(state: PageState, event: Event) -> Option<(&'static Row, PageState)>
 mod tests {
     use super::*;
 
-    const ALL_PHASES: &[Phase] = &[
-        Phase::Empty,
-        Phase::Asked,
-        Phase::Paging,
-        Phase::Cached,
-        Phase::Draining,
+    const ALL_PHASES: &[DevicePagePhase] = &[
+        DevicePagePhase::Empty,
+        DevicePagePhase::Asked,
+        DevicePagePhase::Paging,
+        DevicePagePhase::Cached,
+        DevicePagePhase::Draining,
     ];
 
-    fn states() -> impl Iterator<Item = PageState> {
+    fn states() -> impl Iterator<Item = DevicePageState> {
         ALL_PHASES.iter().flat_map(|&phase| {
-            (0..12u8).map(move |bits| PageState {
+            (0..12u8).map(move |bits| DevicePageState {
                 phase,
                 users: bits / 4,
                 waiting: bits & 1 == 1,
@@ -280,13 +280,18 @@ mod tests {
     fn every_invalidation_is_acknowledged_at_once_or_when_the_last_user_is_done() {
         for state in states() {
             let Some((row, next)) = step(state, Event::Invalidate) else {
-                let waits = [Phase::Draining, Phase::Asked];
+                let waits = [DevicePagePhase::Draining, DevicePagePhase::Asked];
                 assert!(waits.contains(&state.phase), "{state:?}");
                 continue;
             };
             let at_once = row.actions.contains(&Action::Acknowledge);
-            assert_eq!(at_once, next.phase != Phase::Draining, "{}", row.name);
-            assert_ne!(next.phase, Phase::Cached);
+            assert_eq!(
+                at_once,
+                next.phase != DevicePagePhase::Draining,
+                "{}",
+                row.name
+            );
+            assert_ne!(next.phase, DevicePagePhase::Cached);
         }
     }
 

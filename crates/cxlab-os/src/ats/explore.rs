@@ -12,10 +12,10 @@ use std::collections::BTreeSet;
 use super::{device, home};
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-enum Message {
+enum ModelMessage {
     TranslationRequest,
     /// With the frame, if the page was present when the walk read it.
-    Completion(Option<Frame>),
+    Completion(Option<ModelFrame>),
     PageRequest,
     PageReady,
     Invalidate,
@@ -29,11 +29,11 @@ enum Message {
 }
 
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Default, Debug)]
-struct Device {
-    page: device::PageState,
-    cached: Option<Frame>,
+struct ModelDevice {
+    page: device::DevicePageState,
+    cached: Option<ModelFrame>,
     /// Frames of the accesses in flight.
-    uses: Vec<Frame>,
+    uses: Vec<ModelFrame>,
     waiting: u8,
     /// Translation Requests since accesses began to wait.
     requests: u8,
@@ -43,20 +43,20 @@ struct Device {
     evictions: u8,
     done: u8,
     /// Messages in flight to or from this device, sorted.
-    messages: Vec<Message>,
+    messages: Vec<ModelMessage>,
     held: bool,
     /// Whether the device was told that the page is present, and has not got the translation since.
     awaited: bool,
 }
 
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Default, Debug)]
-struct World {
-    devices: Vec<Device>,
-    page: home::PageState,
+struct ModelState {
+    devices: Vec<ModelDevice>,
+    page: home::HomePageState,
     /// The frame in the page table, if the entry is present.
-    entry: Option<Frame>,
+    entry: Option<ModelFrame>,
     /// The frame of the page, present or moving.
-    frame: Option<Frame>,
+    frame: Option<ModelFrame>,
     /// True if moves of the page are explored.
     moves: bool,
     /// Whether the page was sampled: its entry is not present until the next fault.
@@ -70,7 +70,7 @@ struct World {
 
 /// A frame of the page.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-enum Frame {
+enum ModelFrame {
     /// The page's present frame, or the last one that it got.
     Last,
     /// A frame that other pages may use.
@@ -78,12 +78,14 @@ enum Frame {
 }
 
 /// The device's table, or a variant with a mistake.
-type Step =
-    fn(device::PageState, device::Event) -> Option<(Vec<device::Action>, device::PageState)>;
+type DeviceStep = fn(
+    device::DevicePageState,
+    device::Event,
+) -> Option<(Vec<device::Action>, device::DevicePageState)>;
 
 /// Participants of an exploration, and their rules.
 #[derive(Clone, Copy)]
-struct System {
+struct ModelConfig {
     devices: usize,
     /// Number of accesses of each device.
     accesses: u8,
@@ -93,16 +95,16 @@ struct System {
     moves: bool,
     /// Whether translations of the whole process may be invalidated.
     sweeps: bool,
-    step: Step,
+    step: DeviceStep,
     /// Whether a page stays, after a device was told of it, until the device has looked it up.
     stays: bool,
     /// Maximum number of Translation Requests that an access may wait for.
     most_requests: u8,
 }
 
-impl System {
-    const fn of(devices: usize, accesses: u8) -> System {
-        System {
+impl ModelConfig {
+    const fn of(devices: usize, accesses: u8) -> ModelConfig {
+        ModelConfig {
             devices,
             accesses,
             evictions: 0,
@@ -120,15 +122,15 @@ impl System {
 const MOST_REQUESTS: u8 = super::MOST_REQUESTS as u8;
 
 fn as_written(
-    state: device::PageState,
+    state: device::DevicePageState,
     event: device::Event,
-) -> Option<(Vec<device::Action>, device::PageState)> {
+) -> Option<(Vec<device::Action>, device::DevicePageState)> {
     let (row, next) = device::step(state, event)?;
     Some((row.actions.to_vec(), next))
 }
 
-impl World {
-    fn send(&mut self, device: usize, message: Message) {
+impl ModelState {
+    fn send(&mut self, device: usize, message: ModelMessage) {
         let messages = &mut self.devices[device].messages;
         messages.push(message);
         messages.sort_unstable();
@@ -139,9 +141,9 @@ impl World {
         &self,
         at: usize,
         event: device::Event,
-        frame: Option<Frame>,
-        system: &System,
-    ) -> Result<Option<World>, String> {
+        frame: Option<ModelFrame>,
+        system: &ModelConfig,
+    ) -> Result<Option<ModelState>, String> {
         use device::Action as A;
         let Some((actions, next)) = (system.step)(self.devices[at].page, event) else {
             return Ok(None);
@@ -154,7 +156,7 @@ impl World {
             match action {
                 A::Use => {
                     let frame = one.cached.ok_or("a hit without translation")?;
-                    if frame == Frame::Retired {
+                    if frame == ModelFrame::Retired {
                         return Err("a frame is used after its invalidation".into());
                     }
                     one.uses.push(frame);
@@ -166,9 +168,9 @@ impl World {
                     if one.requests > system.most_requests {
                         return Err(format!("{} requests for one access", one.requests));
                     }
-                    world.send(at, Message::TranslationRequest);
+                    world.send(at, ModelMessage::TranslationRequest);
                 }
-                A::PageRequest => world.send(at, Message::PageRequest),
+                A::PageRequest => world.send(at, ModelMessage::PageRequest),
                 A::Fill => one.cached = frame,
                 A::Drop => one.cached = None,
                 A::Replay => {
@@ -177,9 +179,9 @@ impl World {
                 }
                 A::Fail => return Err("an access failed".into()),
                 A::Acknowledge if std::mem::take(&mut one.sweeping) => {}
-                A::Acknowledge => world.send(at, Message::Invalidated),
-                A::AckBlock => world.send(at, Message::Blocked),
-                A::AckResume => world.send(at, Message::Resumed),
+                A::Acknowledge => world.send(at, ModelMessage::Invalidated),
+                A::AckBlock => world.send(at, ModelMessage::Blocked),
+                A::AckResume => world.send(at, ModelMessage::Resumed),
             }
         }
         for _ in 0..replay {
@@ -190,7 +192,7 @@ impl World {
         Ok(Some(world))
     }
 
-    fn home(&self, from: usize, event: home::Event) -> Result<Option<World>, String> {
+    fn home(&self, from: usize, event: home::Event) -> Result<Option<ModelState>, String> {
         use home::Action as A;
         let Some((row, next)) = home::step(self.page, event) else {
             return Ok(None);
@@ -201,7 +203,7 @@ impl World {
             match action {
                 A::Walk => {
                     world.devices[from].awaited &= self.entry.is_none();
-                    world.send(from, Message::Completion(self.entry));
+                    world.send(from, ModelMessage::Completion(self.entry));
                 }
                 A::Hold => world.devices[from].held = true,
                 A::Fault => world.faulting = true,
@@ -213,13 +215,13 @@ impl World {
                         }
                     }
                 }
-                A::Block => world.broadcast(Message::Block),
+                A::Block => world.broadcast(ModelMessage::Block),
                 A::Suspend => {
                     world.entry = None;
                     world.sampled = false;
                 }
                 A::FlushIommu => {}
-                A::Invalidate => world.broadcast(Message::Invalidate),
+                A::Invalidate => world.broadcast(ModelMessage::Invalidate),
                 A::Copy => {
                     world.frame.ok_or("a page without frame moves")?;
                     world.copying = true;
@@ -229,10 +231,10 @@ impl World {
                     world.retire();
                 }
                 A::Install => {
-                    world.frame = Some(Frame::Last);
+                    world.frame = Some(ModelFrame::Last);
                     world.entry = world.frame;
                 }
-                A::Resume => world.broadcast(Message::Resume),
+                A::Resume => world.broadcast(ModelMessage::Resume),
             }
         }
         Ok(Some(world))
@@ -240,24 +242,24 @@ impl World {
 
     fn tell(&mut self, at: usize) {
         self.devices[at].awaited = true;
-        self.send(at, Message::PageReady);
+        self.send(at, ModelMessage::PageReady);
     }
 
     /// Retires the page's frame, which other pages may use from now on.
     fn retire(&mut self) {
-        self.frame = Some(Frame::Retired);
+        self.frame = Some(ModelFrame::Retired);
         for one in &mut self.devices {
-            one.cached = one.cached.map(|_| Frame::Retired);
+            one.cached = one.cached.map(|_| ModelFrame::Retired);
             for message in &mut one.messages {
-                if let Message::Completion(Some(frame)) = message {
-                    *frame = Frame::Retired;
+                if let ModelMessage::Completion(Some(frame)) = message {
+                    *frame = ModelFrame::Retired;
                 }
             }
             one.messages.sort_unstable();
         }
     }
 
-    fn broadcast(&mut self, message: Message) {
+    fn broadcast(&mut self, message: ModelMessage) {
         (0..self.devices.len()).for_each(|at| self.send(at, message));
     }
 
@@ -265,9 +267,9 @@ impl World {
     fn deliver(
         &self,
         at: usize,
-        message: Message,
-        system: &System,
-    ) -> Result<Option<World>, String> {
+        message: ModelMessage,
+        system: &ModelConfig,
+    ) -> Result<Option<ModelState>, String> {
         use device::Event as D;
         use home::Event as H;
         let mut world = self.clone();
@@ -276,26 +278,26 @@ impl World {
             messages.remove(place);
         }
         match message {
-            Message::TranslationRequest => world.home(at, H::TranslationRequest),
-            Message::PageRequest => world.home(at, H::PageRequest),
-            Message::Blocked => world.home(at, H::Blocked),
-            Message::Invalidated => world.home(at, H::Invalidated),
-            Message::Resumed => world.home(at, H::Resumed),
-            Message::Completion(None) => world.device(at, D::NotPresent, None, system),
-            Message::Completion(frame) => world.device(at, D::Granted, frame, system),
-            Message::PageReady => world.device(at, D::PageReady, None, system),
-            Message::Invalidate => world.device(at, D::Invalidate, None, system),
-            Message::Sweep => {
+            ModelMessage::TranslationRequest => world.home(at, H::TranslationRequest),
+            ModelMessage::PageRequest => world.home(at, H::PageRequest),
+            ModelMessage::Blocked => world.home(at, H::Blocked),
+            ModelMessage::Invalidated => world.home(at, H::Invalidated),
+            ModelMessage::Resumed => world.home(at, H::Resumed),
+            ModelMessage::Completion(None) => world.device(at, D::NotPresent, None, system),
+            ModelMessage::Completion(frame) => world.device(at, D::Granted, frame, system),
+            ModelMessage::PageReady => world.device(at, D::PageReady, None, system),
+            ModelMessage::Invalidate => world.device(at, D::Invalidate, None, system),
+            ModelMessage::Sweep => {
                 world.devices[at].sweeping = true;
                 world.device(at, D::Invalidate, None, system)
             }
-            Message::Block => world.device(at, D::Block, None, system),
-            Message::Resume => world.device(at, D::Resume, None, system),
+            ModelMessage::Block => world.device(at, D::Block, None, system),
+            ModelMessage::Resume => world.device(at, D::Resume, None, system),
         }
     }
 
     /// Successor states that must be reached eventually.
-    fn duties(&self, system: &System) -> Result<Vec<World>, String> {
+    fn duties(&self, system: &ModelConfig) -> Result<Vec<ModelState>, String> {
         let mut all = Vec::new();
         for at in 0..self.devices.len() {
             let one = &self.devices[at];
@@ -318,15 +320,15 @@ impl World {
             }
         }
         if self.copying {
-            let world = World {
+            let world = ModelState {
                 copying: false,
                 ..self.clone()
             };
             all.extend(world.home(0, home::Event::Copied)?);
         }
         if self.faulting {
-            let frame = Some(Frame::Last);
-            let world = World {
+            let frame = Some(ModelFrame::Last);
+            let world = ModelState {
                 faulting: false,
                 sampled: false,
                 promoted: self.sampled,
@@ -340,7 +342,7 @@ impl World {
     }
 
     /// Successor states by optional events.
-    fn chances(&self, system: &System) -> Result<Vec<World>, String> {
+    fn chances(&self, system: &ModelConfig) -> Result<Vec<ModelState>, String> {
         let mut all = Vec::new();
         for at in 0..self.devices.len() {
             let one = &self.devices[at];
@@ -349,23 +351,23 @@ impl World {
                 world.devices[at].evictions -= 1;
                 all.extend(world.device(at, device::Event::Evict, None, system)?);
             }
-            if system.sweeps && !one.sweeping && !one.messages.contains(&Message::Sweep) {
+            if system.sweeps && !one.sweeping && !one.messages.contains(&ModelMessage::Sweep) {
                 let mut world = self.clone();
-                world.send(at, Message::Sweep);
+                world.send(at, ModelMessage::Sweep);
                 all.push(world);
             }
         }
-        let stable = self.page.phase == home::Phase::Stable && self.frame.is_some();
+        let stable = self.page.phase == home::HomePagePhase::Stable && self.frame.is_some();
         let stays = system.stays && self.devices.iter().any(|one| one.awaited);
         if stable && self.moves && (self.promoted || !stays) {
-            let world = World {
+            let world = ModelState {
                 promoted: false,
                 ..self.clone()
             };
             all.extend(world.home(0, home::Event::Move(self.devices.len() as u8))?);
         }
         if stable && !stays && !self.sampled {
-            let world = World {
+            let world = ModelState {
                 sampled: true,
                 entry: None,
                 ..self.clone()
@@ -376,8 +378,8 @@ impl World {
     }
 
     fn check_end(&self, accesses: u8) -> Result<(), String> {
-        let settled = self.page == home::PageState::default();
-        let each = |one: &Device| {
+        let settled = self.page == home::HomePageState::default();
+        let each = |one: &ModelDevice| {
             one.done == accesses && one.waiting == 0 && one.messages.is_empty() && !one.page.waiting
         };
         if settled && self.devices.iter().all(each) {
@@ -389,16 +391,16 @@ impl World {
 }
 
 /// Explores every reachable state, and returns their number.
-fn explore(system: System) -> Result<usize, String> {
-    let one = Device {
+fn explore(system: ModelConfig) -> Result<usize, String> {
+    let one = ModelDevice {
         accesses: system.accesses,
         evictions: system.evictions,
-        ..Device::default()
+        ..ModelDevice::default()
     };
-    let start = World {
+    let start = ModelState {
         devices: vec![one; system.devices],
         moves: system.moves,
-        ..World::default()
+        ..ModelState::default()
     };
     let mut seen = BTreeSet::from([start.clone()]);
     let mut open = vec![start];
@@ -419,9 +421,9 @@ fn explore(system: System) -> Result<usize, String> {
 
 #[test]
 fn one_device_never_uses_what_was_invalidated_and_loses_nothing() {
-    let states = explore(System {
+    let states = explore(ModelConfig {
         evictions: 2,
-        ..System::of(1, 4)
+        ..ModelConfig::of(1, 4)
     });
     let states = states.unwrap();
     assert!(
@@ -432,7 +434,7 @@ fn one_device_never_uses_what_was_invalidated_and_loses_nothing() {
 
 #[test]
 fn two_devices_never_use_what_was_invalidated_and_lose_nothing() {
-    let states = explore(System::of(2, 2)).unwrap();
+    let states = explore(ModelConfig::of(2, 2)).unwrap();
     assert!(
         states > 1_000,
         "{states} states are too few to mean anything"
@@ -440,15 +442,15 @@ fn two_devices_never_use_what_was_invalidated_and_lose_nothing() {
 }
 
 /// Explores rules with one mistake, and returns the violation.
-fn caught(system: System) -> String {
+fn caught(system: ModelConfig) -> String {
     explore(system).expect_err("the mistake was not found")
 }
 
 #[test]
 fn the_bound_of_the_requests_that_an_access_waits_for_is_reached() {
-    let error = caught(System {
+    let error = caught(ModelConfig {
         most_requests: MOST_REQUESTS - 1,
-        ..System::of(1, 2)
+        ..ModelConfig::of(1, 2)
     });
     assert!(error.contains("requests for one access"), "{error}");
 }
@@ -456,11 +458,11 @@ fn the_bound_of_the_requests_that_an_access_waits_for_is_reached() {
 #[test]
 fn a_page_must_stay_until_whoever_was_told_of_it_has_looked_it_up() {
     for moves in [false, true] {
-        let error = caught(System {
+        let error = caught(ModelConfig {
             stays: false,
             moves,
             most_requests: 50,
-            ..System::of(1, 1)
+            ..ModelConfig::of(1, 1)
         });
         assert!(error.contains("51 requests for one access"), "{error}");
     }
@@ -468,47 +470,50 @@ fn a_page_must_stay_until_whoever_was_told_of_it_has_looked_it_up() {
 
 #[test]
 fn a_completion_that_an_invalidation_overtook_must_serve_those_who_wait() {
-    let error = caught(System {
+    let error = caught(ModelConfig {
         moves: false,
         most_requests: 50,
         step: |state, event| match (state.phase, event) {
             // The invalidation is acknowledged at once, so the completion would have to be dropped.
-            (device::Phase::Asked, device::Event::Invalidate) => {
-                let next = device::PageState {
-                    phase: device::Phase::Draining,
+            (device::DevicePagePhase::Asked, device::Event::Invalidate) => {
+                let next = device::DevicePageState {
+                    phase: device::DevicePagePhase::Draining,
                     ..state
                 };
                 Some((vec![device::Action::Acknowledge], next))
             }
-            (device::Phase::Draining, device::Event::Granted | device::Event::NotPresent) => {
-                let next = device::PageState {
-                    phase: device::Phase::Asked,
+            (
+                device::DevicePagePhase::Draining,
+                device::Event::Granted | device::Event::NotPresent,
+            ) => {
+                let next = device::DevicePageState {
+                    phase: device::DevicePagePhase::Asked,
                     ..state
                 };
                 Some((vec![device::Action::Request], next))
             }
             _ => as_written(state, event),
         },
-        ..System::of(1, 1)
+        ..ModelConfig::of(1, 1)
     });
     assert!(error.contains("51 requests for one access"), "{error}");
 }
 
 #[test]
 fn a_block_must_wait_for_a_completion_under_way() {
-    use device::{Action, Event, PageState, Phase};
-    let error = caught(System {
+    use device::{Action, DevicePagePhase, DevicePageState, Event};
+    let error = caught(ModelConfig {
         step: |state, event| match (state.phase, event) {
-            (Phase::Asked, Event::Block) => {
-                let next = PageState {
+            (DevicePagePhase::Asked, Event::Block) => {
+                let next = DevicePageState {
                     blocked: true,
                     ..state
                 };
                 Some((vec![Action::AckBlock], next))
             }
-            (Phase::Asked, Event::Invalidate) => Some((vec![Action::Acknowledge], state)),
-            (Phase::Asked, Event::Resume) => {
-                let next = PageState {
+            (DevicePagePhase::Asked, Event::Invalidate) => Some((vec![Action::Acknowledge], state)),
+            (DevicePagePhase::Asked, Event::Resume) => {
+                let next = DevicePageState {
                     blocked: false,
                     ..state
                 };
@@ -516,39 +521,40 @@ fn a_block_must_wait_for_a_completion_under_way() {
             }
             _ => as_written(state, event),
         },
-        ..System::of(1, 2)
+        ..ModelConfig::of(1, 2)
     });
     assert!(error.contains("used after its invalidation"), "{error}");
 }
 
 #[test]
 fn an_invalidation_must_wait_for_the_accesses_under_way() {
-    let error = caught(System {
+    let error = caught(ModelConfig {
         sweeps: false,
         step: |state, event| {
             let (mut actions, next) = as_written(state, event)?;
-            if event == device::Event::Invalidate && next.phase == device::Phase::Draining {
+            if event == device::Event::Invalidate && next.phase == device::DevicePagePhase::Draining
+            {
                 actions.push(device::Action::Acknowledge);
             }
             Some((actions, next))
         },
-        ..System::of(1, 2)
+        ..ModelConfig::of(1, 2)
     });
     assert!(error.contains("in use when it is copied"), "{error}");
 }
 
 #[test]
 fn accesses_that_waited_through_the_window_must_ask_afterwards() {
-    let error = caught(System {
+    let error = caught(ModelConfig {
         step: |state, event| {
             let (mut actions, mut next) = as_written(state, event)?;
-            if event == device::Event::Resume && state.phase == device::Phase::Empty {
-                next.phase = device::Phase::Empty;
+            if event == device::Event::Resume && state.phase == device::DevicePagePhase::Empty {
+                next.phase = device::DevicePagePhase::Empty;
                 actions.retain(|action| *action != device::Action::Request);
             }
             Some((actions, next))
         },
-        ..System::of(1, 2)
+        ..ModelConfig::of(1, 2)
     });
     assert!(error.contains("lost"), "{error}");
 }

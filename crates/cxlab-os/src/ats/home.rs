@@ -1,6 +1,6 @@
 //! Table of the actions of operating system, driver and IOMMU for one page that devices may use.
 //!
-//! The owner keeps a [`PageState`] for each page that is not settled. An event without a row has to
+//! The owner keeps a [`HomePageState`] for each page that is not settled. An event without a row has to
 //! wait. A page request during a move is held until the page is present again. Translation requests
 //! are served from the page table at any time, so they never wait for a move.
 
@@ -8,7 +8,7 @@
 #[derive(
     Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize, Debug,
 )]
-pub enum Phase {
+pub enum HomePagePhase {
     /// The page is present, or was never touched.
     #[default]
     Stable,
@@ -28,9 +28,9 @@ pub enum Phase {
 #[derive(
     Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize, Debug,
 )]
-pub struct PageState {
+pub struct HomePageState {
     /// Progress of a fault or a move.
-    pub phase: Phase,
+    pub phase: HomePagePhase,
     /// Number of devices that take part in the move.
     pub devices: u8,
     /// Number of devices whose response is missing.
@@ -92,24 +92,24 @@ pub struct Row {
     /// Name of the row.
     pub name: &'static str,
     /// Phases that the row applies to.
-    pub phases: &'static [Phase],
-    /// Event that the row applies to; the number of devices in `Move` is ignored here.
+    pub phases: &'static [HomePagePhase],
+    /// Event that the row applies to; the number of devices in `PageMove` is ignored here.
     pub on: Event,
     /// Condition that the state must meet too.
     pub when: When,
     /// Next phase; `None` if it is unchanged.
-    pub next: Option<Phase>,
+    pub next: Option<HomePagePhase>,
     /// Actions, in order.
     pub actions: &'static [Action],
 }
 
-const ALL_PHASES: &[Phase] = &[
-    Phase::Stable,
-    Phase::Faulting,
-    Phase::Blocking,
-    Phase::Invalidating,
-    Phase::Copying,
-    Phase::Resuming,
+const ALL_PHASES: &[HomePagePhase] = &[
+    HomePagePhase::Stable,
+    HomePagePhase::Faulting,
+    HomePagePhase::Blocking,
+    HomePagePhase::Invalidating,
+    HomePagePhase::Copying,
+    HomePagePhase::Resuming,
 ];
 
 /// A condition of a row.
@@ -117,10 +117,10 @@ pub struct When {
     /// The condition in words; empty if it is always true.
     pub text: &'static str,
     /// Evaluates the condition.
-    pub holds: fn(PageState) -> bool,
+    pub holds: fn(HomePageState) -> bool,
 }
 
-const fn when(text: &'static str, holds: fn(PageState) -> bool) -> When {
+const fn when(text: &'static str, holds: fn(HomePageState) -> bool) -> When {
     When { text, holds }
 }
 
@@ -132,10 +132,10 @@ const MORE: When = when("more answers missing", |state| state.missing > 1);
 
 const fn row(
     name: &'static str,
-    phases: &'static [Phase],
+    phases: &'static [HomePagePhase],
     on: Event,
     when: When,
-    next: Option<Phase>,
+    next: Option<HomePagePhase>,
     actions: &'static [Action],
 ) -> Row {
     Row {
@@ -150,7 +150,7 @@ const fn row(
 
 use Action as A;
 use Event as E;
-use Phase as P;
+use HomePagePhase as P;
 use serde::{Deserialize, Serialize};
 
 /// Every row, in the order of `docs/explain/cohet-os.md`.
@@ -174,7 +174,7 @@ pub static ROWS: &[Row] = &[
 ];
 
 /// The row for an event, and the state after it; `None` if no row applies.
-pub fn step(state: PageState, event: Event) -> Option<(&'static Row, PageState)> {
+pub fn step(state: HomePageState, event: Event) -> Option<(&'static Row, HomePageState)> {
     let mut now = state;
     let mut kind = event;
     if let Event::Move(devices) = event {
@@ -193,7 +193,7 @@ pub fn step(state: PageState, event: Event) -> Option<(&'static Row, PageState)>
             now.missing = now.devices;
         }
     }
-    if now.phase == Phase::Stable {
+    if now.phase == HomePagePhase::Stable {
         now.devices = 0;
     }
     Some((row, now))
@@ -206,7 +206,7 @@ mod tests {
     #[test]
     fn a_move_passes_its_phases_in_order_for_any_number_of_devices() {
         for devices in 0..4u8 {
-            let mut state = PageState::default();
+            let mut state = HomePageState::default();
             let mut actions: Vec<Action> = Vec::new();
             let mut events = vec![Event::Move(devices)];
             for answer in [
@@ -223,7 +223,7 @@ mod tests {
                 actions.extend(row.actions);
                 state = next;
             }
-            assert_eq!(state, PageState::default());
+            assert_eq!(state, HomePageState::default());
             let place = |action| actions.iter().position(|other| *other == action);
             let order = [
                 A::Block,
@@ -246,7 +246,7 @@ mod tests {
             for devices in 0..3 {
                 for missing in 0..=devices {
                     for row in ROWS {
-                        let state = PageState {
+                        let state = HomePageState {
                             phase,
                             devices,
                             missing,

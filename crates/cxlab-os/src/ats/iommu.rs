@@ -12,11 +12,13 @@ use cxlab_engine::units::{Hpa, Picos};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::Completion;
-use crate::address::{Access, Page, Pasid, VirtAddr};
-use crate::page_table::{LEVELS, Leaf, PageTable};
+use super::TranslationCompletion;
+use crate::address::{Page, PageAccess, Pasid, VirtAddr};
+use crate::page_table::{LEVELS, PageTable, WalkResult};
 use crate::tlb::WalkCacheStats;
-use crate::tlb::{Scope, Tlb, TlbParams, TlbStats, Translation, WalkCache, WalkCacheParams};
+use crate::tlb::{
+    InvalidationScope, Tlb, TlbParams, TlbStats, Translation, WalkCache, WalkCacheParams,
+};
 
 /// Parameters of an IOMMU.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Debug)]
@@ -51,14 +53,14 @@ fn below(field: &str, error: ParamError) -> ParamError {
 
 /// Result of a translation request, with the reads of its walk.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
-pub struct Walked {
+pub struct IommuWalk {
     reads: [Hpa; LEVELS],
     count: u8,
     /// Content of the Translation Completion.
-    pub completion: Completion,
+    pub completion: TranslationCompletion,
 }
 
-impl Walked {
+impl IommuWalk {
     /// Addresses of the page table entries to read, 8 bytes each, each after the one before. Empty
     /// for an IOTLB hit.
     pub fn reads(&self) -> &[Hpa] {
@@ -99,13 +101,13 @@ impl Iommu {
         &mut self,
         pasid: Pasid,
         address: VirtAddr,
-        access: Access,
+        access: PageAccess,
         table: Option<&PageTable>,
-    ) -> Walked {
-        let mut walked = Walked {
+    ) -> IommuWalk {
+        let mut walked = IommuWalk {
             reads: [Hpa::default(); LEVELS],
             count: 0,
-            completion: Completion::Refused,
+            completion: TranslationCompletion::Refused,
         };
         let Some(table) = table else {
             return walked;
@@ -113,7 +115,7 @@ impl Iommu {
         // A cached translation without write permission may be older than the page table's.
         let known = self.iotlb.lookup(pasid, address);
         if let Some(known) = known.filter(|known| known.allows(access)) {
-            walked.completion = Completion::Granted(known);
+            walked.completion = TranslationCompletion::Granted(known);
             return walked;
         }
         let walk = table.walk(address);
@@ -123,12 +125,12 @@ impl Iommu {
             walked.count += 1;
         }
         walked.completion = match walk.leaf {
-            Leaf::NotPresent(_) => Completion::NotPresent,
-            Leaf::Present(mapping) => {
+            WalkResult::NotPresent(_) => TranslationCompletion::NotPresent,
+            WalkResult::Present(mapping) => {
                 let translation = Translation::from(mapping);
                 let page = Page::around(pasid, address, mapping.frame.size);
                 self.iotlb.insert(page, translation);
-                Completion::Granted(translation)
+                TranslationCompletion::Granted(translation)
             }
         };
         walked
@@ -136,7 +138,7 @@ impl Iommu {
 
     /// Removes the translations that the scope covers, before an Invalidate Request is
     /// sent to any device.
-    pub fn invalidate(&mut self, scope: Scope) {
+    pub fn invalidate(&mut self, scope: InvalidationScope) {
         self.iotlb.invalidate(scope);
         self.walk_cache.invalidate(scope);
     }
@@ -175,7 +177,7 @@ mod tests {
     fn a_walk_is_four_reads_then_one_then_none() {
         let (mut iommu, table) = (iommu(), table());
         let mut reads = |at| {
-            let walked = iommu.translate(Pasid(1), VirtAddr(at), Access::Read, Some(&table));
+            let walked = iommu.translate(Pasid(1), VirtAddr(at), PageAccess::Read, Some(&table));
             walked.reads().to_vec()
         };
         assert_eq!(reads(0), table.walk(VirtAddr(0)).steps());
@@ -187,17 +189,21 @@ mod tests {
     fn a_page_that_was_moved_is_found_at_its_new_place_after_the_flush() {
         let (mut iommu, mut table) = (iommu(), table());
         let at = VirtAddr(5);
-        let base = |walked: Walked| match walked.completion {
-            Completion::Granted(translation) => Some(translation.frame.base),
+        let base = |walked: IommuWalk| match walked.completion {
+            TranslationCompletion::Granted(translation) => Some(translation.frame.base),
             _ => None,
         };
-        iommu.translate(Pasid(1), at, Access::Read, Some(&table));
+        iommu.translate(Pasid(1), at, PageAccess::Read, Some(&table));
         table.suspend(at);
-        iommu.invalidate(Scope::page(Page::around(Pasid(1), at, PageSize::Small)));
-        let moving = iommu.translate(Pasid(1), at, Access::Read, Some(&table));
-        assert_eq!(moving.completion, Completion::NotPresent);
+        iommu.invalidate(InvalidationScope::page(Page::around(
+            Pasid(1),
+            at,
+            PageSize::Small,
+        )));
+        let moving = iommu.translate(Pasid(1), at, PageAccess::Read, Some(&table));
+        assert_eq!(moving.completion, TranslationCompletion::NotPresent);
         table.resume(at, Hpa(99 * SMALL));
-        let moved = iommu.translate(Pasid(1), at, Access::Read, Some(&table));
+        let moved = iommu.translate(Pasid(1), at, PageAccess::Read, Some(&table));
         assert_eq!(
             base(moved),
             Some(Hpa(99 * SMALL)),
@@ -209,12 +215,12 @@ mod tests {
     fn a_write_is_walked_again_when_the_cached_translation_forbids_it() {
         let (mut iommu, mut table) = (iommu(), table());
         let at = VirtAddr(SMALL);
-        iommu.translate(Pasid(1), at, Access::Read, Some(&table));
+        iommu.translate(Pasid(1), at, PageAccess::Read, Some(&table));
         table.protect(at, true);
-        let write = iommu.translate(Pasid(1), at, Access::Write, Some(&table));
-        assert!(matches!(write.completion, Completion::Granted(t) if t.writable));
+        let write = iommu.translate(Pasid(1), at, PageAccess::Write, Some(&table));
+        assert!(matches!(write.completion, TranslationCompletion::Granted(t) if t.writable));
         assert_eq!(write.reads().len(), 1);
-        let unknown = iommu.translate(Pasid(2), at, Access::Read, None);
-        assert_eq!(unknown.completion, Completion::Refused);
+        let unknown = iommu.translate(Pasid(2), at, PageAccess::Read, None);
+        assert_eq!(unknown.completion, TranslationCompletion::Refused);
     }
 }

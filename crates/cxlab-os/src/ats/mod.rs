@@ -33,8 +33,8 @@ pub mod iommu;
 #[cfg(test)]
 mod explore;
 
-pub use atc::{Answer, Atc, AtcParams, Next, Reply};
-pub use iommu::{Iommu, IommuParams, Walked};
+pub use atc::{AccessDecision, Atc, AtcParams, DeferredReply, PendingPageAction};
+pub use iommu::{Iommu, IommuParams, IommuWalk};
 
 use serde::{Deserialize, Serialize};
 
@@ -47,7 +47,7 @@ pub const MOST_REQUESTS: u32 = 2;
 
 /// Result of a Translation Completion.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
-pub enum Completion {
+pub enum TranslationCompletion {
     /// The page is present, with read permission, and perhaps write permission.
     Granted(Translation),
     /// The page is not present: neither read nor write permission.

@@ -63,16 +63,16 @@ impl std::error::Error for DistanceError {}
 
 /// Relative distances: 10 is local, 20 twice as far, 255 unreachable. Distances may be asymmetric.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Distances {
+pub struct NumaDistances {
     rows: Vec<Vec<u8>>,
 }
 
-impl Distances {
+impl NumaDistances {
     /// Distances as in a System Locality Information Table, row by row.
     ///
     /// # Errors
     /// The matrix is not square, or a value is not a distance.
-    pub fn new(rows: Vec<Vec<u8>>) -> Result<Distances, DistanceError> {
+    pub fn new(rows: Vec<Vec<u8>>) -> Result<NumaDistances, DistanceError> {
         let count = rows.len();
         if !(1..=MAX_NODES).contains(&count) {
             return Err(DistanceError::Shape {
@@ -92,7 +92,7 @@ impl Distances {
                 }
             }
         }
-        Ok(Distances { rows })
+        Ok(NumaDistances { rows })
     }
 
     /// Distances from idle latencies, in any single unit, as firmware computes them (ACPI 6.5,
@@ -102,7 +102,7 @@ impl Distances {
     ///
     /// # Errors
     /// The matrix is not square.
-    pub fn from_latencies(latencies: &[Vec<u64>]) -> Result<Distances, DistanceError> {
+    pub fn from_latencies(latencies: &[Vec<u64>]) -> Result<NumaDistances, DistanceError> {
         let row = |(from, row): (usize, &Vec<u64>)| {
             let own = row.get(from).copied().unwrap_or(1).max(1);
             let scaled = |(to, latency): (usize, &u64)| {
@@ -114,7 +114,7 @@ impl Distances {
             };
             row.iter().enumerate().map(scaled).collect()
         };
-        Distances::new(latencies.iter().enumerate().map(row).collect())
+        NumaDistances::new(latencies.iter().enumerate().map(row).collect())
     }
 
     /// Number of nodes.
@@ -162,9 +162,9 @@ mod tests {
     fn latencies_become_the_distances_that_firmware_gives() {
         // Cohet, figure 12: node 7 is local, node 3 the farthest; latencies in ns.
         let matrix = [vec![688, 776], vec![776, 688]];
-        let distances = Distances::from_latencies(&matrix).unwrap();
+        let distances = NumaDistances::from_latencies(&matrix).unwrap();
         assert_eq!(distances.get(NodeId(0), NodeId(1)), 11);
-        let far = Distances::from_latencies(&[vec![100, 250], vec![10_000, 100]]).unwrap();
+        let far = NumaDistances::from_latencies(&[vec![100, 250], vec![10_000, 100]]).unwrap();
         assert_eq!(far.get(NodeId(0), NodeId(1)), 25);
         assert_eq!(far.get(NodeId(1), NodeId(0)), 254);
     }
@@ -177,7 +177,7 @@ mod tests {
             vec![20, 20, 10, 20],
             vec![17, 20, 20, 10],
         ];
-        let distances = Distances::new(rows).unwrap();
+        let distances = NumaDistances::new(rows).unwrap();
         let numbers = |from| -> Vec<u16> {
             let list = distances.zonelist(NodeId(from), &[true, true, false, false]);
             list.iter().map(|node| node.0).collect()
@@ -189,7 +189,7 @@ mod tests {
 
     #[test]
     fn wrong_matrices_say_what_is_wrong() {
-        let error = |rows| Distances::new(rows).unwrap_err().to_string();
+        let error = |rows| NumaDistances::new(rows).unwrap_err().to_string();
         assert!(error(vec![]).contains("1 to 64"));
         assert!(error(vec![vec![10, 20], vec![20]]).contains("row 1"));
         assert!(error(vec![vec![10, 10], vec![20, 10]]).contains("11 to 255"));

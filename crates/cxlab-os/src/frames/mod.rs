@@ -17,7 +17,7 @@ use std::fmt;
 use cxlab_engine::save_state;
 use cxlab_engine::units::{Bytes, Hpa};
 
-pub use distance::{DistanceError, Distances, LOCAL_DISTANCE, UNREACHABLE};
+pub use distance::{DistanceError, LOCAL_DISTANCE, NumaDistances, UNREACHABLE};
 pub use watermarks::{WatermarkParams, Watermarks};
 
 use crate::address::PageSize;
@@ -174,7 +174,7 @@ impl std::error::Error for FramesError {}
 
 /// The nodes that an allocation may use, and their order.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
-pub struct Preference {
+pub struct NodePreference {
     /// Nodes are tried in the order of their distance from this node.
     pub from: NodeId,
     /// Nodes tried before all others, whatever their distance.
@@ -185,55 +185,58 @@ pub struct Preference {
 
 /// A frame that was allocated.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Placed {
+pub struct AllocatedFrame {
     /// The allocated frame.
     pub frame: Frame,
     /// Node of the frame.
     pub node: NodeId,
 }
 
-struct Node {
+struct NumaNode {
     spec: NodeSpec,
     marks: Watermarks,
     frames: NodeFrames,
     zonelist: Vec<NodeId>,
 }
 
-save_state!(Node {
+save_state!(NumaNode {
     states: frames;
     built: spec, marks, zonelist;
 });
 
 /// All frames of a system.
-pub struct Frames {
-    nodes: Vec<Node>,
-    distances: Distances,
+pub struct FrameAllocator {
+    nodes: Vec<NumaNode>,
+    distances: NumaDistances,
 }
 
-save_state!(Frames {
+save_state!(FrameAllocator {
     states: nodes;
     built: distances;
 });
 
-impl Frames {
+impl FrameAllocator {
     /// The memory of these nodes; node `n` has row `n` of the distances.
     ///
     /// # Errors
     /// Ranges that overlap or are not whole blocks, or distances of another number of nodes.
-    pub fn new(specs: &[NodeSpec], distances: Distances) -> Result<Frames, FramesError> {
+    pub fn new(
+        specs: &[NodeSpec],
+        distances: NumaDistances,
+    ) -> Result<FrameAllocator, FramesError> {
         check(specs, &distances)?;
         let has_cpus: Vec<bool> = specs
             .iter()
             .map(|spec| spec.kind == NodeKind::Cpu)
             .collect();
-        let node = |(number, spec): (usize, &NodeSpec)| Node {
+        let node = |(number, spec): (usize, &NodeSpec)| NumaNode {
             spec: *spec,
             marks: spec.watermarks.of(spec.capacity),
             frames: NodeFrames::new(spec.base, spec.capacity.0),
             zonelist: distances.zonelist(NodeId(number as u16), &has_cpus),
         };
         let nodes = specs.iter().enumerate().map(node).collect();
-        Ok(Frames { nodes, distances })
+        Ok(FrameAllocator { nodes, distances })
     }
 
     /// The set of all nodes.
@@ -247,7 +250,7 @@ impl Frames {
     }
 
     /// Distances between the nodes.
-    pub fn distances(&self) -> &Distances {
+    pub fn distances(&self) -> &NumaDistances {
         &self.distances
     }
 
@@ -274,7 +277,7 @@ impl Frames {
 
     /// Node whose memory contains an address.
     pub fn node_of(&self, address: Hpa) -> Option<NodeId> {
-        let holds = |node: &Node| {
+        let holds = |node: &NumaNode| {
             address
                 .0
                 .checked_sub(node.spec.base.0)
@@ -289,7 +292,11 @@ impl Frames {
     /// Allocates a frame as Linux does (`get_page_from_freelist`). The first choice is a node that
     /// stays above its low watermark, in the order of preference; the second a node that stays
     /// above its minimum. `None` if there is no memory.
-    pub fn allocate(&mut self, preference: Preference, size: PageSize) -> Option<Placed> {
+    pub fn allocate(
+        &mut self,
+        preference: NodePreference,
+        size: PageSize,
+    ) -> Option<AllocatedFrame> {
         let low = |marks: Watermarks| marks.low;
         let min = |marks: Watermarks| marks.min;
         self.pass(preference, size, low)
@@ -298,10 +305,10 @@ impl Frames {
 
     fn pass(
         &mut self,
-        preference: Preference,
+        preference: NodePreference,
         size: PageSize,
         keep: fn(Watermarks) -> u64,
-    ) -> Option<Placed> {
+    ) -> Option<AllocatedFrame> {
         let from = preference.from.index();
         let count = self.nodes.get(from)?.zonelist.len();
         for early in [true, false] {
@@ -321,13 +328,13 @@ impl Frames {
     }
 
     /// Allocates a frame of one node if at least `keep` bytes stay free.
-    pub fn take_from(&mut self, node: NodeId, size: PageSize, keep: u64) -> Option<Placed> {
+    pub fn take_from(&mut self, node: NodeId, size: PageSize, keep: u64) -> Option<AllocatedFrame> {
         let frames = &mut self.nodes.get_mut(node.index())?.frames;
         if frames.free_bytes() < keep.saturating_add(size.bytes()) {
             return None;
         }
         let frame = frames.take(size)?;
-        Some(Placed { frame, node })
+        Some(AllocatedFrame { frame, node })
     }
 
     /// Frees a frame.
@@ -342,7 +349,7 @@ impl Frames {
     }
 }
 
-fn check(specs: &[NodeSpec], distances: &Distances) -> Result<(), FramesError> {
+fn check(specs: &[NodeSpec], distances: &NumaDistances) -> Result<(), FramesError> {
     if specs.len() != distances.len() {
         return Err(FramesError::Count {
             nodes: specs.len(),

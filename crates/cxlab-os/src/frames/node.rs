@@ -18,12 +18,12 @@ const SMALL_PER_BLOCK: u16 = (PageSize::Large.bytes() / PageSize::Small.bytes())
 
 /// A block that is split into small frames: a bit mask of the allocated ones, and their number.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-struct Split {
+struct SplitBlock {
     taken: [u64; SMALL_PER_BLOCK as usize / 64],
     count: u16,
 }
 
-impl Split {
+impl SplitBlock {
     fn take_lowest(&mut self) -> Option<u64> {
         let (word, bits) = self
             .taken
@@ -59,7 +59,7 @@ pub(super) struct NodeFrames {
     fresh: u64,
     /// Blocks that were used and are free.
     free_blocks: BTreeSet<u64>,
-    split: BTreeMap<u64, Split>,
+    split: BTreeMap<u64, SplitBlock>,
     /// Split blocks with a free frame.
     open: BTreeSet<u64>,
     free_bytes: u64,

@@ -16,18 +16,18 @@ fn spec(kind: NodeKind, number: u64, blocks: u64, min: u64) -> NodeSpec {
     }
 }
 
-fn three(min: u64) -> Frames {
+fn three(min: u64) -> FrameAllocator {
     let specs = [
         spec(NodeKind::Cpu, 0, 2, min),
         spec(NodeKind::Xpu, 1, 2, min),
         spec(NodeKind::Memory, 2, 2, min),
     ];
     let rows = vec![vec![10, 30, 20], vec![30, 10, 40], vec![20, 40, 10]];
-    Frames::new(&specs, Distances::new(rows).unwrap()).unwrap()
+    FrameAllocator::new(&specs, NumaDistances::new(rows).unwrap()).unwrap()
 }
 
-fn near(node: u16) -> Preference {
-    Preference {
+fn near(node: u16) -> NodePreference {
+    NodePreference {
         from: NodeId(node),
         first: NodeSet::NONE,
         allowed: NodeSet::first(3),
@@ -66,7 +66,7 @@ fn every_node_falls_to_its_low_watermark_before_any_falls_to_its_minimum() {
 #[test]
 fn allowed_nodes_are_a_limit_and_first_nodes_a_wish() {
     let mut frames = three(0);
-    let wish = Preference {
+    let wish = NodePreference {
         first: NodeSet::of(NodeId(1)),
         ..near(0)
     };
@@ -75,7 +75,7 @@ fn allowed_nodes_are_a_limit_and_first_nodes_a_wish() {
         .collect();
     assert_eq!(nodes, [1, 1, 0, 0, 2, 2]);
     let mut frames = three(0);
-    let limit = Preference {
+    let limit = NodePreference {
         allowed: NodeSet::of(NodeId(1)),
         ..near(0)
     };
@@ -86,7 +86,7 @@ fn allowed_nodes_are_a_limit_and_first_nodes_a_wish() {
 #[test]
 fn a_node_in_small_pieces_has_no_large_frame_until_a_block_is_whole_again() {
     let mut frames = three(0);
-    let here = Preference {
+    let here = NodePreference {
         allowed: NodeSet::of(NodeId(0)),
         ..near(0)
     };
@@ -123,10 +123,10 @@ fn a_frame_cannot_be_given_back_twice() {
 fn nodes_that_cannot_be_are_refused() {
     let line = |count: usize| {
         let row = |a: usize| (0..count).map(|b| if a == b { 10 } else { 20 }).collect();
-        Distances::new((0..count).map(row).collect()).unwrap()
+        NumaDistances::new((0..count).map(row).collect()).unwrap()
     };
     let a = spec(NodeKind::Cpu, 0, 2, 0);
-    let error = |specs: &[NodeSpec], count| Frames::new(specs, line(count)).err();
+    let error = |specs: &[NodeSpec], count| FrameAllocator::new(specs, line(count)).err();
     let odd = NodeSpec {
         capacity: Bytes(BLOCK + 4096),
         ..a

@@ -23,28 +23,28 @@ const ADDRESS: u64 = 0x000f_ffff_ffff_f000;
 
 /// A page table entry.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, Debug)]
-pub struct Entry(pub u64);
+pub struct PageTableEntry(pub u64);
 
-impl Entry {
+impl PageTableEntry {
     /// An empty entry.
-    pub const NONE: Entry = Entry(0);
+    pub const NONE: PageTableEntry = PageTableEntry(0);
 
     /// An entry that refers to a table.
-    pub const fn table(frame: Hpa) -> Entry {
-        Entry(frame.0 & ADDRESS | PRESENT | WRITABLE | USER | ACCESSED)
+    pub const fn table(frame: Hpa) -> PageTableEntry {
+        PageTableEntry(frame.0 & ADDRESS | PRESENT | WRITABLE | USER | ACCESSED)
     }
 
     /// An entry that maps a page.
-    pub const fn page(frame: Hpa, size: PageSize, writable: bool) -> Entry {
+    pub const fn page(frame: Hpa, size: PageSize, writable: bool) -> PageTableEntry {
         let large = match size {
             PageSize::Small => 0,
             PageSize::Large => LARGE,
         };
-        Entry(frame.0 & ADDRESS | PRESENT | USER | large).with(WRITABLE, writable)
+        PageTableEntry(frame.0 & ADDRESS | PRESENT | USER | large).with(WRITABLE, writable)
     }
 
-    const fn with(self, bit: u64, on: bool) -> Entry {
-        Entry(if on { self.0 | bit } else { self.0 & !bit })
+    const fn with(self, bit: u64, on: bool) -> PageTableEntry {
+        PageTableEntry(if on { self.0 | bit } else { self.0 & !bit })
     }
 
     const fn has(self, bit: u64) -> bool {
@@ -96,29 +96,29 @@ impl Entry {
         Hpa(self.0 & ADDRESS)
     }
 
-    pub(super) const fn with_writable(self, on: bool) -> Entry {
+    pub(super) const fn with_writable(self, on: bool) -> PageTableEntry {
         self.with(WRITABLE, on)
     }
 
-    pub(super) const fn with_accessed(self, on: bool) -> Entry {
+    pub(super) const fn with_accessed(self, on: bool) -> PageTableEntry {
         self.with(ACCESSED, on)
     }
 
-    pub(super) const fn with_dirty(self, on: bool) -> Entry {
+    pub(super) const fn with_dirty(self, on: bool) -> PageTableEntry {
         self.with(DIRTY, on)
     }
 
-    pub(super) const fn with_moving(self, on: bool) -> Entry {
+    pub(super) const fn with_moving(self, on: bool) -> PageTableEntry {
         self.with(MOVING, on)
             .with(PRESENT, !on)
             .with(SAMPLED, false)
     }
 
-    pub(super) const fn with_sampled(self, on: bool) -> Entry {
+    pub(super) const fn with_sampled(self, on: bool) -> PageTableEntry {
         self.with(SAMPLED, on).with(PRESENT, !on)
     }
 
-    pub(super) const fn with_frame(self, frame: Hpa) -> Entry {
-        Entry(self.0 & !ADDRESS | frame.0 & ADDRESS)
+    pub(super) const fn with_frame(self, frame: Hpa) -> PageTableEntry {
+        PageTableEntry(self.0 & !ADDRESS | frame.0 & ADDRESS)
     }
 }

@@ -19,9 +19,9 @@ use std::fmt;
 use cxlab_engine::state::{SaveState, StateError, StateReader, StateWriter};
 use cxlab_engine::units::Hpa;
 
-pub use entry::Entry;
+pub use entry::PageTableEntry;
 
-use crate::address::{Access, PageSize, USER_END, VirtAddr};
+use crate::address::{PageAccess, PageSize, USER_END, VirtAddr};
 use crate::frames::Frame;
 
 /// Number of levels: 4 is the root (PML4), 1 the last.
@@ -58,32 +58,32 @@ impl std::error::Error for MapError {}
 
 /// A page that is mapped.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Mapping {
+pub struct MappedPage {
     /// Frame of the page.
     pub frame: Frame,
     /// The entry that maps the page.
-    pub entry: Entry,
+    pub entry: PageTableEntry,
 }
 
 /// Result of a walk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Leaf {
+pub enum WalkResult {
     /// The walk ends at a page.
-    Present(Mapping),
+    Present(MappedPage),
     /// The walk ends at an entry that is not present.
-    NotPresent(Entry),
+    NotPresent(PageTableEntry),
 }
 
 /// A walk: the entries that it reads, and its result.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Walk {
+pub struct PageWalk {
     steps: [Hpa; LEVELS],
     count: u8,
     /// Result of the walk.
-    pub leaf: Leaf,
+    pub leaf: WalkResult,
 }
 
-impl Walk {
+impl PageWalk {
     /// Addresses of the entries that the walk reads, from the root on: 8 bytes each, and each read
     /// depends on the one before. A walk has 4 reads for a page of 4 KiB, 3 for a page of 2 MiB.
     pub fn steps(&self) -> &[Hpa] {
@@ -93,16 +93,16 @@ impl Walk {
 
 /// A page that was unmapped, and the tables that became empty. Their frames belong to the caller.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Unmapped {
+pub struct UnmappedPage {
     /// The page that was mapped, present or being moved.
-    pub mapping: Mapping,
+    pub mapping: MappedPage,
     /// Frames of the empty tables, lowest level first.
     pub tables: [Option<Hpa>; LEVELS - 1],
 }
 
 struct Table {
     frame: Hpa,
-    entries: Box<[Entry; ENTRIES]>,
+    entries: Box<[PageTableEntry; ENTRIES]>,
     /// Number of the table that each entry refers to.
     children: Option<Box<[u32; ENTRIES]>>,
     used: u16,
@@ -112,7 +112,7 @@ impl Table {
     fn new(frame: Hpa, level: usize) -> Table {
         Table {
             frame,
-            entries: Box::new([Entry::NONE; ENTRIES]),
+            entries: Box::new([PageTableEntry::NONE; ENTRIES]),
             children: (level > 1).then(|| Box::new([0; ENTRIES])),
             used: 0,
         }
@@ -135,7 +135,7 @@ pub struct PageTable {
 }
 
 /// The saved state of a table.
-type SavedTable = (Hpa, Vec<Entry>, Option<Vec<u32>>, u16);
+type SavedTable = (Hpa, Vec<PageTableEntry>, Option<Vec<u32>>, u16);
 
 impl SaveState for PageTable {
     fn save(&self, out: &mut StateWriter) {
@@ -197,7 +197,7 @@ const fn leaf_level(size: PageSize) -> usize {
 
 /// Position of an entry.
 #[derive(Clone, Copy)]
-struct Place {
+struct EntryPosition {
     table: usize,
     index: usize,
     level: usize,
@@ -231,7 +231,7 @@ impl PageTable {
     }
 
     /// Walks to the page around an address, as a processor or an IOMMU does, without setting bits.
-    pub fn walk(&self, address: VirtAddr) -> Walk {
+    pub fn walk(&self, address: VirtAddr) -> PageWalk {
         let mut steps = [Hpa::default(); LEVELS];
         let (mut table, mut count, mut level) = (0, 0, LEVELS);
         let (entry, size) = loop {
@@ -248,11 +248,11 @@ impl PageTable {
         let leaf = if entry.is_present() && address.0 < USER_END {
             let base = entry.frame();
             let frame = Frame { base, size };
-            Leaf::Present(Mapping { frame, entry })
+            WalkResult::Present(MappedPage { frame, entry })
         } else {
-            Leaf::NotPresent(entry)
+            WalkResult::NotPresent(entry)
         };
-        Walk {
+        PageWalk {
             steps,
             count: count as u8,
             leaf,
@@ -260,20 +260,20 @@ impl PageTable {
     }
 
     /// The page that is mapped at an address, present or being moved.
-    pub fn lookup(&self, address: VirtAddr) -> Option<Mapping> {
+    pub fn lookup(&self, address: VirtAddr) -> Option<MappedPage> {
         let place = self.find(address);
         let entry = self.entry(place);
         (!entry.is_none() && address.0 < USER_END).then(|| self.mapping(place))
     }
 
-    fn find(&self, address: VirtAddr) -> Place {
+    fn find(&self, address: VirtAddr) -> EntryPosition {
         let (mut table, mut level) = (0, LEVELS);
         loop {
             let index = index(address, level);
             match self.tables[table].child(index) {
                 Some(child) => (table, level) = (child, level - 1),
                 None => {
-                    return Place {
+                    return EntryPosition {
                         table,
                         index,
                         level,
@@ -283,11 +283,11 @@ impl PageTable {
         }
     }
 
-    fn entry(&self, place: Place) -> Entry {
+    fn entry(&self, place: EntryPosition) -> PageTableEntry {
         self.tables[place.table].entries[place.index]
     }
 
-    fn mapping(&self, place: Place) -> Mapping {
+    fn mapping(&self, place: EntryPosition) -> MappedPage {
         let entry = self.entry(place);
         let size = if place.level == 1 {
             PageSize::Small
@@ -296,10 +296,10 @@ impl PageTable {
         };
         let base = entry.frame();
         let frame = Frame { base, size };
-        Mapping { frame, entry }
+        MappedPage { frame, entry }
     }
 
-    fn set(&mut self, place: Place, entry: Entry) -> Hpa {
+    fn set(&mut self, place: EntryPosition, entry: PageTableEntry) -> Hpa {
         let table = &mut self.tables[place.table];
         let old = std::mem::replace(&mut table.entries[place.index], entry);
         table.used = table.used + u16::from(!entry.is_none()) - u16::from(!old.is_none());
@@ -339,12 +339,12 @@ impl PageTable {
         for &table in spare {
             place = self.grow(place, address, table);
         }
-        self.set(place, Entry::page(frame.base, size, writable));
+        self.set(place, PageTableEntry::page(frame.base, size, writable));
         Ok(())
     }
 
     /// Puts an empty table into an empty entry.
-    fn grow(&mut self, place: Place, address: VirtAddr, frame: Hpa) -> Place {
+    fn grow(&mut self, place: EntryPosition, address: VirtAddr, frame: Hpa) -> EntryPosition {
         let level = place.level - 1;
         let table = Table::new(frame, level);
         let number = match self.unused.pop() {
@@ -358,11 +358,11 @@ impl PageTable {
             }
         };
         self.by_frame.insert(frame.0, number);
-        self.set(place, Entry::table(frame));
+        self.set(place, PageTableEntry::table(frame));
         if let Some(children) = &mut self.tables[place.table].children {
             children[place.index] = number;
         }
-        Place {
+        EntryPosition {
             table: number as usize,
             index: index(address, level),
             level,
@@ -370,10 +370,10 @@ impl PageTable {
     }
 
     /// Unmaps the page around an address.
-    pub fn unmap(&mut self, address: VirtAddr) -> Option<Unmapped> {
+    pub fn unmap(&mut self, address: VirtAddr) -> Option<UnmappedPage> {
         let mapping = self.lookup(address)?;
         let place = self.find(address);
-        self.set(place, Entry::NONE);
+        self.set(place, PageTableEntry::NONE);
         let mut tables = [None; LEVELS - 1];
         for empty in &mut tables {
             let Some(frame) = self.prune(address) else {
@@ -381,7 +381,7 @@ impl PageTable {
             };
             *empty = Some(frame);
         }
-        Some(Unmapped { mapping, tables })
+        Some(UnmappedPage { mapping, tables })
     }
 
     /// Removes the last table on the path to an address, if the table is empty.
@@ -390,7 +390,7 @@ impl PageTable {
         let mut parent = None;
         while let Some(child) = self.tables[table].child(index(address, level)) {
             let index = index(address, level);
-            parent = Some(Place {
+            parent = Some(EntryPosition {
                 table,
                 index,
                 level,
@@ -398,7 +398,7 @@ impl PageTable {
             (table, level) = (child, level - 1);
         }
         let parent = parent.filter(|_| self.tables[table].used == 0)?;
-        self.set(parent, Entry::NONE);
+        self.set(parent, PageTableEntry::NONE);
         let frame = self.tables[table].frame;
         self.by_frame.remove(&frame.0);
         self.unused.push(table as u32);
@@ -407,7 +407,11 @@ impl PageTable {
 
     /// Changes the entry of the page around an address. Returns the address of the entry that was
     /// written, `None` if no page is mapped or the entry is unchanged.
-    fn change(&mut self, address: VirtAddr, change: impl FnOnce(Entry) -> Entry) -> Option<Hpa> {
+    fn change(
+        &mut self,
+        address: VirtAddr,
+        change: impl FnOnce(PageTableEntry) -> PageTableEntry,
+    ) -> Option<Hpa> {
         self.lookup(address)?;
         let place = self.find(address);
         let entry = self.entry(place);
@@ -417,8 +421,8 @@ impl PageTable {
 
     /// Sets the accessed bit, and the dirty bit for a write, as a walk does before it completes.
     /// Returns the address of the entry if it had to be written.
-    pub fn mark(&mut self, address: VirtAddr, access: Access) -> Option<Hpa> {
-        let dirty = access == Access::Write;
+    pub fn mark(&mut self, address: VirtAddr, access: PageAccess) -> Option<Hpa> {
+        let dirty = access == PageAccess::Write;
         self.change(address, |entry| {
             if !entry.is_present() {
                 return entry;

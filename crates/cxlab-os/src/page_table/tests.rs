@@ -63,10 +63,10 @@ fn a_small_page_takes_four_reads_and_a_large_one_three() {
     let walk = table.walk(VirtAddr(0x7f00_1234_5678));
     assert_eq!(walk.steps().len(), 4);
     assert_eq!(walk.steps()[3].0 & 0xfff, 0x145 * 8);
-    assert!(matches!(walk.leaf, Leaf::Present(mapping) if mapping.frame == small));
+    assert!(matches!(walk.leaf, WalkResult::Present(mapping) if mapping.frame == small));
     let walk = table.walk(VirtAddr(0x7f00_1255_5678));
     assert_eq!(walk.steps().len(), 3);
-    assert!(matches!(walk.leaf, Leaf::Present(mapping) if mapping.frame == large));
+    assert!(matches!(walk.leaf, WalkResult::Present(mapping) if mapping.frame == large));
     // Root, one directory of pointers, one directory, one table of the small page.
     assert_eq!(table.table_count(), 4);
 }
@@ -120,13 +120,13 @@ fn bits_are_written_once_and_a_store_makes_dirty() {
     map(&mut table, &mut spare, 0, frame(1, PageSize::Small)).unwrap();
     let at = VirtAddr(123);
     let entry = |table: &PageTable| table.lookup(at).unwrap().entry;
-    let written = table.mark(at, Access::Read);
+    let written = table.mark(at, PageAccess::Read);
     assert_eq!(written, table.walk(at).steps().last().copied());
     assert!(entry(&table).is_accessed() && !entry(&table).is_dirty());
-    assert_eq!(table.mark(at, Access::Read), None);
-    assert!(table.mark(at, Access::Write).is_some());
+    assert_eq!(table.mark(at, PageAccess::Read), None);
+    assert!(table.mark(at, PageAccess::Write).is_some());
     assert_eq!(
-        table.mark(at, Access::Read),
+        table.mark(at, PageAccess::Read),
         None,
         "a load does not make clean"
     );
@@ -139,22 +139,24 @@ fn bits_are_written_once_and_a_store_makes_dirty() {
 fn a_page_that_moves_is_not_present_and_keeps_its_bits() {
     let (mut table, mut spare) = new();
     map(&mut table, &mut spare, 0, frame(1, PageSize::Large)).unwrap();
-    table.mark(VirtAddr(0), Access::Write);
+    table.mark(VirtAddr(0), PageAccess::Write);
     assert_eq!(
         table.resume(VirtAddr(0), Hpa(LARGE)),
         None,
         "it does not move yet"
     );
     assert!(table.suspend(VirtAddr(0)).is_some());
-    assert!(matches!(table.walk(VirtAddr(9)).leaf, Leaf::NotPresent(entry) if entry.is_moving()));
+    assert!(
+        matches!(table.walk(VirtAddr(9)).leaf, WalkResult::NotPresent(entry) if entry.is_moving())
+    );
     assert_eq!(table.walk(VirtAddr(9)).steps().len(), 3);
-    assert_eq!(table.mark(VirtAddr(0), Access::Read), None);
+    assert_eq!(table.mark(VirtAddr(0), PageAccess::Read), None);
     assert_eq!(
         table.lookup(VirtAddr(9)).unwrap().frame,
         frame(1, PageSize::Large)
     );
     assert!(table.resume(VirtAddr(0), Hpa(LARGE)).is_some());
-    let Leaf::Present(mapping) = table.walk(VirtAddr(9)).leaf else {
+    let WalkResult::Present(mapping) = table.walk(VirtAddr(9)).leaf else {
         panic!()
     };
     assert_eq!(
@@ -172,7 +174,7 @@ fn a_sampled_page_faults_once_and_a_move_ends_the_sample() {
     let (mut table, mut spare) = new();
     map(&mut table, &mut spare, 0, frame(1, PageSize::Small)).unwrap();
     let at = VirtAddr(0);
-    let present = |table: &PageTable| matches!(table.walk(at).leaf, Leaf::Present(_));
+    let present = |table: &PageTable| matches!(table.walk(at).leaf, WalkResult::Present(_));
     assert!(table.sample(at).is_some() && !present(&table));
     assert_eq!(table.sample(at), None, "it is not present");
     assert!(table.end_sample(at).is_some() && present(&table));
@@ -203,8 +205,8 @@ proptest! {
                 let (steps, found) = walk_by_hand(&table, address);
                 prop_assert_eq!(walk.steps(), &steps[..]);
                 let expected = match walk.leaf {
-                    Leaf::Present(page) => Some((page.frame.base.0, page.frame.size.bytes())),
-                    Leaf::NotPresent(_) => None,
+                    WalkResult::Present(page) => Some((page.frame.base.0, page.frame.size.bytes())),
+                    WalkResult::NotPresent(_) => None,
                 };
                 prop_assert_eq!(found, expected);
             }

@@ -6,8 +6,8 @@ use cxlab_engine::state::{SaveState, StateError, StateReader, StateWriter};
 use serde::{Deserialize, Serialize};
 
 use crate::address::{PageSize, USER_END, VirtAddr};
-use crate::frames::Preference;
-use crate::policy::placement::{Placement, PlacementState, Touch};
+use crate::frames::NodePreference;
+use crate::policy::placement::{FirstTouch, Placement, PlacementState};
 
 /// End of the mappings, which grow downwards from here, as from Linux's `mmap_base` without
 /// randomisation. The addresses above are for the stack (*assumed* 8 MiB).
@@ -167,7 +167,7 @@ impl Policies {
     }
 
     /// Nodes for a page, by the policy of this index.
-    pub(super) fn place(&mut self, place: usize, touch: Touch) -> Option<Preference> {
+    pub(super) fn place(&mut self, place: usize, touch: FirstTouch) -> Option<NodePreference> {
         let policy = self.0.get_mut(place)?.as_mut()?;
         Some(policy.place(touch))
     }

@@ -20,12 +20,12 @@ use cxlab_engine::save_state;
 use cxlab_engine::units::Hpa;
 
 pub use area::AreaOptions;
-pub use moving::{MoveError, Moving};
+pub use moving::{MoveError, MovingPage};
 
-use crate::address::{Access, Page, PageSize, Pasid, USER_END, VirtAddr};
-use crate::frames::{Frame, Frames, NodeId, Placed, Preference};
-use crate::page_table::{Leaf, Mapping, PageTable, Walk};
-use crate::policy::placement::{Placement, Touch};
+use crate::address::{Page, PageAccess, PageSize, Pasid, USER_END, VirtAddr};
+use crate::frames::{AllocatedFrame, Frame, FrameAllocator, NodeId, NodePreference};
+use crate::page_table::{MappedPage, PageTable, PageWalk, WalkResult};
+use crate::policy::placement::{FirstTouch, Placement};
 use area::{Area, Areas, Policies};
 use serde::{Deserialize, Serialize};
 
@@ -65,18 +65,18 @@ impl std::error::Error for SpaceError {}
 
 /// Result of a touch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Touched {
+pub enum TouchResult {
     /// The page was present.
-    Present(Mapping),
+    Present(MappedPage),
     /// The page got a frame of this node: a page fault.
-    Placed(Mapping, NodeId),
+    Placed(MappedPage, NodeId),
     /// The page was sampled ([`AddressSpace::sample`]): a hint fault.
-    Hinted(Mapping),
+    Hinted(MappedPage),
 }
 
 /// Why a page is not present.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Missing {
+enum AbsenceReason {
     Fault,
     Moving,
     Sampled,
@@ -89,7 +89,7 @@ pub struct AddressSpace {
     table: PageTable,
     areas: Areas,
     policies: Policies,
-    moving: Vec<Moving>,
+    moving: Vec<MovingPage>,
     resident: [u64; 2],
 }
 
@@ -109,7 +109,7 @@ impl AddressSpace {
         pasid: Pasid,
         home: NodeId,
         policy: Box<dyn Placement>,
-        frames: &mut Frames,
+        frames: &mut FrameAllocator,
     ) -> Result<AddressSpace, SpaceError> {
         let root = table_frame(frames, home).ok_or(SpaceError::OutOfMemory)?;
         Ok(AddressSpace {
@@ -211,7 +211,7 @@ impl AddressSpace {
         let end = start.0.checked_add(length).filter(|end| *end <= USER_END);
         let whole = start.0.is_multiple_of(small) && length.is_multiple_of(small) && length > 0;
         let end = end.filter(|_| whole).ok_or(SpaceError::Length(length))?;
-        let touched = |page: &&Moving| page.page.start.0 < end && start.0 < page.page.end();
+        let touched = |page: &&MovingPage| page.page.start.0 < end && start.0 < page.page.end();
         match self.moving.iter().find(touched) {
             Some(moving) => Err(SpaceError::Moving(moving.page.start)),
             None => Ok((start.0, end)),
@@ -219,12 +219,12 @@ impl AddressSpace {
     }
 
     /// Unmaps a range. The translations of its pages must be invalidated *before* the frames are
-    /// reused. The pages and frames are therefore returned as [`Released`], and [`Released::give`]
+    /// reused. The pages and frames are therefore returned as [`ReleasedPages`], and [`ReleasedPages::give`]
     /// frees the frames after the invalidation.
     ///
     /// # Errors
     /// A range that is not of whole pages, cuts a page of 2 MiB, or has a page that is being moved.
-    pub fn munmap(&mut self, start: VirtAddr, length: u64) -> Result<Released, SpaceError> {
+    pub fn munmap(&mut self, start: VirtAddr, length: u64) -> Result<ReleasedPages, SpaceError> {
         let (start, end) = self.range(start, length)?;
         for edge in [start, end] {
             let page = self.page_at(VirtAddr(edge));
@@ -232,7 +232,7 @@ impl AddressSpace {
                 return Err(SpaceError::Length(length));
             }
         }
-        let mut released = Released::default();
+        let mut released = ReleasedPages::default();
         for page in self.resident_pages(start, end) {
             if let Some(unmapped) = self.table.unmap(page.start) {
                 self.resident[page.size as usize] -= 1;
@@ -296,7 +296,7 @@ impl AddressSpace {
     }
 
     /// Walks to an address, for an owner that times the walk.
-    pub fn walk(&self, address: VirtAddr) -> Walk {
+    pub fn walk(&self, address: VirtAddr) -> PageWalk {
         self.table.walk(address)
     }
 
@@ -308,24 +308,24 @@ impl AddressSpace {
     pub fn touch(
         &mut self,
         address: VirtAddr,
-        access: Access,
+        access: PageAccess,
         by: NodeId,
-        frames: &mut Frames,
-    ) -> Result<Touched, SpaceError> {
+        frames: &mut FrameAllocator,
+    ) -> Result<TouchResult, SpaceError> {
         let touched = match self.present(address, access)? {
-            Ok(mapping) => Touched::Present(mapping),
-            Err(Missing::Moving) => return Err(SpaceError::Moving(address)),
-            Err(Missing::Sampled) => {
+            Ok(mapping) => TouchResult::Present(mapping),
+            Err(AbsenceReason::Moving) => return Err(SpaceError::Moving(address)),
+            Err(AbsenceReason::Sampled) => {
                 self.table.end_sample(address);
                 return match self.touch(address, access, by, frames)? {
-                    Touched::Present(mapping) => Ok(Touched::Hinted(mapping)),
+                    TouchResult::Present(mapping) => Ok(TouchResult::Hinted(mapping)),
                     other => Ok(other),
                 };
             }
-            Err(Missing::Fault) => {
+            Err(AbsenceReason::Fault) => {
                 let node = self.fault(address, access, by, frames)?;
                 match self.table.lookup(address) {
-                    Some(mapping) => Touched::Placed(mapping, node),
+                    Some(mapping) => TouchResult::Placed(mapping, node),
                     None => return Err(SpaceError::Unmapped(address)),
                 }
             }
@@ -335,25 +335,25 @@ impl AddressSpace {
     }
 
     /// Records the use of a present page: sets its accessed bit, and its dirty bit for a write.
-    pub fn mark(&mut self, address: VirtAddr, access: Access) {
+    pub fn mark(&mut self, address: VirtAddr, access: PageAccess) {
         self.table.mark(address, access);
     }
 
     fn present(
         &self,
         address: VirtAddr,
-        access: Access,
-    ) -> Result<Result<Mapping, Missing>, SpaceError> {
+        access: PageAccess,
+    ) -> Result<Result<MappedPage, AbsenceReason>, SpaceError> {
         match self.table.walk(address).leaf {
-            Leaf::Present(mapping) => {
-                if access == Access::Write && !mapping.entry.is_writable() {
+            WalkResult::Present(mapping) => {
+                if access == PageAccess::Write && !mapping.entry.is_writable() {
                     return Err(SpaceError::ReadOnly(address));
                 }
                 Ok(Ok(mapping))
             }
-            Leaf::NotPresent(entry) if entry.is_moving() => Ok(Err(Missing::Moving)),
-            Leaf::NotPresent(entry) if entry.is_sampled() => Ok(Err(Missing::Sampled)),
-            Leaf::NotPresent(_) => Ok(Err(Missing::Fault)),
+            WalkResult::NotPresent(entry) if entry.is_moving() => Ok(Err(AbsenceReason::Moving)),
+            WalkResult::NotPresent(entry) if entry.is_sampled() => Ok(Err(AbsenceReason::Sampled)),
+            WalkResult::NotPresent(_) => Ok(Err(AbsenceReason::Fault)),
         }
     }
 
@@ -361,20 +361,20 @@ impl AddressSpace {
     fn fault(
         &mut self,
         address: VirtAddr,
-        access: Access,
+        access: PageAccess,
         by: NodeId,
-        frames: &mut Frames,
+        frames: &mut FrameAllocator,
     ) -> Result<NodeId, SpaceError> {
         let (start, area) = self
             .areas
             .of(address)
             .ok_or(SpaceError::Unmapped(address))?;
         let (options, origin, policy, end) = (area.options, area.origin, area.policy, area.end);
-        if access == Access::Write && !options.writable {
+        if access == PageAccess::Write && !options.writable {
             return Err(SpaceError::ReadOnly(address));
         }
         let home = self.home;
-        let place = |size: PageSize| Touch {
+        let place = |size: PageSize| FirstTouch {
             by,
             home,
             index: (address.0 - origin) / size.bytes(),
@@ -405,14 +405,14 @@ impl AddressSpace {
     fn give(
         &mut self,
         address: VirtAddr,
-        preference: Preference,
+        preference: NodePreference,
         size: PageSize,
         options: AreaOptions,
-        frames: &mut Frames,
+        frames: &mut FrameAllocator,
     ) -> Result<NodeId, SpaceError> {
         let start = address.page_start(size);
         let placed = frames.allocate(preference, size);
-        let Placed { frame, node } = placed.ok_or(SpaceError::OutOfMemory)?;
+        let AllocatedFrame { frame, node } = placed.ok_or(SpaceError::OutOfMemory)?;
         let missing = self.table.tables_missing(start, size);
         let mut tables = Vec::with_capacity(missing);
         tables.extend((0..missing).map_while(|_| table_frame(frames, self.home)));
@@ -449,7 +449,7 @@ impl AddressSpace {
     }
 
     /// All resident pages, in ascending order, each with its node.
-    pub fn pages(&self, frames: &Frames) -> Vec<(Page, NodeId)> {
+    pub fn pages(&self, frames: &FrameAllocator) -> Vec<(Page, NodeId)> {
         let pages = self.resident_pages(0, USER_END);
         let node = |page: Page| {
             let mapping = self.table.lookup(page.start)?;
@@ -463,24 +463,24 @@ impl AddressSpace {
 /// pages is cached anywhere.
 #[derive(Default, Serialize, Deserialize, Debug)]
 #[must_use = "the frames are lost if they are not given back"]
-pub struct Released {
+pub struct ReleasedPages {
     /// The pages, in ascending order.
     pub pages: Vec<Page>,
     frames: Vec<Frame>,
 }
 
-impl Released {
+impl ReleasedPages {
     /// Frees the frames. Only after every cached translation has been invalidated.
-    pub fn give(self, frames: &mut Frames) {
+    pub fn give(self, frames: &mut FrameAllocator) {
         self.frames.into_iter().for_each(|frame| frames.give(frame));
     }
 }
 
 /// Allocates the frame of a table: near the processor that handles the fault, by
 /// distance, from all nodes.
-fn table_frame(frames: &mut Frames, home: NodeId) -> Option<Hpa> {
+fn table_frame(frames: &mut FrameAllocator, home: NodeId) -> Option<Hpa> {
     let allowed = frames.nodes();
-    let preference = Preference {
+    let preference = NodePreference {
         from: home,
         first: Default::default(),
         allowed,

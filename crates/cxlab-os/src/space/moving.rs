@@ -11,11 +11,11 @@ use serde::{Deserialize, Serialize};
 
 use super::{AddressSpace, PageSize};
 use crate::address::{Page, VirtAddr};
-use crate::frames::{Frame, Frames, NodeId};
+use crate::frames::{Frame, FrameAllocator, NodeId};
 
 /// A page that is being moved.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
-pub struct Moving {
+pub struct MovingPage {
     /// The moving page.
     pub page: Page,
     /// Frame that has the data during the move.
@@ -60,8 +60,8 @@ impl AddressSpace {
         address: VirtAddr,
         to: NodeId,
         keep: u64,
-        frames: &mut Frames,
-    ) -> Result<Moving, MoveError> {
+        frames: &mut FrameAllocator,
+    ) -> Result<MovingPage, MoveError> {
         let mapping = self.table.lookup(address).ok_or(MoveError::NotResident)?;
         if mapping.entry.is_moving() {
             return Err(MoveError::Moving);
@@ -73,7 +73,7 @@ impl AddressSpace {
         let placed = frames.take_from(to, from.size, keep);
         let placed = placed.ok_or(MoveError::Full(to))?;
         self.table.suspend(address);
-        let moving = Moving {
+        let moving = MovingPage {
             page: Page::around(self.pasid, address, from.size),
             from,
             to: placed.frame,
@@ -82,13 +82,13 @@ impl AddressSpace {
         Ok(moving)
     }
 
-    fn take_moving(&mut self, page: Page) -> Option<Moving> {
+    fn take_moving(&mut self, page: Page) -> Option<MovingPage> {
         let place = self.moving.iter().position(|moving| moving.page == page)?;
         Some(self.moving.swap_remove(place))
     }
 
     /// Ends a move and frees the old frame. `None` if the page is not being moved.
-    pub fn end_move(&mut self, page: Page, frames: &mut Frames) -> Option<Moving> {
+    pub fn end_move(&mut self, page: Page, frames: &mut FrameAllocator) -> Option<MovingPage> {
         let moving = self.take_moving(page)?;
         self.table.resume(page.start, moving.to.base);
         frames.give(moving.from);
@@ -96,7 +96,7 @@ impl AddressSpace {
     }
 
     /// Cancels a move: the page stays in its old frame. `None` if the page is not being moved.
-    pub fn cancel_move(&mut self, page: Page, frames: &mut Frames) -> Option<Moving> {
+    pub fn cancel_move(&mut self, page: Page, frames: &mut FrameAllocator) -> Option<MovingPage> {
         let moving = self.take_moving(page)?;
         self.table.resume(page.start, moving.from.base);
         frames.give(moving.to);
@@ -104,7 +104,7 @@ impl AddressSpace {
     }
 
     /// Pages that are being moved.
-    pub fn moving(&self) -> &[Moving] {
+    pub fn moving(&self) -> &[MovingPage] {
         &self.moving
     }
 

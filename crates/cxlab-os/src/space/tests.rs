@@ -3,14 +3,14 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
-use crate::frames::{Distances, NodeKind, NodeSpec, WatermarkParams};
+use crate::frames::{NodeKind, NodeSpec, NumaDistances, WatermarkParams};
 use crate::policy::placement;
 
 const SMALL: u64 = PageSize::Small.bytes();
 const LARGE: u64 = PageSize::Large.bytes();
 
 /// A processor and an accelerator with `blocks` blocks of 2 MiB each.
-fn frames(blocks: u64) -> Frames {
+fn frames(blocks: u64) -> FrameAllocator {
     let spec = |kind, number: u64| NodeSpec {
         kind,
         base: Hpa(number << 32),
@@ -18,16 +18,16 @@ fn frames(blocks: u64) -> Frames {
         watermarks: WatermarkParams::NONE,
     };
     let specs = [spec(NodeKind::Cpu, 0), spec(NodeKind::Xpu, 1)];
-    let distances = Distances::new(vec![vec![10, 20], vec![20, 10]]).unwrap();
-    Frames::new(&specs, distances).unwrap()
+    let distances = NumaDistances::new(vec![vec![10, 20], vec![20, 10]]).unwrap();
+    FrameAllocator::new(&specs, distances).unwrap()
 }
 
-fn policy(name: &str, params: serde_json::Value, frames: &Frames) -> Box<dyn Placement> {
+fn policy(name: &str, params: serde_json::Value, frames: &FrameAllocator) -> Box<dyn Placement> {
     let entry = cxlab_engine::catalog::find(placement::CATALOG, name).unwrap();
     (entry.build)(&params).unwrap().state(frames.nodes())
 }
 
-fn process(frames: &mut Frames) -> AddressSpace {
+fn process(frames: &mut FrameAllocator) -> AddressSpace {
     let policy = policy("first-touch", json!({}), frames);
     AddressSpace::new(Pasid(1), NodeId(0), policy, frames).unwrap()
 }
@@ -46,15 +46,20 @@ fn more_can_be_promised_than_there_is_and_memory_is_taken_when_touched() {
         (space.promised_bytes(), space.resident_bytes()),
         (1 << 40, 0)
     );
-    let read = space.touch(start, Access::Read, NodeId(1), &mut frames);
-    assert!(matches!(read, Ok(Touched::Placed(_, NodeId(1)))));
-    let again = space.touch(VirtAddr(start.0 + 7), Access::Write, NodeId(0), &mut frames);
-    assert!(matches!(again, Ok(Touched::Present(mapping)) if mapping.frame.base.0 >= 1 << 32));
+    let read = space.touch(start, PageAccess::Read, NodeId(1), &mut frames);
+    assert!(matches!(read, Ok(TouchResult::Placed(_, NodeId(1)))));
+    let again = space.touch(
+        VirtAddr(start.0 + 7),
+        PageAccess::Write,
+        NodeId(0),
+        &mut frames,
+    );
+    assert!(matches!(again, Ok(TouchResult::Present(mapping)) if mapping.frame.base.0 >= 1 << 32));
     assert_eq!(space.resident_bytes(), SMALL);
     let mut touched = 1;
     let out = loop {
         let at = VirtAddr(start.0 + touched * SMALL);
-        match space.touch(at, Access::Write, NodeId(1), &mut frames) {
+        match space.touch(at, PageAccess::Write, NodeId(1), &mut frames) {
             Ok(_) => touched += 1,
             Err(error) => break error,
         }
@@ -79,17 +84,17 @@ fn wrong_accesses_are_refused_as_a_kernel_would() {
     let start = space.mmap(2 * SMALL, options, None).unwrap();
     let mut touch = |at: u64, access| space.touch(VirtAddr(at), access, NodeId(0), &mut frames);
     assert_eq!(
-        touch(start.0, Access::Write),
+        touch(start.0, PageAccess::Write),
         Err(SpaceError::ReadOnly(start))
     );
-    assert!(touch(start.0, Access::Read).is_ok());
+    assert!(touch(start.0, PageAccess::Read).is_ok());
     assert_eq!(
-        touch(start.0, Access::Write),
+        touch(start.0, PageAccess::Write),
         Err(SpaceError::ReadOnly(start))
     );
     let behind = start.0 + 2 * SMALL;
     assert_eq!(
-        touch(behind, Access::Read),
+        touch(behind, PageAccess::Read),
         Err(SpaceError::Unmapped(VirtAddr(behind)))
     );
     assert_eq!(space.mmap(5, options, None), Err(SpaceError::Length(5)));
@@ -108,11 +113,11 @@ fn large_pages_are_taken_where_they_fit_and_small_ones_elsewhere() {
     let mut size = |offset: u64| {
         let at = VirtAddr(start.0 + offset);
         match space
-            .touch(at, Access::Write, NodeId(1), &mut frames)
+            .touch(at, PageAccess::Write, NodeId(1), &mut frames)
             .unwrap()
         {
-            Touched::Placed(mapping, _) => mapping.frame.size,
-            Touched::Present(_) | Touched::Hinted(_) => panic!("first touch"),
+            TouchResult::Placed(mapping, _) => mapping.frame.size,
+            TouchResult::Present(_) | TouchResult::Hinted(_) => panic!("first touch"),
         }
     };
     assert_eq!(size(5), PageSize::Large);
@@ -133,15 +138,17 @@ fn without_a_free_block_a_large_page_becomes_small_ones() {
     let mut touch = |at| {
         space.touch(
             VirtAddr(start.0 + at),
-            Access::Write,
+            PageAccess::Write,
             NodeId(1),
             &mut frames,
         )
     };
-    assert!(matches!(touch(0), Ok(Touched::Placed(page, _)) if page.frame.size == PageSize::Large));
+    assert!(
+        matches!(touch(0), Ok(TouchResult::Placed(page, _)) if page.frame.size == PageSize::Large)
+    );
     // The only block of node 0 is split for tables.
     assert!(
-        matches!(touch(LARGE), Ok(Touched::Placed(page, NodeId(0))) if page.frame.size == PageSize::Small)
+        matches!(touch(LARGE), Ok(TouchResult::Placed(page, NodeId(0))) if page.frame.size == PageSize::Small)
     );
 }
 
@@ -156,7 +163,7 @@ fn what_is_unmapped_comes_back_to_the_last_byte() {
     let large = space.mmap(LARGE, LARGE_PAGES, None).unwrap();
     for (at, by) in [(small.0, 0), (small.0 + 5 * SMALL, 1), (large.0 + 77, 1)] {
         space
-            .touch(VirtAddr(at), Access::Write, NodeId(by), &mut frames)
+            .touch(VirtAddr(at), PageAccess::Write, NodeId(by), &mut frames)
             .unwrap();
     }
     assert_eq!(
@@ -170,14 +177,14 @@ fn what_is_unmapped_comes_back_to_the_last_byte() {
     released.give(&mut frames);
     let gone = space.touch(
         VirtAddr(small.0 + 5 * SMALL),
-        Access::Read,
+        PageAccess::Read,
         NodeId(0),
         &mut frames,
     );
     assert!(matches!(gone, Err(SpaceError::Unmapped(_))));
     assert!(
         space
-            .touch(small, Access::Read, NodeId(0), &mut frames)
+            .touch(small, PageAccess::Read, NodeId(0), &mut frames)
             .is_ok()
     );
     space.munmap(small, 4 * SMALL).unwrap().give(&mut frames);
@@ -198,7 +205,7 @@ fn forbidding_writes_names_the_pages_whose_translations_are_stale() {
     space
         .touch(
             VirtAddr(start.0 + 2 * SMALL),
-            Access::Write,
+            PageAccess::Write,
             NodeId(0),
             &mut frames,
         )
@@ -210,7 +217,7 @@ fn forbidding_writes_names_the_pages_whose_translations_are_stale() {
     );
     let write = space.touch(
         VirtAddr(start.0 + 2 * SMALL),
-        Access::Write,
+        PageAccess::Write,
         NodeId(0),
         &mut frames,
     );
@@ -218,13 +225,13 @@ fn forbidding_writes_names_the_pages_whose_translations_are_stale() {
     let beyond = VirtAddr(start.0 + 4 * SMALL);
     assert!(
         space
-            .touch(beyond, Access::Write, NodeId(0), &mut frames)
+            .touch(beyond, PageAccess::Write, NodeId(0), &mut frames)
             .is_ok()
     );
     assert_eq!(space.mprotect(start, 4 * SMALL, true), Ok(vec![]));
     assert!(
         space
-            .touch(start, Access::Write, NodeId(0), &mut frames)
+            .touch(start, PageAccess::Write, NodeId(0), &mut frames)
             .is_ok()
     );
 }
@@ -237,8 +244,8 @@ fn a_mapping_can_have_a_policy_of_its_own() {
     let start = space
         .mmap(4 * SMALL, AreaOptions::default(), Some(bound))
         .unwrap();
-    let touched = space.touch(start, Access::Write, NodeId(0), &mut frames);
-    assert!(matches!(touched, Ok(Touched::Placed(_, NodeId(1)))));
+    let touched = space.touch(start, PageAccess::Write, NodeId(0), &mut frames);
+    assert!(matches!(touched, Ok(TouchResult::Placed(_, NodeId(1)))));
 }
 
 #[test]
@@ -247,7 +254,7 @@ fn a_page_moves_with_its_bits_and_is_out_of_reach_on_the_way() {
     let mut space = process(&mut frames);
     let start = space.mmap(LARGE, LARGE_PAGES, None).unwrap();
     space
-        .touch(start, Access::Write, NodeId(0), &mut frames)
+        .touch(start, PageAccess::Write, NodeId(0), &mut frames)
         .unwrap();
     let free = [0, 1].map(|node| frames.free_bytes(NodeId(node)));
     let at = VirtAddr(start.0 + 12345);
@@ -258,7 +265,7 @@ fn a_page_moves_with_its_bits_and_is_out_of_reach_on_the_way() {
         space.begin_move(at, NodeId(1), 0, &mut frames),
         Err(MoveError::Moving)
     );
-    let touch = space.touch(at, Access::Read, NodeId(0), &mut frames);
+    let touch = space.touch(at, PageAccess::Read, NodeId(0), &mut frames);
     assert_eq!(touch, Err(SpaceError::Moving(at)));
     assert_eq!(
         space.munmap(start, LARGE).err(),
@@ -299,7 +306,7 @@ proptest! {
             } else {
                 let (start, length) = areas[index.index(areas.len())];
                 let at = VirtAddr(start + (pages * 12_347) % length);
-                let touched = space.touch(at, Access::Write, NodeId(by), &mut frames);
+                let touched = space.touch(at, PageAccess::Write, NodeId(by), &mut frames);
                 prop_assert!(matches!(touched, Ok(_) | Err(SpaceError::OutOfMemory)));
             }
             let free: u64 = [0, 1].map(|node| frames.free_bytes(NodeId(node))).iter().sum();

@@ -21,9 +21,9 @@ use serde::{Deserialize, Serialize};
 
 pub use walk_cache::{WalkCache, WalkCacheParams, WalkCacheStats};
 
-use crate::address::{Access, Page, PageSize, Pasid, VirtAddr};
+use crate::address::{Page, PageAccess, PageSize, Pasid, VirtAddr};
 use crate::frames::Frame;
-use crate::page_table::Mapping;
+use crate::page_table::MappedPage;
 
 /// Parameters of a TLB or an ATC. Defaults are those of a second-level TLB of a server core (Intel
 /// Golden Cove, optimisation manual, 2.1.5: 2048 entries, 16 ways, both sizes; 7 cycles of delay).
@@ -101,13 +101,13 @@ impl Translation {
 
     /// Whether the permissions of the page allow an access.
     #[inline]
-    pub fn allows(self, access: Access) -> bool {
-        self.writable || access == Access::Read
+    pub fn allows(self, access: PageAccess) -> bool {
+        self.writable || access == PageAccess::Read
     }
 }
 
-impl From<Mapping> for Translation {
-    fn from(mapping: Mapping) -> Translation {
+impl From<MappedPage> for Translation {
+    fn from(mapping: MappedPage) -> Translation {
         Translation {
             frame: mapping.frame,
             writable: mapping.entry.is_writable(),
@@ -158,7 +158,7 @@ fn page_of(key: LineAddr) -> Page {
 
 /// The translations that an invalidation covers.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
-pub enum Scope {
+pub enum InvalidationScope {
     /// All translations in a range of a process.
     Range {
         /// The process that the range belongs to.
@@ -174,10 +174,10 @@ pub enum Scope {
     All,
 }
 
-impl Scope {
+impl InvalidationScope {
     /// The scope of a single page.
-    pub const fn page(page: Page) -> Scope {
-        Scope::Range {
+    pub const fn page(page: Page) -> InvalidationScope {
+        InvalidationScope::Range {
             pasid: page.pasid,
             start: page.start,
             length: page.size.bytes(),
@@ -193,9 +193,9 @@ impl Scope {
     /// Whether the scope covers any address from `from` up to `to` of a process.
     fn touches(self, of: Pasid, from: u64, to: u64) -> bool {
         match self {
-            Scope::All => true,
-            Scope::Process(pasid) => pasid == of,
-            Scope::Range {
+            InvalidationScope::All => true,
+            InvalidationScope::Process(pasid) => pasid == of,
+            InvalidationScope::Range {
                 pasid,
                 start,
                 length,
@@ -334,9 +334,9 @@ impl Tlb {
     }
 
     /// Removes every translation that the scope covers, and returns their number.
-    pub fn invalidate(&mut self, scope: Scope) -> u64 {
+    pub fn invalidate(&mut self, scope: InvalidationScope) -> u64 {
         let mut dropped = 0;
-        if let Scope::Range {
+        if let InvalidationScope::Range {
             pasid,
             start,
             length,

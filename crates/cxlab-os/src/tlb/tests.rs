@@ -158,7 +158,7 @@ fn an_invalidated_walk_is_read_again() {
     let steps = |cache: &mut WalkCache, at| cache.walk(Pasid(3), at, &table.walk(at));
     steps(&mut cache, at);
     steps(&mut cache, VirtAddr(0));
-    let within = Scope::Range {
+    let within = InvalidationScope::Range {
         pasid: Pasid(3),
         start: VirtAddr((1 << 30) + 5 * SMALL),
         length: SMALL,
@@ -170,8 +170,8 @@ fn an_invalidated_walk_is_read_again() {
         "other branches keep their lower entries"
     );
     assert_eq!(steps(&mut cache, at), 0);
-    assert_eq!(cache.invalidate(Scope::Process(Pasid(9))), 0);
-    assert!(cache.invalidate(Scope::All) > 0);
+    assert_eq!(cache.invalidate(InvalidationScope::Process(Pasid(9))), 0);
+    assert!(cache.invalidate(InvalidationScope::All) > 0);
     assert_eq!(steps(&mut cache, at), 0);
 }
 
@@ -220,7 +220,7 @@ proptest! {
                 }
                 Step::Invalidate(pasid, at, length) => {
                     let start = VirtAddr(at);
-                    let scope = Scope::Range { pasid: Pasid(pasid), start, length };
+                    let scope = InvalidationScope::Range { pasid: Pasid(pasid), start, length };
                     let before = live.len();
                     live.retain(|page, _| {
                         page.pasid.0 != pasid || page.end() <= at || at + length <= page.start.0
@@ -229,7 +229,7 @@ proptest! {
                 }
                 Step::Process(pasid) => {
                     live.retain(|page, _| page.pasid.0 != pasid);
-                    tlb.invalidate(Scope::Process(Pasid(pasid)));
+                    tlb.invalidate(InvalidationScope::Process(Pasid(pasid)));
                 }
             }
             prop_assert_eq!(tlb.len() as usize, live.len());

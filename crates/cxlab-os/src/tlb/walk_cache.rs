@@ -13,9 +13,9 @@ use cxlab_memory::TagArray;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Scope, array};
+use super::{InvalidationScope, array};
 use crate::address::{Pasid, VirtAddr};
-use crate::page_table::{LEVELS, Walk};
+use crate::page_table::{LEVELS, PageWalk};
 
 /// Number of cached levels: 4, 3 and 2.
 const CACHED: usize = LEVELS - 1;
@@ -105,7 +105,7 @@ impl WalkCache {
 
     /// Returns the number of steps of a walk that need no read, and caches the walk's other table
     /// entries. A cached entry that differs from the page table counts as a miss and is replaced.
-    pub fn walk(&mut self, pasid: Pasid, address: VirtAddr, walk: &Walk) -> usize {
+    pub fn walk(&mut self, pasid: Pasid, address: VirtAddr, walk: &PageWalk) -> usize {
         let steps = walk.steps();
         let tables = steps.len() - 1;
         let hit = (0..tables).rev().find(|place| {
@@ -141,7 +141,7 @@ impl WalkCache {
 
     /// Removes every entry on the path to an address that the scope covers, and returns their
     /// number. An IOMMU does this for an invalidation whose hint is not "leaves only".
-    pub fn invalidate(&mut self, scope: Scope) -> u64 {
+    pub fn invalidate(&mut self, scope: InvalidationScope) -> u64 {
         let mut dropped = 0;
         for (place, level) in self.levels.iter_mut().enumerate() {
             let Some(array) = level else { continue };

@@ -1,6 +1,6 @@
 //! The fabric manager's commands: the effect of each, and its response.
 
-use cxlab_device::Share;
+use cxlab_device::HostShare;
 use cxlab_engine::units::{Bytes, Picos};
 use cxlab_protocol::PortId;
 use cxlab_scenario::Sharing;
@@ -338,7 +338,7 @@ impl Account<'_> {
         self.shares.insert((device, host), (share, most));
         let step = Step::Share {
             device,
-            share: Share {
+            share: HostShare {
                 host: PortId(host as u16),
                 allocated: share,
                 limit: most,

@@ -15,7 +15,7 @@ mod timelines;
 
 use std::collections::BTreeMap;
 
-use cxlab_device::Share;
+use cxlab_device::HostShare;
 use cxlab_engine::units::Picos;
 use cxlab_fabric::manager::{GrantPolicy, GrantPolicyChoice};
 use cxlab_scenario::{
@@ -56,7 +56,7 @@ enum Step {
     /// A host's memory of a region is scrubbed.
     Scrub { part: Part, host: usize },
     /// A host's share of a device changes.
-    Share { device: usize, share: Share },
+    Share { device: usize, share: HostShare },
 }
 
 /// When a host's workload begins and ends.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use cxlab_engine::units::{Bytes, Picos};
-use cxlab_fabric::manager::{Ask, Block, GrantPolicy, Pool};
+use cxlab_fabric::manager::{BlockDemand, GrantPolicy, Pool, PoolBlock};
 
 use crate::address::DECODER_UNIT;
 use crate::regions::MOST_BLOCKS;
@@ -16,11 +16,11 @@ pub(crate) struct BlockPool {
     /// By host of the region: its number among all hosts.
     hosts: Vec<usize>,
     /// By host of the region: its current blocks, in the order of grants.
-    held: Vec<Vec<Block>>,
+    held: Vec<Vec<PoolBlock>>,
     /// By host of the region: its demand, in blocks.
     needs: Vec<u32>,
     /// By host of the region: all blocks that it has had, in the order of the first grant.
-    ever: Vec<Vec<Block>>,
+    ever: Vec<Vec<PoolBlock>>,
     /// State of the pool, with the time from which it holds.
     samples: Vec<(Picos, Sample)>,
     demands: Vec<(Picos, bool)>,
@@ -97,12 +97,12 @@ impl BlockPool {
         pool
     }
 
-    fn number(&self, block: Block) -> u32 {
+    fn number(&self, block: PoolBlock) -> u32 {
         block.device * self.per_device + block.number
     }
 
-    fn block(&self, number: u32) -> Block {
-        Block {
+    fn block(&self, number: u32) -> PoolBlock {
+        PoolBlock {
             device: number / self.per_device,
             number: number % self.per_device,
         }
@@ -130,15 +130,15 @@ impl BlockPool {
         let Some(place) = self.place(host) else {
             return Outcome::Refused;
         };
-        let ask = Ask {
+        let demand = BlockDemand {
             host: place,
             hosts: self.hosts.len(),
             needs,
             has: self.held[place].len() as u32,
         };
         self.needs[place] = needs;
-        let outcome = if needs > ask.has {
-            match policy.grant(&self.pool, &ask) {
+        let outcome = if needs > demand.has {
+            match policy.grant(&self.pool, &demand) {
                 None => Outcome::Refused,
                 Some(blocks) => {
                     self.pool.grant(place, &blocks);
@@ -153,7 +153,7 @@ impl BlockPool {
                 }
             }
         } else {
-            let keep = policy.keep(&ask);
+            let keep = policy.keep(&demand);
             match self.give_up(place, keep as usize) {
                 blocks if blocks.is_empty() => Outcome::Nothing,
                 blocks => Outcome::Asked(blocks),
@@ -171,12 +171,12 @@ impl BlockPool {
         let Some(place) = self.place(host) else {
             return Outcome::Refused;
         };
-        let here = |block: &&Block| block.device == device;
+        let here = |block: &&PoolBlock| block.device == device;
         let has = self.held[place].iter().filter(here).count();
         let more = (wanted as usize).saturating_sub(has);
         let free = self.pool.blocks();
         let free = free.filter(|block| block.device == device && self.pool.is_free(*block));
-        let granted: Vec<Block> = free.take(more).collect();
+        let granted: Vec<PoolBlock> = free.take(more).collect();
         if granted.len() < more {
             return Outcome::Refused;
         }
@@ -196,7 +196,8 @@ impl BlockPool {
         self.held[place].extend(&granted);
         self.needs[place] = self.held[place].len() as u32;
         self.sample(at);
-        let numbers = |blocks: &[Block]| blocks.iter().map(|block| self.number(*block)).collect();
+        let numbers =
+            |blocks: &[PoolBlock]| blocks.iter().map(|block| self.number(*block)).collect();
         match (granted.is_empty(), lost.is_empty()) {
             (false, _) => Outcome::Granted(numbers(&granted)),
             (true, false) => Outcome::Asked(numbers(&lost)),
@@ -265,13 +266,13 @@ impl BlockPool {
 }
 
 /// Number of contiguous runs of blocks on devices.
-fn extents(blocks: &[Block]) -> u32 {
-    let all: BTreeMap<Block, ()> = blocks.iter().map(|block| (*block, ())).collect();
-    let begins = |block: &&Block| {
+fn extents(blocks: &[PoolBlock]) -> u32 {
+    let all: BTreeMap<PoolBlock, ()> = blocks.iter().map(|block| (*block, ())).collect();
+    let begins = |block: &&PoolBlock| {
         let before = block
             .number
             .checked_sub(1)
-            .map(|number| Block { number, ..**block });
+            .map(|number| PoolBlock { number, ..**block });
         before.is_none_or(|before| !all.contains_key(&before))
     };
     all.keys().filter(begins).count() as u32

@@ -1,6 +1,6 @@
 //! The changes of devices that follow from the fabric manager's commands.
 
-use cxlab_device::{CapacityChange, CapacityEvent, Change, DeviceChange};
+use cxlab_device::{CapacityChange, CapacityEvent, DeviceChange, DeviceChangeKind};
 use cxlab_engine::units::Picos;
 use cxlab_protocol::PortId;
 
@@ -61,8 +61,8 @@ impl Account<'_> {
                     tell(scrubbed.map(scrub).collect());
                 }
                 Step::Share { device, share } => {
-                    let what = Change::Share(share);
-                    tell(vec![(device, DeviceChange { at, what })]);
+                    let kind = DeviceChangeKind::Share(share);
+                    tell(vec![(device, DeviceChange { at, kind })]);
                 }
             }
         }
@@ -76,11 +76,11 @@ impl RegionDecoder {
     }
 
     fn change(&self, at: Picos, event: CapacityEvent) -> DeviceChange {
-        let what = Change::Capacity(CapacityChange {
+        let kind = DeviceChangeKind::Capacity(CapacityChange {
             event,
             host: PortId(self.host as u16),
             decoder: self.decoder,
         });
-        DeviceChange { at, what }
+        DeviceChange { at, kind }
     }
 }

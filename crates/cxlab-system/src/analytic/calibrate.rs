@@ -6,7 +6,7 @@
 //! have not (a phase of a trace, a draw of addresses) is in both and falls out. A second run, with another seed and
 //! behind a longer warm-up, takes no part in that: how far it is from the corrected numbers decides their classes.
 
-use cxlab_analytic::{Classes, ErrorClass, Solution, classify};
+use cxlab_analytic::{ErrorClass, ErrorClasses, Solution, classify};
 use cxlab_engine::{Monitor, Threads};
 use cxlab_plan::{Plan, Problem};
 use serde::{Deserialize, Serialize};
@@ -192,7 +192,7 @@ fn part(host: &crate::report::HostReport) -> Part {
 
 /// The report of what nobody has judged.
 fn assemble(plan: &Plan, seed: u64, computed: &Computed) -> AnalyticReport {
-    let none = || Classes {
+    let none = || ErrorClasses {
         bandwidth: ErrorClass::DoNotUse,
         latency: ErrorClass::DoNotUse,
         why: String::new(),
@@ -298,7 +298,11 @@ fn stages(
 
 /// The classes that the second run allows. How hosts share what is full may settle differently by seed, so where the form
 /// `alone` says of a host that nothing is known, two runs that agree know little more.
-fn classes(form: &AnalyticReport, run: &Report, alone: &[Classes]) -> (Classes, Vec<Classes>) {
+fn classes(
+    form: &AnalyticReport,
+    run: &Report,
+    alone: &[ErrorClasses],
+) -> (ErrorClasses, Vec<ErrorClasses>) {
     let compared = compare(form, run).numbers;
     let class = |what: &super::compare::Compared| {
         let Some(error) = what.error else {
@@ -308,9 +312,9 @@ fn classes(form: &AnalyticReport, run: &Report, alone: &[Classes]) -> (Classes, 
         let found = MARGIN * (error.abs() + interval);
         ErrorClass::of(found).max(BEST)
     };
-    let mut all: Vec<Classes> = compared
+    let mut all: Vec<ErrorClasses> = compared
         .chunks_exact(2)
-        .map(|pair| Classes {
+        .map(|pair| ErrorClasses {
             bandwidth: class(&pair[0]),
             latency: class(&pair[1]),
             why: "corrected, and held against a second run".to_owned(),

@@ -1,6 +1,6 @@
 //! What the hosts ask for: the first operations of their workloads, counted by device.
 
-use cxlab_analytic::{Access, Host};
+use cxlab_analytic::{HostLimits, ProbeAccess};
 use cxlab_engine::rng::StreamRng;
 use cxlab_engine::units::{Dpa, Hpa};
 use cxlab_host::PrivateCache;
@@ -41,7 +41,7 @@ pub(super) struct HostDemand {
 pub(super) struct Demand {
     pub(super) hosts: Vec<HostDemand>,
     /// By device: its first accesses.
-    pub(super) accesses: Vec<Vec<Access>>,
+    pub(super) accesses: Vec<Vec<ProbeAccess>>,
 }
 
 struct Drawn {
@@ -207,7 +207,7 @@ impl Demand {
         self.hosts[host].devices[device][kind] += 1;
         let accesses = &mut self.accesses[device];
         if accesses.len() < ACCESSES {
-            accesses.push(Access {
+            accesses.push(ProbeAccess {
                 dpa: Dpa(dpa.0),
                 write: kind > 0,
             });
@@ -227,11 +227,11 @@ impl HostDemand {
     }
 
     /// The host's limits.
-    pub(super) fn limits(&self, outstanding: u32, interval_ps: u64) -> Host {
+    pub(super) fn limits(&self, outstanding: u32, interval_ps: u64) -> HostLimits {
         let dependent = self.dependent as f64 / self.requests.max(1) as f64;
         let places = f64::from(outstanding);
         let asked = self.last_ps as f64 / self.requests.max(1) as f64;
-        Host {
+        HostLimits {
             // A dependent request is alone; between two of them, all places fill.
             outstanding: 1.0 / (dependent + (1.0 - dependent) / places),
             interval_ps: asked.max(interval_ps as f64),

@@ -1,6 +1,6 @@
 //! The analytic form as one program sees it: pools of memory with latency and bandwidth.
 
-use cxlab_analytic::{Classes, ErrorClass, Flow, Host, Network, solve};
+use cxlab_analytic::{ErrorClass, ErrorClasses, Flow, HostLimits, Network, solve};
 use cxlab_engine::units::Hpa;
 use cxlab_plan::routes::Router;
 use cxlab_plan::{Plan, Problem};
@@ -41,7 +41,7 @@ pub struct PlanFabric<'a> {
     /// Lines that were asked for while the answers had each class.
     classes: [f64; ErrorClass::ALL.len()],
     /// The worst of them, with its reason.
-    worst: Option<Classes>,
+    worst: Option<ErrorClasses>,
     /// By pool: where its reads and writes are among the flows.
     flows: Vec<Option<[usize; 2]>>,
 }
@@ -86,7 +86,7 @@ impl<'a> PlanFabric<'a> {
 
     /// How far the latencies that the program was charged can be from the event engine's: by class, the part of its
     /// lines, and what decided the worst. Nothing where it asked for nothing.
-    pub fn error_classes(&self) -> (Vec<(ErrorClass, f64)>, Option<&Classes>) {
+    pub fn error_classes(&self) -> (Vec<(ErrorClass, f64)>, Option<&ErrorClasses>) {
         let all: f64 = self.classes.iter().sum();
         let parts = ErrorClass::ALL.into_iter().zip(self.classes);
         let asked = parts.filter(|(_, lines)| *lines > 0.0);
@@ -158,7 +158,7 @@ impl<'a> PlanFabric<'a> {
             self.network.flows[*read].share = demand.reads_per_ns / 1e3 / wanted;
             self.network.flows[*write].share = demand.writes_per_ns / 1e3 / wanted;
         }
-        self.network.hosts[0] = Host {
+        self.network.hosts[0] = HostLimits {
             outstanding: under_way,
             interval_ps: 1.0 / wanted,
         };

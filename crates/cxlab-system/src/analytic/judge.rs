@@ -1,6 +1,6 @@
 //! How far the form can be from the engine, by what the plan has and the network does not know.
 
-use cxlab_analytic::{Classes, ErrorClass, Network, Solution, classify};
+use cxlab_analytic::{ErrorClass, ErrorClasses, Network, Solution, classify};
 use cxlab_plan::Plan;
 
 use super::{Computed, Media};
@@ -8,9 +8,9 @@ use super::{Computed, Media};
 /// What the classes of a report are.
 pub(super) struct Judged {
     /// Of the whole system's numbers.
-    pub(super) all: Classes,
+    pub(super) all: ErrorClasses,
     /// Of each host's.
-    pub(super) hosts: Vec<Classes>,
+    pub(super) hosts: Vec<ErrorClasses>,
 }
 
 /// Kinds of media whose state what is drawn of the hosts' operations brings to where it stays. Others may be filled for
@@ -43,7 +43,7 @@ pub(super) fn of_others(
     plan: &Plan,
     (network, solution): (&Network, &Solution),
     changing: impl Iterator<Item = usize>,
-) -> Vec<Classes> {
+) -> Vec<ErrorClasses> {
     let (_, mut hosts) = classify(network, solution);
     for device in changing {
         let Some(group) = plan.devices[device].memory() else {
@@ -82,7 +82,7 @@ pub(super) enum Of {
 pub(super) fn judge(
     plan: &Plan,
     computed: &Computed,
-    found: (Classes, Vec<Classes>),
+    found: (ErrorClasses, Vec<ErrorClasses>),
     of: Of,
 ) -> Judged {
     use ErrorClass::{DoNotUse, TenPercent, ThirtyPercent};

@@ -13,19 +13,19 @@ mod report;
 mod timeline;
 
 use cxlab_analytic::{
-    Class, Flow, Network, Solution, Stages, Station, Turns, Visit, Wire, classify, probe,
+    ConstantStages, Flow, MessageClass, Network, Solution, Station, Visit, Wire, classify, probe,
 };
 use cxlab_device::WriteCompletion;
 use cxlab_engine::rng::StreamRng;
 use cxlab_engine::units::LINE_BYTES;
 use cxlab_fabric::switch::Arbitration;
 use cxlab_link::Duplex;
-use cxlab_memory::{Faults, Site};
+use cxlab_memory::{FaultList, MediumSite};
 use cxlab_plan::routes::Router;
 use cxlab_plan::{End, Plan, PlannedLink, Problem};
 
 pub use calibrate::{Calibration, Corrected, calibrate};
-pub use cxlab_analytic::{Classes, ErrorClass};
+pub use cxlab_analytic::{ErrorClass, ErrorClasses};
 pub use fabric::{PlanFabric, PoolAnswer, PoolDemand};
 pub use pod::PodModel;
 pub use report::summary;
@@ -172,14 +172,14 @@ pub fn in_flight_limits(plan: &Plan) -> Vec<String> {
 }
 
 /// How a medium was found: by device group.
-type Media = Vec<Option<cxlab_analytic::Medium>>;
+type Media = Vec<Option<cxlab_analytic::MediumModel>>;
 
 fn network_of(plan: &Plan, demand: &Demand, seed: u64) -> Result<(Network, Media), Vec<Problem>> {
     let media = media(plan, demand, seed)?;
     let mut network = Network {
-        turns: match plan.scenario.fabric.switch.arbitration {
-            Arbitration::RoundRobin => Turns::RoundRobin,
-            Arbitration::Age => Turns::Age,
+        arbitration: match plan.scenario.fabric.switch.arbitration {
+            Arbitration::RoundRobin => cxlab_analytic::Arbitration::RoundRobin,
+            Arbitration::Age => cxlab_analytic::Arbitration::Age,
         },
         ..Network::default()
     };
@@ -194,7 +194,7 @@ fn network_of(plan: &Plan, demand: &Demand, seed: u64) -> Result<(Network, Media
             device
                 .memory()
                 .and_then(|group| media[group])
-                .unwrap_or(cxlab_analytic::Medium {
+                .unwrap_or(cxlab_analytic::MediumModel {
                     read_ps: 0,
                     write_ps: 0,
                     constant: true,
@@ -229,7 +229,7 @@ fn wire(plan: &Plan, link: &PlannedLink) -> Wire {
 /// Measures the medium of each group of devices, with the addresses of its busiest device.
 fn media(plan: &Plan, demand: &Demand, seed: u64) -> Result<Media, Vec<Problem>> {
     plan.rehearse_media()?;
-    let faults = Faults::default();
+    let faults = FaultList::default();
     let mut media = vec![None; plan.scenario.devices.len()];
     for (at, group) in plan.scenario.devices.iter().enumerate() {
         let members =
@@ -239,7 +239,7 @@ fn media(plan: &Plan, demand: &Demand, seed: u64) -> Result<Media, Vec<Problem>>
             continue;
         };
         let fresh = || {
-            plan.media[at].backend(Site {
+            plan.media[at].backend(MediumSite {
                 capacity: group.capacity,
                 rng: StreamRng::new(seed, &format!("{}/medium", plan.devices[number].name)),
                 context: plan.media_context(faults.clone()),
@@ -280,9 +280,9 @@ fn add_flows(
                 counts: true,
                 posted: false,
                 hops: 0,
-                stages: Stages {
+                stages: ConstantStages {
                     cache,
-                    ..Stages::default()
+                    ..ConstantStages::default()
                 },
                 visits: Vec::new(),
             });
@@ -315,12 +315,12 @@ fn pair(
 ) -> Option<Flow> {
     let target = plan.hosts.len() + device;
     let (there, back) = (router.route(host, target)?, router.route(target, host)?);
-    let (request, answer) = (Class::request(write), Class::answer(write));
+    let (request, response) = (MessageClass::request(write), MessageClass::response(write));
     let issue = &plan.scenario.hosts[plan.hosts[host].group].issue;
     let group = plan.devices[device].memory()?;
     let medium = media[group]?;
     let controller = &plan.scenario.devices[group].controller;
-    let mut stages = Stages {
+    let mut stages = ConstantStages {
         process: issue.process_time.0,
         cache: issue.cache.as_ref().map_or(0, |cache| cache.access_time.0),
         device: controller.process_time.0,
@@ -329,10 +329,10 @@ fn pair(
             (true, WriteCompletion::Written) => medium.write_ps,
             (true, WriteCompletion::Accepted) => 0,
         },
-        ..Stages::default()
+        ..ConstantStages::default()
     };
     there.add_stages(plan, request, &mut stages);
-    back.add_stages(plan, answer, &mut stages);
+    back.add_stages(plan, response, &mut stages);
     let mut visits: Vec<Visit> = there.visits(plan, request, None).collect();
     let station = (2 * plan.links.len() + device) as u32;
     let arrivals = there.last(plan);
@@ -342,7 +342,7 @@ fn pair(
         from: Some(from),
         share,
     }));
-    visits.extend(back.visits(plan, answer, Some(station)));
+    visits.extend(back.visits(plan, response, Some(station)));
     Some(Flow {
         host: host as u32,
         device: Some(device as u32),

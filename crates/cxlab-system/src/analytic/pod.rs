@@ -1,6 +1,6 @@
 //! The analytic form as a fleet sees it: what pool memory costs in one pod, by load.
 
-use cxlab_analytic::{Classes, Flow, Host, Network, Solution, solve};
+use cxlab_analytic::{ErrorClasses, Flow, HostLimits, Network, Solution, solve};
 use cxlab_engine::units::LINE_BYTES;
 use cxlab_fleet::{Loaded, PoolFabric};
 use cxlab_plan::routes::Router;
@@ -94,8 +94,8 @@ impl<'a> PodModel<'a> {
 }
 
 impl PodModel<'_> {
-    fn issuing(&self, host: usize, lines_per_ps: f64) -> Host {
-        Host {
+    fn issuing(&self, host: usize, lines_per_ps: f64) -> HostLimits {
+        HostLimits {
             outstanding: self.outstanding[host],
             interval_ps: 1.0 / lines_per_ps,
         }
@@ -127,7 +127,7 @@ impl PodModel<'_> {
             (network, solution),
             self.changing.iter().copied(),
         );
-        let bound = |classes: Classes| classes.latency.bound().unwrap_or(f64::INFINITY);
+        let bound = |classes: ErrorClasses| classes.latency.bound().unwrap_or(f64::INFINITY);
         classes.into_iter().map(bound).collect()
     }
 }
@@ -156,7 +156,7 @@ impl PoolFabric for PodModel<'_> {
         let rate = lines_per_ps(bytes_per_ns);
         let alone = Network {
             stations: self.network.stations.clone(),
-            turns: self.network.turns,
+            arbitration: self.network.arbitration,
             hosts: vec![self.issuing(host, rate)],
             flows: flows.collect(),
         };

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use cxlab_analytic::{Classes, ErrorClass, Flow, Network, Solution, StationLoad};
+use cxlab_analytic::{ErrorClass, ErrorClasses, Flow, Network, Solution, StationLoad};
 use cxlab_plan::{End, Plan, PlannedLink};
 use cxlab_scenario::Note;
 use serde::{Deserialize, Serialize};
@@ -34,7 +34,7 @@ pub struct AnalyticReport {
     /// Seed of the workloads.
     pub seed: u64,
     /// How far the numbers of all hosts can be from the event engine's. `latency` goes for stages and `by_hops` too.
-    pub error_class: Classes,
+    pub error_class: ErrorClasses,
     /// Requests of all hosts, per nanosecond.
     pub requests_per_ns: f64,
     /// Rates of 64-byte lines, in GB/s (10^9 bytes per second).
@@ -104,7 +104,7 @@ pub struct AnalyticHost {
     /// Mean requests in flight.
     pub in_flight: f64,
     /// How far these numbers can be from the event engine's; `latency` goes for its pairs too.
-    pub error_class: Classes,
+    pub error_class: ErrorClasses,
     /// What holds it back: its own `pace`, or its places for requests in `flight`.
     pub limit: String,
 }
@@ -425,7 +425,7 @@ fn notes(plan: &Plan, media: &Media) -> Vec<Note> {
 }
 
 /// Error classes in words.
-fn error(classes: &Classes) -> String {
+fn error(classes: &ErrorClasses) -> String {
     let bound = |class: ErrorClass| match class {
         ErrorClass::Exact => "exact".to_owned(),
         ErrorClass::DoNotUse => "not to be used".to_owned(),
@@ -477,7 +477,7 @@ pub fn summary(plan: &Plan, report: &AnalyticReport) -> String {
         "error, latency",
         "bandwidth",
     ])];
-    let mut row = |name: &str, latency: &Idle, classes: &Classes| {
+    let mut row = |name: &str, latency: &Idle, classes: &ErrorClasses| {
         rows.push(vec![
             name.to_owned(),
             nanos(latency.mean),

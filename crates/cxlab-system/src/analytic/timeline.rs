@@ -11,12 +11,12 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
 
-use cxlab_analytic::{Class, Stages, Wire};
+use cxlab_analytic::{ConstantStages, MessageClass, Wire};
 use cxlab_device::{DeviceParams, WriteCompletion};
 use cxlab_engine::rng::StreamRng;
 use cxlab_engine::units::{Bytes, Dpa, Hpa, SimTime};
 use cxlab_host::AddressMap;
-use cxlab_memory::{Completion, Faults, MemoryBackend, MemoryRequest, RunContext, Site};
+use cxlab_memory::{Completion, FaultList, MediumSite, MemoryBackend, MemoryRequest, RunContext};
 use cxlab_plan::routes::{Route, Router};
 use cxlab_plan::{Plan, Problem};
 use cxlab_scenario::{LocalMemoryParams, MediumChoice};
@@ -96,7 +96,7 @@ pub struct PlanMemory {
     free: Vec<u32>,
     now: u64,
     /// What media have said that cannot go on.
-    faults: Faults,
+    faults: FaultList,
 }
 
 impl PlanMemory {
@@ -110,7 +110,7 @@ impl PlanMemory {
         let router = Router::new(plan);
         let services = services(plan);
         let mut memory = PlanMemory {
-            faults: Faults::default(),
+            faults: FaultList::default(),
             hosts: plan.hosts.len(),
             guests: Vec::new(),
             pools: Vec::new(),
@@ -182,7 +182,7 @@ impl PlanMemory {
         let number = plan.devices[device].memory().unwrap_or_default();
         let group = &plan.scenario.devices[number];
         let name = &plan.devices[device].name;
-        let backend = plan.media[number].backend(Site {
+        let backend = plan.media[number].backend(MediumSite {
             capacity: group.capacity,
             rng: StreamRng::new(seed, &format!("{name}/medium")),
             context: plan.media_context(self.faults.clone()),
@@ -309,7 +309,7 @@ impl PlanMemory {
 }
 
 /// By station and class: how long a message makes it busy.
-fn services(plan: &Plan) -> Vec<[u64; Class::COUNT]> {
+fn services(plan: &Plan) -> Vec<[u64; MessageClass::COUNT]> {
     let both = |link| {
         let service = service(&wire(plan, link));
         [service, service]
@@ -317,11 +317,11 @@ fn services(plan: &Plan) -> Vec<[u64; Class::COUNT]> {
     plan.links.iter().flat_map(both).collect()
 }
 
-fn service(wire: &Wire) -> [u64; Class::COUNT] {
+fn service(wire: &Wire) -> [u64; MessageClass::COUNT] {
     // One message in a microsecond is no load.
     let rate = 1e-6;
-    Class::ALL.map(|class| {
-        let mut rates = [0.0; Class::COUNT];
+    MessageClass::ALL.map(|class| {
+        let mut rates = [0.0; MessageClass::COUNT];
         rates[class as usize] = rate;
         (wire.load(&rates).packed / rate).round() as u64
     })
@@ -340,7 +340,7 @@ fn local(
         .local
         .as_ref()
         .unwrap_or(&fallback);
-    let site = Site {
+    let site = MediumSite {
         capacity: params.capacity,
         rng: StreamRng::new(seed, &format!("{}/local", planned.name)),
         context,
@@ -374,7 +374,7 @@ fn local(
 fn remote(
     plan: &Plan,
     router: &Router<'_>,
-    services: &[[u64; Class::COUNT]],
+    services: &[[u64; MessageClass::COUNT]],
     (host, device): (usize, usize),
 ) -> Option<Pool> {
     let target = plan.hosts.len() + device;
@@ -382,8 +382,8 @@ fn remote(
     let number = plan.devices[device].memory()?;
     let group = &plan.scenario.devices[number];
     let process = process_ps(plan, host) + group.controller.process_time.0;
-    let leg = |way: &Route, class: Class, more: u64| {
-        let mut stages = Stages::default();
+    let leg = |way: &Route, class: MessageClass, more: u64| {
+        let mut stages = ConstantStages::default();
         way.add_stages(plan, class, &mut stages);
         let stop = |visit: cxlab_analytic::Visit| {
             let busy = services[visit.station as usize][class as usize] as f64 * visit.share;
@@ -397,13 +397,13 @@ fn remote(
             stops: way.visits(plan, class, None).map(stop).collect(),
         }
     };
-    let both = |way: &Route, class: fn(bool) -> Class, more: u64| {
+    let both = |way: &Route, class: fn(bool) -> MessageClass, more: u64| {
         [false, true].map(|write| leg(way, class(write), more))
     };
     Some(Pool {
         name: plan.devices[device].name.clone(),
-        there: both(&there, Class::request, process),
-        back: both(&back, Class::answer, 0),
+        there: both(&there, MessageClass::request, process),
+        back: both(&back, MessageClass::response, 0),
         medium: 0,
         capacity: group.capacity.0,
     })

@@ -2,7 +2,7 @@
 
 use cxlab_engine::Ctx;
 use cxlab_engine::units::{Picos, SimTime};
-use cxlab_link::{Buffer, Parcel};
+use cxlab_link::{BufferId, Parcel};
 use cxlab_plan::Plan;
 use cxlab_protocol::io::enumerate::{
     Access, EnumerateError, Enumeration, EnumerationLog, Next, Phase, Target,
@@ -175,7 +175,7 @@ impl Software {
         let link = node.port_mut(port);
         let credited = link.receive(parcel);
         if let Some(message) = &parcel.message {
-            link.release(ctx, Buffer::of(message.channel(), message.vc));
+            link.release(ctx, BufferId::of(message.channel(), message.vc));
             self.complete(ctx, message);
         }
         if credited {

@@ -2,7 +2,7 @@
 
 use cxlab_engine::units::Picos;
 use cxlab_engine::{Component, Ctx};
-use cxlab_link::{Buffer, Parcel};
+use cxlab_link::{BufferId, Parcel};
 use cxlab_plan::Plan;
 use cxlab_protocol::io::packet;
 use cxlab_protocol::io::tree::{Function, Request, Step, Switch};
@@ -102,7 +102,7 @@ fn forwarded(mut message: Message, request: Request, towards: PortId) -> Message
 
 /// A message has left its receive buffer.
 fn release(ctx: &mut Ctx<'_, Parcel>, node: &mut Node, port: u16, message: &Message) {
-    let buffer = Buffer::of(message.channel(), message.vc);
+    let buffer = BufferId::of(message.channel(), message.vc);
     node.port_mut(port).release(ctx, buffer);
 }
 

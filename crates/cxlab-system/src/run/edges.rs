@@ -17,7 +17,7 @@
 
 use cxlab_engine::units::{Picos, SimTime};
 use cxlab_engine::{Stop, share};
-use cxlab_host::{RequesterStats, Unserved};
+use cxlab_host::{RequesterStats, UnservedRequests};
 use cxlab_plan::windows::WindowEnd;
 use cxlab_scenario::Note;
 use serde::{Deserialize, Serialize};
@@ -52,7 +52,7 @@ pub(crate) struct Law {
 
 impl Law {
     fn of(stats: &RequesterStats, now: SimTime) -> Law {
-        let unserved = stats.unserved().map(Unserved::latency_ps);
+        let unserved = stats.unserved().map(UnservedRequests::latency_ps);
         Law {
             requests: stats.reads + stats.writes,
             latency_ps: stats.served_ps() + unserved.iter().sum::<u128>(),

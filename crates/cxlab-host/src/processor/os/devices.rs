@@ -6,31 +6,31 @@ use cxlab_engine::Ctx;
 use cxlab_engine::units::{LINE_BYTES, LineAddr, Picos};
 use cxlab_link::Parcel;
 use cxlab_os::ats::home::Event;
-use cxlab_os::ats::{Completion, Walked};
-use cxlab_os::{Access, Page, PageSize, VirtAddr};
+use cxlab_os::ats::{IommuWalk, TranslationCompletion};
+use cxlab_os::{Page, PageAccess, PageSize, VirtAddr};
 use cxlab_protocol::coherence::cache_home::Peer;
 use cxlab_protocol::{CacheMeta, LatencyStages, MemMeta, Message, Opcode};
 use serde::{Deserialize, Serialize};
 
-use super::super::home::{Txn, What};
+use super::super::home::{Txn, TxnKind};
 use super::super::io::IO;
 use super::super::{IOMMU, Processor};
-use super::faults::{About, Holder};
+use super::faults::{PageWaiter, TaskSubject};
 use super::{PROCESS, place, since};
 
 /// A page walk for a device.
 #[derive(Clone, Copy, Serialize, Deserialize)]
 pub(in super::super) struct DeviceWalk {
     message: Message,
-    walked: Walked,
+    walked: IommuWalk,
     at: u8,
     begun: u64,
 }
 
-fn access_of(flag: bool) -> Access {
+fn access_of(flag: bool) -> PageAccess {
     match flag {
-        true => Access::Write,
-        false => Access::Read,
+        true => PageAccess::Write,
+        false => PageAccess::Read,
     }
 }
 
@@ -47,7 +47,7 @@ impl Processor {
             AtsKind::Translate => self.translation_request(ctx, message),
             AtsKind::PageRequest => {
                 let device = self.peer_of(message.source).index() as u16;
-                let holder = Holder::Device(device, page);
+                let holder = PageWaiter::Device(device, page);
                 self.page_request(ctx, page, access_of(ats.flag), holder);
             }
             AtsKind::Invalidated => self.invalidated(ctx, message.tag),
@@ -60,9 +60,9 @@ impl Processor {
     /// Handles a device's report that it has invalidated translations.
     fn invalidated(&mut self, ctx: &mut Ctx<'_, Parcel>, tag: u32) {
         let Some(os) = &self.os else { return };
-        match os.tasks.get(tag).map(|task| &task.about) {
-            Some(About::Page { .. }) => self.page_event(ctx, tag, Event::Invalidated, None),
-            Some(About::Release(..)) => self.waited(ctx, tag),
+        match os.tasks.get(tag).map(|task| &task.subject) {
+            Some(TaskSubject::Page { .. }) => self.page_event(ctx, tag, Event::Invalidated, None),
+            Some(TaskSubject::Release(..)) => self.waited(ctx, tag),
             None => {}
         }
     }
@@ -83,14 +83,14 @@ impl Processor {
                 .translate(PROCESS, at, need, Some(os.spaces[place(PROCESS)].table()));
         let page = Page::around(PROCESS, at, PageSize::Small);
         match walked.completion {
-            Completion::Granted(_) if os.is_being_zeroed(page) => {
-                walked.completion = Completion::NotPresent;
+            TranslationCompletion::Granted(_) if os.is_being_zeroed(page) => {
+                walked.completion = TranslationCompletion::NotPresent;
             }
-            Completion::Granted(_) => {
-                os.found(Holder::Device(device, page));
+            TranslationCompletion::Granted(_) => {
+                os.found(PageWaiter::Device(device, page));
                 os.spaces[place(PROCESS)].mark(at, need);
             }
-            Completion::NotPresent | Completion::Refused => {}
+            TranslationCompletion::NotPresent | TranslationCompletion::Refused => {}
         }
         let walk = DeviceWalk {
             message: *message,
@@ -121,7 +121,7 @@ impl Processor {
         }
         let line = LineAddr(reads[usize::from(walk.at)].0 / LINE_BYTES);
         walk.at += 1;
-        let mut txn = Txn::new(line, What::WalkRead, 0);
+        let mut txn = Txn::new(line, TxnKind::WalkRead, 0);
         if let Some(peer) = Peer::new(IO) {
             txn.peer = peer;
         }
@@ -159,15 +159,20 @@ impl Processor {
         os.stats.translation.record(since(begun, ctx.now().0));
         let waiting = os.asked.pop_front();
         let completion = match walked.completion {
-            Completion::Granted(found) => AtsCompletion {
+            TranslationCompletion::Granted(found) => AtsCompletion {
                 present: true,
                 writable: found.writable,
                 large: found.frame.size == PageSize::Large,
                 base: found.frame.base.0,
             },
-            Completion::NotPresent | Completion::Refused => AtsCompletion::default(),
+            TranslationCompletion::NotPresent | TranslationCompletion::Refused => {
+                AtsCompletion::default()
+            }
         };
-        completion.put(self.lanes.image(), staging(message.source, message.tag));
+        completion.put(
+            self.hw_threads.image(),
+            staging(message.source, message.tag),
+        );
         let answer = Message {
             opcode: Opcode::CplD,
             data: 8,

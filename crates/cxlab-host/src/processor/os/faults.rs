@@ -3,11 +3,11 @@
 
 use cxlab_engine::Ctx;
 use cxlab_link::Parcel;
-use cxlab_os::ats::home::{Action, Event, PageState, Phase, step};
-use cxlab_os::policy::migration::Move;
-use cxlab_os::space::{Moving, Released, SpaceError, Touched};
-use cxlab_os::tlb::Scope;
-use cxlab_os::{Access, Page, VirtAddr};
+use cxlab_os::ats::home::{Action, Event, HomePagePhase, HomePageState, step};
+use cxlab_os::policy::migration::PageMove;
+use cxlab_os::space::{MovingPage, ReleasedPages, SpaceError, TouchResult};
+use cxlab_os::tlb::InvalidationScope;
+use cxlab_os::{Page, PageAccess, VirtAddr};
 use serde::{Deserialize, Serialize};
 
 use super::super::{Processor, TASK};
@@ -16,7 +16,7 @@ use super::{Os, place, since};
 /// A walk or device that waits for a page, or has been told that the page is present
 /// and has not found it yet.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
-pub(super) enum Holder {
+pub(super) enum PageWaiter {
     /// A walk of a core, by number.
     Walk(u32),
     /// A device that has sent a Page Request for the page of 4 KiB.
@@ -25,32 +25,32 @@ pub(super) enum Holder {
 
 /// The subject of a task.
 #[derive(Serialize, Deserialize)]
-pub(super) enum About {
+pub(super) enum TaskSubject {
     /// A page that is touched for the first time, or moves.
     Page {
         page: Page,
-        state: PageState,
+        state: HomePageState,
         /// The touched address, and the kind of access.
-        touch: (VirtAddr, Access),
+        touch: (VirtAddr, PageAccess),
         /// The device that touched the page; `None` for a core.
         device: Option<u16>,
-        held: Vec<Holder>,
+        held: Vec<PageWaiter>,
         /// Whether the frame is being zeroed.
         zeroing: bool,
         /// The move that the migration policy wants.
-        wanted: Option<Move>,
-        moving: Option<Moving>,
+        wanted: Option<PageMove>,
+        moving: Option<MovingPage>,
     },
     /// Pages that an operation has unmapped, until no translation of them is left.
-    Release(Released, u32),
+    Release(ReleasedPages, u32),
 }
 
-impl About {
+impl TaskSubject {
     /// Whether the subject is a page that overlaps the range `scope`.
-    pub(super) fn is_within(&self, scope: Scope) -> bool {
+    pub(super) fn is_within(&self, scope: InvalidationScope) -> bool {
         match self {
-            About::Page { page, .. } => scope.concerns(*page),
-            About::Release(..) => false,
+            TaskSubject::Page { page, .. } => scope.concerns(*page),
+            TaskSubject::Release(..) => false,
         }
     }
 }
@@ -58,16 +58,16 @@ impl About {
 /// A task of the operating system for one or several pages.
 #[derive(Serialize, Deserialize)]
 pub(in super::super) struct Task {
-    pub(super) about: About,
+    pub(super) subject: TaskSubject,
     /// Number of events for which the task waits: accesses in flight, the interrupt of cores, devices.
     pub(super) waits: u32,
     pub(super) begun: u64,
 }
 
 impl Os {
-    pub(super) fn open_task(&mut self, about: About, now: u64) -> u32 {
+    pub(super) fn open_task(&mut self, subject: TaskSubject, now: u64) -> u32 {
         self.tasks.insert(Task {
-            about,
+            subject,
             waits: 0,
             begun: now,
         })
@@ -75,19 +75,19 @@ impl Os {
 
     /// The task of a page that overlaps `page`.
     pub(super) fn task_of(&self, page: Page) -> Option<u32> {
-        let scope = Scope::page(page);
+        let scope = InvalidationScope::page(page);
         let mut tasks = self.tasks.iter();
-        let found = tasks.find(|(_, task)| task.about.is_within(scope));
+        let found = tasks.find(|(_, task)| task.subject.is_within(scope));
         found.map(|(id, _)| id)
     }
 
     /// The task that zeroes the frame of a page.
     fn zeroing_of(&self, page: Page) -> Option<u32> {
-        let scope = Scope::page(page);
+        let scope = InvalidationScope::page(page);
         let mut tasks = self.tasks.iter();
-        let found = tasks.find(|(_, task)| match &task.about {
-            About::Page { page, zeroing, .. } => *zeroing && scope.concerns(*page),
-            About::Release(..) => false,
+        let found = tasks.find(|(_, task)| match &task.subject {
+            TaskSubject::Page { page, zeroing, .. } => *zeroing && scope.concerns(*page),
+            TaskSubject::Release(..) => false,
         });
         found.map(|(id, _)| id)
     }
@@ -100,21 +100,21 @@ impl Os {
     /// Whether a holder has been told that a page is present and has not found it yet. Until then the page
     /// is neither sampled nor demoted, so every requester of a page gets it, however often pages move.
     pub(super) fn is_awaited(&self, page: Page) -> bool {
-        let scope = Scope::page(page);
+        let scope = InvalidationScope::page(page);
         self.answered.iter().any(|holder| match *holder {
-            Holder::Walk(walk) => scope.concerns(self.walks[walk as usize].page),
-            Holder::Device(_, page) => scope.concerns(page),
+            PageWaiter::Walk(walk) => scope.concerns(self.walks[walk as usize].page),
+            PageWaiter::Device(_, page) => scope.concerns(page),
         })
     }
 
     /// Removes a holder that has found its page, or never will.
-    pub(super) fn found(&mut self, holder: Holder) {
+    pub(super) fn found(&mut self, holder: PageWaiter) {
         self.answered.retain(|one| *one != holder);
     }
 
     /// The subject of a task.
-    pub(super) fn about(&mut self, id: u32) -> Option<&mut About> {
-        Some(&mut self.tasks.get_mut(id)?.about)
+    pub(super) fn subject(&mut self, id: u32) -> Option<&mut TaskSubject> {
+        Some(&mut self.tasks.get_mut(id)?.subject)
     }
 
     fn fail(&mut self, error: SpaceError) {
@@ -128,20 +128,20 @@ impl Processor {
         &mut self,
         ctx: &mut Ctx<'_, Parcel>,
         page: Page,
-        need: Access,
-        holder: Holder,
+        need: PageAccess,
+        holder: PageWaiter,
     ) {
         let Some(os) = &mut self.os else { return };
         let id = match os.task_of(page) {
             Some(id) => id,
             None => {
                 let device = match holder {
-                    Holder::Walk(_) => None,
-                    Holder::Device(device, _) => Some(device),
+                    PageWaiter::Walk(_) => None,
+                    PageWaiter::Device(device, _) => Some(device),
                 };
-                let about = About::Page {
+                let subject = TaskSubject::Page {
                     page,
-                    state: PageState::default(),
+                    state: HomePageState::default(),
                     touch: (page.start, need),
                     device,
                     held: Vec::new(),
@@ -149,7 +149,7 @@ impl Processor {
                     wanted: None,
                     moving: None,
                 };
-                os.open_task(about, ctx.now().0)
+                os.open_task(subject, ctx.now().0)
             }
         };
         self.page_event(ctx, id, Event::PageRequest, Some(holder));
@@ -161,10 +161,10 @@ impl Processor {
         ctx: &mut Ctx<'_, Parcel>,
         id: u32,
         event: Event,
-        holder: Option<Holder>,
+        holder: Option<PageWaiter>,
     ) {
         let Some(os) = &mut self.os else { return };
-        let Some(About::Page { state, .. }) = os.about(id) else {
+        let Some(TaskSubject::Page { state, .. }) = os.subject(id) else {
             return;
         };
         let Some((row, next)) = step(*state, event) else {
@@ -175,11 +175,11 @@ impl Processor {
             self.page_action(ctx, id, *action, holder);
         }
         let Some(os) = &mut self.os else { return };
-        let settled = |about: &mut About| match about {
-            About::Page { state, .. } => state.phase == Phase::Stable,
-            About::Release(..) => false,
+        let settled = |subject: &mut TaskSubject| match subject {
+            TaskSubject::Page { state, .. } => state.phase == HomePagePhase::Stable,
+            TaskSubject::Release(..) => false,
         };
-        if os.about(id).is_some_and(settled) {
+        if os.subject(id).is_some_and(settled) {
             self.settle_page(ctx, id);
         }
     }
@@ -189,10 +189,10 @@ impl Processor {
         ctx: &mut Ctx<'_, Parcel>,
         id: u32,
         action: Action,
-        holder: Option<Holder>,
+        holder: Option<PageWaiter>,
     ) {
         let Some(os) = &mut self.os else { return };
-        let Some(About::Page { page, held, .. }) = os.about(id) else {
+        let Some(TaskSubject::Page { page, held, .. }) = os.subject(id) else {
             return;
         };
         let page = *page;
@@ -202,19 +202,19 @@ impl Processor {
             Action::Hold => held.extend(holder),
             Action::Fault => {
                 let time = match holder {
-                    Some(Holder::Device(..)) => os.params.page_request_time,
+                    Some(PageWaiter::Device(..)) => os.params.page_request_time,
                     _ => os.params.fault_time,
                 };
                 ctx.wake_at(ctx.now() + time, TASK | id);
             }
             Action::AnswerHeld => {
                 for holder in std::mem::take(held) {
-                    self.answer_holder(ctx, holder, true);
+                    self.notify_page_waiter(ctx, holder, true);
                 }
             }
             Action::Answer => {
                 if let Some(holder) = holder {
-                    self.answer_holder(ctx, holder, true);
+                    self.notify_page_waiter(ctx, holder, true);
                 }
             }
             Action::Block => self.tell_devices(ctx, cxlab_agent::AtsKind::Block, page, id),
@@ -230,7 +230,7 @@ impl Processor {
     }
 
     /// Tells a waiting holder that its page is present, or that it never will be.
-    fn answer_holder(&mut self, ctx: &mut Ctx<'_, Parcel>, holder: Holder, there: bool) {
+    fn notify_page_waiter(&mut self, ctx: &mut Ctx<'_, Parcel>, holder: PageWaiter, there: bool) {
         if let Some(os) = &mut self.os {
             os.found(holder);
             if os.migrates && there {
@@ -238,10 +238,10 @@ impl Processor {
             }
         }
         match holder {
-            Holder::Walk(walk) if there => self.walk_anew(ctx, walk),
+            PageWaiter::Walk(walk) if there => self.walk_anew(ctx, walk),
             // The process has an error, so the access never ends.
-            Holder::Walk(_) => {}
-            Holder::Device(device, page) => self.answer_page_request(ctx, device, page, there),
+            PageWaiter::Walk(_) => {}
+            PageWaiter::Device(device, page) => self.answer_page_request(ctx, device, page, there),
         }
     }
 
@@ -249,8 +249,8 @@ impl Processor {
     pub(in super::super) fn task_wakes(&mut self, ctx: &mut Ctx<'_, Parcel>, id: u32) {
         let Some(os) = &mut self.os else { return };
         let faulting = matches!(
-            os.about(id),
-            Some(About::Page { state, .. }) if state.phase == Phase::Faulting
+            os.subject(id),
+            Some(TaskSubject::Page { state, .. }) if state.phase == HomePagePhase::Faulting
         );
         match faulting {
             true => self.handle_fault(ctx, id),
@@ -261,8 +261,8 @@ impl Processor {
     fn handle_fault(&mut self, ctx: &mut Ctx<'_, Parcel>, id: u32) {
         let Some(os) = &mut self.os else { return };
         let Some(Task {
-            about:
-                About::Page {
+            subject:
+                TaskSubject::Page {
                     page,
                     touch: (at, need),
                     device,
@@ -282,7 +282,7 @@ impl Processor {
         };
         let by = by.unwrap_or(os.home);
         match os.spaces[place(process)].touch(at, need, by, &mut os.frames) {
-            Ok(Touched::Placed(mapping, node)) => {
+            Ok(TouchResult::Placed(mapping, node)) => {
                 *page = Page::around(process, at, mapping.frame.size);
                 *zeroing = true;
                 let page = *page;
@@ -290,23 +290,23 @@ impl Processor {
                 self.fill(ctx, id, None, mapping.frame);
                 return;
             }
-            Ok(Touched::Hinted(mapping)) => {
+            Ok(TouchResult::Hinted(mapping)) => {
                 let page = Page::around(process, at, mapping.frame.size);
                 os.stats.hint_faults += 1;
                 os.migration.hint_fault(ctx.now(), page, by);
             }
             // A fault nearby has placed a page of 2 MiB: the holders of this page now wait for that one.
-            Ok(Touched::Present(mapping)) => {
+            Ok(TouchResult::Present(mapping)) => {
                 let held = std::mem::take(held);
                 let page = Page::around(process, at, mapping.frame.size);
                 let heir = os.zeroing_of(page).unwrap_or(id);
-                if let Some(About::Page { held: waiting, .. }) = os.about(heir) {
+                if let Some(TaskSubject::Page { held: waiting, .. }) = os.subject(heir) {
                     waiting.extend(held);
                 }
             }
             Err(error) => {
                 for holder in std::mem::take(held) {
-                    self.answer_holder(ctx, holder, false);
+                    self.notify_page_waiter(ctx, holder, false);
                 }
                 if let Some(os) = &mut self.os {
                     os.fail(error);
@@ -320,7 +320,7 @@ impl Processor {
     /// Handles a frame that has been zeroed or copied.
     pub(super) fn filled(&mut self, ctx: &mut Ctx<'_, Parcel>, id: u32) {
         let Some(os) = &mut self.os else { return };
-        let Some(About::Page { zeroing, .. }) = os.about(id) else {
+        let Some(TaskSubject::Page { zeroing, .. }) = os.subject(id) else {
             return;
         };
         let event = match std::mem::take(zeroing) {
@@ -335,8 +335,8 @@ impl Processor {
     fn settle_page(&mut self, ctx: &mut Ctx<'_, Parcel>, id: u32) {
         let Some(os) = &mut self.os else { return };
         let Some(Task {
-            about:
-                About::Page {
+            subject:
+                TaskSubject::Page {
                     wanted,
                     moving,
                     device,

@@ -9,7 +9,7 @@ use cxlab_protocol::coherence::cache_home::Peer;
 use serde::{Deserialize, Serialize};
 
 use super::super::Processor;
-use super::super::home::{Txn, What};
+use super::super::home::{Txn, TxnKind};
 use super::super::io::IO;
 
 /// A page that is being zeroed or copied.
@@ -62,16 +62,16 @@ impl Processor {
             let line = job.next;
             job.next += 1;
             job.open += 1;
-            let (what, line) = match job.from {
-                Some(from) => (What::PageRead, from + line),
-                None => (What::PageWrite, job.to + line),
+            let (kind, line) = match job.from {
+                Some(from) => (TxnKind::PageRead, from + line),
+                None => (TxnKind::PageWrite, job.to + line),
             };
-            self.page_line(ctx, id, what, line);
+            self.page_line(ctx, id, kind, line);
         }
     }
 
-    fn page_line(&mut self, ctx: &mut Ctx<'_, Parcel>, id: u32, what: What, line: u64) {
-        let mut txn = Txn::new(LineAddr(line), what, 0);
+    fn page_line(&mut self, ctx: &mut Ctx<'_, Parcel>, id: u32, kind: TxnKind, line: u64) {
+        let mut txn = Txn::new(LineAddr(line), kind, 0);
         if let Some(peer) = Peer::new(IO) {
             txn.peer = peer;
         }
@@ -89,7 +89,7 @@ impl Processor {
     pub(in super::super) fn page_read(&mut self, ctx: &mut Ctx<'_, Parcel>, txn: &Txn) {
         let Some(job) = self.job(txn) else { return };
         let offset = txn.line.0 - job.from.unwrap_or(0);
-        self.page_line(ctx, txn.tag, What::PageWrite, job.to + offset);
+        self.page_line(ctx, txn.tag, TxnKind::PageWrite, job.to + offset);
     }
 
     /// Sets the value of a line of the page.
@@ -99,16 +99,16 @@ impl Processor {
         match job.from {
             Some(from) => {
                 let from = Hpa((from + txn.line.0 - job.to) * LINE_BYTES);
-                self.lanes.image().copy(from, to, LINE_BYTES);
-                let poison = self.lanes.is_poison(LineAddr(from.0 / LINE_BYTES));
-                self.lanes.given(txn.line, poison);
+                self.hw_threads.image().copy(from, to, LINE_BYTES);
+                let poison = self.hw_threads.is_poison(LineAddr(from.0 / LINE_BYTES));
+                self.hw_threads.given(txn.line, poison);
             }
             None => {
-                self.lanes.image().clear_line(to);
-                self.lanes.given(txn.line, false);
+                self.hw_threads.image().clear_line(to);
+                self.hw_threads.given(txn.line, false);
             }
         }
-        self.lanes.written(None, txn.line);
+        self.hw_threads.written(None, txn.line);
         self.changed(ctx, txn.line);
     }
 

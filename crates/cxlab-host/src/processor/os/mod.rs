@@ -29,12 +29,12 @@ use cxlab_engine::units::{Hpa, Picos};
 use cxlab_memory::Statistic;
 use cxlab_os::ats::Iommu;
 use cxlab_os::epochs::Epochs;
-use cxlab_os::frames::{Distances, NodeKind, NodeSpec};
+use cxlab_os::frames::{NodeKind, NodeSpec, NumaDistances};
 use cxlab_os::policy::migration::Migration;
 use cxlab_os::policy::placement::{PlacementChoice, PlacementPolicy};
-use cxlab_os::space::{AreaOptions, Touched};
+use cxlab_os::space::{AreaOptions, TouchResult};
 use cxlab_os::tlb::{Tlb, TlbParams, WalkCache};
-use cxlab_os::{Access, AddressSpace, Frames, NodeId, NodeSet, Page, Pasid, VirtAddr};
+use cxlab_os::{AddressSpace, FrameAllocator, NodeId, NodeSet, Page, PageAccess, Pasid, VirtAddr};
 use cxlab_protocol::Message;
 use cxlab_workload::Image;
 use cxlab_workload::thread::Bases;
@@ -42,10 +42,10 @@ use cxlab_workload::thread::Bases;
 pub use params::{OsParams, PageChoice, ProcessParams};
 
 use devices::DeviceWalk;
-use faults::{Holder, Task};
+use faults::{PageWaiter, Task};
 use jobs::Job;
 use serde::{Deserialize, Serialize};
-use walks::Walk;
+use walks::PendingWalk;
 
 pub(super) use walks::Translated;
 
@@ -74,7 +74,7 @@ pub struct OsConfig {
     /// NUMA nodes as the processor sees them.
     pub nodes: Vec<NodeSpec>,
     /// Distances between the nodes, row by row.
-    pub distances: Distances,
+    pub distances: NumaDistances,
     /// Node of the processor's cores.
     pub home: NodeId,
     /// Node of each accelerator: that of its own memory, or the home node.
@@ -102,7 +102,7 @@ impl OsConfig {
 }
 
 /// Contents of a process's memory when a run begins, at virtual addresses.
-pub struct Prepared {
+pub struct PreparedMemory {
     /// The contents, by virtual address.
     pub image: Image,
     /// Addresses in the order in which their pages were touched first. Other pages follow by address.
@@ -155,7 +155,7 @@ pub(super) struct Os {
     tlb_latency: Picos,
     /// Address space of each process.
     spaces: Vec<AddressSpace>,
-    frames: Frames,
+    frames: FrameAllocator,
     mappings: Vec<Box<dyn PlacementPolicy>>,
     migration: Box<dyn Migration>,
     migrates: bool,
@@ -165,7 +165,7 @@ pub(super) struct Os {
     iommu: Iommu,
     /// Accesses of cores that use a translation, by epoch of invalidation.
     epochs: Epochs,
-    walks: Vec<Walk>,
+    walks: Vec<PendingWalk>,
     free_walks: Vec<u32>,
     device_walks: Slab<DeviceWalk>,
     /// Requests of devices that wait because every walker is busy.
@@ -173,7 +173,7 @@ pub(super) struct Os {
     tasks: Slab<Task>,
     jobs: Slab<Job>,
     /// Holders that have been told that a page is present and have not found it yet.
-    answered: Vec<Holder>,
+    answered: Vec<PageWaiter>,
     /// Largest number of page faults of a single walk of a core.
     most_faults: u32,
     /// Number of pages that are moving under the migration policy.
@@ -202,8 +202,8 @@ impl Os {
     pub(super) fn new(config: OsConfig) -> Result<Os, ParamError> {
         let OsConfig { params, rng, .. } = config;
         let of_frames = |error: &dyn std::fmt::Display| ParamError::new("nodes", error.to_string());
-        let mut frames =
-            Frames::new(&config.nodes, config.distances).map_err(|error| of_frames(&error))?;
+        let mut frames = FrameAllocator::new(&config.nodes, config.distances)
+            .map_err(|error| of_frames(&error))?;
         let nodes = frames.nodes();
         let policy = |path: &str, choice: &PlacementChoice| {
             let policy = choice.build().map_err(|error| below(path, error))?;
@@ -302,19 +302,23 @@ impl Os {
     ///
     /// # Errors
     /// Too little memory, or an address that was not promised.
-    pub(super) fn load(&mut self, prepared: &Prepared, image: &Image) -> Result<(), ParamError> {
+    pub(super) fn load(
+        &mut self,
+        prepared: &PreparedMemory,
+        image: &Image,
+    ) -> Result<(), ParamError> {
         let touched = prepared.touched.iter();
         let touched = touched.map(|Hpa(at)| Hpa(at & !(PAGE_BYTES - 1)));
         for Hpa(page) in touched.chain(prepared.image.pages()) {
             let at = VirtAddr(page);
-            let touched = self.spaces[0].touch(at, Access::Write, self.home, &mut self.frames);
+            let touched = self.spaces[0].touch(at, PageAccess::Write, self.home, &mut self.frames);
             let mapping = match touched {
-                Ok(Touched::Placed(mapping, node)) => {
+                Ok(TouchResult::Placed(mapping, node)) => {
                     let page = Page::around(PROCESS, at, mapping.frame.size);
                     self.migration.placed(page, node);
                     mapping
                 }
-                Ok(Touched::Present(mapping) | Touched::Hinted(mapping)) => mapping,
+                Ok(TouchResult::Present(mapping) | TouchResult::Hinted(mapping)) => mapping,
                 Err(error) => return Err(ParamError::new("heap", error.to_string())),
             };
             let to = Hpa(mapping.frame.base.0 + at.offset_in(mapping.frame.size));
@@ -429,10 +433,10 @@ impl Os {
 }
 
 /// The access right that an access needs for its page.
-fn needed(access: &LineAccess) -> Access {
+fn needed(access: &LineAccess) -> PageAccess {
     match access.kind.writes() {
-        true => Access::Write,
-        false => Access::Read,
+        true => PageAccess::Write,
+        false => PageAccess::Read,
     }
 }
 

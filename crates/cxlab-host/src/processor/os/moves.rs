@@ -5,14 +5,14 @@ use cxlab_agent::AtsKind;
 use cxlab_engine::Ctx;
 use cxlab_engine::units::SimTime;
 use cxlab_link::Parcel;
-use cxlab_os::ats::home::{Event, PageState};
-use cxlab_os::policy::migration::Move;
+use cxlab_os::ats::home::{Event, HomePageState};
+use cxlab_os::policy::migration::PageMove;
 use cxlab_os::space::AreaOptions;
-use cxlab_os::tlb::Scope;
-use cxlab_os::{Access, NodeId, NodeSet, Page, PageSize, VirtAddr};
+use cxlab_os::tlb::InvalidationScope;
+use cxlab_os::{NodeId, NodeSet, Page, PageAccess, PageSize, VirtAddr};
 
 use super::super::{OP, Processor, SCAN, TASK};
-use super::faults::{About, Task};
+use super::faults::{Task, TaskSubject};
 use super::{Os, PROCESS, place};
 
 /// Granularity of mappings, in bytes.
@@ -22,8 +22,8 @@ const PAGE: u64 = 4096;
 pub(super) const NO_TASK: u32 = u32::MAX >> 8;
 
 /// The whole pages of a range in the process of threads and devices.
-fn range(addr: u64, bytes: u64) -> Scope {
-    Scope::Range {
+fn range(addr: u64, bytes: u64) -> InvalidationScope {
+    InvalidationScope::Range {
         pasid: PROCESS,
         start: VirtAddr(addr),
         length: bytes.next_multiple_of(PAGE),
@@ -32,7 +32,7 @@ fn range(addr: u64, bytes: u64) -> Scope {
 
 impl Os {
     /// Invalidates translations in every core and in the IOMMU.
-    fn forget(&mut self, scope: Scope) {
+    fn forget(&mut self, scope: InvalidationScope) {
         for mmu in &mut self.mmus {
             mmu.tlb.invalidate(scope);
             mmu.walk_cache.invalidate(scope);
@@ -43,7 +43,7 @@ impl Os {
 
     /// Whether a move that the policy wants may begin: the page has its frame and no task, and no
     /// holder waits for it to stay.
-    fn may_move(&self, wanted: &Move) -> bool {
+    fn may_move(&self, wanted: &PageMove) -> bool {
         let page = wanted.page;
         let space = &self.spaces[place(page.pasid)];
         // A range that is to be unmapped waits only for moves that are already in progress.
@@ -67,7 +67,13 @@ impl Os {
 impl Processor {
     /// Invalidates translations of a task's pages in cores and IOMMU. The task then waits for the interrupt
     /// of the cores and for their accesses that use a translation.
-    fn shoot_down(&mut self, ctx: &mut Ctx<'_, Parcel>, id: u32, scope: Scope, time: u64) {
+    fn shoot_down(
+        &mut self,
+        ctx: &mut Ctx<'_, Parcel>,
+        id: u32,
+        scope: InvalidationScope,
+        time: u64,
+    ) {
         let Some(os) = &mut self.os else { return };
         os.forget(scope);
         let idle = os.epochs.invalidate(id);
@@ -86,8 +92,8 @@ impl Processor {
             stays
         });
         for access in again {
-            let core = self.core_of[self.lanes.lane_of(access.op)];
-            let begun = self.lanes.issued(access.op);
+            let core = self.core_of[self.hw_threads.thread_of(access.op)];
+            let begun = self.hw_threads.issued(access.op);
             self.access_again(ctx, core, &access, begun);
         }
     }
@@ -99,7 +105,7 @@ impl Processor {
             task.waits += 1;
         }
         let time = os.params.shootdown_time.0 + os.params.move_time.0;
-        self.shoot_down(ctx, id, Scope::page(page), time);
+        self.shoot_down(ctx, id, InvalidationScope::page(page), time);
     }
 
     /// Handles the end of the last core accesses that began before an invalidation.
@@ -119,19 +125,20 @@ impl Processor {
         if task.waits > 0 {
             return;
         }
-        match &mut task.about {
-            About::Page { moving, .. } => match *moving {
+        match &mut task.subject {
+            TaskSubject::Page { moving, .. } => match *moving {
                 Some(moving) => self.fill(ctx, id, Some(moving.from), moving.to),
                 None => self.page_event(ctx, id, Event::Copied, None),
             },
-            About::Release(..) => self.release_pages(ctx, id),
+            TaskSubject::Release(..) => self.release_pages(ctx, id),
         }
     }
 
     /// Frees the frames of unmapped pages, of which no translation is left.
     fn release_pages(&mut self, ctx: &mut Ctx<'_, Parcel>, id: u32) {
         let Some(os) = &mut self.os else { return };
-        let Some(About::Release(released, op)) = os.tasks.remove(id).map(|task| task.about) else {
+        let Some(TaskSubject::Release(released, op)) = os.tasks.remove(id).map(|task| task.subject)
+        else {
             return;
         };
         for page in &released.pages {
@@ -147,8 +154,8 @@ impl Processor {
     pub(super) fn suspend(&mut self, id: u32) {
         let Some(os) = &mut self.os else { return };
         if let Some(Task {
-            about:
-                About::Page {
+            subject:
+                TaskSubject::Page {
                     page,
                     wanted: Some(wanted),
                     moving,
@@ -169,8 +176,8 @@ impl Processor {
     pub(super) fn install(&mut self, id: u32) {
         let Some(os) = &mut self.os else { return };
         if let Some(Task {
-            about:
-                About::Page {
+            subject:
+                TaskSubject::Page {
                     page,
                     moving: Some(_),
                     ..
@@ -199,17 +206,17 @@ impl Processor {
                 return;
             }
             os.moves += 1;
-            let about = About::Page {
+            let subject = TaskSubject::Page {
                 page: wanted.page,
-                state: PageState::default(),
-                touch: (wanted.page.start, Access::Read),
+                state: HomePageState::default(),
+                touch: (wanted.page.start, PageAccess::Read),
                 device: None,
                 held: Vec::new(),
                 zeroing: false,
                 wanted: Some(wanted),
                 moving: None,
             };
-            let id = os.open_task(about, ctx.now().0);
+            let id = os.open_task(subject, ctx.now().0);
             let devices = self.devices.len() as u8;
             self.page_event(ctx, id, Event::Move(devices), None);
         }
@@ -252,7 +259,7 @@ impl Processor {
         }
         ctx.wake_at(os.migration.next_scan(), SCAN);
         for number in (0..old.len()).filter(|number| old[*number]) {
-            os.forget(Scope::Process(os.spaces[number].pasid()));
+            os.forget(InvalidationScope::Process(os.spaces[number].pasid()));
         }
         if old[place(PROCESS)] {
             let page = Page {
@@ -286,7 +293,7 @@ impl Processor {
         let bytes = bytes.next_multiple_of(PAGE);
         match os.spaces[place(PROCESS)].mmap(bytes, options, policy) {
             Ok(at) => {
-                self.lanes.set_value(op, at.0);
+                self.hw_threads.set_value(op, at.0);
                 ctx.wake_at(ctx.now() + os.params.syscall_time, OP | op);
             }
             Err(error) => {
@@ -306,7 +313,11 @@ impl Processor {
     ) {
         let Some(os) = &mut self.os else { return };
         let scope = range(addr, bytes);
-        if os.tasks.iter().any(|(_, task)| task.about.is_within(scope)) {
+        if os
+            .tasks
+            .iter()
+            .any(|(_, task)| task.subject.is_within(scope))
+        {
             os.unmaps.push((op, addr, bytes));
             return;
         }
@@ -318,7 +329,7 @@ impl Processor {
                 return;
             }
         };
-        let id = os.open_task(About::Release(released, op), ctx.now().0);
+        let id = os.open_task(TaskSubject::Release(released, op), ctx.now().0);
         if let Some(task) = os.tasks.get_mut(id) {
             task.waits += self.devices.len() as u32;
         }

@@ -9,7 +9,7 @@ use cxlab_os::tlb::{TlbParams, WalkCacheParams};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::super::presets::Preset;
+use super::super::presets::ProcessorPreset;
 
 /// Page size of a process.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema, Debug)]
@@ -116,8 +116,8 @@ impl OsParams {
     }
 
     /// Parameters of each core's TLB, on a processor with the given preset.
-    pub fn tlb(&self, preset: Option<Preset>) -> TlbParams {
-        let of_preset = || preset.map(Preset::tlb).unwrap_or_default();
+    pub fn tlb(&self, preset: Option<ProcessorPreset>) -> TlbParams {
+        let of_preset = || preset.map(ProcessorPreset::tlb).unwrap_or_default();
         self.tlb.clone().unwrap_or_else(of_preset)
     }
 }

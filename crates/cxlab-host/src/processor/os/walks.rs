@@ -4,24 +4,24 @@ use cxlab_agent::Access as LineAccess;
 use cxlab_engine::Ctx;
 use cxlab_engine::units::{Hpa, LINE_BYTES, LineAddr, SimTime};
 use cxlab_link::Parcel;
-use cxlab_os::page_table::{LEVELS, Leaf};
+use cxlab_os::page_table::{LEVELS, WalkResult};
 use cxlab_os::tlb::Translation;
-use cxlab_os::{Access, Page, PageSize, VirtAddr};
+use cxlab_os::{Page, PageAccess, PageSize, VirtAddr};
 use serde::{Deserialize, Serialize};
 
-use super::super::caches::Level;
-use super::super::home::{Txn, What};
+use super::super::caches::HitLevel;
+use super::super::home::{Txn, TxnKind};
 use super::super::{ARRIVE, NONE, Processor, WALK};
-use super::faults::Holder;
+use super::faults::PageWaiter;
 use super::{Os, needed, place, since};
 
 /// A page walk of a core.
 #[derive(Serialize, Deserialize)]
-pub(in super::super) struct Walk {
+pub(in super::super) struct PendingWalk {
     core: u16,
     /// The page of 4 KiB around the address.
     pub(super) page: Page,
-    need: Access,
+    need: PageAccess,
     used: bool,
     /// Reads of the walk, known once it has begun.
     reads: Option<([Hpa; LEVELS], u8)>,
@@ -55,10 +55,10 @@ impl Os {
 
     fn open_walk(&mut self, core: u16, page: Page, now: SimTime) -> u32 {
         let id = self.free_walks.pop().unwrap_or_else(|| {
-            self.walks.push(Walk {
+            self.walks.push(PendingWalk {
                 core,
                 page,
-                need: Access::Read,
+                need: PageAccess::Read,
                 used: false,
                 reads: None,
                 at: 0,
@@ -69,7 +69,7 @@ impl Os {
             self.walks.len() as u32 - 1
         });
         let walk = &mut self.walks[id as usize];
-        (walk.core, walk.page, walk.need) = (core, page, Access::Read);
+        (walk.core, walk.page, walk.need) = (core, page, PageAccess::Read);
         (walk.used, walk.reads, walk.at, walk.begun) = (true, None, 0, now.0);
         walk.faults = 0;
         self.mmus[usize::from(core)].walking += 1;
@@ -111,7 +111,7 @@ impl Processor {
         }
         let process = os.mmus[usize::from(core)].process;
         let page = Page::around(process, VirtAddr(access.addr), PageSize::Small);
-        let same = |walk: &Walk| walk.used && walk.core == core && walk.page == page;
+        let same = |walk: &PendingWalk| walk.used && walk.core == core && walk.page == page;
         let id = match os.walks.iter().position(same) {
             Some(id) => id as u32,
             None if fresh && os.mmus[usize::from(core)].walking >= os.params.walkers => {
@@ -124,13 +124,13 @@ impl Processor {
             }
         };
         let walk = &mut os.walks[id as usize];
-        if needed(access) == Access::Write {
-            walk.need = Access::Write;
+        if needed(access) == PageAccess::Write {
+            walk.need = PageAccess::Write;
         }
         walk.waiters.push((*access, begun));
         os.stats.tlb_misses += 1;
         if fresh {
-            self.lanes.access_begun(access, ctx.now());
+            self.hw_threads.access_begun(access, ctx.now());
         }
         Translated::Waits
     }
@@ -195,13 +195,13 @@ impl Processor {
         let core = &mut self.cores[usize::from(number)];
         if let Some(level) = core.caches.access(line, false) {
             let time = match level {
-                Level::L1 => self.params.l1.access_time,
-                Level::L2 => self.params.lookup(),
+                HitLevel::L1 => self.params.l1.access_time,
+                HitLevel::L2 => self.params.lookup(),
             };
             ctx.wake_at(ctx.now() + time, WALK | id);
             return;
         }
-        let mut txn = Txn::new(line, What::Read, number);
+        let mut txn = Txn::new(line, TxnKind::Read, number);
         txn.walk = id;
         let txn = self.open(txn);
         self.stats.core_requests += 1;
@@ -212,23 +212,23 @@ impl Processor {
     /// Ends a walk with the current page table: the page has a frame, or must be requested.
     fn walk_ended(&mut self, ctx: &mut Ctx<'_, Parcel>, id: u32) {
         let Some(os) = &mut self.os else { return };
-        let Walk {
+        let PendingWalk {
             core, page, need, ..
         } = os.walks[id as usize];
         let space = &mut os.spaces[place(page.pasid)];
         let leaf = space.walk(page.start).leaf;
         let mapping = match leaf {
-            Leaf::Present(mapping) if !os.is_being_zeroed(page) => mapping,
-            Leaf::Present(_) | Leaf::NotPresent(_) => {
-                self.page_request(ctx, page, need, Holder::Walk(id));
+            WalkResult::Present(mapping) if !os.is_being_zeroed(page) => mapping,
+            WalkResult::Present(_) | WalkResult::NotPresent(_) => {
+                self.page_request(ctx, page, need, PageWaiter::Walk(id));
                 return;
             }
         };
-        if need == Access::Write && !mapping.entry.is_writable() {
-            self.page_request(ctx, page, need, Holder::Walk(id));
+        if need == PageAccess::Write && !mapping.entry.is_writable() {
+            self.page_request(ctx, page, need, PageWaiter::Walk(id));
             return;
         }
-        os.found(Holder::Walk(id));
+        os.found(PageWaiter::Walk(id));
         os.spaces[place(page.pasid)].mark(page.start, need);
         let whole = Page::around(page.pasid, page.start, mapping.frame.size);
         os.mmus[usize::from(core)]

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::super::observer::Observer;
+use super::super::observer::CommandObserver;
 use super::{Bank, CLOSED, Channel, NIL};
 
 /// List of the accesses of queued requests.
@@ -40,7 +40,7 @@ pub(super) const IDLE: u64 = 1 << 63;
 
 /// A candidate: a command that a bank could be sent.
 #[derive(Clone, Copy, Serialize, Deserialize)]
-pub(super) struct Slot {
+pub(super) struct Candidate {
     /// The tick at which the bank is ready for the command.
     pub ready: u64,
     /// Priority among the ready candidates; the lowest goes first.
@@ -53,7 +53,7 @@ pub(super) struct Slot {
     pub cell: u8,
 }
 
-impl<O: Observer> Channel<O> {
+impl<O: CommandObserver> Channel<O> {
     /// The list of each bank (reads or writes) that is served now.
     #[inline]
     pub(super) fn current(&self) -> usize {
@@ -76,11 +76,11 @@ impl<O: Observer> Channel<O> {
         for list in [QUEUED, ACTIVATES, PRECHARGES] {
             // Precharges of idle rows stay.
             let mut index = 0;
-            while let Some(slot) = self.lists[list].slots.get(index) {
-                if slot.entry == NIL {
+            while let Some(candidate) = self.lists[list].candidates.get(index) {
+                if candidate.entry == NIL {
                     index += 1;
                 } else {
-                    self.take_away(list, slot.cell as usize, slot.bank as usize);
+                    self.take_away(list, candidate.cell as usize, candidate.bank as usize);
                 }
             }
         }
@@ -219,12 +219,12 @@ impl<O: Observer> Channel<O> {
             _ => self.entries[entry as usize].order | LATER,
         };
         let here = self.banks[bank].place[cell];
-        if let Some(slot) = self.lists[list].slots.get(usize::from(here))
-            && (slot.order, slot.ready, slot.kind) == (order, ready, kind)
+        if let Some(candidate) = self.lists[list].candidates.get(usize::from(here))
+            && (candidate.order, candidate.ready, candidate.kind) == (order, ready, kind)
         {
             return;
         }
-        let slot = Slot {
+        let candidate = Candidate {
             ready,
             order,
             gate: u16::from(kind) * self.config.gates() as u16 + gate,
@@ -233,16 +233,16 @@ impl<O: Observer> Channel<O> {
             kind,
             cell: cell as u8,
         };
-        let at = self.ready_at(&slot);
+        let at = self.ready_at(&candidate);
         let floor = self.floor_of(list);
         if here == NIL {
             let list = &mut self.lists[list];
-            self.banks[bank].place[cell] = list.slots.len() as u16;
-            list.slots.push(slot);
+            self.banks[bank].place[cell] = list.candidates.len() as u16;
+            list.candidates.push(candidate);
             list.add(at);
         } else {
             let list = &mut self.lists[list];
-            let before = std::mem::replace(&mut list.slots[here as usize], slot);
+            let before = std::mem::replace(&mut list.candidates[here as usize], candidate);
             let before = before.ready.max(self.gates[usize::from(before.gate)]);
             list.remove(before);
             list.add(at);
@@ -256,10 +256,10 @@ impl<O: Observer> Channel<O> {
         self.banks[bank].place[cell] = NIL;
         let floor = self.floor_of(list);
         let list = &mut self.lists[list];
-        let slot = list.slots.swap_remove(here as usize);
-        let at = slot.ready.max(self.gates[usize::from(slot.gate)]);
+        let candidate = list.candidates.swap_remove(here as usize);
+        let at = candidate.ready.max(self.gates[usize::from(candidate.gate)]);
         list.remove(at);
-        if let Some(moved) = list.slots.get(here as usize) {
+        if let Some(moved) = list.candidates.get(here as usize) {
             self.banks[moved.bank as usize].place[moved.cell as usize] = here;
         }
         self.plan_without(at.max(floor));

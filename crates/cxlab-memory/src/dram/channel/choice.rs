@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::super::observer::Observer;
-use super::candidates::{ACTIVATE, ACTIVATES, IDLE, LATER, LISTS, OPENED, QUEUED, Slot};
+use super::super::observer::CommandObserver;
+use super::candidates::{ACTIVATE, ACTIVATES, Candidate, IDLE, LATER, LISTS, OPENED, QUEUED};
 use super::refresh::RefreshUnit;
 use super::{Channel, NEVER};
 
@@ -12,18 +12,18 @@ const REFRESH: u64 = 1 << 61;
 
 /// The candidates of one kind.
 #[derive(Serialize, Deserialize)]
-pub(super) struct List {
-    pub slots: Vec<Slot>,
+pub(super) struct CandidateList {
+    pub candidates: Vec<Candidate>,
     /// A lower bound on the ticks at which candidates' banks and gates are ready. If `known`, it is
     /// either their minimum, or already in the past of the scheduler with a candidate ready.
     first: u64,
     known: bool,
 }
 
-impl List {
-    pub(super) fn new(capacity: usize) -> List {
-        List {
-            slots: Vec::with_capacity(capacity),
+impl CandidateList {
+    pub(super) fn new(capacity: usize) -> CandidateList {
+        CandidateList {
+            candidates: Vec::with_capacity(capacity),
             first: NEVER,
             known: true,
         }
@@ -44,21 +44,21 @@ impl List {
 
 /// The command that comes next.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Plan {
+pub(super) struct NextCommand {
     pub at: u64,
     pub order: u64,
-    pub what: What,
+    pub choice: CommandChoice,
 }
 
 /// The kind of the next command.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum What {
-    Slot { list: u8, index: u16 },
+pub(super) enum CommandChoice {
+    Candidate { list: u8, index: u16 },
     Refresh { rank: u16 },
     Nothing,
 }
 
-impl<O: Observer> Channel<O> {
+impl<O: CommandObserver> Channel<O> {
     /// The tick of the next command. The command itself is chosen when it is sent, because a better
     /// candidate for the same tick may arrive until then.
     #[inline]
@@ -95,8 +95,8 @@ impl<O: Observer> Channel<O> {
 
     /// The tick at which a candidate's bank and gate are ready.
     #[inline]
-    pub(super) fn ready_at(&self, slot: &Slot) -> u64 {
-        slot.ready.max(self.gates[usize::from(slot.gate)])
+    pub(super) fn ready_at(&self, candidate: &Candidate) -> u64 {
+        candidate.ready.max(self.gates[usize::from(candidate.gate)])
     }
 
     /// The tick at which the first candidate can be sent.
@@ -122,7 +122,7 @@ impl<O: Observer> Channel<O> {
     /// The tick at which the first candidate of a list can be sent.
     #[inline]
     fn first_of(&mut self, list: usize) -> u64 {
-        if self.lists[list].slots.is_empty() {
+        if self.lists[list].candidates.is_empty() {
             return NEVER;
         }
         let floor = self.floor_of(list);
@@ -134,8 +134,8 @@ impl<O: Observer> Channel<O> {
 
     fn find_first(&mut self, list: usize, floor: u64) {
         let mut first = NEVER;
-        for slot in &self.lists[list].slots {
-            first = first.min(self.ready_at(slot));
+        for candidate in &self.lists[list].candidates {
+            first = first.min(self.ready_at(candidate));
             if first <= floor {
                 break;
             }
@@ -146,16 +146,16 @@ impl<O: Observer> Channel<O> {
 
     /// The next command, given the tick `at` at which the first candidate can be sent.
     #[inline]
-    pub(super) fn choose(&self, at: u64) -> Plan {
-        let mut plan = Plan {
+    pub(super) fn choose(&self, at: u64) -> NextCommand {
+        let mut plan = NextCommand {
             at,
             order: u64::MAX,
-            what: What::Nothing,
+            choice: CommandChoice::Nothing,
         };
         if at != NEVER {
             for list in 0..LISTS {
                 let one = &self.lists[list];
-                if !one.slots.is_empty() && one.first.max(self.floor_of(list)) <= at {
+                if !one.candidates.is_empty() && one.first.max(self.floor_of(list)) <= at {
                     self.choose_slot(list, &mut plan);
                 }
             }
@@ -169,28 +169,33 @@ impl<O: Observer> Channel<O> {
     /// Chooses the ready candidate of a list with the highest priority, if that goes before the
     /// command chosen so far.
     #[inline]
-    fn choose_slot(&self, list: usize, plan: &mut Plan) {
+    fn choose_slot(&self, list: usize, plan: &mut NextCommand) {
         match self.config.queue {
-            Some(_) => self.choose_least(list, plan, |slot| self.turn_of(slot)),
-            None => self.choose_least(list, plan, |slot| slot.order),
+            Some(_) => self.choose_least(list, plan, |candidate| self.turn_of(candidate)),
+            None => self.choose_least(list, plan, |candidate| candidate.order),
         }
     }
 
     /// Free of branches, because readiness and priority of candidates cannot be predicted.
     #[inline(always)]
-    fn choose_least(&self, list: usize, plan: &mut Plan, order_of: impl Fn(&Slot) -> u64) {
+    fn choose_least(
+        &self,
+        list: usize,
+        plan: &mut NextCommand,
+        order_of: impl Fn(&Candidate) -> u64,
+    ) {
         let at = plan.at;
         let gates = &self.gates[..];
         let (mut least, mut found) = (plan.order, usize::MAX);
-        for (index, slot) in self.lists[list].slots.iter().enumerate() {
-            let late = (slot.ready > at) | (gates[usize::from(slot.gate)] > at);
-            let order = order_of(slot) | 0u64.wrapping_sub(u64::from(late));
+        for (index, candidate) in self.lists[list].candidates.iter().enumerate() {
+            let late = (candidate.ready > at) | (gates[usize::from(candidate.gate)] > at);
+            let order = order_of(candidate) | 0u64.wrapping_sub(u64::from(late));
             found = if order < least { index } else { found };
             least = least.min(order);
         }
         if found != usize::MAX {
             plan.order = least;
-            plan.what = What::Slot {
+            plan.choice = CommandChoice::Candidate {
                 list: list as u8,
                 index: found as u16,
             };
@@ -199,23 +204,23 @@ impl<O: Observer> Channel<O> {
 
     /// Priority with queues for banks or ranks: queues in turn, the oldest request of each first.
     #[inline(always)]
-    fn turn_of(&self, slot: &Slot) -> u64 {
+    fn turn_of(&self, candidate: &Candidate) -> u64 {
         let first = self.round_robin as u64 + 1;
-        let queue = u64::from(slot.bank) >> self.config.queue_shift;
+        let queue = u64::from(candidate.bank) >> self.config.queue_shift;
         let wrapped = if queue < first {
             queue + self.queues.len() as u64
         } else {
             queue
         };
-        let turn = (wrapped - first) << 48 | (slot.order & (LATER - 1));
-        if slot.order & IDLE != 0 {
-            slot.order
+        let turn = (wrapped - first) << 48 | (candidate.order & (LATER - 1));
+        if candidate.order & IDLE != 0 {
+            candidate.order
         } else {
             turn
         }
     }
 
-    fn choose_refresh(&self, plan: &mut Plan) {
+    fn choose_refresh(&self, plan: &mut NextCommand) {
         let order = match self.config.queue {
             Some(_) => 0,
             None => REFRESH,
@@ -226,17 +231,17 @@ impl<O: Observer> Channel<O> {
         let ready = |unit: &RefreshUnit| unit.pending && unit.step.0 <= plan.at;
         if let Some(rank) = self.ranks.iter().position(|rank| ready(&rank.refresh)) {
             plan.order = order;
-            plan.what = What::Refresh { rank: rank as u16 };
+            plan.choice = CommandChoice::Refresh { rank: rank as u16 };
         }
     }
 
     /// The tick of the second half of an activate, given the command that would come next without
     /// it. The second half goes at a tick that no other command wants, but before another activate
     /// and before its deadline. An access may need a CAS command before it.
-    fn second_at(&self, until: u64, plan: &Plan) -> Option<u64> {
+    fn second_at(&self, until: u64, plan: &NextCommand) -> Option<u64> {
         let at = self.bus[0].max(self.floor);
-        let activate = match plan.what {
-            What::Slot { list, .. } => usize::from(list) == ACTIVATES,
+        let activate = match plan.choice {
+            CommandChoice::Candidate { list, .. } => usize::from(list) == ACTIVATES,
             _ => false,
         };
         let longest = self.config.gaps.cas_ticks + self.config.gaps.col_ticks;
@@ -279,7 +284,7 @@ impl<O: Observer> Channel<O> {
         let after = [0, reopened, activate, activate + precharge];
         let mut first = NEVER;
         for (list, after) in after.into_iter().enumerate() {
-            if !self.lists[list].slots.is_empty() {
+            if !self.lists[list].candidates.is_empty() {
                 let at = self.lists[list].first.max(self.floor_of(list));
                 first = first.min(at + after);
             }

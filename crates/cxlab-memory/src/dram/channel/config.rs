@@ -1,12 +1,12 @@
 //! The configuration of a channel.
 
-use super::super::timing::Gaps;
+use super::super::timing::CommandSpacing;
 use super::queues::BankQueue;
 
 /// The configuration of a channel, equal for all channels of a memory.
 #[derive(Clone, Copy, Debug)]
 pub(in super::super) struct Config {
-    pub gaps: Gaps,
+    pub gaps: CommandSpacing,
     pub clock_ps: u64,
     pub ticks_per_clock: u64,
     /// Ranks in all pseudo channels.

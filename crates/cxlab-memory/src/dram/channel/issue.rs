@@ -1,15 +1,15 @@
 //! Sending commands, and their consequences.
 
-use super::super::book::Book;
-use super::super::observer::{CommandKind, Observer};
+use super::super::observer::{CommandKind, CommandObserver};
+use super::super::outstanding::OutstandingRequests;
 use super::candidates::{ACTIVATE, OPENED, PRECHARGE, READ};
-use super::choice::What;
-use super::queues::Opening;
+use super::choice::CommandChoice;
+use super::queues::RowOutcome;
 use super::{CLOSED, Channel, NIL};
 
-impl<O: Observer> Channel<O> {
+impl<O: CommandObserver> Channel<O> {
     /// Sends the planned command.
-    pub(super) fn issue(&mut self, book: &mut Book) {
+    pub(super) fn issue(&mut self, outstanding: &mut OutstandingRequests) {
         let Some(at) = self.plan.take() else {
             unreachable!("a command is planned before it is sent")
         };
@@ -18,25 +18,25 @@ impl<O: Observer> Channel<O> {
             self.activate_second(at);
             return;
         }
-        let what = self.choose(at).what;
+        let choice = self.choose(at).choice;
         // Commands of one tick on two buses are decided one after the other, never
         // earlier than `floor`.
         self.floor = self.floor.max(at);
-        match what {
-            What::Nothing => unreachable!("nothing is never sent"),
-            What::Refresh { rank } => self.issue_refresh(rank as usize, at),
-            What::Slot { list, index } => {
-                let slot = self.lists[list as usize].slots[index as usize];
-                let bank = slot.bank as usize;
+        match choice {
+            CommandChoice::Nothing => unreachable!("nothing is never sent"),
+            CommandChoice::Refresh { rank } => self.issue_refresh(rank as usize, at),
+            CommandChoice::Candidate { list, index } => {
+                let candidate = self.lists[list as usize].candidates[index as usize];
+                let bank = candidate.bank as usize;
                 if self.config.queue.is_some() {
                     self.round_robin = self.config.queue_of(bank);
                 }
-                match slot.kind {
-                    ACTIVATE => self.activate(bank, slot.entry, at, book),
+                match candidate.kind {
+                    ACTIVATE => self.activate(bank, candidate.entry, at, outstanding),
                     kind if kind < ACTIVATE => {
-                        self.access(bank, slot.entry, list as usize, at, book);
+                        self.access(bank, candidate.entry, list as usize, at, outstanding);
                     }
-                    _ => self.precharge(bank, slot.entry, at),
+                    _ => self.precharge(bank, candidate.entry, at),
                 }
             }
         }
@@ -51,12 +51,18 @@ impl<O: Observer> Channel<O> {
         }
     }
 
-    fn activate(&mut self, index: usize, number: u16, at: u64, book: &mut Book) {
+    fn activate(
+        &mut self,
+        index: usize,
+        number: u16,
+        at: u64,
+        outstanding: &mut OutstandingRequests,
+    ) {
         self.occupy(false, at + self.config.gaps.act_ticks);
         self.counters.activates += 1;
         let entry = &mut self.entries[number as usize];
-        if entry.opening == Opening::Hit {
-            entry.opening = Opening::Miss;
+        if entry.opening == RowOutcome::Hit {
+            entry.opening = RowOutcome::Miss;
         }
         let (row, column, write) = (entry.row, entry.column, entry.write);
         let gaps = &self.config.gaps;
@@ -93,7 +99,7 @@ impl<O: Observer> Channel<O> {
             self.waiting[usize::from(write)] -= 1;
             self.banks[index].active = number;
             self.propose_opened(index);
-            self.refill(at, book);
+            self.refill(at, outstanding);
             self.choose_direction();
         }
         self.propose_all(index);
@@ -123,7 +129,7 @@ impl<O: Observer> Channel<O> {
     fn precharge(&mut self, index: usize, number: u16, at: u64) {
         self.occupy(false, at + self.config.gaps.row_ticks);
         if number != NIL {
-            self.entries[number as usize].opening = Opening::Conflict;
+            self.entries[number as usize].opening = RowOutcome::Conflict;
         }
         self.tell(CommandKind::Precharge, index, 0, 0, at);
         self.close(index, at, at + self.config.gaps.pre_act);
@@ -159,7 +165,14 @@ impl<O: Observer> Channel<O> {
         }
     }
 
-    fn access(&mut self, index: usize, number: u16, list: usize, at: u64, book: &mut Book) {
+    fn access(
+        &mut self,
+        index: usize,
+        number: u16,
+        list: usize,
+        at: u64,
+        outstanding: &mut OutstandingRequests,
+    ) {
         let entry = self.entries[number as usize];
         let mut at = at;
         let wck_post = self.config.gaps.wck_post;
@@ -171,9 +184,9 @@ impl<O: Observer> Channel<O> {
         let gaps = &self.config.gaps;
         self.counters.busy += gaps.burst;
         match entry.opening {
-            Opening::Hit => self.counters.hits += 1,
-            Opening::Miss => self.counters.misses += 1,
-            Opening::Conflict => self.counters.conflicts += 1,
+            RowOutcome::Hit => self.counters.hits += 1,
+            RowOutcome::Miss => self.counters.misses += 1,
+            RowOutcome::Conflict => self.counters.conflicts += 1,
         }
         let bank = &mut self.banks[index];
         bank.hits += 1;
@@ -194,7 +207,7 @@ impl<O: Observer> Channel<O> {
 
         // The request leaves the channel.
         if !entry.write || self.config.written {
-            book.done(entry.request, self.config.time(done));
+            outstanding.done(entry.request, self.config.time(done));
         }
         if list == OPENED {
             self.banks[index].active = NIL;
@@ -228,7 +241,7 @@ impl<O: Observer> Channel<O> {
             }
             self.propose_all(index);
         }
-        self.refill(at, book);
+        self.refill(at, outstanding);
         if self.config.queue.is_none() {
             self.choose_direction();
         }

@@ -23,14 +23,14 @@ mod refresh;
 
 use std::collections::VecDeque;
 
-use super::book::Book;
-use super::observer::{Command, CommandKind, Observer};
+use super::observer::{Command, CommandKind, CommandObserver};
+use super::outstanding::OutstandingRequests;
 use candidates::{CELLS, LISTS};
-use choice::List;
+use choice::CandidateList;
 pub(super) use config::{Config, Page, Refresh};
 use cxlab_engine::save_state;
 pub(super) use queues::Burst;
-use queues::{BankQueue, Entry};
+use queues::{BankQueue, QueueEntry};
 use refresh::RefreshUnit;
 use serde::{Deserialize, Serialize};
 
@@ -41,7 +41,7 @@ const NEVER: u64 = u64::MAX;
 
 /// The counters of a channel since measurement began.
 #[derive(Clone, Copy, Default, Serialize, Deserialize, Debug)]
-pub(super) struct Counters {
+pub(super) struct ChannelCounters {
     pub activates: u64,
     pub precharges: u64,
     pub reads: u64,
@@ -109,11 +109,11 @@ pub(super) struct Channel<O> {
     ranks: Vec<Rank>,
     /// The ticks from which bank groups allow a command: of reads, writes, activates, precharges.
     gates: Vec<u64>,
-    entries: Vec<Entry>,
+    entries: Vec<QueueEntry>,
     free: Vec<u16>,
     /// The queues of banks or ranks, if there are such queues.
     queues: Vec<BankQueue>,
-    lists: [List; LISTS],
+    lists: [CandidateList; LISTS],
     /// Bit masks of the banks with requests in each of their lists.
     occupied: [Vec<u64>; 2],
     /// The tick of the next command, if known.
@@ -150,7 +150,7 @@ pub(super) struct Channel<O> {
     second: Option<(u16, u64)>,
     /// Whether the second half is the planned command.
     second_next: bool,
-    counters: Counters,
+    counters: ChannelCounters,
     observer: O,
 }
 
@@ -161,7 +161,7 @@ save_state!([O] Channel<O> {
     built: config, number, observer;
 });
 
-impl<O: Observer> Channel<O> {
+impl<O: CommandObserver> Channel<O> {
     pub(super) fn new(config: Config, number: u32, observer: O) -> Channel<O> {
         let per_rank = config.rank_banks();
         let count = config.ranks * per_rank;
@@ -199,10 +199,10 @@ impl<O: Observer> Channel<O> {
             banks: (0..count).map(bank).collect(),
             ranks,
             gates: vec![0; 4 * config.gates()],
-            entries: vec![Entry::NONE; capacity],
+            entries: vec![QueueEntry::NONE; capacity],
             free: (0..capacity as u16).rev().collect(),
             queues: vec![BankQueue::default(); queues],
-            lists: std::array::from_fn::<_, LISTS, _>(|_| List::new(count * 2)),
+            lists: std::array::from_fn::<_, LISTS, _>(|_| CandidateList::new(count * 2)),
             occupied: [vec![0; count.div_ceil(64)], vec![0; count.div_ceil(64)]],
             plan: None,
             bus: [0; 2],
@@ -227,7 +227,7 @@ impl<O: Observer> Channel<O> {
             wck_until: 0,
             second: None,
             second_next: false,
-            counters: Counters::default(),
+            counters: ChannelCounters::default(),
             config,
             number,
             observer,
@@ -256,7 +256,7 @@ impl<O: Observer> Channel<O> {
     /// Decides and sends all commands up to and including `tick`. Returns the tick of the
     /// channel's next event.
     #[inline]
-    pub(super) fn run(&mut self, tick: u64, book: &mut Book) -> u64 {
+    pub(super) fn run(&mut self, tick: u64, outstanding: &mut OutstandingRequests) -> u64 {
         loop {
             let command = self.planned();
             let idle = self.idle.front().map_or(NEVER, |first| first.0);
@@ -269,9 +269,9 @@ impl<O: Observer> Channel<O> {
             } else if next == idle {
                 self.close_idle();
             } else if next == command {
-                self.issue(book);
+                self.issue(outstanding);
             } else {
-                self.move_transaction(book);
+                self.move_transaction(outstanding);
             }
         }
     }
@@ -298,13 +298,13 @@ impl<O: Observer> Channel<O> {
     }
 
     pub(super) fn begin_measurement(&mut self, tick: u64) {
-        self.counters = Counters::default();
+        self.counters = ChannelCounters::default();
         for rank in &mut self.ranks {
             rank.open_since = rank.open_since.max(tick);
         }
     }
 
-    pub(super) fn counters(&self, tick: u64) -> Counters {
+    pub(super) fn counters(&self, tick: u64) -> ChannelCounters {
         let mut counters = self.counters;
         for rank in self.ranks.iter().filter(|rank| rank.open > 0) {
             counters.open += tick.saturating_sub(rank.open_since);

@@ -3,9 +3,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::super::book::Book;
-use super::super::mapping::Place;
-use super::super::observer::Observer;
+use super::super::mapping::BurstLocation;
+use super::super::observer::CommandObserver;
+use super::super::outstanding::OutstandingRequests;
 use super::{Channel, NEVER, NIL};
 
 /// Buckets of the hash table of queued writes, which stands for a CAM on the low address bits.
@@ -13,7 +13,7 @@ pub(super) const BUCKETS: usize = 64;
 
 /// The state of a request's row before its access.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
-pub(super) enum Opening {
+pub(super) enum RowOutcome {
     /// The row was open.
     Hit,
     /// The bank had no open row.
@@ -27,14 +27,14 @@ pub(super) enum Opening {
 pub(in super::super) struct Burst {
     /// The address, in bursts.
     pub address: u64,
-    pub place: Place,
+    pub place: BurstLocation,
     pub write: bool,
     /// Index of its request in the book.
     pub request: u32,
 }
 
 #[derive(Clone, Copy, Serialize, Deserialize)]
-pub(super) struct Entry {
+pub(super) struct QueueEntry {
     pub address: u64,
     /// Age: older entries have lower numbers.
     pub order: u64,
@@ -47,11 +47,11 @@ pub(super) struct Entry {
     /// The next write in the same bucket.
     pub chain: u16,
     pub write: bool,
-    pub opening: Opening,
+    pub opening: RowOutcome,
 }
 
-impl Entry {
-    pub const NONE: Entry = Entry {
+impl QueueEntry {
+    pub const NONE: QueueEntry = QueueEntry {
         address: 0,
         order: 0,
         row: 0,
@@ -62,7 +62,7 @@ impl Entry {
         previous: NIL,
         chain: NIL,
         write: false,
-        opening: Opening::Hit,
+        opening: RowOutcome::Hit,
     };
 }
 
@@ -75,12 +75,17 @@ pub(super) struct BankQueue {
     pub backlog: [u16; 2],
 }
 
-impl<O: Observer> Channel<O> {
+impl<O: CommandObserver> Channel<O> {
     /// Accepts a burst that arrives after the commands of `tick` were decided.
     #[inline]
-    pub(in super::super) fn arrive(&mut self, tick: u64, burst: Burst, book: &mut Book) {
+    pub(in super::super) fn arrive(
+        &mut self,
+        tick: u64,
+        burst: Burst,
+        outstanding: &mut OutstandingRequests,
+    ) {
         if self.overflow.is_empty() && self.has_room(burst.write) {
-            self.admit(tick, burst, book);
+            self.admit(tick, burst, outstanding);
         } else {
             self.live += 1;
             self.live_reads += usize::from(!burst.write);
@@ -90,18 +95,18 @@ impl<O: Observer> Channel<O> {
 
     /// Moves bursts that found no room into the queues while there is room.
     #[inline]
-    pub(super) fn refill(&mut self, tick: u64, book: &mut Book) {
+    pub(super) fn refill(&mut self, tick: u64, outstanding: &mut OutstandingRequests) {
         while let Some(burst) = self.overflow.front().copied()
             && self.has_room(burst.write)
         {
             self.overflow.pop_front();
             self.live -= 1;
             self.live_reads -= usize::from(!burst.write);
-            self.admit(tick, burst, book);
+            self.admit(tick, burst, outstanding);
         }
     }
 
-    fn admit(&mut self, tick: u64, burst: Burst, book: &mut Book) {
+    fn admit(&mut self, tick: u64, burst: Burst, outstanding: &mut OutstandingRequests) {
         let next = self.config.time(tick + 1);
         // A queued write serves a read and absorbs a write to the same address.
         if (!burst.write || self.config.coalesce) && self.find_write(burst.address) {
@@ -110,18 +115,18 @@ impl<O: Observer> Channel<O> {
             } else {
                 self.counters.forwarded += 1;
             }
-            book.done(burst.request, next);
+            outstanding.done(burst.request, next);
             return;
         }
         if burst.write && !self.config.written {
-            book.done(burst.request, next);
+            outstanding.done(burst.request, next);
         }
         let Some(number) = self.free.pop() else {
             unreachable!("the queues have room, so there is an entry")
         };
         let bank = burst.place.bank as u16;
         self.order += 1;
-        self.entries[number as usize] = Entry {
+        self.entries[number as usize] = QueueEntry {
             address: burst.address,
             order: self.order,
             row: burst.place.row,
@@ -129,7 +134,7 @@ impl<O: Observer> Channel<O> {
             request: burst.request,
             bank,
             write: burst.write,
-            ..Entry::NONE
+            ..QueueEntry::NONE
         };
         self.live += 1;
         self.live_reads += usize::from(!burst.write);
@@ -156,7 +161,7 @@ impl<O: Observer> Channel<O> {
     /// Appends an entry to a list of its bank.
     #[inline]
     pub(super) fn join_bank(&mut self, number: u16, list: usize) {
-        let Entry {
+        let QueueEntry {
             bank, row, write, ..
         } = self.entries[number as usize];
         let index = bank as usize;
@@ -218,7 +223,7 @@ impl<O: Observer> Channel<O> {
     /// Frees an entry whose access was sent.
     #[inline]
     pub(super) fn release(&mut self, number: u16) {
-        let Entry {
+        let QueueEntry {
             address,
             write,
             chain,
@@ -258,7 +263,7 @@ impl<O: Observer> Channel<O> {
     }
 
     /// Moves the oldest transaction whose queue has room to that queue; one each tick.
-    pub(super) fn move_transaction(&mut self, book: &mut Book) {
+    pub(super) fn move_transaction(&mut self, outstanding: &mut OutstandingRequests) {
         let tick = self.next_move;
         self.next_move = NEVER;
         let writes = self.waiting[1];
@@ -276,7 +281,7 @@ impl<O: Observer> Channel<O> {
         }
         let mut number = self.transactions[kind].0;
         let queue = loop {
-            let Entry { bank, next, .. } = self.entries[number as usize];
+            let QueueEntry { bank, next, .. } = self.entries[number as usize];
             let queue = self.config.queue_of(usize::from(bank));
             if self.config.has_room(&self.queues[queue]) {
                 break queue;
@@ -300,12 +305,12 @@ impl<O: Observer> Channel<O> {
         self.floor = self.floor.max(tick + 1);
         self.next_move = tick + 1;
         self.join_bank(number, 0);
-        self.refill(tick, book);
+        self.refill(tick, outstanding);
     }
 }
 
 #[inline]
-fn append(entries: &mut [Entry], ends: &mut (u16, u16), number: u16) {
+fn append(entries: &mut [QueueEntry], ends: &mut (u16, u16), number: u16) {
     entries[number as usize].next = NIL;
     entries[number as usize].previous = ends.1;
     if ends.1 == NIL {
@@ -317,8 +322,8 @@ fn append(entries: &mut [Entry], ends: &mut (u16, u16), number: u16) {
 }
 
 #[inline]
-fn unlink(entries: &mut [Entry], ends: &mut (u16, u16), number: u16) {
-    let Entry { next, previous, .. } = entries[number as usize];
+fn unlink(entries: &mut [QueueEntry], ends: &mut (u16, u16), number: u16) {
+    let QueueEntry { next, previous, .. } = entries[number as usize];
     if previous == NIL {
         ends.0 = next;
     } else {

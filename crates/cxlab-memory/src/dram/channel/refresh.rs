@@ -5,7 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::super::observer::{CommandKind, Observer};
+use super::super::observer::{CommandKind, CommandObserver};
 use super::{CLOSED, Channel, Config, NEVER, NIL, Refresh};
 
 /// The refresh state of a rank.
@@ -53,7 +53,7 @@ fn interval(config: &Config) -> u64 {
     (config.gaps.refi / round(config)).max(1)
 }
 
-impl<O: Observer> Channel<O> {
+impl<O: CommandObserver> Channel<O> {
     pub(super) fn first_due(&self) -> u64 {
         let due = |rank: &super::Rank| match rank.refresh.pending {
             true => NEVER,

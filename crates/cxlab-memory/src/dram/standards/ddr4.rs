@@ -5,11 +5,11 @@
 //! DRAMsim3 (`DDR4_8Gb_x8_2400.ini` and so on), and stand for all organizations.
 
 use super::super::standard::{
-    CommandBus, Currents, FineRefresh, Grade, Organization, Standard, clocks,
+    CommandBus, Currents, DramStandard, FineRefresh, Organization, SpeedGrade, clocks,
 };
 use super::super::timing::Timings;
 
-pub(crate) static DDR4: Standard = Standard {
+pub(crate) static DDR4: DramStandard = DramStandard {
     name: "DDR4",
     bus: CommandBus {
         ticks_per_clock: 1,
@@ -82,8 +82,8 @@ const fn organization(
 const fn grade(
     name: &'static str,
     [rate, clock_ps, cl, cwl, ras, wr, rtp, ccd_l, wtr_s, wtr_l]: [u32; 10],
-) -> Grade {
-    Grade {
+) -> SpeedGrade {
+    SpeedGrade {
         name,
         rate,
         clock_ps,
@@ -130,7 +130,7 @@ const fn grade(
     }
 }
 
-fn resolve(grade: &Grade, organization: &Organization) -> Timings {
+fn resolve(grade: &SpeedGrade, organization: &Organization) -> Timings {
     let rate = |limits: &[(u32, u32)]| {
         let row = limits.iter().find(|(most, _)| grade.rate <= *most);
         row.or(limits.last()).map_or(0, |(_, value)| *value)

@@ -9,11 +9,11 @@
 //! Currents: the defaults of Ramulator 2.0 (`DDR5.cpp`), for all grades.
 
 use super::super::standard::{
-    CommandBus, Currents, FineRefresh, Grade, Organization, Standard, clocks,
+    CommandBus, Currents, DramStandard, FineRefresh, Organization, SpeedGrade, clocks,
 };
 use super::super::timing::Timings;
 
-pub(crate) static DDR5: Standard = Standard {
+pub(crate) static DDR5: DramStandard = DramStandard {
     name: "DDR5",
     bus: CommandBus {
         ticks_per_clock: 1,
@@ -94,8 +94,8 @@ const fn grade(
         wtr_s,
         wtr_l,
     ]: [u32; 10],
-) -> Grade {
-    Grade {
+) -> SpeedGrade {
+    SpeedGrade {
         name,
         rate,
         clock_ps,
@@ -146,7 +146,7 @@ const fn grade(
     }
 }
 
-fn resolve(grade: &Grade, organization: &Organization) -> Timings {
+fn resolve(grade: &SpeedGrade, organization: &Organization) -> Timings {
     let mut timings = grade.timings;
     // The exact clock, because the table's is rounded down.
     let exact = |ns: u32| (ns * grade.rate).div_ceil(2000);

@@ -7,11 +7,11 @@
 //! Currents: those of HBM2's pseudo channel, doubled (*assumed*).
 
 use super::super::standard::{
-    CommandBus, Currents, FineRefresh, Grade, Organization, Standard, clocks,
+    CommandBus, Currents, DramStandard, FineRefresh, Organization, SpeedGrade, clocks,
 };
 use super::super::timing::Timings;
 
-pub(crate) static HBM1: Standard = Standard {
+pub(crate) static HBM1: DramStandard = DramStandard {
     name: "HBM1",
     bus: CommandBus {
         ticks_per_clock: 1,
@@ -74,8 +74,8 @@ const fn grade(
         wtr_s,
         wtr_l,
     ]: [u32; 12],
-) -> Grade {
-    Grade {
+) -> SpeedGrade {
+    SpeedGrade {
         name,
         rate,
         clock_ps,
@@ -125,7 +125,7 @@ const fn grade(
     }
 }
 
-fn resolve(grade: &Grade, organization: &Organization) -> Timings {
+fn resolve(grade: &SpeedGrade, organization: &Organization) -> Timings {
     let clock = grade.clock_ps;
     let mut timings = grade.timings;
     timings.rrd_s = clocks(4_000, clock).max(4);

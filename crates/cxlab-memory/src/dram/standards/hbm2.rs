@@ -6,11 +6,11 @@
 //! Currents: those of DRAMsim3 (`HBM2_8Gb_x128.ini`), halved for a pseudo channel (*assumed*).
 
 use super::super::standard::{
-    CommandBus, Currents, FineRefresh, Grade, Organization, Standard, clocks,
+    CommandBus, Currents, DramStandard, FineRefresh, Organization, SpeedGrade, clocks,
 };
 use super::super::timing::Timings;
 
-pub(crate) static HBM2: Standard = Standard {
+pub(crate) static HBM2: DramStandard = DramStandard {
     name: "HBM2",
     bus: CommandBus {
         ticks_per_clock: 1,
@@ -71,8 +71,8 @@ const fn grade(
         wtr_s,
         wtr_l,
     ]: [u32; 11],
-) -> Grade {
-    Grade {
+) -> SpeedGrade {
+    SpeedGrade {
         name,
         rate,
         clock_ps,
@@ -122,7 +122,7 @@ const fn grade(
     }
 }
 
-fn resolve(grade: &Grade, organization: &Organization) -> Timings {
+fn resolve(grade: &SpeedGrade, organization: &Organization) -> Timings {
     let clock = grade.clock_ps;
     let mut timings = grade.timings;
     timings.rrd_s = clocks(4_000, clock).max(4);

@@ -8,11 +8,11 @@
 //! are those of a channel. Currents: *assumed*, those of HBM2 scaled with the rate.
 
 use super::super::standard::{
-    CommandBus, Currents, FineRefresh, Grade, Organization, Standard, clocks,
+    CommandBus, Currents, DramStandard, FineRefresh, Organization, SpeedGrade, clocks,
 };
 use super::super::timing::Timings;
 
-pub(crate) static HBM3: Standard = Standard {
+pub(crate) static HBM3: DramStandard = DramStandard {
     name: "HBM3",
     bus: CommandBus {
         ticks_per_clock: 2,
@@ -89,8 +89,8 @@ const fn grade(
         wtr_l,
         rtw_gap,
     ]: [u32; 13],
-) -> Grade {
-    Grade {
+) -> SpeedGrade {
+    SpeedGrade {
         name,
         rate,
         clock_ps,
@@ -141,7 +141,7 @@ const fn grade(
     }
 }
 
-fn resolve(grade: &Grade, organization: &Organization) -> Timings {
+fn resolve(grade: &SpeedGrade, organization: &Organization) -> Timings {
     let clock = grade.clock_ps;
     let mut timings = grade.timings;
     let rfc = match organization.density_mb {

@@ -7,11 +7,11 @@
 //! IDs. Densities are those of a channel. Currents: *assumed*, those of HBM3 scaled with the rate.
 
 use super::super::standard::{
-    CommandBus, Currents, FineRefresh, Grade, Organization, Standard, clocks,
+    CommandBus, Currents, DramStandard, FineRefresh, Organization, SpeedGrade, clocks,
 };
 use super::super::timing::Timings;
 
-pub(crate) static HBM4: Standard = Standard {
+pub(crate) static HBM4: DramStandard = DramStandard {
     name: "HBM4",
     bus: CommandBus {
         ticks_per_clock: 2,
@@ -34,7 +34,7 @@ pub(crate) static HBM4: Standard = Standard {
         organization("8Gb 8-high", 8, 2),
         organization("16Gb 16-high", 16, 4),
     ],
-    grades: &[Grade {
+    grades: &[SpeedGrade {
         name: "HBM4-8000",
         rate: 8000,
         clock_ps: 500,
@@ -99,7 +99,7 @@ const fn organization(name: &'static str, gigabits: u32, stacks: u32) -> Organiz
     }
 }
 
-fn resolve(grade: &Grade, organization: &Organization) -> Timings {
+fn resolve(grade: &SpeedGrade, organization: &Organization) -> Timings {
     let clock = grade.clock_ps;
     let mut timings = grade.timings;
     let rfc = match organization.density_mb {

@@ -3,10 +3,12 @@
 //! its command bus of one clock for every command; the standard (JESD209-4) spreads commands over
 //! two to four clocks of a narrower bus, which is left out here.
 
-use super::super::standard::{CommandBus, Currents, FineRefresh, Grade, Organization, Standard};
+use super::super::standard::{
+    CommandBus, Currents, DramStandard, FineRefresh, Organization, SpeedGrade,
+};
 use super::super::timing::Timings;
 
-pub(crate) static LPDDR4: Standard = Standard {
+pub(crate) static LPDDR4: DramStandard = DramStandard {
     name: "LPDDR4",
     bus: CommandBus {
         ticks_per_clock: 1,
@@ -34,7 +36,7 @@ pub(crate) static LPDDR4: Standard = Standard {
         rows: 1 << 16,
         columns: 1 << 10,
     }],
-    grades: &[Grade {
+    grades: &[SpeedGrade {
         name: "LPDDR4-2400",
         rate: 2400,
         clock_ps: 830,

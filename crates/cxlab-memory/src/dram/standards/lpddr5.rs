@@ -11,11 +11,11 @@
 //! devices, all rails taken together at 1.05 V.
 
 use super::super::standard::{
-    CommandBus, Currents, FineRefresh, Grade, Organization, Standard, clocks,
+    CommandBus, Currents, DramStandard, FineRefresh, Organization, SpeedGrade, clocks,
 };
 use super::super::timing::Timings;
 
-pub(crate) static LPDDR5: Standard = Standard {
+pub(crate) static LPDDR5: DramStandard = DramStandard {
     name: "LPDDR5",
     bus: CommandBus {
         ticks_per_clock: 1,
@@ -88,8 +88,8 @@ const fn grade(
         wtr_s,
         wtr_l,
     ]: [u32; 12],
-) -> Grade {
-    Grade {
+) -> SpeedGrade {
+    SpeedGrade {
         name,
         rate,
         clock_ps,
@@ -139,7 +139,7 @@ const fn grade(
     }
 }
 
-fn resolve(grade: &Grade, organization: &Organization) -> Timings {
+fn resolve(grade: &SpeedGrade, organization: &Organization) -> Timings {
     let clock = grade.clock_ps;
     let mut timings = grade.timings;
     timings.rrd_s = clocks(5_000, clock).max(4);

@@ -10,7 +10,7 @@
 //! sub-channels. Currents: *assumed*, those of LPDDR5 scaled with the rate.
 
 use super::super::standard::{
-    CommandBus, Currents, FineRefresh, Grade, Organization, Standard, clocks,
+    CommandBus, Currents, DramStandard, FineRefresh, Organization, SpeedGrade, clocks,
 };
 use super::super::timing::Timings;
 
@@ -20,7 +20,7 @@ const UPDATE: u32 = clocks(22_000, CLOCK_PS);
 const RP: u32 = UPDATE + clocks(18_000, CLOCK_PS);
 const RP_ALL: u32 = UPDATE + clocks(21_000, CLOCK_PS);
 
-pub(crate) static LPDDR6: Standard = Standard {
+pub(crate) static LPDDR6: DramStandard = DramStandard {
     name: "LPDDR6",
     bus: CommandBus {
         ticks_per_clock: 1,
@@ -49,7 +49,7 @@ pub(crate) static LPDDR6: Standard = Standard {
         // A row has 64 bursts.
         columns: 64 * 24,
     }],
-    grades: &[Grade {
+    grades: &[SpeedGrade {
         name: "LPDDR6-10667",
         rate: 10_667,
         clock_ps: CLOCK_PS,

@@ -10,10 +10,10 @@ mod lpddr4;
 mod lpddr5;
 mod lpddr6;
 
-use super::standard::{Grade, Standard};
+use super::standard::{DramStandard, SpeedGrade};
 
 /// All standards that a scenario can name.
-pub(crate) static STANDARDS: &[&Standard] = &[
+pub(crate) static STANDARDS: &[&DramStandard] = &[
     &ddr4::DDR4,
     &ddr5::DDR5,
     &lpddr4::LPDDR4,
@@ -26,12 +26,12 @@ pub(crate) static STANDARDS: &[&Standard] = &[
 ];
 
 /// The grade of that name, with its standard.
-pub(crate) fn find(grade: &str) -> Option<(&'static Standard, &'static Grade)> {
+pub(crate) fn find(grade: &str) -> Option<(&'static DramStandard, &'static SpeedGrade)> {
     grades().find(|(_, one)| one.name == grade)
 }
 
 /// Every grade with its standard.
-pub(crate) fn grades() -> impl Iterator<Item = (&'static Standard, &'static Grade)> {
+pub(crate) fn grades() -> impl Iterator<Item = (&'static DramStandard, &'static SpeedGrade)> {
     STANDARDS
         .iter()
         .flat_map(|standard| standard.grades.iter().map(move |grade| (*standard, grade)))

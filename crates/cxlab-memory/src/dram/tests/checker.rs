@@ -2,13 +2,13 @@
 //! scheduler. It has a table of least distances between pairs of commands, and the rules that pairs
 //! cannot express (four activates, row states, data bus, command buses, refresh rate, write clock).
 
-use crate::dram::params::Resolved;
+use crate::dram::params::ResolvedDram;
 use crate::dram::standard::CommandBus;
 use crate::dram::{Command, CommandKind as Kind, Timings};
 
 /// The classes of commands in the rules.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Class {
+enum CommandClass {
     Act,
     Pre,
     Rd,
@@ -16,11 +16,11 @@ enum Class {
     RefAll,
     RefPart,
 }
-use Class::{Act, Pre, Rd, RefAll, RefPart, Wr};
+use CommandClass::{Act, Pre, Rd, RefAll, RefPart, Wr};
 
 /// The relation of two commands for which a rule holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Scope {
+enum RuleScope {
     Bank,
     Group,
     Rank,
@@ -30,25 +30,25 @@ enum Scope {
     OtherRank,
 }
 
-struct Rule {
-    before: Class,
-    after: Class,
-    scope: Scope,
+struct TimingRule {
+    before: CommandClass,
+    after: CommandClass,
+    scope: RuleScope,
     /// Least distance in clocks, as the standard counts.
     clocks: i64,
 }
 
-fn rules(t: &Timings) -> Vec<Rule> {
+fn rules(t: &Timings) -> Vec<TimingRule> {
     let c = |value: u32| i64::from(value);
     let (bl, cl, cwl) = (c(t.burst), c(t.cl), c(t.cwl));
     let written = cwl + bl;
-    let rule = |before, after, scope, clocks| Rule {
+    let rule = |before, after, scope, clocks| TimingRule {
         before,
         after,
         scope,
         clocks,
     };
-    use Scope::{Bank, Group, OtherRank, OtherStack, Rank};
+    use RuleScope::{Bank, Group, OtherRank, OtherStack, Rank};
     vec![
         rule(Act, Act, Bank, c(t.rc)),
         rule(Act, Rd, Bank, c(t.rcd)),
@@ -87,7 +87,7 @@ fn rules(t: &Timings) -> Vec<Rule> {
     ]
 }
 
-fn classes(kind: Kind) -> Option<Class> {
+fn classes(kind: Kind) -> Option<CommandClass> {
     Some(match kind {
         Kind::Activate => Act,
         Kind::Precharge | Kind::PrechargeAll | Kind::PrechargeSame => Pre,
@@ -102,8 +102,8 @@ fn classes(kind: Kind) -> Option<Class> {
 const NEVER: i64 = i64::MIN / 2;
 
 /// The least distance of a rule, in ticks between the first ticks of two commands.
-fn distance(rule: &Rule, bus: &CommandBus) -> i64 {
-    let ticks = |class: Class| match class {
+fn distance(rule: &TimingRule, bus: &CommandBus) -> i64 {
+    let ticks = |class: CommandClass| match class {
         Act => bus.act,
         Rd | Wr => bus.column,
         Pre | RefAll | RefPart => bus.row,
@@ -128,7 +128,7 @@ struct Bank {
 }
 
 /// Checks the commands of one channel, and returns all violations.
-pub fn check(commands: &[Command], resolved: &Resolved, bus: &CommandBus) -> Vec<String> {
+pub fn check(commands: &[Command], resolved: &ResolvedDram, bus: &CommandBus) -> Vec<String> {
     let (t, config) = (&resolved.timings, &resolved.config);
     let table = rules(t);
     let tick = i64::from(bus.ticks_per_clock);
@@ -226,14 +226,14 @@ pub fn check(commands: &[Command], resolved: &Resolved, bus: &CommandBus) -> Vec
             let least = distance(rule, bus);
             let before = rule.before as usize;
             let last = match rule.scope {
-                Scope::Bank => affected
+                RuleScope::Bank => affected
                     .iter()
                     .map(|index| banks[*index].last[before])
                     .max()
                     .unwrap(),
-                Scope::Group => by_group[group][before],
-                Scope::Rank => by_rank[rank][before],
-                Scope::OtherStack => {
+                RuleScope::Group => by_group[group][before],
+                RuleScope::Rank => by_rank[rank][before],
+                RuleScope::OtherStack => {
                     let length = groups / config.stacks;
                     let other =
                         (0..groups).filter(|one| one / length != command.group as usize / length);
@@ -242,7 +242,7 @@ pub fn check(commands: &[Command], resolved: &Resolved, bus: &CommandBus) -> Vec
                         .max()
                         .unwrap_or(NEVER)
                 }
-                Scope::OtherRank => (0..config.ranks)
+                RuleScope::OtherRank => (0..config.ranks)
                     .filter(|other| *other != rank && other / per_bus == rank / per_bus)
                     .map(|other| by_rank[other][before])
                     .max()

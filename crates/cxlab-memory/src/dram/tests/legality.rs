@@ -3,13 +3,13 @@
 use cxlab_engine::rng::StreamRng;
 
 use super::checker::check;
-use super::owner::{Wish, drive, memory, params, read};
+use super::owner::{TimedRequest, drive, memory, params, read};
 use crate::dram::standards;
 use crate::dram::{CommandKind, DramParams};
 
 /// Random and sequential traffic in phases: reads and writes, one line and several,
 /// dense and sparse.
-pub fn traffic(seed: u64, count: usize, capacity: u64) -> Vec<Wish> {
+pub fn traffic(seed: u64, count: usize, capacity: u64) -> Vec<TimedRequest> {
     let mut rng = StreamRng::new(seed, "traffic");
     let mut list = Vec::with_capacity(count);
     let mut at = 0;
@@ -30,7 +30,7 @@ pub fn traffic(seed: u64, count: usize, capacity: u64) -> Vec<Wish> {
             } else {
                 dpa = rng.below(capacity / 64) * 64;
             }
-            list.push(Wish {
+            list.push(TimedRequest {
                 at,
                 dpa: dpa.min(capacity - 64 * u64::from(lines)),
                 lines,

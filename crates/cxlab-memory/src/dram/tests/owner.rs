@@ -3,14 +3,14 @@
 
 use cxlab_engine::units::{Dpa, SimTime};
 
-use crate::dram::{Command, Dram, DramParams, Observer};
+use crate::dram::{Command, CommandObserver, Dram, DramParams};
 use crate::{Completion, MemoryBackend, MemoryRequest};
 
 /// An observer that records every command.
 #[derive(Default)]
 pub struct Recorder(pub Vec<Command>);
 
-impl Observer for Recorder {
+impl CommandObserver for Recorder {
     const ON: bool = true;
     fn command(&mut self, command: &Command) {
         self.0.push(*command);
@@ -19,16 +19,16 @@ impl Observer for Recorder {
 
 /// A request and the time at which it should be sent.
 #[derive(Clone, Copy, Debug)]
-pub struct Wish {
+pub struct TimedRequest {
     pub at: u64,
     pub dpa: u64,
     pub lines: u16,
     pub write: bool,
 }
 
-pub fn read(at: u64, dpa: u64) -> Wish {
+pub fn read(at: u64, dpa: u64) -> TimedRequest {
     let (lines, write) = (1, false);
-    Wish {
+    TimedRequest {
         at,
         dpa,
         lines,
@@ -36,9 +36,9 @@ pub fn read(at: u64, dpa: u64) -> Wish {
     }
 }
 
-pub fn write(at: u64, dpa: u64) -> Wish {
+pub fn write(at: u64, dpa: u64) -> TimedRequest {
     let write = true;
-    Wish {
+    TimedRequest {
         write,
         ..read(at, dpa)
     }
@@ -54,14 +54,14 @@ pub fn memory(params: &DramParams) -> Dram<Recorder> {
 }
 
 /// For each request, the times at which it was sent and done, in picoseconds.
-pub struct Heard {
+pub struct RequestTimes {
     pub sent: Vec<u64>,
     pub done: Vec<u64>,
 }
 
 /// Sends all requests in order, each at its time or when there is room, and waits for their ends.
-pub fn drive(memory: &mut impl MemoryBackend, wishes: &[Wish]) -> Heard {
-    let mut heard = Heard {
+pub fn drive(memory: &mut impl MemoryBackend, wishes: &[TimedRequest]) -> RequestTimes {
+    let mut heard = RequestTimes {
         sent: vec![u64::MAX; wishes.len()],
         done: vec![u64::MAX; wishes.len()],
     };

@@ -2,9 +2,9 @@
 //! the owner calls.
 
 use super::legality::traffic;
-use super::owner::{Wish, drive, memory, params, read, write};
+use super::owner::{TimedRequest, drive, memory, params, read, write};
 use crate::MemoryBackend;
-use crate::dram::{CommandKind, Dram, DramParams, Silent};
+use crate::dram::{CommandKind, Dram, DramParams, NoObserver};
 use cxlab_engine::units::{Bytes, SimTime};
 
 fn quiet(rest: &str) -> DramParams {
@@ -109,7 +109,7 @@ fn the_cap_ends_a_run_of_row_hits() {
 
 #[test]
 fn pages_close_as_the_policy_says() {
-    let kinds = |rest: &str, wishes: &[Wish]| -> Vec<CommandKind> {
+    let kinds = |rest: &str, wishes: &[TimedRequest]| -> Vec<CommandKind> {
         let mut memory = memory(&quiet(rest));
         drive(&mut memory, wishes);
         memory.advance(SimTime(50_000_000), &mut Vec::new());
@@ -135,7 +135,7 @@ fn pages_close_as_the_policy_says() {
 fn a_request_of_many_lines_is_done_with_its_last_burst() {
     let params = params(r#"{"grade": "DDR5-4800BN", "channels": 2, "refresh": "none"}"#);
     let mut memory = memory(&params);
-    let page = Wish {
+    let page = TimedRequest {
         lines: 64,
         ..read(0, 4096)
     };
@@ -155,7 +155,7 @@ fn a_request_of_many_lines_is_done_with_its_last_burst() {
 fn a_burst_longer_than_a_line_serves_all_its_lines() {
     let params = params(r#"{"grade": "LPDDR4-2400", "channels": 1, "refresh": "none"}"#);
     let mut memory = memory(&params);
-    let pair = |dpa, lines| Wish {
+    let pair = |dpa, lines| TimedRequest {
         lines,
         ..read(0, dpa)
     };
@@ -256,7 +256,7 @@ fn an_observer_changes_nothing_and_idle_time_is_skipped() {
             })
             .collect();
         let mut watched = memory(&params);
-        let mut silent = Dram::new(&params, capacity, |_| Silent).unwrap();
+        let mut silent = Dram::new(&params, capacity, |_| NoObserver).unwrap();
         let (one, other) = (drive(&mut watched, &wishes), drive(&mut silent, &wishes));
         assert_eq!(one.done, other.done, "{grade}");
         let end = *one.done.last().unwrap();
@@ -272,7 +272,7 @@ fn an_observer_changes_nothing_and_idle_time_is_skipped() {
 #[test]
 fn a_full_memory_refuses_and_wakes_its_owner_when_there_is_room() {
     let params = quiet(r#""read_queue": 2, "write_queue": 2"#);
-    let mut memory = Dram::new(&params, Bytes(1 << 20), |_| Silent).unwrap();
+    let mut memory = Dram::new(&params, Bytes(1 << 20), |_| NoObserver).unwrap();
     let request = |id: u32| crate::MemoryRequest {
         id,
         dpa: cxlab_engine::units::Dpa(u64::from(id) << 14),

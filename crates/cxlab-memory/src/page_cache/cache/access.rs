@@ -2,13 +2,13 @@
 
 use cxlab_engine::units::LineAddr;
 
-use super::{DramCache, Page};
-use crate::page_cache::fetch::{Fetch, NONE, Piece, Request};
-use crate::page_cache::observer::{Movement, Observer};
-use crate::prefetch::Outcome;
+use super::{CachedPage, DramCache};
+use crate::page_cache::fetch::{Fetch, NONE, PageAccess, Request};
+use crate::page_cache::observer::{Movement, MovementObserver};
+use crate::prefetch::PageAccessResult;
 use crate::tag_array::Slot;
 
-impl<O: Observer> DramCache<O> {
+impl<O: MovementObserver> DramCache<O> {
     /// Looks up the waiting requests, until one cannot proceed.
     pub(super) fn look_up(&mut self, now: u64) {
         while let Some(first) = self.input.front().copied()
@@ -16,7 +16,7 @@ impl<O: Observer> DramCache<O> {
         {
             let page = first.line / self.shape.page_lines;
             let end = (page + 1) * self.shape.page_lines;
-            let piece = Piece {
+            let piece = PageAccess {
                 request: first.request,
                 line: first.line,
                 lines: first.lines.min(end - first.line),
@@ -42,7 +42,7 @@ impl<O: Observer> DramCache<O> {
     }
 
     /// Looks up one piece; `false` if it must wait.
-    fn access(&mut self, now: u64, page: u64, piece: Piece) -> bool {
+    fn access(&mut self, now: u64, page: u64, piece: PageAccess) -> bool {
         let (needed, covered) = self.sectors(piece.line, piece.lines);
         let spared = if piece.write && self.shape.by_sector {
             covered
@@ -87,7 +87,7 @@ impl<O: Observer> DramCache<O> {
                 return false;
             }
             self.counts.merged += 1;
-            let outcome = self.first_use(slot, Outcome::Hit);
+            let outcome = self.first_use(slot, PageAccessResult::Hit);
             self.join(fetch, piece);
             self.tags.touch(slot);
             self.tell_prefetcher(page, outcome);
@@ -102,7 +102,7 @@ impl<O: Observer> DramCache<O> {
             self.all() & !here.valid
         };
         self.counts.misses += 1;
-        let outcome = self.first_use(slot, Outcome::Miss);
+        let outcome = self.first_use(slot, PageAccessResult::Miss);
         let fetch = self.fetch(page, slot, wanted, missing, false);
         self.join(fetch, piece);
         self.tags.touch(slot);
@@ -111,7 +111,7 @@ impl<O: Observer> DramCache<O> {
     }
 
     /// An outstanding fetch that brings these sectors of a page.
-    fn bringing(&self, here: Page, page: u64, sectors: u64) -> Option<u32> {
+    fn bringing(&self, here: CachedPage, page: u64, sectors: u64) -> Option<u32> {
         if here.fetches == 0 {
             return None;
         }
@@ -124,9 +124,9 @@ impl<O: Observer> DramCache<O> {
     }
 
     /// Serves a piece whose sectors are valid or are written as a whole.
-    fn hit(&mut self, page: u64, slot: Slot, piece: Piece, needed: u64) {
+    fn hit(&mut self, page: u64, slot: Slot, piece: PageAccess, needed: u64) {
         self.counts.hits += 1;
-        let outcome = self.first_use(slot, Outcome::Hit);
+        let outcome = self.first_use(slot, PageAccessResult::Hit);
         self.tags.touch(slot);
         let number = self.add_piece(piece);
         self.touch_data(slot, number, needed);
@@ -142,7 +142,7 @@ impl<O: Observer> DramCache<O> {
     }
 
     /// Updates the page's state for a piece.
-    pub(super) fn apply(&mut self, slot: Slot, piece: Piece, needed: u64) {
+    pub(super) fn apply(&mut self, slot: Slot, piece: PageAccess, needed: u64) {
         let id = self.requests.get(piece.request).id;
         if piece.write {
             let page = &mut self.tags[slot];
@@ -159,17 +159,17 @@ impl<O: Observer> DramCache<O> {
 
     /// The outcome that the prefetcher is told: `PrefetchHit` at the first use of
     /// a prefetched page.
-    fn first_use(&mut self, slot: Slot, otherwise: Outcome) -> Outcome {
+    fn first_use(&mut self, slot: Slot, otherwise: PageAccessResult) -> PageAccessResult {
         let page = &mut self.tags[slot];
         if !std::mem::take(&mut page.prefetched) {
             return otherwise;
         }
         self.counts.useful += 1;
         self.counts.late += u64::from(page.fetches > 0);
-        Outcome::PrefetchHit
+        PageAccessResult::PrefetchHit
     }
 
-    pub(super) fn add_piece(&mut self, piece: Piece) -> u32 {
+    pub(super) fn add_piece(&mut self, piece: PageAccess) -> u32 {
         self.requests.get_mut(piece.request).pieces += 1;
         self.pieces.add(piece)
     }

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::backend::Statistic;
 
 #[derive(Clone, Copy, Default, Serialize, Deserialize)]
-pub(super) struct Counts {
+pub(super) struct CacheCounters {
     pub hits: u64,
     pub misses: u64,
     pub merged: u64,
@@ -22,7 +22,7 @@ pub(super) struct Counts {
     pub stalled_ps: u64,
 }
 
-impl Counts {
+impl CacheCounters {
     /// Appends the statistics. `stalled_ps` is the time for which the input is stalled now.
     pub fn tell(&self, stalled_ps: u64, out: &mut Vec<Statistic>) {
         let asked = self.hits + self.misses + self.merged + self.write_buffer_hits;

@@ -4,13 +4,13 @@ use cxlab_engine::units::{Dpa, LINE_BYTES, LineAddr};
 
 use super::{DramCache, FILL, PREFETCH_QUEUE};
 use crate::backend::MemoryRequest;
-use crate::page_cache::fetch::{Fetch, NONE, Part, Piece};
+use crate::page_cache::fetch::{Fetch, NONE, PageAccess, SlowRead};
 use crate::page_cache::mask::{hull, runs, span};
-use crate::page_cache::observer::{Movement, Observer};
-use crate::prefetch::{Candidates, Outcome};
+use crate::page_cache::observer::{Movement, MovementObserver};
+use crate::prefetch::{PageAccessResult, PrefetchCandidates};
 use crate::tag_array::Slot;
 
-impl<O: Observer> DramCache<O> {
+impl<O: MovementObserver> DramCache<O> {
     /// Starts a fetch of sectors; a fetch must be free.
     pub(super) fn fetch(
         &mut self,
@@ -77,7 +77,7 @@ impl<O: Observer> DramCache<O> {
             ];
         }
         for set in pieces.into_iter().filter(|set| *set != 0) {
-            let part = Part {
+            let part = SlowRead {
                 fetch: number,
                 sectors: set,
             };
@@ -100,7 +100,7 @@ impl<O: Observer> DramCache<O> {
     }
 
     /// Appends a piece to those that wait for a fetch.
-    pub(super) fn join(&mut self, fetch: u32, piece: Piece) {
+    pub(super) fn join(&mut self, fetch: u32, piece: PageAccess) {
         let number = self.add_piece(piece);
         self.fetches[fetch as usize].targets += 1;
         self.wait_for(fetch, number);
@@ -118,7 +118,7 @@ impl<O: Observer> DramCache<O> {
 
     /// Handles the arrival of sectors from the slow medium.
     pub(super) fn arrived(&mut self, now: u64, part: u32) {
-        let Part { fetch, sectors } = self.parts.remove(part);
+        let SlowRead { fetch, sectors } = self.parts.remove(part);
         if self.failed {
             return;
         }
@@ -200,8 +200,8 @@ impl<O: Observer> DramCache<O> {
         self.prefetcher.filled(page, prefetch);
     }
 
-    pub(super) fn tell_prefetcher(&mut self, page: u64, outcome: Outcome) {
-        let mut wanted = Candidates::default();
+    pub(super) fn tell_prefetcher(&mut self, page: u64, outcome: PageAccessResult) {
+        let mut wanted = PrefetchCandidates::default();
         self.prefetcher.accessed(page, outcome, &mut wanted);
         for page in wanted.as_slice() {
             if self.to_prefetch.len() == PREFETCH_QUEUE {

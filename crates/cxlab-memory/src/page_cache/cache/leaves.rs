@@ -2,22 +2,22 @@
 
 use cxlab_engine::units::{Dpa, LINE_BYTES, LineAddr, SimTime};
 
-use super::{DramCache, LEAVING, Page, PowerFail};
+use super::{CachedPage, DramCache, LEAVING, PowerFailureFlush};
 use crate::backend::MemoryRequest;
-use crate::finished::Finished;
-use crate::page_cache::fetch::{Fetch, Leaving, NONE, Piece};
+use crate::completion_queue::CompletionQueue;
+use crate::page_cache::fetch::{Fetch, NONE, PageAccess, WriteBackEntry};
 use crate::page_cache::mask::{runs, span};
-use crate::page_cache::observer::{Movement, Observer};
-use crate::tag_array::{Room, Slot};
+use crate::page_cache::observer::{Movement, MovementObserver};
+use crate::tag_array::{SetRoom, Slot};
 
-impl<O: Observer> DramCache<O> {
+impl<O: MovementObserver> DramCache<O> {
     /// Allocates a frame for a page; `None` if no victim can leave now.
     pub(super) fn allocate(&mut self, page: u64) -> Option<Slot> {
         let mut reading = NONE;
         match self.tags.room(LineAddr(page)) {
-            Room::Free => {}
-            Room::Pinned => return None,
-            Room::Evict(block) => {
+            SetRoom::Free => {}
+            SetRoom::Pinned => return None,
+            SetRoom::Evict(block) => {
                 let slot = self.tags.find(block.victim)?;
                 let victim = self.tags[slot];
                 if victim.dirty != 0 {
@@ -37,9 +37,9 @@ impl<O: Observer> DramCache<O> {
                 self.tags.remove(slot);
             }
         }
-        let state = Page {
+        let state = CachedPage {
             reading,
-            ..Page::default()
+            ..CachedPage::default()
         };
         Some(self.tags.insert(LineAddr(page), state))
     }
@@ -47,12 +47,12 @@ impl<O: Observer> DramCache<O> {
     /// Moves a dirty page to the write-back buffer, which must have room.
     fn write_back(&mut self, slot: Slot) -> u32 {
         let page = self.tags.line(slot).0;
-        let Page { valid, dirty, .. } = self.tags[slot];
+        let CachedPage { valid, dirty, .. } = self.tags[slot];
         let sectors = self.to_write_back(valid, dirty);
         let free = self.leaving.iter().position(|one| !one.used);
         let at = free.expect("the write-back buffer has room");
         self.leaves += 1;
-        self.leaving[at] = Leaving {
+        self.leaving[at] = WriteBackEntry {
             used: true,
             page,
             slot,
@@ -91,7 +91,7 @@ impl<O: Observer> DramCache<O> {
         if leaving.reads > 0 {
             return;
         }
-        let Leaving {
+        let WriteBackEntry {
             page,
             slot,
             sectors,
@@ -135,7 +135,7 @@ impl<O: Observer> DramCache<O> {
         }
         leaving.used = false;
         self.leaves -= 1;
-        let Leaving { page, sectors, .. } = *leaving;
+        let WriteBackEntry { page, sectors, .. } = *leaving;
         self.tell(Movement::Written, page, sectors);
         for fetch in 0..self.fetches.len() {
             if self.fetches[fetch].used && self.fetches[fetch].after == number {
@@ -149,11 +149,11 @@ impl<O: Observer> DramCache<O> {
         if self.leaves == 0 {
             return None;
         }
-        let same = |one: &Leaving| one.used && one.page == page;
+        let same = |one: &WriteBackEntry| one.used && one.page == page;
         self.leaving.iter().position(same)
     }
 
-    pub(super) fn serve_from_write_buffer(&mut self, now: u64, piece: Piece) {
+    pub(super) fn serve_from_write_buffer(&mut self, now: u64, piece: PageAccess) {
         self.counts.write_buffer_hits += 1;
         let id = self.requests.get(piece.request).id;
         let movement = Movement::ReadWriteBuffer { id };
@@ -164,14 +164,14 @@ impl<O: Observer> DramCache<O> {
 
     /// Models a power failure. Requests without a response are lost, and stored energy writes all
     /// dirty data to the slow medium. The cache accepts no requests afterwards.
-    pub fn power_fail(&mut self, now: SimTime) -> PowerFail {
+    pub fn power_fail(&mut self, now: SimTime) -> PowerFailureFlush {
         self.catch_up(now.0);
         self.failed = true;
         self.input.clear();
         self.to_prefetch.clear();
         self.demands.clear();
         self.prefetches.clear();
-        self.finished = Finished::with_capacity(0);
+        self.finished = CompletionQueue::with_capacity(0);
         let before = self.counts.written;
         let pending: u64 = self.writes.iter().map(|one| u64::from(one.lines)).sum();
         let dirty: Vec<Slot> = self.tags.iter().map(|(slot, _, _)| slot).collect();
@@ -190,7 +190,7 @@ impl<O: Observer> DramCache<O> {
         while self.leaves > 0 {
             at = self.wait(at);
         }
-        PowerFail {
+        PowerFailureFlush {
             lines: self.counts.written - before + pending,
             at: SimTime(at),
         }

@@ -5,10 +5,10 @@ use cxlab_engine::units::{Dpa, LINE_BYTES};
 use super::DramCache;
 use crate::backend::MemoryRequest;
 use crate::page_cache::mask::{runs, span};
-use crate::page_cache::observer::{Movement, Observer};
+use crate::page_cache::observer::{Movement, MovementObserver};
 use crate::tag_array::Slot;
 
-impl<O: Observer> DramCache<O> {
+impl<O: MovementObserver> DramCache<O> {
     /// The sectors of a page that lines touch, and the sectors that they cover completely.
     pub(super) fn sectors(&self, line: u64, lines: u64) -> (u64, u64) {
         // Sizes of pages and sectors are powers of two.

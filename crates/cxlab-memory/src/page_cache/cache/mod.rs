@@ -14,16 +14,16 @@ use cxlab_engine::rng::StreamRng;
 use cxlab_engine::save_state;
 use cxlab_engine::units::{LINE_BYTES, SimTime};
 
-use super::fetch::{Fetch, Leaving, NONE, Part, Piece, Request, Slab};
-use super::observer::{Observer, Silent};
-use super::params::{DramCacheParams, Shape};
+use super::fetch::{Fetch, NONE, PageAccess, Request, Slab, SlowRead, WriteBackEntry};
+use super::observer::{MovementObserver, NoObserver};
+use super::params::{CacheShape, DramCacheParams};
 use crate::backend::{Completion, MemoryBackend, MemoryRequest, Statistic};
-use crate::finished::Finished;
-use crate::nested::Nested;
+use crate::completion_queue::CompletionQueue;
+use crate::nested::InnerMedium;
 use crate::prefetch::Prefetcher;
 use crate::tag_array::{Slot, TagArray};
-use crate::{Medium, Site};
-use counts::Counts;
+use crate::{Medium, MediumSite};
+use counts::CacheCounters;
 use serde::{Deserialize, Serialize};
 
 /// Length of the queue of prefetches; further ones push out the oldest (*assumed*).
@@ -35,7 +35,7 @@ const LEAVING: u32 = 1 << 31;
 
 /// The state of a page in the cache.
 #[derive(Clone, Copy, Serialize, Deserialize)]
-struct Page {
+struct CachedPage {
     valid: u64,
     dirty: u64,
     /// An outstanding fetch of the page, or `NONE`.
@@ -48,9 +48,9 @@ struct Page {
     prefetched: bool,
 }
 
-impl Default for Page {
+impl Default for CachedPage {
     fn default() -> Self {
-        Page {
+        CachedPage {
             valid: 0,
             dirty: 0,
             fetch: NONE,
@@ -63,7 +63,7 @@ impl Default for Page {
 
 /// A request, or its rest, that waits for its look-up.
 #[derive(Clone, Copy, Serialize, Deserialize)]
-struct Waiting {
+struct QueuedRequest {
     ready: u64,
     request: u32,
     line: u64,
@@ -73,7 +73,7 @@ struct Waiting {
 
 /// The work that a power failure caused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct PowerFail {
+pub struct PowerFailureFlush {
     /// Lines of 64 bytes written to the slow medium after the failure.
     pub lines: u64,
     /// Time at which the last of them was written.
@@ -81,62 +81,66 @@ pub struct PowerFail {
 }
 
 /// A DRAM cache in front of a slow medium.
-pub struct DramCache<O: Observer = Silent> {
-    shape: Shape,
+pub struct DramCache<O: MovementObserver = NoObserver> {
+    shape: CacheShape,
     /// Number of pages in the device.
     pages: u64,
     /// Number of sectors in a granule of the slow medium.
     granule_sectors: u64,
-    tags: TagArray<Page>,
-    dram: Nested,
-    behind: Nested,
+    tags: TagArray<CachedPage>,
+    dram: InnerMedium,
+    behind: InnerMedium,
     prefetcher: Box<dyn Prefetcher>,
     observer: O,
     requests: Slab<Request>,
-    input: VecDeque<Waiting>,
-    pieces: Slab<Piece>,
+    input: VecDeque<QueuedRequest>,
+    pieces: Slab<PageAccess>,
     fetches: Vec<Fetch>,
     fetching: usize,
-    parts: Slab<Part>,
-    leaving: Vec<Leaving>,
+    parts: Slab<SlowRead>,
+    leaving: Vec<WriteBackEntry>,
     leaves: usize,
     to_prefetch: VecDeque<u64>,
     to_dram: VecDeque<MemoryRequest>,
     demands: VecDeque<MemoryRequest>,
     prefetches: VecDeque<MemoryRequest>,
     writes: VecDeque<MemoryRequest>,
-    finished: Finished,
+    finished: CompletionQueue,
     held: usize,
     /// Time since which the first waiting request cannot proceed.
     stalled: Option<u64>,
     failed: bool,
     done: Vec<Completion>,
-    counts: Counts,
+    counts: CacheCounters,
 }
 
-save_state!([O: Observer] DramCache<O> {
+save_state!([O: MovementObserver] DramCache<O> {
     values: requests, input, pieces, fetching, parts, leaves, to_prefetch, to_dram, demands, prefetches, writes, held, stalled, failed, counts;
     sized: fetches, leaving;
     states: tags, dram, behind, prefetcher, finished;
     built: shape, pages, granule_sectors, observer, done;
 });
 
-impl<O: Observer> DramCache<O> {
+impl<O: MovementObserver> DramCache<O> {
     /// An empty cache for a device.
     ///
     /// # Errors
     /// The parameter that is invalid, or does not fit the capacity of the device.
-    pub fn new(params: &DramCacheParams, site: Site, observer: O) -> Result<Self, ParamError> {
+    pub fn new(
+        params: &DramCacheParams,
+        site: MediumSite,
+        observer: O,
+    ) -> Result<Self, ParamError> {
         let resolved = params.resolve()?;
         resolved.check(site.capacity)?;
-        let Site {
+        let MediumSite {
             capacity,
             mut rng,
             context,
         } = site;
         let mut stream = |name| StreamRng::new(rng.next_u64(), name);
         let part = |medium: &dyn Medium, capacity, rng| {
-            medium.backend(Site {
+            medium.backend(MediumSite {
                 capacity,
                 rng,
                 context: context.clone(),
@@ -167,7 +171,7 @@ impl<O: Observer> DramCache<O> {
             last: NONE,
             targets: 0,
         };
-        let leaving = Leaving {
+        let leaving = WriteBackEntry {
             used: false,
             page: 0,
             slot: Slot(0),
@@ -179,8 +183,8 @@ impl<O: Observer> DramCache<O> {
             pages: capacity.0 / resolved.page.0,
             granule_sectors: granule_sectors.clamp(1, page_sectors),
             tags,
-            dram: Nested::new(dram),
-            behind: Nested::new(behind),
+            dram: InnerMedium::new(dram),
+            behind: InnerMedium::new(behind),
             prefetcher: resolved.prefetch.state(),
             observer,
             requests: Slab::with_capacity(shape.queue),
@@ -196,12 +200,12 @@ impl<O: Observer> DramCache<O> {
             demands: VecDeque::with_capacity(shape.mshrs),
             prefetches: VecDeque::with_capacity(shape.mshrs),
             writes: VecDeque::with_capacity(shape.write_buffer),
-            finished: Finished::with_capacity(shape.queue),
+            finished: CompletionQueue::with_capacity(shape.queue),
             held: 0,
             stalled: None,
             failed: false,
             done: Vec::with_capacity(shape.mshrs),
-            counts: Counts::default(),
+            counts: CacheCounters::default(),
             shape,
         })
     }
@@ -261,7 +265,7 @@ impl<O: Observer> DramCache<O> {
 
     /// Passes queued requests to the media while they accept them.
     fn drain(&mut self, now: u64) {
-        let offer = |medium: &mut Nested, queue: &mut VecDeque<MemoryRequest>| {
+        let offer = |medium: &mut InnerMedium, queue: &mut VecDeque<MemoryRequest>| {
             while let Some(first) = queue.front().copied()
                 && medium.offer(now, first)
             {
@@ -277,7 +281,7 @@ impl<O: Observer> DramCache<O> {
     }
 }
 
-impl<O: Observer> MemoryBackend for DramCache<O> {
+impl<O: MovementObserver> MemoryBackend for DramCache<O> {
     fn can_accept(&mut self, _now: SimTime, _write: bool) -> bool {
         !self.failed && self.held < self.shape.queue
     }
@@ -290,7 +294,7 @@ impl<O: Observer> MemoryBackend for DramCache<O> {
             pieces: 1,
             at: now.0,
         });
-        self.input.push_back(Waiting {
+        self.input.push_back(QueuedRequest {
             ready: now.0 + self.shape.lookup_ps,
             request: number,
             line: request.dpa.line().0,
@@ -323,7 +327,7 @@ impl<O: Observer> MemoryBackend for DramCache<O> {
     }
 
     fn begin_measurement(&mut self, now: SimTime) {
-        self.counts = Counts::default();
+        self.counts = CacheCounters::default();
         if self.stalled.is_some() {
             self.stalled = Some(now.0);
         }

@@ -2,20 +2,20 @@
 
 use cxlab_engine::units::{Dpa, LINE_BYTES, LineAddr};
 
-use super::{DramCache, Page};
+use super::{CachedPage, DramCache};
 use crate::backend::MemoryRequest;
 use crate::page_cache::mask::{hull, runs, span};
-use crate::page_cache::observer::Observer;
-use crate::prefetch::Outcome;
-use crate::tag_array::{Room, Slot};
+use crate::page_cache::observer::MovementObserver;
+use crate::prefetch::PageAccessResult;
+use crate::tag_array::{SetRoom, Slot};
 
 /// An evicted page with sectors that must be written.
-struct Left {
+struct EvictedPage {
     page: u64,
     sectors: u64,
 }
 
-impl<O: Observer> DramCache<O> {
+impl<O: MovementObserver> DramCache<O> {
     /// Applies a request to tags and sectors, page by page.
     pub(super) fn warm_request(&mut self, request: MemoryRequest) {
         let mut line = request.dpa.line().0;
@@ -42,7 +42,7 @@ impl<O: Observer> DramCache<O> {
                 None => return,
             },
         };
-        let Page {
+        let CachedPage {
             valid, prefetched, ..
         } = self.tags[slot];
         let missing = needed & !valid & !spared;
@@ -63,9 +63,9 @@ impl<O: Observer> DramCache<O> {
             self.tags.set_dirty(slot, true);
         }
         let outcome = match (prefetched, missing) {
-            (true, _) => Outcome::PrefetchHit,
-            (false, 0) => Outcome::Hit,
-            (false, _) => Outcome::Miss,
+            (true, _) => PageAccessResult::PrefetchHit,
+            (false, 0) => PageAccessResult::Hit,
+            (false, _) => PageAccessResult::Miss,
         };
         self.tell_prefetcher(page, outcome);
         if !self.to_prefetch.is_empty() {
@@ -99,28 +99,28 @@ impl<O: Observer> DramCache<O> {
 
     /// A frame for a page, and the evicted page if that must be written. `None` if all frames of
     /// the set are pinned.
-    fn warm_frame(&mut self, page: u64) -> Option<(Slot, Option<Left>)> {
+    fn warm_frame(&mut self, page: u64) -> Option<(Slot, Option<EvictedPage>)> {
         let mut left = None;
         match self.tags.room(LineAddr(page)) {
-            Room::Free => {}
-            Room::Pinned => return None,
-            Room::Evict(block) => {
+            SetRoom::Free => {}
+            SetRoom::Pinned => return None,
+            SetRoom::Evict(block) => {
                 let slot = self.tags.find(block.victim)?;
-                let Page { valid, dirty, .. } = self.tags[slot];
+                let CachedPage { valid, dirty, .. } = self.tags[slot];
                 self.tags.remove(slot);
-                left = (dirty != 0).then(|| Left {
+                left = (dirty != 0).then(|| EvictedPage {
                     page: block.victim.0,
                     sectors: self.to_write_back(valid, dirty),
                 });
             }
         }
-        let slot = self.tags.insert(LineAddr(page), Page::default());
+        let slot = self.tags.insert(LineAddr(page), CachedPage::default());
         Some((slot, left))
     }
 
     /// Writes an evicted page, after the new page has been read.
-    fn warm_write_back(&mut self, left: Option<Left>) {
-        if let Some(Left { page, sectors }) = left {
+    fn warm_write_back(&mut self, left: Option<EvictedPage>) {
+        if let Some(EvictedPage { page, sectors }) = left {
             runs(sectors).for_each(|run| self.warm_behind(page, run, true));
         }
     }

@@ -13,7 +13,7 @@ use crate::page_cache::Movement;
 const CAPACITY: u64 = 1 << 20;
 const LINES: u64 = CAPACITY / 64;
 
-struct Shadow {
+struct ShadowMemory {
     /// Stamp of each line in the slow medium.
     behind: Vec<u64>,
     /// Stamp of each line in the cache.
@@ -28,10 +28,10 @@ struct Shadow {
     found: Vec<(u32, u64, u64)>,
 }
 
-impl Shadow {
+impl ShadowMemory {
     fn new() -> Self {
         let lines = LINES as usize;
-        Shadow {
+        ShadowMemory {
             behind: vec![0; lines],
             cache: vec![None; lines],
             buffer: vec![None; lines],
@@ -49,7 +49,7 @@ impl Shadow {
     }
 }
 
-impl Observer for Shadow {
+impl MovementObserver for ShadowMemory {
     fn moved(&mut self, movement: Movement, line: u64, lines: u64) {
         for line in line..line + lines {
             let at = line as usize;
@@ -94,14 +94,14 @@ impl Observer for Shadow {
 }
 
 #[derive(Clone, Copy)]
-struct Op {
+struct DataOp {
     line: u64,
     lines: u64,
     write: bool,
 }
 
 struct Driver {
-    cache: DramCache<Shadow>,
+    cache: DramCache<ShadowMemory>,
     rng: StreamRng,
     now: u64,
     /// By line: reads in flight, whether a write is in flight, and the stamp of the
@@ -109,7 +109,7 @@ struct Driver {
     readers: Vec<u32>,
     writer: Vec<bool>,
     answered: Vec<u64>,
-    ops: Vec<Option<Op>>,
+    ops: Vec<Option<DataOp>>,
     stamp: u64,
     scan: u64,
     done: Vec<Completion>,
@@ -119,7 +119,7 @@ impl Driver {
     fn new(given: Value, seed: u64) -> Self {
         let lines = LINES as usize;
         Driver {
-            cache: cache_with(given, CAPACITY, Shadow::new()),
+            cache: cache_with(given, CAPACITY, ShadowMemory::new()),
             rng: StreamRng::new(seed, "driver"),
             now: 0,
             readers: vec![0; lines],
@@ -134,7 +134,7 @@ impl Driver {
 
     /// A random operation; `None` if it conflicts with an operation in flight, which
     /// hosts would order.
-    fn draw(&mut self) -> Option<Op> {
+    fn draw(&mut self) -> Option<DataOp> {
         let line = match self.rng.below(10) {
             0..4 => self.rng.below(LINES / 16),
             4..7 => self.rng.below(LINES),
@@ -144,7 +144,7 @@ impl Driver {
             }
         };
         let most = if self.rng.chance(0.05) { 100 } else { 3 };
-        let op = Op {
+        let op = DataOp {
             line,
             lines: (1 + self.rng.below(most)).min(LINES - line),
             write: self.rng.chance(0.4),

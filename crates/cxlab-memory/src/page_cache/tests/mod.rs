@@ -5,8 +5,8 @@ mod timing;
 use cxlab_engine::units::{Bytes, Dpa, SimTime};
 use serde_json::{Value, json};
 
-use super::{DramCache, DramCacheParams, Observer, Silent};
-use crate::Site;
+use super::{DramCache, DramCacheParams, MovementObserver, NoObserver};
+use crate::MediumSite;
 use crate::backend::{Completion, MemoryBackend, MemoryRequest};
 
 /// Parameters with a slow medium of 3 us to read and 100 us to write, unless
@@ -22,12 +22,17 @@ fn params(given: Value) -> DramCacheParams {
     serde_json::from_value(all).unwrap()
 }
 
-fn cache_with<O: Observer>(given: Value, capacity: u64, observer: O) -> DramCache<O> {
-    DramCache::new(&params(given), Site::alone(Bytes(capacity), 1), observer).unwrap()
+fn cache_with<O: MovementObserver>(given: Value, capacity: u64, observer: O) -> DramCache<O> {
+    DramCache::new(
+        &params(given),
+        MediumSite::alone(Bytes(capacity), 1),
+        observer,
+    )
+    .unwrap()
 }
 
 fn cache(given: Value) -> DramCache {
-    cache_with(given, 1 << 20, Silent)
+    cache_with(given, 1 << 20, NoObserver)
 }
 
 fn request(id: u32, dpa: u64, lines: u16, write: bool) -> MemoryRequest {
@@ -40,7 +45,7 @@ fn request(id: u32, dpa: u64, lines: u16, write: bool) -> MemoryRequest {
 }
 
 /// Completion time of each request (time, address, write) of 64 bytes.
-fn times<O: Observer>(cache: &mut DramCache<O>, requests: &[(u64, u64, bool)]) -> Vec<u64> {
+fn times<O: MovementObserver>(cache: &mut DramCache<O>, requests: &[(u64, u64, bool)]) -> Vec<u64> {
     let mut done: Vec<Completion> = Vec::new();
     for (id, (at, dpa, write)) in requests.iter().enumerate() {
         while let Some(next) = cache.next_event()

@@ -8,14 +8,16 @@ use serde_json::json;
 
 use super::*;
 use crate::address::{PageSize, Pasid, VirtAddr};
-use crate::frames::{Distances, Frame, NodeKind, NodeSet, NodeSpec, Preference, WatermarkParams};
+use crate::frames::{
+    Frame, NodeKind, NodePreference, NodeSet, NodeSpec, NumaDistances, WatermarkParams,
+};
 
 const SMALL: u64 = PageSize::Small.bytes();
 /// Number of small frames of a node.
 const FRAMES: u64 = 512;
 
 /// A processor's node and two expanders, of which the second is nearer.
-fn frames() -> Frames {
+fn frames() -> FrameAllocator {
     let kinds = [NodeKind::Cpu, NodeKind::Memory, NodeKind::Memory];
     let spec = |(number, kind): (usize, &NodeKind)| NodeSpec {
         kind: *kind,
@@ -25,7 +27,7 @@ fn frames() -> Frames {
     };
     let specs: Vec<NodeSpec> = kinds.iter().enumerate().map(spec).collect();
     let rows = vec![vec![10, 30, 20], vec![30, 10, 40], vec![20, 40, 10]];
-    Frames::new(&specs, Distances::new(rows).unwrap()).unwrap()
+    FrameAllocator::new(&specs, NumaDistances::new(rows).unwrap()).unwrap()
 }
 
 fn policy(name: &str, params: &serde_json::Value) -> Box<dyn MigrationPolicy> {
@@ -38,20 +40,20 @@ fn page(number: u64) -> Page {
 }
 
 /// An owner: frames, the location of each page, and a policy.
-struct Owner {
-    frames: Frames,
+struct PolicyOwner {
+    frames: FrameAllocator,
     pages: BTreeMap<Page, (NodeId, Frame)>,
     policy: Box<dyn Migration>,
 }
 
-impl Owner {
-    fn new(name: &str, params: &serde_json::Value) -> Owner {
+impl PolicyOwner {
+    fn new(name: &str, params: &serde_json::Value) -> PolicyOwner {
         let frames = frames();
         let policy = policy(name, params);
         policy.check(&frames).unwrap();
         let policy = policy.state(&frames);
         let pages = BTreeMap::new();
-        Owner {
+        PolicyOwner {
             frames,
             pages,
             policy,
@@ -59,7 +61,7 @@ impl Owner {
     }
 
     fn place(&mut self, number: u64, node: u16) {
-        let preference = Preference {
+        let preference = NodePreference {
             from: NodeId(node),
             first: NodeSet::NONE,
             allowed: NodeSet::of(NodeId(node)),
@@ -81,7 +83,7 @@ impl Owner {
     }
 
     /// Makes one move that the policy wants.
-    fn step(&mut self) -> Option<(Move, bool)> {
+    fn step(&mut self) -> Option<(PageMove, bool)> {
         let wanted = self.policy.wanted(&self.frames)?;
         let (node, frame) = self.pages[&wanted.page];
         assert_eq!(node, wanted.from, "a page is moved from where it is");
@@ -138,8 +140,8 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 /// Runs steps; returns the moves, and the owner at the end.
-fn run(name: &str, steps: &[Step]) -> (Vec<(Move, bool)>, Owner) {
-    let mut owner = Owner::new(name, &json!({}));
+fn run(name: &str, steps: &[Step]) -> (Vec<(PageMove, bool)>, PolicyOwner) {
+    let mut owner = PolicyOwner::new(name, &json!({}));
     for number in 0..FRAMES {
         owner.place(number, 0);
     }
@@ -210,8 +212,8 @@ fn find_tpp() -> &'static Entry<Box<dyn MigrationPolicy>> {
     cxlab_engine::catalog::find(CATALOG, "tpp").unwrap()
 }
 
-fn tpp() -> Owner {
-    Owner::new(
+fn tpp() -> PolicyOwner {
+    PolicyOwner::new(
         "tpp",
         &json!({ "scan_period": "1 ms", "window": "2 ms", "scan_size": "8 KiB" }),
     )

@@ -17,7 +17,7 @@ const NONE: u32 = u32::MAX;
 
 /// The list that a page is in.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
-pub(super) enum List {
+pub(super) enum PageList {
     Active,
     Inactive,
     /// The page is in no list, because a move of it is wanted.
@@ -26,10 +26,10 @@ pub(super) enum List {
 
 /// State of a page.
 #[derive(Clone, Copy, Serialize, Deserialize, Debug)]
-pub(super) struct Info {
+pub(super) struct PageInfo {
     pub(super) page: Page,
     pub(super) node: NodeId,
-    pub(super) list: List,
+    pub(super) list: PageList,
     /// Whether the page was used since the bit was last cleared.
     pub(super) referenced: bool,
     /// Whether the next access to the page faults.
@@ -41,35 +41,35 @@ pub(super) struct Info {
 }
 
 #[derive(Clone, Copy, Serialize, Deserialize)]
-struct Ends {
+struct ListEnds {
     first: u32,
     last: u32,
     len: u64,
 }
 
-const EMPTY: Ends = Ends {
+const EMPTY: ListEnds = ListEnds {
     first: NONE,
     last: NONE,
     len: 0,
 };
 
 /// All pages with frames.
-pub(super) struct Lists {
-    infos: Vec<Info>,
+pub(super) struct PageLists {
+    infos: Vec<PageInfo>,
     unused: Vec<u32>,
     by_page: BTreeMap<Page, u32>,
     /// Ends of the active and the inactive list, by node.
-    ends: Vec<[Ends; 2]>,
+    ends: Vec<[ListEnds; 2]>,
 }
 
-save_state!(Lists {
+save_state!(PageLists {
     values: infos, unused, by_page;
     sized: ends;
 });
 
-impl Lists {
-    pub(super) fn new(nodes: usize) -> Lists {
-        Lists {
+impl PageLists {
+    pub(super) fn new(nodes: usize) -> PageLists {
+        PageLists {
             infos: Vec::new(),
             unused: Vec::new(),
             by_page: BTreeMap::new(),
@@ -81,20 +81,20 @@ impl Lists {
         self.by_page.get(&page).copied()
     }
 
-    pub(super) fn info(&self, at: u32) -> &Info {
+    pub(super) fn info(&self, at: u32) -> &PageInfo {
         &self.infos[at as usize]
     }
 
-    pub(super) fn info_mut(&mut self, at: u32) -> &mut Info {
+    pub(super) fn info_mut(&mut self, at: u32) -> &mut PageInfo {
         &mut self.infos[at as usize]
     }
 
     /// Adds a page to the inactive list (Linux since 5.9).
     pub(super) fn insert(&mut self, page: Page, node: NodeId) {
-        let info = Info {
+        let info = PageInfo {
             page,
             node,
-            list: List::Isolated,
+            list: PageList::Isolated,
             referenced: false,
             sampled: false,
             hint: None,
@@ -112,7 +112,7 @@ impl Lists {
             }
         };
         self.by_page.insert(page, at);
-        self.put(at, node, List::Inactive);
+        self.put(at, node, PageList::Inactive);
     }
 
     pub(super) fn remove(&mut self, page: Page) {
@@ -122,18 +122,18 @@ impl Lists {
         }
     }
 
-    fn ends(&mut self, node: NodeId, list: List) -> Option<&mut Ends> {
+    fn ends(&mut self, node: NodeId, list: PageList) -> Option<&mut ListEnds> {
         let [active, inactive] = self.ends.get_mut(node.index())?;
         match list {
-            List::Active => Some(active),
-            List::Inactive => Some(inactive),
-            List::Isolated => None,
+            PageList::Active => Some(active),
+            PageList::Inactive => Some(inactive),
+            PageList::Isolated => None,
         }
     }
 
     /// Removes a page from its list.
     pub(super) fn isolate(&mut self, at: u32) {
-        let Info {
+        let PageInfo {
             node,
             list,
             before,
@@ -156,11 +156,11 @@ impl Lists {
             }
         }
         let info = self.info_mut(at);
-        (info.list, info.before, info.after) = (List::Isolated, NONE, NONE);
+        (info.list, info.before, info.after) = (PageList::Isolated, NONE, NONE);
     }
 
     /// Moves a page to the head of a list.
-    pub(super) fn put(&mut self, at: u32, node: NodeId, list: List) {
+    pub(super) fn put(&mut self, at: u32, node: NodeId, list: PageList) {
         self.isolate(at);
         let Some(ends) = self.ends(node, list) else {
             return;
@@ -178,12 +178,12 @@ impl Lists {
     }
 
     /// The page at the end of a list, which was added longest ago.
-    pub(super) fn last(&mut self, node: NodeId, list: List) -> Option<u32> {
+    pub(super) fn last(&mut self, node: NodeId, list: PageList) -> Option<u32> {
         let last = self.ends(node, list)?.last;
         (last != NONE).then_some(last)
     }
 
-    pub(super) fn len(&mut self, node: NodeId, list: List) -> u64 {
+    pub(super) fn len(&mut self, node: NodeId, list: PageList) -> u64 {
         self.ends(node, list).map_or(0, |ends| ends.len)
     }
 
@@ -219,7 +219,7 @@ mod tests {
         fn linked_lists_are_lists(
             steps in prop::collection::vec((0u64..20, 0u16..2, 0u8..4), 1..200),
         ) {
-            let mut lists = Lists::new(2);
+            let mut lists = PageLists::new(2);
             let mut plain: Vec<[Vec<u64>; 2]> = vec![Default::default(); 2];
             for (number, node, step) in steps {
                 let known = lists.find(page(number));
@@ -240,14 +240,14 @@ mod tests {
                         forget(&mut plain);
                     }
                     (Some(at), step) => {
-                        let list = if step == 2 { List::Active } else { List::Inactive };
+                        let list = if step == 2 { PageList::Active } else { PageList::Inactive };
                         lists.put(at, NodeId(node), list);
                         forget(&mut plain);
                         plain[usize::from(node)][usize::from(step == 3)].insert(0, number);
                     }
                 }
                 for node in 0..2u16 {
-                    for (list, plain) in [List::Active, List::Inactive].into_iter().zip(&plain[usize::from(node)]) {
+                    for (list, plain) in [PageList::Active, PageList::Inactive].into_iter().zip(&plain[usize::from(node)]) {
                         let last = lists.last(NodeId(node), list);
                         let last = last.map(|at| lists.info(at).page);
                         prop_assert_eq!(last, plain.last().map(|number| page(*number)));

@@ -18,11 +18,11 @@ use cxlab_engine::units::SimTime;
 use serde::{Deserialize, Serialize};
 
 use crate::address::Page;
-use crate::frames::{Frames, NodeId};
+use crate::frames::{FrameAllocator, NodeId};
 
 /// A move that a policy wants.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
-pub struct Move {
+pub struct PageMove {
     /// The page to move.
     pub page: Page,
     /// Present node of the page.
@@ -71,11 +71,11 @@ pub trait Migration: SaveState + Send {
     /// translation is valid again.
     fn hint_fault(&mut self, _now: SimTime, _page: Page, _by: NodeId) {}
     /// The next wanted move; `None` if there is none now.
-    fn wanted(&mut self, _frames: &Frames) -> Option<Move> {
+    fn wanted(&mut self, _frames: &FrameAllocator) -> Option<PageMove> {
         None
     }
     /// A wanted move was made (`done`), or could not be made.
-    fn ended(&mut self, _moved: Move, _done: bool) {}
+    fn ended(&mut self, _moved: PageMove, _done: bool) {}
     /// Counters of the policy.
     fn stats(&self) -> MigrationStats {
         MigrationStats::default()
@@ -88,11 +88,11 @@ pub trait MigrationPolicy: Send + Sync {
     ///
     /// # Errors
     /// The parameter that names an unknown node or is illegal.
-    fn check(&self, _frames: &Frames) -> Result<(), ParamError> {
+    fn check(&self, _frames: &FrameAllocator) -> Result<(), ParamError> {
         Ok(())
     }
     /// Initial state of the policy. Only after [`MigrationPolicy::check`] succeeded.
-    fn state(&self, frames: &Frames) -> Box<dyn Migration>;
+    fn state(&self, frames: &FrameAllocator) -> Box<dyn Migration>;
 }
 
 /// Every migration policy that a scenario can name.

@@ -5,7 +5,7 @@ use cxlab_engine::state::{SaveState, StateError, StateReader, StateWriter};
 use schemars::JsonSchema;
 
 use super::{Migration, MigrationPolicy};
-use crate::frames::Frames;
+use crate::frames::FrameAllocator;
 use crate::policy::NoParams;
 
 pub(super) const ENTRY: Entry<Box<dyn MigrationPolicy>> = Entry {
@@ -21,7 +21,7 @@ pub(super) const ENTRY: Entry<Box<dyn MigrationPolicy>> = Entry {
 struct Stay;
 
 impl MigrationPolicy for Stay {
-    fn state(&self, _frames: &Frames) -> Box<dyn Migration> {
+    fn state(&self, _frames: &FrameAllocator) -> Box<dyn Migration> {
         Box::new(Stay)
     }
 }

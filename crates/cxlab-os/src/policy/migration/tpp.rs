@@ -22,10 +22,10 @@ use cxlab_engine::units::{Bytes, Picos, SimTime};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::lists::{List, Lists};
-use super::{Migration, MigrationPolicy, MigrationStats, Move};
+use super::lists::{PageList, PageLists};
+use super::{Migration, MigrationPolicy, MigrationStats, PageMove};
 use crate::address::Page;
-use crate::frames::{Frames, NodeId, NodeKind, NodeSet};
+use crate::frames::{FrameAllocator, NodeId, NodeKind, NodeSet};
 
 pub(super) const ENTRY: Entry<Box<dyn MigrationPolicy>> = Entry {
     name: "tpp",
@@ -85,7 +85,7 @@ impl Tpp {
         Ok(())
     }
 
-    fn slow_nodes(&self, frames: &Frames) -> NodeSet {
+    fn slow_nodes(&self, frames: &FrameAllocator) -> NodeSet {
         match &self.slow {
             Some(slow) => slow.iter().map(|node| NodeId(*node)).collect(),
             None => {
@@ -101,7 +101,7 @@ impl Tpp {
 }
 
 impl MigrationPolicy for Tpp {
-    fn check(&self, frames: &Frames) -> Result<(), ParamError> {
+    fn check(&self, frames: &FrameAllocator) -> Result<(), ParamError> {
         let nodes = frames.nodes();
         let unknown = |node: &&u16| !nodes.contains(NodeId(**node));
         match self.slow.iter().flatten().find(unknown) {
@@ -113,7 +113,7 @@ impl MigrationPolicy for Tpp {
         }
     }
 
-    fn state(&self, frames: &Frames) -> Box<dyn Migration> {
+    fn state(&self, frames: &FrameAllocator) -> Box<dyn Migration> {
         let demote_below = |node: NodeId| {
             let capacity = frames.spec(node).map_or(0, |spec| spec.capacity.0);
             let scaled = u128::from(capacity) * u128::from(self.demote_scale) / 10_000;
@@ -121,11 +121,11 @@ impl MigrationPolicy for Tpp {
         };
         let slow = self.slow_nodes(frames);
         let nodes = frames.nodes();
-        Box::new(State {
+        Box::new(TppState {
             params: self.clone(),
             slow,
             demote_below: nodes.iter().map(demote_below).collect(),
-            lists: Lists::new(nodes.len() as usize),
+            lists: PageLists::new(nodes.len() as usize),
             cursor: None,
             next_scan: SimTime::ZERO + self.scan_period,
             promotions: VecDeque::new(),
@@ -138,12 +138,12 @@ impl MigrationPolicy for Tpp {
 /// Number of pages of a node that one call examines (Linux: `SWAP_CLUSTER_MAX`).
 const CLUSTER: usize = 32;
 
-struct State {
+struct TppState {
     params: Tpp,
     slow: NodeSet,
     /// Bytes of free memory below which each node demotes.
     demote_below: Vec<u64>,
-    lists: Lists,
+    lists: PageLists,
     /// The last page that a scan examined.
     cursor: Option<Page>,
     next_scan: SimTime,
@@ -153,14 +153,14 @@ struct State {
     stats: MigrationStats,
 }
 
-save_state!(State {
+save_state!(TppState {
     values: cursor, next_scan, promotions, leaving, stats;
     states: lists;
     built: params, slow, demote_below;
 });
 
-impl State {
-    fn promotion(&mut self, frames: &Frames) -> Option<Move> {
+impl TppState {
+    fn promotion(&mut self, frames: &FrameAllocator) -> Option<PageMove> {
         while let Some((page, to)) = self.promotions.pop_front() {
             // The page may have been unmapped meanwhile, or be moving already.
             let Some(at) = self.lists.find(page) else {
@@ -168,12 +168,12 @@ impl State {
             };
             let info = self.lists.info(at);
             let from = info.node;
-            if info.list != List::Active || from == to {
+            if info.list != PageList::Active || from == to {
                 continue;
             }
             self.lists.isolate(at);
             let keep = frames.watermarks(to).min;
-            return Some(Move {
+            return Some(PageMove {
                 page,
                 from,
                 to,
@@ -184,17 +184,17 @@ impl State {
         None
     }
 
-    fn demotion(&mut self, from: NodeId, frames: &Frames) -> Option<Move> {
+    fn demotion(&mut self, from: NodeId, frames: &FrameAllocator) -> Option<PageMove> {
         let free = frames.free_bytes(from) + self.leaving[from.index()];
         if self.slow.contains(from) || free >= self.demote_below[from.index()] {
             return None;
         }
         for _ in 0..CLUSTER {
             self.balance(from);
-            let at = self.lists.last(from, List::Inactive)?;
+            let at = self.lists.last(from, PageList::Inactive)?;
             let info = self.lists.info_mut(at);
             if std::mem::take(&mut info.referenced) {
-                self.lists.put(at, from, List::Active);
+                self.lists.put(at, from, PageList::Active);
                 continue;
             }
             let page = info.page;
@@ -206,7 +206,7 @@ impl State {
             self.lists.isolate(at);
             self.leaving[from.index()] += page.size.bytes();
             let keep = frames.watermarks(to).low;
-            return Some(Move {
+            return Some(PageMove {
                 page,
                 from,
                 to,
@@ -220,16 +220,16 @@ impl State {
     /// Makes the oldest active page inactive if the inactive list is shorter than the active one
     /// (Linux: `inactive_is_low` with a ratio of 1; its ratio grows with memory).
     fn balance(&mut self, node: NodeId) {
-        if self.lists.len(node, List::Inactive) < self.lists.len(node, List::Active)
-            && let Some(at) = self.lists.last(node, List::Active)
+        if self.lists.len(node, PageList::Inactive) < self.lists.len(node, PageList::Active)
+            && let Some(at) = self.lists.last(node, PageList::Active)
         {
             self.lists.info_mut(at).referenced = false;
-            self.lists.put(at, node, List::Inactive);
+            self.lists.put(at, node, PageList::Inactive);
         }
     }
 }
 
-impl Migration for State {
+impl Migration for TppState {
     fn placed(&mut self, page: Page, node: NodeId) {
         self.lists.insert(page, node);
     }
@@ -244,10 +244,10 @@ impl Migration for State {
         };
         let info = self.lists.info_mut(at);
         // Linux's mark_page_accessed: a second reference activates the page.
-        if std::mem::replace(&mut info.referenced, true) && info.list == List::Inactive {
+        if std::mem::replace(&mut info.referenced, true) && info.list == PageList::Inactive {
             info.referenced = false;
             let node = info.node;
-            self.lists.put(at, node, List::Active);
+            self.lists.put(at, node, PageList::Active);
         }
     }
 
@@ -264,7 +264,7 @@ impl Migration for State {
                 break;
             };
             let info = self.lists.info_mut(at);
-            let wanted = self.slow.contains(info.node) && info.list != List::Isolated;
+            let wanted = self.slow.contains(info.node) && info.list != PageList::Isolated;
             if wanted && !info.sampled {
                 if page.size.bytes() > left {
                     break;
@@ -293,16 +293,16 @@ impl Migration for State {
         let recent = last.is_some_and(|last| now.since(last) <= window);
         let (list, node) = (info.list, info.node);
         match list {
-            List::Isolated => {}
-            List::Active if recent && !self.slow.contains(by) => {
+            PageList::Isolated => {}
+            PageList::Active if recent && !self.slow.contains(by) => {
                 info.hint = None;
                 self.promotions.push_back((page, by));
             }
-            List::Active | List::Inactive => self.lists.put(at, node, List::Active),
+            PageList::Active | PageList::Inactive => self.lists.put(at, node, PageList::Active),
         }
     }
 
-    fn wanted(&mut self, frames: &Frames) -> Option<Move> {
+    fn wanted(&mut self, frames: &FrameAllocator) -> Option<PageMove> {
         if let Some(promotion) = self.promotion(frames) {
             return Some(promotion);
         }
@@ -312,7 +312,7 @@ impl Migration for State {
             .find_map(|node| self.demotion(node, frames))
     }
 
-    fn ended(&mut self, moved: Move, done: bool) {
+    fn ended(&mut self, moved: PageMove, done: bool) {
         if !moved.promotion {
             self.leaving[moved.from.index()] -= moved.page.size.bytes();
         }
@@ -326,7 +326,11 @@ impl Migration for State {
         };
         let node = if done { moved.to } else { moved.from };
         let active = moved.promotion == done;
-        let list = if active { List::Active } else { List::Inactive };
+        let list = if active {
+            PageList::Active
+        } else {
+            PageList::Inactive
+        };
         self.lists.put(at, node, list);
     }
 

@@ -4,8 +4,8 @@ use cxlab_engine::catalog::{Entry, ParamError, read_params};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Placement, PlacementPolicy, PlacementState, State, Touch, named, set};
-use crate::frames::{NodeSet, Preference};
+use super::{FirstTouch, Placement, PlacementPolicy, PlacementState, SavedPolicy, named, set};
+use crate::frames::{NodePreference, NodeSet};
 
 /// `MPOL_BIND`: the node of the set with space that is nearest to the toucher (since Linux 2.6.26).
 pub(super) const ENTRY: Entry<Box<dyn PlacementPolicy>> = Entry {
@@ -43,8 +43,8 @@ pub(super) struct BindState {
 }
 
 impl Placement for BindState {
-    fn place(&mut self, touch: Touch) -> Preference {
-        Preference {
+    fn place(&mut self, touch: FirstTouch) -> NodePreference {
+        NodePreference {
             from: touch.by,
             first: NodeSet::NONE,
             allowed: self.allowed,
@@ -52,6 +52,6 @@ impl Placement for BindState {
     }
 
     fn saved(&self) -> PlacementState {
-        PlacementState(State::Bind(self.clone()))
+        PlacementState(SavedPolicy::Bind(self.clone()))
     }
 }

@@ -4,8 +4,8 @@ use cxlab_engine::catalog::{Entry, ParamError, read_params};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Placement, PlacementPolicy, PlacementState, State, Touch, named};
-use crate::frames::{NodeId, NodeSet, Preference};
+use super::{FirstTouch, Placement, PlacementPolicy, PlacementState, SavedPolicy, named};
+use crate::frames::{NodeId, NodePreference, NodeSet};
 
 /// `MPOL_INTERLEAVE`.
 pub(super) const INTERLEAVE: Entry<Box<dyn PlacementPolicy>> = Entry {
@@ -71,7 +71,7 @@ impl PlacementPolicy for Interleave {
 
     fn state(&self, nodes: NodeSet) -> Box<dyn Placement> {
         let turns = self.nodes.iter().map(|node| (NodeId(*node), 1));
-        Box::new(Turns::new(turns, self.order, nodes))
+        Box::new(InterleaveState::new(turns, self.order, nodes))
     }
 }
 
@@ -92,12 +92,12 @@ impl PlacementPolicy for Weighted {
     fn state(&self, nodes: NodeSet) -> Box<dyn Placement> {
         let weights = self.weights.iter().copied();
         let turns = self.nodes.iter().map(|node| NodeId(*node)).zip(weights);
-        Box::new(Turns::new(turns, self.order, nodes))
+        Box::new(InterleaveState::new(turns, self.order, nodes))
     }
 }
 
 #[derive(Clone, Serialize, Deserialize)]
-pub(super) struct Turns {
+pub(super) struct InterleaveState {
     /// Nodes of one round, each as often as its weight.
     round: Vec<NodeId>,
     order: Order,
@@ -105,10 +105,14 @@ pub(super) struct Turns {
     nodes: NodeSet,
 }
 
-impl Turns {
-    fn new(turns: impl Iterator<Item = (NodeId, u8)>, order: Order, nodes: NodeSet) -> Turns {
+impl InterleaveState {
+    fn new(
+        turns: impl Iterator<Item = (NodeId, u8)>,
+        order: Order,
+        nodes: NodeSet,
+    ) -> InterleaveState {
         let repeat = |(node, weight)| std::iter::repeat_n(node, usize::from(weight));
-        Turns {
+        InterleaveState {
             round: turns.flat_map(repeat).collect(),
             order,
             touches: 0,
@@ -117,15 +121,15 @@ impl Turns {
     }
 }
 
-impl Placement for Turns {
-    fn place(&mut self, touch: Touch) -> Preference {
+impl Placement for InterleaveState {
+    fn place(&mut self, touch: FirstTouch) -> NodePreference {
         let number = match self.order {
             Order::Touch => self.touches,
             Order::Offset => touch.index,
         };
         self.touches += 1;
         let turn = (number % self.round.len().max(1) as u64) as usize;
-        Preference {
+        NodePreference {
             from: self.round.get(turn).copied().unwrap_or(touch.by),
             first: NodeSet::NONE,
             allowed: self.nodes,
@@ -133,6 +137,6 @@ impl Placement for Turns {
     }
 
     fn saved(&self) -> PlacementState {
-        PlacementState(State::Turns(self.clone()))
+        PlacementState(SavedPolicy::Turns(self.clone()))
     }
 }

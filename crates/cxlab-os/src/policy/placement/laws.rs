@@ -6,13 +6,13 @@ use serde_json::json;
 
 use super::*;
 use crate::address::PageSize;
-use crate::frames::{Distances, Frames, NodeKind, NodeSpec, WatermarkParams};
+use crate::frames::{FrameAllocator, NodeKind, NodeSpec, NumaDistances, WatermarkParams};
 
 const BLOCK: u64 = PageSize::Large.bytes();
 const NODES: u16 = 4;
 
 /// Two sockets, an accelerator at the second, an expander at the first; 4 large frames each.
-fn frames() -> Frames {
+fn frames() -> FrameAllocator {
     let kinds = [
         NodeKind::Cpu,
         NodeKind::Cpu,
@@ -32,7 +32,7 @@ fn frames() -> Frames {
         vec![40, 30, 10, 50],
         vec![30, 40, 50, 10],
     ];
-    Frames::new(&specs, Distances::new(rows).unwrap()).unwrap()
+    FrameAllocator::new(&specs, NumaDistances::new(rows).unwrap()).unwrap()
 }
 
 /// Parameters with which an entry can be built on four nodes.
@@ -52,8 +52,8 @@ fn policy(name: &str, params: &serde_json::Value) -> Box<dyn PlacementPolicy> {
     (entry.build)(params).unwrap()
 }
 
-fn touch(by: u16, index: u64) -> Touch {
-    Touch {
+fn touch(by: u16, index: u64) -> FirstTouch {
+    FirstTouch {
         by: NodeId(by),
         home: NodeId(0),
         index,

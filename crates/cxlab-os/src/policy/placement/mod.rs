@@ -1,7 +1,7 @@
 //! Placement: the node of a page that is touched for the first time.
 //!
 //! A policy names the first node to try and the nodes allowed as fallback. The allocator follows
-//! the fallback order of that node ([`crate::frames::Frames::allocate`]). Linux's memory policies
+//! the fallback order of that node ([`crate::frames::FrameAllocator::allocate`]). Linux's memory policies
 //! make the same division (`set_mempolicy(2)`, `mm/mempolicy.c`). Adding a policy is a new file,
 //! its `mod`, and its line in [`CATALOG`].
 
@@ -16,11 +16,11 @@ mod laws;
 use cxlab_engine::catalog::{Entry, ParamError};
 use serde::{Deserialize, Serialize};
 
-use crate::frames::{NodeId, NodeSet, Preference};
+use crate::frames::{NodeId, NodePreference, NodeSet};
 
 /// The first touch of a page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Touch {
+pub struct FirstTouch {
     /// Node of the processor or accelerator that touches the page.
     pub by: NodeId,
     /// Node of the processor that runs the process and handles the fault.
@@ -32,7 +32,7 @@ pub struct Touch {
 /// The state of a policy in one process or one mapping.
 pub trait Placement: Send {
     /// Nodes for a page that is touched.
-    fn place(&mut self, touch: Touch) -> Preference;
+    fn place(&mut self, touch: FirstTouch) -> NodePreference;
     /// The whole policy with its state. A mapping's policy is created during the run, so a restored
     /// system has no object to restore into.
     fn saved(&self) -> PlacementState;
@@ -40,25 +40,25 @@ pub trait Placement: Send {
 
 /// The saved state of a policy.
 #[derive(Clone, Serialize, Deserialize)]
-pub struct PlacementState(State);
+pub struct PlacementState(SavedPolicy);
 
 /// One variant for each kind of policy.
 #[derive(Clone, Serialize, Deserialize)]
-enum State {
+enum SavedPolicy {
     Near(near::NearState),
     Preferred(preferred::PreferredState),
     Bind(bind::BindState),
-    Turns(interleave::Turns),
+    Turns(interleave::InterleaveState),
 }
 
 impl PlacementState {
     /// The policy that was saved.
     pub fn policy(self) -> Box<dyn Placement> {
         match self.0 {
-            State::Near(state) => Box::new(state),
-            State::Preferred(state) => Box::new(state),
-            State::Bind(state) => Box::new(state),
-            State::Turns(state) => Box::new(state),
+            SavedPolicy::Near(state) => Box::new(state),
+            SavedPolicy::Preferred(state) => Box::new(state),
+            SavedPolicy::Bind(state) => Box::new(state),
+            SavedPolicy::Turns(state) => Box::new(state),
         }
     }
 }

@@ -4,8 +4,8 @@ use cxlab_engine::catalog::Entry;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Placement, PlacementPolicy, PlacementState, State, Touch};
-use crate::frames::{NodeSet, Preference};
+use super::{FirstTouch, Placement, PlacementPolicy, PlacementState, SavedPolicy};
+use crate::frames::{NodePreference, NodeSet};
 use crate::policy::NoParams;
 
 /// Cohet, section III-C1: the first access of an XPU allocates in its own memory. For processors
@@ -52,8 +52,8 @@ pub(super) struct NearState {
 }
 
 impl Placement for NearState {
-    fn place(&mut self, touch: Touch) -> Preference {
-        Preference {
+    fn place(&mut self, touch: FirstTouch) -> NodePreference {
+        NodePreference {
             from: if self.toucher { touch.by } else { touch.home },
             first: NodeSet::NONE,
             allowed: self.nodes,
@@ -61,6 +61,6 @@ impl Placement for NearState {
     }
 
     fn saved(&self) -> PlacementState {
-        PlacementState(State::Near(self.clone()))
+        PlacementState(SavedPolicy::Near(self.clone()))
     }
 }

@@ -4,8 +4,8 @@ use cxlab_engine::catalog::{Entry, ParamError, read_params};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Placement, PlacementPolicy, PlacementState, State, Touch, named, set};
-use crate::frames::{NodeId, NodeSet, Preference};
+use super::{FirstTouch, Placement, PlacementPolicy, PlacementState, SavedPolicy, named, set};
+use crate::frames::{NodeId, NodePreference, NodeSet};
 
 /// `MPOL_PREFERRED` with one node, `MPOL_PREFERRED_MANY` with several.
 pub(super) const ENTRY: Entry<Box<dyn PlacementPolicy>> = Entry {
@@ -54,8 +54,8 @@ pub(super) struct PreferredState {
 }
 
 impl Placement for PreferredState {
-    fn place(&mut self, touch: Touch) -> Preference {
-        Preference {
+    fn place(&mut self, touch: FirstTouch) -> NodePreference {
+        NodePreference {
             from: self.single.unwrap_or(touch.by),
             first: self.first,
             allowed: self.nodes,
@@ -63,6 +63,6 @@ impl Placement for PreferredState {
     }
 
     fn saved(&self) -> PlacementState {
-        PlacementState(State::Preferred(self.clone()))
+        PlacementState(SavedPolicy::Preferred(self.clone()))
     }
 }

@@ -1,15 +1,15 @@
-//! Execution of threads and programs on the hardware threads (*lanes*) of a core or a processing
+//! Execution of threads and programs on the hardware threads of a core or a processing
 //! element: which operation begins next, what it depends on, and when it completes. The owner has
 //! the caches, the links and the clock.
 //!
-//! A lane runs one thread, or one program (see `steps`). A thread's lane begins operations in
+//! A hardware thread runs one thread, or one program (see `steps`). A thread's hardware thread begins operations in
 //! program order, one access to a line each cycle, and lets them complete in any order. An
 //! operation that [follows](ThreadOp::follows) an outstanding operation waits for it, and stalls
-//! all later operations of the lane. A range of bytes is accessed line by line.
+//! all later operations of the hardware thread. A range of bytes is accessed line by line.
 //!
-//! The owner asks for the next [`Turn`] of a lane and carries it out. An access takes effect
-//! on memory when the owner [performs](Lanes::perform) it, while the owner has the right to
-//! the line. It is [done](Lanes::access_done) at that time or later. The operation completes
+//! The owner asks for the next [`ThreadAction`] of a hardware thread and carries it out. An access takes effect
+//! on memory when the owner [performs](HwThreads::perform) it, while the owner has the right to
+//! the line. It is [done](HwThreads::access_done) at that time or later. The operation completes
 //! with its last access.
 //!
 //! The statistics count each memory operation as one request. Its latency stages are those of the
@@ -26,14 +26,14 @@ use cxlab_workload::{Image, LOCAL_BASE, Phase};
 use serde::{Deserialize, Serialize};
 
 use crate::access::{
-    Access, Answer, Ending, Turn, access_of, bytes_of, first_of, is_load, is_request, length_of,
-    moves, writes,
+    Access, AccessOutcome, AccessResponse, ThreadAction, access_of, bytes_of, first_of, is_load,
+    is_request, length_of, moves, writes,
 };
-use crate::audit::{Audit, Versions};
-use crate::ledger::Ledger;
-use crate::poison::Poison;
+use crate::audit::{LineVersions, VersionAudit};
+use crate::ledger::RequestLedger;
+use crate::poison::PoisonedLines;
 use crate::stats::{HOST_QUEUE, LOCAL, MEDIA, RequestRow};
-use crate::steps::{LaneProgram, NextStep, Steps};
+use crate::steps::{NextStep, StepWindow, ThreadProgram};
 
 /// Statistics of one phase of a kernel on one component.
 #[derive(Clone, Default, Serialize, Deserialize, Debug)]
@@ -86,10 +86,10 @@ impl ThreadPhase {
 
 /// An operation that has been taken from its thread or program.
 #[derive(Clone, Copy, Serialize, Deserialize)]
-struct Op {
+struct OutstandingOp {
     op: ThreadOp,
     token: Token,
-    lane: u16,
+    hw_thread: u16,
     phase: u8,
     /// Whether all of its accesses have begun.
     begun: bool,
@@ -101,9 +101,9 @@ struct Op {
     /// Number of the request in the ledger.
     number: u64,
     /// Response to the access that completes last.
-    last: Answer,
+    last: AccessResponse,
     /// Outcome of the operation: served only if all of its accesses were.
-    ending: Ending,
+    outcome: AccessOutcome,
     /// For a program: number of the step, and whether an operation of the
     /// program completes with it.
     step: u64,
@@ -113,20 +113,20 @@ struct Op {
     hpa: u64,
 }
 
-impl Op {
-    fn new(op: ThreadOp, token: Token, lane: usize, phase: u8, now: SimTime) -> Op {
-        Op {
+impl OutstandingOp {
+    fn new(op: ThreadOp, token: Token, hw_thread: usize, phase: u8, now: SimTime) -> OutstandingOp {
+        OutstandingOp {
             op,
             token,
-            lane: lane as u16,
+            hw_thread: hw_thread as u16,
             phase,
             begun: false,
             open: 0,
             covered: 0,
             issued: now.0,
             number: 0,
-            last: Answer::NONE,
-            ending: Ending::Served,
+            last: AccessResponse::NONE,
+            outcome: AccessOutcome::Served,
             step: 0,
             ends: false,
             value: 0,
@@ -135,37 +135,37 @@ impl Op {
     }
 }
 
-/// The code that a lane runs.
-enum Code {
+/// The code that a hardware thread runs.
+enum HwThreadCode {
     Thread(Thread),
-    Program(Box<Steps>),
+    Program(Box<StepWindow>),
 }
 
-impl SaveState for Code {
+impl SaveState for HwThreadCode {
     fn save(&self, out: &mut StateWriter) {
         match self {
-            Code::Thread(thread) => thread.save(out),
-            Code::Program(steps) => steps.save(out),
+            HwThreadCode::Thread(thread) => thread.save(out),
+            HwThreadCode::Program(steps) => steps.save(out),
         }
     }
 
     fn restore(&mut self, from: &mut StateReader<'_>) -> Result<(), StateError> {
         match self {
-            Code::Thread(thread) => thread.restore(from),
-            Code::Program(steps) => steps.restore(from),
+            HwThreadCode::Thread(thread) => thread.restore(from),
+            HwThreadCode::Program(steps) => steps.restore(from),
         }
     }
 }
 
-/// What the code of a lane does next.
-enum Taken {
+/// What the code of a hardware thread does next.
+enum NextOp {
     Op(u32),
     NotBefore(u64),
     Nothing,
 }
 
-struct Lane {
-    code: Code,
+struct HwThread {
+    code: HwThreadCode,
     /// Operation whose accesses are being begun.
     held: Option<u32>,
     /// Operations that have begun and are not complete, oldest first.
@@ -177,15 +177,15 @@ struct Lane {
     ended: bool,
 }
 
-save_state!(Lane {
+save_state!(HwThread {
     values: held, outstanding, changing, free_at, ended;
     states: code;
 });
 
-/// The lanes of a component, their outstanding operations and their statistics.
-pub struct Lanes {
-    lanes: Vec<Lane>,
-    ops: Vec<Op>,
+/// The hardware threads of a component, their outstanding operations and their statistics.
+pub struct HwThreads {
+    hw_threads: Vec<HwThread>,
+    ops: Vec<OutstandingOp>,
     free: Vec<u32>,
     image: Image,
     cycle: u64,
@@ -194,27 +194,27 @@ pub struct Lanes {
     phases: Vec<ThreadPhase>,
     outstanding: u64,
     /// Accounting of the operations on memory.
-    pub ledger: Ledger,
+    pub ledger: RequestLedger,
     /// Check that no stale copy of a line is used; only in builds with debug assertions.
-    audit: Option<Audit>,
+    audit: Option<VersionAudit>,
     /// The lines whose value is poison; `None` where memory never supplies poison.
-    poison: Option<Poison>,
+    poison: Option<PoisonedLines>,
 }
 
 // The host saves the image, for all components that share it.
-save_state!(Lanes {
+save_state!(HwThreads {
     values: ops, free, outstanding;
     sized: phases;
-    states: lanes, ledger, audit, poison;
+    states: hw_threads, ledger, audit, poison;
     built: image, cycle, window, names;
 });
 
-/// Parameters of [`Lanes::new`].
-pub struct LanesConfig {
-    /// Threads, one for each of the first lanes.
+/// Parameters of [`HwThreads::new`].
+pub struct HwThreadsConfig {
+    /// Threads, one for each of the first hardware threads.
     pub threads: Vec<Thread>,
-    /// Programs, one for each of the lanes after those of the threads.
-    pub programs: Vec<LaneProgram>,
+    /// Programs, one for each of the hardware threads after those of the threads.
+    pub programs: Vec<ThreadProgram>,
     /// Phases of the threads' kernel, followed by those of the programs.
     pub phases: Vec<Phase>,
     /// The memory that the threads share.
@@ -228,15 +228,15 @@ pub struct LanesConfig {
     /// Whether to log a row for each request.
     pub log: bool,
     /// Versions of the coherence domain's lines, where they are checked.
-    pub versions: Option<Versions>,
+    pub versions: Option<LineVersions>,
     /// Lines of the coherence domain whose value is poison, where memory may supply poison.
-    pub poison: Option<Poison>,
+    pub poison: Option<PoisonedLines>,
 }
 
-impl Lanes {
+impl HwThreads {
     /// Lanes for the threads and programs of `config`.
-    pub fn new(config: LanesConfig) -> Lanes {
-        let LanesConfig {
+    pub fn new(config: HwThreadsConfig) -> HwThreads {
+        let HwThreadsConfig {
             threads,
             programs,
             phases,
@@ -246,10 +246,11 @@ impl Lanes {
             ..
         } = config;
         let cycle = cycle.0.max(1);
-        let threads = threads.into_iter().map(Code::Thread);
+        let threads = threads.into_iter().map(HwThreadCode::Thread);
         let programs = programs.into_iter();
-        let programs = programs.map(|one| Code::Program(Box::new(Steps::new(one, cycle))));
-        let lane = |code| Lane {
+        let programs =
+            programs.map(|one| HwThreadCode::Program(Box::new(StepWindow::new(one, cycle))));
+        let hw_thread = |code| HwThread {
             code,
             held: None,
             outstanding: Vec::with_capacity(window.min(4096) as usize),
@@ -257,8 +258,8 @@ impl Lanes {
             free_at: 0,
             ended: false,
         };
-        Lanes {
-            lanes: threads.chain(programs).map(lane).collect(),
+        HwThreads {
+            hw_threads: threads.chain(programs).map(hw_thread).collect(),
             ops: Vec::new(),
             free: Vec::new(),
             image,
@@ -267,20 +268,20 @@ impl Lanes {
             phases: vec![ThreadPhase::default(); phases.len().max(1)],
             names: phases,
             outstanding: 0,
-            ledger: Ledger::new(config.number, config.log),
-            audit: config.versions.map(Audit::new),
+            ledger: RequestLedger::new(config.number, config.log),
+            audit: config.versions.map(VersionAudit::new),
             poison: config.poison,
         }
     }
 
-    /// Number of lanes.
+    /// Number of hardware threads.
     pub fn len(&self) -> usize {
-        self.lanes.len()
+        self.hw_threads.len()
     }
 
-    /// Whether the component has no lanes at all.
+    /// Whether the component has no hardware threads at all.
     pub fn is_empty(&self) -> bool {
-        self.lanes.is_empty()
+        self.hw_threads.is_empty()
     }
 
     /// Checks the results of the programs that have finished.
@@ -288,15 +289,17 @@ impl Lanes {
     /// # Errors
     /// The first wrong result, as text.
     pub fn check(&self) -> Result<(), String> {
-        self.lanes.iter().try_for_each(|lane| match &lane.code {
-            Code::Thread(_) => Ok(()),
-            Code::Program(steps) => steps.check(),
-        })
+        self.hw_threads
+            .iter()
+            .try_for_each(|hw_thread| match &hw_thread.code {
+                HwThreadCode::Thread(_) => Ok(()),
+                HwThreadCode::Program(steps) => steps.check(),
+            })
     }
 
     /// Whether every thread and program has ended and all of its operations are complete.
     pub fn is_done(&self) -> bool {
-        self.outstanding == 0 && self.lanes.iter().all(|lane| lane.ended)
+        self.outstanding == 0 && self.hw_threads.iter().all(|hw_thread| hw_thread.ended)
     }
 
     /// Number of operations that have begun and are not complete.
@@ -314,10 +317,10 @@ impl Lanes {
         &self.image
     }
 
-    /// Index of the lane that an operation belongs to.
+    /// Index of the hardware thread that an operation belongs to.
     #[inline]
-    pub fn lane_of(&self, op: u32) -> usize {
-        usize::from(self.ops[op as usize].lane)
+    pub fn thread_of(&self, op: u32) -> usize {
+        usize::from(self.ops[op as usize].hw_thread)
     }
 
     /// The operation with this number.
@@ -326,9 +329,9 @@ impl Lanes {
         self.ops[op as usize].op
     }
 
-    /// Whether a lane runs a thread rather than a program.
-    pub fn is_thread(&self, lane: usize) -> bool {
-        matches!(self.lanes[lane].code, Code::Thread(_))
+    /// Whether a hardware thread runs a thread rather than a program.
+    pub fn is_thread(&self, hw_thread: usize) -> bool {
+        matches!(self.hw_threads[hw_thread].code, HwThreadCode::Thread(_))
     }
 
     /// Ends all threads, as a signal ends their process. No further operation of them begins;
@@ -337,13 +340,15 @@ impl Lanes {
     pub fn end_threads(&mut self, now: SimTime) -> Option<Vec<(u32, SimTime)>> {
         let mut any = false;
         let mut done = Vec::new();
-        for lane in &mut self.lanes {
-            if lane.ended || matches!(lane.code, Code::Program(_)) {
+        for hw_thread in &mut self.hw_threads {
+            if hw_thread.ended || matches!(hw_thread.code, HwThreadCode::Program(_)) {
                 continue;
             }
             any = true;
-            lane.ended = true;
-            let Some(id) = lane.held.take() else { continue };
+            hw_thread.ended = true;
+            let Some(id) = hw_thread.held.take() else {
+                continue;
+            };
             let op = &mut self.ops[id as usize];
             if op.covered == 0 {
                 self.free.push(id);
@@ -352,7 +357,7 @@ impl Lanes {
             op.begun = true;
             if op.open == 0 {
                 if op.last.at < now {
-                    op.last = Answer::by_cache(now, now);
+                    op.last = AccessResponse::by_cache(now, now);
                 }
                 done.push((id, op.last.at));
             }
@@ -366,32 +371,32 @@ impl Lanes {
         SimTime(self.ops[op as usize].issued)
     }
 
-    /// What a lane does next.
-    pub fn turn(&mut self, ctx: &mut Ctx<'_, Parcel>, lane: usize) -> Turn {
+    /// What a hardware thread does next.
+    pub fn next_action(&mut self, ctx: &mut Ctx<'_, Parcel>, hw_thread: usize) -> ThreadAction {
         let now = ctx.now();
         loop {
-            let id = match self.held(lane, now) {
-                Taken::Op(id) => id,
-                Taken::NotBefore(at) => return Turn::NotBefore(SimTime(at)),
-                Taken::Nothing => {
-                    let lane = &mut self.lanes[lane];
-                    return match lane.ended && lane.outstanding.is_empty() {
-                        true => Turn::Ended,
-                        false => Turn::Waits,
+            let id = match self.held(hw_thread, now) {
+                NextOp::Op(id) => id,
+                NextOp::NotBefore(at) => return ThreadAction::NotBefore(SimTime(at)),
+                NextOp::Nothing => {
+                    let hw_thread = &mut self.hw_threads[hw_thread];
+                    return match hw_thread.ended && hw_thread.outstanding.is_empty() {
+                        true => ThreadAction::Ended,
+                        false => ThreadAction::Waits,
                     };
                 }
             };
-            let one = &self.lanes[lane];
+            let one = &self.hw_threads[hw_thread];
             if one.free_at > now.0 {
-                return Turn::NotBefore(SimTime(one.free_at));
+                return ThreadAction::NotBefore(SimTime(one.free_at));
             }
-            let Op { op, covered, .. } = self.ops[id as usize];
-            let ordered = matches!(one.code, Code::Thread(_));
+            let OutstandingOp { op, covered, .. } = self.ops[id as usize];
+            let ordered = matches!(one.code, HwThreadCode::Thread(_));
             if ordered
                 && covered == 0
-                && (one.outstanding.len() >= self.window || self.must_wait(lane, op))
+                && (one.outstanding.len() >= self.window || self.must_wait(hw_thread, op))
             {
-                return Turn::Waits;
+                return ThreadAction::Waits;
             }
             match op {
                 ThreadOp::Fence => {
@@ -400,62 +405,62 @@ impl Lanes {
                 }
                 ThreadOp::Compute { cycles } => {
                     let at = now.0 + u64::from(cycles) * self.cycle;
-                    self.lanes[lane].free_at = at;
+                    self.hw_threads[hw_thread].free_at = at;
                     self.begin(id, now);
-                    return Turn::Completes(id, SimTime(at));
+                    return ThreadAction::Completes(id, SimTime(at));
                 }
                 _ => {
                     return match access_of(id, op, covered) {
-                        Some(access) => Turn::Access(access),
-                        None => Turn::Other(id, op),
+                        Some(access) => ThreadAction::Access(access),
+                        None => ThreadAction::Other(id, op),
                     };
                 }
             }
         }
     }
 
-    /// The operation that is being begun, or else the next of the lane's code.
-    fn held(&mut self, lane: usize, now: SimTime) -> Taken {
-        let one = &self.lanes[lane];
+    /// The operation that is being begun, or else the next of the hardware thread's code.
+    fn held(&mut self, hw_thread: usize, now: SimTime) -> NextOp {
+        let one = &self.hw_threads[hw_thread];
         if let Some(id) = one.held {
-            return Taken::Op(id);
+            return NextOp::Op(id);
         }
         match &one.code {
-            _ if one.ended => Taken::Nothing,
-            Code::Thread(_) => self.next_op(lane, now),
-            Code::Program(_) => self.next_step(lane, now),
+            _ if one.ended => NextOp::Nothing,
+            HwThreadCode::Thread(_) => self.next_op(hw_thread, now),
+            HwThreadCode::Program(_) => self.next_step(hw_thread, now),
         }
     }
 
     /// The next step of a program.
-    fn next_step(&mut self, lane: usize, now: SimTime) -> Taken {
-        let Lane { code, ended, .. } = &mut self.lanes[lane];
-        let Code::Program(steps) = code else {
-            return Taken::Nothing;
+    fn next_step(&mut self, hw_thread: usize, now: SimTime) -> NextOp {
+        let HwThread { code, ended, .. } = &mut self.hw_threads[hw_thread];
+        let HwThreadCode::Program(steps) = code else {
+            return NextOp::Nothing;
         };
         match steps.next(now.0) {
             NextStep::Begin(number, step) => {
                 let (op, phase) = steps.operation(&step);
-                let mut op = Op::new(op, Token(0), lane, phase, now);
+                let mut op = OutstandingOp::new(op, Token(0), hw_thread, phase, now);
                 op.step = number;
                 op.ends = step.ends;
-                Taken::Op(self.hold(lane, op))
+                NextOp::Op(self.hold(hw_thread, op))
             }
-            NextStep::NotBefore(at) => Taken::NotBefore(at),
-            NextStep::Waits => Taken::Nothing,
+            NextStep::NotBefore(at) => NextOp::NotBefore(at),
+            NextStep::Waits => NextOp::Nothing,
             NextStep::Ended => {
                 *ended = true;
-                Taken::Nothing
+                NextOp::Nothing
             }
         }
     }
 
     /// The next operation of a thread. `Mark` and `Count` operations take no
     /// time and complete here.
-    fn next_op(&mut self, lane: usize, now: SimTime) -> Taken {
-        let one = &mut self.lanes[lane];
-        let Code::Thread(thread) = &mut one.code else {
-            return Taken::Nothing;
+    fn next_op(&mut self, hw_thread: usize, now: SimTime) -> NextOp {
+        let one = &mut self.hw_threads[hw_thread];
+        let HwThreadCode::Thread(thread) = &mut one.code else {
+            return NextOp::Nothing;
         };
         loop {
             match thread.next_op() {
@@ -467,21 +472,21 @@ impl Lanes {
                     thread.complete(token, 0);
                 }
                 Next::Op(token, op, phase) => {
-                    let op = Op::new(op, token, lane, phase, now);
-                    return Taken::Op(self.hold(lane, op));
+                    let op = OutstandingOp::new(op, token, hw_thread, phase, now);
+                    return NextOp::Op(self.hold(hw_thread, op));
                 }
-                Next::Blocked => return Taken::Nothing,
+                Next::Blocked => return NextOp::Nothing,
                 Next::Finished => {
                     one.ended = true;
-                    return Taken::Nothing;
+                    return NextOp::Nothing;
                 }
             }
         }
     }
 
-    /// Stores an operation taken from a lane's code as the one that is being begun,
+    /// Stores an operation taken from a hardware thread's code as the one that is being begun,
     /// and returns its number.
-    fn hold(&mut self, lane: usize, op: Op) -> u32 {
+    fn hold(&mut self, hw_thread: usize, op: OutstandingOp) -> u32 {
         let id = match self.free.pop() {
             Some(id) => {
                 self.ops[id as usize] = op;
@@ -492,16 +497,16 @@ impl Lanes {
                 self.ops.len() as u32 - 1
             }
         };
-        self.lanes[lane].held = Some(id);
+        self.hw_threads[hw_thread].held = Some(id);
         id
     }
 
-    fn must_wait(&self, lane: usize, op: ThreadOp) -> bool {
-        let Lane {
+    fn must_wait(&self, hw_thread: usize, op: ThreadOp) -> bool {
+        let HwThread {
             outstanding,
             changing,
             ..
-        } = &self.lanes[lane];
+        } = &self.hw_threads[hw_thread];
         if is_load(op) && *changing == 0 {
             return false;
         }
@@ -510,12 +515,12 @@ impl Lanes {
             .any(|earlier| op.follows(self.ops[*earlier as usize].op))
     }
 
-    /// Records that the access of the lane's last turn has begun. The next access begins
+    /// Records that the access of the hardware thread's last action has begun. The next access begins
     /// in a later cycle.
     pub fn access_begun(&mut self, access: &Access, now: SimTime) {
         let id = access.op;
-        let lane = self.lane_of(id);
-        self.lanes[lane].free_at = now.0 + self.cycle;
+        let hw_thread = self.thread_of(id);
+        self.hw_threads[hw_thread].free_at = now.0 + self.cycle;
         let first = self.ops[id as usize].covered == 0;
         let op = &mut self.ops[id as usize];
         op.covered += u64::from(access.bytes);
@@ -527,10 +532,10 @@ impl Lanes {
         }
         if last {
             self.ops[id as usize].begun = true;
-            self.lanes[lane].held = None;
+            self.hw_threads[hw_thread].held = None;
         } else {
             self.ops[id as usize].begun = false;
-            self.lanes[lane].held = Some(id);
+            self.hw_threads[hw_thread].held = Some(id);
         }
     }
 
@@ -554,10 +559,10 @@ impl Lanes {
                 phase.open += 1;
             }
         }
-        let lane = &mut self.lanes[usize::from(op.lane)];
-        lane.held = None;
-        lane.outstanding.push(id);
-        lane.changing += u32::from(!is_load(op.op));
+        let hw_thread = &mut self.hw_threads[usize::from(op.hw_thread)];
+        hw_thread.held = None;
+        hw_thread.outstanding.push(id);
+        hw_thread.changing += u32::from(!is_load(op.op));
         self.outstanding += 1;
     }
 
@@ -569,7 +574,7 @@ impl Lanes {
         }
     }
 
-    /// Checks the copy that `holder` uses. Panics like [`Audit::used`] if the copy is stale.
+    /// Checks the copy that `holder` uses. Panics like [`VersionAudit::used`] if the copy is stale.
     #[inline]
     pub fn used(&mut self, holder: u16, line: LineAddr) {
         if let Some(audit) = &mut self.audit {
@@ -612,7 +617,8 @@ impl Lanes {
     pub fn perform(&mut self, access: &Access) {
         let hpa = access.hpa;
         let op = &mut self.ops[access.op as usize];
-        let Code::Thread(thread) = &mut self.lanes[usize::from(op.lane)].code else {
+        let HwThreadCode::Thread(thread) = &mut self.hw_threads[usize::from(op.hw_thread)].code
+        else {
             // A program computes on values of its own.
             return;
         };
@@ -644,20 +650,20 @@ impl Lanes {
     pub fn waits_on(&self, access: &Access) -> bool {
         let op = &self.ops[access.op as usize];
         matches!(op.op, ThreadOp::Await { value, .. } if value == op.value)
-            && !self.lanes[usize::from(op.lane)].ended
+            && !self.hw_threads[usize::from(op.hw_thread)].ended
     }
 
     /// Records the response to an access. Returns the completion time of the operation if this
     /// was its last access.
     #[inline]
-    pub fn access_done(&mut self, id: u32, answer: Answer) -> Option<SimTime> {
+    pub fn access_done(&mut self, id: u32, answer: AccessResponse) -> Option<SimTime> {
         let op = &mut self.ops[id as usize];
         op.open -= 1;
         if answer.at >= op.last.at {
             op.last = answer;
         }
-        if answer.ending != Ending::Served {
-            op.ending = answer.ending;
+        if answer.outcome != AccessOutcome::Served {
+            op.outcome = answer.outcome;
         }
         (op.begun && op.open == 0).then_some(op.last.at)
     }
@@ -669,16 +675,16 @@ impl Lanes {
     pub fn complete(&mut self, ctx: &mut Ctx<'_, Parcel>, id: u32) {
         let now = ctx.now();
         let op = self.ops[id as usize];
-        let lane = &mut self.lanes[usize::from(op.lane)];
-        if let Some(at) = lane.outstanding.iter().position(|other| *other == id) {
-            lane.outstanding.remove(at);
+        let hw_thread = &mut self.hw_threads[usize::from(op.hw_thread)];
+        if let Some(at) = hw_thread.outstanding.iter().position(|other| *other == id) {
+            hw_thread.outstanding.remove(at);
         }
-        lane.changing -= u32::from(!is_load(op.op));
+        hw_thread.changing -= u32::from(!is_load(op.op));
         self.outstanding -= 1;
         self.free.push(id);
-        match &mut lane.code {
-            Code::Thread(thread) => thread.complete(op.token, op.value),
-            Code::Program(steps) => steps.complete(op.step, now.0),
+        match &mut hw_thread.code {
+            HwThreadCode::Thread(thread) => thread.complete(op.token, op.value),
+            HwThreadCode::Program(steps) => steps.complete(op.step, now.0),
         }
         if op.phase != UNCOUNTED {
             self.count(ctx, &op);
@@ -686,14 +692,14 @@ impl Lanes {
     }
 
     /// Counts a completed operation in its phase and in the ledger.
-    fn count(&mut self, ctx: &mut Ctx<'_, Parcel>, op: &Op) {
+    fn count(&mut self, ctx: &mut Ctx<'_, Parcel>, op: &OutstandingOp) {
         let now = ctx.now();
         let phase = &mut self.phases[usize::from(op.phase)];
         phase.completed += 1;
-        let served = op.ending == Ending::Served;
-        match &self.lanes[usize::from(op.lane)].code {
-            Code::Thread(_) if served => phase.bytes += bytes_of(op.op),
-            Code::Program(_) if op.ends => {
+        let served = op.outcome == AccessOutcome::Served;
+        match &self.hw_threads[usize::from(op.hw_thread)].code {
+            HwThreadCode::Thread(_) if served => phase.bytes += bytes_of(op.op),
+            HwThreadCode::Program(_) if op.ends => {
                 phase.operations += 1;
                 phase.bytes += self.names[usize::from(op.phase)].bytes.0;
             }
@@ -715,7 +721,7 @@ impl Lanes {
             phase.from_cxl += u64::from(op.last.device < LOCAL);
             let waited = op.last.device == LOCAL && op.last.stages[MEDIA] > 0;
             phase.from_own += u64::from(waited);
-            self.book(ctx, op);
+            self.record_completion(ctx, op);
         }
     }
 
@@ -731,7 +737,7 @@ impl Lanes {
     }
 
     /// Enters a completed request into the ledger.
-    fn book(&mut self, ctx: &mut Ctx<'_, Parcel>, op: &Op) {
+    fn record_completion(&mut self, ctx: &mut Ctx<'_, Parcel>, op: &OutstandingOp) {
         let now = ctx.now();
         let mut stages = op.last.stages;
         stages[HOST_QUEUE] += op.last.begun.0 - op.issued;
@@ -748,10 +754,10 @@ impl Lanes {
             completed_ps: now.0,
             hops: op.last.hops,
             stages,
-            denied: op.ending == Ending::Denied,
-            failure: match op.ending {
-                Ending::Failed(failure) => Some(failure),
-                Ending::Served | Ending::Denied => None,
+            denied: op.outcome == AccessOutcome::Denied,
+            failure: match op.outcome {
+                AccessOutcome::Failed(failure) => Some(failure),
+                AccessOutcome::Served | AccessOutcome::Denied => None,
             },
             value: 0,
         };

@@ -3,11 +3,11 @@
 
 use cxlab_engine::Ctx;
 use cxlab_engine::units::{Picos, SimTime};
-use cxlab_link::{Lost, Parcel};
+use cxlab_link::{LostMessages, Parcel};
 use cxlab_protocol::Message;
 
 /// A host in a system whose components can fail.
-pub trait Fails {
+pub trait FailureHandling {
     /// Whether the host's workload has ended, with nothing in flight.
     fn is_done(&self) -> bool;
 
@@ -24,13 +24,13 @@ pub trait Fails {
     fn receive_late(&mut self, ctx: &mut Ctx<'_, Parcel>, port: u16, parcel: &Parcel);
 
     /// The root port towards each of `edge_ports` edge ports.
-    fn ways(&self, edge_ports: usize) -> Vec<u16>;
+    fn routes(&self, edge_ports: usize) -> Vec<u16>;
 
     /// Changes the routes: from now on messages to the devices in `is_cut` are
-    /// not sent ([`Fails::take_cut_off`]).
-    fn cut_off(&mut self, ways: &[u16], is_cut: &[bool]);
+    /// not sent ([`FailureHandling::take_cut_off`]).
+    fn cut_off(&mut self, routes: &[u16], is_cut: &[bool]);
 
-    /// Takes the tags of messages that were not sent. The owner calls [`Fails::end_cut_off`] for each when
+    /// Takes the tags of messages that were not sent. The owner calls [`FailureHandling::end_cut_off`] for each when
     /// the root port responds to it.
     fn take_cut_off(&mut self) -> Vec<u32>;
 
@@ -38,5 +38,5 @@ pub trait Fails {
     fn end_cut_off(&mut self, ctx: &mut Ctx<'_, Parcel>, tag: u32);
 
     /// Drops the messages that wait for a port, and counts them.
-    fn discard(&mut self, ctx: &mut Ctx<'_, Parcel>, port: u16) -> Lost;
+    fn discard(&mut self, ctx: &mut Ctx<'_, Parcel>, port: u16) -> LostMessages;
 }

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::Completion;
 
 #[derive(Clone, Copy, Serialize, Deserialize)]
-struct Open {
+struct OutstandingRequest {
     id: u32,
     /// Bursts that are not done.
     left: u32,
@@ -18,20 +18,20 @@ struct Open {
 }
 
 /// Outstanding requests of one or more bursts. A request is done when its last burst is.
-pub(super) struct Book {
-    open: Vec<Open>,
+pub(super) struct OutstandingRequests {
+    open: Vec<OutstandingRequest>,
     free: Vec<u32>,
     /// Completions to report, in order of time.
     known: VecDeque<Completion>,
 }
 
-save_state!(Book {
+save_state!(OutstandingRequests {
     values: open, free, known;
 });
 
-impl Book {
-    pub(super) fn new(capacity: usize) -> Book {
-        Book {
+impl OutstandingRequests {
+    pub(super) fn new(capacity: usize) -> OutstandingRequests {
+        OutstandingRequests {
             open: Vec::with_capacity(capacity),
             free: Vec::with_capacity(capacity),
             known: VecDeque::with_capacity(capacity),
@@ -41,7 +41,7 @@ impl Book {
     /// Adds a request, and returns its index.
     #[inline]
     pub(super) fn open(&mut self, id: u32, bursts: u32) -> u32 {
-        let request = Open {
+        let request = OutstandingRequest {
             id,
             left: bursts,
             last: 0,

@@ -6,39 +6,39 @@ use serde::{Deserialize, Serialize};
 pub(super) const NONE: u32 = u32::MAX;
 
 #[derive(Clone, Copy, Serialize, Deserialize)]
-struct Link {
+struct AgeLink {
     before: u32,
     after: u32,
 }
 
 /// The links of all numbers; each number is in at most one list.
 #[derive(Serialize, Deserialize)]
-pub(super) struct Links(Vec<Link>);
+pub(super) struct AgeLinks(Vec<AgeLink>);
 
 /// A list, from the oldest number to the youngest.
 #[derive(Clone, Copy, Serialize, Deserialize)]
-pub(super) struct Chain {
+pub(super) struct AgeList {
     pub(super) oldest: u32,
     youngest: u32,
     pub(super) len: u32,
 }
 
-impl Chain {
-    pub(super) const EMPTY: Chain = Chain {
+impl AgeList {
+    pub(super) const EMPTY: AgeList = AgeList {
         oldest: NONE,
         youngest: NONE,
         len: 0,
     };
 }
 
-impl Links {
+impl AgeLinks {
     /// Links of the numbers below `count`, which are in no list.
     pub(super) fn new(count: u32) -> Self {
-        let none = Link {
+        let none = AgeLink {
             before: NONE,
             after: NONE,
         };
-        Links(vec![none; count as usize])
+        AgeLinks(vec![none; count as usize])
     }
 
     /// The next younger number of the same list; [`NONE`] after the youngest.
@@ -55,9 +55,9 @@ impl Links {
 
     /// Appends a number that is in no list, as the youngest.
     #[inline]
-    pub(super) fn push(&mut self, chain: &mut Chain, number: u32) {
+    pub(super) fn push(&mut self, chain: &mut AgeList, number: u32) {
         let before = std::mem::replace(&mut chain.youngest, number);
-        self.0[number as usize] = Link {
+        self.0[number as usize] = AgeLink {
             before,
             after: NONE,
         };
@@ -70,8 +70,8 @@ impl Links {
 
     /// Removes a number from its list `chain`.
     #[inline]
-    pub(super) fn take(&mut self, chain: &mut Chain, number: u32) {
-        let Link { before, after } = self.0[number as usize];
+    pub(super) fn take(&mut self, chain: &mut AgeList, number: u32) {
+        let AgeLink { before, after } = self.0[number as usize];
         match before {
             NONE => chain.oldest = after,
             before => self.0[before as usize].after = after,

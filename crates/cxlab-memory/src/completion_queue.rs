@@ -9,19 +9,19 @@ use cxlab_engine::units::SimTime;
 use crate::backend::Completion;
 
 /// Future completions; equal times keep the order of insertion.
-pub(crate) struct Finished {
+pub(crate) struct CompletionQueue {
     heap: BinaryHeap<Reverse<(u64, u64, u32)>>,
     added: u64,
 }
 
-save_state!(Finished {
+save_state!(CompletionQueue {
     values: heap, added;
 });
 
-impl Finished {
+impl CompletionQueue {
     /// An empty queue with room for `capacity` completions without allocation.
     pub(crate) fn with_capacity(capacity: usize) -> Self {
-        Finished {
+        CompletionQueue {
             heap: BinaryHeap::with_capacity(capacity),
             added: 0,
         }
