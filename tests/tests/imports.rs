@@ -25,7 +25,7 @@ fn cargo(arguments: &[&str]) -> String {
 fn told() -> Vec<(String, BTreeSet<String>)> {
     let text = std::fs::read_to_string(root().join("ARCHITECTURE.md")).expect("a document");
     let mut crates: Vec<(String, BTreeSet<String>)> = Vec::new();
-    for line in text.lines().filter(|line| line.starts_with("| `cxlab-")) {
+    for line in text.lines().filter(|line| line.starts_with("| `cxlab")) {
         let cells: Vec<&str> = line.trim_matches('|').split('|').map(str::trim).collect();
         let (name, imports) = (cells[0].trim_matches('`'), cells[cells.len() - 1]);
         let names = |list: &str| -> BTreeSet<String> {
@@ -35,7 +35,11 @@ fn told() -> Vec<(String, BTreeSet<String>)> {
                 .map(|one| one.split('(').next().unwrap_or_default().trim());
             let names =
                 names.filter(|name| !name.is_empty() && !name.ends_with(')') && *name != "-");
-            names.map(|name| format!("cxlab-{name}")).collect()
+            let full = |name: &str| match name {
+                "cxlab" => name.to_owned(),
+                name => format!("cxlab-{name}"),
+            };
+            names.map(full).collect()
         };
         let above: BTreeSet<String> = crates.iter().map(|(name, _)| name.clone()).collect();
         let imports = match imports.strip_prefix("all above") {
@@ -67,7 +71,7 @@ fn crates_import_what_the_table_says_and_that_stands_above_them() {
             let normal = dependencies.filter(|one| one["kind"].is_null());
             let names = normal.filter_map(|one| one["name"].as_str());
             let ours = names
-                .filter(|name| name.starts_with("cxlab-"))
+                .filter(|name| name.starts_with("cxlab"))
                 .map(str::to_owned);
             let name = package["name"].as_str().expect("a name");
             (name.to_owned(), ours.collect())

@@ -4,6 +4,7 @@
 mod choice;
 pub mod diagnostics;
 mod events;
+pub mod file;
 mod links;
 mod note;
 mod threads;
