@@ -204,8 +204,8 @@ def test_markers_are_filled():
     assert lines("esf fig2")[2:] == ["| c | 1 | 1 | +0.0 % | 10 % | fitted | pass |"]
     assert len(lines("esf fig2 shown")) == 4
     assert len(lines("esf")) == 4
-    assert lines("esf why") == ["- fig1: a. *Hypothesis*: another bus"]
-    assert lines("esf parameters")[2:] == ["| `x` | fig2: c |"]
+    assert lines("esf why") == ["- **fig1**: a. *Hypothesis*: another bus"]
+    assert lines("esf parameters") == ["- `x` by **fig2**: c"]
     assert lines("summary")[2:] == ["| esf | 1 | 1 / 0 | 0 / 1 | 0 / 0 | 1 | 0 |"]
     for said in ("xyz", "esf fig3"):
         with pytest.raises(docs.LedgerError, match="allowed"):

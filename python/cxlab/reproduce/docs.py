@@ -12,6 +12,7 @@ import csv
 import io
 import itertools
 import re
+import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
@@ -131,33 +132,47 @@ def _claims(rows: Sequence[Row], *, several: bool) -> str:
     return _markdown(list(cells), [[cell(row) for cell in cells.values()] for row in rows])
 
 
+def _named(rows: Sequence[Row]) -> str:
+    """The claims of some rows, by figure."""
+    figures: dict[str, list[str]] = {}
+    for row in rows:
+        figures.setdefault(row["figure"], []).append(row["claim"])
+    return "; ".join(f"**{figure}**: {'; '.join(claims)}" for figure, claims in figures.items())
+
+
+def _item(text: str) -> str:
+    """An item of a list, in lines of at most 98 characters."""
+    wrapped = textwrap.wrap(
+        text,
+        98,
+        initial_indent="- ",
+        subsequent_indent="  ",
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    return "\n".join(wrapped) + "\n"
+
+
 def _why(rows: Sequence[Row]) -> str:
     """Explanations of misses, each once, with the claims that they explain."""
-    said: dict[str, list[str]] = {}
+    missed: dict[str, list[Row]] = {}
     for row in rows:
         if row["verdict"] == "MISS":
-            said.setdefault(row["why"], []).append(f"{row['figure']}: {row['claim']}")
-    return "".join(
-        f"- {'; '.join(claims)}. *{why.split(': ', 1)[0].capitalize()}*: {why.split(': ', 1)[1]}\n"
-        for why, claims in said.items()
-    )
+            missed.setdefault(row["why"], []).append(row)
+
+    def item(why: str, rows: Sequence[Row]) -> str:
+        kind, text = why.split(": ", 1)
+        return _item(f"{_named(rows)}. *{kind.capitalize()}*: {text}")
+
+    return "".join(item(why, rows) for why, rows in missed.items())
 
 
 def _parameters(rows: Sequence[Row]) -> str:
     """Fitted parameters, with the claims that they were fitted by."""
-    return _markdown(
-        ("parameter", "fitted by"),
-        [
-            [
-                f"`{name}`",
-                "; ".join(
-                    f"{row['figure']}: {row['claim']}"
-                    for row in rows
-                    if row["kind"] == "fitted" and name in row["of"].split("; ")
-                ),
-            ]
-            for name in parameters(rows)
-        ],
+    fitted = [row for row in rows if row["kind"] == "fitted"]
+    return "".join(
+        _item(f"`{name}` by {_named([row for row in fitted if name in row['of'].split('; ')])}")
+        for name in parameters(rows)
     )
 
 
