@@ -163,7 +163,7 @@ fn threads(args: &FleetArgs, loaded: &Loaded) -> usize {
     args.threads.unwrap_or(own).number()
 }
 
-/// One study.
+/// Runs one study of a fleet and returns its report.
 fn study(
     loaded: &Loaded,
     seed: u64,
@@ -419,7 +419,7 @@ impl Progress {
         }
     }
 
-    /// Which study of a sweep is under way.
+    /// Shows on the progress bar which study of a sweep is running.
     fn show(&self, study: usize, of: usize) {
         if let Some((bar, _)) = &self.bar {
             bar.set_message(format!("(study {study} of {of})"));

@@ -190,7 +190,7 @@ enum PlanFormat {
     Json,
     /// A graph for Graphviz
     Dot,
-    /// A picture
+    /// A picture of the system
     Svg,
 }
 

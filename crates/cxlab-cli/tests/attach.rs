@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use common::{Folder, Output, command, cxlab, finish};
 use serde_json::Value;
 
-/// One device, 202 ns away.
+/// A scenario with one device, whose memory is 202 ns away.
 const SCENARIO: &str = r#"
 name = "one"
 [fabric]
@@ -189,7 +189,7 @@ fn charged_is_asked_within_one_per_cent_and_more_latency_asks_for_more() {
             number(&report, "/delay/held_ns"),
             number(&report, "/delay/taken_ns"),
         );
-        // Held for what is not taken anyway, and for no more than what is asked.
+        // The program is delayed by the part that tracing does not take anyway, and by no more than the charge.
         assert!(charged >= asked * 0.999, "{report:#}");
         assert!(held <= charged && charged <= held + taken, "{report:#}");
         let user = number(&report, "/cpu_s");
@@ -675,8 +675,8 @@ fn without_any_right_the_third_tier_works_and_others_are_refused() {
     );
 }
 
-/// A chase, a second time under QEMU: the event engine and the model agree on it whatever the machine
-/// does meanwhile.
+/// The event engine and the model agree on a pointer chase that is recorded under QEMU, whatever else the
+/// machine does.
 #[test]
 fn a_run_is_verified_against_the_event_engine() {
     let Some((found, _)) = verified("attach-verify", &[]) else {

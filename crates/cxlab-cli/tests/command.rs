@@ -38,7 +38,7 @@ fn done(output: &Output) {
     assert_eq!(output.stderr, "");
 }
 
-/// Starts a run that would take minutes, and waits until it is under way.
+/// Starts a run that would take minutes, and waits until it has begun.
 fn start(base: &Path, out: &Path, more: &[&str]) -> Child {
     let mut command = command(&[&"run", &base, &ENDLESS, &"--out", &out]);
     let child = command

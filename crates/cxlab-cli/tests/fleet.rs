@@ -428,8 +428,7 @@ fn arguments_that_make_no_sense_are_exit_code_2() {
     }
 }
 
-/// Runs the command on a scenario, with more arguments, and interrupts it so long after its folder is there; what it
-/// said then.
+/// Runs the command on a scenario, interrupts it some time after its folder is there, and returns what it printed.
 #[cfg(unix)]
 fn interrupted(scenario: &Path, out: &Path, more: &[&dyn AsRef<OsStr>], after: Duration) -> String {
     let mut arguments: Vec<&dyn AsRef<OsStr>> = vec![&"fleet", &scenario, &"--out", &out, &"-q"];

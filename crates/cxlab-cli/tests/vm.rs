@@ -361,8 +361,7 @@ fn numbers(report: &Value, words: &str) -> Vec<f64> {
     runs.iter().map(number).collect()
 }
 
-/// 10 ns of looking into the caches before what is asked of memory, and three instructions of 0.25 ns
-/// a step. No line is used twice, and hardly any is still in a cache from before.
+/// A request to memory follows 10 ns of lookups in the caches, and a step has three instructions of 0.25 ns. No line is used twice, and hardly any is still in a cache from before.
 #[test]
 fn a_guest_makes_regions_of_the_scenarios_devices_and_sees_their_latencies() {
     let folder = Folder::new("vm-boot");
@@ -393,7 +392,7 @@ fn stream_and_chase_order_the_memories_of_the_pool_as_cxl_ssd_sim_does() {
     let Some(report) = run(&folder, &scenario, &["stream"], &[]) else {
         return;
     };
-    // How the pages of the arrays lie among the banks of DRAM changes from run to run, and rates by up to 20 %:
+    // The banks that hold the pages of the arrays change from run to run, and with them rates by up to 20 %:
     // sums of all four kernels are compared, and own DRAM by what a miss takes.
     let miss_ns = |memory: usize| {
         let pools = report["runs"][memory]["pools"].as_array().unwrap();

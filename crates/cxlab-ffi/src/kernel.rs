@@ -35,7 +35,7 @@ impl Memory {
 
 #[pymethods]
 impl Memory {
-    /// Some bytes.
+    /// Reads `count` bytes at `addr`.
     fn read(&self, py: Python<'_>, addr: u64, count: usize) -> PyResult<Py<PyBytes>> {
         self.check(addr, count as u64)?;
         let mut bytes = vec![0; count];
@@ -232,7 +232,7 @@ enum Asked {
     Push(u64, Vec<u8>),
 }
 
-/// An operation under way.
+/// An operation in flight.
 enum UnderWay<'t> {
     Value(Value<'t>),
     Silent(Value<'t>),
@@ -295,8 +295,8 @@ impl Code {
         }
     }
 
-    /// Sends values to the generator; what it yields, and whether that is a list. `None`: it has
-    /// ended.
+    /// Sends values to the generator, and returns what it yields and whether that is a list; `None` when the
+    /// generator has ended.
     fn step(
         &self,
         py: Python<'_>,

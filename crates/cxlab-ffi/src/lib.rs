@@ -92,8 +92,7 @@ mod _native {
         cxlab_system::seeds::interval(&values)
     }
 
-    /// The runs of one plan with several seeds, from their reports as JSON: the contents of `seeds.json`, and its
-    /// picture.
+    /// The contents of `seeds.json` and its picture, from the reports (JSON) of one plan's runs with several seeds.
     #[pyfunction]
     fn seeds_report(reports: Vec<String>) -> PyResult<(String, String)> {
         let wrong = |why: &dyn std::fmt::Display| PyValueError::new_err(format!("reports: {why}"));

@@ -31,7 +31,7 @@ pub(super) struct AttachArgs {
     #[arg(long, value_name = "SIZE")]
     llc: Option<String>,
     /// What overlaps, e.g. 256:12:16, instead of measuring it: instructions that the processor looks
-    /// ahead, misses without order and lines of a stream under way at once
+    /// ahead, and independent misses and lines of a stream in flight at once
     #[arg(long, value_name = "AHEAD:MISSES:STREAM")]
     overlap: Option<String>,
     /// Run the program once more, under QEMU's user mode, and compare with the event engine
@@ -319,8 +319,8 @@ mod linux {
         text
     }
 
-    /// A folder that stays the same whatever the program does to its name: files are made anew in
-    /// it, and nothing that lies there under their name is followed.
+    /// An open folder, which stays the same if the program renames it. Files are always created anew in it;
+    /// links of the same name are not followed.
     struct Folder {
         open: File,
         /// Nobody else writes to it meanwhile.

@@ -7,7 +7,7 @@
 //! miss known, and in samples, as it sees a program. So each of its assumptions has an error.
 //!
 //! Both sides have one machine: the time of an instruction, the last level cache, the latency of local
-//! memory, the reorder buffer, the misses and the lines of a stream under way at once.
+//! memory, the reorder buffer, and the misses and lines of a stream in flight at once.
 //!
 //! Left out: programs with several threads, scenarios with several hosts, instruction fetches.
 
@@ -52,8 +52,8 @@ const WRITEBACKS: u32 = 256;
 const ASK_NS: f64 = 1e6;
 /// How often load and delay are brought to agree.
 const ROUNDS: usize = 8;
-/// Part of a program's time below which a delay is none (steps in another order shift a run by some
-/// latencies).
+/// Fraction of a program's time below which a delay counts as none: another order of steps shifts a run by
+/// a few latencies.
 const NOTHING: f64 = 1e-4;
 /// The workload's name.
 const NAME: &str = "recorded";
@@ -67,7 +67,7 @@ pub struct Assumed {
     pub base_ps: u64,
     /// Bytes of last level cache.
     pub llc_bytes: u64,
-    /// What overlaps.
+    /// Limits on what overlaps: reorder buffer, misses and lines of a stream.
     pub overlap: Overlap,
 }
 
@@ -107,7 +107,7 @@ pub struct EngineSide {
     pub local_ns: f64,
     /// Time of the program with memory where it was placed.
     pub placed_ns: f64,
-    /// The difference.
+    /// `placed_ns` less `local_ns`.
     pub delay_ns: f64,
     /// `placed_ns` over `local_ns`.
     pub slowdown: f64,
@@ -116,7 +116,7 @@ pub struct EngineSide {
 /// What the model of `cxlab attach` says, or the attached run.
 #[derive(Clone, Copy, PartialEq, Default, Serialize, Deserialize, Debug)]
 pub struct ModelSide {
-    /// Lines read.
+    /// Number of lines read from CXL memory.
     pub lines: f64,
     /// Latencies waited for.
     pub waits: f64,
@@ -172,7 +172,7 @@ fn slowdown(local_ns: f64, placed_ns: f64) -> f64 {
 pub struct Verified {
     /// What ran the program.
     pub recorder: String,
-    /// Its instructions.
+    /// Number of instructions that the program executed.
     pub instructions: u64,
     /// Lines that missed the last level cache, of a least-recently-used one without prefetcher.
     pub misses: u64,
@@ -266,7 +266,7 @@ pub trait Execution {
     /// Runs it to its end.
     ///
     /// # Errors
-    /// It cannot be followed.
+    /// The program cannot be started or traced.
     fn run(self, listener: &mut dyn Listener) -> Result<String, VerifyError>;
 }
 
@@ -274,7 +274,7 @@ pub trait Execution {
 pub trait Listener {
     /// Memory is mapped: first byte, and the one behind the last.
     fn map(&mut self, start: u64, end: u64);
-    /// It is no longer mapped.
+    /// Memory is unmapped: first byte, and the one behind the last.
     fn unmap(&mut self, start: u64, end: u64);
     /// An instruction is executed. False when there have been too many.
     fn instruction(&mut self, step: &Step) -> bool;

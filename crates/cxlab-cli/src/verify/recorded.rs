@@ -31,7 +31,7 @@ pub(super) struct Access {
 #[derive(Default, Debug)]
 pub(super) struct Recorded {
     pub(super) accesses: Vec<Access>,
-    /// By page: where it lies in CXL memory; `None` for the host's own.
+    /// By page: its address in CXL memory; `None` for a page in the host's own memory.
     pub(super) pages: Vec<Option<u64>>,
     pub(super) instructions: u64,
 }
@@ -46,7 +46,7 @@ impl Recorded {
 /// A recorded run as a scenario's workload.
 pub(super) struct Replayed {
     pub(super) recorded: Arc<Recorded>,
-    /// Whether pages lie where they were placed; otherwise all lie in the host's own memory.
+    /// Whether pages are stored where they were placed; otherwise all are in the host's own memory.
     pub(super) placed: bool,
 }
 

@@ -2,10 +2,9 @@
 //! access needs whose data, and tells the same to the model of `cxlab attach`.
 //!
 //! An access needs the data of an earlier one when a register of its address was computed from them,
-//! or when they lie in the same line, which is still under way.
-//! Where it needs several, the one counts that comes last by an estimate of a core without limit of
-//! misses. Left out: dependence through memory that is not under way, and the time of computing
-//! behind data.
+//! or when both are in the same line, which is still in flight. Where it needs several, the one counts that
+//! comes last by an estimate of a core with unlimited misses. Left out: dependence through lines that are not in
+//! flight, and the time of computing on loaded data.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
@@ -54,7 +53,7 @@ pub(super) struct Recorder<'a> {
     /// By page of the program and its place.
     known: HashMap<(u64, Option<u64>), u32>,
     registers: [Maker; REGISTERS],
-    /// Lines that may be under way.
+    /// Lines that may be in flight.
     lines: HashMap<u64, Maker>,
     /// Accesses that may be in the reorder buffer, with their lines.
     open: VecDeque<(Maker, u64)>,
@@ -180,7 +179,7 @@ impl<'a> Recorder<'a> {
         self.numbers.clear();
     }
 
-    /// Where an address lies; memory that nobody told of was there from the beginning.
+    /// The place of an address in CXL memory. Memory whose mapping was not reported was there from the beginning.
     fn place(&mut self, address: u64) -> Option<u64> {
         if self.layout.place(address).is_none() {
             let before = self.regions.range(..=address).next_back();
@@ -367,7 +366,7 @@ impl<'a> Recorder<'a> {
         maker
     }
 
-    /// What leaves the reorder buffer: what comes behind waits for it.
+    /// Retires the oldest accesses of a full reorder buffer: younger ones wait until they have completed.
     fn retire(&mut self) {
         let window = u64::from(self.assumed.overlap.window);
         while let Some((maker, line)) = self.open.front().copied()

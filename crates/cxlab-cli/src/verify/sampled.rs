@@ -77,7 +77,7 @@ impl Sampled<'_> {
     }
 }
 
-/// What is asked for.
+/// Lets the model of `attach` price the windows of a program.
 pub(super) fn ask(parts: Vec<Part>, assumed: &Assumed, fabric: &mut dyn Fabric) -> ModelSide {
     let mut model = Sampled {
         assumed,

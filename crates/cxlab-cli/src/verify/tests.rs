@@ -105,7 +105,7 @@ fn a_chain_costs_its_misses_times_the_added_latency() {
     let ideal = steps as f64 * added;
     let close = |found: f64, within: f64| (found / ideal - 1.0).abs() < within;
     assert!(close(found.engine.delay_ns, 0.001), "{found:#?} {ideal}");
-    // The model takes lines for prefetched that lie beside one touched lately, as some do by chance.
+    // The model counts lines next to one touched lately as prefetched, and some are there by chance.
     assert!(close(found.exact.delay_ns, 0.01), "{found:#?} {ideal}");
     assert!((found.engine.local_ns / (steps as f64 * 90.0) - 1.0).abs() < 1e-3);
 }
@@ -207,8 +207,7 @@ fn hold_both(name: &str, plan: &Plan, placement: &str, bound: f64, script: Box<P
 
 const LOCAL_HALF: &str = "local-first:8MiB";
 
-/// Bounds are those that issue and documentation name: 10 % without streams, 20 % with them and for
-/// two pools.
+/// The bounds are those of the documentation: 10 % without streams, 20 % with streams and for two pools.
 fn four(name: &str, fabric: &str) {
     let plan = plan(fabric);
     let of = |program: &str| format!("{name}, {program}");
@@ -246,7 +245,7 @@ fn the_model_agrees_with_the_engine_behind_two_switches() {
     four("two levels", TWO_LEVELS);
 }
 
-/// Between these lie chains that hide one another, buffers that a few misses do not fill, and
+/// Between these are chains that hide one another, buffers that a few misses do not fill, and
 /// computing that hides a miss. In samples of such short programs, of one window each, a miss more or
 /// less counts too much to be held to a bound.
 #[test]
@@ -333,7 +332,7 @@ fn memory_that_is_the_hosts_own_costs_nothing() {
     );
 }
 
-/// A wider machine, as large cores are: it has more lines under way than a synthetic host (64).
+/// A wider machine, as large cores are: it has more lines in flight than a synthetic host (64).
 const WIDE: Assumed = Assumed {
     local_ps: 159_000,
     base_ps: 250,
@@ -395,7 +394,7 @@ fn hold_on(name: &str, plan: &Plan, assumed: Assumed, bound: f64, script: Box<Pr
 }
 
 /// Stores in order, as in the making of an array, and lines that are read and stored to: as many lines go back as come.
-/// The wide machine has more of them under way than the scenario lets a synthetic host have.
+/// The wide machine has more of them in flight than the scenario lets a synthetic host have.
 fn in_order(name: &str, fabric: &str) {
     let plan = plan(fabric);
     for (machine, assumed) in [("narrow", ASSUMED), ("wide", WIDE)] {

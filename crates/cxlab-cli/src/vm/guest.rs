@@ -178,8 +178,8 @@ impl Binding {
     }
 }
 
-/// What the guest's first process reads to make its memory: numbers and words of ours, nothing of the
-/// user's.
+/// The script that the guest's first process reads to set up its memory. It has numbers and fixed words, and
+/// no text of the user.
 pub(super) fn boot_script(machine: &Machine, version: Version, args: &RunArgs) -> String {
     let flag = |on: bool| u8::from(on);
     let mut text = format!(
@@ -214,7 +214,7 @@ pub(super) fn boot_archive(script: &str) -> Vec<u8> {
 
 /// What the guest's first process reads to run programs; `fresh` are windows whose storage is empty.
 pub(super) fn run_script(host: &str, bindings: &[Binding], fresh: &[usize]) -> String {
-    // Names of hosts are letters, digits, `-` and `_`.
+    // Names of hosts have only a to z, digits, `-` and `_`.
     let mut text = format!("export CXLAB_HOST={host}\nmake_runs() {{\n");
     for window in fresh {
         text.push_str(&format!("FRESH{window}=1\n"));
@@ -259,7 +259,7 @@ pub(super) fn run_archive(command: &[OsString], files: &[String]) -> Result<Arch
     Ok(archive)
 }
 
-/// Folders in folders that are taken along: a link may lead back to where it lies.
+/// Deepest nesting of folders that are copied: a link may lead back to a folder that has it.
 const DEEPEST: u32 = 32;
 
 /// Adds a file, or a folder with all that it holds.
@@ -292,7 +292,7 @@ fn take_along(archive: &mut Archive, from: &Path, to: &str, depth: u32) -> Resul
     Ok(())
 }
 
-/// Where a program lies on this machine; `None` when it is the guest's own.
+/// The path of a program on this machine; `None` if the program is the guest's own.
 fn program_path(name: &str) -> Result<Option<PathBuf>, Failure> {
     if name.contains('/') {
         return Ok(Some(PathBuf::from(name)));

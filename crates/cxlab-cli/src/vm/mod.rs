@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 use cxlab_engine::units::Picos;
 
-/// Guests.
+/// Subcommands of `cxlab vm`.
 #[derive(Subcommand)]
 pub(super) enum VmCommand {
     /// Build a guest from Debian's packages: kernel, tools, the plugin for QEMU

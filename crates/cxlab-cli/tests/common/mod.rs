@@ -95,7 +95,7 @@ pub fn root() -> PathBuf {
 pub struct Mistake {
     /// Where the test has the mistake.
     pub name: String,
-    /// The scenario.
+    /// The scenario's text.
     pub text: String,
     /// The line of `text` that the report names.
     pub line: usize,

@@ -54,8 +54,7 @@ pub struct PlannedPool {
     pub policy: String,
     /// Total number of blocks.
     pub total: u32,
-    /// Time of each demand, and whether it was met: granted, or not above the blocks
-    /// that the host had.
+    /// Time of each demand, and whether it was met: granted, or not above the blocks of the host.
     pub demands: Vec<(Picos, bool)>,
     /// State of the pool, with the time from which it holds, in order of time.
     pub samples: Vec<(Picos, Sample)>,
@@ -165,8 +164,7 @@ impl BlockPool {
         outcome
     }
 
-    /// Sets the number of blocks that a host has on one device from now on; returns the blocks that
-    /// it is granted or loses.
+    /// Sets the number of blocks that a host has on one device from now on; returns the blocks granted or lost.
     pub(crate) fn allocate(&mut self, at: Picos, host: usize, device: u32, wanted: u32) -> Outcome {
         let Some(place) = self.place(host) else {
             return Outcome::Refused;
