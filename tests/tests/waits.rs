@@ -136,6 +136,39 @@ fn the_wire_to_which_several_hosts_send_is_busy() {
     assert!(stage_ns(&report, "switch_queue") > stage_ns(&report, "host_queue"));
 }
 
+/// In a symmetric system no place alone has a tenth of all latency.
+#[test]
+fn waits_of_places_that_are_alike_count_together() {
+    let symmetric = |set: &[&str]| {
+        let same = [
+            "fabric.topology={ kind = \"spine-leaf\", leaves = 4, spines = 2 }",
+            "fabric.routing=\"adaptive\"",
+            "hosts[0].count=8",
+            "hosts[0].issue.outstanding=512",
+            "devices[0].count=8",
+        ];
+        let (report, found) = bottleneck(&[&same[..], set].concat());
+        let sums = report.links.iter();
+        let sums = sums.map(|link| link.wait_ns.mean * link.messages as f64);
+        let all = report.latency_ns.mean * report.requests.completed as f64;
+        (found, sums.fold(0.0, f64::max) / all)
+    };
+    let fast = "devices[0].memory={ kind = \"fixed\", latency = \"46 ns\" }";
+    let (found, alone) = symmetric(&[fast]);
+    assert_eq!(found.limit, Limit::Wire, "{found:?}");
+    assert!(alone < 0.1 && found.share > 0.1, "{alone} {found:?}");
+    assert!(found.alike > 0, "{found:?}");
+    let slow = "devices[0].memory={ kind = \"fixed\", bandwidth = \"4 GB/s\", queue = 8 }";
+    let (found, _) = symmetric(&[slow, "devices[0].controller.contexts=512"]);
+    assert_eq!(found.limit, Limit::Medium, "{found:?}");
+    assert!(found.alike > 0 && found.share > 0.1, "{found:?}");
+    // A medium with a long queue of its own takes all requests at once.
+    let long = "devices[0].memory={ kind = \"fixed\", bandwidth = \"4 GB/s\", queue = 4096 }";
+    let (found, _) = symmetric(&[long, "hosts[0].issue.outstanding=128"]);
+    assert_eq!(found.limit, Limit::Outstanding, "{found:?}");
+    assert!(found.text.contains("longest stage is media"), "{found:?}");
+}
+
 #[test]
 fn hosts_limit_themselves_where_nothing_is_busy() {
     let (_, found) = bottleneck(&["hosts[0].issue.outstanding=1"]);

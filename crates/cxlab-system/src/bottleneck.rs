@@ -3,7 +3,8 @@
 //!
 //! A full buffer stalls the output before it. That output waits for credits, and the stall spreads up to the
 //! hosts. So the longest wait alone may be far from its cause. The search begins at the place with the
-//! largest sum of waits. If that wait is for credits, the search continues at the component that has the
+//! largest sum of waits. Symmetric systems have many places with equal waits, each with a small fraction of all
+//! latency; so the waits of places that are alike are added up before they are judged. If the wait is for credits, the search continues at the component that has the
 //! buffer. The condition is that messages wait there for longer than half the link's round trip, or that a
 //! wire out of that component is always busy. Otherwise the buffer is too small for the round trip, and the
 //! credits themselves are the limit. If a device has no free context, the search continues at one of its
@@ -11,18 +12,22 @@
 
 use cxlab_plan::{End, Plan};
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
 use crate::report::{DeviceReport, HostReport, LinkReport};
 
-/// Waits below this fraction of all latency limit nothing.
+/// Waits at places that are alike limit nothing if their sum is below this fraction of all latency.
 const SMALL: f64 = 0.1;
 /// A credit is in use for the round trip of its link and for the wait of its message at the far end. The
 /// search continues where that wait is at least this fraction of the round trip.
 const CARRIES_ON: f64 = 0.5;
 /// A wire that is busy for at least this fraction of the time can carry no more, however short its queue is.
 const ALWAYS: f64 = 0.99;
-/// Wires at least this busy, relative to the wire that was found, are counted as alike.
-const ALIKE: f64 = 0.99;
+/// Wires at least this busy, relative to the wire that was found, are alike.
+const ALIKE_BUSY: f64 = 0.99;
+/// Other places with the same limit are alike if their mean wait is at least this fraction of the wait that
+/// was found.
+const ALIKE_WAIT: f64 = 0.5;
 /// Hosts with at least this fraction of their outstanding requests in flight are limited by that number.
 const FULL: f64 = 0.9;
 
@@ -51,15 +56,16 @@ pub struct Bottleneck {
     pub name: String,
     /// The resource that is exhausted.
     pub limit: Limit,
-    /// Number of other wires that are as busy.
+    /// Number of other places that are alike: wires that are as busy, or devices or links whose requests wait
+    /// as long for the same resource.
     #[serde(default)]
     pub alike: usize,
     /// Fraction of the window in which the wire was busy, where the bottleneck is a link.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub busy: Option<f64>,
-    /// Mean wait for the limiting resource, over all messages or requests that pass.
+    /// Mean wait for the limiting resource at the place named, over all messages or requests that pass.
     pub wait_ns: f64,
-    /// Fraction of all requests' latency that is spent in that wait.
+    /// Fraction of all requests' latency that is spent in that wait, there and at the places that are alike.
     pub share: f64,
     /// The fields above as one sentence.
     pub text: String,
@@ -221,10 +227,28 @@ pub(crate) fn find(
     if latency_ns <= 0.0 {
         return None;
     }
-    let places = links.iter().enumerate();
-    let places = places.map(|(number, link)| Place::link(number, link));
-    let most = longest(places.chain(devices.iter().map(Place::device)));
-    let Some(mut place) = most.filter(|place| place.sum >= SMALL * latency_ns) else {
+    let wires = links.iter().enumerate();
+    let wires = wires.map(|(number, link)| Place::link(number, link));
+    let places: Vec<Place<'_>> = wires.chain(devices.iter().map(Place::device)).collect();
+    let busy = |place: &Place<'_>| match place.at {
+        At::Link(number) => Some(links[number].utilization),
+        At::Device => None,
+    };
+    // The number of other places that are alike, and the sum of waits at all of them.
+    let alike = |found: &Place<'_>| {
+        let is_other = |one: &&Place<'_>| one.name != found.name || one.at != found.at;
+        let others = places.iter().filter(is_other);
+        let others = others.filter(|one| match (found.limit, busy(found), busy(one)) {
+            (Limit::Wire, Some(found), Some(one)) => one >= ALIKE_BUSY * found,
+            (Limit::Wire, ..) => false,
+            _ => one.limit == found.limit && one.mean() >= ALIKE_WAIT * found.mean(),
+        });
+        others.fold((0, found.sum), |(count, sum), one| {
+            (count + 1, sum + one.sum)
+        })
+    };
+    let most = longest(places.iter().copied());
+    let Some(mut place) = most.filter(|most| alike(most).1 >= SMALL * latency_ns) else {
         return Some(by_hosts(plan, hosts));
     };
     // Each step leads downstream, so a path has no more of them than there are links.
@@ -234,21 +258,14 @@ pub(crate) fn find(
             None => break,
         }
     }
-    let busy = match place.at {
-        At::Link(number) => Some(links[number].utilization),
-        At::Device => None,
-    };
-    let as_busy = |link: &&LinkReport| link.utilization >= ALIKE * busy.unwrap_or(1.0);
-    let alike = match place.limit {
-        Limit::Wire => links.iter().filter(as_busy).count() - 1,
-        _ => 0,
-    };
+    let (others, sum) = alike(&place);
     Some(Bottleneck::new(
         place.name,
         place.limit,
-        busy.map(|busy| (busy, alike)),
+        busy(&place),
+        others,
         place.mean(),
-        place.sum / latency_ns,
+        sum / latency_ns,
     ))
 }
 
@@ -266,25 +283,21 @@ fn by_hosts(plan: &Plan, hosts: &[HostReport]) -> Bottleneck {
         true => Limit::Outstanding,
         false => Limit::Pace,
     };
-    Bottleneck::new("hosts", limit, None, 0.0, 0.0)
+    Bottleneck::new("hosts", limit, None, 0, 0.0, 0.0)
 }
 
 impl Bottleneck {
-    /// `busy` is for links: the utilization of the wire, and the number of other wires that are as busy.
+    /// `busy` is the utilization of the wire, where the place is a link; `alike` counts other places.
     fn new(
         name: &str,
         limit: Limit,
-        busy: Option<(f64, usize)>,
+        busy: Option<f64>,
+        alike: usize,
         wait_ns: f64,
         share: f64,
     ) -> Bottleneck {
-        let alike = busy.map_or(0, |(_, alike)| alike);
-        let busy = busy.map(|(busy, _)| busy);
         let percent = busy.unwrap_or(0.0) * 100.0;
         let what = match limit {
-            Limit::Wire if alike > 0 => {
-                format!("its wire is {percent:.1} % busy, and {alike} others are as busy")
-            }
             Limit::Wire => format!("its wire is {percent:.1} % busy"),
             Limit::Credits => {
                 format!("it has too few credits; its wire is {percent:.1} % busy")
@@ -294,21 +307,47 @@ impl Bottleneck {
             Limit::Outstanding => "they have as many requests in flight as they may".to_owned(),
             Limit::Pace => "they issue at the pace of their workloads".to_owned(),
         };
+        let also = match (limit, alike) {
+            (_, 0) => String::new(),
+            (Limit::Wire, 1) => ", and 1 other is as busy".to_owned(),
+            (Limit::Wire, _) => format!(", and {alike} others are as busy"),
+            (_, 1) => ", and 1 other place is alike".to_owned(),
+            _ => format!(", and {alike} other places are alike"),
+        };
         let wait = match limit {
-            Limit::Outstanding | Limit::Pace => "nothing else holds requests back".to_owned(),
+            // The longest stage follows (`tell_longest_stage`).
+            Limit::Outstanding | Limit::Pace => String::new(),
             _ => format!(
-                "requests wait {wait_ns:.1} ns for that, {:.0} % of all latency",
+                "; requests wait {wait_ns:.1} ns for that, {:.0} % of all latency",
                 share * 100.0
             ),
         };
         Bottleneck {
-            text: format!("{name}: {what}; {wait}"),
+            text: format!("{name}: {what}{also}{wait}"),
             name: name.to_owned(),
             limit,
             alike,
             busy,
             wait_ns,
             share,
+        }
+    }
+
+    /// Completes the text where only the hosts limit the rate: their requests are served sooner if the longest
+    /// stage of a request is shorter. A medium that queues requests itself shows there.
+    pub(crate) fn tell_longest_stage(&mut self, stages_ns: &Map<String, Value>) {
+        if !matches!(self.limit, Limit::Outstanding | Limit::Pace) {
+            return;
+        }
+        let times = stages_ns.iter();
+        let times = times.filter_map(|(name, time)| Some((name, time.as_f64()?)));
+        let all: f64 = times.clone().map(|(_, time)| time).sum();
+        if let Some((name, time)) =
+            times.reduce(|most, one| if one.1 > most.1 { one } else { most })
+        {
+            let share = time / all * 100.0;
+            let longest = format!("; the longest stage is {name}, {time:.1} ns ({share:.0} %)");
+            self.text.push_str(&longest);
         }
     }
 }

@@ -1328,6 +1328,9 @@ pub(crate) fn assemble(system: &System, context: &Context<'_>) -> Result<Report,
         devices,
         links,
     };
+    if let Some(found) = &mut report.bottleneck {
+        found.tell_longest_stage(&report.stages_ns);
+    }
     let in_flight = limited::by_requests_in_flight(context.plan, &report);
     report.notes.extend(in_flight);
     let throttled = limited::by_throttles(context.plan, &report);
