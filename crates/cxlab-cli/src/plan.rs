@@ -6,7 +6,7 @@ use cxlab_link::LinkParams;
 use cxlab_plan::Plan;
 use cxlab_plan::load::Loaded;
 use cxlab_protocol::Channel;
-use cxlab_scenario::{Arithmetic, Sharing};
+use cxlab_scenario::{Arithmetic, RegionGroup, Sharing};
 use cxlab_system::analytic;
 use cxlab_system::describe::describe;
 use cxlab_system::picture;
@@ -106,6 +106,70 @@ fn mean_links(graph: &FabricGraph, tables: &RoutingTables) -> f64 {
     sum as f64 / count.max(1) as f64
 }
 
+/// A row for each class of links that the plan uses.
+fn link_rows(plan: &Plan) -> Vec<(String, String)> {
+    let mut rows = Vec::new();
+    for (number, class) in plan.link_classes.iter().enumerate() {
+        let links = plan.links.iter().filter(|link| link.class == number);
+        let count = links.count();
+        if count == 0 {
+            continue;
+        }
+        let link = &class.params;
+        rows.push((
+            class.path.trim_start_matches("fabric.").to_owned(),
+            format!(
+                "{:.3} GB/s a direction, {} ns port to port, {} credits a class ({})",
+                link.rate().as_gb_per_s(),
+                link.crossing_ps() as f64 / 1e3,
+                credits(link),
+                which(plan, number, count)
+            ),
+        ));
+    }
+    rows
+}
+
+/// The windows of the first host, and how they are interleaved.
+fn describe_map(plan: &Plan) -> Option<String> {
+    let windows = plan.hosts.first()?.map.windows();
+    let ways = windows.first().map_or(0, |window| window.targets.len());
+    let map = &plan.scenario.address_map;
+    let arithmetic = match map.arithmetic {
+        Arithmetic::Modulo => "",
+        Arithmetic::Xor => ", XOR",
+    };
+    Some(format!(
+        "{} window(s) of {ways} way(s) by {}{arithmetic}",
+        windows.len(),
+        map.granularity
+    ))
+}
+
+/// A region's capacity, hosts and devices.
+fn describe_region(region: &RegionGroup) -> String {
+    let whose = match region.sharing {
+        Sharing::Exclusive => "for each of",
+        Sharing::Shared => "shared by",
+        Sharing::Moving => "one at a time of",
+        Sharing::Pooled => "in blocks, by demand, for",
+    };
+    let first = match region.initially_added {
+        true => "",
+        false => ", not from the beginning",
+    };
+    let list = |names: &[String]| match names {
+        [] => "all".to_owned(),
+        names => names.join(", "),
+    };
+    format!(
+        "{} {whose} {}, on {}{first}",
+        region.capacity,
+        list(&region.hosts),
+        list(&region.devices)
+    )
+}
+
 fn summary(loaded: &Loaded) -> String {
     let plan = &loaded.plan;
     let scenario = &plan.scenario;
@@ -130,26 +194,8 @@ fn summary(loaded: &Loaded) -> String {
     );
     row("switches", plan.graph.switches.len().to_string());
     row("links", plan.links.len().to_string());
-    for (number, class) in plan.link_classes.iter().enumerate() {
-        let count = plan
-            .links
-            .iter()
-            .filter(|link| link.class == number)
-            .count();
-        if count == 0 {
-            continue;
-        }
-        let link = &class.params;
-        row(
-            class.path.trim_start_matches("fabric."),
-            format!(
-                "{:.3} GB/s a direction, {} ns port to port, {} credits a class ({})",
-                link.rate().as_gb_per_s(),
-                link.crossing_ps() as f64 / 1e3,
-                credits(link),
-                which(plan, number, count)
-            ),
-        );
+    for (class, links) in link_rows(plan) {
+        row(&class, links);
     }
     row(
         "virtual channels",
@@ -179,46 +225,11 @@ fn summary(loaded: &Loaded) -> String {
             ),
         );
     }
-    if let Some(host) = plan.hosts.first() {
-        let windows = host.map.windows();
-        let ways = windows.first().map_or(0, |window| window.targets.len());
-        row(
-            "address map",
-            format!(
-                "{} window(s) of {ways} way(s) by {}{}",
-                windows.len(),
-                scenario.address_map.granularity,
-                match scenario.address_map.arithmetic {
-                    Arithmetic::Modulo => "",
-                    Arithmetic::Xor => ", XOR",
-                }
-            ),
-        );
+    if let Some(map) = describe_map(plan) {
+        row("address map", map);
     }
     for region in &scenario.regions {
-        let whose = match region.sharing {
-            Sharing::Exclusive => "for each of",
-            Sharing::Shared => "shared by",
-            Sharing::Moving => "one at a time of",
-            Sharing::Pooled => "in blocks, by demand, for",
-        };
-        let first = match region.initially_added {
-            true => "",
-            false => ", not from the beginning",
-        };
-        let list = |names: &[String]| match names {
-            [] => "all".to_owned(),
-            names => names.join(", "),
-        };
-        row(
-            &format!("region {}", region.name),
-            format!(
-                "{} {whose} {}, on {}{first}",
-                region.capacity,
-                list(&region.hosts),
-                list(&region.devices)
-            ),
-        );
+        row(&format!("region {}", region.name), describe_region(region));
     }
     if let Some(manager) = &scenario.fabric_manager {
         row(

@@ -77,28 +77,9 @@ fn run_part(args: RunArgs, ranks: Option<&mut dyn Launched>) -> Result<(), Failu
         return result.inspect_err(|_| drop(std::fs::remove_dir(&dir)));
     }
     let [of_short, monitor] = interruptible();
-    match args.mode {
-        Mode::Events => {}
-        Mode::Analytic | Mode::Auto => {
-            let computed = compute(&loaded, seed, args.calibrate, &of_short);
-            let weak = match &computed {
-                Err(Failure::Mistake(text)) => text.lines().next().map(str::to_owned),
-                Err(_) => None,
-                Ok(report) => is_weak(report),
-            };
-            match weak.filter(|_| args.mode == Mode::Auto) {
-                None => {
-                    let written =
-                        computed.and_then(|report| write_analytic(&loaded, &args, folder, report));
-                    // Only an empty folder goes: one that was made in vain.
-                    return written.inspect_err(|_| drop(std::fs::remove_dir(&dir)));
-                }
-                Some(_) if args.quiet => {}
-                Some(why) => print(&format!(
-                    "the analytic form is not good enough ({why}): running events\n\n"
-                ))?,
-            }
-        }
+    if let Some(written) = run_analytic(&loaded, &args, folder, seed, &of_short)? {
+        // Only an empty folder goes: one that was made in vain.
+        return written.inspect_err(|_| drop(std::fs::remove_dir(&dir)));
     }
     let threads = args.threads.unwrap_or(scenario.execution.threads);
     let not_written = NotWritten::telling(|error| {
@@ -140,6 +121,40 @@ fn run_part(args: RunArgs, ranks: Option<&mut dyn Launched>) -> Result<(), Failu
             written(&dir, args.requests).join(", ")
         ))?;
     }
+    outcome(&args, &dir, &report)
+}
+
+/// The analytic form, where it was asked for: what became of it; `None` where events are to run.
+fn run_analytic(
+    loaded: &Loaded,
+    args: &RunArgs,
+    folder: Option<&Folder>,
+    seed: u64,
+    monitor: &Arc<Monitor>,
+) -> Result<Option<Result<(), Failure>>, Failure> {
+    if args.mode == Mode::Events {
+        return Ok(None);
+    }
+    let computed = compute(loaded, seed, args.calibrate, monitor);
+    let weak = match &computed {
+        Err(Failure::Mistake(text)) => text.lines().next().map(str::to_owned),
+        Err(_) => None,
+        Ok(report) => is_weak(report),
+    };
+    let Some(why) = weak.filter(|_| args.mode == Mode::Auto) else {
+        let written = computed.and_then(|report| write_analytic(loaded, args, folder, report));
+        return Ok(Some(written));
+    };
+    if !args.quiet {
+        print(&format!(
+            "the analytic form is not good enough ({why}): running events\n\n"
+        ))?;
+    }
+    Ok(None)
+}
+
+/// A run whose report is written: a failure if the report is of a part of the run only.
+fn outcome(args: &RunArgs, dir: &Path, report: &Report) -> Result<(), Failure> {
     if let Some(fault) = &report.fault {
         return Err(Failure::Plugin(format!(
             "{fault}; {} holds what was measured until then, marked partial",

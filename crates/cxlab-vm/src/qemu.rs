@@ -190,28 +190,7 @@ pub fn hardware(
             Some(None) | None => memory(&id, window.size(), keep),
         };
         add("-object", contents);
-        add(
-            "-device",
-            format!("pxb-cxl,bus_nr={},bus=pcie.0,id=bridge{at}", 16 + at * 24),
-        );
-        let ports = if window.switched {
-            1
-        } else {
-            window.devices.len()
-        };
-        // A host bridge with one root port has no decoder of its own, but
-        // one with two root ports has.
-        for port in 0..=ports {
-            add(
-                "-device",
-                format!(
-                    "cxl-rp,bus=bridge{at},id=root{at}.{port},port={port},chassis={at},slot={port}"
-                ),
-            );
-        }
-        if window.switched {
-            add("-device", format!("cxl-upstream,bus=root{at}.0,id=up{at}"));
-        }
+        bridge(at, window, &mut add);
         for (way, device) in window.devices.iter().enumerate() {
             let bus = if window.switched {
                 add(
@@ -250,6 +229,30 @@ pub fn hardware(
         }
     }
     line
+}
+
+/// Adds the host bridge of a window with its root ports, and its switch if it has one.
+fn bridge(at: usize, window: &Window, add: &mut impl FnMut(&str, String)) {
+    add(
+        "-device",
+        format!("pxb-cxl,bus_nr={},bus=pcie.0,id=bridge{at}", 16 + at * 24),
+    );
+    let ports = match window.switched {
+        true => 1,
+        false => window.devices.len(),
+    };
+    // A host bridge with one root port has no decoder of its own, but one with two root ports has.
+    for port in 0..=ports {
+        add(
+            "-device",
+            format!(
+                "cxl-rp,bus=bridge{at},id=root{at}.{port},port={port},chassis={at},slot={port}"
+            ),
+        );
+    }
+    if window.switched {
+        add("-device", format!("cxl-upstream,bus=root{at}.0,id=up{at}"));
+    }
 }
 
 /// First address, in bytes, that QEMU gives to windows, or one below it.

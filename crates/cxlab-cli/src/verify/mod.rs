@@ -11,6 +11,7 @@
 //!
 //! Left out: programs with several threads, scenarios with several hosts, instruction fetches.
 
+mod pages;
 mod recorded;
 mod recorder;
 mod sampled;

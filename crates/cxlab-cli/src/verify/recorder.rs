@@ -6,16 +6,17 @@
 //! comes last by an estimate of a core with unlimited misses. Left out: dependence through lines that are not in
 //! flight, and the time of computing on loaded data.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{HashMap, VecDeque};
 
 use cxlab_attach::estimate::Estimate;
 use cxlab_attach::model::{BEFORE, REGISTERS, Step, Window, WindowUse};
 use cxlab_attach::onward::go_on;
-use cxlab_attach::placement::{Layout, PAGE, Place, Placement, Region};
+use cxlab_attach::placement::{PAGE, Placement};
 use cxlab_engine::units::LineAddr;
 use cxlab_workload::OpKind;
 use cxlab_workload::filter::{CacheFilter, Hierarchy, Level};
 
+use super::pages::Pages;
 use super::recorded::{Access, Recorded};
 use super::sampled::{FIRST_LOOK_NS, LOOK_NS, Part, SAMPLE, SEEN_NS};
 use super::{Assumed, FIRST_CACHE, FIRST_WAYS, LLC_WAYS, Listener};
@@ -24,8 +25,6 @@ use super::{Assumed, FIRST_CACHE, FIRST_WAYS, LLC_WAYS, Listener};
 const MOST: usize = 1 << 26;
 /// Instructions that the model is told of at once, as windows of `cxlab attach` have at most.
 const TOLD: u64 = 4096;
-/// Memory that the program had from the beginning is found by touching it, in parts of this size.
-const PART: u64 = 2 << 20;
 
 /// Who made a value.
 #[derive(Clone, Copy, Default)]
@@ -40,18 +39,10 @@ struct Maker {
 
 pub(super) struct Recorder<'a> {
     assumed: Assumed,
-    pool_of: &'a dyn Fn(u64) -> usize,
     pools: usize,
     first: CacheFilter,
     last: CacheFilter,
-    regions: BTreeMap<u64, u64>,
-    layout: Layout,
-    /// By page of the program: its number, while its place is the same.
-    numbers: HashMap<u64, u32>,
-    /// By page of the program: its pool, when it was used last.
-    pool_of_page: HashMap<u64, usize>,
-    /// By page of the program and its place.
-    known: HashMap<(u64, Option<u64>), u32>,
+    pages: Pages<'a>,
     registers: [Maker; REGISTERS],
     /// Lines that may be in flight.
     lines: HashMap<u64, Maker>,
@@ -72,14 +63,11 @@ pub(super) struct Recorder<'a> {
     /// The first instruction of the part at hand.
     part: u64,
     parts: Vec<Part>,
-    /// Time of the program until now, by the model; and at the next look.
+    /// Time of the program until now, by the model; at the next sampling point of touched pages; and the interval
+    /// of those, which grows.
     clock_ns: f64,
     next_look: f64,
     look: f64,
-    looks: u32,
-    /// By page: when it was touched last, in looks; and pages touched since the last.
-    touched: Vec<u32>,
-    lately: u64,
     /// Lines that missed the last level cache.
     misses: u64,
 }
@@ -117,13 +105,8 @@ impl<'a> Recorder<'a> {
             last: cache(assumed.last_level(), LLC_WAYS)?,
             window: Window::exact(pools, assumed.overlap),
             assumed,
-            pool_of,
             pools,
-            regions: BTreeMap::new(),
-            layout: Layout::new(placement),
-            numbers: HashMap::new(),
-            pool_of_page: HashMap::new(),
-            known: HashMap::new(),
+            pages: Pages::new(placement, pool_of),
             registers: [Maker::default(); REGISTERS],
             lines: HashMap::new(),
             open: VecDeque::new(),
@@ -140,91 +123,8 @@ impl<'a> Recorder<'a> {
             clock_ns: 0.0,
             next_look: FIRST_LOOK_NS,
             look: FIRST_LOOK_NS,
-            looks: 0,
-            touched: Vec::new(),
-            lately: 0,
             misses: 0,
         })
-    }
-
-    /// Takes a range out of what is mapped.
-    fn cut(&mut self, start: u64, end: u64) {
-        while let Some((from, to)) = self
-            .regions
-            .range(..end)
-            .next_back()
-            .map(|(from, to)| (*from, *to))
-            .filter(|(_, to)| *to > start)
-        {
-            self.regions.remove(&from);
-            if to > end {
-                self.regions.insert(end, to);
-            }
-            if from < start {
-                self.regions.insert(from, start);
-            }
-        }
-    }
-
-    fn place_again(&mut self) {
-        let regions: Vec<Region> = self
-            .regions
-            .iter()
-            .map(|(start, end)| Region {
-                start: *start,
-                end: *end,
-            })
-            .collect();
-        self.layout.update(&regions);
-        self.numbers.clear();
-    }
-
-    /// The place of an address in CXL memory. Memory whose mapping was not reported was there from the beginning.
-    fn place(&mut self, address: u64) -> Option<u64> {
-        if self.layout.place(address).is_none() {
-            let before = self.regions.range(..=address).next_back();
-            let behind = self.regions.range(address..).next();
-            let start = before.map_or(0, |(_, end)| *end).max(address / PART * PART);
-            let end = behind
-                .map_or(u64::MAX, |(start, _)| *start)
-                .min((address / PART + 1).saturating_mul(PART));
-            self.map(start, end);
-        }
-        match self.layout.place(address) {
-            Some(Place::Cxl(offset)) => Some(offset),
-            Some(Place::Local) | None => None,
-        }
-    }
-
-    /// The number of an address's page.
-    fn page(&mut self, address: u64) -> u32 {
-        let page = address / PAGE;
-        if let Some(number) = self.numbers.get(&page) {
-            let number = *number;
-            self.touch(number);
-            return number;
-        }
-        let place = self.place(page * PAGE);
-        let next = self.recorded.pages.len() as u32;
-        let number = *self.known.entry((page, place)).or_insert(next);
-        if number == next {
-            self.recorded.pages.push(place);
-            self.touched.push(u32::MAX);
-        }
-        self.numbers.insert(page, number);
-        let pool = place.map_or(0, self.pool_of);
-        self.pool_of_page.insert(page, pool);
-        self.touch(number);
-        number
-    }
-
-    /// A page is touched.
-    fn touch(&mut self, number: u32) {
-        let last = &mut self.touched[number as usize];
-        if *last != self.looks {
-            *last = self.looks;
-            self.lately += 1;
-        }
     }
 
     fn step(&mut self, step: &Step) {
@@ -265,12 +165,11 @@ impl<'a> Recorder<'a> {
                     OpKind::Write => writes = Some(line.0),
                 });
             if asks {
-                let page = self.page(touch.address);
+                let page = self.pages.touch(touch.address);
                 let misses = self.ask_last(line, kind);
                 if misses {
                     self.misses += 1;
-                    let place = self.recorded.pages[page as usize];
-                    missed.push((line, place.map_or(0, self.pool_of)));
+                    missed.push((line, self.pages.pool(page)));
                 }
                 let made_here = self.access(touch.address, page, kind, base, misses);
                 if !touch.write {
@@ -279,7 +178,7 @@ impl<'a> Recorder<'a> {
             }
             if let Some(line) = writes {
                 // It goes to the next cache, and waits for nothing.
-                let page = self.page(line * 64);
+                let page = self.pages.touch(line * 64);
                 self.ask_last(line, OpKind::Write);
                 self.access(line * 64, page, OpKind::Write, Maker::default(), false);
             }
@@ -305,13 +204,8 @@ impl<'a> Recorder<'a> {
     /// What a window says of what it saw. It has no caches: it only knows which pools lines are in.
     fn seen(&mut self) -> Option<WindowUse> {
         let steps = std::mem::take(&mut self.sample);
-        let (layout, pool_of) = (&self.layout, self.pool_of);
-        let mut find = |address| {
-            layout.place(address).map(|place| match place {
-                Place::Cxl(offset) => pool_of(offset),
-                Place::Local => 0,
-            })
-        };
+        let pages = &self.pages;
+        let mut find = |address| pages.pool_at(address);
         let window = Window::new(self.pools, self.assumed.overlap);
         let seen = !steps.is_empty();
         seen.then(|| go_on(window, steps, BEFORE as usize, &mut find))
@@ -326,8 +220,7 @@ impl<'a> Recorder<'a> {
                 OpKind::Write => back = Some(line.0),
             });
         if let Some(line) = back {
-            let pool = self.pool_of_page.get(&(line * 64 / PAGE));
-            self.window.write_back(pool.copied().unwrap_or(0));
+            self.window.write_back(self.pages.last_pool(line * 64));
         }
         misses
     }
@@ -394,8 +287,7 @@ impl<'a> Recorder<'a> {
         let looked = (self.clock_ns >= self.next_look).then(|| {
             self.look = LOOK_NS.min(2.0 * self.look);
             self.next_look = self.clock_ns + self.look;
-            self.looks += 1;
-            std::mem::take(&mut self.lately) * PAGE
+            self.pages.sample()
         });
         self.windows.push(ended);
         self.parts.push(Part {
@@ -411,6 +303,7 @@ impl<'a> Recorder<'a> {
         self.end_window();
         // The block at hand.
         self.windows.push(self.window.finish());
+        self.recorded.pages = self.pages.into_places();
         Heard {
             recorded: self.recorded,
             windows: self.windows,
@@ -422,17 +315,11 @@ impl<'a> Recorder<'a> {
 
 impl Listener for Recorder<'_> {
     fn map(&mut self, start: u64, end: u64) {
-        let (start, end) = (start / PAGE * PAGE, end.div_ceil(PAGE) * PAGE);
-        if start < end {
-            self.cut(start, end);
-            self.regions.insert(start, end);
-            self.place_again();
-        }
+        self.pages.map(start, end);
     }
 
     fn unmap(&mut self, start: u64, end: u64) {
-        self.cut(start / PAGE * PAGE, end.div_ceil(PAGE) * PAGE);
-        self.place_again();
+        self.pages.unmap(start, end);
     }
 
     fn instruction(&mut self, step: &Step) -> bool {
