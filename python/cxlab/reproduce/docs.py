@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from cxlab import _files
-from cxlab.reproduce import PAPERS, claim_rows
+from cxlab.reproduce import PAPERS, claim_rows, reference
 from cxlab.reproduce.ledger import COLUMNS, Row, parameters, problems
 
 Ledger = Mapping[str, Sequence[Row]]
@@ -53,14 +53,18 @@ def to_csv(rows: Sequence[Mapping[str, str]], columns: Sequence[str] = COLUMNS) 
 
 
 def files(root: Path) -> dict[Path, str]:
-    """All files that follow from the figures' tables: claims, the ledger, pages with markers."""
+    """All generated files: claims, the ledger, pages with markers, pages of the reference."""
     ledger = collect(root)
     found = {
         root / "figures" / paper / "claims.csv": to_csv(rows) for paper, rows in ledger.items()
     }
     every = [{"paper name": paper, **row} for paper, rows in ledger.items() for row in rows]
     found[root / "figures" / "claims.csv"] = to_csv(every, ("paper name", *COLUMNS))
+    for name, text in reference.pages().items():
+        found[root / "docs" / "reference" / name] = text
     for page in sorted((root / "docs").rglob("*.md")):
+        if page in found:
+            continue
         text = page.read_text(encoding="utf-8")
         filled = fill(text, ledger)
         if _BLOCK.search(text):
