@@ -121,12 +121,15 @@ class _Keys:
         if name in _UNITS:
             return ("list of: " if several else "") + _UNITS[name]
         if name is not None:
-            words = self.words(self.definitions[name])
-            if words:
-                return ("list of: " if several else "") + ", ".join(f"`{word}`" for word in words)
-            return "list of tables" if several else "table"
-        if "enum" in schema:
-            return ", ".join(f'`"{word}"`' for word in schema["enum"] if word is not None)
+            if self.is_table(name):
+                return "list of tables" if several else "table"
+            return ("list of: " if several else "") + self.value(self.definitions[name])
+        if words := self.words(schema):
+            return ", ".join(f"`{word}`" for word in words)
+        if "anyOf" in schema:
+            return " or ".join(self.value(one) for one in schema["anyOf"])
+        if "additionalProperties" in schema and "properties" not in schema:
+            return "table of named tables"
         kinds = schema.get("type", ())
         kind = next(
             (one for one in ([kinds] if isinstance(kinds, str) else kinds) if one != "null"), ""
@@ -143,13 +146,24 @@ class _Keys:
     def words(self, schema: Schema) -> list[str]:
         """The words that a definition allows, if it allows words alone."""
         if "enum" in schema:
-            return [f'"{word}"' for word in schema["enum"]]
+            return [json.dumps(word) for word in schema["enum"] if word is not None]
         words = [one.get("const") for one in schema.get("oneOf", ())]
-        return [f'"{word}"' for word in words] if words and all(words) else []
+        return [json.dumps(word) for word in words] if words and all(words) else []
+
+    def is_table(self, name: str) -> bool:
+        """Whether a definition has keys of its own."""
+        schema = self.definitions[name]
+        return "properties" in schema or any("properties" in one for one in schema.get("oneOf", ()))
 
     def keys(self, path: str, schema: Schema, skip: Sequence[str] = ()) -> Iterator[str]:
         """Items for the keys of a table. Tables that they refer to are described later."""
         required = schema.get("required", ())
+        # Of several keys with the same table, the one with the shortest name describes it.
+        for key in sorted(schema.get("properties", {}), key=len):
+            name, several = self.target(schema["properties"][key])
+            if name is not None and key not in skip:
+                place = (f"{path}.{key}" if path else key) + ("[]" if several else "")
+                self.described.setdefault(name, place)
         for key, one in schema.get("properties", {}).items():
             if key in skip:
                 continue
@@ -159,13 +173,11 @@ class _Keys:
             name, several = self.target(one)
             where = f"{path}.{key}" if path else key
             text = one.get("description", "")
-            if name is not None and name not in _UNITS and not self.words(self.definitions[name]):
+            if name is not None and self.is_table(name):
                 place = f"{where}[]" if several else where
                 self.pending.append((name, place))
-                known = self.described.get(name, place)
-                if known != place:
+                if (known := self.described[name]) != place:
                     text += f" Its keys are those of `{known}`."
-                self.described.setdefault(name, place)
             yield _wrapped(f"**`{key}`** ({'; '.join(notes)}): {text}", "- ", "  ")
             if name is not None:
                 yield from self.meanings(self.definitions[name])
@@ -224,7 +236,7 @@ def scenario(schema: Schema) -> str:
             later, walk.pending = walk.pending, []
             parts.extend(walk.table(path, name))
             walk.pending += later
-    return "".join(parts)
+    return re.sub(r"\n{3,}", "\n\n", "".join(parts))
 
 
 def _comments(source: str) -> dict[int, str]:
