@@ -465,7 +465,7 @@ pub fn check_drained(plan: &Plan, system: &mut System) {
     for node in system.simulation.components() {
         match node.host() {
             Some(host) => assert!(host.is_done(), "a host has requests left"),
-            None => assert_eq!(node.holds(), 0, "messages are left"),
+            None => assert_eq!(node.in_flight(), 0, "messages are left"),
         }
     }
     for (link, directions) in plan.links.iter().zip(&system.directions) {

@@ -17,7 +17,7 @@ fn unreturned(text: &str, set: &[&str]) -> Vec<u32> {
     for node in system.simulation.components() {
         match node {
             Node::Host(host) => assert!(host.is_done() && host.stats().completed_ever > 0),
-            other => assert_eq!(other.holds(), 0),
+            other => assert_eq!(other.in_flight(), 0),
         }
     }
     let ends: Vec<(usize, u16)> = system
@@ -213,7 +213,11 @@ fn backpressure_reaches_the_requester_and_requests_wait_there() {
     system
         .simulation
         .run(1, SimTime(400_000_000), &Monitor::default());
-    let holds: Vec<u64> = system.simulation.components().map(Node::holds).collect();
+    let holds: Vec<u64> = system
+        .simulation
+        .components()
+        .map(Node::in_flight)
+        .collect();
     // Hosts, devices and switches hold at most as many messages as they have buffers for.
     assert_eq!(holds[0], 500, "the host has as many in flight as it may");
     assert!(

@@ -17,15 +17,13 @@ use cxlab_engine::Simulation;
 use cxlab_engine::state::{self, Refusal, StateError, StateReader, StateWriter};
 use cxlab_engine::units::{Picos, SimTime};
 use cxlab_files::WholeFile;
-use cxlab_plan::windows::WindowEnd;
 use cxlab_plan::{DeviceKind, Plan, Problem};
 use serde::{Deserialize, Serialize};
 
 use crate::batches::Batches;
-
 use crate::output::{is_special, prepare_dir, write_whole};
-use crate::run::{RunError, Warmed};
-use crate::system::{Node, Notes, System};
+use crate::position::RunPosition;
+use crate::system::{Node, System};
 
 /// When checkpoints are written. The choice never changes a result.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -202,21 +200,6 @@ impl Checkpoint {
         }
     }
 
-    /// Checks that the checkpoint can be restored completely into a system of this plan and seed.
-    ///
-    /// # Errors
-    /// Mistakes in the checkpoint or in the plan's workloads.
-    pub fn inspect(&self, plan: &Plan, seed: u64) -> Result<(), RunError> {
-        let notes = Notes {
-            states: true,
-            ..Notes::default()
-        };
-        let mut system = System::build(plan, seed, notes).map_err(RunError::Problems)?;
-        self.restore(plan, seed, &mut system.simulation)
-            .map(|_| ())
-            .map_err(RunError::Checkpoint)
-    }
-
     fn refused(&self, error: &impl std::fmt::Display) -> CheckpointError {
         CheckpointError::Refused(format!("{}: {error}", self.name))
     }
@@ -228,7 +211,7 @@ impl Checkpoint {
         plan: &Plan,
         seed: u64,
         simulation: &mut Simulation<Node>,
-    ) -> Result<(Place, Option<Batches>), CheckpointError> {
+    ) -> Result<(RunPosition, Option<Batches>), CheckpointError> {
         self.fill(plan, seed, simulation)
             .map_err(|error| self.refused(&error))
     }
@@ -238,15 +221,15 @@ impl Checkpoint {
         plan: &Plan,
         seed: u64,
         simulation: &mut Simulation<Node>,
-    ) -> Result<(Place, Option<Batches>), StateError> {
+    ) -> Result<(RunPosition, Option<Batches>), StateError> {
         let mut from = StateReader::open(&self.bytes)?;
         let of: Origin = from.value("checkpoint")?;
         of.check(&Origin::of(plan, seed))?;
-        let place = from.value("place")?;
+        let position = from.value("place")?;
         let batches = from.value("batches")?;
         simulation.restore(&mut from)?;
         from.finish()?;
-        Ok((place, batches))
+        Ok((position, batches))
     }
 }
 
@@ -309,27 +292,6 @@ impl Origin {
     }
 }
 
-/// Position of a run in its warm-up and measurement.
-#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
-pub(crate) struct Place {
-    /// How the warm-up ends, or ended.
-    pub(crate) warmup: WindowEnd,
-    /// When measurement began.
-    pub(crate) measured_since: Option<SimTime>,
-    /// Simulated time up to now.
-    pub(crate) now: SimTime,
-    /// Beginning of the current window, and number of requests that had completed then.
-    pub(crate) since: SimTime,
-    pub(crate) completed: u64,
-    /// The last sampling point, and number of requests that had completed then.
-    pub(crate) look: SimTime,
-    pub(crate) seen: u64,
-    /// Whether the window has ended at that sampling point.
-    pub(crate) over: bool,
-    /// Outcome of the warm-up.
-    pub(crate) warmed: Warmed,
-}
-
 /// The bytes of a checkpoint: the run's position, and the state of all components.
 ///
 /// # Errors
@@ -337,12 +299,12 @@ pub(crate) struct Place {
 pub(crate) fn save(
     plan: &Plan,
     seed: u64,
-    (place, batches): (&Place, Option<&Batches>),
+    (position, batches): (&RunPosition, Option<&Batches>),
     simulation: &mut Simulation<Node>,
 ) -> Result<Vec<u8>, Vec<Refusal>> {
     let mut out = StateWriter::default();
     out.value("checkpoint", &Origin::of(plan, seed));
-    out.value("place", place);
+    out.value("place", position);
     out.value("batches", &batches);
     simulation.save(&mut out);
     out.finish()

@@ -1,22 +1,31 @@
-//! Scenario, plan, system, run and report: the only crate that knows everything.
+//! System, run and report of a plan, and their views.
 //!
 //! `Scenario -> Plan -> System -> Run -> Report`: each arrow is one function, each noun one type,
-//! and nothing flows back.
+//! and nothing flows back. No modules import each other in a circle. Upper rows use lower ones:
+//!
+//! | modules | hold |
+//! |---|---|
+//! | `fleet`, `analytic` | fleets of pods; the form of a plan without events |
+//! | `seeds`, `table`, `chart`, `picture`, `describe`, `requests` | views of plans and reports |
+//! | `run`, `checkpoint`, `position` | warm-up and measurement, and their state in a file |
+//! | `assembly` | from counters to a report, its bottleneck and its notes |
+//! | `readings`, `batches`, `samples`, `intervals`, `laws` | counters of a window, confidence intervals, laws of a run |
+//! | `report`, `series` | the schema of the report |
+//! | `system`, `wrapper`, `host` | components and wires |
 
 pub mod analytic;
+mod assembly;
 mod batches;
-pub mod bottleneck;
 mod chart;
 pub mod checkpoint;
 pub mod describe;
-pub mod enumeration;
-mod failures;
 pub mod fleet;
 pub mod host;
 mod intervals;
-mod limited;
+mod laws;
 pub mod output;
 pub mod picture;
+mod position;
 mod readings;
 pub mod report;
 pub mod requests;
@@ -27,3 +36,4 @@ mod series;
 mod statistics;
 pub mod system;
 pub mod table;
+mod wrapper;

@@ -22,12 +22,14 @@ use cxlab_plan::{Plan, Problem};
 use cxlab_protocol::PortId;
 use cxlab_scenario::{Note, Sampling};
 
-use super::{RunError, RunOptions, Runner, check_drained, part};
+use super::{RunError, RunOptions, Runner};
+use crate::assembly::{self, Context};
 use crate::batches::Tally;
 use crate::checkpoint::Checkpoints;
 use crate::intervals::{self, Parts};
+use crate::laws::check_drained;
 use crate::readings::{LinkReadings, Readings};
-use crate::report::{self, Report, SamplingReport};
+use crate::report::{Report, SamplingReport};
 use crate::samples::{Sample, Samples};
 use crate::system::{Node, System};
 
@@ -101,10 +103,10 @@ pub(super) fn run(
     let Some(outcome) = runner.outcome else {
         return Err(RunError::Law("nothing was run".to_owned()));
     };
-    let context = report::Context {
+    let context = Context {
         plan: runner.plan,
         seed: runner.options.seed,
-        warmed: runner.place.warmed,
+        warmed: runner.position.warmed,
         outcome: &outcome,
         enumeration: None,
         start: sampler.start.unwrap_or(end),
@@ -116,7 +118,7 @@ pub(super) fn run(
         parts: Some(Parts::Samples(&sampler.samples)),
         wall: began.elapsed(),
     };
-    report::assemble(&runner.system, &context).map_err(RunError::Law)
+    assembly::assemble(&runner.system, &context).map_err(RunError::Law)
 }
 
 /// Time after which the slowest operations of media are outstanding in their average number.
@@ -284,8 +286,7 @@ impl Sampler {
             return false;
         };
         self.samples.count() >= FEWEST_UNITS
-            && intervals::relative(Parts::Samples(&self.samples))
-                .is_some_and(|reached| reached <= part(wanted))
+            && intervals::is_precise(Parts::Samples(&self.samples), wanted)
     }
 
     /// Applies `requests` requests of all hosts without time, in turn, each host in proportion to its
@@ -355,7 +356,7 @@ impl Sampler {
         if stop == Stop::TimeLimit {
             each(runner, Requester::park);
             match self.simulate(runner, SimTime::NEVER) {
-                Stop::Exhausted => check_drained(&runner.system)?,
+                Stop::Exhausted => check_drained(&runner.system).map_err(RunError::Law)?,
                 other => stop = other,
             }
             each(runner, Requester::resume);

@@ -1,15 +1,16 @@
 //! Components that answer for their registers: switches and devices.
 
+use cxlab_engine::Ctx;
 use cxlab_engine::units::Picos;
-use cxlab_engine::{Component, Ctx};
 use cxlab_link::{BufferId, Parcel};
 use cxlab_plan::Plan;
 use cxlab_protocol::io::packet;
 use cxlab_protocol::io::tree::{Function, Request, Step, Switch};
 use cxlab_protocol::{Message, PortId};
 
+use super::super::Inner;
+use super::super::tokens::CompletionWake;
 use super::answers::Answers;
-use crate::system::Node;
 
 /// The virtual switches in a switch, one for each host above it.
 pub(crate) struct VirtualSwitches {
@@ -52,7 +53,7 @@ impl VirtualSwitches {
     pub(crate) fn receive(
         &mut self,
         ctx: &mut Ctx<'_, Parcel>,
-        node: &mut Node,
+        node: &mut impl Inner,
         port: u16,
         parcel: &Parcel,
     ) {
@@ -85,10 +86,10 @@ impl VirtualSwitches {
         self.answers.pump(ctx, node, port);
     }
 
-    pub(crate) fn wake(&mut self, ctx: &mut Ctx<'_, Parcel>, node: &mut Node, token: u32) {
-        match Answers::owns(token) {
-            true => self.answers.wake(ctx, node, token),
-            false => node.wake(ctx, token),
+    pub(crate) fn wake(&mut self, ctx: &mut Ctx<'_, Parcel>, node: &mut impl Inner, token: u32) {
+        match CompletionWake::of(token) {
+            Some(wake) => self.answers.wake(ctx, node, wake),
+            None => node.wake(ctx, token),
         }
     }
 }
@@ -101,7 +102,7 @@ fn forwarded(mut message: Message, request: Request, towards: PortId) -> Message
 }
 
 /// A message has left its receive buffer.
-fn release(ctx: &mut Ctx<'_, Parcel>, node: &mut Node, port: u16, message: &Message) {
+fn release(ctx: &mut Ctx<'_, Parcel>, node: &mut impl Inner, port: u16, message: &Message) {
     let buffer = BufferId::of(message.channel(), message.vc);
     node.port_mut(port).release(ctx, buffer);
 }
@@ -143,7 +144,7 @@ impl LogicalDevices {
     pub(crate) fn receive(
         &mut self,
         ctx: &mut Ctx<'_, Parcel>,
-        node: &mut Node,
+        node: &mut impl Inner,
         port: u16,
         parcel: &Parcel,
     ) {

@@ -22,12 +22,13 @@ use std::sync::Arc;
 use cxlab_engine::state::{SaveState, StateError, StateReader, StateWriter};
 use cxlab_engine::units::{Picos, SimTime};
 use cxlab_engine::{Ctx, save_state};
-use cxlab_link::{BUFFERS, BufferId, LostMessages, MAX_VCS, Parcel};
+use cxlab_link::{BUFFERS, BufferId, LinkPort, LostMessages, MAX_VCS, Parcel};
 use cxlab_plan::{FailureChange, Failures, Plan, RoutingState};
 use cxlab_protocol::Message;
 use serde::{Deserialize, Serialize};
 
-use crate::system::Node;
+use super::tokens::FailureWake;
+use super::{Inner, Kind};
 
 /// A link as the component at one end knows it.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
@@ -136,17 +137,9 @@ impl Routes {
     }
 }
 
-/// Wake-up tokens of the wrapper: for the timeline, for timeouts, and for a root port's answer, to
-/// which the tag is added.
-const TIMELINE: u32 = u32::MAX - 16;
-const TIMEOUT: u32 = u32::MAX - 17;
-const ANSWER: u32 = 1 << 30;
-/// The first token beyond a root port's answers.
-const BEYOND: u32 = 1 << 31;
-
 /// A component of a system in which something fails.
-pub struct Failing {
-    node: Node,
+pub struct Failing<N> {
+    node: N,
     part: Part,
     ports: Vec<Port>,
     timeline: Coming,
@@ -157,7 +150,7 @@ pub struct Failing {
     discarded: u64,
 }
 
-save_state!(Failing {
+save_state!([N: SaveState] Failing<N> {
     states: node, part, timeline;
     sized: ports;
     values: begun, dead, lost, discarded;
@@ -207,31 +200,36 @@ impl SaveState for Part {
     }
 }
 
-/// Wraps the components of a system in which something fails.
-pub(crate) fn wrap(nodes: Vec<Node>, plan: &Plan) -> Vec<Node> {
+/// Wraps the components of a system in which something fails. `make` makes a component of a wrapper.
+pub(crate) fn wrap<N: Inner>(
+    nodes: Vec<N>,
+    plan: &Plan,
+    make: impl Fn(Box<Failing<N>>) -> N,
+) -> Vec<N> {
     let Some(failures) = &plan.failures else {
         return nodes;
     };
     let states: Arc<[RoutingState]> = failures.states.as_slice().into();
     let nodes = nodes.into_iter().enumerate();
     let wrapped = nodes.map(|(number, node)| {
-        let failing = Failing::new(node, number, plan, failures, &states);
-        Node::Failing(Box::new(failing))
+        make(Box::new(Failing::new(
+            node, number, plan, failures, &states,
+        )))
     });
     wrapped.collect()
 }
 
-impl Failing {
+impl<N: Inner> Failing<N> {
     fn new(
-        node: Node,
+        mut node: N,
         number: usize,
         plan: &Plan,
         failures: &Failures,
         states: &Arc<[RoutingState]>,
-    ) -> Failing {
+    ) -> Failing<N> {
         let endpoints = plan.hosts.len() + plan.devices.len();
-        let part = match &node {
-            Node::Host(host) => {
+        let part = match node.kind() {
+            Kind::Host(host) => {
                 let group = &plan.scenario.hosts[plan.hosts[number].group];
                 let ways = host.fails().map(|host| host.routes(endpoints));
                 Part::Host(Deadlines {
@@ -240,7 +238,7 @@ impl Failing {
                     ways: ways.unwrap_or_default(),
                 })
             }
-            Node::Switch(_) => Part::Switch(Routes::new(plan, number - endpoints, states)),
+            Kind::Switch(_) => Part::Switch(Routes::new(plan, number - endpoints, states)),
             _ => Part::Device,
         };
         let mut timeline = failures.timelines[number].clone();
@@ -268,12 +266,12 @@ impl Failing {
     }
 
     /// The component inside.
-    pub fn node(&self) -> &Node {
+    pub fn node(&self) -> &N {
         &self.node
     }
 
     /// The component inside.
-    pub fn node_mut(&mut self) -> &mut Node {
+    pub fn node_mut(&mut self) -> &mut N {
         &mut self.node
     }
 
@@ -287,26 +285,36 @@ impl Failing {
         self.discarded
     }
 
+    /// Measurement begins.
+    pub(crate) fn begin_measurement(&mut self, now: SimTime) {
+        self.node.begin_measurement(now);
+    }
+
+    /// The port of the component inside.
+    pub(crate) fn port_mut(&mut self, port: u16) -> &mut LinkPort {
+        self.node.port_mut(port)
+    }
+
     /// Requests and messages inside it.
-    pub(crate) fn holds(&self) -> u64 {
+    pub(crate) fn in_flight(&self) -> u64 {
         match self.dead {
             true => 0,
-            false => self.node.holds(),
+            false => self.node.in_flight(),
         }
     }
 
     pub(crate) fn start(&mut self, ctx: &mut Ctx<'_, Parcel>) {
         self.begun = ctx.now();
-        cxlab_engine::Component::start(&mut self.node, ctx);
+        self.node.start(ctx);
         self.await_change(ctx);
         if let Part::Host(deadlines) = &self.part {
-            ctx.wake_at(ctx.now() + deadlines.timeout, TIMEOUT);
+            ctx.wake_at(ctx.now() + deadlines.timeout, FailureWake::Timeout.token());
         }
     }
 
     fn await_change(&self, ctx: &mut Ctx<'_, Parcel>) {
         if let Some((at, _)) = self.timeline.0.last() {
-            ctx.wake_at(self.begun + *at, TIMELINE);
+            ctx.wake_at(self.begun + *at, FailureWake::Timeline.token());
         }
     }
 
@@ -325,8 +333,8 @@ impl Failing {
             }
             (Link::Down | Link::Training, _) => return self.lose(parcel),
         }
-        match (&mut self.node, &self.part) {
-            (Node::Switch(switch), Part::Switch(routes)) => {
+        match (self.node.kind(), &self.part) {
+            (Kind::Switch(switch), Part::Switch(routes)) => {
                 let message = ctx.received_mut().message.as_mut();
                 let onward = message.map(|message| routes.way(port, message));
                 let way = match onward {
@@ -338,13 +346,13 @@ impl Failing {
                     self.lose(parcel);
                 }
             }
-            (Node::Host(host), _) => match (host.fails_at(ctx.now()), &parcel.message) {
+            (Kind::Host(host), _) => match (host.fails_at(ctx.now()), &parcel.message) {
                 (Some(plain), Some(message)) if plain.is_late(message) => {
                     plain.receive_late(ctx, port, parcel);
                 }
                 _ => host.receive(ctx, port, parcel),
             },
-            (node, _) => cxlab_engine::Component::receive(node, ctx, port, parcel),
+            _ => self.node.receive(ctx, port, parcel),
         }
         self.settle(ctx);
     }
@@ -352,12 +360,13 @@ impl Failing {
     #[cold]
     #[inline(never)]
     pub(crate) fn wake(&mut self, ctx: &mut Ctx<'_, Parcel>, token: u32) {
-        if self.dead && token != TIMELINE {
+        let wake = FailureWake::of(token);
+        if self.dead && wake != Some(FailureWake::Timeline) {
             return;
         }
-        match (token, &mut self.node, &self.part) {
-            (TIMELINE, ..) => self.change(ctx),
-            (TIMEOUT, Node::Host(host), Part::Host(deadlines)) => {
+        match (wake, self.node.kind(), &self.part) {
+            (Some(FailureWake::Timeline), ..) => self.change(ctx),
+            (Some(FailureWake::Timeout), Kind::Host(host), Part::Host(deadlines)) => {
                 let (timeout, now) = (deadlines.timeout, ctx.now());
                 let Some(plain) = host.fails_at(now) else {
                     return;
@@ -366,15 +375,15 @@ impl Failing {
                 if !plain.is_done() {
                     // Whatever is issued from now on has more time than that.
                     let next = plain.first_timeout(timeout);
-                    ctx.wake_at(next.unwrap_or(now + timeout), TIMEOUT);
+                    ctx.wake_at(next.unwrap_or(now + timeout), token);
                 }
             }
-            (ANSWER..BEYOND, Node::Host(host), Part::Host(_)) => {
+            (Some(FailureWake::Isolation(tag)), Kind::Host(host), Part::Host(_)) => {
                 if let Some(plain) = host.fails_at(ctx.now()) {
-                    plain.end_cut_off(ctx, token - ANSWER);
+                    plain.end_cut_off(ctx, tag);
                 }
             }
-            (_, node, _) => cxlab_engine::Component::wake(node, ctx, token),
+            _ => self.node.wake(ctx, token),
         }
         self.settle(ctx);
     }
@@ -405,8 +414,8 @@ impl Failing {
                 FailureChange::Route(number) => {
                     if let Part::Switch(routes) = &mut self.part {
                         let taken = routes.begin(number);
-                        if let (false, 1.., Node::Switch(switch)) =
-                            (self.dead, taken, &mut self.node)
+                        if let (false, 1.., Kind::Switch(switch)) =
+                            (self.dead, taken, self.node.kind())
                         {
                             let lost = switch.discard_channels(ctx, taken);
                             self.discarded += lost.messages;
@@ -415,7 +424,8 @@ impl Failing {
                     }
                 }
                 FailureChange::CutOff(devices) => {
-                    if let (Node::Host(host), Part::Host(deadlines)) = (&mut self.node, &self.part)
+                    if let (Kind::Host(host), Part::Host(deadlines)) =
+                        (self.node.kind(), &self.part)
                         && let Some(plain) = host.fails_at(ctx.now())
                     {
                         plain.cut_off(&deadlines.ways, &devices);
@@ -430,9 +440,9 @@ impl Failing {
     fn train(&mut self, ctx: &mut Ctx<'_, Parcel>, port: u16) {
         let mut occupied = [0u16; BUFFERS];
         let mut count = |buffer: BufferId| occupied[usize::from(buffer.0)] += 1;
-        match &self.node {
-            Node::Switch(switch) => switch.buffered(ctx, port, &mut count),
-            Node::Device(device) => device.buffered(port, &mut count),
+        match self.node.kind() {
+            Kind::Switch(switch) => switch.buffered(ctx, port, &mut count),
+            Kind::Device(device) => device.buffered(port, &mut count),
             _ => {}
         }
         let state = &mut self.ports[port as usize];
@@ -449,9 +459,9 @@ impl Failing {
             self.node.port_mut(port as u16).fail();
             self.ports[port].link = Link::Down;
         }
-        self.lost += match &mut self.node {
-            Node::Switch(switch) => switch.discard_all(ctx),
-            Node::Device(device) => device.remove(),
+        self.lost += match self.node.kind() {
+            Kind::Switch(switch) => switch.discard_all(ctx),
+            Kind::Device(device) => device.remove(),
             _ => unreachable!("the plan lets switches and devices fail"),
         };
         self.dead = true;
@@ -465,10 +475,10 @@ impl Failing {
         for port in 0..self.ports.len() {
             if self.ports[port].link == Link::Down {
                 let port = port as u16;
-                self.lost += match &mut self.node {
-                    Node::Switch(switch) if switch.waiting(port) > 0 => switch.discard(ctx, port),
-                    Node::Device(device) => device.discard(ctx, port),
-                    Node::Host(host) => match host.fails_at(ctx.now()) {
+                self.lost += match self.node.kind() {
+                    Kind::Switch(switch) if switch.waiting(port) > 0 => switch.discard(ctx, port),
+                    Kind::Device(device) => device.discard(ctx, port),
+                    Kind::Host(host) => match host.fails_at(ctx.now()) {
                         Some(plain) => plain.discard(ctx, port),
                         None => LostMessages::default(),
                     },
@@ -476,15 +486,12 @@ impl Failing {
                 };
             }
         }
-        if let (Node::Host(host), Part::Host(deadlines)) = (&mut self.node, &self.part)
+        if let (Kind::Host(host), Part::Host(deadlines)) = (self.node.kind(), &self.part)
             && let Some(plain) = host.fails_at(ctx.now())
         {
             for tag in plain.take_cut_off() {
-                assert!(
-                    tag < BEYOND - ANSWER,
-                    "tags of requests that are late are not used again"
-                );
-                ctx.wake_at(ctx.now() + deadlines.isolation, ANSWER + tag);
+                let wake = FailureWake::Isolation(tag);
+                ctx.wake_at(ctx.now() + deadlines.isolation, wake.token());
             }
         }
     }

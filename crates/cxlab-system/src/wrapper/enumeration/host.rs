@@ -12,11 +12,12 @@ use cxlab_protocol::io::tree::{Place, Request, RootComplex, Step, all_ones};
 use cxlab_protocol::{Message, PortId};
 use cxlab_scenario::EnumerationParams;
 
+use super::super::Inner;
+use super::super::tokens::CompletionWake;
 use super::Enumerated;
 use super::answers::Answers;
-use crate::system::Node;
 
-/// The wake-up token of software; those of answers begin behind it.
+/// The wake-up token of software.
 const SOFTWARE: u32 = 0;
 /// The wake-up token of the root complex's own registers.
 const ROOT_COMPLEX: u32 = 1;
@@ -128,7 +129,7 @@ impl Software {
     }
 
     /// The time has come for the access.
-    fn act(&mut self, ctx: &mut Ctx<'_, Parcel>, node: &mut Node) {
+    fn act(&mut self, ctx: &mut Ctx<'_, Parcel>, node: &mut impl Inner) {
         let Some(access) = self.access else { return };
         let asked = request(&access);
         let step = self.root.serve(asked);
@@ -157,18 +158,22 @@ impl Software {
         self.go_on(ctx, Some(answer));
     }
 
-    pub(crate) fn wake(&mut self, ctx: &mut Ctx<'_, Parcel>, node: &mut Node, token: u32) {
+    pub(crate) fn wake(&mut self, ctx: &mut Ctx<'_, Parcel>, node: &mut impl Inner, token: u32) {
         match token {
             SOFTWARE => self.act(ctx, node),
             ROOT_COMPLEX => self.answered(ctx),
-            _ => self.outgoing.wake(ctx, node, token),
+            _ => {
+                if let Some(wake) = CompletionWake::of(token) {
+                    self.outgoing.wake(ctx, node, wake);
+                }
+            }
         }
     }
 
     pub(crate) fn receive(
         &mut self,
         ctx: &mut Ctx<'_, Parcel>,
-        node: &mut Node,
+        node: &mut impl Inner,
         port: u16,
         parcel: &Parcel,
     ) {

@@ -30,7 +30,7 @@ fn lines_carried(link: &PlannedLink, report: &LinkReport, window_ps: f64) -> f64
 
 /// The note on a direction of a link whose messages waited for credits, if credits limited it. They did if
 /// the wire was not full and the round trip alone kept most of the credit window in flight.
-pub(crate) fn by_credits(
+pub(super) fn by_credits(
     plan: &Plan,
     link: &PlannedLink,
     read: &LinkReadings,
@@ -77,7 +77,7 @@ fn waits(stage: &str) -> bool {
 }
 
 /// Notes on groups of hosts that are limited by their requests in flight, where no link is full.
-pub(crate) fn by_requests_in_flight(plan: &Plan, report: &Report) -> Vec<Note> {
+pub(super) fn by_requests_in_flight(plan: &Plan, report: &Report) -> Vec<Note> {
     let report_ps = (report.window_ns * 1e3).max(1.0);
     let waits = report.stages_ns.iter().filter(|(name, _)| waits(name));
     let queue: f64 = waits.filter_map(|(_, value)| value.as_f64()).sum();
@@ -119,7 +119,7 @@ pub(crate) fn by_requests_in_flight(plan: &Plan, report: &Report) -> Vec<Note> {
 }
 
 /// Notes on devices that throttled hosts leave unused although the hosts had more to send.
-pub(crate) fn by_throttles(plan: &Plan, report: &Report) -> Vec<Note> {
+pub(super) fn by_throttles(plan: &Plan, report: &Report) -> Vec<Note> {
     let mut notes = Vec::new();
     for (number, qos) in plan.qos.devices.iter().enumerate() {
         let Some(qos) = qos else { continue };

@@ -12,13 +12,13 @@
 mod answers;
 mod host;
 mod registers;
-mod report;
 #[cfg(test)]
 mod tests;
 
-use cxlab_engine::units::Picos;
-use cxlab_engine::{Ctx, Simulation};
-use cxlab_link::Parcel;
+use cxlab_engine::Ctx;
+use cxlab_engine::state::{SaveState, StateError, StateReader, StateWriter};
+use cxlab_engine::units::{Picos, SimTime};
+use cxlab_link::{LinkPort, Parcel};
 use cxlab_plan::{Hierarchy, Plan};
 use cxlab_protocol::PortId;
 use cxlab_protocol::io::enumerate::{EnumerationLog, Phase};
@@ -26,9 +26,9 @@ use cxlab_protocol::io::tree::{Function, RootComplex, Switch};
 
 pub(crate) use host::Software;
 pub(crate) use registers::{LogicalDevices, VirtualSwitches};
-pub use report::{Accesses, EnumerationPhase, EnumerationReport};
 
-use crate::system::Node;
+use super::tokens::CompletionWake;
+use super::{Inner, Kind};
 
 /// Role of a component while hosts enumerate.
 #[allow(clippy::large_enum_variant)]
@@ -42,39 +42,50 @@ pub(crate) enum Part {
 }
 
 /// A component while hosts enumerate.
-pub struct Enumerating {
-    /// The wrapped component; absent only after it was taken out.
-    node: Option<Node>,
+pub struct Enumerating<N> {
+    /// The component inside; absent only after it was taken out.
+    node: Option<N>,
     part: Part,
 }
 
 /// The component inside.
-fn inside(node: &mut Option<Node>) -> &mut Node {
+fn inside<N>(node: &mut Option<N>) -> &mut N {
     match node {
         Some(node) => node,
         None => unreachable!("a component is taken out when the phase is over"),
     }
 }
 
-impl Enumerating {
-    pub(crate) fn new(node: Node, part: Part) -> Enumerating {
-        Enumerating {
-            node: Some(node),
-            part,
-        }
-    }
-
+impl<N: Inner> Enumerating<N> {
     /// The component inside.
-    pub(crate) fn node_mut(&mut self) -> &mut Node {
+    pub(crate) fn node_mut(&mut self) -> &mut N {
         inside(&mut self.node)
     }
 
+    /// Takes the component out, once.
+    pub(crate) fn take(&mut self) -> Option<N> {
+        self.node.take()
+    }
+
+    /// The part of the wrapper that holds results.
+    pub(crate) fn into_part(self) -> Part {
+        self.part
+    }
+
+    /// The port of the component inside.
+    pub(crate) fn port_mut(&mut self, port: u16) -> &mut LinkPort {
+        self.node_mut().port_mut(port)
+    }
+
+    /// Measurement begins after the phase.
+    pub(crate) fn begin_measurement(&mut self, _now: SimTime) {}
+
     /// Number of accesses and messages that are still outstanding.
-    pub(crate) fn holds(&self) -> u64 {
+    pub(crate) fn in_flight(&self) -> u64 {
         match &self.part {
             Part::Host(software) => software.holds(),
             Part::Switch(switches) => {
-                switches.answers.holds() + self.node.as_ref().map_or(0, Node::holds)
+                switches.answers.holds() + self.node.as_ref().map_or(0, Inner::in_flight)
             }
             Part::Device(devices) => devices.answers.holds(),
         }
@@ -104,8 +115,22 @@ impl Enumerating {
         match &mut self.part {
             Part::Host(software) => software.wake(ctx, node, token),
             Part::Switch(switches) => switches.wake(ctx, node, token),
-            Part::Device(devices) => devices.answers.wake(ctx, node, token),
+            Part::Device(devices) => {
+                if let Some(wake) = CompletionWake::of(token) {
+                    devices.answers.wake(ctx, node, wake);
+                }
+            }
         }
+    }
+}
+
+impl<N> SaveState for Enumerating<N> {
+    fn save(&self, out: &mut StateWriter) {
+        out.refuse("hosts that still enumerate");
+    }
+
+    fn restore(&mut self, _from: &mut StateReader<'_>) -> Result<(), StateError> {
+        Err(StateError::new("hosts still enumerate"))
     }
 }
 
@@ -130,38 +155,15 @@ struct Registers {
     devices: Vec<(PortId, usize, Function)>,
 }
 
-/// Takes all components out of their wrappers; returns the wrappers' parts by component.
-pub(crate) fn unwrap(simulation: &mut Simulation<Node>) -> Vec<(usize, Part)> {
-    let mut parts = Vec::new();
-    let count = simulation.components().len();
-    for number in 0..count {
-        let node = simulation.component_mut(number);
-        if let Node::Enumerating(wrapped) = node
-            && let Some(inside) = wrapped.node.take()
-            && let Node::Enumerating(wrapped) = std::mem::replace(node, inside)
-        {
-            parts.push((number, wrapped.part));
-        }
-    }
-    parts
-}
-
-/// Ends the phase: takes the components out of their wrappers and checks the result of each host.
+/// Ends the phase: checks the result of each host. `parts` are the parts of all wrappers, by component.
 ///
 /// # Errors
 /// A law that does not hold.
-pub(crate) fn finish(
-    simulation: &mut Simulation<Node>,
-    plan: &Plan,
-) -> Result<Vec<Enumerated>, String> {
-    let nodes = simulation.components();
-    if let Some(number) = nodes.map(Node::holds).position(|held| held > 0) {
-        return Err(format!("component {number} did not end its enumeration"));
-    }
+pub(crate) fn finish(parts: Vec<(usize, Part)>, plan: &Plan) -> Result<Vec<Enumerated>, String> {
     let (hosts, devices) = (plan.hosts.len(), plan.devices.len());
     let mut registers = Registers::default();
     let mut enumerated = Vec::new();
-    for (number, part) in unwrap(simulation) {
+    for (number, part) in parts {
         match part {
             Part::Host(software) => {
                 let name = &plan.hosts[number].name;
@@ -246,13 +248,18 @@ fn check(
     Ok(())
 }
 
-/// Wraps the components of a system whose hosts enumerate.
-pub(crate) fn wrap(nodes: Vec<Node>, plan: &Plan, constants: &Constants<'_>) -> Vec<Node> {
+/// Wraps the components of a system whose hosts enumerate. `make` makes a component of a wrapper.
+pub(crate) fn wrap<N: Inner>(
+    nodes: Vec<N>,
+    plan: &Plan,
+    constants: &Constants<'_>,
+    make: impl Fn(Box<Enumerating<N>>) -> N,
+) -> Vec<N> {
     let Some(params) = &plan.scenario.enumeration else {
         return nodes;
     };
     let (hosts, devices) = (plan.hosts.len(), plan.devices.len());
-    let wrapped = nodes.into_iter().enumerate().map(|(number, node)| {
+    let wrapped = nodes.into_iter().enumerate().map(|(number, mut node)| {
         let part = if number < hosts {
             let constant = (constants.host)(number);
             Part::Host(Software::new(plan, number, params, constant))
@@ -260,14 +267,15 @@ pub(crate) fn wrap(nodes: Vec<Node>, plan: &Plan, constants: &Constants<'_>) -> 
             let constant = (constants.device)(number - hosts);
             let time = params.register_time;
             Part::Device(LogicalDevices::new(plan, number - hosts, constant, time))
-        } else if matches!(node.inside(), Node::Switch(_)) {
+        } else if matches!(node.kind(), Kind::Switch(_)) {
             let constant = plan.scenario.fabric.switch.switching_time;
             let (of, time) = (number - hosts - devices, params.register_time);
             Part::Switch(VirtualSwitches::new(plan, of, constant, time))
         } else {
             return node;
         };
-        Node::Enumerating(Box::new(Enumerating::new(node, part)))
+        let node = Some(node);
+        make(Box::new(Enumerating { node, part }))
     });
     wrapped.collect()
 }

@@ -11,10 +11,9 @@
 //! wires that is always busy, because responses keep their contexts until they leave.
 
 use cxlab_plan::{End, Plan};
-use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::report::{DeviceReport, HostReport, LinkReport};
+use crate::report::{Bottleneck, DeviceReport, HostReport, Limit, LinkReport};
 
 /// Waits at places that are alike limit nothing if their sum is below this fraction of all latency.
 const SMALL: f64 = 0.1;
@@ -30,46 +29,6 @@ const ALIKE_BUSY: f64 = 0.99;
 const ALIKE_WAIT: f64 = 0.5;
 /// Hosts with at least this fraction of their outstanding requests in flight are limited by that number.
 const FULL: f64 = 0.9;
-
-/// Kind of limit on the rate of a run.
-#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
-#[serde(rename_all = "kebab-case")]
-pub enum Limit {
-    /// The wire of a link's direction is busy.
-    Wire,
-    /// The buffer at the far end of a link is too small for the link's round trip.
-    Credits,
-    /// A device's medium accepts no more.
-    Medium,
-    /// A device has no context for one more request.
-    Contexts,
-    /// Hosts have as many requests in flight as they may.
-    Outstanding,
-    /// Hosts issue as fast as their workload lets them.
-    Pace,
-}
-
-/// The bottleneck of a run, by measured utilization and waits.
-#[derive(Clone, Serialize, Deserialize, PartialEq, Debug)]
-pub struct Bottleneck {
-    /// A link's direction, a device, or `hosts`.
-    pub name: String,
-    /// The resource that is exhausted.
-    pub limit: Limit,
-    /// Number of other places that are alike: wires that are as busy, or devices or links whose requests wait
-    /// as long for the same resource.
-    #[serde(default)]
-    pub alike: usize,
-    /// Fraction of the window in which the wire was busy, where the bottleneck is a link.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub busy: Option<f64>,
-    /// Mean wait for the limiting resource at the place named, over all messages or requests that pass.
-    pub wait_ns: f64,
-    /// Fraction of all requests' latency that is spent in that wait, there and at the places that are alike.
-    pub share: f64,
-    /// The fields above as one sentence.
-    pub text: String,
-}
 
 /// A place where requests wait.
 #[derive(Clone, Copy)]
@@ -217,7 +176,7 @@ fn behind<'a>(
 }
 
 /// The bottleneck of a run whose requests took `latency_ns` in all.
-pub(crate) fn find(
+pub(super) fn find(
     plan: &Plan,
     latency_ns: f64,
     hosts: &[HostReport],
@@ -335,7 +294,7 @@ impl Bottleneck {
 
     /// Completes the text where only the hosts limit the rate: their requests are served sooner if the longest
     /// stage of a request is shorter. A medium that queues requests itself shows there.
-    pub(crate) fn tell_longest_stage(&mut self, stages_ns: &Map<String, Value>) {
+    pub(super) fn tell_longest_stage(&mut self, stages_ns: &Map<String, Value>) {
         if !matches!(self.limit, Limit::Outstanding | Limit::Pace) {
             return;
         }

@@ -8,12 +8,8 @@ use cxlab_engine::units::{Picos, SimTime};
 use cxlab_link::{Outbox, Parcel};
 use cxlab_protocol::Message;
 
-use crate::system::Node;
-
-/// The wake-up token of a completion. Tokens of switches are the numbers of their ports.
-const ANSWER: u32 = 1 << 24;
-/// The first wake-up token for a port.
-const PORT: u32 = 1 << 25;
+use super::super::Inner;
+use super::super::tokens::CompletionWake;
 
 /// Messages that a component has to send.
 pub(crate) struct Answers {
@@ -52,44 +48,49 @@ impl Answers {
         let at = SimTime(ctx.now().0 + self.time.0);
         message.stages.device += self.time.0 as u32;
         self.pending.push_back((at, port, message));
-        ctx.wake_at(at, ANSWER);
+        ctx.wake_at(at, CompletionWake::Departure.token());
     }
 
     /// Sends a message now, or as soon as the port accepts it.
     pub(crate) fn send(
         &mut self,
         ctx: &mut Ctx<'_, Parcel>,
-        node: &mut Node,
+        node: &mut impl Inner,
         port: u16,
         message: Message,
     ) {
         let now = ctx.now();
-        let token = PORT + u32::from(port);
+        let token = CompletionWake::Port(port).token();
         let link = node.port_mut(port);
         let outbox = self.outbox(port);
         outbox.offer(ctx, link, token, message, now, |_, _| {});
     }
 
     /// Sends queued messages after credits have arrived for a port.
-    pub(crate) fn pump(&mut self, ctx: &mut Ctx<'_, Parcel>, node: &mut Node, port: u16) {
-        let token = PORT + u32::from(port);
+    pub(crate) fn pump(&mut self, ctx: &mut Ctx<'_, Parcel>, node: &mut impl Inner, port: u16) {
+        let token = CompletionWake::Port(port).token();
         let link = node.port_mut(port);
         self.outbox(port).pump(ctx, link, token, |_, _| {});
     }
 
     /// Handles a wake-up of this queue.
-    pub(crate) fn wake(&mut self, ctx: &mut Ctx<'_, Parcel>, node: &mut Node, token: u32) {
-        if let Some(port) = token.checked_sub(PORT) {
-            let link = node.port_mut(port as u16);
-            let outbox = self.outbox(port as u16);
-            outbox.wake(ctx, link, token, |_, _| {});
-        } else if let Some((_, port, message)) = self.pending.pop_front() {
-            self.send(ctx, node, port, message);
+    pub(crate) fn wake(
+        &mut self,
+        ctx: &mut Ctx<'_, Parcel>,
+        node: &mut impl Inner,
+        wake: CompletionWake,
+    ) {
+        match wake {
+            CompletionWake::Port(port) => {
+                let link = node.port_mut(port);
+                let outbox = self.outbox(port);
+                outbox.wake(ctx, link, wake.token(), |_, _| {});
+            }
+            CompletionWake::Departure => {
+                if let Some((_, port, message)) = self.pending.pop_front() {
+                    self.send(ctx, node, port, message);
+                }
+            }
         }
-    }
-
-    /// Whether a wake-up token belongs to this queue.
-    pub(crate) fn owns(token: u32) -> bool {
-        token >= ANSWER
     }
 }

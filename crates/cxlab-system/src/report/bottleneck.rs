@@ -1,0 +1,43 @@
+//! The bottleneck.
+
+use serde::{Deserialize, Serialize};
+
+/// Kind of limit on the rate of a run.
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
+#[serde(rename_all = "kebab-case")]
+pub enum Limit {
+    /// The wire of a link's direction is busy.
+    Wire,
+    /// The buffer at the far end of a link is too small for the link's round trip.
+    Credits,
+    /// A device's medium accepts no more.
+    Medium,
+    /// A device has no context for one more request.
+    Contexts,
+    /// Hosts have as many requests in flight as they may.
+    Outstanding,
+    /// Hosts issue as fast as their workload lets them.
+    Pace,
+}
+
+/// The bottleneck of a run, by measured utilization and waits.
+#[derive(Clone, Serialize, Deserialize, PartialEq, Debug)]
+pub struct Bottleneck {
+    /// A link's direction, a device, or `hosts`.
+    pub name: String,
+    /// The resource that is exhausted.
+    pub limit: Limit,
+    /// Number of other places that are alike: wires that are as busy, or devices or links whose requests wait
+    /// as long for the same resource.
+    #[serde(default)]
+    pub alike: usize,
+    /// Fraction of the window in which the wire was busy, where the bottleneck is a link.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub busy: Option<f64>,
+    /// Mean wait for the limiting resource at the place named, over all messages or requests that pass.
+    pub wait_ns: f64,
+    /// Fraction of all requests' latency that is spent in that wait, there and at the places that are alike.
+    pub share: f64,
+    /// The fields above as one sentence.
+    pub text: String,
+}

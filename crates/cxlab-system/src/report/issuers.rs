@@ -1,0 +1,188 @@
+//! Hosts and accelerators.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::{
+    Bandwidth, Denied, EnumerationReport, FailedRequests, HostCi95, Latency, UnservedLatency,
+};
+
+/// What a host measured.
+#[derive(Clone, Serialize, Deserialize, PartialEq, Debug)]
+pub struct HostReport {
+    /// Its name.
+    pub name: String,
+    /// Requests issued.
+    pub issued: u64,
+    /// Requests completed.
+    pub completed: u64,
+    /// Reads completed.
+    pub reads: u64,
+    /// Writes completed.
+    pub writes: u64,
+    /// Requests that its private cache answered.
+    pub cache_hits: u64,
+    /// Denied by devices, among those completed, where what hosts have of devices changes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub denied: Option<Denied>,
+    /// Failed, among those completed, where something fails.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failed: Option<FailedRequests>,
+    /// What its throttle did, where it has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub throttle: Option<ThrottleReport>,
+    /// Rates, without those denied or failed.
+    pub bandwidth_gb_per_s: Bandwidth,
+    /// Latency of served requests.
+    pub latency_ns: Latency,
+    /// Latency of the requests that completed without being served.
+    #[serde(default, skip_serializing_if = "UnservedLatency::is_empty")]
+    pub unserved_latency_ns: UnservedLatency,
+    /// Latency of all requests that completed, served or not, where some were not served.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub all_latency_ns: Option<Latency>,
+    /// Mean requests in flight.
+    pub in_flight: f64,
+    /// Half-widths of the 95 % confidence intervals of these rates and means.
+    #[serde(default)]
+    pub ci95: HostCi95,
+    /// What its enumeration was, where the run begins with one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub enumeration: Option<EnumerationReport>,
+    /// What its cache did, where it holds memory that devices keep coherent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub coherence: Option<HostCoherence>,
+    /// What its core measured of the program it ran, where it has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub core: Option<HostCore>,
+    /// What its threads did, where it runs threads, by phase of their kernel.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub phases: Vec<ThreadPhaseReport>,
+    /// What its caches and its home agent did, where it has a processor: name and value.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub processor: Map<String, Value>,
+    /// What its cache and its engines did, where it is an accelerator: name and value.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub accelerator: Map<String, Value>,
+}
+
+/// What a host's throttle did in the window.
+#[derive(Clone, Copy, Serialize, Deserialize, PartialEq, Debug)]
+pub struct ThrottleReport {
+    /// Periods after which the host went faster.
+    pub faster: u64,
+    /// Periods after which it went slower.
+    pub slower: u64,
+    /// The part of the periods in which it issued nearly all that its rate allowed (90 %), so that it may have had more to
+    /// send.
+    #[serde(default)]
+    pub held: f64,
+    /// The rate allowed at the end; absent where there is no limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate_gb_per_s: Option<f64>,
+}
+
+/// What the threads of one component did in a phase of their kernel, from the beginning of the
+/// run.
+#[derive(Clone, Serialize, Deserialize, PartialEq, Debug)]
+pub struct ThreadPhaseReport {
+    /// The phase's name.
+    pub name: String,
+    /// Operations of the kernel completed, by its own count.
+    pub operations: u64,
+    /// Operations of its threads completed: loads, stores, atomics, DMA and so on.
+    pub steps: u64,
+    /// From the first begin to the last completion.
+    pub time_ns: f64,
+    /// Operations of the kernel over that time.
+    pub operations_per_second: f64,
+    /// Those of them that are on memory.
+    #[serde(default)]
+    pub on_memory: u64,
+    /// Of those, the ones whose first byte lies in CXL memory.
+    #[serde(default)]
+    pub on_cxl: u64,
+    /// Of those, the ones that waited for the host's own memory; caches answered the others.
+    #[serde(default)]
+    pub from_own: u64,
+    /// Of those, the ones that waited for CXL memory.
+    #[serde(default)]
+    pub from_cxl: u64,
+    /// Bytes that the threads' operations moved, without those that were denied or failed.
+    pub bytes: u64,
+    /// Time in which such an operation was under way.
+    pub busy_ns: f64,
+    /// Bytes over that time.
+    pub bandwidth_gb_per_s: f64,
+    /// From begin to completion of each such operation that was neither denied nor failed.
+    pub latency_ns: Latency,
+}
+
+/// What a core measured of its program, from the beginning of the run.
+#[derive(Clone, Serialize, Deserialize, PartialEq, Debug)]
+pub struct HostCore {
+    /// Loads issued.
+    pub loads: u64,
+    /// Stores issued.
+    pub stores: u64,
+    /// Flushes issued.
+    pub flushes: u64,
+    /// Flushes that found a modified line.
+    pub flushes_dirty: u64,
+    /// Loads and stores that each private cache answered, nearest first.
+    pub hits: Vec<u64>,
+    /// Loads and stores that found their line asked for already.
+    pub merged: u64,
+    /// Loads and stores that asked memory for their line.
+    pub misses: u64,
+    /// Lines that the prefetcher asked memory for, where it did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prefetches: Option<u64>,
+    /// By phase of the program.
+    pub phases: Vec<PhaseReport>,
+    /// What the medium of the host's own memory kept about itself: name with unit, and value.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub memory: Map<String, Value>,
+}
+
+/// What a phase of a program did.
+#[derive(Clone, Serialize, Deserialize, PartialEq, Debug)]
+pub struct PhaseReport {
+    /// Its name.
+    pub name: String,
+    /// Operations of the program completed.
+    pub operations: u64,
+    /// Loads, stores and flushes issued.
+    pub steps: u64,
+    /// From its first issue to its last completion.
+    pub time_ns: f64,
+    /// Operations over that time.
+    pub operations_per_second: f64,
+    /// Bytes that the program counts for its operations, over that time; 0 where it counts none.
+    pub bandwidth_gb_per_s: f64,
+    /// Mean time of its loads, whatever answered them.
+    pub load_latency_ns: f64,
+}
+
+/// What a coherent cache did.
+#[derive(Clone, Serialize, Deserialize, PartialEq, Debug)]
+pub struct HostCoherence {
+    /// Accesses that found what they needed.
+    pub hits: u64,
+    /// Accesses that had to ask.
+    pub misses: u64,
+    /// Accesses that waited for another one's line.
+    pub merged: u64,
+    /// Stores to lines that were held shared.
+    pub upgrades: u64,
+    /// Clean lines that made room and were announced.
+    pub clean_evictions: u64,
+    /// Modified lines that made room.
+    pub dirty_evictions: u64,
+    /// Lines that snoops took.
+    pub invalidated: u64,
+    /// Modified lines that snoops wrote back.
+    pub snoop_writebacks: u64,
+    /// Snoops that met a request under way.
+    pub conflicts: u64,
+}

@@ -1,0 +1,44 @@
+//! Links.
+
+use serde::{Deserialize, Serialize};
+
+use super::{LinkCi95, Wait};
+
+/// What a direction of a link carried.
+#[derive(Clone, Serialize, Deserialize, PartialEq, Debug)]
+pub struct LinkReport {
+    /// The link: its ends joined by `--`.
+    pub name: String,
+    /// The direction: from `->` to.
+    pub direction: String,
+    /// The named link that it is one of, where it is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub link_class: Option<String>,
+    /// Fraction of the window in which the wire was busy.
+    pub utilization: f64,
+    /// Payload (64-byte lines) among all bytes sent.
+    pub efficiency: f64,
+    /// Bytes sent, headers and empty slots included.
+    pub bytes: u64,
+    /// Bytes of lines among them.
+    pub payload_bytes: u64,
+    /// Flits (or packets) sent.
+    pub flits: u64,
+    /// Flits sent again after an error.
+    pub retries: u64,
+    /// Rate of the direction, GB/s.
+    pub rate_gb_per_s: f64,
+    /// Messages sent.
+    #[serde(default)]
+    pub messages: u64,
+    /// How long messages wait for the transmitter of this direction to take them: at the output of a host,
+    /// a switch or a device. What it has taken goes within a flit, or within `staging` of packets.
+    #[serde(default)]
+    pub wait_ns: Wait,
+    /// The part of the mean wait that is for credits; the rest is for the wire.
+    #[serde(default)]
+    pub credit_wait_ns: f64,
+    /// Half-widths of the 95 % confidence intervals of what it carried.
+    #[serde(default)]
+    pub ci95: LinkCi95,
+}

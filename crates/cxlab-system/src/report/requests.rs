@@ -1,0 +1,188 @@
+//! Requests, their rates and their latencies.
+
+use cxlab_host::RequesterStats;
+use serde::{Deserialize, Serialize};
+
+/// Requests in the window.
+#[derive(Clone, Serialize, Deserialize, PartialEq, Default, Debug)]
+pub struct Requests {
+    /// Issued.
+    pub issued: u64,
+    /// Completed.
+    pub completed: u64,
+    /// Reads completed.
+    pub reads: u64,
+    /// Writes completed.
+    pub writes: u64,
+    /// Answered by a private cache, among those completed.
+    pub cache_hits: u64,
+    /// Dirty lines written back, not counted as requests.
+    pub writebacks: u64,
+    /// Denied, among those completed, where what hosts have of devices changes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub denied: Option<Denied>,
+    /// Failed, among those completed, where something fails.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failed: Option<FailedRequests>,
+    /// In flight at the end.
+    pub in_flight: u64,
+    /// Completed since the start of the run, warm-up included, per real second.
+    pub per_wall_second: f64,
+}
+
+/// Requests whose address no decoder of the device had for their host.
+#[derive(Clone, Copy, Serialize, Deserialize, PartialEq, Eq, Default, Debug)]
+pub struct Denied {
+    /// Reads, answered `MemData-NXM`, without data.
+    pub reads: u64,
+    /// Writes, dropped.
+    pub writes: u64,
+}
+
+impl Denied {
+    pub(crate) fn of(stats: &RequesterStats) -> Denied {
+        Denied {
+            reads: stats.denied.reads,
+            writes: stats.denied.writes,
+        }
+    }
+
+    /// Both.
+    pub fn total(&self) -> u64 {
+        self.reads + self.writes
+    }
+}
+
+/// Requests that nothing answered, or poison.
+#[derive(Clone, Copy, Serialize, Deserialize, PartialEq, Eq, Default, Debug)]
+pub struct FailedRequests {
+    /// Reads whose time was over: the host has no data.
+    pub timed_out_reads: u64,
+    /// Writes whose time was over: they may have been made, or may be yet.
+    pub timed_out_writes: u64,
+    /// Reads of devices that the host knew it did not reach: not sent, no data.
+    pub cut_off_reads: u64,
+    /// Writes to such devices: not sent, dropped.
+    pub cut_off_writes: u64,
+    /// Reads that met poison.
+    #[serde(default)]
+    pub poisoned_reads: u64,
+    /// Atomic operations that met poison.
+    #[serde(default)]
+    pub poisoned_writes: u64,
+}
+
+impl FailedRequests {
+    pub(crate) fn of(stats: &RequesterStats) -> FailedRequests {
+        FailedRequests {
+            timed_out_reads: stats.timed_out.reads,
+            timed_out_writes: stats.timed_out.writes,
+            cut_off_reads: stats.cut_off.reads,
+            cut_off_writes: stats.cut_off.writes,
+            poisoned_reads: stats.poisoned.reads,
+            poisoned_writes: stats.poisoned.writes,
+        }
+    }
+
+    pub(crate) fn add(&mut self, other: FailedRequests) {
+        self.timed_out_reads += other.timed_out_reads;
+        self.timed_out_writes += other.timed_out_writes;
+        self.cut_off_reads += other.cut_off_reads;
+        self.cut_off_writes += other.cut_off_writes;
+        self.poisoned_reads += other.poisoned_reads;
+        self.poisoned_writes += other.poisoned_writes;
+    }
+
+    /// Reads of all kinds.
+    pub fn reads(&self) -> u64 {
+        self.timed_out_reads + self.cut_off_reads + self.poisoned_reads
+    }
+
+    /// Writes of all kinds.
+    pub fn writes(&self) -> u64 {
+        self.timed_out_writes + self.cut_off_writes + self.poisoned_writes
+    }
+
+    /// All.
+    pub fn total(&self) -> u64 {
+        self.reads() + self.writes()
+    }
+}
+
+/// Rates of 64-byte lines, GB/s.
+#[derive(Clone, Serialize, Deserialize, PartialEq, Default, Debug)]
+pub struct Bandwidth {
+    /// Reads and writes.
+    pub total: f64,
+    /// Reads.
+    pub read: f64,
+    /// Writes.
+    pub write: f64,
+}
+
+/// A latency distribution in nanoseconds. Percentiles are upper bounds: the ends of bins that are 0.1 % wide,
+/// and at least 0.128 ns.
+#[derive(Clone, Serialize, Deserialize, PartialEq, Default, Debug)]
+pub struct Latency {
+    /// Mean, exact.
+    pub mean: f64,
+    /// Shortest, exact.
+    pub min: f64,
+    /// Median, an upper bound.
+    pub p50: f64,
+    /// 90 % are not longer; an upper bound.
+    pub p90: f64,
+    /// 99 % are not longer; an upper bound.
+    pub p99: f64,
+    /// 99.9 % are not longer; an upper bound.
+    pub p999: f64,
+    /// Longest, exact.
+    pub max: f64,
+}
+
+/// Latency of the requests that completed without being served, by the way in which they ended;
+/// absent where none ended so.
+#[derive(Clone, Serialize, Deserialize, PartialEq, Default, Debug)]
+pub struct UnservedLatency {
+    /// Denied by a device.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub denied: Option<Latency>,
+    /// Timed out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timed_out: Option<Latency>,
+    /// Not sent, because the host knew that no path leads to the device.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cut_off: Option<Latency>,
+    /// Answered with poison.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub poisoned: Option<Latency>,
+}
+
+impl UnservedLatency {
+    pub(super) fn is_empty(&self) -> bool {
+        *self == UnservedLatency::default()
+    }
+
+    /// The ways in which requests ended, and their latency.
+    pub fn named(&self) -> impl Iterator<Item = (&'static str, &Latency)> {
+        let all = [
+            ("denied", &self.denied),
+            ("timed out", &self.timed_out),
+            ("cut off", &self.cut_off),
+            ("poisoned", &self.poisoned),
+        ];
+        all.into_iter()
+            .filter_map(|(name, latency)| Some((name, latency.as_ref()?)))
+    }
+}
+
+/// How long messages wait at a place, in nanoseconds, over all that pass it: those that do not wait count as 0.
+#[derive(Clone, Copy, Serialize, Deserialize, PartialEq, Default, Debug)]
+pub struct Wait {
+    /// Mean, exact.
+    pub mean: f64,
+    /// 99 % do not wait longer. An upper bound: the end of a bin that is at most 12.5 % wide.
+    pub p99: f64,
+    /// Longest, exact.
+    pub max: f64,
+}

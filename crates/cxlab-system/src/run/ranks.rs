@@ -1,0 +1,159 @@
+//! Runs in several processes.
+
+use cxlab_engine::units::Picos;
+use cxlab_engine::{GatherError, Monitor, Partition, Ranks, Threads, share};
+use cxlab_plan::Plan;
+use serde::Serialize;
+
+use super::{RunError, RunOptions, Runner, run_parts, unchanged};
+use crate::batches::Batches;
+use crate::checkpoint::Checkpoints;
+use crate::laws;
+use crate::report::Report;
+use crate::system::{Notes, System};
+
+/// A run in several processes.
+pub(super) struct Ranked<'a> {
+    pub(super) ranks: &'a mut dyn Ranks,
+    pub(super) division: Partition,
+}
+
+impl Ranked<'_> {
+    pub(super) fn owns(&self, component: usize) -> bool {
+        usize::from(self.division.part_of[component]) == self.ranks.rank()
+    }
+}
+
+/// Shortest lookahead between ranks that does not make most of a run wait.
+const SHORT_LOOKAHEAD: Picos = Picos(1_000);
+
+/// Events that show how much each component has to do.
+const TRIAL: u64 = 30_000;
+
+/// How a system is divided among ranks. Each of them runs its beginning alone to see how much each
+/// component has to do, and all see the same.
+///
+/// # Errors
+/// Its components cannot be divided among as many.
+pub fn division(plan: &Plan, seed: u64, ranks: usize) -> Result<Partition, RunError> {
+    let mut system = System::build(plan, seed, Notes::default()).map_err(RunError::Problems)?;
+    let monitor = Monitor::default();
+    let enumerated = system.enumerate(plan, Threads::Exactly(1), &monitor);
+    enumerated.map_err(RunError::Law)?;
+    system.simulation.run_some(TRIAL);
+    // A host and its accelerators share the bytes of their memory.
+    let first = plan.devices.len() - plan.accelerator_hosts.len();
+    let accelerators = plan.accelerator_hosts.iter().enumerate();
+    let together = accelerators.map(|(number, host)| (*host, system.hosts + first + number));
+    // So do hosts and devices with a part in shared regions.
+    let (hosts, parts) = (system.hosts, plan.shared.iter().enumerate());
+    let shared = parts.flat_map(|(host, part)| {
+        let devices = part.shares.iter();
+        devices.map(move |(device, ..)| (host, hosts + device))
+    });
+    let together: Vec<(usize, usize)> = together.chain(shared).collect();
+    let division = system.simulation.division_together(ranks, &together);
+    if division.parts < ranks {
+        return Err(RunError::Ranks(format!(
+            "found {ranks} ranks; allowed: 1 to {} for this system, whose components cannot be divided \
+             further",
+            division.parts
+        )));
+    }
+    Ok(division)
+}
+
+/// What there is to say of a division: its lookahead, and a warning where that is short.
+pub fn describe_division(division: &Partition) -> String {
+    let Some(lookahead) = division.lookahead else {
+        return format!("{} rank, nothing is cut", division.parts);
+    };
+    let warning = if lookahead < SHORT_LOOKAHEAD {
+        "; warning: ranks speak to each other that often, and under 1 ns a run on one is faster"
+    } else {
+        ""
+    };
+    format!(
+        "{} ranks, lookahead {:.3} ns{warning}",
+        division.parts,
+        lookahead.as_nanos_f64()
+    )
+}
+
+/// Runs a plan in several processes, each of which calls this with the same arguments, among them the
+/// [`division`] among so many ranks. Rank 0 has
+/// the report, which is that of one process; the others have none. Rows and threads are for runs in
+/// one process.
+///
+/// # Errors
+/// As [`run_with`]; also where the system cannot be brought together because something in it cannot be
+/// saved.
+pub fn run_ranked<'p>(
+    plan: &'p Plan,
+    options: RunOptions<'p>,
+    checkpoints: Checkpoints<'p>,
+    ranks: &'p mut dyn Ranks,
+    division: Partition,
+) -> Result<Option<Report>, RunError> {
+    let report = run_parts(plan, options, checkpoints, Some(Ranked { ranks, division }))?;
+    unchanged(plan, report)
+}
+
+impl Runner<'_, '_> {
+    /// Whether something is so on any rank.
+    pub(super) fn any(&mut self, own: bool) -> bool {
+        match &mut self.ranked {
+            Some(Ranked { ranks, .. }) => share(*ranks, &own).contains(&true),
+            None => own,
+        }
+    }
+
+    /// What rank 0 says: where real time decides, all must decide alike.
+    pub(super) fn agreed<T: Serialize + serde::de::DeserializeOwned + Clone>(
+        &mut self,
+        own: T,
+    ) -> T {
+        match &mut self.ranked {
+            Some(Ranked { ranks, .. }) => share(*ranks, &own).swap_remove(0),
+            None => own,
+        }
+    }
+
+    /// Brings the components of all ranks to the first one; whether this is that.
+    pub(super) fn gather(&mut self) -> Result<bool, RunError> {
+        let Some(Ranked { ranks, division }) = &mut self.ranked else {
+            return Ok(true);
+        };
+        let gathered = self.system.simulation.gather(division, *ranks);
+        let rank = ranks.rank();
+        let mut all = share(*ranks, &self.batches).into_iter();
+        self.gathered = all.next().flatten();
+        if let Some(sum) = &mut self.gathered {
+            all.flatten().for_each(|other| sum.merge(&other));
+        }
+        let digest = gathered.map_err(|error| match error {
+            GatherError::Refused(refusals) => self.not_saved(&refusals),
+            GatherError::Differs(error) => RunError::Law(error.to_string()),
+        })?;
+        if let Some(outcome) = &mut self.outcome {
+            outcome.digest = digest;
+        }
+        Ok(rank == 0)
+    }
+
+    /// When no event is left, nothing may be left inside: else requests were lost or are deadlocked.
+    pub(super) fn check_drained(&self) -> Result<(), RunError> {
+        match &self.ranked {
+            Some(Ranked { ranks, .. }) if ranks.rank() > 0 => Ok(()),
+            _ => laws::check_drained(&self.system).map_err(RunError::Law),
+        }
+    }
+
+    /// The batches of all ranks.
+    pub(super) fn all_batches(&self) -> Option<&Batches> {
+        match self.ranked {
+            Some(_) => self.gathered.as_ref(),
+            None => self.batches.as_ref(),
+        }
+    }
+}

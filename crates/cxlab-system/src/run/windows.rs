@@ -1,0 +1,147 @@
+//! The windows of warm-up and measurement, and the sampling points at which they end.
+
+use cxlab_engine::share;
+use cxlab_engine::units::SimTime;
+use cxlab_plan::Problem;
+use cxlab_plan::windows::WindowEnd;
+
+use super::ranks::Ranked;
+use super::{RunError, Runner};
+use crate::host::Host;
+use crate::intervals::{self, Parts};
+use crate::position::{RunPosition, Warmed};
+use crate::series::Series;
+
+/// Simulated time to the first sampling point: 1 us.
+const FIRST_STEP: u64 = 1_000_000;
+/// Fewest batches at which a run stops because it is precise enough.
+const FEWEST_BATCHES: usize = 32;
+
+impl Runner<'_, '_> {
+    /// A window begins now.
+    pub(super) fn enter_window(&mut self) {
+        let completed = self.completed();
+        self.position = RunPosition {
+            now: self.now,
+            since: self.now,
+            completed,
+            look: self.now,
+            seen: completed,
+            ..self.position
+        };
+    }
+
+    /// Windows may change as far as the run has not passed them.
+    pub(super) fn check_windows(
+        &mut self,
+        warmup: WindowEnd,
+        window: WindowEnd,
+    ) -> Result<(), RunError> {
+        let position = self.position;
+        let warm = position.measured_since.is_some() || position.over;
+        let wrong = |message: &str| {
+            Err(RunError::Problems(vec![Problem::new(
+                "measure",
+                format!("found in a run that goes on from a checkpoint: {message}"),
+            )]))
+        };
+        if warm && position.warmup != warmup {
+            return wrong(
+                "another warm-up than the one that has ended in it; allowed: the same one",
+            );
+        }
+        let within = match position.measured_since {
+            Some(_) => window,
+            None => warmup,
+        };
+        if !position.over && (self.has_ended(within) || self.next_look(within) <= self.now) {
+            return wrong("a window that had ended before it; allowed: one that ends after it");
+        }
+        self.position.warmup = warmup;
+        Ok(())
+    }
+
+    /// When a window by time ends.
+    pub(super) fn limit(&self, window: WindowEnd) -> SimTime {
+        match window {
+            WindowEnd::Time(span) | WindowEnd::SettledTime(span) => {
+                SimTime(self.position.since.0.saturating_add(span.0))
+            }
+            WindowEnd::Requests(_) | WindowEnd::SettledRequests(_) | WindowEnd::End => {
+                SimTime::NEVER
+            }
+        }
+    }
+
+    /// The sampling point after the last one.
+    pub(super) fn next_look(&self, window: WindowEnd) -> SimTime {
+        let last = self.position.look;
+        let step = FIRST_STEP.max((last.0 - self.begun.0) / 16);
+        SimTime(last.0.saturating_add(step)).min(self.limit(window))
+    }
+
+    /// Whether a window has ended at the last sampling point.
+    fn is_over(&self, window: WindowEnd) -> bool {
+        let position = &self.position;
+        match window {
+            WindowEnd::Requests(requests) | WindowEnd::SettledRequests(requests) => {
+                position.seen - position.completed >= requests
+            }
+            WindowEnd::Time(_) | WindowEnd::SettledTime(_) => position.look >= self.limit(window),
+            WindowEnd::End => false,
+        }
+    }
+
+    /// Whether a window has ended at the last sampling point, and is as long as it must be.
+    pub(super) fn has_ended(&mut self, window: WindowEnd) -> bool {
+        self.is_over(window) && self.may_end()
+    }
+
+    /// Whether a warm-up that ends by itself has ended at the last sampling point. Says where the transient ended.
+    pub(super) fn has_settled(&mut self, window: WindowEnd) -> bool {
+        let position = &self.position;
+        let least = match window {
+            WindowEnd::SettledRequests(most) => position.seen - position.completed >= most / 10,
+            WindowEnd::SettledTime(most) => (position.look.0 - position.since.0) >= most.0 / 10,
+            WindowEnd::Requests(_) | WindowEnd::Time(_) | WindowEnd::End => return false,
+        };
+        if !least {
+            return false;
+        }
+        let profile = self.series().map(|all| all.profile(self.now));
+        let settled = profile.and_then(|profile| profile.settled());
+        self.position.warmed = settled.map_or(Warmed::NotSettled, Warmed::Settled);
+        settled.is_some()
+    }
+
+    /// What all hosts have completed over time.
+    fn series(&mut self) -> Option<Series> {
+        let ranked = self.ranked.as_ref();
+        let nodes = self.system.simulation.components().enumerate();
+        let own = nodes.filter(|(number, _)| ranked.is_none_or(|ranked| ranked.owns(*number)));
+        let hosts = own.filter_map(|(_, node)| node.host());
+        let own = Series::merged(hosts.map(Host::series));
+        match &mut self.ranked {
+            Some(Ranked { ranks, .. }) => Series::merged(share(*ranks, &own).into_iter().flatten()),
+            None => own,
+        }
+    }
+
+    /// Whether the measurement is as precise as the scenario wants.
+    pub(super) fn is_precise(&mut self) -> bool {
+        let (Some(wanted), Some(batches)) = (self.plan.scenario.measure.precision, &self.batches)
+        else {
+            return false;
+        };
+        if batches.count() < FEWEST_BATCHES {
+            return false;
+        }
+        let mut totals = batches.totals();
+        if let Some(Ranked { ranks, .. }) = &mut self.ranked {
+            let mut all = share(*ranks, &totals).into_iter();
+            totals = all.next().unwrap_or(totals);
+            all.for_each(|other| totals.merge(&other));
+        }
+        intervals::is_precise(Parts::Batches(&totals), wanted)
+    }
+}

@@ -1,0 +1,202 @@
+//! Devices and switches.
+
+use std::sync::Arc;
+
+use cxlab_agent::SharedShare;
+use cxlab_device::{
+    Accelerator, AcceleratorConfig, CoherentConfig, CoherentDevice, DeviceConfig, MemoryDevice,
+    OwnMemoryConfig, QosConfig,
+};
+use cxlab_engine::rng::StreamRng;
+use cxlab_engine::units::Dpa;
+use cxlab_fabric::switch::{Switch, SwitchConfig};
+use cxlab_link::LinkPort;
+use cxlab_memory::{DeferredMedium, MediumSite};
+use cxlab_plan::DeviceKind;
+use cxlab_protocol::PortId;
+use cxlab_workload::LOCAL_BASE;
+use cxlab_workload::thread::{Place, Thread};
+
+use super::{Builder, Node};
+use crate::host::{Agent, Host};
+
+impl Builder<'_> {
+    /// What a device holds that hosts share with their values.
+    fn shared_share(&self, number: usize) -> Option<SharedShare> {
+        let parts = (0..).zip(&self.plan.shared);
+        let hosts = parts.flat_map(|(host, part)| {
+            let here = part.shares.iter().filter(|share| share.0 == number);
+            here.map(move |(_, first, end)| (PortId(host), *first, *end))
+        });
+        let hosts: Vec<(PortId, Dpa, Dpa)> = hosts.collect();
+        (!hosts.is_empty()).then(|| SharedShare {
+            memory: self.shared.clone(),
+            device: PortId((self.plan.hosts.len() + number) as u16),
+            hosts,
+        })
+    }
+
+    /// An accelerator with its threads of its host's kernel.
+    fn accelerator(&self, number: usize, group: usize, ports: Vec<LinkPort>) -> Node {
+        let (hosts, devices) = (self.plan.hosts.len(), self.plan.devices.len());
+        let first = devices - self.plan.accelerator_hosts.len();
+        let host = self.plan.accelerator_hosts[number - first];
+        let mut siblings = self.plan.accelerators_of(host);
+        let accelerator = siblings.position(|(device, _)| device == number);
+        let (Some(accelerator), Some(domain)) = (accelerator, &self.domains[host]) else {
+            unreachable!("the plan gave every accelerator a host that runs threads")
+        };
+        let params = self.plan.scenario.accelerators[group].device.clone();
+        let threads = (0..params.elements as usize).flat_map(|element| {
+            domain.kernel.threads(Place::Element {
+                accelerator,
+                element,
+            })
+        });
+        let mut threads: Vec<Thread> = threads.collect();
+        if self.notes.states && domain.kernel.can_run_again() {
+            threads.iter_mut().for_each(Thread::keep_log);
+        }
+        let made = Accelerator::new(AcceleratorConfig {
+            threads,
+            number: (hosts + number) as u16,
+            port_id: PortId((hosts + number) as u16),
+            host: PortId(host as u16),
+            ports,
+            memory: self.own_memory(number, group),
+            translates: self.plan.has_os(host),
+            rng: StreamRng::new(self.seed, &self.plan.devices[number].name),
+            prefetch: params
+                .cache
+                .prefetch
+                .as_ref()
+                .and_then(|choice| choice.build().ok()),
+            reach: self.reach_of(host),
+            phases: domain.kernel.phases().to_vec(),
+            image: domain.image.clone(),
+            log: self.notes.rows,
+            versions: domain.versions.clone(),
+            poison: domain.poison.clone(),
+            params,
+        });
+        match made {
+            Ok(accelerator) => Node::Host(Host::new(Agent::Accelerator(Box::new(accelerator)))),
+            Err(error) => unreachable!("the plan checked the caches: {error:?}"),
+        }
+    }
+
+    /// The memory that accelerators of a host may ask it for: first lines, and those after the last.
+    fn reach_of(&self, host: usize) -> Vec<(u64, u64)> {
+        let planned = &self.plan.hosts[host];
+        let own = self.plan.scenario.hosts[planned.group].own_memory();
+        let first = LOCAL_BASE.0 / 64;
+        vec![(0, planned.map.span().0 / 64), (first, first + own.0 / 64)]
+    }
+
+    /// The memory of a Type 2 device.
+    fn own_memory(&self, number: usize, group: usize) -> Option<OwnMemoryConfig> {
+        let device = &self.plan.devices[number];
+        let params = self.plan.scenario.accelerators[group].memory.as_ref()?;
+        let medium = self.plan.accelerator_media[group].as_ref()?;
+        let backend = medium.backend(MediumSite {
+            capacity: params.capacity,
+            rng: StreamRng::new(self.seed, &format!("{}/medium", device.name)),
+            context: self.context.clone(),
+        });
+        Some(OwnMemoryConfig {
+            backend,
+            decoder: device
+                .decoders
+                .decoders()
+                .first()
+                .map(|one| (one.set, one.target))?,
+            lines: params.capacity.0 / 64,
+            bias_page: self.plan.scenario.accelerators[group].device.bias_page,
+            class: params.class,
+        })
+    }
+
+    pub(super) fn device(&self, number: usize, ports: Vec<LinkPort>) -> Node {
+        let device = &self.plan.devices[number];
+        let at = match device.group {
+            DeviceKind::Memory(group) => group,
+            DeviceKind::Accelerator(group) => return self.accelerator(number, group, ports),
+        };
+        let group = &self.plan.scenario.devices[at];
+        let params = group.controller.clone();
+        let backend = self.plan.media[at].backend(MediumSite {
+            capacity: group.capacity,
+            rng: StreamRng::new(self.seed, &format!("{}/medium", device.name)),
+            context: self.context.clone(),
+        });
+        if !group.is_hdm_db() {
+            let shared = self.shared_share(number);
+            let qos = self.telemetry(number);
+            // What is to be lost or denied must not have been answered ahead of time, and what is
+            // inside is known when it is time.
+            let persistent = (device.memory())
+                .is_some_and(|group| self.plan.media[group].is_persistent() == Some(true));
+            let changes = !device.changes.is_empty() || self.plan.failures.is_some();
+            let backend = match changes || qos.is_some() || shared.is_some() {
+                true => Box::new(DeferredMedium::new(backend)),
+                false => backend,
+            };
+            return Node::Device(MemoryDevice::new(DeviceConfig {
+                params,
+                ports,
+                backend,
+                changes: device.changes.clone(),
+                persistent,
+                qos,
+                media_errors: group
+                    .media_errors
+                    .clone()
+                    .map(|params| (params, self.seed, device.name.clone())),
+                values: self.notes.values && changes,
+                shared,
+                decoders: device.decoders.clone(),
+            }));
+        }
+        let hosts = self.plan.hosts.len();
+        let made = group.coherence.victim.build().map(|policy| {
+            CoherentDevice::new(CoherentConfig {
+                params,
+                filter: group.coherence.filter.clone(),
+                policy,
+                policy_rng: StreamRng::new(self.seed, &format!("{}/filter", device.name)),
+                ports,
+                backend,
+                decoders: device.decoders.clone(),
+                port_id: PortId((hosts + number) as u16),
+                peers: (0..hosts as u16).map(PortId).collect(),
+                qos: self.telemetry(number),
+                shares: device.share_changes(),
+                observe: self.notes.values,
+            })
+        });
+        match made {
+            Ok(Ok(device)) => Node::Coherent(device),
+            Ok(Err(error)) => unreachable!("the plan checked the snoop filter: {error}"),
+            Err(error) => unreachable!("the plan checked the victim policy: {error}"),
+        }
+    }
+
+    /// Telemetry of a device, if it tells its load.
+    fn telemetry(&self, number: usize) -> Option<QosConfig> {
+        let qos = self.plan.qos.devices[number].as_ref()?;
+        Some(qos.config.clone())
+    }
+
+    pub(super) fn switch(&self, number: usize, ports: Vec<LinkPort>) -> Node {
+        let name = &self.plan.graph.switches[number].name;
+        Node::Switch(Switch::new(SwitchConfig {
+            params: self.plan.scenario.fabric.switch.clone(),
+            index: number,
+            hdm_d: Arc::clone(&self.hdm_d),
+            ports,
+            tables: Arc::clone(&self.plan.tables),
+            virtual_channels: self.vcs,
+            rng: StreamRng::new(self.seed, name),
+        }))
+    }
+}

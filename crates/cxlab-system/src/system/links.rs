@@ -1,0 +1,153 @@
+//! Wires and the ports at their ends.
+
+use cxlab_engine::units::{Bytes, BytesPerSec, Picos};
+use cxlab_engine::{ComponentId, Wire};
+use cxlab_link::{
+    CreditWindows, Duplex, LinkParams, LinkPort, PacketHeader, PortConfig, Transmission,
+};
+use cxlab_plan::{End, PlannedLink};
+use cxlab_protocol::LongStage;
+
+use super::{Builder, Directions};
+
+impl Builder<'_> {
+    fn component_of(&self, end: End) -> (usize, u16) {
+        let (hosts, devices) = (self.plan.hosts.len(), self.plan.devices.len());
+        match end {
+            End::Host(number, port) => (number, port),
+            End::Device(number, port) => (hosts + number, port),
+            End::Switch(number, port) => (hosts + devices + number, port),
+        }
+    }
+
+    /// Adds both ends of one wire.
+    fn join(
+        &mut self,
+        (from, from_port): (usize, u16),
+        (to, to_port): (usize, u16),
+        there: (&LinkParams, Picos, Picos),
+        back: (&LinkParams, Picos, Picos),
+        windows: &CreditWindows,
+        names: (&str, &str),
+    ) {
+        let (seed, vcs) = (self.seed, self.vcs);
+        let hosts = self.plan.hosts.len();
+        let ends = hosts + self.plan.devices.len();
+        let stage = |component: usize| match component {
+            host if host < hosts => LongStage::HostQueue,
+            device if device < ends => LongStage::DeviceQueue,
+            _ => LongStage::SwitchQueue,
+        };
+        let mut add =
+            |at: (usize, u16), peer: (usize, u16), way: (&LinkParams, Picos, Picos), name| {
+                let (params, egress, ingress) = way;
+                let config = PortConfig {
+                    port: at.1,
+                    egress,
+                    ingress,
+                    vcs,
+                    windows: *windows,
+                    seed,
+                    name,
+                };
+                let wire = Wire {
+                    peer: ComponentId::from(peer.0),
+                    peer_port: peer.1,
+                    min_latency: LinkPort::min_latency(params, egress, ingress),
+                };
+                let slots = &mut self.ports[at.0];
+                if slots.len() <= at.1 as usize {
+                    slots.resize_with(at.1 as usize + 1, || None);
+                }
+                let port = LinkPort::new(params, &config).waiting_in(stage(at.0));
+                slots[at.1 as usize] = Some((port, wire));
+            };
+        add((from, from_port), (to, to_port), there, names.0);
+        add((to, to_port), (from, from_port), back, names.1);
+    }
+
+    /// Lays a planned link, with a bus in between when it is half duplex.
+    pub(super) fn lay(&mut self, link: &PlannedLink, buses: &mut Vec<LinkParams>) -> Directions {
+        let (a, b) = (self.component_of(link.a), self.component_of(link.b));
+        let names = (
+            format!(
+                "{}->{}#{}.{}",
+                self.plan.end_name(link.a),
+                self.plan.end_name(link.b),
+                a.1,
+                b.1
+            ),
+            format!(
+                "{}->{}#{}.{}",
+                self.plan.end_name(link.b),
+                self.plan.end_name(link.a),
+                b.1,
+                a.1
+            ),
+        );
+        let names = (names.0.as_str(), names.1.as_str());
+        let (out, back) = (
+            (self.plan.egress(link.a), self.plan.ingress(link.b)),
+            (self.plan.egress(link.b), self.plan.ingress(link.a)),
+        );
+        let windows = &link.params.windows(self.plan.pipelines(link));
+        if link.params.duplex == Duplex::Full {
+            let params = &link.params;
+            self.join(
+                a,
+                b,
+                (params, out.0, out.1),
+                (params, back.0, back.1),
+                windows,
+                names,
+            );
+            return Directions {
+                forward: a,
+                backward: b,
+            };
+        }
+        // Each end hands its messages to the bus in 1 ps, which the wire gives back.
+        let attach = LinkParams {
+            transmission: Transmission::Packet,
+            packet: PacketHeader {
+                header: Bytes(0),
+                data_header: Bytes(0),
+                staging: Bytes(0),
+            },
+            bandwidth: Some(BytesPerSec(u64::MAX)),
+            propagation: Picos(1),
+            port_delay: Picos::ZERO,
+            fec_delay: Some(Picos::ZERO),
+            retimers: 0,
+            flit_error_rate: Default::default(),
+            duplex: Duplex::Full,
+            ..link.params.clone()
+        };
+        let mut wire = link.params.clone();
+        wire.propagation.0 = wire.propagation.0.saturating_sub(1);
+        let bus = self.ports.len();
+        self.ports.push(Vec::new());
+        buses.push(link.params.clone());
+        let zero = Picos::ZERO;
+        self.join(
+            a,
+            (bus, 0),
+            (&attach, out.0, zero),
+            (&wire, zero, back.1),
+            windows,
+            ("attach", names.1),
+        );
+        self.join(
+            b,
+            (bus, 1),
+            (&attach, back.0, zero),
+            (&wire, zero, out.1),
+            windows,
+            ("attach", names.0),
+        );
+        Directions {
+            forward: (bus, 1),
+            backward: (bus, 0),
+        }
+    }
+}

@@ -1,0 +1,223 @@
+//! The system: components and wiring, made from a plan.
+
+mod devices;
+mod hosts;
+mod links;
+mod node;
+
+use std::sync::Arc;
+
+use cxlab_agent::{LineVersions, PoisonedLines, SharedMemory};
+use cxlab_engine::units::SimTime;
+use cxlab_engine::{Monitor, Outcome, Simulation, Stop, Threads, Wire};
+use cxlab_fabric::bus::{Bus, BusConfig};
+use cxlab_link::LinkPort;
+use cxlab_memory::{FaultList, RunContext};
+use cxlab_plan::{End, Plan, Problem};
+use cxlab_workload::Image;
+use cxlab_workload::thread::ThreadedKernel;
+
+pub use node::Node;
+
+use crate::host::Host;
+use crate::wrapper::enumeration::{self, Enumerated};
+use crate::wrapper::failures;
+
+/// Where the two directions of a planned link are measured: component and port that transmit.
+#[derive(Clone, Copy, Debug)]
+pub struct Directions {
+    /// From end `a` to end `b`.
+    pub forward: (usize, u16),
+    /// From end `b` to end `a`.
+    pub backward: (usize, u16),
+}
+
+/// What a system notes of its run, beside what it counts. None of it changes the run.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Notes {
+    /// A row for each request that completes, for [`Host::take_rows`].
+    pub rows: bool,
+    /// For checkers, the value that each access to a coherent cache saw or left, for
+    /// [`Host::take_observations`], and the values that lie in devices with HDM-DB memory, for
+    /// [`CoherentDevice::value`]; what plain requesters read of devices with events, in their rows.
+    pub values: bool,
+    /// What happens to threads, so that the system can be saved.
+    pub states: bool,
+}
+
+/// A built system.
+pub struct System {
+    /// Hosts, then devices, switches and buses.
+    pub simulation: Simulation<Node>,
+    /// By planned link.
+    pub directions: Vec<Directions>,
+    /// How many hosts there are; devices follow.
+    pub hosts: usize,
+    /// How many devices there are, accelerators included.
+    pub devices: usize,
+    /// By host: the kernel whose threads run there and on its accelerators, and their memory.
+    pub domains: Vec<Option<Domain>>,
+    /// By host: what its enumeration was; empty where the scenario has none.
+    pub enumerated: Vec<Enumerated>,
+    /// What media have said that cannot go on.
+    pub faults: FaultList,
+}
+
+/// What threads of one host and its accelerators share.
+pub struct Domain {
+    /// Their kernel.
+    pub kernel: Box<dyn ThreadedKernel>,
+    /// Their memory.
+    pub image: Image,
+    /// The versions of its lines, by which builds with debug assertions check that nobody uses a
+    /// copy that it should have lost.
+    versions: Option<LineVersions>,
+    /// Which of them are poison, where a device's medium may give such.
+    poison: Option<PoisonedLines>,
+}
+
+/// Collects ports and wires while links are laid.
+struct Builder<'a> {
+    plan: &'a Plan,
+    seed: u64,
+    notes: Notes,
+    vcs: u8,
+    /// By endpoint: whether its memory is HDM-D.
+    hdm_d: Arc<[bool]>,
+    domains: Vec<Option<Domain>>,
+    context: RunContext,
+    /// What devices hold of the regions that hosts share with their values.
+    shared: SharedMemory,
+    /// By component: its ports in order, and their wires.
+    ports: Vec<Vec<Option<(LinkPort, Wire)>>>,
+}
+
+impl System {
+    /// Lets hosts enumerate, and all components start behind that. Does nothing where the scenario
+    /// has no enumeration.
+    ///
+    /// # Errors
+    /// A law that does not hold.
+    pub fn enumerate(
+        &mut self,
+        plan: &Plan,
+        threads: Threads,
+        monitor: &Monitor,
+    ) -> Result<Option<Outcome>, String> {
+        if plan.scenario.enumeration.is_none() {
+            return Ok(None);
+        }
+        let outcome = self.simulation.run(threads, SimTime::NEVER, monitor);
+        if outcome.stop == Stop::Exhausted {
+            let nodes = self.simulation.components();
+            if let Some(number) = nodes.map(Node::in_flight).position(|held| held > 0) {
+                return Err(format!("component {number} did not end its enumeration"));
+            }
+            self.enumerated = enumeration::finish(self.unwrap(), plan)?;
+            self.simulation.start_again();
+        } else {
+            drop(self.unwrap());
+        }
+        Ok(Some(outcome))
+    }
+
+    /// Takes all components out of the wrappers of enumeration; returns the wrappers' parts by component.
+    fn unwrap(&mut self) -> Vec<(usize, enumeration::Part)> {
+        let mut parts = Vec::new();
+        let count = self.simulation.components().len();
+        for number in 0..count {
+            let node = self.simulation.component_mut(number);
+            if let Node::Enumerating(wrapped) = node
+                && let Some(inside) = wrapped.take()
+                && let Node::Enumerating(wrapped) = std::mem::replace(node, inside)
+            {
+                parts.push((number, wrapped.into_part()));
+            }
+        }
+        parts
+    }
+
+    /// The hosts and the accelerators, in order.
+    pub fn issuers(&self) -> impl Iterator<Item = &Host> {
+        self.simulation.components().filter_map(Node::host)
+    }
+
+    /// Builds a plan's system.
+    ///
+    /// # Errors
+    /// Workloads whose files have become unusable since the plan was made.
+    pub fn build(plan: &Plan, seed: u64, notes: Notes) -> Result<System, Vec<Problem>> {
+        plan.rehearse_media()?;
+        let faults = FaultList::default();
+        let context = plan.media_context(faults.clone());
+        let sources = plan.sources(seed)?;
+        let (hosts, devices) = (plan.hosts.len(), plan.devices.len());
+        let switches = plan.graph.switches.len();
+        let mut builder = Builder {
+            plan,
+            seed,
+            notes,
+            vcs: plan.virtual_channels(),
+            hdm_d: plan.hdm_d().collect(),
+            domains: Vec::new(),
+            context,
+            shared: SharedMemory::default(),
+            ports: (0..hosts + devices + switches)
+                .map(|_| Vec::new())
+                .collect(),
+        };
+        let mut buses = Vec::new();
+        let directions = plan
+            .links
+            .iter()
+            .map(|link| builder.lay(link, &mut buses))
+            .collect();
+
+        let mut wires = Vec::new();
+        let mut components = Vec::new();
+        let mut sources = sources.into_iter();
+        for (number, slots) in std::mem::take(&mut builder.ports).into_iter().enumerate() {
+            let (ports, own): (Vec<LinkPort>, Vec<Wire>) = slots.into_iter().flatten().unzip();
+            wires.push(own);
+            let node = if number < hosts {
+                let source = sources.next();
+                let made = source.map(|source| builder.host(number, ports, source));
+                made.transpose().map_err(|problem| vec![problem])?
+            } else if number < hosts + devices {
+                Some(builder.device(number - hosts, ports))
+            } else if number < hosts + devices + switches {
+                Some(builder.switch(number - hosts - devices, ports))
+            } else {
+                let bus = &buses[number - hosts - devices - switches];
+                let ports: Result<[LinkPort; 2], _> = ports.try_into();
+                ports.ok().map(|ports| {
+                    Node::Bus(Box::new(Bus::new(BusConfig {
+                        ports,
+                        turnaround_ps: bus.turnaround.0,
+                        burst: bus.turnaround_burst,
+                    })))
+                })
+            };
+            match node {
+                Some(node) => components.push(node),
+                None => unreachable!("every host has a source and every bus two ports"),
+            }
+        }
+        let both = |end: End| plan.egress(end) + plan.ingress(end);
+        let constants = enumeration::Constants {
+            host: &|host| both(End::Host(host, 0)),
+            device: &|device| both(End::Device(device, 0)),
+        };
+        let components = failures::wrap(components, plan, Node::Failing);
+        let components = enumeration::wrap(components, plan, &constants, Node::Enumerating);
+        Ok(System {
+            simulation: Simulation::new(components, wires),
+            enumerated: Vec::new(),
+            faults,
+            directions,
+            hosts,
+            devices,
+            domains: builder.domains,
+        })
+    }
+}

@@ -1,0 +1,43 @@
+//! Wrappers of components: what the phases and scenarios that few systems have do to a component.
+//!
+//! A wrapper handles the events of the component inside it and passes on what it does not change, so that
+//! systems without wrappers have no branch for them.
+
+pub(crate) mod enumeration;
+pub(crate) mod failures;
+mod tokens;
+
+use cxlab_device::MemoryDevice;
+use cxlab_engine::Component;
+use cxlab_engine::units::SimTime;
+use cxlab_fabric::switch::Switch;
+use cxlab_link::{LinkPort, Parcel};
+
+use crate::host::Host;
+
+/// A component that a wrapper can contain.
+pub trait Inner: Component<Payload = Parcel> {
+    /// The component by its kind.
+    fn kind(&mut self) -> Kind<'_>;
+
+    /// Measurement begins.
+    fn begin_measurement(&mut self, now: SimTime);
+
+    /// The port with this number.
+    fn port_mut(&mut self, port: u16) -> &mut LinkPort;
+
+    /// Requests and messages inside the component.
+    fn in_flight(&self) -> u64;
+}
+
+/// The kinds of components that wrappers treat differently.
+pub enum Kind<'a> {
+    /// A host.
+    Host(&'a mut Host),
+    /// A Type 3 device whose memory the hosts keep coherent.
+    Device(&'a mut MemoryDevice),
+    /// A switch.
+    Switch(&'a mut Switch),
+    /// Any other component.
+    Other,
+}
