@@ -6,7 +6,7 @@
 //! | modules | hold |
 //! |---|---|
 //! | `fleet`, `analytic` | fleets of pods; the form of a plan without events |
-//! | `seeds`, `table`, `chart`, `picture`, `describe`, `requests` | views of plans and reports |
+//! | `seeds`, `table`, `chart`, `picture`, `describe`, `requests`, `layout` | views of plans and reports |
 //! | `run`, `checkpoint`, `position` | warm-up and measurement, and their state in a file |
 //! | `assembly` | from counters to a report, its bottleneck and its notes |
 //! | `readings`, `batches`, `samples`, `intervals`, `laws` | counters of a window, confidence intervals, laws of a run |
@@ -23,6 +23,7 @@ pub mod fleet;
 pub mod host;
 mod intervals;
 mod laws;
+pub mod layout;
 pub mod output;
 pub mod picture;
 mod position;

@@ -8,10 +8,10 @@ use cxlab_scenario::Note;
 use serde::{Deserialize, Serialize};
 
 use crate::chart::{Chart, Series, Style, page};
+use crate::layout::{SHOWN, cells, nanos, plus_minus, plus_minus_nanos, table};
 use crate::output::run_id;
 use crate::report::{HostReport, Latency, Report};
 use crate::statistics;
-use crate::table::{SHOWN, cells, nanos, plus_minus, plus_minus_nanos, table};
 
 /// Fewest and most seeds of a command.
 pub const SEEDS: std::ops::RangeInclusive<u32> = 2..=1_000;

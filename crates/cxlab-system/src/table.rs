@@ -1,77 +1,12 @@
 //! A report as tables to read.
 
 use cxlab_plan::Plan;
-
-use crate::report::{Denied, Latency, Report, Wait};
 use serde_json::{Map, Value};
 
-/// Rows of cells, the first row being the head; the first column is left-aligned.
-pub fn table(rows: &[Vec<String>]) -> String {
-    let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
-    let width = |column: usize| {
-        rows.iter()
-            .filter_map(|row| row.get(column))
-            .map(|cell| cell.chars().count())
-            .max()
-    };
-    let widths: Vec<usize> = (0..columns)
-        .map(|column| width(column).unwrap_or(0))
-        .collect();
-    let mut text = String::new();
-    for row in rows {
-        let mut line = String::from(" ");
-        for (column, cell) in row.iter().enumerate() {
-            let width = widths[column];
-            if column == 0 {
-                line.push_str(&format!(" {cell:<width$}"));
-            } else {
-                line.push_str(&format!("  {cell:>width$}"));
-            }
-        }
-        text.push_str(line.trim_end());
-        text.push('\n');
-    }
-    text
-}
-
-/// A row of a table.
-pub fn cells<const N: usize>(values: [&str; N]) -> Vec<String> {
-    values.iter().map(|value| (*value).to_owned()).collect()
-}
-
-/// A time in nanoseconds as tables show it.
-pub fn nanos(value: f64) -> String {
-    if value >= 100_000.0 {
-        format!("{value:.0}")
-    } else {
-        format!("{value:.1}")
-    }
-}
-
-/// A half-width of a confidence interval of a value, with as many digits as the value has.
-pub(crate) fn plus_minus(width: Option<f64>, digits: usize) -> String {
-    match width {
-        Some(width) => format!("+-{width:.digits$}"),
-        None => "-".to_owned(),
-    }
-}
-
-/// The same, of a time as [`nanos`] writes it.
-pub(crate) fn plus_minus_nanos(width: Option<f64>) -> String {
-    width.map_or_else(|| "-".to_owned(), |width| format!("+-{}", nanos(width)))
-}
-
-fn count(value: u64) -> String {
-    let digits = value.to_string();
-    let mut text = String::new();
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
-}
+use crate::layout::{
+    SHOWN, busiest_links, cells, count, more, nanos, plus_minus, plus_minus_nanos, stages, table,
+};
+use crate::report::{Denied, Latency, Report, Wait};
 
 fn latency_row(name: &str, latency: &Latency, width: Option<f64>) -> Vec<String> {
     let values = [
@@ -91,9 +26,6 @@ fn latency_row(name: &str, latency: &Latency, width: Option<f64>) -> Vec<String>
     .chain(values.map(nanos))
     .collect()
 }
-
-/// At most this many hosts, devices and links are shown; the report has them all.
-pub const SHOWN: usize = 8;
 
 /// What the hosts' programs measured.
 fn programs(report: &Report) -> String {
@@ -378,28 +310,9 @@ fn sampling(report: &Report) -> String {
     )
 }
 
-/// What a user wants to know first.
-pub fn summary(plan: &Plan, report: &Report) -> String {
-    let mut text = format!(
-        "{}{}: {} hosts, {} devices, {} switches, {} {}\n",
-        report.scenario,
-        if report.partial { " (PARTIAL)" } else { "" },
-        plan.hosts.len(),
-        plan.devices.len(),
-        plan.graph.switches.len(),
-        plan.scenario.fabric.topology.kind,
-        plan.routing_name(),
-    );
-    text.push_str(&enumeration(report));
-    text.push_str(&format!(
-        "  window {:.3} us after {:.3} us of warm-up; {} requests completed ({} reads, {} writes)\n",
-        report.window_ns / 1e3,
-        (report.warmup_ns - report.enumeration_ns.unwrap_or(0.0)) / 1e3,
-        count(report.requests.completed),
-        count(report.requests.reads),
-        count(report.requests.writes),
-    ));
-    text.push_str(&sampling(report));
+/// How the requests of the window completed that did not go all the way to memory and back.
+fn outcomes(report: &Report) -> String {
+    let mut text = String::new();
     if report.requests.cache_hits > 0 {
         text.push_str(&format!(
             "  {} answered by private caches, {} dirty lines written back\n",
@@ -447,29 +360,32 @@ pub fn summary(plan: &Plan, report: &Report) -> String {
         }
         text.push('\n');
     }
+    text
+}
+
+/// Rates and requests in flight.
+fn rates(report: &Report) -> String {
     let (bandwidth, ci95) = (&report.bandwidth_gb_per_s, &report.ci95);
     let with = |value: f64, width: Option<f64>, digits: usize| match width {
         Some(width) => format!("{value:.digits$} +-{width:.digits$}"),
         None => format!("{value:.digits$}"),
     };
-    text.push_str(&format!(
+    let mut text = format!(
         "  bandwidth {} GB/s (read {}, write {}); {} requests in flight\n",
         with(bandwidth.total, ci95.total_gb_per_s, 3),
         with(bandwidth.read, ci95.read_gb_per_s, 3),
         with(bandwidth.write, ci95.write_gb_per_s, 3),
         with(report.littles_law.in_flight, ci95.in_flight, 1),
-    ));
+    );
     text.push_str(&match &ci95.reason {
         Some(reason) => format!("  without intervals (-): {reason}\n"),
         None => "  +- is half of a 95 % confidence interval; percentiles have none\n".to_owned(),
     });
-    text.push('\n');
-    text.push_str(&programs(report));
-    text.push_str(&threads(report));
-    text.push_str(&translation(report));
-    text.push_str(&denials(report));
-    text.push_str(&commands(report));
-    text.push_str(&pools(report));
+    text
+}
+
+/// Latencies of requests by how they ended, and by issuer.
+fn latencies(report: &Report) -> String {
     let mut rows = vec![cells([
         "latency, ns",
         "mean",
@@ -513,8 +429,44 @@ pub fn summary(plan: &Plan, report: &Report) -> String {
         }
         rows.extend(more(components));
     }
-    text.push_str(&table(&rows));
-    text.push_str("  p50 to p99.9 are upper bounds (0.1 %, or 0.128 ns); all else is exact\n\n");
+    format!(
+        "{}  p50 to p99.9 are upper bounds (0.1 %, or 0.128 ns); all else is exact\n\n",
+        table(&rows)
+    )
+}
+
+/// What a user wants to know first.
+pub fn summary(plan: &Plan, report: &Report) -> String {
+    let mut text = format!(
+        "{}{}: {} hosts, {} devices, {} switches, {} {}\n",
+        report.scenario,
+        if report.partial { " (PARTIAL)" } else { "" },
+        plan.hosts.len(),
+        plan.devices.len(),
+        plan.graph.switches.len(),
+        plan.scenario.fabric.topology.kind,
+        plan.routing_name(),
+    );
+    text.push_str(&enumeration(report));
+    text.push_str(&format!(
+        "  window {:.3} us after {:.3} us of warm-up; {} requests completed ({} reads, {} writes)\n",
+        report.window_ns / 1e3,
+        (report.warmup_ns - report.enumeration_ns.unwrap_or(0.0)) / 1e3,
+        count(report.requests.completed),
+        count(report.requests.reads),
+        count(report.requests.writes),
+    ));
+    text.push_str(&sampling(report));
+    text.push_str(&outcomes(report));
+    text.push_str(&rates(report));
+    text.push('\n');
+    text.push_str(&programs(report));
+    text.push_str(&threads(report));
+    text.push_str(&translation(report));
+    text.push_str(&denials(report));
+    text.push_str(&commands(report));
+    text.push_str(&pools(report));
+    text.push_str(&latencies(report));
     text.push_str(&stages(
         report.latency_ns.mean,
         &report.stages_ns,
@@ -550,52 +502,6 @@ pub fn summary(plan: &Plan, report: &Report) -> String {
         report.digest
     ));
     text
-}
-
-pub(crate) fn more(all: usize) -> Option<Vec<String>> {
-    (all > SHOWN).then(|| vec![format!("... {} more in report.json", all - SHOWN)])
-}
-
-/// Stages with a bar each, so that one sees where the time goes; with their intervals, where there are any.
-pub(crate) fn stages(
-    mean_ns: f64,
-    stages_ns: &Map<String, Value>,
-    ci95: Option<&Map<String, Value>>,
-) -> String {
-    let total = mean_ns.max(1e-9);
-    let mut rows = vec![cells(["stage", "mean ns", "+-", "share", ""])];
-    for (name, value) in stages_ns {
-        let value = value.as_f64().unwrap_or(0.0);
-        if value > 0.0 {
-            let share = value / total;
-            let width = ci95.and_then(|all| all.get(name)?.as_f64());
-            let bar = "#".repeat((share * 40.0).round() as usize);
-            rows.push(vec![
-                name.clone(),
-                nanos(value),
-                plus_minus_nanos(width),
-                format!("{:.1} %", share * 100.0),
-                bar,
-            ]);
-        }
-    }
-    // The bar is left-aligned, so it is padded to one width.
-    for row in &mut rows {
-        row[4] = format!("{:<40}", row[4]);
-    }
-    if ci95.is_none() {
-        without(&mut rows, &[2]);
-    }
-    table(&rows)
-}
-
-/// Takes columns out, the last one first.
-fn without(rows: &mut [Vec<String>], columns: &[usize]) {
-    for row in rows {
-        for column in columns {
-            row.remove(*column);
-        }
-    }
 }
 
 fn hops(report: &Report) -> String {
@@ -662,31 +568,4 @@ fn longest_waits(report: &Report) -> String {
         "\n{}  p99 of waits are upper bounds (12.5 %)\n",
         table(&rows)
     )
-}
-
-/// A direction of a link: its name, part of the time busy, efficiency, payload in GB/s, and the intervals of the
-/// first and the last of them where there are any.
-pub(crate) type LinkRow<'a> = (&'a str, f64, f64, f64, Option<[Option<f64>; 2]>);
-
-/// The busiest of these.
-pub(crate) fn busiest_links(mut links: Vec<LinkRow<'_>>) -> String {
-    links.sort_by(|a, b| b.1.total_cmp(&a.1));
-    let head = ["busiest links", "busy", "+-", "payload", "GB/s", "+-"];
-    let mut rows = vec![cells(head)];
-    let sampled = links.iter().any(|link| link.4.is_some());
-    for (direction, busy, efficiency, payload, ci95) in links.into_iter().take(SHOWN) {
-        let [busy_width, payload_width] = ci95.unwrap_or_default();
-        rows.push(vec![
-            direction.to_owned(),
-            format!("{:.1} %", busy * 100.0),
-            plus_minus(busy_width.map(|width| width * 100.0), 1),
-            format!("{:.1} %", efficiency * 100.0),
-            format!("{payload:.2}"),
-            plus_minus(payload_width, 2),
-        ]);
-    }
-    if !sampled {
-        without(&mut rows, &[5, 2]);
-    }
-    table(&rows)
 }

@@ -86,8 +86,8 @@ mod linux {
     use cxlab_plan::Plan;
     use cxlab_plan::load::Loaded;
     use cxlab_system::analytic::PlanFabric;
+    use cxlab_system::layout::{cells, nanos, table};
     use cxlab_system::output::{run_id, write_whole};
-    use cxlab_system::table::{cells, nanos, table};
 
     /// Attaches to a program and writes what was found.
     pub(in super::super) fn attach(args: AttachArgs) -> Result<(), Failure> {
@@ -431,7 +431,7 @@ mod linux {
             .pools
             .iter()
             .zip(pools)
-            .take(cxlab_system::table::SHOWN)
+            .take(cxlab_system::layout::SHOWN)
         {
             rows.push(vec![
                 pool.name.clone(),

@@ -2,8 +2,8 @@
 
 use cxlab_engine::units::Picos;
 use cxlab_plan::Plan;
+use cxlab_system::layout::{nanos, table};
 use cxlab_system::output::run_id;
-use cxlab_system::table::{nanos, table};
 use cxlab_vm::build::Image;
 use cxlab_vm::pace::Late;
 use cxlab_vm::qemu::Version;

@@ -4,8 +4,8 @@ use cxlab_analytic::ErrorClass;
 use serde::{Deserialize, Serialize};
 
 use super::AnalyticReport;
+use crate::layout::table;
 use crate::report::Report;
-use crate::table::table;
 
 /// One number from the event engine and from the analytic form.
 #[derive(Clone, Serialize, Deserialize, PartialEq, Debug)]

@@ -10,8 +10,8 @@ use serde_json::{Map, Value};
 
 use super::judge::Judged;
 use super::{Calibration, Computed, Media, is_shared};
+use crate::layout::{SHOWN, busiest_links, cells, more, nanos, stages as stages_table, table};
 use crate::report::Bandwidth;
-use crate::table::{SHOWN, busiest_links, cells, more, nanos, stages as stages_table, table};
 
 /// Most pairs of host and device that are listed.
 const MOST_PAIRS: usize = 4096;
@@ -223,6 +223,71 @@ impl Sum {
     }
 }
 
+/// Sums over the flows of a solution.
+#[derive(Default)]
+struct Sums {
+    all: Sum,
+    reads: Sum,
+    /// By host.
+    hosts: Vec<Sum>,
+    /// By device.
+    devices: Vec<Sum>,
+    /// By links crossed.
+    hops: BTreeMap<u32, Sum>,
+    /// By stage: rate times time, in picoseconds.
+    stages: BTreeMap<&'static str, f64>,
+    /// The first pairs of host and device.
+    pairs: Vec<PairLatency>,
+}
+
+impl Sums {
+    fn of(plan: &Plan, network: &Network, solution: &Solution) -> Self {
+        let mut sums = Sums {
+            hosts: vec![Sum::default(); plan.hosts.len()],
+            devices: vec![Sum::default(); plan.devices.len()],
+            ..Sums::default()
+        };
+        let latencies = solution.latency_ps.iter().zip(&solution.waits_ps);
+        for (flow, (latency, waits)) in network.flows.iter().zip(latencies) {
+            let rate = solution.rates[flow.host as usize] * flow.share;
+            if let Some(device) = flow.device {
+                sums.devices[device as usize].add(flow, rate, *latency);
+            }
+            if !flow.counts {
+                continue;
+            }
+            sums.all.add(flow, rate, *latency);
+            sums.hosts[flow.host as usize].add(flow, rate, *latency);
+            if !flow.write {
+                sums.reads.add(flow, rate, *latency);
+            }
+            if let Some(device) = flow.device {
+                sums.hops
+                    .entry(flow.hops)
+                    .or_default()
+                    .add(flow, rate, *latency);
+                if sums.pairs.len() < MOST_PAIRS {
+                    sums.pairs.push(PairLatency {
+                        host: plan.hosts[flow.host as usize].name.clone(),
+                        device: plan.devices[device as usize].name.clone(),
+                        write: flow.write,
+                        unloaded_ns: flow.stages.total() as f64 / 1e3,
+                        mean_ns: latency / 1e3,
+                    });
+                }
+            }
+            for (name, picos) in flow.stages.named() {
+                *sums.stages.entry(name).or_default() += rate * picos as f64;
+            }
+            for (visit, wait) in flow.visits.iter().zip(waits) {
+                let stage = waits_in(plan, visit.station as usize);
+                *sums.stages.entry(stage).or_default() += rate * visit.share * wait;
+            }
+        }
+        sums
+    }
+}
+
 pub(super) fn assemble(
     plan: &Plan,
     seed: u64,
@@ -231,47 +296,15 @@ pub(super) fn assemble(
 ) -> AnalyticReport {
     let (network, solution) = (&computed.network, &computed.solution);
     let classes = station_classes(network, judged);
-    let mut all = Sum::default();
-    let mut reads = Sum::default();
-    let mut hosts = vec![Sum::default(); plan.hosts.len()];
-    let mut hops = BTreeMap::<u32, Sum>::new();
-    let mut stages = BTreeMap::<&str, f64>::new();
-    let mut devices = vec![Sum::default(); plan.devices.len()];
-    let mut pairs = Vec::new();
-    let latencies = solution.latency_ps.iter().zip(&solution.waits_ps);
-    for (flow, (latency, waits)) in network.flows.iter().zip(latencies) {
-        let rate = solution.rates[flow.host as usize] * flow.share;
-        if let Some(device) = flow.device {
-            devices[device as usize].add(flow, rate, *latency);
-        }
-        if !flow.counts {
-            continue;
-        }
-        all.add(flow, rate, *latency);
-        hosts[flow.host as usize].add(flow, rate, *latency);
-        if !flow.write {
-            reads.add(flow, rate, *latency);
-        }
-        if let Some(device) = flow.device {
-            hops.entry(flow.hops).or_default().add(flow, rate, *latency);
-            if pairs.len() < MOST_PAIRS {
-                pairs.push(PairLatency {
-                    host: plan.hosts[flow.host as usize].name.clone(),
-                    device: plan.devices[device as usize].name.clone(),
-                    write: flow.write,
-                    unloaded_ns: flow.stages.total() as f64 / 1e3,
-                    mean_ns: latency / 1e3,
-                });
-            }
-        }
-        for (name, picos) in flow.stages.named() {
-            *stages.entry(name).or_default() += rate * picos as f64;
-        }
-        for (visit, wait) in flow.visits.iter().zip(waits) {
-            let stage = waits_in(plan, visit.station as usize);
-            *stages.entry(stage).or_default() += rate * visit.share * wait;
-        }
-    }
+    let Sums {
+        all,
+        reads,
+        hosts,
+        devices,
+        hops,
+        stages,
+        pairs,
+    } = Sums::of(plan, network, solution);
     let named_stages = cxlab_host::STAGE_NAMES.iter().map(|name| {
         let sum = stages.get(name).copied().unwrap_or(0.0);
         ((*name).to_owned(), Value::from(all.mean_ns(sum)))

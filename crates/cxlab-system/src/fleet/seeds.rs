@@ -4,8 +4,8 @@ use cxlab_fleet::stats::CORE_BINS;
 use serde::{Deserialize, Serialize};
 
 use super::report::{Dram, FleetReport};
+use crate::layout::{cells, table};
 use crate::seeds::interval;
-use crate::table::{cells, table};
 
 /// A study with several seeds.
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]

@@ -2,7 +2,7 @@
 
 use super::report::FleetReport;
 use crate::chart::{Chart, Series, Style, page};
-use crate::table::table;
+use crate::layout::table;
 
 /// One study of a sweep.
 #[derive(Clone, Debug)]

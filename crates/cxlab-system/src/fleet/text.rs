@@ -1,7 +1,7 @@
 //! A fleet's report as a table to read.
 
 use super::report::{Dram, ErrorShare, FleetReport, OutcomeReport};
-use crate::table::{cells, table};
+use crate::layout::{cells, table};
 
 fn percent(value: f64) -> String {
     format!("{value:.2} %")
