@@ -2,6 +2,7 @@
 //! and threads that a test defines.
 
 pub mod checkpoint;
+pub mod modules;
 pub mod oracle;
 pub mod script;
 pub mod swarm;

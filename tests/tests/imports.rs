@@ -1,8 +1,11 @@
-//! The imports between crates: the manifests must agree with ARCHITECTURE.md.
+//! The imports between crates and between their modules: the manifests must agree with ARCHITECTURE.md, and no
+//! modules import each other in a circle.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 use std::process::Command;
 
+use cxlab_tests::modules::Modules;
 use cxlab_tests::root;
 use serde_json::Value;
 
@@ -112,4 +115,136 @@ fn the_library_brings_nothing_of_a_command() {
     ] {
         assert!(!names.contains(name), "cxlab-system needs {name}");
     }
+}
+
+/// The circles among the modules at the root of a crate that are left: crate, modules, and what ties them. A circle
+/// that is removed from a crate is removed here.
+const CIRCLES: [(&str, &[&str], &str); 11] = [
+    (
+        "cxlab-cli",
+        &["attach", "verify"],
+        "`attach --verify` runs `verify`, which asks the fabric of `attach`",
+    ),
+    (
+        "cxlab-cli",
+        &["run", "seeds"],
+        "runs of several seeds write and fail as runs of one do",
+    ),
+    (
+        "cxlab-fabric",
+        &["graph", "routing"],
+        "graphs return `FabricError`, the errors of routing",
+    ),
+    (
+        "cxlab-fleet",
+        &["hosts", "placement"],
+        "placements choose among `Hosts`, which describe a host as `HostSeen`",
+    ),
+    (
+        "cxlab-link",
+        &["flits", "transmitter"],
+        "`Transmitter` has a packer of flits, which returns its `Departure`",
+    ),
+    (
+        "cxlab-memory",
+        &["tag_array", "victim"],
+        "an array has a policy, and a policy has tables of lines",
+    ),
+    (
+        "cxlab-plan",
+        &["address", "endpoints", "manager", "regions"],
+        "dynamic capacity changes end points and address maps",
+    ),
+    (
+        "cxlab-protocol",
+        &["io", "message"],
+        "a message asks for the size of its packet of CXL.io, which is put into messages",
+    ),
+    (
+        "cxlab-workload",
+        &["import", "trace"],
+        "the format of cxlab is one of those that can be imported",
+    ),
+    (
+        "cxlab-workload",
+        &["kernel", "pattern"],
+        "kernels read parameters as patterns do, and share a Zipf law",
+    ),
+    (
+        "cxlab-workload",
+        &["op", "program", "thread"],
+        "operations, steps and threads share types",
+    ),
+];
+
+#[test]
+fn modules_of_a_crate_do_not_import_each_other_in_a_circle() {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(root().join("crates")).expect("a folder") {
+        let crate_path = entry.expect("an entry").path();
+        let name = crate_path
+            .file_name()
+            .expect("a name")
+            .display()
+            .to_string();
+        let modules = Modules::read(&crate_path.join("src"));
+        let circles = modules.circles();
+        // Two folders are a circle too where they are deeper than the root.
+        for (a, b) in modules.mutual_folders() {
+            let pair = vec![a, b];
+            assert!(
+                circles.contains(&pair),
+                "{name}: {pair:?} import each other"
+            );
+        }
+        found.extend(circles.into_iter().map(|circle| (name.clone(), circle)));
+    }
+    found.sort();
+    let listed = CIRCLES.map(|(name, circle, _)| {
+        let circle: Vec<String> = circle.iter().map(|module| (*module).to_owned()).collect();
+        (name.to_owned(), circle)
+    });
+    assert_eq!(found, listed);
+}
+
+#[test]
+fn circles_of_modules_are_found_and_tests_do_not_count() {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("modules");
+    let files = [
+        (
+            "lib.rs",
+            "mod a; mod b; mod c; mod d;\npub use c::{Third, inner};",
+        ),
+        (
+            "a/mod.rs",
+            "// use crate::d;\nuse crate::{b::{self, B}, e as _};",
+        ),
+        (
+            "a/inside.rs",
+            "const TEXT: &str = r#\"\" crate::d\"#; const QUOTE: char = '\"';",
+        ),
+        (
+            "b.rs",
+            "fn b() { crate::Third::new(); }\n#[cfg(test)]\nmod tests { use crate::d::D; }",
+        ),
+        (
+            "c/mod.rs",
+            "#[cfg(test)]\nmod model;\nuse super::a::inside::TEXT;",
+        ),
+        ("c/model.rs", "use crate::d::D;"),
+        ("c/x/mod.rs", "mod inside;"),
+        ("c/x/inside.rs", "use super::super::y::Y;"),
+        ("c/y/mod.rs", "mod inside;"),
+        ("c/y/inside.rs", "use crate::c::x::X;"),
+        ("d.rs", "use crate::b::B;"),
+    ];
+    for (name, text) in files {
+        let path = folder.join(name);
+        std::fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
+        std::fs::write(path, text).expect("it is written");
+    }
+    let modules = Modules::read(&folder);
+    assert_eq!(modules.circles(), [["a", "b", "c"]]);
+    let mutual = ("c::x".to_owned(), "c::y".to_owned());
+    assert_eq!(modules.mutual_folders(), [mutual]);
 }
