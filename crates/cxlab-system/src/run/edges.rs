@@ -15,8 +15,8 @@
 //! All of it depends on simulated time and the counters of requests alone, so windows are the same on any number of
 //! threads and ranks. The rule is for systems in a steady state: endless workloads, no events, no sampling.
 
+use cxlab_engine::Stop;
 use cxlab_engine::units::SimTime;
-use cxlab_engine::{Stop, share};
 use cxlab_plan::windows::WindowEnd;
 
 use super::{RunError, Runner};
@@ -39,20 +39,14 @@ const LONGEST: u64 = 10 * cxlab_plan::windows::DEFAULT_REQUESTS;
 impl Runner<'_, '_> {
     /// The whole system in the measured window up to now.
     fn law(&mut self) -> LittlesSums {
-        let ranked = self.ranked.as_ref();
-        let nodes = self.system.simulation.components().enumerate();
-        let own = nodes.filter(|(number, _)| ranked.is_none_or(|ranked| ranked.owns(*number)));
-        let mut law = LittlesSums::default();
-        for host in own.filter_map(|(_, node)| node.host()) {
-            law.add(LittlesSums::of(host.stats(), self.now));
+        let mut own = LittlesSums::default();
+        for host in self.own_hosts() {
+            own.add(LittlesSums::of(host.stats(), self.now));
         }
-        let Some(ranked) = &mut self.ranked else {
-            return law;
-        };
         let mut all = LittlesSums::default();
-        share(ranked.ranks, &law)
-            .into_iter()
-            .for_each(|one| all.add(one));
+        for one in self.shared(own) {
+            all.add(one);
+        }
         all
     }
 

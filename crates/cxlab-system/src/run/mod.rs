@@ -15,7 +15,7 @@ mod windows;
 use std::time::Instant;
 
 use cxlab_engine::units::{Picos, SimTime};
-use cxlab_engine::{Monitor, Outcome, Stop, Threads, processors, share};
+use cxlab_engine::{Monitor, Outcome, Stop, Threads, processors};
 use cxlab_host::RequestRow;
 use cxlab_plan::windows::{WindowEnd, is_steady, windows};
 use cxlab_plan::{Plan, Problem};
@@ -416,17 +416,9 @@ impl<'p, 'a> Runner<'p, 'a> {
 
     /// Requests completed in the whole system.
     fn completed(&mut self) -> u64 {
-        let nodes = self.system.simulation.components().enumerate();
-        let ranked = &mut self.ranked;
-        let own: u64 = nodes
-            .filter(|(number, _)| ranked.as_ref().is_none_or(|ranked| ranked.owns(*number)))
-            .filter_map(|(_, node)| node.host())
-            .map(|host| host.stats().completed_ever)
-            .sum();
-        match ranked {
-            Some(Ranked { ranks, .. }) => share(*ranks, &own).iter().sum(),
-            None => own,
-        }
+        let own = self.own_hosts().map(|host| host.stats().completed_ever);
+        let own: u64 = own.sum();
+        self.shared(own).iter().sum()
     }
 
     fn take_rows(&mut self) -> Vec<RequestRow> {

@@ -4,10 +4,12 @@ use cxlab_engine::units::Picos;
 use cxlab_engine::{GatherError, Monitor, Partition, Ranks, Threads, share};
 use cxlab_plan::Plan;
 use serde::Serialize;
+use serde::de::DeserializeOwned;
 
 use super::{RunError, RunOptions, Runner, run_parts, unchanged};
 use crate::batches::Batches;
 use crate::checkpoint::Checkpoints;
+use crate::host::Host;
 use crate::laws;
 use crate::report::Report;
 use crate::system::{Notes, System};
@@ -100,23 +102,30 @@ pub fn run_ranked<'p>(
 }
 
 impl Runner<'_, '_> {
-    /// Whether something is so on any rank.
-    pub(super) fn any(&mut self, own: bool) -> bool {
+    /// The hosts and accelerators of this rank.
+    pub(super) fn own_hosts(&self) -> impl Iterator<Item = &Host> {
+        let ranked = self.ranked.as_ref();
+        let nodes = self.system.simulation.components().enumerate();
+        let own = nodes.filter(move |(number, _)| ranked.is_none_or(|ranked| ranked.owns(*number)));
+        own.filter_map(|(_, node)| node.host())
+    }
+
+    /// The values of all ranks, by rank.
+    pub(super) fn shared<T: Serialize + DeserializeOwned + Clone>(&mut self, own: T) -> Vec<T> {
         match &mut self.ranked {
-            Some(Ranked { ranks, .. }) => share(*ranks, &own).contains(&true),
-            None => own,
+            Some(Ranked { ranks, .. }) => share(*ranks, &own),
+            None => vec![own],
         }
     }
 
+    /// Whether something is so on any rank.
+    pub(super) fn any(&mut self, own: bool) -> bool {
+        self.shared(own).contains(&true)
+    }
+
     /// What rank 0 says: where real time decides, all must decide alike.
-    pub(super) fn agreed<T: Serialize + serde::de::DeserializeOwned + Clone>(
-        &mut self,
-        own: T,
-    ) -> T {
-        match &mut self.ranked {
-            Some(Ranked { ranks, .. }) => share(*ranks, &own).swap_remove(0),
-            None => own,
-        }
+    pub(super) fn agreed<T: Serialize + DeserializeOwned + Clone>(&mut self, own: T) -> T {
+        self.shared(own).swap_remove(0)
     }
 
     /// Brings the components of all ranks to the first one; whether this is that.

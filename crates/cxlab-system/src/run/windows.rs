@@ -1,11 +1,9 @@
 //! The windows of warm-up and measurement, and the sampling points at which they end.
 
-use cxlab_engine::share;
 use cxlab_engine::units::SimTime;
 use cxlab_plan::Problem;
 use cxlab_plan::windows::WindowEnd;
 
-use super::ranks::Ranked;
 use super::{RunError, Runner};
 use crate::host::Host;
 use crate::intervals::{self, Parts};
@@ -116,15 +114,8 @@ impl Runner<'_, '_> {
 
     /// What all hosts have completed over time.
     fn series(&mut self) -> Option<Series> {
-        let ranked = self.ranked.as_ref();
-        let nodes = self.system.simulation.components().enumerate();
-        let own = nodes.filter(|(number, _)| ranked.is_none_or(|ranked| ranked.owns(*number)));
-        let hosts = own.filter_map(|(_, node)| node.host());
-        let own = Series::merged(hosts.map(Host::series));
-        match &mut self.ranked {
-            Some(Ranked { ranks, .. }) => Series::merged(share(*ranks, &own).into_iter().flatten()),
-            None => own,
-        }
+        let own = Series::merged(self.own_hosts().map(Host::series));
+        Series::merged(self.shared(own).into_iter().flatten())
     }
 
     /// Whether the measurement is as precise as the scenario wants.
@@ -136,12 +127,12 @@ impl Runner<'_, '_> {
         if batches.count() < FEWEST_BATCHES {
             return false;
         }
-        let mut totals = batches.totals();
-        if let Some(Ranked { ranks, .. }) = &mut self.ranked {
-            let mut all = share(*ranks, &totals).into_iter();
-            totals = all.next().unwrap_or(totals);
-            all.for_each(|other| totals.merge(&other));
-        }
+        let totals = batches.totals();
+        let mut all = self.shared(totals).into_iter();
+        let Some(mut totals) = all.next() else {
+            return false;
+        };
+        all.for_each(|other| totals.merge(&other));
         intervals::is_precise(Parts::Batches(&totals), wanted)
     }
 }
