@@ -20,114 +20,86 @@
 //! The states are those of Tan, Donaldson and Wickerson, "Formalising CXL Cache Coherence" (arXiv
 //! 2410.15908), where it has them: `IsAD` is its ISAD, `IsDI` its ISDI, `CiA` its SIAC.
 
+use serde::{Deserialize, Serialize};
+
 use super::cache_message::{Answer, Reply, Request};
 use super::fields::GoState;
 use super::list::List;
 use super::message::Snoop;
+use super::table::{cache_rows, index, listed};
 
-/// The state of a line in a device.
-///
-/// `A` stands for a pending response of the host (`GO` or a pull), `D` for pending data.
-#[derive(
-    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize, Debug,
-)]
-#[repr(u8)]
-pub enum Line {
-    /// Invalid: no copy.
-    #[default]
-    I,
-    /// Shared: a clean copy, others may have one too.
-    S,
-    /// Exclusive: the only copy, clean.
-    E,
-    /// Modified: the only copy, memory is stale.
-    M,
-    /// A load waits for `GO` and data.
-    IsAD,
-    /// A load waits for `GO`; the data are here.
-    IsA,
-    /// A load was granted Shared and waits for data.
-    IsD,
-    /// A load was granted Exclusive and waits for data.
-    IeD,
-    /// A load was granted Modified and waits for data.
-    IoD,
-    /// A snoop invalidated the copy that a load was granted: the data will be used once.
-    IsDI,
-    /// A store waits for `GO` and data.
-    ImAD,
-    /// A store waits for `GO`; the data are here.
-    ImA,
-    /// A store was granted ownership and waits for data.
-    ImD,
-    /// A store of a whole line waits for ownership.
-    InA,
-    /// A shared line waits to become the only copy (upgrade).
-    SmA,
-    /// As `SmA`, but a snoop invalidated the shared copy: ownership will come without data.
-    ImN,
-    /// A load that does not cache, or a read that has failed, waits for data.
-    IcD,
-    /// A write of a whole line into the host waits to be pulled (`ItoMWr`, `WrCur`).
-    IwA,
-    /// A strongly ordered write waits to be pulled.
-    IuA,
-    /// A strongly ordered write was pulled and waits for `GO`.
-    IuG,
-    /// A weakly ordered write waits to be pulled.
-    IvA,
-    /// A weakly ordered write was pulled and waits for `ExtCmp`.
-    IvC,
-    /// A flush waits for `GO`.
-    IfA,
-    /// An eviction of a modified line waits for the host's response.
-    MiA,
-    /// An eviction of an exclusive line, with its data, waits for the host's response.
-    EiA,
-    /// A clean eviction without data waits for `GO`.
-    CiA,
-    /// An eviction whose line a snoop has invalidated waits for the host's response.
-    IiA,
-    /// A read has failed, as its data show, and waits for `GO-Err`.
-    IxA,
-    /// A weakly ordered write has failed and waits for `ExtCmp`.
-    IvX,
+listed! {
+    /// The state of a line in a device.
+    ///
+    /// `A` stands for a pending response of the host (`GO` or a pull), `D` for pending data.
+    #[derive(
+        Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize, Debug,
+    )]
+    #[repr(u8)]
+    pub enum Line {
+        /// Invalid: no copy.
+        #[default]
+        I,
+        /// Shared: a clean copy, others may have one too.
+        S,
+        /// Exclusive: the only copy, clean.
+        E,
+        /// Modified: the only copy, memory is stale.
+        M,
+        /// A load waits for `GO` and data.
+        IsAD,
+        /// A load waits for `GO`; the data are here.
+        IsA,
+        /// A load was granted Shared and waits for data.
+        IsD,
+        /// A load was granted Exclusive and waits for data.
+        IeD,
+        /// A load was granted Modified and waits for data.
+        IoD,
+        /// A snoop invalidated the copy that a load was granted: the data will be used once.
+        IsDI,
+        /// A store waits for `GO` and data.
+        ImAD,
+        /// A store waits for `GO`; the data are here.
+        ImA,
+        /// A store was granted ownership and waits for data.
+        ImD,
+        /// A store of a whole line waits for ownership.
+        InA,
+        /// A shared line waits to become the only copy (upgrade).
+        SmA,
+        /// As `SmA`, but a snoop invalidated the shared copy: ownership will come without data.
+        ImN,
+        /// A load that does not cache, or a read that has failed, waits for data.
+        IcD,
+        /// A write of a whole line into the host waits to be pulled (`ItoMWr`, `WrCur`).
+        IwA,
+        /// A strongly ordered write waits to be pulled.
+        IuA,
+        /// A strongly ordered write was pulled and waits for `GO`.
+        IuG,
+        /// A weakly ordered write waits to be pulled.
+        IvA,
+        /// A weakly ordered write was pulled and waits for `ExtCmp`.
+        IvC,
+        /// A flush waits for `GO`.
+        IfA,
+        /// An eviction of a modified line waits for the host's response.
+        MiA,
+        /// An eviction of an exclusive line, with its data, waits for the host's response.
+        EiA,
+        /// A clean eviction without data waits for `GO`.
+        CiA,
+        /// An eviction whose line a snoop has invalidated waits for the host's response.
+        IiA,
+        /// A read has failed, as its data show, and waits for `GO-Err`.
+        IxA,
+        /// A weakly ordered write has failed and waits for `ExtCmp`.
+        IvX,
+    }
 }
 
 impl Line {
-    /// All states, in the order of the enum.
-    pub const ALL: [Line; 29] = [
-        Line::I,
-        Line::S,
-        Line::E,
-        Line::M,
-        Line::IsAD,
-        Line::IsA,
-        Line::IsD,
-        Line::IeD,
-        Line::IoD,
-        Line::IsDI,
-        Line::ImAD,
-        Line::ImA,
-        Line::ImD,
-        Line::InA,
-        Line::SmA,
-        Line::ImN,
-        Line::IcD,
-        Line::IwA,
-        Line::IuA,
-        Line::IuG,
-        Line::IvA,
-        Line::IvC,
-        Line::IfA,
-        Line::MiA,
-        Line::EiA,
-        Line::CiA,
-        Line::IiA,
-        Line::IxA,
-        Line::IvX,
-    ];
-
     /// Whether no request is outstanding: I, S, E or M.
     #[inline]
     pub const fn is_stable(self) -> bool {
@@ -243,51 +215,51 @@ pub enum Action {
 /// The actions of one event. The longest list completes a store and then forwards its data to a snoop.
 pub type Actions = List<Action, 4>;
 
-/// The conditions that the rows of the table distinguish. `Owe*` follows in the same step when a
-/// line that owes data to a snoop becomes stable.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-#[repr(u8)]
-#[allow(missing_docs)]
-pub enum On {
-    Load,
-    LoadShared,
-    LoadOnce,
-    Store,
-    StoreLine,
-    WriteOwn,
-    WriteCurrent,
-    WriteThrough,
-    WriteWeaklyPart,
-    WriteWeakly,
-    Push,
-    Flush,
-    Evict,
-    EvictWithData,
-    EvictSilently,
-    GoI,
-    GoS,
-    GoE,
-    GoM,
-    GoErr,
-    WritePull,
-    GoWritePull,
-    GoWritePullDrop,
-    FastGoWritePull,
-    GoErrWritePull,
-    ExtCmp,
-    Data,
-    ErrorData,
-    SnpInv,
-    SnpData,
-    SnpCur,
-    OweInv,
-    OweData,
-    OweCur,
+listed! {
+    /// The conditions that the rows of the table distinguish. `Owe*` follows in the same step when a
+    /// line that owes data to a snoop becomes stable.
+    #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+    #[repr(u8)]
+    #[allow(missing_docs)]
+    pub enum On {
+        Load,
+        LoadShared,
+        LoadOnce,
+        Store,
+        StoreLine,
+        WriteOwn,
+        WriteCurrent,
+        WriteThrough,
+        WriteWeaklyPart,
+        WriteWeakly,
+        Push,
+        Flush,
+        Evict,
+        EvictWithData,
+        EvictSilently,
+        GoI,
+        GoS,
+        GoE,
+        GoM,
+        GoErr,
+        WritePull,
+        GoWritePull,
+        GoWritePullDrop,
+        FastGoWritePull,
+        GoErrWritePull,
+        ExtCmp,
+        Data,
+        ErrorData,
+        SnpInv,
+        SnpData,
+        SnpCur,
+        OweInv,
+        OweData,
+        OweCur,
+    }
 }
 
 impl On {
-    const COUNT: usize = 34;
-
     const fn owed(snoop: Snoop) -> On {
         match snoop {
             Snoop::Inv => On::OweInv,
@@ -333,7 +305,6 @@ use Action::{
     BogusData, CompleteFlush, CompleteLoad, CompleteLoadOnce, CompleteStore, CompleteWrite, Drop,
     EvictData, Fail, Fill, SnoopData, WriteData,
 };
-use serde::{Deserialize, Serialize};
 const ANY_SNOOP: &[On] = &[On::SnpInv, On::SnpData, On::SnpCur];
 const STORES: &[On] = &[On::Store, On::StoreLine];
 const GO_OWN: &[On] = &[On::GoE, On::GoM];
@@ -351,20 +322,7 @@ const FWD_I: &[Action] = &[Action::Answer(Answer::RspIFwdM), SnoopData, Drop];
 const FWD_S: &[Action] = &[Action::Answer(Answer::RspSFwdM), SnoopData];
 const FWD_V: &[Action] = &[Action::Answer(Answer::RspVFwdV), SnoopData];
 
-macro_rules! rows {
-    ($($name:ident: $from:ident, $on:expr => $to:ident, $actions:expr;)*) => {
-        /// All rows, in the order of `docs/reference/coherence-tables.md`.
-        pub const ROWS: &[Row] = &[$(Row {
-            name: stringify!($name),
-            from: Line::$from,
-            on: $on,
-            to: Line::$to,
-            actions: $actions,
-        },)*];
-    };
-}
-
-rows! {
+cache_rows! {
     load_miss: I, &[On::Load] => IsAD, &[Action::Send(Request::RdAny)];
     load_shared_miss: I, &[On::LoadShared] => IsAD, &[Action::Send(Request::RdShared)];
     load_once: I, &[On::LoadOnce] => IcD, &[Action::Send(Request::RdCurr)];
@@ -479,35 +437,24 @@ rows! {
     clean_eviction_snooped: CiA, ANY_SNOOP => CiA, HIT_I;
 }
 
-const NO_ROW: u8 = u8::MAX;
+/// Number of actions that a row may have. The row for owed data is applied in the same step as the
+/// row that receives the data.
+const fn most_actions(from: Line, on: On) -> usize {
+    let owed = matches!(on, On::OweInv | On::OweData | On::OweCur);
+    let may_owe = matches!(from, Line::IoD | Line::ImD);
+    if owed || may_owe { 2 } else { 4 }
+}
 
-/// The row for each state and condition, computed at compile time. The computation also proves that
-/// no two rows claim the same pair and that the actions fit.
-static INDEX: [[u8; On::COUNT]; Line::ALL.len()] = {
-    let mut index = [[NO_ROW; On::COUNT]; Line::ALL.len()];
-    let mut r = 0;
-    while r < ROWS.len() {
-        let row = &ROWS[r];
-        let mut i = 0;
-        while i < row.on.len() {
-            // The row for owed data is applied in the same step as the row that receives the data.
-            let owed = matches!(row.on[i], On::OweInv | On::OweData | On::OweCur);
-            let may_owe = matches!(row.from, Line::IoD | Line::ImD);
-            assert!(row.actions.len() <= if owed || may_owe { 2 } else { 4 });
-            let cell = &mut index[row.from as usize][row.on[i] as usize];
-            assert!(*cell == NO_ROW);
-            *cell = r as u8;
-            i += 1;
-        }
-        r += 1;
-    }
-    index
-};
+index!(Line::ALL.len(), 1, |row, on| {
+    states: (row.from as usize, row.from as usize),
+    views: [0],
+    most: most_actions(row.from, on),
+});
 
 /// The number of the row for a state and a condition.
 #[inline]
 pub fn find(line: Line, on: On) -> Option<usize> {
-    let row = INDEX[line as usize][on as usize];
+    let row = INDEX[line as usize][on as usize][0];
     (row != NO_ROW).then_some(usize::from(row))
 }
 

@@ -14,78 +14,62 @@
 //! An eviction of a line that the directory does not give to the device any more was overtaken by a
 //! snoop: the home pulls its data, which are marked Bogus, and drops them.
 
+use serde::{Deserialize, Serialize};
+
 use super::cache_message::{Answer, Reply, Request};
 use super::fields::GoState;
 use super::list::List;
 use super::message::Snoop;
 
-pub use super::filter::{Filter, Others, Peer, Peers};
+use super::table::views::{ALONE, ANY, HELD, NO_OWNER, NO_SHARERS, OWNER, SHARERS};
+use super::table::{HomeRow, home_rows, index, listed, phases};
 
-/// The host's cores and their last-level cache, as one holder.
-pub const CORES: Peer = Peer(Peer::MAX_COUNT as u8 - 1);
+pub use super::filter::{CORES, Filter, Others, Peer, Peers, Update};
+pub use super::table::When;
 
-/// An operation on a line.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Debug)]
-#[repr(u8)]
-pub enum Operation {
-    /// `RdShared`.
-    Share,
-    /// `RdAny`, and a core's load.
-    ShareOrOwn,
-    /// `RdOwn`, and a core's store.
-    Own,
-    /// `RdOwnNoData`.
-    OwnNoData,
-    /// `RdCurr`.
-    Current,
-    /// `CLFlush`.
-    Flush,
-    /// `ItoMWr`, and `WrCur` of a line that the cores had: into the last-level cache.
-    WriteLlc,
-    /// `WrCur`, into memory if the cores do not have the line.
-    WriteCurrent,
-    /// `WrInv`.
-    WriteThrough,
-    /// `WOWrInv` and `WOWrInvF`.
-    WriteWeakly,
-    /// `DirtyEvict`.
-    EvictDirty,
-    /// `DirtyEvict` of a push: into the last-level cache.
-    EvictPush,
-    /// `CleanEvict` whose data the last-level cache takes.
-    EvictClean,
-    /// An eviction that a snoop overtook.
-    EvictStale,
-    /// The directory evicts its entry of the line.
-    EvictEntry,
-    /// A write to an address without memory.
-    WriteMissing,
-    /// A weakly ordered write to an address without memory.
-    WriteMissingWeakly,
+listed! {
+    /// An operation on a line.
+    #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Debug)]
+    #[repr(u8)]
+    pub enum Operation {
+        /// `RdShared`.
+        Share,
+        /// `RdAny`, and a core's load.
+        ShareOrOwn,
+        /// `RdOwn`, and a core's store.
+        Own,
+        /// `RdOwnNoData`.
+        OwnNoData,
+        /// `RdCurr`.
+        Current,
+        /// `CLFlush`.
+        Flush,
+        /// `ItoMWr`, and `WrCur` of a line that the cores had: into the last-level cache.
+        WriteLlc,
+        /// `WrCur`, into memory if the cores do not have the line.
+        WriteCurrent,
+        /// `WrInv`.
+        WriteThrough,
+        /// `WOWrInv` and `WOWrInvF`.
+        WriteWeakly,
+        /// `DirtyEvict`.
+        EvictDirty,
+        /// `DirtyEvict` of a push: into the last-level cache.
+        EvictPush,
+        /// `CleanEvict` whose data the last-level cache takes.
+        EvictClean,
+        /// An eviction that a snoop overtook.
+        EvictStale,
+        /// The directory evicts its entry of the line.
+        EvictEntry,
+        /// A write to an address without memory.
+        WriteMissing,
+        /// A weakly ordered write to an address without memory.
+        WriteMissingWeakly,
+    }
 }
 
 impl Operation {
-    /// All operations, in the order of the enum.
-    pub const ALL: [Operation; 17] = [
-        Operation::Share,
-        Operation::ShareOrOwn,
-        Operation::Own,
-        Operation::OwnNoData,
-        Operation::Current,
-        Operation::Flush,
-        Operation::WriteLlc,
-        Operation::WriteCurrent,
-        Operation::WriteThrough,
-        Operation::WriteWeakly,
-        Operation::EvictDirty,
-        Operation::EvictPush,
-        Operation::EvictClean,
-        Operation::EvictStale,
-        Operation::EvictEntry,
-        Operation::WriteMissing,
-        Operation::WriteMissingWeakly,
-    ];
-
     /// The snoop that the operation sends to the other holders.
     #[inline]
     const fn snoop(self) -> Snoop {
@@ -115,20 +99,7 @@ pub enum Phase {
     Writing(Operation),
 }
 
-impl Phase {
-    const COUNT: usize = 1 + 4 * Operation::ALL.len();
-
-    const fn index(self) -> usize {
-        let (kind, operation) = match self {
-            Phase::Idle => return 0,
-            Phase::Snooping(operation) => (0, operation),
-            Phase::Reading(operation) => (1, operation),
-            Phase::Pulling(operation) => (2, operation),
-            Phase::Writing(operation) => (3, operation),
-        };
-        1 + kind * Operation::ALL.len() + operation as usize
-    }
-}
+phases! { Snooping Reading Pulling Writing }
 
 /// The data that snoops have brought into the home's buffer.
 #[derive(
@@ -274,60 +245,60 @@ pub enum Action {
 /// The actions of one event.
 pub type Actions = List<Action, 3>;
 
-/// The conditions that the rows of the table distinguish.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-#[repr(u8)]
-#[allow(missing_docs)]
-pub enum On {
-    Share,
-    ShareOrOwn,
-    Own,
-    OwnNoData,
-    Current,
-    Flush,
-    WriteLlc,
-    WriteCurrent,
-    WriteThrough,
-    WriteWeakly,
-    /// `DirtyEvict` of a line that the directory gives to the device alone.
-    EvictDirty,
-    /// `DirtyEvict` of a push, of a line that the directory gives to the device alone.
-    EvictPush,
-    /// `CleanEvict` of a line that the directory gives to the device alone.
-    EvictClean,
-    /// [`Event::CleanEvictWanted`] of a line that the directory gives to the device alone.
-    EvictCleanWanted,
-    /// `DirtyEvict` of a line that the directory does not give to the device alone.
-    EvictDirtyStale,
-    /// `CleanEvict` of a line that the directory does not give to the device alone.
-    EvictCleanStale,
-    EvictCleanStaleWanted,
-    EvictNoData,
-    CacheFlushed,
-    EvictEntry,
-    CoreWriteBack,
-    RspGone,
-    RspShared,
-    RspKept,
-    /// All responses and data have arrived. This condition and the next three say what they brought.
-    Nothing,
-    CoresClean,
-    CoresDirty,
-    DeviceDirty,
-    ReadDone,
-    Data,
-    BogusData,
-    Written,
-    MissingRead,
-    MissingCurrent,
-    MissingOwn,
-    MissingWrite,
-    MissingWriteWeakly,
+listed! {
+    /// The conditions that the rows of the table distinguish.
+    #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+    #[repr(u8)]
+    #[allow(missing_docs)]
+    pub enum On {
+        Share,
+        ShareOrOwn,
+        Own,
+        OwnNoData,
+        Current,
+        Flush,
+        WriteLlc,
+        WriteCurrent,
+        WriteThrough,
+        WriteWeakly,
+        /// `DirtyEvict` of a line that the directory gives to the device alone.
+        EvictDirty,
+        /// `DirtyEvict` of a push, of a line that the directory gives to the device alone.
+        EvictPush,
+        /// `CleanEvict` of a line that the directory gives to the device alone.
+        EvictClean,
+        /// [`Event::CleanEvictWanted`] of a line that the directory gives to the device alone.
+        EvictCleanWanted,
+        /// `DirtyEvict` of a line that the directory does not give to the device alone.
+        EvictDirtyStale,
+        /// `CleanEvict` of a line that the directory does not give to the device alone.
+        EvictCleanStale,
+        EvictCleanStaleWanted,
+        EvictNoData,
+        CacheFlushed,
+        EvictEntry,
+        CoreWriteBack,
+        RspGone,
+        RspShared,
+        RspKept,
+        /// All responses and data have arrived. This condition and the next three say what they brought.
+        Nothing,
+        CoresClean,
+        CoresDirty,
+        DeviceDirty,
+        ReadDone,
+        Data,
+        BogusData,
+        Written,
+        MissingRead,
+        MissingCurrent,
+        MissingOwn,
+        MissingWrite,
+        MissingWriteWeakly,
+    }
 }
 
 impl On {
-    const COUNT: usize = 37;
-
     const fn collected(collected: Collected) -> On {
         match collected {
             Collected::Nothing => On::Nothing,
@@ -336,32 +307,6 @@ impl On {
             Collected::DeviceDirty => On::DeviceDirty,
         }
     }
-}
-
-/// The phases that a row applies to.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum When {
-    /// This phase alone.
-    In(Phase),
-    /// Every phase in which responses to snoops are outstanding.
-    Snooping,
-}
-
-/// The change of the directory entry. "Peer" is the holder that the event concerns.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Update {
-    /// The entry does not change.
-    Keep,
-    /// No holder has the line.
-    Clear,
-    /// The peer is removed from the holders.
-    Remove,
-    /// The peer is added to the sharers.
-    AddShared,
-    /// Only the peer may hold the line.
-    SetOwner,
-    /// Only the cores may hold the line.
-    SetCores,
 }
 
 /// An action of a row. The step fills in the peer and the holders to snoop.
@@ -382,33 +327,8 @@ pub enum Do {
 }
 
 /// One row of the transition table.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Row {
-    /// Name of the row.
-    pub name: &'static str,
-    /// The phases that the row applies to.
-    pub when: When,
-    /// The conditions that the row applies to.
-    pub on: &'static [On],
-    /// The views of the other holders that the row applies to.
-    pub others: &'static [Others],
-    /// The phase after the step; `None` if it does not change.
-    pub to: Option<Phase>,
-    /// The change of the directory entry.
-    pub update: Update,
-    /// The actions, in order.
-    pub actions: &'static [Do],
-}
+pub type Row = HomeRow<Phase, On, Do>;
 
-use Others::{Owner, Sharers};
-use serde::{Deserialize, Serialize};
-const ALONE: &[Others] = &[Others::None];
-const NO_OWNER: &[Others] = &[Others::None, Sharers];
-const NO_SHARERS: &[Others] = &[Others::None, Owner];
-const OWNER: &[Others] = &[Owner];
-const SHARERS: &[Others] = &[Sharers];
-const HELD: &[Others] = &[Sharers, Owner];
-const ANY: &[Others] = &[Others::None, Sharers, Owner];
 const READ: &[Do] = &[Do::Read];
 const SNOOP: &[Do] = &[Do::Snoop];
 const GO_I: &[Do] = &[Do::Reply(Reply::Go(GoState::Invalid))];
@@ -450,46 +370,7 @@ const NOT_DIRTY: &[On] = &[On::Nothing, On::CoresClean];
 const DIRTY: &[On] = &[On::CoresDirty, On::DeviceDirty];
 const WHATEVER: &[On] = &[On::Nothing, On::CoresClean, On::CoresDirty, On::DeviceDirty];
 
-macro_rules! when {
-    (Idle) => {
-        When::In(Phase::Idle)
-    };
-    (Snooping) => {
-        When::Snooping
-    };
-    (($phase:ident $operation:ident)) => {
-        When::In(Phase::$phase(Operation::$operation))
-    };
-}
-
-macro_rules! to {
-    (Same) => {
-        None
-    };
-    (Idle) => {
-        Some(Phase::Idle)
-    };
-    (($phase:ident $operation:ident)) => {
-        Some(Phase::$phase(Operation::$operation))
-    };
-}
-
-macro_rules! rows {
-    ($($name:ident: $when:tt, $on:expr, $others:expr => $to:tt, $update:ident, $actions:expr;)*) => {
-        /// All rows, in the order of `docs/reference/coherence-tables.md`.
-        pub const ROWS: &[Row] = &[$(Row {
-            name: stringify!($name),
-            when: when!($when),
-            on: $on,
-            others: $others,
-            to: to!($to),
-            update: Update::$update,
-            actions: $actions,
-        },)*];
-    };
-}
-
-rows! {
+home_rows! {
     share: Idle, &[On::Share], NO_OWNER => (Reading Share), Keep, READ;
     share_owned: Idle, &[On::Share], OWNER => (Snooping Share), Keep, SNOOP;
     share_or_own: Idle, &[On::ShareOrOwn], NO_OWNER => (Reading ShareOrOwn), Keep, READ;
@@ -578,47 +459,20 @@ rows! {
     write_weakly_written: (Writing WriteWeakly), &[On::Written], ALONE => Idle, Keep, &[Do::Reply(Reply::ExtCmp)];
 }
 
-const NO_ROW: u8 = u8::MAX;
-type Index = [[[u8; 3]; On::COUNT]; Phase::COUNT];
-
-/// The row for each phase, condition and view of the other holders, computed at compile time. The
-/// computation also proves that no two rows claim the same combination and that the actions fit.
-static INDEX: Index = {
-    let mut index = [[[NO_ROW; 3]; On::COUNT]; Phase::COUNT];
-    let mut r = 0;
-    while r < ROWS.len() {
-        let row = &ROWS[r];
-        assert!(
-            row.actions.len()
-                <= if matches!(row.when, When::Snooping) {
-                    0
-                } else {
-                    3
-                }
-        );
-        let (first, last) = match row.when {
-            When::In(phase) => (phase.index(), phase.index()),
-            When::Snooping => (1, Operation::ALL.len()),
-        };
-        let mut phase = first;
-        while phase <= last {
-            let mut e = 0;
-            while e < row.on.len() {
-                let mut i = 0;
-                while i < row.others.len() {
-                    let cell = &mut index[phase][row.on[e] as usize][row.others[i] as usize];
-                    assert!(*cell == NO_ROW);
-                    *cell = r as u8;
-                    i += 1;
-                }
-                e += 1;
-            }
-            phase += 1;
-        }
-        r += 1;
+/// Number of actions that a row may have. The row for the last response to a snoop is applied in the
+/// same step as the row for what the snoops have brought.
+const fn most_actions(when: When<Phase>) -> usize {
+    match when {
+        When::Snooping => 0,
+        _ => 3,
     }
-    index
-};
+}
+
+index!(Phase::COUNT, 3, |row, _on| {
+    states: Phase::range(row.when),
+    views: row.others,
+    most: most_actions(row.when),
+});
 
 /// Applies the table to an event. `None` if there is no row: a request, an access of a core or an
 /// eviction must then wait until the line is idle; any other message violates the protocol.
@@ -836,14 +690,7 @@ fn apply<'t>(
         };
         line.phase = phase;
     }
-    line.filter = match (row.update, peer) {
-        (Update::Clear, _) => Filter::Invalid,
-        (Update::SetCores, _) => Filter::Any(CORES),
-        (Update::Remove, Some(peer)) => filter.without(peer),
-        (Update::AddShared, Some(peer)) => filter.shared_with(peer),
-        (Update::SetOwner, Some(peer)) => Filter::Any(peer),
-        _ => filter,
-    };
+    line.filter = row.update.of(filter, peer);
     for action in row.actions {
         act(line, filter, *action, peer, actions)?;
     }

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::fields::GoState;
 use super::message::Snoop;
+use super::table::listed;
 use crate::opcode::Opcode;
 
 impl Snoop {
@@ -28,63 +29,46 @@ impl Snoop {
     }
 }
 
-/// A request of a device's cache (D2H Req).
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Debug)]
-#[repr(u8)]
-pub enum Request {
-    /// Requests the value, to be used once.
-    RdCurr,
-    /// Requests the only copy, with data.
-    RdOwn,
-    /// Requests a shared copy.
-    RdShared,
-    /// Requests a copy in any state, as the host chooses.
-    RdAny,
-    /// Requests the only copy; the device has the data or writes all of them.
-    RdOwnNoData,
-    /// Writes a whole line into the host's last-level cache.
-    ItoMWr,
-    /// Writes a whole line where it is: into a cache of the host or into memory.
-    WrCur,
-    /// Removes the line from every cache.
-    ClFlush,
-    /// Evicts a clean, exclusive line and offers its data.
-    CleanEvict,
-    /// Evicts a modified line.
-    DirtyEvict,
-    /// As `DirtyEvict`, but the host keeps the line in its last-level cache: a push (NC-P) of a
-    /// line that the device owned.
-    DirtyEvictPush,
-    /// Tells the host that the device has dropped a clean line.
-    CleanEvictNoData,
-    /// Writes 0 to 63 bytes, weakly ordered.
-    WoWrInv,
-    /// Writes 64 bytes, weakly ordered.
-    WoWrInvF,
-    /// Writes 0 to 64 bytes, strongly ordered.
-    WrInv,
+listed! {
+    /// A request of a device's cache (D2H Req).
+    #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Debug)]
+    #[repr(u8)]
+    pub enum Request {
+        /// Requests the value, to be used once.
+        RdCurr,
+        /// Requests the only copy, with data.
+        RdOwn,
+        /// Requests a shared copy.
+        RdShared,
+        /// Requests a copy in any state, as the host chooses.
+        RdAny,
+        /// Requests the only copy; the device has the data or writes all of them.
+        RdOwnNoData,
+        /// Writes a whole line into the host's last-level cache.
+        ItoMWr,
+        /// Writes a whole line where it is: into a cache of the host or into memory.
+        WrCur,
+        /// Removes the line from every cache.
+        ClFlush,
+        /// Evicts a clean, exclusive line and offers its data.
+        CleanEvict,
+        /// Evicts a modified line.
+        DirtyEvict,
+        /// As `DirtyEvict`, but the host keeps the line in its last-level cache: a push (NC-P) of a
+        /// line that the device owned.
+        DirtyEvictPush,
+        /// Tells the host that the device has dropped a clean line.
+        CleanEvictNoData,
+        /// Writes 0 to 63 bytes, weakly ordered.
+        WoWrInv,
+        /// Writes 64 bytes, weakly ordered.
+        WoWrInvF,
+        /// Writes 0 to 64 bytes, strongly ordered.
+        WrInv,
+    }
 }
 
 impl Request {
-    /// All requests, in the order of the enum.
-    pub const ALL: [Request; 15] = [
-        Request::RdCurr,
-        Request::RdOwn,
-        Request::RdShared,
-        Request::RdAny,
-        Request::RdOwnNoData,
-        Request::ItoMWr,
-        Request::WrCur,
-        Request::ClFlush,
-        Request::CleanEvict,
-        Request::DirtyEvict,
-        Request::DirtyEvictPush,
-        Request::CleanEvictNoData,
-        Request::WoWrInv,
-        Request::WoWrInvF,
-        Request::WrInv,
-    ];
-
     /// Opcode of the request. `CacheFlushed` is not among the requests, because it concerns no line.
     pub const fn opcode(self) -> Opcode {
         match self {
@@ -116,24 +100,26 @@ impl Request {
     }
 }
 
-/// A device's response to a snoop (D2H Rsp).
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Debug)]
-#[repr(u8)]
-pub enum Answer {
-    /// The line was invalid.
-    RspIHitI,
-    /// The line was held and is unchanged.
-    RspVHitV,
-    /// The line was clean and is now invalid.
-    RspIHitSE,
-    /// The line was clean and is now shared.
-    RspSHitSE,
-    /// The line was modified and is now shared; data follow.
-    RspSFwdM,
-    /// The line was modified and is now invalid; data follow.
-    RspIFwdM,
-    /// The line is modified and unchanged; data follow.
-    RspVFwdV,
+listed! {
+    /// A device's response to a snoop (D2H Rsp).
+    #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Debug)]
+    #[repr(u8)]
+    pub enum Answer {
+        /// The line was invalid.
+        RspIHitI,
+        /// The line was held and is unchanged.
+        RspVHitV,
+        /// The line was clean and is now invalid.
+        RspIHitSE,
+        /// The line was clean and is now shared.
+        RspSHitSE,
+        /// The line was modified and is now shared; data follow.
+        RspSFwdM,
+        /// The line was modified and is now invalid; data follow.
+        RspIFwdM,
+        /// The line is modified and unchanged; data follow.
+        RspVFwdV,
+    }
 }
 
 impl Answer {
@@ -141,17 +127,6 @@ impl Answer {
     pub const fn keeps(self) -> bool {
         matches!(self, Answer::RspVHitV | Answer::RspVFwdV)
     }
-
-    /// All responses, in the order of the enum.
-    pub const ALL: [Answer; 7] = [
-        Answer::RspIHitI,
-        Answer::RspVHitV,
-        Answer::RspIHitSE,
-        Answer::RspSHitSE,
-        Answer::RspSFwdM,
-        Answer::RspIFwdM,
-        Answer::RspVFwdV,
-    ];
 
     /// Opcode of the response.
     pub const fn opcode(self) -> Opcode {

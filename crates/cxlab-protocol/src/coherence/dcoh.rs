@@ -7,50 +7,45 @@
 //!
 //! The owner of the table decides on the number of entries and on victims, and it has the medium.
 
+use serde::{Deserialize, Serialize};
+
 use super::fields::MetaValue;
 use super::list::List;
 use super::message::{Kept, M2s, S2m, Snoop};
 
-pub use super::filter::{Filter, Others, Peer, Peers};
+use super::table::views::{ALONE, ANY, HELD, NO_OWNER, NO_SHARERS, OWNER, SHARERS};
+use super::table::{HomeRow, home_rows, index, listed, phases};
 
-/// An operation on a line.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Debug)]
-#[repr(u8)]
-pub enum Operation {
-    /// `MemRd`, Shared.
-    Share,
-    /// `MemRdData`.
-    ShareOrOwn,
-    /// `MemRd`, Any.
-    Own,
-    /// `MemInv`, Any.
-    OwnNoData,
-    /// `MemRd`, Invalid, SnpCur.
-    Current,
-    /// `MemInv`, Invalid.
-    Flush,
-    /// The device's own agent reads the line without caching it.
-    LocalRead,
-    /// The device's own agent writes the line without caching it.
-    LocalWrite,
-    /// The filter evicts the entry of the line.
-    EvictEntry,
+pub use super::filter::{Filter, Others, Peer, Peers, Update};
+pub use super::table::When;
+
+listed! {
+    /// An operation on a line.
+    #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Debug)]
+    #[repr(u8)]
+    pub enum Operation {
+        /// `MemRd`, Shared.
+        Share,
+        /// `MemRdData`.
+        ShareOrOwn,
+        /// `MemRd`, Any.
+        Own,
+        /// `MemInv`, Any.
+        OwnNoData,
+        /// `MemRd`, Invalid, SnpCur.
+        Current,
+        /// `MemInv`, Invalid.
+        Flush,
+        /// The device's own agent reads the line without caching it.
+        LocalRead,
+        /// The device's own agent writes the line without caching it.
+        LocalWrite,
+        /// The filter evicts the entry of the line.
+        EvictEntry,
+    }
 }
 
 impl Operation {
-    /// All operations, in the order of the enum.
-    pub const ALL: [Operation; 9] = [
-        Operation::Share,
-        Operation::ShareOrOwn,
-        Operation::Own,
-        Operation::OwnNoData,
-        Operation::Current,
-        Operation::Flush,
-        Operation::LocalRead,
-        Operation::LocalWrite,
-        Operation::EvictEntry,
-    ];
-
     /// The operation that a message starts. `MemClnEvct` starts none, because it completes
     /// when it is accepted.
     pub const fn of(request: M2s) -> Option<Operation> {
@@ -89,17 +84,7 @@ pub enum Phase {
     Reading(Operation),
 }
 
-impl Phase {
-    const COUNT: usize = 1 + 2 * Operation::ALL.len();
-
-    const fn index(self) -> usize {
-        match self {
-            Phase::Idle => 0,
-            Phase::Snooping(operation) => 1 + operation as usize,
-            Phase::Reading(operation) => 1 + Operation::ALL.len() + operation as usize,
-        }
-    }
-}
+phases! { Snooping Reading }
 
 /// The state that the DCOH stores for one line. `filter` is the entry of the snoop filter; the rest
 /// is needed only while an operation is in flight.
@@ -185,37 +170,37 @@ pub enum Action {
 /// The actions of one event.
 pub type Actions = List<Action, 3>;
 
-/// The conditions that the rows of the table distinguish.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-#[repr(u8)]
-#[allow(missing_docs)]
-pub enum On {
-    Share,
-    ShareOrOwn,
-    Own,
-    OwnNoData,
-    Current,
-    Flush,
-    LocalRead,
-    LocalWrite,
-    EvictEntry,
-    CleanEvict,
-    WriteInvalid,
-    WriteShared,
-    WriteAny,
-    Conflict,
-    RspInvalid,
-    RspShared,
-    RspExclusive,
-    /// The last outstanding snoop response has arrived.
-    SnoopsDone,
-    MediumData,
-    MediumDirty,
+listed! {
+    /// The conditions that the rows of the table distinguish.
+    #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+    #[repr(u8)]
+    #[allow(missing_docs)]
+    pub enum On {
+        Share,
+        ShareOrOwn,
+        Own,
+        OwnNoData,
+        Current,
+        Flush,
+        LocalRead,
+        LocalWrite,
+        EvictEntry,
+        CleanEvict,
+        WriteInvalid,
+        WriteShared,
+        WriteAny,
+        Conflict,
+        RspInvalid,
+        RspShared,
+        RspExclusive,
+        /// The last outstanding snoop response has arrived.
+        SnoopsDone,
+        MediumData,
+        MediumDirty,
+    }
 }
 
 impl On {
-    const COUNT: usize = 20;
-
     const fn begin(operation: Operation) -> On {
         match operation {
             Operation::Share => On::Share,
@@ -229,32 +214,6 @@ impl On {
             Operation::EvictEntry => On::EvictEntry,
         }
     }
-}
-
-/// The phases that a row applies to.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum When {
-    /// This phase alone.
-    In(Phase),
-    /// Every phase in which responses to snoops are outstanding.
-    Snooping,
-    /// Every phase, including `Idle`.
-    Always,
-}
-
-/// The change of the filter entry. "Peer" is the requester that the event concerns.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Update {
-    /// The entry does not change.
-    Keep,
-    /// No requester holds the line.
-    Clear,
-    /// The peer is removed from the holders.
-    Remove,
-    /// The peer is added to the sharers.
-    AddShared,
-    /// Only the peer may hold the line.
-    SetOwner,
 }
 
 /// An action of a row. The step fills in the peer and the holders to snoop.
@@ -275,33 +234,8 @@ pub enum Do {
 }
 
 /// One row of the transition table.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Row {
-    /// Name of the row.
-    pub name: &'static str,
-    /// The phases that the row applies to.
-    pub when: When,
-    /// The condition that the row applies to.
-    pub on: On,
-    /// The views of the other holders that the row applies to.
-    pub others: &'static [Others],
-    /// The phase after the step; `None` if it does not change.
-    pub to: Option<Phase>,
-    /// The change of the filter entry.
-    pub update: Update,
-    /// The actions, in order.
-    pub actions: &'static [Do],
-}
+pub type Row = HomeRow<Phase, On, Do>;
 
-use Others::{Owner, Sharers};
-use serde::{Deserialize, Serialize};
-const ALONE: &[Others] = &[Others::None];
-const NO_OWNER: &[Others] = &[Others::None, Sharers];
-const NO_SHARERS: &[Others] = &[Others::None, Owner];
-const OWNER: &[Others] = &[Owner];
-const SHARERS: &[Others] = &[Sharers];
-const HELD: &[Others] = &[Sharers, Owner];
-const ANY: &[Others] = &[Others::None, Sharers, Owner];
 const READ: &[Do] = &[Do::ReadMedium];
 const SNOOP_INV: &[Do] = &[Do::Snoop(Snoop::Inv)];
 const SNOOP_DATA: &[Do] = &[Do::Snoop(Snoop::Data)];
@@ -311,134 +245,68 @@ const CMP_E: &[Do] = &[Do::Reply(S2m::CmpE)];
 const WRITE: &[Do] = &[Do::WriteMedium, Do::Reply(S2m::Cmp)];
 const WRITE_LOCAL: &[Do] = &[Do::WriteLocal, Do::CompleteLocal];
 
-macro_rules! when {
-    (Idle) => {
-        When::In(Phase::Idle)
-    };
-    (Snooping) => {
-        When::Snooping
-    };
-    (Always) => {
-        When::Always
-    };
-    ((Snooping $operation:ident)) => {
-        When::In(Phase::Snooping(Operation::$operation))
-    };
-    ((Reading $operation:ident)) => {
-        When::In(Phase::Reading(Operation::$operation))
-    };
+home_rows! {
+    share: Idle, &[On::Share], NO_OWNER => (Reading Share), Keep, READ;
+    share_owned: Idle, &[On::Share], OWNER => (Snooping Share), Keep, SNOOP_DATA;
+    share_or_own: Idle, &[On::ShareOrOwn], NO_OWNER => (Reading ShareOrOwn), Keep, READ;
+    share_or_own_owned: Idle, &[On::ShareOrOwn], OWNER => (Snooping ShareOrOwn), Keep, SNOOP_DATA;
+    own: Idle, &[On::Own], ALONE => (Reading Own), Keep, READ;
+    own_held: Idle, &[On::Own], HELD => (Snooping Own), Keep, SNOOP_INV;
+    own_no_data: Idle, &[On::OwnNoData], ALONE => Idle, SetOwner, CMP_E;
+    own_no_data_held: Idle, &[On::OwnNoData], HELD => (Snooping OwnNoData), Keep, SNOOP_INV;
+    current: Idle, &[On::Current], NO_OWNER => (Reading Current), Keep, READ;
+    current_owned: Idle, &[On::Current], OWNER => (Snooping Current), Keep, SNOOP_CUR;
+    flush: Idle, &[On::Flush], ALONE => Idle, Clear, CMP;
+    flush_held: Idle, &[On::Flush], HELD => (Snooping Flush), Keep, SNOOP_INV;
+    local_read: Idle, &[On::LocalRead], NO_OWNER => (Reading LocalRead), Keep, READ;
+    local_read_owned: Idle, &[On::LocalRead], OWNER => (Snooping LocalRead), Keep, SNOOP_CUR;
+    local_write: Idle, &[On::LocalWrite], ALONE => Idle, Keep, WRITE_LOCAL;
+    local_write_held: Idle, &[On::LocalWrite], HELD => (Snooping LocalWrite), Keep, SNOOP_INV;
+    evict_entry: Idle, &[On::EvictEntry], HELD => (Snooping EvictEntry), Keep, SNOOP_INV;
+    clean_evict: Idle, &[On::CleanEvict], ANY => Same, Remove, CMP;
+
+    write_invalid: Always, &[On::WriteInvalid], ALONE => Same, Remove, WRITE;
+    write_shared: Always, &[On::WriteShared], ALONE => Same, AddShared, WRITE;
+    write_any: Always, &[On::WriteAny], ALONE => Same, Keep, WRITE;
+    conflict: Always, &[On::Conflict], NO_OWNER => Same, Keep, &[Do::Reply(S2m::BiConflictAck)];
+
+    response_invalid: Snooping, &[On::RspInvalid], NO_OWNER => Same, Remove, &[];
+    response_shared: Snooping, &[On::RspShared], ALONE => Same, AddShared, &[];
+    response_exclusive: Snooping, &[On::RspExclusive], ALONE => Same, Keep, &[];
+
+    share_snooped: (Snooping Share), &[On::SnoopsDone], NO_OWNER => (Reading Share), Keep, READ;
+    share_or_own_snooped: (Snooping ShareOrOwn), &[On::SnoopsDone], NO_OWNER => (Reading ShareOrOwn), Keep, READ;
+    own_snooped: (Snooping Own), &[On::SnoopsDone], ALONE => (Reading Own), Keep, READ;
+    own_no_data_snooped: (Snooping OwnNoData), &[On::SnoopsDone], ALONE => Idle, SetOwner, CMP_E;
+    current_snooped: (Snooping Current), &[On::SnoopsDone], NO_SHARERS => (Reading Current), Keep, READ;
+    flush_snooped: (Snooping Flush), &[On::SnoopsDone], ALONE => Idle, Clear, CMP;
+    local_read_snooped: (Snooping LocalRead), &[On::SnoopsDone], NO_SHARERS => (Reading LocalRead), Keep, READ;
+    local_write_snooped: (Snooping LocalWrite), &[On::SnoopsDone], ALONE => Idle, Keep, WRITE_LOCAL;
+    entry_evicted: (Snooping EvictEntry), &[On::SnoopsDone], ALONE => Idle, Keep, &[];
+
+    share_read: (Reading Share), &[On::MediumData], NO_OWNER => Idle, AddShared, &[Do::Reply(S2m::CmpS), Do::Reply(S2m::MemData)];
+    share_or_own_read_alone: (Reading ShareOrOwn), &[On::MediumData], ALONE => Idle, SetOwner, &[Do::Reply(S2m::CmpE), Do::Reply(S2m::MemData)];
+    share_or_own_read_shared: (Reading ShareOrOwn), &[On::MediumData], SHARERS => Idle, AddShared, &[Do::Reply(S2m::CmpS), Do::Reply(S2m::MemData)];
+    own_read: (Reading Own), &[On::MediumData], ALONE => Idle, SetOwner, &[Do::Reply(S2m::CmpE), Do::Reply(S2m::MemData)];
+    own_read_dirty: (Reading Own), &[On::MediumDirty], ALONE => Idle, SetOwner, &[Do::Reply(S2m::CmpM), Do::Reply(S2m::MemData)];
+    current_read: (Reading Current), &[On::MediumData], ANY => Idle, Keep, &[Do::Reply(S2m::Cmp), Do::Reply(S2m::MemData)];
+    local_read_read: (Reading LocalRead), &[On::MediumData], ANY => Idle, Keep, &[Do::CompleteLocal];
 }
 
-macro_rules! to {
-    (Same) => {
-        None
-    };
-    (Idle) => {
-        Some(Phase::Idle)
-    };
-    ((Snooping $operation:ident)) => {
-        Some(Phase::Snooping(Operation::$operation))
-    };
-    ((Reading $operation:ident)) => {
-        Some(Phase::Reading(Operation::$operation))
-    };
-}
-
-macro_rules! rows {
-    ($($name:ident: $when:tt, $on:ident, $others:expr => $to:tt, $update:ident, $actions:expr;)*) => {
-        /// All rows, in the order of `docs/reference/coherence-tables.md`.
-        pub const ROWS: &[Row] = &[$(Row {
-            name: stringify!($name),
-            when: when!($when),
-            on: On::$on,
-            others: $others,
-            to: to!($to),
-            update: Update::$update,
-            actions: $actions,
-        },)*];
-    };
-}
-
-rows! {
-    share: Idle, Share, NO_OWNER => (Reading Share), Keep, READ;
-    share_owned: Idle, Share, OWNER => (Snooping Share), Keep, SNOOP_DATA;
-    share_or_own: Idle, ShareOrOwn, NO_OWNER => (Reading ShareOrOwn), Keep, READ;
-    share_or_own_owned: Idle, ShareOrOwn, OWNER => (Snooping ShareOrOwn), Keep, SNOOP_DATA;
-    own: Idle, Own, ALONE => (Reading Own), Keep, READ;
-    own_held: Idle, Own, HELD => (Snooping Own), Keep, SNOOP_INV;
-    own_no_data: Idle, OwnNoData, ALONE => Idle, SetOwner, CMP_E;
-    own_no_data_held: Idle, OwnNoData, HELD => (Snooping OwnNoData), Keep, SNOOP_INV;
-    current: Idle, Current, NO_OWNER => (Reading Current), Keep, READ;
-    current_owned: Idle, Current, OWNER => (Snooping Current), Keep, SNOOP_CUR;
-    flush: Idle, Flush, ALONE => Idle, Clear, CMP;
-    flush_held: Idle, Flush, HELD => (Snooping Flush), Keep, SNOOP_INV;
-    local_read: Idle, LocalRead, NO_OWNER => (Reading LocalRead), Keep, READ;
-    local_read_owned: Idle, LocalRead, OWNER => (Snooping LocalRead), Keep, SNOOP_CUR;
-    local_write: Idle, LocalWrite, ALONE => Idle, Keep, WRITE_LOCAL;
-    local_write_held: Idle, LocalWrite, HELD => (Snooping LocalWrite), Keep, SNOOP_INV;
-    evict_entry: Idle, EvictEntry, HELD => (Snooping EvictEntry), Keep, SNOOP_INV;
-    clean_evict: Idle, CleanEvict, ANY => Same, Remove, CMP;
-
-    write_invalid: Always, WriteInvalid, ALONE => Same, Remove, WRITE;
-    write_shared: Always, WriteShared, ALONE => Same, AddShared, WRITE;
-    write_any: Always, WriteAny, ALONE => Same, Keep, WRITE;
-    conflict: Always, Conflict, NO_OWNER => Same, Keep, &[Do::Reply(S2m::BiConflictAck)];
-
-    response_invalid: Snooping, RspInvalid, NO_OWNER => Same, Remove, &[];
-    response_shared: Snooping, RspShared, ALONE => Same, AddShared, &[];
-    response_exclusive: Snooping, RspExclusive, ALONE => Same, Keep, &[];
-
-    share_snooped: (Snooping Share), SnoopsDone, NO_OWNER => (Reading Share), Keep, READ;
-    share_or_own_snooped: (Snooping ShareOrOwn), SnoopsDone, NO_OWNER => (Reading ShareOrOwn), Keep, READ;
-    own_snooped: (Snooping Own), SnoopsDone, ALONE => (Reading Own), Keep, READ;
-    own_no_data_snooped: (Snooping OwnNoData), SnoopsDone, ALONE => Idle, SetOwner, CMP_E;
-    current_snooped: (Snooping Current), SnoopsDone, NO_SHARERS => (Reading Current), Keep, READ;
-    flush_snooped: (Snooping Flush), SnoopsDone, ALONE => Idle, Clear, CMP;
-    local_read_snooped: (Snooping LocalRead), SnoopsDone, NO_SHARERS => (Reading LocalRead), Keep, READ;
-    local_write_snooped: (Snooping LocalWrite), SnoopsDone, ALONE => Idle, Keep, WRITE_LOCAL;
-    entry_evicted: (Snooping EvictEntry), SnoopsDone, ALONE => Idle, Keep, &[];
-
-    share_read: (Reading Share), MediumData, NO_OWNER => Idle, AddShared, &[Do::Reply(S2m::CmpS), Do::Reply(S2m::MemData)];
-    share_or_own_read_alone: (Reading ShareOrOwn), MediumData, ALONE => Idle, SetOwner, &[Do::Reply(S2m::CmpE), Do::Reply(S2m::MemData)];
-    share_or_own_read_shared: (Reading ShareOrOwn), MediumData, SHARERS => Idle, AddShared, &[Do::Reply(S2m::CmpS), Do::Reply(S2m::MemData)];
-    own_read: (Reading Own), MediumData, ALONE => Idle, SetOwner, &[Do::Reply(S2m::CmpE), Do::Reply(S2m::MemData)];
-    own_read_dirty: (Reading Own), MediumDirty, ALONE => Idle, SetOwner, &[Do::Reply(S2m::CmpM), Do::Reply(S2m::MemData)];
-    current_read: (Reading Current), MediumData, ANY => Idle, Keep, &[Do::Reply(S2m::Cmp), Do::Reply(S2m::MemData)];
-    local_read_read: (Reading LocalRead), MediumData, ANY => Idle, Keep, &[Do::CompleteLocal];
-}
-
-const NO_ROW: u8 = u8::MAX;
-type Index = [[[u8; 3]; On::COUNT]; Phase::COUNT];
-
-/// The row for each phase, condition and view of the other holders, computed at compile time. The
-/// computation also proves that no two rows claim the same combination and that the actions fit.
-static INDEX: Index = {
-    let mut index = [[[NO_ROW; 3]; On::COUNT]; Phase::COUNT];
-    let mut r = 0;
-    while r < ROWS.len() {
-        let row = &ROWS[r];
-        let follows = matches!(row.on, On::RspInvalid | On::RspShared | On::RspExclusive);
-        assert!(row.actions.len() <= if follows { 1 } else { 2 });
-        let (first, last) = match row.when {
-            When::In(phase) => (phase.index(), phase.index()),
-            When::Snooping => (1, Operation::ALL.len()),
-            When::Always => (0, Phase::COUNT - 1),
-        };
-        let mut phase = first;
-        while phase <= last {
-            let mut i = 0;
-            while i < row.others.len() {
-                let cell = &mut index[phase][row.on as usize][row.others[i] as usize];
-                assert!(*cell == NO_ROW);
-                *cell = r as u8;
-                i += 1;
-            }
-            phase += 1;
-        }
-        r += 1;
+/// Number of actions that a row may have. The row for the last response to a snoop is applied in the
+/// same step as the row for `SnoopsDone`.
+const fn most_actions(on: On) -> usize {
+    match on {
+        On::RspInvalid | On::RspShared | On::RspExclusive => 1,
+        _ => 2,
     }
-    index
-};
+}
+
+index!(Phase::COUNT, 3, |row, on| {
+    states: Phase::range(row.when),
+    views: row.others,
+    most: most_actions(on),
+});
 
 /// Applies the table to an event. `None` if there is no row: a request, a local access or an
 /// eviction must then wait until the line is idle; any other message violates the protocol.
@@ -562,13 +430,7 @@ fn apply<'t>(
         };
         line.phase = phase;
     }
-    line.filter = match (row.update, peer) {
-        (Update::Clear, _) => Filter::Invalid,
-        (Update::Remove, Some(peer)) => filter.without(peer),
-        (Update::AddShared, Some(peer)) => filter.shared_with(peer),
-        (Update::SetOwner, Some(peer)) => Filter::Any(peer),
-        _ => filter,
-    };
+    line.filter = row.update.of(filter, peer);
     for action in row.actions {
         actions.push(match (*action, peer) {
             (Do::Snoop(snoop), peer) => {

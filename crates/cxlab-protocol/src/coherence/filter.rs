@@ -29,6 +29,9 @@ impl Peer {
     }
 }
 
+/// The host's cores and their last-level cache, as one holder of lines of the host's memory.
+pub const CORES: Peer = Peer(Peer::MAX_COUNT as u8 - 1);
+
 /// A set of requesters: bit n is requester n.
 #[derive(
     Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize, Debug,
@@ -153,4 +156,36 @@ pub enum Others {
     Sharers,
     /// Another requester may own the line.
     Owner,
+}
+
+/// The change of the record of holders. "Peer" is the holder that the event concerns.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Update {
+    /// The record does not change.
+    Keep,
+    /// No holder has the line.
+    Clear,
+    /// The peer is removed from the holders.
+    Remove,
+    /// The peer is added to the sharers.
+    AddShared,
+    /// Only the peer may hold the line.
+    SetOwner,
+    /// Only the host's cores may hold the line.
+    SetCores,
+}
+
+impl Update {
+    /// The record after the change. Without a peer, only `Clear` and `SetCores` change it.
+    #[inline]
+    pub(super) fn of(self, filter: Filter, peer: Option<Peer>) -> Filter {
+        match (self, peer) {
+            (Update::Clear, _) => Filter::Invalid,
+            (Update::SetCores, _) => Filter::Any(CORES),
+            (Update::Remove, Some(peer)) => filter.without(peer),
+            (Update::AddShared, Some(peer)) => filter.shared_with(peer),
+            (Update::SetOwner, Some(peer)) => Filter::Any(peer),
+            _ => filter,
+        }
+    }
 }

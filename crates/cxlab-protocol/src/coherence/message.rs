@@ -4,24 +4,24 @@
 use serde::{Deserialize, Serialize};
 
 use super::fields::{MetaField, MetaValue, SnpType};
+use super::table::listed;
 use crate::opcode::Opcode;
 
-/// The kind of a back-invalidation snoop (table 3-47).
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Debug)]
-#[repr(u8)]
-pub enum Snoop {
-    /// The device wants the only copy: the holder must become invalid.
-    Inv = 0,
-    /// The device wants a shared copy: the holder may stay shared.
-    Data = 1,
-    /// The device wants the current value: the holder may keep its state, but clean.
-    Cur = 2,
+listed! {
+    /// The kind of a back-invalidation snoop (table 3-47).
+    #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Debug)]
+    #[repr(u8)]
+    pub enum Snoop {
+        /// The device wants the only copy: the holder must become invalid.
+        Inv = 0,
+        /// The device wants a shared copy: the holder may stay shared.
+        Data = 1,
+        /// The device wants the current value: the holder may keep its state, but clean.
+        Cur = 2,
+    }
 }
 
 impl Snoop {
-    /// All kinds, in the order of the enum.
-    pub const ALL: [Snoop; 3] = [Snoop::Inv, Snoop::Data, Snoop::Cur];
-
     /// The opcode for one line.
     pub const fn opcode(self) -> Opcode {
         match self {
@@ -54,22 +54,21 @@ impl Snoop {
     }
 }
 
-/// The copy that a holder keeps after a back-invalidation snoop (table 3-45).
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Debug)]
-#[repr(u8)]
-pub enum Kept {
-    /// No copy is kept: `BIRspI`.
-    Invalid = 0,
-    /// A shared copy: `BIRspS`.
-    Shared = 1,
-    /// An exclusive, clean copy: `BIRspE`.
-    Exclusive = 2,
+listed! {
+    /// The copy that a holder keeps after a back-invalidation snoop (table 3-45).
+    #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Debug)]
+    #[repr(u8)]
+    pub enum Kept {
+        /// No copy is kept: `BIRspI`.
+        Invalid = 0,
+        /// A shared copy: `BIRspS`.
+        Shared = 1,
+        /// An exclusive, clean copy: `BIRspE`.
+        Exclusive = 2,
+    }
 }
 
 impl Kept {
-    /// All values, in the order of the enum.
-    pub const ALL: [Kept; 3] = [Kept::Invalid, Kept::Shared, Kept::Exclusive];
-
     /// The opcode for one line.
     pub const fn opcode(self) -> Opcode {
         match self {

@@ -122,3 +122,4 @@ pub mod host_only;
 pub mod list;
 pub mod message;
 pub mod requester;
+pub mod table;

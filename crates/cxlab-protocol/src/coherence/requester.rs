@@ -21,87 +21,65 @@ use serde::{Deserialize, Serialize};
 use super::fields::MetaValue;
 use super::list::List;
 use super::message::{Kept, M2s, S2m, Snoop};
+use super::table::{cache_rows, index, listed};
 
-/// The state of a line in a requester.
-///
-/// `A` stands for a pending completion (the response of the device), `D` for pending data, as in
-/// the literature on cache directories.
-#[derive(
-    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize, Debug,
-)]
-#[repr(u8)]
-pub enum Line {
-    /// Invalid: no copy.
-    #[default]
-    I,
-    /// Shared: a clean copy, others may have one too.
-    S,
-    /// Exclusive: the only copy, clean.
-    E,
-    /// Modified: the only copy, memory is stale.
-    M,
-    /// A load waits for completion and data.
-    IsAD,
-    /// A load waits for its completion; the data are here.
-    IsA,
-    /// A load was granted Shared and waits for data.
-    SD,
-    /// A load was granted Exclusive and waits for data.
-    ED,
-    /// A store waits for completion and data.
-    ImAD,
-    /// A store waits for its completion; the data are here.
-    ImA,
-    /// A store was granted ownership and waits for data.
-    MD,
-    /// A shared line waits to become the only copy (upgrade).
-    SmA,
-    /// As `SmA`, but a snoop invalidated the shared copy: ownership will come without data.
-    ImN,
-    /// A load that does not cache waits for completion and data.
-    IcAD,
-    /// A load that does not cache waits for its completion; the data are here.
-    IcA,
-    /// A load that does not cache waits for data.
-    IcD,
-    /// A flush waits for its completion.
-    IfA,
-    /// A clean eviction waits for its completion.
-    CiA,
-    /// A write-back waits for its completion; the line will be invalid.
-    MiA,
-    /// A write-back waits for its completion; the line will be shared.
-    MsA,
-    /// A write-back waits for its completion; the line will be exclusive.
-    MeA,
+listed! {
+    /// The state of a line in a requester.
+    ///
+    /// `A` stands for a pending completion (the response of the device), `D` for pending data, as in
+    /// the literature on cache directories.
+    #[derive(
+        Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize, Debug,
+    )]
+    #[repr(u8)]
+    pub enum Line {
+        /// Invalid: no copy.
+        #[default]
+        I,
+        /// Shared: a clean copy, others may have one too.
+        S,
+        /// Exclusive: the only copy, clean.
+        E,
+        /// Modified: the only copy, memory is stale.
+        M,
+        /// A load waits for completion and data.
+        IsAD,
+        /// A load waits for its completion; the data are here.
+        IsA,
+        /// A load was granted Shared and waits for data.
+        SD,
+        /// A load was granted Exclusive and waits for data.
+        ED,
+        /// A store waits for completion and data.
+        ImAD,
+        /// A store waits for its completion; the data are here.
+        ImA,
+        /// A store was granted ownership and waits for data.
+        MD,
+        /// A shared line waits to become the only copy (upgrade).
+        SmA,
+        /// As `SmA`, but a snoop invalidated the shared copy: ownership will come without data.
+        ImN,
+        /// A load that does not cache waits for completion and data.
+        IcAD,
+        /// A load that does not cache waits for its completion; the data are here.
+        IcA,
+        /// A load that does not cache waits for data.
+        IcD,
+        /// A flush waits for its completion.
+        IfA,
+        /// A clean eviction waits for its completion.
+        CiA,
+        /// A write-back waits for its completion; the line will be invalid.
+        MiA,
+        /// A write-back waits for its completion; the line will be shared.
+        MsA,
+        /// A write-back waits for its completion; the line will be exclusive.
+        MeA,
+    }
 }
 
 impl Line {
-    /// All states, in the order of the enum.
-    pub const ALL: [Line; 21] = [
-        Line::I,
-        Line::S,
-        Line::E,
-        Line::M,
-        Line::IsAD,
-        Line::IsA,
-        Line::SD,
-        Line::ED,
-        Line::ImAD,
-        Line::ImA,
-        Line::MD,
-        Line::SmA,
-        Line::ImN,
-        Line::IcAD,
-        Line::IcA,
-        Line::IcD,
-        Line::IfA,
-        Line::CiA,
-        Line::MiA,
-        Line::MsA,
-        Line::MeA,
-    ];
-
     /// Whether no request is outstanding: I, S, E or M.
     #[inline]
     pub const fn is_stable(self) -> bool {
@@ -203,35 +181,35 @@ pub enum Action {
 /// deferred snoop write the line back.
 pub type Actions = List<Action, 4>;
 
-/// The conditions that the rows of the table distinguish: events, with acknowledgements
-/// distinguished by the snoop that the handshake is for.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-#[repr(u8)]
-#[allow(missing_docs)]
-pub enum On {
-    Load,
-    LoadShared,
-    LoadOnce,
-    Store,
-    Flush,
-    Evict,
-    EvictSilently,
-    Cmp,
-    CmpS,
-    CmpE,
-    CmpM,
-    MemData,
-    SnpInv,
-    SnpData,
-    SnpCur,
-    AckInv,
-    AckData,
-    AckCur,
+listed! {
+    /// The conditions that the rows of the table distinguish: events, with acknowledgements
+    /// distinguished by the snoop that the handshake is for.
+    #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+    #[repr(u8)]
+    #[allow(missing_docs)]
+    pub enum On {
+        Load,
+        LoadShared,
+        LoadOnce,
+        Store,
+        Flush,
+        Evict,
+        EvictSilently,
+        Cmp,
+        CmpS,
+        CmpE,
+        CmpM,
+        MemData,
+        SnpInv,
+        SnpData,
+        SnpCur,
+        AckInv,
+        AckData,
+        AckCur,
+    }
 }
 
 impl On {
-    const COUNT: usize = 18;
-
     const fn snoop(snoop: Snoop) -> On {
         match snoop {
             Snoop::Inv => On::SnpInv,
@@ -287,131 +265,101 @@ const WRITE_I: &[Action] = &[Action::Send(M2s::MemWr(MetaValue::Invalid)), Actio
 const WRITE_S: &[Action] = &[Action::Send(M2s::MemWr(MetaValue::Shared))];
 const WRITE_E: &[Action] = &[Action::Send(M2s::MemWr(MetaValue::Any))];
 
-macro_rules! rows {
-    ($($name:ident: $from:ident, $on:expr => $to:ident, $then:ident, $actions:expr;)*) => {
-        /// All rows, in the order of `docs/reference/coherence-tables.md`.
-        pub const ROWS: &[Row] = &[$(Row {
-            name: stringify!($name),
-            from: Line::$from,
-            on: $on,
-            to: Line::$to,
-            then: Then::$then,
-            actions: $actions,
-        },)*];
-    };
+cache_rows! {
+    load_miss: I, &[On::Load] => IsAD (Keep), &[Action::Send(M2s::MemRdData)];
+    load_shared_miss: I, &[On::LoadShared] => IsAD (Keep), &[Action::Send(M2s::MemRdShared)];
+    load_once: I, &[On::LoadOnce] => IcAD (Keep), &[Action::Send(M2s::MemRdCur)];
+    store_miss: I, &[On::Store] => ImAD (Keep), &[Action::Send(M2s::MemRdOwn)];
+    flush: I, &[On::Flush] => IfA (Keep), &[Action::Send(M2s::MemInvFlush)];
+    load_hit_shared: S, &[On::Load] => S (Keep), &[Action::CompleteLoad];
+    load_hit_exclusive: E, &[On::Load] => E (Keep), &[Action::CompleteLoad];
+    load_hit_modified: M, &[On::Load] => M (Keep), &[Action::CompleteLoad];
+    store_upgrade: S, &[On::Store] => SmA (Keep), &[Action::Send(M2s::MemInvOwn)];
+    store_hit_exclusive: E, &[On::Store] => M (Keep), &[Action::CompleteStore];
+    store_hit_modified: M, &[On::Store] => M (Keep), &[Action::CompleteStore];
+    evict_shared: S, &[On::Evict] => CiA (Keep), &[Action::Drop, Action::Send(M2s::MemClnEvct)];
+    evict_exclusive: E, &[On::Evict] => CiA (Keep), &[Action::Drop, Action::Send(M2s::MemClnEvct)];
+    evict_modified: M, &[On::Evict] => MiA (Keep), WRITE_I;
+    drop_shared: S, &[On::EvictSilently] => I (Keep), &[Action::Drop];
+    drop_exclusive: E, &[On::EvictSilently] => I (Keep), &[Action::Drop];
+
+    load_data_first: IsAD, &[On::MemData] => IsA (Keep), &[];
+    load_granted_shared: IsAD, &[On::CmpS] => SD (Keep), &[];
+    load_granted_exclusive: IsAD, &[On::CmpE] => ED (Keep), &[];
+    load_done_shared: SD, &[On::MemData] => S (Keep), LOADED;
+    load_done_exclusive: ED, &[On::MemData] => E (Keep), LOADED;
+    load_done_shared_by_completion: IsA, &[On::CmpS] => S (Keep), LOADED;
+    load_done_exclusive_by_completion: IsA, &[On::CmpE] => E (Keep), LOADED;
+    store_data_first: ImAD, &[On::MemData] => ImA (Keep), &[];
+    store_granted: ImAD, &[On::CmpE] => MD (Keep), &[];
+    store_granted_modified: ImAD, &[On::CmpM] => MD (Keep), &[];
+    store_done: MD, &[On::MemData] => M (Keep), STORED;
+    store_done_by_completion: ImA, &[On::CmpE] => M (Keep), STORED;
+    store_done_by_completion_modified: ImA, &[On::CmpM] => M (Keep), STORED;
+    upgrade_done: SmA, &[On::CmpE] => M (Keep), &[Action::CompleteStore];
+    upgrade_without_data: ImN, &[On::CmpE] => ImAD (Keep), &[Action::Send(M2s::MemRdOwn)];
+    once_data_first: IcAD, &[On::MemData] => IcA (Keep), &[];
+    once_completed: IcAD, &[On::Cmp] => IcD (Keep), &[];
+    once_done: IcD, &[On::MemData] => I (Keep), &[Action::CompleteLoadOnce];
+    once_done_by_completion: IcA, &[On::Cmp] => I (Keep), &[Action::CompleteLoadOnce];
+    flush_done: IfA, &[On::Cmp] => I (Keep), &[Action::CompleteFlush];
+    clean_eviction_done: CiA, &[On::Cmp] => I (Keep), &[];
+    write_back_done_invalid: MiA, &[On::Cmp] => I (Keep), &[];
+    write_back_done_shared: MsA, &[On::Cmp] => S (Keep), &[];
+    write_back_done_exclusive: MeA, &[On::Cmp] => E (Keep), &[];
+
+    invalid_inv: I, INV => I (Answered), RSP_I;
+    invalid_data: I, DATA => I (Answered), RSP_I;
+    invalid_cur: I, CUR => I (Answered), RSP_I;
+    shared_inv: S, INV => I (Answered), DROP_RSP_I;
+    shared_data: S, &[On::SnpData] => S (Answered), RSP_S;
+    exclusive_inv: E, INV => I (Answered), DROP_RSP_I;
+    exclusive_data: E, DATA => S (Answered), RSP_S;
+    exclusive_cur: E, CUR => E (Answered), RSP_E;
+    modified_inv: M, INV => MiA (Defer), WRITE_I;
+    modified_data: M, DATA => MsA (Defer), WRITE_S;
+    modified_cur: M, CUR => MeA (Defer), WRITE_E;
+
+    load_conflict: IsAD, ANY_SNOOP => IsAD (AwaitAck), CONFLICT;
+    load_data_first_conflict: IsA, ANY_SNOOP => IsA (AwaitAck), CONFLICT;
+    store_conflict: ImAD, ANY_SNOOP => ImAD (AwaitAck), CONFLICT;
+    store_data_first_conflict: ImA, ANY_SNOOP => ImA (AwaitAck), CONFLICT;
+    upgrade_conflict: SmA, ANY_SNOOP => SmA (AwaitAck), CONFLICT;
+    upgrade_lost_conflict: ImN, ANY_SNOOP => ImN (AwaitAck), CONFLICT;
+    once_conflict: IcAD, ANY_SNOOP => IcAD (AwaitAck), CONFLICT;
+    once_data_first_conflict: IcA, ANY_SNOOP => IcA (AwaitAck), CONFLICT;
+    flush_conflict: IfA, ANY_SNOOP => IfA (AwaitAck), CONFLICT;
+    clean_eviction_conflict: CiA, ANY_SNOOP => CiA (AwaitAck), CONFLICT;
+
+    load_early: IsAD, ANY_ACK => IsAD (Answered), RSP_I;
+    store_early: ImAD, ANY_ACK => ImAD (Answered), RSP_I;
+    upgrade_early_inv: SmA, &[On::AckInv] => ImN (Answered), DROP_RSP_I;
+    once_early: IcAD, ANY_ACK => IcAD (Answered), RSP_I;
+    flush_early: IfA, ANY_ACK => IfA (Answered), RSP_I;
+    clean_eviction_early: CiA, ANY_ACK => CiA (Answered), RSP_I;
+
+    shared_late: SD, &[On::AckInv] => SD (Defer), &[];
+    exclusive_late: ED, ANY_ACK => ED (Defer), &[];
+    modified_late: MD, ANY_ACK => MD (Defer), &[];
+    once_late: IcD, ANY_ACK => IcD (Defer), &[];
+
+    shared_snooped_before_data: SD, &[On::SnpInv] => SD (Defer), &[];
+    exclusive_snooped_before_data: ED, ANY_SNOOP => ED (Defer), &[];
+    modified_snooped_before_data: MD, ANY_SNOOP => MD (Defer), &[];
+    once_snooped_before_data: IcD, ANY_SNOOP => IcD (Defer), &[];
+    snooped_during_write_back: MiA, ANY_SNOOP => MiA (Defer), &[];
 }
 
-rows! {
-    load_miss: I, &[On::Load] => IsAD, Keep, &[Action::Send(M2s::MemRdData)];
-    load_shared_miss: I, &[On::LoadShared] => IsAD, Keep, &[Action::Send(M2s::MemRdShared)];
-    load_once: I, &[On::LoadOnce] => IcAD, Keep, &[Action::Send(M2s::MemRdCur)];
-    store_miss: I, &[On::Store] => ImAD, Keep, &[Action::Send(M2s::MemRdOwn)];
-    flush: I, &[On::Flush] => IfA, Keep, &[Action::Send(M2s::MemInvFlush)];
-    load_hit_shared: S, &[On::Load] => S, Keep, &[Action::CompleteLoad];
-    load_hit_exclusive: E, &[On::Load] => E, Keep, &[Action::CompleteLoad];
-    load_hit_modified: M, &[On::Load] => M, Keep, &[Action::CompleteLoad];
-    store_upgrade: S, &[On::Store] => SmA, Keep, &[Action::Send(M2s::MemInvOwn)];
-    store_hit_exclusive: E, &[On::Store] => M, Keep, &[Action::CompleteStore];
-    store_hit_modified: M, &[On::Store] => M, Keep, &[Action::CompleteStore];
-    evict_shared: S, &[On::Evict] => CiA, Keep, &[Action::Drop, Action::Send(M2s::MemClnEvct)];
-    evict_exclusive: E, &[On::Evict] => CiA, Keep, &[Action::Drop, Action::Send(M2s::MemClnEvct)];
-    evict_modified: M, &[On::Evict] => MiA, Keep, WRITE_I;
-    drop_shared: S, &[On::EvictSilently] => I, Keep, &[Action::Drop];
-    drop_exclusive: E, &[On::EvictSilently] => I, Keep, &[Action::Drop];
-
-    load_data_first: IsAD, &[On::MemData] => IsA, Keep, &[];
-    load_granted_shared: IsAD, &[On::CmpS] => SD, Keep, &[];
-    load_granted_exclusive: IsAD, &[On::CmpE] => ED, Keep, &[];
-    load_done_shared: SD, &[On::MemData] => S, Keep, LOADED;
-    load_done_exclusive: ED, &[On::MemData] => E, Keep, LOADED;
-    load_done_shared_by_completion: IsA, &[On::CmpS] => S, Keep, LOADED;
-    load_done_exclusive_by_completion: IsA, &[On::CmpE] => E, Keep, LOADED;
-    store_data_first: ImAD, &[On::MemData] => ImA, Keep, &[];
-    store_granted: ImAD, &[On::CmpE] => MD, Keep, &[];
-    store_granted_modified: ImAD, &[On::CmpM] => MD, Keep, &[];
-    store_done: MD, &[On::MemData] => M, Keep, STORED;
-    store_done_by_completion: ImA, &[On::CmpE] => M, Keep, STORED;
-    store_done_by_completion_modified: ImA, &[On::CmpM] => M, Keep, STORED;
-    upgrade_done: SmA, &[On::CmpE] => M, Keep, &[Action::CompleteStore];
-    upgrade_without_data: ImN, &[On::CmpE] => ImAD, Keep, &[Action::Send(M2s::MemRdOwn)];
-    once_data_first: IcAD, &[On::MemData] => IcA, Keep, &[];
-    once_completed: IcAD, &[On::Cmp] => IcD, Keep, &[];
-    once_done: IcD, &[On::MemData] => I, Keep, &[Action::CompleteLoadOnce];
-    once_done_by_completion: IcA, &[On::Cmp] => I, Keep, &[Action::CompleteLoadOnce];
-    flush_done: IfA, &[On::Cmp] => I, Keep, &[Action::CompleteFlush];
-    clean_eviction_done: CiA, &[On::Cmp] => I, Keep, &[];
-    write_back_done_invalid: MiA, &[On::Cmp] => I, Keep, &[];
-    write_back_done_shared: MsA, &[On::Cmp] => S, Keep, &[];
-    write_back_done_exclusive: MeA, &[On::Cmp] => E, Keep, &[];
-
-    invalid_inv: I, INV => I, Answered, RSP_I;
-    invalid_data: I, DATA => I, Answered, RSP_I;
-    invalid_cur: I, CUR => I, Answered, RSP_I;
-    shared_inv: S, INV => I, Answered, DROP_RSP_I;
-    shared_data: S, &[On::SnpData] => S, Answered, RSP_S;
-    exclusive_inv: E, INV => I, Answered, DROP_RSP_I;
-    exclusive_data: E, DATA => S, Answered, RSP_S;
-    exclusive_cur: E, CUR => E, Answered, RSP_E;
-    modified_inv: M, INV => MiA, Defer, WRITE_I;
-    modified_data: M, DATA => MsA, Defer, WRITE_S;
-    modified_cur: M, CUR => MeA, Defer, WRITE_E;
-
-    load_conflict: IsAD, ANY_SNOOP => IsAD, AwaitAck, CONFLICT;
-    load_data_first_conflict: IsA, ANY_SNOOP => IsA, AwaitAck, CONFLICT;
-    store_conflict: ImAD, ANY_SNOOP => ImAD, AwaitAck, CONFLICT;
-    store_data_first_conflict: ImA, ANY_SNOOP => ImA, AwaitAck, CONFLICT;
-    upgrade_conflict: SmA, ANY_SNOOP => SmA, AwaitAck, CONFLICT;
-    upgrade_lost_conflict: ImN, ANY_SNOOP => ImN, AwaitAck, CONFLICT;
-    once_conflict: IcAD, ANY_SNOOP => IcAD, AwaitAck, CONFLICT;
-    once_data_first_conflict: IcA, ANY_SNOOP => IcA, AwaitAck, CONFLICT;
-    flush_conflict: IfA, ANY_SNOOP => IfA, AwaitAck, CONFLICT;
-    clean_eviction_conflict: CiA, ANY_SNOOP => CiA, AwaitAck, CONFLICT;
-
-    load_early: IsAD, ANY_ACK => IsAD, Answered, RSP_I;
-    store_early: ImAD, ANY_ACK => ImAD, Answered, RSP_I;
-    upgrade_early_inv: SmA, &[On::AckInv] => ImN, Answered, DROP_RSP_I;
-    once_early: IcAD, ANY_ACK => IcAD, Answered, RSP_I;
-    flush_early: IfA, ANY_ACK => IfA, Answered, RSP_I;
-    clean_eviction_early: CiA, ANY_ACK => CiA, Answered, RSP_I;
-
-    shared_late: SD, &[On::AckInv] => SD, Defer, &[];
-    exclusive_late: ED, ANY_ACK => ED, Defer, &[];
-    modified_late: MD, ANY_ACK => MD, Defer, &[];
-    once_late: IcD, ANY_ACK => IcD, Defer, &[];
-
-    shared_snooped_before_data: SD, &[On::SnpInv] => SD, Defer, &[];
-    exclusive_snooped_before_data: ED, ANY_SNOOP => ED, Defer, &[];
-    modified_snooped_before_data: MD, ANY_SNOOP => MD, Defer, &[];
-    once_snooped_before_data: IcD, ANY_SNOOP => IcD, Defer, &[];
-    snooped_during_write_back: MiA, ANY_SNOOP => MiA, Defer, &[];
-}
-
-const NO_ROW: u8 = u8::MAX;
-
-/// The row for each state and condition, computed at compile time. The computation also proves that
-/// no two rows claim the same pair and that the actions fit.
-static INDEX: [[u8; On::COUNT]; Line::ALL.len()] = {
-    let mut index = [[NO_ROW; On::COUNT]; Line::ALL.len()];
-    let mut r = 0;
-    while r < ROWS.len() {
-        let row = &ROWS[r];
-        assert!(row.actions.len() <= 2);
-        let mut i = 0;
-        while i < row.on.len() {
-            let cell = &mut index[row.from as usize][row.on[i] as usize];
-            assert!(*cell == NO_ROW);
-            *cell = r as u8;
-            i += 1;
-        }
-        r += 1;
-    }
-    index
-};
+index!(Line::ALL.len(), 1, |row, _on| {
+    states: (row.from as usize, row.from as usize),
+    views: [0],
+    most: 2,
+});
 
 /// The number of the row for a state and a condition.
 #[inline]
 pub fn find(line: Line, on: On) -> Option<usize> {
-    let row = INDEX[line as usize][on as usize];
+    let row = INDEX[line as usize][on as usize][0];
     (row != NO_ROW).then_some(usize::from(row))
 }
 

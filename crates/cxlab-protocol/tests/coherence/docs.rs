@@ -8,9 +8,10 @@ use std::fmt::Debug;
 
 use cxlab_protocol::coherence::cache_agent;
 use cxlab_protocol::coherence::cache_home;
-use cxlab_protocol::coherence::dcoh::{self, Do, Update, When};
+use cxlab_protocol::coherence::dcoh::{self, Update, When};
 use cxlab_protocol::coherence::host_only;
 use cxlab_protocol::coherence::requester::{self, Action, Then};
+use cxlab_protocol::coherence::table::HomeRow;
 
 /// Checks that the part of the document between the marks of this name is this text.
 pub fn compare(name: &str, text: &str) {
@@ -53,23 +54,19 @@ fn the_document_has_the_requesters_rows() {
     compare("requester", &text);
 }
 
-fn dcoh_action(action: &Do) -> String {
-    match action {
-        Do::Snoop(snoop) => format!("BISnp{snoop:?} to the others"),
-        Do::Reply(reply) => format!("reply {reply:?}"),
-        other => format!("{other:?}"),
-    }
-}
-
-#[test]
-fn the_document_has_the_rows_of_the_dcoh() {
-    let mut text = String::from(
-        "| row | phase | on | other holders | does | filter | phase then |\n\
+/// The rows of a home's table; `record` names the record of holders.
+fn home_rows<P: Debug, C: Debug, A>(
+    rows: &[HomeRow<P, C, A>],
+    record: &str,
+    action: impl Fn(&A) -> String,
+) -> String {
+    let mut text = format!(
+        "| row | phase | on | other holders | does | {record} | phase then |\n\
          |---|---|---|---|---|---|---|\n",
     );
-    for row in dcoh::ROWS {
-        let actions: Vec<String> = row.actions.iter().map(dcoh_action).collect();
-        let when = match row.when {
+    for row in rows {
+        let actions: Vec<String> = row.actions.iter().map(&action).collect();
+        let when = match &row.when {
             When::In(phase) => format!("{phase:?}"),
             When::Snooping => "any Snooping".into(),
             When::Always => "any".into(),
@@ -78,16 +75,39 @@ fn the_document_has_the_rows_of_the_dcoh() {
             Update::Keep => String::new(),
             update => format!("{update:?}"),
         };
-        let to = row.to.map_or("same".into(), |to| format!("{to:?}"));
+        let to = row
+            .to
+            .as_ref()
+            .map_or("same".into(), |to| format!("{to:?}"));
         text += &format!(
-            "| `{}` | {when} | {:?} | {} | {} | {update} | {to} |\n",
+            "| `{}` | {when} | {} | {} | {} | {update} | {to} |\n",
             row.name,
-            row.on,
+            list(row.on),
             list(row.others),
             actions.join(", "),
         );
     }
+    text
+}
+
+#[test]
+fn the_document_has_the_rows_of_the_dcoh() {
+    let text = home_rows(dcoh::ROWS, "filter", |action| match action {
+        dcoh::Do::Snoop(snoop) => format!("BISnp{snoop:?} to the others"),
+        dcoh::Do::Reply(reply) => format!("reply {reply:?}"),
+        other => format!("{other:?}"),
+    });
     compare("dcoh", &text);
+}
+
+#[test]
+fn the_document_has_the_rows_of_the_home_agent() {
+    let text = home_rows(cache_home::ROWS, "directory", |action| match action {
+        cache_home::Do::Snoop => "snoop the others".into(),
+        cache_home::Do::Reply(reply) => format!("reply {reply:?}"),
+        other => format!("{other:?}"),
+    });
+    compare("cache-home", &text);
 }
 
 #[test]
@@ -130,40 +150,4 @@ fn the_document_has_the_rows_of_a_devices_cache() {
         );
     }
     compare("cache-agent", &text);
-}
-
-fn home_action(action: &cache_home::Do) -> String {
-    match action {
-        cache_home::Do::Snoop => "snoop the others".into(),
-        cache_home::Do::Reply(reply) => format!("reply {reply:?}"),
-        other => format!("{other:?}"),
-    }
-}
-
-#[test]
-fn the_document_has_the_rows_of_the_home_agent() {
-    let mut text = String::from(
-        "| row | phase | on | other holders | does | directory | phase then |\n\
-         |---|---|---|---|---|---|---|\n",
-    );
-    for row in cache_home::ROWS {
-        let actions: Vec<String> = row.actions.iter().map(home_action).collect();
-        let when = match row.when {
-            cache_home::When::In(phase) => format!("{phase:?}"),
-            cache_home::When::Snooping => "any Snooping".into(),
-        };
-        let update = match row.update {
-            cache_home::Update::Keep => String::new(),
-            update => format!("{update:?}"),
-        };
-        let to = row.to.map_or("same".into(), |to| format!("{to:?}"));
-        text += &format!(
-            "| `{}` | {when} | {} | {} | {} | {update} | {to} |\n",
-            row.name,
-            list(row.on),
-            list(row.others),
-            actions.join(", "),
-        );
-    }
-    compare("cache-home", &text);
 }

@@ -2,10 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod cache;
+mod checker;
 mod docs;
-mod exploration;
-mod flows;
-mod model;
-mod mutation;
-mod search;
+mod mem;
 mod together;

@@ -12,9 +12,8 @@ use cxlab_protocol::coherence::cache_agent;
 use cxlab_protocol::coherence::requester::{Event, Line};
 
 use crate::cache::{self, exploration::ONE};
-use crate::exploration::TWO;
-use crate::model;
-use crate::search::{Found, System, search};
+use crate::checker::{Network, System, check_all, check_broken};
+use crate::mem::{self, exploration::TWO};
 
 const MEM: &[Event] = &[Event::Load, Event::Store, Event::Evict];
 
@@ -39,7 +38,7 @@ enum Waiting {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Property {
-    Mem(model::Property),
+    Mem(mem::Property),
     Cache(cache::Property),
     NoDeadlock,
     Progress,
@@ -47,21 +46,21 @@ enum Property {
 
 #[derive(Clone, Copy, Debug)]
 enum Move {
-    Mem(model::Move),
+    Mem(mem::Move),
     Cache(cache::Move),
 }
 
-type World = (model::World, cache::World);
+type World = (mem::World, cache::World);
 
 struct Together {
-    mem: model::Model,
+    mem: mem::Model,
     cache: cache::Model,
     waiting: Waiting,
 }
 
 impl Together {
     fn new(waiting: Waiting) -> Together {
-        let mem = model::Config {
+        let mem = mem::Config {
             name: "host cache and DMC",
             operations: MEM,
             local_agent: false,
@@ -70,8 +69,8 @@ impl Together {
             ..TWO
         };
         Together {
-            mem: model::Model::new(mem, model::Tables::unaltered()),
-            cache: cache::Model::new(ONE, cache::Tables::unaltered()),
+            mem: mem::Model::new(mem, mem::Model::unaltered()),
+            cache: cache::Model::new(ONE, cache::Model::unaltered()),
             waiting,
         }
     }
@@ -82,16 +81,16 @@ impl Together {
         let hmc = &cache.wires[LINE][HMC];
         let cores = &cache.cores[LINE];
         match step {
-            Move::Mem(model::Move::Local(HOST, ..)) => {
+            Move::Mem(mem::Move::Local(HOST, ..)) => {
                 let room = cores.line == cache_agent::Line::I;
                 let idle = cores.pending == cache::Pending::Nothing;
                 host.line != Line::I || room && idle
             }
-            Move::Mem(model::Move::Local(..)) => hmc.state.is_settled(),
-            Move::Mem(model::Move::Snoop(HOST, _)) => {
+            Move::Mem(mem::Move::Local(..)) => hmc.state.is_settled(),
+            Move::Mem(mem::Move::Snoop(HOST, _)) => {
                 self.waiting != Waiting::BisnpForRequest || hmc.request.is_none()
             }
-            Move::Mem(model::Move::Request(HOST, _)) => {
+            Move::Mem(mem::Move::Request(HOST, _)) => {
                 self.waiting != Waiting::RequestForRequest || hmc.state.is_settled()
             }
             Move::Cache(cache::Move::Local(..)) => dmc.is_settled(),
@@ -112,6 +111,14 @@ impl System for Together {
 
     const DEADLOCK: Property = Property::NoDeadlock;
     const NO_PROGRESS: Property = Property::Progress;
+
+    fn name(&self) -> &'static str {
+        match self.waiting {
+            Waiting::Allowed => "allowed waiting",
+            Waiting::BisnpForRequest => "BISnp waits for a request of the device",
+            Waiting::RequestForRequest => "M2S Req waits for a request of the device",
+        }
+    }
 
     fn words(&self) -> usize {
         self.mem.words() + self.cache.words()
@@ -162,36 +169,24 @@ impl System for Together {
     }
 }
 
-fn explore(waiting: Waiting) -> Found<Together> {
-    let started = std::time::Instant::now();
-    let found = search(&Together::new(waiting));
-    println!(
-        "{waiting:?}: {} states, {} moves, {:.1} s",
-        found.states,
-        found.moves,
-        started.elapsed().as_secs_f64()
-    );
-    found
-}
-
 #[test]
 fn every_property_holds_for_a_device_that_caches_and_is_cached() {
-    let found = explore(Waiting::Allowed);
-    if let Some(broken) = &found.broken {
-        panic!("{:?} by {:#?}", broken.property, broken.way);
-    }
-    assert_eq!(found.states, 541754);
+    check_all(&Together::new(Waiting::Allowed), 541754);
 }
 
 /// The device's request waits for the host's, which waits for the line's back-invalidation.
 #[test]
 fn back_invalidation_that_waits_for_a_request_of_the_device_deadlocks() {
-    let broken = explore(Waiting::BisnpForRequest).broken.unwrap();
-    assert_eq!(broken.property, Property::NoDeadlock, "{:#?}", broken.way);
+    check_broken(
+        &Together::new(Waiting::BisnpForRequest),
+        Property::NoDeadlock,
+    );
 }
 
 #[test]
 fn requests_of_host_and_device_that_wait_for_each_other_deadlock() {
-    let broken = explore(Waiting::RequestForRequest).broken.unwrap();
-    assert_eq!(broken.property, Property::NoDeadlock, "{:#?}", broken.way);
+    check_broken(
+        &Together::new(Waiting::RequestForRequest),
+        Property::NoDeadlock,
+    );
 }

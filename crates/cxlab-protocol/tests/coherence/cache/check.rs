@@ -5,7 +5,8 @@ use cxlab_protocol::coherence::cache_home::{CORES, Filter, Peer};
 use cxlab_protocol::coherence::cache_message::Reply;
 use cxlab_protocol::coherence::fields::GoState;
 
-use super::{Data, Model, Pending, Property, Pulled, Wire, World, check, peer};
+use super::{Model, Pending, Property, Pulled, Wire, World};
+use crate::checker::{Data, check, peer};
 
 const GO_M: Option<Reply> = Some(Reply::Go(GoState::Modified));
 

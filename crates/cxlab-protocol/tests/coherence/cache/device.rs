@@ -3,20 +3,19 @@
 use cxlab_protocol::coherence::cache_agent::{self, Action, Event, Line};
 use cxlab_protocol::coherence::cache_message::Reply;
 
+use super::operation::PENDING;
 use super::{
-    Broken, Data, Evicting, Model, Move, Outcome, Pending, Property, Pulled, World, bound, check,
+    Broken, Evicting, Model, Move, Moves, Outcome, Pending, Property, Pulled, World, bound,
 };
+use crate::checker::{Data, accepted, altered, check};
 
 type Stepped = Option<(cache_agent::LineState, cache_agent::Actions)>;
 
 impl Model {
-    /// A step of the table. `Err`: the table has no row; `Ok(None)`: the row was removed.
     fn agent(&self, state: cache_agent::LineState, event: Event) -> Result<Stepped, ()> {
-        match cache_agent::step_with(state, event, |row, on| self.tables.agent(row, on)) {
-            Some(next) => Ok(Some(next)),
-            None if cache_agent::step(state, event).is_some() => Ok(None),
-            None => Err(()),
-        }
+        let table = |row, on| self.tables.agent.row(row, on);
+        let step = cache_agent::step_with(state, event, table);
+        altered(step, || cache_agent::step(state, event))
     }
 
     pub(super) fn takes(&self, state: cache_agent::LineState, event: Event) -> bool {
@@ -25,11 +24,9 @@ impl Model {
 
     /// A message that must be accepted arrives at a device.
     fn arrives(&self, world: &World, a: usize, l: usize, event: Event) -> Outcome {
-        match self.agent(world.wires[l][a].state, event) {
-            Ok(Some((next, actions))) => self.act(world, a, l, next, actions),
-            Ok(None) => Err(Property::ChannelsSink),
-            Err(()) => Err(Property::ExactResponses),
-        }
+        let step = self.agent(world.wires[l][a].state, event);
+        let (next, actions) = accepted(step, Property::ChannelsSink, Property::ExactResponses)?;
+        self.act(world, a, l, next, actions)
     }
 
     fn act(
@@ -125,20 +122,14 @@ impl Model {
                 Action::Fail => {
                     check(self.config.missing, Property::FailsAsMissing)?;
                     wire.arrived = Data::None;
-                    wire.pending.complete(&Pending::ALL[1..])?;
+                    wire.pending.complete(&PENDING[1..])?;
                 }
             }
         }
         Ok(world)
     }
 
-    pub(super) fn device_moves(
-        &self,
-        world: &World,
-        a: usize,
-        l: usize,
-        out: &mut Vec<(Move, Outcome)>,
-    ) {
+    pub(super) fn device_moves(&self, world: &World, a: usize, l: usize, out: &mut Moves) {
         let wire = &world.wires[l][a];
         let operations = match world.flushed[a] {
             0 if self.may_begin_local(wire) => self.config.operations,
@@ -197,7 +188,7 @@ impl Model {
     }
 
     /// The moves of `CacheFlushed`, which concerns all lines of a device.
-    pub(super) fn flush_moves(&self, world: &World, a: usize, out: &mut Vec<(Move, Outcome)>) {
+    pub(super) fn flush_moves(&self, world: &World, a: usize, out: &mut Moves) {
         let wires = (0..self.config.lines).map(|l| &world.wires[l][a]);
         let mut next = *world;
         match world.flushed[a] {

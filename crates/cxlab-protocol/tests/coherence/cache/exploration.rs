@@ -3,8 +3,8 @@
 use cxlab_protocol::coherence::cache_agent::Event;
 use cxlab_protocol::coherence::hold::Turns;
 
-use super::{Broken, Config, Model, Property, Tables, Waits};
-use crate::search::{Found, search};
+use super::{Broken, Config, Model, Property, Waits};
+use crate::checker::{breaks, check_reduction, holds};
 
 pub const ALL: &[Event] = &[
     Event::Load,
@@ -70,62 +70,27 @@ pub const MISSING: Config = Config {
     ..NO_CORES
 };
 
-/// Explores all states and prints their number.
-fn explore(model: &Model) -> Found<Model> {
-    let started = std::time::Instant::now();
-    let found = search(model);
-    println!(
-        "{}: {} states, {} moves, {:.1} s",
-        model.config.name,
-        found.states,
-        found.moves,
-        started.elapsed().as_secs_f64()
-    );
-    found
-}
-
-fn holds(config: Config, states: usize) -> Model {
-    let model = Model::new(config, Tables::unaltered());
-    let found = explore(&model);
-    if let Some(broken) = &found.broken {
-        panic!(
-            "{}: {:?} by {:#?}",
-            config.name, broken.property, broken.way
-        );
-    }
-    assert_eq!(found.states, states, "{}", config.name);
-    model
-}
-
-fn breaks(config: Config, property: Property) {
-    let found = explore(&Model::new(config, Tables::unaltered()));
-    match found.broken {
-        Some(broken) => assert_eq!(broken.property, property, "{:#?}", broken.way),
-        None => panic!("{}: nothing breaks", config.name),
-    }
-}
-
 #[test]
 fn every_property_holds_for_a_device_and_cores() {
-    holds(ONE, 1794);
+    holds::<Model>(ONE, 1794);
 }
 
 #[test]
 fn every_property_holds_for_two_devices_and_cores_and_every_row_is_used() {
-    let with_memory = holds(TWO, 74300).tables.unused();
-    let without = holds(MISSING, 986).tables.unused();
+    let with_memory = holds::<Model>(TWO, 74300).tables.unused();
+    let without = holds::<Model>(MISSING, 986).tables.unused();
     let nowhere = without.iter().filter(|row| with_memory.contains(row));
     assert_eq!(nowhere.count(), 0, "{with_memory:?}");
 }
 
 #[test]
 fn every_property_holds_for_two_lines_that_a_device_flushes_together() {
-    holds(LINES, 36169);
+    holds::<Model>(LINES, 36169);
 }
 
 #[test]
 fn every_property_holds_for_two_devices_alone() {
-    holds(NO_CORES, 37979);
+    holds::<Model>(NO_CORES, 37979);
 }
 
 /// Without the reduction each state occurs once, or twice with the names exchanged.
@@ -136,9 +101,7 @@ fn the_reduction_by_names_loses_no_state() {
         reduced: false,
         ..NO_CORES
     };
-    let found = explore(&Model::new(config, Tables::unaltered()));
-    assert!(found.broken.is_none());
-    assert!((37980..=2 * 37979).contains(&found.states));
+    check_reduction::<Model>(config, 37979, 2);
 }
 
 // The rules of the channels are needed: without any one of them a property breaks.
@@ -151,7 +114,7 @@ fn a_snoop_that_passes_a_go_leaves_a_copy_that_the_directory_does_not_know() {
         broken: Broken::SnoopPassesGo,
         ..TWO
     };
-    breaks(config, Property::InclusiveDirectory);
+    breaks::<Model>(config, Property::InclusiveDirectory);
 }
 
 #[test]
@@ -161,7 +124,7 @@ fn snoops_that_wait_for_the_devices_own_request_deadlock() {
         broken: Broken::SnoopBehindRequest,
         ..TWO
     };
-    breaks(config, Property::NoDeadlock);
+    breaks::<Model>(config, Property::NoDeadlock);
 }
 
 #[test]
@@ -171,7 +134,7 @@ fn data_that_wait_behind_a_request_deadlock() {
         broken: Broken::DataBehindRequest,
         ..TWO
     };
-    breaks(config, Property::NoDeadlock);
+    breaks::<Model>(config, Property::NoDeadlock);
 }
 
 /// The model follows which access waits for which; every store is a read-modify-write that locks its line.
@@ -186,7 +149,7 @@ const FAIR: Config = Config {
 
 #[test]
 fn waiting_is_bounded_at_devices_and_at_the_home() {
-    holds(FAIR, 125_179);
+    holds::<Model>(FAIR, 125_179);
 }
 
 #[test]
@@ -200,7 +163,7 @@ fn snoops_that_are_served_last_wait_for_any_number_of_operations() {
         waits: Some(waits),
         ..FAIR
     };
-    breaks(config, Property::BoundedWaiting);
+    breaks::<Model>(config, Property::BoundedWaiting);
 }
 
 #[test]
@@ -214,5 +177,5 @@ fn requests_that_the_home_takes_in_any_order_are_overtaken_without_end() {
         waits: Some(waits),
         ..FAIR
     };
-    breaks(config, Property::BoundedWaiting);
+    breaks::<Model>(config, Property::BoundedWaiting);
 }

@@ -5,9 +5,9 @@ use cxlab_protocol::coherence::cache_agent::{Event, Line};
 use cxlab_protocol::coherence::cache_home::{CORES, Filter, Peer};
 
 use super::exploration::TWO;
-use super::{Data, Model, Move, Pulled, Tables, World, peer};
+use super::{Model, Move, Pulled, World};
+use crate::checker::{Data, Network, System, peer};
 use crate::docs;
-use crate::search::System;
 
 /// A path through the states of two devices and one line.
 struct Play {
@@ -27,7 +27,7 @@ fn name(holder: Peer) -> &'static str {
 
 impl Play {
     fn new() -> Play {
-        let model = Model::new(TWO, Tables::unaltered());
+        let model = Model::new(TWO, Model::unaltered());
         let world = model.start();
         Play {
             model,

@@ -8,41 +8,27 @@ use cxlab_protocol::coherence::cache_message::{Reply, Request};
 use cxlab_protocol::coherence::fields::GoState;
 use cxlab_protocol::coherence::message::Snoop;
 
-use super::{
-    Broken, Cores, Data, Model, Move, Outcome, Pending, Property, Pulled, World, bound, check, peer,
-};
+use super::{Broken, Cores, Model, Move, Moves, Pending, Property, Pulled, World, bound};
+use crate::checker::{Data, accepted, altered, check, peer};
 
 type Stepped = Option<(cache_home::LineState, cache_home::Actions)>;
 
 impl Model {
-    /// A step of the table. `Err`: the table has no row; `Ok(None)`: the row was removed.
     pub(super) fn home(&self, state: cache_home::LineState, event: Event) -> Result<Stepped, ()> {
-        let table = |row, on, others| self.tables.home(row, on, others);
-        match cache_home::step_with(state, event, table) {
-            Some(next) => Ok(Some(next)),
-            None if cache_home::step(state, event).is_some() => Ok(None),
-            None => Err(()),
-        }
+        let table = |row, on, others| self.tables.home.row(row, (on, others));
+        let step = cache_home::step_with(state, event, table);
+        altered(step, || cache_home::step(state, event))
     }
 
     /// The home processes an event that must be accepted.
     fn home_takes(&self, world: &mut World, l: usize, event: Event) -> Result<(), Property> {
-        match self.home(world.home[l].state, event) {
-            Ok(Some((next, actions))) => self.home_acts(world, l, event, next, actions),
-            Ok(None) => Err(Property::ChannelsSink),
-            Err(()) => Err(Property::ExactResponses),
-        }
+        let step = self.home(world.home[l].state, event);
+        let (next, actions) = accepted(step, Property::ChannelsSink, Property::ExactResponses)?;
+        self.home_acts(world, l, event, next, actions)
     }
 
     /// The home processes an event that may wait, if the table has a row for it.
-    fn begins(
-        &self,
-        world: &World,
-        l: usize,
-        event: Event,
-        step: Move,
-        out: &mut Vec<(Move, Outcome)>,
-    ) {
+    fn begins(&self, world: &World, l: usize, event: Event, step: Move, out: &mut Moves) {
         match self.home(world.home[l].state, event) {
             Ok(Some((state, actions))) => {
                 let mut next = *world;
@@ -205,13 +191,7 @@ impl Model {
     }
 
     /// The moves by which messages of a device arrive at the home.
-    pub(super) fn home_moves_for(
-        &self,
-        world: &World,
-        a: usize,
-        l: usize,
-        out: &mut Vec<(Move, Outcome)>,
-    ) {
+    pub(super) fn home_moves_for(&self, world: &World, a: usize, l: usize, out: &mut Moves) {
         let wire = &world.wires[l][a];
         if let (Some(request), false) = (wire.request, world.home[l].state.is_busy())
             && self.may_begin_request(world, a, l)
@@ -272,7 +252,7 @@ impl Model {
     }
 
     /// The moves that start in the host itself.
-    pub(super) fn home_moves(&self, world: &World, l: usize, out: &mut Vec<(Move, Outcome)>) {
+    pub(super) fn home_moves(&self, world: &World, l: usize, out: &mut Moves) {
         let state = world.home[l].state;
         match state.phase {
             Phase::Reading(_) => {
@@ -304,7 +284,7 @@ impl Model {
         }
     }
 
-    fn core_moves(&self, world: &World, l: usize, out: &mut Vec<(Move, Outcome)>) {
+    fn core_moves(&self, world: &World, l: usize, out: &mut Moves) {
         let Cores {
             line,
             copy,

@@ -28,14 +28,12 @@ mod operation;
 mod state;
 mod waiting;
 
-use std::cell::Cell;
-
 use cxlab_protocol::coherence::cache_agent::{self, Event};
-use cxlab_protocol::coherence::cache_home::{self, Others, Peer};
+use cxlab_protocol::coherence::cache_home::{self, Others};
 
-use crate::search::System;
+use crate::checker::{Data, Network, System, Table, age, check, finish};
 pub use operation::{Evicting, Pending, Pulled};
-pub use state::{Code, Cores, Data, Home, Wire, World};
+pub use state::{Cores, Home, WORDS, Wire, World};
 pub use waiting::Waits;
 
 pub const MAX_DEVICES: usize = 2;
@@ -161,56 +159,27 @@ pub enum Move {
 
 pub type Outcome = Result<World, Property>;
 
-/// Rows of both tables. One row may be missing for one of its conditions, and the rows used are recorded.
+/// The transitions that are possible in a state. A transition that breaks a property has `Err`.
+pub type Moves = Vec<(Move, Outcome)>;
+
+/// Rows of both tables.
 pub struct Tables {
-    pub agent: Vec<cache_agent::Row>,
-    pub home: Vec<cache_home::Row>,
-    pub no_agent_row: Option<(usize, cache_agent::On)>,
-    pub no_home_row: Option<(usize, cache_home::On, Others)>,
-    agent_used: Vec<Cell<u64>>,
-    home_used: Vec<Cell<u128>>,
+    pub agent: Table<cache_agent::Row, cache_agent::On>,
+    pub home: Table<cache_home::Row, (cache_home::On, Others)>,
 }
 
 impl Tables {
-    pub fn unaltered() -> Tables {
-        Tables {
-            agent: cache_agent::ROWS.to_vec(),
-            home: cache_home::ROWS.to_vec(),
-            no_agent_row: None,
-            no_home_row: None,
-            agent_used: vec![Cell::new(0); cache_agent::ROWS.len()],
-            home_used: vec![Cell::new(0); cache_home::ROWS.len()],
-        }
-    }
-
-    fn agent(&self, row: usize, on: cache_agent::On) -> Option<&cache_agent::Row> {
-        let used = &self.agent_used[row];
-        used.set(used.get() | 1 << on as u64);
-        (self.no_agent_row != Some((row, on))).then(|| &self.agent[row])
-    }
-
-    fn home(&self, row: usize, on: cache_home::On, others: Others) -> Option<&cache_home::Row> {
-        let used = &self.home_used[row];
-        used.set(used.get() | 1 << (3 * on as u128 + others as u128));
-        (self.no_home_row != Some((row, on, others))).then(|| &self.home[row])
-    }
-
     /// The rows, with the condition and view of the other holders, that no search has used.
     pub fn unused(&self) -> Vec<String> {
         let mut unused = Vec::new();
-        for (row, used) in self.agent.iter().zip(&self.agent_used) {
-            let cells = row
-                .on
-                .iter()
-                .filter(|&&on| used.get() >> on as u64 & 1 == 0);
+        for (r, row) in cache_agent::ROWS.iter().enumerate() {
+            let cells = row.on.iter().filter(|&&on| !self.agent.is_used(r, on));
             unused.extend(cells.map(|on| format!("{} on {on:?}", row.name)));
         }
-        for (row, used) in self.home.iter().zip(&self.home_used) {
-            for &on in row.on {
-                for &others in row.others {
-                    if used.get() >> (3 * on as u128 + others as u128) & 1 == 0 {
-                        unused.push(format!("{} on {on:?}, others {others:?}", row.name));
-                    }
+        for (r, row) in cache_home::ROWS.iter().enumerate() {
+            for (on, others) in mutation::cells(row) {
+                if !self.home.is_used(r, (on, others)) {
+                    unused.push(format!("{} on {on:?}, others {others:?}", row.name));
                 }
             }
         }
@@ -223,11 +192,27 @@ pub struct Model {
     pub tables: Tables,
 }
 
-impl Model {
-    pub fn new(config: Config, tables: Tables) -> Model {
+impl Network for Model {
+    type Config = Config;
+    type Tables = Tables;
+
+    fn new(config: Config, tables: Tables) -> Model {
         Model { config, tables }
     }
 
+    fn into_tables(self) -> Tables {
+        self.tables
+    }
+
+    fn unaltered() -> Tables {
+        Tables {
+            agent: Table::of(cache_agent::ROWS),
+            home: Table::of(cache_home::ROWS),
+        }
+    }
+}
+
+impl Model {
     fn pairs(&self) -> impl Iterator<Item = (usize, usize)> + use<> {
         let devices = self.config.devices;
         (0..self.config.lines).flat_map(move |l| (0..devices).map(move |a| (a, l)))
@@ -245,23 +230,14 @@ impl Model {
 
     /// A store makes every other value of the line old.
     fn supersede(&self, world: &mut World, l: usize) {
-        for data in Model::values(world, l) {
-            if *data == Data::Fresh {
-                *data = Data::Recent;
-            }
-        }
+        age(Model::values(world, l), Data::Fresh, Data::Recent);
     }
 
     /// Merges old values that no load may return any more, so that they count as one state.
     fn forget(&self, world: &mut World) {
         for l in 0..self.config.lines {
-            if world.wires[l].iter().any(Wire::is_loading_once) {
-                continue;
-            }
-            for data in Model::values(world, l) {
-                if *data == Data::Recent {
-                    *data = Data::Stale;
-                }
+            if !world.wires[l].iter().any(Wire::is_loading_once) {
+                age(Model::values(world, l), Data::Recent, Data::Stale);
             }
         }
     }
@@ -269,12 +245,16 @@ impl Model {
 
 impl System for Model {
     type World = World;
-    type Code = Code;
+    type Code = [u64; WORDS];
     type Move = Move;
     type Property = Property;
 
     const DEADLOCK: Property = Property::NoDeadlock;
     const NO_PROGRESS: Property = Property::Progress;
+
+    fn name(&self) -> &'static str {
+        self.config.name
+    }
 
     fn words(&self) -> usize {
         self.config.lines * (self.config.devices + 1)
@@ -293,7 +273,7 @@ impl System for Model {
         }
     }
 
-    fn encode(&self, world: &World) -> Code {
+    fn encode(&self, world: &World) -> [u64; WORDS] {
         self.code(world)
     }
 
@@ -325,7 +305,7 @@ impl System for Model {
         )
     }
 
-    fn moves(&self, world: &World, out: &mut Vec<(Move, Outcome)>) {
+    fn moves(&self, world: &World, out: &mut Moves) {
         out.clear();
         for (a, l) in self.pairs() {
             self.device_moves(world, a, l, out);
@@ -338,23 +318,8 @@ impl System for Model {
         for a in 0..self.config.devices {
             self.flush_moves(world, a, out);
         }
-        for (_, outcome) in out.iter_mut() {
-            if let Ok(next) = outcome {
-                self.forget(next);
-                if let Err(broken) = self.check(next) {
-                    *outcome = Err(broken);
-                }
-            }
-        }
+        finish(out, |next| self.forget(next), |next| self.check(next));
     }
-}
-
-fn peer(a: usize) -> Peer {
-    Peer::new(a).unwrap()
-}
-
-fn check(holds: bool, property: Property) -> Result<(), Property> {
-    if holds { Ok(()) } else { Err(property) }
 }
 
 fn bound(holds: bool) -> Result<(), Property> {

@@ -4,7 +4,8 @@ use cxlab_protocol::coherence::cache_agent::Event;
 use cxlab_protocol::coherence::cache_message::Request;
 use cxlab_protocol::coherence::message::Snoop;
 
-use super::{Property, check};
+use super::Property;
+use crate::checker::{check, coded};
 
 /// A pending operation of a device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -24,22 +25,24 @@ pub enum Pending {
     Flush,
 }
 
-impl Pending {
-    pub const ALL: [Pending; 12] = [
-        Pending::Nothing,
-        Pending::Load,
-        Pending::LoadShared,
-        Pending::LoadOnce,
-        Pending::Store,
-        Pending::StoreLine,
-        Pending::WriteOwn,
-        Pending::WriteCurrent,
-        Pending::WriteThrough,
-        Pending::WriteWeakly,
-        Pending::Push,
-        Pending::Flush,
-    ];
+pub const PENDING: [Pending; 12] = [
+    Pending::Nothing,
+    Pending::Load,
+    Pending::LoadShared,
+    Pending::LoadOnce,
+    Pending::Store,
+    Pending::StoreLine,
+    Pending::WriteOwn,
+    Pending::WriteCurrent,
+    Pending::WriteThrough,
+    Pending::WriteWeakly,
+    Pending::Push,
+    Pending::Flush,
+];
 
+coded!(enum Pending, PENDING);
+
+impl Pending {
     pub fn of(event: Event) -> Pending {
         match event {
             Event::Load => Pending::Load,
@@ -125,14 +128,17 @@ pub enum Evicting {
     Push,
 }
 
-impl Evicting {
-    pub const ALL: [Evicting; 4] = [
+coded!(
+    enum Evicting,
+    [
         Evicting::Nothing,
         Evicting::Clean,
         Evicting::Dirty,
         Evicting::Push,
-    ];
+    ]
+);
 
+impl Evicting {
     pub fn of(request: Request) -> Evicting {
         match request {
             Request::CleanEvict => Evicting::Clean,
@@ -152,16 +158,19 @@ impl Evicting {
     }
 }
 
-impl Pulled {
-    pub const ALL: [Pulled; 6] = [
+coded!(
+    enum Pulled,
+    [
         Pulled::Bogus,
         Pulled::Victim,
         Pulled::ForLlc,
         Pulled::ForMemory,
         Pulled::ForEither,
         Pulled::ForNothing,
-    ];
+    ]
+);
 
+impl Pulled {
     /// The data of this write.
     pub fn of(write: Pending) -> Pulled {
         match write {

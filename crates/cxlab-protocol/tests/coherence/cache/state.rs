@@ -2,7 +2,7 @@
 
 use cxlab_protocol::coherence::cache_agent::{self, Line};
 use cxlab_protocol::coherence::cache_home::{
-    self, CORES, Collected, Filter, Forward, Operation, Peer, Peers, Phase,
+    self, CORES, Collected, Forward, Operation, Peer, Phase,
 };
 use cxlab_protocol::coherence::cache_message::{Answer, Reply, Request};
 use cxlab_protocol::coherence::fields::GoState;
@@ -10,7 +10,9 @@ use cxlab_protocol::coherence::message::Snoop;
 
 use super::operation::{Evicting, Pending, Pulled};
 use super::{MAX_DEVICES, MAX_LINES, Model};
-pub use crate::model::Data;
+use crate::checker::{
+    Code, Codec, Data, MAX_AGENTS, System, Unpack, canonical, coded, peer, rename,
+};
 
 /// One device's line, and the messages in flight for it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -76,113 +78,74 @@ pub struct World {
     pub flushed: [u8; MAX_DEVICES],
 }
 
-const RESPONSES: [Option<Reply>; 12] = [
-    None,
-    Some(Reply::Go(GoState::Invalid)),
-    Some(Reply::Go(GoState::Shared)),
-    Some(Reply::Go(GoState::Exclusive)),
-    Some(Reply::Go(GoState::Modified)),
-    Some(Reply::WritePull),
-    Some(Reply::GoWritePull),
-    Some(Reply::GoWritePullDrop),
-    Some(Reply::FastGoWritePull),
-    Some(Reply::ExtCmp),
-    Some(Reply::Go(GoState::Error)),
-    Some(Reply::GoErrWritePull),
-];
-
-const SNOOPS: [Option<Snoop>; 4] = [None, Some(Snoop::Inv), Some(Snoop::Data), Some(Snoop::Cur)];
-
-fn place<T: PartialEq + std::fmt::Debug>(all: &[T], item: &T) -> u64 {
-    match all.iter().position(|x| x == item) {
-        Some(i) => i as u64,
-        None => panic!("{item:?} has no code"),
-    }
-}
-
-struct Pack(u64, u32);
-
-impl Pack {
-    fn put(&mut self, value: u64, bits: u32) {
-        debug_assert!(value < 1 << bits);
-        self.0 |= value << self.1;
-        self.1 += bits;
-    }
-
-    fn get(&mut self, bits: u32) -> usize {
-        let value = (self.0 >> self.1) & ((1 << bits) - 1);
-        self.1 += bits;
-        value as usize
-    }
-}
+coded!(
+    Reply,
+    [
+        Reply::Go(GoState::Invalid),
+        Reply::Go(GoState::Shared),
+        Reply::Go(GoState::Exclusive),
+        Reply::Go(GoState::Modified),
+        Reply::WritePull,
+        Reply::GoWritePull,
+        Reply::GoWritePullDrop,
+        Reply::FastGoWritePull,
+        Reply::ExtCmp,
+        Reply::Go(GoState::Error),
+        Reply::GoErrWritePull,
+    ]
+);
+coded!(enum Line, Line::ALL);
+coded!(enum Request, Request::ALL);
+coded!(enum Answer, Answer::ALL);
+coded!(Phase, Phase::ALL, |phase| phase.index() as u64);
+coded!(
+    enum Collected,
+    [
+        Collected::Nothing,
+        Collected::CoresClean,
+        Collected::CoresDirty,
+        Collected::DeviceDirty,
+    ]
+);
+coded!(
+    enum Forward,
+    [Forward::Nothing, Forward::AwaitData, Forward::AwaitAnswer]
+);
 
 impl Wire {
-    fn encode(&self, flushed: u8) -> u64 {
-        let mut p = Pack(0, 0);
-        p.put(self.state.line as u64, 5);
-        p.put(place(&SNOOPS, &self.state.owes), 2);
-        p.put(self.copy as u64, 2);
-        p.put(self.arrived as u64, 2);
-        p.put(self.request.map_or(0, |r| 1 + r as u64), 4);
-        p.put(self.answer.map_or(0, |a| 1 + a as u64), 3);
-        p.put(self.forwarded as u64, 2);
-        let (kind, data) = match self.pulled {
-            None => (0, Data::None),
-            Some((pulled, data)) => (1 + pulled as u64, data),
-        };
-        p.put(kind, 3);
-        p.put(data as u64, 2);
-        p.put(place(&SNOOPS, &self.snoop), 2);
-        p.put(u64::from(self.behind), 1);
-        p.put(place(&RESPONSES, &self.response), 4);
-        p.put(self.data as u64, 2);
-        p.put(self.pending as u64, 4);
-        p.put(self.evicting as u64, 2);
-        p.put(u64::from(self.hit), 1);
-        p.put(u64::from(flushed), 2);
-        p.put(u64::from(self.kept), 1);
-        p.put(u64::from(self.parked), 1);
-        p.put(u64::from(self.place), 2);
-        p.put(u64::from(self.passed), 2);
-        p.0
+    /// The fields of the encoding, with whether the device is flushed.
+    fn code(&mut self, flushed: &mut u8, codec: &mut impl Codec) {
+        codec.field(&mut self.state.line);
+        codec.field(&mut self.state.owes);
+        codec.field(&mut self.copy);
+        codec.field(&mut self.arrived);
+        codec.field(&mut self.request);
+        codec.field(&mut self.answer);
+        codec.field(&mut self.forwarded);
+        codec.field(&mut self.pulled);
+        codec.field(&mut self.snoop);
+        codec.field(&mut self.behind);
+        codec.field(&mut self.response);
+        codec.field(&mut self.data);
+        codec.field(&mut self.pending);
+        codec.field(&mut self.evicting);
+        codec.field(&mut self.hit);
+        codec.counter(flushed, 3);
+        codec.field(&mut self.kept);
+        codec.field(&mut self.parked);
+        codec.counter(&mut self.place, 3);
+        codec.counter(&mut self.passed, 3);
+    }
+
+    fn encode(mut self, mut flushed: u8) -> u64 {
+        let mut word = Code::default();
+        self.code(&mut flushed, &mut word);
+        word.0
     }
 
     fn decode(word: u64) -> (Wire, u8) {
-        let mut p = Pack(word, 0);
-        let mut wire = Wire {
-            state: cache_agent::LineState {
-                line: Line::ALL[p.get(5)],
-                owes: SNOOPS[p.get(2)],
-            },
-            copy: Data::ALL[p.get(2)],
-            arrived: Data::ALL[p.get(2)],
-            request: match p.get(4) {
-                0 => None,
-                i => Some(Request::ALL[i - 1]),
-            },
-            answer: match p.get(3) {
-                0 => None,
-                i => Some(Answer::ALL[i - 1]),
-            },
-            forwarded: Data::ALL[p.get(2)],
-            pulled: match (p.get(3), Data::ALL[p.get(2)]) {
-                (0, _) => None,
-                (kind, data) => Some((Pulled::ALL[kind - 1], data)),
-            },
-            snoop: SNOOPS[p.get(2)],
-            behind: p.get(1) == 1,
-            response: RESPONSES[p.get(4)],
-            data: Data::ALL[p.get(2)],
-            pending: Pending::ALL[p.get(4)],
-            evicting: Evicting::ALL[p.get(2)],
-            hit: p.get(1) == 1,
-            ..Wire::default()
-        };
-        let flushed = p.get(2) as u8;
-        wire.kept = p.get(1) == 1;
-        wire.parked = p.get(1) == 1;
-        wire.place = p.get(2) as u8;
-        wire.passed = p.get(2) as u8;
+        let (mut wire, mut flushed) = (Wire::default(), 0);
+        wire.code(&mut flushed, &mut Unpack::new(word));
         (wire, flushed)
     }
 
@@ -238,178 +201,95 @@ impl Wire {
     }
 }
 
-fn phase_code(phase: Phase) -> u64 {
-    match phase {
-        Phase::Idle => 0,
-        Phase::Snooping(o) => 1 + o as u64,
-        Phase::Reading(o) => 18 + o as u64,
-        Phase::Pulling(o) => 35 + o as u64,
-        Phase::Writing(o) => 52 + o as u64,
-    }
+/// The number of the cores in an encoded set of holders.
+const CORES_NUMBER: usize = MAX_DEVICES;
+
+/// The fields of the encoding of the home and of the cores.
+fn code_home(home: &mut Home, cores: &mut Cores, codec: &mut impl Codec) {
+    codec.field(&mut home.state.filter);
+    codec.field(&mut home.state.waiting);
+    codec.field(&mut home.state.phase);
+    codec.field(&mut home.state.requester);
+    codec.field(&mut home.state.collected);
+    codec.field(&mut home.state.forward);
+    codec.field(&mut home.buffer);
+    codec.field(&mut home.memory);
+    codec.field(&mut cores.line);
+    codec.field(&mut cores.copy);
+    codec.field(&mut cores.snoop);
+    codec.field(&mut cores.pending);
 }
 
-fn phase_of(code: usize) -> Phase {
-    let operation = |first: usize| Operation::ALL[code - first];
-    match code {
-        0 => Phase::Idle,
-        1..=17 => Phase::Snooping(operation(1)),
-        18..=34 => Phase::Reading(operation(18)),
-        35..=51 => Phase::Pulling(operation(35)),
-        _ => Phase::Writing(operation(52)),
-    }
-}
-
-/// Bit of the cores in an encoded set of holders.
-const CORES_BIT: u8 = MAX_DEVICES as u8;
-
-/// Encodes holders, with device `a` renamed to `names[a]`.
-fn pack_peers(peers: Peers, names: &[u8; MAX_DEVICES]) -> u64 {
-    peers
-        .iter()
-        .fold(0, |set, peer| set | 1 << pack_peer(peer, names))
-}
-
-fn pack_peer(peer: Peer, names: &[u8; MAX_DEVICES]) -> u8 {
-    match peer {
-        CORES => CORES_BIT,
-        device => names[device.index()],
-    }
-}
-
-fn peer_of(place: usize) -> Peer {
-    if place == usize::from(CORES_BIT) {
-        CORES
-    } else {
-        Peer::new(place).unwrap()
-    }
-}
-
-fn peers_of(bits: usize) -> Peers {
-    (0..=MAX_DEVICES)
-        .filter(|place| bits >> place & 1 == 1)
-        .fold(Peers::NONE, |peers, place| peers.with(peer_of(place)))
-}
-
-const COLLECTED: [Collected; 4] = [
-    Collected::Nothing,
-    Collected::CoresClean,
-    Collected::CoresDirty,
-    Collected::DeviceDirty,
-];
-const FORWARD: [Forward; 3] = [Forward::Nothing, Forward::AwaitData, Forward::AwaitAnswer];
-
-fn encode_home(home: &Home, cores: &Cores, names: &[u8; MAX_DEVICES]) -> u64 {
-    let state = &home.state;
-    let (kind, holders) = match state.filter {
-        Filter::Invalid => (0, Peers::NONE),
-        Filter::Shared(peers) => (1, peers),
-        Filter::Any(peer) => (2, Peers::only(peer)),
-    };
+/// Encodes a home and the cores, with device `a` renamed to `names[a]`.
+fn encode_home(mut home: Home, mut cores: Cores, names: &[u8; MAX_AGENTS]) -> u64 {
+    let state = &mut home.state;
     let asked = !matches!(
         state.phase,
         Phase::Idle | Phase::Snooping(Operation::EvictEntry)
     );
-    let asker = if asked {
-        pack_peer(state.requester, names)
-    } else {
-        0
+    let name = |holder| match holder {
+        CORES => peer(CORES_NUMBER),
+        device => peer(names[device.index()].into()),
     };
-    let mut p = Pack(0, 0);
-    p.put(kind, 2);
-    p.put(pack_peers(holders, names), 3);
-    p.put(pack_peers(state.waiting, names), 3);
-    p.put(phase_code(state.phase), 7);
-    p.put(u64::from(asker), 2);
-    p.put(place(&COLLECTED, &state.collected), 2);
-    p.put(place(&FORWARD, &state.forward), 2);
-    p.put(home.buffer as u64, 2);
-    p.put(home.memory as u64, 2);
-    p.put(cores.line as u64, 2);
-    p.put(cores.copy as u64, 2);
-    p.put(place(&SNOOPS, &cores.snoop), 2);
-    p.put(cores.pending as u64, 4);
-    p.0
+    rename(
+        &mut state.filter,
+        &mut state.waiting,
+        &mut state.requester,
+        name,
+    );
+    if !asked {
+        state.requester = Peer::default();
+    }
+    let mut word = Code::default();
+    code_home(&mut home, &mut cores, &mut word);
+    word.0
 }
 
 fn decode_home(word: u64) -> (Home, Cores) {
-    let mut p = Pack(word, 0);
-    let kind = p.get(2);
-    let holders = peers_of(p.get(3));
-    let home = Home {
-        state: cache_home::LineState {
-            filter: match kind {
-                0 => Filter::Invalid,
-                1 => Filter::Shared(holders),
-                _ => Filter::Any(holders.iter().next().unwrap()),
-            },
-            waiting: peers_of(p.get(3)),
-            phase: phase_of(p.get(7)),
-            requester: peer_of(p.get(2)),
-            collected: COLLECTED[p.get(2)],
-            forward: FORWARD[p.get(2)],
-        },
-        buffer: Data::ALL[p.get(2)],
-        memory: Data::ALL[p.get(2)],
+    let (mut home, mut cores) = (Home::default(), Cores::default());
+    code_home(&mut home, &mut cores, &mut Unpack::new(word));
+    let state = &mut home.state;
+    let name = |holder: Peer| match holder.index() {
+        CORES_NUMBER => CORES,
+        _ => holder,
     };
-    let cores = Cores {
-        line: Line::ALL[p.get(2)],
-        copy: Data::ALL[p.get(2)],
-        snoop: SNOOPS[p.get(2)],
-        pending: Pending::ALL[p.get(4)],
-    };
+    rename(
+        &mut state.filter,
+        &mut state.waiting,
+        &mut state.requester,
+        name,
+    );
     (home, cores)
 }
 
 pub const WORDS: usize = MAX_LINES * (MAX_DEVICES + 1);
-pub type Code = [u64; WORDS];
-
-/// The names under which a state may be encoded: all orders of the devices.
-const ORDERS: [[u8; MAX_DEVICES]; 2] = [[0, 1], [1, 0]];
 
 impl Model {
     /// The smallest encoding among the states that differ only by the names of devices and lines.
-    pub fn code(&self, world: &World) -> Code {
-        let (devices, lines) = (self.config.devices, self.config.lines);
-        let mut best = [u64::MAX; WORDS];
-        for names in &ORDERS[..devices] {
-            for first in 0..lines {
-                let mut code = [0; WORDS];
-                for l in 0..lines {
-                    let from = (l + first) % lines;
-                    let to = l * (devices + 1);
-                    for a in 0..devices {
-                        let flushed = if l == 0 { world.flushed[a] } else { 0 };
-                        code[to + usize::from(names[a])] = world.wires[from][a].encode(flushed);
-                    }
-                    code[to + devices] = encode_home(&world.home[from], &world.cores[from], names);
-                }
-                if !self.config.reduced {
-                    return code;
-                }
-                best = best.min(code);
-            }
-        }
-        best
+    pub(super) fn code(&self, world: &World) -> [u64; WORDS] {
+        canonical(
+            (self.config.devices, self.config.lines),
+            self.config.reduced,
+            |from, a, l| {
+                let flushed = if l == 0 { world.flushed[a] } else { 0 };
+                world.wires[from][a].encode(flushed)
+            },
+            |l, names| encode_home(world.home[l], world.cores[l], names),
+        )
     }
 
-    pub fn world(&self, code: &[u64]) -> World {
-        let (devices, lines) = (self.config.devices, self.config.lines);
-        let mut world = World {
-            wires: [[Wire::default(); MAX_DEVICES]; MAX_LINES],
-            home: [Home::default(); MAX_LINES],
-            cores: [Cores::default(); MAX_LINES],
-            flushed: [0; MAX_DEVICES],
-        };
-        for l in 0..lines {
-            let from = l * (devices + 1);
-            for a in 0..devices {
+    pub(super) fn world(&self, code: &[u64]) -> World {
+        let mut world = self.start();
+        for (l, words) in code.chunks(self.config.devices + 1).enumerate() {
+            let (home, wires) = words.split_last().unwrap();
+            for (a, word) in wires.iter().enumerate() {
                 let flushed;
-                (world.wires[l][a], flushed) = Wire::decode(code[from + a]);
+                (world.wires[l][a], flushed) = Wire::decode(*word);
                 if l == 0 {
                     world.flushed[a] = flushed;
                 }
             }
-            (world.home[l], world.cores[l]) = decode_home(code[from + devices]);
+            (world.home[l], world.cores[l]) = decode_home(*home);
         }
         world
     }

@@ -2,7 +2,8 @@
 
 use cxlab_protocol::coherence::hold::{Turn, Turns};
 
-use super::{Model, Move, Outcome, Property, Wire, World, check};
+use super::{Model, Move, Moves, Property, Wire, World};
+use crate::checker::check;
 
 /// The arbitration rules of the model.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -50,13 +51,7 @@ impl Model {
 
     /// The moves around a locked line: a read-modify-write ends, a snoop begins to wait, or
     /// a request is queued.
-    pub(super) fn waiting_moves(
-        &self,
-        world: &World,
-        a: usize,
-        l: usize,
-        out: &mut Vec<(Move, Outcome)>,
-    ) {
+    pub(super) fn waiting_moves(&self, world: &World, a: usize, l: usize, out: &mut Moves) {
         if self.config.waits.is_none() {
             return;
         }

@@ -4,7 +4,8 @@ use cxlab_protocol::coherence::dcoh::{self, Filter, Phase};
 use cxlab_protocol::coherence::message::S2m;
 use cxlab_protocol::coherence::requester::{Event, Line};
 
-use super::{Data, Model, Pending, Property, Wire, World, check, peer};
+use super::{Model, Pending, Property, Wire, World};
+use crate::checker::{Data, check, peer};
 
 impl Model {
     /// Checks the properties that concern a single state.

@@ -4,7 +4,8 @@ use cxlab_protocol::coherence::block::{Answer, Answers, BlockSnoop};
 use cxlab_protocol::coherence::message::{Kept, M2s, S2m, Snoop};
 use cxlab_protocol::coherence::requester::{self, Event};
 
-use super::{Broken, Data, Model, Move, Outcome, Pending, Property, World, bound, check};
+use super::{Broken, Model, Move, Moves, Outcome, Pending, Property, World, bound};
+use crate::checker::{Data, accepted, altered, check};
 
 impl Model {
     pub(super) fn requester(
@@ -12,22 +13,16 @@ impl Model {
         state: requester::LineState,
         event: Event,
     ) -> Result<Option<(requester::LineState, requester::Actions)>, ()> {
-        let altered = requester::step_with(state, event, |row, on| self.tables.requester(row, on));
-        match altered {
-            Some(next) => Ok(Some(next)),
-            None if requester::step(state, event).is_some() => Ok(None),
-            None => Err(()),
-        }
+        let table = |row, on| self.tables.requester.row(row, on);
+        let step = requester::step_with(state, event, table);
+        altered(step, || requester::step(state, event))
     }
 
     /// A message that must be accepted arrives at a requester.
     pub(super) fn arrives(&self, world: &World, a: usize, l: usize, event: Event) -> Outcome {
-        let state = world.wires[l][a].state;
-        match self.requester(state, event) {
-            Ok(Some((next, actions))) => self.act(world, a, l, next, actions),
-            Ok(None) => Err(Property::ChannelsSink),
-            Err(()) => Err(Property::ExactResponses),
-        }
+        let step = self.requester(world.wires[l][a].state, event);
+        let (next, actions) = accepted(step, Property::ChannelsSink, Property::ExactResponses)?;
+        self.act(world, a, l, next, actions)
     }
 
     pub(super) fn act(
@@ -173,13 +168,7 @@ impl Model {
         Ok(())
     }
 
-    pub(super) fn requester_moves(
-        &self,
-        world: &World,
-        a: usize,
-        l: usize,
-        out: &mut Vec<(Move, Outcome)>,
-    ) {
+    pub(super) fn requester_moves(&self, world: &World, a: usize, l: usize, out: &mut Moves) {
         let wire = &world.wires[l][a];
         for &event in self.config.operations {
             if let Ok(Some((next, actions))) = self.requester(wire.state, event) {

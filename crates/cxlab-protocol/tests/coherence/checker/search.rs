@@ -7,13 +7,15 @@ pub trait System {
     type World: Copy;
     type Code: AsRef<[u64]>;
     type Move: Copy + Debug;
-    type Property: Copy + Debug;
+    type Property: Copy + PartialEq + Debug;
 
     /// The property that a state without a next step breaks.
     const DEADLOCK: Self::Property;
     /// The property that a state without a path to a quiet state breaks.
     const NO_PROGRESS: Self::Property;
 
+    /// Name of the system in messages.
+    fn name(&self) -> &'static str;
     /// Number of words of an encoding that are used.
     fn words(&self) -> usize;
     fn start(&self) -> Self::World;
@@ -42,7 +44,7 @@ pub struct Found<S: System + ?Sized> {
 /// A broken property and the shortest path to it.
 pub struct Counterexample<S: System + ?Sized> {
     pub property: S::Property,
-    pub way: Vec<S::Move>,
+    pub path: Vec<S::Move>,
 }
 
 /// States by number, and numbers by state: open addressing over one array, because a state is a few
@@ -125,9 +127,9 @@ pub fn search<S: System>(model: &S) -> Found<S> {
             let to = match outcome {
                 Ok(to) => to,
                 Err(property) => {
-                    let mut way = way_to(model, &seen, &parents, at);
-                    way.push(*step);
-                    return found(&seen, moves, Some((*property, way)));
+                    let mut path = path_to(model, &seen, &parents, at);
+                    path.push(*step);
+                    return found(&seen, moves, Some((*property, path)));
                 }
             };
             let (to, new) = seen.insert(model.encode(to).as_ref());
@@ -142,13 +144,13 @@ pub fn search<S: System>(model: &S) -> Found<S> {
         if model.is_quiet(&world) {
             quiet.push(at);
         } else if stuck {
-            let way = way_to(model, &seen, &parents, at);
-            return found(&seen, moves, Some((S::DEADLOCK, way)));
+            let path = path_to(model, &seen, &parents, at);
+            return found(&seen, moves, Some((S::DEADLOCK, path)));
         }
         at += 1;
     }
     let lost = cannot_reach(&quiet, drains, seen.len());
-    let broken = lost.map(|state| (S::NO_PROGRESS, way_to(model, &seen, &parents, state)));
+    let broken = lost.map(|state| (S::NO_PROGRESS, path_to(model, &seen, &parents, state)));
     found(&seen, moves, broken)
 }
 
@@ -160,7 +162,7 @@ fn found<S: System>(
     Found {
         states: seen.len(),
         moves,
-        broken: broken.map(|(property, way)| Counterexample { property, way }),
+        broken: broken.map(|(property, path)| Counterexample { property, path }),
     }
 }
 
@@ -190,8 +192,8 @@ fn cannot_reach(goals: &[u32], mut edges: Vec<(u32, u32)>, states: usize) -> Opt
 }
 
 /// The moves of a shortest path to a state. Requesters and lines have the names of the stored states.
-fn way_to<S: System>(model: &S, seen: &Seen, parents: &[u32], state: u32) -> Vec<S::Move> {
-    let mut way = Vec::new();
+fn path_to<S: System>(model: &S, seen: &Seen, parents: &[u32], state: u32) -> Vec<S::Move> {
+    let mut path = Vec::new();
     let mut next = Vec::new();
     let mut at = state;
     while at != 0 {
@@ -202,9 +204,9 @@ fn way_to<S: System>(model: &S, seen: &Seen, parents: &[u32], state: u32) -> Vec
                 .as_ref()
                 .is_ok_and(|to| model.encode(to).as_ref()[..model.words()] == *seen.code(at))
         });
-        way.extend(step.map(|(step, _)| *step));
+        path.extend(step.map(|(step, _)| *step));
         at = parent;
     }
-    way.reverse();
-    way
+    path.reverse();
+    path
 }

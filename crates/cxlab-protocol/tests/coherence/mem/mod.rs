@@ -19,18 +19,20 @@
 //! it may return a value that was fresh at some time since its request (`Recent`).
 
 mod check;
+pub mod exploration;
+mod flows;
 mod home;
+mod mutation;
 mod requester_side;
 mod state;
 
-use cxlab_protocol::coherence::dcoh::{self, Peer};
+use cxlab_protocol::coherence::dcoh;
 use cxlab_protocol::coherence::requester::{self, Event};
 
-use crate::search::System;
+use crate::checker::{Data, MAX_AGENTS, Network, System, Table, age, check, finish};
 
-pub use state::{Code, Data, Home, Pending, Wire, World};
+pub use state::{Home, Pending, WORDS, Wire, World};
 
-pub const MAX_AGENTS: usize = 3;
 pub const MAX_LINES: usize = 2;
 
 /// A property that the exploration checks.
@@ -142,37 +144,13 @@ pub enum Move {
 
 pub type Outcome = Result<World, Property>;
 
-/// Rows of both tables. One row may be missing, whole or for one of its conditions.
+/// The transitions that are possible in a state. A transition that breaks a property has `Err`.
+pub type Moves = Vec<(Move, Outcome)>;
+
+/// Rows of both tables.
 pub struct Tables {
-    pub requester: Vec<requester::Row>,
-    pub dcoh: Vec<dcoh::Row>,
-    pub no_requester_row: Option<(usize, Option<requester::On>)>,
-    pub no_dcoh_row: Option<(usize, Option<dcoh::Others>)>,
-}
-
-impl Tables {
-    pub fn unaltered() -> Tables {
-        Tables {
-            requester: requester::ROWS.to_vec(),
-            dcoh: dcoh::ROWS.to_vec(),
-            no_requester_row: None,
-            no_dcoh_row: None,
-        }
-    }
-
-    fn requester(&self, row: usize, on: requester::On) -> Option<&requester::Row> {
-        let missing = self
-            .no_requester_row
-            .is_some_and(|(r, only)| r == row && only.is_none_or(|only| only == on));
-        (!missing).then(|| &self.requester[row])
-    }
-
-    fn dcoh(&self, row: usize, others: dcoh::Others) -> Option<&dcoh::Row> {
-        let missing = self
-            .no_dcoh_row
-            .is_some_and(|(r, only)| r == row && only.is_none_or(|only| only == others));
-        (!missing).then(|| &self.dcoh[row])
-    }
+    pub requester: Table<requester::Row, requester::On>,
+    pub dcoh: Table<dcoh::Row, dcoh::Others>,
 }
 
 pub struct Model {
@@ -180,70 +158,70 @@ pub struct Model {
     pub tables: Tables,
 }
 
-impl Model {
-    pub fn new(config: Config, tables: Tables) -> Model {
+impl Network for Model {
+    type Config = Config;
+    type Tables = Tables;
+
+    fn new(config: Config, tables: Tables) -> Model {
         Model { config, tables }
     }
 
+    fn into_tables(self) -> Tables {
+        self.tables
+    }
+
+    fn unaltered() -> Tables {
+        Tables {
+            requester: Table::of(requester::ROWS),
+            dcoh: Table::of(dcoh::ROWS),
+        }
+    }
+}
+
+impl Model {
     fn pairs(&self) -> impl Iterator<Item = (usize, usize)> + use<> {
         let agents = self.config.agents;
         (0..self.config.lines).flat_map(move |l| (0..agents).map(move |a| (a, l)))
     }
 
+    /// All values of a line.
+    fn values(world: &mut World, l: usize) -> impl Iterator<Item = &mut Data> {
+        let home = &mut world.home[l];
+        world.wires[l]
+            .iter_mut()
+            .flat_map(Wire::values)
+            .chain([&mut home.medium, &mut home.read])
+    }
+
     /// A store makes every other value of the line old.
     fn supersede(&self, world: &mut World, l: usize) {
-        let old = |data: &mut Data| {
-            if *data == Data::Fresh {
-                *data = Data::Recent;
-            }
-        };
-        for wire in &mut world.wires[l] {
-            old(&mut wire.copy);
-            old(&mut wire.arrived);
-            old(&mut wire.data);
-            if let Some((_, data)) = &mut wire.write {
-                old(data);
-            }
-        }
-        old(&mut world.home[l].medium);
-        old(&mut world.home[l].read);
+        age(Model::values(world, l), Data::Fresh, Data::Recent);
     }
 
     /// Merges old values that no load may return any more, so that they count as one state.
     fn forget(&self, world: &mut World) {
         for l in 0..self.config.lines {
-            if world.home[l].pending == Pending::LocalRead
-                || world.wires[l].iter().any(Wire::is_loading_once)
-            {
-                continue;
+            let reads_once = world.home[l].pending == Pending::LocalRead
+                || world.wires[l].iter().any(Wire::is_loading_once);
+            if !reads_once {
+                age(Model::values(world, l), Data::Recent, Data::Stale);
             }
-            let old = |data: &mut Data| {
-                if *data == Data::Recent {
-                    *data = Data::Stale;
-                }
-            };
-            for wire in &mut world.wires[l] {
-                old(&mut wire.copy);
-                old(&mut wire.arrived);
-                old(&mut wire.data);
-                if let Some((_, data)) = &mut wire.write {
-                    old(data);
-                }
-            }
-            old(&mut world.home[l].medium);
-            old(&mut world.home[l].read);
         }
     }
 }
 
 impl System for Model {
     type World = World;
-    type Code = Code;
+    type Code = [u64; WORDS];
     type Move = Move;
     type Property = Property;
 
     const DEADLOCK: Property = Property::NoDeadlock;
     const NO_PROGRESS: Property = Property::Progress;
+
+    fn name(&self) -> &'static str {
+        self.config.name
+    }
 
     fn words(&self) -> usize {
         self.config.lines * (self.config.agents + 1)
@@ -260,7 +238,7 @@ impl System for Model {
         }
     }
 
-    fn encode(&self, world: &World) -> Code {
+    fn encode(&self, world: &World) -> [u64; WORDS] {
         self.code(world)
     }
 
@@ -268,13 +246,11 @@ impl System for Model {
         self.world(code)
     }
 
-    /// Whether no message and no operation is in flight.
     fn is_quiet(&self, world: &World) -> bool {
         self.pairs().all(|(a, l)| world.wires[l][a].is_quiet())
             && (0..self.config.lines).all(|l| !world.home[l].state.is_busy())
     }
 
-    /// Whether the move helps to end what is in flight, instead of beginning something new.
     fn drains(&self, step: Move) -> bool {
         match step {
             Move::Local(..) | Move::LocalRead(_) | Move::LocalWrite(_) => false,
@@ -283,8 +259,7 @@ impl System for Model {
         }
     }
 
-    /// Lists all possible next steps. A step that breaks a property has `Err`.
-    fn moves(&self, world: &World, out: &mut Vec<(Move, Outcome)>) {
+    fn moves(&self, world: &World, out: &mut Moves) {
         out.clear();
         for (a, l) in self.pairs() {
             self.requester_moves(world, a, l, out);
@@ -296,23 +271,8 @@ impl System for Model {
         if self.config.joins {
             self.join(world, out);
         }
-        for (_, outcome) in out.iter_mut() {
-            if let Ok(next) = outcome {
-                self.forget(next);
-                if let Err(broken) = self.check(next) {
-                    *outcome = Err(broken);
-                }
-            }
-        }
+        finish(out, |next| self.forget(next), |next| self.check(next));
     }
-}
-
-fn peer(a: usize) -> Peer {
-    Peer::new(a).unwrap()
-}
-
-fn check(holds: bool, property: Property) -> Result<(), Property> {
-    if holds { Ok(()) } else { Err(property) }
 }
 
 fn bound(holds: bool) -> Result<(), Property> {

@@ -2,8 +2,8 @@
 
 use cxlab_protocol::coherence::requester::{Event, Line, LineState};
 
-use crate::model::{Broken, Config, Data, Evictions, Model, Property, Tables};
-use crate::search::{Found, System, search};
+use super::{Broken, Config, Evictions, Model, Property};
+use crate::checker::{Data, Network, System, breaks, check_reduction, holds};
 
 pub const ALL: &[Event] = &[
     Event::Load,
@@ -79,42 +79,9 @@ pub const JOINS: Config = Config {
     ..TWO
 };
 
-/// Explores all states and prints their number.
-fn explore(config: Config) -> Found<Model> {
-    let started = std::time::Instant::now();
-    let found = search(&Model::new(config, Tables::unaltered()));
-    println!(
-        "{}: {} states, {} moves, {:.1} s",
-        config.name,
-        found.states,
-        found.moves,
-        started.elapsed().as_secs_f64()
-    );
-    found
-}
-
-fn holds(config: Config, states: usize) {
-    let found = explore(config);
-    if let Some(broken) = &found.broken {
-        panic!(
-            "{}: {:?} by {:#?}",
-            config.name, broken.property, broken.way
-        );
-    }
-    assert_eq!(found.states, states, "{}", config.name);
-}
-
-fn breaks(config: Config, property: Property) {
-    let found = explore(config);
-    match found.broken {
-        Some(broken) => assert_eq!(broken.property, property, "{:#?}", broken.way),
-        None => panic!("{}: nothing breaks", config.name),
-    }
-}
-
 #[test]
 fn every_property_holds_for_two_requesters_of_one_line() {
-    holds(TWO, 15238);
+    holds::<Model>(TWO, 15238);
 }
 
 /// Without the reduction each state occurs once, or twice with the names exchanged.
@@ -125,29 +92,27 @@ fn the_reduction_by_names_loses_no_state() {
         reduced: false,
         ..TWO
     };
-    let found = explore(config);
-    assert!(found.broken.is_none());
-    assert!((15239..=2 * 15238).contains(&found.states));
+    check_reduction::<Model>(config, 15238, 2);
 }
 
 #[test]
 fn every_property_holds_for_three_requesters_of_one_line() {
-    holds(THREE, 293050);
+    holds::<Model>(THREE, 293050);
 }
 
 #[test]
 fn every_property_holds_when_two_lines_compete_for_one_entry() {
-    holds(TWO_LINES, 218891);
+    holds::<Model>(TWO_LINES, 218891);
 }
 
 #[test]
 fn every_property_holds_when_a_waiting_request_blocks_all_others() {
-    holds(TWO_LINES_QUEUE, 420852);
+    holds::<Model>(TWO_LINES_QUEUE, 420852);
 }
 
 #[test]
 fn every_property_holds_with_block_snoops_of_two_lines() {
-    holds(BLOCKS, 222212);
+    holds::<Model>(BLOCKS, 222212);
 }
 
 /// `BISnpInvBlk` and `BISnpCurBlk` for the device's own agent.
@@ -161,12 +126,12 @@ fn every_property_holds_with_joined_snoops_for_the_devices_agent() {
         dirty_medium: true,
         ..JOINS
     };
-    holds(config, 159477);
+    holds::<Model>(config, 159477);
 }
 
 #[test]
 fn every_property_holds_with_joined_snoops_to_two_requesters() {
-    holds(JOINS, 720449);
+    holds::<Model>(JOINS, 720449);
 }
 
 #[test]
@@ -177,7 +142,7 @@ fn every_property_holds_when_two_lines_of_three_requesters_compete_for_one_entry
         agents: 3,
         ..TWO_LINES
     };
-    holds(config, 18450199);
+    holds::<Model>(config, 18450199);
 }
 
 #[test]
@@ -188,7 +153,7 @@ fn every_property_holds_when_two_lines_compete_for_one_entry_with_every_processo
         operations: ALL,
         ..TWO_LINES
     };
-    holds(config, 5306629);
+    holds::<Model>(config, 5306629);
 }
 
 #[test]
@@ -202,7 +167,7 @@ fn every_property_holds_with_block_snoops_to_two_requesters() {
         dirty_medium: false,
         ..BLOCKS
     };
-    holds(config, 3445096);
+    holds::<Model>(config, 3445096);
 }
 
 // The rules of the channels are needed: without any one of them a property breaks.
@@ -216,7 +181,7 @@ fn a_late_conflict_cannot_be_told_when_an_acknowledgement_passes_a_completion() 
         broken: Broken::AckPassesCompletion,
         ..TWO
     };
-    breaks(config, Property::ExactResponses);
+    breaks::<Model>(config, Property::ExactResponses);
 }
 
 #[test]
@@ -226,7 +191,7 @@ fn writes_that_wait_behind_a_request_deadlock() {
         broken: Broken::WriteBehindRequest,
         ..TWO
     };
-    breaks(config, Property::NoDeadlock);
+    breaks::<Model>(config, Property::NoDeadlock);
 }
 
 #[test]
@@ -236,7 +201,7 @@ fn conflicts_that_wait_behind_a_request_deadlock() {
         broken: Broken::ConflictBehindRequest,
         ..TWO
     };
-    breaks(config, Property::NoDeadlock);
+    breaks::<Model>(config, Property::NoDeadlock);
 }
 
 #[test]
@@ -246,7 +211,7 @@ fn snoop_responses_that_wait_behind_a_request_deadlock() {
         broken: Broken::ResponseBehindRequest,
         ..TWO
     };
-    breaks(config, Property::NoDeadlock);
+    breaks::<Model>(config, Property::NoDeadlock);
 }
 
 #[test]
@@ -256,7 +221,7 @@ fn snoops_that_wait_for_the_requesters_own_request_deadlock() {
         broken: Broken::SnoopBehindRequest,
         ..TWO
     };
-    breaks(config, Property::NoDeadlock);
+    breaks::<Model>(config, Property::NoDeadlock);
 }
 
 #[test]
@@ -266,14 +231,14 @@ fn requests_that_do_not_wait_for_an_entry_overfill_the_filter() {
         broken: Broken::NoWaitForEntry,
         ..TWO_LINES
     };
-    breaks(config, Property::FilterCapacity);
+    breaks::<Model>(config, Property::FilterCapacity);
 }
 
 /// Before this property breaks, a grant in flight always breaks `InclusiveFilter`, so no
 /// exploration shows that it is checked.
 #[test]
 fn two_writers_break_the_property_of_the_single_writer() {
-    let model = Model::new(TWO, Tables::unaltered());
+    let model = Model::new(TWO, Model::unaltered());
     let mut world = model.start();
     for wire in &mut world.wires[0][..2] {
         wire.state = LineState::stable(Line::E);

@@ -4,9 +4,8 @@ use cxlab_protocol::coherence::dcoh::{self, Filter, Operation, Peers, Phase};
 use cxlab_protocol::coherence::fields::MetaValue;
 use cxlab_protocol::coherence::message::{M2s, S2m, Snoop};
 
-use super::{
-    Broken, Data, Evictions, Model, Move, Outcome, Pending, Property, World, bound, check, peer,
-};
+use super::{Broken, Evictions, Model, Move, Moves, Pending, Property, World, bound};
+use crate::checker::{Data, accepted, altered, check, peer};
 
 impl Model {
     pub(super) fn dcoh(
@@ -14,11 +13,10 @@ impl Model {
         state: dcoh::LineState,
         event: dcoh::Event,
     ) -> Result<Option<(dcoh::LineState, dcoh::Actions)>, ()> {
-        match dcoh::step_with(state, event, |row, others| self.tables.dcoh(row, others)) {
-            Some(next) => Ok(Some(next)),
-            None if dcoh::step(state, event).is_some() => Ok(None),
-            None => Err(()),
-        }
+        let table = |row, others| self.tables.dcoh.row(row, others);
+        altered(dcoh::step_with(state, event, table), || {
+            dcoh::step(state, event)
+        })
     }
 
     /// The DCOH processes an event; `data` is the value that the message carries.
@@ -128,11 +126,9 @@ impl Model {
         event: dcoh::Event,
         data: Data,
     ) -> Result<(), Property> {
-        match self.dcoh(world.home[l].state, event) {
-            Ok(Some((next, actions))) => self.home_acts(world, l, event, next, actions, data),
-            Ok(None) => Err(Property::ChannelsSink),
-            Err(()) => Err(Property::ExactResponses),
-        }
+        let step = self.dcoh(world.home[l].state, event);
+        let (next, actions) = accepted(step, Property::ChannelsSink, Property::ExactResponses)?;
+        self.home_acts(world, l, event, next, actions, data)
     }
 
     pub(super) fn entries_used(&self, world: &World) -> usize {
@@ -159,13 +155,7 @@ impl Model {
         })
     }
 
-    pub(super) fn home_moves_for(
-        &self,
-        world: &World,
-        a: usize,
-        l: usize,
-        out: &mut Vec<(Move, Outcome)>,
-    ) {
+    pub(super) fn home_moves_for(&self, world: &World, a: usize, l: usize, out: &mut Moves) {
         let wire = &world.wires[l][a];
         let peer = peer(a);
         let behind = |rule| self.config.broken == rule && self.request_waits(world);
@@ -237,7 +227,7 @@ impl Model {
         l: usize,
         event: dcoh::Event,
         step: Move,
-        out: &mut Vec<(Move, Outcome)>,
+        out: &mut Moves,
     ) {
         if let Ok(Some((state, actions))) = self.dcoh(world.home[l].state, event) {
             let mut next = *world;
@@ -249,7 +239,7 @@ impl Model {
     }
 
     /// Joins the snoops of both lines that have not arrived into one block snoop.
-    pub(super) fn join(&self, world: &World, out: &mut Vec<(Move, Outcome)>) {
+    pub(super) fn join(&self, world: &World, out: &mut Moves) {
         for a in 0..self.config.agents {
             let snoops = [world.wires[0][a].snoop, world.wires[1][a].snoop];
             if let [Some((kind, false)), Some((other, false))] = snoops
@@ -264,7 +254,7 @@ impl Model {
         }
     }
 
-    pub(super) fn home_moves(&self, world: &World, l: usize, out: &mut Vec<(Move, Outcome)>) {
+    pub(super) fn home_moves(&self, world: &World, l: usize, out: &mut Moves) {
         let home = &world.home[l];
         if let Phase::Reading(operation) = home.state.phase {
             self.begins(world, l, dcoh::Event::MediumData, Move::Medium(l), out);
