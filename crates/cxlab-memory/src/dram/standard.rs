@@ -62,6 +62,20 @@ pub(crate) struct CommandBus {
     pub from_last: bool,
 }
 
+impl CommandBus {
+    /// One bus, on which every command takes a clock.
+    pub const PLAIN: CommandBus = CommandBus {
+        ticks_per_clock: 1,
+        act: 1,
+        column: 1,
+        row: 1,
+        cas: 0,
+        dual: false,
+        second_within: 0,
+        from_last: false,
+    };
+}
+
 /// The organization of a device.
 pub(crate) struct Organization {
     /// Name of the organization, as in `16Gb x8`.

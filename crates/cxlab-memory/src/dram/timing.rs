@@ -113,6 +113,63 @@ timings! {
     wck_post,
 }
 
+/// The timing parameters, in clocks, that every standard gives. See [`Timings`] for their meaning.
+pub(crate) struct CoreTimings {
+    pub burst: u32,
+    pub cl: u32,
+    pub cwl: u32,
+    pub rcd: u32,
+    pub rp: u32,
+    pub ras: u32,
+    pub wr: u32,
+    pub rtp: u32,
+    pub ccd_l: u32,
+    pub wtr_s: u32,
+    pub wtr_l: u32,
+}
+
+impl CoreTimings {
+    /// The parameters of a standard without further rules: one value of tRCD, tRP, tCCD_S and
+    /// tCCD_L each, tRC as the sum of tRAS and tRP, gaps of two clocks on the data bus, and 0 for
+    /// all that depends on the organization.
+    pub const fn timings(self) -> Timings {
+        Timings {
+            burst: self.burst,
+            burst_group: self.burst,
+            cl: self.cl,
+            cwl: self.cwl,
+            rcd: self.rcd,
+            rcd_wr: self.rcd,
+            rp: self.rp,
+            rp_all: self.rp,
+            ras: self.ras,
+            rc: self.ras + self.rp,
+            wr: self.wr,
+            rtp: self.rtp,
+            ccd_s: self.burst,
+            ccd_l: self.ccd_l,
+            ccd_r: self.burst,
+            ccd_s_wr: self.burst,
+            ccd_l_wr: self.ccd_l,
+            rrd_s: 0,
+            rrd_l: 0,
+            faw: 0,
+            wtr_s: self.wtr_s,
+            wtr_l: self.wtr_l,
+            rtw_gap: 2,
+            rtw_gap_l: 2,
+            rank_gap: 2,
+            ppd: 0,
+            refi: 0,
+            rfc: 0,
+            rfc_pb: 0,
+            pbr_pbr: 0,
+            pbr_act: 0,
+            wck_post: 0,
+        }
+    }
+}
+
 /// Least distances between two commands, in ticks, from the first tick of each.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CommandSpacing {

@@ -7,20 +7,11 @@
 use super::super::standard::{
     CommandBus, Currents, DramStandard, FineRefresh, Organization, SpeedGrade, clocks,
 };
-use super::super::timing::Timings;
+use super::super::timing::{CoreTimings, Timings};
 
 pub(crate) static DDR4: DramStandard = DramStandard {
     name: "DDR4",
-    bus: CommandBus {
-        ticks_per_clock: 1,
-        act: 1,
-        column: 1,
-        row: 1,
-        cas: 0,
-        dual: false,
-        second_within: 0,
-        from_last: false,
-    },
+    bus: CommandBus::PLAIN,
     beats: 8,
     width: 64,
     payload: 64,
@@ -87,40 +78,20 @@ const fn grade(
         name,
         rate,
         clock_ps,
-        timings: Timings {
+        timings: CoreTimings {
             burst: 4,
-            burst_group: 4,
             cl,
             cwl,
             rcd: cl,
-            rcd_wr: cl,
             rp: cl,
-            rp_all: cl,
             ras,
-            rc: ras + cl,
             wr,
             rtp,
-            ccd_s: 4,
             ccd_l,
-            ccd_r: 4,
-            ccd_s_wr: 4,
-            ccd_l_wr: ccd_l,
-            rrd_s: 0,
-            rrd_l: 0,
-            faw: 0,
             wtr_s,
             wtr_l,
-            rtw_gap: 2,
-            rtw_gap_l: 2,
-            rank_gap: 2,
-            ppd: 0,
-            refi: 0,
-            rfc: 0,
-            rfc_pb: 0,
-            pbr_pbr: 0,
-            pbr_act: 0,
-            wck_post: 0,
-        },
+        }
+        .timings(),
         currents: match rate {
             2400 => currents(48, 34, 43, 135, 123),
             2666 => currents(51, 35, 46, 146, 132),

@@ -11,19 +11,15 @@
 use super::super::standard::{
     CommandBus, Currents, DramStandard, FineRefresh, Organization, SpeedGrade, clocks,
 };
-use super::super::timing::Timings;
+use super::super::timing::{CoreTimings, Timings};
 
 pub(crate) static DDR5: DramStandard = DramStandard {
     name: "DDR5",
     bus: CommandBus {
-        ticks_per_clock: 1,
         act: 2,
         column: 2,
-        row: 1,
-        cas: 0,
-        dual: false,
-        second_within: 0,
         from_last: true,
+        ..CommandBus::PLAIN
     },
     beats: 16,
     width: 32,
@@ -100,39 +96,26 @@ const fn grade(
         rate,
         clock_ps,
         timings: Timings {
-            burst: 8,
-            burst_group: 8,
-            cl,
-            cwl: cl - 2,
-            rcd: cl,
-            rcd_wr: cl,
-            rp: cl,
-            rp_all: cl,
-            ras,
-            rc: ras + cl,
-            wr,
-            rtp,
-            ccd_s: 8,
-            ccd_l,
-            ccd_r: 8,
-            ccd_s_wr: 8,
             ccd_l_wr,
             rrd_s: 8,
-            rrd_l: 0,
-            faw: 0,
-            wtr_s,
-            wtr_l,
             // A postamble of half a clock, rounded to 2, and a write preamble of 2.
             rtw_gap: 4,
             rtw_gap_l: 4,
-            rank_gap: 2,
             ppd: 2,
-            refi: 0,
-            rfc: 0,
-            rfc_pb: 0,
-            pbr_pbr: 0,
-            pbr_act: 0,
-            wck_post: 0,
+            ..CoreTimings {
+                burst: 8,
+                cl,
+                cwl: cl - 2,
+                rcd: cl,
+                rp: cl,
+                ras,
+                wr,
+                rtp,
+                ccd_l,
+                wtr_s,
+                wtr_l,
+            }
+            .timings()
         },
         currents: Currents {
             vdd_mv: 1100,

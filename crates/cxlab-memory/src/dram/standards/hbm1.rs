@@ -9,19 +9,15 @@
 use super::super::standard::{
     CommandBus, Currents, DramStandard, FineRefresh, Organization, SpeedGrade, clocks,
 };
-use super::super::timing::Timings;
+use super::super::timing::{CoreTimings, Timings};
 
 pub(crate) static HBM1: DramStandard = DramStandard {
     name: "HBM1",
     bus: CommandBus {
-        ticks_per_clock: 1,
         act: 2,
-        column: 1,
-        row: 1,
-        cas: 0,
         dual: true,
-        second_within: 0,
         from_last: true,
+        ..CommandBus::PLAIN
     },
     beats: 2,
     width: 128,
@@ -80,38 +76,21 @@ const fn grade(
         rate,
         clock_ps,
         timings: Timings {
-            burst: 1,
-            burst_group: 1,
-            cl,
-            cwl,
-            rcd,
             rcd_wr,
-            rp,
-            rp_all: rp,
-            ras,
-            rc: ras + rp,
-            wr,
-            rtp,
-            ccd_s: 1,
-            ccd_l: 2,
-            ccd_r: 1,
-            ccd_s_wr: 1,
-            ccd_l_wr: 2,
-            rrd_s: 0,
-            rrd_l: 0,
-            faw: 0,
-            wtr_s,
-            wtr_l,
-            rtw_gap: 2,
-            rtw_gap_l: 2,
-            rank_gap: 2,
-            ppd: 0,
-            refi: 0,
-            rfc: 0,
-            rfc_pb: 0,
-            pbr_pbr: 0,
-            pbr_act: 0,
-            wck_post: 0,
+            ..CoreTimings {
+                burst: 1,
+                cl,
+                cwl,
+                rcd,
+                rp,
+                ras,
+                wr,
+                rtp,
+                ccd_l: 2,
+                wtr_s,
+                wtr_l,
+            }
+            .timings()
         },
         currents: Currents {
             vdd_mv: 1200,
@@ -126,20 +105,27 @@ const fn grade(
 }
 
 fn resolve(grade: &SpeedGrade, organization: &Organization) -> Timings {
-    let clock = grade.clock_ps;
-    let mut timings = grade.timings;
-    timings.rrd_s = clocks(4_000, clock).max(4);
-    timings.rrd_l = timings.rrd_s;
-    timings.faw = clocks(15_000, clock).max(8);
     let rfc = match organization.density_mb {
         0..=1024 => 110_000,
         1025..=2048 => 160_000,
         _ => 260_000,
     };
-    timings.rfc = clocks(rfc, clock);
-    timings.rfc_pb = clocks(160_000, clock);
-    timings.pbr_pbr = clocks(8_000, clock).max(4);
-    timings.pbr_act = timings.pbr_pbr;
-    timings.refi = clocks(3_900_000, clock);
-    timings
+    refreshed(grade, rfc)
+}
+
+/// The timings of HBM1 and HBM2 with this tRFC in picoseconds.
+pub(super) fn refreshed(grade: &SpeedGrade, rfc: u32) -> Timings {
+    let clock = grade.clock_ps;
+    let (rrd, pbr) = (clocks(4_000, clock).max(4), clocks(8_000, clock).max(4));
+    Timings {
+        rrd_s: rrd,
+        rrd_l: rrd,
+        faw: clocks(15_000, clock).max(8),
+        refi: clocks(3_900_000, clock),
+        rfc: clocks(rfc, clock),
+        rfc_pb: clocks(160_000, clock),
+        pbr_pbr: pbr,
+        pbr_act: pbr,
+        ..grade.timings
+    }
 }

@@ -6,21 +6,18 @@
 //! Currents: those of DRAMsim3 (`HBM2_8Gb_x128.ini`), halved for a pseudo channel (*assumed*).
 
 use super::super::standard::{
-    CommandBus, Currents, DramStandard, FineRefresh, Organization, SpeedGrade, clocks,
+    CommandBus, Currents, DramStandard, FineRefresh, Organization, SpeedGrade,
 };
-use super::super::timing::Timings;
+use super::super::timing::{CoreTimings, Timings};
+use super::hbm1::refreshed;
 
 pub(crate) static HBM2: DramStandard = DramStandard {
     name: "HBM2",
     bus: CommandBus {
-        ticks_per_clock: 1,
         act: 2,
-        column: 1,
-        row: 1,
-        cas: 0,
         dual: true,
-        second_within: 0,
         from_last: true,
+        ..CommandBus::PLAIN
     },
     beats: 4,
     width: 64,
@@ -77,38 +74,21 @@ const fn grade(
         rate,
         clock_ps,
         timings: Timings {
-            burst: 2,
-            burst_group: 2,
-            cl,
-            cwl,
-            rcd,
             rcd_wr,
-            rp: cl,
-            rp_all: cl,
-            ras,
-            rc: ras + cl,
-            wr,
-            rtp,
-            ccd_s: 2,
-            ccd_l: 4,
-            ccd_r: 2,
-            ccd_s_wr: 2,
-            ccd_l_wr: 4,
-            rrd_s: 0,
-            rrd_l: 0,
-            faw: 0,
-            wtr_s,
-            wtr_l,
-            rtw_gap: 2,
-            rtw_gap_l: 2,
-            rank_gap: 2,
-            ppd: 0,
-            refi: 0,
-            rfc: 0,
-            rfc_pb: 0,
-            pbr_pbr: 0,
-            pbr_act: 0,
-            wck_post: 0,
+            ..CoreTimings {
+                burst: 2,
+                cl,
+                cwl,
+                rcd,
+                rp: cl,
+                ras,
+                wr,
+                rtp,
+                ccd_l: 4,
+                wtr_s,
+                wtr_l,
+            }
+            .timings()
         },
         currents: Currents {
             vdd_mv: 1200,
@@ -123,20 +103,10 @@ const fn grade(
 }
 
 fn resolve(grade: &SpeedGrade, organization: &Organization) -> Timings {
-    let clock = grade.clock_ps;
-    let mut timings = grade.timings;
-    timings.rrd_s = clocks(4_000, clock).max(4);
-    timings.rrd_l = timings.rrd_s;
-    timings.faw = clocks(15_000, clock).max(8);
     let rfc = match organization.density_mb {
         0..=2048 => 160_000,
         2049..=4096 => 260_000,
         _ => 350_000,
     };
-    timings.rfc = clocks(rfc, clock);
-    timings.rfc_pb = clocks(160_000, clock);
-    timings.pbr_pbr = clocks(8_000, clock).max(4);
-    timings.pbr_act = timings.pbr_pbr;
-    timings.refi = clocks(3_900_000, clock);
-    timings
+    refreshed(grade, rfc)
 }

@@ -10,7 +10,7 @@
 use super::super::standard::{
     CommandBus, Currents, DramStandard, FineRefresh, Organization, SpeedGrade, clocks,
 };
-use super::super::timing::Timings;
+use super::super::timing::{CoreTimings, Timings};
 
 pub(crate) static HBM3: DramStandard = DramStandard {
     name: "HBM3",
@@ -18,11 +18,9 @@ pub(crate) static HBM3: DramStandard = DramStandard {
         ticks_per_clock: 2,
         act: 3,
         column: 2,
-        row: 1,
-        cas: 0,
         dual: true,
-        second_within: 0,
         from_last: true,
+        ..CommandBus::PLAIN
     },
     beats: 8,
     width: 32,
@@ -95,39 +93,30 @@ const fn grade(
         rate,
         clock_ps,
         timings: Timings {
-            burst: 2,
-            burst_group: 2,
-            cl,
-            cwl,
-            rcd,
             rcd_wr,
-            rp,
-            rp_all: rp,
-            ras,
             rc: ras + rp + 1,
-            wr,
-            rtp,
-            ccd_s: 2,
-            ccd_l: 4,
             // The standard's tCCDR.
             ccd_r: 3,
-            ccd_s_wr: 2,
-            ccd_l_wr: 4,
             rrd_s: 4,
             rrd_l: 5,
             faw: 24,
-            wtr_s,
-            wtr_l,
             rtw_gap,
             rtw_gap_l: rtw_gap,
-            rank_gap: 2,
             ppd: 2,
-            refi: 0,
-            rfc: 0,
-            rfc_pb: 0,
-            pbr_pbr: 0,
-            pbr_act: 0,
-            wck_post: 0,
+            ..CoreTimings {
+                burst: 2,
+                cl,
+                cwl,
+                rcd,
+                rp,
+                ras,
+                wr,
+                rtp,
+                ccd_l: 4,
+                wtr_s,
+                wtr_l,
+            }
+            .timings()
         },
         currents: Currents {
             vdd_mv: 1100,

@@ -9,7 +9,7 @@
 use super::super::standard::{
     CommandBus, Currents, DramStandard, FineRefresh, Organization, SpeedGrade, clocks,
 };
-use super::super::timing::Timings;
+use super::super::timing::{CoreTimings, Timings};
 
 pub(crate) static HBM4: DramStandard = DramStandard {
     name: "HBM4",
@@ -17,11 +17,9 @@ pub(crate) static HBM4: DramStandard = DramStandard {
         ticks_per_clock: 2,
         act: 3,
         column: 2,
-        row: 1,
-        cas: 0,
         dual: true,
-        second_within: 0,
         from_last: true,
+        ..CommandBus::PLAIN
     },
     beats: 8,
     width: 32,
@@ -39,39 +37,29 @@ pub(crate) static HBM4: DramStandard = DramStandard {
         rate: 8000,
         clock_ps: 500,
         timings: Timings {
-            burst: 2,
-            burst_group: 2,
-            cl: 20,
-            cwl: 10,
-            rcd: 39,
             rcd_wr: 19,
-            rp: 33,
-            rp_all: 33,
-            ras: 57,
-            rc: 90,
-            wr: 42,
-            rtp: 12,
-            ccd_s: 2,
-            ccd_l: 4,
-            ccd_r: 2,
-            ccd_s_wr: 2,
-            ccd_l_wr: 4,
             rrd_s: 5,
             rrd_l: 7,
             faw: 30,
-            wtr_s: 9,
-            wtr_l: 13,
             // tRTW 25, less CL + BL/2 - CWL.
             rtw_gap: 13,
             rtw_gap_l: 13,
-            rank_gap: 2,
             ppd: 2,
-            refi: 0,
-            rfc: 0,
             rfc_pb: 560,
-            pbr_pbr: 0,
-            pbr_act: 0,
-            wck_post: 0,
+            ..CoreTimings {
+                burst: 2,
+                cl: 20,
+                cwl: 10,
+                rcd: 39,
+                rp: 33,
+                ras: 57,
+                wr: 42,
+                rtp: 12,
+                ccd_l: 4,
+                wtr_s: 9,
+                wtr_l: 13,
+            }
+            .timings()
         },
         currents: Currents {
             vdd_mv: 1050,

@@ -13,19 +13,14 @@
 use super::super::standard::{
     CommandBus, Currents, DramStandard, FineRefresh, Organization, SpeedGrade, clocks,
 };
-use super::super::timing::Timings;
+use super::super::timing::{CoreTimings, Timings};
 
 pub(crate) static LPDDR5: DramStandard = DramStandard {
     name: "LPDDR5",
     bus: CommandBus {
-        ticks_per_clock: 1,
-        act: 1,
-        column: 1,
-        row: 1,
         cas: 1,
-        dual: false,
         second_within: 8,
-        from_last: false,
+        ..CommandBus::PLAIN
     },
     beats: 16,
     width: 16,
@@ -94,38 +89,24 @@ const fn grade(
         rate,
         clock_ps,
         timings: Timings {
-            burst: 2,
             burst_group: 4,
-            cl,
-            cwl,
-            rcd,
-            rcd_wr: rcd,
-            rp,
             rp_all,
-            ras,
-            rc: ras + rp,
-            wr,
-            rtp,
-            ccd_s: 2,
-            ccd_l: 4,
-            ccd_r: 2,
-            ccd_s_wr: 2,
-            ccd_l_wr: 4,
-            rrd_s: 0,
-            rrd_l: 0,
-            faw: 0,
-            wtr_s,
-            wtr_l,
-            rtw_gap: 2,
-            rtw_gap_l: 2,
-            rank_gap: 2,
             ppd: 2,
-            refi: 0,
-            rfc: 0,
-            rfc_pb: 0,
-            pbr_pbr: 0,
-            pbr_act: 0,
             wck_post: 1,
+            ..CoreTimings {
+                burst: 2,
+                cl,
+                cwl,
+                rcd,
+                rp,
+                ras,
+                wr,
+                rtp,
+                ccd_l: 4,
+                wtr_s,
+                wtr_l,
+            }
+            .timings()
         },
         currents: Currents {
             vdd_mv: 1050,

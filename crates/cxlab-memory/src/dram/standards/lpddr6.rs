@@ -12,7 +12,7 @@
 use super::super::standard::{
     CommandBus, Currents, DramStandard, FineRefresh, Organization, SpeedGrade, clocks,
 };
-use super::super::timing::Timings;
+use super::super::timing::{CoreTimings, Timings};
 
 const CLOCK_PS: u32 = 375;
 const RAS: u32 = clocks(20_000, CLOCK_PS);
@@ -23,14 +23,12 @@ const RP_ALL: u32 = UPDATE + clocks(21_000, CLOCK_PS);
 pub(crate) static LPDDR6: DramStandard = DramStandard {
     name: "LPDDR6",
     bus: CommandBus {
-        ticks_per_clock: 1,
         act: 2,
         column: 2,
         row: 2,
         cas: 2,
-        dual: false,
         second_within: 8,
-        from_last: false,
+        ..CommandBus::PLAIN
     },
     beats: 24,
     width: 12,
@@ -54,40 +52,35 @@ pub(crate) static LPDDR6: DramStandard = DramStandard {
         rate: 10_667,
         clock_ps: CLOCK_PS,
         timings: Timings {
-            burst: 6,
             burst_group: 12,
-            cl: 56,
-            cwl: 26,
-            rcd: 48,
             rcd_wr: 22,
-            rp: RP,
             rp_all: RP_ALL,
-            ras: RAS,
             rc: RAS + RP_ALL,
-            // 6 clocks after the data, counted from BL/n_max on.
-            wr: 32 + 6,
-            rtp: 14,
-            ccd_s: 6,
-            ccd_l: 10,
-            ccd_r: 6,
-            ccd_s_wr: 6,
-            ccd_l_wr: 10,
             rrd_s: 10,
             rrd_l: 10,
             faw: 40,
-            wtr_s: 17,
-            wtr_l: 32,
             // RL + BL/n + tWCK2DQO - ODTLon + 1 in all, with BL/n_max in the same bank group.
             rtw_gap: 5,
             rtw_gap_l: 11,
-            rank_gap: 2,
             ppd: 4,
             refi: clocks(3_906_000, CLOCK_PS),
             rfc: clocks(380_000, CLOCK_PS),
-            rfc_pb: 0,
-            pbr_pbr: 0,
-            pbr_act: 0,
             wck_post: 3,
+            ..CoreTimings {
+                burst: 6,
+                cl: 56,
+                cwl: 26,
+                rcd: 48,
+                rp: RP,
+                ras: RAS,
+                // 6 clocks after the data, counted from BL/n_max on.
+                wr: 32 + 6,
+                rtp: 14,
+                ccd_l: 10,
+                wtr_s: 17,
+                wtr_l: 32,
+            }
+            .timings()
         },
         currents: Currents {
             vdd_mv: 1000,
