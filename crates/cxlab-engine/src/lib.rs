@@ -359,12 +359,14 @@
 #[cfg(feature = "schema")]
 pub mod catalog;
 mod component;
+pub mod list;
 mod partition;
 mod prefetch;
 pub mod probe;
 pub mod queue;
 pub mod rng;
 mod simulation;
+pub mod slab;
 pub mod state;
 pub mod units;
 

@@ -12,6 +12,7 @@ pub mod page_cache;
 pub mod plugin;
 pub mod pmem;
 pub mod prefetch;
+mod split_requests;
 pub mod ssd;
 pub mod tag_array;
 pub mod victim;

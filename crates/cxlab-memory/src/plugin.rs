@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use cxlab_engine::cannot_save;
 use cxlab_engine::catalog::{Entry, ParamError, read_params};
+use cxlab_engine::slab::Slab;
 use cxlab_engine::units::{Bytes, LINE_BYTES, Picos, SimTime};
 use cxlab_plugin::{Broken, NEVER, Place, PluginError, ROOM, Request};
 use schemars::JsonSchema;
@@ -113,8 +114,7 @@ impl Medium for PluginParams {
             library: self.library.clone(),
             medium,
             granule,
-            owners: Vec::new(),
-            free: Vec::new(),
+            owners: Slab::default(),
             now: 0,
             still: 0,
             calls: 0,
@@ -159,8 +159,7 @@ struct PluginMemory {
     medium: Option<cxlab_plugin::Medium>,
     granule: u32,
     /// The owner's number of each request in flight, by the library's number.
-    owners: Vec<Option<u32>>,
-    free: Vec<u32>,
+    owners: Slab<Option<u32>>,
     /// The latest time that was passed to the library.
     now: u64,
     /// Consecutive calls of `advance` without a completion at that time.
@@ -212,7 +211,7 @@ impl PluginMemory {
         done: &mut Vec<Completion>,
     ) -> Result<(), String> {
         for one in found {
-            let owner = self.owners.get_mut(one.id as usize).and_then(Option::take);
+            let owner = self.owners.get_mut(one.id).and_then(Option::take);
             let Some(id) = owner else {
                 return Err(format!("request {} is not under way", one.id));
             };
@@ -221,7 +220,7 @@ impl PluginMemory {
                 return Err(format!("at {now} ps, done at {} after {last}", one.at));
             }
             *last = one.at;
-            self.free.push(one.id);
+            self.owners.release(one.id);
             (self.still, self.calls) = (0, 0);
             let at = SimTime(one.at);
             done.push(Completion { id, at });
@@ -240,11 +239,7 @@ impl MemoryBackend for PluginMemory {
 
     fn enqueue(&mut self, now: SimTime, request: MemoryRequest) -> Option<SimTime> {
         self.now = self.now.max(now.0);
-        let id = self.free.pop().unwrap_or_else(|| {
-            self.owners.push(None);
-            self.owners.len() as u32 - 1
-        });
-        self.owners[id as usize] = Some(request.id);
+        let id = self.owners.insert(Some(request.id));
         let request = Request {
             address: request.dpa.line().0 * LINE_BYTES,
             id,
@@ -258,7 +253,7 @@ impl MemoryBackend for PluginMemory {
 
     fn next_event(&self) -> Option<SimTime> {
         match self.ask(cxlab_plugin::Medium::next_event)? {
-            NEVER if self.free.len() < self.owners.len() => {
+            NEVER if !self.owners.is_empty() => {
                 self.fault(format_args!(
                     "`next_event`: it has requests, and nothing will ever happen"
                 ));
@@ -293,7 +288,7 @@ impl MemoryBackend for PluginMemory {
                 break;
             }
         }
-        if self.free.len() == self.owners.len() {
+        if self.owners.is_empty() {
             self.calls = 0;
         }
         if self.still > PATIENCE {
@@ -305,7 +300,7 @@ impl MemoryBackend for PluginMemory {
         if self.calls > MOST_CALLS {
             self.fault(format_args!(
                 "`advance`: of {} requests none is done in {MOST_CALLS} calls",
-                self.owners.len() - self.free.len()
+                self.owners.len()
             ));
         }
     }

@@ -4,36 +4,25 @@ use std::collections::VecDeque;
 
 use cxlab_engine::save_state;
 use cxlab_engine::units::SimTime;
-use serde::{Deserialize, Serialize};
 
 use crate::Completion;
-
-#[derive(Clone, Copy, Serialize, Deserialize)]
-struct OutstandingRequest {
-    id: u32,
-    /// Bursts that are not done.
-    left: u32,
-    /// The latest completion among its finished bursts, in picoseconds.
-    last: u64,
-}
+use crate::split_requests::SplitRequests;
 
 /// Outstanding requests of one or more bursts. A request is done when its last burst is.
 pub(super) struct OutstandingRequests {
-    open: Vec<OutstandingRequest>,
-    free: Vec<u32>,
+    open: SplitRequests,
     /// Completions to report, in order of time.
     known: VecDeque<Completion>,
 }
 
 save_state!(OutstandingRequests {
-    values: open, free, known;
+    values: open, known;
 });
 
 impl OutstandingRequests {
     pub(super) fn new(capacity: usize) -> OutstandingRequests {
         OutstandingRequests {
-            open: Vec::with_capacity(capacity),
-            free: Vec::with_capacity(capacity),
+            open: SplitRequests::with_capacity(capacity),
             known: VecDeque::with_capacity(capacity),
         }
     }
@@ -41,37 +30,19 @@ impl OutstandingRequests {
     /// Adds a request, and returns its index.
     #[inline]
     pub(super) fn open(&mut self, id: u32, bursts: u32) -> u32 {
-        let request = OutstandingRequest {
-            id,
-            left: bursts,
-            last: 0,
-        };
-        match self.free.pop() {
-            Some(number) => {
-                self.open[number as usize] = request;
-                number
-            }
-            None => {
-                self.open.push(request);
-                self.open.len() as u32 - 1
-            }
-        }
+        self.open.begin(id, bursts)
     }
 
     /// Records that a burst of the request is done at `at`.
     #[inline]
     pub(super) fn done(&mut self, number: u32, at: u64) {
-        let request = &mut self.open[number as usize];
-        request.left -= 1;
-        request.last = request.last.max(at);
-        if request.left > 0 {
+        let Some((last, id)) = self.open.finish(number, 1, at) else {
             return;
-        }
-        let completion = Completion {
-            id: request.id,
-            at: SimTime(request.last),
         };
-        self.free.push(number);
+        let completion = Completion {
+            id,
+            at: SimTime(last),
+        };
         match self.known.back() {
             Some(last) if last.at > completion.at => {
                 let place = self

@@ -13,6 +13,7 @@ use crate::MediumSite;
 use crate::backend::{Completion, MemoryBackend, MemoryRequest, Statistic};
 use crate::completion_queue::CompletionQueue;
 use crate::nested::InnerMedium;
+use crate::split_requests::SplitRequests;
 
 /// A memory backend that consists of several media in parallel.
 pub(super) struct Interleaved {
@@ -22,27 +23,17 @@ pub(super) struct Interleaved {
     /// Number of queued pieces, and the number from which requests are refused.
     waiting: usize,
     most: usize,
-    open: Vec<OutstandingRequest>,
-    free: Vec<u32>,
+    open: SplitRequests,
     finished: CompletionQueue,
     now: u64,
     done: Vec<Completion>,
 }
 
 save_state!(Interleaved {
-    values: waiting, open, free, now;
+    values: waiting, open, now;
     states: channels, finished;
     built: map, granule, most, done;
 });
-
-/// A request with unfinished pieces.
-#[derive(Clone, Copy, Serialize, Deserialize)]
-struct OutstandingRequest {
-    id: u32,
-    left: u32,
-    /// The latest completion among its finished pieces.
-    last: u64,
-}
 
 struct MediumChannel {
     medium: InnerMedium,
@@ -119,8 +110,7 @@ impl Interleaved {
             granule,
             waiting: 0,
             most: resolved.queue,
-            open: Vec::with_capacity(64),
-            free: Vec::with_capacity(64),
+            open: SplitRequests::with_capacity(64),
             finished: CompletionQueue::with_capacity(64),
             now: 0,
             done: Vec::with_capacity(64),
@@ -160,30 +150,8 @@ impl Interleaved {
         self.waiting -= channel.offer(now);
         channel.look();
         for piece in self.done.drain(..) {
-            let request = &mut self.open[piece.id as usize];
-            request.left -= 1;
-            request.last = request.last.max(piece.at.0);
-            if request.left == 0 {
-                self.finished.push(request.last, request.id);
-                self.free.push(piece.id);
-            }
-        }
-    }
-
-    fn admit(&mut self, id: u32) -> u32 {
-        let request = OutstandingRequest {
-            id,
-            left: 0,
-            last: 0,
-        };
-        match self.free.pop() {
-            Some(number) => {
-                self.open[number as usize] = request;
-                number
-            }
-            None => {
-                self.open.push(request);
-                self.open.len() as u32 - 1
+            if let Some((at, id)) = self.open.finish(piece.id, 1, piece.at.0) {
+                self.finished.push(at, id);
             }
         }
     }
@@ -197,7 +165,7 @@ impl MemoryBackend for Interleaved {
 
     fn enqueue(&mut self, now: SimTime, request: MemoryRequest) -> Option<SimTime> {
         self.run(now.0);
-        let id = self.admit(request.id);
+        let id = self.open.begin(request.id, 0);
         let (mut touched, mut pieces) = (0u64, 0);
         let channels = &mut self.channels;
         self.map.split(request.dpa, request.lines, |piece| {
@@ -211,7 +179,7 @@ impl MemoryBackend for Interleaved {
             touched |= 1 << piece.medium;
             pieces += 1;
         });
-        self.open[id as usize].left = pieces;
+        self.open.set_parts(id, pieces);
         self.waiting += pieces as usize;
         while touched != 0 {
             self.serve(touched.trailing_zeros() as usize, now.0);

@@ -4,55 +4,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::tag_array::Slot;
 
-/// Stands for the absence of an index.
-pub(super) const NONE: u32 = u32::MAX;
-
-/// Items with stable numbers; the numbers of removed items are reused.
-#[derive(Serialize, Deserialize)]
-pub(super) struct Slab<T> {
-    items: Vec<T>,
-    free: Vec<u32>,
-}
-
-impl<T: Copy> Slab<T> {
-    pub(super) fn with_capacity(capacity: usize) -> Self {
-        Slab {
-            items: Vec::with_capacity(capacity),
-            free: Vec::with_capacity(capacity),
-        }
-    }
-
-    #[inline]
-    pub(super) fn add(&mut self, item: T) -> u32 {
-        match self.free.pop() {
-            Some(number) => {
-                self.items[number as usize] = item;
-                number
-            }
-            None => {
-                self.items.push(item);
-                self.items.len() as u32 - 1
-            }
-        }
-    }
-
-    #[inline]
-    pub(super) fn get(&self, number: u32) -> T {
-        self.items[number as usize]
-    }
-
-    #[inline]
-    pub(super) fn get_mut(&mut self, number: u32) -> &mut T {
-        &mut self.items[number as usize]
-    }
-
-    #[inline]
-    pub(super) fn remove(&mut self, number: u32) -> T {
-        self.free.push(number);
-        self.items[number as usize]
-    }
-}
-
 /// A request of the owner.
 #[derive(Clone, Copy, Serialize, Deserialize)]
 pub(super) struct Request {

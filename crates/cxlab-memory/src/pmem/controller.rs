@@ -26,6 +26,7 @@ use serde::{Deserialize, Serialize};
 use super::{GRANULE, GRANULE_LINES, PmemParams, rows, within};
 use crate::backend::{Completion, MemoryBackend, MemoryRequest, Statistic};
 use crate::completion_queue::CompletionQueue;
+use crate::split_requests::SplitRequests;
 
 /// Bursts before the bus may turn (gem5's `min_reads_per_switch` and `min_writes_per_switch`).
 const SWITCH: u32 = 16;
@@ -95,14 +96,6 @@ struct QueuedRead {
     request: u32,
 }
 
-/// A read request with unfinished lines.
-#[derive(Clone, Copy, Serialize, Deserialize)]
-struct OutstandingRequest {
-    id: u32,
-    left: u32,
-    last: u64,
-}
-
 #[derive(Clone, Copy, Default, Serialize, Deserialize)]
 struct ControllerCounters {
     reads: u64,
@@ -123,8 +116,7 @@ pub(super) struct ControlledMemory {
     writes: VecDeque<u64>,
     /// End times of the writes in the banks, soonest first.
     pending: VecDeque<u64>,
-    open: Vec<OutstandingRequest>,
-    free: Vec<u32>,
+    open: SplitRequests,
     writing: bool,
     /// Bursts since the bus turned.
     burst_count: u32,
@@ -136,7 +128,7 @@ pub(super) struct ControlledMemory {
 }
 
 save_state!(ControlledMemory {
-    values: reads, writes, pending, open, free, writing, burst_count, bus_free, now, counts;
+    values: reads, writes, pending, open, writing, burst_count, bus_free, now, counts;
     sized: banks;
     states: finished;
     built: params, times;
@@ -155,8 +147,7 @@ impl ControlledMemory {
             reads: VecDeque::with_capacity(params.read_queue),
             writes: VecDeque::with_capacity(params.write_queue),
             pending: VecDeque::with_capacity(params.pending_writes),
-            open: Vec::with_capacity(params.read_queue),
-            free: Vec::with_capacity(params.read_queue),
+            open: SplitRequests::with_capacity(params.read_queue),
             writing: false,
             burst_count: 0,
             bus_free: 0,
@@ -286,36 +277,14 @@ impl ControlledMemory {
     }
 
     fn line_done(&mut self, request: u32, at: u64) {
-        let open = &mut self.open[request as usize];
-        open.left -= 1;
-        open.last = open.last.max(at);
-        if open.left == 0 {
-            self.finished.push(open.last, open.id);
-            self.free.push(request);
-        }
-    }
-
-    fn begin(&mut self, id: u32, lines: u32) -> u32 {
-        let open = OutstandingRequest {
-            id,
-            left: lines,
-            last: 0,
-        };
-        match self.free.pop() {
-            Some(number) => {
-                self.open[number as usize] = open;
-                number
-            }
-            None => {
-                self.open.push(open);
-                self.open.len() as u32 - 1
-            }
+        if let Some((at, id)) = self.open.finish(request, 1, at) {
+            self.finished.push(at, id);
         }
     }
 
     fn read(&mut self, now: u64, id: u32, lines: std::ops::Range<u64>) {
         self.counts.reads += lines.end - lines.start;
-        let request = self.begin(id, (lines.end - lines.start) as u32);
+        let request = self.open.begin(id, (lines.end - lines.start) as u32);
         for line in lines {
             if self.writes.contains(&line) {
                 self.counts.forwarded += 1;

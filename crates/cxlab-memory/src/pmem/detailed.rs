@@ -4,13 +4,13 @@ use cxlab_engine::catalog::ParamError;
 use cxlab_engine::rng::StreamRng;
 use cxlab_engine::save_state;
 use cxlab_engine::units::{Bytes, BytesPerSec, LINE_BYTES, Picos, SimTime};
-use serde::{Deserialize, Serialize};
 
 use super::dimm::{Dimm, DimmCounters, DimmParams, LineRun};
 use super::{GRANULE, PmemParams, within};
 use crate::MediumSite;
 use crate::backend::{Completion, MemoryBackend, MemoryRequest, Statistic};
 use crate::completion_queue::CompletionQueue;
+use crate::split_requests::SplitRequests;
 use crate::tag_array::Geometry;
 
 /// Ways of the address indirection table's cache (*assumed*).
@@ -77,55 +77,23 @@ impl DetailedParams {
     }
 }
 
-/// A request with unfinished lines.
-#[derive(Clone, Copy, Serialize, Deserialize)]
-struct PendingRequest {
-    id: u32,
-    lines: u32,
-    /// The latest completion among its finished lines.
-    at: u64,
-}
-
 /// The outstanding requests.
 pub(super) struct PendingRequests {
-    requests: Vec<PendingRequest>,
-    free: Vec<u32>,
+    requests: SplitRequests,
     finished: CompletionQueue,
 }
 
 save_state!(PendingRequests {
-    values: requests, free;
+    values: requests;
     states: finished;
 });
 
 impl PendingRequests {
-    fn add(&mut self, request: &MemoryRequest) -> u32 {
-        let pending = PendingRequest {
-            id: request.id,
-            lines: request.lines.into(),
-            at: 0,
-        };
-        match self.free.pop() {
-            Some(number) => {
-                self.requests[number as usize] = pending;
-                number
-            }
-            None => {
-                self.requests.push(pending);
-                self.requests.len() as u32 - 1
-            }
-        }
-    }
-
     /// Records that lines of a request will be done at time `at`.
     #[inline]
     pub(super) fn done(&mut self, number: u32, lines: u32, at: u64) {
-        let pending = &mut self.requests[number as usize];
-        pending.lines -= lines;
-        pending.at = pending.at.max(at);
-        if pending.lines == 0 {
-            self.finished.push(pending.at, pending.id);
-            self.free.push(number);
+        if let Some((at, id)) = self.requests.finish(number, lines, at) {
+            self.finished.push(at, id);
         }
     }
 }
@@ -156,8 +124,7 @@ impl DetailedMemory {
             interleave: params.interleave / LINE_BYTES,
             dimms: (0..params.dimms).map(dimm).collect(),
             pending: PendingRequests {
-                requests: Vec::with_capacity(queue),
-                free: Vec::with_capacity(queue),
+                requests: SplitRequests::with_capacity(queue),
                 finished: CompletionQueue::with_capacity(queue),
             },
             queue,
@@ -197,7 +164,10 @@ impl MemoryBackend for DetailedMemory {
 
     fn enqueue(&mut self, now: SimTime, request: MemoryRequest) -> Option<SimTime> {
         self.held += 1;
-        let number = self.pending.add(&request);
+        let number = self
+            .pending
+            .requests
+            .begin(request.id, request.lines.into());
         let pending = &mut self.pending;
         split(
             &mut self.dimms,

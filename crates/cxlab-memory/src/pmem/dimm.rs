@@ -18,8 +18,10 @@
 
 use std::collections::VecDeque;
 
+use cxlab_engine::list::NONE;
 use cxlab_engine::rng::StreamRng;
 use cxlab_engine::save_state;
+use cxlab_engine::slab::Slab;
 use cxlab_engine::units::LineAddr;
 use serde::{Deserialize, Serialize};
 
@@ -27,9 +29,6 @@ use super::GRANULE_LINES;
 use super::detailed::PendingRequests;
 use crate::tag_array::{Geometry, SetRoom, Slot, TagArray};
 use crate::victim;
-
-/// Marks the end of a list of waiting reads.
-const NONE: u32 = u32::MAX;
 /// The mask of all lines of a granule.
 const ALL: u8 = (1 << GRANULE_LINES) - 1;
 /// Granules in a block of the address indirection table, 4 KiB (LENS).
@@ -131,8 +130,7 @@ pub(super) struct Dimm {
     /// Whether a partly written entry waits for its eviction.
     leaving: bool,
     ait: TagArray<()>,
-    waiting: Vec<WaitingRead>,
-    free_waiting: Vec<u32>,
+    waiting: Slab<WaitingRead>,
     /// Accesses that wait for the media, in order of the times at which their addresses are known.
     queue: VecDeque<MediaAccess>,
     media: Vec<MediaAccess>,
@@ -143,7 +141,7 @@ pub(super) struct Dimm {
 }
 
 save_state!(Dimm {
-    values: reads, writes, wpq, leaving, waiting, free_waiting, queue, media, bus_free, next, counts;
+    values: reads, writes, wpq, leaving, waiting, queue, media, bus_free, next, counts;
     states: buffer, ait;
     built: params;
 });
@@ -164,8 +162,7 @@ impl Dimm {
             buffer: array(params.buffer, "random", rng.clone()),
             leaving: false,
             ait: array(params.ait, "lru", rng),
-            waiting: Vec::with_capacity(entries),
-            free_waiting: Vec::with_capacity(entries),
+            waiting: Slab::with_capacity(entries),
             queue: VecDeque::with_capacity(entries + 1),
             media: Vec::with_capacity(params.accesses as usize),
             bus_free: 0,
@@ -300,8 +297,7 @@ impl Dimm {
                 request,
                 lines,
                 next,
-            } = self.waiting[at as usize];
-            self.free_waiting.push(at);
+            } = self.waiting.remove(at);
             self.transfer(now, request, lines, pending);
             at = next;
         }
@@ -369,21 +365,11 @@ impl Dimm {
             self.buffer.pin(slot);
             self.queue_access(now, granule, slot, false);
         }
-        let waiting = WaitingRead {
+        let number = self.waiting.insert(WaitingRead {
             request: segment.request,
             lines,
             next: self.buffer[slot].waiting,
-        };
-        let number = match self.free_waiting.pop() {
-            Some(number) => {
-                self.waiting[number as usize] = waiting;
-                number
-            }
-            None => {
-                self.waiting.push(waiting);
-                self.waiting.len() as u32 - 1
-            }
-        };
+        });
         self.buffer[slot].waiting = number;
         true
     }

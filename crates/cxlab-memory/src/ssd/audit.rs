@@ -1,9 +1,10 @@
 //! Invariants of the drive, checked by counting everything again.
 
+use cxlab_engine::list::NONE;
+
 use super::blocks::BlockState;
 use super::buffer::BufferSlotState;
 use super::drive::Drive;
-use super::geometry::NONE;
 use super::map::SubPageLocation;
 
 impl Drive {

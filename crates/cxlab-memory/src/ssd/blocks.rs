@@ -4,10 +4,11 @@
 
 use std::collections::VecDeque;
 
+use cxlab_engine::list::NONE;
 use cxlab_engine::save_state;
 use serde::{Deserialize, Serialize};
 
-use super::geometry::{DriveGeometry, NONE};
+use super::geometry::DriveGeometry;
 
 /// The state of a block.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]

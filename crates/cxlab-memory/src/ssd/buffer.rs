@@ -4,10 +4,9 @@
 //! the buffer once. If it is written again while it is programmed, it is programmed again. Changed
 //! pages of the mapping pass through the buffer too, even beyond the capacity for user data.
 
+use cxlab_engine::list::NONE;
 use cxlab_engine::save_state;
 use serde::{Deserialize, Serialize};
-
-use super::geometry::NONE;
 
 /// The state of a slot.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]

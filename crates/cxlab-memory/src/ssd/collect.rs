@@ -4,9 +4,10 @@
 //! the same plane; when the last copy is programmed, the block is erased. A sub-page that is
 //! written meanwhile is not copied. Left out: copy-back, and moving data between planes.
 
+use cxlab_engine::list::NONE;
+
 use super::blocks::{BlockCollection, BlockState, WriteStream};
 use super::drive::Drive;
-use super::geometry::NONE;
 use super::map::SubPageLocation;
 use super::nand::{ArrayOperation, CommandPurpose, FlashCommand};
 use super::victims::VictimView;
@@ -212,7 +213,7 @@ impl Drive {
     }
 
     pub(super) fn collect_program_done(&mut self, id: u32) {
-        let op = self.nand.ops[id as usize];
+        let op = self.nand.ops[id];
         for sub in 0..op.mask.count_ones() {
             let (logical, from) = self.carried[(id * self.geometry.subs + sub) as usize];
             if self.relocate(logical, from, op.place + sub) && logical < self.geometry.user {

@@ -3,8 +3,10 @@
 use std::collections::VecDeque;
 
 use cxlab_engine::catalog::ParamError;
+use cxlab_engine::list::NONE;
 use cxlab_engine::rng::StreamRng;
 use cxlab_engine::save_state;
+use cxlab_engine::slab::Slab;
 use cxlab_engine::units::{Bytes, SimTime};
 use serde::{Deserialize, Serialize};
 
@@ -12,7 +14,7 @@ use super::blocks::Plane;
 use super::buffer::WriteBuffer;
 use super::contents::{DriveContents, ObservedLine};
 use super::events::{DriveEvent, EventQueue};
-use super::geometry::{DriveGeometry, NONE};
+use super::geometry::DriveGeometry;
 use super::map::SubPageMap;
 use super::mapping_cache::MappingCache;
 use super::nand::{ArrayOperation, CommandPurpose, Nand};
@@ -76,12 +78,10 @@ pub struct Drive {
     pub(super) cache: MappingCache,
     pub(super) buffer: WriteBuffer,
     pub(super) planes: Vec<Plane>,
-    pub(super) requests: Vec<Request>,
-    free_requests: Vec<u32>,
+    pub(super) requests: Slab<Request>,
     reads: u32,
     writes: u32,
-    pub(super) waiters: Vec<PendingRead>,
-    pub(super) free_waiters: u32,
+    pub(super) waiters: Slab<PendingRead>,
     pub(super) blocked: VecDeque<WriteTask>,
     /// The content of each program: logical sub-page, and the buffer slot or the place from
     /// which it comes.
@@ -104,7 +104,7 @@ pub struct Drive {
 }
 
 save_state!(Drive {
-    values: requests, free_requests, reads, writes, waiters, free_waiters, blocked, carried, next_plane, closed, clock, counters, measured_from;
+    values: requests, reads, writes, waiters, blocked, carried, next_plane, closed, clock, counters, measured_from;
     states: events, nand, map, cache, buffer, planes, contents, rng;
     built: params, geometry, controller, mapping_time, buffer_time, dirty_limit, eager;
 });
@@ -131,12 +131,10 @@ impl Drive {
             planes: (0..geometry.planes)
                 .map(|_| Plane::new(&geometry))
                 .collect(),
-            requests: Vec::new(),
-            free_requests: Vec::new(),
+            requests: Slab::default(),
             reads: 0,
             writes: 0,
-            waiters: Vec::new(),
-            free_waiters: NONE,
+            waiters: Slab::default(),
             blocked: VecDeque::new(),
             carried: Vec::new(),
             next_plane: 0,
@@ -190,7 +188,7 @@ impl Drive {
 
     /// Records that a sub-page of a request is done at `at`.
     pub(super) fn part_done(&mut self, request: u32, at: u64) {
-        let entry = &mut self.requests[request as usize];
+        let entry = &mut self.requests[request];
         entry.latest = entry.latest.max(at);
         entry.remaining -= 1;
         if entry.remaining == 0 {
@@ -201,8 +199,7 @@ impl Drive {
     fn handle(&mut self, now: u64, event: DriveEvent, done: &mut Vec<Completion>) {
         match event {
             DriveEvent::Done(number) => {
-                let request = self.requests[number as usize];
-                self.free_requests.push(number);
+                let request = self.requests.remove(number);
                 if request.write {
                     self.writes -= 1;
                 } else {
@@ -227,7 +224,7 @@ impl Drive {
     }
 
     fn finish(&mut self, now: u64, id: u32) {
-        let op = self.nand.ops[id as usize];
+        let op = self.nand.ops[id];
         match (op.command, op.class) {
             (ArrayOperation::Read, CommandPurpose::Read) => self.read_done(now, &op),
             (ArrayOperation::Read, _) => self.collect_read_done(&op),
@@ -242,9 +239,7 @@ impl Drive {
     pub(super) fn drop_requests(&mut self) {
         self.events.clear();
         self.requests.clear();
-        self.free_requests.clear();
         self.waiters.clear();
-        self.free_waiters = NONE;
         self.blocked.clear();
         self.reads = 0;
         self.writes = 0;
@@ -276,16 +271,7 @@ impl MemoryBackend for Drive {
             line,
             lines: count as u32,
         };
-        let number = match self.free_requests.pop() {
-            Some(number) => {
-                self.requests[number as usize] = entry;
-                number
-            }
-            None => {
-                self.requests.push(entry);
-                self.requests.len() as u32 - 1
-            }
-        };
+        let number = self.requests.insert(entry);
         if request.write {
             self.writes += 1;
             self.write_request(now.0, number, first as u32, last as u32);

@@ -8,9 +8,6 @@ use cxlab_engine::units::{Bytes, LINE_BYTES};
 
 use super::params::SsdParams;
 
-/// Stands for the absence of a place or of a logical sub-page.
-pub(super) const NONE: u32 = u32::MAX;
-
 /// Bound on places, which leaves a bit of a word to mark data in the write buffer.
 pub(super) const MAX_PLACES: u64 = (1 << 31) - 1;
 

@@ -1,10 +1,10 @@
 //! Changes without simulated time: filling the drive before a run, and power failures.
 
+use cxlab_engine::list::NONE;
 use cxlab_engine::units::SimTime;
 
 use super::blocks::{BlockState, WriteStream};
 use super::drive::Drive;
-use super::geometry::NONE;
 use super::map::SubPageLocation;
 use super::nand::{ArrayOperation, CommandPurpose};
 use super::params::{FillOrder, PowerLoss};
@@ -140,9 +140,9 @@ impl Drive {
         let mut failure = PowerFailure::default();
         let saved = self.params.power_loss == PowerLoss::Capacitor;
         let mut unfinished = self.nand.power_fail(now.0);
-        unfinished.sort_unstable_by_key(|id| self.nand.ops[*id as usize].place);
+        unfinished.sort_unstable_by_key(|id| self.nand.ops[*id].place);
         for id in unfinished {
-            let op = self.nand.ops[id as usize];
+            let op = self.nand.ops[id];
             if op.counted {
                 let (plane, block, _) = self.geometry.split(op.place);
                 self.planes[plane as usize].blocks[block as usize].readers -= 1;
@@ -179,7 +179,7 @@ impl Drive {
     }
 
     fn finish_program(&mut self, id: u32, failure: &mut PowerFailure) {
-        let op = self.nand.ops[id as usize];
+        let op = self.nand.ops[id];
         for sub in 0..op.mask.count_ones() {
             let (logical, from) = self.carried[(id * self.geometry.subs + sub) as usize];
             if op.class == CommandPurpose::Program {

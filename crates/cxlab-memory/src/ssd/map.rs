@@ -4,9 +4,10 @@
 //! The mapping is always up to date. [`super::mapping_cache`] models the part of the mapping that
 //! is held in DRAM, and so the cost of a look-up.
 
+use cxlab_engine::list::NONE;
 use cxlab_engine::state::{SaveState, StateError, StateReader, StateWriter};
 
-use super::geometry::{DriveGeometry, NONE};
+use super::geometry::DriveGeometry;
 
 /// Set if the rest of the word is a slot of the write buffer.
 const BUFFERED: u32 = 1 << 31;

@@ -5,10 +5,9 @@
 //! an absent page is kept with the blocks' own lists of their contents, and is applied when the
 //! page is read.
 
+use cxlab_engine::list::{Link, Linked, List, NONE};
 use cxlab_engine::save_state;
 use serde::{Deserialize, Serialize};
-
-use super::geometry::NONE;
 
 /// Set if the rest of the word is a slot. Otherwise the word is 0 for an absent page, or one more
 /// than the head of the list of waiting requests.
@@ -20,8 +19,19 @@ const UNWAITED: u32 = PRESENT - 1;
 struct CachedMappingPage {
     page: u32,
     dirty: bool,
-    older: u32,
-    newer: u32,
+    link: Link,
+}
+
+impl Linked for CachedMappingPage {
+    #[inline]
+    fn link(&self) -> &Link {
+        &self.link
+    }
+
+    #[inline]
+    fn link_mut(&mut self) -> &mut Link {
+        &mut self.link
+    }
 }
 
 /// The result of a look-up.
@@ -39,8 +49,8 @@ pub(super) struct MappingCache {
     /// The word of each translation page.
     directory: Vec<u32>,
     slots: Vec<CachedMappingPage>,
-    oldest: u32,
-    newest: u32,
+    /// The slots in use, the least recently used first.
+    used: List,
     /// Bit mask of the pages that were changed while they were absent.
     changed: Vec<u64>,
     pub hits: u64,
@@ -48,7 +58,7 @@ pub(super) struct MappingCache {
 }
 
 save_state!(MappingCache {
-    values: slots, oldest, newest, hits, misses;
+    values: slots, used, hits, misses;
     sized: directory, changed;
     built: capacity;
 });
@@ -64,8 +74,7 @@ impl MappingCache {
                 vec![0; pages as usize]
             },
             slots: Vec::new(),
-            oldest: NONE,
-            newest: NONE,
+            used: List::EMPTY,
             changed: if whole {
                 Vec::new()
             } else {
@@ -82,28 +91,6 @@ impl MappingCache {
         self.capacity.is_none()
     }
 
-    fn unlink(&mut self, slot: u32) {
-        let CachedMappingPage { older, newer, .. } = self.slots[slot as usize];
-        match older {
-            NONE => self.oldest = newer,
-            older => self.slots[older as usize].newer = newer,
-        }
-        match newer {
-            NONE => self.newest = older,
-            newer => self.slots[newer as usize].older = older,
-        }
-    }
-
-    fn link_newest(&mut self, slot: u32) {
-        self.slots[slot as usize].older = self.newest;
-        self.slots[slot as usize].newer = NONE;
-        match self.newest {
-            NONE => self.oldest = slot,
-            newest => self.slots[newest as usize].newer = slot,
-        }
-        self.newest = slot;
-    }
-
     /// Looks up a page, and makes it the most recently used.
     #[inline]
     pub fn look(&mut self, page: u32) -> MappingLookup {
@@ -115,9 +102,9 @@ impl MappingCache {
         if word & PRESENT != 0 {
             self.hits += 1;
             let slot = word & !PRESENT;
-            if slot != self.newest {
-                self.unlink(slot);
-                self.link_newest(slot);
+            if slot != self.used.last {
+                self.used.remove(&mut self.slots, slot);
+                self.used.push_back(&mut self.slots, slot);
             }
             return MappingLookup::Hit;
         }
@@ -166,16 +153,15 @@ impl MappingCache {
         let fresh = CachedMappingPage {
             page,
             dirty,
-            older: NONE,
-            newer: NONE,
+            link: Link::NONE,
         };
         let full = self
             .capacity
             .is_some_and(|capacity| self.slots.len() as u32 >= capacity);
         let slot = if full {
-            let slot = self.oldest;
+            let slot = self.used.first;
             let old = self.slots[slot as usize];
-            self.unlink(slot);
+            self.used.remove(&mut self.slots, slot);
             self.directory[old.page as usize] = 0;
             written = old.dirty.then_some(old.page);
             self.slots[slot as usize] = fresh;
@@ -184,7 +170,7 @@ impl MappingCache {
             self.slots.push(fresh);
             self.slots.len() as u32 - 1
         };
-        self.link_newest(slot);
+        self.used.push_back(&mut self.slots, slot);
         self.directory[page as usize] = slot | PRESENT;
         (head, written)
     }
@@ -192,13 +178,13 @@ impl MappingCache {
     /// Empties the cache, and returns the pages whose copy in flash is out of date.
     pub fn drain_dirty(&mut self) -> Vec<u32> {
         let mut dirty = Vec::new();
-        let mut at = self.oldest;
+        let mut at = self.used.first;
         while at != NONE {
             let slot = self.slots[at as usize];
             if slot.dirty {
                 dirty.push(slot.page);
             }
-            at = slot.newer;
+            at = slot.link.after;
         }
         let pages = 0..self.directory.len() as u32;
         dirty
@@ -206,8 +192,7 @@ impl MappingCache {
         self.changed.fill(0);
         self.directory.fill(0);
         self.slots.clear();
-        self.oldest = NONE;
-        self.newest = NONE;
+        self.used = List::EMPTY;
         dirty
     }
 }

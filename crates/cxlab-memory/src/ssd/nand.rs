@@ -9,11 +9,13 @@
 
 use std::collections::VecDeque;
 
+use cxlab_engine::list::NONE;
 use cxlab_engine::save_state;
+use cxlab_engine::slab::Slab;
 use serde::{Deserialize, Serialize};
 
 use super::events::{DriveEvent, EventQueue};
-use super::geometry::{DriveGeometry, NONE};
+use super::geometry::DriveGeometry;
 use super::params::{MultiPlane, SsdParams, Suspend};
 
 /// The array operation of a command.
@@ -161,8 +163,7 @@ pub(super) struct NandStats {
 }
 
 pub(super) struct Nand {
-    pub ops: Vec<FlashCommand>,
-    free: Vec<u32>,
+    pub ops: Slab<FlashCommand>,
     dies: Vec<Die>,
     channels: Vec<FlashChannel>,
     touched: Vec<u32>,
@@ -186,7 +187,7 @@ pub(super) struct Nand {
 }
 
 save_state!(Nand {
-    values: ops, free, touched, finished, stats;
+    values: ops, touched, finished, stats;
     sized: dies, channels;
     built: command, read, program, erase, transfer, suspend, suspend_program, suspend_erase, suspend_limit, multi_plane, read_streak, planes_per_die, dies_per_channel;
 });
@@ -217,8 +218,7 @@ impl Nand {
             busy: 0,
         };
         Nand {
-            ops: Vec::new(),
-            free: Vec::new(),
+            ops: Slab::default(),
             dies: (0..geometry.dies).map(|_| die()).collect(),
             channels: (0..geometry.channels).map(|_| channel()).collect(),
             touched: Vec::new(),
@@ -247,16 +247,7 @@ impl Nand {
     pub fn submit(&mut self, mut op: FlashCommand, plane: u32, page: u32) -> u32 {
         op.plane = plane;
         op.page = page;
-        let id = match self.free.pop() {
-            Some(id) => {
-                self.ops[id as usize] = op;
-                id
-            }
-            None => {
-                self.ops.push(op);
-                self.ops.len() as u32 - 1
-            }
-        };
+        let id = self.ops.insert(op);
         let number = plane / self.planes_per_die;
         self.append(number, id);
         self.touch(number);
@@ -297,7 +288,7 @@ impl Nand {
         let die = &self.dies[(plane / self.planes_per_die) as usize];
         let mut at = die.queues[CommandPurpose::Read as usize].head;
         while at != NONE {
-            let op = &self.ops[at as usize];
+            let op = &self.ops[at];
             if op.place == place {
                 return Some(at);
             }
@@ -309,7 +300,7 @@ impl Nand {
     /// Frees a finished command.
     #[inline]
     pub fn release(&mut self, id: u32) {
-        self.free.push(id);
+        self.ops.release(id);
     }
 
     /// Sets whether a plane's collection has priority over requests; called on changes only.
@@ -323,24 +314,24 @@ impl Nand {
     }
 
     fn append(&mut self, die: u32, id: u32) {
-        let class = self.ops[id as usize].class as usize;
+        let class = self.ops[id].class as usize;
         let queue = &mut self.dies[die as usize].queues[class];
         if queue.tail == NONE {
             queue.head = id;
         } else {
-            self.ops[queue.tail as usize].next = id;
+            self.ops[queue.tail].next = id;
         }
         queue.tail = id;
     }
 
     /// Removes a command from a queue, given its predecessor.
     fn unlink(&mut self, die: u32, class: usize, before: u32, id: u32) {
-        let next = std::mem::replace(&mut self.ops[id as usize].next, NONE);
+        let next = std::mem::replace(&mut self.ops[id].next, NONE);
         let queue = &mut self.dies[die as usize].queues[class];
         if before == NONE {
             queue.head = next;
         } else {
-            self.ops[before as usize].next = next;
+            self.ops[before].next = next;
         }
         if queue.tail == id {
             queue.tail = before;
@@ -397,20 +388,20 @@ impl Nand {
     /// Adds queued commands for other planes that can be executed together with the first. Commands
     /// of one plane keep their order, because the pages of a block are programmed in order.
     fn gather(&mut self, number: u32, class: usize, first: u32) {
-        let head = self.ops[first as usize];
+        let head = self.ops[first];
         let mut planes = 1u32 << (head.plane % self.planes_per_die);
         let all = (1u32 << self.planes_per_die) - 1;
         let (mut last, mut before) = (first, NONE);
         let mut at = self.dies[number as usize].queues[class].head;
         while at != NONE && planes != all {
-            let op = self.ops[at as usize];
+            let op = self.ops[at];
             let plane = 1 << (op.plane % self.planes_per_die);
             let fits = head.command == ArrayOperation::Erase
                 || self.multi_plane == MultiPlane::Independent
                 || op.page == head.page;
             if planes & plane == 0 && fits {
                 self.unlink(number, class, before, at);
-                self.ops[last as usize].next = at;
+                self.ops[last].next = at;
                 last = at;
                 self.stats.multi_plane += 1;
             } else {
@@ -429,7 +420,7 @@ impl Nand {
             return;
         }
         let die = &self.dies[number as usize];
-        let program = self.ops[die.active as usize].command == ArrayOperation::Program;
+        let program = self.ops[die.active].command == ArrayOperation::Program;
         if program {
             channel.programs.push_back(number);
         } else {
@@ -469,7 +460,7 @@ impl Nand {
     /// Grants the channel to a die.
     fn grant(&mut self, now: u64, number: u32, events: &mut EventQueue) {
         let die = &mut self.dies[number as usize];
-        let head = self.ops[die.active as usize];
+        let head = self.ops[die.active];
         let channel = &mut self.channels[(number / self.dies_per_channel) as usize];
         if die.phase == DiePhase::Data {
             channel.free_at = now + self.transfer[head.mask.count_ones() as usize];
@@ -479,7 +470,7 @@ impl Nand {
         }
         let (mut bus, mut array, mut at) = (0, 0, die.active);
         while at != NONE {
-            let op = &self.ops[at as usize];
+            let op = &self.ops[at];
             let level = op.page as usize % self.read.len();
             bus += self.command;
             array = array.max(match op.command {
@@ -514,7 +505,7 @@ impl Nand {
         if die.active == NONE || die.suspended != NONE || die.urgent > 0 {
             return false;
         }
-        let op = &self.ops[die.active as usize];
+        let op = &self.ops[die.active];
         let allowed = match op.command {
             ArrayOperation::Read => false,
             ArrayOperation::Program => self.suspend == Suspend::ProgramAndErase,
@@ -524,7 +515,7 @@ impl Nand {
     }
 
     fn overhead(&self, op: u32) -> u64 {
-        match self.ops[op as usize].command {
+        match self.ops[op].command {
             ArrayOperation::Erase => self.suspend_erase,
             ArrayOperation::Read | ArrayOperation::Program => self.suspend_program,
         }
@@ -542,7 +533,7 @@ impl Nand {
         if end - now <= overhead {
             return;
         }
-        self.ops[active as usize].suspends += 1;
+        self.ops[active].suspends += 1;
         self.stats.suspends += 1;
         let die = &mut self.dies[number as usize];
         die.turn = die.turn.wrapping_add(1);
@@ -587,7 +578,7 @@ impl Nand {
             return;
         }
         die.turn = die.turn.wrapping_add(1);
-        if self.ops[die.active as usize].command == ArrayOperation::Read {
+        if self.ops[die.active].command == ArrayOperation::Read {
             die.phase = DiePhase::Data;
             self.want_channel(now, number, events);
             return;
@@ -596,7 +587,7 @@ impl Nand {
         die.phase = DiePhase::Idle;
         die.busy += now - die.busy_since;
         while at != NONE {
-            let next = std::mem::replace(&mut self.ops[at as usize].next, NONE);
+            let next = std::mem::replace(&mut self.ops[at].next, NONE);
             self.finished.push(at);
             at = next;
         }
@@ -608,7 +599,7 @@ impl Nand {
         let die = &mut self.dies[number as usize];
         let id = die.active;
         self.finished.push(id);
-        die.active = std::mem::replace(&mut self.ops[id as usize].next, NONE);
+        die.active = std::mem::replace(&mut self.ops[id].next, NONE);
         if die.active == NONE {
             die.phase = DiePhase::Idle;
             die.busy += now - die.busy_since;
@@ -627,7 +618,7 @@ impl Nand {
                 let mut at = head;
                 while at != NONE {
                     lost.push(at);
-                    at = std::mem::replace(&mut self.ops[at as usize].next, NONE);
+                    at = std::mem::replace(&mut self.ops[at].next, NONE);
                 }
             }
             if die.phase != DiePhase::Idle && die.phase != DiePhase::Suspending {
@@ -654,7 +645,6 @@ impl Nand {
     /// Discards all commands.
     pub fn clear(&mut self) {
         self.ops.clear();
-        self.free.clear();
         self.finished.clear();
     }
 

@@ -1,34 +1,21 @@
 //! Reads from the buffer or from flash, with the look-up in the mapping.
 
+use cxlab_engine::list::NONE;
+
 use super::buffer::BufferSlotState;
 use super::contents::ObservedLine;
 use super::drive::{Drive, PendingRead, ReadTarget};
-use super::geometry::NONE;
 use super::map::SubPageLocation;
 use super::mapping_cache::MappingLookup;
 use super::nand::{ArrayOperation, CommandPurpose, FlashCommand};
 use super::params::Unwritten;
 
 impl Drive {
-    pub(super) fn new_waiter(&mut self, waiter: PendingRead) -> u32 {
-        match self.free_waiters {
-            NONE => {
-                self.waiters.push(waiter);
-                self.waiters.len() as u32 - 1
-            }
-            free => {
-                self.free_waiters = self.waiters[free as usize].next;
-                self.waiters[free as usize] = waiter;
-                free
-            }
-        }
-    }
-
     /// Reverses a list of waiters, so that the earliest is at its head.
     pub(super) fn first_come(&mut self, head: u32) -> u32 {
         let (mut at, mut reversed) = (head, NONE);
         while at != NONE {
-            let next = std::mem::replace(&mut self.waiters[at as usize].next, reversed);
+            let next = std::mem::replace(&mut self.waiters[at].next, reversed);
             reversed = at;
             at = next;
         }
@@ -41,10 +28,8 @@ impl Drive {
             return None;
         }
         let number = *head;
-        let waiter = self.waiters[number as usize];
+        let waiter = self.waiters.remove(number);
         *head = waiter.next;
-        self.waiters[number as usize].next = self.free_waiters;
-        self.free_waiters = number;
         Some(waiter)
     }
 
@@ -74,7 +59,7 @@ impl Drive {
     fn read_buffer(&mut self, now: u64, request: u32, slot: u32) {
         let entry = *self.buffer.get(slot);
         if entry.state == BufferSlotState::Filling {
-            let waiter = self.new_waiter(PendingRead {
+            let waiter = self.waiters.insert(PendingRead {
                 target: ReadTarget::Request(request),
                 logical: entry.logical,
                 place: NONE,
@@ -100,7 +85,7 @@ impl Drive {
             MappingLookup::Reading(head) => head,
             MappingLookup::Miss => NONE,
         };
-        let waiter = self.new_waiter(PendingRead {
+        let waiter = self.waiters.insert(PendingRead {
             target,
             logical,
             place: NONE,
@@ -174,7 +159,7 @@ impl Drive {
             place: if real { place } else { NONE },
             next: NONE,
         };
-        let waiter = self.new_waiter(waiter);
+        let waiter = self.waiters.insert(waiter);
         let id = match self.nand.waiting_read(plane, first) {
             Some(id) => id,
             None => {
@@ -182,9 +167,9 @@ impl Drive {
                 self.nand.submit(op, plane, page)
             }
         };
-        let op = &mut self.nand.ops[id as usize];
+        let op = &mut self.nand.ops[id];
         op.mask |= 1 << sub;
-        self.waiters[waiter as usize].next = op.waiters;
+        self.waiters[waiter].next = op.waiters;
         op.waiters = waiter;
         if real && !op.counted {
             op.counted = true;
@@ -258,7 +243,7 @@ impl Drive {
         let Some(contents) = &mut self.contents else {
             return;
         };
-        let entry = self.requests[request as usize];
+        let entry = self.requests[request];
         let lines = u64::from(self.geometry.lines);
         let base = u64::from(logical) * lines;
         let from = entry.line.max(base);

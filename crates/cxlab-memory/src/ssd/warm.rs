@@ -1,7 +1,8 @@
 //! State changes of buffer, mapping and blocks without time, for sampled runs.
 
+use cxlab_engine::list::NONE;
+
 use super::drive::Drive;
-use super::geometry::NONE;
 use super::map::SubPageLocation;
 use super::mapping_cache::MappingLookup;
 use super::params::Unwritten;

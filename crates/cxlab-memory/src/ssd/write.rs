@@ -1,9 +1,10 @@
 //! Writes into the buffer, and flushes of whole pages to flash.
 
+use cxlab_engine::list::NONE;
+
 use super::blocks::WriteStream;
 use super::buffer::BufferSlotState;
 use super::drive::{Drive, PendingRead, ReadTarget, WriteTask};
-use super::geometry::NONE;
 use super::map::SubPageLocation;
 use super::mapping_cache::MappingLookup;
 use super::nand::{ArrayOperation, CommandPurpose, FlashCommand};
@@ -12,7 +13,7 @@ use super::params::Unwritten;
 impl Drive {
     /// Starts a write: its sub-pages go to the buffer one by one.
     pub(super) fn write_request(&mut self, now: u64, request: u32, first: u32, last: u32) {
-        let entry = self.requests[request as usize];
+        let entry = self.requests[request];
         let lines = u64::from(self.geometry.lines);
         self.counters.writes += 1;
         self.counters.written_lines += u64::from(entry.lines);
@@ -81,7 +82,7 @@ impl Drive {
             contents.write(slot, task.first as usize, task.lines as usize, task.number);
         }
         if self.eager {
-            let waiter = self.new_waiter(PendingRead {
+            let waiter = self.waiters.insert(PendingRead {
                 target: ReadTarget::Request(task.request),
                 logical: task.logical,
                 place: NONE,
@@ -224,7 +225,7 @@ impl Drive {
 
     /// Handles the end of a program from the write buffer.
     pub(super) fn flush_done(&mut self, now: u64, id: u32) {
-        let op = self.nand.ops[id as usize];
+        let op = self.nand.ops[id];
         for sub in 0..op.mask.count_ones() {
             let (logical, slot) = self.carried[(id * self.geometry.subs + sub) as usize];
             self.flushed(now, logical, slot, op.place + sub);

@@ -6,12 +6,12 @@
 //! the oldest line of the set does. The owner says which lines are dirty; a new line is clean.
 
 use cxlab_engine::catalog::{Entry, ParamError, read_params};
+use cxlab_engine::list::{Link, List, NONE};
 use cxlab_engine::rng::StreamRng;
 use cxlab_engine::save_state;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::age_list::{AgeLinks, AgeList, NONE};
 use super::two_queue::share;
 use super::{PolicyState, ReplacementPolicy, VictimPolicy};
 use crate::tag_array::lines::ResidentLines;
@@ -56,7 +56,7 @@ impl VictimPolicy for CflruParams {
             window: share(geometry.ways(), self.window_percent),
             geometry,
             sets: vec![SetLists::default(); geometry.sets() as usize],
-            links: AgeLinks::new(geometry.lines()),
+            links: vec![Link::NONE; geometry.lines() as usize],
             flags: vec![LineFlags::default(); geometry.lines() as usize],
         })
     }
@@ -65,7 +65,7 @@ impl VictimPolicy for CflruParams {
 /// The lines of a set, oldest first, with the youngest line and the size of its clean-first region.
 #[derive(Clone, Copy, Serialize, Deserialize)]
 struct SetLists {
-    lines: AgeList,
+    lines: List,
     last: u32,
     inside: u32,
 }
@@ -73,7 +73,7 @@ struct SetLists {
 impl Default for SetLists {
     fn default() -> Self {
         SetLists {
-            lines: AgeList::EMPTY,
+            lines: List::EMPTY,
             last: NONE,
             inside: 0,
         }
@@ -92,7 +92,7 @@ pub(super) struct Cflru {
     window: u32,
     geometry: Geometry,
     sets: Vec<SetLists>,
-    links: AgeLinks,
+    links: Vec<Link>,
     flags: Vec<LineFlags>,
 }
 
@@ -123,10 +123,10 @@ impl Cflru {
         if std::mem::take(&mut self.flags[slot.index()].inside) {
             inside -= 1;
             if last == slot.0 {
-                last = self.links.before(slot.0);
+                last = self.links[slot.0 as usize].before;
             }
         }
-        self.links.take(&mut chain, slot.0);
+        chain.remove(&mut self.links, slot.0);
         self.sets[set] = SetLists {
             lines: chain,
             last,
@@ -138,7 +138,7 @@ impl Cflru {
     /// Appends a line at the young end of the order.
     fn link(&mut self, lines: &mut ResidentLines, slot: Slot) {
         let set = self.geometry.set_of(lines.line(slot)) as usize;
-        self.links.push(&mut self.sets[set].lines, slot.0);
+        self.sets[set].lines.push_back(&mut self.links, slot.0);
         let stamp = lines.order.tick();
         lines.order.set_rank(slot, EvictionRank { class: 1, stamp });
         self.widen(lines, set);
@@ -152,8 +152,8 @@ impl Cflru {
             inside,
         } = self.sets[set];
         let next = match last {
-            NONE => chain.oldest,
-            last => self.links.after(last),
+            NONE => chain.first,
+            last => self.links[last as usize].after,
         };
         if inside < self.window && next != NONE {
             self.sets[set].last = next;

@@ -5,7 +5,6 @@
 //! leaves. A policy may also choose differently. A new policy needs a file, its `mod`, and a
 //! line in `policies!`.
 
-mod age_list;
 mod block_length;
 mod cflru;
 mod clock;

@@ -11,13 +11,13 @@
 //! Victims are found by a walk from the head of a queue past pinned lines.
 
 use cxlab_engine::catalog::{Entry, ParamError, read_params};
+use cxlab_engine::list::{Link, List, NONE};
 use cxlab_engine::rng::StreamRng;
 use cxlab_engine::save_state;
 use cxlab_engine::units::LineAddr;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::age_list::{AgeLinks, AgeList, NONE};
 use super::{PolicyState, ReplacementPolicy, VictimPolicy};
 use crate::tag_array::line_table::LineTable;
 use crate::tag_array::lines::ResidentLines;
@@ -83,14 +83,14 @@ impl VictimPolicy for TwoQueueParams {
             geometry,
             sets: vec![SetQueues::default(); geometry.sets() as usize],
             main: vec![false; geometry.lines() as usize],
-            slots: AgeLinks::new(geometry.lines()),
-            ghosts: AgeLinks::new(ghosts),
+            slots: vec![Link::NONE; geometry.lines() as usize],
+            ghosts: vec![Link::NONE; ghosts as usize],
             ghost_lines: vec![0; ghosts as usize],
             table: LineTable::with_capacity(ghosts as usize),
         };
         for ghost in 0..ghosts {
             let set = &mut state.sets[(ghost / remembered) as usize];
-            state.ghosts.push(&mut set.unused, ghost);
+            set.unused.push_back(&mut state.ghosts, ghost);
         }
         PolicyState::from(state)
     }
@@ -99,19 +99,19 @@ impl VictimPolicy for TwoQueueParams {
 /// The queues of one set: two of slots, then the remembered addresses and their unused entries.
 #[derive(Clone, Copy, Serialize, Deserialize)]
 struct SetQueues {
-    a1_in: AgeList,
-    main: AgeList,
-    a1_out: AgeList,
-    unused: AgeList,
+    a1_in: List,
+    main: List,
+    a1_out: List,
+    unused: List,
 }
 
 impl Default for SetQueues {
     fn default() -> Self {
         SetQueues {
-            a1_in: AgeList::EMPTY,
-            main: AgeList::EMPTY,
-            a1_out: AgeList::EMPTY,
-            unused: AgeList::EMPTY,
+            a1_in: List::EMPTY,
+            main: List::EMPTY,
+            a1_out: List::EMPTY,
+            unused: List::EMPTY,
         }
     }
 }
@@ -123,8 +123,8 @@ pub(super) struct TwoQueue {
     sets: Vec<SetQueues>,
     /// By slot: whether the line is in `Am` rather than in `A1in`.
     main: Vec<bool>,
-    slots: AgeLinks,
-    ghosts: AgeLinks,
+    slots: Vec<Link>,
+    ghosts: Vec<Link>,
     ghost_lines: Vec<u64>,
     /// The entry of each remembered address.
     table: LineTable,
@@ -141,17 +141,17 @@ impl TwoQueue {
     /// Remembers a line that left `A1in`, and forgets the oldest one if `A1out` is full.
     fn remember(&mut self, set: u32, line: LineAddr) {
         let set = &mut self.sets[set as usize];
-        let mut ghost = set.unused.oldest;
+        let mut ghost = set.unused.first;
         if ghost == NONE {
-            ghost = set.a1_out.oldest;
-            self.ghosts.take(&mut set.a1_out, ghost);
+            ghost = set.a1_out.first;
+            set.a1_out.remove(&mut self.ghosts, ghost);
             self.table.remove(self.ghost_lines[ghost as usize]);
         } else {
-            self.ghosts.take(&mut set.unused, ghost);
+            set.unused.remove(&mut self.ghosts, ghost);
         }
         self.ghost_lines[ghost as usize] = line.0;
         self.table.insert(line.0, ghost);
-        self.ghosts.push(&mut set.a1_out, ghost);
+        set.a1_out.push_back(&mut self.ghosts, ghost);
     }
 
     /// Forgets a line, and returns whether it was remembered.
@@ -161,19 +161,19 @@ impl TwoQueue {
         };
         self.table.remove(line.0);
         let set = &mut self.sets[set as usize];
-        self.ghosts.take(&mut set.a1_out, ghost);
-        self.ghosts.push(&mut set.unused, ghost);
+        set.a1_out.remove(&mut self.ghosts, ghost);
+        set.unused.push_back(&mut self.ghosts, ghost);
         true
     }
 
     /// The first unpinned line of a queue.
-    fn first(&self, lines: &ResidentLines, queue: AgeList) -> Option<Slot> {
-        let mut at = queue.oldest;
+    fn first(&self, lines: &ResidentLines, queue: List) -> Option<Slot> {
+        let mut at = queue.first;
         while at != NONE {
             if !lines.order.is_pinned(Slot(at)) {
                 return Some(Slot(at));
             }
-            at = self.slots.after(at);
+            at = self.slots[at as usize].after;
         }
         None
     }
@@ -187,7 +187,7 @@ impl ReplacementPolicy for TwoQueue {
         self.main[slot.index()] = main;
         let set = &mut self.sets[set as usize];
         let queue = if main { &mut set.main } else { &mut set.a1_in };
-        self.slots.push(queue, slot.0);
+        queue.push_back(&mut self.slots, slot.0);
         lines.order.unpin(slot);
     }
 
@@ -196,8 +196,8 @@ impl ReplacementPolicy for TwoQueue {
         if self.main[slot.index()] {
             let set = self.geometry.set_of(lines.line(slot));
             let queue = &mut self.sets[set as usize].main;
-            self.slots.take(queue, slot.0);
-            self.slots.push(queue, slot.0);
+            queue.remove(&mut self.slots, slot.0);
+            queue.push_back(&mut self.slots, slot.0);
         }
     }
 
@@ -206,9 +206,9 @@ impl ReplacementPolicy for TwoQueue {
         let number = self.geometry.set_of(line);
         let set = &mut self.sets[number as usize];
         if self.main[slot.index()] {
-            self.slots.take(&mut set.main, slot.0);
+            set.main.remove(&mut self.slots, slot.0);
         } else {
-            self.slots.take(&mut set.a1_in, slot.0);
+            set.a1_in.remove(&mut self.slots, slot.0);
             self.remember(number, line);
         }
     }

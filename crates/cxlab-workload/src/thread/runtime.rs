@@ -7,6 +7,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
+use cxlab_engine::slab::Slab;
 use cxlab_engine::state::{SaveState, StateError, StateReader, StateWriter};
 use serde::{Deserialize, Serialize};
 
@@ -96,8 +97,7 @@ struct Slot {
 
 /// The state that a thread's code and its executor share.
 pub(super) struct Shared {
-    slots: Vec<Slot>,
-    free: Vec<u32>,
+    slots: Slab<Slot>,
     queue: VecDeque<(Token, ThreadOp, u8)>,
     phase: u8,
     /// Whether an operation that the code awaits has completed since the code ran.
@@ -117,22 +117,18 @@ impl Shared {
     /// Issues an operation in this phase, or [`UNCOUNTED`].
     #[inline]
     pub fn issue_in(&mut self, op: ThreadOp, phase: u8) -> Token {
-        let index = self.free.pop().unwrap_or_else(|| {
-            let (state, bytes) = (State::Free, Vec::new());
-            self.slots.push(Slot {
-                state,
-                value: 0,
-                bytes,
-            });
-            self.slots.len() as u32 - 1
+        let index = self.slots.reuse(|| Slot {
+            state: State::Free,
+            value: 0,
+            bytes: Vec::new(),
         });
-        self.slots[index as usize].state = State::Pending;
+        self.slots[index].state = State::Pending;
         self.queue.push_back((Token(index), op, phase));
         Token(index)
     }
 
     fn slot(&mut self, token: Token) -> &mut Slot {
-        &mut self.slots[token.0 as usize]
+        &mut self.slots[token.0]
     }
 
     /// The bytes of a range operation.
@@ -151,7 +147,7 @@ impl Shared {
         }
         slot.state = State::Free;
         let value = slot.value;
-        self.free.push(token.0);
+        self.slots.release(token.0);
         Poll::Ready(value)
     }
 
@@ -162,7 +158,7 @@ impl Shared {
         match slot.state {
             State::Done => {
                 slot.state = State::Free;
-                self.free.push(token.0);
+                self.slots.release(token.0);
             }
             State::Pending | State::Awaited => slot.state = State::Posted,
             State::Free | State::Posted => {}
@@ -184,7 +180,7 @@ impl Shared {
             State::Done
         };
         if was == State::Posted {
-            self.free.push(token.0);
+            self.slots.release(token.0);
         }
         self.ready |= was == State::Awaited;
     }
@@ -310,8 +306,7 @@ impl Thread {
         F: Future<Output = ()> + Send + 'static,
     {
         let shared = Box::new(Shared {
-            slots: Vec::new(),
-            free: Vec::new(),
+            slots: Slab::default(),
             queue: VecDeque::new(),
             phase: 0,
             ready: true,
@@ -348,7 +343,7 @@ impl Thread {
             }
             Happened::Completed(token, value) => {
                 let shared = self.shared.as_mut().ok_or_else(another)?;
-                let slot = shared.slots.get(token as usize).ok_or_else(another)?;
+                let slot = shared.slots.get(token).ok_or_else(another)?;
                 if matches!(slot.state, State::Free | State::Done) {
                     return Err(another());
                 }
@@ -356,7 +351,7 @@ impl Thread {
             }
             Happened::Bytes(token, offset, bytes) => {
                 let shared = self.shared.as_mut().ok_or_else(another)?;
-                let slot = shared.slots.get_mut(token as usize).ok_or_else(another)?;
+                let slot = shared.slots.get_mut(token).ok_or_else(another)?;
                 let end = (offset as usize).checked_add(bytes.len());
                 let place = end.and_then(|end| slot.bytes.get_mut(offset as usize..end));
                 place.ok_or_else(another)?.copy_from_slice(&bytes);

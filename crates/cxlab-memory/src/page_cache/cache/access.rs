@@ -1,9 +1,10 @@
 //! Look-up of requests in the cache.
 
+use cxlab_engine::list::NONE;
 use cxlab_engine::units::LineAddr;
 
 use super::{CachedPage, DramCache};
-use crate::page_cache::fetch::{Fetch, NONE, PageAccess, Request};
+use crate::page_cache::fetch::{Fetch, PageAccess, Request};
 use crate::page_cache::observer::{Movement, MovementObserver};
 use crate::prefetch::PageAccessResult;
 use crate::tag_array::Slot;
@@ -135,7 +136,7 @@ impl<O: MovementObserver> DramCache<O> {
 
     /// Sends a piece to the DRAM.
     pub(super) fn touch_data(&mut self, slot: Slot, number: u32, needed: u64) {
-        let piece = self.pieces.get(number);
+        let piece = self.pieces[number];
         self.apply(slot, piece, needed);
         let request = self.in_dram(slot, piece.line, piece.lines, piece.write, number);
         self.to_dram.push_back(request);
@@ -143,7 +144,7 @@ impl<O: MovementObserver> DramCache<O> {
 
     /// Updates the page's state for a piece.
     pub(super) fn apply(&mut self, slot: Slot, piece: PageAccess, needed: u64) {
-        let id = self.requests.get(piece.request).id;
+        let id = self.requests[piece.request].id;
         if piece.write {
             let page = &mut self.tags[slot];
             page.valid |= needed;
@@ -170,8 +171,8 @@ impl<O: MovementObserver> DramCache<O> {
     }
 
     pub(super) fn add_piece(&mut self, piece: PageAccess) -> u32 {
-        self.requests.get_mut(piece.request).pieces += 1;
-        self.pieces.add(piece)
+        self.requests[piece.request].pieces += 1;
+        self.pieces.insert(piece)
     }
 
     pub(super) fn piece_done(&mut self, number: u32, at: u64) {
@@ -181,7 +182,7 @@ impl<O: MovementObserver> DramCache<O> {
 
     /// Counts one piece of a request, or its look-up, as done.
     fn request_done(&mut self, number: u32, at: u64) {
-        let request = self.requests.get_mut(number);
+        let request = &mut self.requests[number];
         request.pieces -= 1;
         request.at = request.at.max(at);
         if request.pieces == 0 {

@@ -1,10 +1,11 @@
 //! Fetches, the requests that wait for them, and prefetches.
 
+use cxlab_engine::list::NONE;
 use cxlab_engine::units::{Dpa, LINE_BYTES, LineAddr};
 
 use super::{DramCache, FILL, PREFETCH_QUEUE};
 use crate::backend::MemoryRequest;
-use crate::page_cache::fetch::{Fetch, NONE, PageAccess, SlowRead};
+use crate::page_cache::fetch::{Fetch, PageAccess, SlowRead};
 use crate::page_cache::mask::{hull, runs, span};
 use crate::page_cache::observer::{Movement, MovementObserver};
 use crate::prefetch::{PageAccessResult, PrefetchCandidates};
@@ -81,7 +82,7 @@ impl<O: MovementObserver> DramCache<O> {
                 fetch: number,
                 sectors: set,
             };
-            let id = self.parts.add(part);
+            let id = self.parts.insert(part);
             self.fetches[number as usize].reads += 1;
             let (line, lines) = self.lines_of(page, hull(set));
             self.counts.fetched += lines;
@@ -107,11 +108,11 @@ impl<O: MovementObserver> DramCache<O> {
     }
 
     fn wait_for(&mut self, fetch: u32, number: u32) {
-        self.pieces.get_mut(number).next = NONE;
+        self.pieces[number].next = NONE;
         let fetch = &mut self.fetches[fetch as usize];
         match fetch.last {
             NONE => fetch.first = number,
-            last => self.pieces.get_mut(last).next = number,
+            last => self.pieces[last].next = number,
         }
         fetch.last = number;
     }
@@ -156,7 +157,7 @@ impl<O: MovementObserver> DramCache<O> {
         let mut at = std::mem::replace(&mut self.fetches[number as usize].first, NONE);
         self.fetches[number as usize].last = NONE;
         while at != NONE {
-            let piece = self.pieces.get(at);
+            let piece = self.pieces[at];
             let (needed, covered) = self.sectors(piece.line, piece.lines);
             let spared = if piece.write && self.shape.by_sector {
                 covered

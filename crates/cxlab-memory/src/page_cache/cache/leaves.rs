@@ -1,11 +1,12 @@
 //! Evictions: victims, the write-back buffer, and power failure.
 
+use cxlab_engine::list::NONE;
 use cxlab_engine::units::{Dpa, LINE_BYTES, LineAddr, SimTime};
 
 use super::{CachedPage, DramCache, LEAVING, PowerFailureFlush};
 use crate::backend::MemoryRequest;
 use crate::completion_queue::CompletionQueue;
-use crate::page_cache::fetch::{Fetch, NONE, PageAccess, WriteBackEntry};
+use crate::page_cache::fetch::{Fetch, PageAccess, WriteBackEntry};
 use crate::page_cache::mask::{runs, span};
 use crate::page_cache::observer::{Movement, MovementObserver};
 use crate::tag_array::{SetRoom, Slot};
@@ -155,7 +156,7 @@ impl<O: MovementObserver> DramCache<O> {
 
     pub(super) fn serve_from_write_buffer(&mut self, now: u64, piece: PageAccess) {
         self.counts.write_buffer_hits += 1;
-        let id = self.requests.get(piece.request).id;
+        let id = self.requests[piece.request].id;
         let movement = Movement::ReadWriteBuffer { id };
         self.observer.moved(movement, piece.line, piece.lines);
         let number = self.add_piece(piece);

@@ -10,11 +10,13 @@ mod warm;
 use std::collections::VecDeque;
 
 use cxlab_engine::catalog::ParamError;
+use cxlab_engine::list::NONE;
 use cxlab_engine::rng::StreamRng;
 use cxlab_engine::save_state;
+use cxlab_engine::slab::Slab;
 use cxlab_engine::units::{LINE_BYTES, SimTime};
 
-use super::fetch::{Fetch, NONE, PageAccess, Request, Slab, SlowRead, WriteBackEntry};
+use super::fetch::{Fetch, PageAccess, Request, SlowRead, WriteBackEntry};
 use super::observer::{MovementObserver, NoObserver};
 use super::params::{CacheShape, DramCacheParams};
 use crate::backend::{Completion, MemoryBackend, MemoryRequest, Statistic};
@@ -289,7 +291,7 @@ impl<O: MovementObserver> MemoryBackend for DramCache<O> {
     fn enqueue(&mut self, now: SimTime, request: MemoryRequest) -> Option<SimTime> {
         self.catch_up(now.0);
         self.held += 1;
-        let number = self.requests.add(Request {
+        let number = self.requests.insert(Request {
             id: request.id,
             pieces: 1,
             at: now.0,

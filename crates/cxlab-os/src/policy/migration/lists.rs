@@ -5,15 +5,13 @@
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
+use cxlab_engine::list::{Link, Linked, List, NONE};
 use cxlab_engine::save_state;
 use cxlab_engine::units::SimTime;
 use serde::{Deserialize, Serialize};
 
 use crate::address::Page;
 use crate::frames::NodeId;
-
-/// Index that marks the end of a list.
-const NONE: u32 = u32::MAX;
 
 /// The list that a page is in.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
@@ -36,22 +34,18 @@ pub(super) struct PageInfo {
     pub(super) sampled: bool,
     /// Time of the page's last hint fault.
     pub(super) hint: Option<SimTime>,
-    before: u32,
-    after: u32,
+    link: Link,
 }
 
-#[derive(Clone, Copy, Serialize, Deserialize)]
-struct ListEnds {
-    first: u32,
-    last: u32,
-    len: u64,
-}
+impl Linked for PageInfo {
+    fn link(&self) -> &Link {
+        &self.link
+    }
 
-const EMPTY: ListEnds = ListEnds {
-    first: NONE,
-    last: NONE,
-    len: 0,
-};
+    fn link_mut(&mut self) -> &mut Link {
+        &mut self.link
+    }
+}
 
 /// All pages with frames.
 pub(super) struct PageLists {
@@ -59,7 +53,7 @@ pub(super) struct PageLists {
     unused: Vec<u32>,
     by_page: BTreeMap<Page, u32>,
     /// Ends of the active and the inactive list, by node.
-    ends: Vec<[ListEnds; 2]>,
+    ends: Vec<[List; 2]>,
 }
 
 save_state!(PageLists {
@@ -73,7 +67,7 @@ impl PageLists {
             infos: Vec::new(),
             unused: Vec::new(),
             by_page: BTreeMap::new(),
-            ends: vec![[EMPTY; 2]; nodes],
+            ends: vec![[List::EMPTY; 2]; nodes],
         }
     }
 
@@ -98,8 +92,7 @@ impl PageLists {
             referenced: false,
             sampled: false,
             hint: None,
-            before: NONE,
-            after: NONE,
+            link: Link::NONE,
         };
         let at = match self.unused.pop() {
             Some(at) => {
@@ -122,69 +115,45 @@ impl PageLists {
         }
     }
 
-    fn ends(&mut self, node: NodeId, list: PageList) -> Option<&mut ListEnds> {
+    /// The list, and the pages that it links; `None` for isolated pages.
+    fn ends(&mut self, node: NodeId, list: PageList) -> Option<(&mut List, &mut [PageInfo])> {
         let [active, inactive] = self.ends.get_mut(node.index())?;
-        match list {
-            PageList::Active => Some(active),
-            PageList::Inactive => Some(inactive),
-            PageList::Isolated => None,
-        }
+        let ends = match list {
+            PageList::Active => active,
+            PageList::Inactive => inactive,
+            PageList::Isolated => return None,
+        };
+        Some((ends, &mut self.infos))
     }
 
     /// Removes a page from its list.
     pub(super) fn isolate(&mut self, at: u32) {
-        let PageInfo {
-            node,
-            list,
-            before,
-            after,
-            ..
-        } = *self.info(at);
-        if let Some(ends) = self.ends(node, list) {
-            ends.len -= 1;
-            if before == NONE {
-                ends.first = after;
-            }
-            if after == NONE {
-                ends.last = before;
-            }
-            if before != NONE {
-                self.info_mut(before).after = after;
-            }
-            if after != NONE {
-                self.info_mut(after).before = before;
-            }
+        let PageInfo { node, list, .. } = *self.info(at);
+        if let Some((ends, infos)) = self.ends(node, list) {
+            ends.remove(infos, at);
         }
         let info = self.info_mut(at);
-        (info.list, info.before, info.after) = (PageList::Isolated, NONE, NONE);
+        (info.list, info.link) = (PageList::Isolated, Link::NONE);
     }
 
     /// Moves a page to the head of a list.
     pub(super) fn put(&mut self, at: u32, node: NodeId, list: PageList) {
         self.isolate(at);
-        let Some(ends) = self.ends(node, list) else {
-            return;
-        };
-        let first = std::mem::replace(&mut ends.first, at);
-        if first == NONE {
-            ends.last = at;
+        if let Some((ends, infos)) = self.ends(node, list) {
+            ends.push_front(infos, at);
+            let info = self.info_mut(at);
+            (info.node, info.list) = (node, list);
         }
-        ends.len += 1;
-        if first != NONE {
-            self.info_mut(first).before = at;
-        }
-        let info = self.info_mut(at);
-        (info.node, info.list, info.after) = (node, list, first);
     }
 
     /// The page at the end of a list, which was added longest ago.
     pub(super) fn last(&mut self, node: NodeId, list: PageList) -> Option<u32> {
-        let last = self.ends(node, list)?.last;
+        let last = self.ends(node, list)?.0.last;
         (last != NONE).then_some(last)
     }
 
     pub(super) fn len(&mut self, node: NodeId, list: PageList) -> u64 {
-        self.ends(node, list).map_or(0, |ends| ends.len)
+        self.ends(node, list).map_or(0, |(ends, _)| ends.len.into())
     }
 
     /// The next page after `behind`, in ascending order of process and address. After the last
