@@ -15,81 +15,24 @@
 //! Crossbar limits inside the switch: every output can take one message from any input at once.
 
 mod local;
+mod output;
+mod params;
 
 use std::sync::Arc;
 
-use cxlab_engine::catalog::Preset;
+use cxlab_engine::list::NONE;
 use cxlab_engine::rng::StreamRng;
 use cxlab_engine::save_state;
 use cxlab_engine::state::StateError;
-use cxlab_engine::units::{Picos, SimTime};
+use cxlab_engine::units::SimTime;
 use cxlab_engine::{Ctx, Kept};
 use cxlab_link::{Blocked, BufferId, LinkPort, LostMessages, Parcel, WaitTimes};
 use cxlab_protocol::{Channel, LongStage, Message, PortId};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 
 use self::local::LocalRouting;
+use self::output::{NO_QUEUE, OutputPort, OutputQueue, PendingMessage, is_list};
+pub use self::params::{Arbitration, SwitchParams, SwitchPreset};
 use crate::routing::RoutingTables;
-
-/// Which queue of an output sends first.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema, Debug)]
-#[serde(rename_all = "kebab-case")]
-pub enum Arbitration {
-    /// The queues of the inputs take turns.
-    #[default]
-    RoundRobin,
-    /// The queue whose head belongs to the transaction issued first.
-    Age,
-}
-
-/// A switch preset: a switching time with a name.
-#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Debug)]
-#[serde(rename_all = "kebab-case")]
-pub enum SwitchPreset {
-    /// The switch of ESF (Table III): a switching time of 20 ns.
-    Esf,
-}
-
-impl Preset for SwitchPreset {
-    fn keys(&self) -> serde_json::Value {
-        match self {
-            SwitchPreset::Esf => serde_json::json!({ "switching_time": "20 ns" }),
-        }
-    }
-}
-
-/// Parameters of a switch in a scenario.
-// `remote`: the code that serde derives reads and writes all fields; `with_preset` adds presets.
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Debug)]
-#[serde(remote = "Self", deny_unknown_fields, default)]
-pub struct SwitchParams {
-    /// A preset whose switching time becomes the default. Default: none.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub preset: Option<SwitchPreset>,
-    /// Time from input to output in one direction, without the ports. Default 10 ns. Of the 70 ns that a
-    /// switch adds at least there and back, its two ports take 50 ns, and arbitration and network 20 ns (Li
-    /// et al., "Pond", ASPLOS 2023, section 2, *recollection*).
-    pub switching_time: Picos,
-    /// Arbitration among the queues of an output. Default round-robin.
-    pub arbitration: Arbitration,
-    /// Most ports of a switch; a system that needs more is refused. Default: no limit.
-    #[schemars(range(min = 2, max = 65535))]
-    pub max_ports: Option<u16>,
-}
-
-cxlab_engine::with_preset!(SwitchParams, SwitchPreset);
-
-impl Default for SwitchParams {
-    fn default() -> Self {
-        SwitchParams {
-            preset: None,
-            switching_time: Picos::from_nanos(10),
-            arbitration: Arbitration::RoundRobin,
-            max_ports: None,
-        }
-    }
-}
 
 /// Configuration of a switch.
 pub struct SwitchConfig {
@@ -119,88 +62,6 @@ pub struct QueueHead {
     /// When the message arrived.
     arrived: SimTime,
 }
-
-const NIL: u32 = u32::MAX;
-
-/// A message that waits in the switch.
-#[derive(Default, Serialize, Deserialize)]
-struct PendingMessage {
-    #[serde(skip)]
-    kept: Kept,
-    next: u32,
-    arrived: SimTime,
-    /// How long the message's buffer had been starved when the message arrived, in picoseconds.
-    starved: u64,
-}
-
-impl PendingMessage {
-    /// The message, as it arrived.
-    #[inline(always)]
-    fn message<'a>(&self, ctx: &'a Ctx<'_, Parcel>) -> &'a Message {
-        match &ctx.kept(&self.kept).message {
-            Some(message) => message,
-            None => unreachable!("what waits is a message"),
-        }
-    }
-}
-
-/// Whether the list that starts at `head` is free of cycles and of slots marked in `used`.
-/// Marks its slots there.
-fn is_list(slab: &[PendingMessage], head: u32, used: &mut [bool]) -> bool {
-    let mut at = head;
-    while at != NIL {
-        match used.get_mut(at as usize) {
-            Some(place @ false) => *place = true,
-            _ => return false,
-        }
-        at = slab[at as usize].next;
-    }
-    true
-}
-
-/// Messages from one input, of one class and virtual channel, to one output, oldest first.
-#[derive(Clone, Copy, Serialize, Deserialize)]
-struct OutputQueue {
-    input: u16,
-    /// The queue with the next turn, or [`NO_QUEUE`] for the last one.
-    after: u16,
-    /// [`BufferId::place`] of the buffer.
-    place: u16,
-    /// The buffer at the far end of the output's link.
-    buffer: BufferId,
-    vc: u8,
-    head: u32,
-    tail: u32,
-}
-
-const NO_QUEUE: u16 = u16::MAX;
-
-/// An output port with the queues in front of it.
-struct OutputPort {
-    /// The first and the last of the queues with messages, in the order of their turns.
-    first: u16,
-    last: u16,
-    wake: SimTime,
-    line_time: u64,
-    /// All queues that ever had a message.
-    queues: Vec<OutputQueue>,
-    /// By input and [`BufferId::place`]: the queue's number plus one. Empty until a message waits. Few
-    /// outputs of a large switch ever have a queue, and the tables of all outputs would grow with the
-    /// square of the number of ports.
-    queue_of: Vec<u16>,
-    /// Number of inputs of the switch.
-    inputs: u16,
-    /// By [`BufferId::place`]: number of messages that wait.
-    waiting_for: Vec<u32>,
-    link: LinkPort,
-}
-
-save_state!(OutputPort {
-    values: first, last, wake, queues;
-    sized: waiting_for;
-    states: link;
-    built: line_time, queue_of, inputs;
-} then find_queues);
 
 /// The switch component. Fields that every message needs come first.
 #[repr(C)]
@@ -252,7 +113,7 @@ impl Switch {
             arbitration: config.params.arbitration,
             outputs: outputs.collect(),
             slab: Vec::new(),
-            free: NIL,
+            free: NONE,
             inside: Vec::new(),
             rng: config.rng,
             received: 0,
@@ -376,7 +237,7 @@ impl Switch {
                     self.outputs[input as usize].link.release(ctx, buffer);
                     return;
                 }
-                Err(Blocked::Until(time)) => wake_output(ctx, out, output, time),
+                Err(Blocked::Until(time)) => out.wake_at(ctx, output, time),
                 Err(Blocked::Credits) => {
                     out.link.starve(ctx.now(), BufferId::of(head.channel, vc));
                 }
@@ -419,7 +280,7 @@ impl Switch {
     /// The heads of the queues with messages in front of an output, with the queues' numbers.
     pub fn heads(&self, output: u16) -> impl Iterator<Item = (usize, QueueHead)> {
         let queues = self.outputs[output as usize].queues.iter().enumerate();
-        let held = queues.filter(|(_, queue)| queue.head != NIL);
+        let held = queues.filter(|(_, queue)| queue.head != NONE);
         held.map(|(number, queue)| {
             let head = QueueHead {
                 buffer: queue.buffer,
@@ -464,9 +325,9 @@ impl Switch {
         let out = &mut self.outputs[output as usize];
         for queue in out.queues.iter_mut().filter(|queue| is_lost(queue.vc)) {
             let before = lost.messages;
-            let mut at = std::mem::replace(&mut queue.head, NIL);
-            queue.tail = NIL;
-            while at != NIL {
+            let mut at = std::mem::replace(&mut queue.head, NONE);
+            queue.tail = NONE;
+            while at != NONE {
                 let waiting = &mut self.slab[at as usize];
                 let message = waiting.message(ctx);
                 lost.count(message);
@@ -484,7 +345,7 @@ impl Switch {
         out.last = NO_QUEUE;
         while at != NO_QUEUE {
             let queue = out.queues[at as usize];
-            if queue.head != NIL {
+            if queue.head != NONE {
                 out.append_turn(at);
             }
             at = queue.after;
@@ -512,7 +373,7 @@ impl Switch {
         for out in &self.outputs {
             for queue in out.queues.iter().filter(|queue| queue.input == input) {
                 let mut at = queue.head;
-                while at != NIL {
+                while at != NONE {
                     let waiting = &self.slab[at as usize];
                     let message = waiting.message(ctx);
                     each(BufferId::of(message.channel(), message.vc));
@@ -567,7 +428,7 @@ impl Switch {
         vc: u8,
         channel: Channel,
     ) -> bool {
-        if self.free == NIL {
+        if self.free == NONE {
             self.grow();
         }
         let waiting = self.free;
@@ -578,7 +439,7 @@ impl Switch {
         self.free = place.next;
         *place = PendingMessage {
             kept: ctx.keep(),
-            next: NIL,
+            next: NONE,
             arrived: ctx.now(),
             starved,
         };
@@ -597,14 +458,14 @@ impl Switch {
                     place: place as u16,
                     buffer,
                     vc,
-                    head: NIL,
-                    tail: NIL,
+                    head: NONE,
+                    tail: NONE,
                 },
             ),
         };
         let queue = &mut out.queues[number as usize];
         let tail = std::mem::replace(&mut queue.tail, waiting);
-        if queue.head == NIL {
+        if queue.head == NONE {
             queue.head = waiting;
             out.append_turn(number);
         } else {
@@ -620,7 +481,7 @@ impl Switch {
     fn grow(&mut self) {
         self.free = self.slab.len() as u32;
         self.slab.push(PendingMessage {
-            next: NIL,
+            next: NONE,
             ..PendingMessage::default()
         });
     }
@@ -631,7 +492,7 @@ impl Switch {
         let out = &mut self.outputs[output];
         out.link.feed(ctx.now());
         match out.link.transmitter.closed_until(ctx.now()) {
-            Some(time) => wake_output(ctx, out, output as u16, time),
+            Some(time) => out.wake_at(ctx, output as u16, time),
             None => self.transmit(ctx, output),
         }
     }
@@ -673,7 +534,7 @@ impl Switch {
                     out.waiting_for[queue.place as usize] -= 1;
                     // The queue moves to the end of the turns, or is removed if it is empty.
                     out.remove_turn(turn);
-                    if next != NIL {
+                    if next != NONE {
                         out.append_turn(turn.queue);
                     }
                     self.forwarded += 1;
@@ -690,7 +551,7 @@ impl Switch {
                 }
             }
         }
-        wake_output(ctx, &mut self.outputs[output], output as u16, until);
+        self.outputs[output].wake_at(ctx, output as u16, until);
     }
 }
 
@@ -723,149 +584,5 @@ fn crossed(switching_ps: u32, waited: WaitTimes) -> impl FnOnce(&mut Message) {
         message.stages.switch += switching_ps;
         waited.note(LongStage::SwitchQueue, message);
         message.hops += 1;
-    }
-}
-
-/// A queue that may send, and the queue whose turn is before it.
-#[derive(Clone, Copy)]
-struct QueueTurn {
-    queue: u16,
-    before: u16,
-}
-
-impl OutputPort {
-    /// Rebuilds the table of queue numbers after a restore.
-    fn find_queues(&mut self) -> Result<(), StateError> {
-        let buffers = self.waiting_for.len();
-        self.queue_of.clear();
-        if !self.queues.is_empty() {
-            self.queue_of.resize(self.places(), 0);
-        }
-        for (number, queue) in self.queues.iter().enumerate() {
-            let at = usize::from(queue.input) * buffers + usize::from(queue.place);
-            match self.queue_of.get_mut(at) {
-                Some(place @ 0) => *place = number as u16 + 1,
-                _ => return Err(StateError::of_length("queues", at, self.queue_of.len())),
-            }
-        }
-        Ok(())
-    }
-
-    /// Whether every queue with messages has exactly one turn, and no other queue has one.
-    fn has_turns(&self) -> bool {
-        let mut waiting: Vec<bool> = (self.queues.iter().map(|queue| queue.head != NIL)).collect();
-        let (mut at, mut last) = (self.first, NO_QUEUE);
-        while at != NO_QUEUE {
-            match waiting.get_mut(usize::from(at)) {
-                Some(queue @ true) => *queue = false,
-                _ => return false,
-            }
-            (last, at) = (at, self.queues[usize::from(at)].after);
-        }
-        last == self.last && !waiting.contains(&true)
-    }
-
-    /// Number of entries of `queue_of`.
-    fn places(&self) -> usize {
-        usize::from(self.inputs) * self.waiting_for.len()
-    }
-
-    /// Creates a queue whose number belongs at index `at`; returns the number.
-    #[cold]
-    fn begin_queue(&mut self, at: usize, queue: OutputQueue) -> u16 {
-        if self.queue_of.is_empty() {
-            self.queue_of = vec![0; self.places()];
-        }
-        let number = self.queues.len() as u16;
-        self.queues.push(queue);
-        self.queue_of[at] = number + 1;
-        number
-    }
-
-    /// The next turn among the queues whose class and virtual channel are not in `closed`.
-    #[inline]
-    fn pick(
-        &self,
-        arbitration: Arbitration,
-        slab: &[PendingMessage],
-        ctx: &Ctx<'_, Parcel>,
-        closed: u128,
-    ) -> Option<QueueTurn> {
-        if arbitration == Arbitration::RoundRobin && closed == 0 {
-            return (self.first != NO_QUEUE).then_some(QueueTurn {
-                queue: self.first,
-                before: NO_QUEUE,
-            });
-        }
-        self.search(arbitration, slab, ctx, closed)
-    }
-
-    /// Finds the next turn by a search through all turns.
-    #[inline(never)]
-    fn search(
-        &self,
-        arbitration: Arbitration,
-        slab: &[PendingMessage],
-        ctx: &Ctx<'_, Parcel>,
-        closed: u128,
-    ) -> Option<QueueTurn> {
-        let mut before = NO_QUEUE;
-        let mut at = self.first;
-        let mut oldest = None;
-        while at != NO_QUEUE {
-            let queue = &self.queues[at as usize];
-            if closed >> queue.buffer.0 & 1 == 0 {
-                let turn = QueueTurn { queue: at, before };
-                if arbitration == Arbitration::RoundRobin {
-                    return Some(turn);
-                }
-                let head = slab[queue.head as usize].message(ctx);
-                let age = (head.issued_ps, head.source, head.tag);
-                if oldest.is_none_or(|(other, _)| age < other) {
-                    oldest = Some((age, turn));
-                }
-            }
-            (before, at) = (at, queue.after);
-        }
-        oldest.map(|(_, turn)| turn)
-    }
-
-    /// Puts a queue's turn after all others.
-    #[inline]
-    fn append_turn(&mut self, number: u16) {
-        self.queues[number as usize].after = NO_QUEUE;
-        let last = std::mem::replace(&mut self.last, number);
-        match last {
-            NO_QUEUE => self.first = number,
-            last => self.queues[last as usize].after = number,
-        }
-    }
-
-    /// Removes the turn of a queue.
-    #[inline]
-    fn remove_turn(&mut self, turn: QueueTurn) {
-        let after = self.queues[turn.queue as usize].after;
-        match turn.before {
-            NO_QUEUE => self.first = after,
-            before => self.queues[before as usize].after = after,
-        }
-        if after == NO_QUEUE {
-            self.last = turn.before;
-        }
-    }
-
-    /// Approximate wait of a line sent now, in picoseconds: the reserved time of the wire, plus the time of
-    /// unreturned lines. These wait here, are in flight, or are buffered at the far end.
-    fn congestion(&mut self, now: SimTime) -> u64 {
-        let lines = u64::from(self.link.waiting) + u64::from(self.link.unreturned());
-        self.link.transmitter.backlog_ps(now) + lines * self.line_time
-    }
-}
-
-#[inline]
-fn wake_output(ctx: &mut Ctx<'_, Parcel>, output: &mut OutputPort, number: u16, time: SimTime) {
-    if time < output.wake {
-        output.wake = time;
-        ctx.wake_at(time, u32::from(number));
     }
 }
