@@ -454,8 +454,7 @@ index!(Line::ALL.len(), 1, |row, on| {
 /// The number of the row for a state and a condition.
 #[inline]
 pub fn find(line: Line, on: On) -> Option<usize> {
-    let row = INDEX[line as usize][on as usize][0];
-    (row != NO_ROW).then_some(usize::from(row))
+    row_of(line as usize, on, 0)
 }
 
 /// The condition that the rows distinguish for an event.

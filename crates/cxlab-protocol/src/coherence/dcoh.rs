@@ -417,11 +417,8 @@ fn apply<'t>(
 ) -> Option<()> {
     let filter = line.filter;
     let others = filter.others(peer);
-    let found = INDEX[line.phase.index()][on as usize][others as usize];
-    if found == NO_ROW {
-        return None;
-    }
-    let row = table(usize::from(found), others)?;
+    let found = row_of(line.phase.index(), on, others as usize)?;
+    let row = table(found, others)?;
     if let Some(phase) = row.to {
         line.requester = match (line.is_busy(), phase) {
             (_, Phase::Idle) => Peer::default(),

@@ -26,7 +26,7 @@ macro_rules! phases {
     ($($kind:ident)*) => {
         impl Phase {
             /// Number of phases.
-            const COUNT: usize = 1 + [$(Kind::$kind),*].len() * Operation::ALL.len();
+            pub(super) const COUNT: usize = 1 + [$(Kind::$kind),*].len() * Operation::ALL.len();
 
             /// All phases, in the order of their numbers.
             pub const ALL: [Phase; Phase::COUNT] = {
@@ -53,7 +53,7 @@ macro_rules! phases {
             }
 
             /// The positions of the first and the last phase that a row applies to.
-            const fn range(when: When<Phase>) -> (usize, usize) {
+            pub(super) const fn range(when: When<Phase>) -> (usize, usize) {
                 match when {
                     When::In(phase) => (phase.index(), phase.index()),
                     When::Snooping => (1, Operation::ALL.len()),
@@ -108,9 +108,9 @@ macro_rules! home_rows {
     };
 }
 
-/// Defines `INDEX`, the number of the row for each state, condition and view, and `find`, which
-/// looks it up. The computation happens at compile time. It also proves that no two rows claim the
-/// same combination, and that no row has more actions than `most`.
+/// Defines `row_of`, which finds the row for a state, condition and view in an index that is computed
+/// at compile time. The computation also proves that no two rows claim the same combination, and
+/// that no row has more actions than `most`.
 macro_rules! index {
     ($states:expr, $views:expr, |$row:ident, $on:ident| {
         states: $states_of_row:expr,
@@ -145,6 +145,13 @@ macro_rules! index {
             }
             index
         };
+
+        /// The number of the row for a state, a condition and a view of the other holders.
+        #[inline]
+        pub(super) fn row_of(state: usize, on: On, view: usize) -> Option<usize> {
+            let row = INDEX[state][on as usize][view];
+            (row != NO_ROW).then_some(usize::from(row))
+        }
     };
 }
 

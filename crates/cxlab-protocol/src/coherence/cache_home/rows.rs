@@ -1,0 +1,237 @@
+//! The rows of the home agent's table.
+
+use super::state::{Collected, Operation, Phase};
+use crate::coherence::cache_message::Reply;
+use crate::coherence::fields::GoState;
+use crate::coherence::filter::Update;
+use crate::coherence::table::views::{ALONE, ANY, HELD, NO_OWNER, NO_SHARERS, OWNER, SHARERS};
+use crate::coherence::table::{HomeRow, When, home_rows, index, listed};
+
+listed! {
+    /// The conditions that the rows of the table distinguish.
+    #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+    #[repr(u8)]
+    #[allow(missing_docs)]
+    pub enum On {
+        Share,
+        ShareOrOwn,
+        Own,
+        OwnNoData,
+        Current,
+        Flush,
+        WriteLlc,
+        WriteCurrent,
+        WriteThrough,
+        WriteWeakly,
+        /// `DirtyEvict` of a line that the directory gives to the device alone.
+        EvictDirty,
+        /// `DirtyEvict` of a push, of a line that the directory gives to the device alone.
+        EvictPush,
+        /// `CleanEvict` of a line that the directory gives to the device alone.
+        EvictClean,
+        /// [`Event::CleanEvictWanted`] of a line that the directory gives to the device alone.
+        EvictCleanWanted,
+        /// `DirtyEvict` of a line that the directory does not give to the device alone.
+        EvictDirtyStale,
+        /// `CleanEvict` of a line that the directory does not give to the device alone.
+        EvictCleanStale,
+        EvictCleanStaleWanted,
+        EvictNoData,
+        CacheFlushed,
+        EvictEntry,
+        CoreWriteBack,
+        RspGone,
+        RspShared,
+        RspKept,
+        /// All responses and data have arrived. This condition and the next three say what they brought.
+        Nothing,
+        CoresClean,
+        CoresDirty,
+        DeviceDirty,
+        ReadDone,
+        Data,
+        BogusData,
+        Written,
+        MissingRead,
+        MissingCurrent,
+        MissingOwn,
+        MissingWrite,
+        MissingWriteWeakly,
+    }
+}
+
+impl On {
+    pub(super) const fn collected(collected: Collected) -> On {
+        match collected {
+            Collected::Nothing => On::Nothing,
+            Collected::CoresClean => On::CoresClean,
+            Collected::CoresDirty => On::CoresDirty,
+            Collected::DeviceDirty => On::DeviceDirty,
+        }
+    }
+}
+
+/// An action of a row. The step fills in the peer and the holders to snoop.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Do {
+    /// Snoop all holders except for the peer, the cores by the host's own means.
+    Snoop,
+    /// `ReadLlc` if the cores may hold the line, else `ReadMemory`.
+    Read,
+    /// Stands for [`Action::WriteMemory`].
+    WriteMemory,
+    /// Stands for [`Action::WriteLlc`].
+    WriteLlc,
+    /// Stands for [`Action::FillLlc`].
+    FillLlc,
+    /// Reply to the peer. The cores get `Go` as `GrantCores`, and no separate `Data`.
+    Reply(Reply),
+}
+
+/// One row of the transition table.
+pub type Row = HomeRow<Phase, On, Do>;
+
+const READ: &[Do] = &[Do::Read];
+const SNOOP: &[Do] = &[Do::Snoop];
+const GO_I: &[Do] = &[Do::Reply(Reply::Go(GoState::Invalid))];
+const GO_E: &[Do] = &[Do::Reply(Reply::Go(GoState::Exclusive))];
+const GO_S_DATA: &[Do] = &[
+    Do::Reply(Reply::Go(GoState::Shared)),
+    Do::Reply(Reply::Data),
+];
+const GO_E_DATA: &[Do] = &[
+    Do::Reply(Reply::Go(GoState::Exclusive)),
+    Do::Reply(Reply::Data),
+];
+const GO_M_DATA: &[Do] = &[
+    Do::Reply(Reply::Go(GoState::Modified)),
+    Do::Reply(Reply::Data),
+];
+const WRITE_GO_S_DATA: &[Do] = &[
+    Do::WriteMemory,
+    Do::Reply(Reply::Go(GoState::Shared)),
+    Do::Reply(Reply::Data),
+];
+const WRITE_GO_E: &[Do] = &[Do::WriteMemory, Do::Reply(Reply::Go(GoState::Exclusive))];
+const DATA: &[Do] = &[Do::Reply(Reply::Data)];
+const WRITE: &[Do] = &[Do::WriteMemory];
+const PULL: &[Do] = &[Do::Reply(Reply::GoWritePull)];
+const PULL_FIRST: &[Do] = &[Do::Reply(Reply::WritePull)];
+const PULL_FAST: &[Do] = &[Do::Reply(Reply::FastGoWritePull)];
+const WRITE_PULL_FIRST: &[Do] = &[Do::WriteMemory, Do::Reply(Reply::WritePull)];
+const WRITE_PULL_FAST: &[Do] = &[Do::WriteMemory, Do::Reply(Reply::FastGoWritePull)];
+const GO_ERR: &[Do] = &[Do::Reply(Reply::Go(GoState::Error))];
+const GO_ERR_DATA: &[Do] = &[
+    Do::Reply(Reply::Go(GoState::Error)),
+    Do::Reply(Reply::ErrorData),
+];
+const ERROR_DATA: &[Do] = &[Do::Reply(Reply::ErrorData)];
+const PULL_ERR: &[Do] = &[Do::Reply(Reply::GoErrWritePull)];
+const DROP: &[Do] = &[Do::Reply(Reply::GoWritePullDrop)];
+const NOT_DIRTY: &[On] = &[On::Nothing, On::CoresClean];
+const DIRTY: &[On] = &[On::CoresDirty, On::DeviceDirty];
+const WHATEVER: &[On] = &[On::Nothing, On::CoresClean, On::CoresDirty, On::DeviceDirty];
+
+home_rows! {
+    share: Idle, &[On::Share], NO_OWNER => (Reading Share), Keep, READ;
+    share_owned: Idle, &[On::Share], OWNER => (Snooping Share), Keep, SNOOP;
+    share_or_own: Idle, &[On::ShareOrOwn], NO_OWNER => (Reading ShareOrOwn), Keep, READ;
+    share_or_own_owned: Idle, &[On::ShareOrOwn], OWNER => (Snooping ShareOrOwn), Keep, SNOOP;
+    own: Idle, &[On::Own], ALONE => (Reading Own), Keep, READ;
+    own_held: Idle, &[On::Own], HELD => (Snooping Own), Keep, SNOOP;
+    own_no_data: Idle, &[On::OwnNoData], ALONE => Idle, SetOwner, GO_E;
+    own_no_data_held: Idle, &[On::OwnNoData], HELD => (Snooping OwnNoData), Keep, SNOOP;
+    current: Idle, &[On::Current], NO_OWNER => (Reading Current), Keep, READ;
+    current_owned: Idle, &[On::Current], OWNER => (Snooping Current), Keep, SNOOP;
+    flush: Idle, &[On::Flush], ALONE => Idle, Clear, GO_I;
+    flush_held: Idle, &[On::Flush], HELD => (Snooping Flush), Keep, SNOOP;
+    write_llc: Idle, &[On::WriteLlc], ALONE => (Pulling WriteLlc), Keep, PULL;
+    write_llc_held: Idle, &[On::WriteLlc], HELD => (Snooping WriteLlc), Keep, SNOOP;
+    write_current: Idle, &[On::WriteCurrent], ALONE => (Pulling WriteCurrent), Keep, PULL;
+    write_current_held: Idle, &[On::WriteCurrent], HELD => (Snooping WriteCurrent), Keep, SNOOP;
+    write_through: Idle, &[On::WriteThrough], ALONE => (Pulling WriteThrough), Keep, PULL_FIRST;
+    write_through_held: Idle, &[On::WriteThrough], HELD => (Snooping WriteThrough), Keep, SNOOP;
+    write_weakly: Idle, &[On::WriteWeakly], ALONE => (Pulling WriteWeakly), Keep, PULL_FAST;
+    write_weakly_held: Idle, &[On::WriteWeakly], HELD => (Snooping WriteWeakly), Keep, SNOOP;
+    evict_dirty: Idle, &[On::EvictDirty], ALONE => (Pulling EvictDirty), Keep, PULL;
+    evict_push: Idle, &[On::EvictPush], ALONE => (Pulling EvictPush), Keep, PULL;
+    evict_clean: Idle, &[On::EvictClean], ALONE => Idle, Remove, DROP;
+    evict_clean_wanted: Idle, &[On::EvictCleanWanted], ALONE => (Pulling EvictClean), Keep, PULL;
+    evict_dirty_stale: Idle, &[On::EvictDirtyStale, On::EvictCleanStaleWanted], ANY => (Pulling EvictStale), Keep, PULL;
+    evict_clean_stale: Idle, &[On::EvictCleanStale], ANY => Idle, Keep, DROP;
+    evict_no_data: Idle, &[On::EvictNoData], ANY => Idle, Remove, GO_I;
+    cache_flushed: Idle, &[On::CacheFlushed], ANY => Idle, Remove, &[];
+    evict_entry: Idle, &[On::EvictEntry], HELD => (Snooping EvictEntry), Keep, SNOOP;
+    missing_read: Idle, &[On::MissingRead], ALONE => Idle, Keep, GO_ERR_DATA;
+    missing_current: Idle, &[On::MissingCurrent], ALONE => Idle, Keep, ERROR_DATA;
+    missing_own: Idle, &[On::MissingOwn], ALONE => Idle, Keep, GO_ERR;
+    missing_write: Idle, &[On::MissingWrite], ALONE => (Pulling WriteMissing), Keep, PULL_ERR;
+    missing_write_weakly: Idle, &[On::MissingWriteWeakly], ALONE => (Pulling WriteMissingWeakly), Keep, PULL_ERR;
+    core_write_back: Idle, &[On::CoreWriteBack], ALONE => Idle, Remove, WRITE;
+
+    answer_gone: Snooping, &[On::RspGone], NO_OWNER => Same, Remove, &[];
+    answer_shared: Snooping, &[On::RspShared], ALONE => Same, AddShared, &[];
+    answer_kept: Snooping, &[On::RspKept], ALONE => Same, Keep, &[];
+
+    share_missed: (Snooping Share), &[On::Nothing], NO_OWNER => (Reading Share), Keep, READ;
+    share_snooped: (Snooping Share), &[On::CoresClean], SHARERS => Idle, AddShared, GO_S_DATA;
+    share_snooped_dirty: (Snooping Share), DIRTY, SHARERS => Idle, AddShared, WRITE_GO_S_DATA;
+    share_given_up: (Snooping Share), &[On::DeviceDirty], ALONE => Idle, AddShared, WRITE_GO_S_DATA;
+    share_or_own_missed: (Snooping ShareOrOwn), &[On::Nothing], NO_OWNER => (Reading ShareOrOwn), Keep, READ;
+    share_or_own_snooped: (Snooping ShareOrOwn), &[On::CoresClean], SHARERS => Idle, AddShared, GO_S_DATA;
+    share_or_own_snooped_dirty: (Snooping ShareOrOwn), DIRTY, SHARERS => Idle, AddShared, WRITE_GO_S_DATA;
+    share_or_own_given_up: (Snooping ShareOrOwn), &[On::DeviceDirty], ALONE => Idle, SetOwner, GO_M_DATA;
+    own_missed: (Snooping Own), &[On::Nothing], ALONE => (Reading Own), Keep, READ;
+    own_snooped: (Snooping Own), &[On::CoresClean], ALONE => Idle, SetOwner, GO_E_DATA;
+    own_snooped_dirty: (Snooping Own), DIRTY, ALONE => Idle, SetOwner, GO_M_DATA;
+    own_no_data_snooped: (Snooping OwnNoData), NOT_DIRTY, ALONE => Idle, SetOwner, GO_E;
+    own_no_data_snooped_dirty: (Snooping OwnNoData), DIRTY, ALONE => Idle, SetOwner, WRITE_GO_E;
+    current_missed: (Snooping Current), &[On::Nothing], NO_SHARERS => (Reading Current), Keep, READ;
+    current_snooped: (Snooping Current), &[On::CoresClean, On::CoresDirty, On::DeviceDirty], OWNER => Idle, Keep, DATA;
+    flush_snooped: (Snooping Flush), NOT_DIRTY, ALONE => Idle, Clear, GO_I;
+    flush_snooped_dirty: (Snooping Flush), DIRTY, ALONE => (Writing Flush), Keep, WRITE;
+    write_llc_snooped: (Snooping WriteLlc), WHATEVER, ALONE => (Pulling WriteLlc), Keep, PULL;
+    write_current_missed: (Snooping WriteCurrent), &[On::Nothing, On::DeviceDirty], ALONE => (Pulling WriteCurrent), Keep, PULL;
+    write_current_hit: (Snooping WriteCurrent), &[On::CoresClean, On::CoresDirty], ALONE => (Pulling WriteLlc), Keep, PULL;
+    write_through_snooped: (Snooping WriteThrough), NOT_DIRTY, ALONE => (Pulling WriteThrough), Keep, PULL_FIRST;
+    write_through_snooped_dirty: (Snooping WriteThrough), DIRTY, ALONE => (Pulling WriteThrough), Keep, WRITE_PULL_FIRST;
+    write_weakly_snooped: (Snooping WriteWeakly), NOT_DIRTY, ALONE => (Pulling WriteWeakly), Keep, PULL_FAST;
+    write_weakly_snooped_dirty: (Snooping WriteWeakly), DIRTY, ALONE => (Pulling WriteWeakly), Keep, WRITE_PULL_FAST;
+    entry_evicted: (Snooping EvictEntry), NOT_DIRTY, ALONE => Idle, Keep, &[];
+    entry_evicted_dirty: (Snooping EvictEntry), DIRTY, ALONE => Idle, Keep, WRITE;
+
+    share_read: (Reading Share), &[On::ReadDone], NO_OWNER => Idle, AddShared, GO_S_DATA;
+    share_or_own_read_alone: (Reading ShareOrOwn), &[On::ReadDone], ALONE => Idle, SetOwner, GO_E_DATA;
+    share_or_own_read_shared: (Reading ShareOrOwn), &[On::ReadDone], SHARERS => Idle, AddShared, GO_S_DATA;
+    own_read: (Reading Own), &[On::ReadDone], ALONE => Idle, SetOwner, GO_E_DATA;
+    current_read: (Reading Current), &[On::ReadDone], ANY => Idle, Keep, DATA;
+
+    write_llc_data: (Pulling WriteLlc), &[On::Data], ALONE => Idle, SetCores, &[Do::WriteLlc];
+    write_current_data: (Pulling WriteCurrent), &[On::Data], ALONE => Idle, Clear, WRITE;
+    write_through_data: (Pulling WriteThrough), &[On::Data], ALONE => (Writing WriteThrough), Clear, WRITE;
+    write_weakly_data: (Pulling WriteWeakly), &[On::Data], ALONE => (Writing WriteWeakly), Clear, WRITE;
+    evict_dirty_data: (Pulling EvictDirty), &[On::Data], ALONE => Idle, Remove, WRITE;
+    evict_push_data: (Pulling EvictPush), &[On::Data], ALONE => Idle, SetCores, &[Do::WriteLlc];
+    evict_clean_data: (Pulling EvictClean), &[On::Data], ALONE => Idle, SetCores, &[Do::FillLlc];
+    evict_stale_data: (Pulling EvictStale), &[On::BogusData], ANY => Idle, Keep, &[];
+    missing_write_dropped: (Pulling WriteMissing), &[On::Data], ALONE => Idle, Keep, &[];
+    missing_write_weakly_dropped: (Pulling WriteMissingWeakly), &[On::Data], ALONE => Idle, Keep, &[Do::Reply(Reply::ExtCmp)];
+    flush_written: (Writing Flush), &[On::Written], ALONE => Idle, Keep, GO_I;
+    write_through_written: (Writing WriteThrough), &[On::Written], ALONE => Idle, Keep, GO_I;
+    write_weakly_written: (Writing WriteWeakly), &[On::Written], ALONE => Idle, Keep, &[Do::Reply(Reply::ExtCmp)];
+}
+
+/// Number of actions that a row may have. The row for the last response to a snoop is applied in the
+/// same step as the row for what the snoops have brought.
+const fn most_actions(when: When<Phase>) -> usize {
+    match when {
+        When::Snooping => 0,
+        _ => 3,
+    }
+}
+
+index!(Phase::COUNT, 3, |row, _on| {
+    states: Phase::range(row.when),
+    views: row.others,
+    most: most_actions(row.when),
+});
