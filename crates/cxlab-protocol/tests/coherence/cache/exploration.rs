@@ -109,73 +109,59 @@ fn the_reduction_by_names_loses_no_state() {
 /// The snoop finds a line that the device does not have yet; then the `GO` arrives.
 #[test]
 fn a_snoop_that_passes_a_go_leaves_a_copy_that_the_directory_does_not_know() {
-    let config = Config {
-        name: "a snoop passes GO",
-        broken: Broken::SnoopPassesGo,
-        ..TWO
-    };
-    breaks::<Model>(config, Property::InclusiveDirectory);
+    breaks::<Model>(
+        TWO.breaking("a snoop passes GO", Broken::SnoopPassesGo),
+        Property::InclusiveDirectory,
+    );
 }
 
 #[test]
 fn snoops_that_wait_for_the_devices_own_request_deadlock() {
-    let config = Config {
-        name: "H2D Req waits for D2H Req",
-        broken: Broken::SnoopBehindRequest,
-        ..TWO
-    };
-    breaks::<Model>(config, Property::NoDeadlock);
+    breaks::<Model>(
+        TWO.breaking("H2D Req waits for D2H Req", Broken::SnoopBehindRequest),
+        Property::NoDeadlock,
+    );
 }
 
 #[test]
 fn data_that_wait_behind_a_request_deadlock() {
-    let config = Config {
-        name: "D2H Data wait behind D2H Req",
-        broken: Broken::DataBehindRequest,
-        ..TWO
-    };
-    breaks::<Model>(config, Property::NoDeadlock);
+    breaks::<Model>(
+        TWO.breaking("D2H Data wait behind D2H Req", Broken::DataBehindRequest),
+        Property::NoDeadlock,
+    );
 }
 
 /// The model follows which access waits for which; every store is a read-modify-write that locks its line.
-const FAIR: Config = Config {
-    name: "2 devices, 1 line, turns",
-    waits: Some(Waits {
-        turns: Turns::HostFirst,
-        in_order: true,
-    }),
-    ..NO_CORES
-};
+fn fair(name: &'static str, turns: Turns, in_order: bool) -> Config {
+    Config {
+        name,
+        waits: Some(Waits { turns, in_order }),
+        ..NO_CORES
+    }
+}
 
 #[test]
 fn waiting_is_bounded_at_devices_and_at_the_home() {
-    holds::<Model>(FAIR, 125_179);
+    let config = fair("2 devices, 1 line, turns", Turns::HostFirst, true);
+    holds::<Model>(config, 125_179);
 }
 
 #[test]
 fn snoops_that_are_served_last_wait_for_any_number_of_operations() {
-    let waits = Waits {
-        turns: Turns::HostLast,
-        in_order: true,
-    };
-    let config = Config {
-        name: "snoops are served last",
-        waits: Some(waits),
-        ..FAIR
-    };
-    breaks::<Model>(config, Property::BoundedWaiting);
+    breaks::<Model>(
+        fair("snoops are served last", Turns::HostLast, true),
+        Property::BoundedWaiting,
+    );
 }
 
 #[test]
 fn requests_that_the_home_takes_in_any_order_are_overtaken_without_end() {
-    let waits = Waits {
-        turns: Turns::HostFirst,
-        in_order: false,
-    };
-    let config = Config {
-        name: "the home takes requests in any order",
-        waits: Some(waits),
-        ..FAIR
-    };
-    breaks::<Model>(config, Property::BoundedWaiting);
+    breaks::<Model>(
+        fair(
+            "the home takes requests in any order",
+            Turns::HostFirst,
+            false,
+        ),
+        Property::BoundedWaiting,
+    );
 }

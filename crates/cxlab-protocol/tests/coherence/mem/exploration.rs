@@ -176,62 +176,53 @@ fn every_property_holds_with_block_snoops_to_two_requesters() {
 /// The table has no row for it: the data cannot have arrived before the device accepted the request.
 #[test]
 fn a_late_conflict_cannot_be_told_when_an_acknowledgement_passes_a_completion() {
-    let config = Config {
-        name: "BIConflictAck passes Cmp",
-        broken: Broken::AckPassesCompletion,
-        ..TWO
-    };
-    breaks::<Model>(config, Property::ExactResponses);
+    breaks::<Model>(
+        TWO.breaking("BIConflictAck passes Cmp", Broken::AckPassesCompletion),
+        Property::ExactResponses,
+    );
 }
 
 #[test]
 fn writes_that_wait_behind_a_request_deadlock() {
-    let config = Config {
-        name: "MemWr waits behind M2S Req",
-        broken: Broken::WriteBehindRequest,
-        ..TWO
-    };
-    breaks::<Model>(config, Property::NoDeadlock);
+    breaks::<Model>(
+        TWO.breaking("MemWr waits behind M2S Req", Broken::WriteBehindRequest),
+        Property::NoDeadlock,
+    );
 }
 
 #[test]
 fn conflicts_that_wait_behind_a_request_deadlock() {
-    let config = Config {
-        name: "BIConflict waits behind M2S Req",
-        broken: Broken::ConflictBehindRequest,
-        ..TWO
-    };
-    breaks::<Model>(config, Property::NoDeadlock);
+    breaks::<Model>(
+        TWO.breaking(
+            "BIConflict waits behind M2S Req",
+            Broken::ConflictBehindRequest,
+        ),
+        Property::NoDeadlock,
+    );
 }
 
 #[test]
 fn snoop_responses_that_wait_behind_a_request_deadlock() {
-    let config = Config {
-        name: "BIRsp waits behind M2S Req",
-        broken: Broken::ResponseBehindRequest,
-        ..TWO
-    };
-    breaks::<Model>(config, Property::NoDeadlock);
+    breaks::<Model>(
+        TWO.breaking("BIRsp waits behind M2S Req", Broken::ResponseBehindRequest),
+        Property::NoDeadlock,
+    );
 }
 
 #[test]
 fn snoops_that_wait_for_the_requesters_own_request_deadlock() {
-    let config = Config {
-        name: "BISnp waits for M2S Req",
-        broken: Broken::SnoopBehindRequest,
-        ..TWO
-    };
-    breaks::<Model>(config, Property::NoDeadlock);
+    breaks::<Model>(
+        TWO.breaking("BISnp waits for M2S Req", Broken::SnoopBehindRequest),
+        Property::NoDeadlock,
+    );
 }
 
 #[test]
 fn requests_that_do_not_wait_for_an_entry_overfill_the_filter() {
-    let config = Config {
-        name: "M2S Req takes no entry",
-        broken: Broken::NoWaitForEntry,
-        ..TWO_LINES
-    };
-    breaks::<Model>(config, Property::FilterCapacity);
+    breaks::<Model>(
+        TWO_LINES.breaking("M2S Req takes no entry", Broken::NoWaitForEntry),
+        Property::FilterCapacity,
+    );
 }
 
 /// Before this property breaks, a grant in flight always breaks `InclusiveFilter`, so no

@@ -120,6 +120,17 @@ pub struct Config {
     pub broken: Broken,
 }
 
+impl Config {
+    /// The same network without one of its rules.
+    pub const fn breaking(self, name: &'static str, broken: Broken) -> Config {
+        Config {
+            name,
+            broken,
+            ..self
+        }
+    }
+}
+
 /// A transition between two states. Numbers are agent and line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Move {
