@@ -19,6 +19,7 @@
 //! `standards` holds the tables, `params` the parameters of a scenario, `channel` the scheduler.
 
 mod channel;
+mod command_bus;
 mod energy;
 mod hash;
 mod mapping;

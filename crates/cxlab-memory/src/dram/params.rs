@@ -247,18 +247,12 @@ impl DramParams {
         Ok(params)
     }
 
-    pub(super) fn resolve(&self) -> Result<ResolvedDram, ParamError> {
-        let (standard, grade) = standards::find(&self.grade).ok_or_else(|| {
-            let names: Vec<&str> = standards::grades().map(|(_, grade)| grade.name).collect();
-            let names = names.join(", ");
-            ParamError::new(
-                "grade",
-                format!("`{}` is not known; known are {names}", self.grade),
-            )
-        })?;
-        let organization = self.find_organization(standard)?;
-        power_of_two("channels", self.channels, 64)?;
-        power_of_two("ranks", self.ranks, 16)?;
+    /// The data bits of a channel, which a device's width must divide.
+    fn data_bits(
+        &self,
+        standard: &DramStandard,
+        organization: &Organization,
+    ) -> Result<u32, ParamError> {
         let width = self.width.unwrap_or(standard.width);
         let pins = organization.pins;
         if !width.is_multiple_of(pins) || !(width / pins).is_power_of_two() || width > 1024 {
@@ -269,6 +263,10 @@ impl DramParams {
                 ),
             ));
         }
+        Ok(width)
+    }
+
+    fn check_queues(&self) -> Result<(), ParamError> {
         between("read_queue", self.read_queue, 1, 1024)?;
         between("write_queue", self.write_queue, 1, 1024)?;
         between("drain_above", self.drain_above, 1, 100)?;
@@ -290,7 +288,11 @@ impl DramParams {
         if let Some(input) = self.input_queue {
             between("input_queue", input, 0, 4096)?;
         }
-        let timings = self.timings(standard, grade, organization)?;
+        Ok(())
+    }
+
+    /// The clock period in picoseconds.
+    fn clock_ps(&self, grade: &SpeedGrade) -> Result<u64, ParamError> {
         let clock_ps = self
             .clock
             .map_or(u64::from(grade.clock_ps), |clock| clock.0);
@@ -300,6 +302,25 @@ impl DramParams {
                 format!("{}: must lie between 100 ps and 10 ns", Picos(clock_ps)),
             ));
         }
+        Ok(clock_ps)
+    }
+
+    pub(super) fn resolve(&self) -> Result<ResolvedDram, ParamError> {
+        let (standard, grade) = standards::find(&self.grade).ok_or_else(|| {
+            let names: Vec<&str> = standards::grades().map(|(_, grade)| grade.name).collect();
+            let names = names.join(", ");
+            ParamError::new(
+                "grade",
+                format!("`{}` is not known; known are {names}", self.grade),
+            )
+        })?;
+        let organization = self.find_organization(standard)?;
+        power_of_two("channels", self.channels, 64)?;
+        power_of_two("ranks", self.ranks, 16)?;
+        let width = self.data_bits(standard, organization)?;
+        self.check_queues()?;
+        let timings = self.timings(standard, grade, organization)?;
+        let clock_ps = self.clock_ps(grade)?;
         let gaps = CommandSpacing::new(&timings, &standard.bus);
         let pseudo = standard.pseudo_channels;
         let burst_bytes = (standard.payload * width).div_ceil(standard.width);

@@ -4,7 +4,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::standard::CommandBus;
+use super::command_bus::CommandBus;
 
 macro_rules! timings {
     ($($(#[doc = $doc:literal])* $name:ident,)*) => {

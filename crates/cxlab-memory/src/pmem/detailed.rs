@@ -6,6 +6,7 @@ use cxlab_engine::save_state;
 use cxlab_engine::units::{Bytes, BytesPerSec, LINE_BYTES, Picos, SimTime};
 
 use super::dimm::{Dimm, DimmCounters, DimmParams, LineRun};
+use super::pending::PendingRequests;
 use super::{GRANULE, PmemParams, within};
 use crate::MediumSite;
 use crate::backend::{Completion, MemoryBackend, MemoryRequest, Statistic};
@@ -74,27 +75,6 @@ impl DetailedParams {
                 ait: geometry("ait_blocks", ait_blocks, AIT_WAYS)?,
             },
         })
-    }
-}
-
-/// The outstanding requests.
-pub(super) struct PendingRequests {
-    requests: SplitRequests,
-    finished: CompletionQueue,
-}
-
-save_state!(PendingRequests {
-    values: requests;
-    states: finished;
-});
-
-impl PendingRequests {
-    /// Records that lines of a request will be done at time `at`.
-    #[inline]
-    pub(super) fn done(&mut self, number: u32, lines: u32, at: u64) {
-        if let Some((at, id)) = self.requests.finish(number, lines, at) {
-            self.finished.push(at, id);
-        }
     }
 }
 

@@ -26,7 +26,7 @@ use cxlab_engine::units::LineAddr;
 use serde::{Deserialize, Serialize};
 
 use super::GRANULE_LINES;
-use super::detailed::PendingRequests;
+use super::pending::PendingRequests;
 use crate::tag_array::{Geometry, SetRoom, Slot, TagArray};
 use crate::victim;
 /// The mask of all lines of a granule.

@@ -8,6 +8,7 @@
 mod controller;
 mod detailed;
 mod dimm;
+mod pending;
 mod simple;
 
 #[cfg(test)]
