@@ -410,7 +410,7 @@ fn what_is_given_up_is_scrubbed_before_it_is_granted_again() {
     for (at, granted) in [(9 * US - 1, false), (9 * US, true)] {
         let text = format!("{BLOCKS}{times}{first}{}", demand(at, 1, 8));
         let plan = plan(&text, &[]);
-        assert_eq!(plan.pools()[0].demands[2].1, granted);
+        assert_eq!(plan.pools[0].demands[2].1, granted);
         for row in rows(&plan, 1).1.iter().filter(|row| row.requester == 0) {
             let in_pool = row.hpa >= 512 << 20;
             assert_eq!(row.denied, in_pool && row.issued_ps >= 4 * US, "{row:?}");
@@ -577,7 +577,7 @@ fn every_policy_isolates_hosts_and_every_request_ends() {
         for seed in 0..40 {
             let plan = plan(&pooled(seed, entry.name), &[]);
             scrubs += check_extents(&plan);
-            let pool = &plan.pools()[0];
+            let pool = &plan.pools[0];
             refused += pool.demands.iter().filter(|(_, met)| !met).count();
             for (_, sample) in &pool.samples {
                 assert!(sample.held + sample.free <= pool.total, "{sample:?}");

@@ -327,7 +327,7 @@ fn check(seed: u64) -> Result<[f64; 5], TestCaseError> {
             .iter()
             .filter(|row| usize::from(row.requester) == host)
             .collect();
-        let cores = group.processor.as_ref().unwrap().cores as usize;
+        let cores = group.processor().unwrap().cores as usize;
         if group.requests.is_some() {
             prop_assert_eq!(own.len(), 200 * cores, "every operation ends\n{}", text);
         }

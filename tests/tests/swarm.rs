@@ -254,7 +254,8 @@ impl Idle {
                 .chain([with(&|a, _| a == End::Device(device, 0))])
                 .collect()
         };
-        let issue = &plan.scenario.hosts[plan.hosts[host].group].issue;
+        let group = &plan.scenario.hosts[plan.hosts[host].group];
+        let issue = group.requester().cloned().unwrap_or_default();
         let group = plan
             .memory_group(&plan.devices[device])
             .expect("a Type 3 device");
@@ -310,7 +311,8 @@ fn check_row(plan: &Plan, row: &RequestRow, alone: bool) {
     );
     let host = row.requester as usize;
     if row.device == u16::MAX {
-        let issue = &plan.scenario.hosts[plan.hosts[host].group].issue;
+        let group = &plan.scenario.hosts[plan.hosts[host].group];
+        let issue = group.requester().cloned().unwrap_or_default();
         let access = issue
             .cache
             .as_ref()

@@ -10,11 +10,12 @@ use cxlab_protocol::hdm::{InterleaveSet, legal_targets};
 use cxlab_protocol::{DecoderTable, DeviceDecoder, PortId};
 use cxlab_scenario::{Arithmetic, Scenario};
 
-use super::endpoints::Named;
-use super::{Problem, enumeration, manager, regions};
-
-/// The unit of an HDM decoder's base and size (CXL 3.1 section 8.2.4.20).
-pub(crate) const DECODER_UNIT: u64 = 256 << 20;
+use crate::allotment::allot;
+use crate::endpoints::Named;
+use crate::enumeration;
+use crate::extents::{DECODER_UNIT, Extent, RegionDecoder, ways};
+use crate::manager;
+use crate::problem::{Problem, Problems};
 
 /// The address layout of the whole system.
 pub(crate) struct Maps {
@@ -26,64 +27,37 @@ pub(crate) struct Maps {
     pub(crate) extents: Vec<RegionDecoder>,
 }
 
-/// A device decoder for a host's memory of a region.
-pub(crate) struct RegionDecoder {
-    pub(crate) region: usize,
-    /// Number of the block if the region is pooled; otherwise 0.
-    pub(crate) block: u32,
-    pub(crate) host: usize,
-    pub(crate) device: usize,
-    pub(crate) decoder: DeviceDecoder,
-    /// The host's window of which this memory is a part: first address and size in bytes.
-    pub(crate) window: (Hpa, Bytes),
-}
-
 /// Checks the parts of the address map that do not depend on the fabric.
-pub(crate) fn check(scenario: &Scenario, problems: &mut Vec<Problem>) {
-    let devices = scenario.devices.iter().enumerate();
-    let devices = devices.map(|(at, group)| (format!("devices[{at}].capacity"), group.capacity));
-    let accelerators = scenario.accelerators.iter().enumerate();
-    let accelerators = accelerators.filter_map(|(at, group)| {
-        let memory = group.memory.as_ref()?;
-        Some((
-            format!("accelerators[{at}].memory.capacity"),
-            memory.capacity,
-        ))
-    });
-    for (path, found) in devices.chain(accelerators) {
-        let capacity = found.0;
-        if capacity == 0 || !capacity.is_multiple_of(DECODER_UNIT) || capacity > 1 << 50 {
-            problems.push(Problem::new(
-                path,
-                format!("found {found}; allowed: multiples of 256 MiB up to 1024 TiB"),
-            ));
+pub(crate) fn check(scenario: &Scenario, problems: &mut Problems) {
+    for (at, group) in scenario.devices.iter().enumerate() {
+        let mut fields = problems.below(format!("devices[{at}]"));
+        fields.multiple("capacity", group.capacity, DECODER_UNIT, 1 << 50);
+    }
+    for (at, group) in scenario.accelerators.iter().enumerate() {
+        if let Some(memory) = &group.memory {
+            let mut fields = problems.below(format!("accelerators[{at}].memory"));
+            fields.multiple("capacity", memory.capacity, DECODER_UNIT, 1 << 50);
         }
     }
-    let granularity = scenario.address_map.granularity.0;
+    let map = &scenario.address_map;
+    let mut fields = problems.below("address_map");
+    let granularity = map.granularity.0;
     if !granularity.is_power_of_two() || !(256..=16384).contains(&granularity) {
-        problems.push(Problem::new(
-            "address_map.granularity",
-            format!(
-                "found {}; allowed: 256 B, 512 B, 1 KiB, 2 KiB, 4 KiB, 8 KiB, 16 KiB",
-                scenario.address_map.granularity
-            ),
-        ));
+        let allowed = "256 B, 512 B, 1 KiB, 2 KiB, 4 KiB, 8 KiB, 16 KiB";
+        fields.refuse("granularity", map.granularity, allowed);
     }
-    if scenario.address_map.xor_maps.is_some()
-        && scenario.address_map.arithmetic == Arithmetic::Modulo
-    {
-        problems.push(Problem::new(
-            "address_map.xor_maps",
-            "found maps with `arithmetic = \"modulo\"`; allowed: with `arithmetic = \"xor\"`",
-        ));
+    if map.xor_maps.is_some() && map.arithmetic == Arithmetic::Modulo {
+        let found = "maps with `arithmetic = \"modulo\"`";
+        fields.refuse("xor_maps", found, "with `arithmetic = \"xor\"`");
     }
-    if let Some(ways) = scenario.address_map.ways
+    if let Some(ways) = map.ways
         && !legal_targets().any(|legal| legal == ways)
     {
-        problems.push(Problem::new(
-            "address_map.ways",
-            format!("found {ways}; allowed: 2^k and 3 * 2^k (1, 2, 3, 4, 6, 8, 12, 16, ...)"),
-        ));
+        fields.refuse(
+            "ways",
+            ways,
+            "2^k and 3 * 2^k (1, 2, 3, 4, 6, 8, 12, 16, ...)",
+        );
     }
 }
 
@@ -96,7 +70,7 @@ pub(crate) fn lay_out(
     reach: &[Vec<usize>],
     manager: &manager::Account<'_>,
 ) -> Result<Maps, Vec<Problem>> {
-    let regions = regions::allot(scenario, named, reach, manager)?;
+    let regions = allot(scenario, named, reach, manager)?;
     let mut known: BTreeMap<(Vec<Extent>, Vec<u32>), Arc<AddressMap>> = BTreeMap::new();
     let mut lists = vec![vec![Vec::new(); reach.len()]; named.names.devices.len()];
     let mut host_maps = Vec::with_capacity(reach.len());
@@ -115,7 +89,7 @@ pub(crate) fn lay_out(
         let mut extents: Vec<Extent> = granted.iter().map(|one| one.extent.clone()).collect();
         extents.extend(whole_devices(scenario, named, &devices)?);
         if reached.is_empty() || extents.is_empty() && !has_own_memory(scenario, named, host) {
-            return Err(vec![nothing_to_see(scenario, named, host)]);
+            return Err(nothing_to_see(scenario, named, host).into());
         }
         let bridges = |extent: &Extent| {
             let devices = extent.shares.iter().map(|(device, _)| *device);
@@ -137,8 +111,7 @@ pub(crate) fn lay_out(
                 }
                 list.push(decoder);
                 region_decoders.extend(granted.get(at).map(|one| RegionDecoder {
-                    region: one.region,
-                    block: one.block,
+                    part: one.part,
                     host,
                     device: *device,
                     decoder,
@@ -182,23 +155,12 @@ fn nothing_to_see(scenario: &Scenario, named: &Named, host: usize) -> Problem {
     let path = format!("hosts[{}]", named.host_group[host]);
     match scenario.regions.is_empty() {
         true => Problem::new(path, format!("no device is reachable from host `{name}`")),
-        false => Problem::new(
+        false => Problem::refused(
             path,
-            format!(
-                "found no region for host `{name}`; allowed: hosts that a region names, and that are \
-                 granted some of it if it is pooled"
-            ),
+            format_args!("no region for host `{name}`"),
+            "hosts that a region names, and that are granted some of it if it is pooled",
         ),
     }
-}
-
-/// A contiguous piece of memory in a host's address space.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(crate) struct Extent {
-    /// The devices in interleaving order, with the first device address used on each.
-    pub(crate) shares: Vec<(usize, Dpa)>,
-    /// Bytes used on each device.
-    pub(crate) share: Bytes,
 }
 
 /// The host of a Type 2 device, the only one that reaches its memory; `None` for a Type 3 device.
@@ -223,7 +185,7 @@ fn capacity_of(scenario: &Scenario, named: &Named, device: usize) -> Bytes {
 /// Whether a host runs threads on its own memory, and so needs no CXL memory.
 fn has_own_memory(scenario: &Scenario, named: &Named, host: usize) -> bool {
     let group = &scenario.hosts[named.host_group[host]];
-    group.processor.is_some() && !group.nodes.is_empty()
+    group.processor().is_some() && !group.nodes.is_empty()
 }
 
 /// Extents over whole devices: consecutive devices of equal capacity are interleaved.
@@ -231,7 +193,7 @@ fn whole_devices(
     scenario: &Scenario,
     named: &Named,
     devices: &[usize],
-) -> Result<Vec<Extent>, Vec<Problem>> {
+) -> Result<Vec<Extent>, Problem> {
     let same_capacity = |a: &usize, b: &usize| {
         // The memory of a Type 2 device is not interleaved with that of other devices.
         let plain = |device: usize| device < named.first_accelerator;
@@ -255,7 +217,7 @@ fn windows(
     named: &Named,
     extents: &[Extent],
     bridges: &[u32],
-) -> Result<Vec<AddressWindow>, Vec<Problem>> {
+) -> Result<Vec<AddressWindow>, Problem> {
     let first = named.names.requesters.len();
     let mut base = Hpa(0);
     let mut windows = Vec::with_capacity(extents.len());
@@ -264,13 +226,11 @@ fn windows(
         let size = Bytes(extent.share.0 * ways as u64);
         let granularity = scenario.address_map.granularity;
         let mut set = InterleaveSet::new(base, size, granularity, ways as u32)
-            .map_err(|error| vec![Problem::new("address_map", error.to_string())])?;
+            .map_err(|error| Problem::new("address_map", error.to_string()))?;
         if let Some(maps) = scenario.address_map.xor_maps() {
             let xored = set.with_xor_over(&maps, *bridges);
-            set = xored.map_err(|error| {
-                let text = format!("found {error}; allowed: maps that do");
-                vec![Problem::new("address_map.xor_maps", text)]
-            })?;
+            set = xored
+                .map_err(|error| Problem::refused("address_map.xor_maps", error, "maps that do"))?;
         }
         let port = |(device, _): &(usize, Dpa)| PortId((first + device) as u16);
         windows.push(AddressWindow {
@@ -283,20 +243,4 @@ fn windows(
         base.0 += size.0;
     }
     Ok(windows)
-}
-
-/// Interleaving ways of the windows over `count` devices of one capacity.
-pub(crate) fn ways(scenario: &Scenario, count: usize) -> Result<usize, Vec<Problem>> {
-    let dividing = |ways: &u32| count.is_multiple_of(*ways as usize);
-    match scenario.address_map.ways {
-        None => Ok(legal_targets().filter(dividing).max().unwrap_or(1) as usize),
-        Some(ways) if dividing(&ways) => Ok(ways as usize),
-        Some(ways) => Err(vec![Problem::new(
-            "address_map.ways",
-            format!(
-                "found {ways}; allowed: a divisor of {count}, the devices of one capacity in a row \
-                 that a host reaches"
-            ),
-        )]),
-    }
 }

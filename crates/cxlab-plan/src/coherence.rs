@@ -5,10 +5,12 @@ use cxlab_engine::units::Picos;
 use cxlab_link::Transmission;
 use cxlab_protocol::Channel;
 use cxlab_protocol::coherence::dcoh::Peer;
-use cxlab_scenario::Scenario;
+use cxlab_scenario::{DeviceGroup, HostKind, Scenario};
 use cxlab_workload::Workload;
 
-use super::{DeviceKind, PlannedDevice, PlannedHost, PlannedLink, Problem};
+use crate::endpoints::{PlannedDevice, PlannedHost};
+use crate::links::PlannedLink;
+use crate::problem::{Problem, Problems};
 
 /// Longest lookup time of a snoop filter.
 const LONGEST_LOOKUP: Picos = Picos(1_000_000_000);
@@ -24,52 +26,10 @@ pub(crate) fn check(
     devices: &[PlannedDevice],
     links: &[PlannedLink],
 ) -> Result<Vec<bool>, Vec<Problem>> {
-    let mut problems = Vec::new();
+    let mut problems = Problems::default();
     for (at, group) in scenario.devices.iter().enumerate() {
-        let path = format!("devices[{at}].coherence");
         if group.is_hdm_db() {
-            if let Err(error) = group.coherence.victim.build() {
-                problems.push(Problem::of_param(&format!("{path}.victim"), error));
-            }
-            if group.controller.write_completion != WriteCompletion::Accepted {
-                problems.push(Problem::new(
-                    format!("devices[{at}].controller.write_completion"),
-                    "found \"written\" of a device with class = \"hdm-db\"; allowed: \"accepted\" (it orders writes, reads \
-                     and snoops of a line when it accepts them), or class = \"hdm-h\""
-                        .to_owned(),
-                ));
-            }
-            let filter = &group.coherence.filter;
-            if let Err(error) = filter.geometry() {
-                problems.push(Problem::new(
-                    format!("{path}.filter.lines"),
-                    error.to_string(),
-                ));
-            }
-            if let Some(join) = filter.join {
-                if join > LONGEST_JOIN {
-                    problems.push(Problem::new(
-                        format!("{path}.filter.join"),
-                        format!("found {join}; allowed: at most {LONGEST_JOIN}"),
-                    ));
-                }
-                if filter.block < 2 {
-                    problems.push(Problem::new(
-                        format!("{path}.filter.join"),
-                        "found with `block = 1`, so that no snoop covers several lines; allowed: with `block` of 2 to 4"
-                            .to_owned(),
-                    ));
-                }
-            }
-            if filter.lookup_time > LONGEST_LOOKUP {
-                problems.push(Problem::new(
-                    format!("{path}.filter.lookup_time"),
-                    format!(
-                        "found {}; allowed: at most {LONGEST_LOOKUP}",
-                        filter.lookup_time
-                    ),
-                ));
-            }
+            check_device(&format!("devices[{at}]"), group, &mut problems);
         }
     }
     let narrow = links.iter().any(|link| {
@@ -77,73 +37,85 @@ pub(crate) fn check(
             && !link.params.flit_format().carries(Channel::S2mBisnp)
     });
     if let Some(class) = scenario.back_invalidation().filter(|_| narrow) {
-        problems.push(Problem::new(
+        problems.refuse(
             class,
-            "found \"hdm-db\" over links with 68 B flits, which carry no back-invalidation (CXL 3.1 \
-             section 4.2); allowed: 256 B flits (generation 6 and 7) or packets",
-        ));
+            "\"hdm-db\" over links with 68 B flits, which carry no back-invalidation (CXL 3.1 section 4.2)",
+            "256 B flits (generation 6 and 7) or packets",
+        );
     }
-    let coherent = |device: usize| match devices[device].group {
-        DeviceKind::Memory(group) => scenario.devices[group].is_hdm_db(),
-        DeviceKind::Accelerator(_) => false,
+    let is_hdm_db = |group: &usize| scenario.devices[*group].is_hdm_db();
+    let class_of = |device: &PlannedDevice| device.memory().filter(is_hdm_db);
+    let Some(group) = devices.iter().find_map(class_of) else {
+        return problems.or(vec![false; hosts.len()]);
     };
-    let Some(first) = (0..devices.len()).find(|device| coherent(*device)) else {
-        return if problems.is_empty() {
-            Ok(vec![false; hosts.len()])
-        } else {
-            Err(problems)
-        };
-    };
-    let DeviceKind::Memory(group) = devices[first].group else {
-        return Ok(vec![false; hosts.len()]);
-    };
-    let class = format!("devices[{group}].coherence.class");
     if hosts.len() > Peer::MAX_COUNT {
-        problems.push(Problem::new(
-            &class,
-            format!(
-                "found \"hdm-db\" in a system of {} hosts; allowed: at most {}, as many as a snoop \
-                 filter can tell apart",
-                hosts.len(),
+        problems.refuse(
+            format!("devices[{group}].coherence.class"),
+            format_args!("\"hdm-db\" in a system of {} hosts", hosts.len()),
+            format_args!(
+                "at most {}, as many as a snoop filter can tell apart",
                 Peer::MAX_COUNT
             ),
-        ));
+        );
     }
     let mut told = vec![false; scenario.hosts.len()];
     let mut caching = Vec::with_capacity(hosts.len());
     for host in hosts {
-        let targets = host.map.windows().iter().flat_map(|window| &window.targets);
-        let mut devices = targets.map(|target| usize::from(target.0) - hosts.len());
-        let needs = devices.any(coherent);
+        let mut targets = host.targets(hosts.len());
+        let needs = targets.any(|device| class_of(&devices[device]).is_some());
         caching.push(needs);
-        if needs && scenario.hosts[host.group].core.is_some() && !told[host.group] {
-            told[host.group] = true;
-            problems.push(Problem::new(
-                format!("hosts[{}].core", host.group),
-                format!(
-                    "found a core, but \"{}\" reaches memory of class hdm-db, which the caches of \
-                     cores cannot hold; allowed: issue = {{ cache = {{ size = ... }} }}",
-                    host.name
-                ),
-            ));
+        if !needs || told[host.group] {
+            continue;
         }
-        if needs && scenario.hosts[host.group].issue.cache.is_none() && !told[host.group] {
-            told[host.group] = true;
-            problems.push(Problem::new(
-                format!("hosts[{}].issue", host.group),
-                format!(
-                    "found no cache, but \"{}\" reaches memory of class hdm-db; allowed: with \
-                     cache = {{ size = ... }}",
-                    host.name
+        let (path, name) = (format!("hosts[{}]", host.group), &host.name);
+        match &scenario.hosts[host.group].kind {
+            HostKind::Requester(issue) if issue.cache.is_some() => continue,
+            HostKind::Core(_) => problems.refuse(
+                format!("{path}.core"),
+                format_args!(
+                    "a core, but \"{name}\" reaches memory of class hdm-db, which the caches of cores \
+                     cannot hold"
                 ),
-            ));
+                "issue = { cache = { size = ... } }",
+            ),
+            HostKind::Requester(_) | HostKind::Processor(_) => problems.refuse(
+                format!("{path}.issue"),
+                format_args!("no cache, but \"{name}\" reaches memory of class hdm-db"),
+                "with cache = { size = ... }",
+            ),
+        }
+        told[host.group] = true;
+    }
+    problems.or(caching)
+}
+
+/// Checks a device that keeps its memory coherent.
+fn check_device(path: &str, group: &DeviceGroup, problems: &mut Problems) {
+    let victim = group.coherence.victim.build();
+    problems.built(&format!("{path}.coherence.victim"), victim);
+    let mut fields = problems.below(path);
+    if group.controller.write_completion != WriteCompletion::Accepted {
+        fields.refuse(
+            "controller.write_completion",
+            "\"written\" of a device with class = \"hdm-db\"",
+            "\"accepted\" (it orders writes, reads and snoops of a line when it accepts them), or class = \
+             \"hdm-h\"",
+        );
+    }
+    let filter = &group.coherence.filter;
+    if let Err(error) = filter.geometry() {
+        let path = format!("{path}.coherence.filter.lines");
+        problems.push(Problem::new(path, error.to_string()));
+    }
+    let mut fields = problems.below(format!("{path}.coherence.filter"));
+    if let Some(join) = filter.join {
+        fields.time("join", join, LONGEST_JOIN);
+        if filter.block < 2 {
+            let found = "with `block = 1`, so that no snoop covers several lines";
+            fields.refuse("join", found, "with `block` of 2 to 4");
         }
     }
-    if problems.is_empty() {
-        Ok(caching)
-    } else {
-        Err(problems)
-    }
+    fields.time("lookup_time", filter.lookup_time, LONGEST_LOOKUP);
 }
 
 /// Checks the parameters that depend on whether a host's cache is coherent: victim policies other than
@@ -154,7 +126,7 @@ pub(crate) fn check_policies(
     hosts: &[PlannedHost],
     caching: &[bool],
 ) -> Result<(), Vec<Problem>> {
-    let mut problems = Vec::new();
+    let mut problems = Problems::default();
     for (at, group) in scenario.hosts.iter().enumerate() {
         let members = hosts
             .iter()
@@ -164,51 +136,46 @@ pub(crate) fn check_policies(
         if workloads[at].request_lines() > 1
             && let Some((host, _)) = coherent
         {
-            problems.push(Problem::new(
+            problems.refuse(
                 format!("hosts[{at}].workload.request"),
-                format!(
-                    "found more than 64 B, but the cache of \"{}\" is coherent; allowed: 32 B, 64 B",
+                format_args!(
+                    "more than 64 B, but the cache of \"{}\" is coherent",
                     host.name
                 ),
-            ));
+                "32 B, 64 B",
+            );
         }
-        if group.issue.in_order
+        let Some(issue) = group.requester() else {
+            continue;
+        };
+        if issue.in_order
             && let Some((host, _)) = coherent
         {
-            problems.push(Problem::new(
+            problems.refuse(
                 format!("hosts[{at}].issue.in_order"),
-                format!(
-                    "found true, but the cache of \"{}\" is coherent; allowed: false, as its \
-                     responses to snoops must pass its requests",
-                    host.name
-                ),
-            ));
+                format_args!("true, but the cache of \"{}\" is coherent", host.name),
+                "false, as its responses to snoops must pass its requests",
+            );
         }
-        let cache = group.issue.cache.as_ref();
-        let Some(policy) = cache.and_then(|cache| cache.policy.as_ref()) else {
+        let Some(policy) = issue.cache.as_ref().and_then(|cache| cache.policy.as_ref()) else {
             continue;
         };
         let path = format!("hosts[{at}].issue.cache.policy");
-        if let Err(error) = policy.build() {
-            problems.push(Problem::of_param(&path, error));
+        if problems.built(&path, policy.build()).is_none() {
             continue;
         }
         if let Some((host, _)) = members.clone().find(|(_, caching)| !**caching)
             && policy.kind != "lru"
         {
-            problems.push(Problem::new(
+            problems.refuse(
                 format!("{path}.kind"),
-                format!(
-                    "found \"{}\", but \"{}\" reaches no memory of class hdm-db; allowed: \"lru\", \
-                     as its cache is not coherent",
+                format_args!(
+                    "\"{}\", but \"{}\" reaches no memory of class hdm-db",
                     policy.kind, host.name
                 ),
-            ));
+                "\"lru\", as its cache is not coherent",
+            );
         }
     }
-    if problems.is_empty() {
-        Ok(())
-    } else {
-        Err(problems)
-    }
+    problems.or(())
 }

@@ -2,10 +2,10 @@
 
 use cxlab_engine::units::Dpa;
 use cxlab_protocol::{DecoderTable, PortId};
-use cxlab_scenario::{HostGroup, Note, Scenario};
+use cxlab_scenario::{HostKind, Note, Scenario};
 
-use super::sharing::SharedPart;
-use super::{DeviceKind, PlannedDevice, PlannedHost};
+use crate::endpoints::{PlannedDevice, PlannedHost};
+use crate::sharing::SharedPart;
 
 /// The warning about hosts whose caches hold the same memory of class HDM-H. There is one note for
 /// all such devices, which names the first.
@@ -16,10 +16,7 @@ pub(crate) fn note(
     parts: &[SharedPart],
 ) -> Option<Note> {
     let mut shared = devices.iter().enumerate().filter_map(|(number, device)| {
-        let DeviceKind::Memory(group) = device.group else {
-            return None;
-        };
-        if scenario.devices[group].is_hdm_db() {
+        if scenario.devices[device.memory()?].is_hdm_db() {
             return None;
         }
         let port = PortId((hosts.len() + number) as u16);
@@ -70,7 +67,7 @@ fn two_caches<'a>(
     let mut shares: Vec<(Dpa, Dpa, usize)> = Vec::new();
     for (number, host) in hosts.iter().enumerate() {
         let mut targets = host.map.windows().iter().flat_map(|one| &one.targets);
-        if has_cache(&scenario.hosts[host.group]) && targets.any(|target| *target == device) {
+        if has_cache(&scenario.hosts[host.group].kind) && targets.any(|target| *target == device) {
             let own = decoders.of(PortId(number as u16)).iter();
             shares.extend(own.map(|share| (share.first, share.end(), number)));
         }
@@ -90,12 +87,14 @@ fn two_caches<'a>(
 }
 
 /// Whether a host caches the memory that it accesses.
-fn has_cache(group: &HostGroup) -> bool {
-    group.processor.is_some() || group.core.is_some() || group.issue.cache.is_some()
+fn has_cache(kind: &HostKind) -> bool {
+    match kind {
+        HostKind::Requester(issue) => issue.cache.is_some(),
+        HostKind::Core(_) | HostKind::Processor(_) => true,
+    }
 }
 
 /// Whether a host runs code that computes on values.
 fn has_values(scenario: &Scenario, host: &PlannedHost) -> bool {
-    let group = &scenario.hosts[host.group];
-    group.processor.is_some() || group.core.is_some()
+    scenario.hosts[host.group].requester().is_none()
 }

@@ -5,7 +5,8 @@ use cxlab_link::MOST_CREDITS;
 use cxlab_protocol::Channel;
 use cxlab_scenario::Note;
 
-use super::{Plan, PlannedLink};
+use crate::links::PlannedLink;
+use crate::plan::Plan;
 
 /// The bandwidth limit that the credits of a message class set on a link.
 #[derive(Clone, Copy, PartialEq, Debug)]

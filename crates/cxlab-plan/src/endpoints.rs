@@ -3,18 +3,102 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use cxlab_device::DeviceChange;
+use cxlab_device::{DeviceChange, DeviceChangeKind};
 use cxlab_engine::units::Picos;
 use cxlab_fabric::graph::{Endpoints, FabricGraph};
 use cxlab_fabric::routing::RoutingTables;
 use cxlab_fabric::routing::vcs::{self, VcsHierarchy};
 use cxlab_host::AddressMap;
 use cxlab_protocol::{DecoderTable, PortId};
-use cxlab_scenario::diagnostics::nearest;
 use cxlab_scenario::{FabricKind, Scenario};
 
-use super::manager::Presence;
-use super::{DeviceKind, PlannedDevice, PlannedHost, Problem};
+use crate::problem::{Problem, Problems, unknown};
+
+/// A host, resolved.
+pub struct PlannedHost {
+    /// Name of the host, unique in the system.
+    pub name: String,
+    /// Index of its group in the scenario's list of hosts.
+    pub group: usize,
+    /// The device that owns each address, as this host sees it.
+    pub map: Arc<AddressMap>,
+    /// When its workload begins, measured from the beginning of the workloads of hosts
+    /// present from the start.
+    pub joins: Picos,
+    /// When the host stops issuing requests, if an event says so.
+    pub leaves: Option<Picos>,
+}
+
+impl PlannedHost {
+    /// Numbers of the devices in the host's address map, in a system of `hosts` hosts. A device is
+    /// listed once for each window that it is in.
+    pub fn targets(&self, hosts: usize) -> impl Iterator<Item = usize> {
+        let windows = self.map.windows().iter();
+        let targets = windows.flat_map(|window| &window.targets);
+        targets.map(move |target| usize::from(target.0) - hosts)
+    }
+}
+
+/// The kind of a device, with the index of its group in the scenario's list of such devices.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum DeviceKind {
+    /// A Type 3 device: index into the scenario's `devices`.
+    Memory(usize),
+    /// An accelerator: index into the scenario's `accelerators`.
+    Accelerator(usize),
+}
+
+/// A device, resolved.
+pub struct PlannedDevice {
+    /// Name of the device, unique in the system.
+    pub name: String,
+    /// Kind and group of the device.
+    pub group: DeviceKind,
+    /// The mapping from each host's addresses to this device; empty if no host reaches the device.
+    pub decoders: DecoderTable,
+    /// Changes of the mapping, of shares and of viral while the workloads run, in order of time.
+    pub changes: Vec<DeviceChange>,
+}
+
+impl PlannedDevice {
+    /// Changes of the hosts' shares while the workloads run, in order of time.
+    pub fn share_changes(&self) -> Vec<DeviceChange> {
+        let shares = self.changes.iter().copied();
+        let shares = shares.filter(|change| matches!(change.kind, DeviceChangeKind::Share(_)));
+        shares.collect()
+    }
+
+    /// When the device first goes into viral for some host, measured from the
+    /// beginning of the workloads.
+    pub fn viral(&self) -> Option<Picos> {
+        let mut changes = self.changes.iter();
+        let first = changes.find(|change| matches!(change.kind, DeviceChangeKind::Viral(_)));
+        first.map(|change| change.at)
+    }
+
+    /// Index of its group in the scenario's list of Type 3 devices; `None` for an accelerator.
+    pub fn memory(&self) -> Option<usize> {
+        match self.group {
+            DeviceKind::Memory(group) => Some(group),
+            DeviceKind::Accelerator(_) => None,
+        }
+    }
+
+    /// Index of its group in the scenario's list of accelerators; `None` for a Type 3 device.
+    pub fn accelerator(&self) -> Option<usize> {
+        match self.group {
+            DeviceKind::Memory(_) => None,
+            DeviceKind::Accelerator(group) => Some(group),
+        }
+    }
+}
+
+/// When a host's workload begins and ends.
+#[derive(Clone, Copy, Default, Debug)]
+pub(crate) struct Presence {
+    pub(crate) joins: Option<Picos>,
+    pub(crate) leaves: Option<Picos>,
+}
 
 /// Names of hosts and devices in order, each with its group.
 pub(crate) struct Named {
@@ -26,30 +110,23 @@ pub(crate) struct Named {
 }
 
 /// Gives every host and device its name.
-pub(crate) fn name_all(scenario: &Scenario, problems: &mut Vec<Problem>) -> Named {
+pub(crate) fn name_all(scenario: &Scenario, problems: &mut Problems) -> Named {
     let mut seen: BTreeMap<String, String> = BTreeMap::new();
     let mut expand = |list: &str, at: usize, name: &str, count: u32| -> Vec<String> {
         let path = format!("{list}[{at}].name");
         let allowed = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
         if name.is_empty() || name.len() > 64 || !name.chars().all(allowed) {
-            problems.push(Problem::new(
-                &path,
-                format!("found {name:?}; allowed: 1 to 64 letters, digits, `-` and `_`"),
-            ));
+            let allowed = "1 to 64 letters, digits, `-` and `_`";
+            problems.refuse(&path, format_args!("{name:?}"), allowed);
         }
-        let names: Vec<String> = if count == 1 {
-            vec![name.to_owned()]
-        } else {
-            (0..count).map(|i| format!("{name}{i}")).collect()
+        let names: Vec<String> = match count {
+            1 => vec![name.to_owned()],
+            _ => (0..count).map(|i| format!("{name}{i}")).collect(),
         };
         for name in &names {
             if let Some(other) = seen.insert(name.clone(), path.clone()) {
-                problems.push(Problem::new(
-                    &path,
-                    format!(
-                        "found `{name}`, a name that `{other}` has already; allowed: a new name"
-                    ),
-                ));
+                let found = format_args!("`{name}`, a name that `{other}` has already");
+                problems.refuse(&path, found, "a new name");
                 break;
             }
         }
@@ -78,21 +155,16 @@ pub(crate) fn name_all(scenario: &Scenario, problems: &mut Vec<Problem>) -> Name
         named.names.devices.extend(names);
     }
     if named.names.devices.is_empty() {
-        problems.push(Problem::new(
-            "devices",
-            "found no devices and no accelerators; allowed: at least one of either",
-        ));
+        let found = "no devices and no accelerators";
+        problems.refuse("devices", found, "at least one of either");
     }
-    if named.names.len() > PortId::MAX_COUNT {
-        problems.push(Problem::new(
+    let (count, most) = (named.names.len(), PortId::MAX_COUNT);
+    if count > most {
+        problems.refuse(
             "hosts",
-            format!(
-                "found {} hosts and devices, which need as many edge ports; allowed: at most {} \
-                 (12-bit PIDs, CXL 3.1 section 7.7.6)",
-                named.names.len(),
-                PortId::MAX_COUNT
-            ),
-        ));
+            format_args!("{count} hosts and devices, which need as many edge ports"),
+            format_args!("at most {most} (12-bit PIDs, CXL 3.1 section 7.7.6)"),
+        );
     }
     named
 }
@@ -115,10 +187,10 @@ pub(crate) fn reach(
         FabricKind::SingleVcs | FabricKind::MultipleVcs => vcs_reach(scenario, graph, named),
         FabricKind::Pbr => {
             if !scenario.fabric.bindings.is_empty() {
-                return Err(vec![Problem::new(
+                return Err(vec![Problem::refused(
                     "fabric.bindings",
-                    "found bindings with kind = \"pbr\"; allowed: none, or kind = \"multiple-vcs\" (only \
-                     virtual CXL switches have bindings)",
+                    "bindings with kind = \"pbr\"",
+                    "none, or kind = \"multiple-vcs\" (only virtual CXL switches have bindings)",
                 )]);
             }
             if graph.direct.is_empty() && !may_have_islands(scenario) {
@@ -148,7 +220,7 @@ fn check_pairs(
     named: &Named,
 ) -> Result<(), Vec<Problem>> {
     let first = named.names.requesters.len();
-    let mut problems = Vec::new();
+    let mut problems = Problems::default();
     for host in 0..first {
         for device in named.names.device_range() {
             if let Err(error) = tables.require(graph, host, device) {
@@ -160,15 +232,11 @@ fn check_pairs(
                 problems.push(Problem::new("fabric.topology", text));
             }
             if problems.len() == 8 {
-                return Err(problems);
+                return problems.or(());
             }
         }
     }
-    if problems.is_empty() {
-        Ok(())
-    } else {
-        Err(problems)
-    }
+    problems.or(())
 }
 
 fn vcs_reach(
@@ -177,86 +245,47 @@ fn vcs_reach(
     named: &Named,
 ) -> Result<Vec<Vec<usize>>, Vec<Problem>> {
     let first = named.names.requesters.len();
-    let mut problems = Vec::new();
+    let mut problems = Problems::default();
     let mut bindings = Vec::new();
     for (at, binding) in scenario.fabric.bindings.iter().enumerate() {
-        let device = named
-            .names
-            .devices
-            .iter()
-            .position(|name| *name == binding.device);
-        let host = named
-            .names
-            .requesters
-            .iter()
-            .position(|name| *name == binding.host);
-        match (device, host) {
-            (Some(device), Some(host)) => bindings.push((first + device, host)),
-            (device, host) => {
-                let path = format!("fabric.bindings[{at}]");
-                if device.is_none() {
-                    let (name, known) = (&binding.device, &named.names.devices);
-                    problems.push(unknown(format!("{path}.device"), name, "a device", known));
-                }
-                if host.is_none() {
-                    let (name, known) = (&binding.host, &named.names.requesters);
-                    problems.push(unknown(format!("{path}.host"), name, "a host", known));
-                }
+        let path = format!("fabric.bindings[{at}]");
+        let mut number = |key: &str, name: &str, what: &str, known: &[String]| {
+            let found = known.iter().position(|one| one == name);
+            if found.is_none() {
+                problems.push(unknown(format!("{path}.{key}"), name, what, known));
             }
-        }
+            found
+        };
+        let device = number("device", &binding.device, "a device", &named.names.devices);
+        let host = number("host", &binding.host, "a host", &named.names.requesters);
+        bindings.extend(
+            device
+                .zip(host)
+                .map(|(device, host)| (first + device, host)),
+        );
     }
-    if !problems.is_empty() {
-        return Err(problems);
-    }
+    problems.or(())?;
     let hierarchy = match scenario.fabric.kind {
         FabricKind::SingleVcs if !bindings.is_empty() => {
-            return Err(vec![Problem::new(
+            return Err(vec![Problem::refused(
                 "fabric.bindings",
-                "found bindings with kind = \"single-vcs\"; allowed: none (a single virtual CXL switch \
-                 has one host), or kind = \"multiple-vcs\"",
+                "bindings with kind = \"single-vcs\"",
+                "none (a single virtual CXL switch has one host), or kind = \"multiple-vcs\"",
             )]);
         }
         FabricKind::SingleVcs => VcsHierarchy::Single,
         FabricKind::MultipleVcs | FabricKind::Pbr => VcsHierarchy::Multiple(bindings),
     };
-    let path = if scenario.fabric.bindings.is_empty() {
-        "fabric.kind"
-    } else {
-        "fabric.bindings"
+    let path = match scenario.fabric.bindings.is_empty() {
+        true => "fabric.kind",
+        false => "fabric.bindings",
     };
-    let reach = vcs::check(graph, &hierarchy)
-        .map_err(|error| vec![Problem::new(path, error.to_string())])?;
+    let reach =
+        vcs::check(graph, &hierarchy).map_err(|error| Problem::new(path, error.to_string()))?;
     Ok(reach
         .into_iter()
         .map(|devices| devices.into_iter().map(|device| device - first).collect())
         .collect())
-}
-
-/// The problem of a name that is not among the known ones, with a near name as a hint.
-pub(crate) fn unknown(path: String, found: &str, what: &str, known: &[String]) -> Problem {
-    let hint = nearest(found, known.iter().map(String::as_str))
-        .map(|near| format!("; did you mean `{near}`?"))
-        .unwrap_or_default();
-    let allowed = some_of(known);
-    Problem::new(
-        path,
-        format!("found `{found}`, which is not {what}; allowed: {allowed}{hint}"),
-    )
-}
-
-/// The first few names of a list, for a message.
-fn some_of(names: &[String]) -> String {
-    let shown = names
-        .iter()
-        .take(8)
-        .map(String::as_str)
-        .collect::<Vec<_>>()
-        .join(", ");
-    if names.len() > 8 {
-        format!("{shown}, ...")
-    } else {
-        shown
-    }
 }
 
 impl Named {

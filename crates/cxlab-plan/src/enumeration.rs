@@ -24,8 +24,8 @@ use cxlab_protocol::io::space::{DeviceType, FunctionSpec};
 use cxlab_protocol::io::tree::{Below, FixedWindow, RootComplex};
 use cxlab_scenario::{Arithmetic, FabricKind, Scenario};
 
-use super::limits::{LONGEST_DELAY, check_time};
-use super::{DeviceKind, PlannedDevice, PlannedHost, Problem};
+use crate::endpoints::{DeviceKind, PlannedDevice, PlannedHost};
+use crate::problem::{Problem, Problems};
 
 /// Address of the registers of the first host bridge: above all memory. *Assumed*.
 const HOST_BRIDGE: Hpa = Hpa(1 << 52);
@@ -70,46 +70,33 @@ pub struct VirtualSwitch {
 }
 
 /// Checks the parts of enumeration that do not depend on the fabric.
-pub(crate) fn check(scenario: &Scenario, problems: &mut Vec<Problem>) {
+pub(crate) fn check(scenario: &Scenario, problems: &mut Problems) {
     let Some(params) = &scenario.enumeration else {
         return;
     };
-    for (field, time) in [
-        ("software_time", params.software_time),
-        ("register_time", params.register_time),
-    ] {
-        check_time(
-            &format!("enumeration.{field}"),
-            time,
-            LONGEST_DELAY,
-            problems,
-        );
-    }
+    let mut fields = problems.below("enumeration");
+    fields.delay("software_time", params.software_time);
+    fields.delay("register_time", params.register_time);
     if !(1..=MOST_BRIDGES).contains(&params.host_bridges) {
-        problems.push(Problem::new(
-            "enumeration.host_bridges",
-            format!(
-                "found {}; allowed: 1 to {MOST_BRIDGES} (targets of a window, CXL 3.1 section 8.2.4.20.7)",
-                params.host_bridges
-            ),
-        ));
+        let allowed =
+            format_args!("1 to {MOST_BRIDGES} (targets of a window, CXL 3.1 section 8.2.4.20.7)");
+        fields.refuse("host_bridges", params.host_bridges, allowed);
     }
     if scenario.address_map.arithmetic != Arithmetic::Modulo && params.host_bridges == 1 {
-        problems.push(Problem::new(
+        problems.refuse(
             "address_map.arithmetic",
-            "found \"xor\" with enumeration; allowed: \"modulo\", or `enumeration.host_bridges` of 2 or more \
-             (XOR chooses among host bridges, of which a host has one there)",
-        ));
+            "\"xor\" with enumeration",
+            "\"modulo\", or `enumeration.host_bridges` of 2 or more (XOR chooses among host bridges, of \
+             which a host has one there)",
+        );
     }
     let routing = scenario.fabric.routing.name();
     if routing != "shortest" {
-        problems.push(Problem::new(
+        problems.refuse(
             "fabric.routing",
-            format!(
-                "found \"{routing}\" with enumeration; allowed: \"shortest\" (reads of registers \
-                 may not pass writes, which several paths would let them)"
-            ),
-        ));
+            format_args!("\"{routing}\" with enumeration"),
+            "\"shortest\" (reads of registers may not pass writes, which several paths would let them)",
+        );
     }
 }
 
@@ -158,7 +145,7 @@ pub(crate) struct Resolved<'a> {
 
 impl Resolved<'_> {
     /// The hierarchy of each host; empty if the scenario does not enumerate.
-    pub(crate) fn hierarchies(&self) -> Result<Vec<Hierarchy>, Vec<Problem>> {
+    pub(crate) fn hierarchies(&self) -> Result<Vec<Hierarchy>, Problem> {
         if self.scenario.enumeration.is_none() {
             return Ok(Vec::new());
         }
@@ -168,21 +155,18 @@ impl Resolved<'_> {
             let sharing = bound.iter().filter(|devices| devices.contains(&device));
             let found = sharing.count();
             if found > MOST_LOGICAL {
-                return Err(vec![Problem::new(
+                return Err(Problem::refused(
                     "enumeration",
-                    format!(
-                        "found {found} hosts that reach device `{}`; allowed: at most {MOST_LOGICAL}, \
-                         each with a logical device of its own (CXL 3.1 section 2.5)",
-                        planned.name
+                    format_args!("{found} hosts that reach device `{}`", planned.name),
+                    format_args!(
+                        "at most {MOST_LOGICAL}, each with a logical device of its own (CXL 3.1 section 2.5)"
                     ),
-                )]);
+                ));
             }
         }
-        let one = |host| {
-            self.hierarchy(host, &bound[host])
-                .map_err(|problem| vec![problem])
-        };
-        hosts.map(one).collect()
+        hosts
+            .map(|host| self.hierarchy(host, &bound[host]))
+            .collect()
     }
 
     /// Bytes of a Type 3 device's memory that a host sees.
@@ -247,12 +231,10 @@ impl Resolved<'_> {
             return Ok(());
         }
         let name = &self.hosts[host].name;
-        Err(Problem::new(
+        Err(Problem::refused(
             "enumeration",
-            format!(
-                "found {found} {what} side by side in the hierarchy of host `{name}`; allowed: at \
-                 most {MOST_PORTS} (device numbers of a bus)"
-            ),
+            format_args!("{found} {what} side by side in the hierarchy of host `{name}`"),
+            format_args!("at most {MOST_PORTS} (device numbers of a bus)"),
         ))
     }
 
@@ -262,13 +244,12 @@ impl Resolved<'_> {
         if found <= root_ports {
             return Ok(());
         }
-        Err(Problem::new(
+        let name = &self.hosts[host].name;
+        Err(Problem::refused(
             "enumeration.host_bridges",
-            format!(
-                "found {found}, and host `{}` has {root_ports} root port(s); allowed: at most so many (a host \
-                 has a root port for each link without a switch, and one behind which its switches are)",
-                self.hosts[host].name
-            ),
+            format_args!("{found}, and host `{name}` has {root_ports} root port(s)"),
+            "at most so many (a host has a root port for each link without a switch, and one behind which \
+             its switches are)",
         ))
     }
 

@@ -3,49 +3,44 @@
 use std::collections::BTreeSet;
 
 use cxlab_engine::units::Picos;
-use cxlab_scenario::{HostGroup, Scenario, Sharing};
+use cxlab_scenario::{HostGroup, HostKind, Scenario, Sharing};
 
-use super::Problem;
-use super::endpoints::Named;
-use super::limits::{LONGEST_WINDOW, check_time};
-use super::regions::hosts_of;
+use crate::endpoints::Named;
+use crate::limits::LONGEST_WINDOW;
+use crate::problem::Problems;
+use crate::regions::hosts_of;
 
 /// Checks all events, apart from their effect on the memory of hosts.
-pub(crate) fn check(scenario: &Scenario, named: &Named, problems: &mut Vec<Problem>) {
+pub(crate) fn check(scenario: &Scenario, named: &Named, problems: &mut Problems) {
     check_times(scenario, problems);
     check_hosts(scenario, named, problems);
 }
 
 /// Checks that events are in order of time, and that no time is too long.
-fn check_times(scenario: &Scenario, problems: &mut Vec<Problem>) {
+fn check_times(scenario: &Scenario, problems: &mut Problems) {
     if let Some(params) = &scenario.fabric_manager {
-        let times = [
+        let mut fields = problems.below("fabric_manager");
+        for (field, time) in [
             ("command_time", params.command_time),
             ("host_time", params.host_time),
             ("scrub_time", params.scrub_time),
-        ];
-        for (field, time) in times {
-            let path = format!("fabric_manager.{field}");
-            check_time(&path, time, LONGEST_WINDOW, problems);
+            ("reset_time", params.reset_time),
+        ] {
+            fields.time(field, time, LONGEST_WINDOW);
         }
-        let reset = params.reset_time;
-        check_time("fabric_manager.reset_time", reset, LONGEST_WINDOW, problems);
-        if reset == Picos::ZERO {
-            problems.push(Problem::new(
-                "fabric_manager.reset_time",
-                format!("found {reset}; allowed: 1 ps to {LONGEST_WINDOW}"),
-            ));
+        if params.reset_time == Picos::ZERO {
+            let allowed = format_args!("1 ps to {LONGEST_WINDOW}");
+            fields.refuse("reset_time", Picos::ZERO, allowed);
         }
     }
     let mut before = Picos::ZERO;
     for (number, event) in scenario.events.iter().enumerate() {
-        let (path, at) = (format!("events[{number}].at"), event.at());
-        check_time(&path, at, LONGEST_WINDOW, problems);
+        let at = event.at();
+        let mut fields = problems.below(format!("events[{number}]"));
+        fields.time("at", at, LONGEST_WINDOW);
         if at < before {
-            problems.push(Problem::new(
-                path,
-                format!("found {at} behind an event at {before}; allowed: events in order of time"),
-            ));
+            let found = format_args!("{at} behind an event at {before}");
+            fields.refuse("at", found, "events in order of time");
         }
         before = before.max(at);
     }
@@ -53,21 +48,18 @@ fn check_times(scenario: &Scenario, problems: &mut Vec<Problem>) {
 
 /// Hosts whose memory changes are requesters without caches, or processors that need none of it; those
 /// that come and go themselves, or ask for memory, are requesters.
-fn check_hosts(scenario: &Scenario, named: &Named, problems: &mut Vec<Problem>) {
+fn check_hosts(scenario: &Scenario, named: &Named, problems: &mut Problems) {
     let mut known = BTreeSet::new();
     let mut check = |host: usize, part: Option<&str>, why: String, allowed: &str| {
         let group = named.host_group[host];
         if let Some(part) = part
             && known.insert(group)
         {
-            problems.push(Problem::new(
+            problems.refuse(
                 format!("hosts[{group}].{part}"),
-                format!(
-                    "found `{part}` on `{}`, {why}; allowed: requesters without caches, with `issue` \
-                     alone{allowed}",
-                    named.names.requesters[host]
-                ),
-            ));
+                format_args!("`{part}` on `{}`, {why}", named.names.requesters[host]),
+                format_args!("requesters without caches, with `issue` alone{allowed}"),
+            );
         }
     };
     let of = |host: usize| &scenario.hosts[named.host_group[host]];
@@ -113,7 +105,7 @@ fn check_hosts(scenario: &Scenario, named: &Named, problems: &mut Vec<Problem>) 
 
 /// The part of a host that cannot do without memory that goes.
 pub(crate) fn needs_its_memory(scenario: &Scenario, group: &HostGroup) -> Option<&'static str> {
-    if group.processor.is_none() {
+    if group.processor().is_none() {
         return keeps_lines(group);
     }
     if !scenario.accelerators.is_empty() {
@@ -130,12 +122,9 @@ pub(crate) fn needs_its_memory(scenario: &Scenario, group: &HostGroup) -> Option
 
 /// The part of a host that may keep lines which are no longer its own, and has no machine checks.
 pub(crate) fn keeps_lines(group: &HostGroup) -> Option<&'static str> {
-    match group {
-        HostGroup {
-            processor: Some(_), ..
-        } => None,
-        HostGroup { core: Some(_), .. } => Some("core"),
-        HostGroup { issue, .. } if issue.cache.is_some() => Some("issue.cache"),
-        _ => None,
+    match &group.kind {
+        HostKind::Processor(_) => None,
+        HostKind::Core(_) => Some("core"),
+        HostKind::Requester(issue) => issue.cache.as_ref().map(|_| "issue.cache"),
     }
 }

@@ -3,7 +3,8 @@
 use cxlab_fleet::{Demand, Placement, PoolPolicy};
 use cxlab_scenario::Scenario;
 
-use super::{Files, Problem};
+use crate::inputs::Files;
+use crate::problem::{Problem, Problems};
 
 /// The catalog entries that a fleet uses.
 pub struct PlannedFleet {
@@ -19,42 +20,26 @@ pub struct PlannedFleet {
 pub(crate) fn resolve(
     scenario: &Scenario,
     files: &Files,
-    problems: &mut Vec<Problem>,
+    problems: &mut Problems,
 ) -> Option<PlannedFleet> {
     let fleet = scenario.fleet.as_ref()?;
     if let Err(errors) = fleet.check() {
-        problems.extend(
-            errors
-                .into_iter()
-                .map(|error| Problem::of_param("fleet", error)),
-        );
+        let errors = errors.into_iter();
+        problems.extend(errors.map(|error| Problem::of_param("fleet", error)));
     }
-    let demand = fleet
-        .demand
-        .build()
-        .map(|mut demand| match demand.open(&files.scenario_dir) {
-            Ok(()) => Some(demand),
-            Err(error) => {
-                problems.push(Problem::new("fleet.demand.path", error.to_string()));
-                None
-            }
-        });
-    let demand = built("demand", demand, problems).flatten();
-    let placement = built("placement", fleet.placement.build(), problems);
-    let policy = built("pool", fleet.pool.build(), problems);
+    let demand = problems.built("fleet.demand", fleet.demand.build());
+    let demand = demand.and_then(|mut demand| match demand.open(&files.scenario_dir) {
+        Ok(()) => Some(demand),
+        Err(error) => {
+            problems.push(Problem::new("fleet.demand.path", error.to_string()));
+            None
+        }
+    });
+    let placement = problems.built("fleet.placement", fleet.placement.build());
+    let policy = problems.built("fleet.pool", fleet.pool.build());
     Some(PlannedFleet {
         demand: demand?,
         placement: placement?,
         policy: policy?,
     })
-}
-
-fn built<T>(
-    field: &str,
-    built: Result<T, cxlab_engine::catalog::ParamError>,
-    problems: &mut Vec<Problem>,
-) -> Option<T> {
-    built
-        .map_err(|error| problems.push(Problem::of_param(&format!("fleet.{field}"), error)))
-        .ok()
 }

@@ -1,11 +1,21 @@
-//! Hashes input files into a plan, and detects traces that change during a run.
+//! The files beside a scenario, the hashes of all inputs of a plan, and traces that change during a run.
 
 use std::fs::{File, Metadata};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
+use cxlab_scenario::Scenario;
 use sha2::{Digest, Sha256};
+
+/// Files that a plan refers to.
+#[derive(Clone, Default, Debug)]
+pub struct Files {
+    /// The folder against which relative paths of the scenario are resolved.
+    pub scenario_dir: PathBuf,
+    /// A trace from the command line, which replaces the scenario's.
+    pub trace_override: Option<PathBuf>,
+}
 
 /// The metadata that changes when a file is written to or replaced.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -38,7 +48,7 @@ pub struct Inputs(Vec<(PathBuf, Option<Stamp>)>);
 
 impl Inputs {
     /// Records the metadata of the files, before any component reads them.
-    pub(crate) fn new(paths: Vec<PathBuf>) -> Inputs {
+    fn new(paths: Vec<PathBuf>) -> Inputs {
         let stamp = |path: &Path| std::fs::metadata(path).ok().as_ref().map(Stamp::of);
         let stamped = paths.into_iter().map(|path| {
             let stamp = stamp(&path);
@@ -47,7 +57,7 @@ impl Inputs {
         Inputs(stamped.collect())
     }
 
-    pub(crate) fn paths(&self) -> impl Iterator<Item = &Path> {
+    fn paths(&self) -> impl Iterator<Item = &Path> {
         self.0.iter().map(|(path, _)| path.as_path())
     }
 
@@ -63,7 +73,7 @@ impl Inputs {
 
 /// Adds a file's content and length to the hashes; the length marks where the next file begins. A
 /// file that cannot be read is reported when its source is made.
-pub(crate) fn hash(hashers: &mut [Sha256], path: &Path) {
+fn hash(hashers: &mut [Sha256], path: &Path) {
     let mut length: u64 = 0;
     // Opening a pipe may block for ever, and a device may have no end.
     let regular = std::fs::metadata(path).is_ok_and(|found| found.is_file());
@@ -79,4 +89,51 @@ pub(crate) fn hash(hashers: &mut [Sha256], path: &Path) {
     for hasher in hashers {
         hasher.update(length.to_le_bytes());
     }
+}
+
+/// Hashes of everything that can change a result except the seed: version, scenario without its
+/// name and execution, and the content of trace files, of libraries and of a fleet's demand. The
+/// second hash leaves out the windows as well.
+pub(crate) fn hashes(
+    scenario: &Scenario,
+    (libraries, traces): (Vec<PathBuf>, Vec<PathBuf>),
+    demand: Option<&[u8]>,
+) -> ([String; 2], Inputs) {
+    let mut value = serde_json::to_value(scenario).unwrap_or_default();
+    let mut text = |without: &[&str]| {
+        if let Some(object) = value.as_object_mut() {
+            for key in without {
+                object.remove(*key);
+            }
+        }
+        value.to_string()
+    };
+    let texts = [
+        text(&["name", "description", "seed", "execution"]),
+        text(&["measure"]),
+    ];
+    let mut hashers = texts.map(|text| {
+        let mut hasher = Sha256::new();
+        hasher.update(env!("CARGO_PKG_VERSION"));
+        hasher.update(text);
+        hasher
+    });
+    for path in &libraries {
+        hash(&mut hashers, path);
+    }
+    let inputs = Inputs::new(traces);
+    for path in inputs.paths() {
+        hash(&mut hashers, path);
+    }
+    for hasher in &mut hashers {
+        hasher.update(demand.unwrap_or_default());
+    }
+    let hashes = hashers.map(|hasher| {
+        let bytes = hasher.finalize();
+        bytes[..16]
+            .iter()
+            .map(|byte| format!("{byte:02x}"))
+            .collect()
+    });
+    (hashes, inputs)
 }

@@ -4,15 +4,13 @@
 //! transaction (32-bit picoseconds). Bounds on counts refuse a mistyped number before it takes all
 //! memory. Other checks are between fields that exclude one another.
 
-use cxlab_engine::units::{Bytes, LINE_BYTES, Percent, Picos};
+use cxlab_engine::units::{Bytes, BytesPerSec, LINE_BYTES, Percent, Picos};
 use cxlab_host::RequesterParams;
-use cxlab_scenario::Scenario;
+use cxlab_scenario::{HostGroup, HostKind, Scenario};
 use serde_json::{Map, Value};
 
-use super::{Plan, Problem};
+use crate::problem::{Fields, Problem, Problems};
 
-/// Longest constant delay of one component or stage.
-pub(crate) const LONGEST_DELAY: Picos = Picos(1_000_000_000);
 /// Longest time between two issues, and longest time of a medium.
 const LONGEST_INTERVAL: Picos = Picos(1_000_000_000_000);
 /// Longest window, an hour: 64 bits of picoseconds hold 5,000 of them.
@@ -28,31 +26,30 @@ const MOST_CACHED_LINES: u64 = 1 << 26;
 const MOST_MSHRS: u64 = 1 << 22;
 /// Longest name of a scenario, in characters.
 const LONGEST_NAME: usize = 200;
+/// The lowest and the highest rate at which a requester issues.
+const RATES: [BytesPerSec; 2] = [BytesPerSec(LINE_BYTES), BytesPerSec(1_000_000_000_000_000)];
 
 /// Checks the whole scenario.
-pub(crate) fn check(scenario: &Scenario, problems: &mut Vec<Problem>) {
+pub(crate) fn check(scenario: &Scenario, problems: &mut Problems) {
     let name = &scenario.name;
     if name.trim().is_empty()
         || name.chars().count() > LONGEST_NAME
         || name.chars().any(char::is_control)
     {
-        problems.push(Problem::new(
-            "name",
-            format!("found {name:?}; allowed: 1 to {LONGEST_NAME} characters on one line"),
-        ));
+        let allowed = format_args!("1 to {LONGEST_NAME} characters on one line");
+        problems.refuse("name", format_args!("{name:?}"), allowed);
     }
     check_measure(scenario, problems);
     let switching = scenario.fabric.switch.switching_time;
-    check_time(
-        "fabric.switch.switching_time",
-        switching,
-        LONGEST_DELAY,
-        problems,
-    );
+    problems
+        .below("fabric.switch")
+        .delay("switching_time", switching);
     for (at, group) in scenario.hosts.iter().enumerate() {
         let path = format!("hosts[{at}]");
-        check_requests(&format!("{path}.requests"), group.requests, problems);
-        check_issue(&format!("{path}.issue"), &group.issue, problems);
+        check_requests(&mut problems.below(&path), "requests", group.requests);
+        if let Some(issue) = group.requester() {
+            check_issue(problems.below(format!("{path}.issue")), issue);
+        }
         if let Some(local) = &group.local {
             let path = format!("{path}.local.memory");
             check_medium(&path, &local.memory.params, problems);
@@ -61,27 +58,22 @@ pub(crate) fn check(scenario: &Scenario, problems: &mut Vec<Problem>) {
     for (at, group) in scenario.devices.iter().enumerate() {
         let path = format!("devices[{at}]");
         let process = group.controller.process_time;
-        check_time(
-            &format!("{path}.controller.process_time"),
-            process,
-            LONGEST_DELAY,
-            problems,
-        );
-        let path = format!("{path}.memory");
-        check_medium(&path, &group.memory.params, problems);
+        problems
+            .below(&path)
+            .delay("controller.process_time", process);
+        check_medium(&format!("{path}.memory"), &group.memory.params, problems);
     }
     check_state(scenario, problems);
 }
 
 /// Checks the times of a medium as written. Media come from a catalog, so their other times are not
 /// known here. A medium may contain other media.
-fn check_medium(path: &str, params: &Map<String, Value>, problems: &mut Vec<Problem>) {
+fn check_medium(path: &str, params: &Map<String, Value>, problems: &mut Problems) {
     for (key, value) in params {
-        let path = format!("{path}.{key}");
         if let Some(inside) = value.as_object() {
-            check_medium(&path, inside, problems);
+            check_medium(&format!("{path}.{key}"), inside, problems);
         } else if let Some(Ok(time)) = value.as_str().map(str::parse::<Picos>) {
-            check_time(&path, time, LONGEST_INTERVAL, problems);
+            problems.below(path).time(key, time, LONGEST_INTERVAL);
         }
     }
 }
@@ -93,7 +85,7 @@ const LONGEST_STAGE: u64 = 1 << 31;
 /// Checks that constant delays, summed over the longest path to a device and back, fit their stage.
 pub(crate) fn check_round_trip(scenario: &Scenario, longest_path: u32) -> Result<(), Vec<Problem>> {
     let links = 2 * u64::from(longest_path.max(1));
-    let mut problems = Vec::new();
+    let mut problems = Problems::default();
     let mut check = |path: String, found: String, each: u64, times: u64| {
         let most = LONGEST_STAGE / times;
         if each > most {
@@ -134,19 +126,15 @@ pub(crate) fn check_round_trip(scenario: &Scenario, longest_path: u32) -> Result
         // A message may extend over two flits, and the wire shares the stage.
         check(format!("{path}.bandwidth"), found, sending, 4 * links);
     }
-    if problems.is_empty() {
-        Ok(())
-    } else {
-        Err(problems)
-    }
+    problems.or(())
 }
 
 /// The narrowest and the widest relative interval at which a run can stop.
-const PRECISE: Percent = Percent(100);
-const COARSE: Percent = Percent(500_000);
+const PRECISIONS: [Percent; 2] = [Percent(100), Percent(500_000)];
 
-fn check_measure(scenario: &Scenario, problems: &mut Vec<Problem>) {
+fn check_measure(scenario: &Scenario, problems: &mut Problems) {
     let measure = &scenario.measure;
+    let mut fields = problems.below("measure");
     let given = [
         ("warmup_requests", measure.warmup_requests.is_some()),
         ("warmup_time", measure.warmup_time.is_some()),
@@ -155,264 +143,141 @@ fn check_measure(scenario: &Scenario, problems: &mut Vec<Problem>) {
         .iter()
         .filter(|(_, given)| *given && measure.warmup.is_some())
     {
-        problems.push(Problem::new(
-            "measure.warmup",
-            format!(
-                "found \"auto\", and {other} too; allowed: one of them, which ends the warm-up"
-            ),
-        ));
+        let found = format_args!("\"auto\", and {other} too");
+        fields.refuse("warmup", found, "one of them, which ends the warm-up");
     }
-    if let Some(precision) = measure.precision
-        && !(PRECISE.0..=COARSE.0).contains(&precision.0)
-    {
-        problems.push(Problem::new(
-            "measure.precision",
-            format!("found {precision}; allowed: {PRECISE} to {COARSE}"),
-        ));
+    if let Some(precision) = measure.precision {
+        fields.between("precision", precision, PRECISIONS);
     }
     if let (Some(requests), Some(time)) = (measure.warmup_requests, measure.warmup_time) {
-        problems.push(Problem::new(
-            "measure.warmup_time",
-            format!(
-                "found {time}, and warmup_requests = {requests} too; allowed: one of them, which \
-                 ends the warm-up"
-            ),
-        ));
+        let found = format_args!("{time}, and warmup_requests = {requests} too");
+        fields.refuse("warmup_time", found, "one of them, which ends the warm-up");
     }
     if let (Some(requests), Some(duration)) = (measure.requests, measure.duration) {
-        problems.push(Problem::new(
-            "measure.duration",
-            format!(
-                "found {duration}, and requests = {requests} too; allowed: one of them, which \
-                 ends the measurement"
-            ),
-        ));
+        let found = format_args!("{duration}, and requests = {requests} too");
+        fields.refuse("duration", found, "one of them, which ends the measurement");
     }
     if measure.duration == Some(Picos::ZERO) {
-        problems.push(Problem::new(
-            "measure.duration",
-            format!("found 0 ps; allowed: 1 ps to {}", LONGEST_WINDOW),
-        ));
+        let allowed = format_args!("1 ps to {LONGEST_WINDOW}");
+        fields.refuse("duration", Picos::ZERO, allowed);
     }
     for (field, span) in [
         ("warmup_time", measure.warmup_time),
         ("duration", measure.duration),
     ] {
-        if let Some(span) = span {
-            check_time(&format!("measure.{field}"), span, LONGEST_WINDOW, problems);
-        }
+        fields.time(field, span.unwrap_or_default(), LONGEST_WINDOW);
     }
-    check_requests("measure.requests", measure.requests, problems);
-    check_requests("measure.warmup_requests", measure.warmup_requests, problems);
+    check_requests(&mut fields, "requests", measure.requests);
+    check_requests(&mut fields, "warmup_requests", measure.warmup_requests);
 }
 
-/// Refuses a run that ends before any request can have completed.
-pub(crate) fn check_window(plan: &Plan) -> Result<(), Vec<Problem>> {
-    let measure = &plan.scenario.measure;
-    let (Some(duration), None) = (measure.duration, measure.warmup_requests) else {
-        return Ok(());
-    };
-    let Some(first) = crate::routes::first_completion_ps(plan) else {
-        return Ok(());
-    };
-    let least = match measure.warmup_time {
-        Some(warmup) => first.saturating_sub(warmup.0),
-        // An automatic warm-up lasts no longer than the window.
-        None => first.div_ceil(2),
-    };
-    if duration.0 >= least {
-        return Ok(());
-    }
-    Err(vec![Problem::new(
-        "measure.duration",
-        format!(
-            "found {duration}; allowed: {} and more (the latency of the nearest device is {} without load and medium)",
-            Picos(least),
-            Picos(first)
-        ),
-    )])
-}
-
-fn check_issue(path: &str, issue: &RequesterParams, problems: &mut Vec<Problem>) {
-    check_time(
-        &format!("{path}.process_time"),
-        issue.process_time,
-        LONGEST_DELAY,
-        problems,
-    );
+fn check_issue(mut fields: Fields<'_>, issue: &RequesterParams) {
+    fields.delay("process_time", issue.process_time);
     let interval = issue.issue_interval;
-    check_time(
-        &format!("{path}.issue_interval"),
-        interval,
-        LONGEST_INTERVAL,
-        problems,
-    );
+    fields.time("issue_interval", interval, LONGEST_INTERVAL);
     if let Some(rate) = issue.rate {
-        if rate.0 < LINE_BYTES || rate.0 > 1_000_000_000_000_000 {
-            problems.push(Problem::new(
-                format!("{path}.rate"),
-                format!("found {rate}; allowed: 64 B/s to 1000 TB/s"),
-            ));
-        }
+        fields.between("rate", rate, RATES);
         if interval > Picos::ZERO {
-            problems.push(Problem::new(
-                format!("{path}.rate"),
-                format!("found {rate}, and issue_interval = {interval} too; allowed: one of them"),
-            ));
+            let found = format_args!("{rate}, and issue_interval = {interval} too");
+            fields.refuse("rate", found, "one of them");
         }
     }
-    let Some(cache) = &issue.cache else { return };
-    check_time(
-        &format!("{path}.cache.access_time"),
-        cache.access_time,
-        LONGEST_DELAY,
-        problems,
-    );
-    let set = u64::from(cache.ways) * LINE_BYTES;
-    if cache.size.0 == 0 || !cache.size.0.is_multiple_of(set) {
-        let allowed = whole_sets(cache.size, cache.ways);
-        problems.push(Problem::new(
-            format!("{path}.cache.size"),
-            format!("found {}; allowed: {allowed}", cache.size),
-        ));
+    if let Some(cache) = &issue.cache {
+        fields.delay("cache.access_time", cache.access_time);
+        fields.whole_sets("cache.size", cache.size, cache.ways);
     }
 }
 
-/// The allowed sizes of a cache, in the words of an error about `size`, with a valid size near it.
-/// `ways` may be a default that is not in the scenario.
-pub(crate) fn whole_sets(size: Bytes, ways: u32) -> String {
-    let set = u64::from(ways.max(1)) * LINE_BYTES;
-    let near = near_size(size.0, set).map_or_else(String::new, |near| format!(", such as {near}"));
-    format!(
-        "multiples of {}, a set of {} ways of 64 B{near}",
-        Bytes(set),
-        ways.max(1)
-    )
+/// Most requests in flight of a host.
+fn in_flight(group: &HostGroup) -> u64 {
+    match &group.kind {
+        HostKind::Core(core) => u64::from(core.fills()) + u64::from(core.writebacks),
+        HostKind::Requester(issue) => u64::from(issue.outstanding),
+        HostKind::Processor(_) => u64::from(RequesterParams::default().outstanding),
+    }
 }
 
-/// A valid cache size near `size` that is short to write: a multiple of `set` bytes times a power of
-/// two, the largest for which such a multiple is within a sixteenth of `size`.
-fn near_size(size: u64, set: u64) -> Option<Bytes> {
-    let units = (0..40)
-        .rev()
-        .filter_map(|power| set.checked_mul(1 << power));
-    let mut near = units.filter_map(|unit| {
-        let half = u64::from(size % unit >= unit.div_ceil(2));
-        let near = (size / unit + half).checked_mul(unit)?;
-        (near > 0 && near.abs_diff(size) <= size / 16).then_some(Bytes(near))
+/// Lines in the caches of a requester or a core.
+fn cached_lines(group: &HostGroup) -> u64 {
+    let lines = |size: Bytes| size.0 / LINE_BYTES;
+    match &group.kind {
+        HostKind::Core(core) => core.caches.iter().map(|level| lines(level.size)).sum(),
+        HostKind::Requester(issue) => issue.cache.as_ref().map_or(0, |cache| lines(cache.size)),
+        HostKind::Processor(_) => 0,
+    }
+}
+
+/// MSHRs of a requester's cache.
+fn mshrs(group: &HostGroup) -> u64 {
+    let cache = group.requester().and_then(|issue| {
+        let cache = issue.cache.as_ref()?;
+        Some(cache.mshrs.unwrap_or(issue.outstanding).into())
     });
-    near.next()
+    cache.unwrap_or(0)
 }
 
 /// Checks that the state of the whole system fits in memory.
-fn check_state(scenario: &Scenario, problems: &mut Vec<Problem>) {
-    let hosts = &scenario.hosts;
-    let lines = |at: usize| {
-        let of_cache = |size: Bytes| size.0 / LINE_BYTES;
-        match &hosts[at].core {
-            Some(core) => core.caches.iter().map(|level| of_cache(level.size)).sum(),
-            None => hosts[at]
-                .issue
-                .cache
-                .as_ref()
-                .map_or(0, |cache| of_cache(cache.size)),
-        }
-    };
+fn check_state(scenario: &Scenario, problems: &mut Problems) {
     let coherent = scenario.devices.iter().any(|group| group.is_hdm_db());
-    let mshrs = |at: usize| match (&hosts[at].core, &hosts[at].issue.cache) {
-        (None, Some(cache)) if coherent => {
-            u64::from(cache.mshrs.unwrap_or(hosts[at].issue.outstanding))
-        }
-        _ => 0,
+    let mut hosts = |field, what, most, each: fn(&HostGroup) -> u64| {
+        let groups = scenario.hosts.iter();
+        let shares: Vec<(u32, u64)> = groups.map(|group| (group.count, each(group))).collect();
+        check_sum("hosts", field, what, most, &shares, problems);
     };
-    let sums = [
-        (
-            "issue.outstanding",
-            "requests in flight",
-            MOST_IN_FLIGHT,
-            hosts
-                .iter()
-                .map(|group| match &group.core {
-                    Some(core) => u64::from(core.fills()) + u64::from(core.writebacks),
-                    None => u64::from(group.issue.outstanding),
-                })
-                .collect::<Vec<_>>(),
-        ),
-        (
-            "issue.cache.size",
-            "cached lines of 64 B",
-            MOST_CACHED_LINES,
-            (0..hosts.len()).map(lines).collect(),
-        ),
-        (
-            "issue.cache.mshrs",
-            "MSHRs",
-            MOST_MSHRS,
-            (0..hosts.len()).map(mshrs).collect(),
-        ),
-    ];
-    let counts: Vec<u32> = hosts.iter().map(|group| group.count).collect();
-    for (field, what, most, each) in sums {
-        check_sum("hosts", field, what, most, &counts, &each, problems);
+    hosts(
+        "issue.outstanding",
+        "requests in flight",
+        MOST_IN_FLIGHT,
+        in_flight,
+    );
+    hosts(
+        "issue.cache.size",
+        "cached lines of 64 B",
+        MOST_CACHED_LINES,
+        cached_lines,
+    );
+    if coherent {
+        hosts("issue.cache.mshrs", "MSHRs", MOST_MSHRS, mshrs);
     }
-    let devices = &scenario.devices;
-    let counts: Vec<u32> = devices.iter().map(|group| group.count).collect();
-    let contexts: Vec<u64> = devices
-        .iter()
-        .map(|group| u64::from(group.controller.contexts))
-        .collect();
-    let field = "controller.contexts";
+    let groups = scenario.devices.iter();
+    let contexts = groups.map(|group| (group.count, group.controller.contexts.into()));
+    let shares: Vec<(u32, u64)> = contexts.collect();
     check_sum(
         "devices",
-        field,
+        "controller.contexts",
         "contexts",
         MOST_IN_FLIGHT,
-        &counts,
-        &contexts,
+        &shares,
         problems,
     );
 }
 
-/// Refuses a sum over groups that is too large, at the group with the largest share.
+/// Refuses a sum over groups that is too large, at the group with the largest share. `shares` has the
+/// count of each group, and the share of one of its members.
 fn check_sum(
     list: &str,
     field: &str,
     what: &str,
     most: u64,
-    counts: &[u32],
-    each: &[u64],
-    problems: &mut Vec<Problem>,
+    shares: &[(u32, u64)],
+    problems: &mut Problems,
 ) {
-    let share = |at: usize| u128::from(counts[at]) * u128::from(each[at]);
-    let sum: u128 = (0..counts.len()).map(share).sum();
-    let Some(largest) = (0..counts.len()).max_by_key(|at| share(*at)) else {
-        return;
-    };
-    if sum > u128::from(most) {
-        problems.push(Problem::new(
-            format!("{list}[{largest}].{field}"),
-            format!(
-                "found {} for each of {}, with all {list} {sum} {what}; allowed: {most} together",
-                each[largest], counts[largest]
-            ),
-        ));
+    let share = |(count, each): &(u32, u64)| u128::from(*count) * u128::from(*each);
+    let sum: u128 = shares.iter().map(share).sum();
+    let largest = shares.iter().enumerate().max_by_key(|(_, of)| share(of));
+    if let Some((at, (count, each))) = largest
+        && sum > u128::from(most)
+    {
+        problems.refuse(
+            format!("{list}[{at}].{field}"),
+            format_args!("{each} for each of {count}, with all {list} {sum} {what}"),
+            format_args!("{most} together"),
+        );
     }
 }
 
-pub(crate) fn check_time(path: &str, found: Picos, longest: Picos, problems: &mut Vec<Problem>) {
-    if found > longest {
-        problems.push(Problem::new(
-            path,
-            format!("found {found}; allowed: at most {longest}"),
-        ));
-    }
-}
-
-fn check_requests(path: &str, found: Option<u64>, problems: &mut Vec<Problem>) {
+fn check_requests(fields: &mut Fields<'_>, field: &str, found: Option<u64>) {
     if let Some(found) = found.filter(|found| *found > MOST_REQUESTS) {
-        problems.push(Problem::new(
-            path,
-            format!("found {found}; allowed: at most 10^15"),
-        ));
+        fields.refuse(field, found, "at most 10^15");
     }
 }

@@ -3,21 +3,14 @@
 use std::collections::BTreeMap;
 
 use cxlab_device::AcceleratorKind;
-use cxlab_engine::units::{LINE_BYTES, Picos};
 use cxlab_fabric::graph::FabricGraph;
 use cxlab_fabric::routing::{PortPeer, RoutingTables};
-use cxlab_host::PartialWrite;
-use cxlab_link::{Duplex, LinkParams, Transmission};
+use cxlab_link::LinkParams;
 use cxlab_protocol::flit::FlitFormat;
-use cxlab_scenario::diagnostics::nearest;
-use cxlab_scenario::{FabricKind, LinkClass, Note, Scenario};
-use cxlab_workload::Workload;
-use serde_json::Value;
+use cxlab_scenario::{FabricKind, LinkClass, LinkOverride, Scenario};
 
-use super::{DeviceKind, Plan, PlannedDevice, Problem};
-
-/// Longest delay of a link.
-const LONGEST_DELAY: Picos = Picos(1_000_000_000);
+use crate::endpoints::PlannedDevice;
+use crate::problem::{Problem, Problems, did_you_mean};
 
 /// One end of a link: a component's number among its kind, and its port.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -31,6 +24,16 @@ pub enum End {
 }
 
 impl End {
+    /// Number of the component in a fabric of `hosts` hosts and `devices` devices, counted over
+    /// hosts, devices and switches.
+    pub(crate) fn component(self, hosts: usize, devices: usize) -> usize {
+        match self {
+            End::Host(host, _) => host,
+            End::Device(device, _) => hosts + device,
+            End::Switch(switch, _) => hosts + devices + switch,
+        }
+    }
+
     /// Whether the link ends at a switch.
     pub(crate) fn is_switch(self) -> bool {
         matches!(self, End::Switch(..))
@@ -45,204 +48,10 @@ pub struct PlannedLink {
     pub a: End,
     /// The other end of the link.
     pub b: End,
-    /// Index of its class in [`Plan::link_classes`].
+    /// Index of its class in [`Plan::link_classes`](crate::Plan::link_classes).
     pub class: usize,
     /// The link's parameters, with overrides applied.
     pub params: LinkParams,
-}
-
-/// Checks the parameters of the scenario's links.
-pub(crate) fn check(scenario: &Scenario, problems: &mut Vec<Problem>) {
-    let before = problems.len();
-    for class in scenario.fabric.link_classes() {
-        // A problem of `fabric.link` is also a problem of the links that inherit from it.
-        if class.name.is_none() || problems.len() == before {
-            check_one(&class.path, &class.params, problems);
-        }
-    }
-    let simple = |name: &str| {
-        let legal = |c: char| c.is_ascii_alphanumeric() || "-_".contains(c);
-        !name.is_empty() && name.chars().all(legal)
-    };
-    for name in scenario.fabric.links.keys().filter(|name| !simple(name)) {
-        problems.push(Problem::new(
-            "fabric.links",
-            format!("found the name `{name}`; allowed: letters, digits, `-` and `_`"),
-        ));
-    }
-    let given = scenario.fabric.overrides.iter().enumerate();
-    for (at, one) in given {
-        check_name(
-            scenario,
-            &format!("fabric.overrides[{at}].link"),
-            &one.link,
-            problems,
-        );
-    }
-    for (at, name) in custom_names(scenario) {
-        check_name(
-            scenario,
-            &format!("fabric.topology.links[{at}][2]"),
-            name,
-            problems,
-        );
-    }
-}
-
-/// The names of links that the list of a custom topology refers to, with their indices in the list.
-fn custom_names(scenario: &Scenario) -> impl Iterator<Item = (usize, &str)> {
-    let topology = &scenario.fabric.topology;
-    let list = topology
-        .params
-        .get("links")
-        .filter(|_| topology.kind == "custom");
-    let list = list.and_then(Value::as_array).into_iter().flatten();
-    list.enumerate().filter_map(third)
-}
-
-/// The third word of an entry of a list, with the index of the entry.
-fn third((at, link): (usize, &Value)) -> Option<(usize, &str)> {
-    Some((at, link.get(2)?.as_str()?))
-}
-
-/// Checks that a link of this name exists.
-fn check_name(scenario: &Scenario, path: &str, name: &str, problems: &mut Vec<Problem>) {
-    let known = &scenario.fabric.links;
-    if known.contains_key(name) {
-        return;
-    }
-    let hint = nearest(name, known.keys().map(String::as_str))
-        .map(|near| format!("; did you mean `{near}`?"))
-        .unwrap_or_default();
-    let names: Vec<&str> = known.keys().map(String::as_str).collect();
-    let allowed = match names.as_slice() {
-        [] => "a name in [fabric.links], which has none".to_owned(),
-        names => names.join(", "),
-    };
-    problems.push(Problem::new(
-        path,
-        format!("found `{name}`; allowed: {allowed}{hint}"),
-    ));
-}
-
-fn check_one(path: &str, link: &LinkParams, problems: &mut Vec<Problem>) {
-    let mut wrong = |field: &str, message: String| {
-        problems.push(Problem::new(format!("{path}.{field}"), message));
-    };
-    if let Some(rate) = link.bandwidth
-        && !(1_000_000..=1_000_000_000_000_000).contains(&rate.0)
-    {
-        wrong(
-            "bandwidth",
-            format!("found {rate}; allowed: 1 MB/s to 1000 TB/s"),
-        );
-    }
-    let has_sync_headers = link.generation.has_sync_headers() && link.bandwidth.is_none();
-    if link.sync_header_bypass == Some(true) && !has_sync_headers {
-        wrong(
-            "sync_header_bypass",
-            "found true; allowed: generation 3, 4 or 5 without `bandwidth` (generations 6 and 7 have no \
-             sync headers, CXL 3.1 table 6-15)"
-                .to_owned(),
-        );
-    }
-    let spans = [
-        ("propagation", link.propagation),
-        ("port_delay", link.port_delay),
-        ("fec_delay", link.fec_delay.unwrap_or(Picos::ZERO)),
-        ("retimer_delay", link.retimer_delay),
-        ("turnaround", link.turnaround),
-    ];
-    for (field, span) in spans {
-        if span > LONGEST_DELAY {
-            wrong(
-                field,
-                format!("found {span}; allowed: at most {LONGEST_DELAY}"),
-            );
-        }
-    }
-    // This check also keeps the sums below from overflowing.
-    if spans.iter().any(|(_, span)| *span > LONGEST_DELAY) {
-        return;
-    }
-    if link.crossing_ps() < 2 {
-        wrong(
-            "propagation",
-            format!(
-                "found {}, with ports and retimers {} ps; allowed: at least 2 ps together, or \
-                 nothing would lie between cause and effect",
-                link.propagation,
-                link.crossing_ps()
-            ),
-        );
-    }
-    match link.transmission {
-        Transmission::Packet => {
-            for (field, size) in [
-                ("header", link.packet.header),
-                ("data_header", link.packet.data_header),
-                ("staging", link.packet.staging),
-            ] {
-                if size.0 > 65536 {
-                    let allowed = "allowed: at most 64 KiB";
-                    wrong(
-                        &format!("packet.{field}"),
-                        format!("found {size}; {allowed}"),
-                    );
-                    return;
-                }
-            }
-            if link.flit.is_some() {
-                wrong(
-                    "flit",
-                    "found a flit format; allowed: none with transmission = \"packet\"".to_owned(),
-                );
-            }
-        }
-        Transmission::Flit => {
-            if link.duplex == Duplex::Half {
-                wrong(
-                    "duplex",
-                    "found \"half\"; allowed: \"full\", or transmission = \"packet\" (CXL flits \
-                     exist on full-duplex PCIe only)"
-                        .to_owned(),
-                );
-            }
-            let flit_mode = link.generation >= cxlab_link::PcieGeneration::Gen6;
-            if flit_mode && link.flit == Some(FlitFormat::B68) {
-                wrong(
-                    "flit",
-                    "found 68B flits on generation 6 or 7; allowed there: the 256B formats of FLIT \
-                     mode (68B ends with generation 5)"
-                        .to_owned(),
-                );
-            }
-        }
-    }
-    let rate = link.flit_error_rate.0;
-    if !(0.0..=0.1).contains(&rate) {
-        wrong(
-            "flit_error_rate",
-            format!("found {rate}; allowed: 0 to 0.1"),
-        );
-    }
-    let unit_ps = link
-        .rate()
-        .time_for(cxlab_engine::units::Bytes(link.unit_bytes()))
-        .0
-        .max(1);
-    let needed = link.retry_round_trip_ps().div_ceil(unit_ps) + 1;
-    if rate > 0.0 && u64::from(link.replay_buffer_flits) < needed {
-        wrong(
-            "replay_buffer_flits",
-            format!(
-                "found {}; allowed: at least {needed}, to cover the round trip of {} ns (a smaller \
-                 buffer would throttle the link, which is not modelled)",
-                link.replay_buffer_flits,
-                link.retry_round_trip_ps() as f64 / 1e3
-            ),
-        );
-    }
 }
 
 /// Every link of the fabric without its class, and the name of the class if the topology gives one.
@@ -311,16 +120,9 @@ pub(crate) fn list(
         End::Device(device, _) => endpoints.devices[device].as_str(),
         End::Switch(switch, _) => graph.switches[switch].name.as_str(),
     };
-    let is_pcie = |end: End| {
-        let End::Device(number, _) = end else {
-            return false;
-        };
-        match devices[number].group {
-            DeviceKind::Accelerator(group) => {
-                scenario.accelerators[group].device.kind == AcceleratorKind::Pcie
-            }
-            DeviceKind::Memory(_) => false,
-        }
+    let is_pcie = |end: End| match end {
+        End::Device(number, _) => kind(scenario, &devices[number]) == Some(AcceleratorKind::Pcie),
+        End::Host(..) | End::Switch(..) => false,
     };
     let edge = usize::from(scenario.fabric.edge_link.is_some());
     let numbered = |wanted: &String| {
@@ -362,44 +164,39 @@ pub(crate) fn list(
             params,
         });
     }
+    let unused = (0..overrides.len()).filter(|at| !used[*at]);
+    let problems: Problems = unused
+        .map(|at| unmatched(graph, at, &overrides[at], matched[at]))
+        .collect();
+    problems.or(links)
+}
+
+/// The problem of an override that no link has. `matched` says whether one matches it.
+fn unmatched(graph: &FabricGraph, at: usize, one: &LinkOverride, matched: bool) -> Problem {
     let components = || {
         let switches = graph.switches.iter().map(|switch| switch.name.as_str());
-        endpoints.names().chain(switches)
+        graph.endpoints.names().chain(switches)
     };
-    let problem = |at: usize| {
-        let [a, b] = &overrides[at].between;
-        let unknown = |name: &&String| !name.contains('*') && components().all(|one| one != **name);
-        let reason = match overrides[at].between.iter().find(unknown) {
-            _ if matched[at] => "later overrides take all links between them".to_owned(),
-            Some(name) => {
-                let hint = nearest(name, components())
-                    .map(|near| format!("; did you mean `{near}`?"))
-                    .unwrap_or_default();
-                format!("nothing is called `{name}`{hint}")
-            }
-            None => "no link joins them".to_owned(),
-        };
-        Problem::new(
-            format!("fabric.overrides[{at}].between"),
-            format!(
-                "found `{a}` and `{b}`, and {reason}; allowed: the two ends of a link, by names in which \
-                 `*` stands for any characters"
-            ),
-        )
+    let [a, b] = &one.between;
+    let unknown = |name: &&String| !name.contains('*') && components().all(|one| one != **name);
+    let reason = match one.between.iter().find(unknown) {
+        _ if matched => "later overrides take all links between them".to_owned(),
+        Some(name) => {
+            let hint = did_you_mean(name, components());
+            format!("nothing is called `{name}`{hint}")
+        }
+        None => "no link joins them".to_owned(),
     };
-    let problems: Vec<Problem> = (0..overrides.len())
-        .filter(|at| !used[*at])
-        .map(problem)
-        .collect();
-    match problems.is_empty() {
-        true => Ok(links),
-        false => Err(problems),
-    }
+    Problem::refused(
+        format!("fabric.overrides[{at}].between"),
+        format_args!("`{a}` and `{b}`, and {reason}"),
+        "the two ends of a link, by names in which `*` stands for any characters",
+    )
 }
 
 /// The two kinds of PBR links (CXL 3.1, section 7.7.6.9). Both carry PBR flits.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum PbrLink {
+pub(crate) enum PbrLink {
     /// Between PBR switches.
     InterSwitch,
     /// Between a PBR switch and this G-FAM device. Messages in both directions stay in PBR format
@@ -409,7 +206,11 @@ enum PbrLink {
 
 /// The kind of a PBR link; `None` for another link. Links of hosts and of other devices carry HBR
 /// messages, which the edge switch converts.
-fn pbr_link(scenario: &Scenario, devices: &[PlannedDevice], (a, b): (End, End)) -> Option<PbrLink> {
+pub(crate) fn pbr_link(
+    scenario: &Scenario,
+    devices: &[PlannedDevice],
+    (a, b): (End, End),
+) -> Option<PbrLink> {
     if scenario.fabric.kind != FabricKind::Pbr {
         return None;
     }
@@ -425,70 +226,10 @@ fn pbr_link(scenario: &Scenario, devices: &[PlannedDevice], (a, b): (End, End)) 
     }
 }
 
-/// Checks that PBR links carry standard 256 B flits, as PBR requires (CXL 3.1 section 6.4.1.4,
-/// table 6-13; section 4.3.2), and that G-FAM devices have no other link.
-pub(crate) fn check_flits(
-    scenario: &Scenario,
-    links: &[PlannedLink],
-    classes: &[LinkClass],
-    devices: &[PlannedDevice],
-) -> Result<(), Vec<Problem>> {
-    let wrong = |number: usize| {
-        let params = &classes[number].params;
-        if params.transmission != Transmission::Flit || params.flit_format() == FlitFormat::B256 {
-            return None;
-        }
-        let mut links = links.iter().filter(|link| link.class == number);
-        let kind = links.find_map(|link| pbr_link(scenario, devices, (link.a, link.b)))?;
-        Some((number, kind))
-    };
-    let problem = |(number, kind): (usize, PbrLink)| {
-        let LinkClass { path, params, .. } = &classes[number];
-        let found = match params.flit_format() {
-            FlitFormat::B68 => {
-                "68 B flits, the format of generations 3 to 5 unless `flit` says otherwise,"
-            }
-            _ => "latency-optimised flits",
-        };
-        Problem::new(
-            format!("{path}.flit"),
-            match kind {
-                PbrLink::InterSwitch => format!(
-                    "found {found} between switches of a PBR fabric; allowed there: \"256B\" (PBR flits are standard 256 B flits, \
-                     CXL 3.1 section 6.4.1.4, table 6-13; links of hosts and devices are `fabric.edge_link`), or a fabric of `kind` \
-                     \"single-vcs\" or \"multiple-vcs\""
-                ),
-                PbrLink::Gfd(device) => format!(
-                    "found {found} on the link of G-FAM device `{}`; allowed there: \"256B\" (it is a PBR link, CXL 3.1 sections 2.8 \
-                     and 7.7.6.9, and PBR flits are standard 256 B flits, section 6.4.1.4, table 6-13), or a device without \
-                     `g_fam`",
-                    devices[device].name
-                ),
-            },
-        )
-    };
-    let mut problems: Vec<Problem> = (0..classes.len()).filter_map(wrong).map(problem).collect();
-    let direct = |link: &PlannedLink| {
-        let (End::Host(..), End::Device(device, _)) = (link.a, link.b) else {
-            return None;
-        };
-        let group = devices[device].memory()?;
-        scenario.devices[group].g_fam.then(|| {
-            Problem::new(
-                format!("devices[{group}].g_fam"),
-                format!(
-                    "found true for `{}`, which has a link to a host; allowed: behind a PBR switch alone (CXL 3.1 section \
-                     7.7.6.9: a GFD link leads to a PBR switch)",
-                    devices[device].name
-                ),
-            )
-        })
-    };
-    problems.extend(links.iter().find_map(direct));
-    match problems.is_empty() {
-        true => Ok(()),
-        false => Err(problems),
-    }
+/// The kind of an accelerator; `None` for a Type 3 device.
+fn kind(scenario: &Scenario, device: &PlannedDevice) -> Option<AcceleratorKind> {
+    let group = device.accelerator()?;
+    Some(scenario.accelerators[group].device.kind)
 }
 
 /// Number of devices behind switches that cache the memory of `host`. `of_host` gives the
@@ -501,11 +242,9 @@ pub(crate) fn caching_behind(
     host: usize,
 ) -> usize {
     let memories = devices.len() - of_host.len();
-    let caches = |device: usize| match devices[device].group {
-        DeviceKind::Accelerator(group) => {
-            scenario.accelerators[group].device.kind != AcceleratorKind::Pcie
-        }
-        DeviceKind::Memory(_) => false,
+    let caches = |device: usize| {
+        let kind = kind(scenario, &devices[device]);
+        kind.is_some_and(|kind| kind != AcceleratorKind::Pcie)
     };
     let is_one = |link: &&PlannedLink| match (link.a, link.b) {
         (End::Device(device, _), End::Switch(..)) => {
@@ -514,173 +253,4 @@ pub(crate) fn caching_behind(
         _ => false,
     };
     links.iter().filter(is_one).count()
-}
-
-/// Most devices that a CacheID can identify: it has 4 bits (CXL 3.1 section 4.3.3).
-const CACHE_IDS: usize = 16;
-
-/// Checks that flits on a host's link to switches can identify the device of a CXL.cache message. Only
-/// 256 B flits have a CacheID (CXL 3.1 section 4.2.1). With 68 B flits, one device behind switches can
-/// cache the host's memory; with 256 B flits, 16 can. `of_host` has the host of each accelerator.
-pub(crate) fn check_cache_ids(
-    scenario: &Scenario,
-    links: &[PlannedLink],
-    classes: &[LinkClass],
-    devices: &[PlannedDevice],
-    of_host: &[usize],
-) -> Result<(), Vec<Problem>> {
-    let behind = |host| caching_behind(scenario, links, devices, of_host, host);
-    let mut problems = Vec::new();
-    for link in links {
-        let (End::Host(host, _), true) = (link.a, link.b.is_switch()) else {
-            continue;
-        };
-        if link.params.transmission != Transmission::Flit {
-            continue;
-        }
-        let (narrow, number) = (link.params.flit_format() == FlitFormat::B68, behind(host));
-        if !narrow && number > CACHE_IDS && problems.is_empty() {
-            problems.push(Problem::new(
-                "accelerators",
-                format!(
-                    "found {number} devices behind switches that cache the memory of one host; allowed: at most {CACHE_IDS}, which a \
-                     CacheID of four bits tells apart"
-                ),
-            ));
-        }
-        if narrow && number > 1 {
-            problems.push(Problem::new(
-                format!("{}.flit", classes[link.class].path),
-                format!(
-                    "found 68 B flits on a link of a host with {number} devices behind switches that cache its memory; \
-                     allowed: 256 B flits, or one such device (68 B flits have no CacheID, CXL 3.1 section 4.2.1)"
-                ),
-            ));
-        }
-    }
-    match problems.is_empty() {
-        true => Ok(()),
-        false => Err(problems),
-    }
-}
-
-/// Checks that no host sends `MemRdFill` over a link with 68 B flits, in which its opcode is
-/// reserved (CXL 3.1, table 3-41).
-pub(crate) fn check_fills(
-    scenario: &Scenario,
-    workloads: &[Box<dyn Workload>],
-    links: &[PlannedLink],
-) -> Result<(), Vec<Problem>> {
-    let is_narrow = |link: &PlannedLink| {
-        link.params.transmission == Transmission::Flit
-            && link.params.flit_format() == FlitFormat::B68
-    };
-    if !links.iter().any(is_narrow) {
-        return Ok(());
-    }
-    let groups = scenario.hosts.iter().zip(workloads);
-    let fills = groups.enumerate().find(|(_, (group, workload))| {
-        group.issue.partial_write == PartialWrite::MemRdFill
-            && group.issue.cache.is_none()
-            && workload.request().0 < LINE_BYTES
-    });
-    match fills {
-        None => Ok(()),
-        Some((at, _)) => Err(vec![Problem::new(
-            format!("hosts[{at}].issue.partial_write"),
-            "found \"MemRdFill\" where links have 68 B flits; allowed there: \"MemWrPtl\" (CXL 3.1, table 3-41)",
-        )]),
-    }
-}
-
-/// A note for each named link class that no link uses.
-pub(crate) fn notes(classes: &[LinkClass], links: &[PlannedLink]) -> Vec<Note> {
-    let unused = |number: &usize| {
-        classes[*number].name.is_some() && links.iter().all(|link| link.class != *number)
-    };
-    (0..classes.len())
-        .filter(unused)
-        .map(|number| Note::new(&classes[number].path, "no link of the fabric has it"))
-        .collect()
-}
-
-impl Plan {
-    /// Constant time that a component spends before the link that leaves at this end.
-    pub fn egress(&self, end: End) -> Picos {
-        match end {
-            End::Host(number, _) => self.scenario.hosts[self.hosts[number].group].egress(),
-            End::Device(number, _) => match self.devices[number].group {
-                DeviceKind::Accelerator(group) => self.scenario.accelerators[group].device.egress(),
-                DeviceKind::Memory(_) => Picos::ZERO,
-            },
-            End::Switch(..) => Picos::ZERO,
-        }
-    }
-
-    /// Constant time that a component spends after the link that arrives at this end.
-    pub fn ingress(&self, end: End) -> Picos {
-        match end {
-            End::Host(number, _) => self.scenario.hosts[self.hosts[number].group].ingress(),
-            End::Device(number, _) => match self.devices[number].group {
-                DeviceKind::Accelerator(group) => {
-                    self.scenario.accelerators[group].device.ingress()
-                }
-                DeviceKind::Memory(group) => {
-                    let group = &self.scenario.devices[group];
-                    match group.is_hdm_db() {
-                        true => group.coherence.filter.ingress(&group.controller),
-                        false => group.controller.process_time,
-                    }
-                }
-            },
-            End::Switch(..) => self.scenario.fabric.switch.switching_time,
-        }
-    }
-
-    /// The path of a link's parameters in the scenario.
-    pub fn link_path(&self, link: &PlannedLink) -> &str {
-        &self.link_classes[link.class].path
-    }
-
-    /// Most bandwidth of a host's links in one direction, in GB/s of line data.
-    pub fn line_rate(&self, host: usize) -> f64 {
-        let own = |link: &&PlannedLink| matches!(link.a, End::Host(number, _) if number == host);
-        let links = self.links.iter().filter(own);
-        links.map(|link| 64_000.0 / link.params.line_ps()).sum()
-    }
-
-    /// Constant time that the components at both ends of a link spend before and after it,
-    /// summed over both directions.
-    pub fn pipelines(&self, link: &PlannedLink) -> Picos {
-        let of = |end| self.egress(end) + self.ingress(end);
-        of(link.a) + of(link.b)
-    }
-}
-
-/// Checks that half-duplex buses have no virtual channels of their own.
-pub(crate) fn check_virtual_channels(
-    scenario: &Scenario,
-    tables: &RoutingTables,
-) -> Result<(), Vec<Problem>> {
-    if tables.virtual_channels() == 1 {
-        return Ok(());
-    }
-    let half = |class: &LinkClass| class.params.duplex == Duplex::Half;
-    let classes = scenario.fabric.link_classes().into_iter().filter(half);
-    let problems = classes.map(|class| {
-        Problem::new(
-            format!("{}.duplex", class.path),
-            format!(
-                "found \"half\"; allowed on this topology: \"full\", or `fabric.virtual_channels = 1` (its routing needs {} \
-                 virtual channels, which a half-duplex bus does not have)",
-                tables.virtual_channels()
-            ),
-        )
-    });
-    let problems: Vec<Problem> = problems.collect();
-    if problems.is_empty() {
-        Ok(())
-    } else {
-        Err(problems)
-    }
 }

@@ -4,8 +4,11 @@ use cxlab_engine::units::{Bytes, BytesPerSec, Picos};
 use cxlab_scenario::diagnostics::{Diagnostic, Diagnostics, Document, render, to_json, validate};
 use cxlab_scenario::{Note, Scenario, schema};
 
+use crate::inputs::Files;
+use crate::plan::Plan;
+use crate::problem::Problem;
+use crate::resolve::Externals;
 use crate::unread;
-use crate::{Externals, Files, Plan, Problem};
 
 /// Mistakes or warnings, with the document that they are about.
 #[derive(Debug)]

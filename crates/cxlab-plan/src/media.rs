@@ -1,38 +1,49 @@
-//! The media of a plan, wherever they are used, and checks of media from shared libraries.
+//! The media of a plan, wherever they are used.
 
 use std::path::{Path, PathBuf};
 
+use cxlab_engine::catalog::ParamError;
 use cxlab_engine::units::Bytes;
-use cxlab_memory::{FaultList, Medium, RunContext};
-use cxlab_scenario::Scenario;
+use cxlab_memory::Medium;
+use cxlab_scenario::{MediumChoice, Scenario};
 
-use super::{Plan, Problem};
+use crate::problem::{Problem, Problems};
 
 /// Media by their owners.
-pub(crate) struct Built<'a> {
-    pub(crate) scenario: &'a Scenario,
-    pub(crate) devices: &'a [Box<dyn Medium>],
-    pub(crate) local: &'a [Option<Box<dyn Medium>>],
-    pub(crate) nodes: &'a [Vec<Box<dyn Medium>>],
-    pub(crate) accelerators: &'a [Option<Box<dyn Medium>>],
+pub struct PlannedMedia {
+    /// Media of Type 3 devices, by device group.
+    pub devices: Vec<Box<dyn Medium>>,
+    /// Media of the hosts' own memory, by host group.
+    pub local: Vec<Option<Box<dyn Medium>>>,
+    /// Media of the NUMA nodes, by host group.
+    pub nodes: Vec<Vec<Box<dyn Medium>>>,
+    /// Media of Type 2 devices, by accelerator group.
+    pub accelerators: Vec<Option<Box<dyn Medium>>>,
+}
+
+/// A medium of this capacity.
+pub(crate) fn build(choice: &MediumChoice, capacity: Bytes) -> Result<Box<dyn Medium>, ParamError> {
+    let medium = choice.build()?;
+    medium.check(capacity)?;
+    Ok(medium)
 }
 
 /// A medium, its path in the scenario, and its capacity.
-type Place<'a> = (String, &'a dyn Medium, Bytes);
+pub(crate) type Place<'a> = (String, &'a dyn Medium, Bytes);
 
-impl<'a> Built<'a> {
-    fn all(&self) -> impl Iterator<Item = Place<'a>> {
-        let devices = self.scenario.devices.iter().zip(self.devices).enumerate();
+impl PlannedMedia {
+    pub(crate) fn all<'a>(&'a self, scenario: &'a Scenario) -> impl Iterator<Item = Place<'a>> {
+        let devices = scenario.devices.iter().zip(&self.devices).enumerate();
         let devices = devices.map(|(at, (group, medium))| {
             let place = format!("devices[{at}].memory");
             (place, medium.as_ref(), group.capacity)
         });
-        let local = self.scenario.hosts.iter().zip(self.local).enumerate();
+        let local = scenario.hosts.iter().zip(&self.local).enumerate();
         let local = local.filter_map(|(at, (group, medium))| {
             let place = format!("hosts[{at}].local.memory");
             Some((place, medium.as_deref()?, group.local.as_ref()?.capacity))
         });
-        let nodes = self.scenario.hosts.iter().zip(self.nodes).enumerate();
+        let nodes = scenario.hosts.iter().zip(&self.nodes).enumerate();
         let nodes = nodes.flat_map(|(host, (group, media))| {
             let nodes = group.nodes.iter().zip(media).enumerate();
             nodes.map(move |(at, (node, medium))| {
@@ -40,7 +51,7 @@ impl<'a> Built<'a> {
                 (place, medium.as_ref(), node.capacity)
             })
         });
-        let accelerators = self.scenario.accelerators.iter().zip(self.accelerators);
+        let accelerators = scenario.accelerators.iter().zip(&self.accelerators);
         let accelerators = accelerators
             .enumerate()
             .filter_map(|(at, (group, medium))| {
@@ -54,9 +65,13 @@ impl<'a> Built<'a> {
     ///
     /// # Errors
     /// Files that do not exist or are not regular files.
-    pub(crate) fn files(&self, folder: &Path) -> Result<Vec<PathBuf>, Vec<Problem>> {
-        let (mut files, mut problems) = (Vec::new(), Vec::new());
-        for (place, medium, _) in self.all() {
+    pub(crate) fn files(
+        &self,
+        scenario: &Scenario,
+        folder: &Path,
+    ) -> Result<Vec<PathBuf>, Vec<Problem>> {
+        let (mut files, mut problems) = (Vec::new(), Problems::default());
+        for (place, medium, _) in self.all(scenario) {
             for file in medium.files() {
                 let path = folder.join(&file.path);
                 let there = std::fs::metadata(&path);
@@ -67,77 +82,14 @@ impl<'a> Built<'a> {
                 };
                 match wrong {
                     None => files.push(path),
-                    Some(why) => problems.push(Problem::new(
+                    Some(why) => problems.refuse(
                         format!("{place}.{}", file.field),
-                        format!(
-                            "found `{}`: {why}; allowed: the name of a file, from the scenario's folder",
-                            path.display()
-                        ),
-                    )),
+                        format_args!("`{}`: {why}", path.display()),
+                        "the name of a file, from the scenario's folder",
+                    ),
                 }
             }
         }
-        if problems.is_empty() {
-            Ok(files)
-        } else {
-            Err(problems)
-        }
-    }
-}
-
-impl Plan {
-    fn built(&self) -> Built<'_> {
-        Built {
-            scenario: &self.scenario,
-            devices: &self.media,
-            local: &self.local_media,
-            nodes: &self.node_media,
-            accelerators: &self.accelerator_media,
-        }
-    }
-
-    /// The context that all media of a run share.
-    pub fn media_context(&self, faults: FaultList) -> RunContext {
-        RunContext {
-            folder: self.files.scenario_dir.clone(),
-            faults,
-        }
-    }
-
-    /// Checks that media from shared libraries can be built, by running their code.
-    ///
-    /// # Errors
-    /// The media that fail.
-    pub fn rehearse_media(&self) -> Result<(), Vec<Problem>> {
-        let context = self.media_context(FaultList::default());
-        let built = self.built();
-        let foreign = built
-            .all()
-            .filter(|(_, medium, _)| !medium.files().is_empty());
-        let problems: Vec<Problem> = foreign
-            .filter_map(|(place, medium, capacity)| {
-                let error = medium.rehearse(capacity, &context).err()?;
-                Some(Problem::of_param(&place, error))
-            })
-            .collect();
-        if problems.is_empty() {
-            Ok(())
-        } else {
-            Err(problems)
-        }
-    }
-
-    /// Turns a fault of a medium from a shared library into a problem of the scenario.
-    ///
-    /// # Errors
-    /// The first fault.
-    pub fn check_faults(&self, faults: &FaultList) -> Result<(), Vec<Problem>> {
-        match faults.first() {
-            Some((_, what)) => Err(vec![Problem::new(
-                "",
-                format!("{what} (docs/guide/plugins.md)"),
-            )]),
-            None => Ok(()),
-        }
+        problems.or(files)
     }
 }

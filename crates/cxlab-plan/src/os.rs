@@ -12,61 +12,49 @@ use cxlab_protocol::PortId;
 use cxlab_scenario::Scenario;
 use cxlab_workload::{LOCAL_BASE, Workload};
 
-use super::limits::{LONGEST_DELAY, check_time};
-use super::{Plan, Problem};
+use crate::cores::PAGE;
+use crate::plan::Plan;
+use crate::problem::{Problem, Problems};
 
 /// Latency of local memory, in picoseconds, against which distances between clusters are measured
 /// (*assumed*: an idle server's 90 ns).
 const LOCAL_LATENCY: u64 = 90_000;
-/// Unit in which the operating system allocates memory, in bytes.
-const PAGE: u64 = 4096;
 
 /// Checks what does not depend on the NUMA nodes.
-pub(crate) fn check(scenario: &Scenario, problems: &mut Vec<Problem>) {
+pub(crate) fn check(scenario: &Scenario, problems: &mut Problems) {
     for (at, group) in scenario.hosts.iter().enumerate() {
         let Some(os) = &group.os else { continue };
         let path = format!("hosts[{at}].os");
-        if group.processor.is_none() {
-            problems.push(Problem::new(
-                &path,
-                "found an operating system on a host without a processor; allowed: with processor = {}",
-            ));
+        if group.processor().is_none() {
+            let found = "an operating system on a host without a processor";
+            problems.refuse(&path, found, "with processor = {}");
         }
-        let mut refuse = |field: &str, found: String, allowed: &str| {
-            let message = format!("found {found}; allowed: {allowed}");
-            problems.push(Problem::new(format!("{path}.{field}"), message));
-        };
+        let mut fields = problems.below(&path);
         let heaps = (os.processes.iter().enumerate())
             .map(|(number, process)| (format!("processes[{number}].heap"), process.heap));
         for (field, heap) in std::iter::once(("heap".to_owned(), os.heap)).chain(heaps) {
-            if let Some(heap) = heap
-                && (heap.0 == 0 || !heap.0.is_multiple_of(PAGE) || heap.0 > MOST_PROMISED)
-            {
-                refuse(&field, heap.to_string(), "multiples of 4 KiB up to 16 TiB");
+            if let Some(heap) = heap {
+                fields.multiple(&field, heap, PAGE, MOST_PROMISED);
             }
         }
-        for (field, found, least, most) in [
-            ("walkers", os.walkers, 1, 64),
-            ("moves", os.moves, 1, 256),
-            ("copy_lines", os.copy_lines, 1, 64),
-            ("cxl_distance", os.cxl_distance.into(), 11, 127),
+        for (field, found, range) in [
+            ("walkers", os.walkers, [1, 64]),
+            ("moves", os.moves, [1, 256]),
+            ("copy_lines", os.copy_lines, [1, 64]),
+            ("cxl_distance", os.cxl_distance.into(), [11, 127]),
         ] {
-            if !(least..=most).contains(&found) {
-                refuse(field, found.to_string(), &format!("{least} to {most}"));
-            }
+            fields.between(field, found, range);
         }
         for (node, params) in group.nodes.iter().enumerate() {
-            let large = PageSize::Large.bytes();
-            if !params.capacity.0.is_multiple_of(large) {
-                problems.push(Problem::new(
+            if !params.capacity.0.is_multiple_of(PageSize::Large.bytes()) {
+                problems.refuse(
                     format!("hosts[{at}].nodes[{node}].capacity"),
-                    format!(
-                        "found {} with an operating system; allowed: multiples of 2 MiB",
-                        params.capacity
-                    ),
-                ));
+                    format_args!("{} with an operating system", params.capacity),
+                    "multiples of 2 MiB",
+                );
             }
         }
+        let mut fields = problems.below(path);
         for (field, time) in [
             ("fault_time", os.fault_time),
             ("page_request_time", os.page_request_time),
@@ -80,23 +68,23 @@ pub(crate) fn check(scenario: &Scenario, problems: &mut Vec<Problem>) {
             ("iommu.iotlb.latency", os.iommu.iotlb.latency),
             ("iommu.overhead", os.iommu.overhead),
         ] {
-            check_time(&format!("{path}.{field}"), time, LONGEST_DELAY, problems);
+            fields.delay(field, time);
         }
     }
 }
 
-/// Checks that each process has cores of its own, on which programs run.
+/// Checks that each process has cores of its own, on which programs run. `workloads` has the workload
+/// of every host group, in order, or none if some could not be built.
 pub(crate) fn check_processes(
     scenario: &Scenario,
     workloads: &[Box<dyn Workload>],
-    problems: &mut Vec<Problem>,
+    problems: &mut Problems,
 ) {
-    let complete = workloads.len() == scenario.hosts.len();
     for (at, group) in scenario.hosts.iter().enumerate() {
-        let (Some(os), Some(processor)) = (&group.os, &group.processor) else {
+        let (Some(os), Some(processor)) = (&group.os, group.processor()) else {
             continue;
         };
-        let threads = complete && workloads[at].needs_threads();
+        let threads = workloads.get(at).is_some_and(|one| one.needs_threads());
         let first_free = match threads {
             true => processor.cores.saturating_sub(group.cores_beside()),
             false => 0,
@@ -105,19 +93,14 @@ pub(crate) fn check_processes(
         for (number, process) in os.processes.iter().enumerate() {
             let path = format!("hosts[{at}].os.processes[{number}].cores");
             if process.cores.is_empty() {
-                problems.push(Problem::new(
-                    &path,
-                    "found a process without cores; allowed: at least one core",
-                ));
+                problems.refuse(&path, "a process without cores", "at least one core");
             }
             for (place, core) in process.cores.iter().enumerate() {
                 let path = format!("{path}[{place}]");
                 if *core >= processor.cores {
-                    let message = format!(
-                        "found {core}; allowed: less than {}, the number of cores",
-                        processor.cores
-                    );
-                    problems.push(Problem::new(path, message));
+                    let allowed =
+                        format_args!("less than {}, the number of cores", processor.cores);
+                    problems.refuse(path, core, allowed);
                 } else if *core < first_free {
                     let message = format!(
                         "found {core}, which runs threads; threads are of the first process. Allowed: cores \
@@ -125,10 +108,8 @@ pub(crate) fn check_processes(
                     );
                     problems.push(Problem::new(path, message));
                 } else if !taken.insert(*core) {
-                    let message = format!(
-                        "found {core}, which a process has already; allowed: each core once"
-                    );
-                    problems.push(Problem::new(path, message));
+                    let found = format_args!("{core}, which a process has already");
+                    problems.refuse(path, found, "each core once");
                 }
             }
         }
@@ -170,7 +151,7 @@ impl Plan {
     pub fn os_config(&self, host: usize, seed: u64) -> Option<OsConfig> {
         let planned = &self.hosts[host];
         let group = &self.scenario.hosts[planned.group];
-        let (os, processor) = (group.os.clone()?, group.processor.as_ref()?);
+        let (os, processor) = (group.os.clone()?, group.processor()?);
         let mut nodes = Vec::new();
         let mut base = LOCAL_BASE.0;
         for node in &group.nodes {
@@ -236,30 +217,24 @@ impl Plan {
 
     /// Checks every operating system against the nodes of its host.
     pub(crate) fn check_os(&self) -> Result<(), Vec<Problem>> {
-        let mut problems = Vec::new();
-        for host in 0..self.hosts.len() {
-            if !self.has_os(host) {
-                continue;
-            }
-            let path = format!("hosts[{}].os", self.hosts[host].group);
+        let wrong = |host: usize| {
+            let path = format!("hosts[{}]", self.hosts[host].group);
             match self.os_config(host, self.scenario.seed) {
                 Some(config) => {
-                    if let Err(error) = config.check() {
-                        problems.push(Problem::of_param(&path, error));
-                    }
+                    let error = config.check().err()?;
+                    Some(Problem::of_param(&format!("{path}.os"), error))
                 }
-                None => problems.push(Problem::new(
-                    format!("hosts[{}].nodes", self.hosts[host].group),
-                    "found more than 64 NUMA nodes with those of CXL memory; allowed: up to 64 with \
-                     an operating system",
+                None => Some(Problem::refused(
+                    format!("{path}.nodes"),
+                    "more than 64 NUMA nodes with those of CXL memory",
+                    "up to 64 with an operating system",
                 )),
             }
-        }
+        };
+        let hosts = (0..self.hosts.len()).filter(|host| self.has_os(*host));
+        let mut problems: Vec<Problem> = hosts.filter_map(wrong).collect();
         problems.dedup_by(|a, b| a.path == b.path);
-        match problems.is_empty() {
-            true => Ok(()),
-            false => Err(problems),
-        }
+        Problems::from_iter(problems).or(())
     }
 }
 

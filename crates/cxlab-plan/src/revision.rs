@@ -7,8 +7,10 @@ use cxlab_link::{LinkParams, PcieGeneration, Transmission};
 use cxlab_protocol::flit::FlitFormat;
 use cxlab_scenario::{Arithmetic, FabricKind, Revision, Sharing};
 
-use super::links::caching_behind;
-use super::{Plan, Problem, manager};
+use crate::links::caching_behind;
+use crate::manager;
+use crate::plan::Plan;
+use crate::problem::{Problem, Problems};
 
 /// A feature that a scenario may use.
 struct Feature {
@@ -154,7 +156,7 @@ pub(crate) fn check(plan: &Plan) -> Result<(), Vec<Problem>> {
         return Ok(());
     };
     let newer = FEATURES.iter().filter(|feature| feature.since > revision);
-    let problems: Vec<Problem> = newer
+    let problems: Problems = newer
         .filter_map(|feature| {
             let Feature { what, section, .. } = feature;
             let section = match *section {
@@ -162,18 +164,13 @@ pub(crate) fn check(plan: &Plan) -> Result<(), Vec<Problem>> {
                 section => format!(" (CXL 3.1 section {section})"),
             };
             let (since, path) = (feature.since.name(), (feature.asks)(plan)?);
-            Some(Problem::new(
+            let name = revision.name();
+            Some(Problem::refused(
                 path,
-                format!(
-                    "found {what}{section} with `fabric.revision` = \"{}\"; allowed: what that revision has, or \
-                     revision \"{since}\" or later",
-                    revision.name()
-                ),
+                format_args!("{what}{section} with `fabric.revision` = \"{name}\""),
+                format_args!("what that revision has, or revision \"{since}\" or later"),
             ))
         })
         .collect();
-    match problems.is_empty() {
-        true => Ok(()),
-        false => Err(problems),
-    }
+    problems.or(())
 }

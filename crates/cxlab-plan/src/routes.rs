@@ -6,9 +6,11 @@ use std::collections::BTreeMap;
 use cxlab_analytic::{ConstantStages, MessageClass, Visit};
 use cxlab_engine::units::Picos;
 use cxlab_fabric::routing::{PortPeer, RoutingKind};
+use cxlab_host::RequesterParams;
 use cxlab_link::{Duplex, LinkParams, Transmitter};
 
-use crate::{End, Plan};
+use crate::links::End;
+use crate::plan::Plan;
 
 /// Number of the queueing station for one direction of a link. Both directions of a half-duplex
 /// link share a station.
@@ -140,15 +142,18 @@ impl<'a> Router<'a> {
     pub fn unloaded_ps(&self, (host, device): (usize, usize)) -> Option<u64> {
         let plan = self.plan;
         let target = plan.hosts.len() + device;
-        plan.hosts[host].map.windows().iter().find(|window| {
-            let ports = window.targets.iter();
-            ports.into_iter().any(|port| usize::from(port.0) == target)
-        })?;
+        let mut targets = plan.hosts[host].targets(plan.hosts.len());
+        targets.find(|number| *number == device)?;
         let (there, back) = (self.route(host, target)?, self.route(target, host)?);
         let group = plan.memory_group(&plan.devices[device])?;
-        let issue = &plan.scenario.hosts[plan.hosts[host].group].issue;
+        let issue = plan.scenario.hosts[plan.hosts[host].group].requester();
         let mut stages = ConstantStages {
-            process: issue.egress().0,
+            process: issue
+                .map_or_else(
+                    || RequesterParams::default().egress(),
+                    RequesterParams::egress,
+                )
+                .0,
             device: group.controller.process_time.0,
             ..ConstantStages::default()
         };
@@ -197,9 +202,8 @@ impl<'a> Router<'a> {
 /// may complete without the fabric, in a cache or in local memory.
 pub(crate) fn first_completion_ps(plan: &Plan) -> Option<u64> {
     let uses_fabric = |host: &usize| {
-        let group = &plan.scenario.hosts[plan.hosts[*host].group];
-        let inside = group.issue.cache.is_some() || group.local.is_some();
-        !inside && group.core.is_none() && group.processor.is_none()
+        let issue = plan.scenario.hosts[plan.hosts[*host].group].requester();
+        issue.is_some_and(|issue| issue.cache.is_none())
     };
     let hosts = 0..plan.hosts.len();
     if !plan.scenario.accelerators.is_empty() || !hosts.clone().all(|host| uses_fabric(&host)) {

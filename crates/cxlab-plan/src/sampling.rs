@@ -1,15 +1,18 @@
 //! Checks which systems can be sampled: requests between measured units must be applied to all
 //! caches, buffers and mappings without time.
 
-use cxlab_scenario::{HostGroup, Sampling, Scenario};
+use cxlab_scenario::{HostGroup, HostKind, Sampling, Scenario};
 
-use super::{Plan, PlannedHost, Problem};
+use crate::endpoints::PlannedHost;
+use crate::media_errors;
+use crate::plan::Plan;
+use crate::problem::{Problem, Problems};
 
 /// Fewest requests measured in a unit.
 const FEWEST: u64 = 10;
 
 /// Checks the numbers of a sampled run, and refuses keys that exclude sampling.
-pub(crate) fn check_keys(scenario: &Scenario, problems: &mut Vec<Problem>) {
+pub(crate) fn check_keys(scenario: &Scenario, problems: &mut Problems) {
     let measure = &scenario.measure;
     let Some(Sampling {
         every,
@@ -19,18 +22,14 @@ pub(crate) fn check_keys(scenario: &Scenario, problems: &mut Vec<Problem>) {
     else {
         return;
     };
-    let mut wrong = |field: &str, message: String| {
-        problems.push(Problem::new(format!("measure.{field}"), message));
-    };
+    let mut fields = problems.below("measure");
     if detailed < FEWEST {
-        wrong(
-            "sampling.detailed",
-            format!("found {detailed}; allowed: {FEWEST} and more"),
-        );
+        let allowed = format_args!("{FEWEST} and more");
+        fields.refuse("sampling.detailed", detailed, allowed);
     }
     let least = warmup.saturating_add(detailed).saturating_mul(2);
     if every < least {
-        wrong(
+        fields.wrong(
             "sampling.every",
             format!(
                 "found {every}; allowed with warmup = {warmup} and detailed = {detailed}: {least} and more, \
@@ -48,7 +47,7 @@ pub(crate) fn check_keys(scenario: &Scenario, problems: &mut Vec<Problem>) {
         ("duration", measure.duration.is_some(), "requests"),
     ];
     for (field, _, instead) in given.iter().filter(|(_, given, _)| *given) {
-        wrong(
+        fields.wrong(
             field,
             format!(
                 "found a time, and sampling too, where most requests take none; allowed with sampling: \
@@ -60,7 +59,7 @@ pub(crate) fn check_keys(scenario: &Scenario, problems: &mut Vec<Problem>) {
 
 /// Refuses sampling for a system with a component to which requests cannot be applied without time.
 /// The problem names the first such component.
-pub(crate) fn check(plan: &Plan) -> Result<(), Vec<Problem>> {
+pub(crate) fn check(plan: &Plan) -> Result<(), Problem> {
     let scenario = &plan.scenario;
     if scenario.measure.sampling.is_none() {
         return Ok(());
@@ -75,6 +74,7 @@ pub(crate) fn check(plan: &Plan) -> Result<(), Vec<Problem>> {
         .or_else(|| {
             let number = plan
                 .media
+                .devices
                 .iter()
                 .position(|medium| !medium.can_be_warmed())?;
             Some((format!("devices[{number}].memory"), "media of cxlab's own"))
@@ -82,13 +82,13 @@ pub(crate) fn check(plan: &Plan) -> Result<(), Vec<Problem>> {
     let Some((found, allowed)) = found else {
         return Ok(());
     };
-    Err(vec![Problem::new(
+    Err(Problem::new(
         "measure.sampling",
         format!(
             "found, and {found} too, to which requests cannot be applied without time; allowed with sampling: \
              {allowed} (docs/guide/sampling.md)"
         ),
-    )])
+    ))
 }
 
 fn of_system(scenario: &Scenario) -> Option<(String, &'static str)> {
@@ -96,10 +96,7 @@ fn of_system(scenario: &Scenario) -> Option<(String, &'static str)> {
         ("accelerators", !scenario.accelerators.is_empty()),
         ("events", !scenario.events.is_empty()),
         ("failures", scenario.failures.is_some()),
-        (
-            "devices[].media_errors",
-            super::media_errors::has_any(scenario),
-        ),
+        ("devices[].media_errors", media_errors::has_any(scenario)),
         ("enumeration", scenario.enumeration.is_some()),
     ];
     let (found, _) = given.into_iter().find(|(_, given)| *given)?;
@@ -114,21 +111,15 @@ fn of_system(scenario: &Scenario) -> Option<(String, &'static str)> {
 
 fn of_host(host: &PlannedHost, group: &HostGroup, caching: bool) -> Option<(String, &'static str)> {
     let at = format!("hosts[{}]", host.group);
-    let given = [
-        ("core", group.core.is_some()),
-        ("processor", group.processor.is_some()),
-    ];
-    if let Some((found, _)) = given.into_iter().find(|(_, given)| *given) {
-        return Some((
-            format!("{at}.{found}"),
-            "hosts that issue lines as `issue` says",
-        ));
-    }
-    if group.issue.throttle.is_some() {
-        return Some((
-            format!("{at}.issue.throttle"),
-            "a rate that does not adapt to devices",
-        ));
+    let allowed = "hosts that issue lines as `issue` says";
+    match &group.kind {
+        HostKind::Core(_) => return Some((format!("{at}.core"), allowed)),
+        HostKind::Processor(_) => return Some((format!("{at}.processor"), allowed)),
+        HostKind::Requester(issue) if issue.throttle.is_some() => {
+            let allowed = "a rate that does not adapt to devices";
+            return Some((format!("{at}.issue.throttle"), allowed));
+        }
+        HostKind::Requester(_) => {}
     }
     caching.then(|| {
         (

@@ -6,8 +6,8 @@ use cxlab_engine::units::{Dpa, LINE_BYTES, LineAddr};
 use cxlab_scenario::{Scenario, Sharing};
 use cxlab_workload::Workload;
 
-use super::PlannedHost;
-use super::address::RegionDecoder;
+use crate::endpoints::PlannedHost;
+use crate::extents::RegionDecoder;
 
 /// A host's part of the shared regions with values.
 #[derive(Clone, Default)]
@@ -30,7 +30,7 @@ pub(crate) fn parts(
     let takes_part = |host: usize| {
         let group = &scenario.hosts[hosts[host].group];
         let threads = workloads.get(hosts[host].group);
-        group.processor.is_some()
+        group.processor().is_some()
             && group.os.is_none()
             && threads.is_some_and(|workload| workload.needs_threads())
     };
@@ -39,7 +39,7 @@ pub(crate) fn parts(
         if region.sharing != Sharing::Shared {
             continue;
         }
-        let is_of = |one: &&RegionDecoder| one.region == at && takes_part(one.host);
+        let is_of = |one: &&RegionDecoder| one.part.0 == at && takes_part(one.host);
         let decoders: Vec<&RegionDecoder> = extents.iter().filter(is_of).collect();
         let members: BTreeSet<usize> = decoders.iter().map(|one| one.host).collect();
         if members.len() < 2 {

@@ -4,7 +4,7 @@ use cxlab_engine::units::Picos;
 use cxlab_scenario::{AddressMapParams, Note, Scenario};
 use cxlab_workload::Workload;
 
-use super::{PlannedDevice, PlannedHost};
+use crate::endpoints::{PlannedDevice, PlannedHost};
 
 /// The notes about defaults. `workloads` has the workload of each host group.
 pub(crate) fn notes(

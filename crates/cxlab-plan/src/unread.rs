@@ -11,7 +11,7 @@ use cxlab_engine::units::{LINE_BYTES, Picos};
 use cxlab_scenario::diagnostics::Document;
 use cxlab_scenario::{EventParams, Note};
 
-use crate::Plan;
+use crate::plan::Plan;
 
 /// Keys of one entry of a list, and the condition under which they have no effect.
 struct Rule {
@@ -27,10 +27,7 @@ struct Rule {
 const HOSTS: &[Rule] = &[
     Rule {
         keys: &["issue"],
-        unread: |plan, at| {
-            let group = &plan.scenario.hosts[at];
-            group.core.is_some() || group.processor.is_some()
-        },
+        unread: |plan, at| plan.scenario.hosts[at].requester().is_none(),
         why: "`core` and `processor` say how they issue themselves",
     },
     Rule {
@@ -42,7 +39,8 @@ const HOSTS: &[Rule] = &[
         keys: &["issue.partial_write"],
         unread: |plan, at| {
             let whole = plan.workloads[at].request().0 >= LINE_BYTES;
-            whole || plan.scenario.hosts[at].issue.cache.is_some()
+            let issue = plan.scenario.hosts[at].requester();
+            whole || issue.is_some_and(|issue| issue.cache.is_some())
         },
         why: "the workload has no writes of less than a line, or the cache takes them",
     },
@@ -53,10 +51,7 @@ const HOSTS: &[Rule] = &[
             "issue.cache.load_request",
             "issue.cache.snoop_time",
         ],
-        unread: |plan, at| {
-            let group = &plan.scenario.hosts[at];
-            group.core.is_none() && group.processor.is_none() && !plan.is_coherent(at)
-        },
+        unread: |plan, at| plan.scenario.hosts[at].requester().is_some() && !plan.is_coherent(at),
         why: "the cache is not coherent, as the host reaches no memory of class \"hdm-db\"",
     },
     Rule {

@@ -21,10 +21,11 @@ use cxlab_memory::Medium;
 use cxlab_protocol::PortId;
 use cxlab_scenario::Scenario;
 
-use super::endpoints::{Named, unknown};
-use super::events::needs_its_memory;
-use super::links::{End, PlannedLink};
-use super::{PlannedDevice, PlannedHost, Problem, failures};
+use crate::endpoints::{Named, PlannedDevice, PlannedHost};
+use crate::events::needs_its_memory;
+use crate::failures;
+use crate::links::{End, PlannedLink};
+use crate::problem::{Problem, Problems, unknown};
 
 /// Whether some event puts a component into viral.
 fn has_any(scenario: &Scenario) -> bool {
@@ -32,7 +33,7 @@ fn has_any(scenario: &Scenario) -> bool {
 }
 
 /// Checks the names in events, and that the other components can handle dropped writes.
-pub(crate) fn check(scenario: &Scenario, named: &Named, problems: &mut Vec<Problem>) {
+pub(crate) fn check(scenario: &Scenario, named: &Named, problems: &mut Problems) {
     let names: Vec<String> = named.names.names().map(str::to_owned).collect();
     for (number, event) in scenario.events.iter().enumerate() {
         if let Some(component) = event.viral()
@@ -46,8 +47,8 @@ pub(crate) fn check(scenario: &Scenario, named: &Named, problems: &mut Vec<Probl
         return;
     }
     let mut wrong = |path: String, found: &str, allowed: &str| {
-        let message = format!("found {found} beside events of kind \"viral\"; allowed: {allowed}");
-        problems.push(Problem::new(path, message));
+        let found = format_args!("{found} beside events of kind \"viral\"");
+        problems.refuse(path, found, allowed);
     };
     for (at, group) in scenario.hosts.iter().enumerate() {
         if let Some(part) = needs_its_memory(scenario, group) {
@@ -104,17 +105,17 @@ impl Fabric<'_> {
         &self,
         devices: &mut [PlannedDevice],
         media: &[Box<dyn Medium>],
-    ) -> Result<(), Vec<Problem>> {
+    ) -> Result<(), Problem> {
         if !has_any(self.scenario) {
             return Ok(());
         }
         for (group, medium) in media.iter().enumerate() {
             if medium.is_persistent().is_none() {
-                return Err(vec![Problem::new(
+                return Err(Problem::refused(
                     format!("devices[{group}].memory"),
-                    "found volatile and persistent media in one device beside events of kind \"viral\"; allowed: media of \
-                     one kind",
-                )]);
+                    "volatile and persistent media in one device beside events of kind \"viral\"",
+                    "media of one kind",
+                ));
             }
         }
         let of_host: Vec<Vec<usize>> = self.hosts.iter().map(|host| self.devices(host)).collect();
@@ -156,10 +157,7 @@ impl Fabric<'_> {
 
     /// Numbers of the devices of which a host has memory.
     fn devices(&self, host: &PlannedHost) -> Vec<usize> {
-        let targets = host.map.windows().iter().flat_map(|window| &window.targets);
-        let mut devices: Vec<usize> = targets
-            .map(|port| usize::from(port.0) - self.hosts.len())
-            .collect();
+        let mut devices: Vec<usize> = host.targets(self.hosts.len()).collect();
         devices.sort_unstable();
         devices.dedup();
         devices

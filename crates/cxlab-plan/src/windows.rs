@@ -3,7 +3,10 @@
 use cxlab_engine::units::Picos;
 use serde::{Deserialize, Serialize};
 
-use crate::{Plan, PlannedHost};
+use crate::endpoints::PlannedHost;
+use crate::plan::Plan;
+use crate::problem::Problem;
+use crate::routes;
 
 /// Number of measured requests if the scenario gives none.
 pub const DEFAULT_REQUESTS: u64 = 100_000;
@@ -83,4 +86,29 @@ pub fn expected_requests(plan: &Plan) -> Option<u64> {
             .sum(),
         _ => None,
     }
+}
+
+/// Refuses a run that ends before any request can have completed.
+pub(crate) fn check(plan: &Plan) -> Result<(), Problem> {
+    let measure = &plan.scenario.measure;
+    let (Some(duration), None) = (measure.duration, measure.warmup_requests) else {
+        return Ok(());
+    };
+    let Some(first) = routes::first_completion_ps(plan) else {
+        return Ok(());
+    };
+    let least = match measure.warmup_time {
+        Some(warmup) => first.saturating_sub(warmup.0),
+        // An automatic warm-up lasts no longer than the window.
+        None => first.div_ceil(2),
+    };
+    if duration.0 >= least {
+        return Ok(());
+    }
+    let allowed = format!(
+        "{} and more (the latency of the nearest device is {} without load and medium)",
+        Picos(least),
+        Picos(first)
+    );
+    Err(Problem::refused("measure.duration", duration, allowed))
 }

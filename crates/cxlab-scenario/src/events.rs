@@ -6,7 +6,7 @@ use cxlab_fabric::manager::GrantPolicyChoice;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::Binding;
+use crate::fabric::Binding;
 
 /// Something that happens at a time after the workloads begin: at most 1 hour, and not before the
 /// event that is written before it.
@@ -33,7 +33,10 @@ pub enum EventParams {
         host: String,
         /// Without asking the host (Forced Removal). Otherwise it has `fabric_manager.host_time` to
         /// give the memory up, and what it issued before is served. Default true.
-        #[serde(default = "yes", skip_serializing_if = "is_yes")]
+        #[serde(
+            default = "crate::defaults::yes",
+            skip_serializing_if = "crate::defaults::is_yes"
+        )]
         forced: bool,
     },
     /// A host is bound to a device, to its logical device there if it is a multi-logical one (Bind
@@ -82,7 +85,7 @@ pub enum EventParams {
         /// The port, by its link: the switch that it is a port of, and what is behind it.
         link: [String; 2],
         /// Which one of several links between them, from 0 on. Default 0.
-        #[serde(default, skip_serializing_if = "is_zero")]
+        #[serde(default, skip_serializing_if = "crate::defaults::is_zero")]
         number: u32,
         /// What is done to it.
         action: PortAction,
@@ -141,7 +144,7 @@ pub enum EventParams {
         /// Its ends: names of switches, hosts or devices, in any order.
         link: [String; 2],
         /// Which one of several links between them, from 0 on. Default 0.
-        #[serde(default, skip_serializing_if = "is_zero")]
+        #[serde(default, skip_serializing_if = "crate::defaults::is_zero")]
         number: u32,
     },
     /// A link that has failed is trained again.
@@ -151,7 +154,7 @@ pub enum EventParams {
         /// Its ends, by name.
         link: [String; 2],
         /// Which one of several links between them, from 0 on. Default 0.
-        #[serde(default, skip_serializing_if = "is_zero")]
+        #[serde(default, skip_serializing_if = "crate::defaults::is_zero")]
         number: u32,
     },
     /// A switch fails, and with it all its links and what it holds.
@@ -184,20 +187,6 @@ pub enum EventParams {
         /// The host or the device, by name.
         component: String,
     },
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
-fn is_zero(value: &u32) -> bool {
-    *value == 0
-}
-
-fn yes() -> bool {
-    true
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
-fn is_yes(value: &bool) -> bool {
-    *value
 }
 
 /// What is done to a port (Port Opcode of Physical Port Control).

@@ -8,8 +8,6 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::Fabric;
-
 /// The parameters of a named link that its table says. The others are those of `fabric.link`.
 #[derive(Clone, PartialEq, Default, Serialize, Deserialize, Debug)]
 #[serde(transparent)]
@@ -42,7 +40,7 @@ const VOID: [(&str, &str); 6] = [
 
 impl LinkTable {
     /// The parameters, where `base` has those that the table does not say.
-    fn over(&self, base: &LinkParams) -> Result<LinkParams, serde_json::Error> {
+    pub(crate) fn over(&self, base: &LinkParams) -> Result<LinkParams, serde_json::Error> {
         let mut all = serde_json::to_value(base)?;
         if let Some(base) = all.as_object_mut() {
             for (said, void) in VOID {
@@ -100,31 +98,6 @@ pub struct LinkClass {
     pub name: Option<String>,
     /// The parameters.
     pub params: LinkParams,
-}
-
-impl Fabric {
-    /// All classes of links: that of `link` first, then that of `edge_link` if there is one, then
-    /// named links in the order of their names.
-    pub fn link_classes(&self) -> Vec<LinkClass> {
-        let class = |path: &str, params: &LinkParams| LinkClass {
-            path: path.to_owned(),
-            name: None,
-            params: params.clone(),
-        };
-        let mut classes = vec![class("fabric.link", &self.link)];
-        classes.extend(
-            self.edge_link
-                .iter()
-                .map(|link| class("fabric.edge_link", link)),
-        );
-        classes.extend(self.links.iter().map(|(name, table)| LinkClass {
-            path: format!("fabric.links.{name}"),
-            name: Some(name.clone()),
-            // The schema accepts only what can be read (tests/fuzz_scenario.rs).
-            params: table.over(&self.link).unwrap_or_default(),
-        }));
-        classes
-    }
 }
 
 #[cfg(test)]

@@ -29,7 +29,7 @@ use cxlab_engine::Monitor;
 use cxlab_engine::units::{Bytes, Picos};
 use cxlab_host::{CacheLevel, CoreParams, RequesterParams};
 use cxlab_plan::{Externals, Plan, Problem};
-use cxlab_scenario::{HostGroup, Measure};
+use cxlab_scenario::{HostGroup, HostKind, Measure};
 use cxlab_system::analytic::PlanFabric;
 use cxlab_system::run::{RunError, RunOptions, run};
 use cxlab_workload::Workload;
@@ -392,7 +392,7 @@ fn simulate(
         placed,
     });
     let externals: Externals = BTreeMap::from([(NAME.to_owned(), workload)]);
-    let plan = Plan::with_externals(scenario, plan.files().clone(), &externals);
+    let plan = Plan::with_externals(scenario, plan.files.clone(), &externals);
     let plan = plan.map_err(VerifyError::Problems)?;
     let monitor = Monitor::default();
     let report = run(
@@ -424,7 +424,11 @@ fn become_program(group: &mut HostGroup, assumed: &Assumed, bytes: u64) -> Resul
         stream,
     } = assumed.overlap;
     let lines = |count: f64| (count.round() as u32).max(1);
-    group.core = Some(CoreParams {
+    let process_time = match &group.kind {
+        HostKind::Requester(issue) => issue.process_time,
+        HostKind::Core(_) | HostKind::Processor(_) => RequesterParams::default().process_time,
+    };
+    group.kind = HostKind::Core(CoreParams {
         cycle: Picos(assumed.base_ps),
         // What an instruction takes says how many begin in a cycle.
         width: 64,
@@ -437,9 +441,8 @@ fn become_program(group: &mut HostGroup, assumed: &Assumed, bytes: u64) -> Resul
         misses: lines(misses),
         prefetch: lines(stream),
         writebacks: WRITEBACKS,
-        process_time: group.issue.process_time,
+        process_time,
     });
-    group.issue = RequesterParams::default();
     group.requests = None;
     let way = assumed.local_ps / 4;
     let typed = |value: serde_json::Value| value.to_string();

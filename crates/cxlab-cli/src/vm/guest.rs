@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use cxlab_host::CoreParams;
+use cxlab_host::{CoreParams, RequesterParams};
 use cxlab_plan::{End, Plan};
-use cxlab_scenario::Arithmetic;
+use cxlab_scenario::{Arithmetic, HostKind};
 use cxlab_vm::build::{Image, add_program};
 use cxlab_vm::cpio::Archive;
 use cxlab_vm::machine::{Cache, Device, Machine, Window};
@@ -25,10 +25,15 @@ const TOOLS: [&str; 5] = ["cxl", "ndctl", "daxctl", "numactl", "sh"];
 /// The core that the scenario gives the host, or the one that hosts without any are taken to have.
 fn core(plan: &Plan, host: usize) -> CoreParams {
     let group = &plan.scenario.hosts[plan.hosts[host].group];
-    group.core.clone().unwrap_or_else(|| CoreParams {
-        misses: group.issue.outstanding,
+    let issue = match &group.kind {
+        HostKind::Core(core) => return core.clone(),
+        HostKind::Requester(issue) => issue.clone(),
+        HostKind::Processor(_) => RequesterParams::default(),
+    };
+    CoreParams {
+        misses: issue.outstanding,
         ..CoreParams::default()
-    })
+    }
 }
 
 /// Its processors, and how much each does at once.
@@ -109,7 +114,7 @@ fn behind_switch(plan: &Plan, device: usize) -> bool {
 pub(super) fn notes(plan: &Plan, host: usize) -> Vec<String> {
     let mut notes = Vec::new();
     let group = &plan.scenario.hosts[plan.hosts[host].group];
-    if group.core.is_none() {
+    if !matches!(group.kind, HostKind::Core(_)) {
         notes.push(
             "the host has no `core`: caches and cycle are the defaults of one, its MSHRs are \
              issue.outstanding"

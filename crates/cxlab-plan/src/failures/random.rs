@@ -5,50 +5,36 @@ use cxlab_engine::rng::StreamRng;
 use cxlab_engine::units::Picos;
 use cxlab_scenario::{EventParams, FailureRates, RandomFailures, Scenario, UnbindOption};
 
-use super::super::Problem;
-use super::super::limits::LONGEST_WINDOW;
+use crate::limits::LONGEST_WINDOW;
+use crate::problem::Problems;
 
 /// The shortest and the longest mean time.
 const MEANS: [Picos; 2] = [Picos(1_000_000), LONGEST_WINDOW];
 
 /// Checks the parameters that do not depend on the fabric.
-pub(crate) fn check(scenario: &Scenario, params: &RandomFailures, problems: &mut Vec<Problem>) {
-    let mut wrong = |path: &str, message: String| {
-        problems.push(Problem::new(format!("failures.random{path}"), message));
-    };
-    if !(Picos(1)..=LONGEST_WINDOW).contains(&params.until) {
-        let allowed = format!("allowed: 1 ps to {LONGEST_WINDOW}");
-        wrong(".until", format!("found {}; {allowed}", params.until));
-    }
+pub(crate) fn check(scenario: &Scenario, params: &RandomFailures, problems: &mut Problems) {
+    let mut fields = problems.below("failures.random");
+    fields.between("until", params.until, [Picos(1), LONGEST_WINDOW]);
     if params.classes().next().is_none() {
-        let text = "found no class of components; allowed: at least one of `links`, `edge_links` and `switches`";
-        wrong("", text.to_owned());
+        let allowed = "at least one of `links`, `edge_links` and `switches`";
+        problems.refuse("failures.random", "no class of components", allowed);
     }
     for (class, rates) in params.classes() {
-        for (field, mean) in [("mtbf", rates.mtbf), ("mttr", rates.mttr)] {
-            let [least, most] = MEANS;
-            if !(least..=most).contains(&mean) {
-                wrong(
-                    &format!(".{class}.{field}"),
-                    format!("found {mean}; allowed: {least} to {most}"),
-                );
-            }
-        }
+        let mut fields = problems.below(format!("failures.random.{class}"));
+        fields.between("mtbf", rates.mtbf, MEANS);
+        fields.between("mttr", rates.mttr, MEANS);
     }
-    let commands = scenario.events.iter().any(|event| {
-        matches!(
-            event,
-            EventParams::PortControl { .. }
-                | EventParams::Unbind {
-                    option: UnbindOption::WaitForLinkDown,
-                    ..
-                }
-        )
-    });
-    if commands {
-        let text = "found random failures beside commands whose response depends on what has failed; allowed: \
-                    without \"port-control\" and without \"unbind\" with option = \"wait-for-link-down\"";
-        wrong("", text.to_owned());
+    let depends = |event: &EventParams| {
+        let option = UnbindOption::WaitForLinkDown;
+        matches!(event, EventParams::PortControl { .. })
+            || matches!(event, EventParams::Unbind { option: with, .. } if *with == option)
+    };
+    if scenario.events.iter().any(depends) {
+        problems.refuse(
+            "failures.random",
+            "random failures beside commands whose response depends on what has failed",
+            "without \"port-control\" and without \"unbind\" with option = \"wait-for-link-down\"",
+        );
     }
 }
 

@@ -3,13 +3,13 @@
 use cxlab_device::HostShare;
 use cxlab_engine::units::{Bytes, Picos};
 use cxlab_protocol::PortId;
-use cxlab_scenario::Sharing;
+use cxlab_scenario::{Sharing, UnbindOption};
 
+use super::account::{Account, Has, Step, wrong};
 use super::pools::Outcome;
-use super::{Account, Has, Step, wrong};
-use crate::address::DECODER_UNIT;
-use crate::endpoints::unknown;
-use crate::{PlannedCommand, Problem, Response};
+use super::response::{PlannedCommand, Response};
+use crate::extents::DECODER_UNIT;
+use crate::problem::{Problem, unknown};
 
 /// A command of the FM API: its name and opcode (CXL 3.1, section 7.6.7).
 pub(crate) type Name = (&'static str, u16);
@@ -136,13 +136,9 @@ impl Account<'_> {
         };
         let group = &self.scenario.devices[self.named.device_group[device]];
         if group.logical_devices.is_none() {
-            return Err(Problem::new(
-                path_of_device,
-                format!(
-                    "found `{device_name}`, which has no logical devices; allowed: devices with \
-                     `logical_devices`"
-                ),
-            ));
+            let found = format_args!("`{device_name}`, which has no logical devices");
+            let allowed = "devices with `logical_devices`";
+            return Err(Problem::refused(path_of_device, found, allowed));
         }
         let most = self.scenario.regions[region].capacity.0 / devices.len().max(1) as u64;
         let kind = "set-ld-allocations";
@@ -194,13 +190,9 @@ impl Account<'_> {
             &self.named.names.requesters[host],
         );
         if !self.pools.contains_key(&region) {
-            return Err(Problem::new(
-                format!("{path}.region"),
-                format!(
-                    "found `{}`, which is not pooled; allowed: regions with sharing = \"pooled\"",
-                    names.0
-                ),
-            ));
+            let found = format_args!("`{}`, which is not pooled", names.0);
+            let allowed = "regions with sharing = \"pooled\"";
+            return Err(Problem::refused(format!("{path}.region"), found, allowed));
         }
         if self.presence[host].leaves.is_some() {
             return Err(wrong(
@@ -211,12 +203,12 @@ impl Account<'_> {
             ));
         }
         if capacity > most || !capacity.0.is_multiple_of(DECODER_UNIT) {
-            return Err(Problem::new(
+            let unit = Bytes(DECODER_UNIT);
+            let allowed = format_args!("multiples of {unit} up to {whose} {most}");
+            return Err(Problem::refused(
                 format!("{path}.capacity"),
-                format!(
-                    "found {capacity}; allowed: multiples of {} up to {whose} {most}",
-                    Bytes(DECODER_UNIT),
-                ),
+                capacity,
+                allowed,
             ));
         }
         Ok(())
@@ -278,8 +270,32 @@ impl Account<'_> {
         self.answer_of_memory(at, RELEASE, place, more);
     }
 
+    /// Unbinds a host from a device as the option of the command says.
+    pub(crate) fn unbind_by(
+        &mut self,
+        path: &str,
+        at: Picos,
+        (host, device): (&str, &str),
+        option: UnbindOption,
+    ) -> Result<(), Problem> {
+        let place = self.binding(path, host, device)?;
+        if self.now.device(place) != Has::Yes {
+            let found = format!("\"unbind\" of `{host}` from `{device}`, which it is not bound to");
+            return Err(wrong(path, at, found, "\"unbind\" of a host that is bound"));
+        }
+        self.refuse_waiting(path, at, place)?;
+        let (managed, more) = match option {
+            UnbindOption::ManagedHotRemove => (true, self.params.host_time),
+            UnbindOption::SurpriseHotRemove => (false, Picos::ZERO),
+            UnbindOption::WaitForLinkDown => return self.unbind_with_link(path, at, place),
+        };
+        self.unbind(at + self.params.command_time, place, managed);
+        self.answer_of_device(at, UNBIND, place, more);
+        Ok(())
+    }
+
     /// Unbinds a host from a device: at once, or when the host has given the device up.
-    pub(crate) fn unbind(&mut self, now: Picos, (host, device): (usize, usize), managed: bool) {
+    fn unbind(&mut self, now: Picos, (host, device): (usize, usize), managed: bool) {
         let bind = |has| Step::Bind { host, device, has };
         if managed {
             self.step(now, bind(Has::Leaving));
@@ -297,22 +313,17 @@ impl Account<'_> {
         (allocated, limit): (Option<u16>, Option<u16>),
     ) -> Result<(), Problem> {
         if (allocated, limit) == (None, None) {
-            return Err(Problem::new(
-                format!("{path}.kind"),
-                "found \"set-qos\" with neither `allocated` nor `limit`; allowed: at least one of them",
-            ));
+            let found = "\"set-qos\" with neither `allocated` nor `limit`";
+            let allowed = "at least one of them";
+            return Err(Problem::refused(format!("{path}.kind"), found, allowed));
         }
         let host = self.host(&format!("{path}.host"), host_name)?;
         let device = self.device(&format!("{path}.device"), device_name)?;
         let qos = &self.scenario.devices[self.named.device_group[device]].qos;
         if qos.as_ref().and_then(|qos| qos.bandwidth).is_none() {
-            return Err(Problem::new(
-                format!("{path}.device"),
-                format!(
-                    "found `{device_name}`, which has no `qos` with `bandwidth`; allowed: devices with \
-                     both, whose fractions shares are"
-                ),
-            ));
+            let found = format_args!("`{device_name}`, which has no `qos` with `bandwidth`");
+            let allowed = "devices with both, whose fractions shares are";
+            return Err(Problem::refused(format!("{path}.device"), found, allowed));
         }
         let before = self.shares.get(&(device, host)).copied();
         let (mut share, mut most) = before.unwrap_or((0, None));
@@ -322,18 +333,13 @@ impl Account<'_> {
         let others = shares.filter(|((of, one), _)| *of == device && *one != host);
         let sum = others.map(|(_, (allocated, _))| allocated).sum::<u16>() + share;
         if sum > 256 {
-            return Err(Problem::new(
-                format!("{path}.allocated"),
-                format!(
-                    "found {sum} of 256 allocated on `{device_name}` in all at {at}; allowed: at most 256"
-                ),
-            ));
+            let found = format_args!("{sum} of 256 allocated on `{device_name}` in all at {at}");
+            let path = format!("{path}.allocated");
+            return Err(Problem::refused(path, found, "at most 256"));
         }
         if let Some(most) = most.filter(|most| *most < share) {
-            return Err(Problem::new(
-                format!("{path}.limit"),
-                format!("found {most}; allowed: at least what is allocated then, {share}"),
-            ));
+            let allowed = format_args!("at least what is allocated then, {share}");
+            return Err(Problem::refused(format!("{path}.limit"), most, allowed));
         }
         self.shares.insert((device, host), (share, most));
         let step = Step::Share {

@@ -1,8 +1,7 @@
 //! Resolves the names in events.
 
-use super::Account;
-use crate::Problem;
-use crate::endpoints::unknown;
+use super::account::Account;
+use crate::problem::{Problem, unknown};
 
 impl Account<'_> {
     /// Numbers of the region and of the host with these names.
@@ -18,12 +17,7 @@ impl Account<'_> {
             let known: Vec<String> = regions.map(|region| region.name.clone()).collect();
             let path = format!("{path}.region");
             return Err(match known.is_empty() {
-                true => Problem::new(
-                    path,
-                    format!(
-                        "found `{region}` in a scenario without regions; allowed: with [[regions]]"
-                    ),
-                ),
+                true => without_regions(path, region),
                 false => unknown(path, region, "a region", &known),
             });
         };
@@ -49,12 +43,10 @@ impl Account<'_> {
         let place = self.memory(path, region, host)?;
         match self.pools.contains_key(&place.0) {
             false => Ok(place),
-            true => Err(Problem::new(
+            true => Err(Problem::refused(
                 format!("{path}.kind"),
-                format!(
-                    "found an event that gives or takes all of `{region}`, which is pooled; allowed: \
-                     \"demand\""
-                ),
+                format_args!("an event that gives or takes all of `{region}`, which is pooled"),
+                "\"demand\"",
             )),
         }
     }
@@ -68,12 +60,7 @@ impl Account<'_> {
     ) -> Result<(usize, usize), Problem> {
         let device_path = format!("{path}.device");
         if self.scenario.regions.is_empty() {
-            return Err(Problem::new(
-                device_path,
-                format!(
-                    "found `{device}` in a scenario without regions; allowed: with [[regions]]"
-                ),
-            ));
+            return Err(without_regions(device_path, device));
         }
         let place = (
             self.host(&format!("{path}.host"), host)?,
@@ -83,12 +70,10 @@ impl Account<'_> {
         if members.any(|(hosts, devices)| hosts.contains(&place.0) && devices.contains(&place.1)) {
             return Ok(place);
         }
-        Err(Problem::new(
+        Err(Problem::refused(
             device_path,
-            format!(
-                "found `{device}`, of which no region gives `{host}` memory; allowed: devices of the \
-                 host's regions"
-            ),
+            format_args!("`{device}`, of which no region gives `{host}` memory"),
+            "devices of the host's regions",
         ))
     }
 
@@ -101,12 +86,15 @@ impl Account<'_> {
     pub(crate) fn device(&self, path: &str, name: &str) -> Result<usize, Problem> {
         let all = &self.named.names.devices[..self.named.first_accelerator];
         if all.is_empty() {
-            return Err(Problem::new(
-                path,
-                format!("found `{name}`; allowed: a Type 3 device, of which there is none"),
-            ));
+            let allowed = "a Type 3 device, of which there is none";
+            return Err(Problem::refused(path, format_args!("`{name}`"), allowed));
         }
         let found = all.iter().position(|one| one == name);
         found.ok_or_else(|| unknown(path.to_owned(), name, "a Type 3 device", all))
     }
+}
+
+fn without_regions(path: String, name: &str) -> Problem {
+    let found = format_args!("`{name}` in a scenario without regions");
+    Problem::refused(path, found, "with [[regions]]")
 }

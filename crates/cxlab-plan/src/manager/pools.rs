@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use cxlab_engine::units::{Bytes, Picos};
 use cxlab_fabric::manager::{BlockDemand, GrantPolicy, Pool, PoolBlock};
 
-use crate::address::DECODER_UNIT;
+use crate::extents::DECODER_UNIT;
 use crate::regions::MOST_BLOCKS;
 
 /// A pooled region while the fabric manager's commands are carried out.

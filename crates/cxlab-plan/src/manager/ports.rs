@@ -3,10 +3,11 @@
 use cxlab_engine::units::Picos;
 use cxlab_scenario::{EventParams, PortAction, Scenario};
 
+use super::account::{Account, Has, Step, wrong};
 use super::commands::{PORT_CONTROL, UNBIND};
-use super::{Account, Has, Step, wrong};
+use super::response::Response;
 use crate::limits::LONGEST_WINDOW;
-use crate::{Problem, Response};
+use crate::problem::Problem;
 
 /// The intervals in which the link of a device is down, in order. A failing switch does not count,
 /// because it takes the vPPB with it.
@@ -64,12 +65,12 @@ impl Account<'_> {
             .iter()
             .find(|(from, until)| *from >= now || now < *until);
         let Some((from, _)) = next else {
-            return Err(Problem::new(
+            return Err(Problem::refused(
                 format!("{path}.option"),
-                format!(
-                    "found \"wait-for-link-down\" at {at}, and the link of `{name}` is never down from \
-                     {now} on; allowed: before a \"link-down\" of it, a \"port-control\" or its removal"
+                format_args!(
+                    "\"wait-for-link-down\" at {at}, and the link of `{name}` is never down from {now} on"
                 ),
+                "before a \"link-down\" of it, a \"port-control\" or its removal",
             ));
         };
         let down = now.max(*from);

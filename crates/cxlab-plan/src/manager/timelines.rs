@@ -4,8 +4,9 @@ use cxlab_device::{CapacityChange, CapacityEvent, DeviceChange, DeviceChangeKind
 use cxlab_engine::units::Picos;
 use cxlab_protocol::PortId;
 
-use super::{Account, Has, Holdings, Part, Step, changes_capacity};
-use crate::address::RegionDecoder;
+use super::account::{Account, Has, Holdings, Step};
+use super::events::changes_capacity;
+use crate::extents::RegionDecoder;
 
 impl Account<'_> {
     /// The changes of each device, in order of time.
@@ -45,7 +46,7 @@ impl Account<'_> {
             match *step {
                 Step::Hold { part, host, has } => {
                     now.held.insert((part, host), has);
-                    let concerns = |one: &RegionDecoder| (one.part(), one.host) == (part, host);
+                    let concerns = |one: &RegionDecoder| (one.part, one.host) == (part, host);
                     tell(serve(&now, at, &concerns));
                 }
                 Step::Bind { host, device, has } => {
@@ -54,7 +55,7 @@ impl Account<'_> {
                     tell(serve(&now, at, &concerns));
                 }
                 Step::Scrub { part, host } => {
-                    let here = |one: &&RegionDecoder| (one.part(), one.host) == (part, host);
+                    let here = |one: &&RegionDecoder| (one.part, one.host) == (part, host);
                     let scrubbed = extents.iter().filter(here);
                     let scrub =
                         |one: &RegionDecoder| (one.device, one.change(at, CapacityEvent::Scrub));
@@ -71,10 +72,6 @@ impl Account<'_> {
 }
 
 impl RegionDecoder {
-    pub(crate) fn part(&self) -> Part {
-        (self.region, self.block)
-    }
-
     fn change(&self, at: Picos, event: CapacityEvent) -> DeviceChange {
         let kind = DeviceChangeKind::Capacity(CapacityChange {
             event,

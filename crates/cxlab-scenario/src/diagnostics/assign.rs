@@ -3,9 +3,10 @@
 use serde_json::{Map, Value};
 
 use super::diagnostic::{Anchor, Diagnostic, Diagnostics};
-use super::document::{Document, Place};
+use super::document::Document;
 use super::path::{Path, Segment};
 use super::read;
+use super::source::Place;
 
 impl Document {
     /// Carries out one `path.to.key=value` of the command line.

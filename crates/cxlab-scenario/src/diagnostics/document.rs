@@ -1,14 +1,13 @@
 //! A scenario's text, values, and where each value is written.
 
 use std::collections::BTreeMap;
-use std::ops::Range;
 
 use serde_json::{Map, Value};
 
 use super::diagnostic::{Anchor, Diagnostic, Diagnostics};
 use super::path::Path;
 use super::read;
-use super::source::{MarkedLine, Source};
+use super::source::{MarkedLine, Place, Source, Spans};
 
 /// A scenario file with its values and the place where each is written.
 #[derive(Clone, Debug)]
@@ -16,26 +15,6 @@ pub struct Document {
     pub(super) source: Source,
     pub(super) value: Value,
     pub(super) places: BTreeMap<Path, Place>,
-}
-
-/// Where a value is written.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) enum Place {
-    /// In the file.
-    File(Spans),
-    /// In the command line's `--set` with this assignment.
-    Set(String),
-}
-
-/// The bytes of the file in which a key and its value are written.
-///
-/// The value of a table with a header is the header, `[fabric.topology]`.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Spans {
-    /// The key; an entry of an array has none.
-    pub key: Option<Range<usize>>,
-    /// The value.
-    pub value: Range<usize>,
 }
 
 /// A place to show to the user.

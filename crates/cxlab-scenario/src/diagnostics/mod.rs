@@ -27,7 +27,8 @@ mod validate;
 mod tests;
 
 pub use diagnostic::{Diagnostic, Diagnostics};
-pub use document::{Document, Location, Spans};
+pub use document::{Document, Location};
 pub use render::{render, to_json};
+pub use source::Spans;
 pub use suggest::nearest;
 pub use validate::validate;

@@ -10,8 +10,8 @@ use toml_parser::parser::EventReceiver;
 use toml_parser::{ErrorSink, ParseError, Span};
 
 use super::diagnostic::{Anchor, Diagnostic, Diagnostics};
-use super::document::{Place, Spans};
 use super::path::Path;
+use super::source::{Place, Spans};
 
 /// Most keys in one dotted key or header. Scenarios need about six; without a bound a long dotted
 /// key would exhaust the stack when its tables are dropped.

@@ -1,4 +1,4 @@
-//! The text of a file, by lines. Lines and columns count from 1, columns in characters.
+//! The text of a file, by lines, and where values are written in it. Lines and columns count from 1, columns in characters.
 
 use std::ops::Range;
 
@@ -8,6 +8,26 @@ pub(super) struct Source {
     pub(super) name: String,
     text: String,
     line_starts: Vec<usize>,
+}
+
+/// Where a value is written.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum Place {
+    /// In the file.
+    File(Spans),
+    /// In the command line's `--set` with this assignment.
+    Set(String),
+}
+
+/// The bytes of the file in which a key and its value are written.
+///
+/// The value of a table with a header is the header, `[fabric.topology]`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Spans {
+    /// The key; an entry of an array has none.
+    pub key: Option<Range<usize>>,
+    /// The value.
+    pub value: Range<usize>,
 }
 
 /// One line of a file with a range of bytes marked in it.

@@ -6,6 +6,7 @@ use cxlab_engine::units::{Dpa, Hpa};
 use cxlab_host::PrivateCache;
 use cxlab_plan::windows::{WindowEnd, windows};
 use cxlab_plan::{Plan, Problem, Source};
+use cxlab_scenario::HostKind;
 use cxlab_workload::{MemOp, OpKind, OpSource};
 
 /// Operations that are drawn, of all hosts together, of one at least and at most.
@@ -79,14 +80,14 @@ pub(super) fn draw(plan: &Plan, seed: u64, parts: &[Part]) -> Result<Demand, Vec
         let group = &plan.scenario.hosts[host.group];
         let Source::Lines(source) = source else {
             return Err(vec![Problem::new(
-                match group.core {
-                    Some(_) => format!("hosts[{}].core", host.group),
-                    None => format!("hosts[{}].processor", host.group),
+                match group.kind {
+                    HostKind::Core(_) => format!("hosts[{}].core", host.group),
+                    _ => format!("hosts[{}].processor", host.group),
                 },
                 "found a core or a processor; allowed in analytic mode: requesters of lines, with `issue`",
             )]);
         };
-        let cache = group.issue.cache.as_ref();
+        let cache = group.requester().and_then(|issue| issue.cache.as_ref());
         drawn.push(Drawn {
             source,
             rng: StreamRng::new(seed, &host.name),

@@ -100,7 +100,8 @@ pub(super) fn judge(
     };
     for (host, one) in demand.hosts.iter().enumerate() {
         let group = plan.hosts[host].group;
-        if of == Of::Form && plan.scenario.hosts[group].issue.cache.is_some() {
+        let issue = plan.scenario.hosts[group].requester();
+        if of == Of::Form && issue.is_some_and(|issue| issue.cache.is_some()) {
             at_best(host, TenPercent, "a private cache by its steady state");
         }
         if one.is_cold() {

@@ -19,6 +19,7 @@ use cxlab_device::WriteCompletion;
 use cxlab_engine::rng::StreamRng;
 use cxlab_engine::units::LINE_BYTES;
 use cxlab_fabric::switch::Arbitration;
+use cxlab_host::RequesterParams;
 use cxlab_link::Duplex;
 use cxlab_memory::{FaultList, MediumSite};
 use cxlab_plan::routes::Router;
@@ -94,7 +95,10 @@ fn refuse(plan: &Plan) -> Result<(), Vec<Problem>> {
         ));
     }
     for (at, group) in plan.scenario.hosts.iter().enumerate() {
-        if group.issue.throttle.is_some() {
+        if group
+            .requester()
+            .is_some_and(|issue| issue.throttle.is_some())
+        {
             problems.push(Problem::new(
                 format!("hosts[{at}].issue.throttle"),
                 "found a throttle; allowed in analytic mode: none (it has no time, and a throttle \
@@ -110,7 +114,8 @@ fn refuse(plan: &Plan) -> Result<(), Vec<Problem>> {
                  a line)",
             ));
         }
-        if plan.scenario.hosts[at].issue.in_order {
+        let issue = plan.scenario.hosts[at].requester();
+        if issue.is_some_and(|issue| issue.in_order) {
             problems.push(Problem::new(
                 format!("hosts[{at}].issue.in_order"),
                 "found true; allowed in analytic mode: false (it has no order)",
@@ -149,15 +154,15 @@ pub fn in_flight_limits(plan: &Plan) -> Vec<String> {
     let mut limits = Vec::new();
     for (at, group) in plan.scenario.hosts.iter().enumerate() {
         let first = plan.hosts.iter().position(|host| host.group == at);
-        let Some(host) = first.filter(|_| group.core.is_none() && group.processor.is_none()) else {
+        let (Some(host), Some(issue)) = (first, group.requester()) else {
             continue;
         };
         let Some(latency) = router.nearest_ps(host) else {
             continue;
         };
-        let outstanding = f64::from(group.issue.outstanding);
+        let outstanding = f64::from(issue.outstanding);
         let carried = 64_000.0 * outstanding / latency as f64;
-        let paced = 64_000.0 / group.issue.interval_ps().max(1) as f64;
+        let paced = 64_000.0 / issue.interval_ps().max(1) as f64;
         let wire = plan.line_rate(host);
         if carried < wire.min(paced) {
             limits.push(format!(
@@ -206,13 +211,21 @@ fn network_of(plan: &Plan, demand: &Demand, seed: u64) -> Result<(Network, Media
     }
     let router = Router::new(plan);
     for (number, one) in demand.hosts.iter().enumerate() {
-        let issue = &plan.scenario.hosts[plan.hosts[number].group].issue;
+        let issue = issue(plan, number);
         network
             .hosts
             .push(one.limits(issue.outstanding, issue.interval_ps()));
         add_flows(plan, &router, &media, number, one, &mut network.flows);
     }
     Ok((network, media))
+}
+
+/// How a host issues. Hosts of other kinds were refused when their demand was drawn.
+fn issue(plan: &Plan, host: usize) -> &RequesterParams {
+    match plan.scenario.hosts[plan.hosts[host].group].requester() {
+        Some(issue) => issue,
+        None => unreachable!("analytic mode takes requesters alone"),
+    }
 }
 
 /// Both directions of a link.
@@ -239,7 +252,7 @@ fn media(plan: &Plan, demand: &Demand, seed: u64) -> Result<Media, Vec<Problem>>
             continue;
         };
         let fresh = || {
-            plan.media[at].backend(MediumSite {
+            plan.media.devices[at].backend(MediumSite {
                 capacity: group.capacity,
                 rng: StreamRng::new(seed, &format!("{}/medium", plan.devices[number].name)),
                 context: plan.media_context(faults.clone()),
@@ -267,7 +280,7 @@ fn add_flows(
     flows: &mut Vec<Flow>,
 ) {
     let all = demand.requests.max(1) as f64;
-    let issue = &plan.scenario.hosts[plan.hosts[host].group].issue;
+    let issue = issue(plan, host);
     for write in [false, true] {
         let hits = demand.hits[usize::from(write)];
         if hits > 0 {
@@ -316,7 +329,7 @@ fn pair(
     let target = plan.hosts.len() + device;
     let (there, back) = (router.route(host, target)?, router.route(target, host)?);
     let (request, response) = (MessageClass::request(write), MessageClass::response(write));
-    let issue = &plan.scenario.hosts[plan.hosts[host].group].issue;
+    let issue = issue(plan, host);
     let group = plan.devices[device].memory()?;
     let medium = media[group]?;
     let controller = &plan.scenario.devices[group].controller;

@@ -7,7 +7,7 @@ use cxlab_plan::routes::Router;
 use cxlab_plan::{Plan, Problem};
 
 use super::judge::{changing, of_others};
-use super::{demand, network_of, pair, refuse};
+use super::{demand, issue, network_of, pair, refuse};
 
 /// A plan as a pod. Reads and writes mix as its hosts' workloads have them; which devices those
 /// use does not matter: pool traffic goes to all that a host reaches, alike.
@@ -36,7 +36,7 @@ impl<'a> PodModel<'a> {
         let mut pairs = Vec::new();
         let mut outstanding = Vec::with_capacity(plan.hosts.len());
         for (host, asked) in demand.hosts.iter().enumerate() {
-            let issue = &plan.scenario.hosts[plan.hosts[host].group].issue;
+            let issue = issue(plan, host);
             outstanding.push(f64::from(issue.outstanding));
             let (reads, writes) = (asked.devices.iter())
                 .fold((0, 0), |(reads, writes), [read, write, back]| {

@@ -15,11 +15,11 @@ use cxlab_analytic::{ConstantStages, MessageClass, Wire};
 use cxlab_device::{DeviceParams, WriteCompletion};
 use cxlab_engine::rng::StreamRng;
 use cxlab_engine::units::{Bytes, Dpa, Hpa, SimTime};
-use cxlab_host::AddressMap;
+use cxlab_host::{AddressMap, RequesterParams};
 use cxlab_memory::{Completion, FaultList, MediumSite, MemoryBackend, MemoryRequest, RunContext};
 use cxlab_plan::routes::{Route, Router};
 use cxlab_plan::{Plan, Problem};
-use cxlab_scenario::{LocalMemoryParams, MediumChoice};
+use cxlab_scenario::{HostKind, LocalMemoryParams, MediumChoice};
 
 use super::wire;
 
@@ -182,7 +182,7 @@ impl PlanMemory {
         let number = plan.devices[device].memory().unwrap_or_default();
         let group = &plan.scenario.devices[number];
         let name = &plan.devices[device].name;
-        let backend = plan.media[number].backend(MediumSite {
+        let backend = plan.media.devices[number].backend(MediumSite {
             capacity: group.capacity,
             rng: StreamRng::new(seed, &format!("{name}/medium")),
             context: plan.media_context(self.faults.clone()),
@@ -345,7 +345,7 @@ fn local(
         rng: StreamRng::new(seed, &format!("{}/local", planned.name)),
         context,
     };
-    let backend = match &plan.local_media[planned.group] {
+    let backend = match &plan.media.local[planned.group] {
         Some(medium) => medium.backend(site),
         None => {
             let built = params.memory.build();
@@ -412,9 +412,10 @@ fn remote(
 /// Constant time from the last cache to the link.
 fn process_ps(plan: &Plan, host: usize) -> u64 {
     let group = &plan.scenario.hosts[plan.hosts[host].group];
-    match &group.core {
-        Some(core) => core.process_time.0,
-        None => group.issue.process_time.0,
+    match &group.kind {
+        HostKind::Core(core) => core.process_time.0,
+        HostKind::Requester(issue) => issue.process_time.0,
+        HostKind::Processor(_) => RequesterParams::default().process_time.0,
     }
 }
 

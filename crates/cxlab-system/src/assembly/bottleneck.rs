@@ -234,8 +234,10 @@ fn by_hosts(plan: &Plan, hosts: &[HostReport]) -> Bottleneck {
     let mut simple = true;
     for (host, report) in plan.hosts.iter().zip(hosts) {
         let group = &plan.scenario.hosts[host.group];
-        simple &= group.core.is_none() && group.processor.is_none();
-        may += f64::from(group.issue.outstanding);
+        match group.requester() {
+            Some(issue) => may += f64::from(issue.outstanding),
+            None => simple = false,
+        }
         have += report.in_flight;
     }
     let limit = match simple && have >= FULL * may {

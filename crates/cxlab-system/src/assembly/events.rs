@@ -21,7 +21,7 @@ impl FailuresReport {
 impl CommandReport {
     /// The commands of a run that has lasted for so long since the workloads began.
     pub(super) fn all(plan: &Plan, lasted: Picos) -> Vec<CommandReport> {
-        let commands = plan.commands().iter();
+        let commands = plan.commands.iter();
         let issued = commands.filter(|command| command.issued <= lasted);
         issued
             .map(|command| {

@@ -95,12 +95,11 @@ pub(super) fn by_requests_in_flight(plan: &Plan, report: &Report) -> Vec<Note> {
     let mut notes = Vec::new();
     for (at, group) in plan.scenario.hosts.iter().enumerate() {
         let first = plan.hosts.iter().position(|host| host.group == at);
-        let Some(number) = first.filter(|_| group.core.is_none() && group.processor.is_none())
-        else {
+        let (Some(number), Some(issue)) = (first, group.requester()) else {
             continue;
         };
         let host = &report.hosts[number];
-        let outstanding = f64::from(group.issue.outstanding);
+        let outstanding = f64::from(issue.outstanding);
         let (rate, wire) = (host.bandwidth_gb_per_s.total, plan.line_rate(number));
         if host.in_flight >= IN_FLIGHT * outstanding && rate > 0.0 && rate < FULL * wire {
             notes.push(Note::new(
@@ -108,7 +107,7 @@ pub(super) fn by_requests_in_flight(plan: &Plan, report: &Report) -> Vec<Note> {
                 format!(
                     "{} carry {rate:.1} GB/s over a latency of {:.0} ns, and a host's links carry \
                      {wire:.1} of reads; {:.0} fill them",
-                    group.issue.outstanding,
+                    issue.outstanding,
                     host.latency_ns.mean,
                     (outstanding * wire / rate).ceil()
                 ),

@@ -248,7 +248,7 @@ pub(crate) fn assemble(system: &System, context: &Context<'_>) -> Result<Report,
         ci95: intervals.of_report(),
         failures: context.plan.failures().map(|_| totals.failures),
         commands: CommandReport::all(context.plan, lasted),
-        pools: (context.plan.pools().iter())
+        pools: (context.plan.pools.iter())
             .map(|pool| PoolReport::of(pool, lasted))
             .collect(),
         littles_law: LittlesLaw {

@@ -123,7 +123,12 @@ pub(super) fn run(
 
 /// Time after which the slowest operations of media are outstanding in their average number.
 fn fill_time(plan: &Plan) -> Picos {
-    let slowest = plan.media.iter().map(|medium| medium.slowest()).max();
+    let slowest = plan
+        .media
+        .devices
+        .iter()
+        .map(|medium| medium.slowest())
+        .max();
     Picos(slowest.unwrap_or_default().0.saturating_mul(SLOWEST))
 }
 
@@ -182,7 +187,7 @@ impl Sampler {
             sampling,
             weights: vec![1; runner.system.hosts],
             buffer: WarmBuffer::default(),
-            keeps: plan.media.iter().any(|medium| medium.keeps_state()),
+            keeps: plan.media.devices.iter().any(|medium| medium.keeps_state()),
             fill: fill_time(plan),
             lead: sampling.warmup,
             span_ps: 0,

@@ -97,7 +97,7 @@ impl Builder<'_> {
     fn own_memory(&self, number: usize, group: usize) -> Option<OwnMemoryConfig> {
         let device = &self.plan.devices[number];
         let params = self.plan.scenario.accelerators[group].memory.as_ref()?;
-        let medium = self.plan.accelerator_media[group].as_ref()?;
+        let medium = self.plan.media.accelerators[group].as_ref()?;
         let backend = medium.backend(MediumSite {
             capacity: params.capacity,
             rng: StreamRng::new(self.seed, &format!("{}/medium", device.name)),
@@ -124,7 +124,7 @@ impl Builder<'_> {
         };
         let group = &self.plan.scenario.devices[at];
         let params = group.controller.clone();
-        let backend = self.plan.media[at].backend(MediumSite {
+        let backend = self.plan.media.devices[at].backend(MediumSite {
             capacity: group.capacity,
             rng: StreamRng::new(self.seed, &format!("{}/medium", device.name)),
             context: self.context.clone(),
@@ -135,8 +135,8 @@ impl Builder<'_> {
             // What is to be lost or denied must not have been answered ahead of time, and what is
             // inside is known when it is time.
             let persistent = (device.memory())
-                .is_some_and(|group| self.plan.media[group].is_persistent() == Some(true));
-            let changes = !device.changes.is_empty() || self.plan.failures.is_some();
+                .is_some_and(|group| self.plan.media.devices[group].is_persistent() == Some(true));
+            let changes = !device.changes.is_empty() || self.plan.failures().is_some();
             let backend = match changes || qos.is_some() || shared.is_some() {
                 true => Box::new(DeferredMedium::new(backend)),
                 false => backend,

@@ -13,6 +13,7 @@ use cxlab_link::LinkPort;
 use cxlab_memory::MediumSite;
 use cxlab_plan::{End, PlannedProgram, Problem, Source};
 use cxlab_protocol::PortId;
+use cxlab_scenario::HostKind;
 use cxlab_workload::thread::{Place, Thread, ThreadedKernel};
 use cxlab_workload::{Image, LOCAL_BASE};
 
@@ -30,11 +31,11 @@ impl Builder<'_> {
         let group = &self.plan.scenario.hosts[host.group];
         let port_to = self.root_ports(number, ports.len());
         self.domains.push(None);
-        let source = match (source, &group.core) {
+        let (source, issue) = match (source, &group.kind) {
             (Source::Processor(kernel, programs), _) => {
                 return self.processor(number, ports, kernel, programs);
             }
-            (Source::Program(program), Some(core)) => {
+            (Source::Program(program), HostKind::Core(core)) => {
                 let core = CoreConfig {
                     params: core.clone(),
                     number: number as u16,
@@ -51,14 +52,14 @@ impl Builder<'_> {
                 };
                 return Ok(Node::Host(Host::new(Agent::Core(Core::new(core)))));
             }
-            (Source::Lines(source), _) => source,
-            (Source::Program(_), None) => unreachable!("programs are made for cores"),
+            (Source::Lines(source), HostKind::Requester(issue)) => (source, issue),
+            _ => unreachable!("programs are made for cores, lines for requesters"),
         };
         let throttle = self.plan.qos.throttles[number].as_ref();
         let requester = RequesterConfig {
             params: RequesterParams {
                 throttle: throttle.map(|throttle| throttle.params.clone()),
-                ..group.issue.clone()
+                ..issue.clone()
             },
             steps: throttle.map_or(Vec::new(), |throttle| throttle.steps.clone()),
             number: number as u16,
@@ -76,7 +77,7 @@ impl Builder<'_> {
             joins: host.joins,
             leaves: host.leaves,
         };
-        let agent = match &group.issue.cache {
+        let agent = match &issue.cache {
             Some(cache) if self.plan.caching[number] => {
                 let policy = cache.policy.as_ref().map(|choice| match choice.build() {
                     Ok(policy) => policy,
@@ -111,7 +112,7 @@ impl Builder<'_> {
     ) -> Result<Node, Problem> {
         let host = &self.plan.hosts[number];
         let group = &self.plan.scenario.hosts[host.group];
-        let Some(params) = group.processor.clone() else {
+        let Some(params) = group.processor().cloned() else {
             unreachable!("threads are made for processors")
         };
         let image = Image::new();
@@ -176,7 +177,7 @@ impl Builder<'_> {
             versions: versions.clone(),
             poison: poison.clone(),
             may_fail: self.plan.changes_capacity()
-                || self.plan.failures.is_some()
+                || self.plan.failures().is_some()
                 || self.plan.has_media_errors(),
             params,
         });
@@ -229,7 +230,7 @@ impl Builder<'_> {
         let host = &self.plan.hosts[number];
         let group = &self.plan.scenario.hosts[host.group];
         let mut base = LOCAL_BASE;
-        let media = self.plan.node_media[host.group].iter();
+        let media = self.plan.media.nodes[host.group].iter();
         let nodes = group.nodes.iter().zip(media).enumerate();
         let nodes = nodes.map(|(at, (node, medium))| {
             let site = MediumSite {
@@ -276,7 +277,7 @@ impl Builder<'_> {
     fn local_memory(&self, number: usize) -> Option<LocalConfig> {
         let host = &self.plan.hosts[number];
         let local = self.plan.scenario.hosts[host.group].local.as_ref()?;
-        let medium = self.plan.local_media[host.group].as_ref()?;
+        let medium = self.plan.media.local[host.group].as_ref()?;
         Some(LocalConfig {
             base: LOCAL_BASE,
             backend: medium.backend(MediumSite {

@@ -206,7 +206,7 @@ pub(crate) fn wrap<N: Inner>(
     plan: &Plan,
     make: impl Fn(Box<Failing<N>>) -> N,
 ) -> Vec<N> {
-    let Some(failures) = &plan.failures else {
+    let Some(failures) = plan.failures() else {
         return nodes;
     };
     let states: Arc<[RoutingState]> = failures.states.as_slice().into();

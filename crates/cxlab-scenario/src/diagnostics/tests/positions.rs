@@ -1,45 +1,22 @@
 //! Files, lines and columns: line endings, wide characters, tabs, every way to write a table.
 
 use super::super::{Document, render};
-use super::sample::{assert_parts, assert_shown, diagnose};
+use super::sample::{assert_parts, assert_rows, assert_shown, diagnose};
 
 #[test]
 fn columns_count_characters_whatever_the_line_holds() {
-    let rows: &[(&str, &str)] = &[
-        ("hosts = [{ name = \"a\", count = 0 }]", "s.toml:1:32"),
-        (
-            "# é\r\nhosts = [{ name = \"a\", count = 0 }]\r\n",
-            "s.toml:2:32",
-        ),
-        (
-            "limits = { \"é漢字\" = 'x' }\n[[hosts]]\nname = 'a'",
-            "s.toml:1:20",
-        ),
-        ("[[hosts]]\n\tname = 'a'\n\tcount\t=\t0\n", "s.toml:3:10"),
-        (
-            "hosts = [\n  { name = 'a' },\n  { name = 'b', count = 0 },\n]",
-            "s.toml:3:25",
-        ),
-        (
-            "[[hosts]]\nname = 'a'\n[[hosts]]\nname = 'b'\ncount = 0",
-            "s.toml:5:9",
-        ),
-        (
-            "hosts = [{ name = 'a', workload.kind = 'x' }]",
-            "s.toml:1:40",
-        ),
-        (
-            "[[hosts]]\nname = 'a'\n[hosts.workload]\nkind = 'x'\n",
-            "s.toml:4:8",
-        ),
-        (
-            "fabric.topology.kind = 'x'\nfabric.latency = '1 ns'\nhosts = [{ name = 'a' }]",
-            ":1:24",
-        ),
-    ];
-    for (text, place) in rows {
-        assert_shown(text, 1, &[place]);
-    }
+    let rows = r##"
+        hosts = [{ name = "a", count = 0 }] => s.toml:1:32
+        # é\r\nhosts = [{ name = "a", count = 0 }]\r\n => s.toml:2:32
+        limits = { "é漢字" = 'x' }\n[[hosts]]\nname = 'a' => s.toml:1:20
+        [[hosts]]\n\tname = 'a'\n\tcount\t=\t0\n => s.toml:3:10
+        hosts = [\n  { name = 'a' },\n  { name = 'b', count = 0 },\n] => s.toml:3:25
+        [[hosts]]\nname = 'a'\n[[hosts]]\nname = 'b'\ncount = 0 => s.toml:5:9
+        hosts = [{ name = 'a', workload.kind = 'x' }] => s.toml:1:40
+        [[hosts]]\nname = 'a'\n[hosts.workload]\nkind = 'x'\n => s.toml:4:8
+        fabric.topology.kind = 'x'\nfabric.latency = '1 ns'\nhosts = [{ name = 'a' }] => :1:24
+    "##;
+    assert_rows(rows, str::to_owned);
 }
 
 #[test]
@@ -79,45 +56,24 @@ fn spans_cover_key_and_value() {
 
 #[test]
 fn syntax_errors_have_file_line_and_column() {
-    let rows: &[(&str, usize, &[&str])] = &[
-        (
-            "a = 1\nb = 25 ns\n",
-            1,
-            &["s.toml:2:5", "must be in quotes", "help: write \"25 ns\""],
-        ),
-        ("a = \n", 1, &["s.toml:1:5", "a value is missing"]),
-        (
-            "a = 1\r\n[b\r\n",
-            1,
-            &["s.toml:2:3", "not valid TOML", "expected `]`"],
-        ),
-        ("é = 1\n", 1, &["s.toml:1:1", "not valid TOML"]),
-        (
-            "a = 1\na = 2\n",
-            1,
-            &["s.toml:2:1", "duplicate key", "already given above"],
-        ),
-        (
-            "a = x\nb = y\n[c]\n[c]\n",
-            3,
-            &["s.toml:1:5", "s.toml:2:5", "s.toml:4:2"],
-        ),
-        ("a = [1,\nb = 2\n", 1, &["s.toml:2:"]),
-        ("a = 1979-05-27\n", 1, &["s.toml:1:5", "date or time"]),
-        (
-            "a = nan\nb = inf\n",
-            2,
-            &["s.toml:1:5", "s.toml:2:5", "not a finite number"],
-        ),
-        (
-            "a = 99999999999999999999\n",
-            1,
-            &["s.toml:1:5", "does not fit into 64 bits"],
-        ),
-    ];
-    for (text, count, parts) in rows {
-        assert_shown(text, *count, parts);
-    }
+    let rows = r#"
+        a = 1\nb = 25 ns\n => s.toml:2:5 // must be in quotes // help: write "25 ns"
+        a = \n => s.toml:1:5 // a value is missing
+        a = 1\r\n[b\r\n => s.toml:2:3 // not valid TOML // expected `]`
+        é = 1\n => s.toml:1:1 // not valid TOML
+        a = 1\na = 2\n => s.toml:2:1 // duplicate key // already given above
+        a = [1,\nb = 2\n => s.toml:2:
+        a = 1979-05-27\n => s.toml:1:5 // date or time
+        a = 99999999999999999999\n => s.toml:1:5 // does not fit into 64 bits
+    "#;
+    assert_rows(rows, str::to_owned);
+    assert_shown(
+        "a = x\nb = y\n[c]\n[c]\n",
+        3,
+        &["s.toml:1:5", "s.toml:2:5", "s.toml:4:2"],
+    );
+    let parts = ["s.toml:1:5", "s.toml:2:5", "not a finite number"];
+    assert_shown("a = nan\nb = inf\n", 2, &parts);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::super::{Document, nearest, to_json, validate};
-use super::sample::{VALID, assert_shown, diagnose, schema, shown};
+use super::sample::{VALID, assert_rows, assert_shown, diagnose, schema, shown};
 
 const HOST: &str = "[[hosts]]\nname = \"a\"\n";
 
@@ -14,218 +14,73 @@ fn a_valid_scenario_has_no_diagnostics() {
 
 #[test]
 fn every_mistake_is_reported_once_with_place_value_and_what_is_allowed() {
-    let rows: &[(&str, &[&str])] = &[
-        // Unknown keys.
-        (
-            "cuont = 3",
-            &[
-                "error: unknown key `cuont` in `hosts[0]`",
-                "--> s.toml:3:1",
-                "3 | cuont = 3",
-                "^^^^^ unknown key",
-                "help: did you mean `count`?",
-                "help: allowed keys: `count`, `name`, `pinned`, `seed`, `share`, `workload`",
-            ],
-        ),
-        ("zzz = 3", &["unknown key `zzz`", "allowed keys: `count`"]),
-        (
-            "workload = { kind = \"random\", file = \"x\" }",
-            &[
-                "unknown key `file` in `hosts[0].workload`",
-                "s.toml:3:31",
-                "allowed keys: `kind`, `reads`",
-            ],
-        ),
-        // Wrong types.
-        (
-            "count = \"three\"",
-            &[
-                "`hosts[0].count`: expected an integer, found the string \"three\"",
-                "s.toml:3:9",
-                "^^^^^^^ expected an integer",
-            ],
-        ),
-        ("count = \"3\"", &["help: write 3 without quotes"]),
-        ("count = 3.0", &["found the number 3.0", "help: write 3"]),
-        (
-            "pinned = 1",
-            &["expected a boolean (true or false), found the integer 1"],
-        ),
-        (
-            "share = true",
-            &["expected a number, found the boolean true"],
-        ),
-        (
-            "workload = 3",
-            &[
-                "expected a table, found the integer 3",
-                "allowed kinds: `random`",
-            ],
-        ),
-        (
-            "workload = \"trase\"",
-            &["help: write { kind = \"trace\" }"],
-        ),
-        (
-            "workload = [1]",
-            &["expected a table, found an array of 1 value"],
-        ),
-        // Ranges.
-        (
-            "count = 0",
-            &[
-                "`hosts[0].count` is 0, but must be from 1 to 64",
-                "s.toml:3:9",
-            ],
-        ),
-        ("count = 65", &["allowed: from 1 to 64"]),
-        (
-            "seed = -1",
-            &["`hosts[0].seed` is -1, but must be at least 0"],
-        ),
-        (
-            "share = 0.0",
-            &["is 0.0, but must be more than 0.0 and at most 1.0"],
-        ),
-        (
-            "share = 2",
-            &["is 2, but must be more than 0.0 and at most 1.0"],
-        ),
-        // Kinds.
-        (
-            "workload = { kind = \"tarce\", file = \"x\", what = 3 }",
-            &[
-                "unknown kind \"tarce\" in `hosts[0].workload`",
-                "s.toml:3:21",
-                "help: did you mean `trace`?",
-                "help: allowed kinds: `random`, `trace`",
-            ],
-        ),
-        (
-            "workload = { kind = 4 }",
-            &["`hosts[0].workload.kind`: expected a string, found the"],
-        ),
-        (
-            "workload = { reads = 0.5 }",
-            &[
-                "missing required key `kind` in `hosts[0].workload`",
-                "allowed kinds: `random`, `trace`",
-            ],
-        ),
-        (
-            "workload = { knid = \"trace\", file = \"x\" }",
-            &["unknown key `knid`", "mean `kind`?"],
-        ),
-        (
-            "workload = { kind = \"trace\" }",
-            &[
-                "missing required key `file` in `hosts[0].workload`",
-                "s.toml:3:12",
-                "`file` is missing",
-            ],
-        ),
-        (
-            "workload = { kind = \"trace\", fiel = \"x\" }",
-            &["unknown key `fiel`", "mean `file`?"],
-        ),
-    ];
-    for (line, parts) in rows {
-        assert_shown(&format!("{HOST}{line}\n"), 1, parts);
-    }
+    let rows = r#"
+        cuont = 3 => error: unknown key `cuont` in `hosts[0]` // --> s.toml:3:1 // 3 | cuont = 3 // ^^^^^ unknown key
+            // help: did you mean `count`?
+            // help: allowed keys: `count`, `name`, `pinned`, `seed`, `share`, `workload`
+        zzz = 3 => unknown key `zzz` // allowed keys: `count`
+        workload = { kind = "random", file = "x" } => unknown key `file` in `hosts[0].workload` // s.toml:3:31
+            // allowed keys: `kind`, `reads`
+
+        count = "three" => `hosts[0].count`: expected an integer, found the string "three" // s.toml:3:9
+            // ^^^^^^^ expected an integer
+        count = "3" => help: write 3 without quotes
+        count = 3.0 => found the number 3.0 // help: write 3
+        pinned = 1 => expected a boolean (true or false), found the integer 1
+        share = true => expected a number, found the boolean true
+        workload = 3 => expected a table, found the integer 3 // allowed kinds: `random`
+        workload = "trase" => help: write { kind = "trace" }
+        workload = [1] => expected a table, found an array of 1 value
+
+        count = 0 => `hosts[0].count` is 0, but must be from 1 to 64 // s.toml:3:9
+        count = 65 => allowed: from 1 to 64
+        seed = -1 => `hosts[0].seed` is -1, but must be at least 0
+        share = 0.0 => is 0.0, but must be more than 0.0 and at most 1.0
+        share = 2 => is 2, but must be more than 0.0 and at most 1.0
+
+        workload = { kind = "tarce", file = "x", what = 3 } => unknown kind "tarce" in `hosts[0].workload`
+            // s.toml:3:21 // help: did you mean `trace`? // help: allowed kinds: `random`, `trace`
+        workload = { kind = 4 } => `hosts[0].workload.kind`: expected a string, found the
+        workload = { reads = 0.5 } => missing required key `kind` in `hosts[0].workload`
+            // allowed kinds: `random`, `trace`
+        workload = { knid = "trace", file = "x" } => unknown key `knid` // mean `kind`?
+        workload = { kind = "trace" } => missing required key `file` in `hosts[0].workload` // s.toml:3:12
+            // `file` is missing
+        workload = { kind = "trace", fiel = "x" } => unknown key `fiel` // mean `file`?
+    "#;
+    assert_rows(rows, |line| format!("{HOST}{line}\n"));
 }
 
 #[test]
 fn mistakes_at_the_top_of_the_file_are_reported_likewise() {
-    let rows: &[(&str, &[&str])] = &[
-        (
-            "mode = \"fats\"",
-            &[
-                "`mode`: the string \"fats\" is not one of the allowed values",
-                "s.toml:1:8",
-                "did you mean \"fast\"?",
-                "allowed values: ",
-                "\"exact\"",
-            ],
-        ),
-        (
-            "tier = \"nera\"",
-            &[
-                "did you mean \"near\"?",
-                "allowed values: \"near\", \"far\"",
-            ],
-        ),
-        (
-            "tier = 3",
-            &[
-                "`tier`: expected a string, found the integer 3",
-                "\"near\", \"far\"",
-            ],
-        ),
-        (
-            "window = [1]",
-            &[
-                "`window` has 1 entry, but must have 2 entries",
-                "s.toml:1:10",
-            ],
-        ),
-        (
-            "window = [1, 256]",
-            &[
-                "`window[1]` is 256, but must be from 0 to 255",
-                "s.toml:1:14",
-            ],
-        ),
-        (
-            "window = 1",
-            &["`window`: expected an array, found the integer 1"],
-        ),
-        (
-            "limits = { reads = 70000 }",
-            &["`limits.reads` is 70000", "from 0 to 65535"],
-        ),
-        (
-            "limits = { \"a b\" = \"x\" }",
-            &["`limits.\"a b\"`: expected an integer"],
-        ),
-        ("hots = []", &["unknown key `hots` at the top level"]),
-    ];
-    for (line, parts) in rows {
-        assert_shown(&format!("{line}\n{HOST}"), 1, parts);
-    }
+    let rows = r#"
+        mode = "fats" => `mode`: the string "fats" is not one of the allowed values // s.toml:1:8
+            // did you mean "fast"? // allowed values: // "exact"
+        tier = "nera" => did you mean "near"? // allowed values: "near", "far"
+        tier = 3 => `tier`: expected a string, found the integer 3 // "near", "far"
+        window = [1] => `window` has 1 entry, but must have 2 entries // s.toml:1:10
+        window = [1, 256] => `window[1]` is 256, but must be from 0 to 255 // s.toml:1:14
+        window = 1 => `window`: expected an array, found the integer 1
+        limits = { reads = 70000 } => `limits.reads` is 70000 // from 0 to 65535
+        limits = { "a b" = "x" } => `limits."a b"`: expected an integer
+        hots = [] => unknown key `hots` at the top level
+    "#;
+    assert_rows(rows, |line| format!("{line}\n{HOST}"));
 }
 
 #[test]
 fn quantities_are_read_by_the_engine_and_not_by_their_pattern() {
-    let rows: &[(&str, &[&str])] = &[
-        (
-            "latency = \"25\"",
-            &["`25` is not a time such as \"25 ns\"", "s.toml:2:11"],
-        ),
-        (
-            "latency = \"1.5 ps\"",
-            &["`1.5 ps` is not a whole number of ps"],
-        ),
-        (
-            "latency = 25",
-            &[
-                "`fabric.latency`: expected a time such as \"25 ns\"",
-                "found the integer 25",
-                "help: a quantity is a string with its unit",
-            ],
-        ),
-        (
-            "latency = \"25 ns\"\nrate = \"3 G\"",
-            &["`3 G` is not a rate such as", "s.toml:3:8"],
-        ),
-        (
-            "latency = \"25 ns\"\nbuffer = \"3 Kib\"",
-            &["`3 Kib` is not a size such as"],
-        ),
-    ];
-    for (lines, parts) in rows {
-        let text = format!("[fabric]\n{lines}\ntopology = {{ kind = \"star\" }}\n{HOST}");
-        assert_shown(&text, 1, parts);
-    }
+    let rows = r#"
+        latency = "25" => `25` is not a time such as "25 ns" // s.toml:2:11
+        latency = "1.5 ps" => `1.5 ps` is not a whole number of ps
+        latency = 25 => `fabric.latency`: expected a time such as "25 ns" // found the integer 25
+            // help: a quantity is a string with its unit
+        latency = "25 ns"\nrate = "3 G" => `3 G` is not a rate such as // s.toml:3:8
+        latency = "25 ns"\nbuffer = "3 Kib" => `3 Kib` is not a size such as
+    "#;
+    assert_rows(rows, |lines| {
+        format!("[fabric]\n{lines}\ntopology = {{ kind = \"star\" }}\n{HOST}")
+    });
 }
 
 #[test]

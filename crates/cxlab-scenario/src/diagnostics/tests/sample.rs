@@ -152,3 +152,25 @@ pub fn assert_parts(shown: &str, parts: &[&str]) {
         assert!(shown.contains(part), "`{part}` is not in\n{shown}");
     }
 }
+
+/// Asserts a table of texts with one mistake each. A row is a text, `=>`, and the parts with which its
+/// mistake is shown, between `//`; lines that begin with `//` continue the row above them. `\n`, `\r` and `\t`
+/// stand for those characters.
+pub fn assert_rows(table: &str, text: impl Fn(&str) -> String) {
+    let mut rows: Vec<String> = Vec::new();
+    for line in table.lines().map(str::trim).filter(|line| !line.is_empty()) {
+        match rows.last_mut().filter(|_| line.starts_with("//")) {
+            Some(row) => row.extend([" ", line]),
+            None => rows.push(line.to_owned()),
+        }
+    }
+    for row in rows {
+        let (found, parts) = row.split_once(" => ").unwrap();
+        let parts: Vec<&str> = parts.split(" // ").collect();
+        let found = found
+            .replace("\\n", "\n")
+            .replace("\\r", "\r")
+            .replace("\\t", "\t");
+        assert_shown(&text(&found), 1, &parts);
+    }
+}

@@ -1,0 +1,166 @@
+//! Type 3 devices and accelerators.
+
+use cxlab_device::{
+    AcceleratorParams, DeviceParams, MediaErrorParams, OwnMemoryClass, QosParams, SnoopFilterParams,
+};
+use cxlab_engine::units::Bytes;
+use schemars::JsonSchema;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::{Map, Value};
+
+use crate::choice::{MediumChoice, VictimChoice};
+
+/// Some equal accelerators.
+#[derive(Clone, Serialize, Deserialize, JsonSchema, Debug)]
+#[serde(deny_unknown_fields)]
+pub struct AcceleratorGroup {
+    /// The accelerator's name; with `count` over 1 they are called name0, name1, ...
+    pub name: String,
+    /// How many. 1 to 4095. Default 1.
+    #[serde(default = "crate::defaults::one")]
+    #[schemars(range(min = 1, max = 4095))]
+    pub count: u32,
+    /// The host whose memory it works on, by name. Default: the first host.
+    #[serde(default)]
+    pub host: Option<String>,
+    /// Its elements, cache and engines.
+    #[serde(default)]
+    pub device: AcceleratorParams,
+    /// Memory of its own, which hosts reach over CXL.mem: a Type 2 device. Default: none.
+    #[serde(default)]
+    pub memory: Option<DeviceMemoryParams>,
+}
+
+/// The memory of a Type 2 device.
+// `remote`: what serde derives reads and writes all fields; the traits below know the capacity's default.
+#[derive(Clone, PartialEq, Serialize, Deserialize, JsonSchema, Debug)]
+#[serde(remote = "Self", deny_unknown_fields)]
+pub struct DeviceMemoryParams {
+    /// Capacity: a multiple of 256 MiB, the unit of an HDM decoder (CXL 3.1 section 8.2.4.20).
+    /// Default 16 GiB, or what the medium holds where that is less.
+    #[serde(default = "default_capacity")]
+    pub capacity: Bytes,
+    /// The medium. Default: `{ kind = "fixed" }`.
+    #[serde(default)]
+    pub memory: MediumChoice,
+    /// Who keeps it coherent: `hdm-d` (the host, with bias) or `hdm-db` (the device, by back-invalidation). Default
+    /// `hdm-d`.
+    #[serde(default)]
+    pub class: OwnMemoryClass,
+}
+
+impl AcceleratorGroup {
+    /// Whether it has memory that it keeps coherent by back-invalidation.
+    pub fn is_hdm_db(&self) -> bool {
+        let memory = self.memory.as_ref();
+        memory.is_some_and(|memory| memory.class == OwnMemoryClass::HdmDb)
+    }
+}
+
+/// Some equal Type 3 devices.
+// `remote`: as for `DeviceMemoryParams`.
+#[derive(Clone, Serialize, Deserialize, JsonSchema, Debug)]
+#[serde(remote = "Self", deny_unknown_fields)]
+pub struct DeviceGroup {
+    /// The device's name; with `count` over 1 the devices are called name0, name1, ...
+    pub name: String,
+    /// How many. 1 to 4095. Default 1.
+    #[serde(default = "crate::defaults::one")]
+    #[schemars(range(min = 1, max = 4095))]
+    pub count: u32,
+    /// Capacity of each: a multiple of 256 MiB, the unit of an HDM decoder (CXL 3.1 section
+    /// 8.2.4.20). Default 16 GiB, or what the medium holds where that is less.
+    #[serde(default = "default_capacity")]
+    pub capacity: Bytes,
+    /// The controller.
+    #[serde(default)]
+    pub controller: DeviceParams,
+    /// The medium. Default: `{ kind = "fixed" }`.
+    #[serde(default)]
+    pub memory: MediumChoice,
+    /// Who keeps its memory coherent. Default: the hosts.
+    #[serde(default)]
+    pub coherence: CoherenceParams,
+    /// A multi-logical device with at most so many logical devices, each bound to one host: 1 to 16
+    /// (CXL 3.1 section 2.5). Default: none, a device that tells any number of hosts apart.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 16))]
+    pub logical_devices: Option<u32>,
+    /// A G-FAM device (GFD): its link to a PBR switch is a PBR link and carries PBR flits, whose messages have the
+    /// 12-bit IDs by which it tells hosts apart (CXL 3.1 sections 2.8 and 7.7.6.9). Default: no, and its link carries
+    /// HBR messages as a host's does.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub g_fam: bool,
+    /// It tells hosts how loaded it is, with each answer. Default: it does not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub qos: Option<QosParams>,
+    /// Lines of its medium that cannot be read and are answered with poison until they are written. Default none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub media_errors: Option<MediaErrorParams>,
+}
+
+/// Who keeps a device's memory coherent (CXL 3.1 section 2.2).
+#[derive(Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema, Debug)]
+#[serde(rename_all = "kebab-case")]
+pub enum CoherenceClassChoice {
+    /// Host-only coherent: the device answers and never snoops.
+    #[default]
+    HdmH,
+    /// Device-coherent using back-invalidation: the device's DCOH tracks who holds its lines in a
+    /// snoop filter. Hosts that reach it need a cache.
+    HdmDb,
+}
+
+/// A device's part in coherence.
+#[derive(Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema, Debug)]
+#[serde(deny_unknown_fields, default)]
+pub struct CoherenceParams {
+    /// `hdm-h` or `hdm-db`. Default `hdm-h`.
+    pub class: CoherenceClassChoice,
+    /// The snoop filter, with `hdm-db`.
+    pub filter: SnoopFilterParams,
+    /// Which line the snoop filter gives up when it is full, with `hdm-db`. Default
+    /// `{ kind = "lru" }`.
+    pub victim: VictimChoice,
+}
+
+impl DeviceGroup {
+    /// Whether its memory is kept coherent by back-invalidation.
+    pub fn is_hdm_db(&self) -> bool {
+        self.coherence.class == CoherenceClassChoice::HdmDb
+    }
+}
+
+fn default_capacity() -> Bytes {
+    Bytes(16 << 30)
+}
+
+/// Reads and writes a type with fields `capacity` and `memory`, of which the first depends by default on the
+/// second.
+macro_rules! capacity_by_medium {
+    ($type:ident) => {
+        impl Serialize for $type {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                $type::serialize(self, serializer)
+            }
+        }
+
+        impl<'de> Deserialize<'de> for $type {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                let given: Map<String, Value> = Map::deserialize(deserializer)?;
+                let said = given.contains_key("capacity");
+                let read = $type::deserialize(Value::Object(given));
+                let mut read = read.map_err(serde::de::Error::custom)?;
+                let medium = read.memory.build().ok();
+                if let (false, Some(largest)) = (said, medium.and_then(|medium| medium.largest())) {
+                    // Decoders know multiples of 256 MiB alone.
+                    read.capacity = read.capacity.min(Bytes(largest.0 >> 28 << 28));
+                }
+                Ok(read)
+            }
+        }
+    };
+}
+
+capacity_by_medium!(DeviceMemoryParams);
+capacity_by_medium!(DeviceGroup);

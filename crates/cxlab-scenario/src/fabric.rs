@@ -1,0 +1,146 @@
+//! The fabric: switches, links, routing, and bindings of virtual switches.
+
+use std::collections::BTreeMap;
+
+use cxlab_fabric::routing::deadlock::MAX_VIRTUAL_CHANNELS;
+use cxlab_fabric::switch::SwitchParams;
+use cxlab_link::LinkParams;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::choice::{RoutingChoice, TopologyChoice};
+use crate::links::{LinkClass, LinkOverride, LinkTable};
+
+/// How switches route.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema, Debug)]
+#[serde(rename_all = "kebab-case")]
+pub enum FabricKind {
+    /// Port-based routing (CXL 3.x): any topology, every requester reaches every device.
+    #[default]
+    Pbr,
+    /// PCIe-style switches with one virtual CXL switch each: a tree below one host.
+    SingleVcs,
+    /// PCIe-style switches with several virtual CXL switches: trees side by side; each device is
+    /// bound to one host.
+    MultipleVcs,
+}
+
+/// A revision of the CXL specification.
+#[derive(
+    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema, Debug,
+)]
+pub enum Revision {
+    /// CXL 2.0, of November 2020.
+    #[serde(rename = "2.0")]
+    V2_0,
+    /// CXL 3.0, of August 2022.
+    #[serde(rename = "3.0")]
+    V3_0,
+    /// CXL 3.1, of November 2023.
+    #[serde(rename = "3.1")]
+    V3_1,
+    /// CXL 3.2, of December 2024.
+    #[serde(rename = "3.2")]
+    V3_2,
+    /// CXL 4.0, of November 2025.
+    #[serde(rename = "4.0")]
+    V4_0,
+}
+
+impl Revision {
+    /// Its name in scenarios.
+    pub fn name(self) -> &'static str {
+        match self {
+            Revision::V2_0 => "2.0",
+            Revision::V3_0 => "3.0",
+            Revision::V3_1 => "3.1",
+            Revision::V3_2 => "3.2",
+            Revision::V4_0 => "4.0",
+        }
+    }
+}
+
+/// Switches, links and routing.
+#[derive(Clone, Serialize, Deserialize, JsonSchema, Debug)]
+#[serde(deny_unknown_fields)]
+pub struct Fabric {
+    /// Port-based routing or PCIe-style virtual switches. Default pbr.
+    #[serde(default)]
+    pub kind: FabricKind,
+    /// The revision of the CXL specification that all components have: what it has not is refused. Default: none; the
+    /// scenario may use all that cxlab models.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub revision: Option<Revision>,
+    /// Which switches there are and who is linked to whom.
+    pub topology: TopologyChoice,
+    /// Which of several paths a message takes. Default shortest.
+    #[serde(default)]
+    pub routing: RoutingChoice,
+    /// The most virtual channels of a link between switches, 1 to 8. They are an extension: CXL has none that would keep messages
+    /// of one class from waiting in a circle. With 1, a fabric whose shortest paths would let them has up*/down* paths, which may
+    /// be longer. Default 8.
+    #[serde(default = "eight")]
+    #[schemars(range(min = 1, max = 8))]
+    pub virtual_channels: u8,
+    /// Every switch.
+    #[serde(default)]
+    pub switch: SwitchParams,
+    /// Every link, unless `edge_link` says otherwise for those of hosts and devices.
+    #[serde(default)]
+    pub link: LinkParams,
+    /// Links of endpoints, to switches and without. Default: as `link`.
+    #[serde(default)]
+    pub edge_link: Option<LinkParams>,
+    /// Named links: tables of what differs from `link`. What a table does not say is as in `link`,
+    /// but `bandwidth` where it says `generation` or `lanes`, `sync_header_bypass` where it says `generation` or `bandwidth`, and `flit` where it says `generation` or
+    /// `transmission`. The link list of a custom topology and `overrides` refer to them. Default: none.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub links: BTreeMap<String, LinkTable>,
+    /// Which links, by the components at their ends, have the parameters of a named link. Of several
+    /// that match a link the last one holds. Default: none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub overrides: Vec<LinkOverride>,
+    /// Multiple VCS: which host each device is bound to, by names. Default: devices take turns
+    /// over hosts.
+    #[serde(default)]
+    pub bindings: Vec<Binding>,
+}
+
+/// A device bound to a host's virtual switch.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Debug)]
+#[serde(deny_unknown_fields)]
+pub struct Binding {
+    /// The device's name.
+    pub device: String,
+    /// The host's name.
+    pub host: String,
+}
+
+fn eight() -> u8 {
+    MAX_VIRTUAL_CHANNELS
+}
+
+impl Fabric {
+    /// All classes of links: that of `link` first, then that of `edge_link` if there is one, then
+    /// named links in the order of their names.
+    pub fn link_classes(&self) -> Vec<LinkClass> {
+        let class = |path: &str, params: &LinkParams| LinkClass {
+            path: path.to_owned(),
+            name: None,
+            params: params.clone(),
+        };
+        let mut classes = vec![class("fabric.link", &self.link)];
+        classes.extend(
+            self.edge_link
+                .iter()
+                .map(|link| class("fabric.edge_link", link)),
+        );
+        classes.extend(self.links.iter().map(|(name, table)| LinkClass {
+            path: format!("fabric.links.{name}"),
+            name: Some(name.clone()),
+            // The schema accepts only what can be read (tests/fuzz_scenario.rs).
+            params: table.over(&self.link).unwrap_or_default(),
+        }));
+        classes
+    }
+}

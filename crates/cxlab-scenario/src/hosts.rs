@@ -1,0 +1,286 @@
+//! Hosts: how they issue, the memory of their own, and what they run.
+
+use cxlab_engine::units::{Bytes, Picos};
+use cxlab_host::{Cluster, CoreParams, OsParams, ProcessorParams, RequesterParams};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::choice::{MediumChoice, WorkloadChoice};
+
+/// How a host issues requests.
+#[derive(Clone, Debug)]
+pub enum HostKind {
+    /// A requester of lines, without a program.
+    Requester(RequesterParams),
+    /// A core with private caches that runs the workload as a program.
+    Core(CoreParams),
+    /// A multi-core processor that runs the workload as threads, or as a program on each core.
+    Processor(Box<ProcessorParams>),
+}
+
+/// Some equal hosts.
+#[derive(Clone, Serialize, Deserialize, JsonSchema, Debug)]
+#[serde(from = "HostTable", into = "HostTable")]
+pub struct HostGroup {
+    /// Name of the host; with `count` over 1 the hosts are called name0, name1, ...
+    pub name: String,
+    /// Number of hosts, 1 to 4095.
+    pub count: u32,
+    /// How the hosts issue requests.
+    pub kind: HostKind,
+    /// Keys of the table that another key excludes, each with that key.
+    excluded: Vec<[&'static str; 2]>,
+    /// Memory of a host with a core.
+    pub local: Option<LocalMemoryParams>,
+    /// NUMA nodes of a host with a processor.
+    pub nodes: Vec<NodeGroup>,
+    /// Operating system of a host with a processor; without one, addresses are physical.
+    pub os: Option<OsParams>,
+    /// What the hosts access.
+    pub workload: WorkloadChoice,
+    /// Most requests of each host; most steps of its program, or of the program of each core.
+    pub requests: Option<u64>,
+    /// The memory that patterns and traces on a processor address from 0 on.
+    pub span: Option<SpanOf>,
+    /// What the last cores of a processor run instead of threads.
+    pub beside: Option<BesideGroup>,
+}
+
+/// Some equal hosts.
+#[derive(Clone, Serialize, Deserialize, JsonSchema, Debug)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "HostGroup")]
+struct HostTable {
+    /// The host's name; with `count` over 1 the hosts are called name0, name1, ...
+    name: String,
+    /// How many. 1 to 4095. Default 1.
+    #[serde(default = "crate::defaults::one")]
+    #[schemars(range(min = 1, max = 4095))]
+    count: u32,
+    /// How they issue, where they have no `core`.
+    #[serde(default)]
+    issue: RequesterParams,
+    /// A core with private caches that runs the workload as a program. Default: none, the host
+    /// issues lines as `issue` says.
+    #[serde(default)]
+    core: Option<CoreParams>,
+    /// Memory of the host's own, with `core`. Default: none.
+    #[serde(default)]
+    local: Option<LocalMemoryParams>,
+    /// A multi-core processor that runs the workload, as threads or as a program on each core, and
+    /// keeps its own memory coherent with its accelerators, instead of `core`. Default: none.
+    #[serde(default)]
+    processor: Option<ProcessorParams>,
+    /// Memory of the host's own, with `processor`: a controller on each NUMA node. Their addresses
+    /// follow one another from 2^51 on, in this order.
+    #[serde(default)]
+    nodes: Vec<NodeGroup>,
+    /// An operating system, with `processor`: threads use virtual addresses, which cores and
+    /// accelerators translate; pages are placed when they are touched, and move. Default: none,
+    /// addresses are physical.
+    #[serde(default)]
+    os: Option<OsParams>,
+    /// What they access.
+    workload: WorkloadChoice,
+    /// Requests that each host issues at most; steps of its program, where it has a core, and of each
+    /// core's, where it has a processor. Default: as many as the workload has.
+    #[serde(default)]
+    #[schemars(range(min = 1))]
+    requests: Option<u64>,
+    /// With `processor`: the memory that patterns and traces address from 0 on. Default: `cxl` where
+    /// the host reaches any, else `local`.
+    #[serde(default)]
+    span: Option<SpanOf>,
+    /// With `processor` and a workload of threads: what the last of its cores run instead. Default:
+    /// none.
+    #[serde(default)]
+    beside: Option<BesideGroup>,
+}
+
+/// The memory that sources of lines on a processor address from 0 on.
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Debug)]
+#[serde(rename_all = "kebab-case")]
+pub enum SpanOf {
+    /// CXL memory.
+    Cxl,
+    /// The host's own: its NUMA nodes, or its process's heap.
+    Local,
+    /// CXL memory, and the host's own behind it.
+    All,
+}
+
+/// Operations or programs on cores of a processor whose other cores run threads.
+#[derive(Clone, Serialize, Deserialize, JsonSchema, Debug)]
+#[serde(deny_unknown_fields)]
+pub struct BesideGroup {
+    /// What each of the cores runs: a pattern, a trace, or a program.
+    pub workload: WorkloadChoice,
+    /// How many cores run it, the last ones. Default 1; at least one core is left.
+    #[serde(default = "crate::defaults::one")]
+    #[schemars(range(min = 1))]
+    pub cores: u32,
+    /// Steps of each at most. Default: as many as the workload has.
+    #[serde(default)]
+    #[schemars(range(min = 1))]
+    pub requests: Option<u64>,
+    /// The memory that patterns and traces address from 0 on. Default: as in the host group.
+    #[serde(default)]
+    pub span: Option<SpanOf>,
+}
+
+impl From<HostTable> for HostGroup {
+    fn from(table: HostTable) -> HostGroup {
+        let is_given = table.issue != RequesterParams::default();
+        let pairs = [
+            (["issue", "core"], is_given && table.core.is_some()),
+            (
+                ["core", "processor"],
+                table.core.is_some() && table.processor.is_some(),
+            ),
+            (
+                ["issue", "processor"],
+                is_given && table.processor.is_some(),
+            ),
+            (
+                ["local", "processor"],
+                table.local.is_some() && table.processor.is_some(),
+            ),
+        ];
+        let excluded = pairs.into_iter().filter(|(_, both)| *both);
+        HostGroup {
+            name: table.name,
+            count: table.count,
+            excluded: excluded.map(|(pair, _)| pair).collect(),
+            kind: match (table.processor, table.core) {
+                (Some(processor), _) => HostKind::Processor(Box::new(processor)),
+                (None, Some(core)) => HostKind::Core(core),
+                (None, None) => HostKind::Requester(table.issue),
+            },
+            local: table.local,
+            nodes: table.nodes,
+            os: table.os,
+            workload: table.workload,
+            requests: table.requests,
+            span: table.span,
+            beside: table.beside,
+        }
+    }
+}
+
+impl From<HostGroup> for HostTable {
+    fn from(group: HostGroup) -> HostTable {
+        let (mut issue, mut core, mut processor) = (RequesterParams::default(), None, None);
+        match group.kind {
+            HostKind::Requester(params) => issue = params,
+            HostKind::Core(params) => core = Some(params),
+            HostKind::Processor(params) => processor = Some(*params),
+        }
+        HostTable {
+            name: group.name,
+            count: group.count,
+            issue,
+            core,
+            local: group.local,
+            processor,
+            nodes: group.nodes,
+            os: group.os,
+            workload: group.workload,
+            requests: group.requests,
+            span: group.span,
+            beside: group.beside,
+        }
+    }
+}
+
+impl HostGroup {
+    /// Keys of the table that another key excludes, each with that key. The group is of the kind of
+    /// the last key of `issue`, `core` and `processor` that the table has.
+    pub fn excluded(&self) -> &[[&'static str; 2]] {
+        &self.excluded
+    }
+
+    /// Parameters of a requester; `None` for a host of another kind.
+    pub fn requester(&self) -> Option<&RequesterParams> {
+        match &self.kind {
+            HostKind::Requester(issue) => Some(issue),
+            HostKind::Core(_) | HostKind::Processor(_) => None,
+        }
+    }
+
+    /// Parameters of a processor; `None` for a host of another kind.
+    pub fn processor(&self) -> Option<&ProcessorParams> {
+        match &self.kind {
+            HostKind::Processor(processor) => Some(processor),
+            HostKind::Requester(_) | HostKind::Core(_) => None,
+        }
+    }
+
+    /// Number of cores beside those of the processor, which run no threads.
+    pub fn cores_beside(&self) -> u32 {
+        self.beside.as_ref().map_or(0, |beside| beside.cores)
+    }
+
+    /// Constant time before its links.
+    pub fn egress(&self) -> Picos {
+        match &self.kind {
+            HostKind::Requester(issue) => issue.egress(),
+            HostKind::Core(core) => core.egress(),
+            HostKind::Processor(processor) => processor.root_port_time,
+        }
+    }
+
+    /// Constant time behind its links.
+    pub fn ingress(&self) -> Picos {
+        match &self.kind {
+            HostKind::Processor(processor) => processor.root_port_time,
+            HostKind::Requester(_) | HostKind::Core(_) => Picos::ZERO,
+        }
+    }
+
+    /// Memory of its own.
+    pub fn own_memory(&self) -> Bytes {
+        let nodes = self.nodes.iter().map(|node| node.capacity.0);
+        let local = self.local.as_ref().map_or(0, |local| local.capacity.0);
+        Bytes(nodes.fold(local, u64::saturating_add))
+    }
+}
+
+/// Memory of a host's own, below its memory controller.
+#[derive(Clone, PartialEq, Serialize, Deserialize, JsonSchema, Debug)]
+#[serde(deny_unknown_fields)]
+pub struct LocalMemoryParams {
+    /// Capacity: a multiple of 4 KiB. Its addresses begin at 2^51.
+    pub capacity: Bytes,
+    /// One way between the last private cache and the memory controller. Default 39 ns: an idle load takes
+    /// 130 ns, as on the host of Vistara (Meta, ISCA 2026, Table VI).
+    #[serde(default = "default_local_latency")]
+    pub latency: Picos,
+    /// The medium. Default: `{ kind = "fixed" }`.
+    #[serde(default)]
+    pub memory: MediumChoice,
+}
+
+fn default_local_latency() -> Picos {
+    Picos::from_nanos(39)
+}
+
+/// A NUMA node: a memory controller with its medium, in a cluster of the processor.
+#[derive(Clone, PartialEq, Serialize, Deserialize, JsonSchema, Debug)]
+#[serde(deny_unknown_fields)]
+pub struct NodeGroup {
+    /// Capacity: a multiple of 4 KiB.
+    pub capacity: Bytes,
+    /// Where it lies. Default socket 0, column 0, row 0.
+    #[serde(default)]
+    pub at: Cluster,
+    /// One way through the memory controller. Default 5 ns (*assumed*).
+    #[serde(default = "default_node_latency")]
+    pub latency: Picos,
+    /// The medium. Default: `{ kind = "fixed" }`.
+    #[serde(default)]
+    pub memory: MediumChoice,
+}
+
+fn default_node_latency() -> Picos {
+    Picos::from_nanos(5)
+}

@@ -1,0 +1,83 @@
+//! Warm-up and measurement windows, and how a run is executed.
+
+use cxlab_engine::units::{Percent, Picos};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::threads::ThreadLimit;
+
+/// Warm-up and measurement windows. Each ends at the first look after its condition is met; looks
+/// are spaced by simulated time, so windows do not depend on how a run is executed.
+#[derive(Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema, Debug)]
+#[serde(deny_unknown_fields, default)]
+pub struct Measure {
+    /// `"auto"`: warm up until total bandwidth and mean latency have settled, by MSER
+    /// (docs/guide/error-bars.md); at least for a tenth of the window that is measured, at most for as long as
+    /// that. Default: `"auto"` where neither `warmup_requests` nor `warmup_time` is given, all workloads are
+    /// endless, and there are no events; otherwise a tenth of `requests`, and none where that is not given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub warmup: Option<Warmup>,
+    /// Warm up until this many requests have completed in the whole system, instead.
+    pub warmup_requests: Option<u64>,
+    /// Warm up for this long, instead.
+    pub warmup_time: Option<Picos>,
+    /// Measure until this many requests have completed in the whole system, and then to where requests in
+    /// flight are as old as they were at the beginning (docs/guide/error-bars.md). Default: 100,000 and 20 mean
+    /// latencies, when neither `duration` is given nor every workload ends by itself.
+    #[schemars(range(min = 1))]
+    pub requests: Option<u64>,
+    /// Measure for this long, instead.
+    pub duration: Option<Picos>,
+    /// Stop as soon as the 95 % confidence intervals of total bandwidth and mean latency are at most
+    /// this part of their value to each side. `requests` or `duration` is the longest window then.
+    /// Default: none, and 10,000,000 requests where it is given without them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub precision: Option<Percent>,
+    /// Measure windows far apart in detail, and apply the requests between them to caches, buffers and
+    /// mappings without time (docs/guide/sampling.md). `warmup_requests` and `requests` count both kinds; not
+    /// with `warmup`, `warmup_time` or `duration`. Default: none, all is simulated in detail.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sampling: Option<Sampling>,
+}
+
+/// How a run is sampled, in requests of the whole system.
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Debug)]
+#[serde(deny_unknown_fields, default)]
+pub struct Sampling {
+    /// Requests from one unit to the next. At least twice `warmup` and `detailed` together. Default
+    /// 100,000.
+    pub every: u64,
+    /// Requests that are measured in each unit. At least 10. Default 1,000.
+    #[schemars(range(min = 10))]
+    pub detailed: u64,
+    /// Requests that are simulated in detail before those, and are not measured: they fill the queues.
+    /// Default 1,000.
+    pub warmup: u64,
+}
+
+impl Default for Sampling {
+    fn default() -> Self {
+        Sampling {
+            every: 100_000,
+            detailed: 1_000,
+            warmup: 1_000,
+        }
+    }
+}
+
+/// How a warm-up ends.
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Debug)]
+#[serde(rename_all = "kebab-case")]
+pub enum Warmup {
+    /// When total bandwidth and mean latency have settled.
+    Auto,
+}
+
+/// How the run is executed.
+#[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Debug)]
+#[serde(deny_unknown_fields, default)]
+pub struct Execution {
+    /// Threads at most: 1 to 256, or `auto` for as many as the process has processors. A run uses no
+    /// more than make it faster. Default `auto`. The result is the same for every number.
+    pub threads: ThreadLimit,
+}

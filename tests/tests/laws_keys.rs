@@ -1,0 +1,100 @@
+//! Keys that no other test sets: what each changes, by how much, and what it leaves as it is.
+#![allow(clippy::unwrap_used)]
+
+use cxlab_system::report::Report;
+use cxlab_tests::report;
+
+/// A requester that sends one request at a time to a device.
+const ONE_DEVICE: &str = r#"
+name = "keys"
+[measure]
+warmup_requests = 0
+[fabric]
+topology = { kind = "direct" }
+[[hosts]]
+name = "host"
+requests = 2000
+issue = { outstanding = 1 }
+workload = { kind = "uniform", footprint = "64 MiB", read_ratio = 0.5 }
+[[devices]]
+name = "device"
+capacity = "256 MiB"
+"#;
+
+fn with_memory(memory: &str) -> Report {
+    report(ONE_DEVICE, &[&format!("devices[0].memory={memory}")])
+}
+
+/// The energies of a DRAM with round currents, of which `change` replaces some.
+fn energies(change: &str) -> Vec<f64> {
+    let mut currents = serde_json::json!({
+        "vdd_mv": 1000, "idd0_ma": 120, "idd2n_ma": 20, "idd3n_ma": 30, "idd4r_ma": 130, "idd4w_ma": 230,
+        "idd5b_ma": 220,
+    });
+    for (key, value) in serde_json::from_str::<serde_json::Map<_, _>>(change).unwrap() {
+        currents[key] = value;
+    }
+    let pairs = currents.as_object().unwrap().iter();
+    let pairs: Vec<String> = pairs
+        .map(|(key, value)| format!("{key} = {value}"))
+        .collect();
+    let memory = format!(
+        "{{ kind = \"dram\", grade = \"DDR4-2400R\", currents = {{ {} }} }}",
+        pairs.join(", ")
+    );
+    let medium = &with_memory(&memory).devices[0].medium;
+    let names = ["activate", "read", "write", "refresh", "standby"];
+    let energy = |name: &str| medium[&format!("{name}_energy_nj")].as_f64().unwrap();
+    names.map(energy).to_vec()
+}
+
+#[test]
+fn energy_follows_supply_voltage_and_the_current_of_each_command() {
+    let base = energies("{}");
+    assert!(base.iter().all(|energy| *energy > 0.0), "{base:?}");
+    // Activation, reads, writes, refresh and standby, each against the base.
+    for (change, factors) in [
+        (r#"{"vdd_mv": 2000}"#, [2.0, 2.0, 2.0, 2.0, 2.0]),
+        (r#"{"idd4r_ma": 230}"#, [1.0, 2.0, 1.0, 1.0, 1.0]),
+        (r#"{"idd4w_ma": 430}"#, [1.0, 1.0, 2.0, 1.0, 1.0]),
+        (r#"{"idd5b_ma": 420}"#, [1.0, 1.0, 1.0, 2.0, 1.0]),
+    ] {
+        for (at, (found, base)) in energies(change).iter().zip(&base).enumerate() {
+            let factor = found / base;
+            assert!(
+                (factor - factors[at]).abs() < 1e-3,
+                "{change}, {at}: {factor}"
+            );
+        }
+    }
+    // Commands cost their currents above standby.
+    let both = energies(r#"{"idd2n_ma": 40, "idd3n_ma": 60}"#);
+    assert!((both[4] / base[4] - 2.0).abs() < 1e-3, "{both:?}");
+    assert!((both[1] / base[1] - 0.7).abs() < 1e-3, "{both:?}");
+    assert!((both[3] / base[3] - 0.9).abs() < 1e-3, "{both:?}");
+}
+
+#[test]
+fn a_bank_opens_later_after_all_were_precharged() {
+    let latency = |timing: &str| {
+        let memory =
+            format!("{{ kind = \"dram\", grade = \"DDR4-2400R\", timing = {{ {timing} }} }}");
+        with_memory(&memory).latency_ns.mean
+    };
+    assert!(latency("rp_all = 200") > latency("rp_all = 20"));
+}
+
+#[test]
+fn a_write_of_persistent_memory_completes_so_much_after_it_is_accepted() {
+    let latency = |accept: &str| {
+        let memory =
+            format!("{{ kind = \"pmem\", mode = \"detailed\", write_accept = \"{accept}\" }}");
+        let more = [
+            "hosts[0].workload.read_ratio=0.0",
+            &format!("devices[0].memory={memory}"),
+        ];
+        report(ONE_DEVICE, &more).latency_ns.mean
+    };
+    let found = latency("140 ns") - latency("90 ns");
+    assert!((found - 50.0).abs() < 0.5, "{found}");
+}
