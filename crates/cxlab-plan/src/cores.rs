@@ -2,7 +2,7 @@
 
 use cxlab_engine::units::Picos;
 use cxlab_host::CoreParams;
-use cxlab_scenario::{HostKind, Scenario};
+use cxlab_scenario::{HostGroup, HostKind, Scenario};
 use cxlab_workload::Workload;
 
 use crate::problem::{Fields, LONGEST_DELAY, Problems};
@@ -21,13 +21,6 @@ pub(crate) const PAGE: u64 = 4096;
 pub(crate) fn check(scenario: &Scenario, workloads: &[Box<dyn Workload>], problems: &mut Problems) {
     for (at, group) in scenario.hosts.iter().enumerate() {
         let path = format!("hosts[{at}]");
-        for [found, other] in group.excluded() {
-            problems.refuse(
-                format!("{path}.{found}"),
-                format_args!("`{found}` and `{other}`"),
-                "one of them, which says how the host issues",
-            );
-        }
         match &group.kind {
             HostKind::Core(core) => check_core(problems.below(format!("{path}.core")), core),
             HostKind::Requester(_) if workloads.get(at).is_some_and(|one| one.needs_core()) => {
@@ -39,6 +32,7 @@ pub(crate) fn check(scenario: &Scenario, workloads: &[Box<dyn Workload>], proble
             }
             HostKind::Requester(_) | HostKind::Processor(_) => {}
         }
+        refuse_excluded(&path, group, "core", problems);
         let Some(local) = &group.local else { continue };
         let path = format!("{path}.local");
         let has_core = matches!(group.kind, HostKind::Core(_));
@@ -49,6 +43,17 @@ pub(crate) fn check(scenario: &Scenario, workloads: &[Box<dyn Workload>], proble
         let mut fields = problems.below(path);
         fields.multiple("capacity", local.capacity, PAGE, MOST_OWN);
         fields.delay("latency", local.latency);
+    }
+}
+
+/// Refuses the keys of a host that `other` excludes.
+pub(crate) fn refuse_excluded(path: &str, group: &HostGroup, other: &str, problems: &mut Problems) {
+    for [found, _] in group.excluded().iter().filter(|pair| pair[1] == other) {
+        problems.refuse(
+            format!("{path}.{found}"),
+            format_args!("`{found}` and `{other}`"),
+            "one of them, which says how the host issues",
+        );
     }
 }
 

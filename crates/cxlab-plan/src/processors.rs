@@ -5,7 +5,7 @@ use cxlab_host::{CacheLevel, DirectoryParams, Inclusion, ProcessorParams};
 use cxlab_scenario::{HostGroup, HostKind, Scenario};
 use cxlab_workload::Workload;
 
-use crate::cores::{MOST_OWN, PAGE};
+use crate::cores::{MOST_OWN, PAGE, refuse_excluded};
 use crate::problem::{Fields, Problems, whole_sets};
 
 /// Most cores of a processor: the directory has a bit for each.
@@ -24,6 +24,7 @@ pub(crate) fn check(scenario: &Scenario, workloads: &[Box<dyn Workload>], proble
         let path = format!("hosts[{at}]");
         if let HostKind::Processor(processor) = &group.kind {
             check_processor(problems.below(format!("{path}.processor")), processor);
+            refuse_excluded(&path, group, "processor", problems);
             check_nodes(&path, group, problems);
         } else if workloads.get(at).is_some_and(|one| one.needs_threads()) {
             problems.refuse(
