@@ -5,7 +5,7 @@ use cxlab_fabric::routing::RoutingTables;
 use cxlab_host::PartialWrite;
 use cxlab_link::{Duplex, LinkParams, PcieGeneration, Transmission};
 use cxlab_protocol::flit::FlitFormat;
-use cxlab_scenario::{HostGroup, LinkClass, Note, Scenario};
+use cxlab_scenario::{LinkClass, Note, Scenario};
 use cxlab_workload::Workload;
 use serde_json::Value;
 
@@ -286,15 +286,15 @@ pub(crate) fn check_fills(
     if !links.iter().any(is_narrow) {
         return Ok(());
     }
-    let groups = scenario.hosts.iter().zip(workloads);
-    let fills = |(group, workload): (&HostGroup, &Box<dyn Workload>)| {
-        group.requester().is_some_and(|issue| {
+    let fills = |at: &usize| {
+        let issue = scenario.hosts[*at].requester();
+        issue.is_some_and(|issue| {
             issue.partial_write == PartialWrite::MemRdFill
                 && issue.cache.is_none()
-                && workload.request().0 < LINE_BYTES
+                && workloads[*at].request().0 < LINE_BYTES
         })
     };
-    match groups.into_iter().position(fills) {
+    match (0..scenario.hosts.len()).find(fills) {
         None => Ok(()),
         Some(at) => Err(Problem::new(
             format!("hosts[{at}].issue.partial_write"),
