@@ -44,7 +44,7 @@ fn energies(change: &str) -> Vec<f64> {
     );
     let medium = &with_memory(&memory).devices[0].medium;
     let names = ["activate", "read", "write", "refresh", "standby"];
-    let energy = |name: &str| medium[&format!("{name}_energy_nj")].as_f64().unwrap();
+    let energy = |name: &str| medium[&format!("dram.{name}_energy_nj")].as_f64().unwrap();
     names.map(energy).to_vec()
 }
 
@@ -91,6 +91,7 @@ fn a_write_of_persistent_memory_completes_so_much_after_it_is_accepted() {
             format!("{{ kind = \"pmem\", mode = \"detailed\", write_accept = \"{accept}\" }}");
         let more = [
             "hosts[0].workload.read_ratio=0.0",
+            "devices[0].controller.write_completion=\"written\"",
             &format!("devices[0].memory={memory}"),
         ];
         report(ONE_DEVICE, &more).latency_ns.mean
