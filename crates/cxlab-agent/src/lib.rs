@@ -5,11 +5,13 @@
 mod access;
 mod address_map;
 mod audit;
+mod failure_handling;
 mod hw_threads;
 mod io;
 mod ledger;
 mod overtaking;
 mod poison;
+mod request_agent;
 mod root_ports;
 mod shared;
 mod slab;
@@ -19,6 +21,7 @@ mod steps;
 pub use access::{Access, AccessKind, AccessOutcome, AccessResponse, ThreadAction};
 pub use address_map::{AddressMap, AddressWindow};
 pub use audit::{LineVersions, VersionAudit};
+pub use failure_handling::FailureHandling;
 pub use hw_threads::{HwThreads, HwThreadsConfig, ThreadPhase};
 pub use io::{
     AtsCompletion, AtsKind, AtsMessage, MACHINE_CHECK, PROCESS_ENDS, interrupt_address,
@@ -27,6 +30,7 @@ pub use io::{
 pub use ledger::RequestLedger;
 pub use overtaking::{OvertakingCounter, WaitTicket};
 pub use poison::PoisonedLines;
+pub use request_agent::RequestAgent;
 pub use root_ports::RootPorts;
 pub use shared::{SharedMemory, SharedShare, SharedWindows};
 pub use slab::Slab;

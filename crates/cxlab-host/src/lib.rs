@@ -4,7 +4,6 @@
 mod cache;
 mod coherent;
 mod core;
-mod failure_handling;
 mod issuer;
 mod local;
 mod params;
@@ -18,10 +17,9 @@ pub use coherent::{
     CachingConfig, CachingRequester, CoherenceStats, Observation, SnoopedState, StallReason,
 };
 pub use cxlab_agent::{
-    AddressMap, AddressWindow, Failure, HopStats, LOCAL, QUEUES, RequestRow, RequesterStats,
-    STAGE_NAMES, StageTimes, UnservedRequests,
+    AddressMap, AddressWindow, Failure, FailureHandling, HopStats, LOCAL, QUEUES, RequestAgent,
+    RequestRow, RequesterStats, STAGE_NAMES, StageTimes, UnservedRequests,
 };
-pub use failure_handling::FailureHandling;
 pub use local::LocalConfig;
 pub use params::{
     CacheParams, CachePolicyChoice, LoadMiss, PartialWrite, RequesterParams, RequesterPreset,

@@ -9,13 +9,18 @@
 use std::mem::offset_of;
 use std::sync::Arc;
 
+use cxlab_agent::{
+    AddressMap, CACHE, Failure, FailureHandling, RequestAgent, RequestLedger, RequestRow,
+    RequesterStats, RootPorts, STAGE_NAMES, StageTimes, request_agent_fields, stages_of,
+};
 use cxlab_engine::rng::StreamRng;
 use cxlab_engine::save_state;
 use cxlab_engine::units::{BytesPerSec, Hpa, Picos, SimTime};
 use cxlab_engine::{Ctx, prefetch, prefetch_first};
-use cxlab_link::{BufferId, LinkPort, Parcel};
+use cxlab_link::{LinkPort, Parcel};
 use cxlab_protocol::{CacheMeta, DevLoad, LatencyStages, MemMeta, Message, Opcode, PortId};
 use cxlab_workload::{MemOp, OpKind, OpSource};
+use serde::{Deserialize, Serialize};
 
 mod failures;
 mod sampled;
@@ -25,13 +30,6 @@ use crate::issuer::{ISSUE, Issuer};
 use crate::params::{PartialWrite, RequesterParams};
 use crate::throttle::{Throttle, ThrottleStats};
 pub use sampled::{WarmAccess, WarmBuffer};
-
-use cxlab_agent::AddressMap;
-use cxlab_agent::Failure;
-use cxlab_agent::RequestLedger;
-use cxlab_agent::RootPorts;
-use cxlab_agent::{CACHE, RequestRow, RequesterStats, STAGE_NAMES, StageTimes, stages_of};
-use serde::{Deserialize, Serialize};
 
 /// Configuration of a plain or a caching requester.
 pub struct RequesterConfig {
@@ -256,65 +254,9 @@ impl Requester {
         }
     }
 
-    /// Statistics of the requests.
-    pub fn stats(&self) -> &RequesterStats {
-        &self.ledger.stats
-    }
-
     /// Statistics of the throttle, if the requester has one.
     pub fn throttle(&self) -> Option<ThrottleStats> {
         self.throttle.as_ref().map(|throttle| throttle.stats())
-    }
-
-    /// Number of requests in flight, including write-backs.
-    pub fn in_flight(&self) -> u64 {
-        (self.slots.len() - self.idle - self.free.len()) as u64
-    }
-
-    /// Number of requests in flight, without write-backs.
-    pub fn requests_in_flight(&self) -> u64 {
-        self.ledger.in_flight()
-    }
-
-    /// Summed age, at `now`, of the requests in flight, without write-backs.
-    pub fn age_ps(&self, now: SimTime) -> u128 {
-        self.ledger.age_ps(now)
-    }
-
-    /// Whether the source has ended and everything has completed.
-    pub fn is_done(&self) -> bool {
-        self.issuer.is_done() && self.current == 0 && self.in_flight() == 0
-    }
-
-    /// The requester's ports, for link statistics.
-    pub fn ports_mut(&mut self) -> &mut [LinkPort] {
-        &mut self.roots.ports
-    }
-
-    /// Takes the rows logged since the last call.
-    pub fn take_rows(&mut self) -> Vec<RequestRow> {
-        self.ledger.take_rows()
-    }
-
-    /// Resets the statistics at the start of measurement.
-    pub fn begin_measurement(&mut self, now: SimTime) {
-        self.ledger.begin_measurement(now);
-        if let Some(throttle) = &mut self.throttle {
-            throttle.begin_measurement();
-        }
-        self.roots.begin_measurement(now);
-    }
-
-    /// Starts the workload at the beginning of the run.
-    pub fn start(&mut self, ctx: &mut Ctx<'_, Parcel>) {
-        self.issuer.begin(ctx.now() + self.joins);
-        if let Some(throttle) = &mut self.throttle {
-            throttle.begin(ctx.now());
-        }
-        if let Some(leaves) = self.leaves {
-            ctx.wake_at(ctx.now() + leaves, LEAVE);
-        }
-        self.issue(ctx);
     }
 
     /// Prefetches the state that a parcel needs which will arrive soon.
@@ -342,39 +284,6 @@ impl Requester {
         }
         self.roots.fetch();
         self.issuer.fetch();
-    }
-
-    /// Handles a parcel that arrives from a link.
-    #[inline(always)]
-    pub fn receive(&mut self, ctx: &mut Ctx<'_, Parcel>, port: u16, parcel: &Parcel) {
-        let link = &mut self.roots.ports[port as usize];
-        let credited = link.receive(parcel);
-        if let Some(message) = &parcel.message {
-            link.release(ctx, BufferId::of(message.channel(), message.vc));
-            self.complete(ctx, message);
-        }
-        if credited {
-            self.roots.pump(ctx, port);
-        }
-        self.issue(ctx);
-    }
-
-    /// Handles a wake-up: for issuing, the end of issuing, a port, or a cache hit.
-    pub fn wake(&mut self, ctx: &mut Ctx<'_, Parcel>, token: u32) {
-        if token == ISSUE {
-            self.issuer.woken(ctx.now());
-        } else if token >= HIT {
-            match token {
-                LEAVE => {
-                    self.issuer.stop();
-                    self.drop_unissued();
-                }
-                hit => self.complete_hit(ctx, hit - HIT),
-            }
-        } else {
-            self.roots.wake(ctx, token);
-        }
-        self.issue(ctx);
     }
 
     /// Issues as much as the source offers and the limits allow. Requests a wake-up
@@ -718,5 +627,66 @@ impl Requester {
             let served = !matches!(answer, RequestOutcome::Denied | RequestOutcome::Poisoned);
             self.part_done(ctx.now(), slot.whole, served);
         }
+    }
+}
+
+impl RequestAgent for Requester {
+    request_agent_fields!(roots, ledger);
+
+    fn in_flight(&self) -> u64 {
+        (self.slots.len() - self.idle - self.free.len()) as u64
+    }
+
+    fn is_done(&self) -> bool {
+        self.issuer.is_done() && self.current == 0 && self.in_flight() == 0
+    }
+
+    fn start(&mut self, ctx: &mut Ctx<'_, Parcel>) {
+        self.issuer.begin(ctx.now() + self.joins);
+        if let Some(throttle) = &mut self.throttle {
+            throttle.begin(ctx.now());
+        }
+        if let Some(leaves) = self.leaves {
+            ctx.wake_at(ctx.now() + leaves, LEAVE);
+        }
+        self.issue(ctx);
+    }
+
+    #[inline(always)]
+    fn receive_message(&mut self, ctx: &mut Ctx<'_, Parcel>, _port: u16, message: &Message) {
+        self.complete(ctx, message);
+    }
+
+    /// Handles a wake-up: for issuing, the end of issuing, a port, or a cache hit.
+    fn wake(&mut self, ctx: &mut Ctx<'_, Parcel>, token: u32) {
+        if token == ISSUE {
+            self.issuer.woken(ctx.now());
+        } else if token >= HIT {
+            match token {
+                LEAVE => {
+                    self.issuer.stop();
+                    self.drop_unissued();
+                }
+                hit => self.complete_hit(ctx, hit - HIT),
+            }
+        } else {
+            self.roots.wake(ctx, token);
+        }
+        self.issue(ctx);
+    }
+
+    #[inline(always)]
+    fn issue_pending(&mut self, ctx: &mut Ctx<'_, Parcel>) {
+        self.issue(ctx);
+    }
+
+    fn reset_statistics(&mut self, _now: SimTime) {
+        if let Some(throttle) = &mut self.throttle {
+            throttle.begin_measurement();
+        }
+    }
+
+    fn failure_handling(&mut self) -> Option<&mut dyn FailureHandling> {
+        Some(self)
     }
 }

@@ -9,7 +9,7 @@ use cxlab_engine::units::{Bytes, Hpa, Picos, SimTime};
 use cxlab_engine::{Component, Ctx, Simulation};
 use cxlab_host::{
     AddressMap, CacheLevel, Core, CoreConfig, CoreParams, CoreStats, LocalConfig, QUEUES,
-    RequesterStats,
+    RequestAgent, RequesterStats,
 };
 use cxlab_link::Parcel;
 use cxlab_memory::fixed::FixedParams;

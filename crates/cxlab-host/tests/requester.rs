@@ -8,7 +8,8 @@ use cxlab_engine::rng::StreamRng;
 use cxlab_engine::units::{Bytes, BytesPerSec, Dpa, Hpa, Picos, SimTime};
 use cxlab_engine::{Component, ComponentId, Ctx, Monitor, Simulation, Stop, Wire};
 use cxlab_host::{
-    AddressMap, AddressWindow, CacheParams, RequestRow, Requester, RequesterConfig, RequesterParams,
+    AddressMap, AddressWindow, CacheParams, RequestAgent, RequestRow, Requester, RequesterConfig,
+    RequesterParams,
 };
 use cxlab_link::{
     Blocked, BufferId, CreditTable, LinkParams, LinkPort, PacketHeader, Parcel, PortConfig,

@@ -1,14 +1,14 @@
 //! A host as the system sees it: a requester of either kind, and what it completed over time.
 
-use cxlab_agent::HwThreads;
+use cxlab_agent::{FailureHandling, HwThreads, RequestAgent};
 use cxlab_device::Accelerator;
 use cxlab_engine::Ctx;
 use cxlab_engine::save_state;
 use cxlab_engine::state::{SaveState, StateError, StateReader, StateWriter};
 use cxlab_engine::units::SimTime;
 use cxlab_host::{
-    CachingRequester, CoherenceStats, Core, FailureHandling, Observation, Processor, RequestRow,
-    Requester, RequesterStats, ThrottleStats,
+    CachingRequester, CoherenceStats, Core, Observation, Processor, RequestRow, Requester,
+    RequesterStats, ThrottleStats,
 };
 use cxlab_link::{LinkPort, Parcel};
 
@@ -36,6 +36,7 @@ pub struct Host {
     agent: Agent,
 }
 
+/// Evaluates an expression with the agent's own type.
 macro_rules! of_agent {
     ($self:expr, $agent:ident => $what:expr) => {
         match $self {
@@ -48,13 +49,47 @@ macro_rules! of_agent {
     };
 }
 
+impl Agent {
+    /// The agent, for everything but events.
+    fn any(&self) -> &dyn RequestAgent {
+        match self {
+            Agent::Plain(agent) => agent,
+            Agent::Caching(agent) => agent,
+            Agent::Core(agent) => agent,
+            Agent::Processor(agent) => &**agent,
+            Agent::Accelerator(agent) => &**agent,
+        }
+    }
+
+    /// The agent, to be changed by everything but events.
+    fn any_mut(&mut self) -> &mut dyn RequestAgent {
+        match self {
+            Agent::Plain(agent) => agent,
+            Agent::Caching(agent) => agent,
+            Agent::Core(agent) => agent,
+            Agent::Processor(agent) => &mut **agent,
+            Agent::Accelerator(agent) => &mut **agent,
+        }
+    }
+
+    #[inline(always)]
+    fn receive(&mut self, ctx: &mut Ctx<'_, Parcel>, port: u16, parcel: &Parcel) {
+        of_agent!(self, agent => agent.receive(ctx, port, parcel));
+    }
+
+    #[inline(always)]
+    fn wake(&mut self, ctx: &mut Ctx<'_, Parcel>, token: u32) {
+        of_agent!(self, agent => agent.wake(ctx, token));
+    }
+}
+
 impl SaveState for Agent {
     fn save(&self, out: &mut StateWriter) {
-        of_agent!(self, agent => agent.save(out));
+        self.any().save(out);
     }
 
     fn restore(&mut self, from: &mut StateReader<'_>) -> Result<(), StateError> {
-        of_agent!(self, agent => agent.restore(from))
+        self.any_mut().restore(from)
     }
 }
 
@@ -102,7 +137,7 @@ impl Host {
 
     /// What was measured.
     pub fn stats(&self) -> &RequesterStats {
-        of_agent!(&self.agent, agent => agent.stats())
+        self.agent.any().stats()
     }
 
     /// What its cache and the devices that own the lines said to each other.
@@ -179,53 +214,45 @@ impl Host {
         }
     }
 
-    /// It where something fails; `None` if it does not know what to do about that.
-    pub(crate) fn fails(&self) -> Option<&dyn FailureHandling> {
-        match &self.agent {
-            Agent::Plain(agent) => Some(agent),
-            Agent::Processor(agent) => Some(&**agent),
-            Agent::Caching(_) | Agent::Core(_) | Agent::Accelerator(_) => None,
-        }
+    /// Its failure handling; `None` if it has none.
+    pub(crate) fn fails(&mut self) -> Option<&mut dyn FailureHandling> {
+        self.agent.any_mut().failure_handling()
     }
 
-    /// The same, for what it does at `now`.
+    /// [`Host::fails`], for what it does at `now`.
     pub(crate) fn fails_at(&mut self, now: SimTime) -> Option<&mut dyn FailureHandling> {
         self.reach(now);
-        match &mut self.agent {
-            Agent::Plain(agent) => Some(agent),
-            Agent::Processor(agent) => Some(&mut **agent),
-            Agent::Caching(_) | Agent::Core(_) | Agent::Accelerator(_) => None,
-        }
+        self.fails()
     }
 
     /// Requests in flight, write-backs included.
     pub fn in_flight(&self) -> u64 {
-        of_agent!(&self.agent, agent => agent.in_flight())
+        self.agent.any().in_flight()
     }
 
     /// Requests in flight that count as requests.
     pub fn requests_in_flight(&self) -> u64 {
-        of_agent!(&self.agent, agent => agent.requests_in_flight())
+        self.agent.any().requests_in_flight()
     }
 
     /// Their summed age at `now`, in picoseconds.
     pub fn age_ps(&self, now: SimTime) -> u128 {
-        of_agent!(&self.agent, agent => agent.age_ps(now))
+        self.agent.any().age_ps(now)
     }
 
     /// Whether its source has finished and everything has completed.
     pub fn is_done(&self) -> bool {
-        of_agent!(&self.agent, agent => agent.is_done())
+        self.agent.any().is_done()
     }
 
     /// Its ports, for link statistics.
     pub fn ports_mut(&mut self) -> &mut [LinkPort] {
-        of_agent!(&mut self.agent, agent => agent.ports_mut())
+        self.agent.any_mut().ports_mut()
     }
 
     /// Takes the rows logged since the last call.
     pub fn take_rows(&mut self) -> Vec<RequestRow> {
-        of_agent!(&mut self.agent, agent => agent.take_rows())
+        self.agent.any_mut().take_rows()
     }
 
     /// Takes what its accesses saw since the last call, in the order in which they took effect;
@@ -238,7 +265,7 @@ impl Host {
     }
 
     pub(crate) fn begin_measurement(&mut self, now: SimTime) {
-        of_agent!(&mut self.agent, agent => agent.begin_measurement(now));
+        self.agent.any_mut().begin_measurement(now);
         self.begin_series(now);
     }
 
@@ -248,15 +275,11 @@ impl Host {
     }
 
     pub(crate) fn end_measurement(&mut self, now: SimTime) {
-        match &mut self.agent {
-            Agent::Core(core) => core.end_measurement(now),
-            Agent::Processor(processor) => processor.end_measurement(now),
-            Agent::Plain(_) | Agent::Caching(_) | Agent::Accelerator(_) => {}
-        }
+        self.agent.any_mut().end_measurement(now);
     }
 
     pub(crate) fn start(&mut self, ctx: &mut Ctx<'_, Parcel>) {
-        of_agent!(&mut self.agent, agent => agent.start(ctx));
+        self.agent.any_mut().start(ctx);
     }
 
     #[inline]
@@ -276,13 +299,13 @@ impl Host {
     #[inline(always)]
     pub(crate) fn receive(&mut self, ctx: &mut Ctx<'_, Parcel>, port: u16, parcel: &Parcel) {
         self.reach(ctx.now());
-        of_agent!(&mut self.agent, agent => agent.receive(ctx, port, parcel));
+        self.agent.receive(ctx, port, parcel);
     }
 
     #[inline(always)]
     pub(crate) fn wake(&mut self, ctx: &mut Ctx<'_, Parcel>, token: u32) {
         self.reach(ctx.now());
-        of_agent!(&mut self.agent, agent => agent.wake(ctx, token));
+        self.agent.wake(ctx, token);
     }
 
     /// It does nothing more before `now`.

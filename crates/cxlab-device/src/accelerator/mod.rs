@@ -22,18 +22,18 @@ use std::collections::VecDeque;
 
 use cxlab_agent::{
     Access, AccessKind, AccessResponse, HwThreads, HwThreadsConfig, LineVersions, PROCESS,
-    PoisonedLines, RequestRow, RequesterStats, RootPorts, ThreadAction,
+    PoisonedLines, RequestAgent, RootPorts, ThreadAction, request_agent_fields,
 };
 use cxlab_engine::Ctx;
 use cxlab_engine::catalog::ParamError;
 use cxlab_engine::rng::StreamRng;
 use cxlab_engine::save_state;
 use cxlab_engine::units::{LineAddr, Picos, SimTime};
-use cxlab_link::{BufferId, LinkPort, Parcel};
+use cxlab_link::{LinkPort, Parcel};
 use cxlab_memory::prefetch::{PrefetchPolicy, Prefetcher};
 use cxlab_memory::{Geometry, GeometryError, Statistic, TagArray, victim};
 use cxlab_os::ats::Atc;
-use cxlab_protocol::{Channel, Opcode, PortId};
+use cxlab_protocol::{Channel, Message, Opcode, PortId};
 use cxlab_workload::thread::{SCRATCH_BASE, Thread};
 use cxlab_workload::{Image, Phase};
 
@@ -237,11 +237,6 @@ impl Accelerator {
         Picos(u64::from(count) * self.params.cycle.0)
     }
 
-    /// Statistics of the threads' requests.
-    pub fn stats(&self) -> &RequesterStats {
-        &self.hw_threads.ledger.stats
-    }
-
     /// Counters of the cache, the engines and the device's own memory.
     pub fn counts(&self, now: SimTime) -> Vec<Statistic> {
         let hmc = &self.hmc;
@@ -290,15 +285,6 @@ impl Accelerator {
         &self.hw_threads
     }
 
-    /// Number of operations and transactions in flight.
-    pub fn in_flight(&self) -> u64 {
-        self.hw_threads.in_flight()
-            + (self.entries.len() - self.free.len()) as u64
-            + self.io.in_flight()
-            + self.locks.in_flight()
-            + self.own.as_ref().map_or(0, OwnMemory::in_flight)
-    }
-
     /// The first access to host memory on a device without CXL.cache. Its thread does not continue.
     pub fn refused(&self) -> Option<Access> {
         self.refused
@@ -339,107 +325,6 @@ impl Accelerator {
         self.translator
             .as_ref()
             .map_or(0, Translator::most_requests)
-    }
-
-    /// Number of requests in flight.
-    pub fn requests_in_flight(&self) -> u64 {
-        self.hw_threads.ledger.in_flight()
-    }
-
-    /// Sum of the ages, at `now`, of the requests in flight, in picoseconds.
-    pub fn age_ps(&self, now: SimTime) -> u128 {
-        self.hw_threads.ledger.age_ps(now)
-    }
-
-    /// Whether every thread has ended and no operation or transaction is in flight.
-    pub fn is_done(&self) -> bool {
-        self.hw_threads.is_done() && self.in_flight() == 0 && !self.owes_flush()
-    }
-
-    /// The accelerator's ports, for link statistics.
-    pub fn ports_mut(&mut self) -> &mut [LinkPort] {
-        &mut self.roots.ports
-    }
-
-    /// Takes the rows logged since the last call.
-    pub fn take_rows(&mut self) -> Vec<RequestRow> {
-        self.hw_threads.ledger.take_rows()
-    }
-
-    /// Resets the statistics at the beginning of measurement.
-    pub fn begin_measurement(&mut self, now: SimTime) {
-        self.hw_threads.ledger.begin_measurement(now);
-        self.roots.begin_measurement(now);
-        self.hmc = HmcStats::default();
-        self.io.begin_measurement();
-        if let Some(translator) = &mut self.translator {
-            translator.begin_measurement();
-        }
-        if let Some(own) = &mut self.own {
-            own.begin_measurement(now);
-        }
-    }
-
-    /// Starts all threads when the run begins.
-    pub fn start(&mut self, ctx: &mut Ctx<'_, Parcel>) {
-        for hw_thread in 0..self.hw_threads.len() {
-            self.run(ctx, hw_thread);
-        }
-        self.go_on_flushing(ctx);
-    }
-
-    /// Handles a parcel that arrives from a link.
-    pub fn receive(&mut self, ctx: &mut Ctx<'_, Parcel>, port: u16, parcel: &Parcel) {
-        let link = &mut self.roots.ports[port as usize];
-        let credited = link.receive(parcel);
-        if let Some(mut message) = parcel.message {
-            message.hops += 1;
-            let to_memory = match message.channel() {
-                Channel::M2sRwd => true,
-                Channel::M2sReq => !matches!(message.opcode, Opcode::MemRdFwd | Opcode::MemWrFwd),
-                _ => false,
-            };
-            if !to_memory {
-                link.release(ctx, BufferId::of(message.channel(), message.vc));
-            }
-            match message.channel() {
-                _ if to_memory => self.host_message(ctx, &ReceivedMessage { message, port }),
-                Channel::M2sBirsp => self.snoop_answered(ctx, &message),
-                Channel::IoPosted | Channel::IoNonPosted | Channel::IoCompletion => {
-                    self.io_message(ctx, &message);
-                }
-                _ => self.cache_message(ctx, &message),
-            }
-        }
-        if credited {
-            self.roots.pump(ctx, port);
-        }
-    }
-
-    /// Handles a wake-up by its token.
-    pub fn wake(&mut self, ctx: &mut Ctx<'_, Parcel>, token: u32) {
-        let value = token & VALUE;
-        match token & !VALUE {
-            OP => {
-                let hw_thread = self.hw_threads.thread_of(value);
-                self.hw_threads.complete(ctx, value);
-                self.run(ctx, hw_thread);
-            }
-            HW_THREAD => {
-                let hw_thread = value as usize;
-                if self.lane_wake[hw_thread] <= ctx.now().0 {
-                    self.lane_wake[hw_thread] = u64::MAX;
-                }
-                self.run(ctx, hw_thread);
-                self.pass_port(ctx, hw_thread);
-            }
-            UNLOCK => self.unlock(ctx),
-            RETRY => self.retry(ctx),
-            DMA => self.work(ctx),
-            MEDIUM => self.medium_wakes(ctx),
-            _ => self.roots.wake(ctx, token),
-        }
-        self.go_on_flushing(ctx);
     }
 
     /// Schedules a wake-up of a lane, unless an earlier one is scheduled.
@@ -549,6 +434,93 @@ impl Accelerator {
         self.end_translation(ctx, access.epoch);
         if let Some(at) = self.hw_threads.access_done(access.op, answer) {
             ctx.wake_at(at.max(ctx.now()), OP | access.op);
+        }
+    }
+}
+
+/// Whether a message is a request of the host to the accelerator's own memory.
+fn is_to_memory(message: &Message) -> bool {
+    match message.channel() {
+        Channel::M2sRwd => true,
+        Channel::M2sReq => !matches!(message.opcode, Opcode::MemRdFwd | Opcode::MemWrFwd),
+        _ => false,
+    }
+}
+
+impl RequestAgent for Accelerator {
+    request_agent_fields!(roots, hw_threads.ledger);
+
+    fn in_flight(&self) -> u64 {
+        self.hw_threads.in_flight()
+            + (self.entries.len() - self.free.len()) as u64
+            + self.io.in_flight()
+            + self.locks.in_flight()
+            + self.own.as_ref().map_or(0, OwnMemory::in_flight)
+    }
+
+    fn is_done(&self) -> bool {
+        self.hw_threads.is_done() && self.in_flight() == 0 && !self.owes_flush()
+    }
+
+    fn start(&mut self, ctx: &mut Ctx<'_, Parcel>) {
+        for hw_thread in 0..self.hw_threads.len() {
+            self.run(ctx, hw_thread);
+        }
+        self.go_on_flushing(ctx);
+    }
+
+    fn receive_message(&mut self, ctx: &mut Ctx<'_, Parcel>, port: u16, message: &Message) {
+        let mut message = *message;
+        message.hops += 1;
+        match message.channel() {
+            _ if is_to_memory(&message) => {
+                self.host_message(ctx, &ReceivedMessage { message, port });
+            }
+            Channel::M2sBirsp => self.snoop_answered(ctx, &message),
+            Channel::IoPosted | Channel::IoNonPosted | Channel::IoCompletion => {
+                self.io_message(ctx, &message);
+            }
+            _ => self.cache_message(ctx, &message),
+        }
+    }
+
+    fn leaves_buffer(message: &Message) -> bool {
+        !is_to_memory(message)
+    }
+
+    fn wake(&mut self, ctx: &mut Ctx<'_, Parcel>, token: u32) {
+        let value = token & VALUE;
+        match token & !VALUE {
+            OP => {
+                let hw_thread = self.hw_threads.thread_of(value);
+                self.hw_threads.complete(ctx, value);
+                self.run(ctx, hw_thread);
+            }
+            HW_THREAD => {
+                let hw_thread = value as usize;
+                if self.lane_wake[hw_thread] <= ctx.now().0 {
+                    self.lane_wake[hw_thread] = u64::MAX;
+                }
+                self.run(ctx, hw_thread);
+                self.pass_port(ctx, hw_thread);
+            }
+            UNLOCK => self.unlock(ctx),
+            RETRY => self.retry(ctx),
+            DMA => self.work(ctx),
+            MEDIUM => self.medium_wakes(ctx),
+            _ => self.roots.wake(ctx, token),
+        }
+        self.go_on_flushing(ctx);
+    }
+
+    fn reset_statistics(&mut self, now: SimTime) {
+        self.hmc = HmcStats::default();
+        self.io.begin_measurement();
+        if let Some(translator) = &mut self.translator {
+            translator.begin_measurement();
+        }
+        if let Some(own) = &mut self.own {
+            own.begin_measurement(now);
         }
     }
 }

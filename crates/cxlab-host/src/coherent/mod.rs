@@ -31,27 +31,27 @@ mod stats;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use cxlab_agent::{
+    AddressMap, CACHE, HOST_QUEUE, RequestAgent, RequestLedger, RequestRow, RootPorts, STAGE_NAMES,
+    StageTimes, request_agent_fields,
+};
 use cxlab_engine::Ctx;
 use cxlab_engine::rng::StreamRng;
 use cxlab_engine::save_state;
 use cxlab_engine::units::{Hpa, LineAddr, SimTime};
-use cxlab_link::{BufferId, LinkPort, Parcel};
+use cxlab_link::Parcel;
 use cxlab_memory::{Geometry, GeometryError, SetRoom, Slot, TagArray, VictimPolicy, victim};
 use cxlab_protocol::coherence::fields::CoherenceClass;
 use cxlab_protocol::coherence::requester::{Event, Line, LineState, step};
 use cxlab_protocol::{Channel, Message, PortId};
 use cxlab_workload::OpKind;
+use serde::{Deserialize, Serialize};
 
 use crate::issuer::{ISSUE, Issuer};
 use crate::params::{CacheParams, LoadMiss};
 use crate::requester::RequesterConfig;
 use crate::throttle::{Throttle, ThrottleStats};
-use cxlab_agent::AddressMap;
-use cxlab_agent::RequestLedger;
-use cxlab_agent::RootPorts;
-use cxlab_agent::{CACHE, HOST_QUEUE, RequestRow, RequesterStats, STAGE_NAMES, StageTimes};
 use entries::{EntryKind, NONE, PendingAccesses, TransactionEntries, TransactionEntry};
-use serde::{Deserialize, Serialize};
 use snoop::PendingSnoops;
 
 pub use stats::{CoherenceStats, SnoopedState, StallReason};
@@ -212,11 +212,6 @@ impl CachingRequester {
         })
     }
 
-    /// Statistics of the requests.
-    pub fn stats(&self) -> &RequesterStats {
-        &self.ledger.stats
-    }
-
     /// Statistics of the throttle, if the requester has one.
     pub fn throttle(&self) -> Option<ThrottleStats> {
         self.throttle.as_ref().map(|throttle| throttle.stats())
@@ -225,37 +220,6 @@ impl CachingRequester {
     /// Statistics of the cache.
     pub fn coherence(&self) -> &CoherenceStats {
         &self.coherence
-    }
-
-    /// Number of accesses, evictions and snoops in flight.
-    pub fn in_flight(&self) -> u64 {
-        self.accesses.len() + self.entries.len() + self.delayed.len() as u64
-    }
-
-    /// Number of accesses in flight.
-    pub fn requests_in_flight(&self) -> u64 {
-        self.ledger.in_flight()
-    }
-
-    /// Summed age, at `now`, of the accesses in flight.
-    pub fn age_ps(&self, now: SimTime) -> u128 {
-        self.ledger.age_ps(now)
-    }
-
-    /// Whether the source has ended and nothing is in flight. An access of another requester may
-    /// still snoop the cache.
-    pub fn is_done(&self) -> bool {
-        self.issuer.is_done() && self.in_flight() == 0
-    }
-
-    /// The requester's ports, for link statistics.
-    pub fn ports_mut(&mut self) -> &mut [LinkPort] {
-        &mut self.roots.ports
-    }
-
-    /// Takes the rows logged since the last call.
-    pub fn take_rows(&mut self) -> Vec<RequestRow> {
-        self.ledger.take_rows()
     }
 
     /// Takes the observations since the last call, in the order in which the accesses took effect.
@@ -294,64 +258,6 @@ impl CachingRequester {
                 predecessor => Some(predecessor),
             },
         }
-    }
-
-    /// Resets the statistics at the start of measurement.
-    pub fn begin_measurement(&mut self, now: SimTime) {
-        self.ledger.begin_measurement(now);
-        self.roots.begin_measurement(now);
-        if let Some(throttle) = &mut self.throttle {
-            throttle.begin_measurement();
-        }
-        self.coherence = CoherenceStats::default();
-    }
-
-    /// Starts the workload at the beginning of the run.
-    pub fn start(&mut self, ctx: &mut Ctx<'_, Parcel>) {
-        self.issuer.begin(ctx.now());
-        if let Some(throttle) = &mut self.throttle {
-            throttle.begin(ctx.now());
-        }
-        self.issue(ctx);
-    }
-
-    /// Handles a parcel that arrives from a link.
-    #[inline]
-    pub fn receive(&mut self, ctx: &mut Ctx<'_, Parcel>, port: u16, parcel: &Parcel) {
-        let link = &mut self.roots.ports[port as usize];
-        let credited = link.receive(parcel);
-        if let Some(mut message) = parcel.message {
-            message.hops += 1;
-            if message.channel() == Channel::S2mBisnp {
-                self.snoop(ctx, message, port);
-            } else {
-                link.release(ctx, BufferId::of(message.channel(), message.vc));
-                self.respond(ctx, &message);
-            }
-        }
-        if credited {
-            self.roots.pump(ctx, port);
-        }
-        self.proceed(ctx);
-    }
-
-    /// Handles a wake-up: for issuing, a port, or a cache hit.
-    pub fn wake(&mut self, ctx: &mut Ctx<'_, Parcel>, token: u32) {
-        if token == ISSUE {
-            self.issuer.woken(ctx.now());
-        } else if token >= HIT {
-            self.complete_hit(ctx, token - HIT);
-        } else {
-            self.roots.wake(ctx, token);
-        }
-        self.proceed(ctx);
-    }
-
-    /// Does everything that is possible now. Snoops come first; issuing can free an entry for them.
-    fn proceed(&mut self, ctx: &mut Ctx<'_, Parcel>) {
-        self.take_delayed(ctx);
-        self.issue(ctx);
-        self.take_delayed(ctx);
     }
 
     /// Issues as much as the source offers and limits allow.
@@ -617,6 +523,70 @@ impl CachingRequester {
             value: 0,
         };
         self.ledger.complete(ctx, row, device == u16::MAX);
+    }
+}
+
+impl RequestAgent for CachingRequester {
+    request_agent_fields!(roots, ledger);
+
+    /// Number of accesses, evictions and snoops in flight.
+    fn in_flight(&self) -> u64 {
+        self.accesses.len() + self.entries.len() + self.delayed.len() as u64
+    }
+
+    /// Whether the source has ended and nothing is in flight. An access of another requester may
+    /// still snoop the cache.
+    fn is_done(&self) -> bool {
+        self.issuer.is_done() && self.in_flight() == 0
+    }
+
+    fn start(&mut self, ctx: &mut Ctx<'_, Parcel>) {
+        self.issuer.begin(ctx.now());
+        if let Some(throttle) = &mut self.throttle {
+            throttle.begin(ctx.now());
+        }
+        self.issue(ctx);
+    }
+
+    #[inline]
+    fn receive_message(&mut self, ctx: &mut Ctx<'_, Parcel>, port: u16, message: &Message) {
+        let mut message = *message;
+        message.hops += 1;
+        match message.channel() {
+            Channel::S2mBisnp => self.snoop(ctx, message, port),
+            _ => self.respond(ctx, &message),
+        }
+    }
+
+    #[inline(always)]
+    fn leaves_buffer(message: &Message) -> bool {
+        message.channel() != Channel::S2mBisnp
+    }
+
+    /// Handles a wake-up: for issuing, a port, or a cache hit.
+    fn wake(&mut self, ctx: &mut Ctx<'_, Parcel>, token: u32) {
+        if token == ISSUE {
+            self.issuer.woken(ctx.now());
+        } else if token >= HIT {
+            self.complete_hit(ctx, token - HIT);
+        } else {
+            self.roots.wake(ctx, token);
+        }
+        self.issue_pending(ctx);
+    }
+
+    /// Does everything that is possible now. Snoops come first; issuing can free an entry for them.
+    fn issue_pending(&mut self, ctx: &mut Ctx<'_, Parcel>) {
+        self.take_delayed(ctx);
+        self.issue(ctx);
+        self.take_delayed(ctx);
+    }
+
+    fn reset_statistics(&mut self, _now: SimTime) {
+        if let Some(throttle) = &mut self.throttle {
+            throttle.begin_measurement();
+        }
+        self.coherence = CoherenceStats::default();
     }
 }
 

@@ -21,25 +21,24 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::sync::Arc;
 
+use cxlab_agent::{
+    AddressMap, CACHE, LOCAL, MEDIA, MEDIA_QUEUE, PROCESS, RequestAgent, RequestLedger, RequestRow,
+    RootPorts, STAGE_NAMES, StageTimes, request_agent_fields, stages_of,
+};
 use cxlab_engine::Ctx;
 use cxlab_engine::rng::StreamRng;
 use cxlab_engine::save_state;
 use cxlab_engine::units::{Hpa, LineAddr, SimTime};
-use cxlab_link::{BufferId, LinkPort, Parcel};
+use cxlab_link::{LinkPort, Parcel};
 use cxlab_memory::Statistic;
 use cxlab_protocol::{CacheMeta, LatencyStages, MemMeta, Message, Opcode, PortId};
 use cxlab_workload::{Action, After, LOCAL_BASE, Phase, Program, Step};
-use prefetch::StreamTable;
-
-use crate::cache::PrivateCache;
-use cxlab_agent::AddressMap;
-use cxlab_agent::RequestLedger;
-use cxlab_agent::RootPorts;
-use cxlab_agent::{CACHE, LOCAL, MEDIA, MEDIA_QUEUE, PROCESS};
-use cxlab_agent::{RequestRow, RequesterStats, STAGE_NAMES, StageTimes, stages_of};
 use serde::{Deserialize, Serialize};
 
+use crate::cache::PrivateCache;
 use crate::local::{CompletedRequest, LocalConfig, LocalMemory};
+use prefetch::StreamTable;
+
 pub use params::{CacheLevel, CoreParams};
 pub use stats::{CoreStats, PhaseStats};
 
@@ -273,11 +272,6 @@ impl Core {
         }
     }
 
-    /// Statistics of the memory requests.
-    pub fn stats(&self) -> &RequesterStats {
-        &self.ledger.stats
-    }
-
     /// Statistics of the program.
     pub fn core_stats(&self) -> &CoreStats {
         &self.stats
@@ -302,92 +296,6 @@ impl Core {
     /// Statistics of the memory backend of the host's own memory; `None` without such memory.
     pub fn local_statistics(&self, now: SimTime) -> Option<Vec<Statistic>> {
         self.local.as_ref().map(|local| local.statistics(now))
-    }
-
-    /// Number of requests to memory in flight, including write-backs.
-    pub fn in_flight(&self) -> u64 {
-        (self.requests.len() - self.free.len() + self.evicted.len()) as u64
-    }
-
-    /// Number of requests in flight, without write-backs of evicted lines.
-    pub fn requests_in_flight(&self) -> u64 {
-        self.ledger.in_flight()
-    }
-
-    /// Summed age, at `now`, of the requests in flight, without write-backs of evicted lines.
-    pub fn age_ps(&self, now: SimTime) -> u128 {
-        self.ledger.age_ps(now)
-    }
-
-    /// Whether the program has ended and everything has completed.
-    pub fn is_done(&self) -> bool {
-        let open = self.waiting + self.pending;
-        self.exhausted && self.held.is_none() && open == 0 && self.in_flight() == 0
-    }
-
-    /// The core's ports, for link statistics.
-    pub fn ports_mut(&mut self) -> &mut [LinkPort] {
-        &mut self.roots.ports
-    }
-
-    /// Takes the rows logged since the last call.
-    pub fn take_rows(&mut self) -> Vec<RequestRow> {
-        self.ledger.take_rows()
-    }
-
-    /// Ends measurement: simulates the host's own memory up to `now`.
-    pub fn end_measurement(&mut self, now: SimTime) {
-        if let Some(local) = &mut self.local {
-            local.catch_up(now);
-        }
-    }
-
-    /// Resets the statistics at the start of measurement, except those of the program's phases,
-    /// which cover the whole run.
-    pub fn begin_measurement(&mut self, now: SimTime) {
-        self.ledger.begin_measurement(now);
-        self.roots.begin_measurement(now);
-        if let Some(local) = &mut self.local {
-            local.begin_measurement(now);
-        }
-    }
-
-    /// Starts the program at the beginning of the run.
-    pub fn start(&mut self, ctx: &mut Ctx<'_, Parcel>) {
-        self.begun = ctx.now().0;
-        self.cycle_start = self.begun;
-        self.issue(ctx);
-    }
-
-    /// Handles a parcel that arrives from a link.
-    pub fn receive(&mut self, ctx: &mut Ctx<'_, Parcel>, port: u16, parcel: &Parcel) {
-        let link = &mut self.roots.ports[port as usize];
-        let credited = link.receive(parcel);
-        if let Some(mut message) = parcel.message {
-            message.hops += 1;
-            link.release(ctx, BufferId::of(message.channel(), message.vc));
-            let stages = stages_of(&message.stages, self.params.process_time.0, self.lookup_ps);
-            let device = message.source.0 - self.first_device;
-            self.receive_response(ctx, message.tag, stages, message.hops, device);
-        }
-        if credited {
-            self.roots.pump(ctx, port);
-        }
-        self.issue(ctx);
-    }
-
-    /// Handles a wake-up: for issuing, the host's own memory, or a port.
-    pub fn wake(&mut self, ctx: &mut Ctx<'_, Parcel>, token: u32) {
-        match token {
-            ISSUE => {
-                if ctx.now().0 == self.wake {
-                    self.wake = u64::MAX;
-                }
-            }
-            MEMORY => self.memory(ctx),
-            port => self.roots.wake(ctx, port),
-        }
-        self.issue(ctx);
     }
 
     /// Handles the completed requests of the host's own memory.
@@ -925,5 +833,61 @@ impl Core {
             value: 0,
         };
         self.ledger.complete(ctx, row, false);
+    }
+}
+
+impl RequestAgent for Core {
+    request_agent_fields!(roots, ledger);
+
+    fn in_flight(&self) -> u64 {
+        (self.requests.len() - self.free.len() + self.evicted.len()) as u64
+    }
+
+    fn is_done(&self) -> bool {
+        let open = self.waiting + self.pending;
+        self.exhausted && self.held.is_none() && open == 0 && self.in_flight() == 0
+    }
+
+    fn start(&mut self, ctx: &mut Ctx<'_, Parcel>) {
+        self.begun = ctx.now().0;
+        self.cycle_start = self.begun;
+        self.issue(ctx);
+    }
+
+    fn receive_message(&mut self, ctx: &mut Ctx<'_, Parcel>, _port: u16, message: &Message) {
+        let stages = stages_of(&message.stages, self.params.process_time.0, self.lookup_ps);
+        let device = message.source.0 - self.first_device;
+        self.receive_response(ctx, message.tag, stages, message.hops + 1, device);
+    }
+
+    /// Handles a wake-up: for issuing, the host's own memory, or a port.
+    fn wake(&mut self, ctx: &mut Ctx<'_, Parcel>, token: u32) {
+        match token {
+            ISSUE => {
+                if ctx.now().0 == self.wake {
+                    self.wake = u64::MAX;
+                }
+            }
+            MEMORY => self.memory(ctx),
+            port => self.roots.wake(ctx, port),
+        }
+        self.issue(ctx);
+    }
+
+    fn issue_pending(&mut self, ctx: &mut Ctx<'_, Parcel>) {
+        self.issue(ctx);
+    }
+
+    /// Resets the statistics of the host's own memory. Those of the program's phases cover the whole run.
+    fn reset_statistics(&mut self, now: SimTime) {
+        if let Some(local) = &mut self.local {
+            local.begin_measurement(now);
+        }
+    }
+
+    fn end_measurement(&mut self, now: SimTime) {
+        if let Some(local) = &mut self.local {
+            local.catch_up(now);
+        }
     }
 }

@@ -13,24 +13,23 @@
 //! The tag of a message that has timed out is that of its transaction. The tag stays out of use until the
 //! response comes, if ever.
 
-use cxlab_agent::{AccessKind, AccessOutcome, AccessResponse, Failure};
+use cxlab_agent::{AccessKind, AccessOutcome, AccessResponse, Failure, FailureHandling};
 use cxlab_engine::Ctx;
 use cxlab_engine::units::{Hpa, LINE_BYTES, Picos, SimTime};
-use cxlab_link::{BufferId, LostMessages, Parcel};
+use cxlab_link::Parcel;
 use cxlab_memory::Slot;
 use cxlab_protocol::coherence::cache_home::Filter;
 use cxlab_protocol::{Message, PortId};
 
 use super::home::{Txn, TxnKind};
 use super::{NONE, OP, Processor};
-use crate::failure_handling::FailureHandling;
 
 /// Value of [`Txn::sent`] for a transaction that waits for no message.
 pub(super) const NOT_SENT: u64 = u64::MAX;
 
 impl FailureHandling for Processor {
-    fn is_done(&self) -> bool {
-        Processor::is_done(self)
+    fn first_device(&self) -> u16 {
+        self.first_device
     }
 
     fn first_timeout(&self, timeout: Picos) -> Option<SimTime> {
@@ -54,49 +53,21 @@ impl FailureHandling for Processor {
         self.txns[message.tag as usize].late
     }
 
-    fn receive_late(&mut self, ctx: &mut Ctx<'_, Parcel>, port: u16, parcel: &Parcel) {
-        let link = &mut self.roots.ports[port as usize];
-        let credited = link.receive(parcel);
-        if let Some(message) = &parcel.message {
-            link.release(ctx, BufferId::of(message.channel(), message.vc));
-            let txn = &mut self.txns[message.tag as usize];
-            txn.late = false;
-            if txn.kind == TxnKind::Free {
-                self.out_of_use -= 1;
-                self.free.push(message.tag);
-            }
-            let stats = &mut self.hw_threads.ledger.stats;
-            stats.late_ever += 1;
-            stats.late_denied_ever += u64::from(message.lines == Message::DENIED);
-        }
-        if credited {
-            self.roots.pump(ctx, port);
+    fn reuse_late(&mut self, tag: u32) {
+        let txn = &mut self.txns[tag as usize];
+        txn.late = false;
+        if txn.kind == TxnKind::Free {
+            self.out_of_use -= 1;
+            self.free.push(tag);
         }
     }
 
-    fn routes(&self, edge_ports: usize) -> Vec<u16> {
-        self.roots.routes(edge_ports)
-    }
-
-    fn cut_off(&mut self, routes: &[u16], is_cut: &[bool]) {
-        self.roots
-            .cut_off(routes, usize::from(self.first_device), is_cut);
-    }
-
-    fn take_cut_off(&mut self) -> Vec<u32> {
-        let refused = self.roots.take_refused();
-        for message in &refused {
-            self.txns[message.tag as usize].sent = NOT_SENT;
-        }
-        refused.iter().map(|message| message.tag).collect()
+    fn not_sent(&mut self, tag: u32) {
+        self.txns[tag as usize].sent = NOT_SENT;
     }
 
     fn end_cut_off(&mut self, ctx: &mut Ctx<'_, Parcel>, tag: u32) {
         self.fail(ctx, tag, Failure::CutOff);
-    }
-
-    fn discard(&mut self, _: &mut Ctx<'_, Parcel>, port: u16) -> LostMessages {
-        self.roots.discard(port)
     }
 }
 

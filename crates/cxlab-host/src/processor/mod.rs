@@ -40,15 +40,15 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use cxlab_agent::{
-    Access, AccessKind, AccessOutcome, AccessResponse, AddressMap, Failure, HwThreads,
-    HwThreadsConfig, LineVersions, OvertakingCounter, PoisonedLines, RequestRow, RequesterStats,
-    RootPorts, SharedWindows, ThreadAction, ThreadProgram, WaitTicket,
+    Access, AccessKind, AccessOutcome, AccessResponse, AddressMap, Failure, FailureHandling,
+    HwThreads, HwThreadsConfig, LineVersions, OvertakingCounter, PoisonedLines, RequestAgent,
+    RootPorts, SharedWindows, ThreadAction, ThreadProgram, WaitTicket, request_agent_fields,
 };
 use cxlab_engine::Ctx;
 use cxlab_engine::catalog::ParamError;
 use cxlab_engine::save_state;
 use cxlab_engine::units::{LineAddr, SimTime};
-use cxlab_link::{BufferId, LinkPort, Parcel};
+use cxlab_link::{LinkPort, Parcel};
 use cxlab_memory::{GeometryError, Statistic};
 use cxlab_protocol::{Channel, Message, Opcode, PortId};
 use cxlab_workload::{Image, Phase, thread::Thread};
@@ -356,11 +356,6 @@ impl Processor {
         })
     }
 
-    /// Statistics of the threads' requests.
-    pub fn stats(&self) -> &RequesterStats {
-        &self.hw_threads.ledger.stats
-    }
-
     /// Statistics of caches and home agent.
     pub fn processor_stats(&self) -> &ProcessorStats {
         &self.stats
@@ -424,122 +419,6 @@ impl Processor {
     /// The hardware threads.
     pub fn hw_threads(&self) -> &HwThreads {
         &self.hw_threads
-    }
-
-    /// Number of operations and transactions in flight.
-    pub fn in_flight(&self) -> u64 {
-        let os = self.os.as_ref().map_or(0, |os| os.in_flight());
-        let transactions = (self.txns.len() - self.free.len()) as u64 - self.out_of_use;
-        self.hw_threads.in_flight() + transactions + os
-    }
-
-    /// Number of requests in flight.
-    pub fn requests_in_flight(&self) -> u64 {
-        self.hw_threads.ledger.in_flight()
-    }
-
-    /// Summed age, at `now`, of the requests in flight.
-    pub fn age_ps(&self, now: SimTime) -> u128 {
-        self.hw_threads.ledger.age_ps(now)
-    }
-
-    /// Whether every thread has ended and nothing is in flight.
-    pub fn is_done(&self) -> bool {
-        self.hw_threads.is_done() && self.in_flight() == 0
-    }
-
-    /// The processor's ports, for link statistics.
-    pub fn ports_mut(&mut self) -> &mut [LinkPort] {
-        &mut self.roots.ports
-    }
-
-    /// Takes the rows logged since the last call.
-    pub fn take_rows(&mut self) -> Vec<RequestRow> {
-        self.hw_threads.ledger.take_rows()
-    }
-
-    /// Resets the statistics at the start of measurement.
-    pub fn begin_measurement(&mut self, now: SimTime) {
-        self.hw_threads.ledger.begin_measurement(now);
-        self.roots.begin_measurement(now);
-        for node in &mut self.nodes {
-            node.begin_measurement(now);
-        }
-        if let Some(os) = &mut self.os {
-            os.begin_measurement();
-        }
-        self.stats = ProcessorStats::default();
-    }
-
-    /// Ends measurement: simulates the memory controllers up to `now`.
-    pub fn end_measurement(&mut self, now: SimTime) {
-        for node in &mut self.nodes {
-            node.catch_up(now);
-        }
-    }
-
-    /// Starts the hardware threads at the beginning of the run.
-    pub fn start(&mut self, ctx: &mut Ctx<'_, Parcel>) {
-        for hw_thread in 0..self.hw_threads.len() {
-            self.run(ctx, hw_thread);
-        }
-    }
-
-    /// Handles a parcel that arrives from a link.
-    #[inline]
-    pub fn receive(&mut self, ctx: &mut Ctx<'_, Parcel>, port: u16, parcel: &Parcel) {
-        let link = &mut self.roots.ports[port as usize];
-        let credited = link.receive(parcel);
-        if let Some(mut message) = parcel.message {
-            message.hops += 1;
-            let io = message.channel().is_io();
-            if !io {
-                link.release(ctx, BufferId::of(message.channel(), message.vc));
-            }
-            if message.channel() == Channel::D2hReq {
-                self.active(ctx);
-            }
-            match message.channel() {
-                Channel::D2hReq | Channel::D2hRsp | Channel::D2hData => {
-                    self.cache_message(ctx, &message);
-                }
-                _ if io => self.io_arrives(ctx, port, &message),
-                Channel::S2mBisnp => self.back_invalidated(ctx, &message),
-                _ if message.opcode == Opcode::BiConflictAck => {
-                    self.conflict_acknowledged(ctx, &message);
-                }
-                _ => self.fetched(ctx, &message),
-            }
-        }
-        if credited {
-            self.roots.pump(ctx, port);
-        }
-    }
-
-    /// Handles a wake-up, by the kind in its token.
-    #[inline]
-    pub fn wake(&mut self, ctx: &mut Ctx<'_, Parcel>, token: u32) {
-        let value = token & VALUE;
-        match token & !VALUE {
-            NODE => self.wake_node(ctx, value as usize),
-            OP => self.op_done(ctx, value),
-            HW_THREAD => {
-                let hw_thread = value as usize;
-                if self.lane_wake[hw_thread] <= ctx.now().0 {
-                    self.lane_wake[hw_thread] = u64::MAX;
-                }
-                self.run(ctx, hw_thread);
-            }
-            ARRIVE => self.arrive(ctx, value),
-            FINISH => self.proceed(ctx, value),
-            COMING => self.io_come(ctx),
-            GOING => self.io_goes(ctx),
-            WALK => self.walk_on(ctx, value),
-            TASK => self.task_wakes(ctx, value),
-            IOMMU => self.device_walk_on(ctx, value),
-            SCAN => self.scan(ctx),
-            _ => self.roots.wake(ctx, token),
-        }
     }
 
     /// Begins the operations that a hardware thread can begin.
@@ -766,5 +645,95 @@ impl Processor {
         let hw_thread = self.hw_threads.thread_of(op);
         self.hw_threads.complete(ctx, op);
         self.run(ctx, hw_thread);
+    }
+}
+
+impl RequestAgent for Processor {
+    request_agent_fields!(roots, hw_threads.ledger);
+
+    fn in_flight(&self) -> u64 {
+        let os = self.os.as_ref().map_or(0, |os| os.in_flight());
+        let transactions = (self.txns.len() - self.free.len()) as u64 - self.out_of_use;
+        self.hw_threads.in_flight() + transactions + os
+    }
+
+    fn is_done(&self) -> bool {
+        self.hw_threads.is_done() && self.in_flight() == 0
+    }
+
+    fn start(&mut self, ctx: &mut Ctx<'_, Parcel>) {
+        for hw_thread in 0..self.hw_threads.len() {
+            self.run(ctx, hw_thread);
+        }
+    }
+
+    #[inline]
+    fn receive_message(&mut self, ctx: &mut Ctx<'_, Parcel>, port: u16, message: &Message) {
+        let mut message = *message;
+        message.hops += 1;
+        if message.channel() == Channel::D2hReq {
+            self.active(ctx);
+        }
+        match message.channel() {
+            Channel::D2hReq | Channel::D2hRsp | Channel::D2hData => {
+                self.cache_message(ctx, &message);
+            }
+            channel if channel.is_io() => self.io_arrives(ctx, port, &message),
+            Channel::S2mBisnp => self.back_invalidated(ctx, &message),
+            _ if message.opcode == Opcode::BiConflictAck => {
+                self.conflict_acknowledged(ctx, &message);
+            }
+            _ => self.fetched(ctx, &message),
+        }
+    }
+
+    #[inline(always)]
+    fn leaves_buffer(message: &Message) -> bool {
+        !message.channel().is_io()
+    }
+
+    #[inline]
+    fn wake(&mut self, ctx: &mut Ctx<'_, Parcel>, token: u32) {
+        let value = token & VALUE;
+        match token & !VALUE {
+            NODE => self.wake_node(ctx, value as usize),
+            OP => self.op_done(ctx, value),
+            HW_THREAD => {
+                let hw_thread = value as usize;
+                if self.lane_wake[hw_thread] <= ctx.now().0 {
+                    self.lane_wake[hw_thread] = u64::MAX;
+                }
+                self.run(ctx, hw_thread);
+            }
+            ARRIVE => self.arrive(ctx, value),
+            FINISH => self.proceed(ctx, value),
+            COMING => self.io_come(ctx),
+            GOING => self.io_goes(ctx),
+            WALK => self.walk_on(ctx, value),
+            TASK => self.task_wakes(ctx, value),
+            IOMMU => self.device_walk_on(ctx, value),
+            SCAN => self.scan(ctx),
+            _ => self.roots.wake(ctx, token),
+        }
+    }
+
+    fn reset_statistics(&mut self, now: SimTime) {
+        for node in &mut self.nodes {
+            node.begin_measurement(now);
+        }
+        if let Some(os) = &mut self.os {
+            os.begin_measurement();
+        }
+        self.stats = ProcessorStats::default();
+    }
+
+    fn end_measurement(&mut self, now: SimTime) {
+        for node in &mut self.nodes {
+            node.catch_up(now);
+        }
+    }
+
+    fn failure_handling(&mut self) -> Option<&mut dyn FailureHandling> {
+        Some(self)
     }
 }

@@ -5,18 +5,19 @@
 //! *recollection*). Its tag stays out of use until the response comes, if ever. Another tag replaces it, so
 //! as many requests may be in flight as before.
 
-use cxlab_agent::{Failure, HOST_QUEUE, PROCESS, RequestRow, STAGE_NAMES, StageTimes};
+use cxlab_agent::{
+    Failure, FailureHandling, HOST_QUEUE, PROCESS, RequestRow, STAGE_NAMES, StageTimes,
+};
 use cxlab_engine::Ctx;
 use cxlab_engine::units::{Picos, SimTime};
-use cxlab_link::{BufferId, LostMessages, Parcel};
+use cxlab_link::Parcel;
 use cxlab_protocol::{Message, PortId};
 
 use super::{RequestSlot, RequestSlotKind, Requester};
-use crate::failure_handling::FailureHandling;
 
 impl FailureHandling for Requester {
-    fn is_done(&self) -> bool {
-        Requester::is_done(self)
+    fn first_device(&self) -> u16 {
+        self.first_device
     }
 
     fn first_timeout(&self, timeout: Picos) -> Option<SimTime> {
@@ -48,56 +49,19 @@ impl FailureHandling for Requester {
         self.slots[message.tag as usize].kind == RequestSlotKind::Late
     }
 
-    fn receive_late(&mut self, ctx: &mut Ctx<'_, Parcel>, port: u16, parcel: &Parcel) {
-        let link = &mut self.roots.ports[port as usize];
-        let credited = link.receive(parcel);
-        if let Some(message) = &parcel.message {
-            link.release(ctx, BufferId::of(message.channel(), message.vc));
-            self.slots[message.tag as usize].kind = RequestSlotKind::Free;
-            self.spare.push(message.tag);
-            let denied = message.lines == Message::DENIED;
-            self.ledger.stats.late_ever += 1;
-            self.ledger.stats.late_denied_ever += u64::from(denied);
-        }
-        if credited {
-            self.roots.pump(ctx, port);
-        }
-        self.issue(ctx);
+    fn reuse_late(&mut self, tag: u32) {
+        self.slots[tag as usize].kind = RequestSlotKind::Free;
+        self.spare.push(tag);
     }
 
-    fn cut_off(&mut self, routes: &[u16], is_cut: &[bool]) {
-        self.roots
-            .cut_off(routes, usize::from(self.first_device), is_cut);
-    }
-
-    fn routes(&self, edge_ports: usize) -> Vec<u16> {
-        self.roots.routes(edge_ports)
-    }
-
-    fn take_cut_off(&mut self) -> Vec<u32> {
-        let refused = self.roots.take_refused();
-        for message in &refused {
-            self.slots[message.tag as usize].kind = RequestSlotKind::CutOff;
-        }
-        refused.iter().map(|message| message.tag).collect()
+    fn not_sent(&mut self, tag: u32) {
+        self.slots[tag as usize].kind = RequestSlotKind::CutOff;
     }
 
     fn end_cut_off(&mut self, ctx: &mut Ctx<'_, Parcel>, tag: u32) {
         let slot = self.free_slot(ctx.now(), tag);
         self.fail(ctx, slot, Failure::CutOff);
         self.issue(ctx);
-    }
-
-    fn discard(&mut self, ctx: &mut Ctx<'_, Parcel>, port: u16) -> LostMessages {
-        let mut all = LostMessages::default();
-        loop {
-            let lost = self.roots.discard(port);
-            if lost.messages == 0 {
-                return all;
-            }
-            all += lost;
-            self.issue(ctx);
-        }
     }
 }
 

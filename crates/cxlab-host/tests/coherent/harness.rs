@@ -8,7 +8,7 @@ use cxlab_engine::units::{Bytes, BytesPerSec, Dpa, Hpa, LineAddr, Picos, SimTime
 use cxlab_engine::{Component, ComponentId, Ctx, Monitor, Simulation, Stop, Wire};
 use cxlab_host::{
     AddressMap, AddressWindow, CacheParams, CachingConfig, CachingRequester, Observation,
-    RequestRow, RequesterConfig, RequesterParams,
+    RequestAgent, RequestRow, RequesterConfig, RequesterParams,
 };
 use cxlab_link::{
     BufferId, CreditTable, LinkParams, LinkPort, Outbox, PacketHeader, Parcel, PortConfig,

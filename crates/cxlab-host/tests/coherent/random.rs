@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use cxlab_engine::rng::StreamRng;
 use cxlab_engine::units::{LineAddr, Picos, SimTime};
 use cxlab_engine::{Monitor, Simulation, Stop};
-use cxlab_host::{CachingRequester, CoherenceStats, Observation};
+use cxlab_host::{CachingRequester, CoherenceStats, Observation, RequestAgent};
 use cxlab_protocol::coherence::dcoh::Peer;
 use cxlab_protocol::coherence::requester::Line;
 use cxlab_workload::MemOp;

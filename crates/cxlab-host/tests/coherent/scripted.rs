@@ -2,7 +2,8 @@
 
 use cxlab_engine::units::{BytesPerSec, Picos};
 use cxlab_host::{
-    CacheParams, QUEUES, RequesterParams, STAGE_NAMES, SnoopedState, StallReason, ThrottleParams,
+    CacheParams, QUEUES, RequestAgent, RequesterParams, STAGE_NAMES, SnoopedState, StallReason,
+    ThrottleParams,
 };
 use cxlab_protocol::coherence::fields::{MetaField, MetaValue};
 use cxlab_protocol::coherence::message::Snoop;

@@ -16,7 +16,7 @@ use std::time::Instant;
 use cxlab_engine::Stop;
 use cxlab_engine::rng::StreamRng;
 use cxlab_engine::units::{Picos, SimTime};
-use cxlab_host::{Requester, WarmBuffer};
+use cxlab_host::{RequestAgent, Requester, WarmBuffer};
 use cxlab_plan::windows::WindowEnd;
 use cxlab_plan::{Plan, Problem};
 use cxlab_protocol::PortId;
