@@ -12,8 +12,9 @@ use cxlab_link::Parcel;
 use cxlab_memory::SetRoom;
 use serde::{Deserialize, Serialize};
 
-use super::home::TxnKind;
-use super::{NONE, Processor};
+use super::Processor;
+use super::tokens::NONE;
+use super::transactions::TxnKind;
 
 /// Transactions that wait for entries of one set.
 #[derive(Serialize, Deserialize)]
@@ -112,57 +113,57 @@ impl Processor {
         if self.finds_line(ctx, id) {
             return;
         }
-        let set = self.llc.set_of(self.txns[id as usize].line);
-        if self.admission.state(set).0 > 0 || !self.enter(ctx, id, set) {
-            let queue = self.admission.queue(set);
+        let set = self.home.llc.set_of(self.home.txns[id].line);
+        if self.home.admission.state(set).0 > 0 || !self.enter(ctx, id, set) {
+            let queue = self.home.admission.queue(set);
             let ticket = queue.turns.wait(queue.waiting.len());
             queue.waiting.push_back((id, ticket));
         } else {
-            self.admission.given(set);
+            self.home.admission.given(set);
         }
     }
 
     /// Whether a transaction's line has an entry. The transaction then takes it, or queues
     /// behind those that have it.
     fn finds_line(&mut self, ctx: &mut Ctx<'_, Parcel>, id: u32) -> bool {
-        let Some(slot) = self.llc.find(self.txns[id as usize].line) else {
+        let Some(slot) = self.home.llc.find(self.home.txns[id].line) else {
             return false;
         };
-        match self.llc[slot].txn {
+        match self.home.llc[slot].txn {
             NONE => {
-                self.llc.touch(slot);
+                self.home.llc.touch(slot);
                 self.take(ctx, id, slot);
             }
-            first => self.queue_behind(first, id),
+            first => self.home.txns.queue_behind(first, id),
         }
         true
     }
 
     /// Gives a transaction whose line has no entry a new one, if possible. Returns whether it received one.
     fn enter(&mut self, ctx: &mut Ctx<'_, Parcel>, id: u32, set: u32) -> bool {
-        let line = self.txns[id as usize].line;
+        let line = self.home.txns[id].line;
         // The new line may evict others from the last-level cache at any time until
         // its transaction is over.
-        let victims = self.llc.is_victim_cache();
+        let victims = self.home.llc.is_victim_cache();
         if victims && !self.may_evict(set) {
             return false;
         }
-        if let SetRoom::Evict(block) = self.llc.room(line)
-            && let Some(slot) = self.llc.find(block.victim)
+        if let SetRoom::Evict(block) = self.home.llc.room(line)
+            && let Some(slot) = self.home.llc.find(block.victim)
         {
-            let (waiting, recalls) = self.admission.state(set);
+            let (waiting, recalls) = self.home.admission.state(set);
             let writes = !victims && !self.is_recalled(slot) && self.eviction_writes(slot);
             if recalls >= waiting.max(1) || writes && !self.may_evict(set) {
                 return false;
             }
             if self.evict(ctx, slot) {
-                self.admission.queue(set).recalls += 1;
+                self.home.admission.queue(set).recalls += 1;
             }
         }
         // Otherwise the victim is being recalled, or every way of the set is busy.
-        let free = self.llc.room(line) == SetRoom::Free;
+        let free = self.home.llc.room(line) == SetRoom::Free;
         if free {
-            let slot = self.llc.enter(line);
+            let slot = self.home.llc.enter(line);
             self.take(ctx, id, slot);
         }
         free
@@ -170,37 +171,37 @@ impl Processor {
 
     /// Gives entries of a set to the transactions that wait for it, as far as there are any.
     pub(super) fn serve_set(&mut self, ctx: &mut Ctx<'_, Parcel>, set: u32) {
-        while let Some(id) = self.admission.first(set) {
+        while let Some(id) = self.home.admission.first(set) {
             let found = self.finds_line(ctx, id);
             if !found && !self.enter(ctx, id, set) {
                 return;
             }
-            let line = self.txns[id as usize].line;
-            self.admission.served(set);
+            let line = self.home.txns[id].line;
+            self.home.admission.served(set);
             if !found {
-                self.admission.given(set);
+                self.home.admission.given(set);
             }
             // Transactions of the same line keep their order in the line's own queue.
             let mut at = 0;
-            while let Some((other, _)) = self.admission.queue(set).waiting.get(at).copied() {
-                if self.txns[other as usize].line == line {
-                    self.admission.queue(set).waiting.remove(at);
-                    self.queue_behind(id, other);
+            while let Some((other, _)) = self.home.admission.queue(set).waiting.get(at).copied() {
+                if self.home.txns[other].line == line {
+                    self.home.admission.queue(set).waiting.remove(at);
+                    self.home.txns.queue_behind(id, other);
                 } else {
                     at += 1;
                 }
             }
         }
-        self.admission.tidy();
+        self.home.admission.tidy();
     }
 
     /// Retries the transactions that found every way of their set busy.
     pub(super) fn admit_stalled(&mut self, ctx: &mut Ctx<'_, Parcel>) {
         let mut at = 0;
-        while let Some(queue) = self.admission.queues.get(at) {
+        while let Some(queue) = self.home.admission.queues.get(at) {
             let set = queue.set;
             self.serve_set(ctx, set);
-            let queue = self.admission.queues.get(at);
+            let queue = self.home.admission.queues.get(at);
             at += usize::from(queue.is_some_and(|queue| queue.set == set));
         }
     }
@@ -208,8 +209,8 @@ impl Processor {
     /// Records that the recall of an entry from devices is over.
     pub(super) fn recalled(&mut self, kind: TxnKind, set: u32) {
         if kind == TxnKind::Recall {
-            self.admission.queue(set).recalls -= 1;
-            self.admission.tidy();
+            self.home.admission.queue(set).recalls -= 1;
+            self.home.admission.tidy();
         }
     }
 }

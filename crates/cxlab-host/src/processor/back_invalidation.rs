@@ -26,13 +26,13 @@ use cxlab_protocol::coherence::message::{Kept, M2s};
 use cxlab_protocol::{MemMeta, Message, Opcode, PortId};
 use serde::{Deserialize, Serialize};
 
-use super::failures::NOT_SENT;
-use super::home::{Txn, TxnKind};
-use super::{ARRIVE, Processor};
+use super::Processor;
+use super::tokens::ARRIVE;
+use super::transactions::{NOT_SENT, Txn, TxnKind};
 
-/// Bit of `Txn::arrived_parts`: the completion of a request has come.
+/// Bit of `MemoryAccess::arrived_parts`: the completion of a request has come.
 const COMPLETED: u8 = 1;
-/// Bit of `Txn::arrived_parts`: the data of a request have come.
+/// Bit of `MemoryAccess::arrived_parts`: the data of a request have come.
 const CAME: u8 = 2;
 const WHOLE: u8 = COMPLETED | CAME;
 
@@ -60,18 +60,18 @@ impl Processor {
     /// Whether a line belongs to HDM-DB memory.
     #[inline]
     pub(super) fn is_hdm_db(&self, line: LineAddr) -> bool {
-        if self.device_coherent.is_empty() {
+        if self.accelerators.coherent.is_empty() {
             return false;
         }
-        let owner = self.map.owner(Hpa(line.0 * LINE_BYTES));
-        owner.is_some_and(|device| self.device_coherent.contains(&device))
+        let owner = self.memory.owner(line);
+        owner.is_some_and(|device| self.accelerators.coherent.contains(&device))
     }
 
     /// Whether a transaction must recall its line from devices before it continues. This is so if devices
     /// hold the line, no cache on the die has its data, and the transaction may have to request the data
     /// from the device that owns the line.
     pub(super) fn must_recall(&self, txn: &Txn) -> bool {
-        if self.device_coherent.is_empty() || txn.state.is_busy() {
+        if self.accelerators.coherent.is_empty() || txn.state.is_busy() {
             return false;
         }
         let reads = match txn.kind {
@@ -89,7 +89,7 @@ impl Processor {
         let Some(slot) = txn.slot.filter(|_| reads) else {
             return false;
         };
-        let way = &self.llc[slot];
+        let way = &self.home.llc[slot];
         let on_die = way.data || way.cores != 0;
         !on_die && !txn.state.filter.holders().without(CORES).is_empty() && self.is_hdm_db(txn.line)
     }
@@ -97,8 +97,8 @@ impl Processor {
     /// The message to the device for a transaction's line of HDM-DB memory. Only a miss of a core, which
     /// fills a cache on the die, may be granted a modified line.
     pub(super) fn coherent_message(txn: &Txn, write: bool) -> M2s {
-        match (write, txn.claiming) {
-            (true, _) if txn.keeps => M2s::MemWr(MetaValue::Any),
+        match (write, txn.memory.claiming) {
+            (true, _) if txn.memory.keeps => M2s::MemWr(MetaValue::Any),
             (true, _) => M2s::MemWr(MetaValue::Invalid),
             (false, true) if txn.kind == TxnKind::Flush => M2s::MemInvFlush,
             (false, true) => M2s::MemInvOwn,
@@ -111,22 +111,22 @@ impl Processor {
     /// part has arrived too. After `Cmp-M` the host has to write the line at some time, because
     /// memory has an older value.
     pub(super) fn is_whole(&mut self, message: &Message) -> bool {
-        let txn = &mut self.txns[message.tag as usize];
-        if txn.claiming || txn.kind == TxnKind::Evict {
+        let txn = &mut self.home.txns[message.tag];
+        if txn.memory.claiming || txn.kind == TxnKind::Evict {
             return true;
         }
-        txn.arrived_parts |= match message.channel().carries_data() {
+        txn.memory.arrived_parts |= match message.channel().carries_data() {
             true => CAME,
             false => COMPLETED,
         };
-        let whole = txn.arrived_parts == WHOLE;
+        let whole = txn.memory.arrived_parts == WHOLE;
         if message.opcode == Opcode::CmpM
             && let Some(slot) = txn.slot
         {
-            self.llc[slot].dirty = true;
+            self.home.llc[slot].dirty = true;
         }
         if whole {
-            self.txns[message.tag as usize].arrived_parts = 0;
+            self.home.txns[message.tag].memory.arrived_parts = 0;
         }
         whole
     }
@@ -135,11 +135,11 @@ impl Processor {
     fn asked(&self, line: LineAddr) -> Option<u32> {
         let is_asked = |txn: &Txn| {
             txn.line == line
-                && txn.sent != NOT_SENT
-                && txn.arrived_parts & COMPLETED == 0
+                && txn.memory.sent != NOT_SENT
+                && txn.memory.arrived_parts & COMPLETED == 0
                 && !matches!(txn.kind, TxnKind::Evict | TxnKind::Free)
         };
-        let found = self.txns.iter().position(is_asked);
+        let found = self.home.txns.iter().position(is_asked);
         found.map(|id| id as u32)
     }
 
@@ -147,7 +147,7 @@ impl Processor {
     pub(super) fn back_invalidated(&mut self, ctx: &mut Ctx<'_, Parcel>, message: &Message) {
         let line = LineAddr(message.hpa.0 / LINE_BYTES);
         debug_assert!(
-            self.snooped.iter().all(|snooped| snooped.line != line),
+            self.home.snooped.iter().all(|snooped| snooped.line != line),
             "a device asks once for a line at a time"
         );
         self.stats.bi_snoops += 1;
@@ -160,25 +160,25 @@ impl Processor {
         if let Some(id) = self.asked(line) {
             self.stats.bi_conflicts += 1;
             snooped.stage = SnoopWait::Conflict(id);
-            self.snooped.push(snooped);
+            self.home.snooped.push(snooped);
             self.respond_to_device(ctx, &snooped, M2s::BiConflict, id);
             return;
         }
-        self.snooped.push(snooped);
-        self.give_up_or_wait(ctx, self.snooped.len() - 1);
+        self.home.snooped.push(snooped);
+        self.give_up_or_wait(ctx, self.home.snooped.len() - 1);
     }
 
     /// Invalidates the line of a snoop that meets no outstanding request, or waits for the write of the
     /// line. `at` is the index of the snoop.
     fn give_up_or_wait(&mut self, ctx: &mut Ctx<'_, Parcel>, at: usize) {
-        let line = self.snooped[at].line;
-        if self.writing.contains(&line) {
-            self.snooped[at].stage = SnoopWait::Write;
-        } else if self.llc.knows(line) {
+        let line = self.home.snooped[at].line;
+        if self.memory.writing.contains(&line) {
+            self.home.snooped[at].stage = SnoopWait::Write;
+        } else if self.home.llc.knows(line) {
             let mut txn = Txn::new(line, TxnKind::BackInvalidate, 0);
-            txn.device = self.snooped[at].device.0 - self.first_device;
-            let id = self.open(txn);
-            self.snooped[at].stage = SnoopWait::Leaves(id);
+            txn.memory.device = self.home.snooped[at].device.0 - self.first_device;
+            let id = self.home.txns.open(txn);
+            self.home.snooped[at].stage = SnoopWait::Leaves(id);
             ctx.wake_at(ctx.now(), ARRIVE | id);
         } else {
             self.answer_snoop(ctx, at);
@@ -187,7 +187,7 @@ impl Processor {
 
     /// Responds that the host holds no copy of a snooped line.
     fn answer_snoop(&mut self, ctx: &mut Ctx<'_, Parcel>, at: usize) {
-        let snooped = self.snooped.swap_remove(at);
+        let snooped = self.home.snooped.swap_remove(at);
         self.respond_to_device(ctx, &snooped, M2s::BiRsp(Kept::Invalid), snooped.tag);
     }
 
@@ -211,7 +211,7 @@ impl Processor {
     pub(super) fn conflict_acknowledged(&mut self, ctx: &mut Ctx<'_, Parcel>, message: &Message) {
         let line = LineAddr(message.hpa.0 / LINE_BYTES);
         let conflict = SnoopWait::Conflict(message.tag);
-        let mut snooped = self.snooped.iter();
+        let mut snooped = self.home.snooped.iter();
         let at = snooped.position(|one| one.line == line && one.stage == conflict);
         let Some(at) = at else {
             panic!("BIConflictAck of {line:?} answers no conflict")
@@ -230,7 +230,7 @@ impl Processor {
     pub(super) fn answer_before_asking(&mut self, ctx: &mut Ctx<'_, Parcel>, line: LineAddr) {
         let waits =
             |one: &PendingSnoop| one.line == line && matches!(one.stage, SnoopWait::Leaves(_));
-        if let Some(at) = self.snooped.iter().position(waits) {
+        if let Some(at) = self.home.snooped.iter().position(waits) {
             self.answer_snoop(ctx, at);
         }
     }
@@ -238,7 +238,7 @@ impl Processor {
     /// Lets a snoop continue that has waited for a write of its line.
     pub(super) fn go_on_with_snoop(&mut self, ctx: &mut Ctx<'_, Parcel>, line: LineAddr) {
         let waits = |one: &PendingSnoop| one.line == line && one.stage == SnoopWait::Write;
-        if let Some(at) = self.snooped.iter().position(waits) {
+        if let Some(at) = self.home.snooped.iter().position(waits) {
             self.give_up_or_wait(ctx, at);
         }
     }
@@ -246,7 +246,7 @@ impl Processor {
     /// Index of the snoop for which a transaction invalidates its line; `None` if it has had a response.
     pub(super) fn snoop_of(&self, id: u32) -> Option<usize> {
         let stage = SnoopWait::Leaves(id);
-        self.snooped.iter().position(|one| one.stage == stage)
+        self.home.snooped.iter().position(|one| one.stage == stage)
     }
 
     /// Responds to the snoop for which a transaction has invalidated its line.

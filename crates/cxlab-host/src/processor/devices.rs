@@ -7,7 +7,7 @@ use cxlab_engine::Ctx;
 use cxlab_engine::save_state;
 use cxlab_engine::units::{Hpa, LINE_BYTES, LineAddr, SimTime};
 use cxlab_link::Parcel;
-use cxlab_protocol::coherence::cache_home::{CORES, Event, Peer, Peers};
+use cxlab_protocol::coherence::cache_home::{CORES, Event, Peers};
 use cxlab_protocol::coherence::cache_message::{Answer, Reply, Request};
 use cxlab_protocol::coherence::fields::GoState;
 use cxlab_protocol::coherence::message::Snoop;
@@ -15,9 +15,10 @@ use cxlab_protocol::{
     CacheMeta, Channel, LatencyStages, LongStage, MemMeta, Message, Opcode, PortId,
 };
 
-use super::home::{Txn, TxnKind};
+use super::Processor;
 use super::params::DeviceEvictions;
-use super::{ARRIVE, FINISH, NONE, Processor};
+use super::tokens::{ARRIVE, FINISH, NONE};
+use super::transactions::{NO_UQID, Txn, TxnKind};
 
 /// The transactions that devices know by number (UQIDs, 12 bits).
 pub(super) struct Uqids {
@@ -32,9 +33,6 @@ save_state!(Uqids {
 });
 
 impl Uqids {
-    /// Stands for a transaction without a UQID.
-    pub(super) const NONE: u16 = u16::MAX;
-
     pub(super) fn new() -> Uqids {
         Uqids {
             transactions: vec![NONE; CacheMeta::IDS.into()],
@@ -58,49 +56,37 @@ impl Processor {
     /// Gives a transaction that has its line a UQID if devices may see it. Returns false if the
     /// transaction has to wait for one.
     pub(super) fn name(&mut self, id: u32) -> bool {
-        let txn = &mut self.txns[id as usize];
+        let txn = &mut self.home.txns[id];
         let devices = !txn.state.filter.holders().without(CORES).is_empty();
         let asked = matches!(txn.kind, TxnKind::Device(_) | TxnKind::Missing(_));
-        if txn.uqid != Uqids::NONE || !devices && !asked {
+        if txn.request.uqid != NO_UQID || !devices && !asked {
             return true;
         }
-        match self.uqids.give(id) {
+        match self.home.uqids.give(id) {
             Some(uqid) => {
                 debug_assert!(
-                    self.uqids.waiting.is_empty(),
+                    self.home.uqids.waiting.is_empty(),
                     "a transaction passes those that wait"
                 );
-                txn.uqid = uqid;
+                txn.request.uqid = uqid;
             }
-            None => self.uqids.waiting.push_back(id),
+            None => self.home.uqids.waiting.push_back(id),
         }
-        txn.uqid != Uqids::NONE
+        txn.request.uqid != NO_UQID
     }
 
     /// Frees the UQID of a transaction that is over. The transaction that has waited longest receives one.
     pub(super) fn unname(&mut self, ctx: &mut Ctx<'_, Parcel>, uqid: u16) {
-        if uqid == Uqids::NONE {
+        if uqid == NO_UQID {
             return;
         }
-        self.uqids.free.push(uqid);
-        if let Some(next) = self.uqids.waiting.pop_front() {
-            if let Some(uqid) = self.uqids.give(next) {
-                self.txns[next as usize].uqid = uqid;
+        self.home.uqids.free.push(uqid);
+        if let Some(next) = self.home.uqids.waiting.pop_front() {
+            if let Some(uqid) = self.home.uqids.give(next) {
+                self.home.txns[next].request.uqid = uqid;
             }
             ctx.wake_at(ctx.now(), FINISH | next);
         }
-    }
-
-    /// The holder number of a device in the table.
-    ///
-    /// # Panics
-    /// If the port is none of the host's accelerators; the plan has bound them.
-    pub(super) fn peer_of(&self, port: PortId) -> Peer {
-        let place = self.devices.iter().position(|device| *device == port);
-        let Some(peer) = place.and_then(Peer::new) else {
-            panic!("{port:?} is no accelerator of this host")
-        };
-        peer
     }
 
     /// Handles a CXL.cache message.
@@ -122,12 +108,12 @@ impl Processor {
         else {
             panic!("{:?} is not modelled", message.opcode)
         };
-        if !self.has_memory(message.hpa) {
+        if !self.memory.has(message.hpa) {
             return self.device_asks_for_nothing(ctx, message, request);
         }
         let writes = matches!(request, Request::WoWrInv | Request::WoWrInvF);
         let flips = (writes || request == Request::RdOwnNoData)
-            && self.map.owner(message.hpa) == Some(message.source);
+            && self.memory.map.owner(message.hpa) == Some(message.source);
         self.stats.bias_requests += u64::from(flips);
         self.stats.bias_writes += u64::from(flips && writes);
         let request = match (request, self.params.llc.device_evictions) {
@@ -140,19 +126,19 @@ impl Processor {
         };
         let now = ctx.now();
         let line = LineAddr(message.hpa.0 / LINE_BYTES);
-        self.llc.prefetch(line);
+        self.home.llc.prefetch(line);
         let mut txn = Txn::new(line, TxnKind::Device(request), 0);
-        txn.peer = self.peer_of(message.source);
-        txn.source = message.source;
-        txn.tag = message.tag;
-        txn.writes_own = flips && writes;
+        txn.request.peer = self.accelerators.peer_of(message.source);
+        txn.request.source = message.source;
+        txn.request.tag = message.tag;
+        txn.request.writes_own = flips && writes;
         txn.stages = message.stages;
         txn.stages.device += self.params.root_port_time.0 as u32;
-        let start = now.0.max(self.home_free);
+        let start = now.0.max(self.home.free_at);
         txn.stages.add(LongStage::HostQueue, start - now.0);
-        self.home_free = start + self.params.home_interval.0;
+        self.home.free_at = start + self.params.home_interval.0;
         self.stats.device_requests += 1;
-        let id = self.open(txn);
+        let id = self.home.txns.open(txn);
         if start == now.0 {
             self.arrive(ctx, id);
         } else {
@@ -164,24 +150,24 @@ impl Processor {
         let Some(answer) = Answer::from_opcode(message.opcode) else {
             panic!("{:?} answers no snoop", message.opcode)
         };
-        let peer = self.peer_of(message.source);
-        let id = self.uqids.transaction(message.cache.uqid);
+        let peer = self.accelerators.peer_of(message.source);
+        let id = self.home.uqids.transaction(message.cache.uqid);
         if answer.keeps() {
             let poison = message.cache.has(CacheMeta::POISON);
-            self.txns[id as usize].snooped_holder = Some((message.source, poison));
+            self.home.txns[id].snooped_holder = Some((message.source, poison));
         }
         self.apply(ctx, id, Event::Answer(peer, answer));
     }
 
     fn device_data(&mut self, ctx: &mut Ctx<'_, Parcel>, message: &Message) {
-        let id = self.uqids.transaction(message.cache.uqid);
-        if let TxnKind::Missing(_) = self.txns[id as usize].kind {
+        let id = self.home.uqids.transaction(message.cache.uqid);
+        if let TxnKind::Missing(_) = self.home.txns[id].kind {
             return self.step_missing(ctx, id, Event::PulledData(false));
         }
         let event = match self.is_snooping(id) {
             true => Event::SnoopData,
             false => {
-                self.txns[id as usize].partial = message.cache.has(CacheMeta::BYTE_ENABLES);
+                self.home.txns[id].memory.partial = message.cache.has(CacheMeta::BYTE_ENABLES);
                 Event::PulledData(message.cache.has(CacheMeta::BOGUS))
             }
         };
@@ -198,11 +184,11 @@ impl Processor {
     ) {
         for peer in peers.iter() {
             self.stats.device_snoops += 1;
-            let device = self.devices[peer.index()];
-            let line = self.txns[id as usize].line;
+            let device = self.accelerators.ports[peer.index()];
+            let line = self.home.txns[id].line;
             let opcode = snoop.cache_opcode();
             let stages = LatencyStages::default();
-            let uqid = self.txns[id as usize].uqid;
+            let uqid = self.home.txns[id].request.uqid;
             let state = GoState::Invalid;
             self.send_cache(ctx, device, line, opcode, 0, uqid, state, stages, false);
         }
@@ -213,7 +199,7 @@ impl Processor {
     /// the device may have stored since.
     pub(super) fn value_of(&self, txn: &Txn) -> (Hpa, bool) {
         match txn.snooped_holder {
-            Some((holder, poison)) => (snooped_line_address(holder, txn.uqid), poison),
+            Some((holder, poison)) => (snooped_line_address(holder, txn.request.uqid), poison),
             None => {
                 let hpa = Hpa(txn.line.0 * LINE_BYTES);
                 (hpa, self.hw_threads.is_poison(txn.line))
@@ -223,30 +209,40 @@ impl Processor {
 
     /// Sends the response to the device for which a transaction runs.
     pub(super) fn reply(&mut self, ctx: &mut Ctx<'_, Parcel>, id: u32, reply: Reply) {
-        let txn = self.txns[id as usize];
+        let txn = self.home.txns[id];
         let mut stages = txn.stages;
-        stages.add(LongStage::Media, txn.media_ps);
-        stages.add(LongStage::HostQueue, txn.waited_ps);
-        let waiting = ctx.now().0 - txn.arrived - txn.waited_ps - txn.media_ps;
+        stages.add(LongStage::Media, txn.memory.media_ps);
+        stages.add(LongStage::HostQueue, txn.times.waited_ps);
+        let waiting = ctx.now().0 - txn.times.arrived - txn.times.waited_ps - txn.memory.media_ps;
         stages.add(LongStage::Coherence, waiting);
         stages.device += self.params.root_port_time.0 as u32;
-        let owner = self.map.owner(Hpa(txn.line.0 * LINE_BYTES));
+        let owner = self.memory.owner(txn.line);
         let opcode = match reply {
             // For the device's own memory, on CXL.mem: in order with its following reads
             // (CXL 3.1, figure 3-42).
-            Reply::Go(_) if owner == Some(txn.source) && txn.writes_own => Opcode::MemWrFwd,
-            Reply::Go(_) if owner == Some(txn.source) => Opcode::MemRdFwd,
+            Reply::Go(_) if owner == Some(txn.request.source) && txn.request.writes_own => {
+                Opcode::MemWrFwd
+            }
+            Reply::Go(_) if owner == Some(txn.request.source) => Opcode::MemRdFwd,
             reply => reply.opcode(),
         };
         let granted = reply.granted();
         let (from, poison) = self.value_of(&txn);
         if txn.kind == TxnKind::Device(Request::RdCurr) {
-            let there = line_read_once(txn.source, txn.tag);
+            let there = line_read_once(txn.request.source, txn.request.tag);
             self.hw_threads.image().copy(from, there, LINE_BYTES);
         }
         let poison = poison && opcode == Opcode::H2dData;
         self.send_cache(
-            ctx, txn.source, txn.line, opcode, txn.tag, txn.uqid, granted, stages, poison,
+            ctx,
+            txn.request.source,
+            txn.line,
+            opcode,
+            txn.request.tag,
+            txn.request.uqid,
+            granted,
+            stages,
+            poison,
         );
     }
 
@@ -284,8 +280,8 @@ impl Processor {
         // The device reads its memory when it has the line, and the host's write may
         // take another, slower path.
         let forwards = matches!(opcode, Opcode::MemRdFwd | Opcode::MemWrFwd);
-        match forwards && self.writing.contains(&line) {
-            true => self.held_grants.push(message),
+        match forwards && self.memory.writing.contains(&line) {
+            true => self.home.held_grants.push(message),
             false => self.roots.send(ctx, message),
         }
     }
@@ -293,7 +289,7 @@ impl Processor {
     /// Sends the grants that devices have waited for until a line was written.
     pub(super) fn grant_held(&mut self, ctx: &mut Ctx<'_, Parcel>, line: LineAddr) {
         let is_one = |message: &mut Message| message.hpa.0 / LINE_BYTES == line.0;
-        let granted: Vec<Message> = self.held_grants.extract_if(.., is_one).collect();
+        let granted: Vec<Message> = self.home.held_grants.extract_if(.., is_one).collect();
         for mut message in granted {
             let waited = ctx.now().0 - message.issued_ps;
             message.stages.add(LongStage::HostQueue, waited);

@@ -15,17 +15,31 @@
 
 use cxlab_agent::{AccessKind, AccessOutcome, AccessResponse, Failure, FailureHandling};
 use cxlab_engine::Ctx;
+use cxlab_engine::save_state;
 use cxlab_engine::units::{Hpa, LINE_BYTES, Picos, SimTime};
 use cxlab_link::Parcel;
 use cxlab_memory::Slot;
 use cxlab_protocol::coherence::cache_home::Filter;
 use cxlab_protocol::{Message, PortId};
 
-use super::home::{Txn, TxnKind};
-use super::{NONE, OP, Processor};
+use super::Processor;
+use super::tokens::{NONE, OP};
+use super::transactions::{NOT_SENT, Txn, TxnKind};
 
-/// Value of [`Txn::sent`] for a transaction that waits for no message.
-pub(super) const NOT_SENT: u64 = u64::MAX;
+/// What ends the process of the threads.
+pub(super) struct ProcessErrors {
+    /// When a machine check ended the threads.
+    pub(super) threads_ended: Option<SimTime>,
+    /// Description of the first access to an address without memory.
+    pub(super) stray: Option<String>,
+    /// Whether messages to memory may be denied or fail.
+    pub(super) may_fail: bool,
+}
+
+save_state!(ProcessErrors {
+    values: threads_ended, stray;
+    built: may_fail;
+});
 
 impl FailureHandling for Processor {
     fn first_device(&self) -> u16 {
@@ -33,37 +47,32 @@ impl FailureHandling for Processor {
     }
 
     fn first_timeout(&self, timeout: Picos) -> Option<SimTime> {
-        let first = self.txns.iter().map(|txn| txn.sent).min()?;
+        let first = self.home.txns.iter().map(|txn| txn.memory.sent).min()?;
         (first != NOT_SENT).then(|| SimTime(first) + timeout)
     }
 
     fn time_out(&mut self, ctx: &mut Ctx<'_, Parcel>, timeout: Picos) {
-        for id in 0..self.txns.len() {
-            let txn = &mut self.txns[id];
-            if txn.sent == NOT_SENT || SimTime(txn.sent) + timeout > ctx.now() {
+        for id in self.home.txns.numbers() {
+            let txn = &mut self.home.txns[id];
+            if txn.memory.sent == NOT_SENT || SimTime(txn.memory.sent) + timeout > ctx.now() {
                 continue;
             }
-            txn.late = true;
+            txn.memory.late = true;
             self.hw_threads.ledger.stats.timed_out_ever += 1;
-            self.fail(ctx, id as u32, Failure::TimedOut);
+            self.fail(ctx, id, Failure::TimedOut);
         }
     }
 
     fn is_late(&self, message: &Message) -> bool {
-        self.txns[message.tag as usize].late
+        self.home.txns[message.tag].memory.late
     }
 
     fn reuse_late(&mut self, tag: u32) {
-        let txn = &mut self.txns[tag as usize];
-        txn.late = false;
-        if txn.kind == TxnKind::Free {
-            self.out_of_use -= 1;
-            self.free.push(tag);
-        }
+        self.home.txns.reuse_late(tag);
     }
 
     fn not_sent(&mut self, tag: u32) {
-        self.txns[tag as usize].sent = NOT_SENT;
+        self.home.txns[tag].memory.sent = NOT_SENT;
     }
 
     fn end_cut_off(&mut self, ctx: &mut Ctx<'_, Parcel>, tag: u32) {
@@ -74,16 +83,16 @@ impl FailureHandling for Processor {
 impl Processor {
     /// When the threads were ended by a machine check, if they were.
     pub fn threads_ended(&self) -> Option<SimTime> {
-        self.threads_ended
+        self.errors.threads_ended
     }
 
     /// Ends a message to CXL memory that has failed.
     fn fail(&mut self, ctx: &mut Ctx<'_, Parcel>, id: u32, failure: Failure) {
-        let hpa = Hpa(self.txns[id as usize].line.0 * LINE_BYTES);
-        let owner = self.map.owner(hpa);
-        let txn = &mut self.txns[id as usize];
-        txn.outcome = AccessOutcome::Failed(failure);
-        txn.device = owner.map_or(u16::MAX, |PortId(port)| port - self.first_device);
+        let hpa = Hpa(self.home.txns[id].line.0 * LINE_BYTES);
+        let owner = self.memory.map.owner(hpa);
+        let txn = &mut self.home.txns[id];
+        txn.memory.outcome = AccessOutcome::Failed(failure);
+        txn.memory.device = owner.map_or(u16::MAX, |PortId(port)| port - self.first_device);
         self.unserved(ctx, id);
         self.memory_answered(ctx, id);
     }
@@ -92,7 +101,7 @@ impl Processor {
     #[cold]
     #[inline(never)]
     pub(super) fn denied(&mut self, ctx: &mut Ctx<'_, Parcel>, id: u32) {
-        self.txns[id as usize].outcome = AccessOutcome::Denied;
+        self.home.txns[id].memory.outcome = AccessOutcome::Denied;
         self.hw_threads.ledger.stats.denied_ever += 1;
         self.unserved(ctx, id);
     }
@@ -100,7 +109,7 @@ impl Processor {
     /// Accounts for a lost line, or for poison that the processor reads for itself. Accesses are
     /// handled by [`Processor::poisoned`].
     fn unserved(&mut self, ctx: &mut Ctx<'_, Parcel>, id: u32) {
-        let txn = &self.txns[id as usize];
+        let txn = &self.home.txns[id];
         match txn.kind {
             TxnKind::Evict => {
                 self.stats.lost_write_backs += 1;
@@ -117,11 +126,11 @@ impl Processor {
     #[inline(never)]
     pub(super) fn give_up(&mut self, ctx: &mut Ctx<'_, Parcel>, txn: &Txn, slot: Slot) {
         self.drop_copies(ctx, slot, NONE);
-        self.llc.drop_data(slot);
-        let way = &mut self.llc[slot];
+        self.home.llc.drop_data(slot);
+        let way = &mut self.home.llc[slot];
         way.filter = Filter::Invalid;
         way.dirty = false;
-        let core = &mut self.cores[txn.core as usize];
+        let core = &mut self.cores[txn.core];
         if txn.is_miss()
             && let Some(at) = core.asking.iter().position(|(line, _)| *line == txn.line)
         {
@@ -149,8 +158,8 @@ impl Processor {
 
     /// Handles a device's report that one of its threads has met poison.
     pub(super) fn device_meets_poison(&mut self, ctx: &mut Ctx<'_, Parcel>) {
-        if self.threads_ended.is_none() {
-            self.threads_ended = Some(ctx.now());
+        if self.errors.threads_ended.is_none() {
+            self.errors.threads_ended = Some(ctx.now());
             self.end_processes(ctx);
         }
         self.end_threads(ctx);
@@ -162,8 +171,8 @@ impl Processor {
         let Some(done) = self.hw_threads.end_threads(now) else {
             return;
         };
-        if self.threads_ended.is_none() {
-            self.threads_ended = Some(now);
+        if self.errors.threads_ended.is_none() {
+            self.errors.threads_ended = Some(now);
             self.end_processes(ctx);
         }
         for op in self.take_handlers() {
@@ -172,7 +181,7 @@ impl Processor {
         for (op, at) in done {
             ctx.wake_at(at, OP | op);
         }
-        for (_, access) in std::mem::take(&mut self.spinning) {
+        for (_, access) in std::mem::take(&mut self.cores.spinning) {
             let begun = self.hw_threads.issued(access.op);
             let answer = AccessResponse::by_cache_after(begun, now, now);
             if let Some(at) = self.hw_threads.access_done(access.op, answer) {

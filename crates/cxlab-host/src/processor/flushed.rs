@@ -25,13 +25,13 @@ impl Processor {
     /// from a line with a transaction in progress waits for the transaction. The response waits for such
     /// lines, so that no snoop follows it.
     pub(super) fn device_flushed(&mut self, ctx: &mut Ctx<'_, Parcel>, message: &Message) {
-        let peer = self.peer_of(message.source);
-        let (idle, busy) = self.llc.held_by(peer);
+        let peer = self.accelerators.peer_of(message.source);
+        let (idle, busy) = self.home.llc.held_by(peer);
         for slot in idle {
             self.forget_holder(slot, peer);
-            self.llc.settle(slot);
+            self.home.llc.settle(slot);
         }
-        self.flushed.push(PendingCacheFlush {
+        self.home.flushed.push(PendingCacheFlush {
             message: *message,
             peer,
             lines: busy,
@@ -41,11 +41,11 @@ impl Processor {
 
     /// Removes flushed devices from the holders of the line in this slot, whose transaction is over.
     pub(super) fn forget_flushed(&mut self, ctx: &mut Ctx<'_, Parcel>, slot: Slot) {
-        if self.flushed.is_empty() {
+        if self.home.flushed.is_empty() {
             return;
         }
-        let line = self.llc.line(slot);
-        let mut flushed = std::mem::take(&mut self.flushed);
+        let line = self.home.llc.line(slot);
+        let mut flushed = std::mem::take(&mut self.home.flushed);
         for &mut PendingCacheFlush {
             peer,
             ref mut lines,
@@ -54,27 +54,27 @@ impl Processor {
         {
             if let Some(place) = lines.iter().position(|other| *other == line) {
                 lines.swap_remove(place);
-                if self.llc[slot].filter.holders().contains(peer) {
+                if self.home.llc[slot].filter.holders().contains(peer) {
                     self.forget_holder(slot, peer);
                 }
             }
         }
-        self.flushed = flushed;
+        self.home.flushed = flushed;
         self.complete_cache_flush(ctx);
     }
 
     fn forget_holder(&mut self, slot: Slot, peer: Peer) {
-        let idle = LineState::idle(self.llc[slot].filter);
+        let idle = LineState::idle(self.home.llc[slot].filter);
         let Some((next, _)) = step(idle, Event::CacheFlushed(peer)) else {
             unreachable!("an idle line can lose a holder")
         };
         self.stats.flushed_lines += 1;
-        self.llc[slot].filter = next.filter;
+        self.home.llc[slot].filter = next.filter;
     }
 
     fn complete_cache_flush(&mut self, ctx: &mut Ctx<'_, Parcel>) {
         let is_over = |flushed: &mut PendingCacheFlush| flushed.lines.is_empty();
-        let over: Vec<PendingCacheFlush> = self.flushed.extract_if(.., is_over).collect();
+        let over: Vec<PendingCacheFlush> = self.home.flushed.extract_if(.., is_over).collect();
         for PendingCacheFlush { message, .. } in over {
             let line = LineAddr(0);
             let (to, tag, stages) = (message.source, message.tag, message.stages);

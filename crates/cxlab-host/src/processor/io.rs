@@ -14,17 +14,14 @@ use cxlab_engine::Ctx;
 use cxlab_engine::save_state;
 use cxlab_engine::units::{Hpa, LINE_BYTES, LineAddr};
 use cxlab_link::{BufferId, Parcel};
-use cxlab_protocol::coherence::cache_home::Peer;
 use cxlab_protocol::coherence::cache_message::Request;
 use cxlab_protocol::{CacheMeta, LatencyStages, MemMeta, Message, Opcode, PortId};
 use cxlab_workload::thread::{BIAS_REGISTER, ThreadOp};
 use serde::{Deserialize, Serialize};
 
-use super::home::{Txn, TxnKind};
-use super::{COMING, GOING, OP, Processor};
-
-/// Holder number of the root complex in the table.
-pub(super) const IO: usize = 62;
+use super::Processor;
+use super::tokens::{COMING, GOING, OP};
+use super::transactions::{Txn, TxnKind};
 
 /// Granularity of allocations, in bytes.
 const PAGE: u64 = 4096;
@@ -72,15 +69,21 @@ pub(super) struct HostIo {
     /// Interrupts that no operation has taken, and operations that wait for one.
     raised: Vec<u16>,
     handlers: Vec<(u16, u32)>,
+    /// Bias flips by software that wait for writes of their pages: address, device, tag and operation.
+    pub(super) held_flips: Vec<(u64, u16, u32, u32)>,
+    /// First address that has not been allocated to a thread.
+    mapped: u64,
 }
 
 save_state!(HostIo {
-    values: under_way, free, next_tag, waiting, coming, going, raised, handlers;
+    values: under_way, free, next_tag, waiting, coming, going, raised, handlers, held_flips, mapped;
     sized: sources;
 });
 
 impl HostIo {
-    pub(super) fn new(devices: usize) -> HostIo {
+    /// The I/O bridge of a host with `devices` accelerators. Threads without an operating system
+    /// allocate memory from `mapped` on.
+    pub(super) fn new(devices: usize, mapped: u64) -> HostIo {
         HostIo {
             sources: (0..devices).map(|_| DeviceIoState::default()).collect(),
             under_way: Vec::new(),
@@ -91,6 +94,8 @@ impl HostIo {
             going: VecDeque::new(),
             raised: Vec::new(),
             handlers: Vec::new(),
+            held_flips: Vec::new(),
+            mapped,
         }
     }
 
@@ -135,7 +140,7 @@ impl Processor {
     /// Handles the arrival of a CXL.io transaction. A request stays in the receive buffer if it, or a
     /// request before it, has no room in the root complex.
     pub(super) fn io_arrives(&mut self, ctx: &mut Ctx<'_, Parcel>, port: u16, message: &Message) {
-        let source = self.peer_of(message.source).index();
+        let source = self.accelerators.peer_of(message.source).index();
         let first = self.io.sources[source].outside.is_empty();
         if message.opcode == Opcode::CplD || first && self.has_io_room(source, message) {
             self.io_enters(ctx, port, message);
@@ -154,7 +159,7 @@ impl Processor {
     fn io_enters(&mut self, ctx: &mut Ctx<'_, Parcel>, port: u16, message: &Message) {
         let buffer = BufferId::of(message.channel(), message.vc);
         self.roots.ports[usize::from(port)].release(ctx, buffer);
-        let source = self.peer_of(message.source).index();
+        let source = self.accelerators.peer_of(message.source).index();
         self.io.sources[source].inside += lines_written(message);
         let at = ctx.now() + self.params.io_time;
         self.io.coming.push_back((at.0, *message));
@@ -202,7 +207,7 @@ impl Processor {
         if asks {
             self.active(ctx);
         }
-        let source = self.peer_of(message.source).index();
+        let source = self.accelerators.peer_of(message.source).index();
         if self.must_wait(source, message) {
             self.io.sources[source].queue.push_back(*message);
         } else {
@@ -259,17 +264,13 @@ impl Processor {
         source: PortId,
     ) {
         let hpa = Hpa(line * LINE_BYTES);
-        if !self.has_memory(hpa) {
+        if !self.memory.has(hpa) {
             self.stray(hpa);
         }
-        let mut txn = Txn::new(LineAddr(line), kind, 0);
-        if let Some(peer) = Peer::new(IO) {
-            txn.peer = peer;
-        }
-        txn.source = source;
-        txn.tag = number;
+        let mut txn = Txn::of_io(LineAddr(line), kind, number);
+        txn.request.source = source;
         self.stats.dma_lines += 1;
-        let id = self.open(txn);
+        let id = self.home.txns.open(txn);
         self.arrive(ctx, id);
     }
 
@@ -284,7 +285,7 @@ impl Processor {
     /// The bytes of a transaction in the line of `txn`: their address, their number, and the address
     /// of their copy in flight.
     fn part(&self, txn: &Txn) -> (Hpa, u64, Hpa) {
-        let message = &self.io.under_way[txn.tag as usize].message;
+        let message = &self.io.under_way[txn.request.tag as usize].message;
         let line = txn.line.0 * LINE_BYTES;
         let start = line.max(message.hpa.0);
         let end = (line + LINE_BYTES).min(message.hpa.0 + u64::from(message.data));
@@ -295,16 +296,16 @@ impl Processor {
 
     /// Takes the value of a line of a read.
     pub(super) fn dma_read(&mut self, ctx: &mut Ctx<'_, Parcel>, id: u32) {
-        let txn = self.txns[id as usize];
+        let txn = self.home.txns[id];
         let (hpa, bytes, there) = self.part(&txn);
         let (line, poison) = self.value_of(&txn);
         let from = Hpa(line.0 + hpa.0 % LINE_BYTES);
         self.hw_threads.image().copy(from, there, bytes);
-        let read = &mut self.io.under_way[txn.tag as usize];
+        let read = &mut self.io.under_way[txn.request.tag as usize];
         read.message.cache = read.message.cache.with(CacheMeta::POISON, poison);
         let first = read.message.hpa.0 / LINE_BYTES;
         read.arrived_lines |= 1 << (txn.line.0 - first);
-        self.complete_read(ctx, txn.tag);
+        self.complete_read(ctx, txn.request.tag);
     }
 
     /// Sends the completions of a read whose lines have arrived, in order.
@@ -338,7 +339,7 @@ impl Processor {
 
     /// Lets a line of a write take effect.
     pub(super) fn dma_write(&mut self, ctx: &mut Ctx<'_, Parcel>, id: u32) {
-        let txn = self.txns[id as usize];
+        let txn = self.home.txns[id];
         let (hpa, bytes, there) = self.part(&txn);
         self.hw_threads.image().copy(there, hpa, bytes);
         if bytes == LINE_BYTES {
@@ -350,12 +351,12 @@ impl Processor {
 
     /// Completes a line of a write: transactions that waited for it may continue.
     pub(super) fn dma_written(&mut self, ctx: &mut Ctx<'_, Parcel>, txn: &Txn) {
-        let read = &mut self.io.under_way[txn.tag as usize];
+        let read = &mut self.io.under_way[txn.request.tag as usize];
         read.lines -= 1;
         let last = read.lines == 0;
-        let source = self.peer_of(txn.source).index();
+        let source = self.accelerators.peer_of(txn.request.source).index();
         if last {
-            self.io.free.push(txn.tag);
+            self.io.free.push(txn.request.tag);
         }
         self.io.sources[source].open -= 1;
         self.io_leaves(ctx, source);
@@ -393,7 +394,7 @@ impl Processor {
 
     /// Tells the devices that the process of their threads has ended.
     pub(super) fn end_processes(&mut self, ctx: &mut Ctx<'_, Parcel>) {
-        for device in 0..self.devices.len() {
+        for device in 0..self.accelerators.ports.len() {
             let tag = self.next_tag();
             self.send_register(ctx, device as u16, PROCESS_ENDS, Opcode::MWr, tag);
         }
@@ -412,7 +413,7 @@ impl Processor {
                 let there = staging(self.port_id, tag);
                 self.hw_threads.image().write(there, 8, value);
                 if register == BIAS_REGISTER && self.writes_page_of(value) {
-                    self.held_flips.push((value, device, tag, op));
+                    self.io.held_flips.push((value, device, tag, op));
                     return;
                 }
                 self.send_register(ctx, device, register, Opcode::MWr, tag);
@@ -441,8 +442,8 @@ impl Processor {
                 self.unmap(ctx, op, addr, bytes);
             }
             ThreadOp::Map { bytes, .. } => {
-                let addr = self.mapped;
-                self.mapped += bytes.next_multiple_of(PAGE);
+                let addr = self.io.mapped;
+                self.io.mapped += bytes.next_multiple_of(PAGE);
                 self.hw_threads.set_value(op, addr);
                 ctx.wake_at(ctx.now(), OP | op);
             }
@@ -453,18 +454,18 @@ impl Processor {
     /// Whether a line of the page with this physical address is in flight to its device.
     fn writes_page_of(&self, hpa: u64) -> bool {
         let page = |hpa: u64| hpa / PAGE;
-        let mut writing = self.writing.iter();
+        let mut writing = self.memory.writing.iter();
         writing.any(|line| page(line.0 * LINE_BYTES) == page(hpa))
     }
 
     /// Sends the bias flips that have waited for the last write of their page, because a register
     /// write may overtake it.
     pub(super) fn send_held_flips(&mut self, ctx: &mut Ctx<'_, Parcel>) {
-        let held = std::mem::take(&mut self.held_flips);
+        let held = std::mem::take(&mut self.io.held_flips);
         for flip in held {
             let (value, device, tag, op) = flip;
             if self.writes_page_of(value) {
-                self.held_flips.push(flip);
+                self.io.held_flips.push(flip);
                 continue;
             }
             self.send_register(ctx, device, BIAS_REGISTER, Opcode::MWr, tag);
@@ -502,7 +503,7 @@ impl Processor {
         opcode: Opcode,
         tag: u32,
     ) {
-        let port = self.devices[usize::from(device)];
+        let port = self.accelerators.ports[usize::from(device)];
         let message = Message {
             hpa: register_address(register),
             issued_ps: ctx.now().0,

@@ -17,10 +17,38 @@ use cxlab_memory::{GeometryError, SetRoom, Slot, TagArray};
 use cxlab_protocol::coherence::cache_home::{CORES, Filter, Peer, Peers};
 use serde::{Deserialize, Serialize};
 
-use super::NONE;
 use super::caches::lru;
-use super::home::DirectoryEntry;
 use super::params::{Inclusion, ProcessorParams};
+use super::tokens::NONE;
+
+/// A directory entry: a line in the last-level cache, or a line that other caches hold.
+#[derive(Clone, Copy, Serialize, Deserialize)]
+pub(super) struct DirectoryEntry {
+    /// The transaction that has the line, or `NONE`.
+    pub(super) txn: u32,
+    /// Possible holders of the line. The cores are holders while `data` is true. The filter may still name
+    /// the cores after they have evicted the line silently.
+    pub(super) filter: Filter,
+    /// Whether the last-level cache has the line's data.
+    pub(super) data: bool,
+    /// Whether the data are newer than memory. During a transaction also whether modified data of cores or
+    /// devices have been collected.
+    pub(super) dirty: bool,
+    /// Cores that hold the line, one bit each.
+    pub(super) cores: u64,
+}
+
+impl Default for DirectoryEntry {
+    fn default() -> Self {
+        DirectoryEntry {
+            txn: NONE,
+            filter: Filter::Invalid,
+            data: false,
+            dirty: false,
+            cores: 0,
+        }
+    }
+}
 
 /// State of a line in a non-inclusive cache that has no directory entry.
 #[derive(Clone, Copy, Default, Serialize, Deserialize)]

@@ -15,10 +15,13 @@ use cxlab_protocol::coherence::fields::GoState;
 use cxlab_protocol::coherence::message::Snoop;
 use cxlab_protocol::{LatencyStages, LongStage};
 
+use super::Processor;
 use super::caches::CoreState;
-use super::home::{CopyAfterSnoop, DirectoryEntry, Txn, TxnKind, WaitingAccess};
+use super::home::CopyAfterSnoop;
+use super::llc::DirectoryEntry;
 use super::params::DeviceEvictions;
-use super::{CoreWaiter, FINISH, NONE, Processor};
+use super::tokens::{FINISH, NONE};
+use super::transactions::{Txn, TxnKind, WaitingAccess};
 
 /// Stages that receive their time first if an access began later than its transaction.
 const FIRST: [usize; 4] = [CACHE, PROCESS, MEDIA, COHERENCE];
@@ -37,12 +40,12 @@ enum DataSource {
 impl Processor {
     /// Continues a transaction after a wake-up.
     pub(super) fn proceed(&mut self, ctx: &mut Ctx<'_, Parcel>, id: u32) {
-        let txn = self.txns[id as usize];
-        if std::mem::take(&mut self.txns[id as usize].forwarded) {
+        let txn = self.home.txns[id];
+        if std::mem::take(&mut self.home.txns[id].forwarded) {
             self.apply(ctx, id, Event::ReadDone);
             return;
         }
-        if let Some(found) = self.txns[id as usize].found.take() {
+        if let Some(found) = self.home.txns[id].found.take() {
             match txn.state.is_busy() {
                 true => self.apply(ctx, id, Event::CoresAnswered(found)),
                 false => self.conclude(ctx, id),
@@ -52,7 +55,7 @@ impl Processor {
         if let TxnKind::Missing(request) = txn.kind {
             return self.answer_missing(ctx, id, request);
         }
-        if std::mem::take(&mut self.txns[id as usize].missing) {
+        if std::mem::take(&mut self.home.txns[id].memory.missing) {
             return self.memory_answered(ctx, id);
         }
         let Some(slot) = txn.slot else {
@@ -61,9 +64,9 @@ impl Processor {
         if !self.name(id) || !self.has_write_places(ctx, id) {
             return;
         }
-        let txn = self.txns[id as usize];
+        let txn = self.home.txns[id];
         if self.must_recall(&txn) {
-            self.txns[id as usize].recalls = true;
+            self.home.txns[id].recalls = true;
             self.apply(ctx, id, Event::EvictEntry);
             return;
         }
@@ -82,15 +85,15 @@ impl Processor {
             }
             TxnKind::WriteBack => {
                 let (dirty, _) = self.share_copies(slot, NONE, CopyAfterSnoop::Clean);
-                let way = &mut self.llc[slot];
+                let way = &mut self.home.llc[slot];
                 if dirty | std::mem::take(&mut way.dirty) {
                     self.write_memory(ctx, txn.line, Some(id), NONE, true);
                 }
                 self.conclude(ctx, id);
             }
             TxnKind::Demote => {
-                let was = self.cores[txn.core as usize].caches.drop_line(txn.line);
-                self.llc[slot].cores &= !(1 << txn.core);
+                let was = self.cores[txn.core].caches.drop_line(txn.line);
+                self.home.llc[slot].cores &= !(1 << txn.core);
                 if was != CoreState::Invalid {
                     self.keep(ctx, slot, was == CoreState::Modified);
                 }
@@ -101,10 +104,10 @@ impl Processor {
             TxnKind::BackInvalidate if self.snoop_of(id).is_none() => self.conclude(ctx, id),
             TxnKind::Flush | TxnKind::BackInvalidate => {
                 let (dirty, _) = self.drop_copies(ctx, slot, NONE);
-                self.llc.drop_data(slot);
-                if dirty | std::mem::take(&mut self.llc[slot].dirty) {
+                self.home.llc.drop_data(slot);
+                if dirty | std::mem::take(&mut self.home.llc[slot].dirty) {
                     let keeps = !txn.state.filter.holders().without(CORES).is_empty();
-                    let shared = self.shared.as_ref();
+                    let shared = self.memory.shared.as_ref();
                     if shared.is_some_and(|shared| shared.holds(txn.line))
                         || self.is_hdm_db(txn.line)
                     {
@@ -125,16 +128,18 @@ impl Processor {
             TxnKind::Device(Request::CleanEvict)
                 if self.params.llc.device_evictions == DeviceEvictions::Llc =>
             {
-                self.apply(ctx, id, Event::CleanEvictWanted(txn.peer));
+                self.apply(ctx, id, Event::CleanEvictWanted(txn.request.peer));
             }
-            TxnKind::Device(request) => self.apply(ctx, id, Event::Request(txn.peer, request)),
+            TxnKind::Device(request) => {
+                self.apply(ctx, id, Event::Request(txn.request.peer, request))
+            }
             TxnKind::DmaRead
             | TxnKind::DmaWrite
             | TxnKind::PageRead
             | TxnKind::PageWrite
             | TxnKind::WalkRead => {
                 let request = Self::dma_request(txn.kind);
-                self.apply(ctx, id, Event::Request(txn.peer, request));
+                self.apply(ctx, id, Event::Request(txn.request.peer, request));
             }
             TxnKind::Recall => self.apply(ctx, id, Event::EvictEntry),
             TxnKind::Evict | TxnKind::Free | TxnKind::Missing(_) => {}
@@ -159,15 +164,15 @@ impl Processor {
         );
         without_data
             && txn.state.filter == Filter::Invalid
-            && !txn.claimed
+            && !txn.memory.claimed
             && self.is_device_biased(txn.line)
     }
 
     /// Where a core's request finds its line, if the directory gives the line to the cores.
     fn source(&self, slot: Slot, core: u16) -> DataSource {
-        let way = &self.llc[slot];
+        let way = &self.home.llc[slot];
         let me = 1 << core;
-        if way.data || way.cores & me != 0 || !self.llc.is_victim_cache() {
+        if way.data || way.cores & me != 0 || !self.home.llc.is_victim_cache() {
             DataSource::Here
         } else if way.cores != 0 {
             DataSource::Core
@@ -178,9 +183,9 @@ impl Processor {
 
     /// Serves a request among the cores; `snooped` says whether a core had to be snooped.
     fn on_die(&mut self, ctx: &mut Ctx<'_, Parcel>, id: u32, dirty: bool, snooped: bool) {
-        let txn = &mut self.txns[id as usize];
+        let txn = &mut self.home.txns[id];
         if let Some(slot) = txn.slot {
-            self.llc[slot].dirty |= dirty;
+            self.home.llc[slot].dirty |= dirty;
         }
         if snooped {
             txn.found = Some(Found::Clean);
@@ -197,35 +202,35 @@ impl Processor {
     pub(super) fn apply(&mut self, ctx: &mut Ctx<'_, Parcel>, id: u32, event: Event) {
         let mut pending = Some(event);
         while let Some(event) = pending.take() {
-            let before = self.txns[id as usize].state;
+            let before = self.home.txns[id].state;
             let Some((next, actions)) = step(before, event) else {
                 panic!("{event:?} in {before:?} breaks CXL.cache")
             };
-            self.txns[id as usize].state = next;
+            self.home.txns[id].state = next;
             for action in actions.iter() {
                 pending = self.act(ctx, id, action).or(pending);
             }
         }
-        if !self.txns[id as usize].state.is_busy() {
+        if !self.home.txns[id].state.is_busy() {
             self.conclude(ctx, id);
         }
     }
 
     /// Performs an action of the table. Returns the event that follows at once, if any.
     fn act(&mut self, ctx: &mut Ctx<'_, Parcel>, id: u32, action: Action) -> Option<Event> {
-        let txn = self.txns[id as usize];
+        let txn = self.home.txns[id];
         let slot = txn.slot?;
         match action {
             Action::Snoop(snoop, peers) => self.snoop_devices(ctx, id, snoop, peers),
             Action::SnoopCores(snoop) => return self.snoop_cores(ctx, id, slot, snoop),
-            Action::ReadLlc if self.llc[slot].data => return Some(Event::ReadDone),
-            Action::ReadLlc if self.llc[slot].cores != 0 => {
+            Action::ReadLlc if self.home.llc[slot].data => return Some(Event::ReadDone),
+            Action::ReadLlc if self.home.llc[slot].cores != 0 => {
                 // Only cores have the line: the requesting core, or another.
                 if txn.is_miss() && self.source(slot, txn.core) == DataSource::Here {
                     return Some(Event::ReadDone);
                 }
                 self.stats.core_snoops += 1;
-                self.txns[id as usize].forwarded = true;
+                self.home.txns[id].forwarded = true;
                 ctx.wake_at(ctx.now() + self.params.snoop_time, FINISH | id);
             }
             Action::ReadMemory | Action::ReadLlc => {
@@ -234,7 +239,7 @@ impl Processor {
             }
             Action::WriteMemory => {
                 let waits = matches!(txn.state.phase, Phase::Writing(_));
-                self.llc[slot].dirty = false;
+                self.home.llc[slot].dirty = false;
                 let keeps = txn.state.filter != Filter::Invalid;
                 let parent = if waits { id } else { NONE };
                 self.write_memory(ctx, txn.line, Some(id), parent, keeps);
@@ -254,8 +259,8 @@ impl Processor {
             Action::Reply(_, reply) => self.reply(ctx, id, reply),
             Action::GrantCores(GoState::Invalid) => {}
             Action::GrantCores(state) => {
-                let fills = !self.llc.is_victim_cache();
-                let way = &mut self.llc[slot];
+                let fills = !self.home.llc.is_victim_cache();
+                let way = &mut self.home.llc[slot];
                 way.data |= fills;
                 way.dirty |= state == GoState::Modified;
             }
@@ -272,8 +277,8 @@ impl Processor {
         snoop: Snoop,
     ) -> Option<Event> {
         // If the last-level cache has no copy, one of the cores has to supply the data.
-        let data = self.llc[slot].data;
-        let by_core = !data && self.llc[slot].cores != 0;
+        let data = self.home.llc[slot].data;
+        let by_core = !data && self.home.llc[slot].cores != 0;
         let (dirty, asked) = match snoop {
             Snoop::Inv => self.drop_copies(ctx, slot, NONE),
             Snoop::Data => self.share_copies(slot, NONE, CopyAfterSnoop::Shared),
@@ -281,7 +286,7 @@ impl Processor {
             Snoop::Cur => self.share_copies(slot, NONE, CopyAfterSnoop::AsItIs),
         };
         let asked = asked || by_core;
-        let way = &mut self.llc[slot];
+        let way = &mut self.home.llc[slot];
         let dirty = dirty | way.dirty;
         let found = match (data || by_core, dirty) {
             (_, true) => Found::Dirty,
@@ -292,32 +297,32 @@ impl Processor {
         // over, or have it written.
         way.dirty = dirty && data && snoop == Snoop::Cur;
         if snoop == Snoop::Inv {
-            self.llc.drop_data(slot);
+            self.home.llc.drop_data(slot);
         }
         if !asked {
             return Some(Event::CoresAnswered(found));
         }
-        self.txns[id as usize].found = Some(found);
+        self.home.txns[id].found = Some(found);
         ctx.wake_at(ctx.now() + self.params.snoop_time, FINISH | id);
         None
     }
 
     /// Whether a transaction waits for snooped devices.
     pub(super) fn is_snooping(&self, id: u32) -> bool {
-        matches!(self.txns[id as usize].state.phase, Phase::Snooping(_))
+        matches!(self.home.txns[id].state.phase, Phase::Snooping(_))
     }
 
     /// Ends a transaction: its accesses take effect, and the next transaction gets the line.
     fn conclude(&mut self, ctx: &mut Ctx<'_, Parcel>, id: u32) {
-        let txn = self.txns[id as usize];
+        let txn = self.home.txns[id];
         let Some(slot) = txn.slot else {
             unreachable!("a transaction that is over had its line")
         };
-        self.llc[slot].filter = txn.state.filter;
-        if std::mem::take(&mut self.txns[id as usize].recalls) {
+        self.home.llc[slot].filter = txn.state.filter;
+        if std::mem::take(&mut self.home.txns[id].recalls) {
             return self.proceed(ctx, id);
         }
-        if txn.kind == TxnKind::Flush && !txn.claimed && self.is_hdm_db(txn.line) {
+        if txn.kind == TxnKind::Flush && !txn.memory.claimed && self.is_hdm_db(txn.line) {
             // The other caches invalidate the line as well.
             return self.claim(ctx, id);
         }
@@ -325,19 +330,19 @@ impl Processor {
         if txn.kind == TxnKind::Own {
             // The table covers devices; the other cores are snooped here.
             let (dirty, _) = self.drop_copies(ctx, slot, u32::from(txn.core));
-            self.llc[slot].dirty |= dirty;
+            self.home.llc[slot].dirty |= dirty;
         }
-        if txn.outcome != AccessOutcome::Served {
+        if txn.memory.outcome != AccessOutcome::Served {
             self.give_up(ctx, &txn, slot);
         } else if txn.is_miss() {
             self.grant(ctx, &txn, slot);
         }
         self.answer(ctx, id);
         // Other transactions may have queued for the line meanwhile.
-        let txn = self.txns[id as usize];
+        let txn = self.home.txns[id];
         self.release(ctx, &txn, slot);
-        self.close(id);
-        self.unname(ctx, txn.uqid);
+        self.home.txns.close(id);
+        self.unname(ctx, txn.request.uqid);
         self.return_places(ctx, id);
         let reads_itself = match txn.kind {
             TxnKind::PageRead | TxnKind::WalkRead => true,
@@ -362,7 +367,7 @@ impl Processor {
     /// Inserts the line into the caches of the requesting core.
     fn grant(&mut self, ctx: &mut Ctx<'_, Parcel>, txn: &Txn, slot: Slot) {
         let me = 1 << txn.core;
-        let others = self.llc[slot].cores & !me;
+        let others = self.home.llc[slot].cores & !me;
         let alone = txn.state.filter == Filter::Any(CORES);
         let held = match txn.kind {
             TxnKind::Own => CoreState::Modified,
@@ -370,14 +375,14 @@ impl Processor {
             _ => CoreState::Shared,
         };
         let held = self.hand_over(ctx, slot, held);
-        self.llc[slot].cores |= me;
+        self.home.llc[slot].cores |= me;
         self.hw_threads.filled(txn.core, txn.line);
-        let core = &mut self.cores[txn.core as usize];
+        let core = &mut self.cores[txn.core];
         let held = held.max(core.caches.held(txn.line));
         if let Some((line, was)) = core.caches.insert(txn.line, held) {
             self.left_core(ctx, line, was, txn.core);
         }
-        let core = &mut self.cores[txn.core as usize];
+        let core = &mut self.cores[txn.core];
         if let Some(at) = core.asking.iter().position(|(line, _)| *line == txn.line) {
             core.asking.swap_remove(at);
         }
@@ -387,14 +392,14 @@ impl Processor {
     /// takes exclusively, and stores modified data of a line that several cores share. Returns
     /// the state of the core's copy.
     fn hand_over(&mut self, ctx: &mut Ctx<'_, Parcel>, slot: Slot, held: CoreState) -> CoreState {
-        if !self.llc.is_victim_cache() {
+        if !self.home.llc.is_victim_cache() {
             return held;
         }
-        let DirectoryEntry { data, dirty, .. } = self.llc[slot];
+        let DirectoryEntry { data, dirty, .. } = self.home.llc[slot];
         match held {
             CoreState::Exclusive | CoreState::Modified => {
-                self.llc.drop_data(slot);
-                self.llc[slot].dirty = false;
+                self.home.llc.drop_data(slot);
+                self.home.llc[slot].dirty = false;
                 if dirty { CoreState::Modified } else { held }
             }
             _ => {
@@ -408,29 +413,24 @@ impl Processor {
 
     /// Handles a line evicted from a core's caches.
     fn left_core(&mut self, ctx: &mut Ctx<'_, Parcel>, line: LineAddr, was: CoreState, core: u16) {
-        let Some(slot) = self.llc.find(line) else {
+        let Some(slot) = self.home.llc.find(line) else {
             unreachable!("the directory knows what private caches hold")
         };
-        self.llc[slot].cores &= !(1 << core);
+        self.home.llc[slot].cores &= !(1 << core);
         self.keep(ctx, slot, was == CoreState::Modified);
-        self.llc.settle(slot);
+        self.home.llc.settle(slot);
     }
 
     /// Lets the accesses of a transaction take effect in order, as far as the core's copy allows. For the
     /// others the core sends a new request, in the slot that the transaction had.
     fn answer(&mut self, ctx: &mut Ctx<'_, Parcel>, id: u32) {
-        let txn = self.txns[id as usize];
+        let txn = self.home.txns[id];
         let now = ctx.now();
         let at = now + self.params.mesh_time;
         let mut place = txn.first;
         while place != NONE {
-            let WaitingAccess {
-                access,
-                begun,
-                next,
-            } = self.behind[place as usize];
             let is_first = place == txn.first;
-            self.free_behind.push(place);
+            let (WaitingAccess { access, begun, .. }, next) = self.home.txns.take_waiter(place);
             place = next;
             let response = self.response_to(&txn, now.0, begun, at);
             if response.outcome != AccessOutcome::Served {
@@ -445,7 +445,7 @@ impl Processor {
                 self.over(ctx, &access, response);
                 continue;
             }
-            let caches = &mut self.cores[txn.core as usize].caches;
+            let caches = &mut self.cores[txn.core].caches;
             match caches.access(txn.line, access.kind.owns()) {
                 Some(_) => self.take_effect(ctx, &access, response),
                 None if is_first => {
@@ -465,13 +465,13 @@ impl Processor {
             TxnKind::Device(_) => LatencyStages::default(),
             _ => txn.stages,
         };
-        let process = 2 * self.params.mesh_time.0 + txn.round_trip_ps;
+        let process = 2 * self.params.mesh_time.0 + txn.memory.round_trip_ps;
         let mut parts = stages_of(&asked, process, self.params.lookup().0);
         let outside = asked.total().0 - asked.of(LongStage::Media);
-        parts[MEDIA] = txn.media_ps;
-        if !matches!(txn.outcome, AccessOutcome::Failed(_)) {
-            let memory = outside + txn.media_ps + txn.round_trip_ps;
-            parts[COHERENCE] += now - txn.arrived - txn.waited_ps - memory;
+        parts[MEDIA] = txn.memory.media_ps;
+        if !matches!(txn.memory.outcome, AccessOutcome::Failed(_)) {
+            let memory = outside + txn.memory.media_ps + txn.memory.round_trip_ps;
+            parts[COHERENCE] += now - txn.times.arrived - txn.times.waited_ps - memory;
         }
         let mut stages = [0; STAGE_NAMES.len()];
         let mut left = total;
@@ -484,24 +484,24 @@ impl Processor {
         AccessResponse {
             begun: SimTime(begun),
             at,
-            device: txn.device,
-            hops: txn.hops,
+            device: txn.memory.device,
+            hops: txn.memory.hops,
             stages,
-            outcome: txn.outcome,
+            outcome: txn.memory.outcome,
         }
     }
 
     /// Releases the line of a transaction: the entry may be evicted for transactions that wait for its set,
     /// or the next transaction gets the line.
     fn release(&mut self, ctx: &mut Ctx<'_, Parcel>, txn: &Txn, slot: Slot) {
-        self.llc[slot].txn = NONE;
-        self.llc.unpin(slot);
-        let set = self.llc.set_of(txn.line);
+        self.home.llc[slot].txn = NONE;
+        self.home.llc.unpin(slot);
+        let set = self.home.llc.set_of(txn.line);
         self.recalled(txn.kind, set);
         self.serve_set(ctx, set);
         let mut next = txn.next;
         while next != NONE {
-            let after = std::mem::replace(&mut self.txns[next as usize].next, NONE);
+            let after = std::mem::replace(&mut self.home.txns[next].next, NONE);
             self.admit(ctx, next);
             next = after;
         }
@@ -512,42 +512,6 @@ impl Processor {
         self.admit_stalled(ctx);
         if txn.is_miss() {
             self.run_core(ctx, txn.core);
-        }
-    }
-
-    /// Serves accesses and hardware threads that wait for an outstanding request of a core, in the order
-    /// in which they arrived.
-    pub(super) fn run_core(&mut self, ctx: &mut Ctx<'_, Parcel>, core: u16) {
-        let number = core as usize;
-        if self.cores[number].serving {
-            return;
-        }
-        while let Some((first, _)) = self.cores[number].waiting.front().copied() {
-            match first {
-                CoreWaiter::Access(access, begun) => {
-                    if self.waits_for_place(core, access.line(), access.kind.owns(), true) {
-                        return;
-                    }
-                    self.cores[number].serve();
-                    self.look(ctx, core, &access, begun);
-                }
-                CoreWaiter::HwThread(hw_thread) => {
-                    if self.is_at_miss_limit(core) {
-                        return;
-                    }
-                    self.cores[number].serve();
-                    self.cores[number].serving = true;
-                    self.run(ctx, hw_thread as usize);
-                    self.cores[number].serving = false;
-                }
-            }
-        }
-        if std::mem::take(&mut self.cores[number].full) {
-            for hw_thread in 0..self.core_of.len() {
-                if self.core_of[hw_thread] == core {
-                    self.run(ctx, hw_thread);
-                }
-            }
         }
     }
 }

@@ -12,25 +12,16 @@ use cxlab_link::Parcel;
 use cxlab_protocol::Message;
 use cxlab_protocol::coherence::cache_home::{Action, Event, LineState, step};
 use cxlab_protocol::coherence::cache_message::Request;
-use cxlab_workload::LOCAL_BASE;
 
-use super::home::{Txn, TxnKind};
-use super::{FINISH, Processor};
+use super::Processor;
+use super::tokens::FINISH;
+use super::transactions::{Txn, TxnKind};
 
 impl Processor {
-    /// Whether memory is mapped at an address: the host's own or CXL memory.
-    pub(super) fn has_memory(&self, hpa: Hpa) -> bool {
-        if hpa < LOCAL_BASE {
-            return self.map.owner(hpa).is_some();
-        }
-        let last = self.nodes.last();
-        last.is_some_and(|last| hpa.0 < last.base.0 + last.capacity.0)
-    }
-
     /// Records the first access to an address without memory.
     pub(super) fn stray(&mut self, hpa: Hpa) {
         let text = || format!("it asks for {:#x}, where there is no memory", hpa.0);
-        self.stray.get_or_insert_with(text);
+        self.errors.stray.get_or_insert_with(text);
     }
 
     /// Denies a transaction that would read or write an address without memory. The
@@ -38,9 +29,9 @@ impl Processor {
     #[cold]
     #[inline(never)]
     pub(super) fn deny_as_missing(&mut self, ctx: &mut Ctx<'_, Parcel>, id: u32) {
-        let txn = &mut self.txns[id as usize];
-        txn.outcome = AccessOutcome::Denied;
-        txn.missing = true;
+        let txn = &mut self.home.txns[id];
+        txn.memory.outcome = AccessOutcome::Denied;
+        txn.memory.missing = true;
         let (hpa, is_miss) = (Hpa(txn.line.0 * LINE_BYTES), txn.is_miss());
         // Accesses of cores are reported when they end; prefetches are not errors.
         if !is_miss {
@@ -54,7 +45,7 @@ impl Processor {
     #[cold]
     #[inline(never)]
     pub(super) fn access_denied(&mut self, access: &Access) {
-        if access.kind != AccessKind::Prefetch && !self.has_memory(access.hpa) {
+        if access.kind != AccessKind::Prefetch && !self.memory.has(access.hpa) {
             self.stray(access.hpa);
         }
     }
@@ -70,19 +61,19 @@ impl Processor {
     ) {
         let line = LineAddr(message.hpa.0 / LINE_BYTES);
         let mut txn = Txn::new(line, TxnKind::Missing(request), 0);
-        txn.peer = self.peer_of(message.source);
-        txn.source = message.source;
-        txn.tag = message.tag;
+        txn.request.peer = self.accelerators.peer_of(message.source);
+        txn.request.source = message.source;
+        txn.request.tag = message.tag;
         txn.stages = message.stages;
-        txn.arrived = ctx.now().0;
-        let id = self.open(txn);
+        txn.times.arrived = ctx.now().0;
+        let id = self.home.txns.open(txn);
         ctx.wake_at(ctx.now() + self.params.llc.access_time, FINISH | id);
     }
 
     /// Responds to a request for an address without memory, as soon as the transaction has a UQID.
     pub(super) fn answer_missing(&mut self, ctx: &mut Ctx<'_, Parcel>, id: u32, request: Request) {
         if self.name(id) {
-            let peer = self.txns[id as usize].peer;
+            let peer = self.home.txns[id].request.peer;
             self.step_missing(ctx, id, Event::Missing(peer, request));
         }
     }
@@ -93,19 +84,19 @@ impl Processor {
     /// If the table has no row: the device evicts a line that it was never given,
     /// which is an error in cxlab.
     pub(super) fn step_missing(&mut self, ctx: &mut Ctx<'_, Parcel>, id: u32, event: Event) {
-        let before: LineState = self.txns[id as usize].state;
+        let before: LineState = self.home.txns[id].state;
         let Some((next, actions)) = step(before, event) else {
             panic!("{event:?} in {before:?} breaks CXL.cache")
         };
-        self.txns[id as usize].state = next;
+        self.home.txns[id].state = next;
         for action in actions.iter() {
             if let Action::Reply(_, reply) = action {
                 self.reply(ctx, id, reply);
             }
         }
         if !next.is_busy() {
-            let uqid = self.txns[id as usize].uqid;
-            self.close(id);
+            let uqid = self.home.txns[id].request.uqid;
+            self.home.txns.close(id);
             self.unname(ctx, uqid);
         }
     }

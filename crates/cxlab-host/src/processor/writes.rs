@@ -26,8 +26,9 @@ use cxlab_protocol::coherence::cache_home::{CORES, Filter};
 use cxlab_protocol::coherence::cache_message::Request;
 use serde::{Deserialize, Serialize};
 
-use super::home::{Txn, TxnKind};
-use super::{FINISH, Processor};
+use super::Processor;
+use super::tokens::FINISH;
+use super::transactions::{Txn, TxnKind};
 
 /// A request that waits for entries of the write buffer.
 #[derive(Clone, Copy, Serialize, Deserialize)]
@@ -77,34 +78,42 @@ impl Processor {
     /// Whether a transaction that has its line may continue because it has the entries that it may need.
     /// Otherwise the transaction waits and continues when they are free.
     pub(super) fn has_write_places(&mut self, ctx: &Ctx<'_, Parcel>, id: u32) -> bool {
-        let txn = &self.txns[id as usize];
+        let txn = &self.home.txns[id];
         let needs = self.places_of(txn);
         if txn.places >= needs {
             return true;
         }
-        if self.writes.lets_pass(needs) {
+        if self.home.writes.lets_pass(needs) {
             self.reserve(id, needs);
             return true;
         }
-        self.writes.waiting.push_back(WriteBufferWaiter::Txn(id));
-        self.txns[id as usize].since = ctx.now().0;
+        self.home
+            .writes
+            .waiting
+            .push_back(WriteBufferWaiter::Txn(id));
+        self.home.txns[id].times.since = ctx.now().0;
         self.stats.write_waits += 1;
         false
     }
 
     fn reserve(&mut self, id: u32, places: u32) {
-        self.txns[id as usize].places = places;
-        self.writes.reserved += places;
+        self.home.txns[id].places = places;
+        self.home.writes.reserved += places;
     }
 
     /// Whether a modified line of a set may be evicted from the directory now. Otherwise the set
     /// waits for a free entry.
     pub(super) fn may_evict(&mut self, set: u32) -> bool {
-        if self.writes.turn.take_if(|turn| *turn == set).is_some() || self.writes.lets_pass(1) {
+        if self.home.writes.turn.take_if(|turn| *turn == set).is_some()
+            || self.home.writes.lets_pass(1)
+        {
             return true;
         }
-        if self.admission.waits_for_write(set) {
-            self.writes.waiting.push_back(WriteBufferWaiter::Set(set));
+        if self.home.admission.waits_for_write(set) {
+            self.home
+                .writes
+                .waiting
+                .push_back(WriteBufferWaiter::Set(set));
         }
         false
     }
@@ -112,64 +121,64 @@ impl Processor {
     /// Whether the host's own caches may have to write to memory when they evict a line. A line that
     /// devices hold is recalled by a transaction instead.
     pub(super) fn eviction_writes(&self, slot: Slot) -> bool {
-        let way = &self.llc[slot];
+        let way = &self.home.llc[slot];
         way.dirty || way.filter == Filter::Any(CORES)
     }
 
     /// Counts a line that is written to memory, in an entry of transaction `by` if it has reserved one.
     pub(super) fn write_opens(&mut self, by: Option<u32>) {
-        self.writes.open += 1;
+        self.home.writes.open += 1;
         if let Some(by) = by {
-            let places = &mut self.txns[by as usize].places;
-            self.writes.reserved -= u32::from(*places > 0);
+            let places = &mut self.home.txns[by].places;
+            self.home.writes.reserved -= u32::from(*places > 0);
             *places = places.saturating_sub(1);
         }
         debug_assert!(
-            self.llc.is_victim_cache() || self.writes.has(0),
+            self.home.llc.is_victim_cache() || self.home.writes.has(0),
             "what writes has a place"
         );
     }
 
     /// Returns the unused entries of a transaction that is over.
     pub(super) fn return_places(&mut self, ctx: &mut Ctx<'_, Parcel>, id: u32) {
-        let places = std::mem::take(&mut self.txns[id as usize].places);
+        let places = std::mem::take(&mut self.home.txns[id].places);
         if places > 0 {
-            self.writes.reserved -= places;
+            self.home.writes.reserved -= places;
             self.serve_writes(ctx);
         }
     }
 
     /// Frees the entry of a line that memory has accepted.
     pub(super) fn write_closes(&mut self, ctx: &mut Ctx<'_, Parcel>) {
-        self.writes.open -= 1;
+        self.home.writes.open -= 1;
         self.serve_writes(ctx);
     }
 
     /// Gives entries to the waiting requests, in order.
     fn serve_writes(&mut self, ctx: &mut Ctx<'_, Parcel>) {
-        while let Some(first) = self.writes.waiting.front().copied() {
+        while let Some(first) = self.home.writes.waiting.front().copied() {
             let places = match first {
-                WriteBufferWaiter::Txn(id) => self.places_of(&self.txns[id as usize]),
+                WriteBufferWaiter::Txn(id) => self.places_of(&self.home.txns[id]),
                 WriteBufferWaiter::Set(_) => 1,
             };
-            if !self.writes.has(places) {
+            if !self.home.writes.has(places) {
                 return;
             }
-            self.writes.waiting.pop_front();
+            self.home.writes.waiting.pop_front();
             match first {
                 WriteBufferWaiter::Txn(id) => {
                     self.reserve(id, places);
-                    let txn = &mut self.txns[id as usize];
-                    let waited = ctx.now().0 - txn.since;
-                    txn.waited_ps += waited;
+                    let txn = &mut self.home.txns[id];
+                    let waited = ctx.now().0 - txn.times.since;
+                    txn.times.waited_ps += waited;
                     self.stats.write_wait_ps += waited;
                     ctx.wake_at(ctx.now(), FINISH | id);
                 }
                 WriteBufferWaiter::Set(set) => {
-                    self.admission.write_waited(set);
-                    self.writes.turn = Some(set);
+                    self.home.admission.write_waited(set);
+                    self.home.writes.turn = Some(set);
                     self.serve_set(ctx, set);
-                    self.writes.turn = None;
+                    self.home.writes.turn = None;
                 }
             }
         }
@@ -181,7 +190,7 @@ impl Processor {
         let Some(slot) = txn.slot else { return 0 };
         let filter = txn.state.filter;
         let owned = u32::from(matches!(filter, Filter::Any(_)));
-        let modified = u32::from(owned > 0 || self.llc[slot].dirty);
+        let modified = u32::from(owned > 0 || self.home.llc[slot].dirty);
         match txn.kind {
             TxnKind::Read if filter == Filter::Any(CORES) => 0,
             TxnKind::Read => owned,

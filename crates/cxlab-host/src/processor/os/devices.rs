@@ -8,13 +8,12 @@ use cxlab_link::Parcel;
 use cxlab_os::ats::home::Event;
 use cxlab_os::ats::{IommuWalk, TranslationCompletion};
 use cxlab_os::{Page, PageAccess, PageSize, VirtAddr};
-use cxlab_protocol::coherence::cache_home::Peer;
 use cxlab_protocol::{CacheMeta, LatencyStages, MemMeta, Message, Opcode};
 use serde::{Deserialize, Serialize};
 
-use super::super::home::{Txn, TxnKind};
-use super::super::io::IO;
-use super::super::{IOMMU, Processor};
+use super::super::Processor;
+use super::super::tokens::IOMMU;
+use super::super::transactions::{Txn, TxnKind};
 use super::faults::{PageWaiter, TaskSubject};
 use super::{PROCESS, place, since};
 
@@ -46,7 +45,7 @@ impl Processor {
         match ats.kind {
             AtsKind::Translate => self.translation_request(ctx, message),
             AtsKind::PageRequest => {
-                let device = self.peer_of(message.source).index() as u16;
+                let device = self.accelerators.peer_of(message.source).index() as u16;
                 let holder = PageWaiter::Device(device, page);
                 self.page_request(ctx, page, access_of(ats.flag), holder);
             }
@@ -68,7 +67,7 @@ impl Processor {
     }
 
     fn translation_request(&mut self, ctx: &mut Ctx<'_, Parcel>, message: &Message) {
-        let device = self.peer_of(message.source).index() as u16;
+        let device = self.accelerators.peer_of(message.source).index() as u16;
         let Some(os) = &mut self.os else { return };
         if os.device_walks.len() >= os.params.iommu.walkers as usize {
             os.asked.push_back(*message);
@@ -121,19 +120,14 @@ impl Processor {
         }
         let line = LineAddr(reads[usize::from(walk.at)].0 / LINE_BYTES);
         walk.at += 1;
-        let mut txn = Txn::new(line, TxnKind::WalkRead, 0);
-        if let Some(peer) = Peer::new(IO) {
-            txn.peer = peer;
-        }
-        txn.tag = id;
-        let txn = self.open(txn);
+        let txn = self.home.txns.open(Txn::of_io(line, TxnKind::WalkRead, id));
         self.arrive(ctx, txn);
     }
 
     /// Handles the response to a read of a device's walk.
     pub(in super::super) fn device_walk_read(&mut self, ctx: &mut Ctx<'_, Parcel>, txn: &Txn) {
         let Some(os) = &self.os else { return };
-        let Some(walk) = os.device_walks.get(txn.tag) else {
+        let Some(walk) = os.device_walks.get(txn.request.tag) else {
             return;
         };
         let last = usize::from(walk.at) == walk.walked.reads().len();
@@ -141,7 +135,7 @@ impl Processor {
             true => Picos(os.params.iommu.overhead.0 / 2),
             false => Picos::ZERO,
         };
-        ctx.wake_at(ctx.now() + time, IOMMU | txn.tag);
+        ctx.wake_at(ctx.now() + time, IOMMU | txn.request.tag);
     }
 
     fn translation_completed(&mut self, ctx: &mut Ctx<'_, Parcel>, id: u32) {
@@ -213,7 +207,7 @@ impl Processor {
             page: page.start.0,
             flag: page.size == PageSize::Large,
         };
-        for device in 0..self.devices.len() {
+        for device in 0..self.accelerators.ports.len() {
             self.tell_device(ctx, device, ats, tag);
         }
     }
@@ -225,7 +219,7 @@ impl Processor {
             stages: LatencyStages::default(),
             tag,
             source: self.port_id,
-            destination: self.devices[device],
+            destination: self.accelerators.ports[device],
             opcode: Opcode::MWr,
             vc: 0,
             hops: 0,
@@ -234,6 +228,6 @@ impl Processor {
             lines: 1,
             data: 8,
         };
-        self.send_io(ctx, self.devices[device], message);
+        self.send_io(ctx, self.accelerators.ports[device], message);
     }
 }

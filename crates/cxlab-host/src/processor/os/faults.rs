@@ -10,7 +10,8 @@ use cxlab_os::tlb::InvalidationScope;
 use cxlab_os::{Page, PageAccess, VirtAddr};
 use serde::{Deserialize, Serialize};
 
-use super::super::{Processor, TASK};
+use super::super::Processor;
+use super::super::tokens::TASK;
 use super::{Os, place, since};
 
 /// A walk or device that waits for a page, or has been told that the page is present

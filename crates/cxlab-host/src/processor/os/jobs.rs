@@ -5,12 +5,10 @@ use cxlab_engine::Ctx;
 use cxlab_engine::units::{Hpa, LINE_BYTES, LineAddr};
 use cxlab_link::Parcel;
 use cxlab_os::Frame;
-use cxlab_protocol::coherence::cache_home::Peer;
 use serde::{Deserialize, Serialize};
 
 use super::super::Processor;
-use super::super::home::{Txn, TxnKind};
-use super::super::io::IO;
+use super::super::transactions::{Txn, TxnKind};
 
 /// A page that is being zeroed or copied.
 #[derive(Clone, Copy, Serialize, Deserialize)]
@@ -71,25 +69,20 @@ impl Processor {
     }
 
     fn page_line(&mut self, ctx: &mut Ctx<'_, Parcel>, id: u32, kind: TxnKind, line: u64) {
-        let mut txn = Txn::new(LineAddr(line), kind, 0);
-        if let Some(peer) = Peer::new(IO) {
-            txn.peer = peer;
-        }
-        txn.tag = id;
-        let txn = self.open(txn);
+        let txn = self.home.txns.open(Txn::of_io(LineAddr(line), kind, id));
         self.arrive(ctx, txn);
     }
 
     /// The job to which the line of a transaction belongs.
     fn job(&self, txn: &Txn) -> Option<Job> {
-        self.os.as_ref()?.jobs.get(txn.tag).copied()
+        self.os.as_ref()?.jobs.get(txn.request.tag).copied()
     }
 
     /// Writes a line of a copied page that has been read.
     pub(in super::super) fn page_read(&mut self, ctx: &mut Ctx<'_, Parcel>, txn: &Txn) {
         let Some(job) = self.job(txn) else { return };
         let offset = txn.line.0 - job.from.unwrap_or(0);
-        self.page_line(ctx, txn.tag, TxnKind::PageWrite, job.to + offset);
+        self.page_line(ctx, txn.request.tag, TxnKind::PageWrite, job.to + offset);
     }
 
     /// Sets the value of a line of the page.
@@ -115,16 +108,16 @@ impl Processor {
     /// Completes a line of the page.
     pub(in super::super) fn page_written(&mut self, ctx: &mut Ctx<'_, Parcel>, txn: &Txn) {
         let Some(os) = &mut self.os else { return };
-        let Some(job) = os.jobs.get_mut(txn.tag) else {
+        let Some(job) = os.jobs.get_mut(txn.request.tag) else {
             return;
         };
         job.open -= 1;
         if job.open > 0 || job.next < job.lines {
-            self.fill_on(ctx, txn.tag);
+            self.fill_on(ctx, txn.request.tag);
             return;
         }
         let task = job.task;
-        os.jobs.remove(txn.tag);
+        os.jobs.remove(txn.request.tag);
         self.filled(ctx, task);
     }
 }

@@ -11,7 +11,8 @@ use cxlab_os::space::AreaOptions;
 use cxlab_os::tlb::InvalidationScope;
 use cxlab_os::{NodeId, NodeSet, Page, PageAccess, PageSize, VirtAddr};
 
-use super::super::{OP, Processor, SCAN, TASK};
+use super::super::Processor;
+use super::super::tokens::{OP, SCAN, TASK};
 use super::faults::{Task, TaskSubject};
 use super::{Os, PROCESS, place};
 
@@ -84,7 +85,7 @@ impl Processor {
         // Operations that spin on an old frame look up the new one.
         let page = |addr| Page::around(PROCESS, VirtAddr(addr), PageSize::Small);
         let mut again = Vec::new();
-        self.spinning.retain(|(_, access)| {
+        self.cores.spinning.retain(|(_, access)| {
             let stays = !scope.concerns(page(access.addr));
             if !stays {
                 again.push(*access);
@@ -92,7 +93,7 @@ impl Processor {
             stays
         });
         for access in again {
-            let core = self.core_of[self.hw_threads.thread_of(access.op)];
+            let core = self.cores.of_thread[self.hw_threads.thread_of(access.op)];
             let begun = self.hw_threads.issued(access.op);
             self.access_again(ctx, core, &access, begun);
         }
@@ -217,7 +218,7 @@ impl Processor {
                 moving: None,
             };
             let id = os.open_task(subject, ctx.now().0);
-            let devices = self.devices.len() as u8;
+            let devices = self.accelerators.ports.len() as u8;
             self.page_event(ctx, id, Event::Move(devices), None);
         }
     }
@@ -331,7 +332,7 @@ impl Processor {
         };
         let id = os.open_task(TaskSubject::Release(released, op), ctx.now().0);
         if let Some(task) = os.tasks.get_mut(id) {
-            task.waits += self.devices.len() as u32;
+            task.waits += self.accelerators.ports.len() as u32;
         }
         let time = os.params.syscall_time.0 + os.params.shootdown_time.0;
         let page = Page::around(PROCESS, VirtAddr(addr), PageSize::Small);

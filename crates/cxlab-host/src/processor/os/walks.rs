@@ -9,9 +9,10 @@ use cxlab_os::tlb::Translation;
 use cxlab_os::{Page, PageAccess, PageSize, VirtAddr};
 use serde::{Deserialize, Serialize};
 
+use super::super::Processor;
 use super::super::caches::HitLevel;
-use super::super::home::{Txn, TxnKind};
-use super::super::{ARRIVE, NONE, Processor, WALK};
+use super::super::tokens::{ARRIVE, NONE, WALK};
+use super::super::transactions::{Txn, TxnKind};
 use super::faults::PageWaiter;
 use super::{Os, needed, place, since};
 
@@ -192,7 +193,7 @@ impl Processor {
         walk.at += 1;
         let number = walk.core;
         os.stats.walk_reads += 1;
-        let core = &mut self.cores[usize::from(number)];
+        let core = &mut self.cores[number];
         if let Some(level) = core.caches.access(line, false) {
             let time = match level {
                 HitLevel::L1 => self.params.l1.access_time,
@@ -203,7 +204,7 @@ impl Processor {
         }
         let mut txn = Txn::new(line, TxnKind::Read, number);
         txn.walk = id;
-        let txn = self.open(txn);
+        let txn = self.home.txns.open(txn);
         self.stats.core_requests += 1;
         let at = ctx.now() + self.params.lookup() + self.params.mesh_time;
         ctx.wake_at(at, ARRIVE | txn);
