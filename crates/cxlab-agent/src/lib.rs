@@ -5,7 +5,6 @@
 mod access;
 mod address_map;
 mod audit;
-mod failure_handling;
 mod hw_threads;
 mod io;
 mod ledger;
@@ -21,7 +20,6 @@ mod steps;
 pub use access::{Access, AccessKind, AccessOutcome, AccessResponse, ThreadAction};
 pub use address_map::{AddressMap, AddressWindow};
 pub use audit::{LineVersions, VersionAudit};
-pub use failure_handling::FailureHandling;
 pub use hw_threads::{HwThreads, HwThreadsConfig, ThreadPhase};
 pub use io::{
     AtsCompletion, AtsKind, AtsMessage, MACHINE_CHECK, PROCESS_ENDS, interrupt_address,
@@ -30,7 +28,7 @@ pub use io::{
 pub use ledger::RequestLedger;
 pub use overtaking::{OvertakingCounter, WaitTicket};
 pub use poison::PoisonedLines;
-pub use request_agent::RequestAgent;
+pub use request_agent::{FailureHandling, RequestAgent};
 pub use root_ports::RootPorts;
 pub use shared::{SharedMemory, SharedShare, SharedWindows};
 pub use slab::Slab;

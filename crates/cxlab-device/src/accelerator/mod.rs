@@ -10,6 +10,7 @@ mod dcoh;
 mod failures;
 mod flush;
 mod hmc;
+mod host_messages;
 mod io;
 mod locks;
 mod own;

@@ -21,9 +21,9 @@ use cxlab_engine::save_state;
 use cxlab_engine::units::{Bytes, Dpa, Hpa, LINE_BYTES, LineAddr, SimTime};
 use cxlab_link::Parcel;
 use cxlab_memory::{Completion, MemoryBackend, MemoryRequest, SetRoom, Statistic, TagArray};
-use cxlab_protocol::coherence::fields::{MetaField, MetaValue};
+use cxlab_protocol::coherence::dcoh::{Actions, Event};
 use cxlab_protocol::hdm::InterleaveSet;
-use cxlab_protocol::{Channel, LongStage, MemMeta, Message, Opcode};
+use cxlab_protocol::{LongStage, Message};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -205,8 +205,17 @@ impl OwnMemory {
         self.dpa(line).map_or(0, |dpa| dpa.0 / LINE_BYTES)
     }
 
+    /// Applies an event to a line of HDM-DB memory ([`Dcoh::step`]).
+    pub(super) fn step(&mut self, line: LineAddr, entry: u32, event: Event) -> Actions {
+        let number = self.number(line);
+        let Some(dcoh) = &mut self.dcoh else {
+            unreachable!("only HDM-DB memory has an engine")
+        };
+        dcoh.step(&mut self.bias, (line, number), entry, event)
+    }
+
     /// Records that the host may hold a line from now on.
-    fn host_takes(&mut self, line: LineAddr) {
+    pub(super) fn host_takes(&mut self, line: LineAddr) {
         debug_assert!(
             !self.is_filling(line),
             "the host waits for the device's access"
@@ -596,79 +605,5 @@ impl Accelerator {
         if access.kind.writes() {
             self.changed(ctx, line);
         }
-    }
-
-    /// Handles a message of the host for the device's memory.
-    pub(super) fn host_message(&mut self, ctx: &mut Ctx<'_, Parcel>, received: &ReceivedMessage) {
-        let mut received = *received;
-        let message = &mut received.message;
-        let line = LineAddr(message.hpa.0 / LINE_BYTES);
-        message.stages.device += self.params.ingress().0 as u32;
-        let write = message.channel() == Channel::M2sRwd;
-        if write && self.is_device_coherent() {
-            return self.host_writes(ctx, &received);
-        }
-        let Some(own) = &mut self.own else {
-            panic!("{:?} to a device without memory", message.opcode)
-        };
-        let number = own.number(line);
-        if write {
-            own.stats.host_writes += 1;
-            let gone = message.meta.field() == MetaField::Meta0State
-                && message.meta.value() == MetaValue::Invalid;
-            match gone {
-                true => own.bias.host_drops(number),
-                false => own.host_takes(line),
-            }
-            self.ask_medium(ctx, MediumRequestKind::Host(received), line, true);
-            return;
-        }
-        if own.is_kept_from_host(line) {
-            return self.locks.hold_back(line, &received);
-        }
-        let locked = own.locked_until(line);
-        if !self.host_waits(ctx, &received, line, locked) {
-            self.host_reads(ctx, &received);
-        }
-    }
-
-    /// Serves a host's request for a line that is not locked.
-    pub(super) fn host_reads(&mut self, ctx: &mut Ctx<'_, Parcel>, received: &ReceivedMessage) {
-        if self.is_device_coherent() {
-            return self.host_asks(ctx, received);
-        }
-        let message = &received.message;
-        let line = LineAddr(message.hpa.0 / LINE_BYTES);
-        let Some(own) = &mut self.own else { return };
-        let slot = own.dmc.find(line);
-        own.stats.host_reads += 1;
-        own.host_takes(line);
-        let dirty = slot.is_some_and(|slot| own.dmc.remove(slot).1.dirty);
-        if dirty {
-            self.ask_medium(ctx, MediumRequestKind::WriteBack, line, true);
-        }
-        self.changed(ctx, line);
-        if message.opcode == Opcode::MemInv {
-            // The host takes ownership of the line without its data.
-            self.release(ctx, received);
-            self.respond_to_host(ctx, message);
-        } else {
-            self.ask_medium(ctx, MediumRequestKind::Host(*received), line, false);
-        }
-    }
-
-    fn respond_to_host(&mut self, ctx: &mut Ctx<'_, Parcel>, message: &Message) {
-        let mut answer = *message;
-        answer.opcode = match message.channel() {
-            Channel::M2sRwd => Opcode::Cmp,
-            _ if message.opcode == Opcode::MemInv => Opcode::Cmp,
-            _ => Opcode::MemData,
-        };
-        answer.stages.device += self.params.egress().0 as u32;
-        std::mem::swap(&mut answer.source, &mut answer.destination);
-        (answer.vc, answer.hops) = (0, 0);
-        // The device stores no metadata (CXL 3.1, tables 3-49 and 3-52).
-        answer.meta = MemMeta::NONE;
-        self.roots.send(ctx, answer);
     }
 }

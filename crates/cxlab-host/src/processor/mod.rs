@@ -70,8 +70,8 @@ pub use os::{
 };
 pub use params::{
     Cluster, DeviceEvictions, DirectoryParams, Inclusion, LlcParams, ProcessorParams,
+    ProcessorPreset,
 };
-pub use presets::ProcessorPreset;
 pub use stats::ProcessorStats;
 
 /// Most page faults of a single access of a core: a first touch or a sample, and the move after a sample.

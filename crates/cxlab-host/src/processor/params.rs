@@ -4,7 +4,6 @@ use cxlab_engine::units::{Bytes, LINE_BYTES, Picos};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::presets::ProcessorPreset;
 use crate::core::CacheLevel;
 
 /// Whether the last-level cache includes the private ones.
@@ -105,6 +104,19 @@ pub enum DeviceEvictions {
     Memory,
     /// The line goes into the last-level cache, as DMA writes of devices do under Intel's data direct I/O.
     Llc,
+}
+
+/// A processor preset: the parameters of a known processor.
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Debug)]
+#[serde(rename_all = "kebab-case")]
+pub enum ProcessorPreset {
+    /// The ARM node of CXL-ClusterSim.
+    Gem5Arm,
+    /// The RISC-V node of CXL-ClusterSim.
+    Gem5Riscv,
+    /// The x86 node of CXL-ClusterSim.
+    #[serde(rename = "gem5-x86")]
+    Gem5X86,
 }
 
 /// A multi-core processor: cores with private caches, a shared last-level cache whose home agent

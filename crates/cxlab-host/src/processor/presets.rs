@@ -9,24 +9,9 @@
 
 use cxlab_engine::units::{Bytes, Picos};
 use cxlab_os::tlb::TlbParams;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 
-use super::params::{LlcParams, ProcessorParams};
+use super::params::{LlcParams, ProcessorParams, ProcessorPreset};
 use crate::core::CacheLevel;
-
-/// A processor preset: the parameters of a known processor.
-#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Debug)]
-#[serde(rename_all = "kebab-case")]
-pub enum ProcessorPreset {
-    /// The ARM node of CXL-ClusterSim.
-    Gem5Arm,
-    /// The RISC-V node of CXL-ClusterSim.
-    Gem5Riscv,
-    /// The x86 node of CXL-ClusterSim.
-    #[serde(rename = "gem5-x86")]
-    Gem5X86,
-}
 
 /// gem5's clock period at 4 GHz (Table 2).
 const CYCLE: Picos = Picos(250);

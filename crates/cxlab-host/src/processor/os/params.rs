@@ -9,7 +9,7 @@ use cxlab_os::tlb::{TlbParams, WalkCacheParams};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::super::presets::ProcessorPreset;
+use super::super::params::ProcessorPreset;
 
 /// Page size of a process.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema, Debug)]
