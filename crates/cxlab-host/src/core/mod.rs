@@ -13,12 +13,15 @@
 //!
 //! Left out: instruction fetch, address translation, speculation, coherence with other cores.
 
+mod caches;
+mod front_end;
+mod memory_requests;
 mod params;
 mod prefetch;
 mod stats;
+mod window;
 
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
 use std::sync::Arc;
 
 use cxlab_agent::{
@@ -33,11 +36,13 @@ use cxlab_link::{LinkPort, Parcel};
 use cxlab_memory::Statistic;
 use cxlab_protocol::{CacheMeta, LatencyStages, MemMeta, Message, Opcode, PortId};
 use cxlab_workload::{Action, After, LOCAL_BASE, Phase, Program, Step};
-use serde::{Deserialize, Serialize};
 
-use crate::cache::PrivateCache;
 use crate::local::{CompletedRequest, LocalConfig, LocalMemory};
+use caches::CacheHierarchy;
+use front_end::FrontEnd;
+use memory_requests::{CoreRequest, MemoryRequests, RequestKind};
 use prefetch::StreamTable;
+use window::{NIL, PENDING, Window, WindowEntry};
 
 pub use params::{CacheLevel, CoreParams};
 pub use stats::{CoreStats, PhaseStats};
@@ -73,55 +78,6 @@ pub struct CoreConfig {
 /// Wake-up tokens: ports use their number.
 const ISSUE: u32 = u32::MAX;
 const MEMORY: u32 = u32::MAX - 1;
-const NIL: u32 = u32::MAX;
-/// Completion time of a step that waits for memory.
-const PENDING: u64 = u64::MAX;
-
-/// A step in the window.
-#[derive(Clone, Copy, Serialize, Deserialize)]
-struct WindowEntry {
-    step: Step,
-    /// When the step began, in picoseconds.
-    begun: u64,
-    /// When the step completes, in picoseconds; [`PENDING`] if that is not known yet.
-    done: u64,
-    /// Index of the next step that waits for the same line.
-    next: u32,
-    /// Index of the first step that waits for this step's data, and of the next one that waits for the
-    /// same data as this step.
-    waiters: u32,
-    sibling: u32,
-    /// Number of instructions of the program up to this step.
-    position: u64,
-}
-
-/// A request to memory.
-#[derive(Clone, Copy, Serialize, Deserialize)]
-struct CoreRequest {
-    line: LineAddr,
-    issued: u64,
-    id: u64,
-    kind: RequestKind,
-    /// The steps that wait for the request, as indices in the window.
-    first: u32,
-    last: u32,
-    /// Whether a waiting step stores to the line.
-    dirty: bool,
-    /// Whether the prefetcher sent the request.
-    prefetch: bool,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-enum RequestKind {
-    Free,
-    /// Reads a line for a miss.
-    Fill,
-    /// Writes a flushed line.
-    Flush,
-    /// Writes an evicted line.
-    Evict,
-}
-
 /// The core component.
 pub struct Core {
     params: CoreParams,
@@ -130,102 +86,31 @@ pub struct Core {
     roots: RootPorts,
     map: Arc<AddressMap>,
     local: Option<LocalMemory>,
-    program: Box<dyn Program>,
-    rng: StreamRng,
-    left: u64,
-    held: Option<Step>,
-    /// When the window has room for the held step, as far as that is known.
-    room: u64,
-    exhausted: bool,
-    /// Whether the program ended by itself, and not by the limit of its steps.
-    finished: bool,
-    /// When the program began. The times of its steps count from here.
-    begun: u64,
-    /// Start of the cycle of the last issue, and the number of steps issued in it.
-    cycle_start: u64,
-    in_cycle: u32,
-    wake: u64,
-    caches: Vec<PrivateCache>,
-    /// Time of a hit in each level, and of a lookup in all levels, in picoseconds.
-    level_ps: Vec<u64>,
-    lookup_ps: u64,
-    /// The window, a ring buffer: a step's index is its number, from 0, modulo the window's size.
-    window: Vec<WindowEntry>,
-    oldest: u64,
-    next: u64,
-    /// Number of instructions of the program up to the next step.
-    position: u64,
-    /// Number of steps in the window that have not begun, and of those that wait for memory. `latest` is
-    /// the latest known completion time of a step.
-    waiting: u32,
-    pending: u32,
-    latest: u64,
-    /// Steps whose data will be available, by time and number.
-    ready: BinaryHeap<Reverse<(u64, u64)>>,
-    /// Steps that have to wait for room in memory, in order.
-    blocked: VecDeque<u64>,
-    requests: Vec<CoreRequest>,
-    free: Vec<u32>,
+    front: FrontEnd,
+    caches: CacheHierarchy,
+    window: Window,
+    requests: MemoryRequests,
     streams: StreamTable,
-    /// Number of outstanding fills that the prefetcher requested.
-    prefetched: u32,
-    /// Outstanding fills and write-backs. There are few, so a search is linear.
-    fills: Vec<u32>,
-    writebacks: Vec<u32>,
-    /// Evicted lines that wait for a free request.
-    evicted: VecDeque<LineAddr>,
+    /// Time of the pending wake-up for issuing, in picoseconds.
+    wake: u64,
     returned: Vec<CompletedRequest>,
     ledger: RequestLedger,
     stats: CoreStats,
 }
 
 save_state!(Core {
-    values: left, held, room, exhausted, finished, begun, cycle_start, in_cycle, wake, oldest, next, position, prefetched, waiting, pending, latest, ready, blocked, free, fills, writebacks, evicted, stats;
-    sized: window, requests;
-    states: roots, local, program, rng, caches, streams, ledger;
-    built: params, port_id, first_device, map, level_ps, lookup_ps, returned;
+    values: wake, stats;
+    states: roots, local, front, caches, window, requests, streams, ledger;
+    built: params, port_id, first_device, map, returned;
 });
 
 impl Core {
     /// Builds the core component.
     pub fn new(config: CoreConfig) -> Self {
         let params = config.params;
-        let mut time = 0;
-        let level_ps: Vec<u64> = params
-            .caches
-            .iter()
-            .map(|level| {
-                time += level.access_time.0;
-                time
-            })
-            .collect();
-        let caches: Vec<PrivateCache> = params
-            .caches
-            .iter()
-            .map(|level| PrivateCache::of(level.size, level.ways))
-            .collect();
         let requests = (params.fills() + params.writebacks) as usize;
-        let free = CoreRequest {
-            line: LineAddr(0),
-            issued: 0,
-            id: 0,
-            kind: RequestKind::Free,
-            first: NIL,
-            last: NIL,
-            dirty: false,
-            prefetch: false,
-        };
-        let step = WindowEntry {
-            step: Step::new(Hpa(0), Action::Load),
-            begun: 0,
-            done: 0,
-            next: NIL,
-            waiters: NIL,
-            sibling: NIL,
-            position: 0,
-        };
         let stats = CoreStats {
-            hits: vec![0; caches.len()],
+            hits: vec![0; params.caches.len()],
             phases: vec![PhaseStats::default(); config.program.phases().len()],
             ..CoreStats::default()
         };
@@ -235,36 +120,12 @@ impl Core {
             roots: RootPorts::new(config.ports, config.port_to, requests),
             map: config.map,
             local: config.local.map(|local| LocalMemory::new(local, requests)),
-            program: config.program,
-            rng: config.rng,
-            left: config.limit.unwrap_or(u64::MAX),
-            held: None,
-            room: 0,
-            exhausted: false,
-            finished: false,
-            begun: 0,
-            cycle_start: 0,
-            in_cycle: 0,
-            wake: u64::MAX,
-            lookup_ps: level_ps.last().copied().unwrap_or(0),
-            level_ps,
-            caches,
-            window: vec![step; params.window as usize],
-            oldest: 0,
-            next: 0,
-            position: 0,
-            waiting: 0,
-            pending: 0,
-            latest: 0,
-            ready: BinaryHeap::with_capacity(params.window as usize),
-            blocked: VecDeque::with_capacity(params.window as usize),
-            requests: vec![free; requests],
-            free: (0..requests as u32).rev().collect(),
+            front: FrontEnd::new(config.program, config.rng, config.limit),
+            caches: CacheHierarchy::new(&params.caches),
+            window: Window::new(params.window),
+            requests: MemoryRequests::new(&params),
             streams: StreamTable::default(),
-            prefetched: 0,
-            fills: Vec::with_capacity(params.fills() as usize),
-            writebacks: Vec::with_capacity(params.writebacks as usize),
-            evicted: VecDeque::with_capacity(params.fills() as usize),
+            wake: u64::MAX,
             returned: Vec::new(),
             ledger: RequestLedger::new(config.number, config.log),
             stats,
@@ -279,7 +140,7 @@ impl Core {
 
     /// Phases of the program.
     pub fn phases(&self) -> &[Phase] {
-        self.program.phases()
+        self.front.program.phases()
     }
 
     /// Checks the result of the program, if it ended by itself and everything has completed.
@@ -287,8 +148,8 @@ impl Core {
     /// # Errors
     /// A description of what is wrong with the result.
     pub fn check(&self) -> Result<(), String> {
-        match self.finished && self.is_done() {
-            true => self.program.check(),
+        match self.front.finished && self.is_done() {
+            true => self.front.program.check(),
             false => Ok(()),
         }
     }
@@ -307,7 +168,7 @@ impl Core {
         for back in returned.drain(..) {
             let mut stages: StageTimes = [0; STAGE_NAMES.len()];
             stages[PROCESS] = way;
-            stages[CACHE] = self.lookup_ps;
+            stages[CACHE] = self.caches.lookup_ps;
             stages[MEDIA_QUEUE] = back.queue_ps;
             stages[MEDIA] = back.media_ps;
             self.receive_response(ctx, back.tag, stages, 0, LOCAL);
@@ -319,18 +180,18 @@ impl Core {
     /// if only time is missing.
     fn issue(&mut self, ctx: &mut Ctx<'_, Parcel>) {
         self.write_evicted(ctx);
-        while let Some(number) = self.blocked.front().copied()
+        while let Some(number) = self.window.blocked.front().copied()
             && self.begin(ctx, number)
         {
-            self.blocked.pop_front();
+            self.window.blocked.pop_front();
         }
         let mut next = self.take(ctx);
         self.begin_ready(ctx);
         if self.params.prefetch > 0 {
             self.prefetch(ctx);
         }
-        if let Some(Reverse((time, _))) = self.ready.peek()
-            && self.blocked.is_empty()
+        if let Some(Reverse((time, _))) = self.window.ready.peek()
+            && self.window.blocked.is_empty()
         {
             next = next.min(*time);
         }
@@ -344,13 +205,13 @@ impl Core {
     /// Begins the steps whose data are available.
     fn begin_ready(&mut self, ctx: &mut Ctx<'_, Parcel>) {
         let now = ctx.now().0;
-        while self.blocked.is_empty()
-            && let Some(Reverse((time, number))) = self.ready.peek().copied()
+        while self.window.blocked.is_empty()
+            && let Some(Reverse((time, number))) = self.window.ready.peek().copied()
             && time <= now
         {
-            self.ready.pop();
+            self.window.ready.pop();
             if !self.begin(ctx, number) {
-                self.blocked.push_back(number);
+                self.window.blocked.push_back(number);
             }
         }
     }
@@ -361,31 +222,19 @@ impl Core {
         let now = ctx.now().0;
         loop {
             self.begin_ready(ctx);
-            if self.held.is_none() && !self.exhausted {
-                if self.left > 0 {
-                    self.left -= 1;
-                    self.held = self.program.next_step(&mut self.rng);
-                    self.finished = self.held.is_none();
-                }
-                self.exhausted = self.held.is_none();
-            }
+            self.front.hold();
             let full = self.retire(now);
-            let Some(step) = self.held else {
+            let Some(step) = self.front.held else {
                 return PENDING;
             };
-            if !self.blocked.is_empty() {
+            if !self.window.blocked.is_empty() {
                 return PENDING;
             }
             let due = full.unwrap_or_else(|| self.due(&step));
             if due > now {
                 return due;
             }
-            (self.held, self.room) = (None, 0);
-            if now > self.cycle_start {
-                self.cycle_start = now;
-                self.in_cycle = 0;
-            }
-            self.in_cycle += 1;
+            self.front.take(now);
             self.enter(ctx, &step);
         }
     }
@@ -393,86 +242,65 @@ impl Core {
     /// Retires completed steps from the window. If the next step does not fit yet, returns when the
     /// oldest step completes.
     fn retire(&mut self, now: u64) -> Option<u64> {
-        let next = self.held.map_or(self.position, |step| {
-            self.position + u64::from(step.instructions)
+        let next = self.front.held.map_or(self.window.position, |step| {
+            self.window.position + u64::from(step.instructions)
         });
-        while self.oldest < self.next {
-            let oldest = self.place(self.oldest);
-            let beyond = (next - oldest.position).checked_sub(self.window.len() as u64);
+        while self.window.oldest < self.window.next {
+            let oldest = &self.window[self.window.oldest];
+            let beyond = (next - oldest.position).checked_sub(self.window.size() as u64);
             if oldest.done > now {
                 return beyond.map(|_| oldest.done);
             }
-            if let (Some(beyond), Some(step)) = (beyond, self.held) {
+            if let (Some(beyond), Some(step)) = (beyond, self.front.held) {
                 // The instructions that did not fit execute after the oldest step has completed.
                 let computing = u64::from(step.cycles) * self.params.cycle.0;
                 let rest = computing * beyond / u64::from(step.instructions.max(1));
-                self.room = self.room.max(oldest.done + rest);
+                self.front.room = self.front.room.max(oldest.done + rest);
             }
-            self.oldest += 1;
+            self.window.oldest += 1;
         }
         None
-    }
-
-    /// Index of a step in the window.
-    fn place_of(&self, number: u64) -> u32 {
-        (number % self.window.len() as u64) as u32
-    }
-
-    /// Number of the step at an index of the window.
-    fn number_at(&self, place: u32) -> u64 {
-        let size = self.window.len() as u64;
-        let ahead = (u64::from(place) + size - self.oldest % size) % size;
-        self.oldest + ahead
-    }
-
-    fn place(&self, number: u64) -> &WindowEntry {
-        &self.window[self.place_of(number) as usize]
-    }
-
-    fn place_mut(&mut self, number: u64) -> &mut WindowEntry {
-        let place = self.place_of(number);
-        &mut self.window[place as usize]
     }
 
     /// When a step can be taken into the window; [`PENDING`] if it waits for steps whose
     /// completion time is not known.
     fn due(&self, step: &Step) -> u64 {
         let cycle = self.params.cycle.0;
-        let slot = match self.in_cycle < self.params.width {
-            true => self.cycle_start,
-            false => self.cycle_start + cycle,
+        let slot = match self.front.in_cycle < self.params.width {
+            true => self.front.cycle_start,
+            false => self.front.cycle_start + cycle,
         };
         let computing = u64::from(step.cycles) * cycle;
         let computed = match step.after {
-            After::Nothing | After::Back(_) => self.cycle_start + computing,
+            After::Nothing | After::Back(_) => self.front.cycle_start + computing,
             // The step computes when its data are available, and does not block younger steps.
             After::Previous => 0,
-            After::All if self.pending + self.waiting > 0 => return PENDING,
-            After::All => self.latest.max(self.cycle_start) + computing,
+            After::All if self.window.pending + self.window.waiting > 0 => return PENDING,
+            After::All => self.window.latest.max(self.front.cycle_start) + computing,
         };
-        if step.action == Action::Flush && self.waiting > 0 {
+        if step.action == Action::Flush && self.window.waiting > 0 {
             return PENDING;
         }
         slot.max(computed)
-            .max(self.room)
-            .max(self.begun + step.not_before.0)
+            .max(self.front.room)
+            .max(self.front.begun + step.not_before.0)
     }
 
     /// Puts a step into the window, and begins it if nothing is missing.
     fn enter(&mut self, ctx: &mut Ctx<'_, Parcel>, step: &Step) {
         let now = ctx.now().0;
-        let number = self.next;
-        let needed = self.needed(number, step.after);
-        let data = needed.map_or(0, |needed| self.place(needed).done);
+        let number = self.window.next;
+        let needed = self.window.needed(number, step.after);
+        let data = needed.map_or(0, |needed| self.window[needed].done);
         let mut sibling = NIL;
         if let (Some(needed), PENDING) = (needed, data) {
-            let place = self.place_of(number);
-            sibling = std::mem::replace(&mut self.place_mut(needed).waiters, place);
+            let place = self.window.place_of(number);
+            sibling = std::mem::replace(&mut self.window[needed].waiters, place);
         }
-        self.next += 1;
-        self.position += u64::from(step.instructions);
-        let position = self.position;
-        *self.place_mut(number) = WindowEntry {
+        self.window.next += 1;
+        self.window.position += u64::from(step.instructions);
+        let position = self.window.position;
+        self.window[number] = WindowEntry {
             step: *step,
             begun: now,
             done: PENDING,
@@ -481,7 +309,7 @@ impl Core {
             sibling,
             position,
         };
-        self.waiting += 1;
+        self.window.waiting += 1;
         match step.action {
             Action::Load => self.stats.loads += 1,
             Action::Store => self.stats.stores += 1,
@@ -500,20 +328,9 @@ impl Core {
             After::Nothing | After::All => now,
         };
         if begin > now {
-            self.ready.push(Reverse((begin, number)));
+            self.window.ready.push(Reverse((begin, number)));
         } else if !self.begin(ctx, number) {
-            self.blocked.push_back(number);
-        }
-    }
-
-    /// The step whose data a step needs, if that step may still be in the window.
-    fn needed(&self, number: u64, after: After) -> Option<u64> {
-        match after {
-            After::Previous => number.checked_sub(1),
-            After::Back(back) => number
-                .checked_sub(u64::from(back))
-                .filter(|needed| *needed >= self.oldest),
-            After::Nothing | After::All => None,
+            self.window.blocked.push_back(number);
         }
     }
 
@@ -528,7 +345,7 @@ impl Core {
 
     /// Begins a step of the window. Returns false if memory cannot accept its request yet.
     fn begin(&mut self, ctx: &mut Ctx<'_, Parcel>, number: u64) -> bool {
-        let Step { hpa, action, .. } = self.place(number).step;
+        let Step { hpa, action, .. } = self.window[number].step;
         let line = hpa.line();
         let store = action == Action::Store;
         if action == Action::Flush {
@@ -551,57 +368,62 @@ impl Core {
         store: bool,
     ) -> bool {
         let now = ctx.now().0;
-        if let Some(level) = self.find(line, store) {
+        if let Some(level) = self.caches.find(line, store, &mut self.requests.evicted) {
             self.stats.hits[level] += 1;
-            self.begun(number, now);
-            self.completes(number, now + self.level_ps[level]);
+            self.window.begin(number, now);
+            self.completes(number, now + self.caches.level_ps[level]);
             return true;
         }
-        let place = self.place_of(number);
-        if let Some(request) = self.fill_of(line) {
+        let place = self.window.place_of(number);
+        if let Some(request) = self.requests.fill_of(line) {
             self.stats.merged += 1;
-            self.begun(number, now);
-            self.pending += 1;
-            let request = &mut self.requests[request as usize];
+            self.window.begin(number, now);
+            self.window.pending += 1;
+            let request = &mut self.requests.list[request as usize];
             request.dirty |= store;
             let last = std::mem::replace(&mut request.last, place);
             match last {
                 NIL => request.first = place,
-                last => self.window[last as usize].next = place,
+                last => self.window.entries[last as usize].next = place,
             }
             return true;
         }
-        let misses = self.fills.len() as u32 - self.prefetched;
-        let full = misses >= self.params.misses || self.fills.len() >= self.params.fills() as usize;
-        if full || self.is_writing_back_most() || self.is_going_back(line) {
+        let misses = self.requests.fills.len() as u32 - self.requests.prefetched;
+        let full = misses >= self.params.misses
+            || self.requests.fills.len() >= self.params.fills() as usize;
+        if full || self.requests.is_writing_back_most() || self.requests.is_going_back(line) {
             return false;
         }
         self.stats.misses += 1;
-        self.begun(number, now);
-        self.pending += 1;
+        self.window.begin(number, now);
+        self.window.pending += 1;
         let tag = self.request(ctx, line, RequestKind::Fill, place);
-        self.requests[tag as usize].dirty = store;
-        self.fills.push(tag);
+        self.requests.list[tag as usize].dirty = store;
+        self.requests.fills.push(tag);
         true
     }
 
     /// Requests the lines that the prefetcher proposes, as long as there is room.
     fn prefetch(&mut self, ctx: &mut Ctx<'_, Parcel>) {
         let most = self.params.prefetch;
-        while self.fills.len() < most as usize
-            && !self.is_writing_back_most()
+        while self.requests.fills.len() < most as usize
+            && !self.requests.is_writing_back_most()
             && let Some(line) = self.streams.next(most)
         {
             let hpa = Hpa(line.0 * 64);
-            let cached = self.caches.iter().any(|cache| cache.has(line));
+            let cached = self.caches.has(line);
             let nowhere = hpa < LOCAL_BASE && self.map.owner(hpa).is_none();
-            if cached || nowhere || self.fill_of(line).is_some() || self.is_going_back(line) {
+            if cached
+                || nowhere
+                || self.requests.fill_of(line).is_some()
+                || self.requests.is_going_back(line)
+            {
                 continue;
             }
             let tag = self.request(ctx, line, RequestKind::Fill, NIL);
-            self.requests[tag as usize].prefetch = true;
-            self.fills.push(tag);
-            self.prefetched += 1;
+            self.requests.list[tag as usize].prefetch = true;
+            self.requests.fills.push(tag);
+            self.requests.prefetched += 1;
             self.stats.prefetches += 1;
         }
     }
@@ -609,38 +431,33 @@ impl Core {
     /// Begins a flush. Returns false if memory cannot accept its write yet.
     fn begin_flush(&mut self, ctx: &mut Ctx<'_, Parcel>, number: u64, line: LineAddr) -> bool {
         let now = ctx.now().0;
-        if self.is_writing_back_most() || self.fill_of(line).is_some() || self.is_going_back(line) {
+        if self.requests.is_writing_back_most()
+            || self.requests.fill_of(line).is_some()
+            || self.requests.is_going_back(line)
+        {
             return false;
         }
-        let mut dirty = false;
-        for cache in &mut self.caches {
-            dirty |= cache.clean(line);
-        }
-        self.begun(number, now);
+        let dirty = self.caches.clean(line);
+        self.window.begin(number, now);
         if !dirty {
-            self.completes(number, now + self.lookup_ps);
+            self.completes(number, now + self.caches.lookup_ps);
             return true;
         }
         self.stats.flushes_dirty += 1;
-        self.pending += 1;
-        let place = self.place_of(number);
+        self.window.pending += 1;
+        let place = self.window.place_of(number);
         let tag = self.request(ctx, line, RequestKind::Flush, place);
-        self.writebacks.push(tag);
+        self.requests.writebacks.push(tag);
         true
-    }
-
-    fn begun(&mut self, number: u64, now: u64) {
-        self.place_mut(number).begun = now;
-        self.waiting -= 1;
     }
 
     /// Sets the completion time of a step. A step that waits for its data begins then,
     /// or when it has computed.
     fn completes(&mut self, number: u64, done: u64) {
-        let entry = self.place_mut(number);
+        let entry = &mut self.window[number];
         entry.done = done;
         let (step, begun) = (entry.step, entry.begun);
-        self.latest = self.latest.max(done);
+        self.window.latest = self.window.latest.max(done);
         let phase = &mut self.stats.phases[step.phase as usize];
         phase.completed += 1;
         phase.operations += u64::from(step.ends);
@@ -649,71 +466,28 @@ impl Core {
             phase.loads += 1;
             phase.load_ps += u128::from(done - begun);
         }
-        let mut place = std::mem::replace(&mut self.place_mut(number).waiters, NIL);
+        let mut place = std::mem::replace(&mut self.window[number].waiters, NIL);
         while place != NIL {
-            let WindowEntry { step, sibling, .. } = self.window[place as usize];
-            let waits = self.number_at(place);
-            self.ready
+            let WindowEntry { step, sibling, .. } = self.window.entries[place as usize];
+            let waits = self.window.number_at(place);
+            self.window
+                .ready
                 .push(Reverse((self.when_computed(done, &step), waits)));
             place = sibling;
         }
     }
 
-    /// The level in which a line hits. The line is then in all nearer levels too.
-    fn find(&mut self, line: LineAddr, store: bool) -> Option<usize> {
-        let first = self.caches.first_mut()?;
-        if first.touch(line, store) {
-            return Some(0);
-        }
-        let level = (1..self.caches.len()).find(|level| self.caches[*level].touch(line, false))?;
-        for above in (0..level).rev() {
-            self.insert(above, line, store && above == 0);
-        }
-        Some(level)
-    }
-
-    /// Inserts a line into a level. A modified line that is evicted goes to the next level.
-    fn insert(&mut self, level: usize, line: LineAddr, dirty: bool) {
-        let mut out = self.caches[level].insert(line, dirty);
-        for next in level + 1..self.caches.len() {
-            let Some(line) = out else { return };
-            if self.caches[next].touch(line, true) {
-                return;
-            }
-            out = self.caches[next].insert(line, true);
-        }
-        self.evicted.extend(out);
-    }
-
-    /// Whether the limit of outstanding write-backs is reached.
-    fn is_writing_back_most(&self) -> bool {
-        self.writebacks.len() + self.evicted.len() >= self.params.writebacks as usize
-    }
-
-    fn fill_of(&self, line: LineAddr) -> Option<u32> {
-        let mut fills = self.fills.iter();
-        fills
-            .find(|tag| self.requests[**tag as usize].line == line)
-            .copied()
-    }
-
-    fn is_going_back(&self, line: LineAddr) -> bool {
-        self.evicted.contains(&line)
-            || self
-                .writebacks
-                .iter()
-                .any(|tag| self.requests[*tag as usize].line == line)
-    }
-
     /// Writes evicted lines to memory as long as there are free requests.
     fn write_evicted(&mut self, ctx: &mut Ctx<'_, Parcel>) {
-        while !self.evicted.is_empty() && self.writebacks.len() < self.params.writebacks as usize {
-            let Some(line) = self.evicted.pop_front() else {
+        while !self.requests.evicted.is_empty()
+            && self.requests.writebacks.len() < self.params.writebacks as usize
+        {
+            let Some(line) = self.requests.evicted.pop_front() else {
                 return;
             };
             let tag = self.request(ctx, line, RequestKind::Evict, NIL);
             self.ledger.stats.writebacks += 1;
-            self.writebacks.push(tag);
+            self.requests.writebacks.push(tag);
         }
     }
 
@@ -726,12 +500,12 @@ impl Core {
         place: u32,
     ) -> u32 {
         let now = ctx.now();
-        let Some(tag) = self.free.pop() else {
+        let Some(tag) = self.requests.free.pop() else {
             unreachable!("there are as many requests as misses and write-backs");
         };
         let hpa = Hpa(line.0 * 64);
         let write = kind != RequestKind::Fill;
-        self.requests[tag as usize] = CoreRequest {
+        self.requests.list[tag as usize] = CoreRequest {
             line,
             issued: now.0,
             id: self.ledger.issued(),
@@ -749,7 +523,7 @@ impl Core {
                 unreachable!("the plan checked that the host has memory of its own");
             };
             debug_assert!(hpa.0 - LOCAL_BASE.0 < local.capacity.0);
-            local.send(ctx, MEMORY, tag, line.0, write, self.lookup_ps);
+            local.send(ctx, MEMORY, tag, line.0, write, self.caches.lookup_ps);
             return tag;
         }
         let Some(device) = self.map.owner(hpa) else {
@@ -786,31 +560,30 @@ impl Core {
         device: u16,
     ) {
         let now = ctx.now();
-        let request = self.requests[tag as usize];
+        let request = self.requests.list[tag as usize];
         assert!(
             request.kind != RequestKind::Free,
             "an answer to a request that was never made"
         );
-        self.requests[tag as usize].kind = RequestKind::Free;
-        self.free.push(tag);
+        self.requests.list[tag as usize].kind = RequestKind::Free;
+        self.requests.free.push(tag);
         let under_way = match request.kind {
-            RequestKind::Fill => &mut self.fills,
-            _ => &mut self.writebacks,
+            RequestKind::Fill => &mut self.requests.fills,
+            _ => &mut self.requests.writebacks,
         };
         if let Some(at) = under_way.iter().position(|other| *other == tag) {
             under_way.swap_remove(at);
         }
         if request.kind == RequestKind::Fill {
-            self.prefetched -= u32::from(request.prefetch);
-            for level in (0..self.caches.len()).rev() {
-                self.insert(level, request.line, request.dirty && level == 0);
-            }
+            self.requests.prefetched -= u32::from(request.prefetch);
+            let evicted = &mut self.requests.evicted;
+            self.caches.fill(request.line, request.dirty, evicted);
         }
         let mut place = request.first;
         while place != NIL {
-            self.pending -= 1;
-            let next = self.window[place as usize].next;
-            self.completes(self.number_at(place), now.0);
+            self.window.pending -= 1;
+            let next = self.window.entries[place as usize].next;
+            self.completes(self.window.number_at(place), now.0);
             place = next;
         }
         if request.kind == RequestKind::Evict {
@@ -840,22 +613,26 @@ impl RequestAgent for Core {
     request_agent_fields!(roots, ledger);
 
     fn in_flight(&self) -> u64 {
-        (self.requests.len() - self.free.len() + self.evicted.len()) as u64
+        self.requests.in_flight()
     }
 
     fn is_done(&self) -> bool {
-        let open = self.waiting + self.pending;
-        self.exhausted && self.held.is_none() && open == 0 && self.in_flight() == 0
+        let open = self.window.waiting + self.window.pending;
+        self.front.exhausted && self.front.held.is_none() && open == 0 && self.in_flight() == 0
     }
 
     fn start(&mut self, ctx: &mut Ctx<'_, Parcel>) {
-        self.begun = ctx.now().0;
-        self.cycle_start = self.begun;
+        self.front.begun = ctx.now().0;
+        self.front.cycle_start = self.front.begun;
         self.issue(ctx);
     }
 
     fn receive_message(&mut self, ctx: &mut Ctx<'_, Parcel>, _port: u16, message: &Message) {
-        let stages = stages_of(&message.stages, self.params.process_time.0, self.lookup_ps);
+        let stages = stages_of(
+            &message.stages,
+            self.params.process_time.0,
+            self.caches.lookup_ps,
+        );
         let device = message.source.0 - self.first_device;
         self.receive_response(ctx, message.tag, stages, message.hops + 1, device);
     }

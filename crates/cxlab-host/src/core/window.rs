@@ -1,0 +1,131 @@
+//! The window of a core: steps that have been taken and have not retired, in a ring buffer.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+use std::ops::{Index, IndexMut};
+
+use cxlab_engine::save_state;
+use cxlab_engine::units::Hpa;
+use cxlab_workload::{Action, After, Step};
+use serde::{Deserialize, Serialize};
+
+/// Stands for no step and no request.
+pub(super) const NIL: u32 = u32::MAX;
+/// Completion time of a step that waits for memory.
+pub(super) const PENDING: u64 = u64::MAX;
+
+/// A step in the window.
+#[derive(Clone, Copy, Serialize, Deserialize)]
+pub(super) struct WindowEntry {
+    pub(super) step: Step,
+    /// When the step began, in picoseconds.
+    pub(super) begun: u64,
+    /// When the step completes, in picoseconds; [`PENDING`] if that is not known yet.
+    pub(super) done: u64,
+    /// Index of the next step that waits for the same line.
+    pub(super) next: u32,
+    /// Index of the first step that waits for this step's data, and of the next one that waits for the
+    /// same data as this step.
+    pub(super) waiters: u32,
+    pub(super) sibling: u32,
+    /// Number of instructions of the program up to this step.
+    pub(super) position: u64,
+}
+
+/// The window. A step's index is its number, from 0, modulo the window's size.
+pub(super) struct Window {
+    pub(super) entries: Vec<WindowEntry>,
+    pub(super) oldest: u64,
+    pub(super) next: u64,
+    /// Number of instructions of the program up to the next step.
+    pub(super) position: u64,
+    /// Number of steps in the window that have not begun, and of those that wait for memory. `latest` is
+    /// the latest known completion time of a step.
+    pub(super) waiting: u32,
+    pub(super) pending: u32,
+    pub(super) latest: u64,
+    /// Steps whose data will be available, by time and number.
+    pub(super) ready: BinaryHeap<Reverse<(u64, u64)>>,
+    /// Steps that have to wait for room in memory, in order.
+    pub(super) blocked: VecDeque<u64>,
+}
+
+save_state!(Window {
+    values: oldest, next, position, waiting, pending, latest, ready, blocked;
+    sized: entries;
+});
+
+impl Window {
+    /// An empty window of `size` instructions.
+    pub(super) fn new(size: u32) -> Window {
+        let step = WindowEntry {
+            step: Step::new(Hpa(0), Action::Load),
+            begun: 0,
+            done: 0,
+            next: NIL,
+            waiters: NIL,
+            sibling: NIL,
+            position: 0,
+        };
+        Window {
+            entries: vec![step; size as usize],
+            oldest: 0,
+            next: 0,
+            position: 0,
+            waiting: 0,
+            pending: 0,
+            latest: 0,
+            ready: BinaryHeap::with_capacity(size as usize),
+            blocked: VecDeque::with_capacity(size as usize),
+        }
+    }
+
+    pub(super) fn size(&self) -> u64 {
+        self.entries.len() as u64
+    }
+
+    /// Index of a step in the window.
+    pub(super) fn place_of(&self, number: u64) -> u32 {
+        (number % self.size()) as u32
+    }
+
+    /// Number of the step at an index of the window.
+    pub(super) fn number_at(&self, place: u32) -> u64 {
+        let size = self.size();
+        let ahead = (u64::from(place) + size - self.oldest % size) % size;
+        self.oldest + ahead
+    }
+
+    /// The step whose data a step needs, if that step may still be in the window.
+    pub(super) fn needed(&self, number: u64, after: After) -> Option<u64> {
+        match after {
+            After::Previous => number.checked_sub(1),
+            After::Back(back) => number
+                .checked_sub(u64::from(back))
+                .filter(|needed| *needed >= self.oldest),
+            After::Nothing | After::All => None,
+        }
+    }
+
+    /// Begins a step.
+    pub(super) fn begin(&mut self, number: u64, now: u64) {
+        self[number].begun = now;
+        self.waiting -= 1;
+    }
+}
+
+/// Steps by number.
+impl Index<u64> for Window {
+    type Output = WindowEntry;
+
+    fn index(&self, number: u64) -> &WindowEntry {
+        &self.entries[self.place_of(number) as usize]
+    }
+}
+
+impl IndexMut<u64> for Window {
+    fn index_mut(&mut self, number: u64) -> &mut WindowEntry {
+        let place = self.place_of(number);
+        &mut self.entries[place as usize]
+    }
+}
