@@ -4,6 +4,7 @@
 mod accelerator;
 mod capacity;
 mod coherent_device;
+mod controller;
 mod media_errors;
 mod memory_device;
 mod qos;
@@ -19,9 +20,8 @@ pub use coherent_device::{
     CoherentConfig, CoherentDevice, CoherentError, DcohStats, SnoopFilterParams, WaitLogEntry,
     WaitsFor,
 };
+pub use controller::{ControllerPreset, DeviceParams, DeviceStats, WriteCompletion};
 pub use media_errors::{MediaErrorParams, MediaErrorStats};
-pub use memory_device::{
-    ControllerPreset, DeviceConfig, DeviceParams, DeviceStats, MemoryDevice, WriteCompletion,
-};
+pub use memory_device::{DeviceConfig, MemoryDevice};
 pub use qos::{HostShare, LoadThresholds, QosConfig, QosParams, ShareParams};
 pub use waits::DeviceWaits;

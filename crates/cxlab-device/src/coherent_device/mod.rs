@@ -79,7 +79,7 @@ use cxlab_protocol::coherence::message::M2s;
 use cxlab_protocol::{Channel, DecoderTable, DevLoad, Message, Opcode, PortId};
 
 use crate::capacity::ChangeTimeline;
-use crate::memory_device::DeviceStats;
+use crate::controller::DeviceStats;
 use crate::qos::Telemetry;
 use crate::waits::{DeviceWait, DeviceWaits};
 use joins::{JOIN, SnoopJoiner};

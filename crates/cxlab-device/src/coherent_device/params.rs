@@ -12,7 +12,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::capacity::DeviceChange;
-use crate::memory_device::DeviceParams;
+use crate::controller::DeviceParams;
 use crate::qos::QosConfig;
 
 /// User parameters of a device's snoop filter.
