@@ -16,6 +16,7 @@ mod shared;
 mod slab;
 mod stats;
 mod steps;
+mod waiting;
 
 pub use access::{Access, AccessKind, AccessOutcome, AccessResponse, ThreadAction};
 pub use address_map::{AddressMap, AddressWindow};
@@ -38,3 +39,4 @@ pub use stats::{
     StageTimes, UnservedRequests, stages_of,
 };
 pub use steps::ThreadProgram;
+pub use waiting::{WaitingAccess, WaitingAccesses};

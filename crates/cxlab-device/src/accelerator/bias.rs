@@ -245,7 +245,10 @@ impl Accelerator {
                 continue;
             };
             let turn = own.bias.has_turn();
-            if !turn && self.free.len() <= self.entries.len() / 2 && !self.is_idle() {
+            if !turn
+                && self.transactions.free.len() <= self.transactions.entries.len() / 2
+                && !self.is_idle()
+            {
                 return;
             }
             if !self.request_line(ctx, line, turn) {
@@ -267,7 +270,7 @@ impl Accelerator {
 
     /// Whether no transaction is in flight that would free a CQID.
     fn is_idle(&self) -> bool {
-        self.free.len() == self.entries.len()
+        self.transactions.free.len() == self.transactions.entries.len()
     }
 
     /// Requests a line that no access waits for from the host. False without a free CQID, or if
@@ -284,8 +287,8 @@ impl Accelerator {
         let Some(id) = room else {
             return false;
         };
-        self.entries[id as usize].state = next;
-        self.entries[id as usize].flip = true;
+        self.transactions.entries[id as usize].state = next;
+        self.transactions.entries[id as usize].flip = true;
         self.flip_asks(ctx, line);
         for action in actions.iter() {
             self.act(ctx, id, action, None);

@@ -38,12 +38,14 @@ impl Accelerator {
         if !self.owes_flush() || !self.hw_threads.is_done() {
             return;
         }
-        if self.flush == FlushProgress::Before && self.free.len() == self.entries.len() {
+        if self.flush == FlushProgress::Before
+            && self.transactions.free.len() == self.transactions.entries.len()
+        {
             self.flush =
                 FlushProgress::Leaving(self.cache.iter().map(|(_, line, _)| line).collect());
         }
         while let FlushProgress::Leaving(lines) = &mut self.flush
-            && !self.free.is_empty()
+            && !self.transactions.free.is_empty()
         {
             match lines.pop() {
                 Some(line) => {
@@ -51,7 +53,9 @@ impl Accelerator {
                         self.give_up(ctx, slot);
                     }
                 }
-                None if self.free.len() == self.entries.len() => self.tell_flushed(ctx),
+                None if self.transactions.free.len() == self.transactions.entries.len() => {
+                    self.tell_flushed(ctx)
+                }
                 None => return,
             }
         }
@@ -66,10 +70,10 @@ impl Accelerator {
     }
 
     fn tell_flushed(&mut self, ctx: &mut Ctx<'_, Parcel>) {
-        let Some(id) = self.free.pop() else {
+        let Some(id) = self.transactions.free.pop() else {
             return;
         };
-        self.entries[id as usize] = TransactionEntry {
+        self.transactions.entries[id as usize] = TransactionEntry {
             used: true,
             ..TransactionEntry::default()
         };
@@ -84,8 +88,8 @@ impl Accelerator {
             return false;
         }
         assert_eq!(message.opcode, Opcode::Go, "the answer to CacheFlushed");
-        self.entries[message.tag as usize].used = false;
-        self.free.push(message.tag);
+        self.transactions.entries[message.tag as usize].used = false;
+        self.transactions.free.push(message.tag);
         self.flush = FlushProgress::Done;
         true
     }

@@ -5,7 +5,7 @@
 //! eviction of the line that makes space for it. Accesses to a line with a transaction in flight
 //! wait for that transaction, in order.
 
-use cxlab_agent::{Access, AccessKind, AccessResponse};
+use cxlab_agent::{Access, AccessKind, AccessResponse, WaitingAccess, WaitingAccesses};
 use cxlab_engine::Ctx;
 use cxlab_engine::units::{LineAddr, SimTime};
 use cxlab_link::Parcel;
@@ -82,12 +82,30 @@ impl Default for TransactionEntry {
     }
 }
 
-/// An access that waits for a transaction.
-#[derive(Clone, Copy, Serialize, Deserialize)]
-pub(super) struct WaitingAccess {
-    pub(super) access: Access,
-    pub(super) begun: u64,
-    pub(super) next: u32,
+/// The transactions of the cache's lines.
+#[derive(Serialize, Deserialize)]
+pub(super) struct CacheTransactions {
+    /// The entries, by CQID.
+    pub(super) entries: Vec<TransactionEntry>,
+    pub(super) free: Vec<u32>,
+    /// Entries of lines without a way in the cache. There are few, so they are searched linearly.
+    pub(super) leaving: Vec<u32>,
+    pub(super) waiters: WaitingAccesses,
+}
+
+impl CacheTransactions {
+    pub(super) fn new(entries: u32) -> CacheTransactions {
+        CacheTransactions {
+            entries: vec![TransactionEntry::default(); entries as usize],
+            free: (0..entries).rev().collect(),
+            leaving: Vec::with_capacity(entries as usize),
+            waiters: WaitingAccesses::default(),
+        }
+    }
+
+    pub(super) fn in_flight(&self) -> u64 {
+        (self.entries.len() - self.free.len()) as u64
+    }
 }
 
 /// How often an access has looked up its line.
@@ -215,8 +233,8 @@ impl Accelerator {
         self.begin(access, ctx.now(), fresh);
         self.hmc.upgrades += u64::from(slot.is_some());
         self.hmc.misses += u64::from(slot.is_none());
-        self.entries[id as usize].state = next;
-        self.entries[id as usize].flip = own;
+        self.transactions.entries[id as usize].state = next;
+        self.transactions.entries[id as usize].flip = own;
         if let Some(memory) = &mut self.own {
             memory.bias.pass();
         }
@@ -229,7 +247,7 @@ impl Accelerator {
         } else {
             self.hw_threads.image().prefetch(access.hpa);
             self.wait_for(id, *access, begun);
-            self.entries[id as usize].asked = true;
+            self.transactions.entries[id as usize].asked = true;
         }
         for action in actions.iter() {
             self.act(ctx, id, action, None);
@@ -267,7 +285,7 @@ impl Accelerator {
         let known = self.cache.find(line).is_some() || self.leaving(line) != NONE;
         let exists = |(first, end): &(u64, u64)| (*first..*end).contains(&line.0);
         if known
-            || self.free.len() <= self.entries.len() / 2
+            || self.transactions.free.len() <= self.transactions.entries.len() / 2
             || !self.memory.iter().any(exists)
             || self.owns_line(line)
         {
@@ -284,7 +302,7 @@ impl Accelerator {
             return;
         };
         self.hmc.prefetches += 1;
-        self.entries[id as usize].state = next;
+        self.transactions.entries[id as usize].state = next;
         for action in actions.iter() {
             self.act(ctx, id, action, None);
         }
@@ -306,7 +324,7 @@ impl Accelerator {
         next: Line,
     ) -> Option<u32> {
         let keeps = slot.is_some() || !is_write(next);
-        if self.free.is_empty() || !self.queues.may_take_room() {
+        if self.transactions.free.is_empty() || !self.queues.may_take_room() {
             return None;
         }
         let slot = match slot {
@@ -323,7 +341,7 @@ impl Accelerator {
                         self.drop_clean(victim);
                     } else {
                         self.evict(ctx, victim);
-                        if self.free.is_empty() {
+                        if self.transactions.free.is_empty() {
                             return None;
                         }
                     }
@@ -331,8 +349,8 @@ impl Accelerator {
                 }
             },
         };
-        let id = self.free.pop()?;
-        self.entries[id as usize] = TransactionEntry {
+        let id = self.transactions.free.pop()?;
+        self.transactions.entries[id as usize] = TransactionEntry {
             line,
             state: LineState::default(),
             slot,
@@ -350,7 +368,7 @@ impl Accelerator {
                 self.cache[slot].entry = id;
                 self.cache.pin(slot);
             }
-            None => self.leaving.push(id),
+            None => self.transactions.leaving.push(id),
         }
         Some(id)
     }
@@ -372,14 +390,14 @@ impl Accelerator {
         let Some((next, actions)) = step(LineState::stable(way.line), event) else {
             unreachable!("a settled line can be evicted")
         };
-        let Some(id) = self.free.pop() else {
+        let Some(id) = self.transactions.free.pop() else {
             unreachable!("there is a free CQID")
         };
         match way.line {
             Line::M => self.hmc.dirty_evictions += 1,
             _ => self.hmc.clean_evictions += 1,
         }
-        self.entries[id as usize] = TransactionEntry {
+        self.transactions.entries[id as usize] = TransactionEntry {
             line,
             state: next,
             slot: None,
@@ -392,7 +410,7 @@ impl Accelerator {
             with: 0,
             poison: false,
         };
-        self.leaving.push(id);
+        self.transactions.leaving.push(id);
         for action in actions.iter() {
             self.act(ctx, id, action, None);
         }
@@ -400,54 +418,37 @@ impl Accelerator {
 
     /// The entry in flight for a line that has no way in the cache, or `NONE`.
     pub(super) fn leaving(&self, line: LineAddr) -> u32 {
-        let mut leaving = self.leaving.iter();
-        let found = leaving.find(|id| self.entries[**id as usize].line == line);
+        let mut leaving = self.transactions.leaving.iter();
+        let found = leaving.find(|id| self.transactions.entries[**id as usize].line == line);
         found.copied().unwrap_or(NONE)
     }
 
     fn wait_for(&mut self, id: u32, access: Access, begun: SimTime) {
-        let waiter = WaitingAccess {
-            access,
-            begun: begun.0,
-            next: NONE,
-        };
-        let place = match self.free_waiters.pop() {
-            Some(place) => {
-                self.waiters[place as usize] = waiter;
-                place
-            }
-            None => {
-                self.waiters.push(waiter);
-                self.waiters.len() as u32 - 1
-            }
-        };
-        let entry = &mut self.entries[id as usize];
-        match entry.last {
-            NONE => entry.first = place,
-            last => self.waiters[last as usize].next = place,
-        }
-        entry.last = place;
+        let CacheTransactions {
+            entries, waiters, ..
+        } = &mut self.transactions;
+        let entry = &mut entries[id as usize];
+        waiters.append(&mut entry.first, &mut entry.last, access, begun);
     }
 
     /// Takes the access that an entry was made for, if that access still waits.
     pub(super) fn take_first(&mut self, id: u32) -> Option<WaitingAccess> {
-        let asked = std::mem::take(&mut self.entries[id as usize].asked);
+        let asked = std::mem::take(&mut self.transactions.entries[id as usize].asked);
         asked.then(|| self.take_next(id)).flatten()
     }
 
     /// Takes the first access that waits for an entry.
     pub(super) fn take_next(&mut self, id: u32) -> Option<WaitingAccess> {
-        let entry = &mut self.entries[id as usize];
+        let entry = &mut self.transactions.entries[id as usize];
         let place = entry.first;
         if place == NONE {
             return None;
         }
-        let waiter = self.waiters[place as usize];
+        let waiter = self.transactions.waiters.take(place);
         entry.first = waiter.next;
         if waiter.next == NONE {
             entry.last = NONE;
         }
-        self.free_waiters.push(place);
         Some(waiter)
     }
 
@@ -479,14 +480,14 @@ impl Accelerator {
     /// buffer of the line's size, so pushes of the same line that directly follow in the queue
     /// are sent along with it.
     pub(super) fn pulled(&mut self, id: u32) -> bool {
-        let mut place = self.entries[id as usize].first;
+        let mut place = self.transactions.entries[id as usize].first;
         let mut count: u32 = 0;
         let partial = place != NONE && {
-            let access = self.waiters[place as usize].access;
+            let access = self.transactions.waiters.get(place).access;
             access.kind == AccessKind::Store && !access.is_whole()
         };
         while place != NONE {
-            let WaitingAccess { access, next, .. } = self.waiters[place as usize];
+            let WaitingAccess { access, next, .. } = *self.transactions.waiters.get(place);
             if count > 0 && access.kind != AccessKind::Push {
                 break;
             }
@@ -498,7 +499,7 @@ impl Accelerator {
                 NONE
             };
         }
-        self.entries[id as usize].with = count.saturating_sub(1);
+        self.transactions.entries[id as usize].with = count.saturating_sub(1);
         partial
     }
 

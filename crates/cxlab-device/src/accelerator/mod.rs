@@ -41,7 +41,7 @@ use cxlab_workload::{Image, Phase};
 use io::DmaEngine;
 
 use flush::FlushProgress;
-use hmc::{CacheWay, HmcStats, TransactionEntry, WaitingAccess};
+use hmc::{CacheTransactions, CacheWay, HmcStats};
 use locks::LineLocks;
 use own::{OwnMemory, ReceivedMessage};
 use room::ResourceQueues;
@@ -111,12 +111,7 @@ pub struct Accelerator {
     cache: TagArray<CacheWay>,
     /// Time at which the cache accepts the next access.
     cache_free: u64,
-    entries: Vec<TransactionEntry>,
-    free: Vec<u32>,
-    /// Entries of lines without a way in the cache. There are few, so they are searched linearly.
-    leaving: Vec<u32>,
-    waiters: Vec<WaitingAccess>,
-    free_waiters: Vec<u32>,
+    transactions: CacheTransactions,
     /// Accesses that wait for the cache's port, or for an entry or way of the cache.
     queues: ResourceQueues,
     /// Lanes that found no space for a translation, and accesses to be repeated later.
@@ -142,7 +137,7 @@ pub struct Accelerator {
 }
 
 save_state!(Accelerator {
-    values: cache_free, entries, free, leaving, waiters, free_waiters, queues, blocked, postponed, spinning, flush, hmc, refused, stray;
+    values: cache_free, transactions, queues, blocked, postponed, spinning, flush, hmc, refused, stray;
     sized: lane_wake;
     states: roots, hw_threads, cache, locks, io, own, prefetcher, translator;
     built: params, host, port_id, memory;
@@ -184,7 +179,6 @@ impl Accelerator {
         let Some(lru) = victim::build("lru") else {
             unreachable!("the catalog of victim policies has lru")
         };
-        let entries = params.cache.misses.max(2);
         let sets = (params.dmc.size.0 / 64 / u64::from(params.dmc.ways.max(1))).max(1);
         let ways = u64::from(params.dmc.ways.max(1));
         let dmc = Geometry::set_associative(sets * ways, ways)?;
@@ -195,11 +189,7 @@ impl Accelerator {
         Ok(Accelerator {
             cache: TagArray::new(geometry, lru.as_ref(), StreamRng::new(0, "lru")),
             cache_free: 0,
-            entries: vec![TransactionEntry::default(); entries as usize],
-            free: (0..entries).rev().collect(),
-            leaving: Vec::with_capacity(entries as usize),
-            waiters: Vec::new(),
-            free_waiters: Vec::new(),
+            transactions: CacheTransactions::new(params.cache.misses.max(2)),
             queues: ResourceQueues::default(),
             blocked: Vec::new(),
             postponed: VecDeque::new(),
@@ -453,7 +443,7 @@ impl RequestAgent for Accelerator {
 
     fn in_flight(&self) -> u64 {
         self.hw_threads.in_flight()
-            + (self.entries.len() - self.free.len()) as u64
+            + self.transactions.in_flight()
             + self.io.in_flight()
             + self.locks.in_flight()
             + self.own.as_ref().map_or(0, OwnMemory::in_flight)

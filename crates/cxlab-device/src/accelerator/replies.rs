@@ -2,8 +2,8 @@
 //! of the host, and the messages that the cache sends.
 
 use cxlab_agent::{
-    Access, AccessKind, AccessResponse, HOST_QUEUE, PROCESS, line_read_once, snooped_line_address,
-    stages_of,
+    Access, AccessKind, AccessResponse, HOST_QUEUE, PROCESS, WaitingAccess, line_read_once,
+    snooped_line_address, stages_of,
 };
 use cxlab_engine::Ctx;
 use cxlab_engine::units::{Hpa, LINE_BYTES, LineAddr, SimTime};
@@ -14,7 +14,7 @@ use cxlab_protocol::coherence::fields::GoState;
 use cxlab_protocol::coherence::message::Snoop;
 use cxlab_protocol::{CacheMeta, Channel, LatencyStages, MemMeta, Message, Opcode};
 
-use super::hmc::{LookupAttempt, NONE, TransactionEntry, WaitingAccess};
+use super::hmc::{LookupAttempt, NONE, TransactionEntry};
 use super::own::ReceivedMessage;
 use super::translation::TranslationOutcome;
 use super::{Accelerator, RETRY, StoreRequest};
@@ -110,7 +110,7 @@ impl Accelerator {
         event: Event,
         message: &Message,
     ) {
-        let entry = &mut self.entries[id as usize];
+        let entry = &mut self.transactions.entries[id as usize];
         assert!(entry.used, "a message for a CQID that is free");
         let Some((next, actions)) = step(entry.state, event) else {
             panic!("{event:?} in {:?} breaks CXL.cache", entry.state)
@@ -143,7 +143,7 @@ impl Accelerator {
     ) {
         let TransactionEntry {
             line, slot, snoop, ..
-        } = self.entries[id as usize];
+        } = self.transactions.entries[id as usize];
         match (action, message) {
             (Action::Send(request), _) => self.ask(ctx, id, line, request),
             (Action::Answer(answer), Some(message)) => {
@@ -186,7 +186,9 @@ impl Accelerator {
             (Action::CompleteLoadOnce, Some(message)) if slot.is_none() => {
                 self.complete(ctx, id, message, EffectTime::Once);
             }
-            (Action::CompleteFlush, _) if self.entries[id as usize].flip => self.flipped(line),
+            (Action::CompleteFlush, _) if self.transactions.entries[id as usize].flip => {
+                self.flipped(line)
+            }
             (
                 Action::CompleteLoadOnce | Action::CompleteWrite | Action::CompleteFlush,
                 Some(message),
@@ -206,11 +208,11 @@ impl Accelerator {
     fn load_before_it_leaves(&mut self, id: u32) {
         let TransactionEntry {
             line, asked, first, ..
-        } = self.entries[id as usize];
+        } = self.transactions.entries[id as usize];
         if asked {
-            let access = self.waiters[first as usize].access;
+            let access = self.transactions.waiters.get(first).access;
             self.hw_threads.used(0, line);
-            self.entries[id as usize].poison = self.perform(&access, false);
+            self.transactions.entries[id as usize].poison = self.perform(&access, false);
         }
     }
 
@@ -238,7 +240,7 @@ impl Accelerator {
             return;
         };
         self.answered(ctx, id, first, message, effect);
-        for _ in 0..std::mem::take(&mut self.entries[id as usize].with) {
+        for _ in 0..std::mem::take(&mut self.transactions.entries[id as usize].with) {
             if let Some(next) = self.take_next(id) {
                 self.answered(ctx, id, next, message, effect);
             }
@@ -258,7 +260,7 @@ impl Accelerator {
         let mut at = now;
         if access.kind == AccessKind::Atomic {
             at += self.cycles(self.params.atomic_cycles);
-            if let Some(slot) = self.entries[id as usize].slot {
+            if let Some(slot) = self.transactions.entries[id as usize].slot {
                 self.cache[slot].locked = at.0;
             }
         }
@@ -268,7 +270,9 @@ impl Accelerator {
         let poisoned = match effect {
             EffectTime::Cached => self.perform(&access, true),
             EffectTime::Once => self.perform_once(&access, id, message),
-            EffectTime::Before => std::mem::take(&mut self.entries[id as usize].poison),
+            EffectTime::Before => {
+                std::mem::take(&mut self.transactions.entries[id as usize].poison)
+            }
             EffectTime::Never => {
                 self.stray.get_or_insert(access);
                 true
@@ -327,9 +331,9 @@ impl Accelerator {
             flip,
             asked,
             ..
-        } = self.entries[id as usize];
+        } = self.transactions.entries[id as usize];
         assert!(
-            !asked || flip || leaves(self.waiters[first as usize].access.kind),
+            !asked || flip || leaves(self.transactions.waiters.get(first).access.kind),
             "an access that asked for {line:?} is answered and goes away empty"
         );
         match slot {
@@ -344,10 +348,10 @@ impl Accelerator {
                     self.cache.remove(slot);
                 }
             }
-            None => self.leaving.retain(|other| *other != id),
+            None => self.transactions.leaving.retain(|other| *other != id),
         }
-        self.entries[id as usize].used = false;
-        self.free.push(id);
+        self.transactions.entries[id as usize].used = false;
+        self.transactions.free.push(id);
         self.flip_in_turn(ctx);
         let mut place = first;
         while place != NONE {
@@ -355,8 +359,7 @@ impl Accelerator {
                 access,
                 begun,
                 next,
-            } = self.waiters[place as usize];
-            self.free_waiters.push(place);
+            } = self.transactions.waiters.take(place);
             let how = match place == first && flip && self.is_device_coherent() {
                 // The host's next request waits for the access that the line was recalled for.
                 true => LookupAttempt::InTurn,
@@ -431,11 +434,11 @@ impl Accelerator {
     }
 
     fn ask(&mut self, ctx: &mut Ctx<'_, Parcel>, id: u32, line: LineAddr, request: Request) {
-        if self.entries[id as usize].flip && self.is_device_coherent() {
+        if self.transactions.entries[id as usize].flip && self.is_device_coherent() {
             return self.back_invalidate(ctx, id, line);
         }
         let push = request == Request::DirtyEvictPush;
-        let opcode = match self.entries[id as usize].flip {
+        let opcode = match self.transactions.entries[id as usize].flip {
             true => self.opcode_of_flip(id),
             false => request.opcode(),
         };
@@ -458,11 +461,11 @@ impl Accelerator {
     /// ownership is answered by MemRdFwd (CXL 3.1, figure 3-42). A weakly ordered write is answered
     /// by MemWrFwd and moves no data over the link (figure 3-39).
     fn opcode_of_flip(&self, id: u32) -> Opcode {
-        let TransactionEntry { asked, first, .. } = self.entries[id as usize];
+        let TransactionEntry { asked, first, .. } = self.transactions.entries[id as usize];
         if !asked || self.params.cache.store_request != StoreRequest::WOWrInv {
             return Opcode::RdOwnNoData;
         }
-        let access = self.waiters[first as usize].access;
+        let access = self.transactions.waiters.get(first).access;
         match (access.kind, access.is_whole()) {
             (AccessKind::Store, true) => Opcode::WoWrInvF,
             (AccessKind::Store, false) => Opcode::WoWrInv,

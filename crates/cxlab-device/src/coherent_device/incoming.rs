@@ -8,8 +8,9 @@ use cxlab_protocol::coherence::message::{Kept, M2s};
 use cxlab_protocol::{DevLoad, Message};
 
 use super::lines::NONE;
+use super::medium::MediumAccess;
 use super::outgoing::Response;
-use super::{BufferedMessage, CoherentDevice, MediumAccess, parse, row};
+use super::{BufferedMessage, CoherentDevice, parse, row};
 
 impl CoherentDevice {
     /// Handles a holder's response to a snoop.
@@ -70,8 +71,10 @@ impl CoherentDevice {
                     if let Some(values) = &mut self.values {
                         values.insert(dpa.line(), message.data);
                     }
-                    self.writes_queued += 1;
-                    self.accesses.push_back(MediumAccess { request: NONE, dpa });
+                    self.medium.writes_queued += 1;
+                    self.medium
+                        .accesses
+                        .push_back(MediumAccess { request: NONE, dpa });
                 }
                 Action::Reply(_, reply) => {
                     self.answers.waiting += 1;

@@ -1,45 +1,93 @@
 //! Access to the medium: reads and writes in the order of the table's actions.
 
+use std::collections::VecDeque;
+
 use cxlab_engine::Ctx;
-use cxlab_engine::units::SimTime;
+use cxlab_engine::save_state;
+use cxlab_engine::units::{Dpa, SimTime};
 use cxlab_link::Parcel;
-use cxlab_memory::MemoryRequest;
+use cxlab_memory::{Completion, MemoryBackend, MemoryRequest};
 use cxlab_protocol::LongStage;
 use cxlab_protocol::coherence::dcoh::Event;
+use serde::{Deserialize, Serialize};
 
+use super::CoherentDevice;
 use super::lines::NONE;
-use super::{CoherentDevice, MediumAccess};
 use crate::waits::DeviceWait;
+
+/// The next access of the medium: a read for a request, or a write if `request` is `NONE`.
+#[derive(Clone, Copy, Serialize, Deserialize)]
+pub(super) struct MediumAccess {
+    pub(super) request: u32,
+    pub(super) dpa: Dpa,
+}
+
+/// The medium, with the accesses that it has not accepted or completed.
+pub(super) struct MediumQueue {
+    pub(super) backend: Box<dyn MemoryBackend>,
+    pub(super) accesses: VecDeque<MediumAccess>,
+    /// Writes that the medium has not accepted.
+    pub(super) writes_queued: u32,
+    /// Free numbers of writes in the medium, above those of requests, and the next unused one.
+    pub(super) write_numbers: Vec<u32>,
+    next_write: u32,
+    pub(super) first_write: u32,
+    /// Reads whose completion time is known.
+    pub(super) ending: VecDeque<(SimTime, u32)>,
+    pub(super) wake: SimTime,
+    pub(super) done: Vec<Completion>,
+}
+
+save_state!(MediumQueue {
+    values: accesses, writes_queued, write_numbers, next_write, ending, wake;
+    states: backend;
+    built: first_write, done;
+});
+
+impl MediumQueue {
+    /// The medium without accesses. Numbers below `contexts` are those of requests.
+    pub(super) fn new(backend: Box<dyn MemoryBackend>, contexts: u32) -> MediumQueue {
+        MediumQueue {
+            backend,
+            accesses: VecDeque::with_capacity(256),
+            writes_queued: 0,
+            write_numbers: Vec::new(),
+            next_write: contexts,
+            first_write: contexts,
+            ending: VecDeque::with_capacity(256),
+            wake: SimTime::NEVER,
+            done: Vec::with_capacity(16),
+        }
+    }
+
+    /// Number of writes in the medium.
+    pub(super) fn writing(&self) -> u32 {
+        self.next_write - self.first_write - self.write_numbers.len() as u32
+    }
+}
 
 impl CoherentDevice {
     /// Issues queued accesses to the medium in order, as far as the medium accepts them.
     pub(super) fn fill_medium(&mut self, now: SimTime) {
-        while let Some(MediumAccess { request, dpa }) = self.accesses.front().copied()
-            && self.backend.can_accept(now, request == NONE)
+        while let Some(MediumAccess { request, dpa }) = self.medium.accesses.front().copied()
+            && self.medium.backend.can_accept(now, request == NONE)
         {
-            self.accesses.pop_front();
+            self.medium.accesses.pop_front();
             if request == NONE {
                 self.stats.writes += 1;
-                self.writes_queued -= 1;
-                let id = self.write_numbers.pop().unwrap_or_else(|| {
-                    self.next_write += 1;
-                    self.next_write - 1
+                self.medium.writes_queued -= 1;
+                let id = self.medium.write_numbers.pop().unwrap_or_else(|| {
+                    self.medium.next_write += 1;
+                    self.medium.next_write - 1
                 });
-                let write = true;
-                if self
-                    .backend
-                    .enqueue(
-                        now,
-                        MemoryRequest {
-                            id,
-                            dpa,
-                            lines: 1,
-                            write,
-                        },
-                    )
-                    .is_some()
-                {
-                    self.write_numbers.push(id);
+                let write = MemoryRequest {
+                    id,
+                    dpa,
+                    lines: 1,
+                    write: true,
+                };
+                if self.medium.backend.enqueue(now, write).is_some() {
+                    self.medium.write_numbers.push(id);
                 }
             } else {
                 self.stats.reads += 1;
@@ -51,17 +99,14 @@ impl CoherentDevice {
                 waited.note(&mut reader.message);
                 self.waits.count(waited);
                 reader.since = now;
-                let (id, write) = (request, false);
-                if let Some(at) = self.backend.enqueue(
-                    now,
-                    MemoryRequest {
-                        id,
-                        dpa,
-                        lines: 1,
-                        write,
-                    },
-                ) {
-                    self.ending.push_back((at, request));
+                let read = MemoryRequest {
+                    id: request,
+                    dpa,
+                    lines: 1,
+                    write: false,
+                };
+                if let Some(at) = self.medium.backend.enqueue(now, read) {
+                    self.medium.ending.push_back((at, request));
                 }
             }
         }

@@ -73,7 +73,7 @@ use cxlab_engine::save_state;
 use cxlab_engine::state::StateError;
 use cxlab_engine::units::{Dpa, Hpa, LINE_BYTES, LineAddr, Picos, SimTime};
 use cxlab_link::{BufferId, LinkPort, Outbox, Parcel};
-use cxlab_memory::{Completion, MemoryBackend, Statistic, TagArray};
+use cxlab_memory::{Statistic, TagArray};
 use cxlab_protocol::coherence::dcoh::{Actions, Event, Filter, LineState, Peer, step};
 use cxlab_protocol::coherence::message::M2s;
 use cxlab_protocol::{Channel, DecoderTable, DevLoad, Message, Opcode, PortId};
@@ -84,6 +84,7 @@ use crate::qos::Telemetry;
 use crate::waits::{DeviceWait, DeviceWaits};
 use joins::{JOIN, SnoopJoiner};
 use lines::{BusyLines, Contexts, SetQueue};
+use medium::MediumQueue;
 use serde::{Deserialize, Serialize};
 use snoops::SnoopTags;
 
@@ -118,13 +119,6 @@ struct BufferedMessage {
     at: SimTime,
 }
 
-/// The next access of the medium: a read for a request, or a write if `request` is `NONE`.
-#[derive(Clone, Copy, Serialize, Deserialize)]
-struct MediumAccess {
-    request: u32,
-    dpa: Dpa,
-}
-
 /// Counts of responses to writes and conflicts.
 #[derive(Default, Serialize, Deserialize)]
 struct ResponseCounts {
@@ -132,6 +126,27 @@ struct ResponseCounts {
     waiting: u32,
     /// Requests and writes whose last response has been sent, ever.
     sent: u64,
+}
+
+/// The requesters (peers), by number.
+struct PeerTable {
+    ids: Vec<PortId>,
+    /// Number of each peer, by its edge port.
+    numbers: Vec<Option<Peer>>,
+    /// Port through which each peer's last message came; its snoops leave through it.
+    ports: Vec<u16>,
+}
+
+save_state!(PeerTable {
+    sized: ports;
+    built: ids, numbers;
+});
+
+/// Messages in the receive buffers of M2S Req and RwD, in order of arrival.
+#[derive(Serialize, Deserialize)]
+struct ReceiveBuffers {
+    requests: VecDeque<BufferedMessage>,
+    writes: VecDeque<BufferedMessage>,
 }
 
 /// The coherent device component.
@@ -143,11 +158,7 @@ pub struct CoherentDevice {
     port_id: PortId,
     ports: Vec<Port>,
     decoders: DecoderTable,
-    peers: Vec<PortId>,
-    /// Number of each requester (peer), by its edge port.
-    peer_numbers: Vec<Option<Peer>>,
-    /// Port through which each peer's last message came; its snoops leave through it.
-    peer_ports: Vec<u16>,
+    peers: PeerTable,
     filter: TagArray<Filter>,
     sets: Vec<SetQueue>,
     lines: BusyLines,
@@ -157,23 +168,10 @@ pub struct CoherentDevice {
     joins: Option<SnoopJoiner>,
     /// Busy lines that got an entry, whose request continues.
     ready: VecDeque<u32>,
-    /// Messages in the receive buffers of M2S Req and RwD, in order of arrival.
-    requests: VecDeque<BufferedMessage>,
-    writes: VecDeque<BufferedMessage>,
+    buffers: ReceiveBuffers,
     answers: ResponseCounts,
     write_limit: u32,
-    backend: Box<dyn MemoryBackend>,
-    accesses: VecDeque<MediumAccess>,
-    /// Writes that the medium has not accepted.
-    writes_queued: u32,
-    /// Free numbers of writes in the medium, above those of requests, and the next unused one.
-    write_numbers: Vec<u32>,
-    next_write: u32,
-    first_write: u32,
-    /// Reads whose completion time is known.
-    ending: VecDeque<(SimTime, u32)>,
-    medium_wake: SimTime,
-    done: Vec<Completion>,
+    medium: MediumQueue,
     values: Option<BTreeMap<LineAddr, u16>>,
     turns: Option<Vec<WaitLogEntry>>,
     telemetry: Option<Box<Telemetry>>,
@@ -185,10 +183,10 @@ pub struct CoherentDevice {
 }
 
 save_state!(CoherentDevice {
-    values: ready, requests, writes, answers, accesses, writes_queued, write_numbers, next_write, ending, medium_wake, values, turns, telemetry, stats, waits, coherence;
-    sized: peer_ports, sets;
-    states: ports, filter, lines, contexts, snoops, joins, backend, timeline;
-    built: pipeline, block, eager, port_id, decoders, peers, peer_numbers, write_limit, first_write, done;
+    values: ready, buffers, answers, values, turns, telemetry, stats, waits, coherence;
+    sized: sets;
+    states: ports, peers, filter, lines, contexts, snoops, joins, medium, timeline;
+    built: pipeline, block, eager, port_id, decoders, write_limit;
 } then catch_up);
 
 impl CoherentDevice {
@@ -224,9 +222,11 @@ impl CoherentDevice {
             port_id: config.port_id,
             ports: ports.collect(),
             decoders,
-            peer_ports: vec![0; config.peers.len()],
-            peers: config.peers,
-            peer_numbers,
+            peers: PeerTable {
+                ports: vec![0; config.peers.len()],
+                ids: config.peers,
+                numbers: peer_numbers,
+            },
             sets: vec![SetQueue::EMPTY; geometry.sets() as usize],
             filter: TagArray::new(geometry, config.policy.as_ref(), config.policy_rng),
             lines: BusyLines::new(params.contexts),
@@ -234,19 +234,13 @@ impl CoherentDevice {
             snoops: SnoopTags::new(),
             joins: SnoopJoiner::new(filter.join, filter.block),
             ready: VecDeque::new(),
-            requests: VecDeque::with_capacity(256),
-            writes: VecDeque::with_capacity(256),
+            buffers: ReceiveBuffers {
+                requests: VecDeque::with_capacity(256),
+                writes: VecDeque::with_capacity(256),
+            },
             answers: ResponseCounts::default(),
             write_limit: filter.writes,
-            backend: config.backend,
-            accesses: VecDeque::with_capacity(256),
-            writes_queued: 0,
-            write_numbers: Vec::new(),
-            next_write: params.contexts,
-            first_write: params.contexts,
-            ending: VecDeque::with_capacity(256),
-            medium_wake: SimTime::NEVER,
-            done: Vec::with_capacity(16),
+            medium: MediumQueue::new(config.backend, params.contexts),
             values: config.observe.then(BTreeMap::new),
             turns: config.observe.then(Vec::new),
             telemetry,
@@ -283,8 +277,8 @@ impl CoherentDevice {
     /// Number of items in the device: buffered messages, requests in contexts, busy lines, snoops
     /// in flight, writes before the medium, messages queued to leave. 0 when no work is left.
     pub fn in_flight(&self) -> u64 {
-        let buffered = self.requests.len() + self.writes.len();
-        let under_way = self.contexts.len() + self.answers.waiting + self.writes_queued;
+        let buffered = self.buffers.requests.len() + self.buffers.writes.len();
+        let under_way = self.contexts.len() + self.answers.waiting + self.medium.writes_queued;
         let waiting: usize = self.ports.iter().map(|port| port.outbox.len()).sum();
         let inside = buffered + under_way as usize + self.lines.len() + self.snoops.len();
         (inside + waiting) as u64
@@ -293,7 +287,7 @@ impl CoherentDevice {
     /// The medium's own statistics, up to `now`.
     pub fn medium_statistics(&self, now: SimTime) -> Vec<Statistic> {
         let mut list = Vec::new();
-        self.backend.statistics(now, &mut list);
+        self.medium.backend.statistics(now, &mut list);
         list
     }
 
@@ -322,7 +316,7 @@ impl CoherentDevice {
 
     /// Resets the statistics at the beginning of measurement.
     pub fn begin_measurement(&mut self, now: SimTime) {
-        self.backend.begin_measurement(now);
+        self.medium.backend.begin_measurement(now);
         self.stats.reads = 0;
         self.stats.writes = 0;
         self.waits.reset();
@@ -396,9 +390,9 @@ impl CoherentDevice {
         let Some(telemetry) = &mut self.telemetry else {
             return DevLoad::Light;
         };
-        let buffered = self.requests.len() + self.writes.len();
-        let writing = self.next_write - self.first_write - self.write_numbers.len() as u32;
-        let writes = self.answers.waiting + self.writes_queued + writing;
+        let buffered = self.buffers.requests.len() + self.buffers.writes.len();
+        let writing = self.medium.writing();
+        let writes = self.answers.waiting + self.medium.writes_queued + writing;
         let inside = buffered as u32 + self.contexts.len() + writes;
         telemetry.answer(now, host, port, inside)
     }
@@ -415,7 +409,7 @@ impl CoherentDevice {
                 at: ctx.now(),
             };
             let peer = self.peer(&message);
-            self.peer_ports[peer.index()] = port;
+            self.peers.ports[peer.index()] = port;
             if let Some(telemetry) = &mut self.telemetry
                 && message.channel() != Channel::M2sBirsp
                 && message.opcode != Opcode::BiConflict
@@ -428,9 +422,9 @@ impl CoherentDevice {
                         let line = WaitsFor::Line(self.dpa(&message).line());
                         self.log_turn(line, &message, false);
                     }
-                    self.requests.push_back(arrived);
+                    self.buffers.requests.push_back(arrived);
                 }
-                Channel::M2sRwd => self.writes.push_back(arrived),
+                Channel::M2sRwd => self.buffers.writes.push_back(arrived),
                 Channel::M2sBirsp => {
                     self.release(ctx, &arrived);
                     self.snoop_answered(ctx, &message, peer);
@@ -473,23 +467,23 @@ impl CoherentDevice {
     /// Handles completions of the medium.
     fn wake_medium(&mut self, ctx: &mut Ctx<'_, Parcel>) {
         let now = ctx.now();
-        if now == self.medium_wake {
-            self.medium_wake = SimTime::NEVER;
+        if now == self.medium.wake {
+            self.medium.wake = SimTime::NEVER;
         }
-        let mut done = std::mem::take(&mut self.done);
-        self.backend.advance(now, &mut done);
+        let mut done = std::mem::take(&mut self.medium.done);
+        self.medium.backend.advance(now, &mut done);
         for completion in done.drain(..) {
-            if completion.id < self.first_write {
+            if completion.id < self.medium.first_write {
                 self.medium_read(ctx, completion.id);
             } else {
-                self.write_numbers.push(completion.id);
+                self.medium.write_numbers.push(completion.id);
             }
         }
-        self.done = done;
-        while let Some((at, request)) = self.ending.front().copied()
+        self.medium.done = done;
+        while let Some((at, request)) = self.medium.ending.front().copied()
             && at <= now
         {
-            self.ending.pop_front();
+            self.medium.ending.pop_front();
             self.medium_read(ctx, request);
         }
         self.go_on(ctx);
@@ -503,28 +497,28 @@ impl CoherentDevice {
                 self.settle(ctx, busy);
             }
             self.fill_medium(ctx.now());
-            if let Some(write) = self.writes.front().copied()
-                && self.answers.waiting.max(self.writes_queued) < self.write_limit
+            if let Some(write) = self.buffers.writes.front().copied()
+                && self.answers.waiting.max(self.medium.writes_queued) < self.write_limit
             {
-                self.writes.pop_front();
+                self.buffers.writes.pop_front();
                 self.write(ctx, &write);
-            } else if let Some(request) = self.requests.front().copied()
+            } else if let Some(request) = self.buffers.requests.front().copied()
                 && self.contexts.has_room()
             {
-                self.requests.pop_front();
+                self.buffers.requests.pop_front();
                 self.accept(ctx, &request);
             } else {
                 break;
             }
         }
-        let ending = self.ending.front().map(|(at, _)| *at);
-        let next = [self.backend.next_event(), ending];
+        let ending = self.medium.ending.front().map(|(at, _)| *at);
+        let next = [self.medium.backend.next_event(), ending];
         let next = next.into_iter().flatten().min();
         // A medium that has not been advanced for a while may have work that is due now.
         if let Some(at) = next.map(|at| at.max(ctx.now()))
-            && at < self.medium_wake
+            && at < self.medium.wake
         {
-            self.medium_wake = at;
+            self.medium.wake = at;
             ctx.wake_at(at, MEDIUM);
         }
     }
@@ -532,7 +526,7 @@ impl CoherentDevice {
     /// The requester that sent a message.
     #[inline]
     fn peer(&self, message: &Message) -> Peer {
-        match self.peer_numbers.get(usize::from(message.source.0)) {
+        match self.peers.numbers.get(usize::from(message.source.0)) {
             Some(Some(peer)) => *peer,
             _ => panic!("{:?} is no requester of this device", message.source),
         }

@@ -9,9 +9,10 @@ use cxlab_protocol::coherence::dcoh::{Action, Actions, Event, Filter, LineState,
 use cxlab_protocol::coherence::message::{M2s, S2m};
 
 use super::lines::{NONE, Request};
+use super::medium::MediumAccess;
 use super::outgoing::Response;
 use super::turns::WaitsFor;
-use super::{BufferedMessage, CoherentDevice, MediumAccess, dpa_of, parse, row};
+use super::{BufferedMessage, CoherentDevice, dpa_of, parse, row};
 
 impl CoherentDevice {
     /// Allocates a context for a request, and begins the request if its line is not busy.
@@ -144,7 +145,7 @@ impl CoherentDevice {
                     let values = self.values.as_ref();
                     let value = values.and_then(|values| values.get(&busy.line));
                     self.contexts.get_mut(busy.current_request).data = value.copied().unwrap_or(0);
-                    self.accesses.push_back(MediumAccess {
+                    self.medium.accesses.push_back(MediumAccess {
                         request: busy.current_request,
                         dpa: dpa_of(busy.line),
                     });

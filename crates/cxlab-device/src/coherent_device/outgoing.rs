@@ -71,7 +71,7 @@ impl CoherentDevice {
         } else {
             port.outbox.pump(ctx, link, token, sent);
         }
-        if !self.requests.is_empty() || !self.writes.is_empty() {
+        if !self.buffers.requests.is_empty() || !self.buffers.writes.is_empty() {
             self.go_on(ctx);
         }
     }
@@ -86,7 +86,7 @@ impl CoherentDevice {
         peers: Peers,
     ) {
         for peer in peers.iter() {
-            let destination = self.peers[peer.index()];
+            let destination = self.peers.ids[peer.index()];
             self.coherence.snoops[kind as usize] += 1;
             self.coherence.block_snoops += u64::from(lines > 1);
             let message = Message {
@@ -108,7 +108,7 @@ impl CoherentDevice {
                 vc: 0,
                 hops: 0,
             };
-            self.offer(ctx, self.peer_ports[peer.index()], message);
+            self.offer(ctx, self.peers.ports[peer.index()], message);
         }
     }
 

@@ -3,7 +3,7 @@
 
 use cxlab_agent::{
     AccessOutcome, AccessResponse, CACHE, COHERENCE, HOST_QUEUE, MEDIA, PROCESS, STAGE_NAMES,
-    stages_of,
+    WaitingAccess, stages_of,
 };
 use cxlab_engine::Ctx;
 use cxlab_engine::units::{LineAddr, SimTime};
@@ -21,7 +21,7 @@ use super::home::CopyAfterSnoop;
 use super::llc::DirectoryEntry;
 use super::params::DeviceEvictions;
 use super::tokens::{FINISH, NONE};
-use super::transactions::{Txn, TxnKind, WaitingAccess};
+use super::transactions::{Txn, TxnKind};
 
 /// Stages that receive their time first if an access began later than its transaction.
 const FIRST: [usize; 4] = [CACHE, PROCESS, MEDIA, COHERENCE];
@@ -430,7 +430,11 @@ impl Processor {
         let mut place = txn.first;
         while place != NONE {
             let is_first = place == txn.first;
-            let (WaitingAccess { access, begun, .. }, next) = self.home.txns.take_waiter(place);
+            let WaitingAccess {
+                access,
+                begun,
+                next,
+            } = self.home.txns.take_waiter(place);
             place = next;
             let response = self.response_to(&txn, now.0, begun, at);
             if response.outcome != AccessOutcome::Served {

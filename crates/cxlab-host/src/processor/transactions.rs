@@ -2,7 +2,7 @@
 
 use std::ops::{Index, IndexMut};
 
-use cxlab_agent::{Access, AccessOutcome, LOCAL};
+use cxlab_agent::{Access, AccessOutcome, LOCAL, WaitingAccess, WaitingAccesses};
 use cxlab_engine::units::{LineAddr, SimTime};
 use cxlab_memory::Slot;
 use cxlab_protocol::coherence::cache_home::{CORES, Found, LineState, Peer};
@@ -215,21 +215,12 @@ impl Txn {
 /// Holder number of the root complex in the table.
 const IO: usize = 62;
 
-/// An access that waits for a transaction.
-#[derive(Clone, Copy, Serialize, Deserialize)]
-pub(super) struct WaitingAccess {
-    pub(super) access: Access,
-    pub(super) begun: u64,
-    next: u32,
-}
-
 /// The transactions in flight, by number, and the accesses that wait for them.
 #[derive(Serialize, Deserialize)]
 pub(super) struct Transactions {
     list: Vec<Txn>,
     free: Vec<u32>,
-    waiters: Vec<WaitingAccess>,
-    free_waiters: Vec<u32>,
+    waiters: WaitingAccesses,
     /// Number of transactions that are over and whose tag is out of use.
     out_of_use: u64,
 }
@@ -239,8 +230,7 @@ impl Transactions {
         Transactions {
             list: Vec::with_capacity(capacity),
             free: Vec::with_capacity(capacity),
-            waiters: Vec::new(),
-            free_waiters: Vec::new(),
+            waiters: WaitingAccesses::default(),
             out_of_use: 0,
         }
     }
@@ -294,35 +284,15 @@ impl Transactions {
 
     /// Appends an access to those that wait for a transaction.
     pub(super) fn wait_behind(&mut self, id: u32, access: Access, begun: SimTime) {
-        let entry = WaitingAccess {
-            access,
-            begun: begun.0,
-            next: NONE,
-        };
-        let place = match self.free_waiters.pop() {
-            Some(place) => {
-                self.waiters[place as usize] = entry;
-                place
-            }
-            None => {
-                self.waiters.push(entry);
-                self.waiters.len() as u32 - 1
-            }
-        };
         let txn = &mut self.list[id as usize];
-        match txn.last {
-            NONE => txn.first = place,
-            last => self.waiters[last as usize].next = place,
-        }
-        txn.last = place;
+        self.waiters
+            .append(&mut txn.first, &mut txn.last, access, begun);
     }
 
-    /// Removes the waiting access at `place`, and returns it with the place of the next one.
+    /// Removes the waiting access at `place`.
     #[inline]
-    pub(super) fn take_waiter(&mut self, place: u32) -> (WaitingAccess, u32) {
-        let waiter = self.waiters[place as usize];
-        self.free_waiters.push(place);
-        (waiter, waiter.next)
+    pub(super) fn take_waiter(&mut self, place: u32) -> WaitingAccess {
+        self.waiters.take(place)
     }
 
     /// Appends a transaction to those of the same line, of which `first` has the line.
