@@ -138,24 +138,11 @@ fn copy_line(from_image: &Image, from: Hpa, to_image: &Image, to: Hpa) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use cxlab_protocol::{CacheMeta, LatencyStages, MemMeta, Opcode};
+    use cxlab_engine::units::SimTime;
+    use cxlab_protocol::Opcode;
 
     fn request(source: u16, tag: u32, opcode: Opcode) -> Message {
-        Message {
-            hpa: Hpa(0),
-            issued_ps: 0,
-            stages: LatencyStages::default(),
-            tag,
-            source: PortId(source),
-            destination: PortId(9),
-            opcode,
-            meta: MemMeta::NONE,
-            cache: CacheMeta::NONE,
-            lines: 1,
-            data: 0,
-            vc: 0,
-            hops: 0,
-        }
+        Message::new(opcode, Hpa(0), tag, PortId(source), PortId(9), SimTime(0))
     }
 
     /// The same line has address 64 at the one host and 4096 at the other.

@@ -4,53 +4,27 @@
 use std::collections::VecDeque;
 
 use cxlab_device::{DeviceConfig, DeviceParams, MemoryDevice, WriteCompletion};
-use cxlab_engine::units::{Bytes, BytesPerSec, Hpa, Picos, SimTime};
-use cxlab_engine::{Component, ComponentId, Ctx, Monitor, Simulation, Wire};
-use cxlab_link::{
-    Blocked, BufferId, CreditTable, LinkParams, LinkPort, PacketHeader, Parcel, PortConfig,
-    Transmission,
-};
+use cxlab_engine::units::{Bytes, Hpa, Picos, SimTime};
+use cxlab_engine::{Component, Ctx, Monitor, Simulation};
+use cxlab_link::{Blocked, BufferId, CreditTable, LinkParams, LinkPort, PacketHeader, Parcel};
 use cxlab_memory::Medium;
 use cxlab_memory::fixed::FixedParams;
 use cxlab_protocol::coherence::fields::{MetaField, MetaValue, SnpType};
 use cxlab_protocol::hdm::InterleaveSet;
-use cxlab_protocol::{CacheMeta, DecoderTable, DeviceDecoder, MemMeta, Message, Opcode, PortId};
+use cxlab_protocol::{DecoderTable, DeviceDecoder, MemMeta, Message, Opcode, PortId};
+use cxlab_testkit::wire;
 
-/// A link with 1 ns for each message and 1 ns of propagation.
+/// A link of the test kit with so many credits for responses.
 fn link(responses: u16) -> LinkParams {
-    LinkParams {
-        transmission: Transmission::Packet,
-        bandwidth: Some(BytesPerSec(64_000_000_000)),
-        packet: PacketHeader {
-            header: Bytes(64),
-            data_header: Bytes(0),
-            staging: Bytes(0),
-        },
-        propagation: Picos(1_000),
-        port_delay: Picos(0),
-        credits: CreditTable {
-            s2m_drs: Some(responses),
-            s2m_ndr: Some(responses),
-            ..CreditTable::default()
-        },
-        ..LinkParams::default()
-    }
+    cxlab_testkit::link(CreditTable {
+        s2m_drs: Some(responses),
+        s2m_ndr: Some(responses),
+        ..CreditTable::default()
+    })
 }
 
 fn end(params: &LinkParams) -> LinkPort {
-    let zero = Picos::ZERO;
-    LinkPort::new(
-        params,
-        &PortConfig {
-            port: 0,
-            egress: zero,
-            ingress: zero,
-            vcs: 1,
-            windows: params.windows(zero),
-            seed: 1,
-            name: "test",
-        },
-    )
+    cxlab_testkit::end(params, 0, Picos::ZERO, Picos::ZERO)
 }
 
 /// Sends its requests as fast as the link allows, and never frees a buffer if `hold` is set.
@@ -152,25 +126,21 @@ fn run(requests: &str, contexts: u32, medium: FixedParams, responses: u16, hold:
 
 fn run_on(link: LinkParams, requests: &str, contexts: u32, medium: FixedParams, hold: bool) -> Ran {
     let requests = requests.chars().zip(0..).map(|(kind, tag)| Message {
-        hpa: Hpa(64 * u64::from(tag)),
-        issued_ps: 0,
-        stages: Default::default(),
-        tag,
-        source: PortId(0),
-        destination: PortId(1),
-        opcode: match kind.to_ascii_lowercase() {
-            'w' => Opcode::MemWr,
-            _ => Opcode::MemRd,
-        },
-        vc: 0,
-        hops: 0,
         meta: match kind.is_ascii_uppercase() {
             true => MemMeta::new(MetaField::Meta0State, MetaValue::Any, SnpType::NoOp),
             false => MemMeta::NONE,
         },
-        cache: CacheMeta::NONE,
-        lines: 1,
-        data: 0,
+        ..Message::new(
+            match kind.to_ascii_lowercase() {
+                'w' => Opcode::MemWr,
+                _ => Opcode::MemRd,
+            },
+            Hpa(64 * u64::from(tag)),
+            tag,
+            PortId(0),
+            PortId(1),
+            SimTime(0),
+        )
     });
     let set = InterleaveSet::new(Hpa(0), Bytes(1 << 20), Bytes(256), 1).unwrap();
     let host = Host {
@@ -200,15 +170,8 @@ fn run_on(link: LinkParams, requests: &str, contexts: u32, medium: FixedParams, 
         )),
         decoders: DecoderTable::common(vec![DeviceDecoder::whole(set, 0)]),
     });
-    let wire = |peer: usize| {
-        vec![Wire {
-            peer: ComponentId::from(peer),
-            peer_port: 0,
-            min_latency: Picos(1_000),
-        }]
-    };
     let nodes = vec![Node::Host(host), Node::Device(device)];
-    let mut simulation = Simulation::new(nodes, vec![wire(1), wire(0)]);
+    let mut simulation = Simulation::new(nodes, vec![vec![wire(1, 0)], vec![wire(0, 0)]]);
     simulation.run(1, SimTime::NEVER, &Monitor::default());
     Ran { simulation }
 }

@@ -18,7 +18,7 @@ use cxlab_engine::save_state;
 use cxlab_engine::units::{BytesPerSec, Hpa, Picos, SimTime};
 use cxlab_engine::{Ctx, prefetch, prefetch_first};
 use cxlab_link::{LinkPort, Parcel};
-use cxlab_protocol::{CacheMeta, DevLoad, LatencyStages, MemMeta, Message, Opcode, PortId};
+use cxlab_protocol::{CacheMeta, DevLoad, Message, Opcode, PortId};
 use cxlab_workload::{MemOp, OpKind, OpSource};
 use serde::{Deserialize, Serialize};
 
@@ -490,19 +490,15 @@ impl Requester {
             self.ledger.stats.writebacks += 1;
         }
         let message = Message {
-            hpa,
-            issued_ps: now.0,
-            stages: LatencyStages::default(),
-            tag,
-            source: self.port_id,
-            destination: device,
-            opcode: if write { self.write } else { Opcode::MemRd },
-            vc: 0,
-            hops: 0,
-            meta: MemMeta::NONE,
-            cache: CacheMeta::NONE,
-            lines: 1,
             data: self.stored(&slot),
+            ..Message::new(
+                if write { self.write } else { Opcode::MemRd },
+                hpa,
+                tag,
+                self.port_id,
+                device,
+                now,
+            )
         };
         self.roots.send(ctx, message);
     }

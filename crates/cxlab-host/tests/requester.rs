@@ -2,59 +2,17 @@
 #![allow(clippy::unwrap_used)]
 
 use std::collections::VecDeque;
-use std::sync::Arc;
 
 use cxlab_engine::rng::StreamRng;
-use cxlab_engine::units::{Bytes, BytesPerSec, Dpa, Hpa, Picos, SimTime};
-use cxlab_engine::{Component, ComponentId, Ctx, Monitor, Simulation, Stop, Wire};
+use cxlab_engine::units::{Bytes, Picos, SimTime};
+use cxlab_engine::{Component, Ctx, Monitor, Simulation, Stop};
 use cxlab_host::{
-    AddressMap, AddressWindow, CacheParams, RequestAgent, RequestRow, Requester, RequesterConfig,
-    RequesterParams,
+    CacheParams, RequestAgent, RequestRow, Requester, RequesterConfig, RequesterParams,
 };
-use cxlab_link::{
-    Blocked, BufferId, CreditTable, LinkParams, LinkPort, PacketHeader, Parcel, PortConfig,
-    Transmission,
-};
-use cxlab_protocol::hdm::InterleaveSet;
+use cxlab_link::{Blocked, BufferId, CreditTable, LinkPort, Parcel};
 use cxlab_protocol::{LongStage, Message, Opcode, PortId};
-use cxlab_workload::{MemOp, OpKind, OpSource};
-
-/// A link on which every message takes 1 ns, and the flight 1 ns.
-fn link(credits: u16) -> LinkParams {
-    LinkParams {
-        transmission: Transmission::Packet,
-        bandwidth: Some(BytesPerSec(64_000_000_000)),
-        packet: PacketHeader {
-            header: Bytes(64),
-            data_header: Bytes(0),
-            staging: Bytes(0),
-        },
-        propagation: Picos(1_000),
-        port_delay: Picos(0),
-        credits: CreditTable {
-            m2s_req: Some(credits),
-            m2s_rwd: Some(credits),
-            ..CreditTable::default()
-        },
-        ..LinkParams::default()
-    }
-}
-
-fn end(params: &LinkParams, port: u16) -> LinkPort {
-    let zero = Picos::ZERO;
-    LinkPort::new(
-        params,
-        &PortConfig {
-            port,
-            egress: zero,
-            ingress: zero,
-            vcs: 1,
-            windows: params.windows(zero),
-            seed: 1,
-            name: "test",
-        },
-    )
-}
+use cxlab_testkit::{Operations, end, link, memory, read, wire, write};
+use cxlab_workload::MemOp;
 
 /// A device that responds to each request after `delay`. Without a delay it never responds and
 /// occupies its buffers for ever.
@@ -128,34 +86,6 @@ impl Component for Node {
     }
 }
 
-struct Script(VecDeque<MemOp>);
-
-cxlab_engine::cannot_save!(Script, "a list of a test");
-
-impl OpSource for Script {
-    fn next_op(&mut self, _rng: &mut StreamRng) -> Option<MemOp> {
-        self.0.pop_front()
-    }
-}
-
-/// A read of line `line`.
-fn read(line: u64) -> MemOp {
-    MemOp {
-        hpa: Hpa(64 * line),
-        kind: OpKind::Read,
-        lines: 1,
-        not_before: SimTime(0),
-        dependent: false,
-    }
-}
-
-fn write(line: u64) -> MemOp {
-    MemOp {
-        kind: OpKind::Write,
-        ..read(line)
-    }
-}
-
 /// First line of the second device.
 const SECOND: u64 = 1024;
 
@@ -192,36 +122,14 @@ fn run(params: RequesterParams, credits: u16, delays: &[Option<u64>], ops: &[Mem
         process_time: Picos(0),
         ..params
     };
-    let link = link(credits);
-    let count = delays.len();
-    let size = Bytes(64 * SECOND);
-    let windows = (0..count).map(|device| {
-        let base = Hpa(size.0 * device as u64);
-        let set = InterleaveSet::new(base, size, Bytes(256), 1).unwrap();
-        AddressWindow {
-            base,
-            size,
-            set,
-            targets: vec![PortId(1 + device as u16)],
-            first: vec![Dpa(0)],
-        }
+    let link = link(CreditTable {
+        m2s_req: Some(credits),
+        m2s_rwd: Some(credits),
+        ..CreditTable::default()
     });
+    let count = delays.len();
     let egress = params.egress();
-    let port = |port: usize| {
-        let (ingress, name) = (Picos(0), "test");
-        LinkPort::new(
-            &link,
-            &PortConfig {
-                port: port as u16,
-                egress,
-                ingress,
-                vcs: 1,
-                windows: link.windows(Picos::ZERO),
-                seed: 1,
-                name,
-            },
-        )
-    };
+    let port = |port: usize| end(&link, port as u16, egress, Picos::ZERO);
     let host = Requester::new(RequesterConfig {
         steps: Vec::new(),
         partial: false,
@@ -234,14 +142,14 @@ fn run(params: RequesterParams, credits: u16, delays: &[Option<u64>], ops: &[Mem
         ports: (0..count).map(port).collect(),
         port_to: std::iter::once(0).chain(0..count as u16).collect(),
         first_device: 1,
-        map: Arc::new(AddressMap::new(windows.collect())),
-        source: Box::new(Script(ops.iter().copied().collect())),
+        map: memory(count as u16, SECOND, 1),
+        source: Box::new(Operations(ops.iter().copied().collect())),
         rng: StreamRng::new(1, "host"),
         limit: None,
         log: true,
     });
     let echo = |delay: &Option<u64>| {
-        let link = end(&link, 0);
+        let link = end(&link, 0, Picos::ZERO, Picos::ZERO);
         Node::Echo(Echo {
             link,
             delay: *delay,
@@ -249,11 +157,6 @@ fn run(params: RequesterParams, credits: u16, delays: &[Option<u64>], ops: &[Mem
             pending: VecDeque::new(),
             most: 0,
         })
-    };
-    let wire = |peer: usize, peer_port: usize| Wire {
-        peer: ComponentId::from(peer),
-        peer_port: peer_port as u16,
-        min_latency: Picos(1_000),
     };
     let nodes = std::iter::once(Node::Host(host))
         .chain(delays.iter().map(echo))

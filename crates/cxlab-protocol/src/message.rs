@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use cxlab_engine::units::Hpa;
+use cxlab_engine::units::{Hpa, SimTime};
 use serde::{Deserialize, Serialize};
 
 use crate::coherence::fields::{GoState, MetaField, MetaValue, SnpType};
@@ -217,6 +217,34 @@ pub struct Message {
 }
 
 impl Message {
+    /// A message about one line, or about a register, that is issued at `issued`. It carries no data and
+    /// has crossed no link.
+    #[inline(always)]
+    pub fn new(
+        opcode: Opcode,
+        hpa: Hpa,
+        tag: u32,
+        source: PortId,
+        destination: PortId,
+        issued: SimTime,
+    ) -> Message {
+        Message {
+            hpa,
+            tag,
+            source,
+            destination,
+            hops: 0,
+            data: 0,
+            opcode,
+            vc: 0,
+            lines: 1,
+            meta: MemMeta::NONE,
+            stages: LatencyStages::default(),
+            cache: CacheMeta::NONE,
+            issued_ps: issued.0,
+        }
+    }
+
     /// Value of `lines` in a request to a register that enumeration knows, and in
     /// its completion ([`crate::io::packet`]).
     pub const REGISTER: u8 = 2;

@@ -16,7 +16,7 @@ use cxlab_engine::save_state;
 use cxlab_engine::units::{Hpa, LINE_BYTES, LineAddr, SimTime};
 use cxlab_link::Parcel;
 use cxlab_os::{PageAccess, PageSize};
-use cxlab_protocol::{CacheMeta, LatencyStages, MemMeta, Message, Opcode};
+use cxlab_protocol::{CacheMeta, LatencyStages, Message, Opcode};
 use cxlab_workload::thread::{BIAS_REGISTER, Direction, ThreadOp};
 use serde::{Deserialize, Serialize};
 
@@ -555,19 +555,9 @@ impl Accelerator {
         self.roots.send(
             ctx,
             Message {
-                hpa,
-                issued_ps: ctx.now().0,
-                stages: LatencyStages::default(),
-                tag,
-                source: self.port_id,
-                destination: self.host,
-                opcode,
-                vc: 0,
-                hops: 0,
-                meta: MemMeta::NONE,
-                cache: CacheMeta::NONE,
                 lines: u8::from(ordered),
                 data: bytes,
+                ..Message::new(opcode, hpa, tag, self.port_id, self.host, ctx.now())
             },
         );
     }

@@ -12,7 +12,7 @@ use cxlab_protocol::coherence::cache_agent::{Action, Event, Line, LineState, ste
 use cxlab_protocol::coherence::cache_message::{Answer as SnoopAnswer, Reply, Request};
 use cxlab_protocol::coherence::fields::GoState;
 use cxlab_protocol::coherence::message::Snoop;
-use cxlab_protocol::{CacheMeta, Channel, LatencyStages, MemMeta, Message, Opcode};
+use cxlab_protocol::{CacheMeta, Channel, Message, Opcode};
 
 use super::hmc::{LookupAttempt, NONE, TransactionEntry};
 use super::own::ReceivedMessage;
@@ -481,21 +481,14 @@ impl Accelerator {
         opcode: Opcode,
         tag: u32,
     ) -> Message {
-        Message {
-            hpa: Hpa(line.0 * LINE_BYTES),
-            issued_ps: ctx.now().0,
-            stages: LatencyStages::default(),
-            tag,
-            source: self.port_id,
-            destination: self.host,
+        Message::new(
             opcode,
-            vc: 0,
-            hops: 0,
-            meta: MemMeta::NONE,
-            cache: CacheMeta::NONE,
-            lines: 1,
-            data: 0,
-        }
+            Hpa(line.0 * LINE_BYTES),
+            tag,
+            self.port_id,
+            self.host,
+            ctx.now(),
+        )
     }
 
     /// Responds to a snoop. A snoop that leaves the line in the cache reads

@@ -7,7 +7,7 @@ use cxlab_engine::units::{Hpa, LineAddr, SimTime};
 use cxlab_link::Parcel;
 use cxlab_protocol::coherence::dcoh::Peers;
 use cxlab_protocol::coherence::message::{S2m, Snoop};
-use cxlab_protocol::{CacheMeta, Channel, DevLoad, LatencyStages, MemMeta, Message, PortId};
+use cxlab_protocol::{CacheMeta, Channel, DevLoad, MemMeta, Message, PortId};
 
 use super::lines::{Contexts, NONE};
 use super::{CoherentDevice, ResponseCounts, dpa_of};
@@ -90,23 +90,19 @@ impl CoherentDevice {
             self.coherence.snoops[kind as usize] += 1;
             self.coherence.block_snoops += u64::from(lines > 1);
             let message = Message {
-                hpa: self.hpa(destination, first),
-                issued_ps: ctx.now().0,
-                stages: LatencyStages::default(),
-                tag: self.snoops.take(peer, first, lines),
-                source: self.port_id,
-                destination,
-                opcode: if lines > 1 {
-                    kind.block_opcode()
-                } else {
-                    kind.opcode()
-                },
-                meta: MemMeta::NONE,
-                cache: CacheMeta::NONE,
                 lines,
-                data: 0,
-                vc: 0,
-                hops: 0,
+                ..Message::new(
+                    if lines > 1 {
+                        kind.block_opcode()
+                    } else {
+                        kind.opcode()
+                    },
+                    self.hpa(destination, first),
+                    self.snoops.take(peer, first, lines),
+                    self.port_id,
+                    destination,
+                    ctx.now(),
+                )
             };
             self.offer(ctx, self.peers.ports[peer.index()], message);
         }

@@ -6,14 +6,15 @@ use std::sync::{Arc, Mutex};
 
 use cxlab_engine::Ctx;
 use cxlab_engine::rng::StreamRng;
-use cxlab_engine::units::{Hpa, SimTime};
+use cxlab_engine::units::Hpa;
 use cxlab_link::{LinkPort, Parcel};
 use cxlab_protocol::coherence::block::{Answer, Answers, BlockSnoop};
 use cxlab_protocol::coherence::message::{Kept, M2s, S2m, Snoop};
 use cxlab_protocol::coherence::requester::{Action, Event, Line, LineState, step};
 use cxlab_protocol::{Channel, LongStage, Message};
+use cxlab_testkit::{Endpoint, Schedule};
 
-use crate::harness::{Endpoint, PORT, check_response, message, peer_id};
+use crate::harness::{PORT, check_response, message, peer_id};
 
 /// Global knowledge of all peers: the history of each line.
 #[derive(Default)]
@@ -67,8 +68,7 @@ pub struct Cache {
     burst: (Event, usize, u64),
     copies: BTreeMap<u64, Copied>,
     jobs: Vec<Job>,
-    later: BTreeMap<(u64, u64), Later>,
-    count: u64,
+    later: Schedule<Later>,
     last_ndr: u64,
     oracle: Arc<Mutex<Oracle>>,
     pub requests: u64,
@@ -102,8 +102,7 @@ impl Cache {
             bursts,
             burst: (Event::Load, 0, 0),
             jobs: vec![],
-            later: BTreeMap::new(),
-            count: 0,
+            later: Schedule::new(LATER),
             last_ndr: 0,
             oracle,
             requests: 0,
@@ -132,14 +131,8 @@ impl Cache {
             && self.copies.values().all(|copy| copy.state.is_settled())
     }
 
-    fn at(&mut self, ctx: &mut Ctx<'_, Parcel>, time: u64, what: Later) {
-        self.later.insert((time, self.count), what);
-        self.count += 1;
-        ctx.wake_at(SimTime(time), LATER);
-    }
-
     pub fn start(&mut self, ctx: &mut Ctx<'_, Parcel>) {
-        self.at(ctx, 1, Later::Operate);
+        self.later.at(ctx, 1, Later::Operate);
     }
 
     pub fn receive(&mut self, ctx: &mut Ctx<'_, Parcel>, parcel: &Parcel) {
@@ -154,17 +147,15 @@ impl Cache {
             time = time.max(self.last_ndr);
             self.last_ndr = time;
         }
-        self.at(ctx, time, Later::Take(message));
+        self.later.at(ctx, time, Later::Take(message));
     }
 
     pub fn wake(&mut self, ctx: &mut Ctx<'_, Parcel>, token: u32) {
         if token == PORT {
             return self.endpoint.wake(ctx, PORT);
         }
-        while let Some(entry) = self.later.first_entry()
-            && entry.key().0 <= ctx.now().0
-        {
-            match entry.remove() {
+        while let Some(what) = self.later.next(ctx.now()) {
+            match what {
                 Later::Send(mut message) => {
                     message
                         .stages
@@ -218,7 +209,7 @@ impl Cache {
         if self.operations > 0 {
             let span = if left > 0 { 1_000 } else { 20_000 };
             let time = ctx.now().0 + 1 + self.rng.below(span);
-            self.at(ctx, time, Later::Operate);
+            self.later.at(ctx, time, Later::Operate);
         }
     }
 
@@ -331,7 +322,7 @@ impl Cache {
             ..message
         };
         let time = ctx.now().0 + self.rng.below(self.slowness);
-        self.at(ctx, time, Later::Send(message));
+        self.later.at(ctx, time, Later::Send(message));
     }
 
     fn answer(&mut self, ctx: &mut Ctx<'_, Parcel>, job: usize, answers: &Answers) {

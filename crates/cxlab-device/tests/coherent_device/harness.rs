@@ -7,19 +7,15 @@ use cxlab_device::{
     CoherentConfig, CoherentDevice, DeviceParams, QosConfig, QosParams, SnoopFilterParams,
 };
 use cxlab_engine::rng::StreamRng;
-use cxlab_engine::units::{Bytes, BytesPerSec, Hpa, Picos, SimTime};
-use cxlab_engine::{Component, ComponentId, Ctx, Monitor, Simulation, Wire};
-use cxlab_link::{
-    BufferId, CreditTable, LinkParams, LinkPort, Outbox, PacketHeader, Parcel, PortConfig,
-    Transmission,
-};
+use cxlab_engine::units::{Bytes, Hpa, Picos, SimTime};
+use cxlab_engine::{Component, Ctx, Monitor, Simulation, Wire};
+use cxlab_link::{LinkPort, Parcel};
 use cxlab_memory::fixed::FixedParams;
 use cxlab_memory::{Medium, VictimPolicy, victim};
 use cxlab_protocol::coherence::message::{Kept, M2s, Snoop};
 use cxlab_protocol::hdm::InterleaveSet;
-use cxlab_protocol::{
-    CacheMeta, DecoderTable, DeviceDecoder, LatencyStages, MemMeta, Message, Opcode, PortId,
-};
+use cxlab_protocol::{DecoderTable, DeviceDecoder, MemMeta, Message, Opcode, PortId};
+use cxlab_testkit::{Endpoint, credits, end, link, wire};
 
 use crate::cache::Cache;
 
@@ -37,45 +33,6 @@ pub const DEVICE: PortId = PortId(7);
 
 pub fn peer_id(number: usize) -> PortId {
     PortId(20 + number as u16)
-}
-
-pub fn link(credits: u8) -> LinkParams {
-    LinkParams {
-        transmission: Transmission::Packet,
-        bandwidth: Some(BytesPerSec(64_000_000_000)),
-        packet: PacketHeader {
-            header: Bytes(64),
-            data_header: Bytes(0),
-            staging: Bytes(0),
-        },
-        propagation: Picos(1_000),
-        port_delay: Picos(0),
-        credits: CreditTable {
-            m2s_req: Some(credits.into()),
-            m2s_rwd: Some(credits.into()),
-            s2m_ndr: Some(credits.into()),
-            s2m_drs: Some(credits.into()),
-            s2m_bisnp: Some(credits.into()),
-            m2s_birsp: Some(credits.into()),
-            ..CreditTable::default()
-        },
-        ..LinkParams::default()
-    }
-}
-
-fn end(params: &LinkParams, port: u16, ingress: u64) -> LinkPort {
-    LinkPort::new(
-        params,
-        &PortConfig {
-            port,
-            egress: Picos::ZERO,
-            ingress: Picos(ingress),
-            vcs: 1,
-            windows: params.windows(Picos::ZERO),
-            seed: 1,
-            name: "test",
-        },
-    )
 }
 
 /// Parameters of a system, besides its peers.
@@ -129,13 +86,12 @@ impl Setup {
 
 /// A system with a device, which is the last component, and a port for each peer.
 pub fn system(setup: Setup, peers: usize, node: impl Fn(usize, LinkPort) -> Node) -> System {
-    let params = link(setup.credits);
+    let params = link(credits(setup.credits));
     let decoder = DeviceDecoder::whole(setup.window(), setup.targets - 1);
-    let ingress = setup.filter.ingress(&setup.params).0;
-    let far = if setup.hub { 0 } else { ingress };
-    let mut nodes: Vec<Node> = (0..peers)
-        .map(|number| node(number, end(&params, 0, far)))
-        .collect();
+    let ingress = setup.filter.ingress(&setup.params);
+    let far = if setup.hub { Picos::ZERO } else { ingress };
+    let end = |port, ingress| end(&params, port, Picos::ZERO, ingress);
+    let mut nodes: Vec<Node> = (0..peers).map(|number| node(number, end(0, far))).collect();
     let ports = if setup.hub { 1 } else { peers };
     let device = CoherentDevice::new(CoherentConfig {
         params: setup.params,
@@ -143,7 +99,7 @@ pub fn system(setup: Setup, peers: usize, node: impl Fn(usize, LinkPort) -> Node
         policy: setup.policy,
         policy_rng: StreamRng::new(setup.seed, "policy"),
         ports: (0..ports as u16)
-            .map(|port| end(&params, port, 0))
+            .map(|port| end(port, Picos::ZERO))
             .collect(),
         backend: setup.medium.backend(cxlab_memory::MediumSite::alone(
             cxlab_engine::units::Bytes(1 << 30),
@@ -161,16 +117,11 @@ pub fn system(setup: Setup, peers: usize, node: impl Fn(usize, LinkPort) -> Node
         shares: Vec::new(),
         observe: true,
     });
-    let wire = |peer: usize, peer_port: usize| Wire {
-        peer: ComponentId::from(peer),
-        peer_port: peer_port as u16,
-        min_latency: Picos(1_000),
-    };
     let mut wires: Vec<Vec<Wire>> = (0..peers).map(|port| vec![wire(peers, port)]).collect();
     let mut fan: Vec<Wire> = (0..peers).map(|peer| wire(peer, 0)).collect();
     if setup.hub {
-        let ends = (0..peers as u16).map(|port| end(&params, port, 0));
-        let ends = ends.chain([end(&params, peers as u16, ingress)]);
+        let ends = (0..peers as u16).map(|port| end(port, Picos::ZERO));
+        let ends = ends.chain([end(peers as u16, ingress)]);
         nodes.push(Node::Hub(ends.map(Endpoint::new).collect()));
         fan.push(wire(peers + 1, 0));
         wires.push(fan);
@@ -261,12 +212,6 @@ impl Component for Node {
     }
 }
 
-/// A peer's end of its link.
-pub struct Endpoint {
-    pub link: LinkPort,
-    pub outbox: Outbox,
-}
-
 /// Token of the wake-ups of a peer's link.
 pub const PORT: u32 = 0;
 
@@ -282,36 +227,6 @@ fn forward(ends: &mut [Endpoint], ctx: &mut Ctx<'_, Parcel>, port: u16, parcel: 
                 .unwrap(),
         };
         ends[to].send(ctx, to as u32, message);
-    }
-}
-
-impl Endpoint {
-    pub fn new(link: LinkPort) -> Self {
-        Endpoint {
-            link,
-            outbox: Outbox::default(),
-        }
-    }
-
-    pub fn send(&mut self, ctx: &mut Ctx<'_, Parcel>, token: u32, message: Message) {
-        let now = ctx.now();
-        self.outbox
-            .offer(ctx, &mut self.link, token, message, now, |_, _| {});
-    }
-
-    pub fn credits(&mut self, ctx: &mut Ctx<'_, Parcel>, token: u32, parcel: &Parcel) {
-        if self.link.receive(parcel) {
-            self.outbox.pump(ctx, &mut self.link, token, |_, _| {});
-        }
-    }
-
-    pub fn wake(&mut self, ctx: &mut Ctx<'_, Parcel>, token: u32) {
-        self.outbox.wake(ctx, &mut self.link, token, |_, _| {});
-    }
-
-    pub fn release(&mut self, ctx: &mut Ctx<'_, Parcel>, message: &Message) {
-        let buffer = BufferId::of(message.channel(), message.vc);
-        self.link.release(ctx, buffer);
     }
 }
 
@@ -394,19 +309,15 @@ pub fn check_response(now: SimTime, message: &Message) {
 pub fn message(what: M2s, line: u64) -> Message {
     let (field, value, snoop) = what.fields();
     Message {
-        hpa: Hpa(64 * line),
-        issued_ps: 0,
-        stages: LatencyStages::default(),
-        tag: line as u32,
-        source: PortId(0),
-        destination: DEVICE,
-        opcode: what.opcode(),
         meta: MemMeta::new(field, value, snoop),
-        cache: CacheMeta::NONE,
-        lines: 1,
-        data: 0,
-        vc: 0,
-        hops: 0,
+        ..Message::new(
+            what.opcode(),
+            Hpa(64 * line),
+            line as u32,
+            PortId(0),
+            DEVICE,
+            SimTime(0),
+        )
     }
 }
 

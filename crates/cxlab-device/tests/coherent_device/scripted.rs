@@ -3,29 +3,27 @@
 use cxlab_device::{
     CoherentConfig, CoherentDevice, CoherentError, DeviceParams, QosParams, SnoopFilterParams,
 };
-use cxlab_engine::catalog;
 use cxlab_engine::rng::StreamRng;
 use cxlab_engine::units::{Hpa, Picos, SimTime};
 use cxlab_memory::fixed::FixedParams;
-use cxlab_memory::{Medium, VictimPolicy, victim};
+use cxlab_memory::{Medium, victim};
 use cxlab_protocol::coherence::dcoh::{Filter, Peer, Peers};
 use cxlab_protocol::coherence::fields::MetaValue;
 use cxlab_protocol::coherence::message::{Kept, M2s, Snoop};
 use cxlab_protocol::{DecoderTable, DevLoad, LongStage, Message, Opcode, PortId};
-use serde_json::json;
 
 use crate::harness::{
     DEVICE, LOOKUP, MEDIUM, Node, PROCESS, React, Script, Setup, System, THERE, WAY, answer,
     message, peer_id, system,
 };
 
-const NS: u64 = 1_000;
+pub const NS: u64 = 1_000;
 /// The second message of a response leaves after the first.
 const SECOND: u64 = 1_000;
 
-type Plan = Vec<(u64, Message)>;
+pub type Plan = Vec<(u64, Message)>;
 
-fn run(setup: Setup, peers: &[(Plan, React)]) -> System {
+pub fn run(setup: Setup, peers: &[(Plan, React)]) -> System {
     let mut system = system(setup, peers.len(), |number, link| {
         let (plan, react) = &peers[number];
         Node::Script(Script::new(number, link, plan, *react))
@@ -37,7 +35,7 @@ fn run(setup: Setup, peers: &[(Plan, React)]) -> System {
     system
 }
 
-fn filter_of(lines: u32) -> Setup {
+pub fn filter_of(lines: u32) -> Setup {
     let setup = Setup::default();
     let filter = SnoopFilterParams {
         lines,
@@ -46,19 +44,19 @@ fn filter_of(lines: u32) -> Setup {
     Setup { filter, ..setup }
 }
 
-fn silent(_: &Message) -> Vec<Message> {
+pub fn silent(_: &Message) -> Vec<Message> {
     vec![]
 }
 
 /// Responds to a snoop with `kept`.
-fn keep(message: &Message, kept: Kept) -> Vec<Message> {
+pub fn keep(message: &Message, kept: Kept) -> Vec<Message> {
     match Snoop::from_opcode(message.opcode) {
         Some(_) => vec![answer(message, kept)],
         None => vec![],
     }
 }
 
-fn obedient(message: &Message) -> Vec<Message> {
+pub fn obedient(message: &Message) -> Vec<Message> {
     keep(message, Kept::Invalid)
 }
 
@@ -77,6 +75,13 @@ fn dirty(message: &Message) -> Vec<Message> {
         }],
         _ => obedient(message),
     }
+}
+
+/// The snoops that peer 0 received: opcode, first line, number of lines.
+pub fn snoops(system: &System) -> Vec<(Opcode, u64, u8)> {
+    let seen = system.seen(0).iter().map(|(_, message)| message);
+    let snoops = seen.filter(|message| Snoop::from_opcode(message.opcode).is_some());
+    snoops.map(|m| (m.opcode, m.hpa.0 / 64, m.lines)).collect()
 }
 
 fn shared(peers: &[usize]) -> Option<Filter> {
@@ -281,129 +286,6 @@ fn an_entry_is_free_when_all_holders_have_given_the_line_up() {
         ran.device().holders(PortId(0), Hpa(0)),
         Some(Filter::Invalid)
     );
-}
-
-fn block_length(params: serde_json::Value) -> Box<dyn VictimPolicy> {
-    let entry = catalog::find(victim::CATALOG, "block-length").unwrap();
-    (entry.build)(&params).unwrap()
-}
-
-/// Peer 0 reads `lines`, which fill the filter, and peer 1 then reads `other`.
-fn blocks(
-    lines: &[u64],
-    other: u64,
-    block: u8,
-    aligned: bool,
-    targets: u32,
-    react: React,
-) -> System {
-    let setup = Setup {
-        policy: block_length(json!({ "aligned": aligned })),
-        targets,
-        ..filter_of(lines.len() as u32)
-    };
-    let filter = SnoopFilterParams {
-        block,
-        ..setup.filter
-    };
-    let read = |line| message(M2s::MemRdData, line);
-    let holder = (0..)
-        .zip(lines)
-        .map(|(at, line)| (at * 100 * NS, read(*line)));
-    let peers = [
-        (holder.collect(), react),
-        (vec![(900 * NS, read(other))], silent as React),
-    ];
-    run(Setup { filter, ..setup }, &peers)
-}
-
-/// The snoops that peer 0 received: opcode, first line, number of lines.
-fn snoops(system: &System) -> Vec<(Opcode, u64, u8)> {
-    let seen = system.seen(0).iter().map(|(_, message)| message);
-    let snoops = seen.filter(|message| Snoop::from_opcode(message.opcode).is_some());
-    snoops.map(|m| (m.opcode, m.hpa.0 / 64, m.lines)).collect()
-}
-
-#[test]
-fn one_snoop_clears_as_many_entries_as_a_block_may_have() {
-    for (block, aligned, expected) in [
-        (1, true, (Opcode::BiSnpInv, 3, 1)),
-        (2, true, (Opcode::BiSnpInvBlk, 2, 2)),
-        (3, false, (Opcode::BiSnpInvBlk, 1, 3)),
-        (4, true, (Opcode::BiSnpInvBlk, 0, 4)),
-        (4, false, (Opcode::BiSnpInvBlk, 0, 4)),
-    ] {
-        let ran = blocks(&[0, 1, 2, 3], 8, block, aligned, 1, obedient);
-        assert_eq!(snoops(&ran), [expected], "{block} {aligned}");
-        let stats = ran.device().coherence_stats();
-        assert_eq!(stats.evictions, u64::from(expected.2));
-        assert_eq!(stats.invalidated, stats.evictions);
-        assert_eq!(stats.entries, 4 - u32::from(expected.2) + 1);
-        assert_eq!(stats.block_snoops, u64::from(block > 1));
-    }
-}
-
-#[test]
-fn an_eager_filter_snoops_for_every_request_that_waits() {
-    for (eager, snooped, evicted) in [(false, vec![2], 2), (true, vec![2, 0], 4)] {
-        let setup = Setup {
-            policy: block_length(json!({ "max_lines": 2 })),
-            ..filter_of(4)
-        };
-        let filter = SnoopFilterParams {
-            eager,
-            ..setup.filter
-        };
-        let read = |at, line| (at * NS, message(M2s::MemRdData, line));
-        let holder: Plan = (0..4).map(|line| read(100 * line, line)).collect();
-        let other = |at, line| (vec![read(at, line)], silent as React);
-        let peers = [
-            (holder, obedient as React),
-            other(900, 8),
-            other(901, 10),
-            other(2_000, 12),
-        ];
-        let ran = run(Setup { filter, ..setup }, &peers);
-        let expected: Vec<_> = snooped
-            .iter()
-            .map(|first| (Opcode::BiSnpInvBlk, *first, 2))
-            .collect();
-        assert_eq!(snoops(&ran)[..snooped.len()], expected, "{eager}");
-        let stats = ran.device().coherence_stats();
-        // The last request finds an entry that was freed earlier, or causes the eviction
-        // of the other block.
-        assert_eq!(stats.entry_waits, if eager { 2 } else { 3 });
-        assert_eq!(stats.evictions, if eager { evicted } else { evicted + 2 });
-    }
-}
-
-#[test]
-fn a_block_may_be_answered_line_by_line() {
-    fn singly(snoop: &Message) -> Vec<Message> {
-        if Snoop::from_opcode(snoop.opcode).is_none() {
-            return vec![];
-        }
-        let one = |place| Message {
-            tag: snoop.tag,
-            ..message(M2s::BiRsp(Kept::Invalid), snoop.hpa.0 / 64 + place)
-        };
-        [2, 0, 3, 1].map(one).to_vec()
-    }
-    let ran = blocks(&[0, 1, 2, 3], 8, 4, true, 1, singly);
-    assert_eq!(snoops(&ran), [(Opcode::BiSnpInvBlk, 0, 4)]);
-    let (at, _) = ran.seen(1)[0];
-    // The first response frees an entry.
-    assert_eq!(at, 900 * NS + 2 * (THERE + WAY) + MEDIUM);
-    assert_eq!(ran.device().coherence_stats().entries, 1);
-}
-
-#[test]
-fn a_block_lies_together_for_the_requester_too() {
-    // The second of two targets has lines 4 to 7, 12 to 15 and so on.
-    let ran = blocks(&[4, 5, 6, 7], 12, 4, true, 2, obedient);
-    assert_eq!(snoops(&ran), [(Opcode::BiSnpInvBlk, 4, 4)]);
-    let ran = blocks(&[7, 12], 15, 4, false, 2, obedient);
-    assert_eq!(snoops(&ran), [(Opcode::BiSnpInv, 12, 1)]);
 }
 
 #[test]
@@ -642,103 +524,6 @@ fn a_conflict_is_acknowledged_under_light_load_and_counts_as_no_response() {
     let acknowledged = (Opcode::BiConflictAck, 0, DevLoad::Light);
     assert_eq!(loads(&ran, 0).last(), Some(&acknowledged));
     assert_eq!(ran.device().told(), Some([0, 2, 0, 0]));
-}
-
-/// Peer 0 owns lines 0 to 3; peer 1 requests the lines `asked`, a nanosecond apart.
-fn joined(join: Option<u64>, block: u8, asked: &[(M2s, u64)], react: React) -> System {
-    let setup = Setup::default();
-    let filter = SnoopFilterParams {
-        join: join.map(Picos),
-        block,
-        ..setup.filter
-    };
-    let owner = (0..4).map(|line| (10 * NS * line, message(M2s::MemRdOwn, line)));
-    let other = (900..).zip(asked);
-    let other = other.map(|(at, (what, line))| (at * NS, message(*what, *line)));
-    let peers = [(owner.collect(), react), (other.collect(), silent as React)];
-    run(Setup { filter, ..setup }, &peers)
-}
-
-/// The snoops that peer 0 received, and when they left the device.
-fn snooped_at(system: &System) -> Vec<(u64, Opcode, u64, u8)> {
-    let seen = system.seen(0).iter();
-    let snoops = seen.filter(|(_, message)| Snoop::from_opcode(message.opcode).is_some());
-    let left = snoops.map(|(at, m)| (at - WAY, m.opcode, m.hpa.0 / 64, m.lines));
-    left.collect()
-}
-
-#[test]
-fn snoops_for_requests_to_neighbours_leave_as_one_block() {
-    let keeps: [(M2s, React, Opcode, [u64; 3]); 3] = [
-        (
-            M2s::MemRdShared,
-            |message| keep(message, Kept::Shared),
-            Opcode::BiSnpDataBlk,
-            [0, 1, 0],
-        ),
-        (
-            M2s::MemRdCur,
-            |message| keep(message, Kept::Exclusive),
-            Opcode::BiSnpCurBlk,
-            [0, 0, 1],
-        ),
-        (M2s::MemRdOwn, obedient, Opcode::BiSnpInvBlk, [1, 0, 0]),
-    ];
-    for (what, react, opcode, answers) in keeps {
-        let asked = [0, 1, 2, 3].map(|line| (what, line));
-        let ran = joined(Some(5 * NS), 4, &asked, react);
-        // The block is complete with the fourth request.
-        assert_eq!(snooped_at(&ran), [(903 * NS + THERE, opcode, 0, 4)]);
-        let stats = ran.device().coherence_stats();
-        assert_eq!(
-            (stats.snoops.iter().sum::<u64>(), stats.joined_snoops),
-            (1, 1)
-        );
-        assert_eq!(stats.block_answers, answers);
-        let alone = joined(None, 4, &asked, react).device().coherence_stats();
-        assert_eq!(
-            (alone.snoops.iter().sum::<u64>(), alone.joined_snoops),
-            (4, 0)
-        );
-        assert_eq!(alone.block_answers, [0; 3]);
-    }
-}
-
-#[test]
-fn a_snoop_waits_for_its_block_no_longer_than_it_may() {
-    let (data, inv) = (M2s::MemRdShared, M2s::MemRdOwn);
-    let shared: React = |message| match message.opcode {
-        Opcode::BiSnpInv => obedient(message),
-        _ => keep(message, Kept::Shared),
-    };
-    let first = 900 * NS + THERE;
-    let one = |at, line| (at, Opcode::BiSnpData, line, 1);
-    // Three lines form a block and a single line.
-    let three = joined(Some(5 * NS), 4, &[(data, 2), (data, 0), (data, 1)], shared);
-    let due = first + 5 * NS;
-    assert_eq!(
-        snooped_at(&three),
-        [(due, Opcode::BiSnpDataBlk, 0, 2), one(due + NS, 2)]
-    );
-    // Lines 1 and 2 are neighbours, but no aligned block.
-    let apart = joined(Some(5 * NS), 4, &[(data, 1), (data, 2)], shared);
-    assert_eq!(snooped_at(&apart), [one(due, 1), one(due + NS, 2)]);
-    // Snoops of two kinds are not joined.
-    let kinds = joined(Some(5 * NS), 4, &[(data, 0), (inv, 1)], shared);
-    let inv = (due + NS, Opcode::BiSnpInv, 1, 1);
-    assert_eq!(snooped_at(&kinds), [one(due, 0), inv]);
-    // A snoop after the end of the wait finds no block.
-    let brief = joined(Some(NS / 2), 4, &[(data, 0), (data, 1)], shared);
-    let due = first + NS / 2;
-    assert_eq!(snooped_at(&brief), [one(due, 0), one(due + NS, 1)]);
-    // Blocks of two are complete with two lines.
-    let two = [0, 1, 2, 3].map(|line| (data, line));
-    let pairs = joined(Some(5 * NS), 2, &two, shared);
-    let pair = |at, line| (at, Opcode::BiSnpDataBlk, line, 2);
-    assert_eq!(
-        snooped_at(&pairs),
-        [pair(first + NS, 0), pair(first + 3 * NS, 2)]
-    );
 }
 
 #[test]

@@ -6,7 +6,7 @@ use cxlab_link::Parcel;
 use cxlab_protocol::coherence::fields::CoherenceClass;
 use cxlab_protocol::coherence::message::{M2s, S2m};
 use cxlab_protocol::coherence::requester::{Action, Actions, Event, Line, LineState, step};
-use cxlab_protocol::{CacheMeta, DevLoad, LatencyStages, MemMeta, Message, Opcode};
+use cxlab_protocol::{DevLoad, LatencyStages, MemMeta, Message, Opcode};
 
 use super::entries::{EntryKind, NONE};
 use super::{CachingRequester, Observation, access_event, local_step};
@@ -308,19 +308,15 @@ impl CachingRequester {
     ) -> Message {
         let entry = self.entries.get(number);
         Message {
-            hpa: Hpa(entry.line.0 * 64),
-            issued_ps: ctx.now().0,
-            stages: LatencyStages::default(),
-            tag: number,
-            source: self.port_id,
-            destination: entry.device,
-            opcode,
-            vc: 0,
-            hops: 0,
             meta,
-            cache: CacheMeta::NONE,
-            lines: 1,
-            data: 0,
+            ..Message::new(
+                opcode,
+                Hpa(entry.line.0 * 64),
+                number,
+                self.port_id,
+                entry.device,
+                ctx.now(),
+            )
         }
     }
 }

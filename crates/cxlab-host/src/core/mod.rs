@@ -34,7 +34,7 @@ use cxlab_engine::save_state;
 use cxlab_engine::units::{Hpa, LineAddr, SimTime};
 use cxlab_link::{LinkPort, Parcel};
 use cxlab_memory::Statistic;
-use cxlab_protocol::{CacheMeta, LatencyStages, MemMeta, Message, Opcode, PortId};
+use cxlab_protocol::{Message, Opcode, PortId};
 use cxlab_workload::{Action, After, LOCAL_BASE, Phase, Program, Step};
 
 use crate::local::{CompletedRequest, LocalConfig, LocalMemory};
@@ -531,21 +531,14 @@ impl Core {
         };
         self.roots.send(
             ctx,
-            Message {
+            Message::new(
+                if write { Opcode::MemWr } else { Opcode::MemRd },
                 hpa,
-                issued_ps: now.0,
-                stages: LatencyStages::default(),
                 tag,
-                source: self.port_id,
-                destination: device,
-                opcode: if write { Opcode::MemWr } else { Opcode::MemRd },
-                vc: 0,
-                hops: 0,
-                meta: MemMeta::NONE,
-                cache: CacheMeta::NONE,
-                lines: 1,
-                data: 0,
-            },
+                self.port_id,
+                device,
+                now,
+            ),
         );
         tag
     }

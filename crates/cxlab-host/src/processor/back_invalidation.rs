@@ -150,7 +150,7 @@ impl Processor {
             self.home.snooped.iter().all(|snooped| snooped.line != line),
             "a device asks once for a line at a time"
         );
-        self.stats.bi_snoops += 1;
+        self.stats.back_invalidation.snoops += 1;
         let mut snooped = PendingSnoop {
             line,
             device: message.source,
@@ -158,7 +158,7 @@ impl Processor {
             stage: SnoopWait::Write,
         };
         if let Some(id) = self.asked(line) {
-            self.stats.bi_conflicts += 1;
+            self.stats.back_invalidation.conflicts += 1;
             snooped.stage = SnoopWait::Conflict(id);
             self.home.snooped.push(snooped);
             self.respond_to_device(ctx, &snooped, M2s::BiConflict, id);
@@ -218,7 +218,7 @@ impl Processor {
         };
         match self.asked(line) {
             Some(_) => {
-                self.stats.bi_early_conflicts += 1;
+                self.stats.back_invalidation.early_conflicts += 1;
                 self.answer_snoop(ctx, at);
             }
             None => self.give_up_or_wait(ctx, at),

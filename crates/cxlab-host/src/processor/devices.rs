@@ -11,9 +11,7 @@ use cxlab_protocol::coherence::cache_home::{CORES, Event, Peers};
 use cxlab_protocol::coherence::cache_message::{Answer, Reply, Request};
 use cxlab_protocol::coherence::fields::GoState;
 use cxlab_protocol::coherence::message::Snoop;
-use cxlab_protocol::{
-    CacheMeta, Channel, LatencyStages, LongStage, MemMeta, Message, Opcode, PortId,
-};
+use cxlab_protocol::{CacheMeta, Channel, LatencyStages, LongStage, Message, Opcode, PortId};
 
 use super::Processor;
 use super::params::DeviceEvictions;
@@ -261,21 +259,18 @@ impl Processor {
     ) {
         debug_assert!(uqid < CacheMeta::IDS, "a transaction of devices has a UQID");
         let message = Message {
-            hpa: Hpa(line.0 * LINE_BYTES),
-            issued_ps: ctx.now().0,
             stages,
-            tag,
-            source: self.port_id,
-            destination: device,
-            opcode,
-            vc: 0,
-            hops: 0,
-            meta: MemMeta::NONE,
             cache: CacheMeta::of(uqid)
                 .granting(granted)
                 .with(CacheMeta::POISON, poison),
-            lines: 1,
-            data: 0,
+            ..Message::new(
+                opcode,
+                Hpa(line.0 * LINE_BYTES),
+                tag,
+                self.port_id,
+                device,
+                ctx.now(),
+            )
         };
         // The device reads its memory when it has the line, and the host's write may
         // take another, slower path.

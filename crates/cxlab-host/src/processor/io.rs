@@ -15,7 +15,7 @@ use cxlab_engine::save_state;
 use cxlab_engine::units::{Hpa, LINE_BYTES, LineAddr};
 use cxlab_link::{BufferId, Parcel};
 use cxlab_protocol::coherence::cache_message::Request;
-use cxlab_protocol::{CacheMeta, LatencyStages, MemMeta, Message, Opcode, PortId};
+use cxlab_protocol::{CacheMeta, LatencyStages, Message, Opcode, PortId};
 use cxlab_workload::thread::{BIAS_REGISTER, ThreadOp};
 use serde::{Deserialize, Serialize};
 
@@ -505,19 +505,15 @@ impl Processor {
     ) {
         let port = self.accelerators.ports[usize::from(device)];
         let message = Message {
-            hpa: register_address(register),
-            issued_ps: ctx.now().0,
-            stages: LatencyStages::default(),
-            tag,
-            source: self.port_id,
-            destination: port,
-            opcode,
-            vc: 0,
-            hops: 0,
-            meta: MemMeta::NONE,
-            cache: CacheMeta::NONE,
-            lines: 1,
             data: 8,
+            ..Message::new(
+                opcode,
+                register_address(register),
+                tag,
+                self.port_id,
+                port,
+                ctx.now(),
+            )
         };
         self.roots.send(ctx, message);
     }

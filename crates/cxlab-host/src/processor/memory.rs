@@ -11,7 +11,7 @@ use cxlab_link::Parcel;
 use cxlab_protocol::coherence::cache_home::{CORES, Event};
 use cxlab_protocol::coherence::cache_message::Request;
 use cxlab_protocol::coherence::fields::{MetaField, MetaValue, SnpType};
-use cxlab_protocol::{CacheMeta, LatencyStages, LongStage, MemMeta, Message, Opcode, PortId};
+use cxlab_protocol::{CacheMeta, LongStage, MemMeta, Message, Opcode, PortId};
 use cxlab_workload::LOCAL_BASE;
 
 use super::Processor;
@@ -229,21 +229,7 @@ impl Processor {
         opcode: Opcode,
         tag: u32,
     ) -> Message {
-        Message {
-            hpa,
-            issued_ps: ctx.now().0,
-            stages: LatencyStages::default(),
-            tag,
-            source: self.port_id,
-            destination: self.port_id,
-            opcode,
-            vc: 0,
-            hops: 0,
-            meta: MemMeta::NONE,
-            cache: CacheMeta::NONE,
-            lines: 1,
-            data: 0,
-        }
+        Message::new(opcode, hpa, tag, self.port_id, self.port_id, ctx.now())
     }
 
     /// Announces a core's miss to the device that may be asked for the line next. The

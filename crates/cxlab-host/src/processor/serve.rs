@@ -102,24 +102,7 @@ impl Processor {
             TxnKind::Read => self.apply(ctx, id, Event::CoreRead),
             TxnKind::Own => self.apply(ctx, id, Event::CoreOwn),
             TxnKind::BackInvalidate if self.snoop_of(id).is_none() => self.conclude(ctx, id),
-            TxnKind::Flush | TxnKind::BackInvalidate => {
-                let (dirty, _) = self.drop_copies(ctx, slot, NONE);
-                self.home.llc.drop_data(slot);
-                if dirty | std::mem::take(&mut self.home.llc[slot].dirty) {
-                    let keeps = !txn.state.filter.holders().without(CORES).is_empty();
-                    let shared = self.memory.shared.as_ref();
-                    if shared.is_some_and(|shared| shared.holds(txn.line))
-                        || self.is_hdm_db(txn.line)
-                    {
-                        // Other hosts, or the device, may be told about the line next, so the transaction
-                        // is over only when memory has it.
-                        self.write_memory(ctx, txn.line, Some(id), id, keeps);
-                        return;
-                    }
-                    self.write_memory(ctx, txn.line, Some(id), NONE, keeps);
-                }
-                self.apply(ctx, id, Event::Request(CORES, Request::ClFlush));
-            }
+            TxnKind::Flush | TxnKind::BackInvalidate => self.flush(ctx, id, slot),
             TxnKind::Device(_) | TxnKind::DmaWrite | TxnKind::PageWrite
                 if self.must_claim(&txn) =>
             {
@@ -144,6 +127,25 @@ impl Processor {
             TxnKind::Recall => self.apply(ctx, id, Event::EvictEntry),
             TxnKind::Evict | TxnKind::Free | TxnKind::Missing(_) => {}
         }
+    }
+
+    /// Invalidates a line in the cores and in the last-level cache, and writes it if it is newer than memory.
+    fn flush(&mut self, ctx: &mut Ctx<'_, Parcel>, id: u32, slot: Slot) {
+        let txn = self.home.txns[id];
+        let (dirty, _) = self.drop_copies(ctx, slot, NONE);
+        self.home.llc.drop_data(slot);
+        if dirty | std::mem::take(&mut self.home.llc[slot].dirty) {
+            let keeps = !txn.state.filter.holders().without(CORES).is_empty();
+            let shared = self.memory.shared.as_ref();
+            if shared.is_some_and(|shared| shared.holds(txn.line)) || self.is_hdm_db(txn.line) {
+                // Other hosts, or the device, may be told about the line next, so the transaction
+                // is over only when memory has it.
+                self.write_memory(ctx, txn.line, Some(id), id, keeps);
+                return;
+            }
+            self.write_memory(ctx, txn.line, Some(id), NONE, keeps);
+        }
+        self.apply(ctx, id, Event::Request(CORES, Request::ClFlush));
     }
 
     /// Whether a transaction takes, without its data, a line of a Type 2 device that no cache here holds:

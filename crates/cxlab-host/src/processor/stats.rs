@@ -3,6 +3,17 @@
 use cxlab_memory::Statistic;
 use serde::{Deserialize, Serialize};
 
+/// Counts of `BISnpInv` of Type 2 devices.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, Debug)]
+pub struct BackInvalidationStats {
+    /// Snoops.
+    pub snoops: u64,
+    /// Snoops that met an outstanding request for their line (`BIConflict`).
+    pub conflicts: u64,
+    /// Conflicts in which the device had not seen the host's request before its snoop.
+    pub early_conflicts: u64,
+}
+
 /// Counts since measurement began.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, Debug)]
 pub struct ProcessorStats {
@@ -40,12 +51,8 @@ pub struct ProcessorStats {
     pub bias_writes: u64,
     /// Snoops sent to devices.
     pub device_snoops: u64,
-    /// `BISnpInv` of Type 2 devices.
-    pub bi_snoops: u64,
-    /// `BISnpInv` that met an outstanding request for their line (`BIConflict`).
-    pub bi_conflicts: u64,
-    /// Conflicts in which the device had not seen the host's request before its snoop.
-    pub bi_early_conflicts: u64,
+    /// Back-invalidation by Type 2 devices.
+    pub back_invalidation: BackInvalidationStats,
     /// `MemSpecRd` sent.
     pub speculative_reads: u64,
     /// Lines for which the directory removed a device that sent `CacheFlushed`.
@@ -62,41 +69,30 @@ pub struct ProcessorStats {
 
 impl ProcessorStats {
     /// Statistics of failures and denials, by name.
-    pub fn list_failures(&self) -> [Statistic; 2] {
-        let list = [
-            ("machine_checks", self.machine_checks),
-            ("lost_write_backs", self.lost_write_backs),
-        ];
-        list.map(|(name, value)| Statistic {
-            name: name.to_owned(),
-            value: value as f64,
-        })
+    pub fn list_failures(&self) -> Vec<Statistic> {
+        named([
+            ("machine_checks", self.machine_checks as f64),
+            ("lost_write_backs", self.lost_write_backs as f64),
+        ])
     }
 
     /// Statistics of waits for the write buffer, by name: their number and mean time.
-    pub fn list_waits(&self) -> [Statistic; 2] {
+    pub fn list_waits(&self) -> Vec<Statistic> {
         let mean_ns = self.write_wait_ps as f64 / 1e3 / self.write_waits.max(1) as f64;
-        let list = [
+        named([
             ("write_waits", self.write_waits as f64),
             ("write_wait_ns", mean_ns),
-        ];
-        list.map(|(name, value)| Statistic {
-            name: name.to_owned(),
-            value,
-        })
+        ])
     }
 
     /// Statistics of devices with HDM-DB memory, by name.
-    pub fn list_back_invalidation(&self) -> [Statistic; 3] {
-        let list = [
-            ("bi_snoops", self.bi_snoops),
-            ("bi_conflicts", self.bi_conflicts),
-            ("bi_early_conflicts", self.bi_early_conflicts),
-        ];
-        list.map(|(name, value)| Statistic {
-            name: name.to_owned(),
-            value: value as f64,
-        })
+    pub fn list_back_invalidation(&self) -> Vec<Statistic> {
+        let stats = &self.back_invalidation;
+        named([
+            ("bi_snoops", stats.snoops as f64),
+            ("bi_conflicts", stats.conflicts as f64),
+            ("bi_early_conflicts", stats.early_conflicts as f64),
+        ])
     }
 
     /// Statistics of caches and home agent, by name. `directory` says whether the directory
@@ -127,10 +123,15 @@ impl ProcessorStats {
         ];
         let own = own.into_iter().filter(|_| directory);
         let list = list.into_iter().chain(own);
-        list.map(|(name, value)| Statistic {
-            name: name.to_owned(),
-            value: value as f64,
-        })
-        .collect()
+        named(list.map(|(name, value)| (name, value as f64)))
     }
+}
+
+/// Statistics of these names and values.
+fn named(list: impl IntoIterator<Item = (&'static str, f64)>) -> Vec<Statistic> {
+    let list = list.into_iter().map(|(name, value)| Statistic {
+        name: name.to_owned(),
+        value,
+    });
+    list.collect()
 }

@@ -1,111 +1,21 @@
 //! A caching requester, links, and a device that responds by a script.
 
-use std::collections::{BTreeMap, VecDeque};
-use std::sync::Arc;
+use std::collections::VecDeque;
 
 use cxlab_engine::rng::StreamRng;
-use cxlab_engine::units::{Bytes, BytesPerSec, Dpa, Hpa, LineAddr, Picos, SimTime};
-use cxlab_engine::{Component, ComponentId, Ctx, Monitor, Simulation, Stop, Wire};
+use cxlab_engine::units::{Bytes, Hpa, LineAddr, Picos, SimTime};
+use cxlab_engine::{Component, Ctx, Monitor, Simulation, Stop};
 use cxlab_host::{
-    AddressMap, AddressWindow, CacheParams, CachingConfig, CachingRequester, Observation,
-    RequestAgent, RequestRow, RequesterConfig, RequesterParams,
+    CacheParams, CachingConfig, CachingRequester, Observation, RequestAgent, RequestRow,
+    RequesterConfig, RequesterParams,
 };
-use cxlab_link::{
-    BufferId, CreditTable, LinkParams, LinkPort, Outbox, PacketHeader, Parcel, PortConfig,
-    Transmission,
-};
+use cxlab_link::Parcel;
 use cxlab_protocol::coherence::fields::CoherenceClass;
-use cxlab_protocol::hdm::InterleaveSet;
-use cxlab_protocol::{CacheMeta, LatencyStages, LongStage, MemMeta, Message, Opcode, PortId};
-use cxlab_workload::{MemOp, OpKind, OpSource};
+use cxlab_protocol::{CacheMeta, LongStage, MemMeta, Message, Opcode, PortId};
+use cxlab_testkit::{self as kit, Endpoint, Operations, Schedule, end, link, wire};
+use cxlab_workload::MemOp;
 
 use crate::home::Home;
-
-/// A link on which every message takes 1 ns, and the flight 1 ns.
-pub fn link(credits: u8) -> LinkParams {
-    LinkParams {
-        transmission: Transmission::Packet,
-        bandwidth: Some(BytesPerSec(64_000_000_000)),
-        packet: PacketHeader {
-            header: Bytes(64),
-            data_header: Bytes(0),
-            staging: Bytes(0),
-        },
-        propagation: Picos(1_000),
-        port_delay: Picos(0),
-        credits: CreditTable {
-            m2s_req: Some(credits.into()),
-            m2s_rwd: Some(credits.into()),
-            s2m_ndr: Some(credits.into()),
-            s2m_drs: Some(credits.into()),
-            s2m_bisnp: Some(credits.into()),
-            m2s_birsp: Some(credits.into()),
-            ..CreditTable::default()
-        },
-        ..LinkParams::default()
-    }
-}
-
-pub fn end(params: &LinkParams, port: u16, egress: Picos) -> LinkPort {
-    LinkPort::new(
-        params,
-        &PortConfig {
-            port,
-            egress,
-            ingress: Picos::ZERO,
-            vcs: 1,
-            windows: params.windows(Picos::ZERO),
-            seed: 1,
-            name: "test",
-        },
-    )
-}
-
-/// The wire to port `peer_port` of component `peer`, with its least latency.
-pub fn wire(peer: usize, peer_port: usize) -> Wire {
-    Wire {
-        peer: ComponentId::from(peer),
-        peer_port: peer_port as u16,
-        min_latency: Picos(1_000),
-    }
-}
-
-pub struct List(pub VecDeque<MemOp>);
-
-cxlab_engine::cannot_save!(List, "a list of a test");
-
-impl OpSource for List {
-    fn next_op(&mut self, _rng: &mut StreamRng) -> Option<MemOp> {
-        self.0.pop_front()
-    }
-}
-
-/// A load of line `line`.
-pub fn read(line: u64) -> MemOp {
-    MemOp {
-        hpa: Hpa(64 * line),
-        kind: OpKind::Read,
-        lines: 1,
-        not_before: SimTime::ZERO,
-        dependent: false,
-    }
-}
-
-/// A store to line `line`.
-pub fn write(line: u64) -> MemOp {
-    MemOp {
-        kind: OpKind::Write,
-        ..read(line)
-    }
-}
-
-/// The same operation, not before a time in nanoseconds.
-pub fn at(nanoseconds: u64, op: MemOp) -> MemOp {
-    MemOp {
-        not_before: SimTime(nanoseconds * 1_000),
-        ..op
-    }
-}
 
 /// First line of the second device. The first device is HDM-DB, the second HDM-H.
 pub const HDM_H: u64 = 1024;
@@ -140,17 +50,6 @@ pub fn requester(
     credits: u8,
     ops: VecDeque<MemOp>,
 ) -> CachingRequester {
-    let size = Bytes(64 * HDM_H);
-    let windows = (0..2).map(|device| {
-        let base = Hpa(size.0 * device);
-        AddressWindow {
-            base,
-            size,
-            set: InterleaveSet::new(base, size, Bytes(256), 1).unwrap(),
-            targets: vec![PortId(DEVICE + device as u16)],
-            first: vec![Dpa(0)],
-        }
-    });
     let egress = params.process_time + cache.access_time;
     CachingRequester::new(CachingConfig {
         requester: RequesterConfig {
@@ -162,11 +61,11 @@ pub fn requester(
             params,
             number,
             port_id: PortId(number),
-            ports: vec![end(&link(credits), 0, egress)],
+            ports: vec![end(&link(kit::credits(credits)), 0, egress, Picos::ZERO)],
             port_to: vec![],
             first_device: DEVICE,
-            map: Arc::new(AddressMap::new(windows.collect())),
-            source: Box::new(List(ops)),
+            map: kit::memory(2, HDM_H, DEVICE),
+            source: Box::new(Operations(ops)),
             rng: StreamRng::new(1, "host"),
             limit: None,
             log: true,
@@ -203,42 +102,28 @@ pub fn respond(request: &Message, opcode: Opcode, data: u16) -> Message {
 /// A snoop of `lines` lines for requester 0.
 pub fn snoop(opcode: Opcode, line: u64, lines: u8) -> Message {
     Message {
-        hpa: Hpa(64 * line),
-        issued_ps: 0,
-        stages: LatencyStages::default(),
-        tag: 7_000 + line as u32,
-        source: PortId(DEVICE),
-        destination: PortId(0),
-        opcode,
-        meta: MemMeta::NONE,
-        cache: CacheMeta::NONE,
         lines,
-        data: 0,
-        vc: 0,
-        hops: 0,
+        ..Message::new(
+            opcode,
+            Hpa(64 * line),
+            7_000 + line as u32,
+            PortId(DEVICE),
+            PortId(0),
+            SimTime(0),
+        )
     }
 }
 
 /// A device that responds by a script and sends snoops at set times.
 pub struct Peer {
-    pub link: LinkPort,
-    pub outbox: Outbox,
+    pub endpoint: Endpoint,
     pub script: Script,
     pub snoops: Vec<(u64, Message)>,
-    pub due: BTreeMap<(u64, usize), Message>,
-    pub count: usize,
+    pub due: Schedule<Message>,
     pub seen: Vec<(u64, Message)>,
 }
 
 const OUTBOX: u32 = 1;
-
-impl Peer {
-    fn schedule(&mut self, ctx: &mut Ctx<'_, Parcel>, time: u64, message: Message) {
-        self.due.insert((time, self.count), message);
-        self.count += 1;
-        ctx.wake_at(SimTime(time), 0);
-    }
-}
 
 #[allow(clippy::large_enum_variant)]
 pub enum Node {
@@ -254,7 +139,7 @@ impl Component for Node {
             Node::Host(host) => host.start(ctx),
             Node::Peer(peer) => {
                 for (time, snoop) in std::mem::take(&mut peer.snoops) {
-                    peer.schedule(ctx, time, snoop);
+                    peer.due.at(ctx, time, snoop);
                 }
             }
             Node::Home(_) => {}
@@ -264,17 +149,16 @@ impl Component for Node {
         match self {
             Node::Host(host) => host.receive(ctx, port, parcel),
             Node::Peer(peer) => {
-                peer.link.receive(parcel);
+                peer.endpoint.link.receive(parcel);
                 if let Some(message) = parcel.message {
-                    peer.link
-                        .release(ctx, BufferId::of(message.channel(), message.vc));
+                    peer.endpoint.release(ctx, &message);
                     peer.seen.push((ctx.now().0, message));
                     for Reply(after, mut reply) in (peer.script)(&message) {
                         reply.stages.add(LongStage::Media, after);
-                        peer.schedule(ctx, ctx.now().0 + after, reply);
+                        peer.due.at(ctx, ctx.now().0 + after, reply);
                     }
                 }
-                peer.outbox.pump(ctx, &mut peer.link, OUTBOX, |_, _| {});
+                peer.endpoint.pump(ctx, OUTBOX);
             }
             Node::Home(home) => home.receive(ctx, port, parcel),
         }
@@ -282,17 +166,10 @@ impl Component for Node {
     fn wake(&mut self, ctx: &mut Ctx<'_, Parcel>, token: u32) {
         match self {
             Node::Host(host) => host.wake(ctx, token),
-            Node::Peer(peer) if token == OUTBOX => {
-                peer.outbox.wake(ctx, &mut peer.link, OUTBOX, |_, _| {});
-            }
+            Node::Peer(peer) if token == OUTBOX => peer.endpoint.wake(ctx, OUTBOX),
             Node::Peer(peer) => {
-                let now = ctx.now();
-                while let Some(entry) = peer.due.first_entry()
-                    && entry.key().0 <= now.0
-                {
-                    let message = entry.remove();
-                    peer.outbox
-                        .offer(ctx, &mut peer.link, OUTBOX, message, now, |_, _| {});
+                while let Some(message) = peer.due.next(ctx.now()) {
+                    peer.endpoint.send(ctx, OUTBOX, message);
                 }
             }
             Node::Home(home) => home.wake(ctx, token),
@@ -360,15 +237,13 @@ pub fn run(
 ) -> Ran {
     let host = requester(0, params, cache, 128, ops.iter().copied().collect());
     let peer = Peer {
-        link: end(&link(128), 0, Picos::ZERO),
-        outbox: Outbox::default(),
+        endpoint: Endpoint::new(end(&link(kit::credits(128)), 0, Picos::ZERO, Picos::ZERO)),
         script,
         snoops: snoops
             .iter()
             .map(|(time, message)| (time * 1_000, *message))
             .collect(),
-        due: BTreeMap::new(),
-        count: 0,
+        due: Schedule::new(0),
         seen: vec![],
     };
     let nodes = vec![Node::Host(host), Node::Peer(peer)];

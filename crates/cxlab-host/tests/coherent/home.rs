@@ -5,14 +5,15 @@ use std::collections::{BTreeMap, VecDeque};
 
 use cxlab_engine::Ctx;
 use cxlab_engine::rng::StreamRng;
-use cxlab_engine::units::{Hpa, LineAddr, Picos, SimTime};
-use cxlab_link::{BufferId, LinkPort, Outbox, Parcel};
+use cxlab_engine::units::{Hpa, LineAddr, Picos};
+use cxlab_link::Parcel;
 use cxlab_protocol::coherence::dcoh::{Action, Event, Filter, LineState, Operation, Peer, step};
 use cxlab_protocol::coherence::host_only;
 use cxlab_protocol::coherence::message::{Kept, M2s, S2m, Snoop};
 use cxlab_protocol::{CacheMeta, Channel, LongStage, MemMeta, Message, Opcode, PortId};
+use cxlab_testkit::{self as kit, Endpoint, Schedule, end};
 
-use crate::harness::{DEVICE, HDM_H, end, link};
+use crate::harness::{DEVICE, HDM_H};
 
 /// An action at a later time.
 enum Later {
@@ -21,8 +22,7 @@ enum Later {
 }
 
 pub struct Home {
-    links: Vec<LinkPort>,
-    outboxes: Vec<Outbox>,
+    ends: Vec<Endpoint>,
     rng: StreamRng,
     slowness: u64,
     capacity: usize,
@@ -34,8 +34,7 @@ pub struct Home {
     asked: BTreeMap<(u16, u64), (Message, u64)>,
     /// Requests that wait for their line or an entry, in order of arrival.
     waiting: VecDeque<(u16, Message)>,
-    later: BTreeMap<(u64, u64), Later>,
-    count: u64,
+    later: Schedule<Later>,
     /// Time of the last completion to each requester: completions keep their order.
     last_ndr: Vec<u64>,
     pub blocks_sent: u64,
@@ -50,11 +49,11 @@ fn peer(number: u16) -> Peer {
 impl Home {
     pub fn new(hosts: u16, credits: u8, seed: u64, capacity: usize, blocks: bool) -> Home {
         let mut rng = StreamRng::new(seed, "home");
+        let link = kit::link(kit::credits(credits));
         Home {
-            links: (0..hosts)
-                .map(|port| end(&link(credits), port, Picos::ZERO))
+            ends: (0..hosts)
+                .map(|port| Endpoint::new(end(&link, port, Picos::ZERO, Picos::ZERO)))
                 .collect(),
-            outboxes: vec![Outbox::default(); usize::from(hosts)],
             slowness: [1, 5_000, 60_000][rng.below(3) as usize],
             rng,
             capacity,
@@ -63,8 +62,7 @@ impl Home {
             memory: BTreeMap::new(),
             asked: BTreeMap::new(),
             waiting: VecDeque::new(),
-            later: BTreeMap::new(),
-            count: 0,
+            later: Schedule::new(LATER),
             last_ndr: vec![0; usize::from(hosts)],
             blocks_sent: 0,
         }
@@ -74,7 +72,7 @@ impl Home {
         self.waiting.is_empty()
             && self.later.is_empty()
             && self.asked.is_empty()
-            && self.outboxes.iter().all(Outbox::is_empty)
+            && self.ends.iter().all(|end| end.outbox.is_empty())
             && self.lines.values().all(|line| !line.is_busy())
     }
 
@@ -91,45 +89,25 @@ impl Home {
             .count()
     }
 
-    fn at(&mut self, ctx: &mut Ctx<'_, Parcel>, time: u64, what: Later) {
-        self.later.insert((time, self.count), what);
-        self.count += 1;
-        ctx.wake_at(SimTime(time), LATER);
-    }
-
     pub fn receive(&mut self, ctx: &mut Ctx<'_, Parcel>, port: u16, parcel: &Parcel) {
         let number = usize::from(port);
-        self.links[number].receive(parcel);
+        self.ends[number].link.receive(parcel);
         if let Some(message) = parcel.message {
-            self.links[number].release(ctx, BufferId::of(message.channel(), message.vc));
+            self.ends[number].release(ctx, &message);
             self.take(ctx, port, message);
             self.retry(ctx);
         }
-        self.outboxes[number].pump(ctx, &mut self.links[number], u32::from(port), |_, _| {});
+        self.ends[number].pump(ctx, u32::from(port));
     }
 
     pub fn wake(&mut self, ctx: &mut Ctx<'_, Parcel>, token: u32) {
         if token != LATER {
-            let number = token as usize;
-            self.outboxes[number].wake(ctx, &mut self.links[number], token, |_, _| {});
-            return;
+            return self.ends[token as usize].wake(ctx, token);
         }
-        let now = ctx.now();
-        while let Some(entry) = self.later.first_entry()
-            && entry.key().0 <= now.0
-        {
-            match entry.remove() {
+        while let Some(what) = self.later.next(ctx.now()) {
+            match what {
                 Later::Send(port, message) => {
-                    let number = usize::from(port);
-                    let link = &mut self.links[number];
-                    self.outboxes[number].offer(
-                        ctx,
-                        link,
-                        u32::from(port),
-                        message,
-                        now,
-                        |_, _| {},
-                    );
+                    self.ends[usize::from(port)].send(ctx, u32::from(port), message);
                 }
                 Later::Medium(line) => {
                     self.step(ctx, line, Event::MediumData, None);
@@ -266,7 +244,8 @@ impl Home {
             ..crate::harness::snoop(opcode, line, lines)
         };
         let time = ctx.now().0 + self.rng.below(self.slowness);
-        self.at(ctx, time, Later::Send(holder.index() as u16, snoop));
+        self.later
+            .at(ctx, time, Later::Send(holder.index() as u16, snoop));
     }
 
     /// Applies an event of a line to the table and performs its actions. `message` is the message that
@@ -291,7 +270,7 @@ impl Home {
                 }
                 Action::ReadMedium => {
                     let time = ctx.now().0 + self.rng.below(self.slowness);
-                    self.at(ctx, time, Later::Medium(line));
+                    self.later.at(ctx, time, Later::Medium(line));
                 }
                 Action::WriteMedium => {
                     self.memory.insert(line, message.unwrap().1.data);
@@ -345,7 +324,7 @@ impl Home {
             ..*request
         };
         message.stages.add(LongStage::Coherence, time - came);
-        self.at(ctx, time, Later::Send(to, message));
+        self.later.at(ctx, time, Later::Send(to, message));
     }
 
     /// Value of a line in memory.

@@ -6,3 +6,4 @@ mod harness;
 mod home;
 mod random;
 mod scripted;
+mod snoops;

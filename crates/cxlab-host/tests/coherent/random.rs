@@ -9,9 +9,10 @@ use cxlab_engine::{Monitor, Simulation, Stop};
 use cxlab_host::{CachingRequester, CoherenceStats, Observation, RequestAgent};
 use cxlab_protocol::coherence::dcoh::Peer;
 use cxlab_protocol::coherence::requester::Line;
+use cxlab_testkit::{read, wire, write};
 use cxlab_workload::MemOp;
 
-use crate::harness::{HDM_H, Node, cache, params, read, requester, wire, write};
+use crate::harness::{HDM_H, Node, cache, params, requester};
 use crate::home::Home;
 
 const SEEDS: u64 = 2_000;

@@ -8,7 +8,7 @@ use cxlab_link::Parcel;
 use cxlab_os::ats::home::Event;
 use cxlab_os::ats::{IommuWalk, TranslationCompletion};
 use cxlab_os::{Page, PageAccess, PageSize, VirtAddr};
-use cxlab_protocol::{CacheMeta, LatencyStages, MemMeta, Message, Opcode};
+use cxlab_protocol::{Message, Opcode};
 use serde::{Deserialize, Serialize};
 
 use super::super::Processor;
@@ -214,19 +214,15 @@ impl Processor {
 
     fn tell_device(&mut self, ctx: &mut Ctx<'_, Parcel>, device: usize, ats: AtsMessage, tag: u32) {
         let message = Message {
-            hpa: ats.address(),
-            issued_ps: ctx.now().0,
-            stages: LatencyStages::default(),
-            tag,
-            source: self.port_id,
-            destination: self.accelerators.ports[device],
-            opcode: Opcode::MWr,
-            vc: 0,
-            hops: 0,
-            meta: MemMeta::NONE,
-            cache: CacheMeta::NONE,
-            lines: 1,
             data: 8,
+            ..Message::new(
+                Opcode::MWr,
+                ats.address(),
+                tag,
+                self.port_id,
+                self.accelerators.ports[device],
+                ctx.now(),
+            )
         };
         self.send_io(ctx, self.accelerators.ports[device], message);
     }

@@ -148,6 +148,15 @@ struct OsStats {
     moved: LatencyProbe,
 }
 
+/// Whether the migration policy scans. Scans stop without activity.
+#[derive(Default, Serialize, Deserialize)]
+struct ScanActivity {
+    /// Number of activities so far, and the number at the last scan.
+    activity: u64,
+    seen: u64,
+    scanning: bool,
+}
+
 /// The operating system and the translation units.
 pub(super) struct Os {
     params: OsParams,
@@ -180,16 +189,13 @@ pub(super) struct Os {
     moves: u32,
     /// Ranges to be unmapped that wait for tasks of their pages: operation, address, bytes.
     unmaps: Vec<(u32, u64, u64)>,
-    /// Number of activities so far, and the number at the last scan; scans stop without activity.
-    activity: u64,
-    seen: u64,
-    scanning: bool,
+    scans: ScanActivity,
     error: Option<String>,
     stats: OsStats,
 }
 
 save_state!(Os {
-    values: walks, free_walks, device_walks, asked, tasks, jobs, answered, most_faults, moves, unmaps, activity, seen, scanning, error, stats;
+    values: walks, free_walks, device_walks, asked, tasks, jobs, answered, most_faults, moves, unmaps, scans, error, stats;
     states: spaces, frames, migration, mmus, iommu, epochs;
     built: params, tlb_latency, mappings, migrates, home, devices;
 });
@@ -287,9 +293,7 @@ impl Os {
             most_faults: 0,
             moves: 0,
             unmaps: Vec::new(),
-            activity: 0,
-            seen: 0,
-            scanning: false,
+            scans: ScanActivity::default(),
             error: None,
             stats: OsStats::default(),
             tlb_latency: config.tlb.latency,

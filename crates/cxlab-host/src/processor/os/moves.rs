@@ -227,9 +227,9 @@ impl Processor {
     #[inline]
     pub(in super::super) fn active(&mut self, ctx: &mut Ctx<'_, Parcel>) {
         let Some(os) = &mut self.os else { return };
-        os.activity += 1;
-        if os.migrates && !os.scanning {
-            os.scanning = true;
+        os.scans.activity += 1;
+        if os.migrates && !os.scans.scanning {
+            os.scans.scanning = true;
             ctx.wake_at(os.migration.next_scan().max(ctx.now()), SCAN);
         }
     }
@@ -237,11 +237,11 @@ impl Processor {
     /// Runs a scan of the migration policy: some pages are sampled, and all pages of fast nodes age.
     pub(in super::super) fn scan(&mut self, ctx: &mut Ctx<'_, Parcel>) {
         let Some(os) = &mut self.os else { return };
-        if os.seen == os.activity {
-            os.scanning = false;
+        if os.scans.seen == os.scans.activity {
+            os.scans.scanning = false;
             return;
         }
-        os.seen = os.activity;
+        os.scans.seen = os.scans.activity;
         // Processes whose translations have become stale.
         let mut old = vec![false; os.spaces.len()];
         for page in os.migration.scan(ctx.now()) {
