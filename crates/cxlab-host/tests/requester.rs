@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 
 use cxlab_engine::rng::StreamRng;
-use cxlab_engine::units::{Bytes, Picos, SimTime};
+use cxlab_engine::units::{Bytes, BytesPerSec, Picos, SimTime};
 use cxlab_engine::{Component, Ctx, Monitor, Simulation, Stop};
 use cxlab_host::{
     CacheParams, RequestAgent, RequestRow, Requester, RequesterConfig, RequesterParams,
