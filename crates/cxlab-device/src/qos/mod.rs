@@ -346,6 +346,8 @@ fn of_many(internal: DevLoad, is_over_limit: bool) -> DevLoad {
 
 #[cfg(test)]
 mod tests {
+    use cxlab_engine::units::{BytesPerSec, Picos};
+
     use super::*;
 
     /// Three hosts at a device of 4 lines an interval. The first is allocated a quarter of the use;
