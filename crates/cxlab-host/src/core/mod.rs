@@ -247,7 +247,7 @@ impl Core {
         });
         while self.window.oldest < self.window.next {
             let oldest = &self.window[self.window.oldest];
-            let beyond = (next - oldest.position).checked_sub(self.window.size() as u64);
+            let beyond = (next - oldest.position).checked_sub(self.window.size());
             if oldest.done > now {
                 return beyond.map(|_| oldest.done);
             }
