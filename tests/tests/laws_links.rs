@@ -53,7 +53,8 @@ fn unloaded(plan: &Plan) -> u64 {
     };
     let links = plan.links.iter().map(|link| of_link(&link.params));
     let switches = plan.graph.switches.len() as u64;
-    plan.scenario.hosts[0].requester().unwrap().process_time.0
+    let requester = plan.scenario.hosts[0].requester();
+    requester.expect("a requester").process_time.0
         + links.sum::<u64>()
         + 2 * switches * plan.scenario.fabric.switch.switching_time.0
         + plan.scenario.devices[0].controller.process_time.0

@@ -181,12 +181,12 @@ fn check_parameters<'a>(
     manager
 }
 
-/// The graph of the fabric, its routing tables, and the devices that each host reaches.
+/// The graph of the fabric and its routing tables.
 fn build_fabric(
     scenario: &Scenario,
     named: &Named,
     topology: &dyn Topology,
-) -> Result<(FabricGraph, RoutingTables, Vec<Vec<usize>>), Vec<Problem>> {
+) -> Result<(FabricGraph, RoutingTables), Vec<Problem>> {
     let graph = topology.build(&named.names);
     let graph = graph.map_err(|error| Problem::of_param("fabric.topology", error))?;
     if let Some(allowed) = scenario.fabric.switch.max_ports {
@@ -200,8 +200,7 @@ fn build_fabric(
         false => RoutingTables::build_within(&graph, kind, most),
     };
     let tables = tables.map_err(|error| Problem::new("fabric.topology", error.to_string()))?;
-    let reach = endpoints::reach(scenario, &graph, &tables, named)?;
-    Ok((graph, tables, reach))
+    Ok((graph, tables))
 }
 
 impl Plan {
@@ -231,7 +230,8 @@ impl Plan {
             unreachable!("a topology that cannot be built is a problem")
         };
         let (media, workloads, beside) = (entries.media, entries.workloads, entries.beside);
-        let (graph, tables, reach) = build_fabric(&scenario, &endpoints, topology.as_ref())?;
+        let (graph, tables) = build_fabric(&scenario, &endpoints, topology.as_ref())?;
+        let reach = endpoints::reach(&scenario, &graph, &tables, &endpoints)?;
         let maps = address::lay_out(&scenario, &endpoints, &graph, &reach, &manager)?;
         let hosts = endpoints.hosts(maps.host_maps, &manager.presence);
         let timelines = manager.timelines(&maps.extents);
