@@ -151,11 +151,6 @@ const CIRCLES: [(&str, &[&str], &str); 11] = [
         "an array has a policy, and a policy has tables of lines",
     ),
     (
-        "cxlab-plan",
-        &["address", "endpoints", "manager", "regions"],
-        "dynamic capacity changes end points and address maps",
-    ),
-    (
         "cxlab-protocol",
         &["io", "message"],
         "a message asks for the size of its packet of CXL.io, which is put into messages",
