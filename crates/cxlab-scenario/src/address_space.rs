@@ -17,8 +17,8 @@ pub enum Sharing {
     /// All hosts see the same memory. The device keeps their caches coherent if it is hdm-db;
     /// otherwise their software must.
     Shared,
-    /// One memory, which one host at a time has: at first the first of the region's hosts, and
-    /// later whoever an event adds it to.
+    /// One memory, which one host at a time has: at first the first of the region's hosts, later the host that an
+    /// event adds it to.
     Moving,
     /// Blocks of 256 MiB on one device each, every one of which one host at a time has. A host is
     /// granted as many as it needs (`demand`), by `fabric_manager.policy`; at first none has any.

@@ -72,7 +72,7 @@ pub struct DeviceGroup {
     /// 8.2.4.20). Default 16 GiB, or what the medium holds where that is less.
     #[serde(default = "default_capacity")]
     pub capacity: Bytes,
-    /// The controller.
+    /// The device's controller: its times and contexts.
     #[serde(default)]
     pub controller: DeviceParams,
     /// The medium. Default: `{ kind = "fixed" }`.
@@ -135,8 +135,7 @@ fn default_capacity() -> Bytes {
     Bytes(16 << 30)
 }
 
-/// Reads and writes a type with fields `capacity` and `memory`, of which the first depends by default on the
-/// second.
+/// Reads and writes a type whose field `capacity` depends by default on its field `memory`.
 macro_rules! capacity_by_medium {
     ($type:ident) => {
         impl Serialize for $type {

@@ -16,7 +16,7 @@ pub enum EventParams {
     /// The devices of a region begin to serve it to a host (Initiate Dynamic Capacity Add, CXL 3.1
     /// section 7.6.7.6.5, which the host accepts at once).
     Add {
-        /// When.
+        /// Time of the event, from when the workloads begin.
         at: Picos,
         /// The region, by name.
         region: String,
@@ -25,7 +25,7 @@ pub enum EventParams {
     },
     /// They end to (Initiate Dynamic Capacity Release, section 7.6.7.6.6).
     Release {
-        /// When.
+        /// Time of the event, from when the workloads begin.
         at: Picos,
         /// The region, by name.
         region: String,
@@ -42,7 +42,7 @@ pub enum EventParams {
     /// A host is bound to a device, to its logical device there if it is a multi-logical one (Bind
     /// vPPB, section 7.6.7.2.2): from now on the device serves what the host has of it.
     Bind {
-        /// When.
+        /// Time of the event, from when the workloads begin.
         at: Picos,
         /// The host, by name.
         host: String,
@@ -52,13 +52,13 @@ pub enum EventParams {
     /// It is unbound (Unbind vPPB, section 7.6.7.2.3): the device denies it everything until it is
     /// bound again. What it has there stays its own, and stays as it is.
     Unbind {
-        /// When.
+        /// Time of the event, from when the workloads begin.
         at: Picos,
         /// The host, by name.
         host: String,
         /// The device, by name.
         device: String,
-        /// What becomes of requests that are under way. Default `managed-hot-remove`.
+        /// What becomes of requests in flight. Default `managed-hot-remove`.
         #[serde(default, skip_serializing_if = "UnbindOption::is_managed")]
         option: UnbindOption,
     },
@@ -66,7 +66,7 @@ pub enum EventParams {
     /// (Set LD Allocations, section 7.6.7.4.3). What is missing comes from blocks that nobody has, or
     /// the device refuses; what is too much is taken at once, the last granted first.
     SetLdAllocations {
-        /// When.
+        /// Time of the event, from when the workloads begin.
         at: Picos,
         /// The device, by name.
         device: String,
@@ -80,7 +80,7 @@ pub enum EventParams {
     /// The fabric manager resets what is behind a port of a switch, or ends that (Physical Port
     /// Control, section 7.6.7.1.4). The port's link is down meanwhile.
     PortControl {
-        /// When.
+        /// Time of the event, from when the workloads begin.
         at: Picos,
         /// The port, by its link: the switch that it is a port of, and what is behind it.
         link: [String; 2],
@@ -93,7 +93,7 @@ pub enum EventParams {
     /// A host's share of a device with `qos` changes (Set QoS Allocated BW and Set QoS BW Limit,
     /// sections 7.6.7.4.8 and 7.6.7.4.10).
     SetQos {
-        /// When.
+        /// Time of the event, from when the workloads begin.
         at: Picos,
         /// The device, by name.
         device: String,
@@ -110,10 +110,9 @@ pub enum EventParams {
         limit: Option<u16>,
     },
     /// A host needs so much of a pooled region, in all, from now on. The fabric manager grants it what is
-    /// missing by its policy, or refuses; or asks it for what is too much, as by a `release` that is
-    /// not forced.
+    /// missing by its policy, or refuses; or takes back what is too much, as by a `release` without force.
     Demand {
-        /// When.
+        /// Time of the event, from when the workloads begin.
         at: Picos,
         /// The host, by name.
         host: String,
@@ -124,7 +123,7 @@ pub enum EventParams {
     },
     /// A host begins its workload, which else begins at once.
     HostJoins {
-        /// When.
+        /// Time of the event, from when the workloads begin.
         at: Picos,
         /// The host, by name.
         host: String,
@@ -132,14 +131,14 @@ pub enum EventParams {
     /// A host issues nothing any more. The fabric manager releases all that it has of regions, as by a
     /// `release` that is not forced.
     HostLeaves {
-        /// When.
+        /// Time of the event, from when the workloads begin.
         at: Picos,
         /// The host, by name.
         host: String,
     },
     /// A link fails: what it carries is lost.
     LinkDown {
-        /// When.
+        /// Time of the event, from when the workloads begin.
         at: Picos,
         /// Its ends: names of switches, hosts or devices, in any order.
         link: [String; 2],
@@ -149,7 +148,7 @@ pub enum EventParams {
     },
     /// A link that has failed is trained again.
     LinkUp {
-        /// When.
+        /// Time of the event, from when the workloads begin.
         at: Picos,
         /// Its ends, by name.
         link: [String; 2],
@@ -159,22 +158,21 @@ pub enum EventParams {
     },
     /// A switch fails, and with it all its links and what it holds.
     SwitchDown {
-        /// When.
+        /// Time of the event, from when the workloads begin.
         at: Picos,
         /// The switch, by name.
         switch: String,
     },
     /// A switch that has failed is repaired: it is empty, and those of its links that work are trained again.
     SwitchUp {
-        /// When.
+        /// Time of the event, from when the workloads begin.
         at: Picos,
         /// The switch, by name.
         switch: String,
     },
-    /// A device is taken out without warning (surprise hot removal), and with it its links and what it
-    /// holds.
+    /// A device is taken out without warning (surprise hot removal), with its links and its content.
     DeviceRemoved {
-        /// When.
+        /// Time of the event, from when the workloads begin.
         at: Picos,
         /// The device, by name.
         device: String,
@@ -182,7 +180,7 @@ pub enum EventParams {
     /// A host or a device detects an uncorrected fatal error and is in viral from now on, and with it all that its
     /// viral indication reaches: from a device its hosts, from a host all its devices (CXL 3.1 section 12.4).
     Viral {
-        /// When.
+        /// Time of the event, from when the workloads begin.
         at: Picos,
         /// The host or the device, by name.
         component: String,
@@ -211,8 +209,7 @@ impl PortAction {
     }
 }
 
-/// When a host is unbound, and what becomes of its requests that are under way (Unbind Option of Unbind
-/// vPPB).
+/// When a host is unbound, and what becomes of its requests in flight (Unbind Option of Unbind vPPB).
 #[derive(Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema, Debug)]
 #[serde(rename_all = "kebab-case")]
 pub enum UnbindOption {
@@ -444,8 +441,7 @@ pub struct FailureParams {
     /// to 64 s, *recollection*). 1 us to 64 s. Default 50 us, the shortest of those.
     pub completion_timeout: Picos,
     /// From a failure, or the return of a link, until the fabric manager has found out and all switches
-    /// have new tables, and hosts know which devices they do not reach. 1 ns to 1 s. Default 20 us
-    /// (*assumed*).
+    /// have new tables, and hosts know which devices they do not reach. 1 ns to 1 s. Default 20 us (*assumed*).
     pub reconfiguration_time: Picos,
     /// What a root port takes to answer a request for a device that the host does not reach, behind
     /// `process_time`. 1 ns to 1 ms. Default 20 ns (*assumed*).

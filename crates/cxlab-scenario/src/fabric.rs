@@ -82,7 +82,7 @@ pub struct Fabric {
     #[serde(default = "eight")]
     #[schemars(range(min = 1, max = 8))]
     pub virtual_channels: u8,
-    /// Every switch.
+    /// Parameters of every switch.
     #[serde(default)]
     pub switch: SwitchParams,
     /// Every link, unless `edge_link` says otherwise for those of hosts and devices.
@@ -100,8 +100,7 @@ pub struct Fabric {
     /// that match a link the last one holds. Default: none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub overrides: Vec<LinkOverride>,
-    /// Multiple VCS: which host each device is bound to, by names. Default: devices take turns
-    /// over hosts.
+    /// Multiple VCS: which host each device is bound to, by names. Default: devices go round over hosts.
     #[serde(default)]
     pub bindings: Vec<Binding>,
 }

@@ -1,4 +1,4 @@
-//! Scenario files.
+//! Reading a scenario file, with bounds.
 
 use std::fs::File;
 use std::io::Read;
@@ -14,8 +14,7 @@ const MOST_ENTRIES: usize = 4096;
 /// Reads the text of a scenario file.
 ///
 /// # Errors
-/// The file cannot be read, is a folder, is larger than 16 MiB or is no UTF-8. The error names the file and what
-/// is allowed.
+/// The file cannot be read, is a folder, is larger than 16 MiB or is no UTF-8: named with what is allowed.
 pub fn read_text(path: &Path) -> Result<String, String> {
     let shown = path.display();
     let unreadable = |error: std::io::Error| {

@@ -91,8 +91,7 @@ struct HostTable {
     /// the host reaches any, else `local`.
     #[serde(default)]
     span: Option<SpanOf>,
-    /// With `processor` and a workload of threads: what the last of its cores run instead. Default:
-    /// none.
+    /// With `processor` and a workload of threads: what the last of its cores run instead. Default: none.
     #[serde(default)]
     beside: Option<BesideGroup>,
 }
@@ -101,7 +100,7 @@ struct HostTable {
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Debug)]
 #[serde(rename_all = "kebab-case")]
 pub enum SpanOf {
-    /// CXL memory.
+    /// The CXL memory of the host.
     Cxl,
     /// The host's own: its NUMA nodes, or its process's heap.
     Local,
@@ -270,7 +269,7 @@ fn default_local_latency() -> Picos {
 pub struct NodeGroup {
     /// Capacity: a multiple of 4 KiB.
     pub capacity: Bytes,
-    /// Where it lies. Default socket 0, column 0, row 0.
+    /// Position of the node's memory controller. Default socket 0, column 0, row 0.
     #[serde(default)]
     pub at: Cluster,
     /// One way through the memory controller. Default 5 ns (*assumed*).

@@ -76,13 +76,11 @@ pub struct Scenario {
     /// force at the time that is written, and all else is as its parameters say.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fabric_manager: Option<FabricManagerParams>,
-    /// How hosts and the fabric deal with what fails, where something does. Default: as its parameters
-    /// say.
+    /// How hosts and the fabric deal with failures, where an event is one. Default: as its parameters say.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failures: Option<FailureParams>,
     /// Hosts begin by enumerating what hangs below them, over CXL.io; their workloads begin
-    /// together when the last of them is done. Default: they do not, all registers are as they
-    /// should be.
+    /// together when the last of them is done. Default: none, all registers are set from the beginning.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub enumeration: Option<EnumerationParams>,
     /// A fleet of pods, each as this scenario describes one, for `cxlab fleet`. Default: none.
@@ -128,7 +126,7 @@ pub struct EnumerationParams {
     /// 100 ns (*assumed*: some hundred instructions).
     pub software_time: Picos,
     /// From a request's arrival at a function, behind the constant times of the component that it
-    /// is in, until its completion is ready. Default 100 ns (*assumed*: registers lie behind a
+    /// is in, until its completion is ready. Default 100 ns (*assumed*: registers are reached through a
     /// slow internal bus, and products do not publish the time).
     pub register_time: Picos,
     /// Host bridges of each host, 1 to 16 and no more than it has root ports. Root port `i`, in the order of the

@@ -96,7 +96,7 @@ pub struct LinkClass {
     pub path: String,
     /// The name of a named link.
     pub name: Option<String>,
-    /// The parameters.
+    /// Parameters of the link.
     pub params: LinkParams,
 }
 

@@ -44,14 +44,12 @@ pub struct Measure {
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Debug)]
 #[serde(deny_unknown_fields, default)]
 pub struct Sampling {
-    /// Requests from one unit to the next. At least twice `warmup` and `detailed` together. Default
-    /// 100,000.
+    /// Requests from one unit to the next. At least twice `warmup` and `detailed` together. Default 100,000.
     pub every: u64,
     /// Requests that are measured in each unit. At least 10. Default 1,000.
     #[schemars(range(min = 10))]
     pub detailed: u64,
-    /// Requests that are simulated in detail before those, and are not measured: they fill the queues.
-    /// Default 1,000.
+    /// Requests simulated in detail before those, without being measured: they fill queues. Default 1,000.
     pub warmup: u64,
 }
 

@@ -13,7 +13,7 @@ const MOST: u32 = 256;
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Debug)]
 #[serde(untagged)]
 pub enum ThreadLimit {
-    /// So many.
+    /// At most this number.
     UpTo(#[schemars(range(min = 1, max = 256))] u32),
     /// In one word.
     Word(LimitWord),

@@ -28,7 +28,7 @@ const FETCHED: usize = 8;
 pub(crate) struct OfIssuer {
     /// Reads completed with data.
     pub(crate) reads: u64,
-    /// Writes completed.
+    /// Number of completed writes.
     pub(crate) writes: u64,
     /// Requests served: neither denied nor failed.
     pub(crate) requests: u64,

@@ -35,7 +35,7 @@ pub(crate) struct Bar {
     pub(crate) parts: Vec<(f64, usize)>,
 }
 
-/// One chart.
+/// A chart of lines over two axes, as SVG.
 #[derive(Clone, Default, Debug)]
 pub(crate) struct Chart {
     pub(crate) title: String,
@@ -60,7 +60,7 @@ const TOP: f64 = 34.0;
 const BOTTOM: f64 = 48.0;
 /// Height of a line of the legend, below the axis.
 const LINE: f64 = 17.0;
-/// Letters of a name that fit into its place in the legend.
+/// Most characters of a name in the legend.
 const LETTERS: usize = 30;
 /// Names in a line of the legend.
 const IN_LINE: usize = 2;
@@ -102,8 +102,7 @@ fn escaped(text: &str) -> String {
         .replace('>', "&gt;")
 }
 
-/// Round numbers from a little below `low` to a little above `high`: the least, the step, the
-/// largest.
+/// Round numbers from a little below `low` to a little above `high`: first, step, last.
 fn ticks(low: f64, high: f64) -> (f64, f64, f64) {
     let span = if high > low {
         high - low

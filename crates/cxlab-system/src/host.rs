@@ -14,14 +14,14 @@ use cxlab_link::{LinkPort, Parcel};
 
 use crate::series::{Series, Totals};
 
-/// What issues.
+/// The part of a host that issues requests.
 #[allow(clippy::large_enum_variant)]
 pub enum Agent {
     /// All its memory is HDM-H.
     Plain(Requester),
     /// It keeps copies of memory that devices keep coherent.
     Caching(CachingRequester),
-    /// It runs a program.
+    /// A core that runs a program.
     Core(Core),
     /// It runs threads on several cores.
     Processor(Box<Processor>),
@@ -98,7 +98,7 @@ save_state!(Host {
 });
 
 impl Host {
-    /// As [`ExecutionHints::event_cost`](cxlab_engine::ExecutionHints::event_cost).
+    /// Cost of an event at this host, for [`ExecutionHints`](cxlab_engine::ExecutionHints).
     pub(crate) fn event_cost(&self) -> u64 {
         match &self.agent {
             Agent::Plain(_) => 3,
@@ -206,7 +206,7 @@ impl Host {
         }
     }
 
-    /// The same, to be changed.
+    /// The requester without a cache, if the host is one.
     pub(crate) fn plain_mut(&mut self) -> Option<&mut Requester> {
         match &mut self.agent {
             Agent::Plain(agent) => Some(agent),

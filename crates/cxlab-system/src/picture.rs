@@ -1,5 +1,4 @@
-//! Pictures of a system: a graph for Graphviz, and an SVG whose links are coloured by how busy
-//! they were.
+//! Pictures of a system: a graph for Graphviz, and an SVG whose links are coloured by utilization.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;

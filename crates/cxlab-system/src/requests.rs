@@ -103,7 +103,7 @@ impl Default for RequestColumns {
 }
 
 impl RequestColumns {
-    /// Adds rows.
+    /// Appends rows of the request log.
     pub fn push(&mut self, rows: &[RequestRow]) {
         for (_, column, values) in &mut self.columns {
             match (column, values) {
@@ -180,7 +180,7 @@ impl RequestLog {
         })
     }
 
-    /// Adds rows.
+    /// Appends rows to the file.
     ///
     /// # Errors
     /// The file cannot be written.

@@ -23,29 +23,29 @@ pub struct SeedsReport {
     pub version: String,
     /// The scenario's name.
     pub scenario: String,
-    /// Identifies everything that can change a result but the seed.
+    /// Hash of everything that can change the results but the seeds.
     pub plan_hash: String,
     /// The ID of all of them together, which all files carry; empty in reports of before.
     #[serde(default)]
     pub run: String,
-    /// Runs that were asked for.
+    /// Number of seeds asked for.
     pub asked: u64,
-    /// Whether some of them were interrupted or did not begin.
+    /// Whether the command was interrupted: runs of some seeds are missing.
     pub partial: bool,
-    /// The runs, by seed.
+    /// Runs, in order of their seeds.
     pub runs: Vec<SeedRun>,
-    /// The main numbers of the reports.
+    /// Numbers of the reports, with their means and intervals over the seeds.
     pub quantities: Vec<Quantity>,
 }
 
 /// The run of one seed.
 #[derive(Clone, Serialize, Deserialize, PartialEq, Debug)]
 pub struct SeedRun {
-    /// Its seed.
+    /// Seed of the run.
     pub seed: u64,
-    /// The digest of its report.
+    /// Digest of the run's report.
     pub digest: String,
-    /// Whether it was interrupted. Its values do not count then.
+    /// Whether the run was interrupted. Its values do not count then.
     pub partial: bool,
     /// Simulated time of the whole run.
     pub sim_time_ns: f64,
@@ -53,7 +53,7 @@ pub struct SeedRun {
     pub window_ns: f64,
     /// Requests completed in the window.
     pub completed: u64,
-    /// Its notes.
+    /// Notes of the run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<Note>,
 }
@@ -63,15 +63,15 @@ pub struct SeedRun {
 pub struct Quantity {
     /// Path in `report.json`, such as `hosts[0].latency_ns.p99`.
     pub name: String,
-    /// The value in each run, by seed.
+    /// Value in each run, by seed.
     pub values: Vec<f64>,
-    /// Their mean; 0 without a whole run.
+    /// Mean over the runs; 0 without a whole run.
     pub mean: f64,
     /// Half-width of the 95 % confidence interval of the mean (Student's t); `null` below two runs.
     pub ci95: Option<f64>,
-    /// The smallest value.
+    /// Smallest value of a run.
     pub min: f64,
-    /// The largest value.
+    /// Largest value of a run.
     pub max: f64,
 }
 

@@ -30,13 +30,13 @@ pub(crate) struct Totals {
     pub(crate) latency_ps: u128,
 }
 
-/// What was completed in one bin: two of them lie in a cache line.
+/// Requests completed in one bin of time. Two bins fill a cache line.
 #[derive(Clone, Copy, Serialize, Deserialize, Debug)]
 struct Bin {
     number: u32,
     reads: u64,
     writes: u64,
-    /// Latency of those that were served: exact below 2^64 ps, which 1,000 requests that are always under way spend in five hours
+    /// Sum of latencies of served requests in picoseconds. 1,000 requests in flight reach 2^64 after five hours
     /// of simulated time.
     latency_ps: u64,
 }
@@ -55,7 +55,7 @@ impl Bins {
         }
     }
 
-    /// Makes one of those that have the same number, which lie side by side.
+    /// Merges neighbouring bins that have the same number.
     fn unite(&mut self) {
         self.0.dedup_by(|later, bin| {
             let same = later.number == bin.number;
@@ -81,7 +81,7 @@ impl Bins {
         self.unite();
     }
 
-    /// A value of each of so many bins, from the first on. What comes behind them belongs to the last.
+    /// A value of each of `count` bins, from the first on. Later bins belong to the last.
     fn column(&self, count: usize, of: impl Fn(&Bin) -> u64) -> Vec<u64> {
         let mut column = vec![0u64; count];
         for bin in &self.0 {
@@ -279,13 +279,13 @@ pub struct TimeSeries {
     /// Reads among them that a device denied; empty where none was.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub denied_reads: Vec<u64>,
-    /// Writes among them that a device denied; empty where none was.
+    /// Writes that a device denied, among the completed; empty if there were none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub denied_writes: Vec<u64>,
     /// Reads among them that nothing answered; empty where there were none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub failed_reads: Vec<u64>,
-    /// Writes among them that nothing answered; empty where there were none.
+    /// Writes that failed, among the completed; empty if there were none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub failed_writes: Vec<u64>,
     /// Mean latency of those that were served; zero where none was.

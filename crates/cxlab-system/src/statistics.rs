@@ -141,8 +141,7 @@ pub(crate) fn ratio_half_width(above: &[f64], below: &[f64]) -> Result<f64, NoIn
     half_width_of(values, scale).map(|width| width / mean)
 }
 
-/// The same, from sampling units that are far apart: their order says nothing, and no correlation is
-/// corrected for.
+/// An interval from sampling units that are far apart, so that no correlation is corrected.
 ///
 /// # Errors
 /// Why there is no interval.

@@ -70,8 +70,7 @@ pub fn wire(peer: usize, peer_port: usize) -> Wire {
     }
 }
 
-/// Memory of `devices` devices, each of `lines` lines, one after the other. Edge ports of devices begin
-/// at `first`.
+/// Memory of `devices` devices of `lines` lines each, one after the other. Edge ports begin at `first`.
 ///
 /// # Panics
 /// If `lines` lines are no interleave set of one device.
@@ -133,9 +132,9 @@ pub fn at(nanoseconds: u64, op: MemOp) -> MemOp {
 
 /// An end of a link with its queue of outgoing messages. Its wake-ups have the caller's token.
 pub struct Endpoint {
-    /// The end.
+    /// Port of the component under test.
     pub link: LinkPort,
-    /// The queue.
+    /// Messages that the port has not sent yet.
     pub outbox: Outbox,
 }
 
@@ -196,7 +195,7 @@ impl<T> Schedule<T> {
         }
     }
 
-    /// Whether nothing is scheduled.
+    /// Whether no event is scheduled.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }

@@ -126,7 +126,7 @@ impl Diagnostics {
         }
     }
 
-    /// Whether nothing is wrong.
+    /// Whether no diagnostic was found.
     pub fn is_empty(&self) -> bool {
         self.list.is_empty()
     }

@@ -34,7 +34,7 @@ pub(super) enum Spot<'a> {
     Line(MarkedLine<'a>),
     /// The file as a whole.
     File,
-    /// A `--set`.
+    /// An option `--set` of the command.
     Set(&'a str),
 }
 

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// One step of a path.
+/// A step of a path: a key, or a number in a list.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Segment {
     /// A key of a table.

@@ -21,7 +21,7 @@ pub fn render(diagnostics: &Diagnostics, document: &Document, color: bool) -> St
     shown.join("\n")
 }
 
-/// Most diagnostics that are told: whoever has more has another file in mind.
+/// Most diagnostics that are printed. A text with more is no scenario.
 const MOST: usize = 100;
 
 /// What is said of those that are not told.

@@ -26,7 +26,7 @@ pub(super) enum Place {
 pub struct Spans {
     /// The key; an entry of an array has none.
     pub key: Option<Range<usize>>,
-    /// The value.
+    /// Byte range of the value.
     pub value: Range<usize>,
 }
 

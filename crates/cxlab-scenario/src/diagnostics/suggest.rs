@@ -7,8 +7,7 @@ const LONGEST_NAME: usize = 64;
 ///
 /// Near is a Damerau-Levenshtein distance of at most a third of the longer name (so one slip in a
 /// short name), a Jaro-Winkler similarity of at least 0.88, or a name cut short after three or
-/// more letters. Case and the choice between `-` and `_` count for nothing. The limits are
-/// *assumed*.
+/// more characters. Case and the choice between `-` and `_` count for nothing (*assumed* limits).
 pub fn nearest<'a>(found: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     if found.is_empty() || found.chars().nth(LONGEST_NAME).is_some() {
         return None;

@@ -47,8 +47,7 @@ pub struct Calibration {
     pub bandwidth: Corrected,
     /// Mean latency of all hosts.
     pub latency: Corrected,
-    /// The host that is furthest from the second run before, and the one that is so after, bandwidths and latencies
-    /// together.
+    /// Largest error of a host's bandwidths and latencies against the second run, before and after.
     pub furthest_host: Corrected,
 }
 
@@ -57,7 +56,7 @@ pub struct Calibration {
 pub struct Corrected {
     /// Before it was corrected.
     pub before: f64,
-    /// Corrected.
+    /// Error after the correction.
     pub after: f64,
 }
 

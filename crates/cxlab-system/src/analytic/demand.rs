@@ -21,7 +21,7 @@ const ACCESSES: usize = 20_000;
 /// What one host asks for.
 #[derive(Clone, Default, Debug)]
 pub(super) struct HostDemand {
-    /// Requests counted.
+    /// Number of requests that were counted.
     pub(super) requests: u64,
     /// Those that its private cache answered, reads and writes.
     pub(super) hits: [u64; 2],
@@ -110,7 +110,7 @@ pub(super) fn draw(plan: &Plan, seed: u64, parts: &[Part]) -> Result<Demand, Vec
     };
     let warmup = warmup_of_a_host(plan);
     for (number, one) in drawn.iter_mut().enumerate() {
-        // The cache is filled with what comes first, unless nothing would be left to count.
+        // The first requests only fill the cache, unless none would be left to count.
         let of_host = &mut demand.hosts[number];
         for _ in 0..one.warm {
             let Some(op) = one.next() else { break };

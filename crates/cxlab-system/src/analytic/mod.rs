@@ -1,6 +1,5 @@
 //! The analytic form of a plan: from the same scenario to a network of stations and flows, and
-//! from its solution to a report. `docs/explain/analytic.md` has the model and its error against the event
-//! engine.
+//! from its solution to a report. `docs/explain/analytic.md` has the model and its error against events.
 
 mod calibrate;
 pub mod compare;
@@ -38,8 +37,7 @@ use demand::{Demand, HostDemand};
 /// Computes a plan's report without running events.
 ///
 /// # Errors
-/// What the analytic form does not cover: cores, device-coherent memory, media that cannot be
-/// measured.
+/// What the analytic form does not cover: cores, device-coherent memory, media without a known rate.
 pub fn analyze(plan: &Plan, seed: u64) -> Result<AnalyticReport, Vec<Problem>> {
     let computed = Computed::of(plan, seed, &demand::first(plan))?;
     let found = classify(&computed.network, &computed.solution);

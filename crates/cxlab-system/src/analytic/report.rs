@@ -22,7 +22,7 @@ const MOST_PAIRS: usize = 4096;
 pub struct AnalyticReport {
     /// Version of cxlab.
     pub version: String,
-    /// "analytic".
+    /// Kind of the report: always "analytic".
     pub mode: String,
     /// The scenario's name.
     pub scenario: String,
@@ -51,9 +51,9 @@ pub struct AnalyticReport {
     pub by_hops: Vec<AnalyticHops>,
     /// Requests in flight, of all hosts: rate times latency.
     pub in_flight: f64,
-    /// By host.
+    /// Rates and latencies by host, in the order of the plan.
     pub hosts: Vec<AnalyticHost>,
-    /// By device.
+    /// Rates by device, in the order of the plan.
     pub devices: Vec<AnalyticDevice>,
     /// By link and direction; a half-duplex link is one.
     pub links: Vec<AnalyticLink>,
@@ -73,7 +73,7 @@ pub struct AnalyticReport {
 /// A mean latency and its part without load, in nanoseconds.
 #[derive(Clone, Copy, Serialize, Deserialize, PartialEq, Default, Debug)]
 pub struct Idle {
-    /// Mean.
+    /// Mean over all requests, in nanoseconds.
     pub mean: f64,
     /// Mean if nothing ever waited: the sum of the constant stages.
     pub unloaded: f64,
@@ -86,7 +86,7 @@ pub struct AnalyticHops {
     pub hops: usize,
     /// Part of all requests.
     pub share: f64,
-    /// Mean latency.
+    /// Mean latency of these requests.
     pub mean_ns: f64,
     /// Mean time in queues.
     pub queue_ns: f64,
@@ -95,11 +95,11 @@ pub struct AnalyticHops {
 /// What a host gets.
 #[derive(Clone, Serialize, Deserialize, PartialEq, Debug)]
 pub struct AnalyticHost {
-    /// Its name.
+    /// Name of the host.
     pub name: String,
-    /// Rates.
+    /// Payload of its requests, in GB/s.
     pub bandwidth_gb_per_s: Bandwidth,
-    /// Latency.
+    /// Latency of its requests.
     pub latency_ns: Idle,
     /// Mean requests in flight.
     pub in_flight: f64,
@@ -112,9 +112,9 @@ pub struct AnalyticHost {
 /// What a device serves.
 #[derive(Clone, Serialize, Deserialize, PartialEq, Debug)]
 pub struct AnalyticDevice {
-    /// Its name.
+    /// Name of the device.
     pub name: String,
-    /// Rates.
+    /// Payload of the requests that it serves, in GB/s.
     pub bandwidth_gb_per_s: Bandwidth,
     /// How far its rates can be from the event engine's: the worst of its hosts'.
     pub error_class: ErrorClass,
@@ -140,7 +140,7 @@ pub struct AnalyticLink {
     pub used: f64,
     /// Payload (64-byte lines) among all bytes sent.
     pub efficiency: f64,
-    /// Payload, GB/s.
+    /// Payload that the direction carries, in GB/s.
     pub payload_gb_per_s: f64,
     /// Mean wait before it.
     pub wait_ns: f64,
@@ -151,13 +151,13 @@ pub struct AnalyticLink {
 /// Latency between a host and a device.
 #[derive(Clone, Serialize, Deserialize, PartialEq, Debug)]
 pub struct PairLatency {
-    /// The host.
+    /// Name of the host.
     pub host: String,
-    /// The device.
+    /// Name of the device.
     pub device: String,
-    /// Whether these are writes.
+    /// Whether the requests are writes.
     pub write: bool,
-    /// Without load.
+    /// Latency of a request alone in the system.
     pub unloaded_ns: f64,
     /// With the load.
     pub mean_ns: f64,
@@ -228,9 +228,9 @@ impl Sum {
 struct Sums {
     all: Sum,
     reads: Sum,
-    /// By host.
+    /// Sums of latencies by host.
     hosts: Vec<Sum>,
-    /// By device.
+    /// Sums of latencies by device.
     devices: Vec<Sum>,
     /// By links crossed.
     hops: BTreeMap<u32, Sum>,

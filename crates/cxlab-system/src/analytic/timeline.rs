@@ -36,7 +36,7 @@ pub struct GuestLine {
     pub address: u64,
 }
 
-/// Not done yet.
+/// Completion time of a request that is not completed yet.
 const OPEN: u64 = u64::MAX;
 
 /// A host's own memory where the scenario gives it none (*assumed*).
@@ -62,8 +62,7 @@ struct Leg {
     stops: Vec<Stop>,
 }
 
-/// A device, or the host's own memory, as a guest sees it: its ways, for reads and writes, and its
-/// medium.
+/// A device, or the host's own memory, as a guest sees it: its routes for reads and writes, and its medium.
 struct Pool {
     name: String,
     there: [Leg; 2],
@@ -295,7 +294,7 @@ impl PlanMemory {
         let pool = self.requests[ticket as usize].0;
         let medium = self.pools[pool].medium;
         let mut done = Vec::new();
-        // What comes from a processor that is behind is there at once.
+        // A request of a processor that is behind in time arrives at once.
         self.media[medium].enter();
         while self.requests[ticket as usize].2 == OPEN {
             let next = self.media[medium].next();
@@ -369,8 +368,7 @@ fn local(
     Ok((pool, backend))
 }
 
-/// A device's pool, whose medium has no number yet; `None` where the host does not reach it, or it has
-/// no memory.
+/// A device's pool, whose medium has no number yet; `None` if the host does not reach it, or it has none.
 fn remote(
     plan: &Plan,
     router: &Router<'_>,
@@ -464,8 +462,7 @@ impl Queue {
         }
     }
 
-    /// A request is on its way. Those of several hosts may overtake each other, and one that comes late
-    /// comes now.
+    /// Sends a request on its route. Requests of several hosts may overtake each other.
     fn come(&mut self, one: Coming) {
         let behind = self.coming.iter().rev();
         let behind = behind.take_while(|other| other.at > one.at).count();

@@ -24,8 +24,7 @@ const CARRIES_ON: f64 = 0.5;
 const ALWAYS: f64 = 0.99;
 /// Wires at least this busy, relative to the wire that was found, are alike.
 const ALIKE_BUSY: f64 = 0.99;
-/// Other places with the same limit are alike if their mean wait is at least this fraction of the wait that
-/// was found.
+/// Other places with the same limit are alike if their mean wait is at least this fraction of the longest.
 const ALIKE_WAIT: f64 = 0.5;
 /// Hosts with at least this fraction of their outstanding requests in flight are limited by that number.
 const FULL: f64 = 0.9;

@@ -80,9 +80,9 @@ pub struct PoolLatency {
     pub local_ns: f64,
     /// Pool memory without load, over all hosts and devices that reach each other: mean.
     pub mean_ns: f64,
-    /// Least.
+    /// Latency of the pair of host and device with the least.
     pub min_ns: f64,
-    /// Largest.
+    /// Latency of the pair of host and device with the largest.
     pub max_ns: f64,
     /// Mean over local.
     pub ratio: f64,
@@ -107,8 +107,7 @@ pub struct Dram {
     pub pool_gib: f64,
     /// Pool memory of each device.
     pub device_gib: f64,
-    /// What pools save, in percent of DRAM without them; absent where no VM found a place without
-    /// them.
+    /// DRAM that pools save, in percent of DRAM without pools; absent where no VM found a place without them.
     pub saved_percent: Option<f64>,
     /// Rejected core-hours that were allowed, in percent; 0 where nothing was searched for.
     pub allowed_percent: f64,
@@ -117,9 +116,9 @@ pub struct Dram {
 /// A distribution of slowdown, in percent.
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
 pub struct Slowdown {
-    /// How many.
+    /// Number of VMs.
     pub count: u64,
-    /// Mean.
+    /// Mean slowdown of these VMs.
     pub mean: f64,
     /// Median, to about 0.1, as all quantiles.
     pub p50: f64,
@@ -142,11 +141,11 @@ pub struct Slowdown {
 pub struct Stranding {
     /// Scheduled cores: from.
     pub cores_from: f64,
-    /// To.
+    /// Upper end of the range of scheduled cores, in percent.
     pub cores_to: f64,
     /// Clusters and moments.
     pub samples: u64,
-    /// Mean.
+    /// Mean of the samples.
     pub mean: f64,
     /// 5 % are below.
     pub p5: f64,
@@ -157,7 +156,7 @@ pub struct Stranding {
 /// Hosts and moments whose latency of pool memory has an error class.
 #[derive(Clone, Copy, PartialEq, Serialize, Deserialize, Debug)]
 pub struct ErrorShare {
-    /// The class.
+    /// Class of error.
     pub error_class: ErrorClass,
     /// How many, of those with pool traffic.
     pub percent: f64,
@@ -166,11 +165,11 @@ pub struct ErrorShare {
 /// VMs of a class of sensitivity.
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
 pub struct Class {
-    /// Its name.
+    /// Name of the class.
     pub name: String,
-    /// VMs placed.
+    /// Number of VMs that found a host.
     pub placed: u64,
-    /// Those with pool memory.
+    /// Number of those VMs that have pool memory.
     pub pooled: u64,
 }
 

@@ -44,8 +44,7 @@ pub struct Number {
     pub half_width: Option<f64>,
     /// How many seeds have a value.
     pub seeds: u64,
-    /// By seed; absent where its study has none, as for a group of clusters in which there were
-    /// none.
+    /// Value by seed; absent where the study has none, as for an empty group of clusters.
     pub values: Vec<Option<f64>>,
 }
 

@@ -4,7 +4,7 @@ use super::report::FleetReport;
 use crate::chart::{Chart, Series, Style, page};
 use crate::layout::table;
 
-/// One study of a sweep.
+/// A point of a sweep, and the result of its study.
 #[derive(Clone, Debug)]
 pub struct SweepPoint {
     /// What was changed: paths and values, in the order of the grid.

@@ -8,8 +8,7 @@ use cxlab_host::{RequesterStats, UnservedRequests};
 use cxlab_scenario::Note;
 use serde::{Deserialize, Serialize};
 
-/// Fewest mean latencies of a window whose length the scenario leaves open (*assumed*). The report has a note on
-/// shorter ones.
+/// Fewest mean latencies of a window whose length the scenario leaves open (*assumed*). Shorter ones get a note.
 pub(crate) const FEWEST_LATENCIES: u64 = 20;
 
 /// What a window has counted up to now, on both sides of Little's law.

@@ -66,7 +66,7 @@ pub(crate) fn check_host(host: &Host, end: SimTime) -> Result<u128, String> {
     Ok(integral)
 }
 
-/// What waits is overtaken no more often than `docs/explain/liveness.md` says.
+/// Checks that no waiting request is overtaken more often than `docs/explain/liveness.md` says.
 fn check_waiting(host: &Host) -> Result<(), String> {
     if let Some(accelerator) = host.accelerator() {
         if let Some(overtaken) = accelerator.overtaken() {

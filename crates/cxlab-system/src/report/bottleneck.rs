@@ -1,4 +1,4 @@
-//! The bottleneck.
+//! The bottleneck of a run, as the report has it.
 
 use serde::{Deserialize, Serialize};
 
@@ -34,7 +34,7 @@ pub struct Bottleneck {
     /// Fraction of the window in which the wire was busy, where the bottleneck is a link.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub busy: Option<f64>,
-    /// Mean wait for the limiting resource at the place named, over all messages or requests that pass.
+    /// Mean wait for the limiting resource, over all messages or requests that pass.
     pub wait_ns: f64,
     /// Fraction of all requests' latency that is spent in that wait, there and at the places that are alike.
     pub share: f64,

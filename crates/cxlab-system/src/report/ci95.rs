@@ -1,4 +1,4 @@
-//! Confidence intervals.
+//! Confidence intervals of a report's values.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};

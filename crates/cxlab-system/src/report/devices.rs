@@ -1,4 +1,4 @@
-//! Devices.
+//! What a report says of devices.
 
 use cxlab_device::MediaErrorStats;
 use serde::{Deserialize, Serialize};
@@ -9,11 +9,11 @@ use super::{Bandwidth, Denied, DeviceCi95, Wait};
 /// What a device measured.
 #[derive(Clone, Serialize, Deserialize, PartialEq, Debug)]
 pub struct DeviceReport {
-    /// Its name.
+    /// Name of the device.
     pub name: String,
-    /// Lines read.
+    /// Lines that the medium read for hosts.
     pub reads: u64,
-    /// Lines written.
+    /// Lines that the medium wrote for hosts.
     pub writes: u64,
     /// Lines that it read ahead of their request, where a host told it to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -30,7 +30,7 @@ pub struct DeviceReport {
     /// Viral, where an event brings it to the device.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub viral: Option<DeviceViral>,
-    /// Rates.
+    /// Payload of the requests that the device serves.
     pub bandwidth_gb_per_s: Bandwidth,
     /// How long requests wait in the device before the medium takes them.
     #[serde(default)]
@@ -59,13 +59,13 @@ impl DeviceReport {
 /// Answers of a device by the load that they told (DevLoad).
 #[derive(Clone, Copy, Serialize, Deserialize, PartialEq, Eq, Debug)]
 pub struct DeviceLoad {
-    /// Light load.
+    /// Responses that reported light load.
     pub light: u64,
-    /// Optimal load.
+    /// Responses that reported optimal load.
     pub optimal: u64,
-    /// Moderate overload.
+    /// Responses that reported moderate overload.
     pub moderate: u64,
-    /// Severe overload.
+    /// Responses that reported severe overload.
     pub severe: u64,
 }
 
@@ -87,11 +87,11 @@ pub struct DeviceCoherence {
     pub filter_hits: u64,
     /// Requests that need an entry and found none.
     pub filter_misses: u64,
-    /// Entries evicted.
+    /// Entries of the snoop filter that were evicted.
     pub evictions: u64,
     /// Snoop messages sent.
     pub snoops: u64,
-    /// Those for several lines.
+    /// Snoop messages for several lines (BISnpCurBlk and the like).
     pub block_snoops: u64,
     /// Those among them that join snoops for requests, where there were any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -100,7 +100,7 @@ pub struct DeviceCoherence {
     pub invalidated: u64,
     /// Modified lines written back.
     pub writebacks: u64,
-    /// Snoops that met a request under way.
+    /// Snoops that met a request in flight.
     pub conflicts: u64,
     /// Most entries in use at once.
     pub peak_entries: u32,

@@ -44,6 +44,6 @@ pub struct EnumerationReport {
     pub devices: u64,
     /// Accesses made in all phases.
     pub accesses: Accesses,
-    /// By phase, in order.
+    /// Phases, in order.
     pub phases: Vec<EnumerationPhase>,
 }

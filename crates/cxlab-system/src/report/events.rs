@@ -11,10 +11,10 @@ pub struct FailuresReport {
     /// Changes of the routing.
     #[serde(default)]
     pub routing_changes: u64,
-    /// Changes of the routing among them that waited until virtual channels of earlier routing states had drained.
+    /// Changes of the routing that waited until virtual channels of earlier routing states had drained.
     #[serde(default)]
     pub delayed_routing_changes: u64,
-    /// The longest of these waits.
+    /// Longest delay of a change of the routing.
     #[serde(default)]
     pub longest_routing_delay_ns: f64,
     /// Messages lost: on links, in switches, in devices, and in front of links that did not work.
@@ -22,9 +22,9 @@ pub struct FailuresReport {
     /// Messages among them that switches discarded because a later routing state took their virtual channel.
     #[serde(default)]
     pub discarded_messages: u64,
-    /// Answers that came after the time of their request.
+    /// Responses that arrived after the time-out of their request.
     pub late_answers: u64,
-    /// Requests whose time was over. In a run that ends by itself, the sum of both.
+    /// Requests that timed out. In a run that ends by itself, lost messages and late responses together.
     pub timed_out: u64,
 }
 
@@ -33,16 +33,16 @@ pub struct FailuresReport {
 pub struct CommandReport {
     /// Its name in the specification.
     pub command: String,
-    /// Its opcode, as the specification writes it.
+    /// Opcode of the command, as the specification writes it.
     pub opcode: String,
     /// What it is about.
     pub of: String,
-    /// When it was issued.
+    /// Time at which the command was issued.
     pub issued_ns: f64,
     /// When what it asked for was done; absent where the run ended before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub done_ns: Option<f64>,
-    /// What was answered; absent where the run ended before.
+    /// Return code of the command; absent if the run ended before it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub response: Option<String>,
 }
@@ -50,29 +50,29 @@ pub struct CommandReport {
 /// A pooled region, from when the workloads begin to the end of the run. Means are over time.
 #[derive(Clone, Serialize, Deserialize, PartialEq, Debug)]
 pub struct PoolReport {
-    /// The region.
+    /// Name of the region.
     pub region: String,
-    /// The policy by which it was granted.
+    /// Policy by which blocks were granted.
     pub policy: String,
-    /// Its capacity, GiB.
+    /// Capacity of the pool.
     pub capacity_gib: f64,
-    /// Demands of hosts.
+    /// Number of demands of hosts.
     pub demands: u64,
-    /// Those that were refused.
+    /// Number of demands that were refused.
     pub refused: u64,
-    /// What hosts needed, mean.
+    /// Mean capacity that hosts needed.
     pub needed_gib: f64,
-    /// What hosts had, mean.
+    /// Mean capacity that hosts had.
     pub held_gib: f64,
     /// What hosts had beyond what they needed, mean.
     pub idle_gib: f64,
-    /// What hosts needed and did not have, mean.
+    /// Mean capacity that hosts needed and did not have.
     pub unmet_gib: f64,
     /// What nobody had while some host did not have what it needed, mean: stranded capacity. What is
     /// being scrubbed is not among it.
     pub stranded_gib: f64,
-    /// Pieces in which what nobody had lay, at most.
+    /// Largest number of contiguous runs of free blocks.
     pub most_free_runs: u64,
-    /// Pieces in which what hosts had lay, at most.
+    /// Largest number of contiguous runs of granted blocks.
     pub most_extents: u64,
 }

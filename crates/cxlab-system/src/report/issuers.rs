@@ -10,17 +10,17 @@ use super::{
 /// What a host measured.
 #[derive(Clone, Serialize, Deserialize, PartialEq, Debug)]
 pub struct HostReport {
-    /// Its name.
+    /// Name of the host.
     pub name: String,
-    /// Requests issued.
+    /// Requests issued in the window.
     pub issued: u64,
-    /// Requests completed.
+    /// Requests completed in the window.
     pub completed: u64,
-    /// Reads completed.
+    /// Reads among the completed requests.
     pub reads: u64,
-    /// Writes completed.
+    /// Writes among the completed requests.
     pub writes: u64,
-    /// Requests that its private cache answered.
+    /// Completed requests that the private cache answered.
     pub cache_hits: u64,
     /// Denied by devices, among those completed, where what hosts have of devices changes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -31,7 +31,7 @@ pub struct HostReport {
     /// What its throttle did, where it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub throttle: Option<ThrottleReport>,
-    /// Rates, without those denied or failed.
+    /// Payload, without requests denied or failed.
     pub bandwidth_gb_per_s: Bandwidth,
     /// Latency of served requests.
     pub latency_ns: Latency,
@@ -41,7 +41,7 @@ pub struct HostReport {
     /// Latency of all requests that completed, served or not, where some were not served.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub all_latency_ns: Option<Latency>,
-    /// Mean requests in flight.
+    /// Mean number of requests in flight.
     pub in_flight: f64,
     /// Half-widths of the 95 % confidence intervals of these rates and means.
     #[serde(default)]
@@ -58,7 +58,7 @@ pub struct HostReport {
     /// What its threads did, where it runs threads, by phase of their kernel.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub phases: Vec<ThreadPhaseReport>,
-    /// What its caches and its home agent did, where it has a processor: name and value.
+    /// Statistics of caches and home agent, if the host has a processor: name and value.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub processor: Map<String, Value>,
     /// What its cache and its engines did, where it is an accelerator: name and value.
@@ -69,12 +69,11 @@ pub struct HostReport {
 /// What a host's throttle did in the window.
 #[derive(Clone, Copy, Serialize, Deserialize, PartialEq, Debug)]
 pub struct ThrottleReport {
-    /// Periods after which the host went faster.
+    /// Periods after which the host raised its rate.
     pub faster: u64,
-    /// Periods after which it went slower.
+    /// Periods after which the host lowered its rate.
     pub slower: u64,
-    /// The part of the periods in which it issued nearly all that its rate allowed (90 %), so that it may have had more to
-    /// send.
+    /// Fraction of the periods in which it issued at least 90 % of what its rate allowed.
     #[serde(default)]
     pub held: f64,
     /// The rate allowed at the end; absent where there is no limit.
@@ -82,37 +81,36 @@ pub struct ThrottleReport {
     pub rate_gb_per_s: Option<f64>,
 }
 
-/// What the threads of one component did in a phase of their kernel, from the beginning of the
-/// run.
+/// What the threads of one component did in a phase of their kernel, since the beginning of the run.
 #[derive(Clone, Serialize, Deserialize, PartialEq, Debug)]
 pub struct ThreadPhaseReport {
-    /// The phase's name.
+    /// Name of the phase.
     pub name: String,
-    /// Operations of the kernel completed, by its own count.
+    /// Operations of the kernel that were completed, by its own count.
     pub operations: u64,
-    /// Operations of its threads completed: loads, stores, atomics, DMA and so on.
+    /// Operations of the threads that were completed: loads, stores, atomics, DMA and so on.
     pub steps: u64,
-    /// From the first begin to the last completion.
+    /// Time from the first begin to the last completion.
     pub time_ns: f64,
     /// Operations of the kernel over that time.
     pub operations_per_second: f64,
-    /// Those of them that are on memory.
+    /// Operations of threads on memory.
     #[serde(default)]
     pub on_memory: u64,
-    /// Of those, the ones whose first byte lies in CXL memory.
+    /// Operations on memory whose first byte is in CXL memory.
     #[serde(default)]
     pub on_cxl: u64,
-    /// Of those, the ones that waited for the host's own memory; caches answered the others.
+    /// Operations on memory that waited for the host's own memory; caches answered the others.
     #[serde(default)]
     pub from_own: u64,
-    /// Of those, the ones that waited for CXL memory.
+    /// Operations on memory that waited for CXL memory.
     #[serde(default)]
     pub from_cxl: u64,
-    /// Bytes that the threads' operations moved, without those that were denied or failed.
+    /// Bytes that operations of threads moved, without those denied or failed.
     pub bytes: u64,
-    /// Time in which such an operation was under way.
+    /// Time with at least one such operation in flight.
     pub busy_ns: f64,
-    /// Bytes over that time.
+    /// `bytes` over `busy_ns`.
     pub bandwidth_gb_per_s: f64,
     /// From begin to completion of each such operation that was neither denied nor failed.
     pub latency_ns: Latency,
@@ -121,24 +119,24 @@ pub struct ThreadPhaseReport {
 /// What a core measured of its program, from the beginning of the run.
 #[derive(Clone, Serialize, Deserialize, PartialEq, Debug)]
 pub struct HostCore {
-    /// Loads issued.
+    /// Loads that the core issued.
     pub loads: u64,
-    /// Stores issued.
+    /// Stores that the core issued.
     pub stores: u64,
-    /// Flushes issued.
+    /// Flushes that the core issued.
     pub flushes: u64,
     /// Flushes that found a modified line.
     pub flushes_dirty: u64,
-    /// Loads and stores that each private cache answered, nearest first.
+    /// Loads and stores that hit in each private cache, nearest first.
     pub hits: Vec<u64>,
-    /// Loads and stores that found their line asked for already.
+    /// Loads and stores whose line was outstanding already.
     pub merged: u64,
-    /// Loads and stores that asked memory for their line.
+    /// Loads and stores that requested their line from memory.
     pub misses: u64,
     /// Lines that the prefetcher asked memory for, where it did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prefetches: Option<u64>,
-    /// By phase of the program.
+    /// Phases of the program, in order.
     pub phases: Vec<PhaseReport>,
     /// What the medium of the host's own memory kept about itself: name with unit, and value.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
@@ -148,19 +146,19 @@ pub struct HostCore {
 /// What a phase of a program did.
 #[derive(Clone, Serialize, Deserialize, PartialEq, Debug)]
 pub struct PhaseReport {
-    /// Its name.
+    /// Name of the phase.
     pub name: String,
-    /// Operations of the program completed.
+    /// Operations of the program that were completed.
     pub operations: u64,
-    /// Loads, stores and flushes issued.
+    /// Loads, stores and flushes that were issued.
     pub steps: u64,
-    /// From its first issue to its last completion.
+    /// Time from the first issue to the last completion.
     pub time_ns: f64,
     /// Operations over that time.
     pub operations_per_second: f64,
     /// Bytes that the program counts for its operations, over that time; 0 where it counts none.
     pub bandwidth_gb_per_s: f64,
-    /// Mean time of its loads, whatever answered them.
+    /// Mean latency of loads, from caches and memory.
     pub load_latency_ns: f64,
 }
 
@@ -183,6 +181,6 @@ pub struct HostCoherence {
     pub invalidated: u64,
     /// Modified lines that snoops wrote back.
     pub snoop_writebacks: u64,
-    /// Snoops that met a request under way.
+    /// Snoops that met a request in flight.
     pub conflicts: u64,
 }

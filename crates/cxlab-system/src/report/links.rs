@@ -1,4 +1,4 @@
-//! Links.
+//! What a report says of links.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,28 +7,28 @@ use super::{LinkCi95, Wait};
 /// What a direction of a link carried.
 #[derive(Clone, Serialize, Deserialize, PartialEq, Debug)]
 pub struct LinkReport {
-    /// The link: its ends joined by `--`.
+    /// Name of the link: its ends joined by `--`.
     pub name: String,
-    /// The direction: from `->` to.
+    /// Direction: from `->` to.
     pub direction: String,
     /// The named link that it is one of, where it is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub link_class: Option<String>,
     /// Fraction of the window in which the wire was busy.
     pub utilization: f64,
-    /// Payload (64-byte lines) among all bytes sent.
+    /// Payload (64-byte lines) as a fraction of all bytes sent.
     pub efficiency: f64,
     /// Bytes sent, headers and empty slots included.
     pub bytes: u64,
-    /// Bytes of lines among them.
+    /// Bytes of 64-byte lines among the bytes sent.
     pub payload_bytes: u64,
     /// Flits (or packets) sent.
     pub flits: u64,
     /// Flits sent again after an error.
     pub retries: u64,
-    /// Rate of the direction, GB/s.
+    /// Rate of the wire.
     pub rate_gb_per_s: f64,
-    /// Messages sent.
+    /// Number of messages that the direction carried.
     #[serde(default)]
     pub messages: u64,
     /// How long messages wait for the transmitter of this direction to take them: at the output of a host,
@@ -38,7 +38,7 @@ pub struct LinkReport {
     /// The part of the mean wait that is for credits; the rest is for the wire.
     #[serde(default)]
     pub credit_wait_ns: f64,
-    /// Half-widths of the 95 % confidence intervals of what it carried.
+    /// Half-widths of the 95 % confidence intervals of these values.
     #[serde(default)]
     pub ci95: LinkCi95,
 }

@@ -60,22 +60,21 @@ pub struct Report {
     pub format: u32,
     /// The scenario's name.
     pub scenario: String,
-    /// Identifies everything that can change the result but the seed.
+    /// Hash of everything that can change the result but the seed.
     pub plan_hash: String,
     /// Seed of every random stream.
     pub seed: u64,
     /// The run's ID, which all files of it carry; empty in reports of before.
     #[serde(default)]
     pub run: String,
-    /// Order digest over every component's events, hexadecimal.
+    /// Hash of the order of all events, hexadecimal.
     pub digest: String,
     /// Whether the run was interrupted before its window ended.
     pub partial: bool,
     /// What interrupted it, where that was a plug-in that cannot go on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fault: Option<String>,
-    /// What a careful user would want to know of the scenario and of this run, such as what limited a
-    /// link other than its wire.
+    /// Assumptions and limits of the scenario and of this run that users should know.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<Note>,
     /// Simulated time when the workloads began, where hosts enumerate before that.
@@ -83,8 +82,7 @@ pub struct Report {
     pub enumeration_ns: Option<f64>,
     /// Simulated time when measurement began.
     pub warmup_ns: f64,
-    /// Simulated time when the transient had ended at the latest, where the warm-up was found by the run
-    /// itself.
+    /// Latest simulated time at which the transient had ended, where the run found its warm-up itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub settled_ns: Option<f64>,
     /// Simulated time at the end of the measurement.
@@ -96,18 +94,18 @@ pub struct Report {
     pub sampling: Option<SamplingReport>,
     /// Real time of the run, building included.
     pub wall_seconds: f64,
-    /// Events handled, warm-up included.
+    /// Number of events handled, warm-up included.
     pub events: u64,
     /// Events per real second.
     pub events_per_second: f64,
-    /// Requests in the window.
+    /// Number of requests in the window, by outcome.
     pub requests: Requests,
     /// Rates of 64-byte lines in the window, in GB/s (10^9 bytes per second), without requests that
     /// were denied or failed.
     pub bandwidth_gb_per_s: Bandwidth,
     /// Latency of the requests served in the window: completed, and neither denied nor failed.
     pub latency_ns: Latency,
-    /// Latency of the reads among them.
+    /// Latency of served reads.
     pub read_latency_ns: Latency,
     /// Latency of the requests that completed in the window without being served.
     #[serde(default, skip_serializing_if = "UnservedLatency::is_empty")]
@@ -120,7 +118,7 @@ pub struct Report {
     pub operations: Option<Operations>,
     /// Mean time of each latency stage of served requests; the stages sum to the mean latency.
     pub stages_ns: Map<String, Value>,
-    /// Latency of served requests by links crossed between requester and device.
+    /// Latency of served requests by number of links crossed.
     pub by_hops: Vec<ByHops>,
     /// Half-widths of the 95 % confidence intervals of these rates and means.
     #[serde(default)]
@@ -128,52 +126,51 @@ pub struct Report {
     /// What failures have done to messages, where something fails.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failures: Option<FailuresReport>,
-    /// The commands of the fabric manager up to the end of the run, in the order in which they were
-    /// issued.
+    /// Commands of the fabric manager up to the end of the run, in the order of issue.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub commands: Vec<CommandReport>,
-    /// By pooled region.
+    /// Regions whose blocks are granted by demand.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pools: Vec<PoolReport>,
-    /// Little's law.
+    /// Little's law: mean number of requests in flight against rate times latency.
     pub littles_law: LittlesLaw,
-    /// By host.
+    /// Hosts, in the order of the scenario.
     pub hosts: Vec<HostReport>,
-    /// By accelerator.
+    /// Accelerators, in the order of the scenario.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub accelerators: Vec<HostReport>,
-    /// By device.
+    /// Devices, in the order of the scenario.
     pub devices: Vec<DeviceReport>,
-    /// By link and direction.
+    /// Links, by direction.
     pub links: Vec<LinkReport>,
     /// What limits the rate; absent where nothing completed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bottleneck: Option<Bottleneck>,
-    /// Latency distribution of served requests: upper bound in nanoseconds and number of requests.
+    /// Latency of served requests: upper bound of each bin in nanoseconds, and number of requests.
     pub latency_histogram: Vec<(f64, u64)>,
-    /// Requests completed over the time of the measurement.
+    /// Requests completed over the window.
     pub time_series: TimeSeries,
 }
 
 /// What a sampled run simulated in detail, and what it passed over.
 #[derive(Clone, Serialize, Deserialize, PartialEq, Debug)]
 pub struct SamplingReport {
-    /// Units that were measured.
+    /// Number of sampling units that were measured.
     pub units: u64,
-    /// Requests that the run has come past behind its warm-up: those warmed, and those in detail.
+    /// Requests since the warm-up: warmed ones and detailed ones.
     pub requests: u64,
-    /// Requests applied to caches, buffers and mappings without time, those of the warm-up among them.
+    /// Requests applied to caches, buffers and mappings without time, those of the warm-up included.
     pub warmed: u64,
     /// Requests simulated in detail.
     pub detailed: u64,
     /// Requests that completed in measured windows.
     pub measured: u64,
-    /// The part that these are of `requests`.
+    /// `measured` over `requests`.
     pub measured_fraction: f64,
     /// Estimate of the simulated time that `requests` take; absent where nothing was measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub time_ns: Option<f64>,
-    /// Half-width of its 95 % confidence interval.
+    /// Half-width of the 95 % confidence interval of `time_ns`.
     pub time_ci95_ns: Option<f64>,
 }
 
@@ -189,11 +186,11 @@ pub struct Operations {
 /// Requests that crossed so many links.
 #[derive(Clone, Serialize, Deserialize, PartialEq, Debug)]
 pub struct ByHops {
-    /// Links crossed on the way back from the device.
+    /// Links crossed by the response.
     pub hops: usize,
-    /// Requests.
+    /// Number of requests.
     pub count: u64,
-    /// Mean latency.
+    /// Mean latency of these requests.
     pub mean_ns: f64,
     /// Mean wait for a place or a wire: the sum of the stages `host_queue`, `credits`, `switch_queue`,
     /// `device_queue` and `media_queue`.

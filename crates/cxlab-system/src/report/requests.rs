@@ -6,17 +6,17 @@ use serde::{Deserialize, Serialize};
 /// Requests in the window.
 #[derive(Clone, Serialize, Deserialize, PartialEq, Default, Debug)]
 pub struct Requests {
-    /// Issued.
+    /// Requests issued in the window.
     pub issued: u64,
-    /// Completed.
+    /// Requests completed in the window.
     pub completed: u64,
-    /// Reads completed.
+    /// Reads among the completed requests.
     pub reads: u64,
-    /// Writes completed.
+    /// Writes among the completed requests.
     pub writes: u64,
-    /// Answered by a private cache, among those completed.
+    /// Completed requests that a private cache answered.
     pub cache_hits: u64,
-    /// Dirty lines written back, not counted as requests.
+    /// Dirty lines written back, which are not counted as requests.
     pub writebacks: u64,
     /// Denied, among those completed, where what hosts have of devices changes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -24,18 +24,18 @@ pub struct Requests {
     /// Failed, among those completed, where something fails.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failed: Option<FailedRequests>,
-    /// In flight at the end.
+    /// Requests in flight at the end of the window.
     pub in_flight: u64,
-    /// Completed since the start of the run, warm-up included, per real second.
+    /// Requests completed since the start of the run, warm-up included, per second of real time.
     pub per_wall_second: f64,
 }
 
 /// Requests whose address no decoder of the device had for their host.
 #[derive(Clone, Copy, Serialize, Deserialize, PartialEq, Eq, Default, Debug)]
 pub struct Denied {
-    /// Reads, answered `MemData-NXM`, without data.
+    /// Reads that were answered `MemData-NXM`, without data.
     pub reads: u64,
-    /// Writes, dropped.
+    /// Writes that the device dropped.
     pub writes: u64,
 }
 
@@ -47,7 +47,7 @@ impl Denied {
         }
     }
 
-    /// Both.
+    /// Reads and writes together.
     pub fn total(&self) -> u64 {
         self.reads + self.writes
     }
@@ -56,13 +56,13 @@ impl Denied {
 /// Requests that nothing answered, or poison.
 #[derive(Clone, Copy, Serialize, Deserialize, PartialEq, Eq, Default, Debug)]
 pub struct FailedRequests {
-    /// Reads whose time was over: the host has no data.
+    /// Reads that timed out: the host has no data.
     pub timed_out_reads: u64,
     /// Writes whose time was over: they may have been made, or may be yet.
     pub timed_out_writes: u64,
-    /// Reads of devices that the host knew it did not reach: not sent, no data.
+    /// Reads of devices that the host knew to be unreachable: not sent, no data.
     pub cut_off_reads: u64,
-    /// Writes to such devices: not sent, dropped.
+    /// Writes to devices that the host knew to be unreachable: not sent, dropped.
     pub cut_off_writes: u64,
     /// Reads that met poison.
     #[serde(default)]
@@ -103,7 +103,7 @@ impl FailedRequests {
         self.timed_out_writes + self.cut_off_writes + self.poisoned_writes
     }
 
-    /// All.
+    /// Failed requests of all kinds.
     pub fn total(&self) -> u64 {
         self.reads() + self.writes()
     }
@@ -112,11 +112,11 @@ impl FailedRequests {
 /// Rates of 64-byte lines, GB/s.
 #[derive(Clone, Serialize, Deserialize, PartialEq, Default, Debug)]
 pub struct Bandwidth {
-    /// Reads and writes.
+    /// Reads and writes together.
     pub total: f64,
-    /// Reads.
+    /// Payload that reads bring to the host.
     pub read: f64,
-    /// Writes.
+    /// Payload that writes bring to the device.
     pub write: f64,
 }
 
@@ -124,19 +124,19 @@ pub struct Bandwidth {
 /// and at least 0.128 ns.
 #[derive(Clone, Serialize, Deserialize, PartialEq, Default, Debug)]
 pub struct Latency {
-    /// Mean, exact.
+    /// Mean latency, exact.
     pub mean: f64,
-    /// Shortest, exact.
+    /// Shortest latency, exact.
     pub min: f64,
     /// Median, an upper bound.
     pub p50: f64,
-    /// 90 % are not longer; an upper bound.
+    /// 90 % of requests are not slower; an upper bound.
     pub p90: f64,
-    /// 99 % are not longer; an upper bound.
+    /// 99 % of requests are not slower; an upper bound.
     pub p99: f64,
-    /// 99.9 % are not longer; an upper bound.
+    /// 99.9 % of requests are not slower; an upper bound.
     pub p999: f64,
-    /// Longest, exact.
+    /// Longest latency, exact.
     pub max: f64,
 }
 
@@ -144,13 +144,13 @@ pub struct Latency {
 /// absent where none ended so.
 #[derive(Clone, Serialize, Deserialize, PartialEq, Default, Debug)]
 pub struct UnservedLatency {
-    /// Denied by a device.
+    /// Latency of requests that a device denied.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub denied: Option<Latency>,
-    /// Timed out.
+    /// Latency of requests that timed out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timed_out: Option<Latency>,
-    /// Not sent, because the host knew that no path leads to the device.
+    /// Latency of requests that were not sent, because the host knew that no path leads to the device.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cut_off: Option<Latency>,
     /// Answered with poison.
@@ -179,10 +179,10 @@ impl UnservedLatency {
 /// How long messages wait at a place, in nanoseconds, over all that pass it: those that do not wait count as 0.
 #[derive(Clone, Copy, Serialize, Deserialize, PartialEq, Default, Debug)]
 pub struct Wait {
-    /// Mean, exact.
+    /// Mean, exact. Messages that do not wait count as 0.
     pub mean: f64,
     /// 99 % do not wait longer. An upper bound: the end of a bin that is at most 12.5 % wide.
     pub p99: f64,
-    /// Longest, exact.
+    /// Longest wait, exact.
     pub max: f64,
 }

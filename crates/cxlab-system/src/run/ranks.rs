@@ -84,12 +84,10 @@ pub fn describe_division(division: &Partition) -> String {
 
 /// Runs a plan in several processes, each of which calls this with the same arguments, among them the
 /// [`division`] among so many ranks. Rank 0 has
-/// the report, which is that of one process; the others have none. Rows and threads are for runs in
-/// one process.
+/// the report, which is that of one process; the others have none. Rows and threads need one process.
 ///
 /// # Errors
-/// As [`run_with`]; also where the system cannot be brought together because something in it cannot be
-/// saved.
+/// As [`run_with`]; also a system that cannot be brought together, because a part of it cannot be saved.
 pub fn run_ranked<'p>(
     plan: &'p Plan,
     options: RunOptions<'p>,

@@ -101,8 +101,7 @@ impl Builder<'_> {
         Ok(Node::Host(Host::new(agent)))
     }
 
-    /// A processor with its kernel's threads; the memory that they share is as the kernel prepares
-    /// it.
+    /// A processor with its kernel's threads, and their shared memory as the kernel prepares it.
     fn processor(
         &mut self,
         number: usize,
@@ -250,7 +249,7 @@ impl Builder<'_> {
         nodes.collect()
     }
 
-    /// What a host shares of its addresses. What its kernel has prepared there lies in the devices.
+    /// The windows of a host that others share. The kernel's initial values there are stored in the devices.
     fn shared_windows(&self, number: usize, image: &Image) -> Option<SharedWindows> {
         let part = &self.plan.shared[number];
         if part.lines.is_empty() {

@@ -38,7 +38,7 @@ pub struct Notes {
     /// A row for each request that completes, for [`Host::take_rows`].
     pub rows: bool,
     /// For checkers, the value that each access to a coherent cache saw or left, for
-    /// [`Host::take_observations`], and the values that lie in devices with HDM-DB memory, for
+    /// [`Host::take_observations`], and the values stored in devices with HDM-DB memory, for
     /// [`CoherentDevice::value`]; what plain requesters read of devices with events, in their rows.
     pub values: bool,
     /// What happens to threads, so that the system can be saved.
@@ -65,9 +65,9 @@ pub struct System {
 
 /// What threads of one host and its accelerators share.
 pub struct Domain {
-    /// Their kernel.
+    /// Kernel of the domain's threads.
     pub kernel: Box<dyn ThreadedKernel>,
-    /// Their memory.
+    /// Memory that the domain's threads share.
     pub image: Image,
     /// The versions of its lines, by which builds with debug assertions check that nobody uses a
     /// copy that it should have lost.

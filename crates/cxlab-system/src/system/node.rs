@@ -13,7 +13,7 @@ use crate::wrapper::enumeration::Enumerating;
 use crate::wrapper::failures::Failing;
 use crate::wrapper::{Inner, Kind};
 
-/// A component of a CXL system. Its kind, which every event asks for, lies first.
+/// A component of a CXL system. Its kind, which every event reads, is stored first.
 #[allow(clippy::large_enum_variant)]
 #[repr(u8)]
 pub enum Node {
@@ -23,7 +23,7 @@ pub enum Node {
     Device(MemoryDevice),
     /// A Type 3 device that keeps its memory coherent.
     Coherent(CoherentDevice),
-    /// A switch.
+    /// A switch of the fabric.
     Switch(Switch),
     /// A half-duplex bus.
     Bus(Box<Bus>),
@@ -74,7 +74,7 @@ impl Node {
         }
     }
 
-    /// The same, to be changed.
+    /// The host, if the component is one.
     pub fn host_mut(&mut self) -> Option<&mut Host> {
         match self.kind() {
             Kind::Host(host) => Some(host),
@@ -98,7 +98,7 @@ impl Node {
         }
     }
 
-    /// Measurement begins.
+    /// Resets statistics, as measurement begins.
     pub fn begin_measurement(&mut self, now: SimTime) {
         of_node!(self, node => node.begin_measurement(now));
     }
@@ -176,7 +176,7 @@ impl Component for Node {
     #[inline(always)]
     fn receive(&mut self, ctx: &mut Ctx<'_, Parcel>, port: u16, parcel: &Parcel) {
         match self {
-            // These look at the parcel where it lies.
+            // These read the parcel in place.
             Node::Switch(switch) => switch.arrive(ctx, port),
             Node::Device(device) => device.arrive(ctx, port),
             Node::Host(host) => host.receive(ctx, port, parcel),

@@ -1,7 +1,7 @@
 //! Components of a system in which something fails: each is wrapped, so that others pay nothing for it.
 //!
-//! A wrapper has its component's part of the timeline. It knows which of the links work, loses what
-//! arrives by one that does not, and what waits for one; lets switches route by the tables in force;
+//! A wrapper has its component's part of the timeline. It knows which of the links work, loses messages
+//! that arrive by or are queued for one that does not; lets switches route by the tables in force;
 //! ends requests of hosts whose time is over. A component that has failed is deaf: what it held is
 //! lost, and wake-ups that it asked for do nothing until it is repaired.
 //!
@@ -67,7 +67,7 @@ struct Deadlines {
 struct Routes {
     index: usize,
     states: Arc<[RoutingState]>,
-    /// The routing state of what comes from endpoints, by number.
+    /// Number of the routing state of new messages of endpoints.
     current: usize,
     /// By virtual channel: the routing state that it belongs to; [`NOBODY`] before the first.
     of_channel: [usize; MAX_VCS],
@@ -285,7 +285,7 @@ impl<N: Inner> Failing<N> {
         self.discarded
     }
 
-    /// Measurement begins.
+    /// Resets statistics, as measurement begins.
     pub(crate) fn begin_measurement(&mut self, now: SimTime) {
         self.node.begin_measurement(now);
     }
@@ -467,7 +467,7 @@ impl<N: Inner> Failing<N> {
         self.dead = true;
     }
 
-    /// Loses what waits for links that do not work, and has root ports answer what is not sent.
+    /// Drops messages queued for links that do not work, and lets root ports answer requests that are not sent.
     fn settle(&mut self, ctx: &mut Ctx<'_, Parcel>) {
         if self.dead {
             return;

@@ -20,7 +20,7 @@ pub trait Inner: Component<Payload = Parcel> {
     /// The component by its kind.
     fn kind(&mut self) -> Kind<'_>;
 
-    /// Measurement begins.
+    /// Resets statistics, as measurement begins.
     fn begin_measurement(&mut self, now: SimTime);
 
     /// The port with this number.
@@ -32,11 +32,11 @@ pub trait Inner: Component<Payload = Parcel> {
 
 /// The kinds of components that wrappers treat differently.
 pub enum Kind<'a> {
-    /// A host.
+    /// A host with its issuing component.
     Host(&'a mut Host),
     /// A Type 3 device whose memory the hosts keep coherent.
     Device(&'a mut MemoryDevice),
-    /// A switch.
+    /// A switch of the fabric.
     Switch(&'a mut Switch),
     /// Any other component.
     Other,

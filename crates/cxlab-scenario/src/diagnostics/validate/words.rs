@@ -122,8 +122,7 @@ fn is_item(value: &Value, schema: &Value) -> bool {
     item.is_some_and(|item| !schema::types(item).is_empty() && schema::admits(item, value))
 }
 
-/// Why a text is not of the schema's quantity format; nothing when it is, or there is no such
-/// format.
+/// Why a text is not of the schema's quantity format; `None` if it is, or if the schema has none.
 pub(super) fn quantity_error(schema: &Value, text: &str) -> Option<ParseQuantityError> {
     match schema.get("format")?.as_str()? {
         "Picos" => text.parse::<Picos>().err(),

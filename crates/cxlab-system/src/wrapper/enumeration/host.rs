@@ -62,7 +62,7 @@ fn unsupported(access: &Access) -> u64 {
 }
 
 impl Software {
-    /// Software of a host before its first access. `constant` lies on the wires to and from it.
+    /// Software of a host before its first access. `constant` is the time of the wires to and from it.
     pub(crate) fn new(
         plan: &Plan,
         host: usize,

@@ -109,14 +109,14 @@ fn release(ctx: &mut Ctx<'_, Parcel>, node: &mut impl Inner, port: u16, message:
 
 /// The logical devices of a device, one for each host that it is bound to.
 pub(crate) struct LogicalDevices {
-    /// By host.
+    /// Registers of the logical device of each host.
     pub(crate) registers: Vec<(PortId, Function)>,
     pub(crate) answers: Answers,
     constant: Picos,
 }
 
 impl LogicalDevices {
-    /// Those of a device, as after reset. `constant` lies on the wires to and from it.
+    /// Registers of a device after reset. `constant` is the time of the wires to and from it.
     pub(crate) fn new(plan: &Plan, device: usize, constant: Picos, time: Picos) -> Self {
         let mut registers = Vec::new();
         for (host, hierarchy) in plan.hierarchies.iter().enumerate() {
