@@ -99,7 +99,7 @@ pub struct FillResult<T> {
 /// ```
 /// use cxlab_engine::rng::StreamRng;
 /// use cxlab_engine::units::LineAddr;
-/// use cxlab_memory::{Geometry, Room, TagArray, victim};
+/// use cxlab_memory::{Geometry, SetRoom, TagArray, victim};
 ///
 /// let lru = victim::build("lru").unwrap();
 /// let rng = StreamRng::new(1, "filter");
@@ -107,7 +107,7 @@ pub struct FillResult<T> {
 /// let a = tags.insert(LineAddr(7), 'a');
 /// tags.insert(LineAddr(8), 'b');
 /// tags.pin(a);
-/// let Room::Evict(block) = tags.room(LineAddr(9)) else { panic!() };
+/// let SetRoom::Evict(block) = tags.room(LineAddr(9)) else { panic!() };
 /// assert_eq!(block.victim, LineAddr(8), "7 is older, but pinned");
 /// ```
 pub struct TagArray<T> {
