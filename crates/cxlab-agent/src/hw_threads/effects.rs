@@ -15,7 +15,7 @@ impl HwThreads {
         }
     }
 
-    /// Checks the copy that `holder` uses. Panics like [`VersionAudit::used`] if the copy is stale.
+    /// Checks the copy that `holder` uses. Panics like [`crate::VersionAudit::used`] if the copy is stale.
     #[inline]
     pub fn used(&mut self, holder: u16, line: LineAddr) {
         if let Some(audit) = &mut self.audit {

@@ -13,7 +13,7 @@ pub enum InterleaveError {
     Granularity(Bytes),
     /// One decoder does not support this number of ways.
     Ways(u32),
-    /// The number of targets is not 2^k or 3 * 2^k up to [`MAX_TARGETS`].
+    /// The number of targets is not 2^k or 3 * 2^k up to [`super::MAX_TARGETS`].
     Targets(u32),
     /// The size is zero or not a multiple of targets times granularity.
     Size {

@@ -33,7 +33,7 @@ impl InterleaveSet {
     /// A set of `total_targets` targets interleaved at `granularity`, with as few levels as possible.
     ///
     /// # Errors
-    /// If the number of targets is not 2^k or 3 * 2^k up to [`MAX_TARGETS`], a decoder does not
+    /// If the number of targets is not 2^k or 3 * 2^k up to [`super::MAX_TARGETS`], a decoder does not
     /// support the granularity, the size cannot be divided evenly among the targets, or the range
     /// ends beyond 52 bits.
     pub fn new(

@@ -87,7 +87,7 @@ pub fn describe_division(division: &Partition) -> String {
 /// the report, which is that of one process; the others have none. Rows and threads need one process.
 ///
 /// # Errors
-/// As [`run_with`]; also a system that cannot be brought together, because a part of it cannot be saved.
+/// As [`super::run_with`]; also a system that cannot be brought together, because a part of it cannot be saved.
 pub fn run_ranked<'p>(
     plan: &'p Plan,
     options: RunOptions<'p>,

@@ -39,7 +39,7 @@ pub struct Notes {
     pub rows: bool,
     /// For checkers, the value that each access to a coherent cache saw or left, for
     /// [`Host::take_observations`], and the values stored in devices with HDM-DB memory, for
-    /// [`CoherentDevice::value`]; what plain requesters read of devices with events, in their rows.
+    /// [`cxlab_device::CoherentDevice::value`]; what plain requesters read of devices with events, in their rows.
     pub values: bool,
     /// What happens to threads, so that the system can be saved.
     pub states: bool,

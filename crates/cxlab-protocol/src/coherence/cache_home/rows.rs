@@ -29,7 +29,7 @@ listed! {
         EvictPush,
         /// `CleanEvict` of a line that the directory gives to the device alone.
         EvictClean,
-        /// [`Event::CleanEvictWanted`] of a line that the directory gives to the device alone.
+        /// [`super::Event::CleanEvictWanted`] of a line that the directory gives to the device alone.
         EvictCleanWanted,
         /// `DirtyEvict` of a line that the directory does not give to the device alone.
         EvictDirtyStale,
@@ -78,11 +78,11 @@ pub enum Do {
     Snoop,
     /// `ReadLlc` if the cores may hold the line, else `ReadMemory`.
     Read,
-    /// Stands for [`Action::WriteMemory`].
+    /// Stands for [`super::Action::WriteMemory`].
     WriteMemory,
-    /// Stands for [`Action::WriteLlc`].
+    /// Stands for [`super::Action::WriteLlc`].
     WriteLlc,
-    /// Stands for [`Action::FillLlc`].
+    /// Stands for [`super::Action::FillLlc`].
     FillLlc,
     /// Reply to the peer. The cores get `Go` as `GrantCores`, and no separate `Data`.
     Reply(Reply),
