@@ -349,6 +349,7 @@
 //! - [`probe`]: latency distributions, waits and levels.
 //! - [`state`]: saving and restoring.
 //! - [`queue`]: the event queue by itself.
+//! - [`slab`] and [`list`]: numbered entries whose numbers are reused, and linked lists of entries.
 //! - [`partition()`]: how components are divided among threads; [`Ranks`] runs the parts in processes.
 //! - `catalog`, with the feature `schema`: lists of named entries that a configuration chooses from, and
 //!   JSON Schemas of quantities. The feature is off by default.

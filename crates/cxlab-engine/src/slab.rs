@@ -90,6 +90,13 @@ impl<T> Slab<T> {
         self.entries.get_mut(number as usize)
     }
 
+    /// The entries of all numbers that were ever in use, by number, as a [`List`](crate::list::List)
+    /// links them.
+    #[inline]
+    pub fn entries_mut(&mut self) -> &mut [T] {
+        &mut self.entries
+    }
+
     /// Number of entries in use.
     #[inline]
     pub fn len(&self) -> usize {

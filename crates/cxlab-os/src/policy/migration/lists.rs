@@ -7,6 +7,7 @@ use std::ops::Bound;
 
 use cxlab_engine::list::{Link, Linked, List, NONE};
 use cxlab_engine::save_state;
+use cxlab_engine::slab::Slab;
 use cxlab_engine::units::SimTime;
 use serde::{Deserialize, Serialize};
 
@@ -49,23 +50,21 @@ impl Linked for PageInfo {
 
 /// All pages with frames.
 pub(super) struct PageLists {
-    infos: Vec<PageInfo>,
-    unused: Vec<u32>,
+    infos: Slab<PageInfo>,
     by_page: BTreeMap<Page, u32>,
     /// Ends of the active and the inactive list, by node.
     ends: Vec<[List; 2]>,
 }
 
 save_state!(PageLists {
-    values: infos, unused, by_page;
+    values: infos, by_page;
     sized: ends;
 });
 
 impl PageLists {
     pub(super) fn new(nodes: usize) -> PageLists {
         PageLists {
-            infos: Vec::new(),
-            unused: Vec::new(),
+            infos: Slab::default(),
             by_page: BTreeMap::new(),
             ends: vec![[List::EMPTY; 2]; nodes],
         }
@@ -76,16 +75,16 @@ impl PageLists {
     }
 
     pub(super) fn info(&self, at: u32) -> &PageInfo {
-        &self.infos[at as usize]
+        &self.infos[at]
     }
 
     pub(super) fn info_mut(&mut self, at: u32) -> &mut PageInfo {
-        &mut self.infos[at as usize]
+        &mut self.infos[at]
     }
 
     /// Adds a page to the inactive list (Linux since 5.9).
     pub(super) fn insert(&mut self, page: Page, node: NodeId) {
-        let info = PageInfo {
+        let at = self.infos.insert(PageInfo {
             page,
             node,
             list: PageList::Isolated,
@@ -93,17 +92,7 @@ impl PageLists {
             sampled: false,
             hint: None,
             link: Link::NONE,
-        };
-        let at = match self.unused.pop() {
-            Some(at) => {
-                self.infos[at as usize] = info;
-                at
-            }
-            None => {
-                self.infos.push(info);
-                (self.infos.len() - 1) as u32
-            }
-        };
+        });
         self.by_page.insert(page, at);
         self.put(at, node, PageList::Inactive);
     }
@@ -111,7 +100,7 @@ impl PageLists {
     pub(super) fn remove(&mut self, page: Page) {
         if let Some(at) = self.by_page.remove(&page) {
             self.isolate(at);
-            self.unused.push(at);
+            self.infos.release(at);
         }
     }
 
@@ -123,7 +112,7 @@ impl PageLists {
             PageList::Inactive => inactive,
             PageList::Isolated => return None,
         };
-        Some((ends, &mut self.infos))
+        Some((ends, self.infos.entries_mut()))
     }
 
     /// Removes a page from its list.
