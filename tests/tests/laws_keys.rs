@@ -67,6 +67,12 @@ fn energy_follows_supply_voltage_and_the_current_of_each_command() {
             );
         }
     }
+    // An activation costs its current above standby, here of one value for open and closed banks.
+    let [flat, more] = [120, 220].map(|idd0| {
+        let change = format!(r#"{{"idd0_ma": {idd0}, "idd3n_ma": 20}}"#);
+        energies(&change)[0]
+    });
+    assert!((more / flat - 2.0).abs() < 1e-3, "{flat} {more}");
     // Commands cost their currents above standby.
     let both = energies(r#"{"idd2n_ma": 40, "idd3n_ma": 60}"#);
     assert!((both[4] / base[4] - 2.0).abs() < 1e-3, "{both:?}");

@@ -19,8 +19,7 @@ pub(crate) fn note(
         if scenario.devices[device.memory()?].is_hdm_db() {
             return None;
         }
-        let port = PortId((hosts.len() + number) as u16);
-        let (one, other) = two_caches(scenario, hosts, port, &device.decoders)?;
+        let (one, other) = two_caches(scenario, hosts, number, &device.decoders)?;
         Some((number, device, one, other))
     });
     let (number, device, one, other) = shared.next()?;
@@ -60,14 +59,14 @@ pub(crate) fn note(
 fn two_caches<'a>(
     scenario: &Scenario,
     hosts: &'a [PlannedHost],
-    device: PortId,
+    device: usize,
     decoders: &DecoderTable,
 ) -> Option<(&'a PlannedHost, &'a PlannedHost)> {
     // Shares in the order of their beginnings. A share that begins within an earlier one overlaps it.
     let mut shares: Vec<(Dpa, Dpa, usize)> = Vec::new();
     for (number, host) in hosts.iter().enumerate() {
-        let mut targets = host.map.windows().iter().flat_map(|one| &one.targets);
-        if has_cache(&scenario.hosts[host.group].kind) && targets.any(|target| *target == device) {
+        let mut targets = host.targets(hosts.len());
+        if has_cache(&scenario.hosts[host.group].kind) && targets.any(|target| target == device) {
             let own = decoders.of(PortId(number as u16)).iter();
             shares.extend(own.map(|share| (share.first, share.end(), number)));
         }

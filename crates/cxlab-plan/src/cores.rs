@@ -1,4 +1,4 @@
-//! Checks the kinds of hosts, the parameters of cores, and the memory of hosts with a core.
+//! Checks the parameters of cores, the memory of hosts with a core, and keys that exclude one another.
 
 use cxlab_engine::units::Picos;
 use cxlab_host::CoreParams;
@@ -16,27 +16,27 @@ pub(crate) const MOST_OWN: u64 = 1 << 50;
 /// Unit in which the operating system allocates memory, in bytes.
 pub(crate) const PAGE: u64 = 4096;
 
-/// Checks that each host is of one kind, and the hosts with a core. `workloads` has the workload of
+/// Checks the hosts with a core, and that no key that `core` excludes is beside it. `workloads` has the workload of
 /// every host group, in order, or none if some could not be built.
 pub(crate) fn check(scenario: &Scenario, workloads: &[Box<dyn Workload>], problems: &mut Problems) {
     for (at, group) in scenario.hosts.iter().enumerate() {
         let path = format!("hosts[{at}]");
-        match &group.kind {
-            HostKind::Core(core) => check_core(problems.below(format!("{path}.core")), core),
-            HostKind::Requester(_) if workloads.get(at).is_some_and(|one| one.needs_core()) => {
-                problems.refuse(
-                    format!("{path}.workload"),
-                    format_args!("\"{}\" on a host without a core", group.workload.kind),
-                    "with core = {}, which runs it as a program, or processor = {}",
-                );
+        for kind in group.kinds() {
+            if let HostKind::Core(core) = kind {
+                check_core(problems.below(format!("{path}.core")), core);
             }
-            HostKind::Requester(_) | HostKind::Processor(_) => {}
+        }
+        if group.requester().is_some() && workloads.get(at).is_some_and(|one| one.needs_core()) {
+            problems.refuse(
+                format!("{path}.workload"),
+                format_args!("\"{}\" on a host without a core", group.workload.kind),
+                "with core = {}, which runs it as a program, or processor = {}",
+            );
         }
         refuse_excluded(&path, group, "core", problems);
         let Some(local) = &group.local else { continue };
         let path = format!("{path}.local");
-        let has_core = matches!(group.kind, HostKind::Core(_));
-        if !has_core && !group.excluded().contains(&["core", "processor"]) {
+        if !group.kinds().any(|kind| matches!(kind, HostKind::Core(_))) {
             let found = "memory of its own on a host without a core";
             problems.refuse(&path, found, "with core = {}");
         }

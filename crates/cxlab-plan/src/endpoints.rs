@@ -32,7 +32,7 @@ pub struct PlannedHost {
 impl PlannedHost {
     /// Numbers of the devices in the host's address map, in a system of `hosts` hosts. A device is
     /// listed once for each window that it is in.
-    pub fn targets(&self, hosts: usize) -> impl Iterator<Item = usize> {
+    pub(crate) fn targets(&self, hosts: usize) -> impl Iterator<Item = usize> {
         let windows = self.map.windows().iter();
         let targets = windows.flat_map(|window| &window.targets);
         targets.map(move |target| usize::from(target.0) - hosts)

@@ -47,8 +47,10 @@ pub(crate) fn check(scenario: &Scenario, problems: &mut Problems) {
     for (at, group) in scenario.hosts.iter().enumerate() {
         let path = format!("hosts[{at}]");
         check_requests(&mut problems.below(&path), "requests", group.requests);
-        if let Some(issue) = group.requester() {
-            check_issue(problems.below(format!("{path}.issue")), issue);
+        for kind in group.kinds() {
+            if let HostKind::Requester(issue) = kind {
+                check_issue(problems.below(format!("{path}.issue")), issue);
+            }
         }
         if let Some(local) = &group.local {
             let path = format!("{path}.local.memory");

@@ -3,7 +3,7 @@
 use cxlab_device::{LoadThresholds, QosConfig, QosParams};
 use cxlab_engine::units::{BytesPerSec, Picos};
 use cxlab_host::ThrottleParams;
-use cxlab_scenario::Scenario;
+use cxlab_scenario::{HostKind, Scenario};
 
 use crate::endpoints::Named;
 use crate::problem::{Fields, Problems, unknown};
@@ -14,7 +14,7 @@ const INTERVALS: [Picos; 2] = [Picos(1_000), Picos(127_000)];
 const SAMPLES: [Picos; 2] = [Picos(1_000), Picos(31_000)];
 /// The shortest and the longest period of a host's throttle.
 const PERIODS: [Picos; 2] = [Picos(10_000), Picos(1_000_000_000)];
-/// The lowest and the highest rate of a throttle.
+/// The lowest and the highest rate of a device and of a throttle.
 const RATES: [BytesPerSec; 2] = [BytesPerSec(1_000_000), BytesPerSec(1_000_000_000_000)];
 
 /// Whether some device reports its load.
@@ -31,8 +31,11 @@ pub(crate) fn check(scenario: &Scenario, named: &Named, problems: &mut Problems)
         check_shares(&path, qos, named, problems);
     }
     for (at, group) in scenario.hosts.iter().enumerate() {
-        let throttle = group.requester().and_then(|issue| issue.throttle.as_ref());
-        let Some(throttle) = throttle else {
+        let mut throttles = group.kinds().filter_map(|kind| match kind {
+            HostKind::Requester(issue) => issue.throttle.as_ref(),
+            HostKind::Core(_) | HostKind::Processor(_) => None,
+        });
+        let Some(throttle) = throttles.next() else {
             continue;
         };
         let path = format!("hosts[{at}].issue.throttle");

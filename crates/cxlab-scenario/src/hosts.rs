@@ -28,8 +28,8 @@ pub struct HostGroup {
     pub count: u32,
     /// How the hosts issue requests.
     pub kind: HostKind,
-    /// Keys of the table that another key excludes, each with that key.
-    excluded: Vec<[&'static str; 2]>,
+    /// What the table says of other kinds, which `kind` excludes.
+    others: Vec<HostKind>,
     /// Memory of a host with a core.
     pub local: Option<LocalMemoryParams>,
     /// NUMA nodes of a host with a processor.
@@ -127,34 +127,30 @@ pub struct BesideGroup {
     pub span: Option<SpanOf>,
 }
 
+impl HostKind {
+    /// The key of the kind in the table of a host.
+    fn key(&self) -> &'static str {
+        match self {
+            HostKind::Requester(_) => "issue",
+            HostKind::Core(_) => "core",
+            HostKind::Processor(_) => "processor",
+        }
+    }
+}
+
 impl From<HostTable> for HostGroup {
     fn from(table: HostTable) -> HostGroup {
         let is_given = table.issue != RequesterParams::default();
-        let pairs = [
-            (["issue", "core"], is_given && table.core.is_some()),
-            (
-                ["core", "processor"],
-                table.core.is_some() && table.processor.is_some(),
-            ),
-            (
-                ["issue", "processor"],
-                is_given && table.processor.is_some(),
-            ),
-            (
-                ["local", "processor"],
-                table.local.is_some() && table.processor.is_some(),
-            ),
-        ];
-        let excluded = pairs.into_iter().filter(|(_, both)| *both);
+        let processor = table.processor.map(Box::new).map(HostKind::Processor);
+        let issue = is_given.then(|| HostKind::Requester(table.issue));
+        let kinds = [processor, table.core.map(HostKind::Core), issue];
+        let mut kinds = kinds.into_iter().flatten();
+        let kind = kinds.next();
         HostGroup {
             name: table.name,
             count: table.count,
-            excluded: excluded.map(|(pair, _)| pair).collect(),
-            kind: match (table.processor, table.core) {
-                (Some(processor), _) => HostKind::Processor(Box::new(processor)),
-                (None, Some(core)) => HostKind::Core(core),
-                (None, None) => HostKind::Requester(table.issue),
-            },
+            kind: kind.unwrap_or_else(|| HostKind::Requester(RequesterParams::default())),
+            others: kinds.collect(),
             local: table.local,
             nodes: table.nodes,
             os: table.os,
@@ -168,34 +164,50 @@ impl From<HostTable> for HostGroup {
 
 impl From<HostGroup> for HostTable {
     fn from(group: HostGroup) -> HostTable {
-        let (mut issue, mut core, mut processor) = (RequesterParams::default(), None, None);
-        match group.kind {
-            HostKind::Requester(params) => issue = params,
-            HostKind::Core(params) => core = Some(params),
-            HostKind::Processor(params) => processor = Some(*params),
-        }
-        HostTable {
+        let mut table = HostTable {
             name: group.name,
             count: group.count,
-            issue,
-            core,
+            issue: RequesterParams::default(),
+            core: None,
             local: group.local,
-            processor,
+            processor: None,
             nodes: group.nodes,
             os: group.os,
             workload: group.workload,
             requests: group.requests,
             span: group.span,
             beside: group.beside,
+        };
+        for kind in group.others.into_iter().chain([group.kind]) {
+            match kind {
+                HostKind::Requester(params) => table.issue = params,
+                HostKind::Core(params) => table.core = Some(params),
+                HostKind::Processor(params) => table.processor = Some(*params),
+            }
         }
+        table
     }
 }
 
 impl HostGroup {
+    /// Everything that the table says about how the hosts issue: the kind that counts, then kinds
+    /// that it excludes.
+    pub fn kinds(&self) -> impl Iterator<Item = &HostKind> {
+        std::iter::once(&self.kind).chain(&self.others)
+    }
+
     /// Keys of the table that another key excludes, each with that key. The group is of the kind of
     /// the last key of `issue`, `core` and `processor` that the table has.
-    pub fn excluded(&self) -> &[[&'static str; 2]] {
-        &self.excluded
+    pub fn excluded(&self) -> Vec<[&'static str; 2]> {
+        let keys: Vec<&str> = self.kinds().map(HostKind::key).collect();
+        let mut pairs = Vec::new();
+        for (at, key) in keys.iter().enumerate() {
+            pairs.extend(keys[at + 1..].iter().map(|other| [*other, *key]));
+        }
+        if self.local.is_some() && self.processor().is_some() {
+            pairs.push(["local", "processor"]);
+        }
+        pairs
     }
 
     /// Parameters of a requester; `None` for a host of another kind.

@@ -56,14 +56,14 @@ impl Left {
         !self.down[link] && !self.reset[link] && !ends.iter().any(|end| self.dead[*end])
     }
 
-    pub(super) fn is_usable(&self, fabric: &Fabric<'_>, link: usize) -> bool {
+    fn is_usable(&self, fabric: &Fabric<'_>, link: usize) -> bool {
         let ends = fabric.ends(link);
         self.is_there(fabric, link)
             && !self.broken_links[link]
             && !ends.iter().any(|end| self.broken[*end])
     }
 
-    pub(super) fn is_alive(&self, component: usize) -> bool {
+    fn is_alive(&self, component: usize) -> bool {
         !self.dead[component] && !self.broken[component]
     }
 }
@@ -91,7 +91,7 @@ impl Fabric<'_> {
         [self.component(planned.a), self.component(planned.b)]
     }
 
-    pub(super) fn component(&self, end: End) -> usize {
+    fn component(&self, end: End) -> usize {
         end.component(self.hosts(), self.devices())
     }
 
@@ -155,7 +155,7 @@ impl Fabric<'_> {
     }
 
     /// The same change at both ends of a link, by component.
-    pub(super) fn both(
+    fn both(
         &self,
         link: usize,
         change: impl Fn(u16) -> FailureChange,
