@@ -506,13 +506,15 @@ class Bottleneck(TypedDict):
     name: str
     #: `wire`, `credits`, `medium`, `contexts`, `outstanding` or `pace`.
     limit: str
-    #: Number of other wires that are as busy.
+    #: Number of other places that are alike: wires that are as busy, or devices or links with the
+    #: same limit and at least half of the mean wait.
     alike: int
     #: Utilization of the wire, if the bottleneck is a link.
     busy: NotRequired[float]
     #: Mean wait for the limiting resource, over all messages or requests that pass.
     wait_ns: float
-    #: Share of all requests' latency that is spent in this wait.
+    #: Share of all requests' latency that is spent in this wait, there and at the places that are
+    #: alike.
     share: float
     #: The bottleneck in a sentence.
     text: str

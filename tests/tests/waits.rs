@@ -177,6 +177,18 @@ fn hosts_limit_themselves_where_nothing_is_busy() {
     assert_eq!(found.limit, Limit::Pace);
 }
 
+#[test]
+fn where_nothing_is_served_no_stage_is_the_longest() {
+    let set = [
+        "failures={ completion_timeout = \"1 us\" }",
+        "events=[{ kind = \"device-removed\", at = \"1 ns\", device = \"mem\" }]",
+        "hosts[0].requests=100",
+    ];
+    let (report, found) = bottleneck(&set);
+    assert_eq!(report.latency_ns.mean, 0.0, "nothing is served");
+    assert!(!found.text.contains("longest stage"), "{found:?}");
+}
+
 /// "My p99 has doubled since a host was added": one table says where.
 #[test]
 fn the_place_whose_wait_grew_with_a_host_is_in_the_report() {

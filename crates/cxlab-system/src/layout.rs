@@ -53,7 +53,7 @@ pub(crate) fn plus_minus(width: Option<f64>, digits: usize) -> String {
     }
 }
 
-/// The same, of a time as [`nanos`] writes it.
+/// A half-width of a confidence interval of a time, with the digits of [`nanos`].
 pub(crate) fn plus_minus_nanos(width: Option<f64>) -> String {
     width.map_or_else(|| "-".to_owned(), |width| format!("+-{}", nanos(width)))
 }

@@ -4,11 +4,13 @@
 //! A full buffer stalls the output before it. That output waits for credits, and the stall spreads up to the
 //! hosts. So the longest wait alone may be far from its cause. The search begins at the place with the
 //! largest sum of waits. Symmetric systems have many places with equal waits, each with a small fraction of all
-//! latency; so the waits of places that are alike are added up before they are judged. If the wait is for credits, the search continues at the component that has the
-//! buffer. The condition is that messages wait there for longer than half the link's round trip, or that a
-//! wire out of that component is always busy. Otherwise the buffer is too small for the round trip, and the
-//! credits themselves are the limit. If a device has no free context, the search continues at one of its
-//! wires that is always busy, because responses keep their contexts until they leave.
+//! latency, so the waits of places that are alike are added up before they are judged.
+//!
+//! If the wait is for credits, the search continues at the component that has the buffer. The condition is that
+//! messages wait there for longer than half the link's round trip, or that a wire out of that component is always
+//! busy. Otherwise the buffer is too small for the round trip, and the credits themselves are the limit. If a
+//! device has no free context, the search continues at one of its wires that is always busy, because responses
+//! keep their contexts until they leave.
 
 use cxlab_plan::{End, Plan};
 use serde_json::{Map, Value};
@@ -294,13 +296,15 @@ impl Bottleneck {
     }
 
     /// Completes the text where only the hosts limit the rate: their requests are served sooner if the longest
-    /// stage of a request is shorter. A medium that queues requests itself shows there.
+    /// stage of a request is shorter. A medium that queues requests itself shows there. Where no request was served,
+    /// no stage has a time, and the text stays as it is.
     pub(super) fn tell_longest_stage(&mut self, stages_ns: &Map<String, Value>) {
         if !matches!(self.limit, Limit::Outstanding | Limit::Pace) {
             return;
         }
         let times = stages_ns.iter();
         let times = times.filter_map(|(name, time)| Some((name, time.as_f64()?)));
+        let times = times.filter(|(_, time)| *time > 0.0);
         let all: f64 = times.clone().map(|(_, time)| time).sum();
         if let Some((name, time)) =
             times.reduce(|most, one| if one.1 > most.1 { one } else { most })

@@ -1,7 +1,6 @@
 //! The reports on devices.
 
 use cxlab_device::{DcohStats, DeviceStats};
-use cxlab_engine::units::Picos;
 
 use super::Context;
 use super::measures::{mean_ns, values};
@@ -77,7 +76,6 @@ impl DeviceLoad {
 
 impl From<DcohStats> for DeviceCoherence {
     fn from(stats: DcohStats) -> Self {
-        let nanos = |span: Picos| span.0 as f64 / 1e3;
         DeviceCoherence {
             requests: stats.requests(),
             filter_hits: stats.filter_hits,
@@ -90,9 +88,9 @@ impl From<DcohStats> for DeviceCoherence {
             writebacks: stats.writebacks,
             conflicts: stats.conflicts,
             peak_entries: stats.peak_entries,
-            line_wait_ns: nanos(stats.line_wait),
-            entry_wait_ns: nanos(stats.entry_wait),
-            snoop_wait_ns: nanos(stats.snoop_wait),
+            line_wait_ns: stats.line_wait.as_nanos_f64(),
+            entry_wait_ns: stats.entry_wait.as_nanos_f64(),
+            snoop_wait_ns: stats.snoop_wait.as_nanos_f64(),
         }
     }
 }

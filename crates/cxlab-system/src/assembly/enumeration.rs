@@ -1,14 +1,9 @@
 //! The report on a host's enumeration.
 
-use cxlab_engine::units::Picos;
 use cxlab_protocol::io::enumerate::Phase;
 
 use crate::report::{Accesses, EnumerationPhase, EnumerationReport};
 use crate::wrapper::enumeration::Enumerated;
-
-fn nanos(span: Picos) -> f64 {
-    span.0 as f64 / 1e3
-}
 
 impl From<&Enumerated> for EnumerationReport {
     fn from(done: &Enumerated) -> Self {
@@ -21,7 +16,7 @@ impl From<&Enumerated> for EnumerationReport {
             accesses.memory_writes += memory_writes;
             EnumerationPhase {
                 name: phase.name().to_owned(),
-                duration_ns: nanos(duration),
+                duration_ns: duration.as_nanos_f64(),
                 accesses: Accesses {
                     config_reads,
                     config_writes,
@@ -33,7 +28,7 @@ impl From<&Enumerated> for EnumerationReport {
         let phases = phases.collect();
         let devices = done.log.functions.iter().filter(|found| !found.bridge);
         EnumerationReport {
-            duration_ns: nanos(done.duration),
+            duration_ns: done.duration.as_nanos_f64(),
             functions: done.log.functions.len() as u64,
             devices: devices.count() as u64,
             accesses,

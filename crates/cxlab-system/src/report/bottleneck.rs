@@ -27,8 +27,8 @@ pub struct Bottleneck {
     pub name: String,
     /// The resource that is exhausted.
     pub limit: Limit,
-    /// Number of other places that are alike: wires that are as busy, or devices or links whose requests wait
-    /// as long for the same resource.
+    /// Number of other places that are alike: wires that are as busy, or devices or links with the same limit
+    /// and at least half of the mean wait.
     #[serde(default)]
     pub alike: usize,
     /// Fraction of the window in which the wire was busy, where the bottleneck is a link.

@@ -56,7 +56,7 @@ impl DeviceReport {
     }
 }
 
-/// Answers of a device by the load that they told (DevLoad).
+/// Responses of a device by the load that they reported (DevLoad).
 #[derive(Clone, Copy, Serialize, Deserialize, PartialEq, Eq, Debug)]
 pub struct DeviceLoad {
     /// Responses that reported light load.
