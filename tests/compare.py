@@ -13,6 +13,7 @@ Exit code 0: nothing differs; 1: something differs, and each difference is a lin
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import os
 import subprocess
@@ -85,14 +86,16 @@ def results(binary: Path, scenario: Path, renamed: dict[str, str]) -> dict[str, 
             )
             found[f"{mode}: exit code"] = done.returncode
             if mode == "plan" or done.returncode:
-                found[f"{mode}: output"] = (done.stdout, done.stderr.replace(out.encode(), b"OUT"))
+                said = done.stdout + done.stderr.replace(out.encode(), b"OUT")
+                found[f"{mode}: output"] = hashlib.sha256(said).hexdigest()
             for path in sorted(Path(out).rglob("*")):
                 if not path.is_file():
                     continue
-                content: object = path.read_bytes()
+                content = path.read_bytes()
                 if path.suffix == ".json":
-                    content = json.dumps(plain(json.loads(path.read_bytes()), renamed))
-                found[f"{mode}: {path.relative_to(out)}"] = content
+                    content = json.dumps(plain(json.loads(content), renamed)).encode()
+                digest = hashlib.sha256(content).hexdigest()
+                found[f"{mode}: {path.relative_to(out)}"] = digest
     return found
 
 

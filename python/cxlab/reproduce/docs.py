@@ -12,7 +12,6 @@ import csv
 import io
 import itertools
 import re
-import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
@@ -74,15 +73,14 @@ def files(root: Path) -> dict[Path, str]:
 
 def write(root: Path) -> list[Path]:
     """Writes the files that are out of date, and returns their paths."""
-    stale = [
-        path
+    stale = {
+        path: text
         for path, text in files(root).items()
         if not path.is_file() or path.read_text(encoding="utf-8") != text
-    ]
-    for path, text in files(root).items():
-        if path in stale:
-            _files.write_text(path, text)
-    return stale
+    }
+    for path, text in stale.items():
+        _files.write_text(path, text)
+    return list(stale)
 
 
 def fill(text: str, ledger: Ledger) -> str:
@@ -144,19 +142,6 @@ def _named(rows: Sequence[Row]) -> str:
     return "; ".join(f"**{figure}**: {'; '.join(claims)}" for figure, claims in figures.items())
 
 
-def _item(text: str) -> str:
-    """An item of a list, in lines of at most 98 characters."""
-    wrapped = textwrap.wrap(
-        text,
-        98,
-        initial_indent="- ",
-        subsequent_indent="  ",
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
-    return "\n".join(wrapped) + "\n"
-
-
 def _why(rows: Sequence[Row]) -> str:
     """Explanations of misses, each once, with the claims that they explain."""
     missed: dict[str, list[Row]] = {}
@@ -166,7 +151,7 @@ def _why(rows: Sequence[Row]) -> str:
 
     def item(why: str, rows: Sequence[Row]) -> str:
         kind, text = why.split(": ", 1)
-        return _item(f"{_named(rows)}. *{kind.capitalize()}*: {text}")
+        return reference.item(f"{_named(rows)}. *{kind.capitalize()}*: {text}")
 
     return "".join(item(why, rows) for why, rows in missed.items())
 
@@ -175,7 +160,9 @@ def _parameters(rows: Sequence[Row]) -> str:
     """Fitted parameters, with the claims that they were fitted by."""
     fitted = [row for row in rows if row["kind"] == "fitted"]
     return "".join(
-        _item(f"`{name}` by {_named([row for row in fitted if name in row['of'].split('; ')])}")
+        reference.item(
+            f"`{name}` by {_named([row for row in fitted if name in row['of'].split('; ')])}"
+        )
         for name in parameters(rows)
     )
 

@@ -79,6 +79,7 @@ def pages() -> dict[str, str]:
 
 
 def _wrapped(text: str, first: str = "", rest: str = "") -> str:
+    """A paragraph in lines of Markdown."""
     lines = textwrap.wrap(
         " ".join(text.split()),
         _WIDTH,
@@ -88,6 +89,12 @@ def _wrapped(text: str, first: str = "", rest: str = "") -> str:
         break_on_hyphens=False,
     )
     return "\n".join(lines) + "\n"
+
+
+def item(text: str, depth: int = 0) -> str:
+    """An item of a list, which may be inside of other items."""
+    indent = "  " * depth
+    return _wrapped(text, f"{indent}- ", f"{indent}  ")
 
 
 class _Keys:
@@ -178,7 +185,7 @@ class _Keys:
                 self.pending.append((name, place))
                 if (known := self.described[name]) != place:
                     text += f" Its keys are those of `{known}`."
-            yield _wrapped(f"**`{key}`** ({'; '.join(notes)}): {text}", "- ", "  ")
+            yield item(f"**`{key}`** ({'; '.join(notes)}): {text}")
             if name is not None:
                 yield from self.meanings(self.definitions[name])
 
@@ -186,7 +193,7 @@ class _Keys:
         """Items for words that have a description."""
         for one in schema.get("oneOf", ()):
             if "const" in one and "description" in one:
-                yield _wrapped(f'`"{one["const"]}"`: {one["description"]}', "  - ", "    ")
+                yield item(f'`"{one["const"]}"`: {one["description"]}', 1)
 
     def table(self, path: str, name: str) -> Iterator[str]:
         """A section for a table, with a subsection for each kind of it."""
@@ -200,7 +207,7 @@ class _Keys:
                 (key for key, value in one.get("properties", {}).items() if "const" in value), None
             )
             if tag is None:
-                yield _wrapped(f"{self.value(one)}: {one.get('description', '')}", "- ", "  ")
+                yield item(f"{self.value(one)}: {one.get('description', '')}")
                 continue
             yield f'\n#### `{path}`: `{tag} = "{one["properties"][tag]["const"]}"`\n\n'
             if "description" in one:
@@ -288,11 +295,8 @@ def report(source: str) -> str:
                 notes.append("may be absent")
             text = comments.get(field.lineno, "")
             said = f": {text}" if text else ""
-            parts.append(
-                _wrapped(
-                    f"**`{ast.unparse(field.target)}`** ({', '.join(notes)}){said}", "- ", "  "
-                )
-            )
+            name = ast.unparse(field.target)
+            parts.append(item(f"**`{name}`** ({', '.join(notes)}){said}"))
             pending += [word for word in re.findall(r"\w+", kind) if word in classes]
     return "".join(parts)
 
