@@ -236,7 +236,7 @@ pub struct HwThreadsConfig {
 }
 
 impl HwThreads {
-    /// Lanes for the threads and programs of `config`.
+    /// Hardware threads for the threads and programs of `config`.
     pub fn new(config: HwThreadsConfig) -> HwThreads {
         let HwThreadsConfig {
             threads,

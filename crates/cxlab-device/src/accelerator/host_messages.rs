@@ -131,7 +131,7 @@ impl Accelerator {
     }
 
     /// Handles a host message that never waits for a line: a write, or a conflict.
-    pub(super) fn host_writes(&mut self, ctx: &mut Ctx<'_, Parcel>, received: &ReceivedMessage) {
+    fn host_writes(&mut self, ctx: &mut Ctx<'_, Parcel>, received: &ReceivedMessage) {
         let message = &received.message;
         let line = LineAddr(message.hpa.0 / LINE_BYTES);
         let request = request_of(message);
@@ -153,7 +153,7 @@ impl Accelerator {
     }
 
     /// Handles a request of the host for an idle line.
-    pub(super) fn host_asks(&mut self, ctx: &mut Ctx<'_, Parcel>, received: &ReceivedMessage) {
+    fn host_asks(&mut self, ctx: &mut Ctx<'_, Parcel>, received: &ReceivedMessage) {
         let message = &received.message;
         let line = LineAddr(message.hpa.0 / LINE_BYTES);
         let request = request_of(message);

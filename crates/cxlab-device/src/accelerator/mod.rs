@@ -105,7 +105,7 @@ pub struct Accelerator {
     params: AcceleratorParams,
     roots: RootPorts,
     hw_threads: HwThreads,
-    lane_wake: Vec<u64>,
+    thread_wake: Vec<u64>,
     host: PortId,
     port_id: PortId,
     cache: TagArray<CacheWay>,
@@ -114,7 +114,7 @@ pub struct Accelerator {
     transactions: CacheTransactions,
     /// Accesses that wait for the cache's port, or for an entry or way of the cache.
     queues: ResourceQueues,
-    /// Lanes that found no space for a translation, and accesses to be repeated later.
+    /// Hardware threads that found no space for a translation, and accesses to be repeated later.
     blocked: Vec<u32>,
     postponed: VecDeque<(Access, u64)>,
     /// Accesses that wait for atomic operations.
@@ -138,7 +138,7 @@ pub struct Accelerator {
 
 save_state!(Accelerator {
     values: cache_free, transactions, queues, blocked, postponed, spinning, flush, hmc, refused, stray;
-    sized: lane_wake;
+    sized: thread_wake;
     states: roots, hw_threads, cache, locks, io, own, prefetcher, translator;
     built: params, host, port_id, memory;
 });
@@ -205,7 +205,7 @@ impl Accelerator {
             memory: config.reach,
             translator,
             roots: RootPorts::new(config.ports, Vec::new(), usize::MAX),
-            lane_wake: vec![u64::MAX; config.threads.len()],
+            thread_wake: vec![u64::MAX; config.threads.len()],
             hw_threads: HwThreads::new(HwThreadsConfig {
                 programs: Vec::new(),
                 threads: config.threads,
@@ -271,7 +271,7 @@ impl Accelerator {
         list
     }
 
-    /// The lanes of the accelerator's threads.
+    /// The hardware threads of the accelerator.
     pub fn hw_threads(&self) -> &HwThreads {
         &self.hw_threads
     }
@@ -318,10 +318,10 @@ impl Accelerator {
             .map_or(0, Translator::most_requests)
     }
 
-    /// Schedules a wake-up of a lane, unless an earlier one is scheduled.
+    /// Schedules a wake-up of a hardware thread, unless an earlier one is scheduled.
     fn wake_hw_thread(&mut self, ctx: &mut Ctx<'_, Parcel>, hw_thread: usize, at: SimTime) {
-        if at.0 < self.lane_wake[hw_thread] {
-            self.lane_wake[hw_thread] = at.0;
+        if at.0 < self.thread_wake[hw_thread] {
+            self.thread_wake[hw_thread] = at.0;
             ctx.wake_at(at, HW_THREAD | hw_thread as u32);
         }
     }
@@ -489,8 +489,8 @@ impl RequestAgent for Accelerator {
             }
             HW_THREAD => {
                 let hw_thread = value as usize;
-                if self.lane_wake[hw_thread] <= ctx.now().0 {
-                    self.lane_wake[hw_thread] = u64::MAX;
+                if self.thread_wake[hw_thread] <= ctx.now().0 {
+                    self.thread_wake[hw_thread] = u64::MAX;
                 }
                 self.run(ctx, hw_thread);
                 self.pass_port(ctx, hw_thread);

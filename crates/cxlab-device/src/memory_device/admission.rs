@@ -202,7 +202,7 @@ impl MemoryDevice {
     }
 
     /// Serves a read whose line was read speculatively, or is being read.
-    pub(super) fn claim(
+    fn claim(
         &mut self,
         ctx: &mut Ctx<'_, Parcel>,
         ahead: SpeculativeRead,
@@ -234,7 +234,7 @@ impl MemoryDevice {
     /// speculatively, so that the request does not need the medium.
     #[cold]
     #[inline(never)]
-    pub(super) fn take_seldom(
+    fn take_seldom(
         &mut self,
         ctx: &mut Ctx<'_, Parcel>,
         incoming: IncomingRequest<'_>,
@@ -259,7 +259,7 @@ impl MemoryDevice {
     /// Ends a request's wait and returns its length: zero for a request that has just arrived,
     /// since no other is queued.
     #[inline]
-    pub(super) fn end_wait(&mut self, now: SimTime, incoming: IncomingRequest<'_>) -> DeviceWait {
+    fn end_wait(&mut self, now: SimTime, incoming: IncomingRequest<'_>) -> DeviceWait {
         if incoming.waited.is_none() {
             return DeviceWait::default();
         }
@@ -272,7 +272,7 @@ impl MemoryDevice {
     /// Denies a request whose address no decoder of its host maps.
     #[cold]
     #[inline(never)]
-    pub(super) fn deny(&mut self, ctx: &mut Ctx<'_, Parcel>, incoming: IncomingRequest<'_>) {
+    fn deny(&mut self, ctx: &mut Ctx<'_, Parcel>, incoming: IncomingRequest<'_>) {
         let waited = self.end_wait(ctx.now(), incoming);
         let link = &mut self.ports[incoming.port as usize].link;
         link.release(ctx, incoming.buffer);
@@ -301,7 +301,7 @@ impl MemoryDevice {
     /// the persistent HDM ranges", "always return a Completion response").
     #[cold]
     #[inline(never)]
-    pub(super) fn drop_write(&mut self, ctx: &mut Ctx<'_, Parcel>, incoming: IncomingRequest<'_>) {
+    fn drop_write(&mut self, ctx: &mut Ctx<'_, Parcel>, incoming: IncomingRequest<'_>) {
         let now = ctx.now();
         let waited = self.end_wait(now, incoming);
         let link = &mut self.ports[incoming.port as usize].link;

@@ -123,7 +123,7 @@ impl MemoryDevice {
     /// [`Self::answer`] for a request whose data are poison.
     #[cold]
     #[inline(never)]
-    pub(super) fn respond_poison(
+    fn respond_poison(
         &mut self,
         ctx: &mut Ctx<'_, Parcel>,
         request: IncomingRequest<'_>,

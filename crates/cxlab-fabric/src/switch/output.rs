@@ -95,12 +95,12 @@ save_state!(OutputPort {
 #[derive(Clone, Copy)]
 pub(super) struct QueueTurn {
     pub(super) queue: u16,
-    pub(super) before: u16,
+    before: u16,
 }
 
 impl OutputPort {
     /// Rebuilds the table of queue numbers after a restore.
-    pub(super) fn find_queues(&mut self) -> Result<(), StateError> {
+    fn find_queues(&mut self) -> Result<(), StateError> {
         let buffers = self.waiting_for.len();
         self.queue_of.clear();
         if !self.queues.is_empty() {
@@ -131,7 +131,7 @@ impl OutputPort {
     }
 
     /// Number of entries of `queue_of`.
-    pub(super) fn places(&self) -> usize {
+    fn places(&self) -> usize {
         usize::from(self.inputs) * self.waiting_for.len()
     }
 
@@ -167,7 +167,7 @@ impl OutputPort {
 
     /// Finds the next turn by a search through all turns.
     #[inline(never)]
-    pub(super) fn search(
+    fn search(
         &self,
         arbitration: Arbitration,
         slab: &[PendingMessage],

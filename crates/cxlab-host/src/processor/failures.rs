@@ -16,7 +16,7 @@
 use cxlab_agent::{AccessKind, AccessOutcome, AccessResponse, Failure, FailureHandling};
 use cxlab_engine::Ctx;
 use cxlab_engine::save_state;
-use cxlab_engine::units::{Hpa, LINE_BYTES, Picos, SimTime};
+use cxlab_engine::units::{Picos, SimTime};
 use cxlab_link::Parcel;
 use cxlab_memory::Slot;
 use cxlab_protocol::coherence::cache_home::Filter;
@@ -88,8 +88,7 @@ impl Processor {
 
     /// Ends a message to CXL memory that has failed.
     fn fail(&mut self, ctx: &mut Ctx<'_, Parcel>, id: u32, failure: Failure) {
-        let hpa = Hpa(self.home.txns[id].line.0 * LINE_BYTES);
-        let owner = self.memory.map.owner(hpa);
+        let owner = self.memory.owner(self.home.txns[id].line);
         let txn = &mut self.home.txns[id];
         txn.memory.outcome = AccessOutcome::Failed(failure);
         txn.memory.device = owner.map_or(u16::MAX, |PortId(port)| port - self.first_device);

@@ -81,7 +81,7 @@ save_state!(HostIo {
 });
 
 impl HostIo {
-    /// The I/O bridge of a host with `devices` accelerators. Threads without an operating system
+    /// CXL.io of a host with `devices` accelerators, without transactions. Threads without an operating system
     /// allocate memory from `mapped` on.
     pub(super) fn new(devices: usize, mapped: u64) -> HostIo {
         HostIo {

@@ -128,12 +128,12 @@ pub(super) struct MemoryAccess {
     pub(super) outcome: AccessOutcome,
     /// Whether the message has timed out and its response has not come: the tag is out of use.
     pub(super) late: bool,
-    /// Number of the device that has the line, and of the hops to it and back.
+    /// Number of the device that responded, or [`LOCAL`], and the number of links that the response crossed.
     pub(super) device: u16,
     pub(super) hops: u16,
 }
 
-/// The requester of a transaction that no core began.
+/// How devices know a transaction, and its requester if no core began it.
 #[derive(Clone, Copy, Serialize, Deserialize)]
 pub(super) struct DeviceRequest {
     pub(super) peer: Peer,

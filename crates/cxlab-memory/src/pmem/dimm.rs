@@ -29,6 +29,7 @@ use super::GRANULE_LINES;
 use super::pending::PendingRequests;
 use crate::tag_array::{Geometry, SetRoom, Slot, TagArray};
 use crate::victim;
+
 /// The mask of all lines of a granule.
 const ALL: u8 = (1 << GRANULE_LINES) - 1;
 /// Granules in a block of the address indirection table, 4 KiB (LENS).

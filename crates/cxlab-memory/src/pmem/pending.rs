@@ -5,7 +5,7 @@ use cxlab_engine::save_state;
 use crate::completion_queue::CompletionQueue;
 use crate::split_requests::SplitRequests;
 
-/// The outstanding requests.
+/// The outstanding requests of all DIMMs of a memory, and their completions.
 pub(super) struct PendingRequests {
     pub(super) requests: SplitRequests,
     pub(super) finished: CompletionQueue,
