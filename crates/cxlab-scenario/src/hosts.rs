@@ -142,7 +142,7 @@ impl From<HostTable> for HostGroup {
     fn from(table: HostTable) -> HostGroup {
         let is_given = table.issue != RequesterParams::default();
         let processor = table.processor.map(Box::new).map(HostKind::Processor);
-        let issue = is_given.then(|| HostKind::Requester(table.issue));
+        let issue = is_given.then_some(HostKind::Requester(table.issue));
         let kinds = [processor, table.core.map(HostKind::Core), issue];
         let mut kinds = kinds.into_iter().flatten();
         let kind = kinds.next();
