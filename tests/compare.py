@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
 """Compares the results of two commits, bit for bit.
 
-    tests/compare.py BEFORE AFTER [--only NAME...] [--rename OLD=NEW...]
+    tests/compare.py BEFORE AFTER [--only NAME...] [--rename OLD=NEW...] [--leave-out KEY...]
 
 Builds the command of both commits and runs every scenario of ``scenarios/`` that both have.
 Compares all files that runs write (reports with the digest of all requests, series, pictures),
 exit codes, plans, analytic reports, and the tables in ``figures/``. Leaves out times of the machine
-and the identity of a run. A renamed key of a report is named with ``--rename``.
+and the identity of a run. Keys of a report that end differently are named with ``--rename``, such as
+``_gbps=_gb_per_s``, and those that are meant to differ with ``--leave-out``. A command that is built
+stays in ``target/compare`` for the next comparison.
 Exit code 0: nothing differs; 1: something differs, and each difference is a line.
 """
 
@@ -16,6 +18,7 @@ import argparse
 import hashlib
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -23,7 +26,12 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 # What a machine or a moment decides, and not the scenario.
-LEFT_OUT = {"wall_seconds", "events_per_second", "run", "version", "build", "provenance"}
+LEFT_OUT = {
+    *("wall_seconds", "events_per_second", "per_wall_second"),
+    *("run", "version", "build", "provenance"),
+}
+# The identity of a run in its pictures and pages.
+MARK = re.compile(rb"<!-- cxlab run [0-9a-f]+ -->")
 # A fully optimised build takes three times as long and computes the same.
 QUICK = {"CARGO_PROFILE_RELEASE_LTO": "off", "CARGO_PROFILE_RELEASE_CODEGEN_UNITS": "16"}
 
@@ -39,24 +47,34 @@ def git(*arguments: str) -> str:
 
 
 def build(commit: str, folder: Path) -> Path:
-    """Checks a commit out and builds its command."""
+    """Checks a commit out and builds its command, where no earlier comparison did."""
     tree = folder / commit
     git("worktree", "add", "--detach", "--force", str(tree), commit)
     target = ROOT / "target" / "compare"
+    binary = target / f"cxlab-{commit}"
+    if binary.exists():
+        return binary
     environment = {**os.environ, **QUICK, "CARGO_TARGET_DIR": str(target)}
     command = ["cargo", "build", "--release", "--locked", "--quiet", "--bin", "cxlab"]
     if subprocess.run(command, cwd=tree, env=environment, check=False).returncode:
         sys.exit(f"error: {commit} does not build")
-    binary = folder / f"cxlab-{commit}"
     binary.write_bytes((target / "release" / "cxlab").read_bytes())
     binary.chmod(0o755)
     return binary
 
 
+def present(key: str, renamed: dict[str, str]) -> str:
+    """A key of a report under its present name."""
+    for old, new in renamed.items():
+        if key.endswith(old):
+            return key.removesuffix(old) + new
+    return key
+
+
 def plain(value: object, renamed: dict[str, str]) -> object:
     """A report without what a machine decides, under its present names."""
     if isinstance(value, dict):
-        items = ((renamed.get(key, key), one) for key, one in value.items() if key not in LEFT_OUT)
+        items = ((present(key, renamed), one) for key, one in value.items() if key not in LEFT_OUT)
         return {key: plain(one, renamed) for key, one in items}
     if isinstance(value, list):
         return [plain(one, renamed) for one in value]
@@ -87,6 +105,8 @@ def results(binary: Path, scenario: Path, renamed: dict[str, str]) -> dict[str, 
             found[f"{mode}: exit code"] = done.returncode
             if mode == "plan" or done.returncode:
                 said = done.stdout + done.stderr.replace(out.encode(), b"OUT")
+                if mode == "plan" and not done.returncode:
+                    said = json.dumps(plain(json.loads(done.stdout), renamed)).encode()
                 found[f"{mode}: output"] = hashlib.sha256(said).hexdigest()
             for path in sorted(Path(out).rglob("*")):
                 if not path.is_file():
@@ -94,7 +114,7 @@ def results(binary: Path, scenario: Path, renamed: dict[str, str]) -> dict[str, 
                 content = path.read_bytes()
                 if path.suffix == ".json":
                     content = json.dumps(plain(json.loads(content), renamed)).encode()
-                digest = hashlib.sha256(content).hexdigest()
+                digest = hashlib.sha256(MARK.sub(b"", content)).hexdigest()
                 found[f"{mode}: {path.relative_to(out)}"] = digest
     return found
 
@@ -120,10 +140,14 @@ def main() -> int:
     parser.add_argument("after")
     parser.add_argument("--only", nargs="*", metavar="NAME", help="scenarios, by name")
     parser.add_argument(
-        "--rename", nargs="*", default=[], metavar="OLD=NEW", help="keys of reports"
+        "--rename", nargs="*", default=[], metavar="OLD=NEW", help="ends of keys of reports"
+    )
+    parser.add_argument(
+        "--leave-out", nargs="*", default=[], metavar="KEY", help="keys of reports"
     )
     args = parser.parse_args()
     renamed = dict(one.split("=", 1) for one in args.rename)
+    LEFT_OUT.update(args.leave_out)
     commits = [
         git("rev-parse", "--short=12", f"{name}^{{commit}}").strip()
         for name in (args.before, args.after)
