@@ -1,13 +1,17 @@
 //! `cxlab list` and `cxlab schema`.
 
-use cxlab_engine::catalog::Entry;
-use cxlab_host::ProcessorPreset;
+use cxlab_device::ControllerPreset;
+use cxlab_engine::catalog::{Entry, Part, Preset};
+use cxlab_fabric::switch::SwitchPreset;
+use cxlab_host::{ProcessorPreset, RequesterPreset};
+use cxlab_link::LinkPreset;
+use cxlab_scenario::DevicePreset;
 use cxlab_scenario::diagnostics::nearest;
 
 use super::failure::Failure;
 use super::print;
 
-/// Names, what each is for, and parameters.
+/// Names, what each is for, and further lines: parameters, or sources of values.
 struct Listing {
     name: &'static str,
     what: &'static str,
@@ -21,16 +25,42 @@ fn listing<B>(name: &'static str, what: &'static str, catalog: &[Entry<B>]) -> L
         let properties = schema
             .get("properties")
             .and_then(|properties| properties.as_object());
-        let parameters = properties
-            .map(|all| all.keys().cloned().collect())
-            .unwrap_or_default();
-        (entry.name, entry.summary, parameters)
+        let keys = properties.map(|all| all.keys().cloned().collect::<Vec<_>>());
+        let keys = keys.filter(|keys| !keys.is_empty());
+        let line = keys.map(|keys| keys.join(", "));
+        (entry.name, entry.summary, line.into_iter().collect())
     });
     Listing {
         name,
         what,
         entries: entries.collect(),
     }
+}
+
+/// Every part that a table may name as its `preset`, with its source and what it was compared with.
+fn presets() -> Vec<(&'static str, &'static str, Vec<String>)> {
+    fn parts<P: Preset>() -> &'static [Part] {
+        P::PARTS
+    }
+    let tables = [
+        ("devices[]", parts::<DevicePreset>()),
+        ("devices[].controller", parts::<ControllerPreset>()),
+        ("hosts[].issue", parts::<RequesterPreset>()),
+        ("hosts[].processor", parts::<ProcessorPreset>()),
+        ("fabric.switch", parts::<SwitchPreset>()),
+        ("fabric.link", parts::<LinkPreset>()),
+    ];
+    let of = |(table, parts): (&str, &'static [Part])| {
+        let entry = |part: &'static Part| {
+            let lines = [
+                format!("{table}. {}", part.source),
+                part.validated.to_owned(),
+            ];
+            (part.name, part.summary, lines.into())
+        };
+        parts.iter().map(entry).collect::<Vec<_>>()
+    };
+    tables.into_iter().flat_map(of).collect()
 }
 
 fn all() -> Vec<Listing> {
@@ -74,20 +104,9 @@ fn all() -> Vec<Listing> {
         ),
     ];
     listings.push(Listing {
-        name: "processors",
-        what: "hosts[].processor.preset",
-        entries: ProcessorPreset::ALL
-            .map(|preset| (preset.name(), preset.summary(), Vec::new()))
-            .into(),
-    });
-    listings.push(Listing {
-        name: "parts",
-        what: "preset of fabric.link, fabric.switch, devices[].controller and hosts[].issue",
-        entries: vec![(
-            "esf",
-            "times of ESF's Table III: ports 25 ns, bus 1 ns, switch 20 ns, controller 40 ns, requester 10 ns",
-            Vec::new(),
-        )],
+        name: "presets",
+        what: "preset of the table that is named first",
+        entries: presets(),
     });
     let formats = cxlab_workload::import::FORMATS.iter();
     listings.push(Listing {
@@ -121,10 +140,10 @@ pub(super) fn list(catalog: Option<&str>) -> Result<(), Failure> {
         .filter(|listing| catalog.is_none_or(|name| name == listing.name))
     {
         text.push_str(&format!("{} ({})\n", listing.name, listing.what));
-        for (name, summary, parameters) in &listing.entries {
+        for (name, summary, lines) in &listing.entries {
             text.push_str(&format!("  {name:<18} {summary}\n"));
-            if !parameters.is_empty() {
-                text.push_str(&format!("  {:<18}   {}\n", "", parameters.join(", ")));
+            for line in lines {
+                text.push_str(&format!("  {:<18}   {line}\n", ""));
             }
         }
         text.push('\n');

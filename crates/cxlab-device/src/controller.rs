@@ -1,24 +1,23 @@
 //! Parameters and counters that the controllers of all memory devices have.
 
-use cxlab_engine::catalog::Preset;
+use cxlab_engine::catalog::Part;
 use cxlab_engine::units::Picos;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 
-/// Named parameters of a device's controller.
-#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Debug)]
-#[serde(rename_all = "kebab-case")]
-pub enum ControllerPreset {
-    /// Controller of ESF (Table III): a process time of 40 ns.
-    Esf,
-}
+/// Parts that a controller may be. Whole devices are parts of `devices[]`.
+const PARTS: &[Part] = &[Part {
+    name: "esf",
+    summary: "The controller of ESF: a process time of 40 ns.",
+    source: "Table III of the paper.",
+    validated: "Compared with the paper's figures (`cxlab reproduce esf`).",
+    keys: || json!({ "process_time": "40 ns" }),
+}];
 
-impl Preset for ControllerPreset {
-    fn keys(&self) -> serde_json::Value {
-        match self {
-            ControllerPreset::Esf => serde_json::json!({ "process_time": "40 ns" }),
-        }
-    }
+cxlab_engine::preset! {
+    /// A controller with a name.
+    ControllerPreset, PARTS
 }
 
 /// When a device sends the completion of a write.
@@ -37,7 +36,7 @@ pub enum WriteCompletion {
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Debug)]
 #[serde(remote = "Self", deny_unknown_fields, default)]
 pub struct DeviceParams {
-    /// A named controller, which supplies the default process time. Default: none.
+    /// A part whose values become the defaults. Default: none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub preset: Option<ControllerPreset>,
     /// Time of a request and its response in the controller, without port and medium. Default 25

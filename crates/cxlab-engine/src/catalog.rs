@@ -100,15 +100,113 @@ pub fn one_of<B>(
     schemars::json_schema!({ "oneOf": alternatives })
 }
 
-/// A preset: the values of a real part, which a table names by the key `preset`.
+/// A real or published part: values that a table begins with if its key `preset` names the part.
+#[derive(Debug)]
+pub struct Part {
+    /// The name that users write as `preset`, in kebab case.
+    pub name: &'static str,
+    /// A description in one line, for `cxlab list presets` and the schema.
+    pub summary: &'static str,
+    /// The sources of the values. Values without a source are marked *assumed*, fitted ones *fitted*.
+    pub source: &'static str,
+    /// The measurements that the part was compared with, or *not validated*.
+    pub validated: &'static str,
+    /// The table of the keys that the part sets, with their values.
+    pub keys: fn() -> Value,
+}
+
+/// A choice among the parts of a catalog, which a table makes by the key `preset`.
 pub trait Preset: DeserializeOwned {
+    /// The parts to choose from.
+    const PARTS: &'static [Part];
+
     /// The table of the keys that the preset sets, with their values.
     fn keys(&self) -> Value;
 }
 
+/// The schema of a choice among parts: one constant for each.
+pub fn one_part_of(parts: &[Part]) -> schemars::Schema {
+    let alternatives = parts.iter().map(|part| {
+        let description = format!("{} {} {}", part.summary, part.source, part.validated);
+        serde_json::json!({
+            "type": "string",
+            "const": part.name,
+            "description": description.trim(),
+        })
+    });
+    schemars::json_schema!({ "oneOf": alternatives.collect::<Vec<Value>>() })
+}
+
+/// Defines the type of a choice among parts, by name. The calling crate depends on `serde` and `schemars`.
+#[macro_export]
+macro_rules! preset {
+    ($(#[$doc:meta])* $name:ident, $parts:expr) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug)]
+        pub struct $name(&'static $crate::catalog::Part);
+
+        impl $crate::catalog::Preset for $name {
+            const PARTS: &'static [$crate::catalog::Part] = $parts;
+
+            fn keys(&self) -> ::serde_json::Value {
+                (self.0.keys)()
+            }
+        }
+
+        impl PartialEq for $name {
+            fn eq(&self, other: &Self) -> bool {
+                self.0.name == other.0.name
+            }
+        }
+
+        impl Eq for $name {}
+
+        impl ::serde::Serialize for $name {
+            fn serialize<S: ::serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.serialize_str(self.0.name)
+            }
+        }
+
+        impl<'de> ::serde::Deserialize<'de> for $name {
+            fn deserialize<D: ::serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                let name = <String as ::serde::Deserialize>::deserialize(deserializer)?;
+                let parts = <$name as $crate::catalog::Preset>::PARTS;
+                $crate::catalog::find_part(parts, &name).map($name).map_err(::serde::de::Error::custom)
+            }
+        }
+
+        impl ::schemars::JsonSchema for $name {
+            fn schema_name() -> ::std::borrow::Cow<'static, str> {
+                stringify!($name).into()
+            }
+
+            fn json_schema(_: &mut ::schemars::SchemaGenerator) -> ::schemars::Schema {
+                $crate::catalog::one_part_of(<$name as $crate::catalog::Preset>::PARTS)
+            }
+        }
+    };
+}
+
+/// Finds the part with this name.
+///
+/// # Errors
+/// A message with the names of all parts if none has it.
+pub fn find_part(parts: &'static [Part], name: &str) -> Result<&'static Part, String> {
+    let names = || parts.iter().map(|part| part.name).collect::<Vec<_>>();
+    let found = parts.iter().find(|part| part.name == name);
+    found.ok_or_else(|| format!("`{name}` is none of {}", names().join(", ")))
+}
+
 /// Writes the values of the table `given` over those of the table `there`, and so for tables in tables. A
-/// value that is not a table replaces the old one.
+/// value that is not a table replaces the old one, as does a table of another `kind`, whose keys mean
+/// other things.
 pub fn lay_over(there: &mut Value, given: Value) {
+    let differ = |(there, given): (&Value, &Value)| there != given;
+    let kinds = there.get("kind").zip(given.get("kind"));
+    if kinds.is_some_and(differ) {
+        *there = given;
+        return;
+    }
     match (there, given) {
         (Value::Object(there), Value::Object(given)) => {
             for (key, value) in given {

@@ -7,6 +7,7 @@ mod core;
 mod issuer;
 mod local;
 mod params;
+mod parts;
 mod processor;
 mod requester;
 mod throttle;

@@ -1,7 +1,6 @@
 //! Parameters of a requester in a scenario: the single home of their defaults.
 
 use crate::throttle::ThrottleParams;
-use cxlab_engine::catalog::Preset;
 use cxlab_engine::choice;
 use cxlab_engine::units::{Bytes, BytesPerSec, LINE_BYTES, Picos};
 use cxlab_memory::victim::{self, VictimPolicy};
@@ -95,20 +94,9 @@ fn default_access_time() -> Picos {
     Picos::from_nanos(12)
 }
 
-/// A requester preset: a process time with a name.
-#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Debug)]
-#[serde(rename_all = "kebab-case")]
-pub enum RequesterPreset {
-    /// The requester of ESF (Table III): a process time of 10 ns.
-    Esf,
-}
-
-impl Preset for RequesterPreset {
-    fn keys(&self) -> serde_json::Value {
-        match self {
-            RequesterPreset::Esf => serde_json::json!({ "process_time": "10 ns" }),
-        }
-    }
+cxlab_engine::preset! {
+    /// A requester with a name.
+    RequesterPreset, crate::parts::PARTS
 }
 
 /// How a partial write (less than a line) goes to a device (CXL 3.1, table 3-41).
@@ -136,7 +124,7 @@ impl PartialWrite {
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Debug)]
 #[serde(remote = "Self", deny_unknown_fields, default)]
 pub struct RequesterParams {
-    /// A preset whose process time becomes the default. Default: none.
+    /// A part whose values become the defaults. Default: none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub preset: Option<RequesterPreset>,
     /// Time of a request in the host outside of its port, there and back: core, caches that miss, network

@@ -1,10 +1,11 @@
 //! A link's parameters in a scenario: the single home of their defaults.
 
-use cxlab_engine::catalog::Preset;
+use cxlab_engine::catalog::Part;
 use cxlab_engine::units::{Bytes, BytesPerSec, Picos};
 use cxlab_protocol::flit::{FlitFormat, efficiency};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 
 use cxlab_protocol::Channel;
 
@@ -118,25 +119,48 @@ impl PacketHeader {
     }
 }
 
-/// A link preset: a set of delays with a name.
-#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Debug)]
-#[serde(rename_all = "kebab-case")]
-pub enum LinkPreset {
-    /// The link of ESF (Table III): a port delay of 25 ns at each end and in each direction, a bus time of
-    /// 1 ns, and no time for error correction.
-    Esf,
-}
+/// Parts that `fabric.link` and its kin may be.
+const PARTS: &[Part] = &[
+    Part {
+        name: "esf",
+        summary: "The link of ESF: a port delay of 25 ns at each end and in each direction, a bus time of 1 ns, and no time for error correction.",
+        source: "Table III of the paper.",
+        validated: "Compared with the paper's figures (`cxlab reproduce esf`).",
+        keys: || json!({ "propagation": "1 ns", "port_delay": "25 ns", "fec_delay": "0 ns" }),
+    },
+    Part {
+        name: "gen5-x8",
+        summary: "A CXL 1.1 or 2.0 link of eight lanes at 32 GT/s, with 68 B flits: most expanders.",
+        source: "CXL 3.1 sections 4.2 and 6.2; delays are cxlab's defaults.",
+        validated: "Bandwidth of 45 mixes of a vendor's model (docs/explain/hardware.md).",
+        keys: || json!({ "generation": "5", "lanes": 8 }),
+    },
+    Part {
+        name: "gen5-x16",
+        summary: "A CXL 1.1 or 2.0 link of sixteen lanes at 32 GT/s, with 68 B flits.",
+        source: "CXL 3.1 sections 4.2 and 6.2; delays are cxlab's defaults.",
+        validated: "Not validated: no source has a device that fills it.",
+        keys: || json!({ "generation": "5", "lanes": 16 }),
+    },
+    Part {
+        name: "retimer",
+        summary: "One retimer of 10 ns in each direction.",
+        source: "A typical figure of vendors in low-latency mode.",
+        validated: "Not validated.",
+        keys: || json!({ "retimers": 1, "retimer_delay": "10 ns" }),
+    },
+    Part {
+        name: "retimer-slowest",
+        summary: "One retimer of 64 ns in each direction, the longest that PCIe 5.0 allows at 32 GT/s.",
+        source: "PCIe 5.0, without SRIS.",
+        validated: "Not validated.",
+        keys: || json!({ "retimers": 1, "retimer_delay": "64 ns" }),
+    },
+];
 
-impl Preset for LinkPreset {
-    fn keys(&self) -> serde_json::Value {
-        match self {
-            LinkPreset::Esf => serde_json::json!({
-                "propagation": "1 ns",
-                "port_delay": "25 ns",
-                "fec_delay": "0 ns",
-            }),
-        }
-    }
+cxlab_engine::preset! {
+    /// A link with a name.
+    LinkPreset, PARTS
 }
 
 /// Parameters of a link between two ports.
@@ -144,7 +168,7 @@ impl Preset for LinkPreset {
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Debug)]
 #[serde(remote = "Self", deny_unknown_fields, default)]
 pub struct LinkParams {
-    /// A preset whose delays become the defaults. Default: none, so the defaults below apply.
+    /// A part whose values become the defaults. Default: none, so the defaults below apply.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub preset: Option<LinkPreset>,
     /// PCIe generation of the lanes. Default 6, the generation of CXL 3.x.

@@ -3,6 +3,7 @@
 
 pub mod backend;
 mod completion_queue;
+pub mod data_path;
 mod deferred;
 pub mod dram;
 pub mod fixed;
@@ -145,5 +146,6 @@ pub static CATALOG: &[Entry<Box<dyn Medium>>] = &[
     ssd::ENTRY,
     page_cache::ENTRY,
     interleaved::ENTRY,
+    data_path::ENTRY,
     plugin::ENTRY,
 ];

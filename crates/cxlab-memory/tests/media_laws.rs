@@ -38,6 +38,10 @@ fn samples(kind: &str) -> Vec<&'static str> {
             r#"{"media": [{"kind": "dram", "channels": 1}], "copies": 4, "spread": "xor"}"#,
             r#"{"media": [{"kind": "pmem"}, {"kind": "fixed", "queue": 2}], "granularity": "4 KiB", "queue": 3}"#,
         ],
+        "data-path" => vec![
+            r#"{"read_bandwidth": "8 GB/s", "medium": {"kind": "dram"}}"#,
+            r#"{"read_bandwidth": "8 GB/s", "write_bandwidth": "1 GB/s", "medium": {"kind": "fixed", "queue": 4}}"#,
+        ],
         _ => Vec::new(),
     }
 }

@@ -104,7 +104,7 @@ pub(crate) fn check_round_trip(scenario: &Scenario, longest_path: u32) -> Result
     let switching = scenario.fabric.switch.switching_time;
     let path = "fabric.switch.switching_time".to_owned();
     check(path, switching.to_string(), switching.0, links);
-    for class in scenario.fabric.link_classes() {
+    for class in scenario.link_classes() {
         let (path, link) = (class.path, class.params);
         // Both ports and the error correction share a stage. Wire, retimers and
         // (below) messages share another.

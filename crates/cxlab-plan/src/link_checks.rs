@@ -19,9 +19,9 @@ const RATES: [BytesPerSec; 2] = [BytesPerSec(1_000_000), BytesPerSec(1_000_000_0
 /// Checks the parameters of the scenario's links.
 pub(crate) fn check(scenario: &Scenario, problems: &mut Problems) {
     let before = problems.len();
-    for class in scenario.fabric.link_classes() {
+    for class in scenario.link_classes() {
         // A problem of `fabric.link` is also a problem of the links that inherit from it.
-        if class.name.is_none() || problems.len() == before {
+        if !class.inherits() || problems.len() == before {
             check_one(problems.below(&class.path), &class.params);
         }
     }
@@ -323,7 +323,7 @@ pub(crate) fn check_virtual_channels(
         return Ok(());
     }
     let half = |class: &LinkClass| class.params.duplex == Duplex::Half;
-    let classes = scenario.fabric.link_classes().into_iter().filter(half);
+    let classes = scenario.link_classes().into_iter().filter(half);
     let problems: Problems = classes
         .map(|class| {
             Problem::new(

@@ -125,6 +125,11 @@ pub(crate) fn list(
         End::Host(..) | End::Switch(..) => false,
     };
     let edge = usize::from(scenario.fabric.edge_link.is_some());
+    let of_device = |number: usize| {
+        let group = devices[number].memory();
+        let is_it = |class: &LinkClass| class.devices.is_some() && class.devices == group;
+        classes.iter().position(is_it).unwrap_or(edge)
+    };
     let numbered = |wanted: &String| {
         let is_it = |class: &LinkClass| class.name.as_ref() == Some(wanted);
         classes.iter().position(is_it)
@@ -135,6 +140,7 @@ pub(crate) fn list(
     for (a, b, said) in raw(graph, tables) {
         let mut class = match (a, b) {
             (End::Switch(..), End::Switch(..)) => 0,
+            (End::Device(device, _), _) | (_, End::Device(device, _)) => of_device(device),
             _ => edge,
         };
         class = said.and_then(numbered).unwrap_or(class);

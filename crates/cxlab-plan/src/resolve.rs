@@ -239,7 +239,7 @@ impl Plan {
         let shared = sharing::parts(&scenario, &hosts, &workloads, &maps.extents);
         failures::check_shared(&scenario, &shared)?;
         let mut devices = endpoints.devices(maps.decoders, timelines);
-        let link_classes = scenario.fabric.link_classes();
+        let link_classes = scenario.link_classes();
         let links = links::list(&scenario, &graph, &tables, &link_classes, &devices)?;
         link_checks::check_flits(&scenario, &links, &link_classes, &devices)?;
         link_checks::check_virtual_channels(&scenario, &tables)?;

@@ -3,12 +3,15 @@
 use cxlab_device::{
     AcceleratorParams, DeviceParams, MediaErrorParams, OwnMemoryClass, QosParams, SnoopFilterParams,
 };
+use cxlab_engine::catalog::over_preset;
 use cxlab_engine::units::Bytes;
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use crate::choice::{MediumChoice, VictimChoice};
+use crate::links::LinkTable;
+use crate::parts::DevicePreset;
 
 /// Some equal accelerators.
 #[derive(Clone, Serialize, Deserialize, JsonSchema, Debug)]
@@ -64,10 +67,17 @@ impl AcceleratorGroup {
 pub struct DeviceGroup {
     /// The device's name; with `count` over 1 the devices are called name0, name1, ...
     pub name: String,
+    /// A part whose values become the defaults of all other keys. Default: none, so the defaults below apply.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub preset: Option<DevicePreset>,
     /// How many. 1 to 4095. Default 1.
     #[serde(default = "crate::defaults::one")]
     #[schemars(range(min = 1, max = 4095))]
     pub count: u32,
+    /// What differs from `fabric.edge_link` in the device's links, as for the tables of `fabric.links`. A named link
+    /// of the topology or of `fabric.overrides` comes before it. Default: nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub link: Option<LinkTable>,
     /// Capacity of each: a multiple of 256 MiB, the unit of an HDM decoder (CXL 3.1 section
     /// 8.2.4.20). Default 16 GiB, or what the medium holds where that is less.
     #[serde(default = "default_capacity")]
@@ -137,7 +147,7 @@ fn default_capacity() -> Bytes {
 
 /// Reads and writes a type whose field `capacity` depends by default on its field `memory`.
 macro_rules! capacity_by_medium {
-    ($type:ident) => {
+    ($type:ident, $read:path) => {
         impl Serialize for $type {
             fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
                 $type::serialize(self, serializer)
@@ -146,9 +156,9 @@ macro_rules! capacity_by_medium {
 
         impl<'de> Deserialize<'de> for $type {
             fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                let given: Map<String, Value> = Map::deserialize(deserializer)?;
-                let said = given.contains_key("capacity");
-                let read = $type::deserialize(Value::Object(given));
+                let given = $read(deserializer)?;
+                let said = given.get("capacity").is_some();
+                let read = $type::deserialize(given);
                 let mut read = read.map_err(serde::de::Error::custom)?;
                 let medium = read.memory.build().ok();
                 if let (false, Some(largest)) = (said, medium.and_then(|medium| medium.largest())) {
@@ -161,5 +171,5 @@ macro_rules! capacity_by_medium {
     };
 }
 
-capacity_by_medium!(DeviceMemoryParams);
-capacity_by_medium!(DeviceGroup);
+capacity_by_medium!(DeviceMemoryParams, Value::deserialize);
+capacity_by_medium!(DeviceGroup, over_preset::<DevicePreset, D>);

@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::choice::{RoutingChoice, TopologyChoice};
-use crate::links::{LinkClass, LinkOverride, LinkTable};
+use crate::links::{LinkOverride, LinkTable};
 
 /// How switches route.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema, Debug)]
@@ -117,29 +117,4 @@ pub struct Binding {
 
 fn eight() -> u8 {
     MAX_VIRTUAL_CHANNELS
-}
-
-impl Fabric {
-    /// All classes of links: that of `link` first, then that of `edge_link` if there is one, then
-    /// named links in the order of their names.
-    pub fn link_classes(&self) -> Vec<LinkClass> {
-        let class = |path: &str, params: &LinkParams| LinkClass {
-            path: path.to_owned(),
-            name: None,
-            params: params.clone(),
-        };
-        let mut classes = vec![class("fabric.link", &self.link)];
-        classes.extend(
-            self.edge_link
-                .iter()
-                .map(|link| class("fabric.edge_link", link)),
-        );
-        classes.extend(self.links.iter().map(|(name, table)| LinkClass {
-            path: format!("fabric.links.{name}"),
-            name: Some(name.clone()),
-            // The schema accepts only what can be read (tests/fuzz_scenario.rs).
-            params: table.over(&self.link).unwrap_or_default(),
-        }));
-        classes
-    }
 }

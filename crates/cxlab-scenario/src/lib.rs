@@ -13,6 +13,7 @@ mod hosts;
 mod links;
 mod measure;
 mod note;
+mod parts;
 mod threads;
 
 use cxlab_engine::units::Picos;
@@ -34,6 +35,7 @@ pub use hosts::{BesideGroup, HostGroup, HostKind, LocalMemoryParams, NodeGroup, 
 pub use links::{LinkClass, LinkOverride, LinkTable};
 pub use measure::{Execution, Measure, Sampling, Warmup};
 pub use note::Note;
+pub use parts::DevicePreset;
 pub use threads::{LimitWord, ThreadLimit};
 
 /// A CXL system, what runs on it, and how it is measured.

@@ -8,6 +8,8 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::Scenario;
+
 /// The parameters of a named link that its table says. The others are those of `fabric.link`.
 #[derive(Clone, PartialEq, Default, Serialize, Deserialize, Debug)]
 #[serde(transparent)]
@@ -92,12 +94,52 @@ fn is_like(pattern: &str, name: &str) -> bool {
 /// The parameters of some links, and where the scenario says them.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LinkClass {
-    /// Where: `fabric.link`, `fabric.edge_link`, or `fabric.links.NAME`.
+    /// Where: `fabric.link`, `fabric.edge_link`, `fabric.links.NAME`, or `devices[GROUP].link`.
     pub path: String,
     /// The name of a named link.
     pub name: Option<String>,
+    /// The group of Type 3 devices whose links these are, where that says so.
+    pub devices: Option<usize>,
     /// Parameters of the link.
     pub params: LinkParams,
+}
+
+impl LinkClass {
+    /// Whether it has what it does not say itself from `fabric.link` or `fabric.edge_link`.
+    pub fn inherits(&self) -> bool {
+        self.name.is_some() || self.devices.is_some()
+    }
+}
+
+impl Scenario {
+    /// All classes of links: that of `fabric.link` first, then that of `fabric.edge_link` if there is one, then
+    /// named links in the order of their names, then those of devices that say something of their links.
+    pub fn link_classes(&self) -> Vec<LinkClass> {
+        let fabric = &self.fabric;
+        let class = |path: String, params: LinkParams| LinkClass {
+            path,
+            name: None,
+            devices: None,
+            params,
+        };
+        let mut classes = vec![class("fabric.link".to_owned(), fabric.link.clone())];
+        let edge = fabric.edge_link.iter().cloned();
+        classes.extend(edge.map(|link| class("fabric.edge_link".to_owned(), link)));
+        // The schema accepts only what can be read (tests/fuzz_scenario.rs).
+        let over = |table: &LinkTable, base| table.over(base).unwrap_or_default();
+        classes.extend(fabric.links.iter().map(|(name, table)| LinkClass {
+            name: Some(name.clone()),
+            ..class(format!("fabric.links.{name}"), over(table, &fabric.link))
+        }));
+        let base = fabric.edge_link.as_ref().unwrap_or(&fabric.link);
+        let groups = self.devices.iter().enumerate();
+        let own = groups.filter_map(|(at, group)| Some((at, group.link.as_ref()?)));
+        classes.extend(own.map(|(at, table)| LinkClass {
+            devices: Some(at),
+            ..class(format!("devices[{at}].link"), over(table, base))
+        }));
+        classes
+    }
 }
 
 #[cfg(test)]

@@ -112,12 +112,19 @@ def _cxl_clustersim() -> Sequence[Figure]:
     return FIGURES
 
 
-#: Papers by the name that users type.
+def _hardware() -> Sequence[Figure]:
+    from cxlab.reproduce.hardware import FIGURES
+
+    return FIGURES
+
+
+#: Papers, and measurements of hardware, by the name that users type.
 PAPERS: dict[str, Callable[[], Sequence[Figure]]] = {
     "cohet": _cohet,
     "cxl-clustersim": _cxl_clustersim,
     "cxl-ssd-sim": _cxl_ssd_sim,
     "esf": _esf,
+    "hardware": _hardware,
 }
 
 

@@ -1,9 +1,10 @@
 //! Parameters of a switch.
 
-use cxlab_engine::catalog::Preset;
+use cxlab_engine::catalog::Part;
 use cxlab_engine::units::Picos;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 
 /// Which queue of an output sends first.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema, Debug)]
@@ -16,20 +17,41 @@ pub enum Arbitration {
     Age,
 }
 
-/// A switch preset: a switching time with a name.
-#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Debug)]
-#[serde(rename_all = "kebab-case")]
-pub enum SwitchPreset {
-    /// The switch of ESF (Table III): a switching time of 20 ns.
-    Esf,
-}
+/// Parts that a switch may be.
+const PARTS: &[Part] = &[
+    Part {
+        name: "esf",
+        summary: "The switch of ESF: a switching time of 20 ns.",
+        source: "Table III of the paper.",
+        validated: "Compared with the paper's figures (`cxlab reproduce esf`).",
+        keys: || json!({ "switching_time": "20 ns" }),
+    },
+    Part {
+        name: "cxl-dmsim",
+        summary: "The switch of CXL-DMSim: 100 ns in each direction.",
+        source: "A parameter that its authors fitted to hardware (arXiv 2411.02282, as quoted).",
+        validated: "Not validated: no measurement of that hardware is public.",
+        keys: || json!({ "switching_time": "100 ns" }),
+    },
+    Part {
+        name: "melody-switch",
+        summary: "A CXL 2.0 switch behind which an expander of 250 ns is read in 600 ns, host and two links included.",
+        source: "Melody, ASPLOS 2025, about 600 ns, less 250 ns of directly attached expanders there and less the ports and the wire of one link; half of the rest in each direction, *fitted*.",
+        validated: "One row of docs/explain/hardware.md, the fitted one.",
+        keys: || json!({ "switching_time": "147 ns" }),
+    },
+    Part {
+        name: "beluga-switch",
+        summary: "A CXL 2.0 switch behind which a host reads 64 B in 750 ns, which may contain software.",
+        source: "Beluga, SIGMOD 2026 (arXiv 2511.20172), 750 ns, less what `melody-switch` names, *fitted*.",
+        validated: "One row of docs/explain/hardware.md, the fitted one.",
+        keys: || json!({ "switching_time": "222 ns" }),
+    },
+];
 
-impl Preset for SwitchPreset {
-    fn keys(&self) -> serde_json::Value {
-        match self {
-            SwitchPreset::Esf => serde_json::json!({ "switching_time": "20 ns" }),
-        }
-    }
+cxlab_engine::preset! {
+    /// A switch with a name.
+    SwitchPreset, PARTS
 }
 
 /// Parameters of a switch in a scenario.
@@ -37,7 +59,7 @@ impl Preset for SwitchPreset {
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Debug)]
 #[serde(remote = "Self", deny_unknown_fields, default)]
 pub struct SwitchParams {
-    /// A preset whose switching time becomes the default. Default: none.
+    /// A part whose values become the defaults. Default: none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub preset: Option<SwitchPreset>,
     /// Time from input to output in one direction, without the ports. Default 10 ns. Of the 70 ns that a

@@ -7,6 +7,7 @@
 //! cores, this model has only the TLB. Left out, for lack of a parameter: that stores of x86 leave one at a
 //! time (`needsTSO`), the levels of RISC-V's page table, and prefetchers.
 
+use cxlab_engine::catalog::{Part, Preset};
 use cxlab_engine::units::{Bytes, Picos};
 use cxlab_os::tlb::TlbParams;
 
@@ -17,37 +18,6 @@ use crate::core::CacheLevel;
 const CYCLE: Picos = Picos(250);
 
 impl ProcessorPreset {
-    /// Every preset, in the order of their names.
-    pub const ALL: [ProcessorPreset; 3] = [
-        ProcessorPreset::Gem5Arm,
-        ProcessorPreset::Gem5Riscv,
-        ProcessorPreset::Gem5X86,
-    ];
-
-    /// Name of the preset in scenarios.
-    pub fn name(self) -> &'static str {
-        match self {
-            ProcessorPreset::Gem5Arm => "gem5-arm",
-            ProcessorPreset::Gem5Riscv => "gem5-riscv",
-            ProcessorPreset::Gem5X86 => "gem5-x86",
-        }
-    }
-
-    /// Description of the preset in one line.
-    pub fn summary(self) -> &'static str {
-        match self {
-            ProcessorPreset::Gem5Arm => {
-                "eight out-of-order cores at 4 GHz, TLB of 1,280 (CXL-ClusterSim's ARM node)"
-            }
-            ProcessorPreset::Gem5Riscv => {
-                "eight out-of-order cores at 4 GHz, TLB of 64 (CXL-ClusterSim's RISC-V node)"
-            }
-            ProcessorPreset::Gem5X86 => {
-                "eight out-of-order cores at 4 GHz, TLB of 64 (CXL-ClusterSim's x86 node)"
-            }
-        }
-    }
-
     /// Cores and caches of the preset.
     pub fn params(self) -> ProcessorParams {
         let level = |kib: u64, ways, cycles: u64| CacheLevel {
@@ -94,7 +64,34 @@ impl ProcessorPreset {
     }
 }
 
-impl cxlab_engine::catalog::Preset for ProcessorPreset {
+/// Where the presets were compared with measurements.
+const VALIDATED: &str = "Compared with the paper's figures (`cxlab reproduce cxl-clustersim`).";
+
+impl Preset for ProcessorPreset {
+    const PARTS: &'static [Part] = &[
+        Part {
+            name: "gem5-arm",
+            summary: "Eight out-of-order cores at 4 GHz with a TLB of 1,280 entries: CXL-ClusterSim's ARM node.",
+            source: "CXL-ClusterSim, Table 2, and gem5.",
+            validated: VALIDATED,
+            keys: || serde_json::json!(ProcessorPreset::Gem5Arm.params()),
+        },
+        Part {
+            name: "gem5-riscv",
+            summary: "Eight out-of-order cores at 4 GHz with a TLB of 64 entries: CXL-ClusterSim's RISC-V node.",
+            source: "CXL-ClusterSim, Table 2, and gem5.",
+            validated: VALIDATED,
+            keys: || serde_json::json!(ProcessorPreset::Gem5Riscv.params()),
+        },
+        Part {
+            name: "gem5-x86",
+            summary: "Eight out-of-order cores at 4 GHz with a TLB of 64 entries: CXL-ClusterSim's x86 node.",
+            source: "CXL-ClusterSim, Table 2, and gem5.",
+            validated: VALIDATED,
+            keys: || serde_json::json!(ProcessorPreset::Gem5X86.params()),
+        },
+    ];
+
     fn keys(&self) -> serde_json::Value {
         serde_json::json!(self.params())
     }
@@ -105,15 +102,21 @@ mod tests {
     use super::*;
     use serde_json::{Value, json};
 
+    /// Every preset with its name.
+    fn all() -> impl Iterator<Item = (ProcessorPreset, &'static str)> {
+        let parts = ProcessorPreset::PARTS.iter();
+        parts.map(|part| (serde_json::from_value(json!(part.name)).unwrap(), part.name))
+    }
+
     fn read(text: &Value) -> ProcessorParams {
         serde_json::from_value(text.clone()).unwrap()
     }
 
     #[test]
     fn a_name_stands_for_all_parameters_and_what_is_given_comes_on_top() {
-        for preset in ProcessorPreset::ALL {
-            assert_eq!(read(&json!({ "preset": preset.name() })), preset.params());
-            let given = json!({ "cores": 2, "preset": preset.name(), "llc": { "size": "1 MiB" } });
+        for (preset, name) in all() {
+            assert_eq!(read(&json!({ "preset": name })), preset.params());
+            let given = json!({ "cores": 2, "preset": name, "llc": { "size": "1 MiB" } });
             let expected = ProcessorParams {
                 cores: 2,
                 llc: LlcParams {
@@ -129,21 +132,13 @@ mod tests {
 
     #[test]
     fn what_is_written_reads_as_itself() {
-        let mut all = vec![ProcessorParams::default()];
-        all.extend(ProcessorPreset::ALL.map(ProcessorPreset::params));
-        for params in all {
+        let presets = all().map(|(preset, _)| preset.params());
+        for params in presets.chain([ProcessorParams::default()]) {
             let changed = ProcessorParams { cores: 3, ..params };
             assert_eq!(read(&serde_json::to_value(&changed).unwrap()), changed);
         }
         let plain = serde_json::to_value(ProcessorParams::default()).unwrap();
         assert_eq!(plain.get("preset"), None);
-    }
-
-    #[test]
-    fn names_are_those_of_scenarios() {
-        for preset in ProcessorPreset::ALL {
-            assert_eq!(serde_json::to_value(preset).unwrap(), preset.name());
-        }
     }
 
     #[test]

@@ -78,7 +78,7 @@ pub(crate) fn check(scenario: &Scenario, problems: &mut Problems) {
         let found = format!("\"{}\"", scenario.fabric.routing.name());
         wrong("fabric.routing".to_owned(), &found, "\"shortest\"");
     }
-    let classes = scenario.fabric.link_classes();
+    let classes = scenario.link_classes();
     let half = |class: &&LinkClass| class.params.duplex == Duplex::Half;
     for class in classes.iter().filter(half) {
         let path = format!("{}.duplex", class.path);

@@ -1,0 +1,343 @@
+"""Rows that one run each answers: Vistara, CacheLib, CXL-DMSim, and expanders of other sources."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+from matplotlib import pyplot as plt
+from matplotlib.figure import Figure as Drawing
+
+from cxlab import Result
+from cxlab.reproduce import Claim, Figure, Settings
+from cxlab.reproduce.common import BLUE, RED
+from cxlab.reproduce.hardware.common import System, bandwidth, full, idle, latency, paced
+from cxlab.reproduce.ledger import (
+    PREDICTED,
+    Kind,
+    Tolerance,
+    derived,
+    fitted,
+    hypothesis,
+)
+
+VISTARA = System("zen5", "vistara", 2)
+CACHELIB = System("sapphire-rapids", "cachelib")
+ASIC = System("sapphire-rapids", "cxl-dmsim-asic")
+FPGA = System("sapphire-rapids", "cxl-dmsim-fpga")
+MICRO_A = System("sapphire-rapids", "micro23-a")
+MICRO_B = System("sapphire-rapids", "micro23-b")
+MICRO_C = System("sapphire-rapids", "micro23-c")
+CZ122 = System("sapphire-rapids", "cz122")
+BLADE = System("emerald-rapids", "seagate-blade")
+MELODY = System("sapphire-rapids", "cachelib", switch="melody-switch")
+BELUGA = System("sapphire-rapids", "cachelib", switch="beluga-switch")
+#: An expander on a x8 link whose medium holds nothing back: what the link itself carries.
+LINK: dict[str, Any] = {"devices[0].memory": {"kind": "fixed"}}
+X8 = System("emerald-rapids", "cz122", changes=LINK)
+TWO_X8 = System("emerald-rapids", "cz122", 2, changes=LINK)
+
+#: Vistara's utilisation is taken of the 76.8 GB/s of four channels of DDR4-2400, the peak that its
+#: text names, and its loaded mix, which it does not state, as 2:1.
+VISTARA_PEAK = 76.8
+VISTARA_MIX = 2 / 3
+#: STREAM counts two or three arrays; a write that first reads moves one more line.
+SCALE, ADD = 2 / 3, 3 / 4
+#: Reads of four bytes in five, as STREAM's Add has them, and so on.
+MIXES = {"Scale": (2 / 3, SCALE), "Add": (3 / 4, ADD), "Triad": (3 / 4, ADD), "Copy": (2 / 3, SCALE)}
+
+LATENCY = Tolerance(0.08, "the bar of latencies on this page", relative=True)
+BANDWIDTH = Tolerance(0.05, "the bar of bandwidths on this page", relative=True)
+OTHER = Tolerance(0.10, "the bar of other sources on this page", relative=True)
+
+OTHER_EXPANDER = hypothesis(
+    "the expanders of this source differ from CacheLib's in controller, retimer or host, which the "
+    "source does not describe"
+)
+SWITCHED = hypothesis(
+    "the switch or the host adapter of this system sends flits that are not full: a x8 link whose "
+    "flits are packed as the specification allows carries more"
+)
+
+
+@dataclass(frozen=True)
+class Point:
+    """A row of measurements, and the run that answers it."""
+
+    row: str
+    text: str
+    measured: float
+    #: `ns` or `GB/s`.
+    unit: str
+    system: System
+    changes: dict[str, Any]
+    kind: Kind = PREDICTED
+    tolerance: Tolerance = OTHER
+    #: Part of the simulated number that the measurement counts.
+    counted: float = 1.0
+    why: str = ""
+    #: Percentile of the latency that was measured; None for the mean.
+    percentile: str | None = None
+
+    def ours(self, result: Result) -> float:
+        """The simulated number of the row."""
+        if self.unit == "GB/s":
+            return self.counted * bandwidth(result)
+        if self.percentile is not None:
+            return float(result.report["latency_ns"][self.percentile])
+        return latency(result)
+
+
+def _vistara() -> list[Point]:
+    def point(row: str, text: str, value: float, unit: str, run: Any, kind: Kind = PREDICTED) -> Point:
+        bar = LATENCY if unit == "ns" else BANDWIDTH
+        return Point(row, text, value, unit, VISTARA, run, kind, bar)
+
+    queues = fitted("read and write queues of a channel")
+    return [
+        point("VIS15", "idle latency", 250, "ns", idle(), fitted("process time of `zen5`")),
+        point("VIS01", "bandwidth, reads", 48, "GB/s", full(1.0), queues),
+        point("VIS05", "bandwidth, 2:1", 42, "GB/s", full(2 / 3), queues),
+        point("VIS07", "bandwidth, 1:1", 42, "GB/s", full(1 / 2)),
+        point("VIS09", "latency at 10 %", 269, "ns", paced(VISTARA_MIX, 0.1 * VISTARA_PEAK)),
+        point("VIS11", "latency at 30 %", 292, "ns", paced(VISTARA_MIX, 0.3 * VISTARA_PEAK)),
+    ]
+
+
+def _cachelib() -> list[Point]:
+    def point(row: str, text: str, value: float, unit: str, run: Any, kind: Kind = PREDICTED) -> Point:
+        return Point(row, text, value, unit, CACHELIB, run, kind, OTHER)
+
+    return [
+        point("CLB05", "idle latency", 250, "ns", idle(), fitted("process time of `sapphire-rapids`")),
+        point("CLB01", "bandwidth, reads", 17.8, "GB/s", full(1.0), fitted("read path of `cachelib`")),
+        point("CLB02", "bandwidth, 3:1", 23.6, "GB/s", full(3 / 4)),
+        point("CLB03", "bandwidth, 2:1", 25.1, "GB/s", full(2 / 3)),
+        point("CLB04", "bandwidth, 1:1", 27.2, "GB/s", full(1 / 2)),
+    ]
+
+
+def _cxl_dmsim() -> list[Point]:
+    lines = fitted("latency of `cxl-dmsim-asic`")
+    slow = fitted("latency of `cxl-dmsim-fpga`")
+    pages = hypothesis(
+        "sequential addresses of lmbench need fewer page walks, which the model has none of"
+    )
+    points = [
+        Point("DMS08", "ASIC, idle latency, random", 284.086, "ns", ASIC, idle(), lines),
+        Point("DMS09", "ASIC, idle latency, earlier run", 284.893, "ns", ASIC, idle()),
+        Point("DMS07", "ASIC, idle latency, sequential", 250.151, "ns", ASIC, idle(), why=pages),
+        Point("DMS10", "FPGA, idle latency, random", 379.749, "ns", FPGA, idle(), slow),
+        Point("DMS11", "FPGA, idle latency, earlier run", 382.928, "ns", FPGA, idle()),
+    ]
+    measured = {
+        ASIC: ("ASIC", {"Copy": 16.9405, "Scale": 16.8197, "Add": 18.8692, "Triad": 18.8589}),
+        FPGA: ("FPGA", {"Scale": 9.1711, "Add": 10.4248, "Triad": 10.4730}),
+    }
+    rows = {"ASIC": "DMS24 DMS25 DMS26 DMS27".split(), "FPGA": "DMS21 DMS22 DMS23".split()}
+    judged = {"DMS25": fitted("rate of `cxl-dmsim-asic`"), "DMS23": fitted("rate of `cxl-dmsim-fpga`")}
+    for system, (name, values) in measured.items():
+        for row, (kernel, value) in zip(rows[name], values.items(), strict=True):
+            reads, counted = MIXES[kernel]
+            points.append(
+                Point(
+                    row,
+                    f"{name}, STREAM {kernel}",
+                    value,
+                    "GB/s",
+                    system,
+                    full(reads),
+                    judged.get(row, PREDICTED),
+                    counted=counted,
+                )
+            )
+    copies = (("DMS28", "ASIC", ASIC, 25.1836), ("DMS20", "FPGA", FPGA, 13.0945))
+    points += [
+        Point(row, f"{name}, STREAM Copy, non-temporal", value, "GB/s", system, full(1 / 2))
+        for row, name, system, value in copies
+    ]
+    unthrottled = (
+        ("DMS29", "ASIC", ASIC, "Scale", 16.6475),
+        ("DMS30", "ASIC", ASIC, "Add", 18.3965),
+        ("DMS31", "ASIC", ASIC, "Triad", 18.4496),
+        ("DMS33", "FPGA", FPGA, "Scale", 8.2797),
+        ("DMS34", "FPGA", FPGA, "Add", 9.753),
+        ("DMS35", "FPGA", FPGA, "Triad", 9.7806),
+    )
+    points += [
+        Point(
+            row,
+            f"{name}, STREAM {kernel}, second run",
+            value,
+            "GB/s",
+            system,
+            full(MIXES[kernel][0]),
+            counted=MIXES[kernel][1],
+            why=hypothesis("reruns of the source differ by more than its first run from ours"),
+        )
+        for row, name, system, kernel, value in unthrottled
+    ]
+    points.append(
+        Point("DMS32", "FPGA, STREAM Copy, second run", 13.1301, "GB/s", FPGA, full(1 / 2))
+    )
+    return points
+
+
+def _others() -> list[Point]:
+    remote = fitted("process times of `micro23-b` and `micro23-c`")
+    path = fitted("read path of `micro23-a`")
+    rates = fitted("rates of `micro23-b` and `micro23-c`")
+    idles = (
+        ("MEL01", "Melody, CXL-A", 214),
+        ("MEL04", "Melody, CXL-D", 239),
+        ("PNM01", "Wang et al., IPDPS 2025", 266),
+        ("PNM02", "PolarDB, SIGMOD 2025", 265.2),
+        ("PNM03", "CHash, POMACS 2025", 268),
+        ("PNM04", "ICCE-Asia 2024", 285.2),
+        ("PNM15", "Samsung and Meta, as Panmnesia quotes", 250),
+        ("OTH01", "Montage, 64 GB", 300),
+        ("OTH03", "unnamed expander", 288.4),
+    )
+    points = [
+        Point(row, f"idle latency, {name}", value, "ns", CACHELIB, idle(), why=OTHER_EXPANDER)
+        for row, name, value in idles
+    ]
+    points += [
+        Point("MIC05", "bandwidth, reads, CXL-A of MICRO 2023", 17.7, "GB/s", MICRO_A, full(1.0), path),
+        Point("MIC03", "bandwidth, reads, CXL-B of MICRO 2023", 18.05, "GB/s", MICRO_B, full(1.0), rates),
+        Point("MIC04", "bandwidth, reads, CXL-C of MICRO 2023", 5.12, "GB/s", MICRO_C, full(1.0), rates),
+        Point("MIC07", "idle latency, CXL-B of MICRO 2023", 406, "ns", MICRO_B, idle(), remote),
+        Point("MIC08", "idle latency, CXL-C of MICRO 2023", 609, "ns", MICRO_C, idle(), remote),
+        Point(
+            "MIC06",
+            "idle latency, CXL-A of MICRO 2023",
+            1.35 * 203,
+            "ns",
+            MICRO_A,
+            idle(),
+            why=OTHER_EXPANDER,
+        ),
+        Point("MEL05", "bandwidth, reads, slowest of Melody", 18, "GB/s", MICRO_A, full(1.0)),
+        Point("MCR02", "bandwidth, CZ122, 2:1 assumed", 37, "GB/s", CZ122, full(2 / 3)),
+        Point(
+            "MEL14",
+            "latency at saturation, CXL-A or B of Melody",
+            1200,
+            "ns",
+            MICRO_A,
+            full(1.0),
+            why=hypothesis("the host of the source has some 340 reads in flight, and the preset 512"),
+        ),
+        Point(
+            "MEL15",
+            "latency at saturation, CXL-C of Melody",
+            3000,
+            "ns",
+            FPGA,
+            full(1.0),
+            why=hypothesis("the host of the source has more reads in flight than the preset"),
+        ),
+        Point(
+            "MEL18", "idle latency through a switch, Melody", 600, "ns", MELODY, idle(),
+            fitted("switching time of `melody-switch`"),
+        ),
+        Point(
+            "BEL01", "latency of 64 B through a switch, Beluga", 750, "ns", BELUGA, idle(),
+            fitted("switching time of `beluga-switch`"),
+        ),
+        Point(
+            "PAN02", "latency of reads through a switch, Panjiu", 750, "ns", BELUGA, idle(),
+            derived("others: latency of 64 B through a switch, Beluga"),
+        ),
+        Point(
+            "XCN01", "idle latency through a switch, XConn", 220.5, "ns", MELODY, idle(),
+            why=hypothesis(
+                "the source measures less than others do without a switch, and does not say how"
+            ),
+        ),
+        Point("XCN02", "bandwidth through a switch, two x8 ports, XConn", 47.2, "GB/s", TWO_X8, full(1.0), why=SWITCHED),
+        Point("BEL02", "bandwidth of reads, one host adapter, Beluga", 46.2, "GB/s", TWO_X8, full(1.0), why=SWITCHED),
+        Point("BEL03", "bandwidth of writes, one host adapter, Beluga", 33, "GB/s", TWO_X8, full(0.0), why=SWITCHED),
+        Point("XCN17", "bandwidth of reads of one port, XConn", 21.9, "GB/s", X8, full(1.0), why=SWITCHED),
+        Point("XCN18", "bandwidth of writes of one port, XConn", 22.0, "GB/s", X8, full(0.0), why=SWITCHED),
+        Point("XCN14", "two equal read streams of one port, XConn", 21.2, "GB/s", X8, full(1.0), why=SWITCHED),
+        Point("XCN15", "two equal write streams of one port, XConn", 22.0, "GB/s", X8, full(0.0), why=SWITCHED),
+    ]
+    blade = fitted("latency of the medium and process time of `seagate-blade`")
+    tail = hypothesis("refresh, page walks and other cores widen the distribution; the model has none")
+    points += [
+        Point("VLD57", "blade, idle latency of reads, median", 507, "ns", BLADE, idle(), blade),
+        Point("VLD60", "blade, idle latency of reads, mean", 518, "ns", BLADE, idle()),
+        Point("VLD67", "blade, idle latency of writes, median", 346, "ns", BLADE, idle(0.0), blade),
+        Point("VLD70", "blade, idle latency of writes, mean", 349, "ns", BLADE, idle(0.0)),
+        Point("VLD58", "blade, idle latency of reads, 99 %", 880, "ns", BLADE, idle(), why=tail, percentile="p99"),
+        Point("VLD68", "blade, idle latency of writes, 99 %", 421, "ns", BLADE, idle(0.0), why=tail, percentile="p99"),
+    ]
+    return points
+
+
+#: Where each source is to be read.
+SOURCES = {
+    "vistara": "Vistara, ISCA 2026, tables III and VI",
+    "cachelib": "CacheLib wiki, OCP demo configuration",
+    "cxl-dmsim": "CXL-DMSim, arXiv 2411.02282, plot scripts",
+    "others": "the source that the row names",
+}
+
+
+def _figure(name: str, title: str, points: Sequence[Point]) -> Figure:
+    def collect(settings: Settings) -> pd.DataFrame:
+        scenarios = [point.system.scenario(f"{name}-{point.row}", point.changes) for point in points]
+        results = settings.run(name, scenarios)
+        return pd.DataFrame(
+            {
+                "row": point.row,
+                "text": point.text,
+                "unit": point.unit,
+                "measured": point.measured,
+                "simulated": point.ours(result),
+                "kind": point.kind.name,
+            }
+            for point, result in zip(points, results, strict=True)
+        )
+
+    def claims(table: pd.DataFrame) -> list[Claim]:
+        ours = table.set_index("row").simulated
+        return [
+            Claim(
+                point.text,
+                point.measured,
+                float(ours[point.row]),
+                point.kind,
+                point.tolerance,
+                section=f"{SOURCES[name]} ({point.row})",
+                quote=f"{point.measured:g} {point.unit}",
+                why=point.why,
+            )
+            for point in points
+        ]
+
+    def draw(table: pd.DataFrame) -> Drawing:
+        figure, axes = plt.subplots(figsize=(6.5, 0.5 + 0.22 * len(table)), layout="constrained")
+        off = 100 * (table.simulated / table.measured - 1)
+        places = range(len(table))
+        colours = [RED if abs(one) > 10 else BLUE for one in off]
+        axes.barh(places, off, color=colours)
+        axes.set_yticks(places, table.text, fontsize=7)
+        axes.invert_yaxis()
+        axes.axvline(0, color="black", linewidth=0.8)
+        axes.set_xlabel("simulated over measured, %")
+        axes.set_title(title)
+        return figure
+
+    return Figure(name, title, collect, claims, draw)
+
+
+FIGURES: Sequence[Figure] = (
+    _figure("vistara", "Vistara: idle, loaded, bandwidth by mix", _vistara()),
+    _figure("cachelib", "CacheLib's expander: idle, bandwidth by mix", _cachelib()),
+    _figure("cxl-dmsim", "CXL-DMSim's ASIC and FPGA: lmbench and STREAM", _cxl_dmsim()),
+    _figure("others", "Expanders and switches of other sources", _others()),
+)

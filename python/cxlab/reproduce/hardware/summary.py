@@ -1,0 +1,85 @@
+"""All rows together: how many lie within 5, 10 and 20 %, by source and by quantity."""
+
+from __future__ import annotations
+
+import pandas as pd
+from matplotlib import pyplot as plt
+from matplotlib.figure import Figure as Drawing
+
+from cxlab.reproduce import Claim, Figure, Settings
+from cxlab.reproduce.common import BLUE, ORANGE
+from cxlab.reproduce.hardware import blade, mess, rows
+from cxlab.reproduce.hardware.common import share_within
+
+#: Widths of the table, in percent.
+WITHIN = (5, 10, 20)
+
+
+def _all(settings: Settings) -> pd.DataFrame:
+    """Every judged row: source, quantity, measured, simulated, kind."""
+    found = []
+    for figure in (*rows.FIGURES, blade.FIGURE, mess.FIGURE):
+        path = settings.out / f"{figure.name}.csv"
+        table = pd.read_csv(path, keep_default_na=False) if path.is_file() else figure.collect(settings)
+        for claim in figure.claims(table):
+            assert isinstance(claim.paper, float | int)
+            assert claim.ours is not None
+            found.append(
+                {
+                    "source": figure.name,
+                    "quantity": "latency" if claim.quote.split()[1] == "ns" else "bandwidth",
+                    "kind": claim.kind.name,
+                    "measured": float(claim.paper),
+                    "simulated": float(claim.ours),
+                }
+            )
+    return pd.DataFrame(found)
+
+
+def collect(settings: Settings) -> pd.DataFrame:
+    """All rows of the other figures."""
+    return _all(settings)
+
+
+def shares(table: pd.DataFrame) -> pd.DataFrame:
+    """Rows and shares within some widths, by source, quantity and kind."""
+    found = []
+    keys = ["source", "quantity", "kind"]
+    for key, part in [*table.groupby(keys, sort=False), (("all", "", ""), table)]:
+        off = 100 * (part.simulated / part.measured - 1)
+        found.append(
+            {
+                **dict(zip(keys, key, strict=True)),
+                "rows": len(part),
+                **{f"within {width} %": share_within(off, width) for width in WITHIN},
+                "mean, %": off.mean(),
+                "worst, %": off[off.abs().idxmax()],
+            }
+        )
+    return pd.DataFrame(found)
+
+
+def claims(table: pd.DataFrame) -> list[Claim]:
+    """None: each row is a claim of its own figure."""
+    del table
+    return []
+
+
+def draw(table: pd.DataFrame) -> Drawing:
+    """Measured against simulated, of all rows."""
+    figure, axes = plt.subplots(1, 2, figsize=(9, 4), layout="constrained")
+    for panel, quantity, unit in zip(axes, ("latency", "bandwidth"), ("ns", "GB/s"), strict=True):
+        part = table[table.quantity == quantity]
+        for kind, colour in (("fitted", ORANGE), ("predicted", BLUE)):
+            some = part[part.kind == kind]
+            panel.loglog(some.measured, some.simulated, "o", color=colour, markersize=3, label=kind)
+        ends = [part.measured.min(), part.measured.max()]
+        for width in (1, 0.9, 1.1):
+            panel.plot(ends, [width * end for end in ends], color="black", linewidth=0.6)
+        panel.set(xlabel=f"measured, {unit}", ylabel=f"simulated, {unit}", title=quantity)
+        panel.legend()
+    figure.suptitle("All rows; lines at 90, 100 and 110 %")
+    return figure
+
+
+FIGURE = Figure("summary", "all rows: measured against simulated", collect, claims, draw)
