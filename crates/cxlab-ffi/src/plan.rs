@@ -7,8 +7,10 @@ use std::sync::Arc;
 use cxlab_plan::load::{self, Loaded};
 use cxlab_plan::{Externals, Files};
 use cxlab_scenario::ThreadLimit;
+use cxlab_system::analytic;
 use cxlab_system::describe::describe;
 use cxlab_system::picture;
+use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 
 use crate::error::raise;
@@ -102,6 +104,19 @@ impl Plan {
                 (note.path.clone(), line, note.message.clone())
             })
             .collect()
+    }
+
+    /// The report of the analytic form as JSON, as `cxlab run --mode analytic` writes it, with the plan's
+    /// own seed where none is given. Raises ScenarioError for what the form does not cover.
+    #[pyo3(signature = (seed=None))]
+    fn analytic(&self, py: Python<'_>, seed: Option<u64>) -> PyResult<String> {
+        let plan = &self.loaded.plan;
+        let seed = seed.unwrap_or(plan.scenario.seed);
+        let report = py
+            .detach(|| analytic::analyze(plan, seed))
+            .map_err(|problems| raise(py, &self.loaded.mistakes(problems)))?;
+        serde_json::to_string_pretty(&report)
+            .map_err(|error| PyRuntimeError::new_err(error.to_string()))
     }
 
     /// Runs the plan, with its own seed and threads where none are given. `threads` is a limit, and 0 is
