@@ -159,6 +159,7 @@ def run_many(
     cache: PathLike | bool = True,
     progress: bool | None = None,
     description: str = "runs",
+    arrived: Callable[[int, Result], object] | None = None,
 ) -> list[Result]:
     """Runs scenarios in parallel, and returns their results in order.
 
@@ -175,6 +176,8 @@ def run_many(
             ``$CXLAB_CACHE`` or the user's cache folder.
         progress: False for no progress bar; None for one if standard error is a terminal.
         description: name of the progress bar.
+        arrived: called with the number and the result of each scenario as soon as it is known, so
+            that an interrupted caller has what was finished.
 
     Raises:
         ScenarioError: a scenario has mistakes. All are checked before the first run.
@@ -189,6 +192,7 @@ def run_many(
         cache=cache,
         progress=progress,
         description=description,
+        tell=arrived,
     )
 
 
@@ -214,6 +218,7 @@ def _run_points(
     cache: PathLike | bool,
     progress: bool | None,
     description: str,
+    tell: Callable[[int, Result], object] | None = None,
 ) -> list[Result]:
     folder = None if cache is False else default_cache() if cache is True else Path(cache)
     store = _Cache(folder)
@@ -226,12 +231,18 @@ def _run_points(
             waiting.setdefault(key, []).append(number)
     with _bar(len(points), description, progress) as advance:
         advance(len(points) - sum(map(len, waiting.values())))
+        if tell is not None:
+            for number, known in enumerate(reports):
+                if known is not None:
+                    tell(number, Result(_renamed(known, plans[number][1])))
 
         def arrived(number: int, report: str) -> None:
             key = plans[number][0]
             store.put(key, report)
             for equal in waiting[key]:
                 reports[equal] = report
+                if tell is not None:
+                    tell(equal, Result(_renamed(report, plans[equal][1])))
             advance(len(waiting[key]))
 
         todo = {numbers[0]: points[numbers[0]] for numbers in waiting.values()}

@@ -310,3 +310,13 @@ def test_seeds_beyond_the_last_and_columns_twice_are_refused(pool, cache):
         with pytest.raises(ValueError, match="metrics: found"):
             sweep(pool, GRID, seeds=2, metrics={name: lambda _: 1.0 for name in names})
     assert cached(cache) == []
+
+
+def test_results_are_told_as_soon_as_they_are_known(pool):
+    scenarios = [pool, pool.copy().set("hosts[0].count", 1), pool]
+    for _ in range(2):  # run, and then from the cache
+        told = {}
+        results = cxlab.run_many(scenarios, arrived=told.__setitem__, progress=False)
+        assert {number: one.json for number, one in told.items()} == {
+            number: one.json for number, one in enumerate(results)
+        }
