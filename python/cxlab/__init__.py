@@ -10,6 +10,7 @@ See docs/guide/python.md for all of it.
 
 from cxlab import op, plot
 from cxlab._kernel import Core, Element, Kernel, Machine, Memory, Region
+from cxlab._mlc import Mlc, MlcError, MlcInterrupted, MlcStoppedError, mlc
 from cxlab._native import VERSION as __version__
 from cxlab._native import ScenarioError
 from cxlab._result import Result, ResultError
@@ -46,6 +47,10 @@ __all__ = [
     "Kernel",
     "Machine",
     "Memory",
+    "Mlc",
+    "MlcError",
+    "MlcInterrupted",
+    "MlcStoppedError",
     "Note",
     "Plan",
     "PluginError",
@@ -64,6 +69,7 @@ __all__ = [
     "host",
     "import_trace",
     "memory",
+    "mlc",
     "op",
     "plan",
     "plot",

@@ -1,4 +1,4 @@
-"""The `cxlab` command: report, sweep and reproduce are written in Python, all others in Rust."""
+"""The `cxlab` command: report, sweep, mlc and reproduce are in Python, all others in Rust."""
 
 from __future__ import annotations
 
@@ -277,8 +277,15 @@ def _ledger(root: Path) -> int:
     return 0
 
 
+def _mlc(arguments: Sequence[str]) -> int:
+    from cxlab._mlc.command import main as measure
+
+    return measure(arguments, _add_execution, _cache)
+
+
 _COMMANDS: dict[str, Callable[[Sequence[str]], int]] = {
     "report": _report,
     "sweep": _sweep,
+    "mlc": _mlc,
     "reproduce": _reproduce,
 }

@@ -32,14 +32,19 @@ def write_entry(path: Path, write: Callable[[Path], object]) -> None:
 
 
 def replace(
-    folder: Path, files: Mapping[str, str | Callable[[Path], object]], names: Sequence[str]
+    folder: Path,
+    files: Mapping[str, str | Callable[[Path], object]],
+    names: Sequence[str],
+    *,
+    checked: Sequence[str] | None = None,
 ) -> None:
     """Writes ``files`` and then replaces all files of ``names`` by them at once.
 
     Each of ``files`` is a text, or a function that fills a file. A missing folder is made. A
-    killed process leaves either the old files or the new ones.
+    killed process leaves either the old files or the new ones. A file of ``checked`` (``names`` if
+    None) that no run has written is refused, and nothing is written then.
     """
-    opened = _native.ResultFolder(folder, names)
+    opened = _native.ResultFolder(folder, names if checked is None else checked)
     made: list[_native.WholeFile] = []
     try:
         for name, content in files.items():

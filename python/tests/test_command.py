@@ -23,9 +23,10 @@ def command(*arguments, **options):
 def test_help_lists_the_commands_of_both_languages():
     done = command("--help")
     assert done.returncode == 0
-    for name in ("run", "check", "plan", "list", "schema", "trace", "report", "sweep", "reproduce"):
+    in_python = ("report", "sweep", "mlc", "reproduce")
+    for name in ("run", "check", "plan", "list", "schema", "trace", *in_python):
         assert f"\n  {name} " in done.stdout
-    for name in ("report", "sweep", "reproduce"):
+    for name in in_python:
         assert command(name, "--help").stdout.startswith(f"usage: cxlab {name}")
     assert command("--version").stdout == f"cxlab {cxlab.__version__}\n"
 

@@ -74,6 +74,8 @@ enum Command {
     Report(InPython),
     /// Run a scenario over a grid of changes (Python package)
     Sweep(InPython),
+    /// Measure what Intel MLC measures: idle and loaded latency, peak bandwidth, matrices (Python package)
+    Mlc(InPython),
     /// Reproduce a paper's figures (Python package)
     Reproduce(InPython),
 }
@@ -223,6 +225,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> u8 {
         Command::Trace(command) => trace::trace(command),
         Command::Report(args) => Err(in_python("report", &args)),
         Command::Sweep(args) => Err(in_python("sweep", &args)),
+        Command::Mlc(args) => Err(in_python("mlc", &args)),
         Command::Reproduce(args) => Err(in_python("reproduce", &args)),
     };
     match result {
