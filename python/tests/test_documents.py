@@ -37,6 +37,16 @@ def test_the_workload_in_the_documents_runs(root, pool):
     assert names["result"].report["requests"]["completed"] >= 2_000
 
 
+def test_the_measurement_in_the_documents_runs(root, tmp_path, monkeypatch, capsys):
+    [example] = blocks((root / "docs/guide/measure-with-mlc.md").read_text(), "python")
+    (tmp_path / "scenarios").symlink_to(root / "scenarios")
+    monkeypatch.chdir(tmp_path)
+    names = {}
+    exec(compile(example, "docs/guide/measure-with-mlc.md", "exec"), names)
+    assert capsys.readouterr().out.startswith("215.0 ")
+    assert names["again"].curves.equals(names["found"].curves)
+
+
 def test_the_tour_runs(root, tmp_path, monkeypatch, capsys):
     shutil.copy(root / "examples/explore.py", tmp_path)
     monkeypatch.chdir(tmp_path)
@@ -48,7 +58,9 @@ def test_the_tour_runs(root, tmp_path, monkeypatch, capsys):
     assert "did you mean" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("name", ["README.md", "docs/guide/python.md"])
+@pytest.mark.parametrize(
+    "name", ["README.md", "docs/guide/python.md", "docs/guide/measure-with-mlc.md"]
+)
 def test_names_in_the_documents_exist(root, name):
     import cxlab
 
