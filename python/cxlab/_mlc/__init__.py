@@ -66,7 +66,7 @@ def mlc(
         only: measures to take, of ``"idle"``, ``"matrix"``, ``"peak"``, ``"loaded"``,
             ``"curves"``, ``"sizes"`` and ``"noisy"``. With None, all are taken that the scenario
             allows, and ``notes`` of the result says what was left out.
-        mode: ``"events"``, or ``"analytic"`` for the analytic form: a first look in about a second.
+        mode: ``"events"``, or ``"analytic"`` for the analytic form: a first look.
         writes: ``"rfo"`` if a store first reads its line (read for ownership), so that the traffic
             has a read for each write; ``"nt"`` for non-temporal stores, which do not. None means
             what the hosts do: ``"rfo"`` if their stores go through a cache, else ``"nt"``.
