@@ -1,9 +1,10 @@
 """The ledger in the documents: tables between markers, generated from the claims.
 
 A page has ``<!-- ledger: PAPER FIGURE... -->`` and ``<!-- /ledger -->``, and the text between
-them is generated. After the figures, ``shown`` adds the claims that are not judged. ``why`` gives
-the explanations of misses, and ``parameters`` the fitted parameters with the rows that they were
-fitted by, instead of the table. ``summary`` stands for all papers together.
+them is generated. After the figures, ``shown`` adds the claims that are not judged, and ``misses``
+leaves those alone that are missed. ``why`` gives the explanations of misses, ``parameters`` the
+fitted parameters with the rows that they were fitted by, and ``shares`` how many claims lie within
+5, 10 and 20 %, instead of the table. ``summary`` stands for all papers together.
 """
 
 from __future__ import annotations
@@ -23,7 +24,9 @@ Ledger = Mapping[str, Sequence[Row]]
 
 _BLOCK = re.compile(r"^<!-- ledger: (.+?) -->\n.*?^<!-- /ledger -->$", re.DOTALL | re.MULTILINE)
 #: Options that may follow the figures of a paper.
-_OPTIONS = ("shown", "why", "parameters")
+_OPTIONS = ("shown", "misses", "why", "parameters", "shares")
+#: Widths of a table of shares, in percent.
+_WIDTHS = (5, 10, 20)
 
 
 class LedgerError(ValueError):
@@ -109,6 +112,10 @@ def _table(said: str, ledger: Ledger) -> str:
         return _why(rows)
     if "parameters" in rest:
         return _parameters(rows)
+    if "shares" in rest:
+        return _shares(rows)
+    if "misses" in rest:
+        rows = [row for row in rows if row["verdict"] == "MISS"]
     if "shown" not in rest:
         rows = [row for row in rows if row["verdict"] in ("pass", "MISS")]
     return _claims(rows, several=len(figures) != 1)
@@ -154,6 +161,30 @@ def _why(rows: Sequence[Row]) -> str:
         return reference.item(f"{_named(rows)}. *{kind.capitalize()}*: {text}")
 
     return "".join(item(why, rows) for why, rows in missed.items())
+
+
+def _shares(rows: Sequence[Row]) -> str:
+    """Numbers of judged claims, and their shares within some widths, by figure and kind."""
+    judged = [row for row in rows if row["verdict"] in ("pass", "MISS") and row["off"]]
+
+    def line(figure: str, kind: str, some: Sequence[Row]) -> list[str]:
+        off = [float(row["off"].removesuffix(" %")) for row in some]
+        shares = (sum(abs(one) <= width for one in off) for width in _WIDTHS)
+        worst = max(off, key=abs)
+        within = (f"{100 * share / len(off):.0f} %" for share in shares)
+        return [figure, kind, str(len(off)), *within, f"{worst:+.0f} %"]
+
+    lines = []
+    for figure in dict.fromkeys(row["figure"] for row in judged):
+        for kind in ("fitted", "predicted", "derived"):
+            some = [row for row in judged if row["figure"] == figure and row["kind"] == kind]
+            lines += [line(figure, kind, some)] if some else []
+    for kind in ("fitted", "predicted"):
+        some = [row for row in judged if row["kind"] == kind]
+        lines += [line("all", kind, some)] if some else []
+    lines.append(line("all", "", judged))
+    header = ("figure", "kind", "rows", *(f"within {width} %" for width in _WIDTHS), "farthest")
+    return _markdown(header, lines)
 
 
 def _parameters(rows: Sequence[Row]) -> str:

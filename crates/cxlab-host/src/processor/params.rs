@@ -117,6 +117,11 @@ pub enum ProcessorPreset {
     /// The x86 node of CXL-ClusterSim.
     #[serde(rename = "gem5-x86")]
     Gem5X86,
+    /// A socket of Intel's fourth or fifth Xeon.
+    SapphireRapids,
+    /// A socket of AMD's fifth EPYC.
+    #[serde(rename = "zen5")]
+    Zen5,
 }
 
 /// A multi-core processor: cores with private caches, a shared last-level cache whose home agent

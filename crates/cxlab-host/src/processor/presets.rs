@@ -1,6 +1,7 @@
 //! Processor presets. A preset is a set of parameters; parameters in the scenario override it.
 //!
-//! The three presets are the nodes of CXL-ClusterSim. One source is its Table 2, which is the same for
+//! `sapphire-rapids` and `zen5` are servers with the times to their own DRAM and to an expander that sources
+//! measured. The other three are the nodes of CXL-ClusterSim. One source is its Table 2, which is the same for
 //! every instruction set. The other is gem5 with its `BaseO3CPU`, `L1DCache`, `L2Cache`, `L2XBar` and
 //! memory management units; for the third cache darchr/gem5,
 //! `private_l1_private_l2_shared_l3_cache_hierarchy.py`, commit 0171bc2. Of the differences between gem5's
@@ -11,15 +12,45 @@ use cxlab_engine::catalog::{Part, Preset};
 use cxlab_engine::units::{Bytes, Picos};
 use cxlab_os::tlb::TlbParams;
 
-use super::params::{LlcParams, ProcessorParams, ProcessorPreset};
+use super::params::{Inclusion, LlcParams, ProcessorParams, ProcessorPreset};
 use crate::core::CacheLevel;
 
 /// gem5's clock period at 4 GHz (Table 2).
 const CYCLE: Picos = Picos(250);
 
 impl ProcessorPreset {
-    /// Cores and caches of the preset.
+    /// Cores, caches and times of the preset.
     pub fn params(self) -> ProcessorParams {
+        match self {
+            ProcessorPreset::Gem5Arm | ProcessorPreset::Gem5Riscv | ProcessorPreset::Gem5X86 => {
+                self.gem5()
+            }
+            // 56 cores of which a socket's last-level cache does not include the second caches. The mesh was fitted
+            // by 112 ns to local DRAM, the root ports by 250 ns to the expander `cachelib`.
+            ProcessorPreset::SapphireRapids => self.server(56, [17_000, 31_000]),
+            // 64 of its cores. The mesh was fitted by 130 ns to local DRAM, the root ports by 250 ns to `vistara`.
+            ProcessorPreset::Zen5 => self.server(64, [26_000, 22_000]),
+        }
+    }
+
+    /// A socket with the caches of the defaults, and times of the mesh and of a root port in one direction, in
+    /// picoseconds.
+    fn server(self, cores: u32, [mesh, root_port]: [u64; 2]) -> ProcessorParams {
+        ProcessorParams {
+            preset: Some(self),
+            cores,
+            mesh_time: Picos(mesh),
+            root_port_time: Picos(root_port),
+            llc: LlcParams {
+                inclusion: Inclusion::NonInclusive,
+                ..LlcParams::default()
+            },
+            ..ProcessorParams::default()
+        }
+    }
+
+    /// The nodes of CXL-ClusterSim.
+    fn gem5(self) -> ProcessorParams {
         let level = |kib: u64, ways, cycles: u64| CacheLevel {
             size: Bytes(kib << 10),
             ways,
@@ -54,6 +85,7 @@ impl ProcessorPreset {
         let (entries, ways) = match self {
             ProcessorPreset::Gem5Arm => (1280, 5),
             ProcessorPreset::Gem5Riscv | ProcessorPreset::Gem5X86 => (64, 64),
+            ProcessorPreset::SapphireRapids | ProcessorPreset::Zen5 => return TlbParams::default(),
         };
         TlbParams {
             entries,
@@ -89,6 +121,20 @@ impl Preset for ProcessorPreset {
             source: "CXL-ClusterSim, Table 2, and gem5.",
             validated: VALIDATED,
             keys: || serde_json::json!(ProcessorPreset::Gem5X86.params()),
+        },
+        Part {
+            name: "sapphire-rapids",
+            summary: "A socket of Intel's fourth or fifth Xeon with 56 cores.",
+            source: "Fitted: the mesh, by 112 ns to its own DRAM (Melody, ASPLOS 2025), and the root ports, by 250 ns of the device `cachelib`. Caches are those of Golden Cove; all else is assumed. The home agent is one, so that bandwidth to its own DRAM is too low.",
+            validated: "Idle latencies to local, remote and CXL memory (docs/explain/hardware.md).",
+            keys: || serde_json::json!(ProcessorPreset::SapphireRapids.params()),
+        },
+        Part {
+            name: "zen5",
+            summary: "A socket of AMD's fifth EPYC, with 64 of its cores.",
+            source: "Fitted: the mesh, by 130 ns to its own DRAM (Vistara, ISCA 2026), and the root ports, by 250 ns of the device `vistara`. All else is assumed, caches too.",
+            validated: "Idle latencies to local and CXL memory (docs/explain/hardware.md).",
+            keys: || serde_json::json!(ProcessorPreset::Zen5.params()),
         },
     ];
 

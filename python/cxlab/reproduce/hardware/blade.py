@@ -34,7 +34,9 @@ KNEE = hypothesis(
     "threads issue in bursts, and pages that lie on one channel fill it before the others; ours "
     "spread evenly"
 )
-MERGED = hypothesis("many threads with adjacent lines fill the write queues of the blade's media better")
+MERGED = hypothesis(
+    "many threads with adjacent lines fill the write queues of the blade's media better"
+)
 
 
 def _data() -> pd.DataFrame:
@@ -52,20 +54,20 @@ def collect(settings: Settings) -> pd.DataFrame:
     table = _data()
     alone = table[table.threads == 1].set_index(["pattern", "access_bytes"]).gb_per_s
     scenarios = []
-    for row in table.itertuples():
-        write = "write" in str(row.pattern)
-        lines = _lines(float(alone[(row.pattern, row.access_bytes)]), write=write)
-        sequential = "seq" in str(row.pattern)
-        size = 64 if sequential else min(int(row.access_bytes), LARGEST)
+    for row in table.to_dict("records"):
+        write = "write" in str(row["pattern"])
+        lines = _lines(float(alone[(row["pattern"], row["access_bytes"])]), write=write)
+        sequential = "seq" in str(row["pattern"])
+        size = 64 if sequential else min(int(row["access_bytes"]), LARGEST)
         changes = {
-            "hosts[0].issue.outstanding": max(size // 64, round(lines * int(row.threads))),
+            "hosts[0].issue.outstanding": max(size // 64, round(lines * int(row["threads"]))),
             "hosts[0].workload": {
                 "kind": "stream" if sequential else "uniform",
                 "read_ratio": 0.0 if write else 1.0,
                 "request": f"{size} B",
             },
         }
-        name = f"blade-{row.pattern}-{row.access_bytes}-{row.threads}".replace(" ", "-")
+        name = f"blade-{row['pattern']}-{row['access_bytes']}-{row['threads']}".replace(" ", "-")
         scenarios.append(BLADE.scenario(name, changes))
     results = settings.run("blade", scenarios)
     return table.assign(simulated=[bandwidth(result) for result in results])
@@ -80,8 +82,8 @@ def _why(pattern: str, size: int, threads: int) -> str:
 def claims(table: pd.DataFrame) -> list[Claim]:
     """Every row of the source."""
     rows = []
-    for row in table.itertuples():
-        pattern, size, threads = str(row.pattern), int(row.access_bytes), int(row.threads)
+    for row in table.to_dict("records"):
+        pattern, size, threads = str(row["pattern"]), int(row["access_bytes"]), int(row["threads"])
         kind = PREDICTED
         if threads == 1:
             kind = fitted(f"lines in flight of a thread, {pattern} of {size} B")
@@ -90,12 +92,12 @@ def claims(table: pd.DataFrame) -> list[Claim]:
         rows.append(
             Claim(
                 f"{pattern} of {size} B, {threads} thread{'s' if threads > 1 else ''}",
-                float(row.gb_per_s),
-                float(row.simulated),
+                float(row["gb_per_s"]),
+                float(row["simulated"]),
                 kind,
                 BAR,
                 section="Weisgut et al., VLDB 2025, figure 4",
-                quote=f"{row.gb_per_s:g} GB/s",
+                quote=f"{row['gb_per_s']:g} GB/s",
                 why=_why(pattern, size, threads),
             )
         )

@@ -12,15 +12,17 @@ from cxlab import Result, Scenario
 REQUESTS = 40_000
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class System:
     """A host with some equal devices on root ports of its own, or behind a switch."""
 
     host: str
     device: str
     count: int = 1
-    #: A preset of `fabric.switch`; None for devices on root ports.
+    #: A preset of `fabric.switch`, or "" for its defaults; None for devices on root ports.
     switch: str | None = None
+    #: A table of `hosts[].processor`; None for the host as a requester.
+    core: Mapping[str, Any] | None = None
     #: What differs from the presets, by path.
     changes: Mapping[str, Any] = field(default_factory=dict)
 
@@ -30,15 +32,18 @@ class System:
         fabric: dict[str, Any] = {"topology": topology, "link": {"preset": "gen5-x8"}}
         if self.switch is not None:
             topology.update(kind="chain", switches=1)
-            fabric["switch"] = {"preset": self.switch}
-        table = {
+            fabric["switch"] = {"preset": self.switch} if self.switch else {}
+        host: dict[str, Any] = (
+            {"processor": dict(self.core)} if self.core else {"issue": {"preset": self.host}}
+        )
+        table: dict[str, Any] = {
             "name": name,
             "measure": {"requests": REQUESTS},
             "fabric": fabric,
             "hosts": [
                 {
                     "name": "host",
-                    "issue": {"preset": self.host},
+                    **host,
                     "workload": {"kind": "uniform", "read_ratio": 1.0},
                 }
             ],
@@ -52,7 +57,7 @@ def idle(read_ratio: float = 1.0) -> dict[str, Any]:
     return {
         "hosts[0].issue.outstanding": 1,
         "hosts[0].workload": {"kind": "pointer-chase", "read_ratio": read_ratio},
-        "measure.requests": 10_000,
+        "measure.requests": 20_000,
     }
 
 
@@ -69,8 +74,9 @@ def paced(read_ratio: float, gb_per_s: float) -> dict[str, Any]:
 
 def latency(result: Result) -> float:
     """Mean latency of reads, or of writes where there are no reads, in ns."""
-    reads = result.report.get("read_latency_ns")
-    return float((reads or result.report["latency_ns"])["mean"])
+    report = result.report
+    part = report["read_latency_ns"] if report["requests"]["reads"] else report["latency_ns"]
+    return float(part["mean"])
 
 
 def bandwidth(result: Result) -> float:

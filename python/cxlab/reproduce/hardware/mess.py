@@ -1,4 +1,4 @@
-"""45 mixes of the curves of Micron's model (Mess): peak, saturated latency, and latency below it."""
+"""45 mixes of the curves of Micron's model (Mess): peak, and latency at it and below it."""
 
 from __future__ import annotations
 
@@ -36,10 +36,12 @@ def collect(settings: Settings) -> pd.DataFrame:
     """Runs every mix at full load, and at four loads below the peak."""
     table = _data()
     scenarios = []
-    for row in table.itertuples():
-        reads = int(row.read_percent) / 100
-        changes = full(reads) if row.part == "saturated" else paced(reads, float(row.gb_per_s))
-        scenarios.append(MODEL.scenario(f"mess-{row.read_percent}-{row.Index}", changes))
+    for row in table.to_dict("records"):
+        reads, part = int(row["read_percent"]) / 100, str(row["part"])
+        saturated = part == "saturated"
+        changes = full(reads) if saturated else paced(reads, float(row["gb_per_s"]))
+        name = f"mess-{row['read_percent']}-{part}".replace(" %", "")
+        scenarios.append(MODEL.scenario(name, changes))
     results = settings.run("mess", scenarios)
     return table.assign(
         simulated_gb_per_s=[bandwidth(result) for result in results],
@@ -60,30 +62,30 @@ def _kind(percent: int, part: str) -> Kind:
 def claims(table: pd.DataFrame) -> list[Claim]:
     """Peak and latencies of every mix."""
     rows = []
-    for row in table.itertuples():
-        percent, part = int(row.read_percent), str(row.part)
+    for row in table.to_dict("records"):
+        percent, part = int(row["read_percent"]), str(row["part"])
         section = "Mess, MICRO 2024, data of the model"
         if part == "saturated":
             rows.append(
                 Claim(
                     f"{percent} % reads: peak, GB/s",
-                    float(row.gb_per_s),
-                    float(row.simulated_gb_per_s),
+                    float(row["gb_per_s"]),
+                    float(row["simulated_gb_per_s"]),
                     PREDICTED,
                     PEAK,
                     section=section,
-                    quote=f"{row.gb_per_s:g} GB/s",
+                    quote=f"{row['gb_per_s']:g} GB/s",
                 )
             )
         rows.append(
             Claim(
                 f"{percent} % reads: latency, {part}, ns",
-                float(row.latency_ns),
-                float(row.simulated_ns),
+                float(row["latency_ns"]),
+                float(row["simulated_ns"]),
                 _kind(percent, part),
                 SATURATED if part == "saturated" else BELOW,
                 section=section,
-                quote=f"{row.latency_ns:g} ns at {row.gb_per_s:g} GB/s",
+                quote=f"{row['latency_ns']:g} ns at {row['gb_per_s']:g} GB/s",
                 why=ORDER,
             )
         )
@@ -102,7 +104,9 @@ def draw(table: pd.DataFrame) -> Drawing:
         part = table[(table.read_percent == percent) & (table.part != "saturated")]
         right.plot(part.gb_per_s, part.latency_ns, "o", color=BLUE, markersize=3)
         right.plot(part.gb_per_s, part.simulated_ns, "-", color=ORANGE)
-        right.annotate(f"{percent} %", (part.gb_per_s.iloc[-1], part.latency_ns.iloc[-1]), fontsize=7)
+        right.annotate(
+            f"{percent} %", (part.gb_per_s.iloc[-1], part.latency_ns.iloc[-1]), fontsize=7
+        )
     right.set(xlabel="GB/s", ylabel="latency of reads, ns", title="Latency below the peak")
     figure.suptitle("Micron's model of an expander (Mess) and the preset micron-model")
     return figure

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import pandas as pd
 from matplotlib import pyplot as plt
@@ -33,6 +33,7 @@ MICRO_C = System("sapphire-rapids", "micro23-c")
 CZ122 = System("sapphire-rapids", "cz122")
 BLADE = System("emerald-rapids", "seagate-blade")
 MELODY = System("sapphire-rapids", "cachelib", switch="melody-switch")
+PLAIN_SWITCH = System("emerald-rapids", "cachelib", switch="")
 BELUGA = System("sapphire-rapids", "cachelib", switch="beluga-switch")
 #: An expander on a x8 link whose medium holds nothing back: what the link itself carries.
 LINK: dict[str, Any] = {"devices[0].memory": {"kind": "fixed"}}
@@ -46,7 +47,18 @@ VISTARA_MIX = 2 / 3
 #: STREAM counts two or three arrays; a write that first reads moves one more line.
 SCALE, ADD = 2 / 3, 3 / 4
 #: Reads of four bytes in five, as STREAM's Add has them, and so on.
-MIXES = {"Scale": (2 / 3, SCALE), "Add": (3 / 4, ADD), "Triad": (3 / 4, ADD), "Copy": (2 / 3, SCALE)}
+MIXES = {
+    "Scale": (2 / 3, SCALE),
+    "Add": (3 / 4, ADD),
+    "Triad": (3 / 4, ADD),
+    "Copy": (2 / 3, SCALE),
+}
+
+#: One core that follows pointers.
+LOCAL: dict[str, Any] = {
+    "hosts[0].workload": {"kind": "pointer-chase", "read_ratio": 1.0},
+    "measure.requests": 20_000,
+}
 
 LATENCY = Tolerance(0.08, "the bar of latencies on this page", relative=True)
 BANDWIDTH = Tolerance(0.05, "the bar of bandwidths on this page", relative=True)
@@ -79,7 +91,7 @@ class Point:
     counted: float = 1.0
     why: str = ""
     #: Percentile of the latency that was measured; None for the mean.
-    percentile: str | None = None
+    percentile: Literal["p50", "p99"] | None = None
 
     def ours(self, result: Result) -> float:
         """The simulated number of the row."""
@@ -91,7 +103,9 @@ class Point:
 
 
 def _vistara() -> list[Point]:
-    def point(row: str, text: str, value: float, unit: str, run: Any, kind: Kind = PREDICTED) -> Point:
+    def point(
+        row: str, text: str, value: float, unit: str, run: Any, kind: Kind = PREDICTED
+    ) -> Point:
         bar = LATENCY if unit == "ns" else BANDWIDTH
         return Point(row, text, value, unit, VISTARA, run, kind, bar)
 
@@ -107,12 +121,18 @@ def _vistara() -> list[Point]:
 
 
 def _cachelib() -> list[Point]:
-    def point(row: str, text: str, value: float, unit: str, run: Any, kind: Kind = PREDICTED) -> Point:
+    def point(
+        row: str, text: str, value: float, unit: str, run: Any, kind: Kind = PREDICTED
+    ) -> Point:
         return Point(row, text, value, unit, CACHELIB, run, kind, OTHER)
 
     return [
-        point("CLB05", "idle latency", 250, "ns", idle(), fitted("process time of `sapphire-rapids`")),
-        point("CLB01", "bandwidth, reads", 17.8, "GB/s", full(1.0), fitted("read path of `cachelib`")),
+        point(
+            "CLB05", "idle latency", 250, "ns", idle(), fitted("process time of `sapphire-rapids`")
+        ),
+        point(
+            "CLB01", "bandwidth, reads", 17.8, "GB/s", full(1.0), fitted("read path of `cachelib`")
+        ),
         point("CLB02", "bandwidth, 3:1", 23.6, "GB/s", full(3 / 4)),
         point("CLB03", "bandwidth, 2:1", 25.1, "GB/s", full(2 / 3)),
         point("CLB04", "bandwidth, 1:1", 27.2, "GB/s", full(1 / 2)),
@@ -136,8 +156,11 @@ def _cxl_dmsim() -> list[Point]:
         ASIC: ("ASIC", {"Copy": 16.9405, "Scale": 16.8197, "Add": 18.8692, "Triad": 18.8589}),
         FPGA: ("FPGA", {"Scale": 9.1711, "Add": 10.4248, "Triad": 10.4730}),
     }
-    rows = {"ASIC": "DMS24 DMS25 DMS26 DMS27".split(), "FPGA": "DMS21 DMS22 DMS23".split()}
-    judged = {"DMS25": fitted("rate of `cxl-dmsim-asic`"), "DMS23": fitted("rate of `cxl-dmsim-fpga`")}
+    rows = {"ASIC": ["DMS24", "DMS25", "DMS26", "DMS27"], "FPGA": ["DMS21", "DMS22", "DMS23"]}
+    judged = {
+        "DMS25": fitted("rate of `cxl-dmsim-asic`"),
+        "DMS23": fitted("rate of `cxl-dmsim-fpga`"),
+    }
     for system, (name, values) in measured.items():
         for row, (kernel, value) in zip(rows[name], values.items(), strict=True):
             reads, counted = MIXES[kernel]
@@ -185,6 +208,53 @@ def _cxl_dmsim() -> list[Point]:
     return points
 
 
+def _local(processor: str, grade: str, socket: int = 0) -> System:
+    """A core that reads memory of its processor's own, on a socket."""
+    memory = {"kind": "dram", "grade": grade, "channels": 8}
+    node = {"capacity": "32 GiB", "memory": memory, "at": {"socket": socket}}
+    core = {"preset": processor, "cores": 1, "reorder": 1}
+    return System("", "cachelib", core=core, changes={"hosts[0].nodes": [node]})
+
+
+def _hosts() -> list[Point]:
+    """Idle latencies to the memory of hosts, and of expanders from the same cores."""
+    near, far = (_local("sapphire-rapids", "DDR5-4800BN", socket) for socket in (0, 1))
+    zen5 = _local("zen5", "DDR5-6400BN")
+    other = hypothesis(
+        "page walks of lmbench and cxlbench, and other cores, clocks and DIMMs than the preset's"
+    )
+    mesh = fitted("mesh of the processor `sapphire-rapids`"), fitted("mesh of the processor `zen5`")
+
+    def point(row: str, text: str, value: float, system: System, kind: Kind = PREDICTED) -> Point:
+        changes = {**LOCAL, "hosts[0].span": "local"}
+        return Point(row, text, value, "ns", system, changes, kind, why=other)
+
+    sockets = (
+        ("DMS01", "local, CXL-DMSim, sequential", 114.094, near),
+        ("DMS02", "local, CXL-DMSim, random", 137.527, near),
+        ("DMS03", "local, CXL-DMSim, earlier run", 131.481, near),
+        ("VLD51", "local, VLDB 2025, median", 145, near),
+        ("VLD53", "local, VLDB 2025, mean", 153, near),
+        ("OTH02", "local, beside Montage's expander", 112, near),
+        ("DMS04", "remote, CXL-DMSim, sequential", 193.66, far),
+        ("DMS05", "remote, CXL-DMSim, random", 216.556, far),
+        ("DMS06", "remote, CXL-DMSim, earlier run", 202.87, far),
+        ("VLD54", "remote, VLDB 2025, median", 216, far),
+        ("VLD56", "remote, VLDB 2025, mean", 224, far),
+    )
+    points = [
+        point("MEL09", "local, Melody, lowest of three", 111, near, mesh[0]),
+        *(point(row, text, value, system) for row, text, value, system in sockets),
+        point("VIS16", "local, beside Vistara", 130, zen5, mesh[1]),
+    ]
+    ports = fitted("root ports of the processor `sapphire-rapids`")
+    reach = {**LOCAL, "hosts[0].span": "cxl"}
+    return [
+        *points,
+        Point("CLB05", "CacheLib's expander, from a core", 250, "ns", near, reach, ports),
+    ]
+
+
 def _others() -> list[Point]:
     remote = fitted("process times of `micro23-b` and `micro23-c`")
     path = fitted("read path of `micro23-a`")
@@ -205,9 +275,27 @@ def _others() -> list[Point]:
         for row, name, value in idles
     ]
     points += [
-        Point("MIC05", "bandwidth, reads, CXL-A of MICRO 2023", 17.7, "GB/s", MICRO_A, full(1.0), path),
-        Point("MIC03", "bandwidth, reads, CXL-B of MICRO 2023", 18.05, "GB/s", MICRO_B, full(1.0), rates),
-        Point("MIC04", "bandwidth, reads, CXL-C of MICRO 2023", 5.12, "GB/s", MICRO_C, full(1.0), rates),
+        Point(
+            "MIC05", "bandwidth, reads, CXL-A of MICRO 2023", 17.7, "GB/s", MICRO_A, full(1.0), path
+        ),
+        Point(
+            "MIC03",
+            "bandwidth, reads, CXL-B of MICRO 2023",
+            18.05,
+            "GB/s",
+            MICRO_B,
+            full(1.0),
+            rates,
+        ),
+        Point(
+            "MIC04",
+            "bandwidth, reads, CXL-C of MICRO 2023",
+            5.12,
+            "GB/s",
+            MICRO_C,
+            full(1.0),
+            rates,
+        ),
         Point("MIC07", "idle latency, CXL-B of MICRO 2023", 406, "ns", MICRO_B, idle(), remote),
         Point("MIC08", "idle latency, CXL-C of MICRO 2023", 609, "ns", MICRO_C, idle(), remote),
         Point(
@@ -228,7 +316,9 @@ def _others() -> list[Point]:
             "ns",
             MICRO_A,
             full(1.0),
-            why=hypothesis("the host of the source has some 340 reads in flight, and the preset 512"),
+            why=hypothesis(
+                "the host of the source has some 340 reads in flight, and the preset 512"
+            ),
         ),
         Point(
             "MEL15",
@@ -240,40 +330,136 @@ def _others() -> list[Point]:
             why=hypothesis("the host of the source has more reads in flight than the preset"),
         ),
         Point(
-            "MEL18", "idle latency through a switch, Melody", 600, "ns", MELODY, idle(),
+            "MEL18",
+            "idle latency through a switch, Melody",
+            600,
+            "ns",
+            MELODY,
+            idle(),
             fitted("switching time of `melody-switch`"),
         ),
         Point(
-            "BEL01", "latency of 64 B through a switch, Beluga", 750, "ns", BELUGA, idle(),
+            "BEL01",
+            "latency of 64 B through a switch, Beluga",
+            750,
+            "ns",
+            BELUGA,
+            idle(),
             fitted("switching time of `beluga-switch`"),
         ),
         Point(
-            "PAN02", "latency of reads through a switch, Panjiu", 750, "ns", BELUGA, idle(),
+            "PAN02",
+            "latency of reads through a switch, Panjiu",
+            750,
+            "ns",
+            BELUGA,
+            idle(),
             derived("others: latency of 64 B through a switch, Beluga"),
         ),
         Point(
-            "XCN01", "idle latency through a switch, XConn", 220.5, "ns", MELODY, idle(),
+            "XCN01",
+            "idle latency through a switch, XConn",
+            220.5,
+            "ns",
+            PLAIN_SWITCH,
+            idle(),
             why=hypothesis(
                 "the source measures less than others do without a switch, and does not say how"
             ),
         ),
-        Point("XCN02", "bandwidth through a switch, two x8 ports, XConn", 47.2, "GB/s", TWO_X8, full(1.0), why=SWITCHED),
-        Point("BEL02", "bandwidth of reads, one host adapter, Beluga", 46.2, "GB/s", TWO_X8, full(1.0), why=SWITCHED),
-        Point("BEL03", "bandwidth of writes, one host adapter, Beluga", 33, "GB/s", TWO_X8, full(0.0), why=SWITCHED),
-        Point("XCN17", "bandwidth of reads of one port, XConn", 21.9, "GB/s", X8, full(1.0), why=SWITCHED),
-        Point("XCN18", "bandwidth of writes of one port, XConn", 22.0, "GB/s", X8, full(0.0), why=SWITCHED),
-        Point("XCN14", "two equal read streams of one port, XConn", 21.2, "GB/s", X8, full(1.0), why=SWITCHED),
-        Point("XCN15", "two equal write streams of one port, XConn", 22.0, "GB/s", X8, full(0.0), why=SWITCHED),
+        Point(
+            "XCN02",
+            "bandwidth through a switch, two x8 ports, XConn",
+            47.2,
+            "GB/s",
+            TWO_X8,
+            full(1.0),
+            why=SWITCHED,
+        ),
+        Point(
+            "BEL02",
+            "bandwidth of reads, one host adapter, Beluga",
+            46.2,
+            "GB/s",
+            TWO_X8,
+            full(1.0),
+            why=SWITCHED,
+        ),
+        Point(
+            "BEL03",
+            "bandwidth of writes, one host adapter, Beluga",
+            33,
+            "GB/s",
+            TWO_X8,
+            full(0.0),
+            why=SWITCHED,
+        ),
+        Point(
+            "XCN17",
+            "bandwidth of reads of one port, XConn",
+            21.9,
+            "GB/s",
+            X8,
+            full(1.0),
+            why=SWITCHED,
+        ),
+        Point(
+            "XCN18",
+            "bandwidth of writes of one port, XConn",
+            22.0,
+            "GB/s",
+            X8,
+            full(0.0),
+            why=SWITCHED,
+        ),
+        Point(
+            "XCN14",
+            "two equal read streams of one port, XConn",
+            21.2,
+            "GB/s",
+            X8,
+            full(1.0),
+            why=SWITCHED,
+        ),
+        Point(
+            "XCN15",
+            "two equal write streams of one port, XConn",
+            22.0,
+            "GB/s",
+            X8,
+            full(0.0),
+            why=SWITCHED,
+        ),
     ]
     blade = fitted("latency of the medium and process time of `seagate-blade`")
-    tail = hypothesis("refresh, page walks and other cores widen the distribution; the model has none")
+    tail = hypothesis(
+        "refresh, page walks and other cores widen the distribution; the model has none"
+    )
     points += [
         Point("VLD57", "blade, idle latency of reads, median", 507, "ns", BLADE, idle(), blade),
         Point("VLD60", "blade, idle latency of reads, mean", 518, "ns", BLADE, idle()),
         Point("VLD67", "blade, idle latency of writes, median", 346, "ns", BLADE, idle(0.0), blade),
         Point("VLD70", "blade, idle latency of writes, mean", 349, "ns", BLADE, idle(0.0)),
-        Point("VLD58", "blade, idle latency of reads, 99 %", 880, "ns", BLADE, idle(), why=tail, percentile="p99"),
-        Point("VLD68", "blade, idle latency of writes, 99 %", 421, "ns", BLADE, idle(0.0), why=tail, percentile="p99"),
+        Point(
+            "VLD58",
+            "blade, idle latency of reads, 99 %",
+            880,
+            "ns",
+            BLADE,
+            idle(),
+            why=tail,
+            percentile="p99",
+        ),
+        Point(
+            "VLD68",
+            "blade, idle latency of writes, 99 %",
+            421,
+            "ns",
+            BLADE,
+            idle(0.0),
+            why=tail,
+            percentile="p99",
+        ),
     ]
     return points
 
@@ -283,13 +469,16 @@ SOURCES = {
     "vistara": "Vistara, ISCA 2026, tables III and VI",
     "cachelib": "CacheLib wiki, OCP demo configuration",
     "cxl-dmsim": "CXL-DMSim, arXiv 2411.02282, plot scripts",
+    "hosts": "the source that the row names",
     "others": "the source that the row names",
 }
 
 
 def _figure(name: str, title: str, points: Sequence[Point]) -> Figure:
     def collect(settings: Settings) -> pd.DataFrame:
-        scenarios = [point.system.scenario(f"{name}-{point.row}", point.changes) for point in points]
+        scenarios = [
+            point.system.scenario(f"{name}-{point.row}", point.changes) for point in points
+        ]
         results = settings.run(name, scenarios)
         return pd.DataFrame(
             {
@@ -339,5 +528,6 @@ FIGURES: Sequence[Figure] = (
     _figure("vistara", "Vistara: idle, loaded, bandwidth by mix", _vistara()),
     _figure("cachelib", "CacheLib's expander: idle, bandwidth by mix", _cachelib()),
     _figure("cxl-dmsim", "CXL-DMSim's ASIC and FPGA: lmbench and STREAM", _cxl_dmsim()),
+    _figure("hosts", "Idle latencies of hosts: local, remote, and from a core", _hosts()),
     _figure("others", "Expanders and switches of other sources", _others()),
 )

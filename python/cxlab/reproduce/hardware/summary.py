@@ -20,7 +20,9 @@ def _all(settings: Settings) -> pd.DataFrame:
     found = []
     for figure in (*rows.FIGURES, blade.FIGURE, mess.FIGURE):
         path = settings.out / f"{figure.name}.csv"
-        table = pd.read_csv(path, keep_default_na=False) if path.is_file() else figure.collect(settings)
+        table = (
+            pd.read_csv(path, keep_default_na=False) if path.is_file() else figure.collect(settings)
+        )
         for claim in figure.claims(table):
             assert isinstance(claim.paper, float | int)
             assert claim.ours is not None
