@@ -2,10 +2,13 @@
 
 import re
 import runpy
+import shlex
 import shutil
 
 import pytest
 from matplotlib import pyplot
+
+from cxlab._command import main
 
 
 def blocks(text, language):
@@ -45,6 +48,21 @@ def test_the_measurement_in_the_documents_runs(root, tmp_path, monkeypatch, caps
     exec(compile(example, "docs/guide/measure-with-mlc.md", "exec"), names)
     assert capsys.readouterr().out.startswith("215.0 ")
     assert names["again"].curves.equals(names["found"].curves)
+
+
+@pytest.mark.parametrize("name", ["is-it-right"])
+def test_the_commands_of_a_guide_run(root, tmp_path, monkeypatch, capfd, name):
+    text = (root / f"docs/guide/{name}.md").read_text()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("CXLAB_CACHE", str(tmp_path / "cache"))
+    for block in blocks(text, "toml"):
+        (tmp_path / block.splitlines()[0].removeprefix("# ")).write_text(block)
+    lines = [line for block in blocks(text, "sh") for line in block.splitlines()]
+    assert len(lines) >= 3
+    for line in lines:
+        program, *arguments = shlex.split(line, comments=True)
+        assert program == "cxlab"
+        assert main(arguments) == 0, capfd.readouterr().err
 
 
 def test_the_tour_runs(root, tmp_path, monkeypatch, capsys):

@@ -169,6 +169,35 @@ fn a_link_between_a_root_port_and_a_device_may_be_a_named_one() {
     assert!(found.links.iter().all(|link| link.rate_gb_per_s == 2.0));
 }
 
+/// A device says what differs in its links from those of endpoints; a named link comes before that.
+#[test]
+fn a_device_says_what_its_own_link_is() {
+    let rates = |set: &[&str]| {
+        let found = report(&shipped("chain-16"), set);
+        let of = |name: &str| {
+            let mut links = found.links.iter();
+            let link = links.find(|link| link.name == name)?;
+            Some(link.rate_gb_per_s)
+        };
+        (of("mem0--sw4"), of("host0--sw0"), of("sw0--sw1"))
+    };
+    let (all, own) = (
+        "fabric.link={ generation = \"5\" }",
+        "devices[0].link={ lanes = 4 }",
+    );
+    let named = "fabric.overrides=[{ between = [\"mem0\", \"*\"], link = \"slow\" }]";
+    let edge = "fabric.edge_link={ generation = \"5\", lanes = 8 }";
+    for (set, expected) in [
+        (vec![all], [64.0, 64.0, 64.0]),
+        (vec![all, own], [16.0, 64.0, 64.0]),
+        (vec![all, own, edge], [16.0, 32.0, 64.0]),
+        (vec![all, own, SLOW, named], [2.0, 64.0, 64.0]),
+    ] {
+        let [device, host, inner] = expected.map(Some);
+        assert_eq!(rates(&set), (device, host, inner), "{set:?}");
+    }
+}
+
 /// Messages that a user gets for mistakes in these settings.
 fn mistakes(set: &[&str]) -> String {
     mistakes_of(&line(1, 1), set)

@@ -80,7 +80,7 @@ const PARTS: &[Part] = &[
         keys: || {
             json!({
                 "link": x8(),
-                "controller": { "process_time": "185 ns" },
+                "controller": { "process_time": "181 ns" },
                 "memory": plain("46 ns", "18 GB/s"),
             })
         },
@@ -93,7 +93,7 @@ const PARTS: &[Part] = &[
         keys: || {
             json!({
                 "link": x8(),
-                "controller": { "process_time": "388 ns" },
+                "controller": { "process_time": "384 ns" },
                 "memory": plain("46 ns", "5.1 GB/s"),
             })
         },
@@ -106,7 +106,7 @@ const PARTS: &[Part] = &[
         keys: || {
             json!({
                 "link": x8(),
-                "controller": { "process_time": "64 ns" },
+                "controller": { "process_time": "60 ns" },
                 "memory": plain("46 ns", "25.2 GB/s"),
             })
         },
@@ -120,7 +120,7 @@ const PARTS: &[Part] = &[
             json!({
                 "link": x8(),
                 "controller": { "process_time": "120 ns" },
-                "memory": plain("85 ns", "13.9 GB/s"),
+                "memory": plain("81 ns", "13.9 GB/s"),
             })
         },
     },
@@ -133,7 +133,7 @@ const PARTS: &[Part] = &[
             json!({
                 "capacity": "1 TiB",
                 "link": { "generation": "5", "lanes": 16 },
-                "controller": { "process_time": "174 ns", "contexts": 1024 },
+                "controller": { "process_time": "170 ns", "contexts": 1024 },
                 "memory": {
                     "kind": "data-path",
                     "read_bandwidth": "39.8 GB/s",

@@ -1,7 +1,7 @@
 """One blade of VLDB 2025, by pattern, size of access and threads.
 
-A thread has as many lines in flight as its measured bandwidth alone, times the idle latency, needs. So
-the row of one thread is fitted, and those of all other numbers of threads are predicted.
+A thread has as many lines in flight as its measured bandwidth alone, times the idle latency, needs.
+So the row of one thread is fitted, and those of all other numbers of threads are predicted.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def collect(settings: Settings) -> pd.DataFrame:
     return table.assign(simulated=[bandwidth(result) for result in results])
 
 
-def _why(pattern: str, size: int, threads: int) -> str:
+def _why(pattern: str, threads: int) -> str:
     if pattern == "random read" and threads > 4:
         return WASTE
     return MERGED if pattern == "seq write" and threads > 12 else KNEE
@@ -98,7 +98,7 @@ def claims(table: pd.DataFrame) -> list[Claim]:
                 BAR,
                 section="Weisgut et al., VLDB 2025, figure 4",
                 quote=f"{row['gb_per_s']:g} GB/s",
-                why=_why(pattern, size, threads),
+                why=_why(pattern, threads),
             )
         )
     return rows
