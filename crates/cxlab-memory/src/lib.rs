@@ -3,6 +3,7 @@
 
 pub mod backend;
 mod completion_queue;
+pub mod curves;
 pub mod data_path;
 mod deferred;
 pub mod dram;
@@ -18,7 +19,7 @@ pub mod ssd;
 pub mod tag_array;
 pub mod victim;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use cxlab_engine::catalog::{Entry, ParamError};
@@ -89,8 +90,35 @@ pub struct InputFile {
     pub path: PathBuf,
 }
 
+/// A note on a parameter of a medium: what the medium does that its author may not expect.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct MediumNote {
+    /// Name of the parameter.
+    pub field: String,
+    /// What the medium does.
+    pub message: String,
+}
+
+impl MediumNote {
+    /// A note on one parameter.
+    pub fn new(field: impl Into<String>, message: impl Into<String>) -> MediumNote {
+        MediumNote {
+            field: field.into(),
+            message: message.into(),
+        }
+    }
+}
+
 /// A checked set of parameters from which a device's backend is built.
 pub trait Medium: Send + Sync {
+    /// Reads the files of the parameters, relative to `folder`. It must be called once, before the
+    /// other methods.
+    ///
+    /// # Errors
+    /// The parameter whose file cannot be read or is wrong, with the line of the file.
+    fn load(&mut self, _folder: &Path) -> Result<(), ParamError> {
+        Ok(())
+    }
     /// Checks the parameters against the capacity of the device.
     ///
     /// # Errors
@@ -126,6 +154,16 @@ pub trait Medium: Send + Sync {
     fn files(&self) -> Vec<InputFile> {
         Vec::new()
     }
+    /// Whether building a backend runs code that the scenario names, such as a shared library. Making
+    /// a plan never does so.
+    fn runs_code(&self) -> bool {
+        false
+    }
+    /// Notes on the parameters. `outstanding` is the most requests that the owner keeps in the medium,
+    /// if it has a bound.
+    fn notes(&self, _outstanding: Option<u32>) -> Vec<MediumNote> {
+        Vec::new()
+    }
     /// Checks that a backend can be built, before a run relies on it. In contrast to
     /// [`Medium::check`] this runs code that the scenario names.
     ///
@@ -146,6 +184,7 @@ pub static CATALOG: &[Entry<Box<dyn Medium>>] = &[
     ssd::ENTRY,
     page_cache::ENTRY,
     interleaved::ENTRY,
+    curves::ENTRY,
     data_path::ENTRY,
     plugin::ENTRY,
 ];

@@ -8,7 +8,7 @@ use cxlab_engine::units::SimTime;
 
 use crate::backend::{Completion, MemoryBackend, MemoryRequest, Statistic};
 use crate::completion_queue::CompletionQueue;
-use crate::{CATALOG, InputFile, Medium};
+use crate::{CATALOG, InputFile, Medium, MediumNote};
 
 choice!(
     /// A medium of the catalog with its parameters.
@@ -32,6 +32,15 @@ pub(crate) fn files_within(part: &str, medium: &dyn Medium) -> Vec<InputFile> {
         file.field = format!("{part}.{}", file.field);
     }
     files
+}
+
+/// The notes of a part; their fields are prefixed with the part's name.
+pub(crate) fn notes_within(part: &str, medium: &dyn Medium) -> Vec<MediumNote> {
+    let mut notes = medium.notes(None);
+    for note in &mut notes {
+        note.field = format!("{part}.{}", note.field);
+    }
+    notes
 }
 
 /// A medium driven by the medium around it.

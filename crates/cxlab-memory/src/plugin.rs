@@ -139,6 +139,10 @@ impl Medium for PluginParams {
         }]
     }
 
+    fn runs_code(&self) -> bool {
+        true
+    }
+
     fn rehearse(&self, capacity: Bytes, context: &RunContext) -> Result<(), ParamError> {
         self.create(&context.folder, (capacity, 0)).map(|_| ())
     }

@@ -1,12 +1,16 @@
 //! Laws that every medium of the catalog must obey.
 #![allow(clippy::unwrap_used)]
 
+use std::path::Path;
+
 use cxlab_engine::catalog::find;
 use cxlab_engine::rng::StreamRng;
 use cxlab_engine::units::{Bytes, Dpa, SimTime};
 use cxlab_memory::{CATALOG, Completion, Medium, MediumSite, MemoryRequest};
 
 const CAPACITY: u64 = 1 << 30;
+/// The folder of curve files that samples name.
+const CURVES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scenarios/curves");
 
 /// Sample parameters for each medium. A plug-in needs a library, and has its own tests.
 fn samples(kind: &str) -> Vec<&'static str> {
@@ -42,6 +46,10 @@ fn samples(kind: &str) -> Vec<&'static str> {
             r#"{"read_bandwidth": "8 GB/s", "medium": {"kind": "dram"}}"#,
             r#"{"read_bandwidth": "8 GB/s", "write_bandwidth": "1 GB/s", "medium": {"kind": "fixed", "queue": 4}}"#,
         ],
+        "curves" => vec![
+            r#"{"file": "invented.csv", "measured_at": "device"}"#,
+            r#"{"file": "invented.csv", "measured_at": "host", "minus": "50 ns", "queue": 100, "window": 10}"#,
+        ],
         _ => Vec::new(),
     }
 }
@@ -53,7 +61,10 @@ fn media() -> Vec<(String, Box<dyn Medium>)> {
         assert!(!samples.is_empty(), "no sample of `{}`", entry.name);
         for sample in samples {
             let params = serde_json::from_str(sample).unwrap();
-            let medium = (entry.build)(&params).unwrap_or_else(|e| panic!("{sample}: {e}"));
+            let mut medium = (entry.build)(&params).unwrap_or_else(|e| panic!("{sample}: {e}"));
+            medium
+                .load(Path::new(CURVES))
+                .unwrap_or_else(|e| panic!("{sample}: {e}"));
             medium.check(Bytes(CAPACITY)).unwrap();
             all.push((format!("{} {sample}", entry.name), medium));
         }

@@ -92,11 +92,11 @@ fn hash(hashers: &mut [Sha256], path: &Path) {
 }
 
 /// Hashes of everything that can change a result except the seed: version, scenario without its
-/// name and execution, and the content of trace files, of libraries and of a fleet's demand. The
+/// name and execution, and the content of trace files, of the files of media and of a fleet's demand. The
 /// second hash leaves out the windows as well.
 pub(crate) fn hashes(
     scenario: &Scenario,
-    (libraries, traces): (Vec<PathBuf>, Vec<PathBuf>),
+    (of_media, traces): (Vec<PathBuf>, Vec<PathBuf>),
     demand: Option<&[u8]>,
 ) -> ([String; 2], Inputs) {
     let mut value = serde_json::to_value(scenario).unwrap_or_default();
@@ -118,7 +118,7 @@ pub(crate) fn hashes(
         hasher.update(text);
         hasher
     });
-    for path in &libraries {
+    for path in &of_media {
         hash(&mut hashers, path);
     }
     let inputs = Inputs::new(traces);

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use cxlab_engine::catalog::ParamError;
 use cxlab_engine::units::Bytes;
 use cxlab_memory::Medium;
-use cxlab_scenario::{MediumChoice, Scenario};
+use cxlab_scenario::{MediumChoice, Note, Scenario};
 
 use crate::problem::{Problem, Problems};
 
@@ -21,9 +21,14 @@ pub struct PlannedMedia {
     pub accelerators: Vec<Option<Box<dyn Medium>>>,
 }
 
-/// A medium of this capacity.
-pub(crate) fn build(choice: &MediumChoice, capacity: Bytes) -> Result<Box<dyn Medium>, ParamError> {
-    let medium = choice.build()?;
+/// A medium of this capacity. Its files are read relative to `folder`.
+pub(crate) fn build(
+    choice: &MediumChoice,
+    capacity: Bytes,
+    folder: &Path,
+) -> Result<Box<dyn Medium>, ParamError> {
+    let mut medium = choice.build()?;
+    medium.load(folder)?;
     medium.check(capacity)?;
     Ok(medium)
 }
@@ -59,6 +64,27 @@ impl PlannedMedia {
                 Some((place, medium.as_deref()?, group.memory.as_ref()?.capacity))
             });
         devices.chain(local).chain(nodes).chain(accelerators)
+    }
+
+    /// Whether a medium runs code that the scenario names.
+    pub(crate) fn run_code(&self, scenario: &Scenario) -> bool {
+        self.all(scenario).any(|(_, medium, _)| medium.runs_code())
+    }
+
+    /// The notes of the media on their parameters.
+    pub(crate) fn notes(&self, scenario: &Scenario) -> Vec<Note> {
+        let contexts = scenario
+            .devices
+            .iter()
+            .map(|group| Some(group.controller.contexts));
+        // Devices come first; other owners have no bound.
+        let outstanding = contexts.chain(std::iter::repeat(None));
+        let media = self.all(scenario).zip(outstanding);
+        let notes = media.flat_map(|((place, medium, _), outstanding)| {
+            let notes = medium.notes(outstanding).into_iter();
+            notes.map(move |note| Note::new(format!("{place}.{}", note.field), note.message))
+        });
+        notes.collect()
     }
 
     /// The files that media name.

@@ -21,7 +21,7 @@ impl Plan {
     pub fn rehearse_media(&self) -> Result<(), Vec<Problem>> {
         let context = self.media_context(FaultList::default());
         let media = self.media.all(&self.scenario);
-        let foreign = media.filter(|(_, medium, _)| !medium.files().is_empty());
+        let foreign = media.filter(|(_, medium, _)| medium.runs_code());
         let problems: Problems = foreign
             .filter_map(|(place, medium, capacity)| {
                 let error = medium.rehearse(capacity, &context).err()?;

@@ -1,7 +1,7 @@
 //! From a scenario to a plan: all checks, in the order in which their problems are reported.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use cxlab_engine::catalog::ParamError;
@@ -51,24 +51,27 @@ impl Entries {
         problems: &mut Problems,
     ) -> Entries {
         let hosts = &scenario.hosts;
+        let folder = files.scenario_dir.as_path();
         let devices = build_all(problems, "devices", "memory", &scenario.devices, |group| {
-            media::build(&group.memory, group.capacity)
+            media::build(&group.memory, group.capacity, folder)
         });
         let local = build_all(problems, "hosts", "local.memory", hosts, |group| {
             let local = group.local.as_ref();
             local
-                .map(|local| media::build(&local.memory, local.capacity))
+                .map(|local| media::build(&local.memory, local.capacity, folder))
                 .transpose()
         });
         let workloads = build_all(problems, "hosts", "workload", hosts, |group| {
             build_workload(&group.workload, externals)
         });
-        let nodes = build_all(problems, "hosts", "nodes", hosts, build_nodes);
+        let nodes = build_all(problems, "hosts", "nodes", hosts, |group| {
+            build_nodes(group, folder)
+        });
         let groups = &scenario.accelerators;
         let accelerators = build_all(problems, "accelerators", "memory.memory", groups, |group| {
             let memory = group.memory.as_ref();
             memory
-                .map(|memory| media::build(&memory.memory, memory.capacity))
+                .map(|memory| media::build(&memory.memory, memory.capacity, folder))
                 .transpose()
         });
         let beside = build_all(problems, "hosts", "beside.workload", hosts, |group| {
@@ -112,9 +115,9 @@ impl Entries {
 }
 
 /// Builds the media of a host's NUMA nodes.
-fn build_nodes(group: &HostGroup) -> Result<Vec<Box<dyn Medium>>, ParamError> {
+fn build_nodes(group: &HostGroup, folder: &Path) -> Result<Vec<Box<dyn Medium>>, ParamError> {
     let nodes = group.nodes.iter().enumerate().map(|(at, node)| {
-        media::build(&node.memory, node.capacity).map_err(|error| {
+        media::build(&node.memory, node.capacity, folder).map_err(|error| {
             let field = format!("[{at}].memory.{}", error.field);
             ParamError::new(field.trim_end_matches('.'), error.message)
         })
@@ -252,13 +255,14 @@ impl Plan {
         virals.spread(&mut devices, &media.devices)?;
         let caching = coherence::check(&scenario, &hosts, &devices, &links)?;
         coherence::check_policies(&scenario, &workloads, &hosts, &caching)?;
-        let libraries = media.files(&scenario, &files.scenario_dir)?;
-        let has_plugins = !libraries.is_empty();
+        let of_media = media.files(&scenario, &files.scenario_dir)?;
+        let has_plugins = media.run_code(&scenario);
         let runs = workloads.iter().chain(beside.iter().flatten());
         let traces = traces(runs, &files);
         let demand = entries.fleet.as_ref().map(|fleet| fleet.demand.content());
-        let ([hash, state_hash], inputs) = hashes(&scenario, (libraries, traces), demand);
+        let ([hash, state_hash], inputs) = hashes(&scenario, (of_media, traces), demand);
         let mut notes = notes(&devices);
+        notes.extend(media.notes(&scenario));
         notes.extend(link_checks::notes(&link_classes, &links));
         notes.extend(surprises::notes(&scenario, &hosts, &devices, &workloads));
         notes.extend(copies::note(&scenario, &hosts, &devices, &shared));

@@ -238,7 +238,7 @@ fn resolve(
 /// Measures the saturation of a group's medium when the ports take `port_ps` picoseconds a line.
 fn measure(plan: &Plan, at: usize, port_ps: f64) -> Result<Saturation, Problem> {
     let group = &plan.scenario.devices[at];
-    if !plan.media.devices[at].files().is_empty() {
+    if plan.media.devices[at].runs_code() {
         // Making a plan never runs code from shared libraries.
         return Err(Problem::refused(
             format!("devices[{at}].memory"),

@@ -15,13 +15,15 @@ mod params;
 #[cfg(test)]
 mod tests;
 
+use std::path::Path;
+
 use cxlab_engine::catalog::{Entry, ParamError, read_params};
 use cxlab_engine::units::{Bytes, Picos};
 use schemars::JsonSchema;
 
 use crate::backend::MemoryBackend;
-use crate::nested::{files_within, within};
-use crate::{InputFile, Medium, MediumSite, RunContext};
+use crate::nested::{files_within, notes_within, within};
+use crate::{InputFile, Medium, MediumNote, MediumSite, RunContext};
 use memory::Interleaved;
 pub use params::{InterleavedParams, Spread};
 
@@ -36,6 +38,14 @@ pub(crate) const ENTRY: Entry<Box<dyn Medium>> = Entry {
 };
 
 impl Medium for params::ResolvedInterleave {
+    fn load(&mut self, folder: &Path) -> Result<(), ParamError> {
+        for (at, medium) in self.media.iter_mut().enumerate() {
+            let found = medium.load(folder);
+            found.map_err(|error| within(&format!("media[{}]", at % self.listed), error))?;
+        }
+        Ok(())
+    }
+
     fn is_persistent(&self) -> Option<bool> {
         let mut kinds = self.media.iter().map(|medium| medium.is_persistent());
         let first = kinds.next()?;
@@ -46,6 +56,17 @@ impl Medium for params::ResolvedInterleave {
         let media = self.media.iter().enumerate();
         media
             .flat_map(|(at, medium)| files_within(&format!("media[{at}]"), medium.as_ref()))
+            .collect()
+    }
+
+    fn runs_code(&self) -> bool {
+        self.media.iter().any(|medium| medium.runs_code())
+    }
+
+    fn notes(&self, _outstanding: Option<u32>) -> Vec<MediumNote> {
+        let listed = self.media.iter().take(self.listed).enumerate();
+        listed
+            .flat_map(|(at, medium)| notes_within(&format!("media[{at}]"), medium.as_ref()))
             .collect()
     }
 

@@ -72,7 +72,7 @@ pub(super) struct ResolvedInterleave {
     granularity: Bytes,
     capacities: Option<Vec<Bytes>>,
     /// Number of media in the list before it is repeated.
-    listed: usize,
+    pub(super) listed: usize,
 }
 
 fn wrong(

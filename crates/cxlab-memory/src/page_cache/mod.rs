@@ -29,15 +29,18 @@ mod params;
 #[cfg(test)]
 mod tests;
 
+use std::path::Path;
+
 use cxlab_engine::catalog::{Entry, ParamError, read_params};
 use cxlab_engine::units::{Bytes, Picos};
 use schemars::JsonSchema;
 
 use crate::backend::MemoryBackend;
-use crate::nested::{files_within, within};
-use crate::{InputFile, Medium, MediumSite, RunContext};
+use crate::nested::{files_within, notes_within, within};
+use crate::{InputFile, Medium, MediumNote, MediumSite, RunContext};
 pub use cache::{DramCache, PowerFailureFlush};
 pub use observer::{Movement, MovementObserver, NoObserver};
+use params::ResolvedCache;
 pub use params::{DramCacheParams, FetchUnit, PagePolicyChoice, PrefetchChoice};
 
 pub(crate) const ENTRY: Entry<Box<dyn Medium>> = Entry {
@@ -46,56 +49,61 @@ pub(crate) const ENTRY: Entry<Box<dyn Medium>> = Entry {
     schema: <DramCacheParams as JsonSchema>::json_schema,
     build: |params| {
         let params: DramCacheParams = read_params(params)?;
-        params.resolve()?;
-        Ok(Box::new(params))
+        Ok(Box::new(params.resolve()?))
     },
 };
 
-impl Medium for DramCacheParams {
+impl Medium for ResolvedCache {
+    fn load(&mut self, folder: &Path) -> Result<(), ParamError> {
+        (self.dram.load(folder)).map_err(|error| within("dram", error))?;
+        (self.behind.load(folder)).map_err(|error| within("behind", error))
+    }
+
     /// The content is as persistent as the medium behind the cache.
     fn is_persistent(&self) -> Option<bool> {
-        let behind = self.resolve().map(|resolved| resolved.behind);
-        behind.map_or(Some(false), |behind| behind.is_persistent())
+        self.behind.is_persistent()
     }
 
     fn files(&self) -> Vec<InputFile> {
-        let Ok(resolved) = self.resolve() else {
-            return Vec::new();
-        };
-        let mut files = files_within("dram", resolved.dram.as_ref());
-        files.extend(files_within("behind", resolved.behind.as_ref()));
+        let mut files = files_within("dram", self.dram.as_ref());
+        files.extend(files_within("behind", self.behind.as_ref()));
         files
     }
 
+    fn runs_code(&self) -> bool {
+        self.dram.runs_code() || self.behind.runs_code()
+    }
+
+    fn notes(&self, _outstanding: Option<u32>) -> Vec<MediumNote> {
+        let mut notes = notes_within("dram", self.dram.as_ref());
+        notes.extend(notes_within("behind", self.behind.as_ref()));
+        notes
+    }
+
     fn rehearse(&self, capacity: Bytes, context: &RunContext) -> Result<(), ParamError> {
-        let resolved = self.resolve()?;
-        let dram = resolved.dram.rehearse(resolved.size, context);
+        let dram = self.dram.rehearse(self.size, context);
         dram.map_err(|error| within("dram", error))?;
-        let behind = resolved.behind.rehearse(capacity, context);
+        let behind = self.behind.rehearse(capacity, context);
         behind.map_err(|error| within("behind", error))
     }
 
     fn check(&self, capacity: Bytes) -> Result<(), ParamError> {
-        self.resolve()?.check(capacity)
+        self.check_capacity(capacity)
     }
 
     fn backend(&self, site: MediumSite) -> Box<dyn MemoryBackend> {
-        match DramCache::new(self, site, NoObserver) {
+        match DramCache::resolved(self, site, NoObserver) {
             Ok(cache) => Box::new(cache),
             Err(error) => unreachable!("parameters are checked before they are used: {error}"),
         }
     }
 
     fn can_be_warmed(&self) -> bool {
-        let parts = self
-            .resolve()
-            .map(|resolved| [resolved.dram, resolved.behind]);
-        parts.is_ok_and(|parts| parts.iter().all(|part| part.can_be_warmed()))
+        self.dram.can_be_warmed() && self.behind.can_be_warmed()
     }
 
     fn slowest(&self) -> Picos {
-        let behind = self.resolve().map(|resolved| resolved.behind.slowest());
-        behind.unwrap_or_default()
+        self.behind.slowest()
     }
 
     fn idle_read_ps(&self) -> Option<u64> {

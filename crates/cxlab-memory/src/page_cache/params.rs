@@ -234,7 +234,7 @@ impl DramCacheParams {
 }
 
 impl ResolvedCache {
-    pub(super) fn check(&self, capacity: Bytes) -> Result<(), ParamError> {
+    pub(super) fn check_capacity(&self, capacity: Bytes) -> Result<(), ParamError> {
         if self.size > capacity {
             let message = format!(
                 "found {}; allowed: at most the device's capacity, {capacity}",

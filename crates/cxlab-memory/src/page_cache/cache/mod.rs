@@ -18,7 +18,7 @@ use cxlab_engine::units::{LINE_BYTES, SimTime};
 
 use super::fetch::{Fetch, PageAccess, Request, SlowRead, WriteBackEntry};
 use super::observer::{MovementObserver, NoObserver};
-use super::params::{CacheShape, DramCacheParams};
+use super::params::{CacheShape, DramCacheParams, ResolvedCache};
 use crate::backend::{Completion, MemoryBackend, MemoryRequest, Statistic};
 use crate::completion_queue::CompletionQueue;
 use crate::nested::InnerMedium;
@@ -133,8 +133,19 @@ impl<O: MovementObserver> DramCache<O> {
         site: MediumSite,
         observer: O,
     ) -> Result<Self, ParamError> {
-        let resolved = params.resolve()?;
-        resolved.check(site.capacity)?;
+        DramCache::resolved(&params.resolve()?, site, observer)
+    }
+
+    /// An empty cache for a device, from resolved parameters.
+    ///
+    /// # Errors
+    /// The parameter that does not fit the capacity of the device.
+    pub(super) fn resolved(
+        resolved: &ResolvedCache,
+        site: MediumSite,
+        observer: O,
+    ) -> Result<Self, ParamError> {
+        resolved.check_capacity(site.capacity)?;
         let MediumSite {
             capacity,
             mut rng,
