@@ -3,8 +3,8 @@
 //! By Little's law a point of bandwidth `b` and latency `L` has `n = b L` lines in flight. On a curve
 //! that does not fall, `n` grows with `b`, so the latency is a function of `n` too. Between two points the
 //! latency is linear in the bandwidth: `L = c + k b`, and with `b = n / L` it is
-//! `L = (c + sqrt(c^2 + 4 k n)) / 2`. Beyond the last point the bandwidth stays at its peak and the latency
-//! is `n` times the time of a line.
+//! `L = (c + sqrt(c^2 + 4 k n)) / 2`. Beyond the last point the latency is that of the last point: more
+//! requests wait for the bus.
 //!
 //! All values are `f64`. The operations are those that IEEE 754 rounds alike on every machine (`+ - * /`
 //! and the square root), so results are the same everywhere.
@@ -78,7 +78,7 @@ impl LatencyCurve {
 
     fn latency_ps(&self, in_flight: f64) -> f64 {
         if in_flight >= self.full {
-            return in_flight * self.line_ps;
+            return self.full * self.line_ps;
         }
         let next = (self.segments).partition_point(|segment| segment.from <= in_flight);
         self.segments[next.saturating_sub(1)].latency_ps(in_flight)

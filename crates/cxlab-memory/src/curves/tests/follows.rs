@@ -292,8 +292,8 @@ proptest! {
             let found = mix.latency_ps(in_flight) * 1e-3;
             prop_assert!(near(found, latency, 1e-9), "{found}, {latency}");
             let full = mix.full();
-            let at_peak = mix.latency_ps(2.0 * full);
-            prop_assert!(near(at_peak, 2.0 * full * mix.line_ps(), 1e-12));
+            let peak = curve.peak().latency_ns;
+            prop_assert!(near(mix.latency_ps(2.0 * full) * 1e-3, peak, 1e-9));
         }
     }
 
