@@ -146,6 +146,11 @@ pub trait Medium: Send + Sync {
     fn slowest(&self) -> Picos {
         Picos::ZERO
     }
+    /// Whether the latency of a request depends on the load by more than its waits for banks and buses.
+    /// Waits at one load then do not tell those at another.
+    fn latency_follows_load(&self) -> bool {
+        false
+    }
     /// Whether the content survives a loss of power; `None` if only a part of it does.
     fn is_persistent(&self) -> Option<bool> {
         Some(false)

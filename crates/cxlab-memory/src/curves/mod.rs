@@ -144,6 +144,10 @@ impl Medium for CurvesMedium {
         false
     }
 
+    fn latency_follows_load(&self) -> bool {
+        true
+    }
+
     fn files(&self) -> Vec<InputFile> {
         let files = self.loaded().files.iter();
         let file = |path: &PathBuf| InputFile {

@@ -25,7 +25,13 @@ struct Segment {
 
 impl Segment {
     fn latency_ps(&self, in_flight: f64) -> f64 {
-        0.5 * (self.c + (self.c * self.c + self.four_k * in_flight).sqrt())
+        let product = self.four_k * in_flight;
+        let root = (self.c * self.c + product).sqrt();
+        // The two forms are equal. Each is exact where the other subtracts nearly equal numbers.
+        match self.c > 0.0 {
+            true => 0.5 * (self.c + root),
+            false => 0.5 * product / (root - self.c),
+        }
     }
 }
 

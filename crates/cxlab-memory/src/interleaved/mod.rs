@@ -59,6 +59,12 @@ impl Medium for params::ResolvedInterleave {
             .collect()
     }
 
+    fn latency_follows_load(&self) -> bool {
+        self.media
+            .iter()
+            .any(|medium| medium.latency_follows_load())
+    }
+
     fn runs_code(&self) -> bool {
         self.media.iter().any(|medium| medium.runs_code())
     }

@@ -70,6 +70,10 @@ impl Medium for ResolvedCache {
         files
     }
 
+    fn latency_follows_load(&self) -> bool {
+        self.dram.latency_follows_load() || self.behind.latency_follows_load()
+    }
+
     fn runs_code(&self) -> bool {
         self.dram.runs_code() || self.behind.runs_code()
     }

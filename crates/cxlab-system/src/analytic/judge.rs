@@ -35,7 +35,11 @@ fn of_medium(plan: &Plan, group: usize, used: f64) -> (ErrorClass, &'static str)
         ..0.4 => ErrorClass::ThirtyPercent,
         _ => ErrorClass::DoNotUse,
     };
-    (class, "banks and rows of a medium that was measured alone")
+    let why = match plan.media.devices[group].latency_follows_load() {
+        true => "curves of a medium, whose waits were measured at half load alone",
+        false => "banks and rows of a medium that was measured alone",
+    };
+    (class, why)
 }
 
 /// The classes of hosts that ask for something else than their workloads do, of devices without a constant latency too.

@@ -257,13 +257,15 @@ fn media(plan: &Plan, demand: &Demand, seed: u64) -> Result<Media, Vec<Problem>>
             })
         };
         let found = probe(fresh, &demand.accesses[number], group.controller.contexts);
-        let found = found.map_err(|error| {
+        let mut found = found.map_err(|error| {
             vec![Problem::new(
                 format!("devices[{at}].memory"),
                 format!("{error}; allowed in analytic mode: media that answer by themselves"),
             )]
         })?;
         plan.check_faults(&faults)?;
+        // The classes of media without a constant latency bound what the form makes of their waits.
+        found.constant &= !plan.media.devices[at].latency_follows_load();
         media[at] = Some(found);
     }
     Ok(media)

@@ -450,7 +450,8 @@ fn notes(plan: &Plan, media: &Media) -> Vec<Note> {
             notes.push(Note::new(
                 format!("devices[{at}].memory"),
                 "has no constant latency: what it does alone was measured on its own model with the \
-                 first accesses of the hosts, and what caches and flash hold later is not known",
+                 first accesses of the hosts, and what caches and flash hold later, or what curves say of other \
+                 loads, is not known",
             ));
         }
     }

@@ -9,6 +9,8 @@ pub mod mlc;
 
 use std::fmt;
 
+/// Least bandwidth of a point in MB/s and least latency in nanoseconds: 1 kB/s and 1 ps (*assumed*).
+pub const LEAST: f64 = 1e-3;
 /// Largest bandwidth of a point in MB/s: ten times a package with several stacks of HBM (*assumed*).
 /// Larger numbers are bytes or kilobytes per second.
 pub const MAX_MB_PER_S: f64 = 1e7;
@@ -22,9 +24,9 @@ pub struct MeasuredPoint {
     pub line: usize,
     /// Share of reads among the lines of 64 bytes that the memory serves, 0 to 100.
     pub read_percent: f64,
-    /// Bandwidth of reads and writes together, in MB/s (10^6 bytes per second). More than 0.
+    /// Bandwidth of reads and writes together, in MB/s (10^6 bytes per second).
     pub mb_per_s: f64,
-    /// Latency of a read in nanoseconds. More than 0.
+    /// Latency of a read in nanoseconds.
     pub latency_ns: f64,
 }
 
@@ -83,13 +85,13 @@ pub(super) fn shown(found: &str) -> String {
     text
 }
 
-/// Reads a number that is more than 0 and at most `most`.
+/// Reads a number from [`LEAST`] to `most`.
 fn positive(line: usize, field: &str, found: &str, most: f64) -> Result<f64, ReadError> {
     match found.parse::<f64>() {
-        Ok(value) if value > 0.0 && value <= most => Ok(value),
+        Ok(value) if (LEAST..=most).contains(&value) => Ok(value),
         _ => {
             let found = shown(found);
-            let message = format!("{field}: found `{found}`; allowed: more than 0, at most {most}");
+            let message = format!("{field}: found `{found}`; allowed: {LEAST} to {most}");
             Err(ReadError::new(line, message))
         }
     }

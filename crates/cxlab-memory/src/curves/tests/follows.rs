@@ -254,6 +254,24 @@ fn lines_outside_the_family_and_beyond_its_last_point_are_counted() {
     }
 }
 
+/// Two measured points may differ by less than `f64` resolves, and the latency between them is still that
+/// of the lines in flight.
+#[test]
+fn a_vertical_part_of_a_curve_is_exact() {
+    let next = f64::from_bits(20_000f64.to_bits() + 1);
+    let points = [
+        [100.0, 1000.0, 100.0],
+        [100.0, 20_000.0, 130.0],
+        [100.0, next, 900.0],
+    ];
+    let family = family(&points, 0.0).unwrap();
+    let table = LatencyTable::new(&family);
+    for latency in [131.0, 500.0, 899.0] {
+        let found = table.mix(1.0).latency_ps(20_000.0 * latency * 1e-3 / 64.0);
+        assert!(near(found, latency * 1e3, 1e-9), "{found}");
+    }
+}
+
 /// Random families: up to four mixes, with points of rising bandwidth and latency.
 fn families() -> impl Strategy<Value = CurveFamily> {
     let steps = prop::collection::vec((0.02..1.0f64, 0.0..1.0f64), 2..12);

@@ -57,11 +57,11 @@ fn a_csv_file_has_its_points_with_their_lines() {
         ),
         (
             &format!("{header}\n1,-2,3\n"),
-            "2: bandwidth_mb_per_s: found `-2`; allowed: more than 0",
+            "2: bandwidth_mb_per_s: found `-2`; allowed: 0.001 to",
         ),
         (
             &format!("{header}\n1,2,0\n"),
-            "2: latency_ns: found `0`; allowed: more than 0",
+            "2: latency_ns: found `0`; allowed: 0.001 to",
         ),
         (
             &format!("{header}\n1,2,NaN\n"),
@@ -69,7 +69,7 @@ fn a_csv_file_has_its_points_with_their_lines() {
         ),
         (
             &format!("{header}\n1,1e8,3\n"),
-            "found `1e8`; allowed: more than 0, at most 10000000",
+            "found `1e8`; allowed: 0.001 to 10000000",
         ),
     ] {
         let error = csv::read(text.as_bytes()).unwrap_err().to_string();
@@ -101,7 +101,7 @@ fn a_file_of_mess_has_the_mix_of_its_name_and_the_unit_of_the_caller() {
     let error = mess::read(b"5703.3 98.98\n-1348.57 97.68\n", 58.0, 1.0).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "2: bandwidth: found `-1348.57`; allowed: more than 0, at most 10000000"
+        "2: bandwidth: found `-1348.57`; allowed: 0.001 to 10000000"
     );
     let error = mess::read(b"24084.4\n", 0.0, 1.0).unwrap_err().to_string();
     assert!(
@@ -160,7 +160,7 @@ fn output_of_mlc_has_the_mix_of_its_header_or_of_the_caller() {
         (
             MLC.replace("200.00", "-1"),
             None,
-            "10: Latency: found `-1`; allowed: more than 0",
+            "10: Latency: found `-1`; allowed: 0.001 to",
         ),
         (
             format!("{MLC}{MLC}"),
