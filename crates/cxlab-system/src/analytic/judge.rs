@@ -15,7 +15,7 @@ pub(super) struct Judged {
 
 /// Kinds of media whose state what is drawn of the hosts' operations brings to where it stays. Others may be filled for
 /// much longer, or are not known.
-const SHORT_MEMORY: [&str; 3] = ["fixed", "dram", "pmem"];
+const SHORT_MEMORY: [&str; 4] = ["fixed", "curves", "dram", "pmem"];
 
 /// Whether the state of a medium of a group of devices may need longer than what is drawn.
 fn is_long(plan: &Plan, group: usize) -> bool {
