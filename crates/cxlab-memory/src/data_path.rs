@@ -5,6 +5,8 @@
 //! line after the other. Left out: queues of the path's own, and the time of a line on it (part of a device's
 //! `process_time`).
 
+use std::path::Path;
+
 use cxlab_engine::catalog::{Entry, ParamError, read_params};
 use cxlab_engine::save_state;
 use cxlab_engine::units::{Bytes, BytesPerSec, LINE_BYTES, Picos, SimTime};
@@ -12,8 +14,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::backend::{Completion, MemoryBackend, MemoryRequest, Statistic};
-use crate::nested::{files_within, within};
-use crate::{InputFile, Medium, MediumSite, NestedMedium, RunContext};
+use crate::nested::{files_within, notes_within, within};
+use crate::{InputFile, Medium, MediumNote, MediumSite, NestedMedium, RunContext};
 
 /// Parameters of a data path. At least one rate is given.
 #[derive(Clone, PartialEq, Serialize, Deserialize, JsonSchema, Debug)]
@@ -62,6 +64,11 @@ pub(crate) const ENTRY: Entry<Box<dyn Medium>> = Entry {
 };
 
 impl Medium for DataPathMedium {
+    fn load(&mut self, folder: &Path) -> Result<(), ParamError> {
+        let found = self.medium.load(folder);
+        found.map_err(|error| within("medium", error))
+    }
+
     fn check(&self, capacity: Bytes) -> Result<(), ParamError> {
         let found = self.medium.check(capacity);
         found.map_err(|error| within("medium", error))
@@ -98,6 +105,18 @@ impl Medium for DataPathMedium {
 
     fn files(&self) -> Vec<InputFile> {
         files_within("medium", self.medium.as_ref())
+    }
+
+    fn latency_follows_load(&self) -> bool {
+        self.medium.latency_follows_load()
+    }
+
+    fn runs_code(&self) -> bool {
+        self.medium.runs_code()
+    }
+
+    fn notes(&self, _outstanding: Option<u32>) -> Vec<MediumNote> {
+        notes_within("medium", self.medium.as_ref())
     }
 
     fn rehearse(&self, capacity: Bytes, context: &RunContext) -> Result<(), ParamError> {
