@@ -33,7 +33,8 @@ pub struct MediumModel {
     pub service_ps: f64,
     /// Mean wait when the medium is half full; waits at other loads are scaled from this value.
     pub half_wait_ps: f64,
-    /// Accesses that the medium holds at once; further accesses wait in the buffers of its device.
+    /// Accesses that the medium holds, at once or at its full rate; further accesses wait in the buffers of its
+    /// device.
     pub places: f64,
 }
 
@@ -95,7 +96,8 @@ pub fn probe(
         constant: read.constant && write.constant,
         service_ps,
         half_wait_ps: (loaded - idle).max(LEAST_WAIT * service_ps),
-        places: places(fresh(), accesses, contexts),
+        // A medium that takes accesses one after the other holds more at its full rate than at one instant.
+        places: places(fresh(), accesses, contexts).max(idle / service_ps),
     })
 }
 
