@@ -17,7 +17,8 @@ pub(super) const ENTRY: Entry<Box<dyn Topology>> = Entry {
     build: build_from::<Custom>,
 };
 
-/// Named switches, and links between switches, requesters and devices by name.
+/// Each endpoint occurs in one link, except that an endpoint without a switch may have several links to
+/// endpoints of the other kind.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Custom {

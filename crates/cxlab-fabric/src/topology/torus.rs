@@ -14,7 +14,8 @@ pub(super) const ENTRY: Entry<Box<dyn Topology>> = Entry {
     build: build_from::<Torus>,
 };
 
-/// Switches `sw0`, `sw1`, ... at the points of a grid, numbered with the first dimension fastest.
+/// Switches `sw0`, `sw1`, ... at the points of a grid, numbered with the first dimension fastest. A dimension
+/// of length 2 has no second link.
 #[derive(Clone, Default, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Torus {
