@@ -10,6 +10,7 @@ mod grid;
 mod mesh;
 mod placement;
 mod ring;
+mod ring_star;
 mod size;
 mod spine_leaf;
 mod torus;
@@ -47,6 +48,7 @@ pub const CATALOG: &[Entry<Box<dyn Topology>>] = &[
     chain::ENTRY,
     tree::ENTRY,
     ring::ENTRY,
+    ring_star::ENTRY,
     mesh::ENTRY,
     torus::ENTRY,
     spine_leaf::ENTRY,

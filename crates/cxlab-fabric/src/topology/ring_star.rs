@@ -1,0 +1,125 @@
+//! A star of rings: circles of switches around one hub.
+
+use cxlab_engine::catalog::{Entry, ParamError};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::size::{MAX_SWITCHES, bounded, one_per_pair};
+use super::{Placement, Topology, build_from, schema_of};
+use crate::graph::{Endpoints, FabricGraph};
+
+pub(super) const ENTRY: Entry<Box<dyn Topology>> = Entry {
+    name: "ring-star",
+    summary: "rings of switches, one switch of each ring linked to a hub",
+    schema: schema_of::<RingStar>,
+    build: build_from::<RingStar>,
+};
+
+/// Fewest rings with a way through the hub.
+const LEAST_RINGS: usize = 2;
+/// Fewest switches of a circle without a doubled link.
+const LEAST_SWITCHES: usize = 3;
+
+/// Switches `r0s0`, `r0s1`, ... (ring, and place on it), and `hub`. The hub is linked to place 0 of each ring
+/// and has no endpoints. A split placement puts requesters on the first half of the rings.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct RingStar {
+    /// Number of rings, at least 2; by default as many as give a switch to each requester-device pair.
+    pub rings: Option<usize>,
+    /// Number of switches of each ring, at least 3. Default 4, *assumed*.
+    pub switches_per_ring: usize,
+    /// Switches to which the endpoints attach.
+    pub placement: Placement,
+}
+
+impl Default for RingStar {
+    fn default() -> Self {
+        RingStar {
+            rings: None,
+            switches_per_ring: 4,
+            placement: Placement::default(),
+        }
+    }
+}
+
+impl Topology for RingStar {
+    fn build(&self, endpoints: &Endpoints) -> Result<FabricGraph, ParamError> {
+        let around = MAX_SWITCHES - 1;
+        let length = bounded(
+            "switches_per_ring",
+            Some(self.switches_per_ring),
+            LEAST_SWITCHES,
+            LEAST_SWITCHES,
+            around / LEAST_RINGS,
+        )?;
+        let rings = bounded(
+            "rings",
+            self.rings,
+            one_per_pair(endpoints, 1).div_ceil(length),
+            LEAST_RINGS,
+            around / length,
+        )?;
+        let mut graph = FabricGraph::new(endpoints);
+        for ring in 0..rings {
+            for place in 0..length {
+                graph.add_switch(format!("r{ring}s{place}"), 0);
+            }
+        }
+        let hub = graph.add_switch("hub", 1);
+        for ring in 0..rings {
+            let first = ring * length;
+            for place in 0..length {
+                graph.add_link(first + place, first + (place + 1) % length);
+            }
+            graph.add_link(first, hub);
+        }
+        let edge: Vec<usize> = (0..hub).collect();
+        self.placement.attach(&mut graph, &edge, rings / 2 * length);
+        Ok(graph)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn three_rings_of_four_meet_in_the_hub_and_requesters_are_on_the_first() {
+        let graph = RingStar {
+            rings: Some(3),
+            ..RingStar::default()
+        }
+        .build(&Endpoints::numbered(4, 8))
+        .unwrap();
+        let hub = graph.switches.len() - 1;
+        assert_eq!(graph.switches[hub].name, "hub");
+        let (to_hub, on_rings): (Vec<_>, Vec<_>) =
+            graph.links.iter().partition(|link| link.b == hub);
+        let linked: Vec<_> = to_hub
+            .iter()
+            .map(|link| graph.switches[link.a].name.as_str())
+            .collect();
+        assert_eq!(linked, ["r0s0", "r1s0", "r2s0"]);
+        assert_eq!(on_rings.len(), 3 * 4);
+        assert!(on_rings.iter().all(|link| link.a / 4 == link.b / 4));
+        let switches: Vec<_> = graph.attachments.iter().map(|a| a.switch).collect();
+        assert_eq!(switches, (0..12).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn rings_that_are_too_short_too_few_or_too_many_are_refused() {
+        let error = |rings, switches_per_ring| {
+            let star = RingStar {
+                rings: Some(rings),
+                switches_per_ring,
+                ..RingStar::default()
+            };
+            let built = star.build(&Endpoints::numbered(2, 2));
+            built.unwrap_err().to_string()
+        };
+        assert_eq!(error(2, 2), "`switches_per_ring`: 2 is not from 3 to 2047");
+        assert_eq!(error(1, 4), "`rings`: 1 is not from 2 to 1023");
+        assert_eq!(error(1024, 4), "`rings`: 1024 is not from 2 to 1023");
+    }
+}
