@@ -132,6 +132,14 @@ figures: need-rust .venv/.installed ## Simulate and draw the figures that are co
 	.venv/bin/cxlab reproduce hardware --out figures/hardware
 	.venv/bin/cxlab reproduce --docs
 
+# Rust tests write what comes from catalogs and tables, the Python package what comes from the schema.
+GENERATING := -p cxlab-fabric -p cxlab-os -p cxlab-protocol -p cxlab-tests \
+	--test docs --test io_docs --test coverage --test coherence --test laws_enumeration
+.PHONY: docs
+docs: python ## Write the generated parts of docs/
+	CXLAB_UPDATE_DOCS=1 $(CARGO) test --locked --quiet $(GENERATING)
+	.venv/bin/cxlab reproduce --docs
+
 .venv/.installed: python/requirements-test.txt pyproject.toml
 	@$(MAKE) need-python
 	$(PYTHON) -m venv .venv
