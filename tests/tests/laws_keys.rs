@@ -105,3 +105,46 @@ fn a_write_of_persistent_memory_completes_so_much_after_it_is_accepted() {
     let found = latency("140 ns") - latency("90 ns");
     assert!((found - 50.0).abs() < 0.5, "{found}");
 }
+
+#[test]
+fn an_atomic_operation_by_dma_takes_one_access_to_a_buffer_of_the_accelerator() {
+    let time_ns = |buffer_cycles: u32| {
+        let more = [
+            "hosts[0].workload={ kind = \"circus-tent\", interface = \"pcie\", iterations = 200 }",
+            "hosts[0].nodes=[{ capacity = \"1 GiB\", memory = { kind = \"fixed\" } }]",
+            "accelerators[0].device.cycle=\"2.5 ns\"",
+            &format!("accelerators[0].device.buffer_cycles={buffer_cycles}"),
+        ];
+        report(&cxlab_tests::shipped("cohet-fpga"), &more).sim_time_ns
+    };
+    // Between the DMA read and the DMA write of each operation the changed word is stored.
+    let found = time_ns(104) - time_ns(4);
+    assert!((found - 200.0 * 100.0 * 2.5).abs() < 1e-3, "{found}");
+}
+
+#[test]
+fn pages_go_to_cxl_memory_before_a_far_node_with_cores_where_that_is_as_far() {
+    let text = r#"
+name = "distances"
+[measure]
+warmup_requests = 0
+[fabric]
+topology = { kind = "direct" }
+[[hosts]]
+name = "cpu"
+nodes = [{ capacity = "2 MiB" }, { capacity = "64 MiB", at = { socket = 1 } }]
+workload = { kind = "stream-threads", array = "4 MiB", loops = ["copy"] }
+processor = { socket_time = "45 ns", llc = { size = "64 KiB", ways = 16 }, l2 = { size = "16 KiB", ways = 8, access_time = "5 ns" }, l1 = { size = "8 KiB", ways = 8, access_time = "1 ns" } }
+os = {}
+[[devices]]
+name = "mem"
+capacity = "256 MiB"
+"#;
+    // The other socket takes 90 ns + 2 x 45 ns, which is 20 where 90 ns is 10. A node with cores counts as one
+    // farther.
+    for (cxl_distance, to_device) in [(11, true), (20, true), (21, false), (127, false)] {
+        let set = format!("hosts[0].os.cxl_distance={cxl_distance}");
+        let reads = report(text, &[&set]).devices[0].reads;
+        assert_eq!(reads > 0, to_device, "{cxl_distance}: {reads} lines");
+    }
+}

@@ -71,6 +71,25 @@ fn best_offset_finds_the_offset_of_a_pattern_and_stops_at_random() {
 }
 
 #[test]
+fn a_phase_of_best_offset_ends_at_the_highest_score_or_after_the_last_round() {
+    // Every sixth page. Of the 52 offsets, tested in turn, 6 is the sixth, and scores in every round.
+    let pages: Vec<u64> = (0..5_200).map(|n| n * 6).collect();
+    let first_of_six = |score_max: u32, round_max: u32| {
+        let params = json!({ "score_max": score_max, "round_max": round_max, "bad_score": 0 });
+        let mut best = prefetcher("best-offset", params);
+        let lists = asked(best.as_mut(), &pages);
+        let of_six = |(list, page): (&Vec<u64>, &u64)| list.as_slice() == [page + 6];
+        lists.iter().zip(&pages).position(of_six)
+    };
+    for limit in [1, 2, 31, 100] {
+        let ends = 52 * (limit as usize - 1) + 5;
+        assert_eq!(first_of_six(limit, 1000), Some(ends), "score_max {limit}");
+        let ends = 52 * limit as usize - 1;
+        assert_eq!(first_of_six(1000, limit), Some(ends), "round_max {limit}");
+    }
+}
+
+#[test]
 fn candidates_never_lie_below_the_device_and_are_bounded() {
     let mut stride = prefetcher("stride", json!({ "degree": 16 }));
     let asked = asked(stride.as_mut(), &[12, 8, 4]);
