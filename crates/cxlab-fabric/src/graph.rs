@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use cxlab_protocol::PortId;
 
-use crate::routing::FabricError;
+use crate::error::FabricError;
 
 /// Names of the endpoints of a fabric. Endpoint `e` is requester `e` if `e < requesters.len()`, or else
 /// device `e - requesters.len()`.

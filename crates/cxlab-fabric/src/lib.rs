@@ -2,8 +2,11 @@
 //! memory of a pool to hosts.
 
 pub mod bus;
+mod error;
 pub mod graph;
 pub mod manager;
 pub mod routing;
 pub mod switch;
 pub mod topology;
+
+pub use error::{ChannelName, DependencyCycle, FabricError};

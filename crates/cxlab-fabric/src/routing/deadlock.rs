@@ -12,10 +12,10 @@
 //! show that a device responds without waiting for other requests.
 
 use std::collections::VecDeque;
-use std::fmt;
 
 use petgraph::graph::{DiGraph, NodeIndex};
 
+use crate::error::{ChannelName, DependencyCycle};
 use crate::graph::FabricGraph;
 
 use super::ports::{PortPeer, SwitchPorts};
@@ -32,40 +32,6 @@ pub struct DeadlockProof {
     pub dependencies: usize,
     /// Number of virtual channels of each link.
     pub virtual_channels: u8,
-}
-
-/// One channel of a dependency cycle.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct ChannelName {
-    /// Name of the switch from which the link leads.
-    pub from: String,
-    /// Name of the switch to which the link leads.
-    pub to: String,
-    /// Number of the virtual channel.
-    pub virtual_channel: u8,
-}
-
-/// A cycle of dependencies: each channel waits for the next, and the last for the first.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct DependencyCycle {
-    /// The channels of the cycle, in order.
-    pub channels: Vec<ChannelName>,
-}
-
-impl fmt::Display for DependencyCycle {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("each of these waits for the next, and the last for the first: ")?;
-        for (i, channel) in self.channels.iter().enumerate() {
-            let separator = if i == 0 { "" } else { ", " };
-            let ChannelName {
-                from,
-                to,
-                virtual_channel,
-            } = channel;
-            write!(f, "{separator}`{from}`->`{to}` vc {virtual_channel}")?;
-        }
-        Ok(())
-    }
 }
 
 /// Checks a routing on paths to the endpoints of `destinations`.

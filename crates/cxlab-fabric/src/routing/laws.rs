@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use super::deadlock::{MAX_VIRTUAL_CHANNELS, check};
 use super::*;
+use crate::error::FabricError;
 use crate::graph::{Endpoints, FabricGraph};
 use crate::topology::{self, Topology};
 

@@ -8,7 +8,6 @@ mod adaptive;
 mod candidates;
 pub mod deadlock;
 mod distances;
-mod error;
 #[cfg(test)]
 mod laws;
 mod oblivious;
@@ -23,7 +22,6 @@ use cxlab_engine::catalog::{Entry, ParamError, read_params};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
 
-pub use error::FabricError;
 pub use ports::{PortPeer, SwitchPorts};
 pub use tables::{AllowedPaths, RoutingTables};
 

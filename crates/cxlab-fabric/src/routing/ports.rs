@@ -3,7 +3,7 @@
 
 use crate::graph::FabricGraph;
 
-use super::FabricError;
+use crate::error::FabricError;
 
 /// What is at the other end of a switch port.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -5,14 +5,13 @@
 
 use crate::graph::FabricGraph;
 
+use super::RoutingKind;
 use super::candidates::OutputCandidates;
-use super::deadlock::{
-    ChannelDependencies, DeadlockProof, DependencyCycle, MAX_VIRTUAL_CHANNELS, check,
-};
+use super::deadlock::{ChannelDependencies, DeadlockProof, MAX_VIRTUAL_CHANNELS, check};
 use super::distances::SwitchDistances;
 use super::order::orders;
 use super::ports::SwitchPorts;
-use super::{FabricError, RoutingKind};
+use crate::error::{DependencyCycle, FabricError};
 
 /// The paths that messages may take.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

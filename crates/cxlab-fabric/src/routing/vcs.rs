@@ -9,8 +9,8 @@
 
 use crate::graph::{Endpoints, FabricGraph};
 
-use super::FabricError;
 use super::ports::{PortPeer, SwitchPorts};
+use crate::error::FabricError;
 
 /// Number of hosts that each switch serves.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -5,8 +5,6 @@ use std::fmt;
 
 use cxlab_protocol::PortId;
 
-use super::deadlock::DependencyCycle;
-
 /// A fabric that cannot be built as described.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum FabricError {
@@ -174,3 +172,37 @@ impl fmt::Display for FabricError {
 }
 
 impl std::error::Error for FabricError {}
+
+/// One channel of a dependency cycle.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ChannelName {
+    /// Name of the switch from which the link leads.
+    pub from: String,
+    /// Name of the switch to which the link leads.
+    pub to: String,
+    /// Number of the virtual channel.
+    pub virtual_channel: u8,
+}
+
+/// A cycle of dependencies: each channel waits for the next, and the last for the first.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct DependencyCycle {
+    /// The channels of the cycle, in order.
+    pub channels: Vec<ChannelName>,
+}
+
+impl fmt::Display for DependencyCycle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("each of these waits for the next, and the last for the first: ")?;
+        for (i, channel) in self.channels.iter().enumerate() {
+            let separator = if i == 0 { "" } else { ", " };
+            let ChannelName {
+                from,
+                to,
+                virtual_channel,
+            } = channel;
+            write!(f, "{separator}`{from}`->`{to}` vc {virtual_channel}")?;
+        }
+        Ok(())
+    }
+}
