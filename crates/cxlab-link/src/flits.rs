@@ -6,8 +6,7 @@ use cxlab_protocol::Channel;
 use cxlab_protocol::flit::{FlitFormat, OpenFlit, Placement};
 
 use crate::errors::FlitErrors;
-use crate::timeline::WireTimeline;
-use crate::transmitter::Departure;
+use crate::timeline::{Departure, WireTimeline};
 
 /// The state of a flit transmitter besides the wire's timeline.
 #[derive(Clone, Debug)]

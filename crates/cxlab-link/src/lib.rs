@@ -39,5 +39,6 @@ pub use outbox::Outbox;
 pub use params::{Duplex, LinkParams, LinkPreset, PacketHeader, PcieGeneration, Transmission};
 pub use parcel::{Credits, Parcel};
 pub use port::{LinkPort, PortConfig};
-pub use transmitter::{Blocked, Departure, DirectionStats, Transmitter};
+pub use timeline::Departure;
+pub use transmitter::{Blocked, DirectionStats, Transmitter};
 pub use waits::{PortWaits, WaitTimes};

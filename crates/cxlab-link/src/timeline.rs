@@ -1,10 +1,20 @@
-//! The time until which a wire is reserved.
+//! The time until which a wire is reserved, and when a message leaves on it.
 
 use cxlab_engine::save_state;
+use cxlab_engine::units::SimTime;
 
 /// Bits of fraction: times of a transmitter are kept in units of 2^-16 ps, so that rates are
 /// exact in the long run.
 const FRACTION: u32 = u16::BITS;
+
+/// When a message leaves its transmitter.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Departure {
+    /// Start of the message's flit or packet, until which the message waits.
+    pub start: SimTime,
+    /// When the last byte of the message leaves the transmitter (retries included).
+    pub end: SimTime,
+}
 
 /// Until when a wire is reserved, and how long it was busy.
 #[derive(Clone, Debug)]

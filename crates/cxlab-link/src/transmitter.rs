@@ -16,7 +16,7 @@ use cxlab_protocol::{Channel, Extent, IoPacket};
 use crate::errors::FlitErrors;
 use crate::flits::FlitTransmitter;
 use crate::params::{LinkParams, Transmission};
-use crate::timeline::WireTimeline;
+use crate::timeline::{Departure, WireTimeline};
 
 /// Why a message cannot be sent now.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -25,15 +25,6 @@ pub enum Blocked {
     Credits,
     /// The transmitter is full until this time, when it has room for any message.
     Until(SimTime),
-}
-
-/// When a message leaves its transmitter.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Departure {
-    /// Start of the message's flit or packet, until which the message waits.
-    pub start: SimTime,
-    /// When the last byte of the message leaves the transmitter (retries included).
-    pub end: SimTime,
 }
 
 /// Traffic of one direction of a link since measurement began.

@@ -10,7 +10,8 @@ use cxlab_protocol::flit::FlitFormat;
 use cxlab_protocol::{Channel, Extent};
 
 use crate::params::{FlitErrorRate, LinkParams, PacketHeader, Transmission};
-use crate::transmitter::{Blocked, Departure, Transmitter};
+use crate::timeline::Departure;
+use crate::transmitter::{Blocked, Transmitter};
 
 /// A link with a given rate, with flits or (without a format) packets.
 fn params(bytes_per_second: u64, format: Option<FlitFormat>) -> LinkParams {
