@@ -13,9 +13,9 @@ use cxlab_engine::rng::StreamRng;
 
 use crate::demand::{ClusterDemand, Demand};
 use crate::fabric::PodFabric;
-use crate::hosts::Hosts;
 use crate::params::{Exposure, FleetParams, MIB, Packs};
 use crate::placement::Placement;
+use crate::placement::hosts::Hosts;
 use crate::policy::{HostView, PoolPolicy, Vm, split};
 use crate::pool::{Granted, Pools};
 use crate::sensitivity;

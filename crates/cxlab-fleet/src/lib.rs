@@ -17,7 +17,6 @@
 pub mod cluster;
 pub mod demand;
 pub mod fabric;
-pub mod hosts;
 pub mod params;
 pub mod placement;
 pub mod policy;

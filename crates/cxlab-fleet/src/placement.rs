@@ -1,12 +1,14 @@
 //! Placement of VMs on hosts: the catalog of placements.
 
+pub mod hosts;
+
 use cxlab_engine::catalog::{Entry, ParamError, read_params};
 use cxlab_engine::choice;
 use cxlab_engine::rng::StreamRng;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::hosts::Hosts;
+use hosts::Hosts;
 
 /// A host as a placement sees it. Its used memory is all memory of its VMs, local or not, and its
 /// capacity is its DRAM without a pool. So the preference does not depend on how memory is divided.

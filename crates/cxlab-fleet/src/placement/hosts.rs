@@ -12,7 +12,7 @@
 
 use cxlab_engine::rng::StreamRng;
 
-use crate::placement::{HostSeen, Order, Placement};
+use super::{HostSeen, Order, Placement};
 
 /// Bits of a key for the host's number. The bits above are free memory in MiB, which is below 2^31.
 const HOST_BITS: u32 = 24;
