@@ -4,6 +4,7 @@
 pub mod coherence;
 pub mod coverage;
 mod decoder_table;
+mod extent;
 pub mod flit;
 pub mod hdm;
 pub mod io;
@@ -13,7 +14,9 @@ mod qos;
 mod stages;
 
 pub use decoder_table::{DecoderTable, DeviceDecoder};
-pub use message::{CacheMeta, Extent, IoPacket, MemMeta, Message, PortId};
+pub use extent::Extent;
+pub use io::packet::IoPacket;
+pub use message::{CacheMeta, MemMeta, Message, PortId};
 pub use opcode::{Channel, Opcode};
 pub use qos::DevLoad;
 pub use stages::{LatencyStages, LongStage};

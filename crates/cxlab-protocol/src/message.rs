@@ -150,28 +150,6 @@ impl fmt::Debug for CacheMeta {
     }
 }
 
-/// What a message occupies on a link besides its header and its line.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Extent {
-    /// A message of CXL.mem or CXL.cache.
-    Slots {
-        /// Whether 64 byte enables follow the line.
-        trailer: bool,
-    },
-    /// A whole packet of CXL.io.
-    Packet(IoPacket),
-}
-
-/// Size of a CXL.io packet on a link.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct IoPacket {
-    /// All bytes of the packet: first on a link without flits or with 68-byte flits, then on a link
-    /// with 256-byte flits.
-    pub bytes: [u64; 2],
-    /// Payload bytes among them.
-    pub payload: u64,
-}
-
 /// A message of CXL.mem, CXL.cache or CXL.io: 88 bytes, which keep their place in memory from hop
 /// to hop. With the credits that travel along they are 96. The first 56 bytes are all that a switch
 /// reads. Fields that only the endpoints read follow.
@@ -291,32 +269,6 @@ impl Message {
     #[inline]
     pub fn writes(&self) -> bool {
         self.channel() == Channel::M2sRwd && self.opcode != Opcode::MemRdFill
-    }
-
-    /// What the message occupies on a link in class `channel`, besides its header and its line. A
-    /// response may still be stored as its request, so `channel` is the class of the response.
-    #[inline]
-    pub fn extent(&self, channel: Channel) -> Extent {
-        let trailer = match channel {
-            Channel::M2sRwd => self.opcode == Opcode::MemWrPtl,
-            Channel::D2hData => self.cache.has(CacheMeta::BYTE_ENABLES),
-            _ if channel.is_io() => return Extent::Packet(self.io_packet()),
-            _ => false,
-        };
-        Extent::Slots { trailer }
-    }
-
-    /// Size of a CXL.io packet on a link.
-    #[inline(never)]
-    pub fn io_packet(&self) -> IoPacket {
-        if self.lines == Message::REGISTER {
-            return crate::io::packet::size(self);
-        }
-        let payload = self.payload();
-        IoPacket {
-            bytes: [Message::TLP_OVERHEAD + payload; 2],
-            payload,
-        }
     }
 
     /// Whether a write of CXL.io may pass earlier writes (relaxed ordering).

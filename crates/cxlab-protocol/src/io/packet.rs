@@ -10,7 +10,7 @@ use cxlab_engine::units::Hpa;
 
 use super::tlp::{Framing, Kind, Tlp};
 use super::tree::{Bdf, Place, Request, Step};
-use crate::message::{CacheMeta, IoPacket, MemMeta, Message, PortId};
+use crate::message::{CacheMeta, MemMeta, Message, PortId};
 use crate::opcode::Opcode;
 use crate::stages::LatencyStages;
 
@@ -30,6 +30,16 @@ pub enum Answer {
     Unsupported,
     /// The register does not accept such an access.
     Aborted,
+}
+
+/// Size of a CXL.io packet on a link.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct IoPacket {
+    /// All bytes of the packet: first on a link without flits or with 68-byte flits, then on a link
+    /// with 256-byte flits.
+    pub bytes: [u64; 2],
+    /// Payload bytes among them.
+    pub payload: u64,
 }
 
 /// Address of a register in configuration space (ECAM).
