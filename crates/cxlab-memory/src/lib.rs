@@ -14,6 +14,7 @@ pub mod page_cache;
 pub mod plugin;
 pub mod pmem;
 pub mod prefetch;
+mod resident;
 mod split_requests;
 pub mod ssd;
 pub mod tag_array;
@@ -29,7 +30,8 @@ use cxlab_engine::units::{Bytes, Picos, SimTime};
 pub use backend::{Completion, MemoryBackend, MemoryRequest, Statistic};
 pub use deferred::DeferredMedium;
 pub use nested::NestedMedium;
-pub use tag_array::{FillResult, Geometry, GeometryError, LineBlock, SetRoom, Slot, TagArray};
+pub use resident::{Geometry, GeometryError, LineBlock, Slot};
+pub use tag_array::{FillResult, SetRoom, TagArray};
 pub use victim::VictimPolicy;
 
 /// The surroundings of a medium: its device and its run.

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::tag_array::Slot;
+use crate::resident::Slot;
 
 /// A request of the owner.
 #[derive(Clone, Copy, Serialize, Deserialize)]

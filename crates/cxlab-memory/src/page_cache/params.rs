@@ -10,7 +10,7 @@ use serde_json::Map;
 use crate::Medium;
 use crate::nested::{NestedMedium, within};
 use crate::prefetch::{self, PrefetchPolicy};
-use crate::tag_array::Geometry;
+use crate::resident::Geometry;
 use crate::victim::{self, VictimPolicy};
 
 choice!(

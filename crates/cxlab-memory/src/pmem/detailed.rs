@@ -11,8 +11,8 @@ use super::{GRANULE, PmemParams, within};
 use crate::MediumSite;
 use crate::backend::{Completion, MemoryBackend, MemoryRequest, Statistic};
 use crate::completion_queue::CompletionQueue;
+use crate::resident::Geometry;
 use crate::split_requests::SplitRequests;
-use crate::tag_array::Geometry;
 
 /// Ways of the address indirection table's cache (*assumed*).
 const AIT_WAYS: u32 = 16;

@@ -27,7 +27,8 @@ use serde::{Deserialize, Serialize};
 
 use super::GRANULE_LINES;
 use super::pending::PendingRequests;
-use crate::tag_array::{Geometry, SetRoom, Slot, TagArray};
+use crate::resident::{Geometry, Slot};
+use crate::tag_array::{SetRoom, TagArray};
 use crate::victim;
 
 /// The mask of all lines of a granule.

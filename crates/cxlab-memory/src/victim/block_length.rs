@@ -14,9 +14,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{PolicyState, ReplacementPolicy, VictimPolicy};
-use crate::tag_array::lines::ResidentLines;
-use crate::tag_array::order::EvictionRank;
-use crate::tag_array::{Geometry, LineBlock, Slot};
+use crate::resident::lines::ResidentLines;
+use crate::resident::order::EvictionRank;
+use crate::resident::{Geometry, LineBlock, Slot};
 
 /// Most lines in a block: `BISnpInvBlk` covers 256 bytes.
 const MAX_LINES: usize = 4;

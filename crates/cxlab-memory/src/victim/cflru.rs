@@ -14,9 +14,9 @@ use serde::{Deserialize, Serialize};
 
 use super::two_queue::share;
 use super::{PolicyState, ReplacementPolicy, VictimPolicy};
-use crate::tag_array::lines::ResidentLines;
-use crate::tag_array::order::EvictionRank;
-use crate::tag_array::{Geometry, Slot};
+use crate::resident::lines::ResidentLines;
+use crate::resident::order::EvictionRank;
+use crate::resident::{Geometry, Slot};
 
 pub(super) const ENTRY: Entry<Box<dyn VictimPolicy>> = Entry {
     name: "cflru",

@@ -13,10 +13,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{PolicyState, ReplacementPolicy, VictimPolicy};
-use crate::tag_array::line_table::{LineTable, hash};
-use crate::tag_array::lines::ResidentLines;
-use crate::tag_array::order::EvictionRank;
-use crate::tag_array::{Geometry, Slot};
+use crate::resident::line_table::{LineTable, hash};
+use crate::resident::lines::ResidentLines;
+use crate::resident::order::EvictionRank;
+use crate::resident::{Geometry, Slot};
 
 /// Most counters in a bounded history: 1 GiB.
 const MAX_COUNTERS: u32 = 1 << 28;

@@ -11,9 +11,9 @@ use cxlab_engine::state::{SaveState, StateError, StateReader, StateWriter};
 use schemars::JsonSchema;
 
 use super::{NoParams, PolicyState, ReplacementPolicy, VictimPolicy};
-use crate::tag_array::lines::ResidentLines;
-use crate::tag_array::order::EvictionRank;
-use crate::tag_array::{Geometry, Slot};
+use crate::resident::lines::ResidentLines;
+use crate::resident::order::EvictionRank;
+use crate::resident::{Geometry, Slot};
 
 pub(super) const ENTRY: Entry<Box<dyn VictimPolicy>> = Entry {
     name: "lfru",

@@ -21,8 +21,8 @@ use cxlab_engine::units::LineAddr;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::tag_array::lines::ResidentLines;
-use crate::tag_array::{Geometry, LineBlock, Slot};
+use crate::resident::lines::ResidentLines;
+use crate::resident::{Geometry, LineBlock, Slot};
 
 /// A policy's parameters, from which its state is built.
 pub trait VictimPolicy: Send + Sync {

@@ -6,8 +6,8 @@ use cxlab_engine::save_state;
 use schemars::JsonSchema;
 
 use super::{NoParams, PolicyState, ReplacementPolicy, VictimPolicy};
-use crate::tag_array::lines::ResidentLines;
-use crate::tag_array::{Geometry, Slot};
+use crate::resident::lines::ResidentLines;
+use crate::resident::{Geometry, Slot};
 
 pub(super) const ENTRY: Entry<Box<dyn VictimPolicy>> = Entry {
     name: "random",

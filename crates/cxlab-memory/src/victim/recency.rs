@@ -6,9 +6,9 @@ use cxlab_engine::save_state;
 use schemars::JsonSchema;
 
 use super::{NoParams, PolicyState, ReplacementPolicy, VictimPolicy};
-use crate::tag_array::lines::ResidentLines;
-use crate::tag_array::order::EvictionRank;
-use crate::tag_array::{Geometry, Slot};
+use crate::resident::lines::ResidentLines;
+use crate::resident::order::EvictionRank;
+use crate::resident::{Geometry, Slot};
 
 pub(super) const FIFO: Entry<Box<dyn VictimPolicy>> =
     entry("fifo", "the line that was inserted first", |params| {

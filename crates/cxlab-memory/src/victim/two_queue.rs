@@ -19,9 +19,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{PolicyState, ReplacementPolicy, VictimPolicy};
-use crate::tag_array::line_table::LineTable;
-use crate::tag_array::lines::ResidentLines;
-use crate::tag_array::{Geometry, Slot};
+use crate::resident::line_table::LineTable;
+use crate::resident::lines::ResidentLines;
+use crate::resident::{Geometry, Slot};
 
 /// Most remembered addresses, in percent of the lines of the array (*assumed*).
 const MAX_OUT_PERCENT: u32 = 400;

@@ -7,7 +7,7 @@ use super::{CachedPage, DramCache};
 use crate::page_cache::fetch::{Fetch, PageAccess, Request};
 use crate::page_cache::observer::{Movement, MovementObserver};
 use crate::prefetch::PageAccessResult;
-use crate::tag_array::Slot;
+use crate::resident::Slot;
 
 impl<O: MovementObserver> DramCache<O> {
     /// Looks up the waiting requests, until one cannot proceed.

@@ -9,7 +9,7 @@ use crate::page_cache::fetch::{Fetch, PageAccess, SlowRead};
 use crate::page_cache::mask::{hull, runs, span};
 use crate::page_cache::observer::{Movement, MovementObserver};
 use crate::prefetch::{PageAccessResult, PrefetchCandidates};
-use crate::tag_array::Slot;
+use crate::resident::Slot;
 
 impl<O: MovementObserver> DramCache<O> {
     /// Starts a fetch of sectors; a fetch must be free.

@@ -9,7 +9,8 @@ use crate::completion_queue::CompletionQueue;
 use crate::page_cache::fetch::{Fetch, PageAccess, WriteBackEntry};
 use crate::page_cache::mask::{runs, span};
 use crate::page_cache::observer::{Movement, MovementObserver};
-use crate::tag_array::{SetRoom, Slot};
+use crate::resident::Slot;
+use crate::tag_array::SetRoom;
 
 impl<O: MovementObserver> DramCache<O> {
     /// Allocates a frame for a page; `None` if no victim can leave now.

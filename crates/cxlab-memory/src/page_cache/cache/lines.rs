@@ -6,7 +6,7 @@ use super::DramCache;
 use crate::backend::MemoryRequest;
 use crate::page_cache::mask::{runs, span};
 use crate::page_cache::observer::{Movement, MovementObserver};
-use crate::tag_array::Slot;
+use crate::resident::Slot;
 
 impl<O: MovementObserver> DramCache<O> {
     /// The sectors of a page that lines touch, and the sectors that they cover completely.

@@ -7,7 +7,8 @@ use crate::backend::MemoryRequest;
 use crate::page_cache::mask::{hull, runs, span};
 use crate::page_cache::observer::MovementObserver;
 use crate::prefetch::PageAccessResult;
-use crate::tag_array::{SetRoom, Slot};
+use crate::resident::Slot;
+use crate::tag_array::SetRoom;
 
 /// An evicted page with sectors that must be written.
 struct EvictedPage {
