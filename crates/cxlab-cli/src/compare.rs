@@ -7,9 +7,8 @@ use cxlab_engine::Threads;
 
 use super::failure::Failure;
 use super::load::load;
-use super::run::{
-    Progress, compute, failure, file_name, interruptible, json, open_folder, replace,
-};
+use super::results::{file_name, json, open_folder, replace};
+use super::run::{Progress, compute, interruptible};
 use super::{ScenarioArgs, print, seed};
 use cxlab_system::analytic::compare::compare;
 use cxlab_system::run::{RunOptions, run};
@@ -62,7 +61,7 @@ pub(super) fn show(args: &CompareArgs) -> Result<(), Failure> {
             ));
         }
         Ok(engine) => engine,
-        Err(error) => return Err(failure(&loaded, error)),
+        Err(error) => return Err(Failure::of_run(&loaded, error)),
     };
     let comparison = compare(&form, &engine);
     let [name] = FILES;

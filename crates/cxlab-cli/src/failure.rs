@@ -2,6 +2,10 @@
 
 use std::io::Write;
 
+use cxlab_plan::load::Loaded;
+use cxlab_system::checkpoint::CheckpointError;
+use cxlab_system::run::RunError;
+
 /// Why a command did not succeed.
 #[derive(Debug)]
 pub(crate) enum Failure {
@@ -29,6 +33,25 @@ impl Failure {
     /// A one-line mistake.
     pub(crate) fn mistake(message: impl std::fmt::Display) -> Failure {
         Failure::Mistake(format!("error: {message}\n"))
+    }
+
+    /// Why a run of this plan did not succeed.
+    pub(crate) fn of_run(loaded: &Loaded, error: RunError) -> Failure {
+        match error {
+            RunError::Problems(problems) => loaded.mistakes(problems).into(),
+            RunError::Checkpoint(error @ CheckpointError::Refused(_)) => {
+                Failure::mistake(format!("--restore {error}"))
+            }
+            RunError::Checkpoint(error @ CheckpointError::Foreign(_)) => {
+                Failure::mistake(format!("--checkpoint {error}"))
+            }
+            RunError::Checkpoint(error @ CheckpointError::Unwritable(..)) => {
+                Failure::Output(format!("--checkpoint {error}"))
+            }
+            RunError::Fault(_, why) => Failure::Plugin(why),
+            RunError::Ranks(why) => Failure::mistake(format!("mpirun -np: {why}")),
+            RunError::Rows(_) | RunError::Law(_) => Failure::Internal(error.to_string()),
+        }
     }
 
     /// Prints what happened and returns the exit code.

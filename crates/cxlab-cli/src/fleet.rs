@@ -20,7 +20,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::failure::Failure;
 use super::load::load;
-use super::run::{file_name, json, open_folder, replace};
+use super::results::{file_name, json, open_folder, replace};
 use super::{ScenarioArgs, print};
 
 #[derive(Args)]

@@ -1,7 +1,7 @@
 //! `cxlab run`.
 
-use std::io::{ErrorKind, IsTerminal};
-use std::path::{Path, PathBuf};
+use std::io::IsTerminal;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -12,8 +12,8 @@ use cxlab_plan::load::Loaded;
 use cxlab_plan::windows::expected_requests;
 use cxlab_scenario::ThreadLimit;
 use cxlab_system::analytic::{self, AnalyticReport, ErrorClass};
-use cxlab_system::checkpoint::{Checkpoint, CheckpointError, Checkpoints, NotWritten};
-use cxlab_system::output::{self, open_results, run_id, stamped};
+use cxlab_system::checkpoint::{Checkpoint, Checkpoints, NotWritten};
+use cxlab_system::output::{run_id, stamped};
 use cxlab_system::picture;
 use cxlab_system::report::Report;
 use cxlab_system::requests::RequestLog;
@@ -26,11 +26,9 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use super::failure::Failure;
 use super::load::load;
 use super::ranks::{self, Launched};
+use super::results::{REQUESTS, RUN_FILES, file_name, json, open_folder, write_files};
 use super::seeds;
 use super::{Mode, RunArgs, print, tell};
-
-/// The request log's name.
-const REQUESTS: &str = "requests.parquet";
 
 /// Runs a scenario and writes what it measured.
 pub(super) fn run(args: RunArgs) -> Result<(), Failure> {
@@ -62,7 +60,7 @@ fn run_part(args: RunArgs, ranks: Option<&mut dyn Launched>) -> Result<(), Failu
         .unwrap_or_else(|| Path::new("out").join(file_name(&scenario.name)));
     // Only the first rank writes.
     let folder = match first {
-        true => Some(open_folder(&dir, &FILES)?),
+        true => Some(open_folder(&dir, &RUN_FILES)?),
         false => None,
     };
     let folder = folder.as_ref();
@@ -282,7 +280,7 @@ pub(super) fn compute(
         Ok(None) => Err(Failure::Interrupted(
             "interrupted: nothing is corrected by a part of a run".to_owned(),
         )),
-        Err(error) => Err(failure(loaded, error)),
+        Err(error) => Err(Failure::of_run(loaded, error)),
     }
 }
 
@@ -336,12 +334,12 @@ fn run_on(
         rows: None,
     };
     let division = division(&loaded.plan, seed, ranks.size());
-    let division = division.map_err(|error| failure(loaded, error))?;
+    let division = division.map_err(|error| Failure::of_run(loaded, error))?;
     if ranks.rank() == 0 && !args.quiet {
         tell(&describe_division(&division));
     }
     let report = run_ranked(&loaded.plan, options, checkpoints, ranks, division);
-    report.map_err(|error| failure(loaded, error))
+    report.map_err(|error| Failure::of_run(loaded, error))
 }
 
 /// What the arguments say about checkpoints.
@@ -356,24 +354,6 @@ fn checkpoints<'a>(
         not_written: Some(not_written),
         restore: restore.map_err(|error| Failure::mistake(format!("--restore {error}")))?,
     })
-}
-
-pub(super) fn failure(loaded: &Loaded, error: RunError) -> Failure {
-    match error {
-        RunError::Problems(problems) => loaded.mistakes(problems).into(),
-        RunError::Checkpoint(error @ CheckpointError::Refused(_)) => {
-            Failure::mistake(format!("--restore {error}"))
-        }
-        RunError::Checkpoint(error @ CheckpointError::Foreign(_)) => {
-            Failure::mistake(format!("--checkpoint {error}"))
-        }
-        RunError::Checkpoint(error @ CheckpointError::Unwritable(..)) => {
-            Failure::Output(format!("--checkpoint {error}"))
-        }
-        RunError::Fault(_, why) => Failure::Plugin(why),
-        RunError::Ranks(why) => Failure::mistake(format!("mpirun -np: {why}")),
-        RunError::Rows(_) | RunError::Law(_) => Failure::Internal(error.to_string()),
-    }
 }
 
 fn run_logged(
@@ -405,17 +385,10 @@ fn run_logged(
         Ok(report) => report,
         Err(RunError::Fault(report, _)) => *report,
         Err(RunError::Rows(error)) => return Err(unwritable(error)),
-        Err(error) => return Err(failure(loaded, error)),
+        Err(error) => return Err(Failure::of_run(loaded, error)),
     };
     let log = log.map(|log| log.finish(&report.run)).transpose();
     Ok((report, log.map_err(unwritable)?))
-}
-
-/// A report as text.
-pub(super) fn json(report: &impl serde::Serialize) -> Result<String, Failure> {
-    let json = serde_json::to_string_pretty(report);
-    let json = json.map(|json| json + "\n");
-    json.map_err(|error| Failure::Internal(format!("the report cannot be serialized: {error}")))
 }
 
 fn write_results(
@@ -432,54 +405,6 @@ fn write_results(
     write_files(folder, &files, log)
 }
 
-/// Files that a run may write.
-const FILES: [&str; 5] = [
-    "report.json",
-    "topology.svg",
-    REQUESTS,
-    "seeds.json",
-    "seeds.svg",
-];
-
-/// Opens a folder for files of these names.
-pub(super) fn open_folder(dir: &Path, names: &[&str]) -> Result<Folder, Failure> {
-    open_results(dir, names).map_err(|error| match error.kind() {
-        ErrorKind::WouldBlock | ErrorKind::InvalidData => {
-            Failure::mistake(format!("--out {}: {error}", dir.display()))
-        }
-        _ => Failure::Output(format!("{}: cannot be written to: {error}", dir.display())),
-    })
-}
-
-/// Writes files in place of all that an earlier run wrote.
-pub(super) fn write_files(
-    folder: &Folder,
-    files: &[(&str, String)],
-    log: Option<WholeFile>,
-) -> Result<(), Failure> {
-    replace(folder, files, log, &FILES)
-}
-
-/// Writes files in place of those of an earlier run, which had some of these names.
-pub(super) fn replace(
-    folder: &Folder,
-    files: &[(impl AsRef<str>, String)],
-    log: Option<WholeFile>,
-    names: &[&str],
-) -> Result<(), Failure> {
-    let dir = folder.path();
-    let failed = |path: &Path, error| Failure::Output(format!("{}: {error}", path.display()));
-    let mut set: Vec<WholeFile> = log.into_iter().collect();
-    for (name, content) in files {
-        let name = name.as_ref();
-        let file = output::begin(dir, name, content.as_bytes());
-        set.push(file.map_err(|error| failed(&dir.join(name), error))?);
-    }
-    folder
-        .replace(set, names)
-        .map_err(|error| failed(dir, error))
-}
-
 fn written(dir: &Path, requests: bool) -> Vec<String> {
     let mut names = vec!["report.json", "topology.svg"];
     if requests {
@@ -489,20 +414,6 @@ fn written(dir: &Path, requests: bool) -> Vec<String> {
         .iter()
         .map(|name| dir.join(name).display().to_string())
         .collect()
-}
-
-/// A scenario's name as a folder's.
-pub(super) fn file_name(name: &str) -> PathBuf {
-    let clean = name.chars().map(|c| {
-        if c.is_ascii_alphanumeric() || "-_.".contains(c) {
-            c
-        } else {
-            '-'
-        }
-    });
-    let clean: String = clean.take(80).collect();
-    let clean = clean.trim_matches('.');
-    PathBuf::from(if clean.is_empty() { "scenario" } else { clean })
 }
 
 /// A progress bar on a terminal's standard error.

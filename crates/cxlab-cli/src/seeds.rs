@@ -16,7 +16,7 @@ use cxlab_system::seeds::{Kept, SEEDS, SeedsReport};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::failure::Failure;
-use super::run::{failure, json, write_files};
+use super::results::{json, write_files};
 use super::{Mode, RunArgs, print};
 
 /// Notes that are printed at most; `seeds.json` has them all.
@@ -150,7 +150,7 @@ pub(super) fn run_all(
     });
     let results = runs.results.into_inner().unwrap_or_default();
     let results: Result<Vec<Kept>, RunError> = results.into_iter().flatten().collect();
-    let kept = results.map_err(|error| failure(loaded, error))?;
+    let kept = results.map_err(|error| Failure::of_run(loaded, error))?;
     match SeedsReport::new(u64::from(seeds), kept) {
         Some(report) => finish(loaded, args, folder, &report),
         None => Err(Failure::Interrupted(

@@ -36,7 +36,7 @@ use cxlab_workload::Workload;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use crate::attach::fabric::ProgramFabric;
+use crate::program_fabric::ProgramFabric;
 use recorded::{Recorded, Replayed};
 use recorder::Recorder;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]

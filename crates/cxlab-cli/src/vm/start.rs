@@ -18,7 +18,7 @@ use cxlab_vm::storage::{Storage, StorageError};
 
 use super::super::failure::Failure;
 use super::super::load::load;
-use super::super::run::{file_name, json, open_folder, replace};
+use super::super::results::{file_name, json, open_folder, replace};
 use super::super::{ScenarioArgs, print};
 use super::guest::{
     Binding, bindings, boot_archive, boot_script, machine, notes, processors, run_archive,

@@ -7,8 +7,6 @@ use clap::Args;
 
 use super::failure::Failure;
 
-pub(crate) mod fabric;
-
 #[derive(Args)]
 pub(super) struct AttachArgs {
     /// Scenario file (TOML): its first host is the program, its other hosts run beside it
@@ -76,10 +74,10 @@ mod linux {
     use serde_json::{Value, json};
 
     use super::super::load::load;
-    use super::super::run::{file_name, json as as_text, open_folder};
+    use super::super::results::{file_name, json as as_text, open_folder};
     use super::super::{ScenarioArgs, print};
-    use super::fabric::ProgramFabric;
     use super::{AttachArgs, Failure};
+    use crate::program_fabric::ProgramFabric;
     use crate::verify::{
         self, Assumed, ModelSide, NativeRun, UnderQemu, Verified, VerifyError, verify,
     };
