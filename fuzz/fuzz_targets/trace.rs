@@ -5,8 +5,8 @@
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
-use cxlab_workload::import::FORMATS;
-use cxlab_workload::trace::{Record, Records};
+use cxlab_workload::import::{FORMATS, Records};
+use cxlab_workload::trace::Record;
 use libfuzzer_sys::fuzz_target;
 
 /// Most records of a trace that are read. One row of text may stand for up to 16,384 records.

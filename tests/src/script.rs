@@ -5,9 +5,9 @@ use std::sync::Arc;
 use cxlab_engine::catalog::ParamError;
 use cxlab_engine::units::Bytes;
 use cxlab_plan::{Externals, Files, Plan};
-use cxlab_workload::op::{OpSource, SourceContext, Workload};
 use cxlab_workload::thread::{Bases, Place, Thread, ThreadContext, ThreadedKernel};
 use cxlab_workload::{Image, Phase, WorkloadError};
+use cxlab_workload::{OpSource, SourceContext, Workload};
 
 /// Threads of a test, in one phase.
 pub trait Script: Clone + Send + Sync + 'static {

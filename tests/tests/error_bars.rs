@@ -15,7 +15,7 @@ use cxlab_system::report::Report;
 use cxlab_system::run::{RunOptions, run};
 use cxlab_tests::{plan, shipped};
 use cxlab_workload::WorkloadError;
-use cxlab_workload::op::{MemOp, OpKind, OpSource, SourceContext, Workload};
+use cxlab_workload::{MemOp, OpKind, OpSource, SourceContext, Workload};
 
 /// Reads that arrive at random: a Poisson stream, or bursts with
 /// exponentially distributed lengths and pauses.

@@ -1,8 +1,8 @@
 //! Memory operations and their sources: synthetic patterns, traces, algorithms, and captures of
 //! real programs. This crate knows no host and no device.
 //!
-//! [`op`] is the interface to requesters: a [`Workload`] makes one [`OpSource`] for each requester,
-//! which takes its [`MemOp`]s from the source. [`program`] is the interface to cores, and
+//! A [`Workload`] is what a scenario names. [`op`] is the interface to requesters: a workload makes one
+//! [`OpSource`] for each requester, which takes its [`MemOp`]s from the source. [`program`] is the interface to cores, and
 //! [`thread`](mod@thread) the interface to cores and accelerators that share one memory with real
 //! values, an [`Image`]. [`pattern::CATALOG`] lists the workloads that a scenario can name, and
 //! [`kernel`] has those that execute an algorithm. [`trace`] reads and writes the `.cxlt` format
@@ -17,12 +17,15 @@ pub mod import;
 pub mod kernel;
 pub mod op;
 mod page_map;
+mod params;
 pub mod pattern;
 pub mod program;
 pub mod rpc;
 pub mod thread;
 pub mod trace;
 mod varint;
+pub mod workload;
+mod zipf;
 
 pub use capture::{
     CaptureError, CaptureOptions, CaptureSummary, Recorder, Sampling, capture, find_program,
@@ -30,8 +33,8 @@ pub use capture::{
 pub use error::{Place, TraceError, WorkloadError};
 pub use filter::Hierarchy;
 pub use image::Image;
-pub use import::{Summary, import};
-pub use op::{MemOp, OpKind, OpSource, SourceContext, Workload};
+pub use import::{Footprint, Summary, TraceInfo, head, import, info};
+pub use op::{MemOp, OpKind, OpSource};
 pub use program::{Action, After, LOCAL_BASE, Lines, Phase, Program, Step};
 pub use thread::{Next, Place as ThreadPlace, Thread, ThreadContext, ThreadOp, ThreadedKernel};
-pub use trace::{Footprint, TraceInfo, head, info};
+pub use workload::{SourceContext, Workload};

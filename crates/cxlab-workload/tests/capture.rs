@@ -85,7 +85,7 @@ fn program(folder: &std::path::Path) -> PathBuf {
 
 /// The records of the program's lines.
 fn lines(path: &std::path::Path) -> Vec<(u64, OpKind)> {
-    let mut records = cxlab_workload::trace::Records::open(path, None).unwrap();
+    let mut records = cxlab_workload::import::Records::open(path, None).unwrap();
     let mut lines = Vec::new();
     while let Some(record) = records.next_record().unwrap() {
         if (FIRST..FIRST + 2 * LINES).contains(&record.line.0) {

@@ -4,8 +4,8 @@
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use cxlab_workload::import::FORMATS;
-use cxlab_workload::trace::{Record, Records};
+use cxlab_workload::import::{FORMATS, Records};
+use cxlab_workload::trace::Record;
 use cxlab_workload::{OpKind, Place, Summary, TraceError, head, import, info};
 use proptest::prelude::*;
 

@@ -9,11 +9,11 @@ use std::sync::{Arc, Mutex};
 
 use cxlab_engine::rng::StreamRng;
 use cxlab_engine::units::Hpa;
-use cxlab_workload::op::{OpSource, SourceContext, Workload};
 use cxlab_workload::thread::{
     Direction, Handle, Place, Thread, ThreadContext, ThreadOp, ThreadedKernel, scratch,
 };
 use cxlab_workload::{Image, Phase, WorkloadError};
+use cxlab_workload::{OpSource, SourceContext, Workload};
 
 /// Number of shared lines: few, so that all caches compete for them.
 const SHARED: u64 = 6;

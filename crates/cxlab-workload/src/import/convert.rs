@@ -5,12 +5,12 @@ use std::path::Path;
 
 use cxlab_files::WholeFile;
 
-use super::LineSplitter;
 use super::access::Access;
+use super::{LineSplitter, Records};
 use crate::error::{Place, TraceError};
 use crate::filter::{CacheFilter, Hierarchy};
 use crate::op::OpKind;
-use crate::trace::{Header, Record, Records, TraceWriter, write_error};
+use crate::trace::{Header, Record, TraceWriter, write_error};
 
 /// Number of accesses between two calls of a progress callback.
 pub(crate) const PROGRESS_EVERY: u64 = 1 << 16;

@@ -1,15 +1,20 @@
-//! Traces in other formats: their parsers, their detection, and their conversion to `.cxlt`.
+//! Traces in any known format: parsers, detection, the stream of records, its summary, and the conversion to
+//! `.cxlt`.
 //!
 //! Files compressed with gzip are decompressed. Every reader streams, and reports errors with file,
 //! line or offset, field, value found and values allowed.
 
 mod access;
+mod ahead;
 mod champsim;
 mod convert;
 mod csv;
 mod detect;
+mod footprint;
+mod info;
 mod lackey;
 mod lines;
+mod records;
 mod text;
 
 use std::io::{BufReader, Read};
@@ -19,8 +24,12 @@ use crate::error::TraceError;
 
 pub use access::{Access, AccessSource, LineSplitter, MAX_ACCESS_BYTES};
 pub use convert::{Summary, import};
+pub use footprint::Footprint;
+pub use info::{TraceInfo, head, info};
 pub use lackey::Lackey;
+pub use records::Records;
 
+pub(crate) use ahead::Ahead;
 pub(crate) use convert::{Converter, no_records};
 pub(crate) use detect::{Opened, open};
 

@@ -7,9 +7,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::error::WorkloadError;
-use crate::op::SourceContext;
 use crate::program::Phase;
 use crate::thread::{Bases, ThreadContext};
+use crate::workload::SourceContext;
 
 /// A memory in which a kernel's data can be placed.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug, Serialize, Deserialize, JsonSchema)]

@@ -13,12 +13,13 @@ use serde::{Deserialize, Serialize};
 use super::common::{Memory, Need, mix, needs_threads, phase, whole_lines, within};
 use crate::error::WorkloadError;
 use crate::image::Image;
-use crate::op::{OpSource, SourceContext, Workload};
-use crate::pattern::common::read;
+use crate::op::OpSource;
+use crate::params::read;
 use crate::program::Phase;
 use crate::thread::{
     Direction, Handle, Place, Thread, ThreadContext, ThreadedKernel, Window, scratch,
 };
+use crate::workload::{SourceContext, Workload};
 
 pub(crate) const ENTRY: Entry<Box<dyn Workload>> = Entry {
     name: DmaTransfers::KIND,

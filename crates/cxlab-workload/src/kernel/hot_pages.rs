@@ -16,10 +16,11 @@ use serde::{Deserialize, Serialize};
 use super::common::{Memory, Need, aligned, needs_threads, phase, within, without_cxl_cache};
 use crate::error::WorkloadError;
 use crate::image::Image;
-use crate::op::{OpSource, SourceContext, Workload};
-use crate::pattern::common::read;
+use crate::op::OpSource;
+use crate::params::read;
 use crate::program::Phase;
 use crate::thread::{Handle, Place, Thread, ThreadContext, ThreadedKernel, Window};
+use crate::workload::{SourceContext, Workload};
 
 pub(crate) const ENTRY: Entry<Box<dyn Workload>> = Entry {
     name: HotPages::KIND,

@@ -23,7 +23,6 @@ mod script;
 pub mod stream;
 pub mod stream_threads;
 mod team;
-pub(crate) mod zipf;
 
 pub use axpy::Axpy;
 pub use circus_tent::CircusTent;

@@ -12,9 +12,10 @@ use serde::{Deserialize, Serialize};
 
 use super::common::{Memory, Need, needs_core, phase, share, whole_lines, within};
 use crate::error::WorkloadError;
-use crate::op::{OpSource, SourceContext, Workload};
-use crate::pattern::common::read;
+use crate::op::OpSource;
+use crate::params::read;
 use crate::program::{Action, After, Phase, Program, Step};
+use crate::workload::{SourceContext, Workload};
 
 pub(crate) const ENTRY: Entry<Box<dyn Workload>> = Entry {
     name: RandomRead::KIND,

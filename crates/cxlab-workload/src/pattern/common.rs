@@ -1,13 +1,14 @@
 //! Parameters and helpers that all synthetic patterns share: the accessed region, and the mix
 //! of reads and writes.
 
-use cxlab_engine::catalog::{self, ParamError};
+use cxlab_engine::catalog::ParamError;
 use cxlab_engine::rng::StreamRng;
 use cxlab_engine::units::{Bytes, Hpa, LINE_BYTES, SimTime};
-use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use serde::{Deserialize, Serialize};
 
 use crate::error::WorkloadError;
-use crate::op::{MemOp, OpKind, SourceContext};
+use crate::op::{MemOp, OpKind};
+use crate::workload::SourceContext;
 
 /// How reads and writes are mixed when both occur.
 #[derive(
@@ -310,23 +311,4 @@ pub(super) fn whole_lines(field: &str, size: Bytes) -> Result<(), ParamError> {
         field,
         format!("found {} B; allowed: multiples of 64 B", size.0),
     ))
-}
-
-/// Reads a parameter structure. In case of an error, finds the faulty field, which serde's message
-/// does not name: every field has a default, so the faulty key fails also alone.
-pub(crate) fn read<P: DeserializeOwned>(params: &serde_json::Value) -> Result<P, ParamError> {
-    let whole = catalog::read_params::<P>(params);
-    let (Err(_), Some(object)) = (&whole, params.as_object()) else {
-        return whole;
-    };
-    for (key, value) in object {
-        let alone = serde_json::Map::from_iter([(key.clone(), value.clone())]);
-        if let Err(error) = catalog::read_params::<P>(&serde_json::Value::Object(alone)) {
-            return Err(ParamError::new(
-                key.clone(),
-                format!("{}, found {value}", error.message),
-            ));
-        }
-    }
-    whole
 }

@@ -4,9 +4,10 @@ use cxlab_engine::catalog::Entry;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::common::read;
 use crate::error::WorkloadError;
-use crate::op::{OpSource, SourceContext, Workload};
+use crate::op::OpSource;
+use crate::params::read;
+use crate::workload::{SourceContext, Workload};
 
 pub(super) const ENTRY: Entry<Box<dyn Workload>> = Entry {
     name: External::KIND,

@@ -5,9 +5,11 @@ use cxlab_engine::rng::StreamRng;
 use cxlab_engine::save_state;
 use cxlab_engine::units::Bytes;
 
-use super::common::{Mixer, Region, pattern_params, read, unit_interval, untimed};
+use super::common::{Mixer, Region, pattern_params, unit_interval, untimed};
 use crate::error::WorkloadError;
-use crate::op::{MemOp, OpSource, SourceContext, Workload};
+use crate::op::{MemOp, OpSource};
+use crate::params::read;
+use crate::workload::{SourceContext, Workload};
 
 pub(super) const ENTRY: Entry<Box<dyn Workload>> = Entry {
     name: "hot-cold",

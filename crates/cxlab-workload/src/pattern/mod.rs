@@ -18,7 +18,7 @@ mod zipf;
 use cxlab_engine::catalog::Entry;
 
 use crate::kernel;
-use crate::op::Workload;
+use crate::workload::Workload;
 
 pub use common::Mix;
 pub use external::External;

@@ -5,11 +5,13 @@ use cxlab_engine::rng::StreamRng;
 use cxlab_engine::save_state;
 use cxlab_engine::units::Bytes;
 
-use super::common::{Mixer, Region, pattern_params, read, untimed};
+use super::common::{Mixer, Region, pattern_params, untimed};
 use super::permutation::Cycle;
 use crate::error::WorkloadError;
-use crate::kernel::zipf::Zipf as Law;
-use crate::op::{MemOp, OpSource, SourceContext, Workload};
+use crate::op::{MemOp, OpSource};
+use crate::params::read;
+use crate::workload::{SourceContext, Workload};
+use crate::zipf::Zipf as Law;
 
 pub(super) const ENTRY: Entry<Box<dyn Workload>> = Entry {
     name: "zipf",

@@ -39,6 +39,25 @@ pub(super) struct BlockHeader {
     pub checksum: u32,
 }
 
+/// Number and sizes of the blocks of a `.cxlt` trace.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct BlockStats {
+    /// The number of blocks.
+    pub blocks: u64,
+    /// Bytes of all blocks in the file, with their headers.
+    pub stored_bytes: u64,
+    /// Bytes of the blocks' columns before compression.
+    pub column_bytes: u64,
+}
+
+impl BlockStats {
+    pub(super) fn add(&mut self, header: &BlockHeader) {
+        self.blocks += 1;
+        self.stored_bytes += (HEADER_BYTES + header.stored_bytes) as u64;
+        self.column_bytes += (header.address_bytes + header.time_bytes) as u64;
+    }
+}
+
 /// A faulty field of a block: its name, and what is wrong.
 pub(super) type BlockFault = (&'static str, String);
 

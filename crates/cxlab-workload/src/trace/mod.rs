@@ -3,27 +3,20 @@
 //!
 //! Readers and writers stream: they keep one block in memory, however long the trace is.
 
-mod ahead;
 mod block;
-mod footprint;
 mod header;
-mod info;
 mod reader;
-mod records;
 mod writer;
 
 use cxlab_engine::units::{LINE_BYTES, LineAddr, SimTime};
 
 use crate::op::OpKind;
 
-pub use footprint::Footprint;
+pub use block::BlockStats;
 pub use header::{Header, MAGIC, VERSION};
-pub use info::{BlockStats, TraceInfo, head, info};
 pub use reader::TraceReader;
-pub use records::Records;
 pub use writer::{TraceTotals, TraceWriter};
 
-pub(crate) use ahead::Ahead;
 pub(crate) use reader::{looks_like_cxlt, write_error};
 
 /// Records in a full block. The columns of such a block take a few hundred kilobytes, which

@@ -4,9 +4,8 @@ use std::fs::File;
 use std::io::{self, BufReader, Read};
 use std::path::{Path, PathBuf};
 
-use super::block::{self, BlockCursor, BlockHeader, HEADER_BYTES};
+use super::block::{self, BlockCursor, BlockHeader, BlockStats, HEADER_BYTES};
 use super::header::read_part;
-use super::info::BlockStats;
 use super::writer::Footer;
 use super::{Header, Record, TAG_BLOCK, TAG_FOOTER};
 use crate::error::{Place, TraceError};

@@ -18,10 +18,11 @@ use serde::{Deserialize, Serialize};
 use super::common::{aligned, mix, needs_threads, phase, within, without_cxl_cache};
 use crate::error::WorkloadError;
 use crate::image::Image;
-use crate::op::{OpSource, SourceContext, Workload};
-use crate::pattern::common::read;
+use crate::op::OpSource;
+use crate::params::read;
 use crate::program::Phase;
 use crate::thread::{Place, Thread, ThreadContext, ThreadedKernel, scratch};
+use crate::workload::{SourceContext, Workload};
 
 pub(crate) const ENTRY: Entry<Box<dyn Workload>> = Entry {
     name: Axpy::KIND,

@@ -19,9 +19,10 @@ use serde::{Deserialize, Serialize};
 
 use super::common::{Memory, Need, needs_threads, whole_lines, within, without_cxl_cache};
 use crate::error::WorkloadError;
-use crate::op::{OpSource, SourceContext, Workload};
-use crate::pattern::common::read;
+use crate::op::OpSource;
+use crate::params::read;
 use crate::thread::{ThreadContext, ThreadedKernel};
+use crate::workload::{SourceContext, Workload};
 
 pub(crate) const ENTRY: Entry<Box<dyn Workload>> = Entry {
     name: CircusTent::KIND,

@@ -31,10 +31,11 @@ use serde::{Deserialize, Serialize};
 use super::common::{Memory, Need, needs_threads, phase, whole_lines, within};
 use crate::error::WorkloadError;
 use crate::image::Image;
-use crate::op::{OpSource, SourceContext, Workload};
-use crate::pattern::common::read;
+use crate::op::OpSource;
+use crate::params::read;
 use crate::program::Phase;
 use crate::thread::{Handle, Place, Thread, ThreadContext, ThreadedKernel};
+use crate::workload::{SourceContext, Workload};
 use graph::Graph;
 use worker::Worker;
 

@@ -21,9 +21,10 @@ use self::run::Run;
 use self::store::{Size, Store};
 use super::common::{Memory, Need, aligned, needs_core, share, within};
 use crate::error::WorkloadError;
-use crate::op::{OpSource, SourceContext, Workload};
-use crate::pattern::common::read;
+use crate::op::OpSource;
+use crate::params::read;
 use crate::program::Program;
+use crate::workload::{SourceContext, Workload};
 
 pub(crate) const ENTRY: Entry<Box<dyn Workload>> = Entry {
     name: KeyValue::KIND,

@@ -7,12 +7,12 @@ use cxlab_engine::rng::StreamRng;
 use cxlab_engine::save_state;
 use cxlab_engine::units::Bytes;
 
-use super::super::zipf::Zipf;
 use super::pages::Layout;
 use super::record::{write_key, write_value};
 use super::store::Store;
 use super::{KeyValue, Keys, Update};
 use crate::program::{Phase, Program, Step};
+use crate::zipf::Zipf;
 
 /// Bytes of a value that an update in place overwrites: its version.
 const VERSION: usize = 8;

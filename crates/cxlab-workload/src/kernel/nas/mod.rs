@@ -34,10 +34,11 @@ use super::common::{Memory, Need, aligned, needs_threads, phase, within};
 use super::team::{Team, control_bytes};
 use crate::error::WorkloadError;
 use crate::image::Image;
-use crate::op::{OpSource, SourceContext, Workload};
-use crate::pattern::common::read;
+use crate::op::OpSource;
+use crate::params::read;
 use crate::program::Phase;
 use crate::thread::{Handle, Place, Thread, ThreadContext, ThreadedKernel};
+use crate::workload::{SourceContext, Workload};
 
 pub(crate) const ENTRY: Entry<Box<dyn Workload>> = Entry {
     name: Nas::KIND,

@@ -15,9 +15,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use cxlab_engine::catalog::{Entry, ParamError};
 use serde::{Deserialize, Serialize};
 
-use super::common::read;
 use crate::error::{Place, TraceError, WorkloadError};
-use crate::op::{OpSource, SourceContext, Workload};
+use crate::op::OpSource;
+use crate::params::read;
+use crate::workload::{SourceContext, Workload};
 use replay::Replay;
 use survey::Survey;
 

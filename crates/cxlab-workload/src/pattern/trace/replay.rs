@@ -11,8 +11,10 @@ use cxlab_engine::units::{Hpa, Picos, SimTime};
 use super::survey::Survey;
 use super::{Share, Timing, Trace};
 use crate::error::TraceError;
-use crate::op::{MemOp, OpSource, SourceContext};
-use crate::trace::{Ahead, Record, Records};
+use crate::import::{Ahead, Records};
+use crate::op::{MemOp, OpSource};
+use crate::trace::Record;
+use crate::workload::SourceContext;
 
 /// Fraction bits of the fixed-point time scale, which make it exact to one part in 10^6
 /// at the smallest scale.

@@ -7,9 +7,9 @@ use cxlab_engine::units::{Bytes, Hpa, LINE_BYTES, LineAddr};
 use super::frames::Frames;
 use super::{Addresses, Timing, Trace};
 use crate::error::{Place, TraceError, WorkloadError};
-use crate::import::no_records;
+use crate::import::{Ahead, Records, no_records};
 use crate::page_map::{PAGE_BYTES, PAGE_LINES};
-use crate::trace::{Ahead, Record, Records};
+use crate::trace::Record;
 
 /// Records read at a time (*assumed*).
 const SURVEYED: usize = 4096;

@@ -4,36 +4,16 @@ use std::path::Path;
 
 use cxlab_engine::units::SimTime;
 
-use super::block::{BlockHeader, HEADER_BYTES};
 use super::footprint::{Footprint, FootprintCounter};
-use super::{Record, Records};
+use super::{Records, no_records};
 use crate::error::TraceError;
-use crate::import::no_records;
 use crate::op::OpKind;
-
-/// Number and sizes of the blocks of a `.cxlt` trace.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct BlockStats {
-    /// The number of blocks.
-    pub blocks: u64,
-    /// Bytes of all blocks in the file, with their headers.
-    pub stored_bytes: u64,
-    /// Bytes of the blocks' columns before compression.
-    pub column_bytes: u64,
-}
-
-impl BlockStats {
-    pub(super) fn add(&mut self, header: &BlockHeader) {
-        self.blocks += 1;
-        self.stored_bytes += (HEADER_BYTES + header.stored_bytes) as u64;
-        self.column_bytes += (header.address_bytes + header.time_bytes) as u64;
-    }
-}
+use crate::trace::{BlockStats, Record};
 
 /// A summary of a trace.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TraceInfo {
-    /// The format's name in [`crate::import::FORMATS`].
+    /// The format's name in [`super::FORMATS`].
     pub format: &'static str,
     /// How the trace was made; empty when the trace does not say.
     pub provenance: String,

@@ -7,9 +7,10 @@ use std::thread::JoinHandle;
 
 use cxlab_engine::units::{LineAddr, SimTime};
 
-use super::{Record, Records};
+use super::Records;
 use crate::error::TraceError;
 use crate::op::OpKind;
+use crate::trace::Record;
 
 /// Records in a batch, which the reading thread hands over at once:
 /// 64 KB without times (*assumed*).

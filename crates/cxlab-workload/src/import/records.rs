@@ -4,14 +4,14 @@
 use std::io::{BufReader, Read};
 use std::path::Path;
 
-use super::{BlockStats, Record, TraceReader};
+use super::{AccessSource, LineSplitter, Opened};
 use crate::error::TraceError;
-use crate::import::{self, AccessSource, LineSplitter};
+use crate::trace::{BlockStats, Record, TraceReader};
 
 /// A stream of the records of a trace in any known format.
 pub struct Records {
     kind: Kind,
-    opened: import::Opened,
+    opened: Opened,
 }
 
 enum Kind {
@@ -23,13 +23,13 @@ enum Kind {
 }
 
 impl Records {
-    /// Opens a trace. `format` is a name in [`import::FORMATS`]; with `None`,
+    /// Opens a trace. `format` is a name in [`super::FORMATS`]; with `None`,
     /// the format is detected.
     ///
     /// # Errors
     /// When the file cannot be opened, its format is unknown, or its header is faulty.
     pub fn open(path: &Path, format: Option<&str>) -> Result<Records, TraceError> {
-        let (opened, input) = import::open(path, format)?;
+        let (opened, input) = super::open(path, format)?;
         let kind = match opened.format.open {
             None => Kind::Cxlt(Box::new(TraceReader::new(input, path)?)),
             Some(open) => {

@@ -1,0 +1,23 @@
+//! Parameters of a workload, read from the values of a scenario.
+
+use cxlab_engine::catalog::{self, ParamError};
+use serde::de::DeserializeOwned;
+
+/// Reads a parameter structure. In case of an error, finds the faulty field, which serde's message
+/// does not name: every field has a default, so the faulty key fails also alone.
+pub(crate) fn read<P: DeserializeOwned>(params: &serde_json::Value) -> Result<P, ParamError> {
+    let whole = catalog::read_params::<P>(params);
+    let (Err(_), Some(object)) = (&whole, params.as_object()) else {
+        return whole;
+    };
+    for (key, value) in object {
+        let alone = serde_json::Map::from_iter([(key.clone(), value.clone())]);
+        if let Err(error) = catalog::read_params::<P>(&serde_json::Value::Object(alone)) {
+            return Err(ParamError::new(
+                key.clone(),
+                format!("{}, found {value}", error.message),
+            ));
+        }
+    }
+    whole
+}
