@@ -2,12 +2,10 @@
 
 use std::sync::Arc;
 
-use cxlab_engine::catalog::ParamError;
 use cxlab_engine::units::Bytes;
 use cxlab_plan::{Externals, Files, Plan};
 use cxlab_workload::thread::{Bases, Place, Thread, ThreadContext, ThreadedKernel};
-use cxlab_workload::{Image, Phase, WorkloadError};
-use cxlab_workload::{OpSource, SourceContext, Workload};
+use cxlab_workload::{Image, Phase, Workload, WorkloadError, WorkloadForm};
 
 /// Threads of a test, in one phase.
 pub trait Script: Clone + Send + Sync + 'static {
@@ -50,8 +48,8 @@ pub fn plan(text: &str, script: impl Script) -> Plan {
 struct Scripted<S>(S);
 
 impl<S: Script> Workload for Scripted<S> {
-    fn source(&self, _: &SourceContext) -> Result<Box<dyn OpSource>, WorkloadError> {
-        Err(ParamError::new("kind", "threads only").into())
+    fn form(&self) -> WorkloadForm {
+        WorkloadForm::Threads("external")
     }
 
     fn threads(&self, ctx: &ThreadContext) -> Result<Box<dyn ThreadedKernel>, WorkloadError> {
@@ -63,14 +61,6 @@ impl<S: Script> Workload for Scripted<S> {
                 bytes: Bytes(8),
             }],
         }))
-    }
-
-    fn needs_threads(&self) -> bool {
-        true
-    }
-
-    fn is_finite(&self) -> bool {
-        true
     }
 }
 

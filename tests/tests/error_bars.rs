@@ -14,8 +14,7 @@ use cxlab_scenario::diagnostics::Document;
 use cxlab_system::report::Report;
 use cxlab_system::run::{RunOptions, run};
 use cxlab_tests::{plan, shipped};
-use cxlab_workload::WorkloadError;
-use cxlab_workload::{MemOp, OpKind, OpSource, SourceContext, Workload};
+use cxlab_workload::{MemOp, OpKind, OpSource, SourceContext, Workload, WorkloadError};
 
 /// Reads that arrive at random: a Poisson stream, or bursts with
 /// exponentially distributed lengths and pauses.

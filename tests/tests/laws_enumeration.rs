@@ -17,8 +17,7 @@ use cxlab_scenario::Scenario;
 use cxlab_scenario::diagnostics::Document;
 use cxlab_system::report::{EnumerationReport, Report};
 use cxlab_tests::{plan, root, shipped, try_run};
-use cxlab_workload::WorkloadError;
-use cxlab_workload::{MemOp, OpKind, OpSource, SourceContext, Workload};
+use cxlab_workload::{MemOp, OpKind, OpSource, SourceContext, Workload, WorkloadError};
 use serde_json::Value;
 
 const GIB: u64 = 1 << 30;

@@ -13,8 +13,7 @@ use cxlab_scenario::diagnostics::Document;
 use cxlab_system::report::Report;
 use cxlab_system::run::{RunOptions, run};
 use cxlab_tests::{plan, report};
-use cxlab_workload::WorkloadError;
-use cxlab_workload::{MemOp, OpKind, OpSource, SourceContext, Workload};
+use cxlab_workload::{MemOp, OpKind, OpSource, SourceContext, Workload, WorkloadError};
 
 fn sampled(plan: &Plan, seed: u64, threads: usize) -> Report {
     let options = RunOptions {

@@ -9,7 +9,7 @@ use cxlab_workload::thread::{
     AtomicKind, Bases, Direction, Handle, Loaded, Place, SCRATCH_SPAN, Thread, ThreadContext,
     ThreadOp, ThreadedKernel, Value, scratch,
 };
-use cxlab_workload::{Image, OpSource, Phase, SourceContext, Workload, WorkloadError};
+use cxlab_workload::{Image, Phase, Workload, WorkloadError, WorkloadForm};
 use pyo3::exceptions::{PyStopIteration, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyTuple};
@@ -64,10 +64,8 @@ impl OfferedKernel {
 }
 
 impl Workload for OfferedKernel {
-    fn source(&self, _: &SourceContext) -> Result<Box<dyn OpSource>, WorkloadError> {
-        let message = "found a kernel, whose threads share memory; allowed: where a host with a \
-                       processor runs it";
-        Err(ParamError::new("name", message).into())
+    fn form(&self) -> WorkloadForm {
+        WorkloadForm::Threads("external")
     }
 
     fn threads(&self, ctx: &ThreadContext) -> Result<Box<dyn ThreadedKernel>, WorkloadError> {
@@ -99,14 +97,6 @@ impl Workload for OfferedKernel {
             limits: Limits::new(ctx),
             failed: self.failed.clone(),
         }))
-    }
-
-    fn needs_threads(&self) -> bool {
-        true
-    }
-
-    fn is_finite(&self) -> bool {
-        true
     }
 }
 

@@ -37,4 +37,4 @@ pub use import::{Footprint, Summary, TraceInfo, head, import, info};
 pub use op::{MemOp, OpKind, OpSource};
 pub use program::{Action, After, LOCAL_BASE, Lines, Phase, Program, Step};
 pub use thread::{Next, Place as ThreadPlace, Thread, ThreadContext, ThreadOp, ThreadedKernel};
-pub use workload::{SourceContext, Workload};
+pub use workload::{SourceContext, Workload, WorkloadForm};

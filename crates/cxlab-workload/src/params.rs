@@ -1,7 +1,27 @@
-//! Parameters of a workload, read from the values of a scenario.
+//! Entries of the catalog of workloads, and their parameters.
 
-use cxlab_engine::catalog::{self, ParamError};
+use cxlab_engine::catalog::{self, Entry, ParamError};
+use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
+
+use crate::workload::Workload;
+
+/// The entry of the workloads with parameters `P` in the catalog.
+pub(crate) const fn entry<P>(name: &'static str, summary: &'static str) -> Entry<Box<dyn Workload>>
+where
+    P: Workload + DeserializeOwned + JsonSchema + 'static,
+{
+    Entry {
+        name,
+        summary,
+        schema: P::json_schema,
+        build: |params| {
+            let params: P = read(params)?;
+            params.check()?;
+            Ok(Box::new(params))
+        },
+    }
+}
 
 /// Reads a parameter structure. In case of an error, finds the faulty field, which serde's message
 /// does not name: every field has a default, so the faulty key fails also alone.

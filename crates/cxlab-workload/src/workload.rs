@@ -34,13 +34,53 @@ pub struct SourceContext<'a> {
     pub trace_override: Option<&'a Path>,
 }
 
+/// What a workload is made of, which decides what can run it. Programs and threads say their `kind` in a scenario.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum WorkloadForm {
+    /// Lines that a requester, a core or each core of a processor accesses.
+    Lines,
+    /// Programs with a result, which end by themselves. Each runs on a core.
+    Program(&'static str),
+    /// Threads that share memory, and end by themselves. They run on a processor and its accelerators.
+    Threads(&'static str),
+}
+
 /// A workload as a scenario describes it, before it is bound to requesters.
 pub trait Workload: Send + Sync {
+    /// What the workload is made of.
+    fn form(&self) -> WorkloadForm {
+        WorkloadForm::Lines
+    }
+
+    /// Checks the parameters as far as possible before the system is known.
+    ///
+    /// # Errors
+    /// The first parameter with a value that no system allows.
+    fn check(&self) -> Result<(), ParamError> {
+        Ok(())
+    }
+
     /// Makes the source of one requester.
     ///
     /// # Errors
-    /// When a parameter does not fit the system, or when a file cannot be used.
-    fn source(&self, ctx: &SourceContext) -> Result<Box<dyn OpSource>, WorkloadError>;
+    /// When a parameter does not fit the system, when a file cannot be used, or when the workload is not
+    /// made of lines.
+    fn source(&self, ctx: &SourceContext) -> Result<Box<dyn OpSource>, WorkloadError> {
+        let _ = ctx;
+        let message = match self.form() {
+            WorkloadForm::Lines => {
+                "found a workload without lines; allowed: patterns and traces".to_owned()
+            }
+            WorkloadForm::Program(kind) => format!(
+                "found `{kind}`, which is a program and runs on a core; allowed: hosts with `core` \
+                 under [[hosts]]"
+            ),
+            WorkloadForm::Threads(kind) => format!(
+                "found `{kind}`, whose threads share memory; allowed: where a coherent system runs it"
+            ),
+        };
+        Err(WorkloadError::param("kind", message))
+    }
 
     /// Makes the program of one core.
     ///
@@ -79,15 +119,14 @@ pub trait Workload: Send + Sync {
         ))
     }
 
-    /// Whether the workload consists of threads, so that it
-    /// runs only through [`Workload::threads`].
+    /// Whether the workload is made of threads.
     fn needs_threads(&self) -> bool {
-        false
+        matches!(self.form(), WorkloadForm::Threads(_))
     }
 
-    /// Whether the workload runs only on a core.
+    /// Whether the workload is made of programs.
     fn needs_core(&self) -> bool {
-        false
+        matches!(self.form(), WorkloadForm::Program(_))
     }
 
     /// Says why an accelerator of the host, by number from 0, must have CXL.cache: the parameter
@@ -99,9 +138,9 @@ pub trait Workload: Send + Sync {
         None
     }
 
-    /// Whether the workload's sources end by themselves.
+    /// Whether the workload ends by itself.
     fn is_finite(&self) -> bool {
-        false
+        self.form() != WorkloadForm::Lines
     }
 
     /// The file that the operations come from, if there is one. The file's content identifies a
@@ -113,6 +152,14 @@ pub trait Workload: Send + Sync {
 }
 
 impl<W: Workload + ?Sized> Workload for Arc<W> {
+    fn form(&self) -> WorkloadForm {
+        self.as_ref().form()
+    }
+
+    fn check(&self) -> Result<(), ParamError> {
+        self.as_ref().check()
+    }
+
     fn source(&self, ctx: &SourceContext) -> Result<Box<dyn OpSource>, WorkloadError> {
         self.as_ref().source(ctx)
     }
@@ -123,14 +170,6 @@ impl<W: Workload + ?Sized> Workload for Arc<W> {
 
     fn threads(&self, ctx: &ThreadContext) -> Result<Box<dyn ThreadedKernel>, WorkloadError> {
         self.as_ref().threads(ctx)
-    }
-
-    fn needs_threads(&self) -> bool {
-        self.as_ref().needs_threads()
-    }
-
-    fn needs_core(&self) -> bool {
-        self.as_ref().needs_core()
     }
 
     fn request(&self) -> Bytes {

@@ -12,8 +12,7 @@ use cxlab_engine::units::Hpa;
 use cxlab_workload::thread::{
     Direction, Handle, Place, Thread, ThreadContext, ThreadOp, ThreadedKernel, scratch,
 };
-use cxlab_workload::{Image, Phase, WorkloadError};
-use cxlab_workload::{OpSource, SourceContext, Workload};
+use cxlab_workload::{Image, Phase, Workload, WorkloadError, WorkloadForm};
 
 /// Number of shared lines: few, so that all caches compete for them.
 const SHARED: u64 = 6;
@@ -53,10 +52,8 @@ struct Tally {
 }
 
 impl Workload for Stress {
-    fn source(&self, _: &SourceContext) -> Result<Box<dyn OpSource>, WorkloadError> {
-        Err(WorkloadError::Param(
-            cxlab_engine::catalog::ParamError::new("kind", "threads only"),
-        ))
+    fn form(&self) -> WorkloadForm {
+        WorkloadForm::Threads("external")
     }
 
     fn threads(&self, ctx: &ThreadContext) -> Result<Box<dyn ThreadedKernel>, WorkloadError> {
@@ -73,14 +70,6 @@ impl Workload for Stress {
             }],
             tally: Arc::new(Mutex::new(tally)),
         }))
-    }
-
-    fn needs_threads(&self) -> bool {
-        true
-    }
-
-    fn is_finite(&self) -> bool {
-        true
     }
 }
 

@@ -4,13 +4,12 @@
 use std::sync::Arc;
 
 use cxlab_attach::placement::PAGE;
-use cxlab_engine::catalog::ParamError;
 use cxlab_engine::rng::StreamRng;
 use cxlab_engine::save_state;
 use cxlab_engine::units::{Bytes, Hpa};
 use cxlab_workload::{
-    Action, After, LOCAL_BASE, OpSource, Phase, Program, SourceContext, Step, Workload,
-    WorkloadError,
+    Action, After, LOCAL_BASE, Phase, Program, SourceContext, Step, Workload, WorkloadError,
+    WorkloadForm,
 };
 
 /// An access that the first cache did not answer, or a line that it wrote back.
@@ -51,9 +50,8 @@ pub(super) struct Replayed {
 }
 
 impl Workload for Replayed {
-    fn source(&self, _: &SourceContext) -> Result<Box<dyn OpSource>, WorkloadError> {
-        let text = "found a recorded program; allowed: on a core";
-        Err(WorkloadError::Param(ParamError::new("kind", text)))
+    fn form(&self) -> WorkloadForm {
+        WorkloadForm::Program("external")
     }
 
     fn program(&self, context: &SourceContext) -> Result<Box<dyn Program>, WorkloadError> {
@@ -67,14 +65,6 @@ impl Workload for Replayed {
                 bytes: Bytes(0),
             }],
         }))
-    }
-
-    fn needs_core(&self) -> bool {
-        true
-    }
-
-    fn is_finite(&self) -> bool {
-        true
     }
 }
 

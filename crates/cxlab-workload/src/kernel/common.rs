@@ -6,7 +6,6 @@ use cxlab_engine::units::{Bytes, LINE_BYTES};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::error::WorkloadError;
 use crate::program::Phase;
 use crate::thread::{Bases, ThreadContext};
 use crate::workload::SourceContext;
@@ -87,23 +86,6 @@ pub(super) fn share(
     }
     let first = requester * each + requester.min(more);
     Ok((first, each + u64::from(requester < more)))
-}
-
-/// The error of a kernel that needs a core when lines are requested from it instead of steps.
-pub(super) fn needs_core(kind: &str) -> WorkloadError {
-    let message = format!(
-        "found `{kind}`, which is a program and runs on a core; allowed: hosts with `core` under \
-         [[hosts]]"
-    );
-    ParamError::new("kind", message).into()
-}
-
-/// The error of a kernel made of threads when lines or steps are requested from it.
-pub(super) fn needs_threads(kind: &str) -> WorkloadError {
-    let message = format!(
-        "found `{kind}`, whose threads share memory; allowed: where a coherent system runs it"
-    );
-    ParamError::new("kind", message).into()
 }
 
 /// The error of a kernel whose accelerator would load or store host memory and has no CXL.cache.

@@ -10,27 +10,20 @@ use cxlab_engine::catalog::{Entry, ParamError};
 use cxlab_engine::units::{Bytes, Hpa};
 use serde::{Deserialize, Serialize};
 
-use super::common::{Memory, Need, mix, needs_threads, phase, whole_lines, within};
+use super::common::{Memory, Need, mix, phase, whole_lines, within};
 use crate::error::WorkloadError;
 use crate::image::Image;
-use crate::op::OpSource;
-use crate::params::read;
+use crate::params::entry;
 use crate::program::Phase;
 use crate::thread::{
     Direction, Handle, Place, Thread, ThreadContext, ThreadedKernel, Window, scratch,
 };
-use crate::workload::{SourceContext, Workload};
+use crate::workload::{Workload, WorkloadForm};
 
-pub(crate) const ENTRY: Entry<Box<dyn Workload>> = Entry {
-    name: DmaTransfers::KIND,
-    summary: "threads: an accelerator's DMA engine, messages of one size to or from host memory",
-    schema: <DmaTransfers as schemars::JsonSchema>::json_schema,
-    build: |params| {
-        let params: DmaTransfers = read(params)?;
-        params.check()?;
-        Ok(Box::new(params))
-    },
-};
+pub(crate) const ENTRY: Entry<Box<dyn Workload>> = entry::<DmaTransfers>(
+    "dma-transfers",
+    "threads: an accelerator's DMA engine, messages of one size to or from host memory",
+);
 
 /// Most bytes of a message.
 const MOST_BYTES: u64 = 1 << 30;
@@ -84,9 +77,10 @@ impl Default for DmaTransfers {
     }
 }
 
-impl DmaTransfers {
-    /// The `kind` of this kernel in a scenario.
-    pub const KIND: &'static str = "dma-transfers";
+impl Workload for DmaTransfers {
+    fn form(&self) -> WorkloadForm {
+        WorkloadForm::Threads("dma-transfers")
+    }
 
     fn check(&self) -> Result<(), ParamError> {
         let bytes = self.bytes.0;
@@ -102,12 +96,6 @@ impl DmaTransfers {
         within("outstanding", self.outstanding, 1, 1 << 16)?;
         within("distinct", self.distinct, 1, 1 << 16)?;
         whole_lines("base", self.base)
-    }
-}
-
-impl Workload for DmaTransfers {
-    fn source(&self, _: &SourceContext) -> Result<Box<dyn OpSource>, WorkloadError> {
-        Err(needs_threads(Self::KIND))
     }
 
     fn threads(&self, ctx: &ThreadContext) -> Result<Box<dyn ThreadedKernel>, WorkloadError> {
@@ -132,14 +120,6 @@ impl Workload for DmaTransfers {
                 seed: mix(ctx.seed),
             }),
         }))
-    }
-
-    fn needs_threads(&self) -> bool {
-        true
-    }
-
-    fn is_finite(&self) -> bool {
-        true
     }
 }
 

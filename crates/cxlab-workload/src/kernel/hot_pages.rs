@@ -13,25 +13,18 @@ use cxlab_engine::rng::StreamRng;
 use cxlab_engine::units::{Bytes, Hpa, LINE_BYTES};
 use serde::{Deserialize, Serialize};
 
-use super::common::{Memory, Need, aligned, needs_threads, phase, within, without_cxl_cache};
+use super::common::{Memory, Need, aligned, phase, within, without_cxl_cache};
 use crate::error::WorkloadError;
 use crate::image::Image;
-use crate::op::OpSource;
-use crate::params::read;
+use crate::params::entry;
 use crate::program::Phase;
 use crate::thread::{Handle, Place, Thread, ThreadContext, ThreadedKernel, Window};
-use crate::workload::{SourceContext, Workload};
+use crate::workload::{Workload, WorkloadForm};
 
-pub(crate) const ENTRY: Entry<Box<dyn Workload>> = Entry {
-    name: HotPages::KIND,
-    summary: "threads: additions to counters in many pages, most of them to a few hot ones",
-    schema: <HotPages as schemars::JsonSchema>::json_schema,
-    build: |params| {
-        let params: HotPages = read(params)?;
-        params.check()?;
-        Ok(Box::new(params))
-    },
-};
+pub(crate) const ENTRY: Entry<Box<dyn Workload>> = entry::<HotPages>(
+    "hot-pages",
+    "threads: additions to counters in many pages, most of them to a few hot ones",
+);
 
 const PAGE: u64 = 4096;
 /// The number of lines of a page.
@@ -96,19 +89,6 @@ impl Default for HotPages {
 }
 
 impl HotPages {
-    /// The `kind` of this kernel in a scenario.
-    pub const KIND: &'static str = "hot-pages";
-
-    fn check(&self) -> Result<(), ParamError> {
-        aligned("memory", self.memory, PAGE)?;
-        within("memory", self.memory.0, PAGE, 1 << 40)?;
-        within("hot", self.hot, 1, 1000)?;
-        within("hot_share", self.hot_share, 0, 1000)?;
-        within("operations", self.operations, 2, 1_000_000_000)?;
-        within("outstanding", self.outstanding, 1, 4096)?;
-        aligned("base", self.base, PAGE)
-    }
-
     fn pages(&self) -> u64 {
         self.memory.0 / PAGE
     }
@@ -122,8 +102,18 @@ impl HotPages {
 }
 
 impl Workload for HotPages {
-    fn source(&self, _: &SourceContext) -> Result<Box<dyn OpSource>, WorkloadError> {
-        Err(needs_threads(Self::KIND))
+    fn form(&self) -> WorkloadForm {
+        WorkloadForm::Threads("hot-pages")
+    }
+
+    fn check(&self) -> Result<(), ParamError> {
+        aligned("memory", self.memory, PAGE)?;
+        within("memory", self.memory.0, PAGE, 1 << 40)?;
+        within("hot", self.hot, 1, 1000)?;
+        within("hot_share", self.hot_share, 0, 1000)?;
+        within("operations", self.operations, 2, 1_000_000_000)?;
+        within("outstanding", self.outstanding, 1, 4096)?;
+        aligned("base", self.base, PAGE)
     }
 
     fn threads(&self, ctx: &ThreadContext) -> Result<Box<dyn ThreadedKernel>, WorkloadError> {
@@ -153,17 +143,9 @@ impl Workload for HotPages {
         }))
     }
 
-    fn needs_threads(&self) -> bool {
-        true
-    }
-
     fn needs_cxl_cache(&self, _: usize) -> Option<ParamError> {
         let allowed = "`cores`";
         (self.workers != Workers::Cores).then(|| without_cxl_cache("workers", "elements", allowed))
-    }
-
-    fn is_finite(&self) -> bool {
-        true
     }
 }
 

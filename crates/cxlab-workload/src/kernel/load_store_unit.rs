@@ -13,27 +13,18 @@ use cxlab_engine::catalog::{Entry, ParamError};
 use cxlab_engine::units::{Bytes, Hpa, LINE_BYTES};
 use serde::{Deserialize, Serialize};
 
-use super::common::{
-    Memory, Need, mix, needs_threads, phase, whole_lines, within, without_cxl_cache,
-};
+use super::common::{Memory, Need, mix, phase, whole_lines, within, without_cxl_cache};
 use crate::error::WorkloadError;
 use crate::image::Image;
-use crate::op::OpSource;
-use crate::params::read;
+use crate::params::entry;
 use crate::program::Phase;
 use crate::thread::{Handle, Loaded, Place, Thread, ThreadContext, ThreadedKernel, Window};
-use crate::workload::{SourceContext, Workload};
+use crate::workload::{Workload, WorkloadForm};
 
-pub(crate) const ENTRY: Entry<Box<dyn Workload>> = Entry {
-    name: LoadStoreUnit::KIND,
-    summary: "threads: an accelerator's load/store unit on lines in its cache, the host's LLC or memory",
-    schema: <LoadStoreUnit as schemars::JsonSchema>::json_schema,
-    build: |params| {
-        let params: LoadStoreUnit = read(params)?;
-        params.check()?;
-        Ok(Box::new(params))
-    },
-};
+pub(crate) const ENTRY: Entry<Box<dyn Workload>> = entry::<LoadStoreUnit>(
+    "load-store-unit",
+    "threads: an accelerator's load/store unit on lines in its cache, the host's LLC or memory",
+);
 
 /// The number of words in a line.
 const WORDS: u64 = LINE_BYTES / 8;
@@ -121,9 +112,10 @@ impl Default for LoadStoreUnit {
     }
 }
 
-impl LoadStoreUnit {
-    /// The `kind` of this kernel in a scenario.
-    pub const KIND: &'static str = "load-store-unit";
+impl Workload for LoadStoreUnit {
+    fn form(&self) -> WorkloadForm {
+        WorkloadForm::Threads("load-store-unit")
+    }
 
     fn check(&self) -> Result<(), ParamError> {
         within("lines", self.lines, 1, 1 << 24)?;
@@ -131,12 +123,6 @@ impl LoadStoreUnit {
         within("outstanding", self.outstanding, 1, 1 << 16)?;
         within("settle", self.settle, 0, 1_000_000_000)?;
         whole_lines("base", self.base)
-    }
-}
-
-impl Workload for LoadStoreUnit {
-    fn source(&self, _: &SourceContext) -> Result<Box<dyn OpSource>, WorkloadError> {
-        Err(needs_threads(Self::KIND))
     }
 
     fn threads(&self, ctx: &ThreadContext) -> Result<Box<dyn ThreadedKernel>, WorkloadError> {
@@ -173,17 +159,9 @@ impl Workload for LoadStoreUnit {
         }))
     }
 
-    fn needs_threads(&self) -> bool {
-        true
-    }
-
     fn needs_cxl_cache(&self, accelerator: usize) -> Option<ParamError> {
         let allowed = "kernels that use DMA, such as `dma-transfers`";
-        (accelerator == 0).then(|| without_cxl_cache("kind", Self::KIND, allowed))
-    }
-
-    fn is_finite(&self) -> bool {
-        true
+        (accelerator == 0).then(|| without_cxl_cache("kind", "load-store-unit", allowed))
     }
 }
 

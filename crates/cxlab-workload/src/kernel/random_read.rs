@@ -10,23 +10,16 @@ use cxlab_engine::save_state;
 use cxlab_engine::units::{Bytes, Hpa, LINE_BYTES};
 use serde::{Deserialize, Serialize};
 
-use super::common::{Memory, Need, needs_core, phase, share, whole_lines, within};
+use super::common::{Memory, Need, phase, share, whole_lines, within};
 use crate::error::WorkloadError;
-use crate::op::OpSource;
-use crate::params::read;
+use crate::params::entry;
 use crate::program::{Action, After, Phase, Program, Step};
-use crate::workload::{SourceContext, Workload};
+use crate::workload::{SourceContext, Workload, WorkloadForm};
 
-pub(crate) const ENTRY: Entry<Box<dyn Workload>> = Entry {
-    name: RandomRead::KIND,
-    summary: "pointers followed round a random cycle, executed on a core: latency of reads",
-    schema: <RandomRead as schemars::JsonSchema>::json_schema,
-    build: |params| {
-        let params: RandomRead = read(params)?;
-        params.check()?;
-        Ok(Box::new(params))
-    },
-};
+pub(crate) const ENTRY: Entry<Box<dyn Workload>> = entry::<RandomRead>(
+    "random-read",
+    "pointers followed round a random cycle, executed on a core: latency of reads",
+);
 
 /// Most pointers of one kernel: 1 GiB of the simulator's memory.
 const MAX_POINTERS: u64 = 1 << 28;
@@ -70,9 +63,10 @@ impl Default for RandomRead {
     }
 }
 
-impl RandomRead {
-    /// The `kind` of this kernel in a scenario.
-    pub const KIND: &'static str = "random-read";
+impl Workload for RandomRead {
+    fn form(&self) -> WorkloadForm {
+        WorkloadForm::Program("random-read")
+    }
 
     fn check(&self) -> Result<(), ParamError> {
         whole_lines("stride", self.stride)?;
@@ -89,12 +83,6 @@ impl RandomRead {
         }
         within("reads", self.reads.unwrap_or(1), 1, MAX_READS)?;
         whole_lines("base", self.base)
-    }
-}
-
-impl Workload for RandomRead {
-    fn source(&self, _: &SourceContext) -> Result<Box<dyn OpSource>, WorkloadError> {
-        Err(needs_core(Self::KIND))
     }
 
     fn program(&self, ctx: &SourceContext) -> Result<Box<dyn Program>, WorkloadError> {
@@ -133,14 +121,6 @@ impl Workload for RandomRead {
             cycles: self.cycles,
             sum: 0,
         }))
-    }
-
-    fn needs_core(&self) -> bool {
-        true
-    }
-
-    fn is_finite(&self) -> bool {
-        true
     }
 }
 

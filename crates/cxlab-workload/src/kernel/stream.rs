@@ -11,23 +11,16 @@ use cxlab_engine::save_state;
 use cxlab_engine::units::{Bytes, Hpa, LINE_BYTES};
 use serde::{Deserialize, Serialize};
 
-use super::common::{Memory, Need, needs_core, share, whole_lines, within};
+use super::common::{Memory, Need, share, whole_lines, within};
 use crate::error::WorkloadError;
-use crate::op::OpSource;
-use crate::params::read;
+use crate::params::entry;
 use crate::program::{Action, After, Phase, Program, Step};
-use crate::workload::{SourceContext, Workload};
+use crate::workload::{SourceContext, Workload, WorkloadForm};
 
-pub(crate) const ENTRY: Entry<Box<dyn Workload>> = Entry {
-    name: StreamKernels::KIND,
-    summary: "STREAM's copy, scale, add and triad, executed on a core",
-    schema: <StreamKernels as schemars::JsonSchema>::json_schema,
-    build: |params| {
-        let params: StreamKernels = read(params)?;
-        params.check()?;
-        Ok(Box::new(params))
-    },
-};
+pub(crate) const ENTRY: Entry<Box<dyn Workload>> = entry::<StreamKernels>(
+    "stream-kernels",
+    "STREAM's copy, scale, add and triad, executed on a core",
+);
 
 /// Bytes of an element, a double.
 const ELEMENT: u64 = 8;
@@ -78,9 +71,10 @@ impl Default for StreamKernels {
     }
 }
 
-impl StreamKernels {
-    /// The `kind` of this kernel in a scenario.
-    pub const KIND: &'static str = "stream-kernels";
+impl Workload for StreamKernels {
+    fn form(&self) -> WorkloadForm {
+        WorkloadForm::Program("stream-kernels")
+    }
 
     fn check(&self) -> Result<(), ParamError> {
         within("elements", self.elements, LINE_ELEMENTS, 1 << 28)?;
@@ -94,12 +88,6 @@ impl StreamKernels {
             return Err(ParamError::new("access", message));
         }
         whole_lines("base", self.base)
-    }
-}
-
-impl Workload for StreamKernels {
-    fn source(&self, _: &SourceContext) -> Result<Box<dyn OpSource>, WorkloadError> {
-        Err(needs_core(Self::KIND))
     }
 
     fn program(&self, ctx: &SourceContext) -> Result<Box<dyn Program>, WorkloadError> {
@@ -130,14 +118,6 @@ impl Workload for StreamKernels {
             element: 0,
             accesses: 0,
         }))
-    }
-
-    fn needs_core(&self) -> bool {
-        true
-    }
-
-    fn is_finite(&self) -> bool {
-        true
     }
 }
 

@@ -15,25 +15,18 @@ use cxlab_engine::rng::StreamRng;
 use cxlab_engine::units::{Bytes, Hpa, LINE_BYTES};
 use serde::{Deserialize, Serialize};
 
-use super::common::{Memory, Need, aligned, needs_threads, phase, within};
+use super::common::{Memory, Need, aligned, phase, within};
 use crate::error::WorkloadError;
 use crate::image::Image;
-use crate::op::OpSource;
-use crate::params::read;
+use crate::params::entry;
 use crate::program::Phase;
 use crate::thread::{Handle, Loaded, Place, Thread, ThreadContext, ThreadedKernel, Window};
-use crate::workload::{SourceContext, Workload};
+use crate::workload::{Workload, WorkloadForm};
 
-pub(crate) const ENTRY: Entry<Box<dyn Workload>> = Entry {
-    name: StreamThreads::KIND,
-    summary: "threads: STREAM's loops on all cores of a processor, arrays placed by its pages' policy",
-    schema: <StreamThreads as schemars::JsonSchema>::json_schema,
-    build: |params| {
-        let params: StreamThreads = read(params)?;
-        params.check()?;
-        Ok(Box::new(params))
-    },
-};
+pub(crate) const ENTRY: Entry<Box<dyn Workload>> = entry::<StreamThreads>(
+    "stream-threads",
+    "threads: STREAM's loops on all cores of a processor, arrays placed by its pages' policy",
+);
 
 /// Bytes of a page.
 const PAGE: u64 = 4096;
@@ -126,9 +119,10 @@ impl Default for StreamThreads {
     }
 }
 
-impl StreamThreads {
-    /// The `kind` of this kernel in a scenario.
-    pub const KIND: &'static str = "stream-threads";
+impl Workload for StreamThreads {
+    fn form(&self) -> WorkloadForm {
+        WorkloadForm::Threads("stream-threads")
+    }
 
     fn check(&self) -> Result<(), ParamError> {
         aligned("array", self.array, 4096)?;
@@ -141,12 +135,6 @@ impl StreamThreads {
             return Err(ParamError::new("access", message));
         }
         aligned("base", self.base, 4096)
-    }
-}
-
-impl Workload for StreamThreads {
-    fn source(&self, _: &SourceContext) -> Result<Box<dyn OpSource>, WorkloadError> {
-        Err(needs_threads(Self::KIND))
     }
 
     fn threads(&self, ctx: &ThreadContext) -> Result<Box<dyn ThreadedKernel>, WorkloadError> {
@@ -173,14 +161,6 @@ impl Workload for StreamThreads {
                 seed: ctx.draws,
             }),
         }))
-    }
-
-    fn needs_threads(&self) -> bool {
-        true
-    }
-
-    fn is_finite(&self) -> bool {
-        true
     }
 }
 

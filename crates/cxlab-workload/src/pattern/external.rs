@@ -6,15 +6,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::WorkloadError;
 use crate::op::OpSource;
-use crate::params::read;
+use crate::params::entry;
 use crate::workload::{SourceContext, Workload};
 
-pub(super) const ENTRY: Entry<Box<dyn Workload>> = Entry {
-    name: External::KIND,
-    summary: "operations handed over by the program that runs the simulation (Python generators)",
-    schema: <External as JsonSchema>::json_schema,
-    build: |params| Ok(Box::new(read::<External>(params)?)),
-};
+pub(super) const ENTRY: Entry<Box<dyn Workload>> = entry::<External>(
+    External::KIND,
+    "operations handed over by the program that runs the simulation (Python generators)",
+);
 
 /// Operations supplied by the program that runs the simulation. They may end.
 #[derive(Clone, Default, Serialize, Deserialize, JsonSchema, Debug)]

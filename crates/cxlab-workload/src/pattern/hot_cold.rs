@@ -8,19 +8,13 @@ use cxlab_engine::units::Bytes;
 use super::common::{Mixer, Region, pattern_params, unit_interval, untimed};
 use crate::error::WorkloadError;
 use crate::op::{MemOp, OpSource};
-use crate::params::read;
+use crate::params::entry;
 use crate::workload::{SourceContext, Workload};
 
-pub(super) const ENTRY: Entry<Box<dyn Workload>> = Entry {
-    name: "hot-cold",
-    summary: "a hot fraction of the footprint takes most of the operations",
-    schema: <HotCold as schemars::JsonSchema>::json_schema,
-    build: |params| {
-        let params: HotCold = read(params)?;
-        params.check()?;
-        Ok(Box::new(params))
-    },
-};
+pub(super) const ENTRY: Entry<Box<dyn Workload>> = entry::<HotCold>(
+    "hot-cold",
+    "a hot fraction of the footprint takes most of the operations",
+);
 
 pattern_params! {
     /// Most of the operations access a hot fraction of the footprint, its first lines. Hot and cold
@@ -31,18 +25,6 @@ pattern_params! {
         hot_footprint: f64 = 0.1,
         /// Fraction of the operations that access hot lines, 0 to 1.
         hot_accesses: f64 = 0.9,
-    }
-}
-
-impl HotCold {
-    fn check(&self) -> Result<(), ParamError> {
-        self.common().check()?;
-        unit_interval("hot_accesses", self.hot_accesses)?;
-        if self.hot_footprint > 0.0 && self.hot_footprint < 1.0 {
-            return Ok(());
-        }
-        let message = format!("found {}; allowed: above 0 and below 1", self.hot_footprint);
-        Err(ParamError::new("hot_footprint", message))
     }
 }
 
@@ -59,6 +41,16 @@ save_state!(Source {
 });
 
 impl Workload for HotCold {
+    fn check(&self) -> Result<(), ParamError> {
+        self.common().check()?;
+        unit_interval("hot_accesses", self.hot_accesses)?;
+        if self.hot_footprint > 0.0 && self.hot_footprint < 1.0 {
+            return Ok(());
+        }
+        let message = format!("found {}; allowed: above 0 and below 1", self.hot_footprint);
+        Err(ParamError::new("hot_footprint", message))
+    }
+
     fn request(&self) -> Bytes {
         self.common().request()
     }

@@ -1,7 +1,7 @@
 //! Dependent operations along a random cycle through every line of the footprint, as in latency
 //! benchmarks (`lat_mem_rd`, Intel MLC).
 
-use cxlab_engine::catalog::Entry;
+use cxlab_engine::catalog::{Entry, ParamError};
 use cxlab_engine::rng::StreamRng;
 use cxlab_engine::save_state;
 use cxlab_engine::units::Bytes;
@@ -10,19 +10,13 @@ use super::common::{Mixer, Region, pattern_params, untimed};
 use super::permutation::Cycle;
 use crate::error::WorkloadError;
 use crate::op::{MemOp, OpSource};
-use crate::params::read;
+use crate::params::entry;
 use crate::workload::{SourceContext, Workload};
 
-pub(super) const ENTRY: Entry<Box<dyn Workload>> = Entry {
-    name: "pointer-chase",
-    summary: "dependent operations round a random cycle through every line of the footprint",
-    schema: <PointerChase as schemars::JsonSchema>::json_schema,
-    build: |params| {
-        let params: PointerChase = read(params)?;
-        params.common().check()?;
-        Ok(Box::new(params))
-    },
-};
+pub(super) const ENTRY: Entry<Box<dyn Workload>> = entry::<PointerChase>(
+    "pointer-chase",
+    "dependent operations round a random cycle through every line of the footprint",
+);
 
 pattern_params! {
     /// Dependent operations along a random cycle through every line of the footprint. The cycle is
@@ -42,6 +36,10 @@ save_state!(Source {
 });
 
 impl Workload for PointerChase {
+    fn check(&self) -> Result<(), ParamError> {
+        self.common().check()
+    }
+
     fn request(&self) -> Bytes {
         self.common().request()
     }

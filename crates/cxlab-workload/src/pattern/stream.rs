@@ -1,6 +1,6 @@
 //! Sequential lines through the footprint, over and over, as STREAM and `memcpy` access memory.
 
-use cxlab_engine::catalog::Entry;
+use cxlab_engine::catalog::{Entry, ParamError};
 use cxlab_engine::rng::StreamRng;
 use cxlab_engine::save_state;
 use cxlab_engine::units::Bytes;
@@ -8,19 +8,13 @@ use cxlab_engine::units::Bytes;
 use super::common::{Mixer, Region, pattern_params, untimed};
 use crate::error::WorkloadError;
 use crate::op::{MemOp, OpSource};
-use crate::params::read;
+use crate::params::entry;
 use crate::workload::{SourceContext, Workload};
 
-pub(super) const ENTRY: Entry<Box<dyn Workload>> = Entry {
-    name: "stream",
-    summary: "sequential lines through the footprint, over and over",
-    schema: <Stream as schemars::JsonSchema>::json_schema,
-    build: |params| {
-        let params: Stream = read(params)?;
-        params.common().check()?;
-        Ok(Box::new(params))
-    },
-};
+pub(super) const ENTRY: Entry<Box<dyn Workload>> = entry::<Stream>(
+    "stream",
+    "sequential lines through the footprint, over and over",
+);
 
 pattern_params! {
     /// Sequential lines through the footprint, over and over.
@@ -39,6 +33,10 @@ save_state!(Source {
 });
 
 impl Workload for Stream {
+    fn check(&self) -> Result<(), ParamError> {
+        self.common().check()
+    }
+
     fn request(&self) -> Bytes {
         self.common().request()
     }

@@ -8,19 +8,13 @@ use cxlab_engine::units::Bytes;
 use super::common::{Mixer, Region, pattern_params, untimed, whole_lines};
 use crate::error::WorkloadError;
 use crate::op::{MemOp, OpSource};
-use crate::params::read;
+use crate::params::entry;
 use crate::workload::{SourceContext, Workload};
 
-pub(super) const ENTRY: Entry<Box<dyn Workload>> = Entry {
-    name: "stride",
-    summary: "one line every `stride` bytes; each pass begins one line later",
-    schema: <Stride as schemars::JsonSchema>::json_schema,
-    build: |params| {
-        let params: Stride = read(params)?;
-        params.check()?;
-        Ok(Box::new(params))
-    },
-};
+pub(super) const ENTRY: Entry<Box<dyn Workload>> = entry::<Stride>(
+    "stride",
+    "one line every `stride` bytes; each pass begins one line later",
+);
 
 pattern_params! {
     /// One line every `stride` bytes. Each pass through the footprint begins one line after the
@@ -29,19 +23,6 @@ pattern_params! {
         /// Bytes from one operation to the next: a multiple of 64 B, less than the footprint.
         /// Default 4 KiB, one line a page (*assumed*).
         stride: Bytes = Bytes(4096),
-    }
-}
-
-impl Stride {
-    fn check(&self) -> Result<(), ParamError> {
-        self.common().check()?;
-        if self.stride.0 == 0 {
-            return Err(ParamError::new(
-                "stride",
-                "found 0 B; allowed: 64 B and more",
-            ));
-        }
-        whole_lines("stride", self.stride)
     }
 }
 
@@ -59,6 +40,17 @@ save_state!(Source {
 });
 
 impl Workload for Stride {
+    fn check(&self) -> Result<(), ParamError> {
+        self.common().check()?;
+        if self.stride.0 == 0 {
+            return Err(ParamError::new(
+                "stride",
+                "found 0 B; allowed: 64 B and more",
+            ));
+        }
+        whole_lines("stride", self.stride)
+    }
+
     fn request(&self) -> Bytes {
         self.common().request()
     }

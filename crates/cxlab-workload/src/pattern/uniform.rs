@@ -1,6 +1,6 @@
 //! Lines drawn uniformly at random, as GUPS accesses memory.
 
-use cxlab_engine::catalog::Entry;
+use cxlab_engine::catalog::{Entry, ParamError};
 use cxlab_engine::rng::StreamRng;
 use cxlab_engine::save_state;
 use cxlab_engine::units::Bytes;
@@ -8,19 +8,13 @@ use cxlab_engine::units::Bytes;
 use super::common::{Mixer, Region, pattern_params, untimed};
 use crate::error::WorkloadError;
 use crate::op::{MemOp, OpSource};
-use crate::params::read;
+use crate::params::entry;
 use crate::workload::{SourceContext, Workload};
 
-pub(super) const ENTRY: Entry<Box<dyn Workload>> = Entry {
-    name: "uniform",
-    summary: "independent lines, uniformly at random over the footprint",
-    schema: <Uniform as schemars::JsonSchema>::json_schema,
-    build: |params| {
-        let params: Uniform = read(params)?;
-        params.common().check()?;
-        Ok(Box::new(params))
-    },
-};
+pub(super) const ENTRY: Entry<Box<dyn Workload>> = entry::<Uniform>(
+    "uniform",
+    "independent lines, uniformly at random over the footprint",
+);
 
 pattern_params! {
     /// Independent lines, uniformly at random over the footprint.
@@ -38,6 +32,10 @@ save_state!(Source {
 });
 
 impl Workload for Uniform {
+    fn check(&self) -> Result<(), ParamError> {
+        self.common().check()
+    }
+
     fn request(&self) -> Bytes {
         self.common().request()
     }

@@ -9,20 +9,14 @@ use super::common::{Mixer, Region, pattern_params, untimed};
 use super::permutation::Cycle;
 use crate::error::WorkloadError;
 use crate::op::{MemOp, OpSource};
-use crate::params::read;
+use crate::params::entry;
 use crate::workload::{SourceContext, Workload};
 use crate::zipf::Zipf as Law;
 
-pub(super) const ENTRY: Entry<Box<dyn Workload>> = Entry {
-    name: "zipf",
-    summary: "independent lines by Zipf's law: a few are asked for most of the time",
-    schema: <Zipf as schemars::JsonSchema>::json_schema,
-    build: |params| {
-        let params: Zipf = read(params)?;
-        params.check()?;
-        Ok(Box::new(params))
-    },
-};
+pub(super) const ENTRY: Entry<Box<dyn Workload>> = entry::<Zipf>(
+    "zipf",
+    "independent lines by Zipf's law: a few are asked for most of the time",
+);
 
 pattern_params! {
     /// Independent lines by Zipf's law: the line of rank k, from 1, is drawn with a probability in
@@ -34,17 +28,6 @@ pattern_params! {
         /// Otherwise the k-th line of the footprint has rank k. The scattered order is random and
         /// the same for all requesters, runs and seeds.
         scramble: bool = false,
-    }
-}
-
-impl Zipf {
-    fn check(&self) -> Result<(), ParamError> {
-        self.common().check()?;
-        if self.exponent > 0.0 && self.exponent <= 4.0 {
-            return Ok(());
-        }
-        let message = format!("found {}; allowed: above 0, at most 4", self.exponent);
-        Err(ParamError::new("exponent", message))
     }
 }
 
@@ -62,6 +45,15 @@ save_state!(Source {
 });
 
 impl Workload for Zipf {
+    fn check(&self) -> Result<(), ParamError> {
+        self.common().check()?;
+        if self.exponent > 0.0 && self.exponent <= 4.0 {
+            return Ok(());
+        }
+        let message = format!("found {}; allowed: above 0, at most 4", self.exponent);
+        Err(ParamError::new("exponent", message))
+    }
+
     fn request(&self) -> Bytes {
         self.common().request()
     }

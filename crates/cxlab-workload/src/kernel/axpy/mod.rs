@@ -15,25 +15,18 @@ use cxlab_engine::catalog::{Entry, ParamError};
 use cxlab_engine::units::Bytes;
 use serde::{Deserialize, Serialize};
 
-use super::common::{aligned, mix, needs_threads, phase, within, without_cxl_cache};
+use super::common::{aligned, mix, phase, within, without_cxl_cache};
 use crate::error::WorkloadError;
 use crate::image::Image;
-use crate::op::OpSource;
-use crate::params::read;
+use crate::params::entry;
 use crate::program::Phase;
 use crate::thread::{Place, Thread, ThreadContext, ThreadedKernel, scratch};
-use crate::workload::{SourceContext, Workload};
+use crate::workload::{Workload, WorkloadForm};
 
-pub(crate) const ENTRY: Entry<Box<dyn Workload>> = Entry {
-    name: Axpy::KIND,
-    summary: "threads: y = a x + y on a CPU and an accelerator, in three programming models",
-    schema: <Axpy as schemars::JsonSchema>::json_schema,
-    build: |params| {
-        let params: Axpy = read(params)?;
-        params.check()?;
-        Ok(Box::new(params))
-    },
-};
+pub(crate) const ENTRY: Entry<Box<dyn Workload>> = entry::<Axpy>(
+    "axpy",
+    "threads: y = a x + y on a CPU and an accelerator, in three programming models",
+);
 
 /// The kernel's phases, by number.
 const FILL: u8 = 0;
@@ -104,21 +97,16 @@ impl Default for Axpy {
     }
 }
 
-impl Axpy {
-    /// The `kind` of this kernel in a scenario.
-    pub const KIND: &'static str = "axpy";
+impl Workload for Axpy {
+    fn form(&self) -> WorkloadForm {
+        WorkloadForm::Threads("axpy")
+    }
 
     fn check(&self) -> Result<(), ParamError> {
         within("elements", self.elements, 1, 1 << 28)?;
         within("chunks", self.chunks, 1, 64)?;
         within("page", self.page.0, 4096, 1 << 30)?;
         aligned("page", self.page, 4096)
-    }
-}
-
-impl Workload for Axpy {
-    fn source(&self, _: &SourceContext) -> Result<Box<dyn OpSource>, WorkloadError> {
-        Err(needs_threads(Self::KIND))
     }
 
     fn threads(&self, ctx: &ThreadContext) -> Result<Box<dyn ThreadedKernel>, WorkloadError> {
@@ -150,18 +138,10 @@ impl Workload for Axpy {
         }))
     }
 
-    fn needs_threads(&self) -> bool {
-        true
-    }
-
     fn needs_cxl_cache(&self, accelerator: usize) -> Option<ParamError> {
         let reaches = accelerator == 0 && self.model == Model::Cohet;
         let allowed = "`explicit`, `unified`, which use DMA";
         reaches.then(|| without_cxl_cache("model", "cohet", allowed))
-    }
-
-    fn is_finite(&self) -> bool {
-        true
     }
 }
 

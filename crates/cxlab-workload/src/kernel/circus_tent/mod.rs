@@ -17,23 +17,16 @@ use cxlab_engine::catalog::{Entry, ParamError};
 use cxlab_engine::units::Bytes;
 use serde::{Deserialize, Serialize};
 
-use super::common::{Memory, Need, needs_threads, whole_lines, within, without_cxl_cache};
+use super::common::{Memory, Need, whole_lines, within, without_cxl_cache};
 use crate::error::WorkloadError;
-use crate::op::OpSource;
-use crate::params::read;
+use crate::params::entry;
 use crate::thread::{ThreadContext, ThreadedKernel};
-use crate::workload::{SourceContext, Workload};
+use crate::workload::{Workload, WorkloadForm};
 
-pub(crate) const ENTRY: Entry<Box<dyn Workload>> = Entry {
-    name: CircusTent::KIND,
-    summary: "threads: remote atomic operations in the eight patterns of CircusTent",
-    schema: <CircusTent as schemars::JsonSchema>::json_schema,
-    build: |params| {
-        let params: CircusTent = read(params)?;
-        params.check()?;
-        Ok(Box::new(params))
-    },
-};
+pub(crate) const ENTRY: Entry<Box<dyn Workload>> = entry::<CircusTent>(
+    "circus-tent",
+    "threads: remote atomic operations in the eight patterns of CircusTent",
+);
 
 /// Most atomic operations of one kernel: the check keeps each of them in memory.
 const MAX_OPERATIONS: u64 = 1 << 26;
@@ -176,28 +169,6 @@ impl Default for CircusTent {
 }
 
 impl CircusTent {
-    /// The `kind` of this kernel in a scenario.
-    pub const KIND: &'static str = "circus-tent";
-
-    fn check(&self) -> Result<(), ParamError> {
-        within("pes", self.pes.unwrap_or(1), 1, 1 << 16)?;
-        within("iterations", self.iterations, 1, MAX_OPERATIONS)?;
-        within("memory", self.memory.0, 64, 1 << 46)?;
-        whole_lines("memory", self.memory)?;
-        within("stride", self.stride, 1, 1 << 20)?;
-        within("posted_writes", u64::from(self.posted_writes), 0, 64)?;
-        if self.pattern == Pattern::PtrChase && self.index == Index::Local {
-            let message = "found `local`; allowed: `remote`, because all that `ptr-chase` does is \
-                           read indices";
-            return Err(ParamError::new("index", message));
-        }
-        if self.interface == Interface::Pcie && self.run_on == RunOn::Cores {
-            let message = "found `pcie`; allowed: `cxl`, because cores have no DMA engine";
-            return Err(ParamError::new("interface", message));
-        }
-        whole_lines("base", self.base)
-    }
-
     /// Number of words of the array.
     fn words(&self) -> u64 {
         self.memory.0 / 8
@@ -260,8 +231,27 @@ impl CircusTent {
 }
 
 impl Workload for CircusTent {
-    fn source(&self, _: &SourceContext) -> Result<Box<dyn OpSource>, WorkloadError> {
-        Err(needs_threads(Self::KIND))
+    fn form(&self) -> WorkloadForm {
+        WorkloadForm::Threads("circus-tent")
+    }
+
+    fn check(&self) -> Result<(), ParamError> {
+        within("pes", self.pes.unwrap_or(1), 1, 1 << 16)?;
+        within("iterations", self.iterations, 1, MAX_OPERATIONS)?;
+        within("memory", self.memory.0, 64, 1 << 46)?;
+        whole_lines("memory", self.memory)?;
+        within("stride", self.stride, 1, 1 << 20)?;
+        within("posted_writes", u64::from(self.posted_writes), 0, 64)?;
+        if self.pattern == Pattern::PtrChase && self.index == Index::Local {
+            let message = "found `local`; allowed: `remote`, because all that `ptr-chase` does is \
+                           read indices";
+            return Err(ParamError::new("index", message));
+        }
+        if self.interface == Interface::Pcie && self.run_on == RunOn::Cores {
+            let message = "found `pcie`; allowed: `cxl`, because cores have no DMA engine";
+            return Err(ParamError::new("interface", message));
+        }
+        whole_lines("base", self.base)
     }
 
     fn threads(&self, ctx: &ThreadContext) -> Result<Box<dyn ThreadedKernel>, WorkloadError> {
@@ -282,17 +272,9 @@ impl Workload for CircusTent {
         Ok(Box::new(run::Kernel::new(Arc::new(data), ctx.elements)))
     }
 
-    fn needs_threads(&self) -> bool {
-        true
-    }
-
     fn needs_cxl_cache(&self, accelerator: usize) -> Option<ParamError> {
         let _ = accelerator;
         let reaches = self.run_on == RunOn::Accelerators && self.interface == Interface::Cxl;
         reaches.then(|| without_cxl_cache("interface", "cxl", "`pcie`, which uses DMA"))
-    }
-
-    fn is_finite(&self) -> bool {
-        true
     }
 }

@@ -28,27 +28,20 @@ use cxlab_engine::catalog::{Entry, ParamError};
 use cxlab_engine::units::{Bytes, Hpa, LINE_BYTES};
 use serde::{Deserialize, Serialize};
 
-use super::common::{Memory, Need, needs_threads, phase, whole_lines, within};
+use super::common::{Memory, Need, phase, whole_lines, within};
 use crate::error::WorkloadError;
 use crate::image::Image;
-use crate::op::OpSource;
-use crate::params::read;
+use crate::params::entry;
 use crate::program::Phase;
 use crate::thread::{Handle, Place, Thread, ThreadContext, ThreadedKernel};
-use crate::workload::{SourceContext, Workload};
+use crate::workload::{Workload, WorkloadForm};
 use graph::Graph;
 use worker::Worker;
 
-pub(crate) const ENTRY: Entry<Box<dyn Workload>> = Entry {
-    name: Gapbs::KIND,
-    summary: "threads: graph kernels of the GAP Benchmark Suite on a Kronecker graph, alone or shared by hosts",
-    schema: <Gapbs as schemars::JsonSchema>::json_schema,
-    build: |params| {
-        let params: Gapbs = read(params)?;
-        params.check()?;
-        Ok(Box::new(params))
-    },
-};
+pub(crate) const ENTRY: Entry<Box<dyn Workload>> = entry::<Gapbs>(
+    "gapbs",
+    "threads: graph kernels of the GAP Benchmark Suite on a Kronecker graph, alone or shared by hosts",
+);
 
 /// The phase in which the graph is written to memory.
 const LOAD: u8 = 0;
@@ -139,18 +132,6 @@ impl Default for Gapbs {
 }
 
 impl Gapbs {
-    /// The `kind` of this kernel in a scenario.
-    pub const KIND: &'static str = "gapbs";
-
-    fn check(&self) -> Result<(), ParamError> {
-        within("scale", self.scale.into(), 1, 24)?;
-        within("degree", self.degree.into(), 1, 1024)?;
-        within("outstanding", self.outstanding.into(), 1, 1024)?;
-        within("poll_cycles", self.poll_cycles.into(), 0, 1_000_000_000)?;
-        whole_lines("graph_base", self.graph_base)?;
-        whole_lines("base", self.base)
-    }
-
     fn vertices(&self) -> u64 {
         1 << self.scale
     }
@@ -174,8 +155,17 @@ impl Gapbs {
 }
 
 impl Workload for Gapbs {
-    fn source(&self, _: &SourceContext) -> Result<Box<dyn OpSource>, WorkloadError> {
-        Err(needs_threads(Self::KIND))
+    fn form(&self) -> WorkloadForm {
+        WorkloadForm::Threads("gapbs")
+    }
+
+    fn check(&self) -> Result<(), ParamError> {
+        within("scale", self.scale.into(), 1, 24)?;
+        within("degree", self.degree.into(), 1, 1024)?;
+        within("outstanding", self.outstanding.into(), 1, 1024)?;
+        within("poll_cycles", self.poll_cycles.into(), 0, 1_000_000_000)?;
+        whole_lines("graph_base", self.graph_base)?;
+        whole_lines("base", self.base)
     }
 
     fn threads(&self, ctx: &ThreadContext) -> Result<Box<dyn ThreadedKernel>, WorkloadError> {
@@ -238,14 +228,6 @@ impl Workload for Gapbs {
             run: Arc::new(run),
             phases: [phase("load", 0), phase("run", 0)],
         }))
-    }
-
-    fn needs_threads(&self) -> bool {
-        true
-    }
-
-    fn is_finite(&self) -> bool {
-        true
     }
 }
 

@@ -19,23 +19,16 @@ use serde::{Deserialize, Serialize};
 use self::pages::{Layout, PAGE};
 use self::run::Run;
 use self::store::{Size, Store};
-use super::common::{Memory, Need, aligned, needs_core, share, within};
+use super::common::{Memory, Need, aligned, share, within};
 use crate::error::WorkloadError;
-use crate::op::OpSource;
-use crate::params::read;
+use crate::params::entry;
 use crate::program::Program;
-use crate::workload::{SourceContext, Workload};
+use crate::workload::{SourceContext, Workload, WorkloadForm};
 
-pub(crate) const ENTRY: Entry<Box<dyn Workload>> = Entry {
-    name: KeyValue::KIND,
-    summary: "a persistent key-value store in the manner of Viper, executed on a core",
-    schema: <KeyValue as schemars::JsonSchema>::json_schema,
-    build: |params| {
-        let params: KeyValue = read(params)?;
-        params.check()?;
-        Ok(Box::new(params))
-    },
-};
+pub(crate) const ENTRY: Entry<Box<dyn Workload>> = entry::<KeyValue>(
+    "key-value",
+    "a persistent key-value store in the manner of Viper, executed on a core",
+);
 
 /// How the keys of queries, updates and deletes are chosen.
 #[derive(
@@ -112,27 +105,6 @@ impl Default for KeyValue {
 }
 
 impl KeyValue {
-    /// The `kind` of this kernel in a scenario.
-    pub const KIND: &'static str = "key-value";
-
-    fn check(&self) -> Result<(), ParamError> {
-        within("operations", self.operations, 1, 1 << 24)?;
-        within("key", self.key.0, 8, 1024)?;
-        within("value", self.value.0, 8, PAGE)?;
-        if self.layout().slots == 0 {
-            let message = format!(
-                "found {} with keys of {}; allowed: what fits a page of 4 KiB with its header of 16 B",
-                self.value, self.key
-            );
-            return Err(ParamError::new("value", message));
-        }
-        if !(self.exponent > 0.0 && self.exponent <= 4.0) {
-            let message = format!("found {}; allowed: above 0, at most 4", self.exponent);
-            return Err(ParamError::new("exponent", message));
-        }
-        aligned("base", self.base, PAGE)
-    }
-
     fn layout(&self) -> Layout {
         Layout::new(self.key.0, self.value.0)
     }
@@ -160,8 +132,26 @@ impl KeyValue {
 }
 
 impl Workload for KeyValue {
-    fn source(&self, _: &SourceContext) -> Result<Box<dyn OpSource>, WorkloadError> {
-        Err(needs_core(Self::KIND))
+    fn form(&self) -> WorkloadForm {
+        WorkloadForm::Program("key-value")
+    }
+
+    fn check(&self) -> Result<(), ParamError> {
+        within("operations", self.operations, 1, 1 << 24)?;
+        within("key", self.key.0, 8, 1024)?;
+        within("value", self.value.0, 8, PAGE)?;
+        if self.layout().slots == 0 {
+            let message = format!(
+                "found {} with keys of {}; allowed: what fits a page of 4 KiB with its header of 16 B",
+                self.value, self.key
+            );
+            return Err(ParamError::new("value", message));
+        }
+        if !(self.exponent > 0.0 && self.exponent <= 4.0) {
+            let message = format!("found {}; allowed: above 0, at most 4", self.exponent);
+            return Err(ParamError::new("exponent", message));
+        }
+        aligned("base", self.base, PAGE)
     }
 
     fn program(&self, ctx: &SourceContext) -> Result<Box<dyn Program>, WorkloadError> {
@@ -182,13 +172,5 @@ impl Workload for KeyValue {
             self.cycles,
         );
         Ok(Box::new(Run::new(self, store, 2 * first, operations)))
-    }
-
-    fn needs_core(&self) -> bool {
-        true
-    }
-
-    fn is_finite(&self) -> bool {
-        true
     }
 }

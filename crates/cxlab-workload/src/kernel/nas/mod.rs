@@ -30,26 +30,19 @@ use cxlab_engine::catalog::{Entry, ParamError};
 use cxlab_engine::units::{Bytes, Hpa, LINE_BYTES};
 use serde::{Deserialize, Serialize};
 
-use super::common::{Memory, Need, aligned, needs_threads, phase, within};
+use super::common::{Memory, Need, aligned, phase, within};
 use super::team::{Team, control_bytes};
 use crate::error::WorkloadError;
 use crate::image::Image;
-use crate::op::OpSource;
-use crate::params::read;
+use crate::params::entry;
 use crate::program::Phase;
 use crate::thread::{Handle, Place, Thread, ThreadContext, ThreadedKernel};
-use crate::workload::{SourceContext, Workload};
+use crate::workload::{Workload, WorkloadForm};
 
-pub(crate) const ENTRY: Entry<Box<dyn Workload>> = Entry {
-    name: Nas::KIND,
-    summary: "threads: programs of the NAS Parallel Benchmarks at shapes of class D, made smaller",
-    schema: <Nas as schemars::JsonSchema>::json_schema,
-    build: |params| {
-        let params: Nas = read(params)?;
-        params.check()?;
-        Ok(Box::new(params))
-    },
-};
+pub(crate) const ENTRY: Entry<Box<dyn Workload>> = entry::<Nas>(
+    "nas",
+    "threads: programs of the NAS Parallel Benchmarks at shapes of class D, made smaller",
+);
 
 /// Bytes of a page.
 const PAGE: u64 = 4096;
@@ -116,21 +109,6 @@ impl Default for Nas {
 }
 
 impl Nas {
-    /// The `kind` of this kernel in a scenario.
-    pub const KIND: &'static str = "nas";
-
-    fn check(&self) -> Result<(), ParamError> {
-        within("shrink", self.shrink, 4, 128)?;
-        if !self.shrink.is_power_of_two() {
-            let message = format!("found {}; allowed: powers of two", self.shrink);
-            return Err(ParamError::new("shrink", message));
-        }
-        within("iterations", self.iterations.into(), 1, 1_000_000)?;
-        within("flops", self.flops.into(), 1, 1024)?;
-        within("outstanding", self.outstanding.into(), 1, 1024)?;
-        aligned("base", self.base, PAGE)
-    }
-
     /// The working set of class D divided by the third power of `shrink`, in bytes, for
     /// programs without a grid.
     fn working_set(&self, gibibytes: u64) -> u64 {
@@ -168,8 +146,20 @@ trait Program: Send + Sync {
 }
 
 impl Workload for Nas {
-    fn source(&self, _: &SourceContext) -> Result<Box<dyn OpSource>, WorkloadError> {
-        Err(needs_threads(Self::KIND))
+    fn form(&self) -> WorkloadForm {
+        WorkloadForm::Threads("nas")
+    }
+
+    fn check(&self) -> Result<(), ParamError> {
+        within("shrink", self.shrink, 4, 128)?;
+        if !self.shrink.is_power_of_two() {
+            let message = format!("found {}; allowed: powers of two", self.shrink);
+            return Err(ParamError::new("shrink", message));
+        }
+        within("iterations", self.iterations.into(), 1, 1_000_000)?;
+        within("flops", self.flops.into(), 1, 1024)?;
+        within("outstanding", self.outstanding.into(), 1, 1024)?;
+        aligned("base", self.base, PAGE)
     }
 
     fn threads(&self, ctx: &ThreadContext) -> Result<Box<dyn ThreadedKernel>, WorkloadError> {
@@ -206,14 +196,6 @@ impl Workload for Nas {
             }),
             phases: [phase("run", 0)],
         }))
-    }
-
-    fn needs_threads(&self) -> bool {
-        true
-    }
-
-    fn is_finite(&self) -> bool {
-        true
     }
 }
 

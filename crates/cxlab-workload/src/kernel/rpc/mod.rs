@@ -21,27 +21,20 @@ use cxlab_engine::rng::StreamRng;
 use cxlab_engine::units::{Bytes, LINE_BYTES};
 use serde::{Deserialize, Serialize};
 
-use super::common::{Memory, Need, aligned, needs_threads, phase, within, without_cxl_cache};
+use super::common::{Memory, Need, aligned, phase, within, without_cxl_cache};
 use crate::error::WorkloadError;
 use crate::image::Image;
-use crate::op::OpSource;
-use crate::params::read;
+use crate::params::entry;
 use crate::program::Phase;
 use crate::rpc::{Bench, Layout, Message};
 use crate::thread::{Handle, Place, Thread, ThreadContext, ThreadedKernel};
-use crate::workload::{SourceContext, Workload};
+use crate::workload::{Workload, WorkloadForm};
 use units::Units;
 
-pub(crate) const ENTRY: Entry<Box<dyn Workload>> = Entry {
-    name: Rpc::KIND,
-    summary: "threads: Protocol Buffers messages decoded or encoded by a network card, over PCIe or CXL",
-    schema: <Rpc as schemars::JsonSchema>::json_schema,
-    build: |params| {
-        let params: Rpc = read(params)?;
-        params.check()?;
-        Ok(Box::new(params))
-    },
-};
+pub(crate) const ENTRY: Entry<Box<dyn Workload>> = entry::<Rpc>(
+    "rpc",
+    "threads: Protocol Buffers messages decoded or encoded by a network card, over PCIe or CXL",
+);
 
 const PAGE: u64 = 4096;
 
@@ -156,8 +149,16 @@ impl Default for Rpc {
 }
 
 impl Rpc {
-    /// The `kind` of this kernel in a scenario.
-    pub const KIND: &'static str = "rpc";
+    fn check_places(&self) -> Result<(), ParamError> {
+        aligned("base", self.base, PAGE)?;
+        aligned("card_base", self.card_base, PAGE)
+    }
+}
+
+impl Workload for Rpc {
+    fn form(&self) -> WorkloadForm {
+        WorkloadForm::Threads("rpc")
+    }
 
     fn check(&self) -> Result<(), ParamError> {
         within("bench", self.bench, 0, 5)?;
@@ -176,17 +177,6 @@ impl Rpc {
         };
         let message = format!("found `{found}` in this direction; allowed: {allowed}");
         Err(ParamError::new("method", message))
-    }
-
-    fn check_places(&self) -> Result<(), ParamError> {
-        aligned("base", self.base, PAGE)?;
-        aligned("card_base", self.card_base, PAGE)
-    }
-}
-
-impl Workload for Rpc {
-    fn source(&self, _: &SourceContext) -> Result<Box<dyn OpSource>, WorkloadError> {
-        Err(needs_threads(Self::KIND))
     }
 
     fn threads(&self, ctx: &ThreadContext) -> Result<Box<dyn ThreadedKernel>, WorkloadError> {
@@ -230,10 +220,6 @@ impl Workload for Rpc {
         }))
     }
 
-    fn needs_threads(&self) -> bool {
-        true
-    }
-
     fn needs_cxl_cache(&self, accelerator: usize) -> Option<ParamError> {
         let found = match self.method {
             Method::RpcNic => return None,
@@ -242,10 +228,6 @@ impl Workload for Rpc {
             Method::CxlCache => "cxl-cache",
         };
         (accelerator == 0).then(|| without_cxl_cache("method", found, "`rpc-nic`, which uses DMA"))
-    }
-
-    fn is_finite(&self) -> bool {
-        true
     }
 }
 
