@@ -1,6 +1,7 @@
 //! Helpers that cross-crate tests share: running a scenario given as text, drawing one at random,
-//! and threads that a test defines.
+//! threads that a test defines, and a queue with random arrivals.
 
+pub mod arrivals;
 pub mod checkpoint;
 pub mod modules;
 pub mod oracle;

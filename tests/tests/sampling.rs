@@ -2,28 +2,14 @@
 //! contain the value of the full run, and results do not depend on threads.
 #![allow(clippy::unwrap_used)]
 
-use std::sync::Arc;
-
-use cxlab_engine::Monitor;
 use cxlab_engine::rng::StreamRng;
 use cxlab_engine::save_state;
 use cxlab_engine::units::{Hpa, SimTime};
-use cxlab_plan::{Externals, Files, Plan};
-use cxlab_scenario::diagnostics::Document;
+use cxlab_plan::Plan;
 use cxlab_system::report::Report;
-use cxlab_system::run::{RunOptions, run};
+use cxlab_tests::arrivals::{Arrivals, measured, queue, values};
 use cxlab_tests::{plan, report};
 use cxlab_workload::{MemOp, OpKind, OpSource, SourceContext, Workload, WorkloadError};
-
-fn sampled(plan: &Plan, seed: u64, threads: usize) -> Report {
-    let options = RunOptions {
-        seed,
-        threads: threads.into(),
-        monitor: &Monitor::default(),
-        rows: None,
-    };
-    run(plan, options).unwrap()
-}
 
 /// One host with a private cache of 256 KiB that accesses a footprint in order, repeatedly.
 fn in_order(footprint: &str, measure: &str) -> Report {
@@ -106,101 +92,12 @@ memory = {{ kind = "dram" }}
     )
 }
 
-/// Reads that arrive at random: a Poisson stream, or bursts with
-/// exponentially distributed lengths and pauses.
-#[derive(Clone)]
-struct Arrivals {
-    gap: f64,
-    bursts: Option<f64>,
-}
-
-struct Source {
-    arrivals: Arrivals,
-    now: f64,
-    ends: f64,
-}
-
-save_state!(Source {
-    values: now, ends;
-    built: arrivals;
-});
-
-fn exponential(rng: &mut StreamRng, mean: f64) -> f64 {
-    -mean * (1.0 - rng.unit()).ln()
-}
-
-impl OpSource for Source {
-    fn next_op(&mut self, rng: &mut StreamRng) -> Option<MemOp> {
-        self.now += exponential(rng, self.arrivals.gap);
-        if let Some(mean) = self.arrivals.bursts
-            && self.now > self.ends
-        {
-            self.now += exponential(rng, mean);
-            self.ends = self.now + exponential(rng, mean);
-        }
-        Some(MemOp {
-            hpa: Hpa(64 * rng.below(1 << 20)),
-            kind: OpKind::Read,
-            not_before: SimTime(self.now as u64),
-            dependent: false,
-            lines: 1,
-        })
-    }
-}
-
-impl Workload for Arrivals {
-    fn source(&self, _: &SourceContext) -> Result<Box<dyn OpSource>, WorkloadError> {
-        Ok(Box::new(Source {
-            arrivals: self.clone(),
-            now: 0.0,
-            ends: 0.0,
-        }))
-    }
-}
-
-/// One device that serves a line in 4 ns, with these arrivals.
-fn queue(arrivals: impl Workload + 'static, outstanding: u32, measure: &str) -> Plan {
-    let text = format!(
-        r#"
-name = "queue"
-measure = {{ {measure} }}
-[fabric]
-topology = {{ kind = "direct" }}
-[[hosts]]
-name = "host"
-issue = {{ outstanding = {outstanding} }}
-workload = {{ kind = "external", name = "arrivals" }}
-[[devices]]
-name = "mem"
-controller = {{ contexts = 65536 }}
-memory = {{ kind = "fixed", latency = "50 ns", bandwidth = "16 GB/s", queue = 65536 }}
-"#
-    );
-    let document = Document::parse("queue.toml", &text).unwrap();
-    let scenario = serde_json::from_value(document.value().clone()).unwrap();
-    let workload: Arc<dyn Workload> = Arc::new(arrivals);
-    let externals = Externals::from([("arrivals".to_owned(), workload)]);
-    Plan::with_externals(scenario, Files::default(), &externals).unwrap()
-}
-
 fn poisson(measure: &str) -> Plan {
-    let arrivals = Arrivals {
-        gap: 4_000.0 / 0.7,
-        bursts: None,
-    };
-    queue(arrivals, 65_536, measure)
+    queue(Arrivals::poisson(), 65_536, measure)
 }
 
 fn bursty(measure: &str) -> Plan {
-    let arrivals = Arrivals {
-        gap: 4_000.0 / 0.95,
-        bursts: Some(1e6),
-    };
-    queue(arrivals, 65_536, measure)
-}
-
-fn values(report: &Report) -> [f64; 2] {
-    [report.bandwidth_gb_per_s.total, report.latency_ns.mean]
+    queue(Arrivals::bursty(), 65_536, measure)
 }
 
 /// Numbers of intervals of seeds 1 to `seeds` that contain the true
@@ -208,7 +105,7 @@ fn values(report: &Report) -> [f64; 2] {
 fn inside(plan: &Plan, truth: [f64; 2], seeds: u64) -> [u64; 2] {
     let mut inside = [0; 2];
     for seed in 1..=seeds {
-        let report = sampled(plan, seed, 1);
+        let report = measured(plan, seed, 1);
         let widths = [report.ci95.total_gb_per_s, report.ci95.latency_ns];
         for (at, value) in values(&report).into_iter().enumerate() {
             inside[at] += u64::from((value - truth[at]).abs() <= widths[at].unwrap());
@@ -234,7 +131,7 @@ const SAMPLED: &str = "warmup_requests = 100000, requests = 1500000, sampling = 
 /// As above, chance alone misses the bounds once in 3,000 tests.
 #[test]
 fn intervals_of_sampled_runs_hold_what_the_full_run_measures() {
-    let truth = values(&sampled(&private(FULL), 1_000_003, 1));
+    let truth = values(&measured(&private(FULL), 1_000_003, 1));
     let found = inside(&private(SAMPLED), truth, 20);
     assert!(
         found.iter().all(|count| (15..=20).contains(count)),
@@ -283,7 +180,7 @@ fn of_100_seeds_95_hold_what_the_full_run_measures() {
     ];
     let mut wrong = Vec::new();
     for (name, make, full, short) in systems {
-        let truth = values(&sampled(&make(&full), 1_000_003, 1));
+        let truth = values(&measured(&make(&full), 1_000_003, 1));
         let found = inside(&make(&short), truth, 100);
         println!("{name}: full run {truth:?}, inside {found:?} of 100");
         wrong.extend(found.into_iter().filter(|count| *count < 88));
@@ -297,7 +194,7 @@ fn a_sampled_run_is_the_same_on_any_number_of_threads() {
         "warmup_requests = 2000, requests = 300000, sampling = { every = 15000, detailed = 500, warmup = 500 }",
     );
     let bare = |threads| {
-        let mut report = sampled(&plan, 7, threads);
+        let mut report = measured(&plan, 7, threads);
         report.wall_seconds = 0.0;
         report.events_per_second = 0.0;
         report.requests.per_wall_second = 0.0;
@@ -308,7 +205,7 @@ fn a_sampled_run_is_the_same_on_any_number_of_threads() {
     assert!(one.ci95.total_gb_per_s.is_some());
     assert_eq!(bare(2), one);
     assert_eq!(bare(3), one);
-    assert_ne!(sampled(&plan, 8, 1).latency_ns, one.latency_ns);
+    assert_ne!(measured(&plan, 8, 1).latency_ns, one.latency_ns);
 }
 
 /// Of each 10,000 reads the first 1,000 are dependent and take nearly all of the time.
@@ -350,8 +247,8 @@ fn a_slow_beginning_of_each_part_is_measured_as_often_as_the_rest() {
         "warmup_requests = 10000, requests = 5000000, sampling = { every = 10000, detailed = 100, warmup = 1000 }",
     );
     let full = queue(Rounds, 16, "warmup_requests = 10000, requests = 200000");
-    let all = sampled(&full, 1, 1);
-    let found = sampled(&part, 1, 1);
+    let all = measured(&full, 1, 1);
+    let found = measured(&part, 1, 1);
     let off = found.bandwidth_gb_per_s.total / all.bandwidth_gb_per_s.total - 1.0;
     let width = found.ci95.total_gb_per_s.unwrap() / all.bandwidth_gb_per_s.total;
     assert!(off.abs() < 2.0 * width && width < 0.2, "{off} +- {width}");
@@ -359,7 +256,7 @@ fn a_slow_beginning_of_each_part_is_measured_as_often_as_the_rest() {
 
 #[test]
 fn a_sampled_run_stops_at_a_precision() {
-    let report = sampled(
+    let report = measured(
         &private("warmup_requests = 50000, precision = \"2 %\", sampling = { every = 20000 }"),
         1,
         1,
