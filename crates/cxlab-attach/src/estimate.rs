@@ -111,22 +111,9 @@ impl Waiting {
         Some((phase, std::mem::take(&mut self.ns)))
     }
 
-    /// Whether the last sample was in known code.
-    pub fn is_known(&self) -> bool {
-        self.phase.is_some()
-    }
-
     /// Pending CPU time, in nanoseconds.
     pub fn ns(&self) -> f64 {
         self.ns
-    }
-
-    /// Pending CPU time in nanoseconds if the thread is not in known code, otherwise 0.
-    pub fn unseen_ns(&self) -> f64 {
-        match self.phase {
-            Some(_) => 0.0,
-            None => self.ns,
-        }
     }
 }
 

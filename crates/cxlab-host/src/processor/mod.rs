@@ -214,11 +214,6 @@ impl Processor {
         })
     }
 
-    /// Statistics of caches and home agent.
-    pub fn processor_stats(&self) -> &ProcessorStats {
-        &self.stats
-    }
-
     /// All statistics of caches, home agent, memory and operating system, by name.
     pub fn counts(&self, now: SimTime) -> Vec<Statistic> {
         let mut list = self.stats.list(self.home.llc.is_victim_cache());

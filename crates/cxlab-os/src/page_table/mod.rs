@@ -483,9 +483,4 @@ impl PageTable {
             entry.with_sampled(false)
         })
     }
-
-    /// Frames of all tables, in ascending order of address.
-    pub fn table_frames(&self) -> impl Iterator<Item = Hpa> {
-        self.by_frame.keys().map(|frame| Hpa(*frame))
-    }
 }

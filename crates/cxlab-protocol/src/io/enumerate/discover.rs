@@ -1,6 +1,6 @@
 //! Discovery of the CXL features of functions: protocols, memory, component registers, decoders.
 
-use cxlab_engine::units::{Bytes, Hpa};
+use cxlab_engine::units::Hpa;
 
 use super::{Bus, EnumerateError, Found, Software};
 use crate::io::component::{CACHE_MEM, HDM_CAPABILITY};
@@ -108,12 +108,5 @@ impl<B: Bus> Software<B> {
     pub(super) fn devices(&self) -> Vec<usize> {
         let is_device = |place: &usize| !self.functions[*place].bridge;
         (0..self.functions.len()).filter(is_device).collect()
-    }
-}
-
-impl Found {
-    /// Whether the function has memory that is reached over CXL.mem.
-    pub fn has_memory(&self) -> bool {
-        self.memory > Bytes(0)
     }
 }
