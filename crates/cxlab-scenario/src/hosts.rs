@@ -129,7 +129,7 @@ pub struct BesideGroup {
 
 impl HostKind {
     /// The key of the kind in the table of a host.
-    fn key(&self) -> &'static str {
+    pub fn key(&self) -> &'static str {
         match self {
             HostKind::Requester(_) => "issue",
             HostKind::Core(_) => "core",

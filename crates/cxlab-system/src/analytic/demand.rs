@@ -6,7 +6,6 @@ use cxlab_engine::units::{Dpa, Hpa};
 use cxlab_host::PrivateCache;
 use cxlab_plan::windows::{WindowEnd, windows};
 use cxlab_plan::{Plan, Problem, Source};
-use cxlab_scenario::HostKind;
 use cxlab_workload::{MemOp, OpKind, OpSource};
 
 /// Operations that are drawn, of all hosts together, of one at least and at most.
@@ -80,10 +79,7 @@ pub(super) fn draw(plan: &Plan, seed: u64, parts: &[Part]) -> Result<Demand, Vec
         let group = &plan.scenario.hosts[host.group];
         let Source::Lines(source) = source else {
             return Err(vec![Problem::new(
-                match group.kind {
-                    HostKind::Core(_) => format!("hosts[{}].core", host.group),
-                    _ => format!("hosts[{}].processor", host.group),
-                },
+                format!("hosts[{}].{}", host.group, group.kind.key()),
                 "found a core or a processor; allowed in analytic mode: requesters of lines, with `issue`",
             )]);
         };
