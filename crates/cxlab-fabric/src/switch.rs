@@ -3,7 +3,8 @@
 //! same way with fewer paths.
 //!
 //! # What is modelled
-//! - Switching time: a pipeline of constant length after each input.
+//! - Switching time: a pipeline of constant length after each input. `Plan::ingress` (`cxlab-plan/src/delays.rs`)
+//!   adds it to the wire of each input.
 //! - Input buffers with credits for each message class and virtual channel. An input buffer's credit goes
 //!   back when its message leaves for the output link.
 //! - At each output, one queue for each input, class and virtual channel, so a blocked output stalls no
