@@ -131,6 +131,25 @@ impl Shape {
     }
 }
 
+/// Draws one of these topologies, each a `kind` with its parameters, or one of the catalog that they do not name,
+/// with its defaults. Neither `direct` nor `custom` is drawn.
+pub fn topology(draw: &mut Draw, with_parameters: &[&str]) -> String {
+    let is_named = |name: &str| {
+        let mut kinds = with_parameters.iter().map(|one| one.split('"').next());
+        kinds.any(|kind| kind == Some(name))
+    };
+    let names = cxlab_fabric::topology::CATALOG
+        .iter()
+        .map(|entry| entry.name);
+    let others: Vec<String> = names
+        .filter(|name| !["direct", "custom"].contains(name) && !is_named(name))
+        .map(|name| format!("{name}\""))
+        .collect();
+    let others = others.iter().map(String::as_str);
+    let all: Vec<&str> = with_parameters.iter().copied().chain(others).collect();
+    format!("topology = {{ kind = \"{} }}", draw.pick(&all))
+}
+
 /// Topologies that [`shape`] draws with parameters. All others of the catalog have their defaults.
 const DRAWN: [&str; 10] = [
     "direct",

@@ -10,7 +10,7 @@ use cxlab_plan::{FailureChange, Plan};
 use cxlab_system::report::Report;
 use cxlab_system::system::{Notes, System};
 use cxlab_tests::checkpoint::{self, timeless};
-use cxlab_tests::swarm::{Draw, check_drained};
+use cxlab_tests::swarm::{Draw, check_drained, topology};
 use cxlab_tests::{link, plan, rows, try_run};
 use proptest::prelude::*;
 
@@ -267,7 +267,7 @@ fn random(seed: u64) -> String {
     let mut draw = Draw::new(seed, "failure storms");
     let (hosts, devices) = (draw.between(1, 4), draw.between(1, 4));
     draw.line("name = \"random\"\n[fabric]");
-    let topology = draw.pick(&[
+    let with_parameters = [
         "chain\", switches = 3",
         "ring\", switches = 3",
         "ring\", switches = 6",
@@ -277,8 +277,9 @@ fn random(seed: u64) -> String {
         "spine-leaf\", leaves = 4, spines = 2",
         "fully-connected\", switches = 4",
         "dragonfly\", groups = 3, routers_per_group = 2",
-    ]);
-    draw.line(format!("topology = {{ kind = \"{topology} }}"));
+    ];
+    let topology = topology(&mut draw, &with_parameters);
+    draw.line(topology);
     let channels = draw.pick(&["1", "2", "3", "4", "8"]);
     draw.line(format!("virtual_channels = {channels}"));
     let credits = draw.pick(&["1", "2", "4", "128"]);

@@ -13,7 +13,7 @@ use cxlab_system::system::{Notes, System};
 use cxlab_tests::oracle::{
     Holdings, check_presence, check_values, device_of, region_of, spans, values,
 };
-use cxlab_tests::swarm::{Draw, check_drained};
+use cxlab_tests::swarm::{Draw, check_drained, topology};
 use cxlab_tests::{gone, link, plan, rows};
 use proptest::prelude::*;
 
@@ -401,7 +401,7 @@ fn random(seed: u64, swarm: &str, slow: bool) -> String {
     let mut draw = Draw::new(seed, swarm);
     let (hosts, devices) = (draw.between(1, 4), draw.between(1, 4));
     draw.line("name = \"random\"\n[fabric]");
-    let topology = draw.pick(&[
+    let with_parameters = [
         "chain\", switches = 2",
         "ring\", switches = 3",
         "ring\", switches = 5",
@@ -410,8 +410,9 @@ fn random(seed: u64, swarm: &str, slow: bool) -> String {
         "spine-leaf\", leaves = 3, spines = 2",
         "fully-connected\", switches = 4",
         "dragonfly\", groups = 3, routers_per_group = 2",
-    ]);
-    draw.line(format!("topology = {{ kind = \"{topology} }}"));
+    ];
+    let topology = topology(&mut draw, &with_parameters);
+    draw.line(topology);
     let credits = draw.pick(&["1", "4", "128"]);
     let transmission = draw.pick(&["flit", "packet"]);
     draw.line(format!(

@@ -6,7 +6,7 @@ use cxlab_engine::units::Hpa;
 use cxlab_host::{Failure, RequestRow};
 use cxlab_system::report::Report;
 use cxlab_tests::oracle::{Holdings, device_of, region_of, spans};
-use cxlab_tests::swarm::Draw;
+use cxlab_tests::swarm::{Draw, topology};
 use cxlab_tests::{gone, link, plan, rows};
 use proptest::prelude::*;
 
@@ -193,14 +193,15 @@ fn random(seed: u64) -> String {
     let (hosts, devices) = (draw.between(1, 3), draw.between(1, 3));
     let moves = draw.one_in(2);
     draw.line("name = \"random\"\n[fabric]");
-    let topology = draw.pick(&[
+    let with_parameters = [
         "chain\", switches = 2",
         "ring\", switches = 3",
         "mesh\", dimensions = [2, 3]",
         "spine-leaf\", leaves = 3, spines = 2",
         "fully-connected\", switches = 4",
-    ]);
-    draw.line(format!("topology = {{ kind = \"{topology} }}"));
+    ];
+    let topology = topology(&mut draw, &with_parameters);
+    draw.line(topology);
     let credits = draw.pick(&["1", "4", "128"]);
     draw.line(format!(
         "[fabric.link]\ncredits = {{ m2s_req = {credits}, m2s_rwd = {credits}, \
