@@ -199,21 +199,28 @@ impl VcsFabric<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::topology::{Chain, Direct, Ring, Topology, Tree};
+    use crate::topology::CATALOG;
+    use cxlab_engine::catalog::find;
+    use serde_json::{Value, json};
+
+    fn built(kind: &str, params: Value, requesters: usize, devices: usize) -> FabricGraph {
+        let topology = (find(CATALOG, kind).unwrap().build)(&params).unwrap();
+        let endpoints = Endpoints::numbered(requesters, devices);
+        topology.build(&endpoints).unwrap()
+    }
 
     fn chain(switches: usize, requesters: usize, devices: usize) -> FabricGraph {
-        let endpoints = Endpoints::numbered(requesters, devices);
-        Chain {
-            switches: Some(switches),
-            ..Chain::default()
-        }
-        .build(&endpoints)
-        .unwrap()
+        built(
+            "chain",
+            json!({ "switches": switches }),
+            requesters,
+            devices,
+        )
     }
 
     #[test]
     fn one_host_above_a_tree_reaches_all_devices() {
-        let tree = Tree::default().build(&Endpoints::numbered(1, 5)).unwrap();
+        let tree = built("tree", json!({}), 1, 5);
         assert_eq!(
             check(&tree, &VcsHierarchy::Single),
             Ok(vec![vec![1, 2, 3, 4, 5]])
@@ -226,7 +233,7 @@ mod tests {
 
     #[test]
     fn a_ring_is_no_hierarchy() {
-        let ring = Ring::default().build(&Endpoints::numbered(1, 3)).unwrap();
+        let ring = built("ring", json!({}), 1, 3);
         let error = check(&ring, &VcsHierarchy::Single).unwrap_err();
         assert!(
             matches!(error, FabricError::HierarchyLoop { .. }),
@@ -288,7 +295,7 @@ mod tests {
 
     #[test]
     fn root_ports_are_hierarchies_of_their_own() {
-        let direct = Direct {}.build(&Endpoints::numbered(2, 4)).unwrap();
+        let direct = built("direct", json!({}), 2, 4);
         assert_eq!(
             check(&direct, &VcsHierarchy::Single),
             Ok(vec![vec![2, 4], vec![3, 5]])

@@ -18,20 +18,8 @@ mod tree;
 
 use cxlab_engine::catalog::{Entry, ParamError};
 
-pub use crate::graph::Endpoints;
-use crate::graph::FabricGraph;
-
-pub use chain::Chain;
-pub use custom::Custom;
-pub use direct::Direct;
-pub use dragonfly::Dragonfly;
-pub use fully_connected::FullyConnected;
-pub use mesh::Mesh;
-pub use placement::Placement;
-pub use ring::Ring;
-pub use spine_leaf::SpineLeaf;
-pub use torus::Torus;
-pub use tree::Tree;
+use crate::graph::{Endpoints, FabricGraph};
+use placement::Placement;
 
 /// An arrangement of switches, links and endpoints.
 pub trait Topology: std::fmt::Debug + Send + Sync {
