@@ -9,6 +9,7 @@ See docs/guide/python.md for all of it.
 """
 
 from cxlab import op, plot
+from cxlab._calibrate import CalibrateError, Calibration, calibrate
 from cxlab._kernel import Core, Element, Kernel, Machine, Memory, Region
 from cxlab._mlc import Mlc, MlcError, MlcInterrupted, MlcStoppedError, mlc
 from cxlab._native import VERSION as __version__
@@ -41,6 +42,8 @@ from cxlab._types import Note, Report
 
 __all__ = [
     "Batches",
+    "CalibrateError",
+    "Calibration",
     "Core",
     "Element",
     "Interrupted",
@@ -64,6 +67,7 @@ __all__ = [
     "Seeds",
     "SweepError",
     "__version__",
+    "calibrate",
     "catalog",
     "device",
     "host",

@@ -1,4 +1,4 @@
-"""The `cxlab` command: report, sweep, mlc and reproduce are in Python, all others in Rust."""
+"""The `cxlab` command. Report, sweep, mlc, calibrate and reproduce are in Python."""
 
 from __future__ import annotations
 
@@ -277,6 +277,12 @@ def _ledger(root: Path) -> int:
     return 0
 
 
+def _calibrate(arguments: Sequence[str]) -> int:
+    from cxlab._calibrate.command import run
+
+    return run(arguments, _add_execution, _cache, _mistake)
+
+
 def _mlc(arguments: Sequence[str]) -> int:
     from cxlab._mlc.command import main as measure
 
@@ -287,5 +293,6 @@ _COMMANDS: dict[str, Callable[[Sequence[str]], int]] = {
     "report": _report,
     "sweep": _sweep,
     "mlc": _mlc,
+    "calibrate": _calibrate,
     "reproduce": _reproduce,
 }

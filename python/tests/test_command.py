@@ -23,7 +23,7 @@ def command(*arguments, **options):
 def test_help_lists_the_commands_of_both_languages():
     done = command("--help")
     assert done.returncode == 0
-    in_python = ("report", "sweep", "mlc", "reproduce")
+    in_python = ("report", "sweep", "mlc", "calibrate", "reproduce")
     for name in ("run", "check", "plan", "list", "schema", "trace", *in_python):
         assert f"\n  {name} " in done.stdout
     for name in in_python:

@@ -78,6 +78,8 @@ enum Command {
     Sweep(InPython),
     /// Measure what Intel MLC measures: idle and loaded latency, peak bandwidth, matrices (Python package)
     Mlc(InPython),
+    /// Fit a device to what MLC measured, and judge the fit (Python package)
+    Calibrate(InPython),
     /// Reproduce a paper's figures (Python package)
     Reproduce(InPython),
 }
@@ -228,6 +230,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> u8 {
         Command::Report(args) => Err(in_python("report", &args)),
         Command::Sweep(args) => Err(in_python("sweep", &args)),
         Command::Mlc(args) => Err(in_python("mlc", &args)),
+        Command::Calibrate(args) => Err(in_python("calibrate", &args)),
         Command::Reproduce(args) => Err(in_python("reproduce", &args)),
     };
     match result {
