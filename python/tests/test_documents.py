@@ -50,7 +50,7 @@ def test_the_measurement_in_the_documents_runs(root, tmp_path, monkeypatch, caps
     assert names["again"].curves.equals(names["found"].curves)
 
 
-@pytest.mark.parametrize("name", ["is-it-right"])
+@pytest.mark.parametrize("name", ["is-it-right", "calibrate"])
 def test_the_commands_of_a_guide_run(root, tmp_path, monkeypatch, capfd, name):
     text = (root / f"docs/guide/{name}.md").read_text()
     monkeypatch.chdir(tmp_path)

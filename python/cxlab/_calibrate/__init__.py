@@ -1,10 +1,11 @@
 """``cxlab calibrate``: a device from what MLC printed on hardware.
 
-Five parameters are fitted: the idle latency as a sum, the rates of the controller's read and write
-paths, the rate of the medium, and the requests that the host has in flight. The form of the fit
-has no events (:mod:`cxlab._calibrate.surrogate`). The event engine corrects it until both agree,
-so the numbers beside the measured ones are the engine's. The analytic form of the whole system is
-not used, because a run of the engine takes no longer for a host and a device.
+Six parameters are fitted: the idle latency as a sum, the rates of the controller's read and write
+paths, the rate of the medium and the time for which a line keeps a bank busy, and the requests
+that the host has in flight. The form of the fit has no events
+(:mod:`cxlab._calibrate.surrogate`). The event engine corrects it until both agree, so the numbers
+beside the measured ones are the engine's. The analytic form of the whole system is not used,
+because a run of the engine takes no longer for a host and a device.
 """
 
 from __future__ import annotations

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from cxlab._calibrate.fit import FREE
+from cxlab._calibrate.fit import FREE, NO_BANK
 from cxlab._calibrate.observations import CalibrateError, Observation
+from cxlab._calibrate.surrogate import LINES
 from cxlab._scenario import Scenario
 from cxlab._sweep import run_many
 
@@ -17,6 +18,11 @@ NONE = "none"
 _REQUESTS = 20_000
 #: Most requests in flight that a host has where they hold nothing back.
 _MOST = 4096
+#: Requests in the device and its medium. Writes that fill the medium complete early, so it has to
+#: be full before a run's warm-up ends.
+_QUEUE = 1024
+#: Most banks of a medium.
+_BANKS = 65536
 #: Latency of the medium, in ns: cxlab's default of `fixed`.
 _MEDIUM_NS = 46
 _FAST: dict[str, Any] = {
@@ -36,14 +42,14 @@ class Bench:
         self.preset = preset
         self.host = host
         self._run_options = dict(run)
-        free = (0.0, FREE, FREE, FREE, FREE)
+        free = (0.0, FREE, FREE, FREE, NO_BANK, FREE)
         read = Observation("idle", "idle latency", 100.0, 1.0)
         #: Idle latency without the controller's time, in ns.
         self.rest_ns = self._run([self._scenario(free, read, 0.0)], [read])[0]
 
     def links(self, percents: Sequence[float]) -> dict[float, float]:
         """What the link carries of each mix in GB/s, where nothing else holds it back."""
-        free = (self.rest_ns, FREE, FREE, FREE, FREE)
+        free = (self.rest_ns, FREE, FREE, FREE, NO_BANK, FREE)
         found = [Observation("peak", "", percent, 1.0) for percent in percents]
         scenarios = [self._scenario(free, one, 0.0) for one in found]
         return dict(zip(percents, self._run(scenarios, found), strict=True))
@@ -71,21 +77,26 @@ class Bench:
 
     def device(self, values: Sequence[float], controller_ns: float) -> dict[str, Any]:
         """The keys of the device's table that the vector decides."""
-        _, read, write, medium, _ = values
-        memory: dict[str, Any] = {"kind": "fixed", "latency": f"{_MEDIUM_NS} ns", "queue": _MOST}
-        if medium < FREE / 2:
+        _, read, write, medium, bank, _ = values
+        memory: dict[str, Any] = {"kind": "fixed", "latency": f"{_MEDIUM_NS} ns", "queue": _QUEUE}
+        # Banks that are each busy for that long carry the medium's rate together.
+        banks = min(_BANKS, round(medium * bank / 64))
+        if medium < FREE / 2 and banks > 1:
+            cycle = f"{round(banks * 64 / medium * 1000)} ps"
+            memory |= {"banks": banks, "bank_cycle": cycle}
+        elif medium < FREE / 2:
             memory["bandwidth"] = _rate(medium)
         paths = {"read_bandwidth": read, "write_bandwidth": write}
         rates = {name: _rate(rate) for name, rate in paths.items() if rate < FREE / 2}
         if rates:
             memory = {"kind": "data-path", **rates, "medium": memory}
-        controller = {"process_time": f"{round(controller_ns * 1000)} ps", "contexts": _MOST}
+        controller = {"process_time": f"{round(controller_ns * 1000)} ps", "contexts": _QUEUE}
         return {"controller": controller, "memory": memory}
 
     def _scenario(
         self, values: Sequence[float], one: Observation, controller_ns: float
     ) -> Scenario:
-        lines = 1 if one.kind == "idle" else max(1, min(_MOST, round(values[4])))
+        lines = 1 if one.kind == "idle" else max(1, min(_MOST, round(values[LINES])))
         issue: dict[str, Any] = {"outstanding": lines}
         link: dict[str, Any] = {"preset": "gen5-x8"}
         device: dict[str, Any] = {"name": "device", **self.device(values, controller_ns)}

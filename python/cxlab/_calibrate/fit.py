@@ -19,13 +19,20 @@ if TYPE_CHECKING:
 #: Numbers of the event engine for a vector, one for each observation.
 Events = Callable[[Sequence[float], Sequence[Observation]], list[float]]
 
-#: A limit that holds nothing back, in GB/s, and as many requests.
+#: A limit that holds nothing back, in GB/s, and as many requests; the time of a bank without waits.
 FREE = 1e4
+NO_BANK = 1e-2
+#: Time of a bank that a fit begins with, in ns: the row cycle of DRAM (JESD79-5, tRC).
+_BANK = 48.0
 #: Rounds of correction, and the change of a parameter at which they end.
 _ROUNDS = 4
 _SETTLED = 0.002
 #: Sensitivity below which the numbers do not tell a parameter: part of a value for its double.
 _TOLD = 0.02
+#: Highest values of the parameters, in the order of a vector.
+_HIGHEST = (1e6, 2 * FREE, 2 * FREE, 2 * FREE, 500.0, 2 * FREE)
+#: Logarithm of the widest half of an interval that is computed.
+_WIDEST = 100.0
 #: Coverage of the intervals, of all parameters together.
 COVERAGE = 0.99
 
@@ -115,9 +122,10 @@ def _start(
         import numpy
 
         rest = sum(one * one for one in made(numpy.log(values))) / noise**2
-        return float(rest + 2 * sum(one < FREE / 2 for one in values))
+        return float(rest + 2 * sum(2 * NO_BANK < one < FREE / 2 for one in values))
 
-    choices = itertools.product((read, FREE), (write, FREE), (total, FREE), (lines, FREE))
+    banks = (_BANK, NO_BANK)
+    choices = itertools.product((read, FREE), (write, FREE), (total, FREE), banks, (lines, FREE))
     vectors = [(idle, *rest) for rest in choices]
     return min((_solve(one, found, links, corrections) for one in vectors), key=cost)
 
@@ -132,7 +140,7 @@ def _solve(
     import numpy
     from scipy.optimize import least_squares
 
-    low, high = numpy.log([1e-3] * len(values)), numpy.log([1e6] * len(values))
+    low, high = numpy.log([1e-3] * len(values)), numpy.log(_HIGHEST)
     solved = least_squares(
         _residuals(found, links, corrections), numpy.log(values), bounds=(low, high), x_scale=1.0
     )
@@ -169,13 +177,13 @@ def _judge(
     tail = (1 - COVERAGE) / (2 * max(1, len(told)))
     # The noise is known at least as well as the bound says, so the normal distribution is enough
     # where it decides; a spread from few residuals has Student's.
-    width = stats.norm.ppf(1 - tail) if spread == noise else stats.t.ppf(1 - tail, max(1, spare))
+    width = stats.norm.ppf(1 - tail) if spread == noise else stats.t.ppf(1 - tail, max(3, spare))
     errors = numpy.sqrt(numpy.diag(covariance))
     names = [PARAMETERS[at].name for at in told]
     ends = {
         name: (
-            values[at] * math.exp(-width * error),
-            values[at] * math.exp(width * error),
+            values[at] * math.exp(-min(width * error, _WIDEST)),
+            values[at] * math.exp(min(width * error, _WIDEST)),
         )
         for name, at, error in zip(names, told, errors, strict=True)
     }
@@ -188,7 +196,7 @@ def _judge(
         values=values,
         told=tuple(names),
         intervals=ends,
-        at_least=_at_least(found, names),
+        at_least=_at_least(found, names, math.exp(-width * spread)),
         correlations=correlations,
         noise=spread,
         events=tuple(measured),
@@ -213,13 +221,14 @@ def _slopes(made: Callable[[Any], list[float]], values: Sequence[float]) -> Any:
     return numpy.array(columns).T
 
 
-def _at_least(found: Sequence[Observation], told: Sequence[str]) -> dict[str, float]:
-    """Least values of the limits that hold nothing back."""
+def _at_least(found: Sequence[Observation], told: Sequence[str], slack: float) -> dict[str, float]:
+    """Least values of the limits that hold nothing back, less the noise of the numbers."""
     peaks = [one for one in found if one.kind == "peak"]
     least = {
         "read_gb_per_s": max((one.value * one.reads for one in peaks), default=0.0),
         "write_gb_per_s": max((one.value * (1 - one.reads) for one in peaks), default=0.0),
         "medium_gb_per_s": max((one.value for one in peaks), default=0.0),
+        "bank_ns": 0.0,
         "outstanding": 1.0,
     }
-    return {name: value for name, value in least.items() if name not in told}
+    return {name: slack * value for name, value in least.items() if name not in told}

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from cxlab import _files
 from cxlab._calibrate.fit import COVERAGE, Fit
 from cxlab._calibrate.observations import Observation
-from cxlab._calibrate.surrogate import PARAMETERS
+from cxlab._calibrate.surrogate import LINES, PARAMETERS
 from cxlab._scenario import PathLike
 
 if TYPE_CHECKING:
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 #: Files of a result.
 NAMES = ["numbers.csv", "parameters.csv", "calibrate.txt"]
+#: Ratio of an interval's ends above which the numbers do not tell the parameter.
+_WIDE = 100.0
 #: Correlation from which on two parameters count as hard to tell apart.
 _ALIKE = 0.9
 
@@ -136,7 +138,7 @@ class Calibration:
         comments = [f"# Calibrated by cxlab from {', '.join(self.sources)}."]
         for row in self.parameters.to_dict("records"):
             comments.append(f"# {row['what']}: {_value(row).strip()}")
-        lines = self.fit.values[4]
+        lines = self.fit.values[LINES]
         if "outstanding" in self.fit.told:
             comments.append(f"# Beside it: hosts[].issue.outstanding = {round(lines)}.")
         return "\n".join(comments) + "\n" + text
@@ -163,7 +165,8 @@ def _value(row: dict[Any, Any]) -> str:
     """A parameter's value with its interval, or its bound."""
     if row["told"]:
         return f"{row['value']:>10.4g}  {row['unit']:<6} {row['low']:.4g} to {row['high']:.4g}"
-    return f"{'-':>10}  {row['unit']:<6} at least {row['low']:.4g}: nothing shows this limit"
+    least = f"at least {row['low']:.4g}: " if row["low"] else ""
+    return f"{'-':>10}  {row['unit']:<6} {least}nothing shows this limit"
 
 
 def notes(found: Sequence[Observation], links: dict[float, float]) -> tuple[str, ...]:
