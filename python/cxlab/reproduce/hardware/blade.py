@@ -117,8 +117,8 @@ def draw(table: pd.DataFrame) -> Drawing:
             axes.plot(part.threads, part.gb_per_s, "o", color=BLUE, markersize=3, label="measured")
             axes.plot(part.threads, part.simulated, "-", color=ORANGE, label="simulated")
             axes.set_title(f"{pattern}, {size} B", fontsize=8)
-            axes.set_ylim(bottom=0)
-        row[0].set_ylabel("GB/s")
+        most = table[table.pattern == pattern][["gb_per_s", "simulated"]].to_numpy().max()
+        row[0].set(ylabel="GB/s", ylim=(0, 1.05 * most))
     for axes in grid[-1]:
         axes.set_xlabel("threads")
     grid[0, 0].legend(fontsize=7)

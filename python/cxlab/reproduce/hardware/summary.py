@@ -5,6 +5,7 @@ from __future__ import annotations
 import pandas as pd
 from matplotlib import pyplot as plt
 from matplotlib.figure import Figure as Drawing
+from matplotlib.ticker import LogLocator, NullLocator, ScalarFormatter
 
 from cxlab.reproduce import Claim, Figure, Settings
 from cxlab.reproduce.common import BLUE, ORANGE
@@ -78,6 +79,10 @@ def draw(table: pd.DataFrame) -> Drawing:
         ends = [part.measured.min(), part.measured.max()]
         for width in (1, 0.9, 1.1):
             panel.plot(ends, [width * end for end in ends], color="black", linewidth=0.6)
+        for axis in (panel.xaxis, panel.yaxis):
+            axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+            axis.set_major_formatter(ScalarFormatter())
+            axis.set_minor_locator(NullLocator())
         panel.set(xlabel=f"measured, {unit}", ylabel=f"simulated, {unit}", title=quantity)
         panel.legend()
     figure.suptitle("All rows; lines at 90, 100 and 110 %")
