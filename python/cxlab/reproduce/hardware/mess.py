@@ -83,7 +83,7 @@ def claims(table: pd.DataFrame) -> list[Claim]:
                 float(row["latency_ns"]),
                 float(row["simulated_ns"]),
                 _kind(percent, part),
-                SATURATED if part == "saturated" else BELOW,
+                SATURATED if part in ("saturated", "knee") else BELOW,
                 section=section,
                 quote=f"{row['latency_ns']:g} ns at {row['gb_per_s']:g} GB/s",
                 why=ORDER,
@@ -101,7 +101,7 @@ def draw(table: pd.DataFrame) -> Drawing:
     left.set(xlabel="reads, %", ylabel="peak, GB/s", ylim=(0, None), title="Peak by mix")
     left.legend()
     for percent in (2, 30, 50, 76, 100):
-        part = table[(table.read_percent == percent) & (table.part != "saturated")]
+        part = table[(table.read_percent == percent) & ~table.part.isin(["saturated", "knee"])]
         right.plot(part.gb_per_s, part.latency_ns, "o", color=BLUE, markersize=3)
         right.plot(part.gb_per_s, part.simulated_ns, "-", color=ORANGE)
         right.annotate(

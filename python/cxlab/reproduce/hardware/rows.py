@@ -23,6 +23,38 @@ from cxlab.reproduce.ledger import (
     hypothesis,
 )
 
+#: Local DRAM behind a link that holds nothing back and takes no time: the host as a requester.
+NO_LINK: dict[str, Any] = {
+    "devices[0].link": {
+        "generation": "7",
+        "bandwidth": "20 TB/s",
+        "port_delay": "0 ns",
+        "propagation": "2 ps",
+        "fec_delay": "0 ns",
+    },
+    "devices[0].controller": {"process_time": "0 ns", "contexts": 8192},
+    "hosts[0].issue.process_time": "84 ns",
+    "hosts[0].issue.outstanding": 4096,
+    "measure.requests": 100_000,
+}
+
+
+def _dimms(grade: str, count: int) -> dict[str, Any]:
+    """So many DIMMs of two ranks each, as a medium: groups of four, which pages go round."""
+    four = {"kind": "dram", "grade": grade, "channels": 8, "ranks": 2}
+    memory: dict[str, Any] = four
+    if count > 4:
+        media = [four] * (count // 4)
+        memory = {"kind": "interleaved", "granularity": "4 KiB", "media": media, "queue": 8192}
+    return {**NO_LINK, "devices[0].memory": memory, "devices[0].capacity": f"{4 * count} GiB"}
+
+
+TURIN = System("zen5", "cz122", changes=_dimms("DDR5-6400BN", 12))
+XEON = System("sapphire-rapids", "cz122", changes=_dimms("DDR5-4800BN", 8))
+#: An expander whose idle latency is that of an unnamed one beside an EPYC, 401.8 ns.
+UNNAMED = System("zen4", "cz122", changes={"devices[0].controller.process_time": "180 ns"})
+#: Lines that one thread of it has in flight, from its bandwidth and that latency.
+UNNAMED_LINES = 78
 VISTARA = System("zen5", "vistara", 2)
 CACHELIB = System("sapphire-rapids", "cachelib")
 ASIC = System("sapphire-rapids", "cxl-dmsim-asic")
@@ -92,9 +124,14 @@ class Point:
     why: str = ""
     #: Percentile of the latency that was measured; None for the mean.
     percentile: Literal["p50", "p99"] | None = None
+    #: Whether the row is of the time of a flit on the wire, in one direction.
+    flit: bool = False
 
     def ours(self, result: Result) -> float:
         """The simulated number of the row."""
+        if self.flit:
+            # Both directions have a flit, and a wire of 1 ns.
+            return (float(result.report["stages_ns"]["link"]) - 2) / 2
         if self.unit == "GB/s":
             return self.counted * bandwidth(result)
         if self.percentile is not None:
@@ -246,6 +283,26 @@ def _hosts() -> list[Point]:
         point("MEL09", "local, Melody, lowest of three", 111, near, mesh[0]),
         *(point(row, text, value, system) for row, text, value, system in sockets),
         point("VIS16", "local, beside Vistara", 130, zen5, mesh[1]),
+    ]
+    peak = 614.4
+    loaded = hypothesis("MLC's latency under little load is 39 ns above its idle one; ours is not")
+    points += [
+        Point("VIS02", "DRAM of Turin, reads", 497, "GB/s", TURIN, full(1.0)),
+        Point("VIS06", "DRAM of Turin, 2:1", 453, "GB/s", TURIN, full(2 / 3)),
+        Point("VIS08", "DRAM of Turin, 1:1", 439, "GB/s", TURIN, full(1 / 2)),
+        Point("VIS10", "DRAM of Turin, 10 %", 169, "ns", TURIN, paced(1, 0.1 * peak), why=loaded),
+        Point("VIS12", "DRAM of Turin, 30 %", 173, "ns", TURIN, paced(1, 0.3 * peak), why=loaded),
+        Point("MEL08", "DRAM of Melody, highest, reads", 246, "GB/s", XEON, full(1.0)),
+        Point(
+            "MEL07",
+            "DRAM of Melody, lowest, reads",
+            218,
+            "GB/s",
+            XEON,
+            full(1.0),
+            why=hypothesis("this platform of the source has slower or fewer DIMMs"),
+        ),
+        point("OTH06", "local, EPYC, chase", 145.7, zen5),
     ]
     ports = fitted("root ports of the processor `sapphire-rapids`")
     reach = {**LOCAL, "hosts[0].span": "cxl"}
@@ -429,6 +486,99 @@ def _others() -> list[Point]:
             X8,
             full(0.0),
             why=SWITCHED,
+        ),
+    ]
+    stride = hypothesis(
+        "prefetchers fetch the lines between, which take a part of the link; the requester has none"
+    )
+    strides = (
+        ("XCN19", "reads, stride of 2", 15.3, 2, 1.0),
+        ("XCN20", "writes, stride of 2", 18.0, 2, 0.0),
+        ("XCN21", "reads, stride of 4", 12.7, 4, 1.0),
+        ("XCN22", "writes, stride of 4", 17.9, 4, 0.0),
+        ("XCN23", "reads, stride of 6", 13.1, 6, 1.0),
+        ("XCN24", "writes, stride of 6", 19.4, 6, 0.0),
+        ("XCN25", "reads, stride of 8", 12.8, 8, 1.0),
+        ("XCN26", "writes, stride of 8", 19.2, 8, 0.0),
+    )
+    points += [
+        Point(
+            row,
+            f"{text} lines, one port, XConn",
+            value,
+            "GB/s",
+            X8,
+            {
+                "hosts[0].workload": {
+                    "kind": "stride",
+                    "stride": f"{64 * lines} B",
+                    "read_ratio": reads,
+                }
+            },
+            why=stride,
+        )
+        for row, text, value, lines, reads in strides
+    ]
+    chase = fitted("process time of the unnamed expander")
+    alone = fitted("lines in flight of one thread beside the unnamed expander")
+    several = hypothesis("threads of one CCX share fewer than their sum of buffers")
+    points.append(
+        Point("OTH05", "idle latency, unnamed, EPYC", 401.8, "ns", UNNAMED, idle(), chase)
+    )
+    threads = (
+        ("OTH07", 1, 12.431),
+        ("OTH09", 2, 20.288),
+        ("OTH10", 3, 20.651),
+        ("OTH11", 4, 23.053),
+        ("OTH12", 5, 23.91),
+        ("OTH13", 6, 23.985),
+        ("OTH14", 7, 24.135),
+    )
+    points += [
+        Point(
+            row,
+            f"bandwidth, unnamed, EPYC, {count} thread{'s' if count > 1 else ''}",
+            value,
+            "GB/s",
+            UNNAMED,
+            {
+                "hosts[0].issue.outstanding": UNNAMED_LINES * count,
+                "hosts[0].workload": {"kind": "stream", "read_ratio": 1.0},
+            },
+            alone if count == 1 else PREDICTED,
+            why=several,
+        )
+        for row, count, value in threads
+    ]
+    points += [
+        Point(
+            row,
+            f"256 B flit of PCIe 6.0, x{lanes}",
+            value,
+            "ns",
+            System(
+                "esf",
+                "cz122",
+                changes={"devices[0].link": {"generation": "6", "lanes": lanes}},
+            ),
+            idle(),
+            flit=True,
+        )
+        for row, lanes, value in (("PNM12", 16, 2), ("PNM13", 8, 4), ("PNM14", 4, 8))
+    ]
+    points += [
+        Point("PAN01", "latency of writes through a switch, Panjiu", 780, "ns", BELUGA, idle(0.0)),
+        Point("OTH25", "idle latency, Samsung's CMM-B", 596, "ns", MELODY, idle()),
+        Point(
+            "XCN03",
+            "latency of one read through a switch, XConn",
+            230.2,
+            "ns",
+            PLAIN_SWITCH,
+            idle(),
+            why=hypothesis(
+                "the source measures less than others do without a switch, and does not say how"
+            ),
         ),
     ]
     blade = fitted("latency of the medium and process time of `seagate-blade`")
