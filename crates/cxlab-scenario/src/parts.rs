@@ -22,13 +22,13 @@ fn one_dimm(read_bandwidth: &str) -> Value {
     json!({ "kind": "data-path", "read_bandwidth": read_bandwidth, "medium": dimm })
 }
 
-/// The parts.
+/// Devices by the names that users write.
 const PARTS: &[Part] = &[
     Part {
         name: "micron-model",
         summary: "Micron's SystemC model of a CXL 2.0 expander, as its pins see it.",
         source: "Mess, MICRO 2024 (arXiv 2405.10170), curves by mix. Fitted: process time, by idle latency; DDR5-4800C, four subchannels of two ranks, closed pages, no refresh, as the best of nine media, by latencies below the peak.",
-        validated: "45 mixes, beside the host `mess`.",
+        validated: "45 mixes beside the host `mess`: of 207 predicted numbers 95 % are within 5 %, all within 10 %.",
         keys: || {
             json!({
                 "capacity": "64 GiB",
@@ -45,7 +45,7 @@ const PARTS: &[Part] = &[
         name: "vistara",
         summary: "Meta's Vistara: one of two x8 devices, two channels of DDR4-2400 with two DIMMs each.",
         source: "Vistara, ISCA 2026: link, media, and 50 ns from its pins and back, of which the port has 25. Four ranks a channel are assumed. Fitted: queues of six reads and eight writes a channel, by the bandwidth of reads and of 2:1.",
-        validated: "Nine rows of the paper's tables, two devices beside the host `zen5`.",
+        validated: "Six rows of the paper's tables, two devices beside the host `zen5`: three predicted, within 4 %.",
         keys: || {
             json!({
                 "capacity": "64 GiB",
@@ -62,7 +62,7 @@ const PARTS: &[Part] = &[
         name: "cachelib",
         summary: "The expander of CacheLib's OCP demo: 96 GB, comparable to a channel of DDR5, x8.",
         source: "CacheLib's wiki, OCP demo configuration. DDR5-4800 with two ranks is assumed. Fitted: a read path of 17.8 GB/s, by the bandwidth of reads.",
-        validated: "Five rows, beside the host `sapphire-rapids`.",
+        validated: "Five rows beside the host `sapphire-rapids`: three predicted, within 10 %.",
         keys: || json!({ "link": x8(), "memory": one_dimm("17.8 GB/s") }),
     },
     Part {
@@ -102,7 +102,7 @@ const PARTS: &[Part] = &[
         name: "cxl-dmsim-asic",
         summary: "The CXL-ASIC of CXL-DMSim, of an unnamed vendor.",
         source: "CXL-DMSim (arXiv 2411.02282), its plot scripts. x8 is assumed. Fitted: the process time, by lmbench's random latency, and 25.2 GB/s, by STREAM's Scale with writes that first read.",
-        validated: "Ten rows, beside the host `sapphire-rapids`.",
+        validated: "Eleven rows beside the host `sapphire-rapids`: nine predicted, eight within 5 %, one 14 % off.",
         keys: || {
             json!({
                 "link": x8(),
@@ -115,7 +115,7 @@ const PARTS: &[Part] = &[
         name: "cxl-dmsim-fpga",
         summary: "The CXL-FPGA of CXL-DMSim.",
         source: "CXL-DMSim (arXiv 2411.02282): 60 ns in each direction in the device. x8 is assumed. Fitted: the latency of the medium, by lmbench's random latency, and 13.9 GB/s, by STREAM's Triad with writes that first read.",
-        validated: "Ten rows, beside the host `sapphire-rapids`.",
+        validated: "Ten rows beside the host `sapphire-rapids`: eight predicted, within 12 %.",
         keys: || {
             json!({
                 "link": x8(),
@@ -128,7 +128,7 @@ const PARTS: &[Part] = &[
         name: "seagate-blade",
         summary: "A blade of Seagate's CMA: eight DIMMs of DDR4-1866 behind a x16 link, some 500 ns away.",
         source: "Weisgut et al., VLDB 2025, figures 4 and 5. Fitted: latency of the medium and process time, by the medians of reads and writes; paths of 39.8 and 13.7 GB/s, by sequential peaks; 32 banks that are busy for 54 ns, by random reads of 64 B.",
-        validated: "156 points by pattern, size and threads, beside the host `emerald-rapids`.",
+        validated: "156 points by pattern, size and threads beside the host `emerald-rapids`: of 141 predicted 87 % are within 10 %, all within 21 %; medians of idle latency, but no tails.",
         keys: || {
             json!({
                 "capacity": "1 TiB",
@@ -162,7 +162,7 @@ const PARTS: &[Part] = &[
         name: "cz122",
         summary: "Like Micron's CZ122: an x8 expander with two DIMMs of DDR5-4800.",
         source: "Link as the vendor says; media are assumed.",
-        validated: "One row, of a mix that its source does not state.",
+        validated: "One row, of a mix that its source does not state: 4 % off at 2:1.",
         keys: || {
             json!({
                 "capacity": "64 GiB",
