@@ -4,6 +4,7 @@ import re
 import runpy
 import shlex
 import shutil
+import tomllib
 
 import pytest
 from matplotlib import pyplot
@@ -55,7 +56,7 @@ def test_the_commands_of_a_guide_run(root, tmp_path, monkeypatch, capfd, name):
     text = (root / f"docs/guide/{name}.md").read_text()
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("CXLAB_CACHE", str(tmp_path / "cache"))
-    for block in blocks(text, "toml"):
+    for block in blocks(text, "toml") + blocks(text, "text"):
         (tmp_path / block.splitlines()[0].removeprefix("# ")).write_text(block)
     lines = [line for block in blocks(text, "sh") for line in block.splitlines()]
     assert len(lines) >= 3
@@ -63,6 +64,15 @@ def test_the_commands_of_a_guide_run(root, tmp_path, monkeypatch, capfd, name):
         program, *arguments = shlex.split(line, comments=True)
         assert program == "cxlab"
         assert main(arguments) == 0, capfd.readouterr().err
+    printed = capfd.readouterr().out
+    for block in blocks(text, "output"):
+        assert block in printed
+    if name == "calibrate":
+        fitted = tomllib.loads((tmp_path / "device.toml").read_text())
+        copied = tomllib.loads((tmp_path / "pool.toml").read_text())
+        assert copied["devices"] == fitted["devices"]
+        for example in blocks(text, "python"):
+            exec(compile(example, "docs/guide/calibrate.md", "exec"), {})
 
 
 def test_the_tour_runs(root, tmp_path, monkeypatch, capsys):
@@ -77,7 +87,13 @@ def test_the_tour_runs(root, tmp_path, monkeypatch, capsys):
 
 
 @pytest.mark.parametrize(
-    "name", ["README.md", "docs/guide/python.md", "docs/guide/measure-with-mlc.md"]
+    "name",
+    [
+        "README.md",
+        "docs/guide/python.md",
+        "docs/guide/measure-with-mlc.md",
+        "docs/guide/calibrate.md",
+    ],
 )
 def test_names_in_the_documents_exist(root, name):
     import cxlab

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from cxlab import _files
 from cxlab._calibrate import CalibrateError, calibrate
+from cxlab._calibrate.bench import FIXED
 
 
 def run(
@@ -41,7 +42,19 @@ def run(
     )
     parser.add_argument("--out", metavar="FILE", type=Path, help="write the device's table there")
     parser.add_argument(
-        "--tables", metavar="DIR", type=Path, help="write numbers and parameters as CSV there"
+        "--report", metavar="DIR", type=Path, help="write JSON, CSV and a picture there"
+    )
+    parser.add_argument(
+        "--memory",
+        metavar="NODE",
+        help="node of MLC's matrices whose idle latency and read bandwidth are fitted",
+    )
+    parser.add_argument(
+        "--medium",
+        metavar="MEDIUM",
+        action="append",
+        help="fixed, whose rate and banks are fitted, or DRAM as GRADE:CHANNELS:RANKS, as in "
+        "DDR5-4800BN:2:2 (repeatable: the one that fits best is taken) [default: fixed]",
     )
     parser.add_argument(
         "--hold-out",
@@ -67,6 +80,8 @@ def run(
             options.sources,
             options.preset,
             host=options.host,
+            memory=options.memory,
+            medium=options.medium or FIXED,
             hold_out=options.hold_out,
             noise=options.noise / 100,
             workers=options.workers,
@@ -77,9 +92,10 @@ def run(
     if options.out is not None:
         options.out.parent.mkdir(parents=True, exist_ok=True)
         _files.write_text(options.out, found.toml())
-    if options.tables is not None:
-        found.write(options.tables)
+    if options.report is not None:
+        found.write(options.report)
     print(found.table(), end="")
-    if options.out is not None:
-        print(f"written: {options.out}")
+    written = [str(path) for path in (options.out, options.report) if path is not None]
+    if written:
+        print(f"written: {', '.join(written)}")
     return 0

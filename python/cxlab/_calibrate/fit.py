@@ -1,4 +1,4 @@
-"""Fitting the form, and correcting it by the event engine."""
+"""Fitting the closed form, and correcting it by the event engine."""
 
 from __future__ import annotations
 
@@ -6,229 +6,290 @@ import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
 
-from cxlab._calibrate import surrogate
+from cxlab._calibrate import judge, surrogate
 from cxlab._calibrate.observations import CalibrateError, Observation
-from cxlab._calibrate.surrogate import PARAMETERS
-
-if TYPE_CHECKING:
-    import numpy
-    from numpy.typing import NDArray
+from cxlab._calibrate.surrogate import FREE, INSTANT, LINE, NAMES, PARAMETERS
 
 #: Numbers of the event engine for a vector, one for each observation.
 Events = Callable[[Sequence[float], Sequence[Observation]], list[float]]
+Values = tuple[float, ...]
 
-#: A limit that holds nothing back, in GB/s, and as many requests; the time of a bank without waits.
-FREE = 1e4
-NO_BANK = 1e-2
-#: Time of a bank that a fit begins with, in ns: the row cycle of DRAM (JESD79-5, tRC).
-_BANK = 48.0
 #: Rounds of correction, and the change of a parameter at which they end.
-_ROUNDS = 4
+_ROUNDS = 6
 _SETTLED = 0.002
-#: Sensitivity below which the numbers do not tell a parameter: part of a value for its double.
-_TOLD = 0.02
-#: Highest values of the parameters, in the order of a vector.
-_HIGHEST = (1e6, 2 * FREE, 2 * FREE, 2 * FREE, 500.0, 2 * FREE)
-#: Logarithm of the widest half of an interval that is computed.
-_WIDEST = 100.0
+#: Rounds in which parameters may come and go.
+_CHOOSING = 2
+#: Units of misfit (squares of residuals in standard deviations) that a parameter must be worth:
+#: Akaike's criterion.
+WORTH = 2.0
 #: Coverage of the intervals, of all parameters together.
-COVERAGE = 0.99
+COVERAGE = 0.95
+#: Distances of an interval's end in logarithms: first trial, last trial, and accuracy as a part.
+_FIRST = 0.02
+_FAR = 3.0
+_EXACT = 0.05
+#: Busy time of a bank from which a fit starts, in ns: the row cycle of DRAM, about.
+_BANK_NS = 40.0
 
 
 @dataclass(frozen=True)
 class Fit:
     """Fitted parameters, with what the numbers tell of them."""
 
-    values: tuple[float, ...]
-    #: Names of the parameters that the numbers tell.
-    told: tuple[str, ...]
-    #: Both ends of the interval of each parameter that is told.
+    values: Values
+    #: Names of parameters that the system does not have.
+    absent: tuple[str, ...]
+    #: Akaike's criterion: misfit in variances of the stated noise, and 2 for each parameter.
+    criterion: float
+    judged: judge.Judged
+    #: Both ends of the interval of each parameter that has an effect, or may have one.
     intervals: Mapping[str, tuple[float, float]]
-    #: Least values of limits that hold nothing back.
-    at_least: Mapping[str, float]
-    #: Correlations of the parameters that are told, by name and name.
-    correlations: Mapping[tuple[str, str], float]
-    #: Standard deviation of a number, as a part of it.
-    noise: float
-    #: The event engine's number for each observation.
+    #: Other sets of parameters that fit as well.
+    others: tuple[tuple[str, ...], ...]
+    #: The form's number without corrections, and the event engine's, for each observation.
+    form: tuple[float, ...]
     events: tuple[float, ...]
 
 
+@dataclass(frozen=True)
+class Problem:
+    """Numbers that are fitted, what the link carries of each mix (GB/s), and corrections."""
+
+    found: Sequence[Observation]
+    links: Mapping[float, float]
+    noise: float
+    corrections: Sequence[float]
+    #: Names of parameters that the system does not have.
+    absent: Sequence[str] = ()
+
+    def residuals(self, values: Sequence[float]) -> list[float]:
+        """Logarithms of the form's corrected number over the measured one."""
+        return [
+            math.log(surrogate.value(values, one, self.links) * corrected / one.value)
+            for one, corrected in zip(self.found, self.corrections, strict=True)
+            if not one.held
+        ]
+
+    def misfit(self, values: Sequence[float]) -> float:
+        """Sum of squares of the residuals, in variances."""
+        return sum(one * one for one in self.residuals(values)) / self.noise**2
+
+
+def used(values: Sequence[float]) -> tuple[str, ...]:
+    """Names of the parameters that have an effect."""
+    return tuple(
+        one.name
+        for one, value in zip(PARAMETERS, values, strict=True)
+        if abs(math.log((value + 1e-9) / (one.without + 1e-9))) > 0.1
+    )
+
+
 def fit(
-    found: Sequence[Observation], links: Mapping[float, float], noise: float, events: Events
+    found: Sequence[Observation],
+    links: Mapping[float, float],
+    noise: float,
+    events: Events,
+    absent: Sequence[str] = (),
 ) -> Fit:
     """Fits the parameters to the observations that are not held out.
 
     ``links`` is what the link carries of each mix, in GB/s, ``noise`` the least standard deviation
-    of a number as a part of it.
+    of a number as a part of it, ``absent`` has the names of parameters that the system lacks.
+
+    Raises:
+        CalibrateError: there are fewer numbers than parameters that they tell.
+
     """
-    corrections = [1.0] * len(found)
-    values = _start(found, links, corrections, noise)
+    problem = Problem(found, links, noise, [1.0] * len(found), absent)
+    values, others, near = _choose(problem)
     measured: list[float] = []
-    for _ in range(_ROUNDS):
-        values = _solve(values, found, links, corrections)
+    for turn in range(_ROUNDS):
         measured = events(values, found)
         corrections = [
             number / surrogate.value(values, one, links)
             for number, one in zip(measured, found, strict=True)
         ]
-        again = _solve(values, found, links, corrections)
+        problem = Problem(found, links, noise, corrections, absent)
+        if turn < _CHOOSING:
+            again, others, near = _choose(problem)
+        else:
+            again = _solve(problem, values)
         moved = max(abs(a / b - 1) for a, b in zip(again, values, strict=True))
         values = again
         if moved < _SETTLED:
             break
-    return _judge(values, found, links, corrections, noise, measured)
-
-
-def _residuals(
-    found: Sequence[Observation], links: Mapping[float, float], corrections: Sequence[float]
-) -> Callable[[NDArray[numpy.float64]], list[float]]:
-    """Logarithms of ours over measured, of the observations that are fitted."""
-
-    def made(logs: NDArray[numpy.float64]) -> list[float]:
-        values = [math.exp(one) for one in logs]
-        return [
-            math.log(surrogate.value(values, one, links) * corrected / one.value)
-            for one, corrected in zip(found, corrections, strict=True)
-            if not one.held
-        ]
-
-    return made
-
-
-def _start(
-    found: Sequence[Observation],
-    links: Mapping[float, float],
-    corrections: Sequence[float],
-    noise: float,
-) -> tuple[float, ...]:
-    """The best of the vectors in which each limit holds something back, or nothing.
-
-    A limit has to be worth its parameter, by Akaike's criterion.
-    """
-    fitted = [one for one in found if not one.held]
-    peaks = [one for one in fitted if one.kind == "peak"]
-    idle = next(one.value for one in found if one.kind == "idle")
-    read = max((one.value * one.reads for one in peaks), default=FREE)
-    write = max((one.value * (1 - one.reads) for one in peaks), default=FREE) or FREE
-    total = max(one.value for one in peaks)
-    saturated = [one for one in fitted if one.kind == "saturated"]
-    lines = max((one.value * one.offered / 64 for one in saturated), default=FREE)
-    made = _residuals(found, links, corrections)
-
-    def cost(values: Sequence[float]) -> float:
-        import numpy
-
-        rest = sum(one * one for one in made(numpy.log(values))) / noise**2
-        return float(rest + 2 * sum(2 * NO_BANK < one < FREE / 2 for one in values))
-
-    banks = (_BANK, NO_BANK)
-    choices = itertools.product((read, FREE), (write, FREE), (total, FREE), banks, (lines, FREE))
-    vectors = [(idle, *rest) for rest in choices]
-    return min((_solve(one, found, links, corrections) for one in vectors), key=cost)
-
-
-def _solve(
-    values: Sequence[float],
-    found: Sequence[Observation],
-    links: Mapping[float, float],
-    corrections: Sequence[float],
-) -> tuple[float, ...]:
-    """Least squares of the logarithms from a vector on."""
-    import numpy
-    from scipy.optimize import least_squares
-
-    low, high = numpy.log([1e-3] * len(values)), numpy.log(_HIGHEST)
-    solved = least_squares(
-        _residuals(found, links, corrections), numpy.log(values), bounds=(low, high), x_scale=1.0
-    )
-    return tuple(float(one) for one in numpy.exp(solved.x))
-
-
-def _judge(
-    values: tuple[float, ...],
-    found: Sequence[Observation],
-    links: Mapping[float, float],
-    corrections: Sequence[float],
-    noise: float,
-    measured: Sequence[float],
-) -> Fit:
-    """What the fitted numbers tell of each parameter."""
-    import numpy
-    from scipy import stats
-
-    made = _residuals(found, links, corrections)
-    slopes = _slopes(made, values)
-    told = [at for at in range(len(values)) if numpy.abs(slopes[:, at]).max() > _TOLD]
-    fitted = [one for one in found if not one.held]
-    spare = len(fitted) - len(told)
-    if spare < 0:
+    else:
+        measured = events(values, found)
+    fitted = sum(not one.held for one in found)
+    if fitted < len(used(values)):
         raise CalibrateError(
-            f"found {len(fitted)} numbers to fit {len(told)} parameters; allowed: at least as many"
+            f"found {fitted} numbers to fit {len(used(values))} parameters; allowed: at least as "
+            "many"
         )
-    logs = numpy.log(values)
-    rest = float(numpy.sum(numpy.square(made(logs))))
-    spread = max(noise, math.sqrt(rest / spare) if spare else noise)
-    some = slopes[:, told]
-    # A parameter that another one can stand in for has a small singular value.
-    covariance: Any = numpy.linalg.pinv(some.T @ some) * spread**2
-    tail = (1 - COVERAGE) / (2 * max(1, len(told)))
-    # The noise is known at least as well as the bound says, so the normal distribution is enough
-    # where it decides; a spread from few residuals has Student's.
-    width = stats.norm.ppf(1 - tail) if spread == noise else stats.t.ppf(1 - tail, max(3, spare))
-    errors = numpy.sqrt(numpy.diag(covariance))
-    names = [PARAMETERS[at].name for at in told]
-    ends = {
-        name: (
-            values[at] * math.exp(-min(width * error, _WIDEST)),
-            values[at] * math.exp(min(width * error, _WIDEST)),
-        )
-        for name, at, error in zip(names, told, errors, strict=True)
-    }
-    correlations = {
-        (a, b): float(covariance[i, j] / (errors[i] * errors[j]))
-        for (i, a), (j, b) in itertools.combinations(enumerate(names), 2)
-        if errors[i] > 0 and errors[j] > 0
-    }
+    judged = judge.judge(problem.residuals, values, used(values), noise)
+    rich = min((_solve(problem, one) for one in (values, *near)), key=problem.misfit)
     return Fit(
         values=values,
-        told=tuple(names),
-        intervals=ends,
-        at_least=_at_least(found, names, math.exp(-width * spread)),
-        correlations=correlations,
-        noise=spread,
+        absent=tuple(absent),
+        criterion=problem.misfit(values) + WORTH * len(used(values)),
+        judged=judged,
+        intervals=_intervals(problem, rich, judged),
+        others=others,
+        form=tuple(surrogate.value(values, one, links) for one in found),
         events=tuple(measured),
     )
 
 
-def _slopes(made: Callable[[Any], list[float]], values: Sequence[float]) -> Any:
-    """Change of each residual for a change of each parameter's logarithm, by differences.
+def _choose(problem: Problem) -> tuple[Values, tuple[tuple[str, ...], ...], list[Values]]:
+    """The best fit by Akaike's criterion, and what fits as well.
 
-    The step is that of a plausible error, so that a limit just beyond the numbers is seen too.
+    These are other sets of as many parameters, and vectors with parameters beside those of the best
+    fit.
+    """
+    solved: dict[tuple[str, ...], tuple[float, Values]] = {}
+    for start in _starts(problem):
+        whole = _solve(problem, start)
+        for values in (whole, _without_idlers(problem, whole)):
+            misfit = problem.misfit(values)
+            names = used(values)
+            if names not in solved or misfit < solved[names][0]:
+                solved[names] = (misfit, values)
+    # Where sets are equal, the medium stands before the paths, and these before the host.
+    order = ["idle_ns", "medium_gb_per_s", "bank_ns", "read_gb_per_s", "write_gb_per_s"]
+
+    def rank(names: tuple[str, ...]) -> tuple[float, list[int]]:
+        places = sorted(order.index(one) if one in order else len(order) for one in names)
+        return round(solved[names][0] + WORTH * len(names), 2), places
+
+    best = min(solved, key=rank)
+    others = tuple(
+        sorted(
+            names
+            for names, (misfit, _) in solved.items()
+            if names != best
+            and len(names) == len(best)
+            and misfit < solved[best][0] + judge.ALIKE_MISFIT
+        )
+    )
+    near = [solved[names][1] for names in sorted(solved) if set(names) > set(best)]
+    return solved[best][1], others, near
+
+
+def _starts(problem: Problem) -> list[Values]:
+    """Vectors in which each limit holds something back, or nothing."""
+    fitted = [one for one in problem.found if not one.held]
+    peaks = [one for one in fitted if one.kind == "peak"]
+    idle = next(one.value for one in problem.found if one.kind == "idle")
+    saturated = [one.value * one.offered / LINE for one in fitted if one.kind == "saturated"]
+    total = max(one.value for one in peaks)
+    reads = [one.value * one.reads for one in peaks if one.reads > 0]
+    writes = [one.value * (1 - one.reads) for one in peaks if one.reads < 1]
+    media = [(FREE, INSTANT)]
+    if "medium_gb_per_s" not in problem.absent:
+        media = [(total, _BANK_NS), (total, INSTANT), *media]
+    choices = itertools.product(
+        {max(reads, default=FREE), FREE},
+        {max(writes, default=FREE), FREE},
+        media,
+        {max(saturated, default=total * idle / LINE), FREE},
+    )
+    return [(idle, read, write, *medium, lines) for read, write, medium, lines in choices]
+
+
+def _without_idlers(problem: Problem, values: Values) -> Values:
+    """The vector without parameters that lower the misfit by too little to be worth it."""
+    while True:
+        misfit = problem.misfit(values)
+        trials = []
+        for at, one in enumerate(PARAMETERS):
+            if one.name == "idle_ns" or one.name not in used(values):
+                continue
+            without = list(values)
+            without[at] = one.without
+            if one.name == "medium_gb_per_s":
+                without[at + 1] = INSTANT
+            solved = _solve(problem, tuple(without))
+            trials.append((problem.misfit(solved), solved))
+        if not trials:
+            return values
+        least, solved = min(trials)
+        if least > misfit + WORTH:
+            return values
+        values = solved
+
+
+def _intervals(
+    problem: Problem, values: Values, judged: judge.Judged
+) -> dict[str, tuple[float, float]]:
+    """Profile intervals: where the best fit of all other parameters is not yet worse than allowed.
+
+    They are joint: with Bonferroni's bound, all hold their parameter at once with the stated
+    coverage. An end that the numbers do not tell is 0 or infinite.
+    """
+    from scipy import stats
+
+    names = used(values)
+    tail = (1 - COVERAGE) / (2 * len(names))
+    # A stated noise is known, so the normal distribution is right; a spread from few residuals has
+    # Student's.
+    width = (
+        stats.t.ppf(1 - tail, judged.spare) if judged.from_residuals else stats.norm.ppf(1 - tail)
+    )
+    most = problem.misfit(values) + (float(width) * judged.noise / problem.noise) ** 2
+    return {
+        name: (_end(problem, values, name, -1, most), _end(problem, values, name, 1, most))
+        for name in names
+    }
+
+
+def _end(problem: Problem, values: Values, name: str, sign: int, most: float) -> float:
+    """The end of a parameter's interval on one side: where the misfit becomes too large."""
+    at = NAMES.index(name)
+
+    def solved(distance: float, start: Values) -> Values:
+        moved = list(start)
+        moved[at] = values[at] * math.exp(sign * distance)
+        return _solve(problem, tuple(moved), fixed=name)
+
+    low, high, here = 0.0, _FIRST, values
+    while problem.misfit(there := solved(high, here)) < most:
+        low, high, here = high, 2 * high, there
+        if high > _FAR:
+            return math.inf if sign > 0 else 0.0
+    while high - low > _EXACT * high:
+        middle = (low + high) / 2
+        there = solved(middle, here)
+        if problem.misfit(there) < most:
+            low, here = middle, there
+        else:
+            high = middle
+    return float(values[at] * math.exp(sign * high))
+
+
+def _solve(problem: Problem, values: Values, fixed: str = "") -> Values:
+    """Least squares of the logarithms from a vector on, over the parameters that it uses.
+
+    A parameter that is ``fixed`` keeps its value.
     """
     import numpy
+    from scipy.optimize import least_squares
 
-    step = 0.01
-    logs = numpy.log(values)
-    columns = []
-    for at in range(len(values)):
-        up, down = logs.copy(), logs.copy()
-        up[at] += step
-        down[at] -= step
-        columns.append((numpy.array(made(up)) - numpy.array(made(down))) / (2 * step))
-    return numpy.array(columns).T
+    names = set(used(values)) - {fixed}
+    free = [at for at, one in enumerate(PARAMETERS) if one.name in names]
+    if not free:
+        return values
 
+    def whole(logs: Sequence[float]) -> list[float]:
+        made = list(values)
+        for at, log in zip(free, logs, strict=True):
+            made[at] = math.exp(log)
+        return made
 
-def _at_least(found: Sequence[Observation], told: Sequence[str], slack: float) -> dict[str, float]:
-    """Least values of the limits that hold nothing back, less the noise of the numbers."""
-    peaks = [one for one in found if one.kind == "peak"]
-    least = {
-        "read_gb_per_s": max((one.value * one.reads for one in peaks), default=0.0),
-        "write_gb_per_s": max((one.value * (1 - one.reads) for one in peaks), default=0.0),
-        "medium_gb_per_s": max((one.value for one in peaks), default=0.0),
-        "bank_ns": 0.0,
-        "outstanding": 1.0,
-    }
-    return {name: slack * value for name, value in least.items() if name not in told}
+    start = [math.log(values[at]) for at in free]
+    solved = least_squares(
+        lambda logs: problem.residuals(whole(list(logs))),
+        numpy.array(start),
+        bounds=([one - 3 for one in start], [one + 3 for one in start]),
+    )
+    return tuple(whole([float(one) for one in solved.x]))
