@@ -181,17 +181,14 @@ fn a_device_says_what_its_own_link_is() {
         };
         (of("mem0--sw4"), of("host0--sw0"), of("sw0--sw1"))
     };
-    let (all, own) = (
-        "fabric.link={ generation = \"5\" }",
-        "devices[0].link={ lanes = 4 }",
-    );
+    let own = "devices[0].link={ lanes = 4 }";
     let named = "fabric.overrides=[{ between = [\"mem0\", \"*\"], link = \"slow\" }]";
-    let edge = "fabric.edge_link={ generation = \"5\", lanes = 8 }";
+    let edge = "fabric.edge_link={ lanes = 8 }";
     for (set, expected) in [
-        (vec![all], [64.0, 64.0, 64.0]),
-        (vec![all, own], [16.0, 64.0, 64.0]),
-        (vec![all, own, edge], [16.0, 32.0, 64.0]),
-        (vec![all, own, SLOW, named], [2.0, 64.0, 64.0]),
+        (vec![], [128.0, 128.0, 128.0]),
+        (vec![own], [32.0, 128.0, 128.0]),
+        (vec![own, edge], [32.0, 64.0, 128.0]),
+        (vec![own, SLOW, named], [2.0, 128.0, 128.0]),
     ] {
         let [device, host, inner] = expected.map(Some);
         assert_eq!(rates(&set), (device, host, inner), "{set:?}");
