@@ -6,7 +6,6 @@ import pytest
 from cxlab import Scenario
 from cxlab.reproduce import Settings, docs
 from cxlab.reproduce.hardware import FIGURES, blade, mess, rows, transfer
-from cxlab.reproduce.hardware.common import share_within
 
 
 @pytest.fixture
@@ -75,7 +74,11 @@ def test_a_preset_is_never_compared_with_its_own_device(root):
 
 
 def test_shares_count_both_signs_and_their_ends():
-    assert share_within([-5.0, 5.0, 5.1, -20.0], 5) == 50
+    row = {"figure": "one", "kind": "predicted", "verdict": "pass"}
+    off = ("-5.0 %", "+5.0 %", "+5.1 %", "-20.0 %")
+    ledger = {"hardware": [{**row, "off": one} for one in off]}
+    text = docs.fill("<!-- ledger: hardware shares -->\n<!-- /ledger -->", ledger)
+    assert "| one | predicted | 4 | 50 % | 75 % | 100 % | -20 % |" in text
 
 
 def test_the_page_names_misses_and_shares(root):

@@ -31,8 +31,8 @@ WASTE = hypothesis(
     "the device's rate; the requester has no prefetcher"
 )
 KNEE = hypothesis(
-    "threads issue in bursts, and pages that lie on one channel fill it before the others; ours "
-    "spread evenly"
+    "threads issue in bursts, and the pages of a burst fill one channel before the others; the "
+    "simulated lines spread evenly over the banks"
 )
 MERGED = hypothesis(
     "many threads with adjacent lines fill the write queues of the blade's media better"

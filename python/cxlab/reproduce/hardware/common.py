@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -82,8 +82,3 @@ def latency(result: Result) -> float:
 def bandwidth(result: Result) -> float:
     """Bandwidth of reads and writes together, in GB/s."""
     return float(result.report["bandwidth_gb_per_s"]["total"])
-
-
-def share_within(off: Sequence[float], limit: float) -> float:
-    """The share of deviations that are at most a limit, in percent."""
-    return 100 * sum(abs(one) <= limit for one in off) / max(1, len(off))

@@ -21,8 +21,9 @@ SATURATED = Tolerance(0.15, "the bar of this page for saturated latencies", rela
 SEEN = (2, 30, 50, 56, 60, 64, 76, 100)
 
 ORDER = hypothesis(
-    "where both directions of the link are nearly full, who goes first decides how many of the 256 "
-    "requests are reads: ours sends the oldest first, and the model of the source may not"
+    "where both directions of the link are nearly full, the arbitration among messages decides how "
+    "many of the 256 requests are reads: cxlab's transmitter sends the oldest message first, and "
+    "the model of the source may not"
 )
 
 

@@ -104,6 +104,9 @@ SWITCHED = hypothesis(
     "the switch or the host adapter of this system sends flits that are not full: a x8 link whose "
     "flits are packed as the specification allows carries more"
 )
+UNSWITCHED = hypothesis(
+    "the source measures less than others do without a switch, and does not say how"
+)
 
 
 @dataclass(frozen=True)
@@ -420,9 +423,7 @@ def _others() -> list[Point]:
             "ns",
             PLAIN_SWITCH,
             idle(),
-            why=hypothesis(
-                "the source measures less than others do without a switch, and does not say how"
-            ),
+            why=UNSWITCHED,
         ),
         Point(
             "XCN02",
@@ -576,9 +577,7 @@ def _others() -> list[Point]:
             "ns",
             PLAIN_SWITCH,
             idle(),
-            why=hypothesis(
-                "the source measures less than others do without a switch, and does not say how"
-            ),
+            why=UNSWITCHED,
         ),
     ]
     blade = fitted("latency of the medium and process time of `seagate-blade`")

@@ -1,4 +1,4 @@
-"""All rows together: how many lie within 5, 10 and 20 %, by source and by quantity."""
+"""All rows of all sources: each measured number beside the simulated one."""
 
 from __future__ import annotations
 
@@ -10,13 +10,9 @@ from matplotlib.ticker import LogLocator, NullLocator, ScalarFormatter
 from cxlab.reproduce import Claim, Figure, Settings
 from cxlab.reproduce.common import BLUE, ORANGE
 from cxlab.reproduce.hardware import blade, mess, rows
-from cxlab.reproduce.hardware.common import share_within
-
-#: Widths of the table, in percent.
-WITHIN = (5, 10, 20)
 
 
-def _all(settings: Settings) -> pd.DataFrame:
+def collect(settings: Settings) -> pd.DataFrame:
     """Every judged row: source, quantity, measured, simulated, kind."""
     found = []
     for figure in (*rows.FIGURES, blade.FIGURE, mess.FIGURE):
@@ -36,29 +32,6 @@ def _all(settings: Settings) -> pd.DataFrame:
                     "simulated": float(claim.ours),
                 }
             )
-    return pd.DataFrame(found)
-
-
-def collect(settings: Settings) -> pd.DataFrame:
-    """All rows of the other figures."""
-    return _all(settings)
-
-
-def shares(table: pd.DataFrame) -> pd.DataFrame:
-    """Rows and shares within some widths, by source, quantity and kind."""
-    found = []
-    keys = ["source", "quantity", "kind"]
-    for key, part in [*table.groupby(keys, sort=False), (("all", "", ""), table)]:
-        off = 100 * (part.simulated / part.measured - 1)
-        found.append(
-            {
-                **dict(zip(keys, key, strict=True)),
-                "rows": len(part),
-                **{f"within {width} %": share_within(off, width) for width in WITHIN},
-                "mean, %": off.mean(),
-                "worst, %": off[off.abs().idxmax()],
-            }
-        )
     return pd.DataFrame(found)
 
 
