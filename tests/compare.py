@@ -6,9 +6,9 @@
 Builds the command of both commits and runs every scenario of ``scenarios/`` that both have.
 Compares all files that runs write (reports with the digest of all requests, series, pictures),
 exit codes, plans, analytic reports, and the tables in ``figures/``. Leaves out times of the machine
-and the identity of a run. Keys of a report that end differently are named with ``--rename``, such as
-``_gbps=_gb_per_s``, and those that are meant to differ with ``--leave-out``. A command that is built
-stays in ``target/compare`` for the next comparison.
+and the identity of a run. Keys of a report that end differently are named with ``--rename``, such
+as ``_gbps=_gb_per_s``, and those that are meant to differ with ``--leave-out``. A command that is
+built stays in ``target/compare`` for the next comparison.
 Exit code 0: nothing differs; 1: something differs, and each difference is a line.
 """
 
@@ -142,9 +142,7 @@ def main() -> int:
     parser.add_argument(
         "--rename", nargs="*", default=[], metavar="OLD=NEW", help="ends of keys of reports"
     )
-    parser.add_argument(
-        "--leave-out", nargs="*", default=[], metavar="KEY", help="keys of reports"
-    )
+    parser.add_argument("--leave-out", nargs="*", default=[], metavar="KEY", help="keys of reports")
     args = parser.parse_args()
     renamed = dict(one.split("=", 1) for one in args.rename)
     LEFT_OUT.update(args.leave_out)
