@@ -241,6 +241,8 @@ class Requests(TypedDict):
     cache_hits: int
     #: Dirty lines written back, which are not counted as requests.
     writebacks: int
+    #: Lines that prefetchers read in vain, if a host has `issue.overfetch`.
+    overfetched: NotRequired[int]
     #: Requests that devices denied, if hosts gain or lose memory.
     denied: NotRequired[Denied]
     #: Requests that failed, if the scenario has failures.

@@ -254,8 +254,15 @@ fn what_has_no_analytic_form_is_refused_where_it_stands() {
         ("device-coherent", "devices[0].coherence.class"),
         ("core-stream", "hosts[0].core"),
         ("cohet-fpga", "accelerators[0]"),
+        ("direct", "hosts[0].issue.overfetch"),
     ] {
-        let plan = plan(&shipped(scenario), &[]);
+        let overfetch = ["hosts[0].issue.overfetch={}"];
+        let set: &[&str] = if scenario == "direct" {
+            &overfetch
+        } else {
+            &[]
+        };
+        let plan = plan(&shipped(scenario), set);
         let problems = analyze(&plan, 1).expect_err("not covered");
         assert_eq!(problems[0].path, path);
         assert!(problems[0].message.contains("analytic mode"));

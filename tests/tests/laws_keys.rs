@@ -148,3 +148,38 @@ capacity = "256 MiB"
         assert_eq!(reads > 0, to_device, "{cxl_distance}: {reads} lines");
     }
 }
+
+/// A workload at a medium of 6.4 GB/s, a line every 10 ns: useful bandwidth, and lines read in vain.
+fn overfetched(workload: &str, overfetch: &str) -> (f64, u64) {
+    let keys = [
+        format!("hosts[0].workload={{ {workload}, read_ratio = 1.0 }}"),
+        format!("hosts[0].issue={{ outstanding = 64{overfetch} }}"),
+        "devices[0].memory={ kind = \"fixed\", bandwidth = \"6.4 GB/s\" }".to_owned(),
+        "hosts[0].requests=40000".to_owned(),
+        "measure.warmup_requests=2000".to_owned(),
+    ];
+    let report = report(ONE_DEVICE, &keys.each_ref().map(String::as_str));
+    let total = report.requests.overfetched;
+    (report.bandwidth_gb_per_s.total, total)
+}
+
+#[test]
+fn what_prefetchers_read_in_vain_takes_its_share_of_the_bandwidth() {
+    let near = |found: f64, expected: f64| {
+        assert!((found / expected - 1.0).abs() < 0.01, "{found}, {expected}");
+    };
+    let pairs = ", overfetch = { after = 1, within = \"128 B\" }";
+    for stride in [2, 4, 8] {
+        let workload = format!("kind = \"stride\", stride = \"{} B\"", 64 * stride);
+        near(overfetched(&workload, "").0, 6.4);
+        near(overfetched(&workload, pairs).0, 3.2);
+    }
+    // A stream uses the other line of each pair.
+    assert_eq!(overfetched("kind = \"stream\"", pairs).1, 0);
+    // Four blocks of 1 KiB in a page: four lines beyond each but the last.
+    let random = "kind = \"uniform\", request = \"1 KiB\"";
+    let streamer = ", overfetch = { after = 16, beyond = 4 }";
+    near(overfetched(random, streamer).0, 6.4 * 16.0 / 19.0);
+    let longer = ", overfetch = { after = 17, beyond = 4 }";
+    near(overfetched(random, longer).0, 6.4);
+}

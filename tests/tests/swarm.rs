@@ -85,6 +85,13 @@ fn host(draw: &mut Draw, number: usize, alone: bool) {
         draw.line(format!(
             "cache = {{ size = \"{cache}, access_time = \"{time}\" }}"
         ));
+    } else if draw.one_in(4) {
+        let after = draw.pick(&["1", "2", "9"]);
+        let beyond = draw.pick(&["1", "5", "64"]);
+        let within = draw.pick(&["128 B", "4 KiB", "1 MiB"]);
+        draw.line(format!(
+            "overfetch = {{ after = {after}, beyond = {beyond}, within = \"{within}\" }}"
+        ));
     }
 }
 
@@ -386,7 +393,7 @@ fn check_counts(plan: &Plan, report: &Report) {
     let missed = requests.completed - requests.cache_hits;
     assert_eq!(
         reads + writes,
-        missed + requests.writebacks,
+        missed + requests.writebacks + requests.overfetched,
         "lines at hosts and devices"
     );
     for link in &report.links {

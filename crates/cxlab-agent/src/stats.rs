@@ -236,6 +236,8 @@ pub struct RequesterStats {
     pub whole_latency: Option<Box<LatencyProbe>>,
     /// Dirty lines written back from the private cache; not counted as requests.
     pub writebacks: u64,
+    /// Lines that were read in vain; not counted as requests.
+    pub overfetched: u64,
     /// Whether a request since the run began spent more than [`LatencyStages::LONGEST`] in one
     /// stage, so that its stages are lost.
     pub too_long: bool,
@@ -293,6 +295,7 @@ impl RequesterStats {
         self.writes += other.writes;
         self.cache_hits += other.cache_hits;
         self.writebacks += other.writebacks;
+        self.overfetched += other.overfetched;
         self.read_latency.merge(&other.read_latency);
         self.write_latency.merge(&other.write_latency);
         self.timed_out.merge(&other.timed_out);

@@ -119,6 +119,34 @@ impl PartialWrite {
     }
 }
 
+/// Lines that the host's prefetchers read beyond the end of a sequential run of reads, and that nobody uses.
+/// They take bandwidth and requests in flight; operations that find prefetched lines are not modelled.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Debug)]
+#[serde(deny_unknown_fields, default)]
+pub struct OverfetchParams {
+    /// Shortest run, in lines, that is read beyond its end. 1 to 64. Default 2 (*assumed*: a streamer that
+    /// needs two lines to see a direction).
+    #[schemars(range(min = 1, max = 64))]
+    pub after: u32,
+    /// Most lines beyond the end of a run. 1 to 64. Default 1.
+    #[schemars(range(min = 1, max = 64))]
+    pub beyond: u32,
+    /// Aligned block that a prefetcher does not leave: a power of two from 128 B to 1 GiB. Default 4 KiB, a
+    /// page (streamer of Intel's Optimization Reference Manual). 128 B with `after = 1` is its spatial
+    /// prefetcher, which completes pairs of lines.
+    pub within: Bytes,
+}
+
+impl Default for OverfetchParams {
+    fn default() -> Self {
+        OverfetchParams {
+            after: 2,
+            beyond: 1,
+            within: Bytes(4096),
+        }
+    }
+}
+
 /// Parameters of a requester.
 // `remote`: the code that serde derives reads and writes all fields; `with_preset` adds presets.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Debug)]
@@ -154,6 +182,9 @@ pub struct RequesterParams {
     pub issue_interval: Picos,
     /// Highest issue rate, in 64 B lines, instead of `issue_interval`.
     pub rate: Option<BytesPerSec>,
+    /// What prefetchers read in vain. Default: nothing. Not together with `cache`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub overfetch: Option<OverfetchParams>,
     /// A private cache. Default: none.
     pub cache: Option<CacheParams>,
     /// Throttling by the load that devices report. Default: none.
@@ -174,6 +205,7 @@ impl Default for RequesterParams {
             partial_write: PartialWrite::default(),
             issue_interval: Picos::ZERO,
             rate: None,
+            overfetch: None,
             cache: None,
             throttle: None,
         }

@@ -19,16 +19,20 @@ use cxlab_engine::units::{BytesPerSec, Hpa, Picos, SimTime};
 use cxlab_engine::{Ctx, prefetch, prefetch_first};
 use cxlab_link::{LinkPort, Parcel};
 use cxlab_protocol::{CacheMeta, DevLoad, Message, Opcode, PortId};
-use cxlab_workload::{MemOp, OpKind, OpSource};
+use cxlab_workload::{OpKind, OpSource};
 use serde::{Deserialize, Serialize};
 
 mod failures;
+mod multi_line;
+mod overfetch;
 mod sampled;
 
 use crate::cache::PrivateCache;
 use crate::issuer::{ISSUE, Issuer};
 use crate::params::{PartialWrite, RequesterParams};
 use crate::throttle::{Throttle, ThrottleStats};
+use multi_line::MultiLineOp;
+use overfetch::Overfetch;
 pub use sampled::{WarmAccess, WarmBuffer};
 
 /// Configuration of a plain or a caching requester.
@@ -81,18 +85,14 @@ struct RequestSlot {
     whole: u32,
 }
 
-/// An operation of several lines.
-#[derive(Clone, Copy, Serialize, Deserialize)]
-struct MultiLineOp {
-    issued: u64,
-    /// The line to be issued next.
-    next: Hpa,
-    write: bool,
-    /// Number of lines that are not issued, and of those that are not completed.
-    unissued: u8,
-    left: u8,
-    /// Whether none of its lines was denied or failed.
-    served: bool,
+impl RequestSlotKind {
+    /// Whether the slot belongs to a request of the workload.
+    fn is_counted(self) -> bool {
+        !matches!(
+            self,
+            RequestSlotKind::Writeback | RequestSlotKind::Overfetch
+        )
+    }
 }
 
 impl RequestSlot {
@@ -122,6 +122,8 @@ enum RequestSlotKind {
     Request,
     Hit,
     Writeback,
+    /// A line that is read in vain.
+    Overfetch,
     /// A request to a device that no route reaches, until the root port responds to it.
     CutOff,
     /// A request that has timed out: the tag is not reused until the response comes.
@@ -164,6 +166,7 @@ pub struct Requester {
     throttle: Option<Box<Throttle>>,
     /// Address of a write-back that waits for a slot.
     writeback: Option<Hpa>,
+    overfetch: Option<Box<Overfetch>>,
     /// Number of the operation whose remaining lines go before the next operation, from 1; 0 for none.
     current: u32,
     cache: Option<PrivateCache>,
@@ -183,7 +186,7 @@ pub struct Requester {
 }
 
 save_state!(Requester {
-    values: free, writeback, slots, idle, spare, throttle, current, wholes, free_wholes;
+    values: free, writeback, overfetch, slots, idle, spare, throttle, current, wholes, free_wholes;
     states: roots, issuer, cache, ledger;
     built: port_id, first_device, write, map, process_ps, cache_ps, interval_ps, values, joins, leaves;
 });
@@ -242,6 +245,10 @@ impl Requester {
             wholes: Vec::new(),
             free_wholes: Vec::new(),
             writeback: None,
+            overfetch: params
+                .overfetch
+                .as_ref()
+                .map(|params| Box::new(Overfetch::new(params))),
             ledger: RequestLedger::new(config.number, config.log),
             interval_ps: interval,
             throttle,
@@ -300,9 +307,15 @@ impl Requester {
             let (line, write, whole) = match self.next_of_whole() {
                 Some(next) => next,
                 None => {
+                    if self.overfetch.is_some() && self.read_in_vain(ctx) {
+                        continue;
+                    }
                     let Some(op) = self.issuer.next(ctx, self.ledger.in_flight()) else {
                         return;
                     };
+                    if let Some(overfetch) = &mut self.overfetch {
+                        overfetch.note(&op);
+                    }
                     let whole = match op.lines > 1 {
                         true => self.begin_whole(ctx.now(), op),
                         false => 0,
@@ -326,80 +339,16 @@ impl Requester {
         }
     }
 
-    /// The next line of the current operation with several lines: address, whether the line is written, and
-    /// the operation's number.
-    #[inline]
-    fn next_of_whole(&mut self) -> Option<(Hpa, bool, u32)> {
-        let number = self.current;
-        if number == 0 {
-            return None;
-        }
-        let whole = &mut self.wholes[number as usize - 1];
-        let next = (whole.next, whole.write, number);
-        whole.next = Hpa(whole.next.0 + 64);
-        whole.unissued -= 1;
-        if whole.unissued == 0 {
-            self.current = 0;
-        }
-        Some(next)
-    }
-
-    /// Begins an operation of several lines with its first line. The next operation follows after the
-    /// intervals of all these lines.
+    /// Reads a line beyond the end of a run, if one is left that a device owns.
     #[inline(never)]
-    fn begin_whole(&mut self, now: SimTime, op: MemOp) -> u32 {
-        let unissued = op.lines - 1;
-        let whole = MultiLineOp {
-            issued: now.0,
-            next: Hpa((op.hpa.0 & !63) + 64),
-            write: op.kind == OpKind::Write,
-            unissued,
-            left: op.lines,
-            served: true,
+    fn read_in_vain(&mut self, ctx: &mut Ctx<'_, Parcel>) -> bool {
+        let Some(line) = self.overfetch.as_mut().and_then(|lines| lines.line()) else {
+            return false;
         };
-        self.current = match self.free_wholes.pop() {
-            Some(number) => {
-                self.wholes[number as usize] = whole;
-                number + 1
-            }
-            None => {
-                self.wholes.push(whole);
-                self.wholes.len() as u32
-            }
-        };
-        let more = u64::from(unissued);
-        self.issuer.count_lines(more);
-        self.issuer.hold_up(now, more * self.issuer.interval());
-        self.current
-    }
-
-    /// Drops the lines that were not issued when the workload ends, so that nothing waits for them.
-    fn drop_unissued(&mut self) {
-        let number = std::mem::take(&mut self.current);
-        if number > 0 {
-            let whole = &mut self.wholes[number as usize - 1];
-            whole.left -= std::mem::take(&mut whole.unissued);
+        if self.map.owner(line).is_some() {
+            self.enter(ctx, line, false, RequestSlotKind::Overfetch, 0);
         }
-    }
-
-    /// Counts a completed line of an operation of several lines.
-    #[inline(never)]
-    fn part_done(&mut self, now: SimTime, number: u32, served: bool) {
-        let whole = &mut self.wholes[number as usize - 1];
-        whole.left -= 1;
-        whole.served &= served;
-        if whole.left > 0 {
-            return;
-        }
-        let latency = Picos(now.0 - whole.issued);
-        self.free_wholes.push(number - 1);
-        if whole.served {
-            self.ledger
-                .stats
-                .whole_latency
-                .get_or_insert_default()
-                .record(latency);
-        }
+        true
     }
 
     /// Takes a slot for a request or a write-back.
@@ -409,7 +358,7 @@ impl Requester {
             Some(tag) => tag,
             None => unreachable!("issue looked for a free slot"),
         };
-        if slot.kind != RequestSlotKind::Writeback {
+        if slot.kind.is_counted() {
             self.ledger.enter(now);
         }
         self.slots[tag as usize] = slot;
@@ -425,7 +374,7 @@ impl Requester {
         );
         self.slots[tag as usize].kind = RequestSlotKind::Free;
         self.free.push(tag);
-        if slot.kind != RequestSlotKind::Writeback {
+        if slot.kind.is_counted() {
             self.ledger.leave(now, slot.issued);
         }
         slot
@@ -486,8 +435,10 @@ impl Requester {
             whole,
         };
         let tag = self.take_slot(now, slot);
-        if kind == RequestSlotKind::Writeback {
-            self.ledger.stats.writebacks += 1;
+        match kind {
+            RequestSlotKind::Writeback => self.ledger.stats.writebacks += 1,
+            RequestSlotKind::Overfetch => self.ledger.stats.overfetched += 1,
+            _ => {}
         }
         let message = Message {
             data: self.stored(&slot),
@@ -526,7 +477,7 @@ impl Requester {
             slot.hpa, message.hpa,
             "a response carries its request's address"
         );
-        if slot.kind == RequestSlotKind::Writeback {
+        if !slot.kind.is_counted() {
             return;
         }
         // A merged write has passed the processing time twice.

@@ -30,6 +30,10 @@ pub struct FixedParams {
     /// 65536. Default 1.
     #[schemars(range(min = 1, max = 65536))]
     pub banks: u32,
+    /// Whether each round of lines over the banks begins one bank later than the round before, so that
+    /// aligned blocks of memory do not all begin in the same bank (skewed storage). Default false.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub bank_skew: bool,
     /// Time for which a request keeps its bank busy. Default 0 ns: banks never stall a request.
     pub bank_cycle: Picos,
     /// Most requests in the medium. 1 to 65536. Default 256 (*assumed*: four DDR5 channels
@@ -45,6 +49,7 @@ impl Default for FixedParams {
             write_latency: None,
             bandwidth: None,
             banks: 1,
+            bank_skew: false,
             bank_cycle: Picos::ZERO,
             queue: 256,
         }
@@ -80,6 +85,7 @@ impl Medium for FixedParams {
                 .map_or(0, |rate| rate.time_for(Bytes(LINE_BYTES)).0),
             cycle_ps: self.bank_cycle.0,
             bank_free: vec![0; self.banks as usize],
+            skew: u64::from(self.bank_skew),
             bus_free: 0,
             capacity: self.queue as usize,
             ahead: self.bank_cycle.0 == 0
@@ -107,6 +113,8 @@ struct FixedMemory {
     line_ps: u64,
     cycle_ps: u64,
     bank_free: Vec<u64>,
+    /// Number of banks by which each round of lines begins later.
+    skew: u64,
     bus_free: u64,
     capacity: usize,
     /// Whether `enqueue` returns completion times. It may if no request overtakes
@@ -121,7 +129,7 @@ struct FixedMemory {
 save_state!(FixedMemory {
     values: bus_free, ahead, told, pending;
     sized: bank_free;
-    built: read_ps, write_ps, line_ps, cycle_ps, capacity;
+    built: read_ps, write_ps, line_ps, cycle_ps, capacity, skew;
 });
 
 impl FixedMemory {
@@ -156,7 +164,8 @@ impl MemoryBackend for FixedMemory {
     fn enqueue(&mut self, now: SimTime, request: MemoryRequest) -> Option<SimTime> {
         let mut start = now.0;
         if self.cycle_ps > 0 {
-            let bank = (request.dpa.line().0 % self.bank_free.len() as u64) as usize;
+            let (line, banks) = (request.dpa.line().0, self.bank_free.len() as u64);
+            let bank = ((line + self.skew * (line / banks)) % banks) as usize;
             start = start.max(self.bank_free[bank]);
             self.bank_free[bank] = start + self.cycle_ps;
         }
@@ -277,8 +286,23 @@ mod tests {
             ..Default::default()
         };
         assert_eq!(
-            run(params, &[(0, 0, false), (0, 2, false), (0, 1, false)]),
+            run(
+                params.clone(),
+                &[(0, 0, false), (0, 2, false), (0, 1, false)]
+            ),
             [10_000, 60_000, 10_000]
+        );
+        let skewed = FixedParams {
+            bank_skew: true,
+            ..params
+        };
+        // Lines 0 and 3 are in bank 0, lines 1 and 2 in bank 1.
+        assert_eq!(
+            run(
+                skewed,
+                &[(0, 0, false), (0, 2, false), (0, 1, false), (0, 3, false)]
+            ),
+            [10_000, 10_000, 60_000, 60_000]
         );
     }
 

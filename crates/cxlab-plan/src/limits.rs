@@ -29,6 +29,9 @@ const LONGEST_NAME: usize = 200;
 /// The lowest and the highest rate at which a requester issues.
 const RATES: [BytesPerSec; 2] = [BytesPerSec(LINE_BYTES), BytesPerSec(1_000_000_000_000_000)];
 
+/// Smallest and largest block that prefetchers stay within, in bytes.
+const OVERFETCH_BLOCKS: std::ops::RangeInclusive<u64> = 2 * LINE_BYTES..=1 << 30;
+
 /// Checks the whole scenario.
 pub(crate) fn check(scenario: &Scenario, problems: &mut Problems) {
     let name = &scenario.name;
@@ -182,6 +185,20 @@ fn check_issue(mut fields: Fields<'_>, issue: &RequesterParams) {
         if interval > Picos::ZERO {
             let found = format_args!("{rate}, and issue_interval = {interval} too");
             fields.refuse("rate", found, "one of them");
+        }
+    }
+    if let Some(overfetch) = &issue.overfetch {
+        let within = overfetch.within;
+        if !within.0.is_power_of_two() || !OVERFETCH_BLOCKS.contains(&within.0) {
+            fields.refuse(
+                "overfetch.within",
+                within,
+                "powers of two from 128 B to 1 GiB",
+            );
+        }
+        if issue.cache.is_some() {
+            let allowed = "one of them: a requester's cache has no prefetcher";
+            fields.refuse("overfetch", "a table, and `issue.cache` too", allowed);
         }
     }
     if let Some(cache) = &issue.cache {

@@ -189,7 +189,7 @@ fn build_fabric(
     scenario: &Scenario,
     named: &Named,
     topology: &dyn Topology,
-) -> Result<(FabricGraph, RoutingTables), Vec<Problem>> {
+) -> Result<(FabricGraph, Arc<RoutingTables>), Vec<Problem>> {
     let graph = topology.build(&named.names);
     let graph = graph.map_err(|error| Problem::of_param("fabric.topology", error))?;
     if let Some(allowed) = scenario.fabric.switch.max_ports {
@@ -203,7 +203,7 @@ fn build_fabric(
         false => RoutingTables::build_within(&graph, kind, most),
     };
     let tables = tables.map_err(|error| Problem::new("fabric.topology", error.to_string()))?;
-    Ok((graph, tables))
+    Ok((graph, Arc::new(tables)))
 }
 
 impl Plan {
@@ -266,7 +266,6 @@ impl Plan {
         notes.extend(link_checks::notes(&link_classes, &links));
         notes.extend(surprises::notes(&scenario, &hosts, &devices, &workloads));
         notes.extend(copies::note(&scenario, &hosts, &devices, &shared));
-        let tables = Arc::new(tables);
         let fabric = failures::Fabric {
             scenario: &scenario,
             named: &endpoints,

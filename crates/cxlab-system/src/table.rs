@@ -320,6 +320,10 @@ fn outcomes(report: &Report) -> String {
             count(report.requests.writebacks)
         ));
     }
+    if report.requests.overfetched > 0 {
+        let lines = count(report.requests.overfetched);
+        text.push_str(&format!("  {lines} lines read in vain besides\n"));
+    }
     if let Some(denied) = &report.requests.denied {
         text.push_str(&format!(
             "  {} of them denied ({} reads without data, {} writes dropped)\n",

@@ -55,12 +55,17 @@ impl FailureHandling for Requester {
     }
 
     fn not_sent(&mut self, tag: u32) {
-        self.slots[tag as usize].kind = RequestSlotKind::CutOff;
+        let slot = &mut self.slots[tag as usize];
+        if slot.kind.is_counted() {
+            slot.kind = RequestSlotKind::CutOff;
+        }
     }
 
     fn end_cut_off(&mut self, ctx: &mut Ctx<'_, Parcel>, tag: u32) {
         let slot = self.free_slot(ctx.now(), tag);
-        self.fail(ctx, slot, Failure::CutOff);
+        if slot.kind.is_counted() {
+            self.fail(ctx, slot, Failure::CutOff);
+        }
         self.issue(ctx);
     }
 }

@@ -93,14 +93,19 @@ fn refuse(plan: &Plan) -> Result<(), Vec<Problem>> {
         ));
     }
     for (at, group) in plan.scenario.hosts.iter().enumerate() {
-        if group
-            .requester()
-            .is_some_and(|issue| issue.throttle.is_some())
-        {
+        let issue = group.requester();
+        if issue.is_some_and(|issue| issue.throttle.is_some()) {
             problems.push(Problem::new(
                 format!("hosts[{at}].issue.throttle"),
                 "found a throttle; allowed in analytic mode: none (it has no time, and a throttle \
                  follows the load)",
+            ));
+        }
+        if issue.is_some_and(|issue| issue.overfetch.is_some()) {
+            problems.push(Problem::new(
+                format!("hosts[{at}].issue.overfetch"),
+                "found lines read in vain; allowed in analytic mode: none (it knows requests of the \
+                 workload)",
             ));
         }
     }

@@ -119,6 +119,7 @@ impl Totals {
         self.requests.writes += stats.writes;
         self.requests.cache_hits += stats.cache_hits;
         self.requests.writebacks += stats.writebacks;
+        self.requests.overfetched += stats.overfetched;
         self.requests.in_flight += in_flight;
         self.denied.reads += stats.denied.reads;
         self.denied.writes += stats.denied.writes;

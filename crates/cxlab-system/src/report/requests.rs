@@ -18,6 +18,9 @@ pub struct Requests {
     pub cache_hits: u64,
     /// Dirty lines written back, which are not counted as requests.
     pub writebacks: u64,
+    /// Lines that prefetchers read in vain (`hosts[].issue.overfetch`), which are not counted as requests.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub overfetched: u64,
     /// Denied, among those completed, where what hosts have of devices changes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub denied: Option<Denied>,
@@ -28,6 +31,11 @@ pub struct Requests {
     pub in_flight: u64,
     /// Requests completed since the start of the run, warm-up included, per second of real time.
     pub per_wall_second: f64,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 /// Requests whose address no decoder of the device had for their host.

@@ -96,13 +96,15 @@ LATENCY = Tolerance(0.08, "the bar of latencies on this page", relative=True)
 BANDWIDTH = Tolerance(0.05, "the bar of bandwidths on this page", relative=True)
 OTHER = Tolerance(0.10, "the bar of other sources on this page", relative=True)
 
+#: The spatial prefetcher of Intel's Optimization Reference Manual: the other line of a pair.
+PAIRS = {"after": 1, "beyond": 1, "within": "128 B"}
 OTHER_EXPANDER = hypothesis(
     "the expanders of this source differ from CacheLib's in controller, retimer or host, which the "
     "source does not describe"
 )
 SWITCHED = hypothesis(
-    "the switch or the host adapter of this system sends flits that are not full: a x8 link whose "
-    "flits are packed as the specification allows carries more"
+    "the switch or the host adapter of this system sends flits that are not full: a response in "
+    "five slots, one of them for its header alone, would leave 24.1 GB/s of a x8 port"
 )
 UNSWITCHED = hypothesis(
     "the source measures less than others do without a switch, and does not say how"
@@ -489,9 +491,7 @@ def _others() -> list[Point]:
             why=SWITCHED,
         ),
     ]
-    stride = hypothesis(
-        "prefetchers fetch the lines between, which take a part of the link; the requester has none"
-    )
+    stride = hypothesis("strided writes open more rows of the source's DIMMs than the preset's")
     strides = (
         ("XCN19", "reads, stride of 2", 15.3, 2, 1.0),
         ("XCN20", "writes, stride of 2", 18.0, 2, 0.0),
@@ -514,7 +514,8 @@ def _others() -> list[Point]:
                     "kind": "stride",
                     "stride": f"{64 * lines} B",
                     "read_ratio": reads,
-                }
+                },
+                "hosts[0].issue.overfetch": PAIRS,
             },
             why=stride,
         )
