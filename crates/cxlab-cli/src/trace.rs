@@ -5,9 +5,10 @@ use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
+use cxlab_engine::units::Picos;
 use cxlab_scenario::diagnostics::nearest;
 use cxlab_system::output::is_special;
-use cxlab_workload::import::FORMATS;
+use cxlab_workload::import::{self, ExportOptions, FORMATS, Format, writable};
 use cxlab_workload::{
     CaptureError, CaptureOptions, Footprint, Hierarchy, OpKind, Recorder, Sampling, Summary,
     TraceError, find_program,
@@ -21,6 +22,8 @@ use super::print;
 pub(crate) enum TraceCommand {
     /// Convert a trace of another format to .cxlt
     Import(ImportArgs),
+    /// Write a trace in the form of another program
+    Export(ExportArgs),
     /// Say what a trace holds
     Info {
         /// Trace file, of any known format
@@ -61,6 +64,24 @@ pub(crate) struct ImportArgs {
     format: Option<String>,
     #[command(flatten)]
     filter: FilterArgs,
+}
+
+#[derive(Args)]
+pub(crate) struct ExportArgs {
+    /// Trace to read, of any known format
+    trace: PathBuf,
+    /// The file to write, compressed if its name ends with .gz
+    #[arg(long, short)]
+    out: PathBuf,
+    /// Format to write: text, csv, gem5, pin, dramsim3 or ramulator
+    #[arg(long)]
+    to: String,
+    /// Format of the trace, when it cannot be told
+    #[arg(long)]
+    format: Option<String>,
+    /// Clock period, e.g. "833 ps", for formats that count clock cycles
+    #[arg(long, value_name = "PERIOD")]
+    clock: Option<String>,
 }
 
 #[derive(Args)]
@@ -132,7 +153,8 @@ impl FilterArgs {
 /// Runs a trace command.
 pub(super) fn trace(command: TraceCommand) -> Result<(), Failure> {
     match command {
-        TraceCommand::Import(args) => import(&args),
+        TraceCommand::Import(args) => import_trace(&args),
+        TraceCommand::Export(args) => export_trace(&args),
         TraceCommand::Info { trace, json } => info(&trace, json),
         TraceCommand::Head { trace, n } => head(&trace, n),
         TraceCommand::Capture(args) => capture(args),
@@ -169,7 +191,7 @@ fn summary(summary: &Summary, out: &Path) -> String {
 fn check_out(out: &Path) -> Result<(), Failure> {
     if out.is_dir() || is_special(out) || out.file_name().is_none() {
         return Err(Failure::mistake(format!(
-            "--out: found {}, which is no regular file; allowed: the name of a .cxlt file to write",
+            "--out: found {}, which is no regular file; allowed: the name of a file to write",
             out.display()
         )));
     }
@@ -184,27 +206,43 @@ fn failure(error: TraceError, out: &Path) -> Failure {
     }
 }
 
-fn check_format(name: &str) -> Result<(), Failure> {
-    let names = || FORMATS.iter().map(|format| format.name);
+fn check_format<'a>(
+    option: &str,
+    name: &str,
+    formats: impl Iterator<Item = &'a Format> + Clone,
+) -> Result<(), Failure> {
+    let names = || formats.clone().map(|format| format.name);
     if names().any(|known| known == name) {
         return Ok(());
     }
     let hint = nearest(name, names()).map(|near| format!("; did you mean `{near}`?"));
     Err(Failure::mistake(format!(
-        "--format: found `{name}`; allowed: {}{}",
+        "{option}: found `{name}`; allowed: {}{}",
         names().collect::<Vec<_>>().join(", "),
         hint.unwrap_or_default()
     )))
 }
 
-fn import(args: &ImportArgs) -> Result<(), Failure> {
+/// Refuses a format of a trace to be read that is not known.
+fn check_read_format(name: Option<&str>) -> Result<(), Failure> {
+    name.map_or(Ok(()), |name| {
+        check_format("--format", name, FORMATS.iter())
+    })
+}
+
+/// A progress bar that counts the bytes read of a trace.
+fn bytes_bar() -> ProgressBar {
+    bar(
+        "{elapsed_precise} [{bar:30}] {binary_bytes}/{binary_total_bytes} {binary_bytes_per_sec}, {eta} left",
+    )
+}
+
+fn import_trace(args: &ImportArgs) -> Result<(), Failure> {
     let filter = args.filter.hierarchy(None)?;
     check_out(&args.out)?;
-    args.format.as_deref().map_or(Ok(()), check_format)?;
-    let bar = bar(
-        "{elapsed_precise} [{bar:30}] {binary_bytes}/{binary_total_bytes} {binary_bytes_per_sec}, {eta} left",
-    );
-    let result = cxlab_workload::import::import(
+    check_read_format(args.format.as_deref())?;
+    let bar = bytes_bar();
+    let result = import::import(
         &args.trace,
         args.format.as_deref(),
         filter,
@@ -217,6 +255,32 @@ fn import(args: &ImportArgs) -> Result<(), Failure> {
     bar.finish_and_clear();
     let result = result.map_err(|error| failure(error, &args.out))?;
     print(&summary(&result, &args.out))
+}
+
+fn export_trace(args: &ExportArgs) -> Result<(), Failure> {
+    check_out(&args.out)?;
+    check_read_format(args.format.as_deref())?;
+    check_format("--to", &args.to, writable())?;
+    let clock = args.clock.as_deref().map(|text| {
+        let period = text.parse::<Picos>();
+        period.map_err(|error| Failure::mistake(format!("--clock: {error}")))
+    });
+    let options = ExportOptions {
+        from: args.format.clone(),
+        clock: clock.transpose()?,
+    };
+    let bar = bytes_bar();
+    let progress = &mut |done, all| {
+        bar.set_length(all);
+        bar.set_position(done);
+    };
+    let result = import::export(&args.trace, &options, &args.to, &args.out, progress);
+    bar.finish_and_clear();
+    let records = result.map_err(|error| match error.field {
+        "clock" => Failure::mistake(format!("--clock: {}", error.message)),
+        _ => failure(error, &args.out),
+    })?;
+    print(&format!("{}: {records} records\n", args.out.display()))
 }
 
 fn info(path: &Path, json: bool) -> Result<(), Failure> {

@@ -54,6 +54,8 @@ fn a_broken_trace_is_one_report_with_file_place_field_value_and_what_is_allowed(
         ("garbage.lackey", text("hello, world\n"), &["garbage.lackey:1", "hello"]),
         ("size.lackey", text(" L 1000,8\n L 1000,x\n"), &["size.lackey:2", "`x`"]),
         ("odd.champsimtrace", vec![0; 65], &["odd.champsimtrace", "64"]),
+        ("cut.ptrc", b"gem5\x09".to_vec(), &["cut.ptrc: at byte 4", "`message`", "truncated"]),
+        ("op.pinatrace", text("0x1: Q 0x2\n"), &["op.pinatrace:1", "`Q`", "R, W"]),
         ("noise.bin", vec![1, 2, 3, 4], &["noise.bin", "`format`", "champsim"]),
         ("packed.xz", b"\xfd7zXZ\0....".to_vec(), &["packed.xz", "xz", "gzip"]),
         ("cut.trace.gz", b"\x1f\x8b\x08\x00\x00".to_vec(), &["cut.trace.gz"]),

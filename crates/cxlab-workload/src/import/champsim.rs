@@ -22,6 +22,7 @@ pub(super) const FORMAT: Format = Format {
     endings: &["champsim", "champsimtrace"],
     detect,
     open: Some(|input, path| Ok(Box::new(ChampSim::new(input, path)))),
+    form: None,
 };
 
 const RECORD_BYTES: usize = 64;

@@ -9,7 +9,7 @@ use std::path::Path;
 use cxlab_engine::units::SimTime;
 
 use super::lines::{Lines, decimal, first_line, hex, time};
-use super::{Access, AccessSource, Format, Input};
+use super::{Access, AccessSource, Format, Input, export};
 use crate::error::TraceError;
 use crate::op::OpKind;
 
@@ -23,6 +23,7 @@ pub(super) const FORMAT: Format = Format {
             .any(|name| trim(name) == b"address")
     },
     open: Some(|input, path| Ok(Box::new(Csv::new(input, path)?))),
+    form: Some(export::CSV),
 };
 
 const COLUMNS: &str = "address, op, time_ps, time_ns, time_us, size_bytes";

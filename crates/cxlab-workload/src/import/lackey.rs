@@ -21,6 +21,7 @@ pub(super) const FORMAT: Format = Format {
     endings: &["lackey"],
     detect,
     open: Some(|input, path| Ok(Box::new(Lackey::new(input, path, Picos::ZERO)))),
+    form: None,
 };
 
 fn detect(start: &[u8]) -> bool {

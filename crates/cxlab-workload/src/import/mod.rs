@@ -6,15 +6,22 @@
 
 mod access;
 mod ahead;
+mod blocks;
 mod champsim;
 mod convert;
 mod csv;
 mod detect;
+mod drmemtrace;
+mod export;
 mod footprint;
+mod gem5;
 mod info;
 mod lackey;
 mod lines;
+mod programs;
 mod records;
+mod rows;
+mod simulators;
 mod text;
 
 use std::io::{BufReader, Read};
@@ -24,6 +31,7 @@ use crate::error::TraceError;
 
 pub use access::{Access, AccessSource, LineSplitter, MAX_ACCESS_BYTES};
 pub use convert::{Summary, import};
+pub use export::{ExportOptions, export, writable};
 pub use footprint::Footprint;
 pub use info::{TraceInfo, head, info};
 pub use lackey::Lackey;
@@ -48,6 +56,8 @@ pub struct Format {
     pub(crate) detect: fn(&[u8]) -> bool,
     /// Opens a reader of this format; `None` for `.cxlt` itself.
     pub(crate) open: Option<OpenFn>,
+    /// How traces are written in this format, if they can be.
+    pub(crate) form: Option<export::Form>,
 }
 
 /// Opens a reader for a file of a format.
@@ -61,9 +71,25 @@ pub static FORMATS: &[Format] = &[
         endings: &["cxlt"],
         detect: crate::trace::looks_like_cxlt,
         open: None,
+        form: None,
     },
+    gem5::FORMAT,
+    drmemtrace::FORMAT,
     lackey::FORMAT,
     csv::FORMAT,
+    blocks::MSR,
+    blocks::MQSIM,
+    programs::PERF_SCRIPT,
+    programs::PIN,
+    simulators::DRAMSIM3,
+    simulators::RAMULATOR,
     text::FORMAT,
     champsim::FORMAT,
 ];
+
+/// The first row of a text that is neither blank nor a comment.
+fn first_row(start: &[u8]) -> &[u8] {
+    let mut rows = start.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii);
+    let row = rows.find(|row| !row.is_empty() && !row.starts_with(b"#"));
+    row.unwrap_or_default()
+}

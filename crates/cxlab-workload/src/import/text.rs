@@ -9,7 +9,8 @@ use std::path::Path;
 use cxlab_engine::units::SimTime;
 
 use super::lines::{Lines, first_line, hex, time};
-use super::{Access, AccessSource, Format, Input};
+use super::rows::fields;
+use super::{Access, AccessSource, Format, Input, export};
 use crate::error::TraceError;
 use crate::op::OpKind;
 
@@ -19,17 +20,13 @@ pub(super) const FORMAT: Format = Format {
     endings: &["trace", "txt"],
     detect,
     open: Some(|input, path| Ok(Box::new(Text::new(input, path)?))),
+    form: Some(export::TEXT),
 };
 
 fn detect(start: &[u8]) -> bool {
     let mut fields = fields(first_line(start));
     first_line(start).starts_with(b"#")
         || fields.next().and_then(hex).is_some() && fields.next().and_then(kind).is_some()
-}
-
-fn fields(line: &[u8]) -> impl Iterator<Item = &[u8]> {
-    line.split(u8::is_ascii_whitespace)
-        .filter(|field| !field.is_empty())
 }
 
 fn kind(text: &[u8]) -> Option<OpKind> {

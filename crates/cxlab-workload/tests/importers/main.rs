@@ -1,6 +1,8 @@
 //! Every importer: the traces that it reads, the files that it rejects, and its error messages.
 #![allow(clippy::unwrap_used)] // helpers outside test functions unwrap too
 
+mod exports;
+
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
@@ -66,6 +68,59 @@ fn instruction(sources: [u64; 4], destinations: [u64; 2]) -> Vec<u8> {
     record
 }
 
+/// A message of Protocol Buffers behind its length.
+fn message(fields: &[(u8, &[u8])]) -> Vec<u8> {
+    let inside: Vec<u8> = fields
+        .iter()
+        .flat_map(|(tag, value)| [&[*tag], *value].concat())
+        .collect();
+    [&[inside.len() as u8], inside.as_slice()].concat()
+}
+
+/// A packet trace of gem5 with two ticks in a nanosecond, and these packets: tick, command, address, size.
+fn gem5(packets: &[[u8; 4]]) -> Vec<u8> {
+    // 2,000,000,000 as a varint; a name; a field that no version has yet.
+    let frequency = [0x80, 0xa8, 0xd6, 0xb9, 0x07];
+    let header = message(&[
+        (0x0a, b"\x03mon"),
+        (0x18, &frequency),
+        (0x7d, &[1, 2, 3, 4]),
+    ]);
+    let packets = packets.iter().flat_map(|[tick, command, address, size]| {
+        message(&[
+            (0x08, &[*tick]),
+            (0x10, &[*command]),
+            (0x18, &[*address]),
+            (0x20, &[*size]),
+            (0x30, &[9]),
+        ])
+    });
+    [b"gem5".to_vec(), header, packets.collect()].concat()
+}
+
+/// Records of drmemtrace: type, size and address, behind a header of version 7.
+fn memtrace(entries: &[(u16, u16, u64)]) -> Vec<u8> {
+    [(25, 0, 7)]
+        .iter()
+        .chain(entries)
+        .flat_map(|(kind, size, address)| {
+            [
+                kind.to_le_bytes().as_slice(),
+                &size.to_le_bytes(),
+                &address.to_le_bytes(),
+            ]
+            .concat()
+        })
+        .collect()
+}
+
+const PIN: &[u8] =
+    b"#\n# Memory Access Trace\n#\n0x401000: R 0x1000\n0x401004: W 0x103e   4 0x7\n#eof\n";
+const PERF: &[u8] = b" cc1 77 12.000002:  7f001040  68100142 |OP LOAD|LVL L3 hit|SNP None\n\
+    12.000003500:  80  5 |OP STORE|LVL L1 hit\n 12.000004: 0 5 |OP N/A|LVL N/A\n";
+const MQSIM: &[u8] = b"100 0 2 1 1\n250 0 16 1 0\n";
+const MSR: &[u8] =
+    b"128166372003061629,usr,0,Read,128,64,41286\n128166372003061639,usr,1,Write,0,65,9\n";
 const TEXT: &[u8] = b"# a comment\n0x1000 R 0\n\n1040 w 12.5\n0xffffffffffffffff R 0\n";
 const LACKEY: &[u8] = b"==1== Lackey\nI  0401ab70,3\n L 103c,8\n M 2000,4\n S 1fff000748,64\n";
 const CSV: &[u8] = b"op, \"address\",time_us,size_bytes\nread,64,1,1\nW,0x80,2.5,65\n";
@@ -110,6 +165,61 @@ fn each_format_is_recognised_and_read_also_in_gzip() {
             &champsim,
             vec![(1, 'R', 0), (3, 'R', 0), (2, 'W', 0)],
         ),
+        (
+            "gem5",
+            &gem5(&[[3, 1, 64, 8], [4, 7, 127, 2], [5, 10, 0, 64], [6, 34, 1, 1]]),
+            vec![
+                (1, 'R', 1_500),
+                (1, 'W', 2_000),
+                (2, 'W', 2_000),
+                (0, 'R', 3_000),
+                (0, 'W', 3_000),
+            ],
+        ),
+        (
+            "drmemtrace",
+            &memtrace(&[
+                (22, 4, 99),
+                (10, 3, 0x40_0000),
+                (0, 8, 60),
+                (1, 4, 128),
+                (4, 0, 64),
+                (26, 0, 0),
+            ]),
+            vec![(0, 'R', 0), (1, 'R', 0), (2, 'W', 0), (1, 'R', 0)],
+        ),
+        ("pin", PIN, vec![(64, 'R', 0), (64, 'W', 0), (65, 'W', 0)]),
+        (
+            "perf-script",
+            PERF,
+            vec![
+                (0x7f00_1040 / 64, 'R', 12_000_002_000_000),
+                (2, 'W', 12_000_003_500_000),
+            ],
+        ),
+        (
+            "mqsim",
+            MQSIM,
+            (16..24)
+                .map(|line| (line, 'R', 100_000))
+                .chain((128..136).map(|line| (line, 'W', 250_000)))
+                .collect(),
+        ),
+        (
+            "msr",
+            MSR,
+            vec![(2, 'R', 0), (0, 'W', 1_000_000), (1, 'W', 1_000_000)],
+        ),
+        (
+            "dramsim3",
+            b"0x40 READ 0\n80 WRITE 12\n",
+            vec![(1, 'R', 0), (2, 'W', 0)],
+        ),
+        (
+            "ramulator",
+            b"LD 0x40\nST 128\n",
+            vec![(1, 'R', 0), (2, 'W', 0)],
+        ),
     ] {
         let plain = folder.file(&format!("{format}.unknown"), contents);
         let packed = folder.file(&format!("{format}.gz"), &gzip(contents));
@@ -125,7 +235,7 @@ fn each_format_is_recognised_and_read_also_in_gzip() {
     }
     assert_eq!(
         std::fs::read_dir(&folder.0).unwrap().count(),
-        9,
+        2 * (FORMATS.len() - 1) + 1,
         "no partial file is left"
     );
 }
@@ -279,6 +389,114 @@ fn mistakes_are_named_by_file_place_field_value_and_what_is_allowed() {
             "found `3`; allowed: 2 values",
         ),
         (
+            "gem5",
+            b"gem6",
+            Place::Offset(0),
+            "`magic`: found `gem6`; allowed: `gem5`",
+        ),
+        (
+            "gem5",
+            &gem5(&[[1, 2, 0, 64]]),
+            Place::Offset(21),
+            "`cmd`: found 2; allowed: a trace of requests",
+        ),
+        (
+            "gem5",
+            &gem5(&[[1, 60, 0, 64]]),
+            Place::Offset(21),
+            "`cmd`: found 60; allowed: the commands",
+        ),
+        (
+            "gem5",
+            &gem5(&[[1, 1, 0, 0]]),
+            Place::Offset(21),
+            "`size`: found 0; allowed: 1 to",
+        ),
+        (
+            "gem5",
+            &gem5(&[[1, 1, 0, 64]])[..25],
+            Place::Offset(21),
+            "`message`: the file ends within",
+        ),
+        (
+            "gem5",
+            b"gem5\x02\x18\x00",
+            Place::Offset(4),
+            "`tick_freq`: found 0; allowed",
+        ),
+        (
+            "drmemtrace",
+            &memtrace(&[])[..7],
+            Place::Offset(0),
+            "found 7 bytes of a record",
+        ),
+        (
+            "drmemtrace",
+            &memtrace(&[(0, 8, 64), (51, 0, 0)]),
+            Place::Offset(24),
+            "`type`: found 51; allowed: 0 to 50",
+        ),
+        (
+            "drmemtrace",
+            &memtrace(&[])[..][..0],
+            Place::Offset(0),
+            "`header`: found none",
+        ),
+        (
+            "pin",
+            b"0x40: X 0x40\n",
+            Place::Line(1),
+            "`operation`: found `X`; allowed: R, W",
+        ),
+        (
+            "perf-script",
+            b"1.0: zz 5 |OP LOAD|\n",
+            Place::Line(1),
+            "`address`: found `zz`",
+        ),
+        (
+            "perf-script",
+            b"40 5 |OP LOAD|\n",
+            Place::Line(1),
+            "`time`: found none; allowed: seconds",
+        ),
+        (
+            "perf-script",
+            b"1.0: 40 5 |OP JUMP|\n",
+            Place::Line(1),
+            "`operation`: found `JUMP`",
+        ),
+        (
+            "mqsim",
+            b"1 0 0 8 2\n",
+            Place::Line(1),
+            "`type`: found `2`; allowed: 0 (write), 1 (read)",
+        ),
+        (
+            "mqsim",
+            b"1 0 36028797018963968 8 1\n",
+            Place::Line(1),
+            "`sector`: found `36028797018963968`",
+        ),
+        (
+            "msr",
+            b"9,a,0,Read,0,64,1\n8,a,0,Read,0,64,1\n",
+            Place::Line(2),
+            "`timestamp`: found `8`; allowed",
+        ),
+        (
+            "dramsim3",
+            b"0x40 READ x\n",
+            Place::Line(1),
+            "`cycle`: found `x`",
+        ),
+        (
+            "ramulator",
+            b"LD 0x40 7\n",
+            Place::Line(1),
+            "found `7`; allowed: two fields",
+        ),
+        (
             "champsim",
             &branch,
             Place::Offset(72),
@@ -316,7 +534,7 @@ fn what_cannot_be_read_at_all_says_what_to_do() {
         read(&unknown, None)
             .unwrap_err()
             .to_string()
-            .contains("allowed: cxlt, lackey")
+            .contains("allowed: cxlt, gem5")
     );
     assert!(
         read(&unknown, Some("elf"))
