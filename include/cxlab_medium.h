@@ -16,8 +16,10 @@
 extern "C" {
 #endif
 
-/* Version of this interface. A library of another version is refused. */
-#define CXLAB_MEDIUM_ABI 1u
+/* Version of this interface. Version 2 added begin_measurement to version 1, whose libraries are
+ * still accepted: a table that ends before begin_measurement is one of version 1. A library of
+ * another version is refused. */
+#define CXLAB_MEDIUM_ABI 2u
 
 /* Nothing happens. */
 #define CXLAB_NEVER UINT64_MAX
@@ -37,7 +39,7 @@ struct cxlab_completion {
     uint32_t reserved; /* 0 */
 };
 
-/* What a medium can do. Every pointer must be set but `statistic`. */
+/* What a medium can do. Every pointer must be set but `statistic` and `begin_measurement`. */
 struct cxlab_medium_table {
     uint32_t abi;   /* CXLAB_MEDIUM_ABI */
     uint32_t bytes; /* sizeof(struct cxlab_medium_table) */
@@ -61,8 +63,13 @@ struct cxlab_medium_table {
      * later than `now`. How many it wrote; it is called again while it fills the room. */
     size_t (*advance)(void *medium, uint64_t now, struct cxlab_completion *done, size_t room);
     /* May be NULL. The statistic of that number, from 0 on: its name, in snake case with its
-     * unit, which must stay until the next call, and its value. 0 if there is none. */
+     * unit, which must stay until the next call, and its value. 0 if there is none. The report
+     * of the device has all of them. */
     int (*statistic)(void *medium, size_t number, const char **name, double *value);
+    /* Since version 2. May be NULL: then statistics count from the start of the run, warm-up
+     * included. The measurement begins at `now`: statistics count from there; nothing else of the
+     * medium changes. */
+    void (*begin_measurement)(void *medium, uint64_t now);
 };
 
 /* What the library exports. The table must stay. */

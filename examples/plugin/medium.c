@@ -103,9 +103,16 @@ static int statistic(void *medium, size_t number, const char **name, double *val
     return 1;
 }
 
+static void begin_measurement(void *medium, uint64_t now) {
+    struct medium *m = medium;
+    (void)now;
+    m->lines = 0;
+}
+
 static const struct cxlab_medium_table table = {
     CXLAB_MEDIUM_ABI, sizeof(struct cxlab_medium_table),
     create, destroy, granule, can_accept, enqueue, next_event, advance, statistic,
+    begin_measurement,
 };
 
 const struct cxlab_medium_table *cxlab_medium(void) {

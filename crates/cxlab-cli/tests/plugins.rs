@@ -80,7 +80,9 @@ fn a_process_of_its_own_changes_no_result() {
         (report["digest"].clone(), report["devices"].clone())
     });
     assert_eq!(apart, here);
-    assert!(apart.1[0]["medium"]["lines"].as_f64().unwrap() > 2000.0);
+    // Those of the measurement; requests that were in flight at its ends shift the number a little.
+    let lines = apart.1[0]["medium"]["lines"].as_f64().unwrap();
+    assert!((1996.0..=2004.0).contains(&lines), "{lines}");
 }
 
 #[test]
@@ -210,7 +212,7 @@ fn a_library_that_cannot_be_had_is_a_mistake_before_the_run() {
         ),
         ("SILENT_REFUSAL", "refuses it without saying why"),
         ("BAD_GRANULE", "reads and writes 48 bytes"),
-        ("OTHER_ABI", "found interface 2"),
+        ("OTHER_ABI", "found interface 3"),
     ] {
         let name = format!("none-{}", fault.to_lowercase());
         let (folder, scenario) = folder(&name, &[fault]);

@@ -313,6 +313,12 @@ impl MemoryBackend for PluginMemory {
         self.granule
     }
 
+    fn begin_measurement(&mut self, now: SimTime) {
+        self.now = self.now.max(now.0);
+        let now = self.now;
+        self.ask(|medium| medium.begin_measurement(now));
+    }
+
     fn statistics(&self, _now: SimTime, out: &mut Vec<Statistic>) {
         let list = (0..MAX_STATISTICS)
             .map_while(|number| self.ask(|medium| medium.statistic(number)).flatten());

@@ -99,6 +99,34 @@ fn the_example_serves_one_request_after_the_other() {
 }
 
 #[test]
+fn statistics_count_from_the_beginning_of_the_measurement() {
+    let (mut backend, faults) = backend(&example(), "latency_ps=80000 queue=8");
+    let lines = |backend: &dyn MemoryBackend| {
+        let mut list = Vec::new();
+        backend.statistics(SimTime(0), &mut list);
+        list[0].value
+    };
+    backend.enqueue(SimTime(0), read(1, 0));
+    backend.enqueue(SimTime(0), read(2, 0));
+    assert_eq!(lines(&*backend), 2.0);
+    backend.begin_measurement(SimTime(10));
+    backend.enqueue(SimTime(20), read(3, 0));
+    assert_eq!(lines(&*backend), 1.0);
+    assert_eq!(faults.first(), None);
+}
+
+#[test]
+fn a_library_of_the_first_version_of_the_interface_still_works() {
+    let (mut backend, faults) = backend(&bad("FIRST_ABI"), "1000");
+    backend.enqueue(SimTime(0), read(4, 0));
+    backend.begin_measurement(SimTime(0));
+    let mut done = Vec::new();
+    backend.advance(SimTime(1_000), &mut done);
+    assert_eq!((done.len(), done[0].id), (1, 4));
+    assert_eq!(faults.first(), None);
+}
+
+#[test]
 fn it_stands_behind_a_cache_like_any_medium() {
     let params = json!({
         "behind": {
@@ -144,7 +172,7 @@ fn a_library_that_is_none_or_of_another_version_is_one_clear_mistake() {
     for (fault, says) in [
         ("NO_FUNCTION", "no function `cxlab_medium`"),
         ("NO_TABLE", "returns no table"),
-        ("OTHER_ABI", "found interface 2"),
+        ("OTHER_ABI", "found interface 3"),
         ("OTHER_SIZE", "with a table of 8 bytes"),
         ("NO_ADVANCE", "the table has no `advance`"),
         ("BAD_GRANULE", "reads and writes 48 bytes"),

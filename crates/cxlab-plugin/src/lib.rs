@@ -173,6 +173,21 @@ impl Medium {
         }
     }
 
+    /// Starts the statistics anew at time `now`. The statistics of a library without
+    /// `begin_measurement` continue to count from the start of the run.
+    ///
+    /// # Errors
+    /// Those of [`Medium::enqueue`].
+    pub fn begin_measurement(&self, now: u64) -> Result<(), Broken> {
+        match &self.0 {
+            Runs::Here(medium) => {
+                medium.begin_measurement(now);
+                Ok(())
+            }
+            Runs::Apart(medium) => medium.begin_measurement(now),
+        }
+    }
+
     /// The name and value of a statistic by number, from 0; `None` after the last.
     ///
     /// # Errors

@@ -10,17 +10,16 @@ use std::sync::Arc;
 use crate::{Completion, PluginError, Request};
 
 /// Version of the interface, `CXLAB_MEDIUM_ABI` in the header.
-pub const ABI: u32 = 1;
+pub const ABI: u32 = 2;
 /// Size of the buffer for the library's error message, in bytes.
 const ERROR_BYTES: usize = 512;
 /// Longest name of a statistic, in characters.
 const MAX_NAME: usize = 128;
 
-/// The function table of a library, `struct cxlab_medium_table` of the header. Pointers that may
-/// be null are options.
+/// The function table of a library of version 1. Pointers that may be null are options.
 #[repr(C)]
 #[derive(Clone, Copy)]
-struct Table {
+struct TableV1 {
     abi: u32,
     bytes: u32,
     create:
@@ -35,7 +34,15 @@ struct Table {
         Option<unsafe extern "C" fn(*mut c_void, usize, *mut *const c_char, *mut f64) -> c_int>,
 }
 
-/// The functions of a checked table: only `statistic` may be missing.
+/// The function table of a library of this version, `struct cxlab_medium_table` of the header.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Table {
+    v1: TableV1,
+    begin_measurement: Option<unsafe extern "C" fn(*mut c_void, u64)>,
+}
+
+/// The functions of a checked table: only `statistic` and `begin_measurement` may be missing.
 #[derive(Clone, Copy)]
 struct Functions {
     create: unsafe extern "C" fn(*const c_char, u64, u64, *mut c_char, usize) -> *mut c_void,
@@ -47,6 +54,7 @@ struct Functions {
     advance: unsafe extern "C" fn(*mut c_void, u64, *mut Completion, usize) -> usize,
     statistic:
         Option<unsafe extern "C" fn(*mut c_void, usize, *mut *const c_char, *mut f64) -> c_int>,
+    begin_measurement: Option<unsafe extern "C" fn(*mut c_void, u64)>,
 }
 
 /// A loaded library with a checked function table.
@@ -72,7 +80,7 @@ impl Library {
             Some(why) => wrong(format!("{error}: {why}")),
             None => wrong(error.to_string()),
         })?;
-        type Export = unsafe extern "C" fn() -> *const Table;
+        type Export = unsafe extern "C" fn() -> *const TableV1;
         // SAFETY: the symbol is only used as the function that the header declares.
         let export = unsafe { library.get::<Export>(c"cxlab_medium") };
         let export = export
@@ -85,14 +93,23 @@ impl Library {
         }
         // SAFETY: every version of the table begins with these two numbers.
         let (abi, bytes) = unsafe { ((*table).abi, (*table).bytes) };
-        if abi != ABI || bytes as usize != size_of::<Table>() {
-            let expected = size_of::<Table>();
-            return Err(wrong(format!(
-                "found interface {abi} with a table of {bytes} bytes; allowed: {ABI} with {expected}"
-            )));
-        }
-        // SAFETY: version and size say that the table is whole.
-        let table = unsafe { *table };
+        let [first, this] = [size_of::<TableV1>(), size_of::<Table>()];
+        let (table, begin_measurement) = match (abi, bytes as usize) {
+            // SAFETY: version and size say that the table is whole.
+            (1, bytes) if bytes == first => (unsafe { *table }, None),
+            (ABI, bytes) if bytes == this => {
+                // SAFETY: as above; the table of this version begins with that of version 1, and
+                // both have the same alignment.
+                let table = unsafe { *table.cast::<Table>() };
+                (table.v1, table.begin_measurement)
+            }
+            _ => {
+                return Err(wrong(format!(
+                    "found interface {abi} with a table of {bytes} bytes; allowed: 1 with {first} \
+                     and {ABI} with {this}"
+                )));
+            }
+        };
         let missing = |name: &str| wrong(format!("the table has no `{name}`"));
         let functions = Functions {
             create: table.create.ok_or_else(|| missing("create"))?,
@@ -103,6 +120,7 @@ impl Library {
             next_event: table.next_event.ok_or_else(|| missing("next_event"))?,
             advance: table.advance.ok_or_else(|| missing("advance"))?,
             statistic: table.statistic,
+            begin_measurement,
         };
         Ok(Library {
             functions,
@@ -189,6 +207,14 @@ impl Medium {
         let (first, room) = (done.as_mut_ptr(), done.len());
         // SAFETY: as above, and the slice has room for as many as is said.
         unsafe { (self.library.functions.advance)(self.medium.as_ptr(), now, first, room) }
+    }
+
+    /// Starts the statistics anew at `now`, if the library can.
+    pub fn begin_measurement(&self, now: u64) {
+        if let Some(begin) = self.library.functions.begin_measurement {
+            // SAFETY: as above.
+            unsafe { begin(self.medium.as_ptr(), now) }
+        }
     }
 
     /// The name and value of a statistic by number, from 0; `None` after the last.

@@ -203,6 +203,14 @@ impl Medium {
         Ok(count)
     }
 
+    pub(crate) fn begin_measurement(&self, now: u64) -> Result<(), Broken> {
+        self.next.set(None);
+        while !self.ring.write(Call::BeginMeasurement { now }) {
+            self.wait()?;
+        }
+        Ok(())
+    }
+
     pub(crate) fn statistic(&self, number: usize) -> Result<Option<(String, f64)>, Broken> {
         let number = number as u64;
         self.ask(Call::Statistic { number })?;

@@ -2,11 +2,11 @@
 //! to the last call.
 //!
 //! The run counts the calls that it has written to the ring, and the process counts the calls that
-//! it has answered. Each side writes only its own count. A call without an answer (`enqueue`)
-//! waits in the ring until the next call that has one. A waiting side polls the counts for a while
-//! and then sleeps on a socket, on which the other side wakes it with a byte. Every word is
-//! atomic: the process may write any value at any time, and a read then returns a wrong value but
-//! is never undefined behaviour.
+//! it has answered. Each side writes only its own count. Calls without an answer
+//! (`enqueue`, `begin_measurement`) wait in the ring until the next call that has one. A waiting
+//! side polls the counts for a while and then sleeps on a socket, on which the other side wakes it
+//! with a byte. Every word is atomic: the process may write any value at any time, and a read then
+//! returns a wrong value but is never undefined behaviour.
 
 use std::fs::File;
 use std::io;
@@ -37,10 +37,11 @@ pub(crate) enum Call {
     Advance { now: u64 },
     Statistic { number: u64 },
     Destroy,
+    BeginMeasurement { now: u64 },
 }
 
 /// The names of the library's functions, by the number in [`Shared::inside`]; 0 is none.
-pub(crate) const FUNCTIONS: [&str; 8] = [
+pub(crate) const FUNCTIONS: [&str; 9] = [
     "",
     "can_accept",
     "enqueue",
@@ -49,6 +50,7 @@ pub(crate) const FUNCTIONS: [&str; 8] = [
     "statistic",
     "destroy",
     "create",
+    "begin_measurement",
 ];
 /// The number of `create` in [`FUNCTIONS`].
 pub(crate) const CREATE: u32 = 7;
@@ -63,6 +65,7 @@ impl Call {
             Call::Advance { .. } => 4,
             Call::Statistic { .. } => 5,
             Call::Destroy => 6,
+            Call::BeginMeasurement { .. } => 8,
         }
     }
 
@@ -76,7 +79,7 @@ impl Call {
                 [function | shape << 8, now, request.address, id]
             }
             Call::NextEvent | Call::Destroy => [function, 0, 0, 0],
-            Call::Advance { now } => [function, now, 0, 0],
+            Call::Advance { now } | Call::BeginMeasurement { now } => [function, now, 0, 0],
             Call::Statistic { number } => [function, number, 0, 0],
         }
     }
@@ -102,6 +105,7 @@ impl Call {
             4 => Call::Advance { now },
             5 => Call::Statistic { number: second },
             6 => Call::Destroy,
+            8 => Call::BeginMeasurement { now },
             _ => return None,
         })
     }
@@ -349,10 +353,11 @@ mod tests {
             Call::Advance { now: u64::MAX },
             Call::Statistic { number: 3 },
             Call::Destroy,
+            Call::BeginMeasurement { now: 11 },
         ] {
             assert_eq!(Call::of(call.words()), Some(call));
         }
-        for function in [0, 7, 8, 255] {
+        for function in [0, 7, 9, 255] {
             assert_eq!(Call::of([function, 1, 2, 3]), None, "{function}");
         }
     }

@@ -137,6 +137,7 @@ fn answer(ring: &Ring, medium: &Medium, call: Call) {
                 ring.set_next(medium.next_event());
             }
         }
+        Call::BeginMeasurement { now } => medium.begin_measurement(now),
         Call::Statistic { number } => {
             let found = medium.statistic(usize::try_from(number).unwrap_or(usize::MAX));
             ring.set_value(found.is_some().into());

@@ -131,13 +131,17 @@ static int statistic(void *medium, size_t number, const char **name, double *val
 #endif
 
 static const struct cxlab_medium_table table = {
-#ifdef OTHER_ABI
-    2,
+#if defined(OTHER_ABI)
+    CXLAB_MEDIUM_ABI + 1,
+#elif defined(FIRST_ABI)
+    1,
 #else
     CXLAB_MEDIUM_ABI,
 #endif
-#ifdef OTHER_SIZE
+#if defined(OTHER_SIZE)
     8,
+#elif defined(FIRST_ABI)
+    offsetof(struct cxlab_medium_table, begin_measurement),
 #else
     sizeof(struct cxlab_medium_table),
 #endif
@@ -148,6 +152,12 @@ static const struct cxlab_medium_table table = {
     advance,
 #endif
     statistic,
+#ifdef FIRST_ABI
+    /* Not part of a table of version 1, and so never called. */
+    (void (*)(void *, uint64_t))abort,
+#else
+    NULL,
+#endif
 };
 
 #ifdef NO_FUNCTION
