@@ -25,6 +25,8 @@ const PATIENCE: u32 = 1 << 20;
 /// Bound on calls of `advance` without a completion while requests are in flight (*assumed*; a
 /// simulator clocked each nanosecond needs 2^20 calls for a millisecond of an SSD).
 const MOST_CALLS: u32 = 1 << 26;
+/// Bound on the files of a library (*assumed*).
+const MAX_FILES: usize = 64;
 /// Bound on the statistics of a library.
 const MAX_STATISTICS: usize = 1024;
 
@@ -34,9 +36,14 @@ const MAX_STATISTICS: usize = 1024;
 pub struct PluginParams {
     /// Path of the library, relative to the folder of the scenario.
     pub library: String,
-    /// Text that is passed to the library, which defines its meaning. Default: empty.
+    /// Text that is passed to the library, which defines its meaning. If there are `files`, `{0}`
+    /// stands for the path of the first, `{1}` for that of the second, and so on. Default: empty.
     #[serde(default)]
     pub config: String,
+    /// Paths of the files that the library reads, relative to the folder of the scenario. Their
+    /// content is part of the plan's hash. At most 64. Default: none.
+    #[serde(default)]
+    pub files: Vec<String>,
     /// Whether the library runs in the simulator's own process. This is faster, but if the library
     /// crashes or never returns, so does the simulator. Default: false.
     #[serde(default)]
@@ -67,6 +74,11 @@ pub(crate) const ENTRY: Entry<Box<dyn Medium>> = Entry {
             let message = format!("found {}; allowed: 1 ms to 1 h", params.patience);
             return Err(ParamError::new("patience", message));
         }
+        if params.files.len() > MAX_FILES {
+            let message = format!("found {} files; allowed: {MAX_FILES}", params.files.len());
+            return Err(ParamError::new("files", message));
+        }
+        params.config_for(Path::new(""))?;
         Ok(Box::new(params))
     },
 };
@@ -80,6 +92,41 @@ fn refused(error: PluginError) -> ParamError {
 }
 
 impl PluginParams {
+    /// The text for the library, with the paths of files in it.
+    ///
+    /// # Errors
+    /// If it has the number of a file that is not in the list.
+    fn config_for(&self, folder: &Path) -> Result<String, ParamError> {
+        if self.files.is_empty() {
+            return Ok(self.config.clone());
+        }
+        let mut text = String::new();
+        let mut rest = self.config.as_str();
+        while let Some((before, after)) = rest.split_once('{') {
+            text.push_str(before);
+            let number = after.split_once('}').map(|(number, _)| number);
+            let digits = |text: &&str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+            let Some(number) = number.filter(digits) else {
+                text.push('{');
+                rest = after;
+                continue;
+            };
+            let file = number
+                .parse()
+                .ok()
+                .and_then(|number: usize| self.files.get(number));
+            let Some(file) = file else {
+                let last = self.files.len() - 1;
+                let message = format!("found `{{{number}}}`; allowed: `{{0}}` to `{{{last}}}`");
+                return Err(ParamError::new("config", message));
+            };
+            text.push_str(&folder.join(file).to_string_lossy());
+            rest = &after[number.len() + 1..];
+        }
+        text.push_str(rest);
+        Ok(text)
+    }
+
     fn create(
         &self,
         folder: &Path,
@@ -89,7 +136,8 @@ impl PluginParams {
             true => Place::Here,
             false => Place::Apart(Duration::from_nanos(self.patience.0 / 1_000)),
         };
-        let settings = (self.config.as_str(), capacity.0, seed);
+        let config = self.config_for(folder)?;
+        let settings = (config.as_str(), capacity.0, seed);
         let library = folder.join(&self.library);
         // The loader searches other folders for a name without a folder.
         let library = Path::new(".").join(library);
@@ -133,10 +181,19 @@ impl Medium for PluginParams {
     }
 
     fn files(&self) -> Vec<InputFile> {
-        vec![InputFile {
+        let library = InputFile {
             field: "library".to_owned(),
             path: PathBuf::from(&self.library),
-        }]
+        };
+        let files = self
+            .files
+            .iter()
+            .enumerate()
+            .map(|(number, path)| InputFile {
+                field: format!("files[{number}]"),
+                path: PathBuf::from(path),
+            });
+        std::iter::once(library).chain(files).collect()
     }
 
     fn runs_code(&self) -> bool {

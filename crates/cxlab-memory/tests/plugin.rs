@@ -237,6 +237,38 @@ fn a_medium_without_a_process_or_a_word_of_the_user_says_what_is_missing() {
     );
 }
 
+#[test]
+fn numbers_in_braces_stand_for_the_paths_of_files() {
+    let says = |config: &str, files: &[&str]| {
+        let params = json!({
+            "library": example(), "config": config, "files": files, "in_process": true,
+        });
+        let folder = RunContext {
+            folder: PathBuf::from("some/folder"),
+            ..RunContext::default()
+        };
+        // The library is built under an absolute path, and says which configuration it found.
+        medium("plugin", params)
+            .and_then(|medium| medium.rehearse(CAPACITY, &folder))
+            .unwrap_err()
+    };
+    for (config, files, found) in [
+        (
+            "{1} {0}{",
+            &["a", "b"][..],
+            "found `some/folder/b some/folder/a{`",
+        ),
+        ("{x} {} {0", &["a"], "found `{x} {} {0`"),
+        ("{0}", &["/abs"], "found `/abs`"),
+        ("{0}", &[], "found `{0}`"),
+        ("{2}", &["a", "b"], "found `{2}`; allowed: `{0}` to `{1}`"),
+    ] {
+        let error = says(config, files);
+        assert_eq!(error.field, "config");
+        assert!(error.message.contains(found), "{}", error.message);
+    }
+}
+
 /// The hash of a plan covers the content of these files.
 #[test]
 fn a_medium_names_its_library_however_deep_it_lies() {
@@ -255,4 +287,10 @@ fn a_medium_names_its_library_however_deep_it_lies() {
     let several = json!({ "media": [{ "kind": "fixed" }, plugin] });
     assert_eq!(found("interleaved", several), expected("media[1].library"));
     assert!(found("fixed", json!({})).is_empty());
+    let with_files = json!({ "library": "media/lib.so", "files": ["a.ini", "b.ini"] });
+    let fields: Vec<String> = found("plugin", with_files)
+        .into_iter()
+        .map(|file| file.field)
+        .collect();
+    assert_eq!(fields, ["library", "files[0]", "files[1]"]);
 }
