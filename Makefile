@@ -49,8 +49,8 @@ python: need-rust .venv/.installed ## Build the Python package into .venv, with 
 
 .PHONY: test-python
 test-python: python ## The checks of the Python package alone
-	.venv/bin/ruff format --check --quiet python examples tests/compare.py
-	.venv/bin/ruff check --quiet python examples tests/compare.py
+	.venv/bin/ruff format --check --quiet python examples tests/compare.py adapters
+	.venv/bin/ruff check --quiet python examples tests/compare.py adapters
 	.venv/bin/mypy
 	.venv/bin/pytest
 
