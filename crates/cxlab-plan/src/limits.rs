@@ -57,7 +57,7 @@ pub(crate) fn check(scenario: &Scenario, problems: &mut Problems) {
         }
         if let Some(local) = &group.local {
             let path = format!("{path}.local.memory");
-            check_medium(&path, &local.memory.params, problems);
+            check_medium(&path, &local.memory.kind, &local.memory.params, problems);
         }
     }
     for (at, group) in scenario.devices.iter().enumerate() {
@@ -66,17 +66,24 @@ pub(crate) fn check(scenario: &Scenario, problems: &mut Problems) {
         problems
             .below(&path)
             .delay("controller.process_time", process);
-        check_medium(&format!("{path}.memory"), &group.memory.params, problems);
+        let path = format!("{path}.memory");
+        check_medium(&path, &group.memory.kind, &group.memory.params, problems);
     }
     check_state(scenario, problems);
 }
 
 /// Checks the times of a medium as written. Media come from a catalog, so their other times are not
-/// known here. A medium may contain other media.
-fn check_medium(path: &str, params: &Map<String, Value>, problems: &mut Problems) {
+/// known here. A medium may contain other media. A plug-in has no times of the model: `patience` is
+/// real time, and `config` is the library's text.
+fn check_medium(path: &str, kind: &str, params: &Map<String, Value>, problems: &mut Problems) {
+    if kind == "plugin" {
+        return;
+    }
     for (key, value) in params {
         if let Some(inside) = value.as_object() {
-            check_medium(&format!("{path}.{key}"), inside, problems);
+            let kind = inside.get("kind").and_then(Value::as_str);
+            let path = format!("{path}.{key}");
+            check_medium(&path, kind.unwrap_or_default(), inside, problems);
         } else if let Some(Ok(time)) = value.as_str().map(str::parse::<Picos>) {
             problems.below(path).time(key, time, LONGEST_INTERVAL);
         }
