@@ -4,8 +4,8 @@ mod ctx;
 mod hints;
 mod lane;
 
-pub use ctx::Ctx;
 pub(crate) use ctx::NOWHERE;
+pub use ctx::{Ctx, ReservedWake};
 pub use hints::{ExecutionHints, HandOver};
 pub(crate) use lane::{
     Account, Blocks, Body, CrossEvent, Lane, NO_BLOCK, Outgoing, Route, combine_digests,

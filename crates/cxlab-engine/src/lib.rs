@@ -371,7 +371,9 @@ pub mod slab;
 pub mod state;
 pub mod units;
 
-pub use component::{Component, ComponentId, Ctx, ExecutionHints, HandOver, Kept, Payload, Wire};
+pub use component::{
+    Component, ComponentId, Ctx, ExecutionHints, HandOver, Kept, Payload, ReservedWake, Wire,
+};
 pub use partition::{Partition, partition};
 pub use prefetch::{CACHE_LINE, prefetch, prefetch_first};
 pub use simulation::{

@@ -11,6 +11,7 @@ mod pace;
 mod part;
 mod ranks;
 mod saved;
+mod stepped;
 mod sync;
 #[cfg(test)]
 mod tests;

@@ -1,5 +1,7 @@
 //! What a component may do while it handles an event.
 
+use serde::{Deserialize, Serialize};
+
 use super::lane::{Account, Lane, Route};
 use super::{Kept, Payload};
 use crate::queue::{EventKey, EventQueue, Target};
@@ -69,6 +71,10 @@ pub struct Ctx<'a, P: Payload> {
     /// The place in the event queue of the payload that has arrived; [`NOWHERE`] when there is none.
     pub(crate) place: u32,
 }
+
+/// The place in the order of a wake-up that has no time yet ([`Ctx::reserve_wake`]).
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
+pub struct ReservedWake(pub(crate) u64);
 
 /// The place of no payload: none has arrived, or it was passed on. The first place of a queue has none.
 pub(crate) const NOWHERE: u32 = 0;
@@ -208,6 +214,15 @@ impl<P: Payload> Ctx<'_, P> {
         let key = self.next_key(at);
         let (block, target) = (self.lane.block, Target::wake(self.account.local, token));
         self.lane.push(block, key, target);
+    }
+
+    /// Takes the place in the order of a wake-up whose time is not known yet. Between two runs,
+    /// [`Simulation::wake_reserved`](crate::Simulation::wake_reserved) gives it a time.
+    ///
+    /// A wake-up that is asked for in this way has the same [order](super::Component#order-of-events) as one that
+    /// [`Ctx::wake_at`] would have asked for now. So it makes no difference when its time becomes known.
+    pub fn reserve_wake(&mut self) -> ReservedWake {
+        ReservedWake(self.next_key(SimTime::ZERO).order)
     }
 
     /// Adds finished units of work, such as completed requests, to [`Monitor::work`](crate::Monitor::work).
