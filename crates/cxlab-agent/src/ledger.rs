@@ -62,6 +62,13 @@ impl RequestLedger {
         self.rows.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
+    /// Moves the rows logged since the last call to the end of `out`. Neither list loses its memory.
+    pub fn drain_rows(&mut self, out: &mut Vec<RequestRow>) {
+        if let Some(rows) = &mut self.rows {
+            out.append(rows);
+        }
+    }
+
     /// Resets the statistics and the log at the beginning of measurement.
     pub fn begin_measurement(&mut self, now: SimTime) {
         self.stats.begin(now.0, self.in_flight, self.issued_sum);

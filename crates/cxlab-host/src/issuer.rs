@@ -4,9 +4,10 @@
 use cxlab_engine::rng::StreamRng;
 use cxlab_engine::save_state;
 use cxlab_engine::units::SimTime;
-use cxlab_engine::{Ctx, prefetch};
+use cxlab_engine::{Ctx, ReservedWake, prefetch};
 use cxlab_link::Parcel;
-use cxlab_workload::{MemOp, OpSource};
+use cxlab_workload::{Inlet, MemOp, OpSource};
+use serde::{Deserialize, Serialize};
 
 /// Wake-up token for issuing.
 pub(crate) const ISSUE: u32 = u32::MAX;
@@ -30,6 +31,28 @@ pub(crate) struct Issuer {
     origin: u64,
     /// The remaining operations while nothing may be issued, in sampled runs.
     parked: Option<ParkedIssuer>,
+    /// The wake-up of the next operation of an inlet, which is not known yet.
+    awaited: Option<AwaitedOp>,
+}
+
+/// The wake-up for an operation that another program has not handed over yet.
+#[derive(Clone, Copy, Serialize, Deserialize)]
+struct AwaitedOp {
+    wake: ReservedWake,
+    /// Earliest time of the next issue when the wake-up was reserved.
+    next_issue: u64,
+}
+
+/// A reserved wake-up whose time has become known, for
+/// [`Simulation::wake_reserved`](cxlab_engine::Simulation::wake_reserved).
+#[derive(Clone, Copy, Debug)]
+pub struct DueWake {
+    /// The wake-up that the component has reserved.
+    pub wake: ReservedWake,
+    /// When the component is woken.
+    pub at: SimTime,
+    /// The token of the wake-up.
+    pub token: u32,
 }
 
 /// The remaining operations of a parked issuer.
@@ -41,7 +64,7 @@ struct ParkedIssuer {
 
 // A sampled run is not saved.
 save_state!(Issuer {
-    values: interval_ps, issued, left, held, exhausted, next_issue, wake, begun;
+    values: interval_ps, issued, left, held, exhausted, next_issue, wake, begun, awaited;
     states: source, rng;
     built: origin, parked;
 });
@@ -66,6 +89,7 @@ impl Issuer {
             begun: 0,
             origin: 0,
             parked: None,
+            awaited: None,
         }
     }
 
@@ -137,8 +161,53 @@ impl Issuer {
             } else {
                 self.source.next_op(&mut self.rng)
             };
+            if self.held.is_none() && self.left > 0 && self.is_open() {
+                return;
+            }
             self.left = self.left.saturating_sub(1);
             self.exhausted = self.held.is_none();
+        }
+    }
+
+    /// Whether another program may hand over more operations.
+    #[cold]
+    fn is_open(&mut self) -> bool {
+        self.source.inlet().is_some_and(|inlet| inlet.is_open())
+    }
+
+    /// The inlet of the source, if it has one.
+    pub(crate) fn inlet(&mut self) -> Option<&mut Inlet> {
+        self.source.inlet()
+    }
+
+    /// To be called after operations were added to the inlet, or after it was closed. Returns a wake-up
+    /// that the caller must pass to the simulation, with its time.
+    ///
+    /// The wake-up has the order and the time that it would have had if the operation had been known since
+    /// the issue of the one before it. So a requester behaves as if it had known all operations in advance.
+    pub(crate) fn handed_over(&mut self) -> Option<DueWake> {
+        self.awaited?;
+        self.hold();
+        let op = self.held?;
+        let AwaitedOp { wake, next_issue } = self.awaited.take()?;
+        let due = next_issue.max(self.begun + op.not_before.0);
+        self.wake = SimTime(due);
+        Some(DueWake {
+            wake,
+            at: self.wake,
+            token: ISSUE,
+        })
+    }
+
+    /// Reserves the wake-up for the next operation of an inlet that is empty and open.
+    #[cold]
+    #[inline(never)]
+    fn await_op(&mut self, ctx: &mut Ctx<'_, Parcel>) {
+        if !self.exhausted && self.awaited.is_none() && self.wake == SimTime::NEVER {
+            self.awaited = Some(AwaitedOp {
+                wake: ctx.reserve_wake(),
+                next_issue: self.next_issue,
+            });
         }
     }
 
@@ -184,7 +253,10 @@ impl Issuer {
     pub(crate) fn next(&mut self, ctx: &mut Ctx<'_, Parcel>, in_flight: u64) -> Option<MemOp> {
         let now = ctx.now();
         self.hold();
-        let op = self.held?;
+        let Some(op) = self.held else {
+            self.await_op(ctx);
+            return None;
+        };
         if op.dependent && in_flight > 0 {
             return None;
         }

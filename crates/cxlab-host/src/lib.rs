@@ -21,6 +21,7 @@ pub use cxlab_agent::{
     AddressMap, AddressWindow, Failure, FailureHandling, HopStats, LOCAL, QUEUES, RequestAgent,
     RequestRow, RequesterStats, STAGE_NAMES, StageTimes, UnservedRequests,
 };
+pub use issuer::DueWake;
 pub use local::LocalConfig;
 pub use params::{
     CacheParams, CachePolicyChoice, LoadMiss, PartialWrite, RequesterParams, RequesterPreset,

@@ -23,6 +23,7 @@ use cxlab_workload::{OpKind, OpSource};
 use serde::{Deserialize, Serialize};
 
 mod failures;
+mod inlet;
 mod multi_line;
 mod overfetch;
 mod sampled;

@@ -1,9 +1,12 @@
 //! The interface between sources of memory operations and the requesters that issue them. A source only
 //! hands out operations: it knows no latency, no host and no device.
 
+use std::collections::VecDeque;
+
 use cxlab_engine::rng::StreamRng;
+use cxlab_engine::save_state;
 use cxlab_engine::state::SaveState;
-use cxlab_engine::units::{Hpa, SimTime};
+use cxlab_engine::units::{Bytes, Hpa, SimTime};
 use serde::{Deserialize, Serialize};
 
 /// The kind of a memory operation.
@@ -34,8 +37,15 @@ pub struct MemOp {
 /// A stream of memory operations for one requester. A source restored from a checkpoint hands out
 /// the operations that the saved source would have.
 pub trait OpSource: SaveState + Send {
-    /// Returns the next operation; `None` when the source has finished, and at every later call.
+    /// Returns the next operation; `None` when the source has finished, and at every later call. A source with
+    /// an [inlet](OpSource::inlet) also returns `None` while it is empty.
     fn next_op(&mut self, rng: &mut StreamRng) -> Option<MemOp>;
+
+    /// The inlet through which another program adds operations while the simulation runs, if the source has
+    /// one. Such a source has finished only when it is empty and its inlet is closed.
+    fn inlet(&mut self) -> Option<&mut Inlet> {
+        None
+    }
 
     /// Appends up to `count` operations to `out`, in order; fewer only when
     /// the source has finished.
@@ -46,5 +56,95 @@ pub trait OpSource: SaveState + Send {
                 None => return,
             }
         }
+    }
+}
+
+/// Why an [`Inlet`] does not take an operation.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum InletError {
+    /// The queue is full. There is room again after the requester has issued an operation.
+    Full,
+    /// The inlet was closed, and takes no more operations.
+    Closed,
+}
+
+/// A bounded queue of operations between another program and a requester.
+///
+/// The source is open until [`Inlet::close`]: a requester that finds it empty waits for more.
+pub struct Inlet {
+    queue: VecDeque<MemOp>,
+    depth: usize,
+    span: Bytes,
+    closed: bool,
+}
+
+save_state!(Inlet {
+    values: queue, closed;
+    built: depth, span;
+});
+
+impl Inlet {
+    /// An empty inlet for at most `depth` operations in a memory of `span` bytes.
+    pub fn new(depth: usize, span: Bytes) -> Inlet {
+        Inlet {
+            queue: VecDeque::with_capacity(depth),
+            depth,
+            span,
+            closed: false,
+        }
+    }
+
+    /// Most operations in the queue.
+    pub fn depth(&self) -> usize {
+        self.depth
+    }
+
+    /// Number of further operations that the inlet takes now.
+    pub fn room(&self) -> usize {
+        match self.closed {
+            true => 0,
+            false => self.depth - self.queue.len(),
+        }
+    }
+
+    /// Size of the memory that operations may address, from 0 on.
+    pub fn span(&self) -> Bytes {
+        self.span
+    }
+
+    /// Whether more operations may follow.
+    pub fn is_open(&self) -> bool {
+        !self.closed
+    }
+
+    /// Adds an operation. The caller checks that its lines are within [`Inlet::span`], and that its time is
+    /// not earlier than that of the operation before it.
+    ///
+    /// # Errors
+    /// If the queue is full, or the inlet was closed.
+    pub fn push(&mut self, op: MemOp) -> Result<(), InletError> {
+        if self.closed {
+            return Err(InletError::Closed);
+        }
+        if self.queue.len() == self.depth {
+            return Err(InletError::Full);
+        }
+        self.queue.push_back(op);
+        Ok(())
+    }
+
+    /// Ends the source after the operations in the queue.
+    pub fn close(&mut self) {
+        self.closed = true;
+    }
+}
+
+impl OpSource for Inlet {
+    fn next_op(&mut self, _: &mut StreamRng) -> Option<MemOp> {
+        self.queue.pop_front()
+    }
+
+    fn inlet(&mut self) -> Option<&mut Inlet> {
+        Some(self)
     }
 }

@@ -44,10 +44,10 @@ use cxlab_memory::{Geometry, GeometryError, SetRoom, Slot, TagArray, VictimPolic
 use cxlab_protocol::coherence::fields::CoherenceClass;
 use cxlab_protocol::coherence::requester::{Event, Line, LineState, step};
 use cxlab_protocol::{Channel, Message, PortId};
-use cxlab_workload::OpKind;
+use cxlab_workload::{Inlet, OpKind};
 use serde::{Deserialize, Serialize};
 
-use crate::issuer::{ISSUE, Issuer};
+use crate::issuer::{DueWake, ISSUE, Issuer};
 use crate::params::{CacheParams, LoadMiss};
 use crate::requester::RequesterConfig;
 use crate::throttle::{Throttle, ThrottleStats};
@@ -210,6 +210,17 @@ impl CachingRequester {
             stores: 0,
             observations: config.observe.then(Vec::new),
         })
+    }
+
+    /// The inlet of the source, if another program hands over the operations.
+    pub fn inlet(&mut self) -> Option<&mut Inlet> {
+        self.issuer.inlet()
+    }
+
+    /// To be called after operations were added to the inlet, or after it was closed. Returns a wake-up that
+    /// the caller must pass to the simulation.
+    pub fn handed_over(&mut self) -> Option<DueWake> {
+        self.issuer.handed_over()
     }
 
     /// Statistics of the throttle, if the requester has one.
