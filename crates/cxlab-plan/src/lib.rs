@@ -13,6 +13,7 @@ mod endpoints;
 pub mod enumeration;
 mod events;
 mod extents;
+mod external;
 pub mod failures;
 mod fleet;
 mod inputs;

@@ -10,8 +10,8 @@ use cxlab_fabric::routing::RoutingTables;
 use cxlab_fabric::topology::Topology;
 use cxlab_memory::Medium;
 use cxlab_scenario::{HostGroup, Note, Scenario, WorkloadChoice};
-use cxlab_workload::Workload;
 use cxlab_workload::pattern::External;
+use cxlab_workload::{InletWorkload, Workload};
 
 use crate::endpoints::{Named, PlannedDevice};
 use crate::fleet::PlannedFleet;
@@ -23,8 +23,8 @@ use crate::problem::{Problem, Problems};
 use crate::qos::Qos;
 use crate::{
     accelerators, address, coherence, copies, cores, credits, endpoints, enumeration, events,
-    failures, fleet, limits, link_checks, links, media, media_errors, os, processors, programs,
-    qos, regions, revision, sampling, sharing, surprises, viral, windows,
+    external, failures, fleet, limits, link_checks, links, media, media_errors, os, processors,
+    programs, qos, regions, revision, sampling, sharing, surprises, viral, windows,
 };
 
 /// Workloads supplied by the program that runs the simulation, by the name in a scenario's
@@ -62,7 +62,12 @@ impl Entries {
                 .transpose()
         });
         let workloads = build_all(problems, "hosts", "workload", hosts, |group| {
-            build_workload(&group.workload, externals)
+            match group.external {
+                true => Ok(Box::new(InletWorkload {
+                    depth: group.port_depth(),
+                }) as Box<dyn Workload>),
+                false => build_workload(&group.workload, externals),
+            }
         });
         let nodes = build_all(problems, "hosts", "nodes", hosts, |group| {
             build_nodes(group, folder)
@@ -180,6 +185,7 @@ fn check_parameters<'a>(
     media_errors::check(scenario, problems);
     viral::check(scenario, named, problems);
     limits::check(scenario, problems);
+    external::check(scenario, problems);
     sampling::check_keys(scenario, problems);
     manager
 }
@@ -325,6 +331,7 @@ impl Plan {
         limits::check_round_trip(&self.scenario, self.longest_path().unwrap_or(1))?;
         revision::check(&self)?;
         self.check_os()?;
+        self.check_external_events()?;
         sampling::check(&self)?;
         self.sources(self.scenario.seed).map(drop)?;
         windows::check(&self)?;

@@ -30,7 +30,7 @@ pub enum WindowEnd {
 }
 
 /// Whether the workload of a host ends by itself.
-fn ends(plan: &Plan, host: &PlannedHost) -> bool {
+pub fn ends(plan: &Plan, host: &PlannedHost) -> bool {
     let limited = plan.scenario.hosts[host.group].requests.is_some();
     limited || host.leaves.is_some() || plan.is_finite(host)
 }

@@ -2,8 +2,10 @@
 
 use cxlab_engine::units::{Bytes, Picos};
 use cxlab_host::{Cluster, CoreParams, OsParams, ProcessorParams, RequesterParams};
+use cxlab_workload::pattern::External;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::Map;
 
 use crate::choice::{MediumChoice, WorkloadChoice};
 
@@ -16,6 +18,14 @@ pub enum HostKind {
     Core(CoreParams),
     /// A multi-core processor that runs the workload as threads, or as a program on each core.
     Processor(Box<ProcessorParams>),
+}
+
+/// What issues the requests of a host.
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Debug)]
+#[serde(rename_all = "kebab-case")]
+enum IssuerKind {
+    /// Another program: the host is a port of libcxlab.
+    External,
 }
 
 /// Some equal hosts.
@@ -38,6 +48,13 @@ pub struct HostGroup {
     pub os: Option<OsParams>,
     /// What the hosts access.
     pub workload: WorkloadChoice,
+    /// Whether the hosts are external ports: another program hands over what they access while the
+    /// simulation runs. Then `workload` only stands for these operations.
+    pub external: bool,
+    /// Most requests that wait at an external port, if the table says so.
+    pub depth: Option<u32>,
+    /// Whether the table has `workload`.
+    pub has_workload: bool,
     /// Most requests of each host; most steps of its program, or of the program of each core.
     pub requests: Option<u64>,
     /// The memory that patterns and traces on a processor address from 0 on.
@@ -57,6 +74,15 @@ struct HostTable {
     #[serde(default = "crate::defaults::one")]
     #[schemars(range(min = 1, max = 4095))]
     count: u32,
+    /// `"external"`: another program hands over the requests while the simulation runs, through libcxlab
+    /// (`include/cxlab.h`). Each host is a port with the host's name. Default: the hosts run `workload`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    kind: Option<IssuerKind>,
+    /// With `kind = "external"`: most requests that wait at the port until `issue` allows them, 1 to 1048576.
+    /// Default 1024.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 1048576))]
+    depth: Option<u32>,
     /// How they issue, where they have no `core`.
     #[serde(default)]
     issue: RequesterParams,
@@ -80,8 +106,9 @@ struct HostTable {
     /// addresses are physical.
     #[serde(default)]
     os: Option<OsParams>,
-    /// What they access.
-    workload: WorkloadChoice,
+    /// What they access. Required, except with `kind = "external"`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    workload: Option<WorkloadChoice>,
     /// Requests that each host issues at most; steps of its program, where it has a core, and of each
     /// core's, where it has a processor. Default: as many as the workload has.
     #[serde(default)]
@@ -127,6 +154,14 @@ pub struct BesideGroup {
     pub span: Option<SpanOf>,
 }
 
+/// The workload of hosts whose table has none: operations that come from outside.
+fn external_workload() -> WorkloadChoice {
+    WorkloadChoice {
+        kind: External::KIND.to_owned(),
+        params: Map::new(),
+    }
+}
+
 impl HostKind {
     /// The key of the kind in the table of a host.
     pub fn key(&self) -> &'static str {
@@ -154,7 +189,10 @@ impl From<HostTable> for HostGroup {
             local: table.local,
             nodes: table.nodes,
             os: table.os,
-            workload: table.workload,
+            has_workload: table.workload.is_some(),
+            workload: table.workload.unwrap_or_else(external_workload),
+            external: table.kind == Some(IssuerKind::External),
+            depth: table.depth,
             requests: table.requests,
             span: table.span,
             beside: table.beside,
@@ -167,13 +205,15 @@ impl From<HostGroup> for HostTable {
         let mut table = HostTable {
             name: group.name,
             count: group.count,
+            kind: group.external.then_some(IssuerKind::External),
+            depth: group.depth,
             issue: RequesterParams::default(),
             core: None,
             local: group.local,
             processor: None,
             nodes: group.nodes,
             os: group.os,
-            workload: group.workload,
+            workload: group.has_workload.then_some(group.workload),
             requests: group.requests,
             span: group.span,
             beside: group.beside,
@@ -189,7 +229,15 @@ impl From<HostGroup> for HostTable {
     }
 }
 
+/// Most requests that wait at an external port, if the scenario does not say so (*assumed*).
+const DEFAULT_DEPTH: u32 = 1024;
+
 impl HostGroup {
+    /// Most requests that wait at an external port until the host issues them.
+    pub fn port_depth(&self) -> u32 {
+        self.depth.unwrap_or(DEFAULT_DEPTH)
+    }
+
     /// Everything that the table says about how the hosts issue: the kind that counts, then kinds
     /// that it excludes.
     pub fn kinds(&self) -> impl Iterator<Item = &HostKind> {

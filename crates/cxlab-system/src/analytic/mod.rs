@@ -75,6 +75,7 @@ impl Computed {
 
 /// Mistakes are in what is used, not in what is there.
 fn refuse(plan: &Plan) -> Result<(), Vec<Problem>> {
+    plan.refuse_external()?;
     let mut problems: Vec<Problem> = (plan.scenario.devices.iter().enumerate())
         .filter(|(_, group)| group.is_hdm_db())
         .map(|(at, _)| {

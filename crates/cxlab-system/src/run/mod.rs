@@ -126,6 +126,7 @@ fn run_parts<'p, 'a>(
     checkpoints: Checkpoints<'p>,
     ranked: Option<Ranked<'a>>,
 ) -> Result<Option<Report>, RunError> {
+    plan.refuse_external().map_err(RunError::Problems)?;
     let began = Instant::now();
     let (warmup, window) = windows(plan);
     let notes = Notes {
