@@ -200,6 +200,11 @@ impl Checkpoint {
         }
     }
 
+    /// The saved state.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
     fn refused(&self, error: &impl std::fmt::Display) -> CheckpointError {
         CheckpointError::Refused(format!("{}: {error}", self.name))
     }
@@ -253,14 +258,14 @@ const BEGINNING: u64 = 64;
 
 /// Identity of the run that a checkpoint belongs to.
 #[derive(PartialEq, Eq, Serialize, Deserialize)]
-struct Origin {
+pub(crate) struct Origin {
     version: String,
     plan: String,
     seed: u64,
 }
 
 impl Origin {
-    fn of(plan: &Plan, seed: u64) -> Origin {
+    pub(crate) fn of(plan: &Plan, seed: u64) -> Origin {
         Origin {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             plan: plan.state_hash.clone(),
@@ -268,7 +273,7 @@ impl Origin {
         }
     }
 
-    fn check(&self, run: &Origin) -> Result<(), StateError> {
+    pub(crate) fn check(&self, run: &Origin) -> Result<(), StateError> {
         if self.version != run.version {
             return Err(StateError::new(format!(
                 "found a checkpoint of cxlab {}; allowed: of cxlab {}, which this is",

@@ -7,10 +7,11 @@ use cxlab_engine::save_state;
 use cxlab_engine::state::{SaveState, StateError, StateReader, StateWriter};
 use cxlab_engine::units::SimTime;
 use cxlab_host::{
-    CachingRequester, CoherenceStats, Core, Observation, Processor, RequestRow, Requester,
+    CachingRequester, CoherenceStats, Core, DueWake, Observation, Processor, RequestRow, Requester,
     RequesterStats, ThrottleStats,
 };
 use cxlab_link::{LinkPort, Parcel};
+use cxlab_workload::Inlet;
 
 use crate::series::{Series, Totals};
 
@@ -253,6 +254,29 @@ impl Host {
     /// Takes the rows logged since the last call.
     pub fn take_rows(&mut self) -> Vec<RequestRow> {
         self.agent.any_mut().take_rows()
+    }
+
+    /// Moves the rows logged since the last call to the end of `out`.
+    pub(crate) fn drain_rows(&mut self, out: &mut Vec<RequestRow>) {
+        self.agent.any_mut().ledger_mut().drain_rows(out);
+    }
+
+    /// The inlet of its source, if another program hands over its operations.
+    pub(crate) fn inlet(&mut self) -> Option<&mut Inlet> {
+        match &mut self.agent {
+            Agent::Plain(agent) => agent.inlet(),
+            Agent::Caching(agent) => agent.inlet(),
+            Agent::Core(_) | Agent::Processor(_) | Agent::Accelerator(_) => None,
+        }
+    }
+
+    /// The wake-up to be passed to the simulation after operations were added to the inlet.
+    pub(crate) fn handed_over(&mut self) -> Option<DueWake> {
+        match &mut self.agent {
+            Agent::Plain(agent) => agent.handed_over(),
+            Agent::Caching(agent) => agent.handed_over(),
+            Agent::Core(_) | Agent::Processor(_) | Agent::Accelerator(_) => None,
+        }
     }
 
     /// Takes what its accesses saw since the last call, in the order in which they took effect;

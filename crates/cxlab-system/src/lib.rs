@@ -7,6 +7,7 @@
 //! |---|---|
 //! | `fleet`, `analytic` | fleets of pods; the form of a plan without events |
 //! | `seeds`, `table`, `chart`, `picture`, `describe`, `requests`, `layout` | views of plans and reports |
+//! | `session` | a system that another program drives |
 //! | `run`, `checkpoint`, `position` | warm-up and measurement, and their state in a file |
 //! | `assembly` | from counters to a report, its bottleneck and its notes |
 //! | `readings`, `batches`, `samples`, `intervals`, `laws` | counters of a window, confidence intervals, laws of a run |
@@ -34,6 +35,7 @@ pub mod run;
 mod samples;
 pub mod seeds;
 mod series;
+pub mod session;
 mod statistics;
 pub mod system;
 pub mod table;

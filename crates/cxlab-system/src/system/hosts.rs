@@ -71,7 +71,7 @@ impl Builder<'_> {
             source,
             rng: StreamRng::new(self.seed, &host.name),
             limit: group.requests,
-            log: self.notes.rows,
+            log: self.notes.rows || group.external,
             partial: self.plan.workloads[host.group].request().0 < LINE_BYTES,
             values: self.notes.values,
             joins: host.joins,
