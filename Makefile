@@ -60,6 +60,13 @@ wheel: need-rust .venv/.installed ## Build the wheel that `pip install .` instal
 	@find $(OUT)/wheels -name '*.whl' -size +15M -exec false {} + || { \
 		echo "error: the wheel is larger than 15 MB" >&2; exit 1; }
 
+# PREFIX, and DESTDIR for packages.
+PREFIX ?= /usr/local
+.PHONY: install-lib
+install-lib: need-rust ## Build libcxlab and install it below PREFIX: cxlab under another simulator
+	$(CARGO) build --release --locked --package cxlab-capi
+	crates/cxlab-capi/install/install.sh "$(TARGET)/release" "$(PREFIX)" "$(DESTDIR)"
+
 .PHONY: test-all
 test-all: need-rust need-python have-valgrind have-qemu ## The slow suites too, optimised
 	$(CARGO) test --workspace --profile slow-tests --locked --no-fail-fast -- --include-ignored
