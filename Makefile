@@ -60,11 +60,11 @@ wheel: need-rust .venv/.installed ## Build the wheel that `pip install .` instal
 	@find $(OUT)/wheels -name '*.whl' -size +15M -exec false {} + || { \
 		echo "error: the wheel is larger than 15 MB" >&2; exit 1; }
 
-# PREFIX, and DESTDIR for packages.
+# PREFIX, and DESTDIR for packages. Without its Rust library the crate is optimised as a whole.
 PREFIX ?= /usr/local
 .PHONY: install-lib
 install-lib: need-rust ## Build libcxlab and install it below PREFIX: cxlab under another simulator
-	$(CARGO) build --release --locked --package cxlab-capi
+	$(CARGO) rustc --release --locked --package cxlab-capi --lib --crate-type cdylib,staticlib
 	crates/cxlab-capi/install/install.sh "$(TARGET)/release" "$(PREFIX)" "$(DESTDIR)"
 
 .PHONY: test-all

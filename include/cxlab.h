@@ -424,8 +424,8 @@ int32_t cxlab_report(cxlab_system system,
                      size_t *length);
 
 /*
- Writes a number of the report, by its path: "latency_ns.mean", "hosts[0].requests.reads",
- "devices[mem0].bandwidth_gb_per_s.total". An index is a number or the entry's name.
+ Writes a number of the report, by its path: "latency_ns.mean", "hosts[0].reads",
+ "devices[mem0].writes". An index is a number or the entry's name.
  */
 int32_t cxlab_statistic(cxlab_system system, const char *path, double *value);
 

@@ -62,8 +62,8 @@ pub unsafe extern "C" fn cxlab_report(
     })
 }
 
-/// Writes a number of the report, by its path: "latency_ns.mean", "hosts[0].requests.reads",
-/// "devices[mem0].bandwidth_gb_per_s.total". An index is a number or the entry's name.
+/// Writes a number of the report, by its path: "latency_ns.mean", "hosts[0].reads",
+/// "devices[mem0].writes". An index is a number or the entry's name.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cxlab_statistic(
     system: cxlab_system,

@@ -1,6 +1,8 @@
 //! Any sequence of calls, with right and wrong arguments, returns known codes, loses no request and completes none
 //! twice.
 
+#![allow(unsafe_code, reason = "the functions are those of C")]
+
 use std::collections::BTreeSet;
 use std::ffi::CString;
 use std::ptr::null;
@@ -29,7 +31,7 @@ workload = { kind = "uniform" }
 [[devices]]
 name = "mem"
 count = 2
-capacity = "16 MiB"
+capacity = "256 MiB"
 "#;
 
 /// A call with its arguments.
@@ -58,7 +60,7 @@ enum Call {
 fn calls() -> impl Strategy<Value = Vec<Call>> {
     let system = 0..3usize;
     let port = prop_oneof![8 => 0..2u32, 1 => any::<u32>()];
-    let address = prop_oneof![8 => (0..1u64 << 19).prop_map(|line| line * 64), 1 => any::<u64>()];
+    let address = prop_oneof![8 => (0..1u64 << 23).prop_map(|line| line * 64), 1 => any::<u64>()];
     let size = prop_oneof![8 => Just(64u64), 2 => (1..65u64).prop_map(|lines| lines * 64), 1 => any::<u64>()];
     let kind = prop_oneof![8 => 0..2u32, 1 => any::<u32>()];
     let span =
