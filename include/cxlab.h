@@ -218,6 +218,10 @@ struct cxlab_options {
    The seed; NULL for that of the scenario.
    */
   const uint64_t *seed;
+  /*
+   1 for a system that can be saved and restored. What happens to threads of kernels is recorded for it.
+   */
+  uint32_t can_save;
 };
 
 /*
@@ -424,8 +428,8 @@ int32_t cxlab_report(cxlab_system system,
                      size_t *length);
 
 /*
- Writes a number of the report, by its path: "latency_ns.mean", "hosts[0].reads",
- "devices[mem0].writes". An index is a number or the entry's name.
+ Writes a number of the report, by its path: `latency_ns.mean`, `hosts[0].reads`,
+ `devices[mem0].writes`. An index is a number or the entry's name.
  */
 int32_t cxlab_statistic(cxlab_system system, const char *path, double *value);
 
@@ -458,13 +462,13 @@ int32_t cxlab_write(cxlab_system system,
                     size_t size);
 
 /*
- Writes the whole state of a system to a file.
+ Writes the whole state of a system to a file. The system was made with `can_save`.
  */
 int32_t cxlab_save(cxlab_system system, const char *path);
 
 /*
- Fills a system with a state that cxlab_save has written for the same scenario and seed. After an error the
- system can only be destroyed.
+ Fills a system, made with `can_save`, with a state that cxlab_save has written for the same scenario and seed. After
+ an error the system can only be destroyed.
  */
 int32_t cxlab_restore(cxlab_system system,
                       const char *path);

@@ -62,13 +62,19 @@ public:
         return *this;
     }
 
+    // A system that can be saved and restored.
+    Options &can_save() {
+        can_save_ = true;
+        return *this;
+    }
+
 private:
     friend class System;
 
     std::string path_, text_, folder_;
     std::vector<std::string> set_;
     std::uint64_t seed_ = 0;
-    bool has_path_ = false, has_text_ = false, has_seed_ = false;
+    bool has_path_ = false, has_text_ = false, has_seed_ = false, can_save_ = false;
 };
 
 // A port of a system. It does not own the system, and is refused after the system's end.
@@ -144,6 +150,7 @@ public:
         given.set = set.data();
         given.set_count = set.size();
         given.seed = options.has_seed_ ? &options.seed_ : nullptr;
+        given.can_save = options.can_save_ ? 1 : 0;
         return Status(cxlab_create(&given, &handle_));
     }
     // Ends the system.

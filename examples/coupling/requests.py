@@ -23,6 +23,7 @@ class Options(ctypes.Structure):
         ("set", POINTER(c_char_p)),
         ("set_count", c_size_t),
         ("seed", POINTER(c_uint64)),
+        ("can_save", c_uint32),
     )
 
 

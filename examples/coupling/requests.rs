@@ -52,7 +52,7 @@ fn open(path: &str) -> Result<Session, Box<dyn Error>> {
         .and_then(|document| load::resolve(document, files, &Externals::new()))
         .map_err(|mistakes| mistakes.render(false))?;
     let seed = loaded.plan.scenario.seed;
-    Ok(Session::new(loaded, seed)?)
+    Ok(Session::new(loaded, seed, false)?)
 }
 
 fn main() -> Result<(), Box<dyn Error>> {

@@ -94,6 +94,8 @@ pub struct cxlab_options {
     pub set_count: usize,
     /// The seed; NULL for that of the scenario.
     pub seed: *const u64,
+    /// 1 for a system that can be saved and restored. What happens to threads of kernels is recorded for it.
+    pub can_save: u32,
 }
 
 /// Limits and memory of a port.

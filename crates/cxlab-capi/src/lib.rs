@@ -4,7 +4,7 @@
 //! [`Session`](::cxlab_system::session::Session). No model lives here. Invariants:
 //!
 //! - No panic leaves a function: it becomes [`CXLAB_ERROR_INTERNAL`], and the system is unusable from then on.
-//! - A handle has a generation, so the handle of a system that was destroyed is refused ([`handles`]).
+//! - A handle has a generation, so the handle of a system that was destroyed is refused (`handles.rs`).
 //! - One thread at a time is in a function with a system; another one gets an error and does not wait.
 //! - `cxlab_submit`, `cxlab_advance` and `cxlab_take_completed` allocate nothing once the lists have grown to
 //!   their largest length.

@@ -87,7 +87,7 @@ unsafe fn create(options: &cxlab_options) -> Result<Session, Failure> {
     // SAFETY: `seed` is the address of a number, or NULL, as the caller says.
     let seed = unsafe { options.seed.as_ref() };
     let seed = seed.copied().unwrap_or(loaded.plan.scenario.seed);
-    Session::new(loaded, seed).map_err(|error| wrong(error.to_string()))
+    Session::new(loaded, seed, options.can_save != 0).map_err(|error| wrong(error.to_string()))
 }
 
 /// Ends a system. Its handle is refused from then on.

@@ -62,8 +62,8 @@ pub unsafe extern "C" fn cxlab_report(
     })
 }
 
-/// Writes a number of the report, by its path: "latency_ns.mean", "hosts[0].reads",
-/// "devices[mem0].writes". An index is a number or the entry's name.
+/// Writes a number of the report, by its path: `latency_ns.mean`, `hosts[0].reads`,
+/// `devices[mem0].writes`. An index is a number or the entry's name.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cxlab_statistic(
     system: cxlab_system,
@@ -200,7 +200,7 @@ fn check_size(system: &System, port: u32, size: usize) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Writes the whole state of a system to a file.
+/// Writes the whole state of a system to a file. The system was made with `can_save`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cxlab_save(system: cxlab_system, path: *const c_char) -> i32 {
     guarded(|| {
@@ -213,8 +213,8 @@ pub unsafe extern "C" fn cxlab_save(system: cxlab_system, path: *const c_char) -
     })
 }
 
-/// Fills a system with a state that cxlab_save has written for the same scenario and seed. After an error the
-/// system can only be destroyed.
+/// Fills a system, made with `can_save`, with a state that cxlab_save has written for the same scenario and seed. After
+/// an error the system can only be destroyed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cxlab_restore(system: cxlab_system, path: *const c_char) -> i32 {
     guarded(|| {

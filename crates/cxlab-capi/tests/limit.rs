@@ -27,6 +27,7 @@ fn create() -> (i32, cxlab_system) {
         set: null(),
         set_count: 0,
         seed: null(),
+        can_save: 0,
     };
     let mut system = 0;
     // SAFETY: the options are complete.

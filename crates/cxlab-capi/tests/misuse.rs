@@ -64,6 +64,7 @@ fn options() -> cxlab_options {
         set: null(),
         set_count: 0,
         seed: null(),
+        can_save: 1,
     }
 }
 
@@ -562,6 +563,8 @@ fn a_saved_system_goes_on_as_the_one_that_saved_it() {
     let expected = end(&saved);
     assert_eq!(expected.1.len(), 21);
     assert_eq!(end(&restored), expected);
+    let used = unsafe { cxlab_restore(restored.0, path.as_ptr()) };
+    refused(used, CXLAB_ERROR_STATE, &["just made"]);
     let other = system();
     let refusal = unsafe { cxlab_restore(other.0, path.as_ptr()) };
     refused(refusal, CXLAB_ERROR_STATE, &["another system"]);

@@ -68,3 +68,66 @@ fn programs_in_four_languages_get_what_a_run_with_a_trace_gets() {
 fn programs_in_four_languages_get_what_a_run_with_a_long_trace_gets() {
     compare(1_000_000);
 }
+
+/// The first block of code of a language in the guide.
+fn block<'a>(guide: &'a str, language: &str) -> &'a str {
+    let (_, rest) = guide
+        .split_once(&format!("\n```{language}\n"))
+        .expect("a block");
+    rest.split("```").next().expect("its end")
+}
+
+#[test]
+fn the_program_of_the_guide_prints_a_latency() {
+    let folder = TempDir::new().expect("a folder");
+    let guide = std::fs::read_to_string(root().join("docs/guide/couplings.md")).expect("a page");
+    std::fs::write(folder.path().join("scenario.toml"), block(&guide, "toml")).expect("a scenario");
+    let headers = "#include <stdio.h>\n#include \"cxlab.h\"\n";
+    for (language, compiler, header, start) in [
+        ("c", "cc", headers, ""),
+        (
+            "cpp",
+            "c++",
+            "#include <cstdio>\n#include \"cxlab.hpp\"\n",
+            "-std=c++17",
+        ),
+    ] {
+        let code = block(&guide, language);
+        let code = code.replace(
+            "/* ... */",
+            "std::printf(\"%g ns\\n\", (completed.completed - completed.issued) / 1e3);",
+        );
+        let source = folder.path().join(format!("guide.{language}"));
+        std::fs::write(
+            &source,
+            format!("{header}int main(void) {{\n{code}\nreturn 0;\n}}\n"),
+        )
+        .expect("a program");
+        let library = folder.path().join(language);
+        std::fs::create_dir(&library).expect("a folder");
+        let library = library_folder(&library);
+        let mut compile = Command::new(compiler);
+        compile
+            .args([start].iter().filter(|start| !start.is_empty()))
+            .arg("-I")
+            .arg(root().join("include"));
+        compile
+            .arg(&source)
+            .arg("-L")
+            .arg(&library)
+            .arg(format!("-Wl,-rpath,{}", library.display()));
+        output(
+            compile
+                .args(["-lcxlab", "-o"])
+                .arg(folder.path().join("guide")),
+        );
+        let printed = output(Command::new(folder.path().join("guide")).current_dir(folder.path()));
+        let latency = printed
+            .strip_suffix(" ns\n")
+            .and_then(|latency| latency.parse::<f64>().ok());
+        assert!(
+            latency.is_some_and(|latency| (100.0..10_000.0).contains(&latency)),
+            "{printed}"
+        );
+    }
+}

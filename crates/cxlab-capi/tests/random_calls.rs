@@ -116,6 +116,7 @@ fn create() -> Known {
         set: null(),
         set_count: 0,
         seed: null(),
+        can_save: 0,
     };
     let mut handle = 0;
     assert_eq!(unsafe { cxlab_create(&options, &mut handle) }, CXLAB_OK);

@@ -85,19 +85,22 @@ pub struct Session {
     /// Requests that completed in the present step, each with the host's number of its first line.
     fresh: Vec<(Completion, u64)>,
     store: Store,
+    /// Whether the system can be saved: what happens to threads is recorded then.
+    can_save: bool,
     created: Instant,
 }
 
 impl Session {
     /// Builds the system of a plan, and lets hosts enumerate where the scenario says so. Its time is then
-    /// when the workloads begin.
+    /// when the workloads begin. `can_save` records what happens to the threads of kernels, which
+    /// [`Session::save`] needs.
     ///
     /// # Errors
     /// What the run of the plan would refuse.
-    pub fn new(loaded: Loaded, seed: u64) -> Result<Session, RunError> {
+    pub fn new(loaded: Loaded, seed: u64, can_save: bool) -> Result<Session, RunError> {
         let plan = &loaded.plan;
         let notes = Notes {
-            states: true,
+            states: can_save,
             ..Notes::default()
         };
         let mut system = System::build(plan, seed, notes).map_err(RunError::Problems)?;
@@ -122,6 +125,7 @@ impl Session {
             rows: Vec::new(),
             fresh: Vec::new(),
             store: Store::default(),
+            can_save,
             created: Instant::now(),
             loaded,
         };
@@ -450,14 +454,24 @@ impl Session {
     /// Writes the whole state to a file.
     ///
     /// # Errors
-    /// State that cannot be saved, or a file that cannot be written.
+    /// A session that was made without `can_save`, state that cannot be saved, or a file that cannot be written.
     pub fn save(&mut self, path: &Path) -> Result<(), RunError> {
+        self.check_can_save()?;
         let bytes = self.saved().map_err(|refusals| {
             RunError::Problems(checkpoint::problems(self.plan(), &self.system, &refusals))
         })?;
         write_whole(path, &bytes)
             .map_err(|error| CheckpointError::Unwritable(path.to_owned(), error))
             .map_err(RunError::Checkpoint)
+    }
+
+    fn check_can_save(&self) -> Result<(), RunError> {
+        match self.can_save {
+            true => Ok(()),
+            false => Err(RunError::Checkpoint(CheckpointError::Refused(
+                "found a system that was made without `can_save`; allowed: one that was made with it".to_owned(),
+            ))),
+        }
     }
 
     fn saved(&mut self) -> Result<Vec<u8>, Vec<Refusal>> {
@@ -472,11 +486,19 @@ impl Session {
         out.finish()
     }
 
-    /// Fills a session that was just made with a state that one of the same scenario and seed has saved.
+    /// Fills a session that was just made, with `can_save`, with a state that one of the same scenario and seed has
+    /// saved.
     ///
     /// # Errors
     /// A file that cannot be read, that is damaged, or that is of another system. The session is then unusable.
     pub fn restore(&mut self, path: &Path) -> Result<(), RunError> {
+        self.check_can_save()?;
+        if self.system.simulation.has_started() || self.ports.iter().any(Port::was_used) {
+            return Err(RunError::Checkpoint(CheckpointError::Refused(
+                "found a system that has advanced or has requests; allowed: one that was just made"
+                    .to_owned(),
+            )));
+        }
         let state = Checkpoint::read(path).map_err(RunError::Checkpoint)?;
         let restored = self.fill(state.bytes());
         restored.map_err(|error| {

@@ -69,7 +69,7 @@ impl Case {
 
     fn session(&self) -> Session {
         let text = self.text("kind = \"external\"\ndepth = 4096");
-        Session::new(plan(Path::new(""), &text), 1).expect("a session")
+        Session::new(plan(Path::new(""), &text), 1, false).expect("a session")
     }
 
     /// Random requests; some follow another one at once or after a long time.
@@ -167,7 +167,13 @@ fn comparable(report: &Report) -> serde_json::Map<String, serde_json::Value> {
     let serde_json::Value::Object(mut table) = serde_json::to_value(report).expect("JSON") else {
         panic!("a report is a table");
     };
-    for key in ["wall_seconds", "events_per_second", "run", "plan_hash", "notes"] {
+    for key in [
+        "wall_seconds",
+        "events_per_second",
+        "run",
+        "plan_hash",
+        "notes",
+    ] {
         table.remove(key);
     }
     let requests = table["requests"].as_object_mut().expect("a table");

@@ -63,7 +63,7 @@ fn the_steady_state_allocates_nothing() {
     let loaded = load::read("memory.toml", SCENARIO, &[])
         .and_then(|document| load::resolve(document, files, &Externals::new()))
         .unwrap_or_else(|mistakes| panic!("{}", mistakes.render(false)));
-    let mut session = Session::new(loaded, 1).expect("a session");
+    let mut session = Session::new(loaded, 1, false).expect("a session");
     let mut completed = 0;
     let mut rounds = |session: &mut Session, rounds: std::ops::Range<u64>| {
         for round in rounds {

@@ -117,6 +117,11 @@ impl Port {
         }
     }
 
+    /// Whether the port has ever been given a request.
+    pub(super) fn was_used(&self) -> bool {
+        self.first_line > 0 || !self.lines.is_empty()
+    }
+
     /// Notes a request of so many lines, which the host will count from its last line on.
     pub(super) fn enter(&mut self, id: u64, lines: u8) {
         let request = PendingRequest {
