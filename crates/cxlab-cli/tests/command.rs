@@ -556,3 +556,30 @@ fn the_analytic_mode_writes_its_report_and_says_what_it_cannot_do() {
     assert!(output.stderr.contains("core"), "{}", output.stderr);
     assert!(!refused.exists());
 }
+
+#[test]
+fn a_host_of_another_program_is_planned_and_not_run() {
+    let folder = Folder::new("another-program");
+    let workload = "[hosts.workload]\nkind = \"uniform\"\nread_ratio = 0.5\n";
+    let outside = BASE.replace(workload, "");
+    let outside = outside.replace(
+        "name = \"host\"\n",
+        "name = \"host\"\nkind = \"external\"\n",
+    );
+    let path = folder.file("outside.toml", outside.as_bytes());
+    done(&cxlab(&[&"check", &path]));
+    for mode in ["events", "analytic"] {
+        let run = cxlab(&[
+            &"run",
+            &path,
+            &"--mode",
+            &mode,
+            &"--out",
+            &folder.path(mode),
+        ]);
+        assert_eq!(run.code, Some(2), "{}", run.stderr);
+        for words in ["`hosts[0].kind`", "none is attached", "include/cxlab.h"] {
+            assert!(run.stderr.contains(words), "{mode}: {}", run.stderr);
+        }
+    }
+}
