@@ -57,7 +57,8 @@ def test_numpy_numbers_are_numbers(pool):
 
 def test_mistakes_are_all_reported_with_the_text_of_the_command(tmp_path):
     text = (
-        'name = "x"\n[fabric]\ntopology = { kind = "rng" }\nroutin = "age"\n[[hosts]]\nname="h"\n'
+        'name = "x"\n[fabric]\ntopology = { kind = "rng" }\nroutin = "age"\n'
+        '[[hosts]]\nname = "h"\ncount = 0\n'
     )
     path = tmp_path / "bad.toml"
     path.write_text(text)
