@@ -11,6 +11,7 @@
 #include <iostream>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <sstream>
 #include <stdexcept>
 #include <string>
@@ -114,7 +115,8 @@ class Settings {
     std::map<std::string, std::string> values_;
 };
 
-/// Captures `std::cout` and `std::cerr` while it lives.
+/// Captures `std::cout` and `std::cerr` while it lives. Both belong to the whole process, so one thread at a
+/// time captures them.
 class CapturedOutput {
   public:
     CapturedOutput() : out_(std::cout.rdbuf(text_.rdbuf())), err_(std::cerr.rdbuf(text_.rdbuf())) {}
@@ -141,6 +143,12 @@ class CapturedOutput {
     }
 
   private:
+    static std::mutex &turns() {
+        static std::mutex mutex;
+        return mutex;
+    }
+
+    std::lock_guard<std::mutex> turn_{turns()};
     std::ostringstream text_;
     std::streambuf *out_;
     std::streambuf *err_;
