@@ -250,18 +250,13 @@ fn measured_media_agree_within_twenty_per_cent() {
 
 #[test]
 fn what_has_no_analytic_form_is_refused_where_it_stands() {
-    for (scenario, path) in [
-        ("device-coherent", "devices[0].coherence.class"),
-        ("core-stream", "hosts[0].core"),
-        ("cohet-fpga", "accelerators[0]"),
-        ("direct", "hosts[0].issue.overfetch"),
+    let overfetch: &[&str] = &["hosts[0].issue.overfetch={}"];
+    for (scenario, set, path) in [
+        ("device-coherent", &[][..], "devices[0].coherence.class"),
+        ("core-stream", &[], "hosts[0].core"),
+        ("cohet-fpga", &[], "accelerators[0]"),
+        ("direct", overfetch, "hosts[0].issue.overfetch"),
     ] {
-        let overfetch = ["hosts[0].issue.overfetch={}"];
-        let set: &[&str] = if scenario == "direct" {
-            &overfetch
-        } else {
-            &[]
-        };
         let plan = plan(&shipped(scenario), set);
         let problems = analyze(&plan, 1).expect_err("not covered");
         assert_eq!(problems[0].path, path);

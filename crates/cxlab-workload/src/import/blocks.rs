@@ -1,9 +1,9 @@
 //! Traces of block devices: MQSim's and those of the MSR Cambridge servers. Their addresses are positions on a
 //! device, and a request is an access of as many bytes.
 
-use super::lines::{Lines, decimal};
+use super::Format;
+use super::lines::{Lines, decimal, first_row};
 use super::rows::{RowAccess, Rows, fields};
-use super::{Format, first_row};
 use crate::error::TraceError;
 use crate::op::OpKind;
 

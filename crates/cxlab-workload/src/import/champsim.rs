@@ -7,13 +7,13 @@
 //! instruction are read before its destinations are written.
 
 use std::collections::VecDeque;
-use std::io::{ErrorKind, Read};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use cxlab_engine::units::SimTime;
 
+use super::binary::Bytes;
 use super::{Access, AccessSource, Format, Input};
-use crate::error::{Place, TraceError};
+use crate::error::TraceError;
 use crate::op::OpKind;
 
 pub(super) const FORMAT: Format = Format {
@@ -42,50 +42,31 @@ fn detect(start: &[u8]) -> bool {
 }
 
 struct ChampSim {
-    input: Input,
-    path: PathBuf,
-    offset: u64,
+    bytes: Bytes,
     waiting: VecDeque<(u64, OpKind)>,
 }
 
 impl ChampSim {
     fn new(input: Input, path: &Path) -> ChampSim {
         ChampSim {
-            input,
-            path: path.to_owned(),
-            offset: 0,
+            bytes: Bytes::new(input, path),
             waiting: VecDeque::with_capacity(6),
         }
     }
 
     /// Reads the accesses of the next record into `waiting`; false at the end of the file.
     fn read_record(&mut self) -> Result<bool, TraceError> {
-        let mut record = [0; RECORD_BYTES];
-        let mut filled = 0;
-        while filled < RECORD_BYTES {
-            match self.input.read(&mut record[filled..]) {
-                Ok(0) if filled == 0 => return Ok(false),
-                Ok(0) => {
-                    let message = format!(
-                        "found {filled} bytes of a record; allowed: {RECORD_BYTES} (the file is truncated)"
-                    );
-                    return Err(self.error(0, "record", message));
-                }
-                Ok(count) => filled += count,
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) => {
-                    let place = Place::Offset(self.offset + filled as u64);
-                    return Err(TraceError::io(&self.path, place, "read", &error));
-                }
-            }
-        }
+        let start = self.bytes.offset();
+        let Some(record) = self.bytes.record::<RECORD_BYTES>()? else {
+            return Ok(false);
+        };
         for (at, field) in [(IS_BRANCH, "is_branch"), (BRANCH_TAKEN, "branch_taken")] {
             if record[at] > 1 {
                 let message = format!(
                     "found {}; allowed: 0, 1 (is it a ChampSim trace?)",
                     record[at]
                 );
-                return Err(self.error(at, field, message));
+                return Err(self.bytes.error(start + at as u64, field, message));
             }
         }
         for (range, kind) in [(SOURCES, OpKind::Read), (DESTINATIONS, OpKind::Write)] {
@@ -94,17 +75,7 @@ impl ChampSim {
             self.waiting
                 .extend(addresses.filter(|address| *address != 0).map(|a| (a, kind)));
         }
-        self.offset += RECORD_BYTES as u64;
         Ok(true)
-    }
-
-    fn error(&self, at: usize, field: &'static str, message: String) -> TraceError {
-        TraceError::new(
-            &self.path,
-            Place::Offset(self.offset + at as u64),
-            field,
-            message,
-        )
     }
 }
 

@@ -6,13 +6,13 @@
 //! which read. Left out are instructions with their encodings, prefetches of instructions, flushes, and markers.
 //! Their time stamps, in microseconds of the traced run, are not those of single accesses.
 
-use std::io::{ErrorKind, Read};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use cxlab_engine::units::SimTime;
 
+use super::binary::Bytes;
 use super::{Access, AccessSource, Format, Input};
-use crate::error::{Place, TraceError};
+use crate::error::TraceError;
 use crate::op::OpKind;
 
 pub(super) const FORMAT: Format = Format {
@@ -65,85 +65,48 @@ fn access(kind: u16) -> Option<OpKind> {
 }
 
 struct MemTrace {
-    input: Input,
-    path: PathBuf,
-    offset: u64,
+    bytes: Bytes,
 }
 
 impl MemTrace {
     fn new(input: Input, path: &Path) -> Result<MemTrace, TraceError> {
-        let mut trace = MemTrace {
-            input,
-            path: path.to_owned(),
-            offset: 0,
-        };
-        let header = trace.entry()?;
-        trace.offset = 0;
-        let version = header
-            .filter(|entry| entry.kind == HEADER)
-            .map(|entry| entry.address);
-        match version {
-            Some(version) if VERSIONS.contains(&version) => {}
-            Some(version) => {
-                let message = format!("found {version}; allowed: 2 to 99");
-                return Err(trace.error("version", message));
+        let mut bytes = Bytes::new(input, path);
+        let header = bytes.record()?.map(|record| Entry::of(&record));
+        match header.filter(|entry| entry.kind == HEADER) {
+            Some(Entry { address, .. }) if VERSIONS.contains(&address) => Ok(MemTrace { bytes }),
+            Some(Entry { address, .. }) => {
+                let message = format!("found {address}; allowed: 2 to 99");
+                Err(bytes.error(0, "version", message))
             }
             None => {
                 let message = "found none; allowed: a header (type 25) first".to_owned();
-                return Err(trace.error("header", message));
+                Err(bytes.error(0, "header", message))
             }
         }
-        trace.offset = RECORD_BYTES as u64;
-        Ok(trace)
-    }
-
-    /// Reads the next record; `None` at the end of the file.
-    fn entry(&mut self) -> Result<Option<Entry>, TraceError> {
-        let mut record = [0; RECORD_BYTES];
-        let mut filled = 0;
-        while filled < RECORD_BYTES {
-            match self.input.read(&mut record[filled..]) {
-                Ok(0) if filled == 0 => return Ok(None),
-                Ok(0) => {
-                    let message = format!(
-                        "found {filled} bytes of a record; allowed: {RECORD_BYTES} (the file is truncated)"
-                    );
-                    return Err(self.error("record", message));
-                }
-                Ok(count) => filled += count,
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) => {
-                    let place = Place::Offset(self.offset + filled as u64);
-                    return Err(TraceError::io(&self.path, place, "read", &error));
-                }
-            }
-        }
-        Ok(Some(Entry::of(&record)))
-    }
-
-    fn error(&self, field: &'static str, message: String) -> TraceError {
-        TraceError::new(&self.path, Place::Offset(self.offset), field, message)
     }
 }
 
 impl AccessSource for MemTrace {
     fn next_access(&mut self) -> Result<Option<Access>, TraceError> {
-        while let Some(entry) = self.entry()? {
+        loop {
+            let start = self.bytes.offset();
+            let Some(record) = self.bytes.record()? else {
+                return Ok(None);
+            };
+            let entry = Entry::of(&record);
             if entry.kind > LAST {
                 let message = format!("found {}; allowed: 0 to {LAST}", entry.kind);
-                return Err(self.error("type", message));
+                return Err(self.bytes.error(start, "type", message));
             }
             if let Some(kind) = access(entry.kind) {
                 // Prefetches have a size of 0 where the instruction has none.
                 let size = u64::from(entry.size.max(u16::from(entry.kind > WRITE)));
                 let access = Access::new(entry.address, size, kind, SimTime::ZERO);
-                let access = access.map_err(|(field, message)| self.error(field, message))?;
-                self.offset += RECORD_BYTES as u64;
-                return Ok(Some(access));
+                return access
+                    .map(Some)
+                    .map_err(|(field, message)| self.bytes.error(start, field, message));
             }
-            self.offset += RECORD_BYTES as u64;
         }
-        Ok(None)
     }
 
     fn has_time(&self) -> bool {

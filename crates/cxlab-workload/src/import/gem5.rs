@@ -6,14 +6,14 @@
 //! become picoseconds by the header's frequency, rounded down. Left out are commands that move no data between a
 //! cache and memory: evictions of clean lines, upgrades, fences, and flushes without data.
 
-use std::io::{ErrorKind, Read};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use cxlab_engine::units::{LINE_BYTES, SimTime};
 
+use super::binary::Bytes;
 use super::export::{Form, address};
 use super::{Access, AccessSource, Format, Input};
-use crate::error::{Place, TraceError};
+use crate::error::TraceError;
 use crate::op::OpKind;
 use crate::varint;
 
@@ -67,10 +67,8 @@ impl Command {
 }
 
 struct Gem5 {
-    input: Input,
-    path: PathBuf,
-    /// Offset of the next byte, and of the message that was read last.
-    offset: u64,
+    bytes: Bytes,
+    /// Offset of the message that was read last.
     message_at: u64,
     message: Vec<u8>,
     ticks_per_second: u64,
@@ -81,16 +79,14 @@ struct Gem5 {
 impl Gem5 {
     fn new(input: Input, path: &Path) -> Result<Gem5, TraceError> {
         let mut gem5 = Gem5 {
-            input,
-            path: path.to_owned(),
-            offset: 0,
+            bytes: Bytes::new(input, path),
             message_at: 0,
             message: Vec::new(),
             ticks_per_second: 0,
             store: None,
         };
         let mut magic = [0; MAGIC.len()];
-        let read = gem5.fill(&mut magic)?;
+        let read = gem5.bytes.fill(&mut magic)?;
         if magic != MAGIC {
             let found = String::from_utf8_lossy(&magic[..read]).into_owned();
             return Err(gem5.error("magic", format!("found `{found}`; allowed: `gem5`")));
@@ -119,35 +115,17 @@ impl Gem5 {
     }
 
     fn error(&self, field: &'static str, message: String) -> TraceError {
-        TraceError::new(&self.path, Place::Offset(self.message_at), field, message)
-    }
-
-    /// Reads bytes until `bytes` is full or the file ends, and returns their number.
-    fn fill(&mut self, bytes: &mut [u8]) -> Result<usize, TraceError> {
-        let mut filled = 0;
-        while filled < bytes.len() {
-            match self.input.read(&mut bytes[filled..]) {
-                Ok(0) => break,
-                Ok(count) => filled += count,
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) => {
-                    let place = Place::Offset(self.offset + filled as u64);
-                    return Err(TraceError::io(&self.path, place, "read", &error));
-                }
-            }
-        }
-        self.offset += filled as u64;
-        Ok(filled)
+        self.bytes.error(self.message_at, field, message)
     }
 
     /// Reads the next message into `message`; false at the end of the file.
     fn advance(&mut self) -> Result<bool, TraceError> {
-        self.message_at = self.offset;
+        self.message_at = self.bytes.offset();
         let cut = || "the file ends within a message: it is truncated".to_owned();
         let (mut length, mut shift) = (0u64, 0);
         loop {
             let mut byte = [0];
-            if self.fill(&mut byte)? == 0 {
+            if self.bytes.fill(&mut byte)? == 0 {
                 return match shift {
                     0 => Ok(false),
                     _ => Err(self.error("length", cut())),
@@ -169,10 +147,8 @@ impl Gem5 {
             let message = format!("found {length}; allowed: up to {MAX_MESSAGE_BYTES} bytes");
             return Err(self.error("length", message));
         }
-        let mut message = std::mem::take(&mut self.message);
-        message.resize(length as usize, 0);
-        let read = self.fill(&mut message)?;
-        self.message = message;
+        self.message.resize(length as usize, 0);
+        let read = self.bytes.fill(&mut self.message)?;
         match read as u64 == length {
             true => Ok(true),
             false => Err(self.error("message", cut())),
@@ -218,23 +194,24 @@ impl AccessSource for Gem5 {
         }
         while self.advance()? {
             let [tick, command, address, size] = self.packet()?;
-            let kind = match Command::of(command) {
+            let what = Command::of(command);
+            let kind = match what {
                 Command::Read | Command::Swap => OpKind::Read,
                 Command::Write => OpKind::Write,
                 Command::Nothing => continue,
                 wrong => {
-                    let what = match wrong {
+                    let allowed = match wrong {
                         Command::Response => {
                             "a trace of requests, and this is a response or an error"
                         }
                         _ => "the commands of src/mem/packet.hh, 1 to 59",
                     };
-                    return Err(self.error("cmd", format!("found {command}; allowed: {what}")));
+                    return Err(self.error("cmd", format!("found {command}; allowed: {allowed}")));
                 }
             };
             let access = Access::new(address, size, kind, self.time(tick)?)
                 .map_err(|(field, message)| self.error(field, message))?;
-            if Command::of(command) == Command::Swap {
+            if what == Command::Swap {
                 self.store = Some(Access {
                     kind: OpKind::Write,
                     ..access

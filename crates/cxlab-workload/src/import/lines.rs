@@ -141,3 +141,10 @@ pub(super) fn first_line(start: &[u8]) -> &[u8] {
         .map(<[u8]>::trim_ascii_end);
     lines.find(|line| !line.is_empty()).unwrap_or_default()
 }
+
+/// The first row of a text that is neither blank nor a comment.
+pub(super) fn first_row(start: &[u8]) -> &[u8] {
+    let mut rows = start.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii);
+    let row = rows.find(|row| !row.is_empty() && !row.starts_with(b"#"));
+    row.unwrap_or_default()
+}

@@ -6,6 +6,7 @@
 
 mod access;
 mod ahead;
+mod binary;
 mod blocks;
 mod champsim;
 mod convert;
@@ -86,10 +87,3 @@ pub static FORMATS: &[Format] = &[
     text::FORMAT,
     champsim::FORMAT,
 ];
-
-/// The first row of a text that is neither blank nor a comment.
-fn first_row(start: &[u8]) -> &[u8] {
-    let mut rows = start.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii);
-    let row = rows.find(|row| !row.is_empty() && !row.starts_with(b"#"));
-    row.unwrap_or_default()
-}

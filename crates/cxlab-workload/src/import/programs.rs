@@ -1,8 +1,8 @@
 //! Text from tools that watch programs: Pin's `pinatrace`, and `perf script` with sampled addresses.
 
-use super::lines::{Lines, decimal, hex, time};
+use super::lines::{Lines, decimal, first_row, hex, time};
 use super::rows::{RowAccess, Rows, fields};
-use super::{Format, export, first_row};
+use super::{Format, export};
 use crate::error::TraceError;
 use crate::op::OpKind;
 

@@ -1,8 +1,8 @@
 //! Text traces of memory simulators: DRAMsim3's and Ramulator's.
 
-use super::lines::{Lines, decimal, hex};
+use super::lines::{Lines, decimal, first_row, hex};
 use super::rows::{RowAccess, Rows, fields};
-use super::{Format, export, first_row};
+use super::{Format, export};
 use crate::error::TraceError;
 use crate::op::OpKind;
 
