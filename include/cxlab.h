@@ -191,7 +191,7 @@
  */
 struct cxlab_options {
   /*
-   sizeof(struct cxlab_options)
+   Size of this structure, sizeof(struct cxlab_options), which tells versions apart.
    */
   size_t bytes;
   /*
@@ -272,7 +272,7 @@ struct cxlab_completed {
    */
   uint64_t completed;
   /*
-   The port.
+   Number of the port at which the request was submitted.
    */
   uint32_t port;
   /*

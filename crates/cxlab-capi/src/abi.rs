@@ -80,7 +80,7 @@ pub type cxlab_system = u64;
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct cxlab_options {
-    /// sizeof(struct cxlab_options)
+    /// Size of this structure, sizeof(struct cxlab_options), which tells versions apart.
     pub bytes: usize,
     /// A scenario file, or NULL.
     pub path: *const c_char,
@@ -124,7 +124,7 @@ pub struct cxlab_completed {
     pub issued: u64,
     /// When the request completed, in picoseconds.
     pub completed: u64,
-    /// The port.
+    /// Number of the port at which the request was submitted.
     pub port: u32,
     /// CXLAB_SERVED, or how the request failed.
     pub outcome: u32,

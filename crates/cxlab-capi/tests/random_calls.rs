@@ -1,5 +1,5 @@
-//! Any sequence of calls, with right and wrong arguments, returns known codes, loses no request and completes none
-//! twice.
+//! Any sequence of calls, with right and wrong arguments, returns known codes. No request is lost, and none
+//! completes twice.
 
 #![allow(unsafe_code, reason = "the functions are those of C")]
 

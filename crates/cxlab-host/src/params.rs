@@ -132,8 +132,8 @@ pub struct OverfetchParams {
     #[schemars(range(min = 1, max = 64))]
     pub beyond: u32,
     /// Aligned block that a prefetcher does not leave: a power of two from 128 B to 1 GiB. Default 4 KiB, a
-    /// page (streamer of Intel's Optimization Reference Manual). 128 B with `after = 1` is its spatial
-    /// prefetcher, which completes pairs of lines.
+    /// page (streamer of Intel's Optimization Reference Manual). 128 B with `after = 1` reads the second line
+    /// of a pair beside the first, as its spatial prefetcher does, which also reads the first beside the second.
     pub within: Bytes,
 }
 

@@ -177,7 +177,8 @@ impl Medium {
     /// `begin_measurement` continue to count from the start of the run.
     ///
     /// # Errors
-    /// Those of [`Medium::enqueue`].
+    /// Those of [`Medium::can_accept`]. A process that ends during this call may be detected only
+    /// by the next call.
     pub fn begin_measurement(&self, now: u64) -> Result<(), Broken> {
         match &self.0 {
             Runs::Here(medium) => {

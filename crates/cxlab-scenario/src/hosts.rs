@@ -53,7 +53,7 @@ pub struct HostGroup {
     pub external: bool,
     /// Most requests that wait at an external port, if the table says so.
     pub depth: Option<u32>,
-    /// Whether the table has `workload`.
+    /// Whether the user wrote a `workload`, which external ports must not have.
     pub has_workload: bool,
     /// Most requests of each host; most steps of its program, or of the program of each core.
     pub requests: Option<u64>,

@@ -114,9 +114,9 @@ impl Generator {
 
 /// How many requests have completed, and a hash (FNV-1a) of their ids and times in their order.
 pub struct Sum {
-    /// Completed requests.
+    /// Number of requests that have completed.
     pub count: u64,
-    /// The hash.
+    /// FNV-1a of id, time of issue and time of completion of each.
     pub hash: u64,
 }
 

@@ -96,7 +96,8 @@ LATENCY = Tolerance(0.08, "the bar of latencies on this page", relative=True)
 BANDWIDTH = Tolerance(0.05, "the bar of bandwidths on this page", relative=True)
 OTHER = Tolerance(0.10, "the bar of other sources on this page", relative=True)
 
-#: The spatial prefetcher of Intel's Optimization Reference Manual: the other line of a pair.
+#: The spatial prefetcher of Intel's Optimization Reference Manual: the other line of a pair. The
+#: strides are even, so that line is always the second.
 PAIRS = {"after": 1, "beyond": 1, "within": "128 B"}
 OTHER_EXPANDER = hypothesis(
     "the expanders of this source differ from CacheLib's in controller, retimer or host, which the "
