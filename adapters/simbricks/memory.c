@@ -53,7 +53,7 @@ struct memory {
 
 static void fail(const char *what, const char *why) {
     fprintf(stderr, "error: %s: %s\n", what, why);
-    exit(1);
+    exit(2);
 }
 
 static void check(int32_t status) {
