@@ -24,8 +24,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     command = _COMMANDS.get(arguments[0]) if arguments else None
     # Rust has its own handler if there is a partial result to keep.
     if command is None:
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
-        return _native.main(["cxlab", *arguments])
+        handler = signal.signal(signal.SIGINT, signal.SIG_DFL)
+        try:
+            return _native.main(["cxlab", *arguments])
+        finally:
+            signal.signal(signal.SIGINT, handler or signal.SIG_DFL)
     try:
         return command(arguments[1:])
     except KeyboardInterrupt:

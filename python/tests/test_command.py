@@ -7,6 +7,7 @@ import time
 import pytest
 
 import cxlab
+from cxlab._command import main
 
 
 def command(*arguments, **options):
@@ -85,6 +86,12 @@ def test_a_signal_stops_a_run_and_keeps_what_was_measured(endless, tmp_path, nam
     assert child.returncode == code, errors
     assert "interrupted at" in errors
     assert cxlab.Result.load(tmp_path / "out").partial
+
+
+def test_a_command_in_this_process_leaves_its_interrupts_as_they_were():
+    before = signal.getsignal(signal.SIGINT)
+    assert main(["list", "topologies"]) == 0
+    assert signal.getsignal(signal.SIGINT) is before
 
 
 def test_the_rust_program_says_where_the_python_commands_are():
