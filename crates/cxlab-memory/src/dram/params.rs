@@ -550,10 +550,10 @@ impl DramParams {
                 format!("not known to {}; allowed are {allowed}", standard.name),
             ));
         }
-        if mode == Refresh::AllBank && gaps.refi <= gaps.ref_act {
+        if mode == Refresh::AllBank && gaps.refi <= gaps.refresh.act {
             return Err(ParamError::new(
                 "timing.refi",
-                format!("{} ticks: must exceed rfc, {}", gaps.refi, gaps.ref_act),
+                format!("{} ticks: must exceed rfc, {}", gaps.refi, gaps.refresh.act),
             ));
         }
         Ok(mode)

@@ -170,41 +170,81 @@ impl CoreTimings {
     }
 }
 
+/// Least distances from an activate to later commands of its rank, in ticks.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct AfterActivate {
+    pub rd: u64,
+    pub wr: u64,
+    pub pre: u64,
+    /// To an activate of the same bank, of its bank group, and of other groups.
+    pub act: u64,
+    pub act_l: u64,
+    pub act_s: u64,
+    pub ref_other: u64,
+}
+
+/// Least distances from a read to later commands, in ticks. Suffixes: `_l` in the same bank group, `_s` in
+/// others, `_rank` in another rank, `_stack` in another stack ID.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct AfterRead {
+    pub pre: u64,
+    pub rd_l: u64,
+    pub rd_s: u64,
+    pub rd_rank: u64,
+    pub rd_stack: u64,
+    pub wr_l: u64,
+    pub wr: u64,
+    pub wr_rank: u64,
+}
+
+/// Least distances from a write to later commands, in ticks. Suffixes as for reads.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct AfterWrite {
+    pub pre: u64,
+    pub wr_l: u64,
+    pub wr_s: u64,
+    pub wr_rank: u64,
+    pub rd_l: u64,
+    pub rd_s: u64,
+    pub rd_rank: u64,
+}
+
+/// Least distances from a refresh to later commands of its rank, in ticks.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct AfterRefresh {
+    /// From a refresh of all banks to an activate.
+    pub act: u64,
+    /// From a refresh of one bank to an activate there, to one elsewhere, and to the next refresh.
+    pub same_act: u64,
+    pub other_act: u64,
+    pub pbr: u64,
+}
+
+/// Ticks for which a command occupies its bus.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct CommandTicks {
+    pub act: u64,
+    pub col: u64,
+    pub row: u64,
+    pub cas: u64,
+    /// The time within which the second half of an activate follows the first.
+    pub second_within: u64,
+}
+
 /// Least distances between two commands, in ticks, from the first tick of each.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CommandSpacing {
-    pub act_rd: u64,
-    pub act_wr: u64,
-    pub act_pre: u64,
-    pub act_act: u64,
-    pub act_act_l: u64,
-    pub act_act_s: u64,
+    pub act: AfterActivate,
+    pub rd: AfterRead,
+    pub wr: AfterWrite,
+    pub refresh: AfterRefresh,
+    pub ticks: CommandTicks,
     pub faw: u64,
-    pub act_ref_other: u64,
     pub pre_act: u64,
     pub pre_all_act: u64,
     /// Extra wait of a refresh, compared with an activate, after the same precharge.
     pub ref_after_act: u64,
     pub pre_pre: u64,
-    pub rd_pre: u64,
-    pub wr_pre: u64,
-    pub rd_rd_l: u64,
-    pub rd_rd_s: u64,
-    pub rd_rd_rank: u64,
-    pub rd_rd_stack: u64,
-    pub rd_wr_l: u64,
-    pub rd_wr: u64,
-    pub rd_wr_rank: u64,
-    pub wr_wr_l: u64,
-    pub wr_wr_s: u64,
-    pub wr_wr_rank: u64,
-    pub wr_rd_l: u64,
-    pub wr_rd_s: u64,
-    pub wr_rd_rank: u64,
-    pub ref_act: u64,
-    pub pbr_same_act: u64,
-    pub pbr_other_act: u64,
-    pub pbr_pbr: u64,
     /// Read command to the end of its data.
     pub read_done: u64,
     /// Write command to the end of its data.
@@ -212,12 +252,6 @@ pub(super) struct CommandSpacing {
     pub burst: u64,
     pub refi: u64,
     pub wck_post: u64,
-    /// Ticks for which a command occupies its bus.
-    pub act_ticks: u64,
-    pub second_within: u64,
-    pub col_ticks: u64,
-    pub row_ticks: u64,
-    pub cas_ticks: u64,
 }
 
 impl CommandSpacing {
@@ -239,47 +273,57 @@ impl CommandSpacing {
         let get = i64::from;
         let (bl, cl, cwl) = (get(t.burst), get(t.cl), get(t.cwl));
         CommandSpacing {
-            act_rd: gap(get(t.rcd), act, col),
-            act_wr: gap(get(t.rcd_wr), act, col),
-            act_pre: gap(get(t.ras), act, row),
-            act_act: gap(get(t.rc), act, act),
-            act_act_l: gap(get(t.rrd_l.max(t.rrd_s)), act, act),
-            act_act_s: gap(get(t.rrd_s), act, act),
+            act: AfterActivate {
+                rd: gap(get(t.rcd), act, col),
+                wr: gap(get(t.rcd_wr), act, col),
+                pre: gap(get(t.ras), act, row),
+                act: gap(get(t.rc), act, act),
+                act_l: gap(get(t.rrd_l.max(t.rrd_s)), act, act),
+                act_s: gap(get(t.rrd_s), act, act),
+                ref_other: gap(get(t.rrd_s), act, row),
+            },
+            rd: AfterRead {
+                pre: gap(get(t.rtp), col, row),
+                rd_l: gap(get(t.ccd_l.max(t.burst)), col, col),
+                rd_s: gap(get(t.ccd_s.max(t.burst)), col, col),
+                rd_rank: gap(bl + get(t.rank_gap), col, col),
+                rd_stack: gap(get(t.ccd_r.max(t.burst)), col, col),
+                wr_l: gap(cl + bl + get(t.rtw_gap_l) - cwl, col, col),
+                wr: gap(cl + bl + get(t.rtw_gap) - cwl, col, col),
+                wr_rank: gap(cl + bl + get(t.rank_gap) - cwl, col, col),
+            },
+            wr: AfterWrite {
+                pre: gap(cwl + bl + get(t.wr), col, row),
+                wr_l: gap(get(t.ccd_l_wr.max(t.burst)), col, col),
+                wr_s: gap(get(t.ccd_s_wr.max(t.burst)), col, col),
+                wr_rank: gap(bl, col, col),
+                rd_l: gap(cwl + get(t.burst_group) + get(t.wtr_l), col, col),
+                rd_s: gap(cwl + bl + get(t.wtr_s), col, col),
+                rd_rank: gap((cwl + bl + get(t.rank_gap) - cl).max(0), col, col),
+            },
+            refresh: AfterRefresh {
+                act: gap(get(t.rfc), row, act),
+                same_act: gap(get(t.rfc_pb), row, act),
+                other_act: gap(get(t.pbr_act), row, act),
+                pbr: gap(get(t.pbr_pbr), row, row),
+            },
+            ticks: CommandTicks {
+                act: u64::from(bus.act),
+                col: u64::from(bus.column),
+                row: u64::from(bus.row),
+                cas: u64::from(bus.cas),
+                second_within: u64::from(bus.second_within),
+            },
             faw: gap(get(t.faw), act, act),
-            act_ref_other: gap(get(t.rrd_s), act, row),
             pre_act: gap(get(t.rp), row, act),
             pre_all_act: gap(get(t.rp_all), row, act),
             ref_after_act: u64::try_from(act - row).unwrap_or(0),
             pre_pre: gap(get(t.ppd), row, row),
-            rd_pre: gap(get(t.rtp), col, row),
-            wr_pre: gap(cwl + bl + get(t.wr), col, row),
-            rd_rd_l: gap(get(t.ccd_l.max(t.burst)), col, col),
-            rd_rd_s: gap(get(t.ccd_s.max(t.burst)), col, col),
-            rd_rd_rank: gap(bl + get(t.rank_gap), col, col),
-            rd_rd_stack: gap(get(t.ccd_r.max(t.burst)), col, col),
-            rd_wr_l: gap(cl + bl + get(t.rtw_gap_l) - cwl, col, col),
-            rd_wr: gap(cl + bl + get(t.rtw_gap) - cwl, col, col),
-            rd_wr_rank: gap(cl + bl + get(t.rank_gap) - cwl, col, col),
-            wr_wr_l: gap(get(t.ccd_l_wr.max(t.burst)), col, col),
-            wr_wr_s: gap(get(t.ccd_s_wr.max(t.burst)), col, col),
-            wr_wr_rank: gap(bl, col, col),
-            wr_rd_l: gap(cwl + get(t.burst_group) + get(t.wtr_l), col, col),
-            wr_rd_s: gap(cwl + bl + get(t.wtr_s), col, col),
-            wr_rd_rank: gap((cwl + bl + get(t.rank_gap) - cl).max(0), col, col),
-            ref_act: gap(get(t.rfc), row, act),
-            pbr_same_act: gap(get(t.rfc_pb), row, act),
-            pbr_other_act: gap(get(t.pbr_act), row, act),
-            pbr_pbr: gap(get(t.pbr_pbr), row, row),
             read_done: gap(cl + bl, 0, 0),
             write_done: gap(cwl + bl, 0, 0),
             burst: gap(bl, 0, 0),
             refi: gap(get(t.refi), 0, 0),
             wck_post: gap(get(t.wck_post), 0, 0),
-            act_ticks: u64::from(bus.act),
-            second_within: u64::from(bus.second_within),
-            col_ticks: u64::from(bus.column),
-            row_ticks: u64::from(bus.row),
-            cas_ticks: u64::from(bus.cas),
         }
     }
 }

@@ -68,6 +68,16 @@ pub(super) struct WriteTask {
     pub number: u32,
 }
 
+/// Times of the controller, in picoseconds.
+pub(super) struct ControllerTimes {
+    /// For each request.
+    pub controller: u64,
+    /// For a look-up in the mapping.
+    pub mapping: u64,
+    /// For a read or write of a sub-page in the buffer.
+    pub buffer: u64,
+}
+
 /// A flash drive. It is deterministic: the same calls give the same responses.
 pub struct Drive {
     pub(super) params: SsdParams,
@@ -96,9 +106,7 @@ pub struct Drive {
     pub(super) contents: Option<Box<DriveContents>>,
     pub(super) rng: StreamRng,
     pub(super) measured_from: u64,
-    pub(super) controller: u64,
-    pub(super) mapping_time: u64,
-    pub(super) buffer_time: u64,
+    pub(super) times: ControllerTimes,
     pub(super) dirty_limit: u32,
     pub(super) eager: bool,
 }
@@ -106,7 +114,7 @@ pub struct Drive {
 save_state!(Drive {
     values: requests, reads, writes, waiters, blocked, carried, next_plane, closed, clock, counters, measured_from;
     states: events, nand, map, cache, buffer, planes, contents, rng;
-    built: params, geometry, controller, mapping_time, buffer_time, dirty_limit, eager;
+    built: params, geometry, times, dirty_limit, eager;
 });
 
 impl Drive {
@@ -144,9 +152,11 @@ impl Drive {
             contents: None,
             rng: site.rng,
             measured_from: 0,
-            controller: params.controller_time.0,
-            mapping_time: params.mapping_time.0,
-            buffer_time: params.buffer_time.0,
+            times: ControllerTimes {
+                controller: params.controller_time.0,
+                mapping: params.mapping_time.0,
+                buffer: params.buffer_time.0,
+            },
             dirty_limit: (f64::from(slots) * params.buffer_dirty) as u32,
             eager,
             geometry,

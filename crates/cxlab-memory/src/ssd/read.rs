@@ -50,7 +50,7 @@ impl Drive {
             }
             SubPageLocation::Nowhere if self.params.unwritten == Unwritten::Zero => {
                 self.observe_place(request, logical, NONE);
-                self.part_done(request, now + self.controller + self.buffer_time);
+                self.part_done(request, now + self.times.controller + self.times.buffer);
             }
             _ => self.translate(now, ReadTarget::Request(request), logical),
         }
@@ -70,7 +70,7 @@ impl Drive {
         }
         self.counters.buffer_reads += 1;
         self.observe_slot(request, entry.logical, slot);
-        self.part_done(request, now + self.controller + self.buffer_time);
+        self.part_done(request, now + self.times.controller + self.times.buffer);
     }
 
     /// Looks up the mapping, and reads the sub-page once its translation page is in DRAM.
@@ -190,7 +190,7 @@ impl Drive {
                         }
                         _ => self.observe_place(request, waiter.logical, waiter.place),
                     }
-                    self.part_done(request, now + self.controller + self.mapping_time);
+                    self.part_done(request, now + self.times.controller + self.times.mapping);
                 }
                 ReadTarget::Fill(slot) => self.filled(now, slot, waiter.place),
                 ReadTarget::Translation(page) => self.translation_read(now, page),
@@ -217,7 +217,7 @@ impl Drive {
         while let Some(waiter) = self.pop_waiter(&mut list) {
             if let ReadTarget::Request(request) = waiter.target {
                 self.observe_slot(request, waiter.logical, slot);
-                self.part_done(request, now + self.controller + self.buffer_time);
+                self.part_done(request, now + self.times.controller + self.times.buffer);
             }
         }
         self.flush();

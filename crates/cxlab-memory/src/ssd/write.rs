@@ -90,7 +90,10 @@ impl Drive {
             });
             self.buffer.get_mut(slot).writers = waiter;
         } else {
-            self.part_done(task.request, now + self.controller + self.buffer_time);
+            self.part_done(
+                task.request,
+                now + self.times.controller + self.times.buffer,
+            );
         }
     }
 
@@ -243,7 +246,7 @@ impl Drive {
         writers = self.first_come(writers);
         while let Some(waiter) = self.pop_waiter(&mut writers) {
             if let ReadTarget::Request(request) = waiter.target {
-                self.part_done(request, now + self.controller);
+                self.part_done(request, now + self.times.controller);
             }
         }
         self.mapping_changed(now, logical);

@@ -57,7 +57,7 @@ impl<O: CommandObserver> Channel<O> {
     /// The list of each bank (reads or writes) that is served now.
     #[inline]
     pub(super) fn current(&self) -> usize {
-        usize::from(self.draining)
+        usize::from(self.drain.on)
     }
 
     /// Recomputes the candidates of a bank after a change of its state or its requests.
@@ -71,7 +71,7 @@ impl<O: CommandObserver> Channel<O> {
 
     /// Switches between serving reads and serving writes.
     pub(super) fn turn(&mut self) {
-        self.draining = !self.draining;
+        self.drain.on = !self.drain.on;
         self.plan = None;
         for list in [QUEUED, ACTIVATES, PRECHARGES] {
             // Precharges of idle rows stay.

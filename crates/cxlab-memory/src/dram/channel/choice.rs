@@ -67,9 +67,9 @@ impl<O: CommandObserver> Channel<O> {
             return at;
         }
         let mut at = self.soonest();
-        if let Some((_, until)) = self.second {
+        if let Some((_, until)) = self.second.owed {
             let second = self.second_at(until, &self.choose(at));
-            self.second_next = second.is_some();
+            self.second.is_next = second.is_some();
             at = second.unwrap_or(at);
         }
         self.plan = Some(at);
@@ -80,7 +80,7 @@ impl<O: CommandObserver> Channel<O> {
     #[inline]
     pub(super) fn plan_with(&mut self, at: u64) {
         self.plan = match self.plan {
-            Some(plan) if self.second.is_none() => Some(plan.min(at)),
+            Some(plan) if self.second.owed.is_none() => Some(plan.min(at)),
             _ => None,
         };
     }
@@ -88,7 +88,7 @@ impl<O: CommandObserver> Channel<O> {
     /// Updates the plan for a removed candidate that could be sent at `at`.
     #[inline]
     pub(super) fn plan_without(&mut self, at: u64) {
-        if self.second.is_some() || self.plan.is_some_and(|plan| at <= plan) {
+        if self.second.owed.is_some() || self.plan.is_some_and(|plan| at <= plan) {
             self.plan = None;
         }
     }
@@ -106,8 +106,8 @@ impl<O: CommandObserver> Channel<O> {
         for list in 0..LISTS {
             at = at.min(self.first_of(list));
         }
-        if self.pending > 0 {
-            let floor = self.bus[0].max(self.floor);
+        if self.refreshes.pending > 0 {
+            let floor = self.bus.free[0].max(self.floor);
             for rank in 0..self.ranks.len() {
                 if self.ranks[rank].refresh.pending {
                     let step = self.refresh_step(rank);
@@ -159,7 +159,7 @@ impl<O: CommandObserver> Channel<O> {
                     self.choose_slot(list, &mut plan);
                 }
             }
-            if self.pending > 0 {
+            if self.refreshes.pending > 0 {
                 self.choose_refresh(&mut plan);
             }
         }
@@ -205,7 +205,7 @@ impl<O: CommandObserver> Channel<O> {
     /// Priority with queues for banks or ranks: queues in turn, the oldest request of each first.
     #[inline(always)]
     fn turn_of(&self, candidate: &Candidate) -> u64 {
-        let first = self.round_robin as u64 + 1;
+        let first = self.moves.round_robin as u64 + 1;
         let queue = u64::from(candidate.bank) >> self.config.queue_shift;
         let wrapped = if queue < first {
             queue + self.queues.len() as u64
@@ -225,7 +225,7 @@ impl<O: CommandObserver> Channel<O> {
             Some(_) => 0,
             None => REFRESH,
         };
-        if order > plan.order || self.bus[0].max(self.floor) > plan.at {
+        if order > plan.order || self.bus.free[0].max(self.floor) > plan.at {
             return;
         }
         let ready = |unit: &RefreshUnit| unit.pending && unit.step.0 <= plan.at;
@@ -239,19 +239,19 @@ impl<O: CommandObserver> Channel<O> {
     /// it. The second half goes at a tick that no other command wants, but before another activate
     /// and before its deadline. An access may need a CAS command before it.
     fn second_at(&self, until: u64, plan: &NextCommand) -> Option<u64> {
-        let at = self.bus[0].max(self.floor);
+        let at = self.bus.free[0].max(self.floor);
         let activate = match plan.choice {
             CommandChoice::Candidate { list, .. } => usize::from(list) == ACTIVATES,
             _ => false,
         };
-        let longest = self.config.gaps.cas_ticks + self.config.gaps.col_ticks;
+        let longest = self.config.gaps.ticks.cas + self.config.gaps.ticks.col;
         (at < plan.at || activate || at + longest > until).then_some(at)
     }
 
     /// The tick from which the commands of a list may be sent.
     #[inline]
     pub(super) fn floor_of(&self, list: usize) -> u64 {
-        self.bus[usize::from(list <= OPENED)].max(self.floor)
+        self.bus.free[usize::from(list <= OPENED)].max(self.floor)
     }
 
     /// Marks lists for recomputation after a change of the gates of a kind of command.
@@ -270,17 +270,17 @@ impl<O: CommandObserver> Channel<O> {
     pub(super) fn room(&self) -> u64 {
         let gaps = &self.config.gaps;
         let plan = self.plan.unwrap_or(NEVER);
-        if self.pending > 0 || self.second.is_some() {
-            return plan.min(self.next_move);
+        if self.refreshes.pending > 0 || self.second.owed.is_some() {
+            return plan.min(self.moves.next);
         }
         // With a queue for each bank or rank, only an access makes room; otherwise an
         // activate does too.
         let (activate, precharge) = match self.config.queue {
-            Some(_) => (gaps.act_rd.min(gaps.act_wr), gaps.pre_act),
+            Some(_) => (gaps.act.rd.min(gaps.act.wr), gaps.pre_act),
             None => (0, gaps.pre_act),
         };
         // After the access for which its row was opened, a bank can be closed and opened again.
-        let reopened = gaps.rd_pre.min(gaps.wr_pre) + gaps.pre_act + activate;
+        let reopened = gaps.rd.pre.min(gaps.wr.pre) + gaps.pre_act + activate;
         let after = [0, reopened, activate, activate + precharge];
         let mut first = NEVER;
         for (list, after) in after.into_iter().enumerate() {
@@ -293,7 +293,7 @@ impl<O: CommandObserver> Channel<O> {
         // Requests that wait for a refresh become candidates when the refresh is sent.
         first
             .max(plan)
-            .min(self.next_move)
-            .min(self.next_due.max(plan))
+            .min(self.moves.next)
+            .min(self.refreshes.next_due.max(plan))
     }
 }

@@ -13,7 +13,7 @@ impl<O: CommandObserver> Channel<O> {
         let Some(at) = self.plan.take() else {
             unreachable!("a command is planned before it is sent")
         };
-        if std::mem::take(&mut self.second_next) {
+        if std::mem::take(&mut self.second.is_next) {
             self.floor = self.floor.max(at);
             self.activate_second(at);
             return;
@@ -29,7 +29,7 @@ impl<O: CommandObserver> Channel<O> {
                 let candidate = self.lists[list as usize].candidates[index as usize];
                 let bank = candidate.bank as usize;
                 if self.config.queue.is_some() {
-                    self.round_robin = self.config.queue_of(bank);
+                    self.moves.round_robin = self.config.queue_of(bank);
                 }
                 match candidate.kind {
                     ACTIVATE => self.activate(bank, candidate.entry, at, outstanding),
@@ -45,9 +45,9 @@ impl<O: CommandObserver> Channel<O> {
     #[inline]
     fn occupy(&mut self, column: bool, until: u64) {
         if self.config.dual {
-            self.bus[usize::from(column)] = until;
+            self.bus.free[usize::from(column)] = until;
         } else {
-            self.bus = [until; 2];
+            self.bus.free = [until; 2];
         }
     }
 
@@ -58,7 +58,7 @@ impl<O: CommandObserver> Channel<O> {
         at: u64,
         outstanding: &mut OutstandingRequests,
     ) {
-        self.occupy(false, at + self.config.gaps.act_ticks);
+        self.occupy(false, at + self.config.gaps.ticks.act);
         self.counters.activates += 1;
         let entry = &mut self.entries[number as usize];
         if entry.opening == RowOutcome::Hit {
@@ -69,10 +69,10 @@ impl<O: CommandObserver> Channel<O> {
         let bank = &mut self.banks[index];
         bank.row = row;
         bank.hits = 0;
-        bank.next_rd = at + gaps.act_rd;
-        bank.next_wr = at + gaps.act_wr;
-        bank.next_pre = at + gaps.act_pre;
-        bank.next_act = at + gaps.act_act;
+        bank.next_rd = at + gaps.act.rd;
+        bank.next_wr = at + gaps.act.wr;
+        bank.next_pre = at + gaps.act.pre;
+        bank.next_act = at + gaps.act.act;
         let (rank, gate) = (bank.rank as usize, bank.gate as usize);
         let unit = &mut self.ranks[rank];
         unit.window[unit.oldest] = at + gaps.faw;
@@ -81,10 +81,10 @@ impl<O: CommandObserver> Channel<O> {
             unit.open_since = at;
         }
         unit.open += 1;
-        unit.next_fine = unit.next_fine.max(at + gaps.act_ref_other);
+        unit.next_fine = unit.next_fine.max(at + gaps.act.ref_other);
         let window = unit.window[unit.oldest];
-        let (same, second_within) = (at + gaps.act_act_l, gaps.second_within);
-        self.raise_activate(rank, window.max(at + gaps.act_act_s));
+        let (same, second_within) = (at + gaps.act.act_l, gaps.ticks.second_within);
+        self.raise_activate(rank, window.max(at + gaps.act.act_s));
         let own = &mut self.gates[2 * self.config.ranks * self.config.groups + gate];
         *own = (*own).max(same);
         self.tell(CommandKind::Activate, index, row, column, at);
@@ -92,7 +92,7 @@ impl<O: CommandObserver> Channel<O> {
             self.count_activate(index);
         }
         if second_within > 0 {
-            self.second = Some((index as u16, at + second_within));
+            self.second.owed = Some((index as u16, at + second_within));
         }
         if self.config.queue.is_none() {
             self.leave_bank(number, usize::from(write));
@@ -107,8 +107,8 @@ impl<O: CommandObserver> Channel<O> {
     }
 
     fn activate_second(&mut self, at: u64) {
-        self.occupy(false, at + self.config.gaps.act_ticks);
-        if let Some((bank, _)) = self.second.take() {
+        self.occupy(false, at + self.config.gaps.ticks.act);
+        if let Some((bank, _)) = self.second.owed.take() {
             let row = self.banks[bank as usize].row;
             self.tell(CommandKind::ActivateSecond, bank as usize, row, 0, at);
         }
@@ -127,7 +127,7 @@ impl<O: CommandObserver> Channel<O> {
     }
 
     fn precharge(&mut self, index: usize, number: u16, at: u64) {
-        self.occupy(false, at + self.config.gaps.row_ticks);
+        self.occupy(false, at + self.config.gaps.ticks.row);
         if number != NIL {
             self.entries[number as usize].opening = RowOutcome::Conflict;
         }
@@ -176,11 +176,11 @@ impl<O: CommandObserver> Channel<O> {
         let entry = self.entries[number as usize];
         let mut at = at;
         let wck_post = self.config.gaps.wck_post;
-        if wck_post > 0 && at >= self.wck_until {
+        if wck_post > 0 && at >= self.bus.wck_until {
             self.tell(CommandKind::Cas, index, 0, 0, at);
-            at += self.config.gaps.cas_ticks;
+            at += self.config.gaps.ticks.cas;
         }
-        self.occupy(true, at + self.config.gaps.col_ticks);
+        self.occupy(true, at + self.config.gaps.ticks.col);
         let gaps = &self.config.gaps;
         self.counters.busy += gaps.burst;
         match entry.opening {
@@ -193,14 +193,14 @@ impl<O: CommandObserver> Channel<O> {
         bank.touched = at;
         let (done, precharge) = if entry.write {
             self.counters.writes += 1;
-            (at + gaps.write_done, at + gaps.wr_pre)
+            (at + gaps.write_done, at + gaps.wr.pre)
         } else {
             self.counters.reads += 1;
-            (at + gaps.read_done, at + gaps.rd_pre)
+            (at + gaps.read_done, at + gaps.rd.pre)
         };
         bank.next_pre = bank.next_pre.max(precharge);
         if wck_post > 0 {
-            self.wck_until = self.wck_until.max(done + wck_post);
+            self.bus.wck_until = self.bus.wck_until.max(done + wck_post);
         }
         let (rank, gate) = (bank.rank as usize, bank.gate as usize);
         self.raise_columns(rank, gate, at, entry.write);
@@ -218,7 +218,7 @@ impl<O: CommandObserver> Channel<O> {
                 self.waiting[usize::from(entry.write)] -= 1;
             } else {
                 self.leave_queue(index);
-                self.next_move = self.next_move.min(at.max(self.last_move + 1));
+                self.moves.next = self.moves.next.min(at.max(self.moves.last + 1));
             }
         }
         self.release(number);
@@ -269,15 +269,15 @@ impl<O: CommandObserver> Channel<O> {
         // Distances to a read and to a write.
         let (group, same, other) = if write {
             (
-                [gaps.wr_rd_l, gaps.wr_wr_l],
-                [gaps.wr_rd_s, gaps.wr_wr_s],
-                [gaps.wr_rd_rank, gaps.wr_wr_rank],
+                [gaps.wr.rd_l, gaps.wr.wr_l],
+                [gaps.wr.rd_s, gaps.wr.wr_s],
+                [gaps.wr.rd_rank, gaps.wr.wr_rank],
             )
         } else {
             (
-                [gaps.rd_rd_l, gaps.rd_wr_l],
-                [gaps.rd_rd_s, gaps.rd_wr],
-                [gaps.rd_rd_rank, gaps.rd_wr_rank],
+                [gaps.rd.rd_l, gaps.rd.wr_l],
+                [gaps.rd.rd_s, gaps.rd.wr],
+                [gaps.rd.rd_rank, gaps.rd.wr_rank],
             )
         };
         let (groups, all) = (self.config.groups, self.config.gates());
@@ -305,7 +305,7 @@ impl<O: CommandObserver> Channel<O> {
         let first = rank * self.config.groups;
         let length = self.config.groups / self.config.stacks;
         let stack = (own - first) / length;
-        let next = at + self.config.gaps.rd_rd_stack;
+        let next = at + self.config.gaps.rd.rd_stack;
         let gates = &mut self.gates[first..first + self.config.groups];
         for (group, gate) in gates.iter_mut().enumerate() {
             if group / length != stack {

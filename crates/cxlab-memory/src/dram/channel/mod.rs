@@ -101,6 +101,64 @@ struct Rank {
     refresh: RefreshUnit,
 }
 
+/// The buses of commands and of the write clock.
+#[derive(Clone, Copy, Default, Serialize, Deserialize)]
+struct Buses {
+    /// The ticks from which the row and the column command bus are free.
+    free: [u64; 2],
+    /// The tick until which the write clock is synchronized.
+    wck_until: u64,
+}
+
+/// Whether writes go before reads.
+#[derive(Clone, Copy, Default, Serialize, Deserialize)]
+struct WriteDrain {
+    on: bool,
+    /// Number of writes that still move to the queues of banks or ranks in this drain.
+    left: usize,
+}
+
+/// Transactions on their way to the queues of banks or ranks. Arrays: reads, writes.
+#[derive(Clone, Copy, Serialize, Deserialize)]
+struct Moves {
+    /// Transactions that wait for these queues, oldest first.
+    transactions: [(u16, u16); 2],
+    /// Number of transactions whose queue has room.
+    movable: [usize; 2],
+    /// The ticks of the next and of the last move.
+    next: u64,
+    last: u64,
+    /// The queue that was served last.
+    round_robin: usize,
+    /// Number of requests in the queues.
+    queued: usize,
+}
+
+/// Number of bursts in the channel.
+#[derive(Clone, Copy, Default, Serialize, Deserialize)]
+struct LiveBursts {
+    reads: usize,
+    all: usize,
+}
+
+/// Refreshes of the ranks.
+#[derive(Clone, Copy, Serialize, Deserialize)]
+struct Refreshes {
+    /// The tick at which the next one is due.
+    next_due: u64,
+    /// Number of ranks that wait for one.
+    pending: u32,
+}
+
+/// The second half of an activate, in standards that have one.
+#[derive(Clone, Copy, Default, Serialize, Deserialize)]
+struct SecondHalf {
+    /// The bank whose activate lacks it, and the tick by which it must be sent.
+    owed: Option<(u16, u64)>,
+    /// Whether it is the planned command.
+    is_next: bool,
+}
+
 /// A channel with its banks, queues and scheduler.
 pub(super) struct Channel<O> {
     config: Config,
@@ -118,44 +176,28 @@ pub(super) struct Channel<O> {
     occupied: [Vec<u64>; 2],
     /// The tick of the next command, if known.
     plan: Option<u64>,
-    /// The ticks from which the row and the column command bus are free.
-    bus: [u64; 2],
+    bus: Buses,
     /// All is decided before this tick.
     floor: u64,
     order: u64,
     /// Number of queued reads and writes.
     waiting: [usize; 2],
-    draining: bool,
-    /// Transactions that wait for the queues of banks or ranks, oldest first.
-    transactions: [(u16, u16); 2],
-    /// Number of transactions whose queue has room.
-    movable: [usize; 2],
-    drain_left: usize,
-    next_move: u64,
-    last_move: u64,
-    round_robin: usize,
-    in_queues: usize,
+    drain: WriteDrain,
+    moves: Moves,
     /// Bursts that found no room in the queues.
     overflow: VecDeque<Burst>,
-    /// Bursts in the channel: reads, and all.
-    live_reads: usize,
-    live: usize,
+    live: LiveBursts,
     /// Hash table of the queued writes, by the low bits of their address.
     buckets: [u16; queues::BUCKETS],
-    next_due: u64,
-    pending: u32,
+    refreshes: Refreshes,
     idle: VecDeque<(u64, u16)>,
-    wck_until: u64,
-    /// The bank whose activate lacks its second half, and the tick by which that must be sent.
-    second: Option<(u16, u64)>,
-    /// Whether the second half is the planned command.
-    second_next: bool,
+    second: SecondHalf,
     counters: ChannelCounters,
     observer: O,
 }
 
 save_state!([O] Channel<O> {
-    values: free, lists, plan, bus, floor, order, waiting, draining, transactions, movable, drain_left, next_move, last_move, round_robin, in_queues, overflow, live_reads, live, next_due, pending, idle, wck_until, second, second_next, counters;
+    values: free, lists, plan, bus, floor, order, waiting, drain, moves, overflow, live, refreshes, idle, second, counters;
     sized: banks, ranks, gates, entries, occupied, queues;
     arrays: buckets;
     built: config, number, observer;
@@ -205,34 +247,34 @@ impl<O: CommandObserver> Channel<O> {
             lists: std::array::from_fn::<_, LISTS, _>(|_| CandidateList::new(count * 2)),
             occupied: [vec![0; count.div_ceil(64)], vec![0; count.div_ceil(64)]],
             plan: None,
-            bus: [0; 2],
+            bus: Buses::default(),
             floor: 0,
             order: 0,
             waiting: [0; 2],
-            draining: false,
-            transactions: [(NIL, NIL); 2],
-            movable: [0; 2],
-            drain_left: 0,
-            next_move: NEVER,
-            last_move: 0,
-            round_robin: queues.saturating_sub(1),
-            in_queues: 0,
+            drain: WriteDrain::default(),
+            moves: Moves {
+                transactions: [(NIL, NIL); 2],
+                movable: [0; 2],
+                next: NEVER,
+                last: 0,
+                round_robin: queues.saturating_sub(1),
+                queued: 0,
+            },
             overflow: VecDeque::with_capacity(64),
-            live_reads: 0,
-            live: 0,
+            live: LiveBursts::default(),
             buckets: [NIL; queues::BUCKETS],
-            next_due: NEVER,
-            pending: 0,
+            refreshes: Refreshes {
+                next_due: NEVER,
+                pending: 0,
+            },
             idle: VecDeque::with_capacity(if config.page.idle > 0 { 64 } else { 0 }),
-            wck_until: 0,
-            second: None,
-            second_next: false,
+            second: SecondHalf::default(),
             counters: ChannelCounters::default(),
             config,
             number,
             observer,
         };
-        channel.next_due = channel.first_due();
+        channel.refreshes.next_due = channel.first_due();
         channel
     }
 
@@ -260,11 +302,14 @@ impl<O: CommandObserver> Channel<O> {
         loop {
             let command = self.planned();
             let idle = self.idle.front().map_or(NEVER, |first| first.0);
-            let next = command.min(self.next_due).min(self.next_move).min(idle);
+            let next = command
+                .min(self.refreshes.next_due)
+                .min(self.moves.next)
+                .min(idle);
             if next > tick {
                 return next;
             }
-            if next == self.next_due {
+            if next == self.refreshes.next_due {
                 self.refresh_due(tick);
             } else if next == idle {
                 self.close_idle();
@@ -280,7 +325,7 @@ impl<O: CommandObserver> Channel<O> {
     /// on the tick at which a queue gets room. Valid only after [`Channel::run`].
     #[inline]
     pub(super) fn wake(&self, blocked: bool) -> u64 {
-        if self.live == 0 {
+        if self.live.all == 0 {
             return NEVER;
         }
         let command = self.plan.unwrap_or(NEVER);
@@ -288,12 +333,12 @@ impl<O: CommandObserver> Channel<O> {
             return self.room();
         }
         let gaps = &self.config.gaps;
-        let least = match (self.config.written, self.live_reads) {
+        let least = match (self.config.written, self.live.reads) {
             (true, _) => gaps.read_done.min(gaps.write_done),
             (false, 0) => return NEVER,
             (false, _) => gaps.read_done,
         };
-        let first = command.min(self.next_move.saturating_add(1));
+        let first = command.min(self.moves.next.saturating_add(1));
         first.saturating_add(least)
     }
 

@@ -87,8 +87,8 @@ impl<O: CommandObserver> Channel<O> {
         if self.overflow.is_empty() && self.has_room(burst.write) {
             self.admit(tick, burst, outstanding);
         } else {
-            self.live += 1;
-            self.live_reads += usize::from(!burst.write);
+            self.live.all += 1;
+            self.live.reads += usize::from(!burst.write);
             self.overflow.push_back(burst);
         }
     }
@@ -100,8 +100,8 @@ impl<O: CommandObserver> Channel<O> {
             && self.has_room(burst.write)
         {
             self.overflow.pop_front();
-            self.live -= 1;
-            self.live_reads -= usize::from(!burst.write);
+            self.live.all -= 1;
+            self.live.reads -= usize::from(!burst.write);
             self.admit(tick, burst, outstanding);
         }
     }
@@ -136,8 +136,8 @@ impl<O: CommandObserver> Channel<O> {
             write: burst.write,
             ..QueueEntry::NONE
         };
-        self.live += 1;
-        self.live_reads += usize::from(!burst.write);
+        self.live.all += 1;
+        self.live.reads += usize::from(!burst.write);
         self.waiting[usize::from(burst.write)] += 1;
         self.floor = self.floor.max(tick + 1);
         if burst.write {
@@ -147,11 +147,15 @@ impl<O: CommandObserver> Channel<O> {
         }
         if self.config.queue.is_some() {
             let kind = usize::from(burst.write);
-            append(&mut self.entries, &mut self.transactions[kind], number);
+            append(
+                &mut self.entries,
+                &mut self.moves.transactions[kind],
+                number,
+            );
             let queue = &mut self.queues[self.config.queue_of(bank as usize)];
             queue.backlog[kind] += 1;
-            self.movable[kind] += usize::from(self.config.has_room(queue));
-            self.next_move = self.next_move.min(tick.max(self.last_move + 1));
+            self.moves.movable[kind] += usize::from(self.config.has_room(queue));
+            self.moves.next = self.moves.next.min(tick.max(self.moves.last + 1));
         } else {
             self.join_bank(number, usize::from(burst.write));
             self.choose_direction();
@@ -199,11 +203,11 @@ impl<O: CommandObserver> Channel<O> {
         let queue = &mut self.queues[self.config.queue_of(bank)];
         if !self.config.has_room(queue) {
             for kind in 0..2 {
-                self.movable[kind] += usize::from(queue.backlog[kind]);
+                self.moves.movable[kind] += usize::from(queue.backlog[kind]);
             }
         }
         queue.length -= 1;
-        self.in_queues -= 1;
+        self.moves.queued -= 1;
     }
 
     /// Whether a queued write has this address.
@@ -229,7 +233,7 @@ impl<O: CommandObserver> Channel<O> {
             chain,
             ..
         } = self.entries[number as usize];
-        self.live -= 1;
+        self.live.all -= 1;
         if write {
             let bucket = &mut self.buckets[address as usize % BUCKETS];
             if *bucket == number {
@@ -242,7 +246,7 @@ impl<O: CommandObserver> Channel<O> {
                 self.entries[before].chain = chain;
             }
         } else {
-            self.live_reads -= 1;
+            self.live.reads -= 1;
         }
         self.free.push(number);
     }
@@ -252,34 +256,34 @@ impl<O: CommandObserver> Channel<O> {
     #[inline]
     pub(super) fn choose_direction(&mut self) {
         let [reads, writes] = self.waiting;
-        let drain = if self.draining {
+        let drain = if self.drain.on {
             writes >= self.config.low.max(1) || (reads == 0 && writes > 0)
         } else {
             writes > self.config.high || (reads == 0 && writes > 0)
         };
-        if drain != self.draining {
+        if drain != self.drain.on {
             self.turn();
         }
     }
 
     /// Moves the oldest transaction whose queue has room to that queue; one each tick.
     pub(super) fn move_transaction(&mut self, outstanding: &mut OutstandingRequests) {
-        let tick = self.next_move;
-        self.next_move = NEVER;
+        let tick = self.moves.next;
+        self.moves.next = NEVER;
         let writes = self.waiting[1];
-        if self.drain_left == 0
+        if self.drain.left == 0
             && (writes >= self.config.writes.min(self.config.high + 1)
-                || (self.in_queues == 0
+                || (self.moves.queued == 0
                     && (writes > self.config.low
                         || (self.config.written && writes > 0 && self.waiting[0] == 0))))
         {
-            self.drain_left = writes;
+            self.drain.left = writes;
         }
-        let kind = usize::from(self.drain_left > 0);
-        if self.movable[kind] == 0 {
+        let kind = usize::from(self.drain.left > 0);
+        if self.moves.movable[kind] == 0 {
             return;
         }
-        let mut number = self.transactions[kind].0;
+        let mut number = self.moves.transactions[kind].0;
         let queue = loop {
             let QueueEntry { bank, next, .. } = self.entries[number as usize];
             let queue = self.config.queue_of(usize::from(bank));
@@ -288,22 +292,26 @@ impl<O: CommandObserver> Channel<O> {
             }
             number = next;
         };
-        unlink(&mut self.entries, &mut self.transactions[kind], number);
+        unlink(
+            &mut self.entries,
+            &mut self.moves.transactions[kind],
+            number,
+        );
         self.waiting[kind] -= 1;
-        self.drain_left -= kind;
-        self.in_queues += 1;
+        self.drain.left -= kind;
+        self.moves.queued += 1;
         let queue = &mut self.queues[queue];
         queue.backlog[kind] -= 1;
         queue.length += 1;
-        self.movable[kind] -= 1;
+        self.moves.movable[kind] -= 1;
         if !self.config.has_room(queue) {
             for kind in 0..2 {
-                self.movable[kind] -= usize::from(queue.backlog[kind]);
+                self.moves.movable[kind] -= usize::from(queue.backlog[kind]);
             }
         }
-        self.last_move = tick;
+        self.moves.last = tick;
         self.floor = self.floor.max(tick + 1);
-        self.next_move = tick + 1;
+        self.moves.next = tick + 1;
         self.join_bank(number, 0);
         self.refill(tick, outstanding);
     }

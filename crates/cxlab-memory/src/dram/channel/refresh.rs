@@ -64,28 +64,28 @@ impl<O: CommandObserver> Channel<O> {
 
     /// Starts a refresh that is due: its banks take no more requests.
     pub(super) fn refresh_due(&mut self, until: u64) {
-        let now = self.next_due;
-        if !O::ON && self.live == 0 && self.skip_idle(until) {
+        let now = self.refreshes.next_due;
+        if !O::ON && self.live.all == 0 && self.skip_idle(until) {
             return;
         }
         self.floor = self.floor.max(now);
         for rank in 0..self.ranks.len() {
             if self.ranks[rank].refresh.due == now && !self.ranks[rank].refresh.pending {
                 self.ranks[rank].refresh.pending = true;
-                self.pending += 1;
+                self.refreshes.pending += 1;
                 self.block(rank, true);
             }
         }
         self.plan = None;
-        self.next_due = self.first_due();
+        self.refreshes.next_due = self.first_due();
     }
 
     /// Skips rounds of refreshes while the channel is idle: all but two are only counted.
     fn skip_idle(&mut self, until: u64) -> bool {
-        let quiet = self.pending == 0 && self.ranks.iter().all(|rank| rank.open == 0);
+        let quiet = self.refreshes.pending == 0 && self.ranks.iter().all(|rank| rank.open == 0);
         let per_round = round(&self.config);
         let length = interval(&self.config) * per_round;
-        let rounds = (until.saturating_sub(self.next_due) / length).saturating_sub(2);
+        let rounds = (until.saturating_sub(self.refreshes.next_due) / length).saturating_sub(2);
         if !quiet || rounds == 0 {
             return false;
         }
@@ -97,7 +97,7 @@ impl<O: CommandObserver> Channel<O> {
             Refresh::AllBank => self.counters.refreshes += count,
             _ => self.counters.fine_refreshes += count,
         }
-        self.next_due = self.first_due();
+        self.refreshes.next_due = self.first_due();
         true
     }
 
@@ -194,7 +194,7 @@ impl<O: CommandObserver> Channel<O> {
             Refresh::PerBank => bank * self.config.groups + group,
             _ => bank,
         });
-        self.pending += 1;
+        self.refreshes.pending += 1;
         self.block(rank, true);
         self.plan = None;
     }
@@ -204,9 +204,9 @@ impl<O: CommandObserver> Channel<O> {
         let kind = self.ranks[rank].refresh.step.1;
         let (first, distance, count) = self.affected(rank);
         let gaps = self.config.gaps;
-        self.bus[0] = at + gaps.row_ticks;
+        self.bus.free[0] = at + gaps.ticks.row;
         if !self.config.dual {
-            self.bus[1] = self.bus[0];
+            self.bus.free[1] = self.bus.free[0];
         }
         self.tell(kind, first, 0, 0, at);
         let affected = (first..).step_by(distance).take(count);
@@ -230,8 +230,8 @@ impl<O: CommandObserver> Channel<O> {
         let managed = self.ranks[rank].refresh.managed.is_some();
         let all = matches!(kind, CommandKind::RefreshAll | CommandKind::ManageAll);
         let (same, other) = match all {
-            true => (gaps.ref_act, 0),
-            false => (gaps.pbr_same_act, gaps.pbr_other_act),
+            true => (gaps.refresh.act, 0),
+            false => (gaps.refresh.same_act, gaps.refresh.other_act),
         };
         for index in affected {
             let bank = &mut self.banks[index];
@@ -244,7 +244,7 @@ impl<O: CommandObserver> Channel<O> {
             (false, false) => self.counters.fine_refreshes += 1,
         }
         if !all {
-            self.ranks[rank].next_fine = at + gaps.pbr_pbr;
+            self.ranks[rank].next_fine = at + gaps.refresh.pbr;
             self.raise_activate(rank, at + other);
         }
         self.block(rank, false);
@@ -259,8 +259,8 @@ impl<O: CommandObserver> Channel<O> {
                 _ => 0,
             };
         }
-        self.pending -= 1;
-        self.next_due = self.first_due();
+        self.refreshes.pending -= 1;
+        self.refreshes.next_due = self.first_due();
         self.plan = None;
         if self.config.rfm > 0 {
             self.manage_next(rank);

@@ -139,7 +139,7 @@ impl<O: MovementObserver> DramCache<O> {
         let piece = self.pieces[number];
         self.apply(slot, piece, needed);
         let request = self.in_dram(slot, piece.line, piece.lines, piece.write, number);
-        self.to_dram.push_back(request);
+        self.outgoing.dram.push_back(request);
     }
 
     /// Updates the page's state for a piece.

@@ -88,8 +88,8 @@ impl<O: MovementObserver> DramCache<O> {
             self.counts.fetched += lines;
             self.tell(Movement::Asked, page, set);
             let queue = match prefetch {
-                true => &mut self.prefetches,
-                false => &mut self.demands,
+                true => &mut self.outgoing.prefetches,
+                false => &mut self.outgoing.demands,
             };
             queue.push_back(MemoryRequest {
                 id,
@@ -141,7 +141,7 @@ impl<O: MovementObserver> DramCache<O> {
         for run in runs(new) {
             let (line, lines) = self.lines_of(page, run);
             let request = self.in_dram(slot, line, lines, true, FILL);
-            self.to_dram.push_back(request);
+            self.outgoing.dram.push_back(request);
         }
         self.serve(now, number, new);
         let fetch = self.fetches[number as usize];

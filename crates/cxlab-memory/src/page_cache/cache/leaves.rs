@@ -66,7 +66,7 @@ impl<O: MovementObserver> DramCache<O> {
         for run in runs(sectors) {
             let (line, lines) = self.lines_of(page, run);
             let request = self.in_dram(slot, line, lines, false, LEAVING | at as u32);
-            self.to_dram.push_back(request);
+            self.outgoing.dram.push_back(request);
         }
         at as u32
     }
@@ -103,7 +103,7 @@ impl<O: MovementObserver> DramCache<O> {
         for run in runs(sectors) {
             let (line, lines) = self.lines_of(page, run);
             self.counts.written += lines;
-            self.writes.push_back(MemoryRequest {
+            self.outgoing.writes.push_back(MemoryRequest {
                 id: LEAVING | number,
                 dpa: Dpa(line * LINE_BYTES),
                 lines: lines as u16,
@@ -171,11 +171,16 @@ impl<O: MovementObserver> DramCache<O> {
         self.failed = true;
         self.input.clear();
         self.to_prefetch.clear();
-        self.demands.clear();
-        self.prefetches.clear();
+        self.outgoing.demands.clear();
+        self.outgoing.prefetches.clear();
         self.finished = CompletionQueue::with_capacity(0);
         let before = self.counts.written;
-        let pending: u64 = self.writes.iter().map(|one| u64::from(one.lines)).sum();
+        let pending: u64 = self
+            .outgoing
+            .writes
+            .iter()
+            .map(|one| u64::from(one.lines))
+            .sum();
         let dirty: Vec<Slot> = self.tags.iter().map(|(slot, _, _)| slot).collect();
         let mut at = now.0;
         for slot in dirty {

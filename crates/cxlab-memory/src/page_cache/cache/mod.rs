@@ -83,6 +83,16 @@ pub struct PowerFailureFlush {
     pub at: SimTime,
 }
 
+/// Requests that the media have not accepted yet.
+#[derive(Serialize, Deserialize)]
+struct Outgoing {
+    dram: VecDeque<MemoryRequest>,
+    /// Reads of the slow medium that requests wait for, prefetches, and writes.
+    demands: VecDeque<MemoryRequest>,
+    prefetches: VecDeque<MemoryRequest>,
+    writes: VecDeque<MemoryRequest>,
+}
+
 /// A DRAM cache in front of a slow medium.
 pub struct DramCache<O: MovementObserver = NoObserver> {
     shape: CacheShape,
@@ -104,10 +114,7 @@ pub struct DramCache<O: MovementObserver = NoObserver> {
     leaving: Vec<WriteBackEntry>,
     leaves: usize,
     to_prefetch: VecDeque<u64>,
-    to_dram: VecDeque<MemoryRequest>,
-    demands: VecDeque<MemoryRequest>,
-    prefetches: VecDeque<MemoryRequest>,
-    writes: VecDeque<MemoryRequest>,
+    outgoing: Outgoing,
     finished: CompletionQueue,
     held: usize,
     /// Time since which the first waiting request cannot proceed.
@@ -118,7 +125,7 @@ pub struct DramCache<O: MovementObserver = NoObserver> {
 }
 
 save_state!([O: MovementObserver] DramCache<O> {
-    values: requests, input, pieces, fetching, parts, leaves, to_prefetch, to_dram, demands, prefetches, writes, held, stalled, failed, counts;
+    values: requests, input, pieces, fetching, parts, leaves, to_prefetch, outgoing, held, stalled, failed, counts;
     sized: fetches, leaving;
     states: tags, dram, behind, prefetcher, finished;
     built: shape, pages, granule_sectors, observer, done;
@@ -210,10 +217,12 @@ impl<O: MovementObserver> DramCache<O> {
             leaving: vec![leaving; shape.write_buffer],
             leaves: 0,
             to_prefetch: VecDeque::with_capacity(PREFETCH_QUEUE),
-            to_dram: VecDeque::with_capacity(shape.queue),
-            demands: VecDeque::with_capacity(shape.mshrs),
-            prefetches: VecDeque::with_capacity(shape.mshrs),
-            writes: VecDeque::with_capacity(shape.write_buffer),
+            outgoing: Outgoing {
+                dram: VecDeque::with_capacity(shape.queue),
+                demands: VecDeque::with_capacity(shape.mshrs),
+                prefetches: VecDeque::with_capacity(shape.mshrs),
+                writes: VecDeque::with_capacity(shape.write_buffer),
+            },
             finished: CompletionQueue::with_capacity(shape.queue),
             held: 0,
             stalled: None,
@@ -286,12 +295,12 @@ impl<O: MovementObserver> DramCache<O> {
                 queue.pop_front();
             }
         };
-        offer(&mut self.dram, &mut self.to_dram);
-        offer(&mut self.behind, &mut self.demands);
-        if self.demands.is_empty() {
-            offer(&mut self.behind, &mut self.prefetches);
+        offer(&mut self.dram, &mut self.outgoing.dram);
+        offer(&mut self.behind, &mut self.outgoing.demands);
+        if self.outgoing.demands.is_empty() {
+            offer(&mut self.behind, &mut self.outgoing.prefetches);
         }
-        offer(&mut self.behind, &mut self.writes);
+        offer(&mut self.behind, &mut self.outgoing.writes);
     }
 }
 
