@@ -5,7 +5,7 @@ mod common;
 use std::path::Path;
 use std::process::Command;
 
-use common::{GAP_PS, library_folder, output, plan, root, run_with_trace, scenario};
+use common::{GAP_PS, compile, library_folder, output, plan, root, run_with_trace, scenario};
 use cxlab_engine::units::SimTime;
 use cxlab_system::session::{Session, Submission};
 use cxlab_workload::OpKind;
@@ -34,17 +34,9 @@ fn a_program_for_dramsim3_gets_each_transaction_called_back_once() {
     let scenario = folder.path().join("scenario.toml");
     std::fs::write(&scenario, SCENARIO).expect("a scenario");
     let program = folder.path().join("random");
-    let mut compiler = Command::new("c++");
-    compiler
-        .args(["-std=c++17", "-O1", "-Wall", "-Wextra", "-Werror", "-I"])
-        .arg(root().join("include"))
-        .arg(root().join("adapters/dramsim3/random.cpp"))
-        .arg("-L")
-        .arg(&library)
-        .arg(format!("-Wl,-rpath,{}", library.display()))
-        .args(["-lcxlab", "-o"])
-        .arg(&program);
-    output(&mut compiler);
+    let flags = ["-std=c++17", "-O1", "-Wall", "-Wextra", "-Werror"];
+    let source = root().join("adapters/dramsim3/random.cpp");
+    compile("c++", &flags, &source, &library, &program);
     let mut run = Command::new(&program);
     let printed = output(run.arg(&scenario).arg(folder.path()).arg("20000"));
     let words: Vec<&str> = printed.split_whitespace().collect();

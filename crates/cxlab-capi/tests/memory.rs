@@ -5,26 +5,22 @@ mod common;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use common::{library_folder, output, root};
+use common::{compile, library_folder, output, root};
 use tempfile::TempDir;
 
 /// Compiles the program with further flags.
 fn compiled(folder: &Path, flags: &[&str]) -> PathBuf {
     let library = library_folder(folder);
     let program = folder.join("misuse");
-    let mut compile = Command::new("cc");
-    compile
-        .args(["-std=c11", "-g", "-Wall", "-Wextra", "-Werror", "-pthread"])
-        .args(flags)
-        .arg("-I")
-        .arg(root().join("include"))
-        .arg(root().join("crates/cxlab-capi/tests/misuse.c"))
-        .arg("-L")
-        .arg(&library)
-        .arg(format!("-Wl,-rpath,{}", library.display()))
-        .args(["-lcxlab", "-o"])
-        .arg(&program);
-    output(&mut compile);
+    let warnings = ["-std=c11", "-g", "-Wall", "-Wextra", "-Werror", "-pthread"];
+    let source = root().join("crates/cxlab-capi/tests/misuse.c");
+    compile(
+        "cc",
+        &[&warnings, flags].concat(),
+        &source,
+        &library,
+        &program,
+    );
     program
 }
 

@@ -58,7 +58,8 @@ static cxlab_system create(void) {
     char *text = copy(SCENARIO), *change = copy("hosts[0].issue.outstanding=2");
     const char *set[] = {change};
     const uint64_t seed = 3;
-    struct cxlab_options options = {.bytes = sizeof options, .text = text, .set = set, .set_count = 1, .seed = &seed, .can_save = 1};
+    struct cxlab_options options = {
+        .bytes = sizeof options, .text = text, .set = set, .set_count = 1, .seed = &seed, .can_save = 1};
     cxlab_system system = 0;
     OK(cxlab_create(&options, &system));
     free(text);

@@ -6,7 +6,7 @@ mod common;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use common::{GAP_PS, library_folder, output, root, run_with_trace, scenario};
+use common::{GAP_PS, compile, library_folder, output, root, run_with_trace, scenario};
 use tempfile::TempDir;
 
 /// Runs all programs with so many requests.
@@ -83,13 +83,13 @@ fn the_program_of_the_guide_prints_a_latency() {
     let guide = std::fs::read_to_string(root().join("docs/guide/couplings.md")).expect("a page");
     std::fs::write(folder.path().join("scenario.toml"), block(&guide, "toml")).expect("a scenario");
     let headers = "#include <stdio.h>\n#include \"cxlab.h\"\n";
-    for (language, compiler, header, start) in [
-        ("c", "cc", headers, ""),
+    for (language, compiler, header, flags) in [
+        ("c", "cc", headers, &[] as &[&str]),
         (
             "cpp",
             "c++",
             "#include <cstdio>\n#include \"cxlab.hpp\"\n",
-            "-std=c++17",
+            &["-std=c++17"],
         ),
     ] {
         let code = block(&guide, language);
@@ -106,22 +106,9 @@ fn the_program_of_the_guide_prints_a_latency() {
         let library = folder.path().join(language);
         std::fs::create_dir(&library).expect("a folder");
         let library = library_folder(&library);
-        let mut compile = Command::new(compiler);
-        compile
-            .args([start].iter().filter(|start| !start.is_empty()))
-            .arg("-I")
-            .arg(root().join("include"));
-        compile
-            .arg(&source)
-            .arg("-L")
-            .arg(&library)
-            .arg(format!("-Wl,-rpath,{}", library.display()));
-        output(
-            compile
-                .args(["-lcxlab", "-o"])
-                .arg(folder.path().join("guide")),
-        );
-        let printed = output(Command::new(folder.path().join("guide")).current_dir(folder.path()));
+        let program = folder.path().join("guide");
+        compile(compiler, flags, &source, &library, &program);
+        let printed = output(Command::new(program).current_dir(folder.path()));
         let latency = printed
             .strip_suffix(" ns\n")
             .and_then(|latency| latency.parse::<f64>().ok());

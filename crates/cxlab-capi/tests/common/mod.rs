@@ -152,6 +152,22 @@ pub fn library_folder(folder: &Path) -> PathBuf {
     place
 }
 
+/// Compiles a source with flags, and links it with the library in [`library_folder`]'s folder.
+pub fn compile(compiler: &str, flags: &[&str], source: &Path, library: &Path, program: &Path) {
+    let mut command = Command::new(compiler);
+    command
+        .args(flags)
+        .arg("-I")
+        .arg(root().join("include"))
+        .arg(source)
+        .arg("-L")
+        .arg(library)
+        .arg(format!("-Wl,-rpath,{}", library.display()))
+        .args(["-lcxlab", "-o"])
+        .arg(program);
+    output(&mut command);
+}
+
 /// What a program prints.
 pub fn output(command: &mut Command) -> String {
     let done = command

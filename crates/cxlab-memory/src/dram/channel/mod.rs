@@ -110,7 +110,7 @@ struct Buses {
     wck_until: u64,
 }
 
-/// Whether writes go before reads.
+/// A drain of the queued writes, which go before reads while it lasts.
 #[derive(Clone, Copy, Default, Serialize, Deserialize)]
 struct WriteDrain {
     on: bool,
