@@ -143,7 +143,7 @@ CxlabMemory::recvTimingReq(PacketPtr pkt)
     }
     ++outstanding;
     cxlabSystem.submit(outside, number, transaction.address, transaction.size,
-                 transaction.write && !transaction.fetching);
+                       transaction.write && !transaction.fetching);
     return true;
 }
 

@@ -10,27 +10,21 @@ from m5.objects import (
     X86O3CPU,
     AddrRange,
     Cache,
-    CxlabMemory,
-    CxlabSystem,
-    DDR5_4400_4x8,
     L2XBar,
-    MemCtrl,
     Process,
     Root,
     SEWorkload,
-    SimpleMemory,
     SrcClockDomain,
     System,
     SystemXBar,
     VoltageDomain,
     X86TimingSimpleCPU,
 )
+from memories import add_arguments, add_memory
 
 parser = argparse.ArgumentParser()
-parser.add_argument("--memory", choices=("cxl", "ddr5", "simple"), default="cxl")
+add_arguments(parser)
 parser.add_argument("--cpu", choices=("o3", "timing"), default="timing")
-parser.add_argument("--scenario", default="adapters/gem5/scenario.toml")
-parser.add_argument("--host", default="gem5", help="the external host of the scenario")
 parser.add_argument("program")
 parser.add_argument("arguments", nargs=argparse.REMAINDER)
 arguments = parser.parse_args()
@@ -74,14 +68,7 @@ system.l2.cpu_side = system.l2bus.mem_side_ports
 system.l2.mem_side = system.membus.cpu_side_ports
 system.system_port = system.membus.cpu_side_ports
 
-if arguments.memory == "cxl":
-    system.cxlab = CxlabSystem(scenario=arguments.scenario)
-    system.memory = CxlabMemory(range=system.mem_ranges[0], cxlab=system.cxlab, host=arguments.host)
-elif arguments.memory == "ddr5":
-    system.memory = MemCtrl(dram=DDR5_4400_4x8(range=system.mem_ranges[0]))
-else:
-    system.memory = SimpleMemory(range=system.mem_ranges[0], latency="200ns")
-system.memory.port = system.membus.mem_side_ports
+add_memory(system, arguments)
 
 system.workload = SEWorkload.init_compatible(arguments.program)
 system.cpu.workload = Process(cmd=[arguments.program, *arguments.arguments])

@@ -9,23 +9,17 @@ from collections.abc import Iterator
 import m5
 from m5.objects import (
     AddrRange,
-    CxlabMemory,
-    CxlabSystem,
-    DDR5_4400_4x8,
-    MemCtrl,
     PyTrafficGen,
     Root,
-    SimpleMemory,
     SrcClockDomain,
     System,
     SystemXBar,
     VoltageDomain,
 )
+from memories import add_arguments, add_memory
 
 parser = argparse.ArgumentParser()
-parser.add_argument("--memory", choices=("cxl", "ddr5", "simple"), default="cxl")
-parser.add_argument("--scenario", default="adapters/gem5/scenario.toml")
-parser.add_argument("--host", default="gem5", help="the external host of the scenario")
+add_arguments(parser)
 parser.add_argument("--period", default="20ns", help="time between two requests")
 parser.add_argument("--reads", type=int, default=67, help="share of reads in percent")
 parser.add_argument("--linear", action="store_true", help="addresses in order, else random ones")
@@ -41,18 +35,7 @@ system = System(
     clk_domain=SrcClockDomain(clock="3GHz", voltage_domain=VoltageDomain()),
     mem_mode="timing",
 )
-if arguments.memory == "cxl":
-    system.cxlab = CxlabSystem(scenario=arguments.scenario)
-    system.memory = CxlabMemory(
-        range=system.mem_ranges[0], null=True, cxlab=system.cxlab, host=arguments.host
-    )
-    system.memory.port = system.membus.mem_side_ports
-elif arguments.memory == "ddr5":
-    system.memory = MemCtrl(dram=DDR5_4400_4x8(range=system.mem_ranges[0], null=True))
-    system.memory.port = system.membus.mem_side_ports
-else:
-    system.memory = SimpleMemory(range=system.mem_ranges[0], null=True, latency="200ns")
-    system.memory.port = system.membus.mem_side_ports
+add_memory(system, arguments, null=True)
 system.generator = PyTrafficGen()
 system.generator.port = system.membus.cpu_side_ports
 system.system_port = system.membus.cpu_side_ports
