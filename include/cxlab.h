@@ -34,7 +34,7 @@
 /*
  The minor number changes where functions or constants are added.
  */
-#define CXLAB_ABI_MINOR 0
+#define CXLAB_ABI_MINOR 1
 
 /*
  Time of an event that never comes.
@@ -97,7 +97,7 @@
 #define CXLAB_ERROR_SIZE -10
 
 /*
- Neither CXLAB_READ nor CXLAB_WRITE.
+ None of CXLAB_READ, CXLAB_WRITE and, at ports with `snooped = true`, CXLAB_WRITE_BACK.
  */
 #define CXLAB_ERROR_KIND -11
 
@@ -147,17 +147,29 @@
 #define CXLAB_ERROR_INTERNAL -20
 
 /*
+ There is no unanswered snoop of this number. Since 1.1.
+ */
+#define CXLAB_ERROR_SNOOP -21
+
+/*
  The request reads.
  */
 #define CXLAB_READ 0
 
 /*
- The request writes.
+ The request writes. At a port with `snooped = true`, the program's caches may change the lines when it has
+ completed.
  */
 #define CXLAB_WRITE 1
 
 /*
- Data came, or the write is done.
+ The program's caches give changed lines up, at a port with `snooped = true`. Since 1.1.
+ */
+#define CXLAB_WRITE_BACK 2
+
+/*
+ Data came, or the write is done. At a port with `snooped = true`, the program's caches may keep the lines and
+ change them.
  */
 #define CXLAB_SERVED 0
 
@@ -180,6 +192,12 @@
  No response came in time.
  */
 #define CXLAB_TIMED_OUT 4
+
+/*
+ Data came at a port with `snooped = true`. The program's caches may keep the lines. To change them, they need a
+ CXLAB_WRITE. Since 1.1.
+ */
+#define CXLAB_SHARED 5
 
 /*
  Most systems of a process at a time.
@@ -276,7 +294,7 @@ struct cxlab_completed {
    */
   uint32_t port;
   /*
-   CXLAB_SERVED, or how the request failed.
+   CXLAB_SERVED or CXLAB_SHARED, or how the request failed.
    */
   uint32_t outcome;
 };
@@ -286,6 +304,32 @@ struct cxlab_completed {
  calls return CXLAB_ERROR_BUSY.
  */
 typedef void (*cxlab_callback)(void *context, const struct cxlab_completed *completed);
+
+/*
+ A snoop of the program's caches above a port with `snooped = true`. Since 1.1.
+ */
+struct cxlab_snoop {
+  /*
+   Number of the snoop at its port, for cxlab_answer_snoop.
+   */
+  uint64_t id;
+  /*
+   First byte of the line, as in cxlab_submit.
+   */
+  uint64_t address;
+  /*
+   When the snoop comes, in picoseconds: after the requests that completed at this time or before.
+   */
+  uint64_t time;
+  /*
+   Number of the port.
+   */
+  uint32_t port;
+  /*
+   1 if the caches give the line up; 0 if they may keep it, but change it no more.
+   */
+  uint32_t invalidate;
+};
 
 #ifdef __cplusplus
 extern "C" {
@@ -400,6 +444,28 @@ int32_t cxlab_take_completed(cxlab_system system,
                              struct cxlab_completed *completed,
                              size_t room,
                              size_t *count);
+
+/*
+ Moves up to `room` snoops of the program's caches to `snoops`, in the order of times, and writes their number to
+ `count`. Call it again while it fills the room. Each snoop is answered by cxlab_answer_snoop, in any order, and
+ until then no request of its line completes. Since 1.1.
+ */
+int32_t cxlab_take_snoops(cxlab_system system,
+                          struct cxlab_snoop *snoops,
+                          size_t room,
+                          size_t *count);
+
+/*
+ Answers a snoop: from `time` on, which is not before that of the system, the program's caches have the line no
+ more, or change it no more. `changed` is not 0 if the line was changed since the program got it, in a cache or in a
+ CXLAB_WRITE_BACK that has not completed. A program must not wait for a request of the line before it answers.
+ Since 1.1.
+ */
+int32_t cxlab_answer_snoop(cxlab_system system,
+                           uint32_t port,
+                           uint64_t id,
+                           uint32_t changed,
+                           uint64_t time);
 
 /*
  The version of the interface that the library has: the major number in the upper 16 bits, the minor one in the

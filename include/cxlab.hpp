@@ -34,6 +34,7 @@ private:
 
 using Completed = cxlab_completed;
 using PortInfo = cxlab_port_info;
+using Snoop = cxlab_snoop;
 
 // What a system is made of: one of path() and text(), and changes.
 class Options {
@@ -100,6 +101,15 @@ public:
                   std::uint64_t time) noexcept {
         const std::uint32_t kind = write ? CXLAB_WRITE : CXLAB_READ;
         return Status(cxlab_submit(system_, number_, id, address, size, kind, time));
+    }
+    // Caches of the program give changed lines up. The scenario has `snooped = true`.
+    Status write_back(std::uint64_t id, std::uint64_t address, std::uint64_t size,
+                      std::uint64_t time) noexcept {
+        return Status(cxlab_submit(system_, number_, id, address, size, CXLAB_WRITE_BACK, time));
+    }
+    // Answers a snoop of the program's caches.
+    Status answer(const Snoop &snoop, bool changed, std::uint64_t time) noexcept {
+        return Status(cxlab_answer_snoop(system_, number_, snoop.id, changed, time));
     }
     Status close() noexcept { return Status(cxlab_close_port(system_, number_)); }
     Status read(std::uint64_t address, void *bytes, std::size_t size) const noexcept {
@@ -191,6 +201,12 @@ public:
     bool take(Completed &completed) noexcept {
         std::size_t count = 0;
         return cxlab_take_completed(handle_, &completed, 1, &count) == CXLAB_OK && count == 1;
+    }
+
+    // The next snoop of the program's caches; false if there is none.
+    bool take(Snoop &snoop) noexcept {
+        std::size_t count = 0;
+        return cxlab_take_snoops(handle_, &snoop, 1, &count) == CXLAB_OK && count == 1;
     }
 
     std::uint64_t now() const noexcept {

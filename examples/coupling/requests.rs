@@ -7,8 +7,7 @@ use std::path::Path;
 
 use cxlab_engine::units::SimTime;
 use cxlab_plan::{Externals, Files, load};
-use cxlab_system::session::{Session, SessionError, Submission};
-use cxlab_workload::OpKind;
+use cxlab_system::session::{RequestKind, Session, SessionError, Submission};
 
 /// The numbers of a xorshift generator.
 struct Generator(u64);
@@ -73,8 +72,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     for id in 0..requests {
         let address = generator.next() % lines * 64;
         let kind = match generator.next() % 4 {
-            0 => OpKind::Write,
-            _ => OpKind::Read,
+            0 => RequestKind::Write,
+            _ => RequestKind::Read,
         };
         session.advance(time)?;
         sum.take(&mut session);

@@ -69,6 +69,7 @@ impl OpSource for Source {
             not_before: SimTime(self.now as u64),
             dependent: false,
             lines: 1,
+            write_back: false,
         })
     }
 }

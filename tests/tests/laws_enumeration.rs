@@ -355,6 +355,7 @@ impl OpSource for Lines {
             lines: 1,
             not_before: SimTime(self.0 * 1_357_911),
             dependent: false,
+            write_back: false,
         })
     }
 }

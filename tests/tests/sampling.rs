@@ -227,6 +227,7 @@ impl OpSource for RoundsSource {
             not_before: SimTime::ZERO,
             dependent: self.taken % 10_000 < 1_000,
             lines: 1,
+            write_back: false,
         })
     }
 }

@@ -185,6 +185,8 @@ pub struct RequestRow {
     pub failure: Option<Failure>,
     /// Stand-in for the line's data that was read or written, for checkers; 0 where none is kept.
     pub value: u16,
+    /// Whether other caches may have the line that a coherent cache read.
+    pub shared: bool,
 }
 
 /// Statistics of a requester. Counters named *ever* start at the beginning of the run, all others

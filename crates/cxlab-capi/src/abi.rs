@@ -6,7 +6,7 @@ use std::ffi::{c_char, c_void};
 /// shared library is called libcxlab.so.MAJOR.
 pub const CXLAB_ABI_MAJOR: u32 = 1;
 /// The minor number changes where functions or constants are added.
-pub const CXLAB_ABI_MINOR: u32 = 0;
+pub const CXLAB_ABI_MINOR: u32 = 1;
 
 /// Time of an event that never comes.
 pub const CXLAB_NO_EVENT: u64 = u64::MAX;
@@ -33,7 +33,7 @@ pub const CXLAB_ERROR_TIME: i32 = -8;
 pub const CXLAB_ERROR_ADDRESS: i32 = -9;
 /// A number of bytes that is not allowed.
 pub const CXLAB_ERROR_SIZE: i32 = -10;
-/// Neither CXLAB_READ nor CXLAB_WRITE.
+/// None of CXLAB_READ, CXLAB_WRITE and, at ports with `snooped = true`, CXLAB_WRITE_BACK.
 pub const CXLAB_ERROR_KIND: i32 = -11;
 /// A buffer is too small. The length that is needed was written.
 pub const CXLAB_ERROR_SPACE: i32 = -12;
@@ -53,13 +53,19 @@ pub const CXLAB_ERROR_ABI: i32 = -18;
 pub const CXLAB_ERROR_MEDIUM: i32 = -19;
 /// A mistake of cxlab: please report it with the scenario. The system can only be destroyed.
 pub const CXLAB_ERROR_INTERNAL: i32 = -20;
+/// There is no unanswered snoop of this number. Since 1.1.
+pub const CXLAB_ERROR_SNOOP: i32 = -21;
 
 /// The request reads.
 pub const CXLAB_READ: u32 = 0;
-/// The request writes.
+/// The request writes. At a port with `snooped = true`, the program's caches may change the lines when it has
+/// completed.
 pub const CXLAB_WRITE: u32 = 1;
+/// The program's caches give changed lines up, at a port with `snooped = true`. Since 1.1.
+pub const CXLAB_WRITE_BACK: u32 = 2;
 
-/// Data came, or the write is done.
+/// Data came, or the write is done. At a port with `snooped = true`, the program's caches may keep the lines and
+/// change them.
 pub const CXLAB_SERVED: u32 = 0;
 /// The device has no decoder for the address.
 pub const CXLAB_DENIED: u32 = 1;
@@ -69,6 +75,9 @@ pub const CXLAB_POISONED: u32 = 2;
 pub const CXLAB_CUT_OFF: u32 = 3;
 /// No response came in time.
 pub const CXLAB_TIMED_OUT: u32 = 4;
+/// Data came at a port with `snooped = true`. The program's caches may keep the lines. To change them, they need a
+/// CXLAB_WRITE. Since 1.1.
+pub const CXLAB_SHARED: u32 = 5;
 
 /// Most systems of a process at a time.
 pub const CXLAB_MOST_SYSTEMS: u32 = 256;
@@ -126,8 +135,24 @@ pub struct cxlab_completed {
     pub completed: u64,
     /// Number of the port at which the request was submitted.
     pub port: u32,
-    /// CXLAB_SERVED, or how the request failed.
+    /// CXLAB_SERVED or CXLAB_SHARED, or how the request failed.
     pub outcome: u32,
+}
+
+/// A snoop of the program's caches above a port with `snooped = true`. Since 1.1.
+#[repr(C)]
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct cxlab_snoop {
+    /// Number of the snoop at its port, for cxlab_answer_snoop.
+    pub id: u64,
+    /// First byte of the line, as in cxlab_submit.
+    pub address: u64,
+    /// When the snoop comes, in picoseconds: after the requests that completed at this time or before.
+    pub time: u64,
+    /// Number of the port.
+    pub port: u32,
+    /// 1 if the caches give the line up; 0 if they may keep it, but change it no more.
+    pub invalidate: u32,
 }
 
 /// Is called with each completed request. It must return, must not throw, and must not use the system: such

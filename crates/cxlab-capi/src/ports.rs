@@ -3,11 +3,10 @@
 use std::ffi::{CStr, c_char, c_void};
 use std::path::{Path, PathBuf};
 
-use ::cxlab_system::session::{Completion, MOST_LINES, Outcome, Session, Submission};
+use ::cxlab_system::session::{Completion, MOST_LINES, Outcome, RequestKind, Session, Submission};
 use cxlab_engine::units::SimTime;
 use cxlab_plan::{Externals, Files, load};
 use cxlab_scenario::file::read_text;
-use cxlab_workload::OpKind;
 
 use crate::abi::*;
 use crate::calls::{copy_text, out, text};
@@ -212,12 +211,15 @@ pub extern "C" fn cxlab_submit(
 ) -> i32 {
     guarded(|| {
         let kind = match kind {
-            CXLAB_READ => OpKind::Read,
-            CXLAB_WRITE => OpKind::Write,
+            CXLAB_READ => RequestKind::Read,
+            CXLAB_WRITE => RequestKind::Write,
+            CXLAB_WRITE_BACK => RequestKind::WriteBack,
             other => {
                 return Err(Failure::new(
                     CXLAB_ERROR_KIND,
-                    format!("kind: found {other}; allowed: CXLAB_READ (0), CXLAB_WRITE (1)"),
+                    format!(
+                        "kind: found {other}; allowed: CXLAB_READ (0), CXLAB_WRITE (1), CXLAB_WRITE_BACK (2)"
+                    ),
                 ));
             }
         };
@@ -350,6 +352,65 @@ pub unsafe extern "C" fn cxlab_take_completed(
     })
 }
 
+/// Moves up to `room` snoops of the program's caches to `snoops`, in the order of times, and writes their number to
+/// `count`. Call it again while it fills the room. Each snoop is answered by cxlab_answer_snoop, in any order, and
+/// until then no request of its line completes. Since 1.1.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cxlab_take_snoops(
+    system: cxlab_system,
+    snoops: *mut cxlab_snoop,
+    room: usize,
+    count: *mut usize,
+) -> i32 {
+    guarded(|| {
+        // SAFETY: the header asks for such an address, or NULL.
+        let count = unsafe { out(count, "count") }?;
+        if snoops.is_null() && room > 0 {
+            return Err(Failure::null("snoops"));
+        }
+        handles::with(system, |system| {
+            *count = 0;
+            while *count < room
+                && let Some(snoop) = system.session.take_snoop()
+            {
+                let snoop = cxlab_snoop {
+                    id: snoop.id,
+                    address: snoop.address,
+                    time: snoop.time.0,
+                    port: snoop.port,
+                    invalidate: snoop.invalidate.into(),
+                };
+                // SAFETY: `snoops` has room for `room` values, and `count` is below it.
+                unsafe { snoops.add(*count).write(snoop) };
+                *count += 1;
+            }
+            Ok(())
+        })
+    })
+}
+
+/// Answers a snoop: from `time` on, which is not before that of the system, the program's caches have the line no
+/// more, or change it no more. `changed` is not 0 if the line was changed since the program got it, in a cache or in a
+/// CXLAB_WRITE_BACK that has not completed. A program must not wait for a request of the line before it answers.
+/// Since 1.1.
+#[unsafe(no_mangle)]
+pub extern "C" fn cxlab_answer_snoop(
+    system: cxlab_system,
+    port: u32,
+    id: u64,
+    changed: u32,
+    time: u64,
+) -> i32 {
+    guarded(|| {
+        handles::with(system, |system| {
+            let time = SimTime(time);
+            (system.session).answer(port as usize, id, changed != 0, time)?;
+            system.report = None;
+            Ok(())
+        })
+    })
+}
+
 /// Calls the program with the requests that have completed, if it wants to be called.
 fn hand_over(system: &mut System) {
     let Some(function) = system.callback.function else {
@@ -369,6 +430,7 @@ fn told(done: &Completion) -> cxlab_completed {
         port: done.port,
         outcome: match done.outcome {
             Outcome::Served => CXLAB_SERVED,
+            Outcome::Shared => CXLAB_SHARED,
             Outcome::Denied => CXLAB_DENIED,
             Outcome::Poisoned => CXLAB_POISONED,
             Outcome::CutOff => CXLAB_CUT_OFF,

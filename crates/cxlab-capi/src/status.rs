@@ -52,6 +52,8 @@ impl From<SessionError> for Failure {
             SessionError::Address { .. } | SessionError::Bytes { .. } => CXLAB_ERROR_ADDRESS,
             SessionError::Full => CXLAB_ERROR_FULL,
             SessionError::Closed => CXLAB_ERROR_CLOSED,
+            SessionError::WriteBack => CXLAB_ERROR_KIND,
+            SessionError::Snoop { .. } => CXLAB_ERROR_SNOOP,
             SessionError::Endless(_) => CXLAB_ERROR_ENDLESS,
             SessionError::Fault(_) => CXLAB_ERROR_MEDIUM,
         };

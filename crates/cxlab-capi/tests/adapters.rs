@@ -7,8 +7,7 @@ use std::process::Command;
 
 use common::{GAP_PS, compile, library_folder, output, plan, root, run_with_trace, scenario};
 use cxlab_engine::units::SimTime;
-use cxlab_system::session::{Session, Submission};
-use cxlab_workload::OpKind;
+use cxlab_system::session::{RequestKind, Session, Submission};
 use tempfile::TempDir;
 
 /// A system with an external port that takes few requests.
@@ -108,7 +107,7 @@ fn a_systemc_program_gets_what_a_run_with_a_trace_gets() {
 }
 
 /// The latency of a request of `bytes` from line 0 on, alone in the system.
-fn alone_ps(folder: &Path, bytes: u64, kind: OpKind) -> u64 {
+fn alone_ps(folder: &Path, bytes: u64, kind: RequestKind) -> u64 {
     let loaded = plan(folder, SCENARIO);
     let seed = loaded.plan.scenario.seed;
     let mut session = Session::new(loaded, seed, false).expect("a session");
@@ -168,7 +167,8 @@ fn a_host_of_simbricks_reads_what_it_wrote_after_the_time_of_the_system() {
     assert!(done.status.success());
     let report: serde_json::Value = serde_json::from_slice(&done.stdout).expect("a report");
     assert_eq!(report["requests"]["completed"], 2 * requests);
-    let pair = [OpKind::Write, OpKind::Read].map(|kind| alone_ps(folder.path(), 128, kind));
+    let pair =
+        [RequestKind::Write, RequestKind::Read].map(|kind| alone_ps(folder.path(), 128, kind));
     let sum = requests / 2 * (pair[0] + pair[1]);
     assert_eq!(printed, format!("ok {requests} requests, {sum} ps\n"));
 }

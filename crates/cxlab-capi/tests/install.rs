@@ -24,7 +24,7 @@ int main(void) {
 const PROJECT: &str = r#"
 cmake_minimum_required(VERSION 3.18)
 project(uses_cxlab C)
-find_package(cxlab 1.0 REQUIRED)
+find_package(cxlab 1.1 REQUIRED)
 add_executable(shared main.c)
 target_link_libraries(shared cxlab::cxlab)
 add_executable(static main.c)

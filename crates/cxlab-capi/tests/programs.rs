@@ -118,3 +118,58 @@ fn the_program_of_the_guide_prints_a_latency() {
         );
     }
 }
+
+/// Two ports of a program with caches and two hosts of the scenario, on the same lines of two devices.
+const MIXED: &str = r#"
+name = "mixed"
+
+[fabric]
+topology = { kind = "chain", switches = 1 }
+
+[[hosts]]
+name = "processor"
+count = 2
+kind = "external"
+snooped = true
+issue = { outstanding = 8, cache = { size = "512 B", ways = 2 } }
+
+[[hosts]]
+name = "host"
+count = 2
+issue = { outstanding = 2, rate = "640 MB/s", cache = { size = "512 B", ways = 2 } }
+workload = { kind = "uniform", footprint = "1536 B", read_ratio = 0.5 }
+
+[[devices]]
+name = "mem"
+count = 2
+coherence = { class = "hdm-db", filter = { lines = 16 } }
+"#;
+
+/// The numbers that the program prints, in its order.
+fn numbers(printed: &str) -> Vec<u64> {
+    let words = printed.split_whitespace();
+    words.filter_map(|word| word.parse().ok()).collect()
+}
+
+#[test]
+fn caches_of_a_program_lose_no_addition_unless_they_ignore_snoops() {
+    let folder = TempDir::new().expect("a folder");
+    let path = folder.path().join("scenario.toml");
+    std::fs::write(&path, MIXED).expect("a scenario");
+    let library = library_folder(folder.path());
+    let source = root().join("examples/coupling/caches.cpp");
+    let program = folder.path().join("caches");
+    let flags = ["-std=c++17", "-O2", "-fno-exceptions"];
+    compile("c++", &flags, &source, &library, &program);
+    let run = |more: &[&str]| {
+        let mut command = Command::new(&program);
+        numbers(&output(command.arg(&path).arg("5000").args(more)))
+    };
+    let [additions, sum, invalidated, shared, changed] = run(&[])[..] else {
+        panic!("five numbers")
+    };
+    assert_eq!((additions, sum), (10_000, 10_000));
+    assert!(invalidated > 1_000 && shared > 1_000 && changed > 1_000);
+    let deaf = run(&["deaf"]);
+    assert!(deaf[1] < additions, "additions are lost: {deaf:?}");
+}

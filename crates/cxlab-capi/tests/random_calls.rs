@@ -1,5 +1,5 @@
-//! Any sequence of calls, with right and wrong arguments, returns known codes. No request is lost, and none
-//! completes twice.
+//! Any sequence of calls, with right and wrong arguments, returns known codes. No request is lost, none completes
+//! twice, and each snoop can be answered once.
 
 #![allow(unsafe_code, reason = "the functions are those of C")]
 
@@ -18,20 +18,28 @@ topology = { kind = "spine-leaf", leaves = 2 }
 
 [[hosts]]
 name = "outside"
-count = 2
 kind = "external"
 depth = 3
-issue = { outstanding = 4 }
+issue = { outstanding = 4, cache = { size = "512 B", ways = 2 } }
+
+[[hosts]]
+name = "cached"
+kind = "external"
+snooped = true
+depth = 3
+issue = { outstanding = 4, cache = { size = "512 B", ways = 2 } }
 
 [[hosts]]
 name = "inside"
 requests = 300
-workload = { kind = "uniform" }
+issue = { cache = { size = "512 B", ways = 2 } }
+workload = { kind = "uniform", footprint = "1536 B" }
 
 [[devices]]
 name = "mem"
 count = 2
 capacity = "256 MiB"
+coherence = { class = "hdm-db", filter = { lines = 16 } }
 "#;
 
 /// A call with its arguments.
@@ -51,6 +59,14 @@ enum Call {
     Advance(usize, i64),
     Step(usize),
     Take(usize, usize),
+    Snoops(usize, usize),
+    Answer {
+        system: usize,
+        port: u32,
+        number: u64,
+        changed: u32,
+        after: i64,
+    },
     Report(usize),
     Measure(usize),
     Write(usize, u32, u64, usize),
@@ -60,9 +76,9 @@ enum Call {
 fn calls() -> impl Strategy<Value = Vec<Call>> {
     let system = 0..3usize;
     let port = prop_oneof![8 => 0..2u32, 1 => any::<u32>()];
-    let address = prop_oneof![8 => (0..1u64 << 23).prop_map(|line| line * 64), 1 => any::<u64>()];
+    let address = prop_oneof![8 => (0..24u64).prop_map(|line| line * 64), 4 => (0..1u64 << 23).prop_map(|line| line * 64), 1 => any::<u64>()];
     let size = prop_oneof![8 => Just(64u64), 2 => (1..65u64).prop_map(|lines| lines * 64), 1 => any::<u64>()];
-    let kind = prop_oneof![8 => 0..2u32, 1 => any::<u32>()];
+    let kind = prop_oneof![8 => 0..3u32, 1 => any::<u32>()];
     let span =
         prop_oneof![8 => 0..200_000i64, 1 => -1000..0i64, 1 => any::<i64>().prop_map(|x| x >> 20)];
     let bytes = prop_oneof![8 => 0..300usize, 1 => Just(usize::MAX)];
@@ -82,6 +98,14 @@ fn calls() -> impl Strategy<Value = Vec<Call>> {
         kind,
         after,
     });
+    let answer = (system.clone(), port.clone(), 0..8u64, 0..2u32, span.clone());
+    let answer = answer.prop_map(|(system, port, number, changed, after)| Call::Answer {
+        system,
+        port,
+        number,
+        changed,
+        after,
+    });
     let memory = (system.clone(), port.clone(), address, bytes);
     let call = prop_oneof![
         2 => Just(Call::Create),
@@ -91,6 +115,8 @@ fn calls() -> impl Strategy<Value = Vec<Call>> {
         8 => (system.clone(), span).prop_map(|(system, span)| Call::Advance(system, span)),
         8 => system.clone().prop_map(Call::Step),
         4 => (system.clone(), 0..5usize).prop_map(|(system, room)| Call::Take(system, room)),
+        4 => (system.clone(), 0..5usize).prop_map(|(system, room)| Call::Snoops(system, room)),
+        4 => answer,
         1 => system.clone().prop_map(Call::Report),
         1 => system.prop_map(Call::Measure),
         2 => memory.clone().prop_map(|(system, port, at, size)| Call::Write(system, port, at, size)),
@@ -104,6 +130,9 @@ struct Known {
     handle: cxlab_system,
     waiting: BTreeSet<u64>,
     last: u64,
+    /// Snoops that were not answered, by port and number.
+    snoops: BTreeSet<(u32, u64)>,
+    last_snoop: u64,
 }
 
 fn create() -> Known {
@@ -124,6 +153,8 @@ fn create() -> Known {
         handle,
         waiting: BTreeSet::new(),
         last: 0,
+        snoops: BTreeSet::new(),
+        last_snoop: 0,
     }
 }
 
@@ -153,9 +184,49 @@ impl Known {
         count
     }
 
+    /// Takes snoops; returns how many.
+    fn take_snoops(&mut self, room: usize) -> usize {
+        let (now, mut count) = (self.now(), 0);
+        let mut taken = vec![cxlab_snoop::default(); room];
+        let code = unsafe { cxlab_take_snoops(self.handle, taken.as_mut_ptr(), room, &mut count) };
+        assert_eq!(code, CXLAB_OK);
+        for one in &taken[..count] {
+            assert_eq!(one.port, 1, "the other port is not snooped");
+            assert!(one.time >= self.last_snoop && one.time < now, "{one:?}");
+            self.last_snoop = one.time;
+            assert!(self.snoops.insert((one.port, one.id)), "{one:?} is new");
+        }
+        count
+    }
+
+    /// Answers a snoop, which may be unknown. A refused time is no answer.
+    fn answer(&mut self, port: u32, id: u64, changed: u32, time: u64) {
+        match cxlab_answer_snoop(self.handle, port, id, changed, time) {
+            CXLAB_OK => {
+                // A snoop that was not taken can be answered too: the program has guessed its number.
+                self.snoops.remove(&(port, id));
+                let again = cxlab_answer_snoop(self.handle, port, id, changed, time);
+                assert_eq!(again, CXLAB_ERROR_SNOOP);
+            }
+            CXLAB_ERROR_SNOOP => assert!(!self.snoops.contains(&(port, id))),
+            code => assert!(
+                [CXLAB_ERROR_PORT, CXLAB_ERROR_TIME].contains(&code),
+                "{code}"
+            ),
+        }
+    }
+
     /// Ends the system: what was submitted completes.
     fn finish(mut self) {
-        assert_eq!(cxlab_drain(self.handle), CXLAB_OK);
+        loop {
+            assert_eq!(cxlab_drain(self.handle), CXLAB_OK);
+            while self.take_snoops(7) > 0 {}
+            let Some((port, id)) = self.snoops.pop_first() else {
+                break;
+            };
+            let code = cxlab_answer_snoop(self.handle, port, id, 0, self.now());
+            assert!([CXLAB_OK, CXLAB_ERROR_SNOOP].contains(&code), "{code}");
+        }
         while self.take(7) > 0 {}
         assert!(
             self.waiting.is_empty(),
@@ -214,6 +285,20 @@ fn make(known: &mut Known, call: &Call, id: u64) {
         Call::Take(_, room) => {
             known.take(room);
         }
+        Call::Snoops(_, room) => {
+            known.take_snoops(room);
+        }
+        Call::Answer {
+            port,
+            number,
+            changed,
+            after,
+            ..
+        } => {
+            let first = known.snoops.first().copied();
+            let (port, id) = first.filter(|_| number > 1).unwrap_or((port, number));
+            known.answer(port, id, changed, later(known.now(), after));
+        }
         Call::Report(_) => {
             let mut value = 0.0;
             let code =
@@ -237,12 +322,13 @@ impl Call {
     fn system(&self) -> usize {
         match *self {
             Call::Create => 0,
-            Call::Submit { system, .. } => system,
+            Call::Submit { system, .. } | Call::Answer { system, .. } => system,
             Call::Destroy(system)
             | Call::Close(system, _)
             | Call::Advance(system, _)
             | Call::Step(system)
             | Call::Take(system, _)
+            | Call::Snoops(system, _)
             | Call::Report(system)
             | Call::Measure(system)
             | Call::Write(system, ..)

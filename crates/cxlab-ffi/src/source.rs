@@ -230,6 +230,7 @@ impl OpSource for Source {
             lines: 1,
             not_before,
             dependent: false,
+            write_back: false,
         })
     }
 }

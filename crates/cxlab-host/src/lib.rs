@@ -15,7 +15,8 @@ mod throttle;
 pub use self::core::{CacheLevel, Core, CoreConfig, CoreParams, CoreStats, PhaseStats};
 pub use cache::PrivateCache;
 pub use coherent::{
-    CachingConfig, CachingRequester, CoherenceStats, Observation, SnoopedState, StallReason,
+    CacheSnoop, CachingConfig, CachingRequester, CoherenceStats, Observation, SnoopedState,
+    StallReason,
 };
 pub use cxlab_agent::{
     AddressMap, AddressWindow, Failure, FailureHandling, HopStats, LOCAL, QUEUES, RequestAgent,

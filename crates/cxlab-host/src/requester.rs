@@ -113,6 +113,7 @@ impl RequestSlot {
             denied: false,
             failure: None,
             value: 0,
+            shared: false,
         }
     }
 }
@@ -567,6 +568,7 @@ impl Requester {
             denied: answer == RequestOutcome::Denied,
             failure: (answer == RequestOutcome::Poisoned).then_some(Failure::Poisoned),
             value,
+            shared: false,
             ..slot.row(ctx.now(), stages)
         };
         self.ledger

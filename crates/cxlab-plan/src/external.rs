@@ -1,5 +1,6 @@
 //! External ports: hosts whose requests another program hands over while the simulation runs.
 
+use cxlab_host::LoadMiss;
 use cxlab_scenario::{HostGroup, HostKind, Scenario};
 
 use crate::plan::Plan;
@@ -38,12 +39,37 @@ fn check_port(group: &HostGroup, path: &str, problems: &mut Problems) {
             problems.refuse(format!("{path}.{}", kind.key()), found, allowed);
         }
     }
+    if group.snooped {
+        check_snooped(group, path, problems);
+    }
+}
+
+/// Checks a port whose program has caches. The port's own cache has all lines that they have.
+fn check_snooped(group: &HostGroup, path: &str, problems: &mut Problems) {
+    let cache = group.requester().and_then(|issue| issue.cache.as_ref());
+    match cache {
+        None => problems.refuse(
+            format!("{path}.snooped"),
+            "true without `issue.cache`",
+            "issue = { cache = { size = ... } }, at least the size of the program's caches",
+        ),
+        Some(cache) if cache.load_request == LoadMiss::MemRdSnpCur => problems.refuse(
+            format!("{path}.issue.cache.load_request"),
+            "\"MemRd-SnpCur\" with `snooped`, so that the program's caches have lines that the port has not",
+            "\"MemRd-SnpData\" or \"MemRdData\"",
+        ),
+        Some(_) => {}
+    }
 }
 
 fn check_host(group: &HostGroup, path: &str, problems: &mut Problems) {
     if group.depth.is_some() {
         let found = "`depth` on a host with a workload";
         problems.refuse(format!("{path}.depth"), found, "with kind = \"external\"");
+    }
+    if group.snooped {
+        let found = "`snooped` on a host with a workload";
+        problems.refuse(format!("{path}.snooped"), found, "with kind = \"external\"");
     }
     if !group.has_workload {
         let message =

@@ -53,6 +53,8 @@ pub struct HostGroup {
     pub external: bool,
     /// Most requests that wait at an external port, if the table says so.
     pub depth: Option<u32>,
+    /// Whether the program of an external port has caches above the port, which are snooped.
+    pub snooped: bool,
     /// Whether the user wrote a `workload`, which external ports must not have.
     pub has_workload: bool,
     /// Most requests of each host; most steps of its program, or of the program of each core.
@@ -83,6 +85,11 @@ struct HostTable {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 1048576))]
     depth: Option<u32>,
+    /// With `kind = "external"`: the program has caches above the port. It is asked to give up lines before
+    /// back-invalidation snoops are answered and before lines leave `issue.cache`, which has all lines that the
+    /// program's caches have. Default false.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    snooped: bool,
     /// How they issue, where they have no `core`.
     #[serde(default)]
     issue: RequesterParams,
@@ -193,6 +200,7 @@ impl From<HostTable> for HostGroup {
             workload: table.workload.unwrap_or_else(external_workload),
             external: table.kind == Some(IssuerKind::External),
             depth: table.depth,
+            snooped: table.snooped,
             requests: table.requests,
             span: table.span,
             beside: table.beside,
@@ -207,6 +215,7 @@ impl From<HostGroup> for HostTable {
             count: group.count,
             kind: group.external.then_some(IssuerKind::External),
             depth: group.depth,
+            snooped: group.snooped,
             issue: RequesterParams::default(),
             core: None,
             local: group.local,

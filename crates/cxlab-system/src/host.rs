@@ -7,8 +7,8 @@ use cxlab_engine::save_state;
 use cxlab_engine::state::{SaveState, StateError, StateReader, StateWriter};
 use cxlab_engine::units::SimTime;
 use cxlab_host::{
-    CachingRequester, CoherenceStats, Core, DueWake, Observation, Processor, RequestRow, Requester,
-    RequesterStats, ThrottleStats,
+    CacheSnoop, CachingRequester, CoherenceStats, Core, DueWake, Observation, Processor,
+    RequestRow, Requester, RequesterStats, ThrottleStats,
 };
 use cxlab_link::{LinkPort, Parcel};
 use cxlab_workload::Inlet;
@@ -276,6 +276,26 @@ impl Host {
             Agent::Plain(agent) => agent.handed_over(),
             Agent::Caching(agent) => agent.handed_over(),
             Agent::Core(_) | Agent::Processor(_) | Agent::Accelerator(_) => None,
+        }
+    }
+
+    /// Moves the snoops of the caches of its program since the last call to the end of `out`.
+    pub(crate) fn drain_cache_snoops(&mut self, out: &mut Vec<CacheSnoop>) {
+        if let Agent::Caching(agent) = &mut self.agent {
+            agent.drain_cache_snoops(out);
+        }
+    }
+
+    /// Takes the answer to one of these snoops. Returns a wake-up to be passed to the simulation.
+    pub(crate) fn answer_cache_snoop(
+        &mut self,
+        snoop: &CacheSnoop,
+        changed: bool,
+        time: SimTime,
+    ) -> Option<DueWake> {
+        match &mut self.agent {
+            Agent::Caching(agent) => Some(agent.answer_cache_snoop(snoop, changed, time)),
+            Agent::Plain(_) | Agent::Core(_) | Agent::Processor(_) | Agent::Accelerator(_) => None,
         }
     }
 

@@ -8,6 +8,13 @@
 //! A session has handled all events before [`Session::now`], and none at it or later. So a request may be
 //! submitted for `now` or later, and a completion is handed over when `now` has passed it.
 //!
+//! # Caches of the program
+//! A program with caches above a port (`snooped = true`) keeps a line after a read, and changes it after a read with
+//! the outcome [`Outcome::Served`] or after a write. It gives a changed line up by a [`RequestKind::WriteBack`], and a
+//! clean one without notice. A [`Snoop`] asks it to give up a line or to change it no more; until it is answered,
+//! no request of the line completes. The program answers without waiting for requests of its own, and says whether
+//! the line was changed, in its caches or in a write-back that has not completed.
+//!
 //! # Same results as a run
 //! A run whose host replays a trace of the same requests at the same times, with exact addresses, has the same
 //! completions. It makes no difference when a request is submitted, as long as it is before its time has passed.
@@ -26,13 +33,13 @@ use std::time::Instant;
 use cxlab_engine::state::{Refusal, StateError, StateReader, StateWriter};
 use cxlab_engine::units::{Hpa, LINE_BYTES, SimTime};
 use cxlab_engine::{Monitor, Threads};
-use cxlab_host::RequestRow;
+use cxlab_host::{CacheSnoop, RequestRow};
 use cxlab_plan::load::Loaded;
 use cxlab_plan::{Plan, windows};
 use cxlab_workload::{InletError, MemOp, OpKind};
 
 pub use error::SessionError;
-pub use port::{Completion, Outcome, PortInfo};
+pub use port::{Completion, Outcome, PortInfo, Snoop};
 
 use crate::assembly::{self, Context};
 use crate::checkpoint::{self, Checkpoint, CheckpointError, Origin};
@@ -52,6 +59,17 @@ pub const END_OF_TIME: SimTime = SimTime(1 << 62);
 /// Most lines of a request.
 pub const MOST_LINES: u64 = 64;
 
+/// What a request of another program does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum RequestKind {
+    /// It reads.
+    Read,
+    /// It writes; or caches of a snooped program want to change the lines.
+    Write,
+    /// Caches of a snooped program give changed lines up. If a snoop took a line first, nothing remains to be done.
+    WriteBack,
+}
+
 /// A request of another program.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Submission {
@@ -61,8 +79,8 @@ pub struct Submission {
     pub address: u64,
     /// Bytes: a multiple of 64, from 64 to 4096.
     pub size: u64,
-    /// Whether the request reads or writes.
-    pub kind: OpKind,
+    /// What the request does.
+    pub kind: RequestKind,
     /// When it is issued at the earliest, in picoseconds. It is issued later if the limits of the host say so.
     pub time: SimTime,
 }
@@ -84,6 +102,10 @@ pub struct Session {
     rows: Vec<RequestRow>,
     /// Requests that completed in the present step, each with the host's number of its first line.
     fresh: Vec<(Completion, u64)>,
+    /// Snoops of the program's caches that were not taken, in the order of their times, and those of one port in
+    /// the present step.
+    snoops: VecDeque<Snoop>,
+    asked: Vec<CacheSnoop>,
     store: Store,
     /// Whether the system can be saved: what happens to threads is recorded then.
     can_save: bool,
@@ -124,6 +146,8 @@ impl Session {
             completed: VecDeque::new(),
             rows: Vec::new(),
             fresh: Vec::new(),
+            snoops: VecDeque::new(),
+            asked: Vec::new(),
             store: Store::default(),
             can_save,
             created: Instant::now(),
@@ -227,6 +251,10 @@ impl Session {
         if !request.size.is_multiple_of(LINE_BYTES) || !(1..=MOST_LINES).contains(&lines) {
             return Err(SessionError::Size(request.size));
         }
+        let write_back = request.kind == RequestKind::WriteBack;
+        if write_back && !own.is_snooped() {
+            return Err(SessionError::WriteBack);
+        }
         let number = own.host;
         let Some(host) = self.system.simulation.component_mut(number).host_mut() else {
             unreachable!("ports are hosts")
@@ -245,10 +273,14 @@ impl Session {
         }
         let op = MemOp {
             hpa: Hpa(request.address),
-            kind: request.kind,
+            kind: match request.kind {
+                RequestKind::Read => OpKind::Read,
+                RequestKind::Write | RequestKind::WriteBack => OpKind::Write,
+            },
             lines: lines as u8,
             not_before: SimTime(request.time.0.saturating_sub(own.begins.0)),
             dependent: false,
+            write_back,
         };
         inlet.push(op).map_err(|error| match error {
             InletError::Full => SessionError::Full,
@@ -304,7 +336,7 @@ impl Session {
         self.check_fault()
     }
 
-    /// Handles events until none is pending. The session's time is then after the last of them.
+    /// Handles events until none is pending, which is also so while the answer to a snoop is missing. The session's time is then after the last of them.
     ///
     /// # Errors
     /// [`SessionError::Endless`] if the workload of a host does not end by itself.
@@ -341,6 +373,18 @@ impl Session {
             for row in self.rows.drain(..) {
                 self.fresh.extend(port.leave(number as u32, &row));
             }
+            if port.is_snooped()
+                && let Some(host) = node.host_mut()
+            {
+                host.drain_cache_snoops(&mut self.asked);
+                let asked = self.asked.drain(..);
+                self.snoops
+                    .extend(asked.map(|snoop| port.ask(number as u32, snoop)));
+            }
+        }
+        let order = |snoop: &Snoop| (snoop.time, snoop.port, snoop.id);
+        if !self.snoops.iter().is_sorted_by_key(order) {
+            self.snoops.make_contiguous().sort_unstable_by_key(order);
         }
         let order = |(done, first): &(Completion, u64)| (done.completed, done.port, *first);
         if !self.fresh.is_sorted_by_key(order) {
@@ -354,6 +398,50 @@ impl Session {
     /// submissions.
     pub fn take_completion(&mut self) -> Option<Completion> {
         self.completed.pop_front()
+    }
+
+    /// The next snoop of the program's caches, in the order of times. It comes after the requests that completed at
+    /// its time or before. Later ones do not concern its line until it is answered.
+    pub fn take_snoop(&mut self) -> Option<Snoop> {
+        self.snoops.pop_front()
+    }
+
+    /// Answers a snoop: from `time` on, the program's caches have the line no more, or change it no more. `changed`
+    /// says that the line was changed since the program got it.
+    ///
+    /// # Errors
+    /// An unknown port, a snoop that was answered or never came, or a time before [`Session::now`].
+    pub fn answer(
+        &mut self,
+        port: usize,
+        snoop: u64,
+        changed: bool,
+        time: SimTime,
+    ) -> Result<(), SessionError> {
+        let known = self.ports.len();
+        let Some(own) = self.ports.get_mut(port) else {
+            return Err(SessionError::Port { found: port, known });
+        };
+        if time < self.now || time >= END_OF_TIME {
+            return Err(SessionError::Time {
+                found: time,
+                earliest: self.now,
+            });
+        }
+        let unanswered = own.unanswered();
+        let Some(asked) = own.answer(snoop) else {
+            return Err(SessionError::Snoop {
+                found: snoop,
+                unanswered,
+            });
+        };
+        let number = own.host;
+        let simulation = &mut self.system.simulation;
+        let host = simulation.component_mut(number).host_mut();
+        if let Some(due) = host.and_then(|host| host.answer_cache_snoop(&asked, changed, time)) {
+            simulation.wake_reserved(number, due.wake, due.at, due.token);
+        }
+        Ok(())
     }
 
     /// Number of completed requests that were not taken.
@@ -385,7 +473,7 @@ impl Session {
     pub fn report(&mut self) -> Result<Report, RunError> {
         let closed = (0..self.ports.len()).all(|port| self.is_closed(port));
         let idle = self.system.simulation.has_started() && self.next_event().is_none();
-        let ended = closed && idle;
+        let ended = closed && idle && self.ports.iter().all(|port| port.unanswered() == 0);
         let end = match ended {
             true => self.system.simulation.end().max(self.start),
             false => self.now,
@@ -481,6 +569,7 @@ impl Session {
         let ports: Vec<SavedPort<'_>> = self.ports.iter().map(Port::saved).collect();
         out.value("ports", &ports);
         out.value("completed", &self.completed);
+        out.value("snoops", &self.snoops);
         out.value("store", &self.store);
         self.system.simulation.save(&mut out);
         out.finish()
@@ -520,6 +609,7 @@ impl Session {
             port.fill(saved);
         }
         self.completed = from.value("completed")?;
+        self.snoops = from.value("snoops")?;
         self.store = from.value("store")?;
         self.system.simulation.restore(&mut from)?;
         from.finish()

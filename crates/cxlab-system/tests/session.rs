@@ -11,8 +11,7 @@ use cxlab_plan::load::{self, Loaded};
 use cxlab_plan::{Externals, Files};
 use cxlab_system::report::Report;
 use cxlab_system::run::{RunOptions, run};
-use cxlab_system::session::{Completion, Outcome, Session, SessionError, Submission};
-use cxlab_workload::OpKind;
+use cxlab_system::session::{Completion, Outcome, RequestKind, Session, SessionError, Submission};
 use tempfile::TempDir;
 
 /// The host `outside` and one with a workload share two devices. `LIMITS` and `DEVICES` stand for more keys.
@@ -88,8 +87,8 @@ impl Case {
                 address: next(1 << 14) * 64,
                 size: 64,
                 kind: match next(3) {
-                    0 => OpKind::Write,
-                    _ => OpKind::Read,
+                    0 => RequestKind::Write,
+                    _ => RequestKind::Read,
                 },
                 time: SimTime(time),
             };
@@ -109,8 +108,8 @@ impl Case {
         let mut csv = String::from("address,op,time_ps\n");
         for request in requests {
             let op = match request.kind {
-                OpKind::Read => 'R',
-                OpKind::Write => 'W',
+                RequestKind::Read => 'R',
+                RequestKind::Write | RequestKind::WriteBack => 'W',
             };
             writeln!(csv, "{},{op},{}", request.address, request.time.0).expect("a text");
         }
@@ -269,7 +268,7 @@ fn a_request_of_several_lines_completes_with_its_last_line() {
         id: 7,
         address: 4096,
         size: 256,
-        kind: OpKind::Read,
+        kind: RequestKind::Read,
         time: SimTime(500),
     };
     session.submit(0, submission).expect("room");

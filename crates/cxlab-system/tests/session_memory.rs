@@ -8,8 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use cxlab_engine::units::SimTime;
 use cxlab_plan::{Externals, Files, load};
-use cxlab_system::session::{Session, Submission};
-use cxlab_workload::OpKind;
+use cxlab_system::session::{RequestKind, Session, Submission};
 
 /// The system's allocator, which counts its calls.
 struct Counting;
@@ -78,7 +77,7 @@ fn the_steady_state_allocates_nothing() {
                     id,
                     address: (round * 3 + id) * 64 % (1 << 28),
                     size: 64,
-                    kind: OpKind::Read,
+                    kind: RequestKind::Read,
                     time,
                 };
                 session.submit(0, request).expect("room");

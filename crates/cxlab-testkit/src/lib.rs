@@ -111,6 +111,7 @@ pub fn read(line: u64) -> MemOp {
         lines: 1,
         not_before: SimTime::ZERO,
         dependent: false,
+        write_back: false,
     }
 }
 

@@ -32,6 +32,9 @@ pub struct MemOp {
     /// Whether the operation may issue only after the source's previous
     /// operation completes (pointer chase).
     pub dependent: bool,
+    /// Whether the caches of another program give the lines up with this write. Only a host of kind
+    /// `external` whose program is snooped has such operations.
+    pub write_back: bool,
 }
 
 /// A stream of memory operations for one requester. A source restored from a checkpoint hands out

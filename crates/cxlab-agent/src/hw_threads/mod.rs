@@ -675,6 +675,7 @@ impl HwThreads {
                 AccessOutcome::Served | AccessOutcome::Denied => None,
             },
             value: 0,
+            shared: false,
         };
         self.ledger.complete(ctx, row, hit);
     }

@@ -12,7 +12,10 @@ use cxlab_memory::Slot;
 use cxlab_protocol::PortId;
 use cxlab_protocol::coherence::fields::CoherenceClass;
 use cxlab_protocol::coherence::requester::LineState;
+use cxlab_workload::{MemOp, OpKind};
 use serde::{Deserialize, Serialize};
+
+use super::above::Demand;
 
 /// No entry, access or snoop.
 pub(super) const NONE: u32 = u32::MAX;
@@ -53,6 +56,10 @@ pub(super) struct TransactionEntry {
     /// The snoop to which the entry owes a response, or [`NONE`], and the line's index in the snoop.
     pub(super) snoop: u32,
     pub(super) place: u8,
+    /// What waits for the line to be stable and for the answer of the caches above; `None` without such caches.
+    pub(super) demand: Option<Demand>,
+    /// Whether the caches above were asked to give up the line or to share it, and have not answered.
+    pub(super) asked: bool,
     /// Waiting accesses, in order, as a linked list.
     pub(super) first: u32,
     pub(super) last: u32,
@@ -84,6 +91,8 @@ impl TransactionEntry {
             predecessor: NONE,
             snoop: NONE,
             place: 0,
+            demand: None,
+            asked: false,
             first: NONE,
             last: NONE,
             waiting: 0,
@@ -255,6 +264,10 @@ pub(super) struct PendingAccess {
     pub(super) issued: u64,
     pub(super) id: u64,
     pub(super) write: bool,
+    /// Whether the caches above give the line up with this access.
+    pub(super) write_back: bool,
+    /// Whether the line was shared when the access hit.
+    pub(super) shared: bool,
     next: u32,
 }
 
@@ -287,7 +300,7 @@ impl PendingAccesses {
     }
 
     #[inline]
-    pub(super) fn take(&mut self, line: LineAddr, issued: u64, id: u64, write: bool) -> u32 {
+    pub(super) fn take(&mut self, line: LineAddr, issued: u64, id: u64, op: &MemOp) -> u32 {
         let number = match self.free.pop() {
             Some(number) => number,
             None => unreachable!("issue looked for a free place"),
@@ -296,7 +309,9 @@ impl PendingAccesses {
             line,
             issued,
             id,
-            write,
+            write: op.kind == OpKind::Write,
+            write_back: op.write_back,
+            shared: false,
             next: NONE,
         };
         number
@@ -311,6 +326,12 @@ impl PendingAccesses {
     #[inline]
     pub(super) fn get(&self, number: u32) -> &PendingAccess {
         &self.slab[number as usize]
+    }
+
+    /// Notes that an access hit a shared line.
+    #[inline]
+    pub(super) fn set_shared(&mut self, number: u32) {
+        self.slab[number as usize].shared = true;
     }
 
     /// Appends an access to those that wait for a line.

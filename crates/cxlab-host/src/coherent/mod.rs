@@ -20,9 +20,14 @@
 //! occupies its link buffer meanwhile. Every outgoing message passes the cache's access time and the
 //! processing time, as constant pipelines in front of the link.
 //!
+//! # Caches above
+//! Another program may have caches above this one ([`above`]). They give up or share a line before a snoop of it
+//! is answered, and before it is evicted.
+//!
 //! # Left out
 //! Hits under a stalled access; flushes.
 
+mod above;
 mod entries;
 mod respond;
 mod snoop;
@@ -44,16 +49,18 @@ use cxlab_memory::{Geometry, GeometryError, SetRoom, Slot, TagArray, VictimPolic
 use cxlab_protocol::coherence::fields::CoherenceClass;
 use cxlab_protocol::coherence::requester::{Event, Line, LineState, step};
 use cxlab_protocol::{Channel, Message, PortId};
-use cxlab_workload::{Inlet, OpKind};
+use cxlab_workload::{Inlet, MemOp};
 use serde::{Deserialize, Serialize};
 
 use crate::issuer::{DueWake, ISSUE, Issuer};
 use crate::params::{CacheParams, LoadMiss};
 use crate::requester::RequesterConfig;
 use crate::throttle::{Throttle, ThrottleStats};
+use above::CachesAbove;
 use entries::{EntryKind, NONE, PendingAccesses, TransactionEntries, TransactionEntry};
 use snoop::PendingSnoops;
 
+pub use above::CacheSnoop;
 pub use stats::{CoherenceStats, SnoopedState, StallReason};
 
 /// Most accesses that wait for one line, including the first: 20, the `tgts_per_mshr` of the L1 caches
@@ -79,6 +86,8 @@ pub struct CachingConfig {
     pub policy: Option<Box<dyn VictimPolicy>>,
     /// Random stream of the victim policy.
     pub policy_rng: StreamRng,
+    /// Whether another program has caches above this one, which are snooped.
+    pub snooped: bool,
     /// Whether stores draw values, and every access is recorded with its value, for checkers.
     pub observe: bool,
 }
@@ -109,6 +118,8 @@ struct CacheWay {
     device: PortId,
     data: u16,
     line: Line,
+    /// Whether the caches above may have the line.
+    above: bool,
 }
 
 /// The component of a caching requester.
@@ -131,6 +142,8 @@ pub struct CachingRequester {
     throttle: Option<Box<Throttle>>,
     /// Least time between two issues without the throttle, in picoseconds.
     interval_ps: u64,
+    /// The lines of the present operation that have not been issued: external ports have operations of several.
+    rest: Option<MemOp>,
     accesses: PendingAccesses,
     entries: TransactionEntries,
     jobs: PendingSnoops,
@@ -140,12 +153,13 @@ pub struct CachingRequester {
     stalled: u32,
     coherence: CoherenceStats,
     stores: u16,
+    above: Option<Box<CachesAbove>>,
     observations: Option<Vec<Observation>>,
 }
 
 // Observations are not saved: the owner takes them before a state is saved.
 save_state!(CachingRequester {
-    values: delayed, stalled, throttle, coherence, stores;
+    values: delayed, stalled, rest, throttle, coherence, stores, above;
     states: roots, issuer, ledger, cache, accesses, entries, jobs;
     built: number, port_id, first_device, map, classes, process_ps, cache_ps, clean_evict, load_miss, snoop_ps, interval_ps, observations;
 });
@@ -169,6 +183,7 @@ impl CachingRequester {
         };
         let mshrs = cache.mshrs.unwrap_or(params.outstanding).max(1);
         let entries = TransactionEntries::new([mshrs, mshrs, SNOOP_ENTRIES]);
+        let above = CachesAbove::new(entries.capacity());
         let limit = params.queue.unwrap_or(params.outstanding) as usize;
         let interval = params.interval_ps();
         let throttle = params
@@ -201,6 +216,7 @@ impl CachingRequester {
             snoop_ps: cache.snoop_time.0,
             throttle,
             interval_ps: interval,
+            rest: None,
             accesses: PendingAccesses::new(params.outstanding),
             jobs: PendingSnoops::new(entries.capacity() + 1),
             entries,
@@ -208,6 +224,7 @@ impl CachingRequester {
             stalled: NONE,
             coherence: CoherenceStats::default(),
             stores: 0,
+            above: config.snooped.then(|| Box::new(above)),
             observations: config.observe.then(Vec::new),
         })
     }
@@ -286,13 +303,12 @@ impl CachingRequester {
             if self.accesses.is_full() {
                 return;
             }
-            let Some(op) = self.issuer.next(ctx, self.ledger.in_flight()) else {
+            let Some(op) = self.next_line(ctx) else {
                 return;
             };
             let now = ctx.now();
             let id = self.ledger.issued();
-            let write = op.kind == OpKind::Write;
-            let access = self.accesses.take(op.hpa.line(), now.0, id, write);
+            let access = self.accesses.take(op.hpa.line(), now.0, id, &op);
             self.ledger.enter(now);
             if let Err(stall) = self.begin(ctx, access) {
                 self.coherence.stalls[stall as usize] += 1;
@@ -302,10 +318,36 @@ impl CachingRequester {
         }
     }
 
+    /// The next line of the present operation, or the first of the next one.
+    #[inline]
+    fn next_line(&mut self, ctx: &mut Ctx<'_, Parcel>) -> Option<MemOp> {
+        let op = match self.rest.take() {
+            Some(op) => {
+                self.issuer.count_lines(1);
+                op
+            }
+            None => self.issuer.next(ctx, self.ledger.in_flight())?,
+        };
+        if op.lines > 1 {
+            self.rest = Some(MemOp {
+                hpa: Hpa(op.hpa.0 + 64),
+                lines: op.lines - 1,
+                ..op
+            });
+        }
+        Some(op)
+    }
+
     /// Looks up an access in the cache: the access hits, waits for its line, or begins a request. On
     /// error nothing has changed.
     fn begin(&mut self, ctx: &mut Ctx<'_, Parcel>, access: u32) -> Result<(), StallReason> {
-        let line = self.accesses.get(access).line;
+        let &entries::PendingAccess {
+            line, write_back, ..
+        } = self.accesses.get(access);
+        if write_back {
+            self.take_back(ctx, access, line);
+            return Ok(());
+        }
         match self.cache.find(line) {
             Some(slot) if self.cache[slot].entry != NONE => self.join(access, slot),
             Some(slot) => self.use_copy(ctx, access, slot),
@@ -351,11 +393,20 @@ impl CachingRequester {
         let id = self.accesses.get(access).id;
         let (next, _) = local_step(LineState::stable(way.line), access_event(write));
         self.cache[slot].line = next.line;
+        self.cache[slot].above = self.above.is_some();
+        if next.line == Line::S {
+            self.accesses.set_shared(access);
+        }
         self.cache.touch(slot);
-        self.coherence.hits += 1;
         self.take_effect(ctx.now(), slot, id, write);
-        ctx.wake_at(SimTime(ctx.now().0 + self.cache_ps), HIT + access);
+        self.hit(ctx, access);
         Ok(())
+    }
+
+    /// Completes an access after the access time.
+    fn hit(&mut self, ctx: &mut Ctx<'_, Parcel>, access: u32) {
+        self.coherence.hits += 1;
+        ctx.wake_at(SimTime(ctx.now().0 + self.cache_ps), HIT + access);
     }
 
     /// Begins a miss: the line gets a way and is requested, at once or after its own eviction has
@@ -369,7 +420,7 @@ impl CachingRequester {
         if self.entries.room(EntryKind::Miss) == 0 {
             return Err(StallReason::Mshrs);
         }
-        let evicted = self.make_room(line)?;
+        let evicted = self.make_room(ctx, line)?;
         let hpa = Hpa(line.0 * 64);
         let Some(device) = self.map.owner(hpa) else {
             panic!("{hpa:?} lies outside the memory that the plan gave the workload")
@@ -381,6 +432,7 @@ impl CachingRequester {
                 device,
                 data: 0,
                 line: Line::I,
+                above: false,
             },
         );
         self.coherence.misses += 1;
@@ -424,9 +476,10 @@ impl CachingRequester {
     }
 
     /// Makes room for a line by removing another from its set. Returns the removed line and the
-    /// event of its eviction.
+    /// event of its eviction. Caches above give it up first.
     fn make_room(
         &mut self,
+        ctx: &mut Ctx<'_, Parcel>,
         line: LineAddr,
     ) -> Result<Option<(LineAddr, CacheWay, Event)>, StallReason> {
         let block = match self.cache.room(line) {
@@ -438,6 +491,9 @@ impl CachingRequester {
             unreachable!("a victim is present")
         };
         let way = self.cache[slot];
+        if way.above {
+            return Err(self.recall(ctx, slot));
+        }
         let told = self.clean_evict && self.class_of(way.device) == CoherenceClass::HdmDb;
         let event = if way.line == Line::M || told {
             Event::Evict
@@ -532,6 +588,7 @@ impl CachingRequester {
             denied: false,
             failure: None,
             value: 0,
+            shared: access.shared,
         };
         self.ledger.complete(ctx, row, device == u16::MAX);
     }
@@ -548,7 +605,7 @@ impl RequestAgent for CachingRequester {
     /// Whether the source has ended and nothing is in flight. An access of another requester may
     /// still snoop the cache.
     fn is_done(&self) -> bool {
-        self.issuer.is_done() && self.in_flight() == 0
+        self.issuer.is_done() && self.rest.is_none() && self.in_flight() == 0
     }
 
     fn start(&mut self, ctx: &mut Ctx<'_, Parcel>) {
@@ -578,6 +635,8 @@ impl RequestAgent for CachingRequester {
     fn wake(&mut self, ctx: &mut Ctx<'_, Parcel>, token: u32) {
         if token == ISSUE {
             self.issuer.woken(ctx.now());
+        } else if token >= above::ASK {
+            self.wake_above(ctx, token);
         } else if token >= HIT {
             self.complete_hit(ctx, token - HIT);
         } else {

@@ -33,10 +33,14 @@ impl CachingRequester {
             entry.data = message.data;
         }
         let before = entry.state;
+        if response == S2m::BiConflictAck && self.holds_acknowledgement(number) {
+            self.proceed(ctx, number);
+            return;
+        }
         let Some((next, actions)) = step(before, Event::Response(response)) else {
             panic!("{response:?} has no row in {before:?}")
         };
-        entry.state = next;
+        self.entries.get_mut(number).state = next;
         if self.throttle.is_some() {
             self.heed(ctx, message, response);
         }
@@ -44,7 +48,7 @@ impl CachingRequester {
             self.coherence.early_conflicts += 1;
         }
         self.perform(ctx, number, &actions, Some(message));
-        self.settle(ctx, number, message);
+        self.settle(ctx, number, Some(message));
     }
 
     /// Passes the load that a response reports to the throttle (CXL 3.1, section 3.3.4.2). `BIConflictAck`
@@ -62,14 +66,23 @@ impl CachingRequester {
     }
 
     /// Lets the waiting accesses continue while the line is settled. Without waiting accesses
-    /// the entry is released.
-    fn settle(&mut self, ctx: &mut Ctx<'_, Parcel>, number: u32, message: &Message) {
+    /// the entry is released. What waits for the caches above comes first.
+    pub(super) fn settle(
+        &mut self,
+        ctx: &mut Ctx<'_, Parcel>,
+        number: u32,
+        message: Option<&Message>,
+    ) {
+        if self.entries.get(number).demand.is_some() {
+            self.proceed(ctx, number);
+            return;
+        }
         while self.entries.get(number).state.is_settled() {
             if self.entries.get(number).first == NONE {
                 self.release(ctx, number);
                 return;
             }
-            self.request(ctx, number, Some(message));
+            self.request(ctx, number, message);
         }
     }
 
@@ -198,7 +211,10 @@ impl CachingRequester {
                 unreachable!("an access waits only for a line that has a way")
             };
             entry.trips = 0;
-            let access = self.accesses.pop(entry);
+            let is_shared = entry.state.line == Line::S;
+            let mut access = self.accesses.pop(entry);
+            access.shared = is_shared;
+            self.cache[slot].above = self.above.is_some();
             let mut stages: StageTimes = [0; STAGE_NAMES.len()];
             let mut waited = now.0 - access.issued;
             if let (1.., Some(message)) = (trips, message) {

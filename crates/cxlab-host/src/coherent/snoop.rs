@@ -107,17 +107,18 @@ impl CachingRequester {
         }
     }
 
-    /// Whether an entry is free for each modified line that the snoop names.
+    /// Whether an entry is free for each line that the snoop names and that is modified, or that the caches above
+    /// have.
     fn can_take(&self, message: &Message) -> bool {
-        let (_, lines, _) = parse(message);
-        let modified = (0..lines.len()).filter(|&place| {
+        let (kind, lines, _) = parse(message);
+        let entered = (0..lines.len()).filter(|&place| {
             let slot = self.cache.find(line_at(message, place));
             slot.is_some_and(|slot| {
                 let way = &self.cache[slot];
-                way.entry == NONE && way.line == Line::M
+                way.entry == NONE && (way.line == Line::M || way.concerns_above(way.line, kind))
             })
         });
-        modified.count() as u32 <= self.entries.room(EntryKind::Snoop)
+        entered.count() as u32 <= self.entries.room(EntryKind::Snoop)
     }
 
     fn take(&mut self, ctx: &mut Ctx<'_, Parcel>, message: &Message, port: u16) {
@@ -157,6 +158,9 @@ impl CachingRequester {
             SnoopedState::of(state.line)
         };
         self.coherence.snooped[kind as usize][found as usize] += 1;
+        if self.holds_snoop(ctx, slot, number, kind, (job, place)) {
+            return;
+        }
         let Some((next, actions)) = step(state, Event::BiSnp(kind)) else {
             panic!("a snoop of {line:?}, {kind:?}, has no row in {state:?}")
         };

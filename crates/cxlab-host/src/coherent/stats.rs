@@ -62,11 +62,13 @@ pub enum StallReason {
     Set,
     /// Every entry for evictions is in use.
     Evictions,
+    /// The caches above have not given up the line to be evicted.
+    Above,
 }
 
 impl StallReason {
     /// Number of variants.
-    pub const COUNT: usize = 4;
+    pub const COUNT: usize = 5;
 }
 
 /// Statistics of a caching requester since measurement began.

@@ -597,6 +597,7 @@ impl Core {
             denied: false,
             failure: None,
             value: 0,
+            shared: false,
         };
         self.ledger.complete(ctx, row, false);
     }

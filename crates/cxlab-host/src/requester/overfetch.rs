@@ -81,6 +81,7 @@ mod tests {
             lines,
             not_before: SimTime::ZERO,
             dependent: false,
+            write_back: false,
         });
         std::iter::from_fn(|| overfetch.line())
             .map(|hpa| hpa.0 / LINE_BYTES)

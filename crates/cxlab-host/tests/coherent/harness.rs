@@ -13,7 +13,7 @@ use cxlab_link::Parcel;
 use cxlab_protocol::coherence::fields::CoherenceClass;
 use cxlab_protocol::{CacheMeta, LongStage, MemMeta, Message, Opcode, PortId};
 use cxlab_testkit::{self as kit, Endpoint, Operations, Schedule, end, link, wire};
-use cxlab_workload::MemOp;
+use cxlab_workload::{MemOp, OpSource};
 
 use crate::home::Home;
 
@@ -50,6 +50,25 @@ pub fn requester(
     credits: u8,
     ops: VecDeque<MemOp>,
 ) -> CachingRequester {
+    with_source(
+        number,
+        params,
+        cache,
+        credits,
+        Box::new(Operations(ops)),
+        false,
+    )
+}
+
+/// A requester whose operations come from `source`. If it is `snooped`, another program has caches above.
+pub fn with_source(
+    number: u16,
+    params: RequesterParams,
+    cache: CacheParams,
+    credits: u8,
+    source: Box<dyn OpSource>,
+    snooped: bool,
+) -> CachingRequester {
     let egress = params.process_time + cache.access_time;
     CachingRequester::new(CachingConfig {
         requester: RequesterConfig {
@@ -65,7 +84,7 @@ pub fn requester(
             port_to: vec![],
             first_device: DEVICE,
             map: kit::memory(2, HDM_H, DEVICE),
-            source: Box::new(Operations(ops)),
+            source,
             rng: StreamRng::new(1, "host"),
             limit: None,
             log: true,
@@ -74,6 +93,7 @@ pub fn requester(
         classes: vec![CoherenceClass::HdmDb, CoherenceClass::HdmH],
         policy: None,
         policy_rng: StreamRng::new(1, "policy"),
+        snooped,
         observe: true,
     })
     .unwrap()

@@ -2,6 +2,7 @@
 //! the table of the DCOH.
 #![allow(clippy::unwrap_used)]
 
+mod above;
 mod harness;
 mod home;
 mod random;

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use cxlab_engine::rng::StreamRng;
 use cxlab_engine::units::{LineAddr, Picos, SimTime};
 use cxlab_engine::{Monitor, Simulation, Stop};
-use cxlab_host::{CachingRequester, CoherenceStats, Observation, RequestAgent};
+use cxlab_host::{CachingRequester, CoherenceStats, Observation, RequestAgent, StallReason};
 use cxlab_protocol::coherence::dcoh::Peer;
 use cxlab_protocol::coherence::requester::Line;
 use cxlab_testkit::{read, wire, write};
@@ -17,14 +17,14 @@ use crate::home::Home;
 
 const SEEDS: u64 = 2_000;
 
-fn host(simulation: &Simulation<Node>, number: usize) -> &CachingRequester {
+pub fn host(simulation: &Simulation<Node>, number: usize) -> &CachingRequester {
     match simulation.component(number) {
         Node::Host(host) => host,
         Node::Peer(_) | Node::Home(_) => panic!("component {number} is a host"),
     }
 }
 
-fn home(simulation: &Simulation<Node>) -> &Home {
+pub fn home(simulation: &Simulation<Node>) -> &Home {
     match simulation.components().last() {
         Some(Node::Home(home)) => home,
         _ => panic!("the last component is the home"),
@@ -32,7 +32,7 @@ fn home(simulation: &Simulation<Node>) -> &Home {
 }
 
 /// Whether a line in this state lets its requester load, and store.
-fn rights(line: Line) -> (bool, bool) {
+pub fn rights(line: Line) -> (bool, bool) {
     match line {
         Line::S | Line::SmA => (true, false),
         Line::E | Line::M | Line::MsA | Line::MeA => (true, true),
@@ -56,7 +56,7 @@ fn rights(line: Line) -> (bool, bool) {
 
 /// Checks that at every moment one requester may write or several may read, and that the
 /// filter knows all of them.
-fn check_copies(simulation: &Simulation<Node>, hosts: usize, lines: u64) {
+pub fn check_copies(simulation: &Simulation<Node>, hosts: usize, lines: u64) {
     let home = home(simulation);
     for line in 0..lines {
         let rights: Vec<_> = (0..hosts)
@@ -79,7 +79,7 @@ fn check_copies(simulation: &Simulation<Node>, hosts: usize, lines: u64) {
 }
 
 /// Checks that each load returns the last store before it. Returns the last stores.
-fn check_values(mut observed: Vec<(usize, Observation)>) -> BTreeMap<LineAddr, u16> {
+pub fn check_values(mut observed: Vec<(usize, Observation)>) -> BTreeMap<LineAddr, u16> {
     observed.sort_by_key(|(number, seen)| (seen.time, *number));
     let mut last = BTreeMap::new();
     for (number, seen) in observed {
@@ -269,7 +269,8 @@ fn requesters_at_random_keep_the_laws_and_meet_every_situation() {
         blocks,
     ];
     assert!(met.iter().all(|&count| count > 20), "{all:?} {blocks}");
-    assert!(all.stalls.iter().all(|&count| count > 0), "{all:?}");
+    let own = &all.stalls[..StallReason::Above as usize];
+    assert!(own.iter().all(|&count| count > 0), "{all:?}");
 }
 
 #[test]

@@ -45,6 +45,15 @@ pub enum SessionError {
     Full,
     /// The port was closed.
     Closed,
+    /// A write-back at a port whose program has no caches.
+    WriteBack,
+    /// There is no unanswered snoop of this number.
+    Snoop {
+        /// The number that was given.
+        found: u64,
+        /// Number of snoops that were not answered.
+        unanswered: usize,
+    },
     /// The host of this name has a workload that does not end by itself.
     Endless(String),
     /// A medium from a shared library cannot go on.
@@ -98,6 +107,14 @@ impl std::fmt::Display for SessionError {
             SessionError::Closed => {
                 f.write_str("port: found a closed port; allowed: requests before it is closed")
             }
+            SessionError::WriteBack => f.write_str(
+                "kind: found a write-back at a port that is not snooped; allowed: with `snooped = true` in the \
+                 scenario",
+            ),
+            SessionError::Snoop { found, unanswered } => write!(
+                f,
+                "snoop: found {found}; allowed: the number of one of the {unanswered} snoops that were not answered"
+            ),
             SessionError::Endless(host) => write!(
                 f,
                 "found a workload of `{host}` that does not end; allowed: workloads that end, or a time to advance to"

@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 use std::collections::VecDeque;
 
-use cxlab_engine::units::{Bytes, SimTime};
-use cxlab_host::{Failure, RequestRow};
+use cxlab_engine::units::{Bytes, LINE_BYTES, SimTime};
+use cxlab_host::{CacheSnoop, Failure, RequestRow};
 use cxlab_plan::Plan;
 use serde::{Deserialize, Serialize};
 
@@ -24,8 +24,10 @@ pub struct PortInfo<'a> {
 /// How a request ended.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, Debug)]
 pub enum Outcome {
-    /// Data came, or the write was done.
+    /// Data came, or the write was done. The caches of a snooped program may change the line.
     Served,
+    /// Data came, and other caches may have the line: those of a snooped program may keep it and not change it.
+    Shared,
     /// The device had no decoder for the address.
     Denied,
     /// The data are corrupted.
@@ -37,9 +39,10 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    fn of(row: &RequestRow) -> Outcome {
+    fn of(row: &RequestRow, snooped: bool) -> Outcome {
         match row.failure {
             None if row.denied => Outcome::Denied,
+            None if row.shared && snooped => Outcome::Shared,
             None => Outcome::Served,
             Some(Failure::Poisoned) => Outcome::Poisoned,
             Some(Failure::CutOff) => Outcome::CutOff,
@@ -61,6 +64,21 @@ pub struct Completion {
     pub completed: SimTime,
     /// How the request ended: the worst outcome of its lines.
     pub outcome: Outcome,
+}
+
+/// A snoop of the caches of a program.
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
+pub struct Snoop {
+    /// Number of the snoop at its port, which the answer names.
+    pub id: u64,
+    /// Number of the port.
+    pub port: u32,
+    /// First byte of the line, as in a submission.
+    pub address: u64,
+    /// Whether the caches give the line up. Otherwise they may keep it, but change it no more.
+    pub invalidate: bool,
+    /// When the snoop comes: after the requests that completed at this time or before.
+    pub time: SimTime,
 }
 
 /// A request that has not completed.
@@ -89,6 +107,11 @@ pub(super) struct Port {
     /// `first_line` on; [`DONE`] for a line that has completed.
     lines: VecDeque<u32>,
     first_line: u64,
+    /// Whether the program has caches above the port.
+    snooped: bool,
+    /// Snoops that were not answered, by number, and the number of the next one.
+    unanswered: Vec<(u64, CacheSnoop)>,
+    next_snoop: u64,
 }
 
 /// Stands for the slot of a line that has completed.
@@ -102,6 +125,8 @@ pub(super) struct SavedPort<'a> {
     free: Cow<'a, [u32]>,
     lines: Cow<'a, VecDeque<u32>>,
     first_line: u64,
+    unanswered: Cow<'a, [(u64, CacheSnoop)]>,
+    next_snoop: u64,
 }
 
 impl Port {
@@ -114,6 +139,9 @@ impl Port {
             free: Vec::new(),
             lines: VecDeque::new(),
             first_line: 0,
+            snooped: plan.scenario.hosts[plan.hosts[host].group].snooped,
+            unanswered: Vec::new(),
+            next_snoop: 0,
         }
     }
 
@@ -162,7 +190,7 @@ impl Port {
         let request = &mut self.requests[slot as usize];
         request.lines -= 1;
         request.issued = request.issued.min(row.issued_ps);
-        request.outcome = request.outcome.max(Outcome::of(row));
+        request.outcome = request.outcome.max(Outcome::of(row, self.snooped));
         if request.lines > 0 {
             return None;
         }
@@ -177,6 +205,36 @@ impl Port {
         Some((completion, request.first))
     }
 
+    /// Whether the program has caches above the port.
+    pub(super) fn is_snooped(&self) -> bool {
+        self.snooped
+    }
+
+    /// Notes a snoop of the program's caches.
+    pub(super) fn ask(&mut self, port: u32, snoop: CacheSnoop) -> Snoop {
+        let id = self.next_snoop;
+        self.next_snoop += 1;
+        self.unanswered.push((id, snoop));
+        Snoop {
+            id,
+            port,
+            address: snoop.line.0 * LINE_BYTES,
+            invalidate: snoop.invalidate,
+            time: snoop.time,
+        }
+    }
+
+    /// The snoop with this number, which is answered now; `None` if it was answered, or never came.
+    pub(super) fn answer(&mut self, id: u64) -> Option<CacheSnoop> {
+        let at = self.unanswered.iter().position(|(known, _)| *known == id)?;
+        Some(self.unanswered.swap_remove(at).1)
+    }
+
+    /// Number of snoops that were not answered.
+    pub(super) fn unanswered(&self) -> usize {
+        self.unanswered.len()
+    }
+
     pub(super) fn saved(&self) -> SavedPort<'_> {
         SavedPort {
             last: self.last,
@@ -184,6 +242,8 @@ impl Port {
             free: Cow::Borrowed(&self.free),
             lines: Cow::Borrowed(&self.lines),
             first_line: self.first_line,
+            unanswered: Cow::Borrowed(&self.unanswered),
+            next_snoop: self.next_snoop,
         }
     }
 
@@ -193,5 +253,7 @@ impl Port {
         self.free = saved.free.into_owned();
         self.lines = saved.lines.into_owned();
         self.first_line = saved.first_line;
+        self.unanswered = saved.unanswered.into_owned();
+        self.next_snoop = saved.next_snoop;
     }
 }

@@ -89,6 +89,7 @@ impl Builder<'_> {
                     classes: self.plan.classes(),
                     policy,
                     policy_rng: StreamRng::new(self.seed, &format!("{}/cache", host.name)),
+                    snooped: group.snooped,
                     observe: self.notes.values,
                 });
                 match made {

@@ -288,6 +288,7 @@ pub(super) fn untimed(block: Block, kind: OpKind) -> MemOp {
         lines: block.lines,
         not_before: SimTime::ZERO,
         dependent: false,
+        write_back: false,
     }
 }
 

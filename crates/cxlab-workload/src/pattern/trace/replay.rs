@@ -219,6 +219,7 @@ impl Clock {
             lines: 1,
             not_before: self.not_before(survey, record),
             dependent: false,
+            write_back: false,
         }
     }
 

@@ -1,0 +1,311 @@
+//! The caches of another program above a port: snoops of them, and their answers.
+//!
+//! The cache of the port is inclusive: it has every line that the caches above have, in a state that allows at least
+//! as much. A completed read lets them keep the line, and change it if the line is not shared. A completed write lets
+//! them change it.
+//!
+//! A back-invalidation snoop, or an eviction, asks them first. The question passes the access time of the cache, so
+//! it comes after every hit of the line that was served before it. Accesses to the line then wait for the answer. The
+//! answer says whether the line was changed above; the cache has the changed line then, and goes on as it would
+//! have done without caches above.
+//!
+//! A snoop that comes while a request of the line is outstanding waits until the line is stable, and so does the
+//! acknowledgement of a conflict that comes after the completion. An acknowledgement that comes before the
+//! completion (early conflict) concerns the copy held before. It waits for the answer only if that is a shared copy,
+//! whose upgrade is outstanding. So an answer must never wait for a request of the same line.
+
+use cxlab_engine::units::{LineAddr, SimTime};
+use cxlab_engine::{Ctx, ReservedWake};
+use cxlab_link::Parcel;
+use cxlab_memory::Slot;
+use cxlab_protocol::coherence::message::{S2m, Snoop};
+use cxlab_protocol::coherence::requester::{Event, Held, Line, step};
+use serde::{Deserialize, Serialize};
+
+use super::entries::{EntryKind, NONE, TransactionEntry};
+use super::{CacheWay, CachingRequester, StallReason};
+use crate::issuer::DueWake;
+
+/// Wake-up tokens: a question that has passed the cache is `ASK` plus the number of its entry, an answer `ANSWER`
+/// plus that number.
+pub(super) const ASK: u32 = 1 << 28;
+const ANSWER: u32 = 1 << 29;
+
+/// What waits for the caches above.
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
+pub(super) enum Demand {
+    /// A back-invalidation snoop.
+    Snoop(Snoop),
+    /// The acknowledgement of a conflict.
+    Acknowledgement(Snoop),
+    /// An eviction. The line stays in the cache until it is chosen again.
+    Eviction,
+}
+
+impl Demand {
+    /// The snoop for which the line is wanted; an eviction takes it as one that invalidates does.
+    const fn snoop(self) -> Snoop {
+        match self {
+            Demand::Snoop(snoop) | Demand::Acknowledgement(snoop) => snoop,
+            Demand::Eviction => Snoop::Inv,
+        }
+    }
+}
+
+/// A snoop of the caches above.
+#[derive(Clone, Copy, Serialize, Deserialize, Debug)]
+pub struct CacheSnoop {
+    /// The line.
+    pub line: LineAddr,
+    /// Whether they give up the line. Otherwise they may keep it, but change it no more.
+    pub invalidate: bool,
+    /// When the snoop leaves the cache for them.
+    pub time: SimTime,
+    entry: u32,
+    wake: ReservedWake,
+}
+
+/// What a cache notes of the caches above.
+#[derive(Serialize, Deserialize)]
+pub(super) struct CachesAbove {
+    /// Entry of the line that an eviction wants, or [`NONE`].
+    recalled: u32,
+    /// Whether the line was changed above, by entry, for answers that have not arrived.
+    changed: Vec<bool>,
+    /// Snoops that were not taken.
+    snoops: Vec<CacheSnoop>,
+}
+
+impl CachesAbove {
+    pub(super) fn new(entries: usize) -> CachesAbove {
+        CachesAbove {
+            recalled: NONE,
+            changed: vec![false; entries],
+            snoops: Vec::new(),
+        }
+    }
+}
+
+impl CacheWay {
+    /// Whether caches above have more of a line in this state than a snoop leaves them.
+    #[inline]
+    pub(super) fn concerns_above(&self, line: Line, snoop: Snoop) -> bool {
+        self.above && (snoop == Snoop::Inv || matches!(line, Line::E | Line::M))
+    }
+}
+
+impl CachingRequester {
+    /// Moves the snoops of the caches above since the last call to the end of `out`.
+    pub fn drain_cache_snoops(&mut self, out: &mut Vec<CacheSnoop>) {
+        if let Some(above) = &mut self.above {
+            out.append(&mut above.snoops);
+        }
+    }
+
+    /// Takes the answer to a snoop of the caches above: they have given up or shared the line, and it was `changed`
+    /// since they got it. Each snoop is answered once. Returns the wake-up, at `time`, that the caller must pass to
+    /// the simulation.
+    pub fn answer_cache_snoop(
+        &mut self,
+        snoop: &CacheSnoop,
+        changed: bool,
+        time: SimTime,
+    ) -> DueWake {
+        if let Some(above) = &mut self.above {
+            above.changed[snoop.entry as usize] = changed;
+        }
+        DueWake {
+            wake: snoop.wake,
+            at: time,
+            token: ANSWER + snoop.entry,
+        }
+    }
+
+    /// Handles the wake-up of a question or an answer.
+    pub(super) fn wake_above(&mut self, ctx: &mut Ctx<'_, Parcel>, token: u32) {
+        if token >= ANSWER {
+            self.answered(ctx, token - ANSWER);
+            return;
+        }
+        let number = token - ASK;
+        let entry = self.entries.get(number);
+        let (Some(above), Some(demand)) = (&mut self.above, entry.demand) else {
+            unreachable!("the caches above are asked about a demand")
+        };
+        above.snoops.push(CacheSnoop {
+            line: entry.line,
+            invalidate: demand.snoop() == Snoop::Inv,
+            time: ctx.now(),
+            entry: number,
+            wake: ctx.reserve_wake(),
+        });
+    }
+
+    /// Lets a back-invalidation snoop of a line wait, if the caches above have the line or may get it before the
+    /// snoop is answered. `number` is the entry that has the line's state, `of` the snoop and the line's place in it.
+    pub(super) fn holds_snoop(
+        &mut self,
+        ctx: &mut Ctx<'_, Parcel>,
+        slot: Option<Slot>,
+        number: Option<u32>,
+        kind: Snoop,
+        of: (u32, u8),
+    ) -> bool {
+        let (Some(_), Some(slot)) = (&self.above, slot) else {
+            return false;
+        };
+        let number = match number {
+            None if self.cache[slot].concerns_above(self.cache[slot].line, kind) => {
+                self.open_demand(slot, EntryKind::Snoop, Demand::Snoop(kind))
+            }
+            None => return false,
+            Some(number) => {
+                let entry = self.entries.get(number);
+                let waits = entry.demand.is_some() || awaits_data(entry.state.line);
+                if entry.slot.is_none() || !waits {
+                    return false;
+                }
+                number
+            }
+        };
+        let entry = self.entries.get_mut(number);
+        entry.demand = Some(Demand::Snoop(kind));
+        (entry.snoop, entry.place) = of;
+        self.proceed(ctx, number);
+        true
+    }
+
+    /// Whether the acknowledgement of a conflict waits for the line to be stable, and for the caches above.
+    pub(super) fn holds_acknowledgement(&mut self, number: u32) -> bool {
+        let entry = self.entries.get_mut(number);
+        let line = entry.state.line;
+        let waits = line.is_stable() || line == Line::SmA || awaits_data(line);
+        let Held::AwaitAck(snoop) = entry.state.held else {
+            return false;
+        };
+        if self.above.is_none() || entry.slot.is_none() || !waits {
+            return false;
+        }
+        entry.demand = Some(Demand::Acknowledgement(snoop));
+        self.coherence.early_conflicts += u64::from(line == Line::SmA);
+        true
+    }
+
+    /// Asks the caches above about a line that is to be evicted. Until they have answered, the access waits.
+    pub(super) fn recall(&mut self, ctx: &mut Ctx<'_, Parcel>, slot: Slot) -> StallReason {
+        let recalled = self.above.as_ref().map_or(NONE, |above| above.recalled);
+        if recalled != NONE {
+            return StallReason::Above;
+        }
+        if self.entries.room(EntryKind::Evict) == 0 {
+            return StallReason::Evictions;
+        }
+        let number = self.open_demand(slot, EntryKind::Evict, Demand::Eviction);
+        if let Some(above) = &mut self.above {
+            above.recalled = number;
+        }
+        self.proceed(ctx, number);
+        StallReason::Above
+    }
+
+    /// Takes an entry for a settled line that the caches above have.
+    fn open_demand(&mut self, slot: Slot, kind: EntryKind, demand: Demand) -> u32 {
+        let number = self.entries.take(TransactionEntry {
+            slot: Some(slot),
+            demand: Some(demand),
+            ..self.entry(self.cache.line(slot), self.cache[slot], kind)
+        });
+        self.cache[slot].entry = number;
+        self.cache.pin(slot);
+        number
+    }
+
+    /// Continues with the demand of an entry: it waits, or the caches above are asked, or it is met.
+    pub(super) fn proceed(&mut self, ctx: &mut Ctx<'_, Parcel>, number: u32) {
+        let entry = self.entries.get_mut(number);
+        let (line, Some(demand), Some(slot)) = (entry.state.line, entry.demand, entry.slot) else {
+            unreachable!("a demand is of a line in the cache")
+        };
+        if entry.asked || awaits_data(line) {
+            return;
+        }
+        if self.cache[slot].concerns_above(line, demand.snoop()) {
+            entry.asked = true;
+            ctx.wake_at(SimTime(ctx.now().0 + self.cache_ps), ASK + number);
+            return;
+        }
+        self.meet(ctx, number, demand);
+    }
+
+    /// Meets a demand that waits for nothing any more.
+    fn meet(&mut self, ctx: &mut Ctx<'_, Parcel>, number: u32, demand: Demand) {
+        let entry = self.entries.get_mut(number);
+        entry.demand = None;
+        let event = match demand {
+            Demand::Snoop(snoop) => Event::BiSnp(snoop),
+            Demand::Acknowledgement(_) => Event::Response(S2m::BiConflictAck),
+            Demand::Eviction => {
+                self.settle(ctx, number, None);
+                return;
+            }
+        };
+        let Some((next, actions)) = step(entry.state, event) else {
+            panic!("{event:?} has no row in {:?}", entry.state)
+        };
+        entry.state = next;
+        self.perform(ctx, number, &actions, None);
+        self.settle(ctx, number, None);
+    }
+
+    /// The caches above have answered: the cache has the line as they left it.
+    fn answered(&mut self, ctx: &mut Ctx<'_, Parcel>, number: u32) {
+        let entry = self.entries.get_mut(number);
+        let (Some(above), Some(slot), Some(demand)) = (&mut self.above, entry.slot, entry.demand)
+        else {
+            unreachable!("an answer is to a question")
+        };
+        entry.asked = false;
+        let changed = std::mem::take(&mut above.changed[number as usize]);
+        if above.recalled == number {
+            above.recalled = NONE;
+        }
+        let was_recalled = demand == Demand::Eviction;
+        let silently = changed && entry.state.line == Line::E;
+        if silently {
+            entry.state.line = Line::M;
+        }
+        if was_recalled || demand.snoop() == Snoop::Inv {
+            self.cache[slot].above = false;
+        }
+        if silently {
+            self.take_effect(ctx.now(), slot, u64::MAX, true);
+        }
+        self.meet(ctx, number, demand);
+    }
+
+    /// Takes a line back that the caches above give up with its data. If a snoop has taken the line first, the data
+    /// came with the answer, and nothing remains to be done.
+    pub(super) fn take_back(&mut self, ctx: &mut Ctx<'_, Parcel>, access: u32, line: LineAddr) {
+        if let Some(slot) = self.cache.find(line) {
+            let way = &mut self.cache[slot];
+            let state = match way.entry {
+                NONE => {
+                    way.above &= !matches!(way.line, Line::E | Line::M);
+                    &mut way.line
+                }
+                number => &mut self.entries.get_mut(number).state.line,
+            };
+            if *state == Line::E {
+                *state = Line::M;
+                let id = self.accesses.get(access).id;
+                self.take_effect(ctx.now(), slot, id, true);
+            }
+        }
+        self.hit(ctx, access);
+    }
+}
+
+/// Whether a line in this state stays where it is, but cannot be given away before a response comes.
+const fn awaits_data(line: Line) -> bool {
+    matches!(line, Line::SD | Line::ED | Line::MD | Line::MsA | Line::MeA)
+}
