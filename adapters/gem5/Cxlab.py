@@ -1,8 +1,7 @@
 """The objects of cxlab for gem5's configurations."""
 
 from m5.objects.AbstractMemory import AbstractMemory
-from m5.params import Param, ResponsePort, VectorParam
-from m5.proxy import Parent
+from m5.params import Param, VectorParam, VectorResponsePort
 from m5.SimObject import SimObject
 
 
@@ -13,23 +12,25 @@ class CxlabSystem(SimObject):
     cxx_header = "gem5/cxlab_system.hh"
     cxx_class = "gem5::CxlabSystem"
 
-    scenario = Param.String("A scenario file with a host of kind external for each CxlabMemory")
+    scenario = Param.String("A scenario file with a host of kind external for each port")
     changes = VectorParam.String([], "Changes of the scenario, as for cxlab run --set")
     seed = Param.UInt64(1, "The seed of the scenario's random numbers")
     can_save = Param.Bool(True, "Checkpoints are possible")
-    system = Param.System(Parent.any, "The system whose memory mode counts")
 
 
 class CxlabMemory(AbstractMemory):
-    """Memory behind an external port of a CxlabSystem. gem5 keeps the bytes, cxlab the time."""
+    """Memory behind external hosts of a CxlabSystem. gem5 keeps the bytes, cxlab the time."""
 
     type = "CxlabMemory"
     cxx_header = "gem5/cxlab_memory.hh"
     cxx_class = "gem5::memory::CxlabMemory"
 
-    port = ResponsePort("Takes requests")
+    port = VectorResponsePort("Take requests, each of the host of its number")
     cxlab = Param.CxlabSystem("The system; several memories may share it")
-    host = Param.String("Name of a host of kind external, that of one memory")
+    hosts = VectorParam.String("A host of kind external for each port")
+    coherent = Param.Bool(
+        False, "Each port has one last-level cache, which is snooped: the hosts have `snooped`"
+    )
     atomic_latency = Param.Latency(
         "250ns", "Latency in atomic mode, in which cxlab does not run (assumed)"
     )

@@ -22,7 +22,7 @@ constexpr Tick mostAhead = 100'000'000;
 } // namespace
 
 CxlabSystem::CxlabSystem(const Params &p)
-    : SimObject(p), system(p.system),
+    : SimObject(p),
       stepEvent([this] { step(); }, name() + ".step", false, Event::CPU_Tick_Pri + 1)
 {
     fatal_if(sim_clock::Frequency != 1'000'000'000'000ULL,
@@ -50,25 +50,42 @@ CxlabSystem::check(const cxlab::Status &status, const char *what) const
 }
 
 cxlab::Port
-CxlabSystem::attach(const std::string &port_name, CxlabClient &client)
+CxlabSystem::attach(const std::string &port_name, CxlabClient &client, const System &of)
 {
     cxlab::Port port;
     check(simulated.find_port(port_name.c_str(), port), "host");
     fatal_if(clients[port.number()], "%s: host: found \"%s\" at two memories; allowed: at one\n", name(),
              port_name);
     clients[port.number()] = &client;
+    system = &of;
     return port;
 }
 
 void
-CxlabSystem::submit(cxlab::Port &port, std::uint64_t id, Addr address, unsigned size, bool write)
+CxlabSystem::submit(cxlab::Port &port, std::uint64_t id, Addr address, unsigned size, CxlabKind kind)
 {
     if (!following) {
         follow();
     }
-    const Tick time = std::max(curTick() - offset, simulated.now());
-    check(port.submit(id, address, size, write, time), "request");
+    const Tick time = present();
+    check(kind == CxlabKind::WriteBack
+              ? port.write_back(id, address, size, time)
+              : port.submit(id, address, size, kind == CxlabKind::Write, time),
+          "request");
     stepAt(curTick());
+}
+
+void
+CxlabSystem::answer(cxlab::Port &port, const cxlab::Snoop &snoop, bool changed)
+{
+    check(port.answer(snoop, changed, present()), "answer");
+    stepAt(curTick());
+}
+
+Tick
+CxlabSystem::present() const
+{
+    return std::max(curTick() - offset, simulated.now());
 }
 
 void
@@ -105,6 +122,12 @@ CxlabSystem::step()
                 client->completed(request, request.completed + offset);
             }
         }
+        cxlab::Snoop snoop;
+        while (simulated.take(snoop)) {
+            if (CxlabClient *client = clients[snoop.port]) {
+                client->snoop(snoop, snoop.time + offset);
+            }
+        }
         for (CxlabClient *client : clients) {
             if (client) {
                 client->advanced(tick);
@@ -116,7 +139,7 @@ CxlabSystem::step()
 void
 CxlabSystem::follow()
 {
-    const bool timing = system->isTimingMode();
+    const bool timing = system && system->isTimingMode();
     if (timing && !following) {
         offset = curTick() - simulated.now();
     }

@@ -16,6 +16,9 @@ namespace gem5
 
 class System;
 
+// What a request does.
+enum class CxlabKind { Read, Write, WriteBack };
+
 // What has requests at a port of the system.
 class CxlabClient
 {
@@ -23,6 +26,8 @@ class CxlabClient
     virtual ~CxlabClient() = default;
     // A request completed at this tick, which has not passed.
     virtual void completed(const cxlab::Completed &request, Tick tick) = 0;
+    // A snoop of the client's caches comes at this tick, which has not passed.
+    virtual void snoop(const cxlab::Snoop &snoop, Tick tick) = 0;
     // The system has advanced to this tick, which has not passed.
     virtual void advanced(Tick tick) = 0;
 };
@@ -36,10 +41,13 @@ class CxlabSystem : public SimObject
     PARAMS(CxlabSystem);
     CxlabSystem(const Params &p);
 
-    // The port of this name, for its one client. A missing port and a second client are fatal.
-    cxlab::Port attach(const std::string &name, CxlabClient &client);
+    // The port of this name, for its one client, whose system has the memory mode that counts. A missing port and a
+    // second client are fatal.
+    cxlab::Port attach(const std::string &name, CxlabClient &client, const System &of);
     // Submits a request of whole lines. The port has room.
-    void submit(cxlab::Port &port, std::uint64_t id, Addr address, unsigned size, bool write);
+    void submit(cxlab::Port &port, std::uint64_t id, Addr address, unsigned size, CxlabKind kind);
+    // Answers a snoop.
+    void answer(cxlab::Port &port, const cxlab::Snoop &snoop, bool changed);
 
     void startup() override;
     void drainResume() override;
@@ -50,13 +58,15 @@ class CxlabSystem : public SimObject
   private:
     // cxlab runs where gem5 is in timing mode, and stands still elsewhere.
     void follow();
+    // The present time of both, as cxlab counts it.
+    Tick present() const;
     // Handles what happens before gem5's next event.
     void step();
     void stepAt(Tick tick);
     void check(const cxlab::Status &status, const char *what) const;
     void writeReport() const;
 
-    const System *system;
+    const System *system = nullptr;
     cxlab::System simulated;
     std::vector<CxlabClient *> clients;
     // The tick of cxlab's time 0, which is negative where hosts have enumerated before.

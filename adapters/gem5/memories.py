@@ -18,7 +18,7 @@ def add_memory(system: System, arguments: argparse.Namespace, *, null: bool = Fa
     common = {"range": memory_range, "null": null}
     if arguments.memory == "cxl":
         system.cxlab = CxlabSystem(scenario=arguments.scenario)
-        system.memory = CxlabMemory(cxlab=system.cxlab, host=arguments.host, **common)
+        system.memory = CxlabMemory(cxlab=system.cxlab, hosts=[arguments.host], **common)
     elif arguments.memory == "ddr5":
         system.memory = MemCtrl(dram=DDR5_4400_4x8(**common))
     else:

@@ -6,10 +6,10 @@ build/X86/gem5.opt adapters/gem5/program.py --memory cxl ./program ARGUMENT...
 import argparse
 
 import m5
+from caches import cache
 from m5.objects import (
     X86O3CPU,
     AddrRange,
-    Cache,
     L2XBar,
     Process,
     Root,
@@ -28,20 +28,6 @@ parser.add_argument("--cpu", choices=("o3", "timing"), default="timing")
 parser.add_argument("program")
 parser.add_argument("arguments", nargs=argparse.REMAINDER)
 arguments = parser.parse_args()
-
-
-def cache(size: str, assoc: int, latency: int, mshrs: int) -> Cache:
-    """A cache whose tags, data and responses take `latency` cycles each."""
-    return Cache(
-        size=size,
-        assoc=assoc,
-        tag_latency=latency,
-        data_latency=latency,
-        response_latency=latency,
-        mshrs=mshrs,
-        tgts_per_mshr=16,
-    )
-
 
 system = System(
     membus=SystemXBar(),

@@ -34,10 +34,10 @@ class Gem5:
         self.binary = named("CXLAB_GEM5")
         self.folder = folder
 
-    def run(self, name, script, *arguments):
+    def run(self, name, script, *arguments, scenario="scenario.toml"):
         """Statistics of gem5 without "system.", the report of cxlab, and what was printed."""
         folder = self.folder / name
-        scenario = ("--scenario", ADAPTERS / "gem5/scenario.toml")
+        scenario = ("--scenario", ADAPTERS / "gem5" / scenario)
         command = (self.binary, "--outdir", folder, ADAPTERS / "gem5" / script, *scenario)
         printed = output(*command, *arguments)
         found = re.findall(r"^system\.(\S+) +(\S+)", (folder / "stats.txt").read_text(), re.M)
@@ -59,19 +59,19 @@ def gem5(tmp_path):
 def test_gem5_and_cxlab_count_the_same_requests(gem5, period):
     arguments = ("--period", period, "--duration", "100us")
     found, report, _ = gem5.run("traffic", "traffic.py", *arguments)
-    reads, writes = found["memory.cxlab.reads"], found["memory.cxlab.writes"]
+    reads, writes = found["memory.gem5.reads"], found["memory.gem5.writes"]
     assert report["requests"]["reads"] == reads
     assert report["requests"]["writes"] == writes
     assert report["requests"]["completed"] == reads + writes > 500
-    ticks = found["memory.cxlab.readTicks"] + found["memory.cxlab.writeTicks"]
+    ticks = found["memory.gem5.readTicks"] + found["memory.gem5.writeTicks"]
     # A request that waits at the port was accepted by gem5 and not issued by cxlab.
     waited = ticks / 1e3 / (reads + writes) - report["latency_ns"]["mean"]
     if period == "100ns":
         assert waited == pytest.approx(0, abs=0.01)
-        assert found["memory.cxlab.refused"] == 0
+        assert found["memory.gem5.refused"] == 0
     else:
         assert waited > 1
-        assert found["memory.cxlab.refused"] > 0
+        assert found["memory.gem5.refused"] > 0
     again = gem5.run("again", "traffic.py", *arguments)[1]
     assert again["digest"] == report["digest"]
 
@@ -90,7 +90,7 @@ def test_a_program_in_gem5_has_its_values_and_cxlab_its_time(gem5, tmp_path, cpu
         times[memory] = int(re.search(r"at (\d+) ps", printed)[1])
         if report:
             assert report["requests"]["completed"] == (
-                found["memory.cxlab.reads"] + found["memory.cxlab.writes"]
+                found["memory.gem5.reads"] + found["memory.gem5.writes"]
             )
     assert times["cxl"] > times["simple"], "the simple memory takes 200 ns"
 
@@ -104,7 +104,23 @@ def test_a_checkpoint_of_gem5_holds_the_time_of_cxlab(gem5, tmp_path):
     )
     assert int(re.search(r"at (\d+) ps", printed)[1]) > 99_000_000
     assert second["requests"]["completed"] > 0.9 * first["requests"]["completed"]
-    assert found["memory.cxlab.failed"] == 0
+    assert found["memory.gem5.failed"] == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("cpu", ["timing", "o3"])
+def test_cores_of_gem5_share_a_device_with_a_host_of_cxlab(gem5, tmp_path, cpu):
+    program = tmp_path / "counters"
+    output("cc", "-O2", "-static", "-pthread", "-o", program, ADAPTERS / "gem5/counters.c")
+    found, report, printed = gem5.run(
+        "shared", "shared.py", "--cpu", cpu, program, 300, scenario="shared.toml"
+    )
+    assert "600 and 600 of 600 additions, 0 wrong messages" in printed
+    for core in ("core0", "core1"):
+        assert found[f"memory.{core}.snoops"] > 300
+        assert found[f"memory.{core}.snoopWritebacks"] > 100
+    neighbour = next(host for host in report["hosts"] if host["name"] == "neighbour")
+    assert neighbour["reads"] > 1000
 
 
 class Sst:
