@@ -32,7 +32,9 @@ int main(int argc, char **argv) {
             done++;
         };
     };
-    dramsim3::MemorySystem memory(argv[1], argv[2], called(false), called(true));
+    // Callers of DRAMsim3 do not know how large its MemorySystem is.
+    dramsim3::MemorySystem &memory =
+        *dramsim3::GetMemorySystem(argv[1], argv[2], called(false), called(true));
     std::mt19937_64 random(1);
     std::uint64_t address = random();
     bool is_write = false, next = true;
@@ -61,7 +63,9 @@ int main(int argc, char **argv) {
         more++;
     }
     memory.PrintStats();
+    const int bytes = memory.GetBusBits() / 8 * memory.GetBurstLength();
+    delete &memory;
     std::printf("added %" PRIu64 " done %" PRIu64 " unknown %" PRIu64 " bytes %d\n", added, done, unknown,
-                memory.GetBusBits() / 8 * memory.GetBurstLength());
+                bytes);
     return added == done && unknown == 0 ? 0 : 1;
 }

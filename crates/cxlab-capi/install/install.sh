@@ -11,7 +11,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 root=$here/../../..
 # Version of the interface; tests/install.rs compares it with src/abi.rs.
 major=1
-minor=0
+minor=1
 
 mkdir -p "$place/lib/pkgconfig" "$place/lib/cmake/cxlab" "$place/include"
 install -m 755 "$built/libcxlab_capi.so" "$place/lib/libcxlab.so.$major.$minor"
