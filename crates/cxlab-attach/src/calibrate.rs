@@ -3,6 +3,8 @@
 use std::fs;
 use std::time::Instant;
 
+use serde::{Deserialize, Serialize};
+
 use crate::model::Overlap;
 use crate::sys::Block;
 
@@ -20,7 +22,7 @@ const GUEST_LLC: u64 = 4 << 20;
 const UNKNOWN_LLC: u64 = 32 << 20;
 
 /// Latencies of this machine's memory, in nanoseconds.
-#[derive(Clone, Copy, PartialEq, Debug)]
+#[derive(Clone, Copy, PartialEq, Serialize, Deserialize, Debug)]
 pub struct Latency {
     /// In pages of 4 KiB, page table walks included.
     pub small_ns: f64,
@@ -120,13 +122,13 @@ pub fn overlap(latency: &Latency) -> Option<Overlap> {
 }
 
 /// Sizes over which lines are timed, from a second-level cache to more than most last-level ones.
-const SIZES: [usize; 4] = [4 << 20, 16 << 20, 64 << 20, 256 << 20];
+pub(crate) const SIZES: [usize; 4] = [4 << 20, 16 << 20, 64 << 20, 256 << 20];
 /// Number of timed rounds for each size.
 const SIZE_ROUNDS: usize = 21;
 
 /// Time of a line if a program uses this much memory, in nanoseconds. Hits in caches here and page
 /// table walks are included.
-#[derive(Clone, Copy, PartialEq, Debug)]
+#[derive(Clone, Copy, PartialEq, Serialize, Deserialize, Debug)]
 pub struct Lines {
     /// Bytes that the program uses.
     pub bytes: usize,
@@ -139,7 +141,7 @@ pub struct Lines {
 }
 
 /// Line times by the amount of memory used, in pages of one size.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
 pub struct Curve(pub Vec<Lines>);
 
 impl Curve {
@@ -259,13 +261,7 @@ pub fn last_level_cache() -> (u64, String) {
         return (UNKNOWN_LLC, text.to_owned());
     };
     let info = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let guest = info.lines().any(|line| {
-        line.starts_with("flags")
-            && line
-                .split_ascii_whitespace()
-                .any(|flag| flag == "hypervisor")
-    });
-    if !guest {
+    if !is_guest(&info) {
         return (shown, format!("last level cache: {} MiB", shown >> 20));
     }
     let processors = std::thread::available_parallelism().map_or(1, |count| count.get() as u64);
@@ -276,6 +272,15 @@ pub fn last_level_cache() -> (u64, String) {
         taken >> 20
     );
     (taken, text)
+}
+
+/// Whether the processors of `/proc/cpuinfo` are those of a guest: they have the hypervisor flag.
+pub(crate) fn is_guest(info: &str) -> bool {
+    let mut flags = info.lines().filter(|line| line.starts_with("flags"));
+    flags.any(|line| {
+        line.split_ascii_whitespace()
+            .any(|flag| flag == "hypervisor")
+    })
 }
 
 fn parse_kib(text: &str) -> Option<u64> {

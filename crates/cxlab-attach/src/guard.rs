@@ -16,9 +16,11 @@ use serde::{Deserialize, Serialize};
 use crate::calibrate::{self, Curve, Lines};
 use crate::doctor;
 use crate::fabric::Fabric;
+use crate::kept::{self, Measured};
 use crate::model::Overlap;
 use crate::placement::Placement;
 use crate::process::Facts;
+use crate::relay::{Link, Message, Relay};
 use crate::report::{AttachReport, PoolReport, Tier};
 use crate::sys::{self, Program, Tid};
 use crate::tracer::{Outcome, Tracer};
@@ -36,6 +38,8 @@ pub struct Options {
     pub llc_bytes: Option<u64>,
     /// How many misses overlap, instead of measuring it.
     pub overlap: Option<Overlap>,
+    /// Whether to measure this machine again, whatever an earlier run kept of it.
+    pub recalibrate: bool,
 }
 
 /// Why an attachment gave no report.
@@ -66,60 +70,61 @@ fn system(what: &str) -> impl Fn(io::Error) -> AttachError {
     move |error| AttachError::System(format!("{what}: {error}"))
 }
 
-/// Signals that the command receives with `sigwait`, one at a time.
-const COMMAND_SIGNALS: [i32; 4] = [libc::SIGCHLD, libc::SIGINT, libc::SIGTERM, libc::SIGHUP];
-/// Signals that the guard handles. It leaves those of the terminal to the program.
-const GUARD_SIGNALS: [i32; 6] = [
-    libc::SIGCHLD,
-    libc::SIGTERM,
-    libc::SIGINT,
-    libc::SIGHUP,
-    libc::SIGQUIT,
-    libc::SIGTSTP,
-];
+/// Signals that end an attachment to a process that ran before.
+const ENDING: [i32; 4] = [libc::SIGCHLD, libc::SIGINT, libc::SIGTERM, libc::SIGHUP];
 /// How often the command checks whether the guard has ended.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// Attaches to a program and follows it to its end, or until a signal ends the attachment. Call it
-/// only while the process has one thread.
+/// Attaches to a program and follows it to its end, or until a signal ends the attachment to a
+/// process that ran before. Call it only while the process has one thread.
+///
+/// The program has the standard streams, signal dispositions and mask, working directory, terminal
+/// and process group of this process. After the program has started, this process holds no copy
+/// of its streams but standard error. Signals that this process receives are passed on.
 ///
 /// # Errors
 /// [`AttachError`]; the program then runs on, or was never started.
 pub fn attach(options: &Options, fabric: &mut dyn Fabric) -> Result<AttachReport, AttachError> {
-    let (facts, mut notes) = facts(options)?;
+    let (facts, notes) = facts(options)?;
     let (reader, writer) = sys::pipe().map_err(system("no pipe"))?;
+    let (own, guards) = Link::pair().map_err(system("no sockets"))?;
     let command = sys::own();
-    sys::block_signals(&COMMAND_SIGNALS);
+    let pid_given = matches!(options.target, Target::Pid(_));
+    let heard = match pid_given {
+        true => ENDING.to_vec(),
+        false => [vec![libc::SIGCHLD], sys::signals_of_others()].concat(),
+    };
+    sys::hear_of_children();
+    sys::block_signals(&heard);
     let guard = sys::fork(|| {
-        sys::block_signals(&GUARD_SIGNALS);
+        // Signals of the terminal or of a group are the program's, not the guard's.
+        sys::block_signals(&sys::signals_of_others());
+        sys::block_signals(&[libc::SIGCHLD]);
         sys::become_guard();
-        if !sys::run_first() {
-            notes.push(
-                "the system does not let cxlab run first (SCHED_RR): holds may end late, and the next \
-                 ones are shorter for it"
-                    .to_owned(),
-            );
-        }
-        let result = guard(options, fabric, &facts, notes, command);
+        let result = guard(options, fabric, &facts, notes, (guards, command));
         hand_over(&writer, &result)
     })
     .map_err(system("no process for the guard"))?;
     // The pipe's reader ends when the guard closes its end, so no write end may stay open here.
     drop(writer);
+    if !pid_given {
+        sys::let_go_of_streams();
+    }
     let reader = std::thread::spawn(move || {
         let mut text = String::new();
         File::from(reader).read_to_string(&mut text).map(|_| text)
     });
-    let pid_given = matches!(options.target, Target::Pid(_));
-    let mut asked = pid_given;
     loop {
-        match sys::wait_signal(&COMMAND_SIGNALS, LOOK) {
-            // A SIGINT from the terminal reaches the program too. A second one is for cxlab.
-            Some(libc::SIGINT) if !asked => asked = true,
-            Some(libc::SIGINT | libc::SIGTERM | libc::SIGHUP) => {
-                let _ = sys::kill(guard, libc::SIGTERM);
-            }
+        match sys::wait_signal(&heard, LOOK) {
+            Some(given) if given.signal == libc::SIGCHLD => {}
+            Some(_) if pid_given => own.send(Message::Leave),
+            // What the terminal or the kernel sends goes to the program as well.
+            Some(given) if given.sender != 0 => own.send(Message::Signal(given)),
             _ => {}
+        }
+        if let Some(Message::Stopped(signal)) = own.receive() {
+            sys::suffer(signal);
+            while own.receive().is_some() {}
         }
         if !matches!(sys::wait(guard, false), Ok(None)) {
             break;
@@ -148,11 +153,23 @@ fn hand_over(writer: &OwnedFd, result: &Result<AttachReport, AttachError>) -> i3
 /// The facts of this machine that the estimate needs, and notes on them for the user.
 fn facts(options: &Options) -> Result<(Facts, Vec<String>), AttachError> {
     let mut notes = Vec::new();
-    let no_memory =
-        || AttachError::System("no memory to measure this machine's latency with".to_owned());
-    let latency = calibrate::latency().ok_or_else(no_memory)?;
+    let no_memory = || {
+        AttachError::System(
+            "no memory to measure this machine's latency with: 256 MiB are needed (ulimit -v); a run \
+             without the limit keeps what it measures"
+                .to_owned(),
+        )
+    };
+    let (measured, kept) = kept::measured(options.recalibrate).ok_or_else(no_memory)?;
+    let Measured {
+        latency,
+        overlap,
+        small,
+        large,
+    } = measured;
+    notes.push(kept);
     notes.push(format!(
-        "this machine's memory: {:.0} ns in large pages, {:.0} ns in pages of 4 KiB, measured",
+        "this machine's memory: {:.0} ns in large pages, {:.0} ns in pages of 4 KiB",
         latency.large_ns, latency.small_ns
     ));
     if let Some(local_ns) = options.local_ns {
@@ -168,41 +185,17 @@ fn facts(options: &Options) -> Result<(Facts, Vec<String>), AttachError> {
             bytes
         }
     };
-    let overlap = match options.overlap {
-        Some(overlap) => overlap,
-        None => calibrate::overlap(&latency).ok_or_else(no_memory)?,
+    let overlap = options.overlap.unwrap_or(overlap);
+    let (overlaps, ahead) = match options.overlap {
+        Some(_) => ("as told", "as told"),
+        None => ("measured", calibrate::window().1),
     };
     notes.push(format!(
-        "overlap: {:.1} misses without order and {:.1} lines of a stream at once, {}; {} instructions \
-         ahead, {}",
-        overlap.misses,
-        overlap.stream,
-        match options.overlap {
-            Some(_) => "as told",
-            None => "measured",
-        },
-        overlap.window,
-        match options.overlap {
-            Some(_) => "as told",
-            None => calibrate::window().1,
-        }
+        "overlap: {:.1} misses without order and {:.1} lines of a stream at once, {overlaps}; {} \
+         instructions ahead, {ahead}",
+        overlap.misses, overlap.stream, overlap.window
     ));
-    let small = Curve::measure(false).ok_or_else(no_memory)?;
-    let large = Curve::measure(true).ok_or_else(no_memory)?;
-    let shown = |lines: &Lines| {
-        format!(
-            "{:.1}, {:.1} and {:.1} in {} MiB",
-            lines.alone_ns,
-            lines.apart_ns,
-            lines.stream_ns,
-            lines.bytes >> 20
-        )
-    };
-    let points: Vec<String> = small.0.iter().map(shown).collect();
-    notes.push(format!(
-        "ns that a line takes here in pages of 4 KiB, alone, without order and in a stream, measured: {}",
-        points.join("; ")
-    ));
+    notes.push(shown(&small));
     let facts = Facts {
         small,
         large,
@@ -214,42 +207,74 @@ fn facts(options: &Options) -> Result<(Facts, Vec<String>), AttachError> {
     Ok((facts, notes))
 }
 
+/// The note on line times in small pages.
+fn shown(small: &Curve) -> String {
+    let shown = |lines: &Lines| {
+        format!(
+            "{:.1}, {:.1} and {:.1} in {} MiB",
+            lines.alone_ns,
+            lines.apart_ns,
+            lines.stream_ns,
+            lines.bytes >> 20
+        )
+    };
+    let points: Vec<String> = small.0.iter().map(shown).collect();
+    format!(
+        "ns that a line takes here in pages of 4 KiB, alone, without order and in a stream, measured: {}",
+        points.join("; ")
+    )
+}
+
 fn guard(
     options: &Options,
     fabric: &mut dyn Fabric,
     facts: &Facts,
-    notes: Vec<String>,
-    command: Tid,
+    mut notes: Vec<String>,
+    (link, command): (Link, Tid),
 ) -> Result<AttachReport, AttachError> {
-    let mut leave = || {
-        let told = sys::wait_signal(&[libc::SIGTERM], Duration::ZERO).is_some();
-        told || sys::parent() != command
-    };
-    let outcome = match &options.target {
+    let tracer = match &options.target {
         Target::Command(words) => {
             let (root, go) = start(words)?;
+            sys::let_go_of_streams();
             sys::seize(root).map_err(|error| {
                 // The child waits for a byte that never comes, and ends when the pipe closes.
                 AttachError::Trace(doctor::why_not_traced(&error))
             })?;
-            let mut tracer = Tracer::new(fabric, options.placement, facts.clone(), root);
+            let relay = Relay::new(link, command, Some(root));
+            let mut tracer = Tracer::new(fabric, options.placement, facts.clone(), root, relay);
             tracer.add(root);
+            run_first(&mut notes);
             let go = File::from(go).write_all(&[1]);
             go.map_err(system("the program was not let go"))?;
-            tracer.follow(&mut leave)
+            tracer
         }
         Target::Pid(pid) => {
-            let mut tracer = Tracer::new(fabric, options.placement, facts.clone(), *pid);
+            let relay = Relay::new(link, command, None);
+            let mut tracer = Tracer::new(fabric, options.placement, facts.clone(), *pid, relay);
+            run_first(&mut notes);
             seize_all(*pid, &mut tracer)?;
-            tracer.follow(&mut leave)
+            tracer
         }
     };
-    let outcome = outcome.map_err(system("following the program"))?;
+    let outcome = tracer.follow().map_err(system("following the program"))?;
     Ok(report(options, facts, notes, outcome))
 }
 
+/// Asks for real-time priority, and says so if the system refuses. The program has started before,
+/// because a child would lose its nice value.
+fn run_first(notes: &mut Vec<String>) {
+    if !sys::run_first() {
+        notes.push(
+            "the system does not let cxlab run first (SCHED_RR): holds may end late, and the next \
+             ones are shorter for it"
+                .to_owned(),
+        );
+    }
+}
+
 /// Forks a child that executes the program once a byte arrives on its pipe. A child that cannot
-/// execute the program exits with code 127.
+/// execute the program exits as `env` does: with code 127 if the program is not found, and 126
+/// otherwise.
 fn start(words: &[OsString]) -> Result<(Tid, OwnedFd), AttachError> {
     let shown = words
         .first()
@@ -267,6 +292,9 @@ fn start(words: &[OsString]) -> Result<(Tid, OwnedFd), AttachError> {
             let error = program.become_it();
             let text = format!("cxlab: {shown}: {error}\n");
             let _ = io::stderr().write_all(text.as_bytes());
+            if error.kind() != io::ErrorKind::NotFound {
+                return 126;
+            }
         }
         127
     })
@@ -352,6 +380,22 @@ fn report(
             "the kernel does not mark touched pages here (clear_refs): all resident ones count as used"
                 .to_owned(),
         );
+    }
+    for program in &outcome.without_rights {
+        notes.push(format!(
+            "{program} is a set-user-ID or set-group-ID program, and the kernel gives a traced program \
+             no rights but those of who traces it: run cxlab as root, or attach with --pid to what it \
+             starts"
+        ));
+    }
+    if outcome.left > 0 {
+        notes.push(format!(
+            "the program ended and left {} running: they were released, and the report ends there",
+            match outcome.left {
+                1 => "one process".to_owned(),
+                left => format!("{left} processes"),
+            }
+        ));
     }
     if accounts.asked_ns == 0 {
         notes.push(why_nothing(&outcome));

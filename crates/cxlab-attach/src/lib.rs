@@ -36,11 +36,15 @@ pub mod doctor;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod guard;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod kept;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod maps;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod prices;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod process;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod relay;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod sys;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
@@ -52,6 +56,8 @@ mod window;
 
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 pub use guard::{AttachError, Options, attach};
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+pub use sys::die_by;
 
 /// The program that `cxlab attach` follows.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -152,6 +152,40 @@ pub fn process_of(tid: Tid) -> io::Result<Tid> {
         .ok_or_else(|| io::ErrorKind::InvalidData.into())
 }
 
+/// Signals that wait for a process to unblock them, one bit each from signal 1.
+pub fn pending_signals(pid: Tid) -> io::Result<u64> {
+    let text = read(&format!("/proc/{pid}/status"))?;
+    let line = text.lines().find_map(|line| line.strip_prefix("ShdPnd:"));
+    line.and_then(|rest| u64::from_str_radix(rest.trim(), 16).ok())
+        .ok_or_else(|| io::ErrorKind::InvalidData.into())
+}
+
+/// The program of a process whose file gives rights (set-user-ID, set-group-ID) that the process
+/// does not have. `None` if there are none, or if that cannot be seen.
+pub fn without_its_rights(pid: Tid) -> Option<String> {
+    use std::os::unix::fs::MetadataExt;
+    let exe = format!("/proc/{pid}/exe");
+    let file = fs::metadata(&exe).ok()?;
+    let status = read(&format!("/proc/{pid}/status")).ok()?;
+    let lacks = lacks_rights(file.mode(), (file.uid(), file.gid()), &status)?;
+    let name = fs::read_link(&exe).ok()?;
+    lacks.then(|| name.display().to_string())
+}
+
+/// Whether a file's mode and owner give rights that a process with this status does not have.
+fn lacks_rights(mode: u32, (uid, gid): (u32, u32), status: &str) -> Option<bool> {
+    let word = |name: &str, at: usize| -> Option<u32> {
+        let line = status.lines().find_map(|line| line.strip_prefix(name))?;
+        line.split_ascii_whitespace().nth(at)?.parse().ok()
+    };
+    // The second numbers are the effective ones. A process that gave up new rights would not have
+    // got any without cxlab.
+    let given_up = word("NoNewPrivs:", 0) == Some(1);
+    let user = mode & libc::S_ISUID != 0 && word("Uid:", 1)? != uid;
+    let group = mode & libc::S_ISGID != 0 && mode & libc::S_IXGRP != 0 && word("Gid:", 1)? != gid;
+    Some(!given_up && (user || group))
+}
+
 /// The threads of a process.
 pub fn threads(pid: Tid) -> io::Result<Vec<Tid>> {
     let mut threads: Vec<Tid> = fs::read_dir(format!("/proc/{pid}/task"))?
@@ -205,6 +239,24 @@ garbage
             })
         );
         assert_eq!(parse_stat("7 (x"), None);
+    }
+
+    #[test]
+    fn a_program_without_the_rights_of_its_file_is_noticed() {
+        let status = |euid: u32, given_up: u32| {
+            format!(
+                "Name:\tx\nUid:\t1000\t{euid}\t1000\t1000\nGid:\t7\t7\t7\t7\nNoNewPrivs:\t{given_up}\n"
+            )
+        };
+        let lacks = |mode, status: &str| lacks_rights(mode, (0, 50), status).unwrap();
+        assert!(lacks(0o104_755, &status(1000, 0)));
+        assert!(!lacks(0o104_755, &status(0, 0)));
+        assert!(!lacks(0o104_755, &status(1000, 1)));
+        assert!(!lacks(0o100_755, &status(1000, 0)));
+        assert!(lacks(0o102_755, &status(1000, 0)));
+        // Without the right to execute, the bit marks files for mandatory locks.
+        assert!(!lacks(0o102_745, &status(1000, 0)));
+        assert_eq!(lacks_rights(0o104_755, (0, 0), ""), None);
     }
 
     #[test]

@@ -188,8 +188,11 @@ pub fn read_memory(tid: Tid, address: u64, buffer: &mut [u8]) -> io::Result<usiz
     checked(result as libc::c_long).map(|count| count as usize)
 }
 
-/// Blocks these signals, so that [`wait_signal`] can receive them one at a time.
-pub fn block_signals(signals: &[i32]) {
+/// Number of the last signal.
+const LAST_SIGNAL: i32 = 64;
+
+/// A set of these signals.
+fn set_of(signals: &[i32]) -> libc::sigset_t {
     // SAFETY: the set is initialised by sigemptyset before it is used.
     unsafe {
         let mut set: libc::sigset_t = std::mem::zeroed();
@@ -197,27 +200,234 @@ pub fn block_signals(signals: &[i32]) {
         for signal in signals {
             libc::sigaddset(&raw mut set, *signal);
         }
-        libc::sigprocmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut());
+        set
+    }
+}
+
+/// Blocks these signals, so that [`wait_signal`] can receive them one at a time.
+pub fn block_signals(signals: &[i32]) {
+    let set = set_of(signals);
+    // SAFETY: the set is initialised, and the former one is not asked for.
+    unsafe { libc::sigprocmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut()) };
+}
+
+/// A signal that was sent to this process.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Given {
+    /// Number of the signal.
+    pub signal: i32,
+    /// Process that sent the signal; 0 if the kernel did, for example for a key of the terminal.
+    pub sender: Tid,
+}
+
+impl Given {
+    fn new(info: &libc::siginfo_t) -> Given {
+        Given {
+            signal: info.si_signo,
+            // Signals of processes have codes up to 0 (SI_USER); others have no sender.
+            sender: match info.si_code <= 0 {
+                // SAFETY: signals of processes have the sender's number.
+                true => unsafe { info.si_pid() },
+                false => 0,
+            },
+        }
     }
 }
 
 /// Waits for one of these blocked signals. `None` after `timeout`.
-pub fn wait_signal(signals: &[i32], timeout: Duration) -> Option<i32> {
+pub fn wait_signal(signals: &[i32], timeout: Duration) -> Option<Given> {
     let spec = libc::timespec {
         tv_sec: timeout.as_secs() as libc::time_t,
         tv_nsec: timeout.subsec_nanos() as libc::c_long,
     };
-    // SAFETY: the set is initialised by sigemptyset before it is used; a null pointer for the
-    // details of the signal is allowed.
-    let found = unsafe {
-        let mut set: libc::sigset_t = std::mem::zeroed();
-        libc::sigemptyset(&raw mut set);
-        for signal in signals {
-            libc::sigaddset(&raw mut set, *signal);
-        }
-        libc::sigtimedwait(&raw const set, std::ptr::null_mut(), &raw const spec)
+    let set = set_of(signals);
+    // SAFETY: the structure is of plain numbers, the set is initialised, and `info` is a valid
+    // place for the result.
+    let (found, info) = unsafe {
+        let mut info: libc::siginfo_t = std::mem::zeroed();
+        let found = libc::sigtimedwait(&raw const set, &raw mut info, &raw const spec);
+        (found, info)
     };
-    (found > 0).then_some(found)
+    (found > 0).then(|| Given::new(&info))
+}
+
+/// Signals that a process may receive from others and that no mistake of its own raises: all but
+/// SIGCHLD, those that cannot be caught, and those of faulting instructions.
+pub fn signals_of_others() -> Vec<i32> {
+    let own = [
+        libc::SIGKILL,
+        libc::SIGSTOP,
+        libc::SIGCHLD,
+        libc::SIGILL,
+        libc::SIGTRAP,
+        libc::SIGBUS,
+        libc::SIGFPE,
+        libc::SIGSEGV,
+        // The C library's own.
+        32,
+        33,
+    ];
+    (1..=LAST_SIGNAL)
+        .filter(|signal| !own.contains(signal))
+        .collect()
+}
+
+/// The signal that a thread stopped for, before the signal is delivered.
+///
+/// # Errors
+/// `EINVAL` if the thread stopped for something else, `ESRCH` if it is gone.
+pub fn signal_of_stop(tid: Tid) -> io::Result<Given> {
+    // SAFETY: the structure is of plain numbers, and `info` is a valid place for the result.
+    unsafe {
+        let mut info: libc::siginfo_t = std::mem::zeroed();
+        let place = &raw mut info as usize;
+        checked(libc::ptrace(libc::PTRACE_GETSIGINFO, tid, 0usize, place))?;
+        Ok(Given::new(&info))
+    }
+}
+
+/// Does with this process what the signal does by default. Returns when the process has been
+/// continued, or if the signal has no effect. The signal is blocked before and after.
+pub fn suffer(signal: i32) {
+    let set = set_of(&[signal]);
+    // SAFETY: the set is initialised; the default disposition needs no handler.
+    unsafe {
+        let former = libc::signal(signal, libc::SIG_DFL);
+        libc::sigprocmask(libc::SIG_UNBLOCK, &raw const set, std::ptr::null_mut());
+        libc::raise(signal);
+        libc::sigprocmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut());
+        if former != libc::SIG_ERR {
+            libc::signal(signal, former);
+        }
+    }
+}
+
+/// Ends this process by a signal, without a core file. Returns only if the signal ends no process.
+pub fn die_by(signal: i32) {
+    let none = libc::rlimit {
+        rlim_cur: 0,
+        rlim_max: 0,
+    };
+    // SAFETY: `none` is a valid limit.
+    unsafe { libc::setrlimit(libc::RLIMIT_CORE, &raw const none) };
+    suffer(signal);
+}
+
+/// What this process inherited from its parent and a language's runtime changes: closed standard
+/// streams, ignored signals, and blocked signals. One bit stands for a descriptor or a signal.
+mod inherited {
+    use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+    use super::LAST_SIGNAL;
+
+    static CLOSED: AtomicU32 = AtomicU32::new(0);
+    static IGNORED: AtomicU64 = AtomicU64::new(0);
+    static BLOCKED: AtomicU64 = AtomicU64::new(0);
+
+    /// The loader calls it before `main`: Rust's runtime opens `/dev/null` for closed standard
+    /// streams, and ignores SIGPIPE.
+    #[used]
+    #[unsafe(link_section = ".init_array")]
+    static AT_START: extern "C" fn() = remember;
+
+    extern "C" fn remember() {
+        let (mut closed, mut ignored, mut blocked) = (0, 0, 0);
+        // SAFETY: the structures are of plain numbers and valid places for the results; all calls
+        // only ask.
+        unsafe {
+            for fd in 0..3 {
+                if libc::fcntl(fd, libc::F_GETFD) == -1 {
+                    closed |= 1 << fd;
+                }
+            }
+            let mut set: libc::sigset_t = std::mem::zeroed();
+            libc::sigprocmask(libc::SIG_BLOCK, std::ptr::null(), &raw mut set);
+            for signal in 1..=LAST_SIGNAL {
+                let mut action: libc::sigaction = std::mem::zeroed();
+                let asked = libc::sigaction(signal, std::ptr::null(), &raw mut action);
+                if asked == 0 && action.sa_sigaction == libc::SIG_IGN {
+                    ignored |= 1 << (signal - 1);
+                }
+                if libc::sigismember(&raw const set, signal) == 1 {
+                    blocked |= 1 << (signal - 1);
+                }
+            }
+        }
+        // Python ignores these two before it loads this library, and no shell ignores both.
+        let by_python = 1 << (libc::SIGPIPE - 1) | 1 << (libc::SIGXFSZ - 1);
+        if ignored & by_python == by_python {
+            ignored &= !by_python;
+        }
+        CLOSED.store(closed, Ordering::Relaxed);
+        IGNORED.store(ignored, Ordering::Relaxed);
+        BLOCKED.store(blocked, Ordering::Relaxed);
+    }
+
+    /// Makes streams, dispositions and mask of this process those that were inherited.
+    pub(super) fn restore() {
+        let (ignored, blocked) = (
+            IGNORED.load(Ordering::Relaxed),
+            BLOCKED.load(Ordering::Relaxed),
+        );
+        let is_in = |bits: u64, signal: i32| bits & 1 << (signal - 1) != 0;
+        for signal in 1..=LAST_SIGNAL {
+            let disposition = match is_in(ignored, signal) {
+                true => libc::SIG_IGN,
+                false => libc::SIG_DFL,
+            };
+            // SAFETY: neither disposition has a handler; a refusal changes nothing.
+            unsafe { libc::signal(signal, disposition) };
+        }
+        let blocked: Vec<i32> = (1..=LAST_SIGNAL)
+            .filter(|signal| is_in(blocked, *signal))
+            .collect();
+        let set = super::set_of(&blocked);
+        // SAFETY: the set is initialised. The descriptors are standard streams, which nothing in
+        // this process owns.
+        unsafe {
+            libc::sigprocmask(libc::SIG_SETMASK, &raw const set, std::ptr::null_mut());
+            for fd in (0..3).filter(|fd| CLOSED.load(Ordering::Relaxed) & 1 << fd != 0) {
+                libc::close(fd);
+            }
+        }
+    }
+}
+
+/// Lets SIGCHLD reach this process even where its parent ignores the signal. [`Program::become_it`]
+/// takes that back for the program.
+pub fn hear_of_children() {
+    // SAFETY: the default disposition needs no handler.
+    unsafe { libc::signal(libc::SIGCHLD, libc::SIG_DFL) };
+}
+
+/// Replaces standard input and output by `/dev/null`, and closes all descriptors that this process
+/// inherited beside the standard ones. So a reader or writer at the other end of a pipe sees the
+/// program close its end. Files that cxlab opened are marked close-on-exec, and stay.
+pub fn let_go_of_streams() {
+    let Ok(null) = std::fs::OpenOptions::new()
+        .read(true)
+        .write(true)
+        .open("/dev/null")
+    else {
+        return;
+    };
+    let open: Vec<RawFd> = std::fs::read_dir("/proc/self/fd")
+        .into_iter()
+        .flatten()
+        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+        .collect();
+    // SAFETY: nothing in this process owns its standard streams or what it inherited beside them.
+    unsafe {
+        for fd in [0, 1] {
+            libc::dup2(null.as_raw_fd(), fd);
+        }
+        for fd in open.into_iter().filter(|fd| *fd > 2) {
+            let flags = libc::fcntl(fd, libc::F_GETFD);
+            if flags != -1 && flags & libc::FD_CLOEXEC == 0 {
+                libc::close(fd);
+            }
+        }
+    }
 }
 
 /// Sends a signal to a process.
@@ -241,7 +451,8 @@ pub fn become_guard() {
 }
 
 /// Asks for real-time priority, if that is allowed, because the tracer must release held threads on
-/// time. Child processes do not inherit the priority.
+/// time. Child processes do not inherit the priority, but lose this process's nice value: the
+/// program must have been started before.
 pub fn run_first() -> bool {
     let priority = libc::sched_param { sched_priority: 1 };
     // SAFETY: `priority` is a valid parameter of the policy; a refusal changes nothing.
@@ -254,17 +465,28 @@ pub fn run_first() -> bool {
     }
 }
 
-/// Runs this thread on that processor alone, or, with `None`, on all that it may use.
-/// A refusal changes nothing.
+/// Runs this thread on that processor alone, or, with `None`, on those that it ran on at the first
+/// call. A refusal changes nothing.
 pub fn stay_on(processor: Option<usize>) {
-    // SAFETY: a set of plain bits is valid when zero; `CPU_SET` takes numbers below the size of the set, and
-    // the kernel takes those of the set that it has.
+    static AT_FIRST: std::sync::OnceLock<libc::cpu_set_t> = std::sync::OnceLock::new();
+    let bytes = size_of::<libc::cpu_set_t>();
+    let all = AT_FIRST.get_or_init(|| {
+        // SAFETY: a set of plain bits is valid when zero, and a valid place for the result.
+        unsafe {
+            let mut set: libc::cpu_set_t = std::mem::zeroed();
+            libc::sched_getaffinity(0, bytes, &raw mut set);
+            set
+        }
+    });
+    // SAFETY: as above; `CPU_SET` takes numbers below the size of the set.
     unsafe {
         let mut set: libc::cpu_set_t = std::mem::zeroed();
-        let all = 0..libc::CPU_SETSIZE as usize;
-        all.filter(|number| processor.is_none_or(|one| one == *number))
-            .for_each(|number| libc::CPU_SET(number, &mut set));
-        libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const set);
+        match processor {
+            Some(one) if one < libc::CPU_SETSIZE as usize => libc::CPU_SET(one, &mut set),
+            Some(_) => return,
+            None => set = *all,
+        }
+        libc::sched_setaffinity(0, bytes, &raw const set);
     }
 }
 
@@ -279,10 +501,15 @@ pub fn own() -> Tid {
     std::process::id() as Tid
 }
 
+/// The user whose rights this process has.
+pub fn user() -> u32 {
+    // SAFETY: takes nothing and always succeeds.
+    unsafe { libc::geteuid() }
+}
+
 /// Whether this process runs as root.
 pub fn is_root() -> bool {
-    // SAFETY: takes nothing and always succeeds.
-    unsafe { libc::geteuid() == 0 }
+    user() == 0
 }
 
 /// The read end and the write end of a pipe. Programs that are started do not inherit them.
@@ -338,20 +565,15 @@ impl Program {
         }
     }
 
-    /// Executes the program with no signal blocked. Returns only if that fails.
+    /// Executes the program with the standard streams, ignored and blocked signals that this process
+    /// inherited. Returns only if that fails.
     pub fn become_it(&self) -> io::Error {
         let mut pointers: Vec<*const libc::c_char> =
             self.words.iter().map(|word| word.as_ptr()).collect();
         pointers.push(std::ptr::null());
+        inherited::restore();
         // SAFETY: the words live until the call, and the list ends with a null pointer.
-        unsafe {
-            let mut none: libc::sigset_t = std::mem::zeroed();
-            libc::sigemptyset(&raw mut none);
-            libc::sigprocmask(libc::SIG_SETMASK, &raw const none, std::ptr::null_mut());
-            // Rust ignores SIGPIPE, but programs expect the default.
-            libc::signal(libc::SIGPIPE, libc::SIG_DFL);
-            libc::execvp(pointers[0], pointers.as_ptr());
-        }
+        unsafe { libc::execvp(pointers[0], pointers.as_ptr()) };
         io::Error::last_os_error()
     }
 }

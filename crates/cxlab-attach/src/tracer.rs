@@ -4,7 +4,7 @@
 //! parent, debugger or terminal would see. The kernel ends tracing by itself: when this process
 //! ends, for whatever reason, every thread runs on.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::time::{Duration, Instant};
 
@@ -17,6 +17,7 @@ use crate::onward;
 use crate::placement::{Place, Placement};
 use crate::prices::{Prices, Told};
 use crate::process::{Facts, Process};
+use crate::relay::Relay;
 use crate::report::{End, PoolReport};
 use crate::schedule;
 use crate::sys::{self, Resume, Status, Tid};
@@ -29,6 +30,8 @@ const EPOCH: Duration = Duration::from_millis(10);
 const LOOKS: usize = 8;
 /// Share of an epoch that a thread must have run to be worth a window.
 const WORTH: f64 = 0.3;
+/// Most programs without the rights of their files that a report names.
+const MOST_NAMED: usize = 8;
 
 /// Results of following a program.
 pub(crate) struct Outcome {
@@ -55,10 +58,15 @@ pub(crate) struct Outcome {
     pub(crate) largest_chance: f64,
     /// Whether the kernel refused to mark touched pages.
     pub(crate) unmarked: bool,
+    /// Number of processes that the program left behind when it ended.
+    pub(crate) left: u64,
+    /// Programs that did not get the rights of their files.
+    pub(crate) without_rights: BTreeSet<String>,
 }
 
 pub(crate) struct Tracer<'a> {
     prices: Prices<'a>,
+    relay: Relay,
     placement: Placement,
     /// The process whose end ends the run, and how that process ended.
     root: Tid,
@@ -77,9 +85,11 @@ impl<'a> Tracer<'a> {
         placement: Placement,
         facts: Facts,
         root: Tid,
+        relay: Relay,
     ) -> Tracer<'a> {
         Tracer {
             prices: Prices::new(fabric, facts),
+            relay,
             placement,
             root,
             end: None,
@@ -105,6 +115,8 @@ impl<'a> Tracer<'a> {
                 slowed_ns: 0.0,
                 largest_chance: 0.0,
                 unmarked: false,
+                left: 0,
+                without_rights: BTreeSet::new(),
             },
         }
     }
@@ -121,8 +133,9 @@ impl<'a> Tracer<'a> {
         self.threads.insert(tid, Thread::new(tid, pid));
     }
 
-    /// Follows all threads until none is left, or until `leave` says so.
-    pub(crate) fn follow(mut self, leave: &mut dyn FnMut() -> bool) -> io::Result<Outcome> {
+    /// Follows all threads until none is left, until a program that the command started has ended,
+    /// or until the command says so.
+    pub(crate) fn follow(mut self) -> io::Result<Outcome> {
         let mut next_epoch = Instant::now() + EPOCH;
         loop {
             loop {
@@ -142,7 +155,10 @@ impl<'a> Tracer<'a> {
                 self.window(tid, since);
                 continue;
             }
-            if leave() {
+            self.relay.pass_on();
+            let over = self.end.is_some() && self.relay.is_program(self.root);
+            if over || self.relay.must_leave() {
+                self.sum.left = if over { self.processes.len() as u64 } else { 0 };
                 self.let_go();
                 return Ok(self.finish());
             }
@@ -154,7 +170,6 @@ impl<'a> Tracer<'a> {
             }
             let next = self.next_due().map_or(next_epoch, |at| at.min(next_epoch));
             let timeout = next.saturating_duration_since(Instant::now());
-            // Signals that `leave` checks for are not received here.
             let _ = sys::wait_signal(&[libc::SIGCHLD], timeout);
         }
     }
@@ -219,6 +234,7 @@ impl<'a> Tracer<'a> {
         if !self.threads.contains_key(&tid) {
             self.add(tid);
         }
+        self.tell_relay(tid, status);
         match status {
             Status::Event(libc::PTRACE_EVENT_STOP, signal) if signal != libc::SIGTRAP => {
                 self.set(tid, State::Listening);
@@ -232,6 +248,30 @@ impl<'a> Tracer<'a> {
             Status::Event(event, _) => self.go_on(tid, 0, event == libc::PTRACE_EVENT_STOP),
             Status::Signal(signal) => self.go_on(tid, signal, false),
             Status::Exited(_) | Status::Killed(_) => {}
+        }
+    }
+
+    /// Tells the relay of signals, stops and continuations of the program.
+    fn tell_relay(&mut self, tid: Tid, status: Status) {
+        let Some(thread) = self.threads.get(&tid) else {
+            return;
+        };
+        if !self.relay.is_program(thread.pid) {
+            return;
+        }
+        match status {
+            Status::Signal(_) => {
+                if let Ok(given) = sys::signal_of_stop(tid) {
+                    self.relay.arrived(given);
+                }
+            }
+            Status::Event(libc::PTRACE_EVENT_STOP, libc::SIGTRAP) => {
+                if thread.state == State::Listening {
+                    self.relay.continued();
+                }
+            }
+            Status::Event(libc::PTRACE_EVENT_STOP, signal) => self.relay.stopped(signal),
+            _ => {}
         }
     }
 
@@ -413,6 +453,9 @@ impl<'a> Tracer<'a> {
         if let Some(process) = self.processes.get_mut(&tid) {
             process.exec();
         }
+        let known = self.sum.without_rights.len() < MOST_NAMED;
+        let without = known.then(|| maps::without_its_rights(tid));
+        self.sum.without_rights.extend(without.flatten());
     }
 
     /// A thread is about to end, so it pays the delay that it owes.

@@ -32,10 +32,17 @@ pub(super) struct AttachArgs {
     /// ahead, and independent misses and lines of a stream in flight at once
     #[arg(long, value_name = "AHEAD:MISSES:STREAM")]
     overlap: Option<String>,
+    /// Measure this machine again (about 2 s), instead of what an earlier run kept in the user's cache
+    /// folder
+    #[arg(long)]
+    recalibrate: bool,
     /// Run the program once more, under QEMU's user mode, and compare with the event engine
     #[arg(long, conflicts_with_all = ["pid", "doctor"])]
     verify: bool,
-    /// Where report.json goes [default: out/NAME-attach]
+    /// Write the report to this file instead of standard error
+    #[arg(long, value_name = "FILE")]
+    report: Option<PathBuf>,
+    /// Where report.json goes; without it there is none
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// Print nothing but errors
@@ -61,7 +68,9 @@ pub(super) use linux::attach;
 
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod linux {
+    use std::ffi::OsString;
     use std::fs::File;
+    use std::io::Write;
     use std::os::fd::AsRawFd;
     use std::path::{Path, PathBuf};
 
@@ -74,8 +83,8 @@ mod linux {
     use serde_json::{Value, json};
 
     use super::super::load::load;
-    use super::super::results::{file_name, json as as_text, open_folder};
-    use super::super::{ScenarioArgs, print};
+    use super::super::results::{json as as_text, open_folder};
+    use super::super::{ScenarioArgs, harmless, print};
     use super::{AttachArgs, Failure};
     use crate::program_fabric::ProgramFabric;
     use crate::verify::{
@@ -104,17 +113,13 @@ mod linux {
         })?
         .map_err(Failure::from)?;
         let plan = &loaded.plan;
-        let dir = args.out.unwrap_or_else(|| {
-            let mut name = file_name(&plan.scenario.name).into_os_string();
-            name.push("-attach");
-            Path::new("out").join(name)
-        });
         if args.verify {
             verify::check(plan).map_err(|error| verify_failure(error, &loaded))?;
             cxlab_workload::capture::can_follow(&args.command)
                 .map_err(|error| Failure::mistake(format!("--verify: {error}")))?;
         }
-        let folder = Folder::open(&dir)?;
+        let folder = args.out.as_deref().map(Folder::open).transpose()?;
+        let page = Page::open(args.report.as_deref(), args.quiet)?;
         let seed = plan.scenario.seed;
         let fabric = PlanFabric::new(plan, seed).map_err(|problems| loaded.mistakes(problems))?;
         let unloaded = fabric.unloaded_ns();
@@ -146,24 +151,33 @@ mod linux {
             false => None,
         };
         let ProgramFabric(fabric) = fabric;
-        let text = whole(plan, &pools, &fabric, &report, verified.as_ref())?;
-        folder.write("report.json", &text)?;
-        if !args.quiet {
-            // The program may have used standard output; this is about it.
-            let mut text = summary(plan, &pools, &fabric, &report);
-            if let Some(verified) = &verified {
-                text.push_str(&comparison(verified));
+        let mut text = summary(plan, &pools, &fabric, &report);
+        if let Some(verified) = &verified {
+            text.push_str(&comparison(verified));
+        }
+        let written = match &folder {
+            Some(folder) => {
+                let json = whole(plan, &pools, &fabric, &report, verified.as_ref())?;
+                let written = folder.write("report.json", &json);
+                let path = folder.locked.path().join("report.json");
+                text.push_str(&format!("\nwritten: {}\n", path.display()));
+                written
             }
-            let written = dir.join("report.json");
-            print(&format!("{text}\nwritten: {}\n", written.display()))?;
+            None => Ok(()),
+        };
+        let written = written.and(page.write(&text));
+        let ended = match (report.end, &options.target) {
+            (End::Exited(0) | End::Detached, _) => return written,
+            (End::Exited(code), _) => Failure::Program(u8::try_from(code).unwrap_or(1)),
+            (End::Killed(signal), Target::Command(_)) => Failure::Killed(signal),
+            (End::Killed(signal), Target::Pid(_)) => {
+                Failure::Program(u8::try_from(128 + signal).unwrap_or(u8::MAX))
+            }
+        };
+        if let Err(failure) = written {
+            failure.report();
         }
-        match report.end {
-            End::Exited(0) | End::Detached => Ok(()),
-            End::Exited(code) => Err(Failure::Program(u8::try_from(code).unwrap_or(1))),
-            End::Killed(signal) => Err(Failure::Program(
-                u8::try_from(128 + signal).unwrap_or(u8::MAX),
-            )),
-        }
+        Err(ended)
     }
 
     fn options(args: &AttachArgs) -> Result<Options, Failure> {
@@ -199,6 +213,7 @@ mod linux {
         let overlap = args.overlap.as_deref().map(overlap);
         Ok(Options {
             overlap: overlap.transpose()?,
+            recalibrate: args.recalibrate,
             target,
             placement,
             local_ns: local_ns.transpose()?,
@@ -340,6 +355,77 @@ mod linux {
                 let path = self.locked.path().join(name);
                 Failure::Output(format!("{}: {error}", path.display()))
             })
+        }
+    }
+
+    /// Where the report goes that people read.
+    enum Page {
+        Nowhere,
+        /// Standard error, which the program has too.
+        Errors,
+        /// A terminal, a pipe, or another file that is written as it is.
+        Stream(File, PathBuf),
+        /// A file of this name in a folder, which stays the same if the program renames it.
+        File {
+            folder: File,
+            name: OsString,
+            shown: PathBuf,
+        },
+    }
+
+    impl Page {
+        /// Opens what the report will need, before the program runs.
+        fn open(path: Option<&Path>, quiet: bool) -> Result<Page, Failure> {
+            let Some(path) = path else {
+                return Ok(if quiet { Page::Nowhere } else { Page::Errors });
+            };
+            let failed =
+                |why: String| Failure::mistake(format!("--report {}: {why}", path.display()));
+            let kind = std::fs::metadata(path).map(|found| found.file_type());
+            if kind.as_ref().is_ok_and(std::fs::FileType::is_dir) {
+                return Err(failed(
+                    "found a folder; allowed: a file to write".to_owned(),
+                ));
+            }
+            if kind.is_ok_and(|kind| !kind.is_file()) {
+                let open = std::fs::OpenOptions::new().append(true).open(path);
+                let open = open.map_err(|error| failed(error.to_string()))?;
+                return Ok(Page::Stream(open, path.to_owned()));
+            }
+            let Some(name) = path.file_name() else {
+                return Err(failed("is not the name of a file to write".to_owned()));
+            };
+            let folder = path
+                .parent()
+                .filter(|folder| !folder.as_os_str().is_empty());
+            let folder = File::open(folder.unwrap_or(Path::new(".")));
+            Ok(Page::File {
+                folder: folder.map_err(|error| failed(format!("its folder: {error}")))?,
+                name: name.to_owned(),
+                shown: path.to_owned(),
+            })
+        }
+
+        fn write(self, text: &str) -> Result<(), Failure> {
+            let text = harmless(text);
+            let (written, shown) = match self {
+                Page::Nowhere => return Ok(()),
+                Page::Errors => {
+                    // Nothing depends on whether anyone can read it.
+                    let _ = std::io::stderr().write_all(text.as_bytes());
+                    return Ok(());
+                }
+                Page::Stream(mut file, shown) => (file.write_all(text.as_bytes()), shown),
+                Page::File {
+                    folder,
+                    name,
+                    shown,
+                } => {
+                    let base = PathBuf::from(format!("/proc/self/fd/{}", folder.as_raw_fd()));
+                    (write_whole(&base.join(name), text.as_bytes()), shown)
+                }
+            };
+            written.map_err(|error| Failure::Output(format!("{}: {error}", shown.display())))
         }
     }
 

@@ -19,8 +19,10 @@ pub(crate) enum Failure {
     Plugin(String),
     /// The user interrupted; what was measured is kept.
     Interrupted(String),
-    /// The captured program ended with this code.
+    /// The captured program, or the one that was attached to, ended with this code.
     Program(u8),
+    /// This signal killed the program that was attached to, and ends this process too.
+    Killed(i32),
 }
 
 impl Failure {
@@ -63,6 +65,12 @@ impl Failure {
             Failure::Plugin(text) => (format!("error: {text}\n"), Failure::PLUGIN),
             Failure::Interrupted(text) => (format!("{text}\n"), 130),
             Failure::Program(code) => (String::new(), code),
+            Failure::Killed(signal) => {
+                #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+                cxlab_attach::die_by(signal);
+                // As shells say it, where a signal does not end this process.
+                (String::new(), u8::try_from(128 + signal).unwrap_or(u8::MAX))
+            }
         };
         // Nothing can be done when standard error is closed.
         let _ = std::io::stderr().write_all(text.as_bytes());

@@ -6,6 +6,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 mod running;
+mod streams;
 mod verified;
 
 use std::hint::black_box;

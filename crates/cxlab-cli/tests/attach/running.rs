@@ -151,7 +151,11 @@ fn killing_the_program_ends_cxlab_with_a_report() {
     };
     std::thread::sleep(Duration::from_millis(500));
     signal(running.program, "-KILL");
-    assert_eq!(running.cxlab.wait().unwrap().code(), Some(137));
+    let status = running.cxlab.wait().unwrap();
+    assert_eq!(
+        std::os::unix::process::ExitStatusExt::signal(&status),
+        Some(9)
+    );
     let report = report(&running.folder);
     assert_eq!(report["end"]["killed"], 9);
     assert!(number(&report, "/delay/asked_ns") > 0.0);

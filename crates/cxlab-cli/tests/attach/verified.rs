@@ -79,8 +79,9 @@ fn verified(name: &str, more: &[&str]) -> Option<(Value, String)> {
         return None;
     }
     assert_eq!(output.code, Some(0), "{}{}", output.stdout, output.stderr);
-    assert!(output.stdout.contains("event engine"), "{}", output.stdout);
-    Some((report(&folder), output.stdout))
+    assert!(output.stderr.contains("event engine"), "{}", output.stderr);
+    assert_eq!(output.stdout, "");
+    Some((report(&folder), output.stderr))
 }
 
 /// Every line of 16 MiB is stored to in order, then 300,000 are walked through without order.

@@ -1,0 +1,242 @@
+//! What the command and its guard tell each other while a program is followed.
+//!
+//! A user, a shell or a supervisor knows only the command. So the command passes each signal that a
+//! process sent to it on to the program, and stops itself when the program stops. Signals of the
+//! terminal's keys reach the program without that, because they go to a whole process group.
+//!
+//! A process may send a signal to the group too (`kill %1`). The program then has the signal
+//! already, or has it pending, and the one of the command is not passed on.
+
+use std::io;
+use std::os::unix::net::UnixDatagram;
+use std::time::{Duration, Instant};
+
+use crate::maps;
+use crate::sys::{self, Given, Tid};
+
+/// Time that a signal of the command waits for the same signal of its group to reach the program,
+/// and time for which a signal that the program had is remembered (*assumed*: the kernel gives a
+/// signal to all processes of a group within microseconds).
+const GRACE: Duration = Duration::from_millis(20);
+const MEMORY: Duration = Duration::from_secs(1);
+/// Time between two looks at whether the command is stopped.
+const LOOK: Duration = Duration::from_millis(100);
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Message {
+    /// To the guard: the command received this signal from a process.
+    Signal(Given),
+    /// To the guard: release the program.
+    Leave,
+    /// To the command: this signal stopped the program.
+    Stopped(i32),
+}
+
+impl Message {
+    fn words(self) -> [i32; 3] {
+        match self {
+            Message::Signal(Given { signal, sender }) => [0, signal, sender],
+            Message::Leave => [1, 0, 0],
+            Message::Stopped(signal) => [2, signal, 0],
+        }
+    }
+
+    fn of(words: [i32; 3]) -> Option<Message> {
+        match words {
+            [0, signal, sender] => Some(Message::Signal(Given { signal, sender })),
+            [1, ..] => Some(Message::Leave),
+            [2, signal, _] => Some(Message::Stopped(signal)),
+            _ => None,
+        }
+    }
+}
+
+/// One end of the connection.
+pub(crate) struct Link(UnixDatagram);
+
+impl Link {
+    /// The command's end and the guard's end. Programs that are started do not inherit them.
+    pub(crate) fn pair() -> io::Result<(Link, Link)> {
+        let (one, other) = UnixDatagram::pair()?;
+        one.set_nonblocking(true)?;
+        other.set_nonblocking(true)?;
+        Ok((Link(one), Link(other)))
+    }
+
+    /// Sends a message. It is lost if the other end is gone.
+    pub(crate) fn send(&self, message: Message) {
+        let mut bytes = [0; 12];
+        for (bytes, word) in bytes.chunks_exact_mut(4).zip(message.words()) {
+            bytes.copy_from_slice(&word.to_le_bytes());
+        }
+        let _ = self.0.send(&bytes);
+    }
+
+    /// The next message, if there is one.
+    pub(crate) fn receive(&self) -> Option<Message> {
+        let mut bytes = [0; 12];
+        if self.0.recv(&mut bytes).ok()? != bytes.len() {
+            return None;
+        }
+        let word = |at: usize| {
+            let mut word = [0; 4];
+            word.copy_from_slice(&bytes[at..at + 4]);
+            i32::from_le_bytes(word)
+        };
+        Message::of([word(0), word(4), word(8)])
+    }
+}
+
+/// The guard's side.
+pub(crate) struct Relay {
+    link: Link,
+    command: Tid,
+    /// The program that the command started. `None` for a process that ran already, which gets no
+    /// signals of the command.
+    program: Option<Tid>,
+    /// Signals that the program had lately, and signals for it that wait for those.
+    had: Vec<(Given, Instant)>,
+    waiting: Vec<(Given, Instant)>,
+    /// Whether one of its own stop signals holds the program.
+    is_stopped: bool,
+    /// Whether the command was seen stopped at the last look, and when the next look is due.
+    command_stopped: bool,
+    next_look: Instant,
+    leave: bool,
+}
+
+impl Relay {
+    pub(crate) fn new(link: Link, command: Tid, program: Option<Tid>) -> Relay {
+        Relay {
+            link,
+            command,
+            program,
+            had: Vec::new(),
+            waiting: Vec::new(),
+            is_stopped: false,
+            command_stopped: false,
+            next_look: Instant::now(),
+            leave: false,
+        }
+    }
+
+    /// Whether the end of this process is the end of the run: it is the program that the command
+    /// started.
+    pub(crate) fn is_program(&self, pid: Tid) -> bool {
+        self.program == Some(pid)
+    }
+
+    /// Whether the program must be released: the command said so, or is gone.
+    pub(crate) fn must_leave(&self) -> bool {
+        self.leave || sys::parent() != self.command
+    }
+
+    /// The program is about to receive a signal.
+    pub(crate) fn arrived(&mut self, given: Given) {
+        match self.waiting.iter().position(|(other, _)| *other == given) {
+            Some(at) => drop(self.waiting.remove(at)),
+            None => self.had.push((given, Instant::now())),
+        }
+    }
+
+    /// A signal stopped the program.
+    pub(crate) fn stopped(&mut self, signal: i32) {
+        // A command that is stopped itself stopped the program, and must not stop once more.
+        if !std::mem::replace(&mut self.is_stopped, true) && !self.command_stopped {
+            self.link.send(Message::Stopped(signal));
+            let _ = sys::kill(self.command, libc::SIGCHLD);
+        }
+    }
+
+    /// The program goes on.
+    pub(crate) fn continued(&mut self) {
+        self.is_stopped = false;
+    }
+
+    /// Hears the command, and passes on what is due.
+    pub(crate) fn pass_on(&mut self) {
+        let now = Instant::now();
+        self.had.retain(|(_, at)| now < *at + MEMORY);
+        while let Some(message) = self.link.receive() {
+            match message {
+                Message::Leave => self.leave = true,
+                Message::Signal(given) => {
+                    match self.had.iter().position(|(other, _)| *other == given) {
+                        Some(at) => drop(self.had.remove(at)),
+                        None => self.waiting.push((given, now + GRACE)),
+                    }
+                }
+                Message::Stopped(_) => {}
+            }
+        }
+        let Some(program) = self.program else { return };
+        let pending = || maps::pending_signals(program).unwrap_or(0);
+        self.waiting.retain(|(given, due)| {
+            let waits = now < *due;
+            if !waits && pending() & 1 << (given.signal - 1) == 0 {
+                let _ = sys::kill(program, given.signal);
+            }
+            waits
+        });
+        if now >= self.next_look {
+            self.next_look = now + LOOK;
+            self.stop_with_command(program);
+        }
+    }
+
+    /// Stops the program if a signal that cannot be caught has stopped the command: for two looks,
+    /// because a command that is just being continued is not stopped.
+    fn stop_with_command(&mut self, program: Tid) {
+        let stopped = maps::stat(self.command).is_ok_and(|stat| stat.state == 'T');
+        let before = std::mem::replace(&mut self.command_stopped, stopped);
+        if stopped && before && !self.is_stopped {
+            let _ = sys::kill(program, libc::SIGSTOP);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_arrive_as_they_were_sent() {
+        let (one, other) = Link::pair().unwrap();
+        let given = Given {
+            signal: 15,
+            sender: 4711,
+        };
+        let sent = [
+            Message::Signal(given),
+            Message::Leave,
+            Message::Stopped(libc::SIGTSTP),
+        ];
+        sent.into_iter().for_each(|message| one.send(message));
+        let found: Vec<Message> = std::iter::from_fn(|| other.receive()).collect();
+        assert_eq!(found, sent);
+    }
+
+    /// The program has what the whole group was sent, before or after the command.
+    #[test]
+    fn a_signal_of_the_group_is_not_passed_on() {
+        let (command, guard) = Link::pair().unwrap();
+        // No process has the number, so nothing is really sent.
+        let mut relay = Relay::new(guard, sys::parent(), Some(i32::MAX));
+        let given = |signal| Given {
+            signal,
+            sender: 4711,
+        };
+        relay.arrived(given(10));
+        command.send(Message::Signal(given(10)));
+        relay.pass_on();
+        assert!(relay.waiting.is_empty() && relay.had.is_empty());
+        command.send(Message::Signal(given(12)));
+        relay.pass_on();
+        assert_eq!(relay.waiting.len(), 1);
+        relay.arrived(given(12));
+        assert!(relay.waiting.is_empty() && relay.had.is_empty());
+        command.send(Message::Leave);
+        relay.pass_on();
+        assert!(relay.must_leave());
+    }
+}

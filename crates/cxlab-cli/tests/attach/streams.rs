@@ -1,0 +1,334 @@
+//! A program under `cxlab attach` is what it is without: the same bytes on its streams, the same exit
+//! code or signal, and the same signals, terminal, descriptors and limits.
+
+use std::io::Read;
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::process::ExitStatus;
+
+use super::*;
+
+/// How long a script may take before it counts as stuck. No result depends on it otherwise.
+const STUCK: Duration = Duration::from_secs(90);
+
+/// A name, the shell that runs a script, and the script. `RUN` stands before each program that is
+/// attached to. The script has a folder of its own with the file `data`.
+type Case = (&'static str, &'static str, &'static str);
+
+const CASES: &[Case] = &[
+    // Streams.
+    ("gzip -t", "sh", "RUN gzip -c data | gzip -t; echo $?"),
+    ("gzip", "sh", "RUN gzip -nc data"),
+    (
+        "xz",
+        "sh",
+        "RUN xz -c data | RUN xz -dc | cmp - data; echo $?",
+    ),
+    (
+        "bzip2",
+        "sh",
+        "RUN bzip2 -c data | bzip2 -dc | cmp - data; echo $?",
+    ),
+    ("standard input", "sh", "RUN cat < data"),
+    (
+        "both streams",
+        "sh",
+        "RUN sh -c 'echo out; echo err >&2; exit 3' 2> err; echo $?; cat err",
+    ),
+    (
+        "one file for both",
+        "sh",
+        "RUN sh -c 'echo out; echo err >&2' > both 2>&1; cat both",
+    ),
+    ("appended", "sh", "echo 1 > log; RUN echo 2 >> log; cat log"),
+    ("sort and head", "sh", "RUN sort -r data | head -n 3"),
+    (
+        "awk and sed",
+        "sh",
+        "RUN awk '{ print $1 }' data | RUN sed -n 5p",
+    ),
+    (
+        "sqlite3",
+        "sh",
+        "echo 'select 6 * 7;' | RUN sqlite3 :memory:",
+    ),
+    ("perl", "sh", "RUN perl -ne 'print if /7/' data | cksum"),
+    ("here document", "sh", "RUN cat << END\na line\nEND"),
+    (
+        "substitution",
+        "bash",
+        "echo \"[$(RUN printf '%s|' a 'b c' '' '*')]\"; RUN cat <(echo it)",
+    ),
+    ("xargs", "sh", "printf '1\\n2\\n' | xargs -n 1 RUN echo"),
+    (
+        "no end is held",
+        "sh",
+        "mkfifo f; RUN sh -c 'echo a; exec >&-; read x < f' | { cat; echo end; echo > f; }",
+    ),
+    (
+        "left behind",
+        "sh",
+        "RUN sh -c 'sleep 60 > /dev/null 2>&1 & echo $! > pid'; echo $?; kill $(cat pid); echo $?",
+    ),
+    // Descriptors.
+    ("closed input", "sh", "RUN cat <&-; echo $?"),
+    ("closed output", "sh", "RUN /bin/echo hello >&-; echo $?"),
+    (
+        "closed errors",
+        "sh",
+        "RUN sh -c 'echo x >&2; echo $?' 2>&-",
+    ),
+    (
+        "all closed",
+        "sh",
+        "RUN sh -c 'exit 5' <&- >&- 2>&-; echo $?",
+    ),
+    ("descriptors", "sh", "RUN ls /proc/self/fd 7< data"),
+    (
+        "a descriptor",
+        "sh",
+        "RUN sh -c 'read x <&7; echo $x' 7< data",
+    ),
+    // Exit codes and signals.
+    ("exit code", "sh", "exec RUN sh -c 'exit 42'"),
+    ("false", "sh", "RUN true && ! RUN false && echo right"),
+    ("killed", "sh", "exec RUN sh -c 'kill -KILL $$'"),
+    ("terminated", "sh", "exec RUN sh -c 'kill -TERM $$'"),
+    (
+        "segmentation fault",
+        "sh",
+        "ulimit -c 0; exec RUN perl -e 'kill SEGV, $$'",
+    ),
+    ("interrupted", "bash", "RUN sh -c 'kill -INT $$'; echo $?"),
+    (
+        "broken pipe",
+        "bash",
+        "RUN yes | head -n 1; echo ${PIPESTATUS[0]}",
+    ),
+    (
+        "ignored broken pipe",
+        "sh",
+        "trap '' PIPE; { RUN cat data data data data; echo $? >&2; } 2> err | head -c 1; cat err",
+    ),
+    (
+        "dispositions",
+        "sh",
+        "trap '' INT USR2; RUN grep -E 'Sig(Blk|Ign|Cgt)' /proc/self/status",
+    ),
+    (
+        "plain dispositions",
+        "sh",
+        "RUN grep -E 'Sig(Blk|Ign|Cgt)' /proc/self/status",
+    ),
+    (
+        "no right to execute",
+        "sh",
+        ": > plain; RUN ./plain 2> /dev/null; echo $?",
+    ),
+    (
+        "script without #!",
+        "sh",
+        "echo 'echo $0 $1; exit 8' > s; chmod +x s; RUN ./s x; echo $?",
+    ),
+    ("exec", "sh", "RUN sh -c 'exec sh -c \"exit 12\"'; echo $?"),
+    ("timeout", "sh", "timeout 1 RUN sleep 60; echo $?"),
+    (
+        "handled signal",
+        "sh",
+        "mkfifo f; RUN sh -c 'trap \"echo got; exit 9\" USR1; echo > f; while :; do sleep 0.05; done' & \
+      read x < f; kill -USR1 $!; wait $!; echo $?",
+    ),
+    (
+        "hang-up",
+        "sh",
+        "mkfifo f; RUN sh -c 'echo > f; exec sleep 60' & read x < f; kill -HUP $!; wait $!; echo $?",
+    ),
+    (
+        "interrupt",
+        "bash",
+        "mkfifo f; set -m; RUN sh -c 'echo > f; exec sleep 60' & read x < f; kill -INT $!; wait $!; echo $?",
+    ),
+    (
+        "signal of a group",
+        "bash",
+        "mkfifo f g; set -m; \
+      RUN perl -e '$SIG{USR1} = sub { $n++ }; open F, \">f\"; print F 1; close F; \
+      for (1..20) { select undef, undef, undef, 0.05 } print \"$n\\n\"' & \
+      read x < f; kill -USR1 -- -$!; wait $!; echo $?",
+    ),
+    // Job control.
+    (
+        "stops itself",
+        "bash",
+        "set -m; RUN sh -c 'kill -STOP $$; echo goes on; exit 6' & wait $!; echo $?; \
+      kill -CONT $!; wait $!; echo $?",
+    ),
+    (
+        "stops as at a terminal",
+        "bash",
+        "set -m; RUN sh -c 'kill -TSTP $$; echo goes on; exit 6' & wait $!; echo $?; \
+      kill -CONT -- -$!; wait $!; echo $?",
+    ),
+    (
+        "is told to stop",
+        "bash",
+        "set -m; mkfifo f; RUN sh -c 'echo > f; read x < f; echo $x' & read x < f; \
+      kill -TSTP $!; wait $!; echo $?; kill -CONT $!; echo it > f; wait $!; echo $?",
+    ),
+    (
+        "is stopped",
+        "bash",
+        "set -m; mkfifo f; RUN sh -c 'trap \"echo went on; exit 3\" CONT; echo $$ > f; while :; do sleep 0.05; done' & \
+      read pid < f; kill -STOP $!; until grep -q '^State:.[Tt]' /proc/$pid/status; do sleep 0.05; done; echo stopped; \
+      kill -CONT $!; wait $!; echo $?",
+    ),
+    (
+        "a terminal",
+        "sh",
+        "script -qec \"RUN sh -c 'test -t 0 && test -t 1 && test -t 2 && echo yes; exit 4'\" /dev/null; echo $?",
+    ),
+    (
+        "key of a terminal",
+        "sh",
+        "mkfifo f; { read x < f; printf '\\003'; read x < f; } | \
+      script -qec \"RUN sh -c 'trap \\\"echo key > log; echo > f; exit 5\\\" INT; echo > f; while :; do sleep 0.05; done'\" \
+      /dev/null > /dev/null; echo $?; cat log",
+    ),
+    (
+        "no terminal",
+        "sh",
+        "setsid -w RUN sh -c 'test -t 0 || echo none; : < /dev/tty || echo none' 2> /dev/null",
+    ),
+    // Surroundings.
+    (
+        "folder",
+        "sh",
+        "mkdir in; cd in; RUN sh -c 'pwd; ls -a'; ls -a",
+    ),
+    ("environment", "sh", "LD_PRELOAD= A='b c' RUN env | sort"),
+    (
+        "limits",
+        "sh",
+        "umask 027; ulimit -n 77; ulimit -c 0; ulimit -s 4096; RUN sh -c 'umask; ulimit -a'",
+    ),
+    ("nice", "sh", "nice -n 5 RUN nice"),
+    ("processors", "sh", "taskset -c 0 RUN nproc"),
+];
+
+/// Programs that a system may be without.
+const OPTIONAL: [&str; 10] = [
+    "bash", "bzip2", "gzip", "perl", "script", "setsid", "sqlite3", "taskset", "timeout", "xz",
+];
+
+/// The program that a case needs and the system does not have.
+fn missing((_, shell, script): &Case) -> Option<&'static str> {
+    let mut words = script
+        .split(|c: char| !c.is_ascii_alphanumeric())
+        .chain([*shell]);
+    words.find_map(|word| {
+        let program = OPTIONAL.into_iter().find(|program| *program == word)?;
+        let found = Command::new("sh")
+            .args(["-c", &format!("command -v {program}")])
+            .stdout(Stdio::null())
+            .status();
+        (!found.is_ok_and(|status| status.success())).then_some(program)
+    })
+}
+
+/// Runs a script in a folder, with its words for `RUN`. `None` if it is stuck.
+fn run(folder: &Path, (_, shell, script): &Case, words: &str) -> Option<(Vec<u8>, ExitStatus)> {
+    std::fs::create_dir_all(folder).unwrap();
+    let lines: String = (0..20_000)
+        .map(|line| format!("{line} {}\n", line * 7919))
+        .collect();
+    std::fs::write(folder.join("data"), lines).unwrap();
+    let script = script.replace("RUN ", words);
+    let mut child = Command::new(shell)
+        .args(["-c", &script])
+        .current_dir(folder)
+        .env_remove("BASH_ENV")
+        .env("XDG_CACHE_HOME", folder.join("../cache"))
+        .env("LC_ALL", "C")
+        .env("PWD", folder)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let (mut out, mut err) = (child.stdout.take().unwrap(), child.stderr.take().unwrap());
+    let errors = std::thread::spawn(move || {
+        let mut said = Vec::new();
+        err.read_to_end(&mut said).map(|_| said)
+    });
+    let output = std::thread::spawn(move || {
+        let mut said = Vec::new();
+        out.read_to_end(&mut said).map(|_| said)
+    });
+    let began = Instant::now();
+    let status = loop {
+        match child.try_wait().unwrap() {
+            Some(status) => break status,
+            None if began.elapsed() > STUCK => {
+                let _ = child.kill();
+                let _ = child.wait();
+                return None;
+            }
+            None => std::thread::sleep(Duration::from_millis(5)),
+        }
+    };
+    let mut said = output.join().unwrap().unwrap();
+    said.extend(b"--- errors\n");
+    said.extend(errors.join().unwrap().unwrap());
+    Some((said, status))
+}
+
+#[test]
+fn a_program_is_the_same_with_and_without() {
+    let folder = Folder::new("attach-streams");
+    let scenario = folder.file("one.toml", SCENARIO.as_bytes());
+    let words = format!(
+        "'{}' attach --report /dev/null '{}' -- ",
+        env!("CARGO_BIN_EXE_cxlab"),
+        scenario.display()
+    );
+    // This measures the machine, once for all.
+    let first = ("first", "sh", "RUN true");
+    let Some((said, status)) = run(&folder.path("first"), &first, &words) else {
+        panic!("stuck")
+    };
+    let output = Output {
+        code: status.code(),
+        stdout: String::new(),
+        stderr: String::from_utf8_lossy(&said).into_owned(),
+    };
+    if refused(&output) {
+        return;
+    }
+    assert_eq!(output.code, Some(0), "{}", output.stderr);
+    common::check_all(CASES, |number, case| {
+        if let Some(program) = missing(case) {
+            println!("skipped: {}: {program} is not installed", case.0);
+            return None;
+        }
+        let own = folder.path(&format!("{number}"));
+        // The same folder for both, so that names in messages are the same.
+        let plain = run(&own, case, "");
+        std::fs::remove_dir_all(&own).unwrap();
+        let attached = run(&own, case, &words);
+        let shown = |ran: &Option<(Vec<u8>, ExitStatus)>| match ran {
+            None => "stuck".to_owned(),
+            Some((said, status)) => {
+                let said: String = String::from_utf8_lossy(said).chars().take(600).collect();
+                format!("{:?} {:?}\n{said}", status.code(), status.signal())
+            }
+        };
+        (plain.is_none() || plain != attached).then(|| {
+            format!(
+                "## {}\n--- alone: {}\n--- attached: {}",
+                case.0,
+                shown(&plain),
+                shown(&attached)
+            )
+        })
+    });
+}
