@@ -333,6 +333,15 @@ impl Two {
     }
 }
 
+/// Share of the first pool in the lines that were read and written back.
+fn moved_to_first(report: &Value) -> f64 {
+    let moved = |pool: usize| {
+        let of = |what: &str| number(report, &format!("/pools/{pool}/{what}"));
+        of("misses") + of("write_backs")
+    };
+    moved(0) / (moved(0) + moved(1))
+}
+
 /// Two chases in two pools, one of which is the host's own. cxlab attaches after the arrays are
 /// made, and from the beginning. In the second case, making an array counts as well: its lines are
 /// read once and written back once.
@@ -352,13 +361,13 @@ fn shares(bench: &Bench) {
         let pid = two.child.id().to_string();
         bench.attach_to(&[&options[..], &["--pid", &pid]].concat(), &[]);
         let _ = two.child.wait();
-        let by_pid = number(&bench.report(), "/pools/0/share");
+        let by_pid = moved_to_first(&bench.report());
         bench.attach(&options, &command);
         let share = f64::from(a) / f64::from(a + b);
         println!(
             "| {a} : {b} | {share:.2} | {by_pid:.3} | {:.3} | {:.3} |",
             (share * STEPS + MADE) / (STEPS + 2.0 * MADE),
-            number(&bench.report(), "/pools/0/share")
+            moved_to_first(&bench.report())
         );
     }
     println!();

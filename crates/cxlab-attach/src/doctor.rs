@@ -69,7 +69,7 @@ fn count_fills() -> io::Result<String> {
     let Some((name, event)) = demand_fills() else {
         return Err(io::Error::other("no event is known for this processor"));
     };
-    let counter = sys::open_counter(0, (RAW, event), None, false, false)?;
+    let counter = hardware((RAW, event), None, false, false)?;
     // In a guest a counter may open and yet count nothing, so this produces misses to count.
     let before = sys::read_counter(&counter)?;
     let latency = crate::calibrate::latency();
@@ -79,6 +79,33 @@ fn count_fills() -> io::Result<String> {
             "{name} opens, but counted {counted} of about a million misses"
         ))),
         _ => Ok(format!("{name}, {counted} counted ({latency:?})")),
+    }
+}
+
+/// Opens a counter of the hardware. The kernel says that there is no such file or device, or no such
+/// operation, where the processor shows it no counters.
+fn hardware(
+    kind: (u32, u64),
+    period: Option<u64>,
+    precise: bool,
+    sigtrap: bool,
+) -> io::Result<std::os::fd::OwnedFd> {
+    sys::open_counter(0, kind, period, precise, sigtrap).map_err(|error| {
+        let info = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+        without_counters(error, crate::calibrate::is_guest(&info))
+    })
+}
+
+/// The error of a counter of the hardware, as users can understand it.
+fn without_counters(error: io::Error, guest: bool) -> io::Error {
+    match (error.raw_os_error(), guest) {
+        (Some(libc::ENOENT | libc::ENODEV | libc::EOPNOTSUPP), true) => {
+            io::Error::other("no hardware counters in this guest")
+        }
+        (Some(libc::ENOENT | libc::ENODEV | libc::EOPNOTSUPP), false) => {
+            io::Error::other("the kernel offers no such hardware counter here")
+        }
+        _ => error,
     }
 }
 
@@ -96,15 +123,6 @@ fn freezer() -> io::Result<String> {
         .write(true)
         .open(format!("{root}/cgroup.procs"));
     writable.map(|_| format!("{root}, writable"))
-}
-
-fn opened(
-    kind: (u32, u64),
-    period: Option<u64>,
-    precise: bool,
-    sigtrap: bool,
-) -> io::Result<String> {
-    sys::open_counter(0, kind, period, precise, sigtrap).map(|_| "opens".to_owned())
 }
 
 fn traced() -> io::Result<String> {
@@ -145,20 +163,20 @@ pub fn examine() -> Vec<Check> {
         ),
         check(
             "hardware counters (cycles)",
-            opened(CYCLES, None, false, false),
+            hardware(CYCLES, None, false, false).map(|_| "opens".to_owned()),
         ),
         check("demand fills from memory", count_fills()),
         check(
             "precise addresses (PEBS, IBS)",
-            opened((RAW, fills), Some(10_007), true, false),
+            hardware((RAW, fills), Some(10_007), true, false).map(|_| "opens".to_owned()),
         ),
         check(
             "signal at overflow (sigtrap), software event",
-            opened(PAGE_FAULTS, Some(1000), false, true),
+            sys::open_counter(0, PAGE_FAULTS, Some(1000), false, true).map(|_| "opens".to_owned()),
         ),
         check(
             "signal at overflow (sigtrap), demand fills",
-            opened((RAW, fills), Some(10_007), false, true),
+            hardware((RAW, fills), Some(10_007), false, true).map(|_| "opens".to_owned()),
         ),
         check("tracing (ptrace)", traced()),
         check(
@@ -236,9 +254,9 @@ pub(crate) fn refused() -> Vec<String> {
     let fills = demand_fills();
     let counters = match fills {
         None => "no event of demand fills is known for this processor".to_owned(),
-        Some((name, event)) => match sys::open_counter(0, (RAW, event), None, false, false) {
+        Some((name, event)) => match hardware((RAW, event), None, false, false) {
             Ok(_) => format!("{name} can be counted, but cxlab has no use of it yet"),
-            Err(error) => format!("{name}: {error}"),
+            Err(error) => error.to_string(),
         },
     };
     vec![
@@ -306,6 +324,15 @@ mod tests {
         assert_eq!(usable(&["tracing", "Valgrind"]), [3, 4]);
         assert_eq!(usable(&["QEMU"]), [4]);
         assert!(fake(&[])[0].why.contains("refused: Permission denied"));
+    }
+
+    #[test]
+    fn a_guest_without_counters_is_called_that() {
+        let of =
+            |code, guest| without_counters(io::Error::from_raw_os_error(code), guest).to_string();
+        assert_eq!(of(libc::ENOENT, true), "no hardware counters in this guest");
+        assert!(of(libc::EOPNOTSUPP, false).contains("no such hardware counter"));
+        assert!(of(libc::EACCES, true).contains("denied"));
     }
 
     #[test]

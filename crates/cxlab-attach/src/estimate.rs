@@ -50,6 +50,9 @@ const COMMON: f64 = 0.5;
 /// recently seen one is evicted (*assumed*).
 const PHASES: usize = 64;
 
+/// Halvings of the interval in which a chance is searched: to 1/1024.
+const HALVINGS: u32 = 10;
+
 /// Number of a piece of code that a process executes.
 pub type PhaseId = u64;
 
@@ -269,6 +272,11 @@ impl Estimate {
         self.time_ns() / self.instructions.max(1.0)
     }
 
+    /// Time of one instruction on the model's machine, with all memory local, in nanoseconds.
+    pub fn model_instruction_ns(&self) -> f64 {
+        self.whole_ns / self.instructions.max(1.0)
+    }
+
     /// Time on the model's machine of the instructions of a nanosecond of CPU time, with all
     /// memory local, in nanoseconds.
     pub fn model_ns(&self) -> f64 {
@@ -369,6 +377,27 @@ impl Estimator {
         let phase = known.or_else(|| self.phases.get(&self.last()?))?;
         Estimate::of(phase.recent.iter(), machine, chance)
     }
+}
+
+/// Largest chance, up to `most`, with which an instruction takes at most `most_ns` on the model's
+/// machine. So the program cannot have waited for more misses than fit in its CPU time.
+pub fn fitting(most: f64, most_ns: f64, of: impl Fn(f64) -> Option<Estimate>) -> f64 {
+    let fits = |chance| {
+        let estimate = of(chance);
+        estimate.is_some_and(|estimate| estimate.model_instruction_ns() <= most_ns)
+    };
+    if fits(most) {
+        return most;
+    }
+    let (mut low, mut high) = (0.0, most);
+    for _ in 0..HALVINGS {
+        let middle = 0.5 * (low + high);
+        match fits(middle) {
+            true => low = middle,
+            false => high = middle,
+        }
+    }
+    low
 }
 
 /// Probability that a line of a working set is not in the last level cache, for

@@ -21,7 +21,7 @@ use crate::model::Overlap;
 use crate::placement::Placement;
 use crate::process::Facts;
 use crate::relay::{Link, Message, Relay};
-use crate::report::{AttachReport, PoolReport, Tier};
+use crate::report::{AttachReport, PoolReport, Slowdown, Tier, Times};
 use crate::sys::{self, Program, Tid};
 use crate::tracer::{Outcome, Tracer};
 use crate::{Target, maps};
@@ -203,6 +203,7 @@ fn facts(options: &Options) -> Result<(Facts, Vec<String>), AttachError> {
         local_ns: options.local_ns.unwrap_or(latency.large_ns),
         llc_bytes,
         overlap,
+        own: options.llc_bytes.is_none() && options.overlap.is_none(),
     };
     Ok((facts, notes))
 }
@@ -368,13 +369,7 @@ fn report(
     outcome: Outcome,
 ) -> AttachReport {
     let accounts = outcome.accounts;
-    if outcome.unpriced_ns > 0.0 {
-        notes.push(format!(
-            "{:.3} s of CPU time were charged nothing: no window was seen of the processes that used \
-             them (too short, or not 64-bit)",
-            outcome.unpriced_ns / 1e9
-        ));
-    }
+    notes.extend(doubts(&outcome));
     if outcome.unmarked {
         notes.push(
             "the kernel does not mark touched pages here (clear_refs): all resident ones count as used"
@@ -406,6 +401,17 @@ fn report(
     );
     let real_s = outcome.real.as_secs_f64();
     let asked = accounts.asked_ns as f64;
+    let told = outcome.told;
+    let priced_ns = told.counted_ns + told.paced_ns + told.priced_ns;
+    let slowdown = Slowdown::of(&Times {
+        cpu_s: outcome.cpu_ns as f64 / 1e9,
+        priced_s: priced_ns / 1e9,
+        unpriced_s: outcome.unpriced_ns / 1e9,
+        modelled_s: outcome.modelled_ns / 1e9,
+        asked_s: asked / 1e9,
+        own: facts.own,
+    });
+    let kernel_ns = outcome.cpu_ns as f64 - priced_ns - outcome.unpriced_ns;
     AttachReport {
         mode: "attach".to_owned(),
         tier: Tier {
@@ -419,11 +425,15 @@ fn report(
         processes: outcome.processes,
         threads: outcome.threads,
         end: outcome.end,
+        no_slowdown: slowdown.as_ref().err().cloned(),
+        slowdown: slowdown.ok(),
         real_s,
         cpu_s: outcome.cpu_ns as f64 / 1e9,
-        counted_s: outcome.told.counted_ns / 1e9,
-        paced_s: outcome.told.paced_ns / 1e9,
-        priced_s: outcome.told.priced_ns / 1e9,
+        counted_s: told.counted_ns / 1e9,
+        paced_s: told.paced_ns / 1e9,
+        priced_s: told.priced_ns / 1e9,
+        kernel_s: kernel_ns.max(0.0) / 1e9,
+        unpriced_s: outcome.unpriced_ns / 1e9,
         modelled_s: outcome.modelled_ns / 1e9,
         slowed_s: outcome.slowed_ns / 1e9,
         delay_error_percent: match accounts.asked_ns {
@@ -441,6 +451,26 @@ fn report(
         pools: outcome.pools,
         notes,
     }
+}
+
+/// Notes on CPU time in which touched pages alone did not decide how many lines miss.
+fn doubts(outcome: &Outcome) -> Vec<String> {
+    let mut notes = Vec::new();
+    if outcome.by_lines_ns > 0.0 {
+        notes.push(format!(
+            "in {:.3} s of CPU time the program uses few lines of the pages that it touches: the lines that \
+             windows saw are the working set there",
+            outcome.by_lines_ns / 1e9
+        ));
+    }
+    if outcome.by_time_ns > 0.0 {
+        notes.push(format!(
+            "in {:.3} s of CPU time misses are bounded by the CPU time over this machine's latency: the \
+             program uses less memory at a time than its pages say, or this machine has more cache (--llc)",
+            outcome.by_time_ns / 1e9
+        ));
+    }
+    notes
 }
 
 /// The note that says why a run requested no delay.

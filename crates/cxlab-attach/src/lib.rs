@@ -17,6 +17,7 @@
 //!
 //! The modules that trace a program need Linux on x86-64. The others build everywhere.
 
+pub mod density;
 pub mod estimate;
 pub mod fabric;
 pub mod ledger;

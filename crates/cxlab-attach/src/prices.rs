@@ -6,13 +6,15 @@ use std::time::{Duration, Instant};
 
 use crate::estimate::{PhaseId, demand};
 use crate::fabric::{Answer, Demand, Fabric, under_way};
-use crate::process::{Facts, Process};
+use crate::process::{Facts, Judged, Process};
 use crate::report::PoolReport;
 use crate::sys::Tid;
 use crate::thread::{Look, Spent, Thread};
 
 /// Time between two requests to the fabric.
 const ASK: Duration = Duration::from_millis(100);
+/// Most samples that wait for more windows (*assumed*: some tenths of a second of a thread's time).
+const MOST_WAITING: usize = 128;
 /// Reciprocal of the least share of time that a program is assumed to run, even if it
 /// is nearly always held.
 const MOST_HELD: f64 = 1000.0;
@@ -43,7 +45,8 @@ pub(crate) enum Used {
 #[derive(Clone, Copy, Default)]
 struct PoolSum {
     waits: f64,
-    lines: f64,
+    misses: f64,
+    write_backs: f64,
     /// Sum of the latencies of all waits, in nanoseconds.
     waited_ns: f64,
 }
@@ -65,6 +68,9 @@ pub(crate) struct Prices<'a> {
     pub(crate) modelled_ns: f64,
     /// User CPU time that never got a price.
     pub(crate) unpriced_ns: f64,
+    /// CPU time in which lines, or time itself, decided how many lines miss.
+    pub(crate) by_lines_ns: f64,
+    pub(crate) by_time_ns: f64,
 }
 
 impl<'a> Prices<'a> {
@@ -84,6 +90,8 @@ impl<'a> Prices<'a> {
             told: Told::default(),
             modelled_ns: 0.0,
             unpriced_ns: 0.0,
+            by_lines_ns: 0.0,
+            by_time_ns: 0.0,
         }
     }
 
@@ -92,7 +100,10 @@ impl<'a> Prices<'a> {
     pub(crate) fn seen(&mut self, thread: &mut Thread, process: &mut Process, phase: PhaseId) {
         let progress = process.progress(phase);
         let waits = progress.is_some_and(|progress| progress.is_undecided());
-        if !waits {
+        // An estimate shows whether pages are doubtful, and more windows come soon.
+        let known = !waits && process.estimate(phase, &self.facts).is_some();
+        let short = thread.open.len() < MOST_WAITING;
+        if !waits && !(known && short && process.is_undecided(phase)) {
             self.settle(thread, process, Some(phase));
         }
     }
@@ -210,6 +221,11 @@ impl<'a> Prices<'a> {
             return;
         };
         *told += ns;
+        match known.judged {
+            Judged::Pages => {}
+            Judged::Lines => self.by_lines_ns += ns,
+            Judged::Time => self.by_time_ns += ns,
+        }
         thread.computed_ns += ns as u64;
         let delay = known.delay(&self.answers, self.number);
         let estimate = &known.estimate;
@@ -228,7 +244,8 @@ impl<'a> Prices<'a> {
             };
             let sum = &mut self.pools[pool];
             sum.waits += user_ns * rate.waits;
-            sum.lines += user_ns * (rate.reads + rate.writes);
+            sum.misses += user_ns * rate.reads;
+            sum.write_backs += user_ns * rate.writes;
             sum.waited_ns += user_ns * rate.waits * latency;
         }
         let more = demand(&estimate.rates, user_ns, 1.0);
@@ -281,19 +298,16 @@ impl<'a> Prices<'a> {
 
     /// Use of each pool.
     pub(crate) fn pools(&self) -> Vec<PoolReport> {
-        let all: f64 = self.pools.iter().map(|pool| pool.lines).sum();
+        let all: f64 = self.pools.iter().map(|pool| pool.misses).sum();
         let pools = self.fabric.pools().into_iter().zip(&self.pools);
         pools
             .map(|(name, sum)| PoolReport {
                 name,
-                share: if all > 0.0 { sum.lines / all } else { 0.0 },
-                lines: sum.lines,
+                share: if all > 0.0 { sum.misses / all } else { 0.0 },
+                misses: sum.misses,
+                write_backs: sum.write_backs,
                 waits: sum.waits,
-                latency_ns: if sum.waits > 0.0 {
-                    sum.waited_ns / sum.waits
-                } else {
-                    0.0
-                },
+                latency_ns: (sum.waits > 0.0).then(|| sum.waited_ns / sum.waits),
             })
             .collect()
     }
@@ -301,6 +315,8 @@ impl<'a> Prices<'a> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
     use crate::calibrate::{Curve, Lines};
     use crate::model::{Overlap, WindowUse};
@@ -343,6 +359,7 @@ mod tests {
             local_ns: 90.0,
             llc_bytes: 1,
             overlap: Overlap::default(),
+            own: false,
         }
     }
 
@@ -367,7 +384,9 @@ mod tests {
     /// A window of such a loop, which does not wait for memory.
     fn window(process: &mut Process, code: u64) -> PhaseId {
         let places: Vec<Place> = (0..100).map(|executed| at(code, executed)).collect();
-        process.add(waiting_for_nothing(code), &places).unwrap()
+        process
+            .add(waiting_for_nothing(code), &places, BTreeSet::new())
+            .unwrap()
     }
 
     const ONE: u64 = 0x1000;
@@ -458,7 +477,7 @@ mod tests {
         // the number of instructions.
         for code in [ONE, OTHER] {
             let used = waiting_for_nothing(code);
-            followed.process.add(used, &[]).unwrap();
+            followed.process.add(used, &[], BTreeSet::new()).unwrap();
         }
         followed.look(at(ONE, 0));
         assert_eq!(followed.told_ms(), [0.0, 0.0, 1.0]);

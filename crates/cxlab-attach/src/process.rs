@@ -1,12 +1,12 @@
 //! State of a followed process: placement of its memory, memory use of its code, and size
 //! of its working set.
 
-use std::collections::btree_map::Entry;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::{Duration, Instant};
 
 use crate::calibrate::Curve;
-use crate::estimate::{BASE_NS, Estimate, Estimator, Machine, PhaseId, chance};
+use crate::density::{Density, PAGE_LINES};
+use crate::estimate::{BASE_NS, Estimate, Estimator, Machine, PhaseId, Rate, chance, fitting};
 use crate::fabric::Answer;
 use crate::maps;
 use crate::model::{Here, Overlap, WindowUse};
@@ -27,6 +27,27 @@ const LOOK_COST: u32 = 50;
 /// Least time between two scans of the mappings.
 const MAPS_AGE: Duration = Duration::from_millis(5);
 
+/// How much longer than the program took the model's time for the same instructions may be
+/// (*assumed*: how far one measurement of this machine's latency is from the next).
+const SLACK: f64 = 1.1;
+/// How much longer than natively the instructions would take here, if the program used all lines of its
+/// pages, from which on pages are doubted (*assumed*: more than a busy machine's times vary).
+const DOUBT: f64 = 1.25;
+/// Share of misses that a program waits for one by one, from which on its speed says how much memory it
+/// uses. The speed of streams and of misses at once says too little (*assumed*).
+const ALONE: f64 = 0.5;
+/// Halvings of the interval in which a working set is searched.
+const HALVINGS: u32 = 8;
+/// Change of a pace from which on estimates are made anew.
+const PACE_CHANGE: f64 = 0.05;
+/// Windows of a piece of code for which its time waits for a price, while too few lines were seen twice
+/// to tell how many lines of a page are used (*assumed*: as many as [`crate::schedule`] has at first).
+const FIRST_WINDOWS: usize = 8;
+/// The same where the program's speed says that pages mislead.
+const DOUBTFUL_WINDOWS: usize = 16;
+/// Lines of a large page.
+const LARGE_PAGE_LINES: u64 = 32_768;
+
 /// Facts about the machine, given or measured.
 #[derive(Clone, Debug)]
 pub(crate) struct Facts {
@@ -38,6 +59,9 @@ pub(crate) struct Facts {
     pub(crate) local_ns: f64,
     pub(crate) llc_bytes: u64,
     pub(crate) overlap: Overlap,
+    /// Whether cache and overlap are this machine's, so that the model's time with all memory local
+    /// can be compared with the program's.
+    pub(crate) own: bool,
 }
 
 pub(crate) struct Process {
@@ -49,6 +73,8 @@ pub(crate) struct Process {
     estimates: BTreeMap<PhaseId, Known>,
     /// Registers that count instructions, by phase.
     progress: BTreeMap<PhaseId, Progress>,
+    /// Lines seen, by phase.
+    density: BTreeMap<PhaseId, Density>,
     /// Bytes used in the last samples, and the bytes of last level cache.
     used: VecDeque<u64>,
     llc_bytes: u64,
@@ -70,8 +96,24 @@ pub(crate) struct Process {
 pub(crate) struct Known {
     pub(crate) estimate: Estimate,
     pub(crate) machine: Machine,
+    /// Time of an instruction natively, which bounded the misses, in nanoseconds.
+    seen_ns: Option<f64>,
+    /// What decided how many lines miss, and whether the program is too fast for its pages.
+    pub(crate) judged: Judged,
+    doubtful: bool,
     /// Delay of a nanosecond, with the number of the fabric's response that it is for.
     delay: Option<(u64, f64)>,
+}
+
+/// What decides how many of the lines that are new to a window miss the last level cache.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Judged {
+    /// The pages that were touched.
+    Pages,
+    /// The lines that windows saw: the program uses few lines of the pages.
+    Lines,
+    /// The program's speed on this machine.
+    Time,
 }
 
 impl Known {
@@ -82,6 +124,14 @@ impl Known {
             known.unwrap_or_else(|| (number, self.estimate.delay(answers, &self.machine)));
         self.delay = Some((number, delay));
         delay
+    }
+
+    /// Whether the estimate is still right when an instruction takes this long natively.
+    fn is_for(&self, seen_ns: Option<f64>) -> bool {
+        match (self.seen_ns, seen_ns) {
+            (Some(one), Some(other)) => (one / other - 1.0).abs() <= PACE_CHANGE,
+            (one, other) => one == other,
+        }
     }
 }
 
@@ -94,6 +144,7 @@ impl Process {
             estimator: Estimator::default(),
             estimates: BTreeMap::new(),
             progress: BTreeMap::new(),
+            density: BTreeMap::new(),
             used: VecDeque::new(),
             llc_bytes: 0,
             huge_share: 0.0,
@@ -113,8 +164,8 @@ impl Process {
         *self = Process::new(pid, self.placement);
     }
 
-    fn machine(&self, facts: &Facts) -> Machine {
-        let bytes = self.working_set();
+    /// The machine as a program sees it that uses so much memory.
+    fn machine(&self, facts: &Facts, bytes: u64) -> Machine {
         let (small, large) = (facts.small.at(bytes), facts.large.at(bytes));
         let lines = small.between(&large, self.huge_share, small.bytes);
         Machine {
@@ -174,12 +225,20 @@ impl Process {
         self.ran_ns += ns;
     }
 
-    /// Adds a window with the places that it stepped over, and returns the phase of its code.
-    pub(crate) fn add(&mut self, window: WindowUse, steps: &[Place]) -> Option<PhaseId> {
+    /// Adds a window with the places that it stepped over and the lines that it touched, and returns
+    /// the phase of its code.
+    pub(crate) fn add(
+        &mut self,
+        window: WindowUse,
+        steps: &[Place],
+        lines: BTreeSet<u64>,
+    ) -> Option<PhaseId> {
         let phase = self.estimator.add(window)?;
         self.estimates.remove(&phase);
         let known = &self.estimator;
         self.progress.retain(|phase, _| known.knows(*phase));
+        self.density.retain(|phase, _| known.knows(*phase));
+        self.density.entry(phase).or_default().add(lines);
         let progress = self.progress.entry(phase).or_default();
         progress.add(advances(steps));
         Some(phase)
@@ -210,18 +269,134 @@ impl Process {
         if !self.looked {
             return None;
         }
-        let (machine, chance) = (self.machine(facts), self.chance());
-        match self.estimates.entry(phase) {
-            Entry::Occupied(known) => Some(known.into_mut()),
-            Entry::Vacant(free) => {
-                let estimate = self.estimator.estimate(phase, &machine, chance)?;
-                Some(free.insert(Known {
-                    estimate,
-                    machine,
-                    delay: None,
-                }))
+        let pace = self.progress.get(&phase).and_then(Progress::pace);
+        let seen_ns = pace.filter(|_| facts.own).map(|pace| 1.0 / pace);
+        let known = self.estimates.get(&phase);
+        if !known.is_some_and(|known| known.is_for(seen_ns)) {
+            let known = self.judge(phase, facts, seen_ns)?;
+            self.estimates.insert(phase, known);
+        }
+        self.estimates.get_mut(&phase)
+    }
+
+    /// Estimates how many lines miss in a phase, an instruction of which takes `seen_ns` natively. Touched
+    /// pages decide, or the lines in them that windows saw, or how much memory a program of that speed
+    /// uses. No more lines miss than fit in the program's time.
+    fn judge(&self, phase: PhaseId, facts: &Facts, seen_ns: Option<f64>) -> Option<Known> {
+        let machine = self.machine(facts, self.working_set());
+        let of = |chance| self.estimator.estimate(phase, &machine, chance);
+        let by_pages = self.chance();
+        let mut estimate = of(by_pages)?;
+        let doubtful = seen_ns.is_some_and(|seen_ns| estimate.instruction_ns() > DOUBT * seen_ns);
+        let mut chance = by_pages;
+        let mut judged = Judged::Pages;
+        if let Some(by_lines) = self.chance_by_lines(phase, doubtful) {
+            if by_lines < by_pages {
+                (chance, judged) = (by_lines, Judged::Lines);
+            }
+        } else if let Some(by_speed) = seen_ns
+            .filter(|_| doubtful)
+            .and_then(|seen_ns| self.chance_by_speed(phase, facts, seen_ns, &estimate))
+        {
+            (chance, judged) = (by_speed.min(by_pages), Judged::Time);
+        }
+        if judged != Judged::Pages {
+            estimate = of(chance)?;
+        }
+        // Where nothing counts, the line times of this machine give the time of an instruction.
+        let most_ns = SLACK * seen_ns.unwrap_or(estimate.instruction_ns());
+        if facts.own && estimate.model_instruction_ns() > most_ns {
+            estimate = of(fitting(chance, most_ns, of))?;
+            judged = Judged::Time;
+        }
+        Some(Known {
+            estimate,
+            machine,
+            seen_ns,
+            judged,
+            doubtful,
+            delay: None,
+        })
+    }
+
+    /// Probability that a line misses in a working set in which an instruction takes that long on this
+    /// machine. `None` if the program does not wait for its misses one by one.
+    fn chance_by_speed(
+        &self,
+        phase: PhaseId,
+        facts: &Facts,
+        seen_ns: f64,
+        estimate: &Estimate,
+    ) -> Option<f64> {
+        let sum = |of: fn(&Rate) -> f64| estimate.rates.iter().map(of).sum::<f64>();
+        if sum(|rate| rate.waits) < ALONE * sum(|rate| rate.reads) {
+            return None;
+        }
+        let takes_longer = |bytes: f64| {
+            let machine = self.machine(facts, bytes as u64);
+            let estimate = self.estimator.estimate(phase, &machine, 1.0);
+            estimate.is_some_and(|estimate| estimate.instruction_ns() > SLACK * seen_ns)
+        };
+        // By the logarithm, as line times are measured.
+        let (mut low, mut high) = (1.0_f64, self.working_set().max(2) as f64);
+        for _ in 0..HALVINGS {
+            let middle = (low * high).sqrt();
+            match takes_longer(middle) {
+                true => high = middle,
+                false => low = middle,
             }
         }
+        Some(chance(high as u64, self.llc_bytes))
+    }
+
+    /// Lines of the pages that are used.
+    fn page_lines(&self) -> u64 {
+        match self.huge_share > 0.5 {
+            true => LARGE_PAGE_LINES,
+            false => PAGE_LINES,
+        }
+    }
+
+    /// Probability that a line misses, by the lines that windows of that phase saw. `None` if they do
+    /// not say that pages mislead. Fewer of them are enough where the program's speed is `doubtful`.
+    fn chance_by_lines(&self, phase: PhaseId, doubtful: bool) -> Option<f64> {
+        let page_lines = self.page_lines();
+        let pages = self.working_set() as f64 / (64 * page_lines) as f64;
+        let lines = self
+            .density
+            .get(&phase)?
+            .used(pages, page_lines, doubtful)?;
+        Some(chance((64.0 * lines) as u64, self.llc_bytes).min(self.chance()))
+    }
+
+    /// Whether more windows may soon say how many lines of the pages a phase uses, and how many miss
+    /// depends on it.
+    pub(crate) fn is_undecided(&self, phase: PhaseId) -> bool {
+        let doubtful = self.is_doubtful(phase);
+        let most = match doubtful {
+            true => DOUBTFUL_WINDOWS,
+            false => FIRST_WINDOWS,
+        };
+        let undecided =
+            |density: &Density| density.windows() < most && !density.is_decided(self.page_lines());
+        self.chance() > 0.0
+            && self.density.get(&phase).is_some_and(undecided)
+            && !(doubtful && self.chance_by_lines(phase, true).is_some())
+    }
+
+    /// Whether the program is too fast in that phase for the pages that it touches.
+    fn is_doubtful(&self, phase: PhaseId) -> bool {
+        let known = self.estimates.get(&phase);
+        known.is_some_and(|known| known.doubtful)
+    }
+
+    /// Whether more windows may tell how many lines of the pages the last window's phase uses, and
+    /// whether its speed says that pages mislead.
+    pub(crate) fn wants_windows(&self) -> (bool, bool) {
+        let last = self.estimator.last();
+        let last = last.filter(|phase| self.is_undecided(*phase));
+        let doubtful = last.is_some_and(|phase| self.is_doubtful(phase));
+        (last.is_some(), doubtful)
     }
 
     /// Whether the kernel refused to mark touched pages.
@@ -237,5 +412,186 @@ impl Process {
     /// Bytes used recently.
     fn working_set(&self) -> u64 {
         self.used.iter().max().copied().unwrap_or(0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::calibrate::Lines;
+    use crate::density::touched;
+    use crate::model::{Step, Window};
+    use crate::onward::go_on;
+    use crate::progress::GENERAL;
+    use crate::sys;
+
+    /// Pages that the program touches, and instructions of a step of its walk.
+    const PAGES: u64 = 16_384;
+    const STEP: u64 = 4;
+    const MISS_NS: f64 = 160.0;
+
+    fn facts(own: bool) -> Facts {
+        let lines = |bytes, alone_ns| Lines {
+            bytes,
+            alone_ns,
+            apart_ns: 20.0,
+            stream_ns: 5.0,
+        };
+        let curve = Curve(vec![
+            lines(4 << 20, 40.0),
+            lines(64 << 20, MISS_NS),
+            lines(256 << 20, MISS_NS),
+        ]);
+        Facts {
+            small: curve.clone(),
+            large: curve,
+            memory_ns: MISS_NS,
+            local_ns: MISS_NS,
+            llc_bytes: 8 << 20,
+            overlap: Overlap::default(),
+            own,
+        }
+    }
+
+    /// Random numbers (SplitMix64).
+    fn number(state: &mut u64) -> u64 {
+        *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut value = *state;
+        value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        value ^ (value >> 31)
+    }
+
+    /// A walk without order, counted by the first register.
+    struct Walk {
+        process: Process,
+        state: u64,
+        executed: u64,
+        /// Lines that are used of each page.
+        used: u64,
+    }
+
+    impl Walk {
+        fn new(used: u64) -> Walk {
+            let mut process = Process::new(sys::own(), Placement::Cxl);
+            process.looked = true;
+            process.llc_bytes = 8 << 20;
+            process.used.push_back(PAGES * 4096);
+            Walk {
+                process,
+                state: 7,
+                executed: 0,
+                used,
+            }
+        }
+
+        fn place(&self) -> Place {
+            let mut values = [0; GENERAL];
+            values[0] = self.executed / STEP;
+            let code = 0x1000 + self.executed % STEP;
+            Place { code, values }
+        }
+
+        /// A window of 100 steps.
+        fn window(&mut self) -> PhaseId {
+            let (mut steps, mut places) = (Vec::new(), Vec::new());
+            for at in 0..100 * STEP {
+                let code = 0x1000 + at % STEP;
+                let step = match at % STEP {
+                    0 => {
+                        let page = number(&mut self.state) % PAGES;
+                        let line = (page * 7 + number(&mut self.state) % self.used) % 64;
+                        Step::load((page * 64 + line) * 64, &[1], &[1])
+                    }
+                    _ => Step::default(),
+                };
+                steps.push(Step { code, ..step });
+                places.push(self.place());
+                self.executed += 1;
+            }
+            let lines = touched(&steps);
+            let window = Window::new(1, Overlap::default());
+            let used = go_on(window, steps, 40, &mut |_| Some(0));
+            self.process.add(used, &places, lines).unwrap()
+        }
+
+        /// Samples of the walk, a step of which takes so long natively.
+        fn run(&mut self, phase: PhaseId, step_ns: f64) {
+            for _ in 0..20 {
+                let from = self.place();
+                self.executed += STEP * 100_000;
+                let to = self.place();
+                let progress = self.process.progress(phase).unwrap();
+                let _ = progress.count(&from, &to, 1e5 * step_ns, true);
+            }
+        }
+
+        /// What decides, and the misses of a step.
+        fn judged(&mut self, phase: PhaseId, facts: &Facts) -> (Judged, f64) {
+            let known = self.process.estimate(phase, facts).unwrap();
+            let reads = known.estimate.rates[0].reads * known.estimate.instruction_ns();
+            (known.judged, reads * STEP as f64)
+        }
+    }
+
+    /// One line of each page fits the cache.
+    #[test]
+    fn lines_decide_where_few_of_a_page_are_used() {
+        let mut walk = Walk::new(1);
+        let phase = walk.window();
+        // At first too few lines were seen twice: time waits, and misses are bounded by it.
+        assert!(walk.process.is_undecided(phase));
+        assert_eq!(walk.process.wants_windows(), (true, false));
+        walk.run(phase, 45.0);
+        // A walk of 45 ns a step uses 5 MiB here.
+        let (judged, misses) = walk.judged(phase, &facts(true));
+        assert_eq!((judged, misses), (Judged::Time, 0.0));
+        assert_eq!(walk.process.wants_windows(), (true, true));
+        for _ in 1..FIRST_WINDOWS {
+            assert_eq!(walk.window(), phase);
+        }
+        assert!(!walk.process.is_undecided(phase));
+        for own in [true, false] {
+            walk.process.estimates.clear();
+            let (judged, misses) = walk.judged(phase, &facts(own));
+            assert_eq!((judged, misses), (Judged::Lines, 0.0));
+        }
+    }
+
+    /// All lines of the pages are used, but not all pages at a time.
+    #[test]
+    fn misses_are_bounded_by_time_where_all_lines_are_used() {
+        let mut walk = Walk::new(64);
+        let phase = walk.window();
+        for _ in 1..FIRST_WINDOWS {
+            walk.window();
+        }
+        walk.run(phase, 135.0);
+        let (judged, misses) = walk.judged(phase, &facts(true));
+        assert_eq!((judged, misses > 0.8), (Judged::Pages, true));
+        // A walk of 100 ns a step uses 16 MiB and more here, half of which a cache of 8 MiB holds.
+        walk.run(phase, 100.0);
+        let (judged, misses) = walk.judged(phase, &facts(true));
+        assert_eq!(judged, Judged::Time);
+        assert!(misses > 0.5 && misses < 1.1 * 100.0 / MISS_NS, "{misses}");
+        // On a machine that the user described, the program's time says nothing.
+        walk.process.estimates.clear();
+        let (judged, misses) = walk.judged(phase, &facts(false));
+        assert_eq!(judged, Judged::Pages);
+        assert!((misses / 0.875 - 1.0).abs() < 0.05, "{misses}");
+    }
+
+    #[test]
+    fn pages_decide_where_all_lines_are_used_and_there_is_time() {
+        let mut walk = Walk::new(64);
+        let phase = walk.window();
+        for _ in 1..FIRST_WINDOWS {
+            walk.window();
+        }
+        walk.run(phase, 170.0);
+        let (judged, misses) = walk.judged(phase, &facts(true));
+        assert_eq!(judged, Judged::Pages);
+        assert!((misses / 0.875 - 1.0).abs() < 0.05, "{misses}");
+        assert!(!walk.process.wants_windows().1);
     }
 }

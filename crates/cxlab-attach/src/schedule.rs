@@ -5,16 +5,20 @@
 const FIRST_COST: u32 = 4;
 const WINDOW_COST: u32 = 20;
 const KNOWN_COST: u32 = 40;
-/// Number of the first windows, and how many of those are taken only in code without a window.
+/// Number of the first windows, and how many of those are taken only in code without a window. There are
+/// more of them while the program's speed does not fit the pages that it touches.
+const DOUBTFUL_WINDOWS: u64 = 16;
 const FIRST_WINDOWS: u64 = 8;
 const FIRST_ELSEWHERE: u64 = 4;
 
 /// Factor by which the time since the last window must exceed the mean time of a window, after
-/// `windows` windows. With `elsewhere`, the thread executes code in which no window has been.
-pub fn cost(windows: u64, elsewhere: bool) -> u32 {
-    let first = match elsewhere {
-        true => FIRST_WINDOWS,
-        false => FIRST_WINDOWS - FIRST_ELSEWHERE,
+/// `windows` windows. With `elsewhere`, the thread executes code in which no window has been, or too
+/// few; `doubtful` says that touched pages mislead.
+pub fn cost(windows: u64, elsewhere: bool, doubtful: bool) -> u32 {
+    let first = match (doubtful, elsewhere) {
+        (true, _) => DOUBTFUL_WINDOWS,
+        (false, true) => FIRST_WINDOWS,
+        (false, false) => FIRST_WINDOWS - FIRST_ELSEWHERE,
     };
     match (windows < first, elsewhere) {
         (true, _) => FIRST_COST,
@@ -29,8 +33,10 @@ mod tests {
 
     #[test]
     fn the_first_windows_are_more_and_some_are_kept_for_other_code() {
-        let costs = |elsewhere| [0, 3, 4, 7, 8, 100].map(|windows| cost(windows, elsewhere));
+        let numbers = [0, 3, 4, 7, 8, 100];
+        let costs = |elsewhere| numbers.map(|windows| cost(windows, elsewhere, false));
         assert_eq!(costs(true), [4, 4, 4, 4, 20, 20]);
         assert_eq!(costs(false), [4, 4, 40, 40, 40, 40]);
+        assert_eq!((cost(15, true, true), cost(16, true, true)), (4, 20));
     }
 }

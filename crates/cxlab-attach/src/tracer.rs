@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::time::{Duration, Instant};
 
+use crate::density;
 use crate::estimate::PhaseId;
 use crate::fabric::Fabric;
 use crate::ledger::Accounts;
@@ -56,6 +57,9 @@ pub(crate) struct Outcome {
     /// CPU time by which holds slowed threads down.
     pub(crate) slowed_ns: f64,
     pub(crate) largest_chance: f64,
+    /// CPU time in which lines, or time itself, decided how many lines miss.
+    pub(crate) by_lines_ns: f64,
+    pub(crate) by_time_ns: f64,
     /// Whether the kernel refused to mark touched pages.
     pub(crate) unmarked: bool,
     /// Number of processes that the program left behind when it ended.
@@ -114,6 +118,8 @@ impl<'a> Tracer<'a> {
                 modelled_ns: 0.0,
                 slowed_ns: 0.0,
                 largest_chance: 0.0,
+                by_lines_ns: 0.0,
+                by_time_ns: 0.0,
                 unmarked: false,
                 left: 0,
                 without_rights: BTreeSet::new(),
@@ -410,13 +416,14 @@ impl<'a> Tracer<'a> {
             before,
             after,
         } = window::run(tid);
+        let lines = density::touched(&steps);
         let pools = fabric.pools().len();
         let window = Window::new(pools, self.prices.facts.overlap);
         let used = onward::go_on(window, steps, before, &mut find);
         self.sum.windows += 1;
         self.sum.window_instructions += used.seen;
         self.sum.window_time += since.elapsed();
-        let phase = process.add(used, &places);
+        let phase = process.add(used, &places, lines);
         if let Some(thread) = self.threads.get_mut(&tid) {
             // The window's own CPU time does not count as the program's.
             thread.cpu_ns = maps::cpu_ns(tid).unwrap_or(thread.cpu_ns);
@@ -545,7 +552,11 @@ impl<'a> Tracer<'a> {
         }
         self.prices.ask_fabric(&mut self.threads);
         let elsewhere = self.threads.values().any(|thread| thread.elsewhere);
-        let cost = schedule::cost(self.sum.windows, elsewhere);
+        let wants = self.processes.values().map(Process::wants_windows);
+        let (few, doubtful) = wants.fold((false, false), |one, other| {
+            (one.0 | other.0, one.1 | other.1)
+        });
+        let cost = schedule::cost(self.sum.windows, elsewhere || few, doubtful);
         if self.began.elapsed() >= self.sum.window_time * cost {
             self.choose_window();
         }
@@ -602,6 +613,8 @@ impl<'a> Tracer<'a> {
         self.sum.told = self.prices.told;
         self.sum.modelled_ns = self.prices.modelled_ns;
         self.sum.unpriced_ns = self.prices.unpriced_ns;
+        self.sum.by_lines_ns = self.prices.by_lines_ns;
+        self.sum.by_time_ns = self.prices.by_time_ns;
         self.sum.real = self.began.elapsed();
         self.sum.end = self.end.unwrap_or(End::Detached);
         self.sum

@@ -64,16 +64,15 @@ pub(super) fn attach(_args: AttachArgs) -> Result<(), Failure> {
 }
 
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod output;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod summary;
+
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 pub(super) use linux::attach;
 
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod linux {
-    use std::ffi::OsString;
-    use std::fs::File;
-    use std::io::Write;
-    use std::os::fd::AsRawFd;
-    use std::path::{Path, PathBuf};
-
     use cxlab_attach::estimate::BASE_NS;
     use cxlab_attach::model::Overlap;
     use cxlab_attach::placement::{Placement, bytes};
@@ -83,18 +82,18 @@ mod linux {
     use serde_json::{Value, json};
 
     use super::super::load::load;
-    use super::super::results::{json as as_text, open_folder};
-    use super::super::{ScenarioArgs, harmless, print};
+    use super::super::results::json as as_text;
+    use super::super::{ScenarioArgs, print};
+    use super::output::{Folder, Page};
+    use super::summary::{comparison, summary};
     use super::{AttachArgs, Failure};
     use crate::program_fabric::ProgramFabric;
-    use crate::verify::{
-        self, Assumed, ModelSide, NativeRun, UnderQemu, Verified, VerifyError, verify,
-    };
+    use crate::verify::{self, Assumed, NativeRun, UnderQemu, Verified, VerifyError, verify};
     use cxlab_plan::Plan;
     use cxlab_plan::load::Loaded;
     use cxlab_system::analytic::PlanFabric;
-    use cxlab_system::layout::{cells, nanos, table};
-    use cxlab_system::output::{run_id, write_whole};
+    use cxlab_system::layout::cells;
+    use cxlab_system::output::run_id;
 
     /// Attaches to a program and writes what was found.
     pub(in super::super) fn attach(args: AttachArgs) -> Result<(), Failure> {
@@ -151,7 +150,7 @@ mod linux {
             false => None,
         };
         let ProgramFabric(fabric) = fabric;
-        let mut text = summary(plan, &pools, &fabric, &report);
+        let mut text = summary(&plan.scenario.name, &pools, &fabric, &report);
         if let Some(verified) = &verified {
             text.push_str(&comparison(verified));
         }
@@ -159,7 +158,7 @@ mod linux {
             Some(folder) => {
                 let json = whole(plan, &pools, &fabric, &report, verified.as_ref())?;
                 let written = folder.write("report.json", &json);
-                let path = folder.locked.path().join("report.json");
+                let path = folder.path("report.json");
                 text.push_str(&format!("\nwritten: {}\n", path.display()));
                 written
             }
@@ -261,171 +260,11 @@ mod linux {
     fn native(report: &AttachReport) -> NativeRun {
         let all = |value: fn(&PoolReport) -> f64| report.pools.iter().map(value).sum::<f64>();
         NativeRun {
-            lines: all(|pool| pool.lines),
+            lines: all(|pool| pool.misses),
             waits: all(|pool| pool.waits),
             cpu_ns: report.cpu_s * 1e9,
             modelled_ns: report.modelled_s * 1e9,
             delay_ns: report.delay.asked_ns as f64,
-        }
-    }
-
-    /// The event engine, the model on the same execution, and this run side by side.
-    fn comparison(verified: &Verified) -> String {
-        let seconds = |nanos: f64| format!("{:.6}", nanos / 1e9);
-        let percent = |error: f64| format!("{error:+.1} %");
-        let engine = &verified.engine;
-        let mut rows = vec![cells([
-            "delay by",
-            "lines",
-            "waits",
-            "local, s",
-            "delay, s",
-            "error",
-            "slowdown",
-            "error",
-            "same local",
-        ])];
-        rows.push(vec![
-            "event engine, exact execution".to_owned(),
-            (engine.misses + engine.prefetches).to_string(),
-            "-".to_owned(),
-            seconds(engine.local_ns),
-            seconds(engine.delay_ns),
-            "-".to_owned(),
-            format!("{:.4}", engine.slowdown),
-            "-".to_owned(),
-            "-".to_owned(),
-        ]);
-        let row = |(name, side): (&str, &ModelSide)| {
-            vec![
-                name.to_owned(),
-                format!("{:.0}", side.lines),
-                format!("{:.0}", side.waits),
-                seconds(side.local_ns),
-                seconds(side.delay_ns),
-                side.error_percent.map_or("-".to_owned(), percent),
-                format!("{:.4}", side.slowdown),
-                percent(side.slowdown_error_percent),
-                percent(side.same_local_error_percent),
-            ]
-        };
-        rows.push(row(("model, every miss known", &verified.exact)));
-        rows.push(row(("model, in samples", &verified.sampled)));
-        let run = [
-            ("this run", &verified.run),
-            ("this run, model's time", &verified.run_modelled),
-        ];
-        let run = run
-            .iter()
-            .filter_map(|(name, side)| Some((*name, side.as_ref()?)));
-        rows.extend(run.map(row));
-        let mut text = format!(
-            "\n  verified with {}: {} instructions; each slowdown is over that row's own time with local \
-             memory; same local: its error where delay comes to the engine's time\n\n{}",
-            verified.recorder,
-            verified.instructions,
-            table(&rows)
-        );
-        for note in &verified.notes {
-            text.push_str(&format!("  note: {note}\n"));
-        }
-        text
-    }
-
-    /// An open folder, which stays the same if the program renames it. Files are always created anew in it;
-    /// links of the same name are not followed.
-    struct Folder {
-        open: File,
-        /// Nobody else writes to it meanwhile.
-        locked: cxlab_files::Folder,
-    }
-
-    impl Folder {
-        fn open(dir: &Path) -> Result<Folder, Failure> {
-            let locked = open_folder(dir, &["report.json"])?;
-            let open = File::open(dir).map_err(|error| {
-                Failure::Output(format!("{}: cannot be written to: {error}", dir.display()))
-            })?;
-            Ok(Folder { open, locked })
-        }
-
-        fn write(&self, name: &str, text: &str) -> Result<(), Failure> {
-            let base = PathBuf::from(format!("/proc/self/fd/{}", self.open.as_raw_fd()));
-            write_whole(&base.join(name), text.as_bytes()).map_err(|error| {
-                let path = self.locked.path().join(name);
-                Failure::Output(format!("{}: {error}", path.display()))
-            })
-        }
-    }
-
-    /// Where the report goes that people read.
-    enum Page {
-        Nowhere,
-        /// Standard error, which the program has too.
-        Errors,
-        /// A terminal, a pipe, or another file that is written as it is.
-        Stream(File, PathBuf),
-        /// A file of this name in a folder, which stays the same if the program renames it.
-        File {
-            folder: File,
-            name: OsString,
-            shown: PathBuf,
-        },
-    }
-
-    impl Page {
-        /// Opens what the report will need, before the program runs.
-        fn open(path: Option<&Path>, quiet: bool) -> Result<Page, Failure> {
-            let Some(path) = path else {
-                return Ok(if quiet { Page::Nowhere } else { Page::Errors });
-            };
-            let failed =
-                |why: String| Failure::mistake(format!("--report {}: {why}", path.display()));
-            let kind = std::fs::metadata(path).map(|found| found.file_type());
-            if kind.as_ref().is_ok_and(std::fs::FileType::is_dir) {
-                return Err(failed(
-                    "found a folder; allowed: a file to write".to_owned(),
-                ));
-            }
-            if kind.is_ok_and(|kind| !kind.is_file()) {
-                let open = std::fs::OpenOptions::new().append(true).open(path);
-                let open = open.map_err(|error| failed(error.to_string()))?;
-                return Ok(Page::Stream(open, path.to_owned()));
-            }
-            let Some(name) = path.file_name() else {
-                return Err(failed("is not the name of a file to write".to_owned()));
-            };
-            let folder = path
-                .parent()
-                .filter(|folder| !folder.as_os_str().is_empty());
-            let folder = File::open(folder.unwrap_or(Path::new(".")));
-            Ok(Page::File {
-                folder: folder.map_err(|error| failed(format!("its folder: {error}")))?,
-                name: name.to_owned(),
-                shown: path.to_owned(),
-            })
-        }
-
-        fn write(self, text: &str) -> Result<(), Failure> {
-            let text = harmless(text);
-            let (written, shown) = match self {
-                Page::Nowhere => return Ok(()),
-                Page::Errors => {
-                    // Nothing depends on whether anyone can read it.
-                    let _ = std::io::stderr().write_all(text.as_bytes());
-                    return Ok(());
-                }
-                Page::Stream(mut file, shown) => (file.write_all(text.as_bytes()), shown),
-                Page::File {
-                    folder,
-                    name,
-                    shown,
-                } => {
-                    let base = PathBuf::from(format!("/proc/self/fd/{}", folder.as_raw_fd()));
-                    (write_whole(&base.join(name), text.as_bytes()), shown)
-                }
-            };
-            written.map_err(|error| Failure::Output(format!("{}: {error}", shown.display())))
         }
     }
 
@@ -466,83 +305,6 @@ mod linux {
         let run = run_id(&[&value.to_string()]);
         value["run"] = run.into();
         as_text(&value)
-    }
-
-    fn summary(
-        plan: &Plan,
-        pools: &[(String, f64)],
-        fabric: &PlanFabric<'_>,
-        report: &AttachReport,
-    ) -> String {
-        let delay = &report.delay;
-        let mut text = format!(
-            "\n{} (attach): tier {}, {}; {}\n",
-            plan.scenario.name, report.tier.number, report.tier.name, report.tier.error_class
-        );
-        for line in &report.tier.refused {
-            text.push_str(&format!("  not {line}\n"));
-        }
-        text.push_str(&format!(
-            "  {:.3} s, {:.3} s of them CPU time; {} windows of {} instructions took {:.3} s\n",
-            report.real_s,
-            report.cpu_s,
-            report.windows,
-            report.window_instructions,
-            report.window_s
-        ));
-        text.push_str(&format!(
-            "  of the CPU time, registers counted the instructions of {:.3} s; {:.3} s were priced at the pace of \
-             those, and {:.3} s at the model's\n",
-            report.counted_s, report.paced_s, report.priced_s
-        ));
-        text.push_str(&format!(
-            "  delay asked for {:.6} s, charged {:.6} s ({:+.2} %): held {:.6} s, and {:.6} s were taken by \
-             attaching itself\n\n",
-            delay.asked_ns as f64 / 1e9,
-            delay.charged_ns as f64 / 1e9,
-            report.delay_error_percent,
-            delay.held_ns as f64 / 1e9,
-            delay.taken_ns as f64 / 1e9
-        ));
-        let mut rows = vec![cells([
-            "pool",
-            "without load, ns",
-            "latency, ns",
-            "share of misses",
-            "misses",
-        ])];
-        for (pool, (_, unloaded)) in report
-            .pools
-            .iter()
-            .zip(pools)
-            .take(cxlab_system::layout::SHOWN)
-        {
-            rows.push(vec![
-                pool.name.clone(),
-                nanos(*unloaded),
-                nanos(pool.latency_ns),
-                format!("{:.1} %", pool.share * 100.0),
-                format!("{:.0}", pool.lines),
-            ]);
-        }
-        rows[1][1] = nanos(report.local_latency_ns);
-        text.push_str(&table(&rows));
-        let (classes, worst) = fabric.error_classes();
-        if let Some(worst) = worst {
-            let parts: Vec<String> = classes
-                .iter()
-                .map(|(class, part)| format!("{class} for {:.1} % of the lines", 100.0 * part))
-                .collect();
-            text.push_str(&format!(
-                "  error of the latencies against the event engine: {}; the worst because {}\n",
-                parts.join(", "),
-                worst.why
-            ));
-        }
-        for note in &report.notes {
-            text.push_str(&format!("  note: {note}\n"));
-        }
-        text
     }
 
     fn examine() -> Result<(), Failure> {

@@ -96,7 +96,7 @@ pub(super) fn ask(parts: Vec<Part>, assumed: &Assumed, fabric: &mut dyn Fabric) 
             model.look(bytes);
         }
         // There are no windows before something is known of what the program uses.
-        let between = WINDOW_NS * f64::from(schedule::cost(windows, elsewhere));
+        let between = WINDOW_NS * f64::from(schedule::cost(windows, elsewhere, false));
         let due = clock >= last + between && !model.used.is_empty();
         if let Some(sample) = part.sample.filter(|_| due) {
             windows += 1;

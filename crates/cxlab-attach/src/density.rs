@@ -1,0 +1,252 @@
+//! How many lines a program uses of the pages that it touches.
+//!
+//! The kernel marks touched pages, and a program may use one line of each or all 64. A window shows a
+//! few hundred lines. If two windows touch the same page, they touch the same line of it by chance
+//! alone where the program uses all lines of the page without order, and always where it uses one. So
+//! the number of pairs of lines in the same page, over the number of pairs that are the same line, is
+//! the mean number of lines that the program uses of such a page. (Two samples that catch the same
+//! animals tell their number in this way: Z. Schnabel, "The Estimation of the Total Fish Population
+//! of a Lake", American Mathematical Monthly, 1938.)
+//!
+//! Pages that a program uses more often than others are seen twice more often. The number of pairs in
+//! the same page says of how many pages that is true; all lines of the other pages count as used.
+//! Pages that most windows touch, such as those of the stack, are in every cache and do not count.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use crate::model::Step;
+
+/// Number of windows that are remembered (*assumed*: some thousand lines).
+const WINDOWS: usize = 32;
+/// Fewest windows. A page that more than half of them touch does not count.
+const FEW: usize = 3;
+/// Fewest pairs that are the same line. Fewer are chance: of pages with 8 used lines, three pairs in
+/// the same page are the same line once in 512 times.
+const LEAST: f64 = 3.0;
+/// Pairs in the same page from which on few equal lines say that most lines are used.
+const ENOUGH: f64 = 8.0;
+/// Lines of a page of 4 KiB.
+pub const PAGE_LINES: u64 = 64;
+
+/// Lines that recent windows of a piece of code touched.
+#[derive(Clone, Default, Debug)]
+pub struct Density {
+    windows: VecDeque<BTreeSet<u64>>,
+}
+
+impl Density {
+    /// Adds the lines that a window touched.
+    pub fn add(&mut self, lines: BTreeSet<u64>) {
+        if self.windows.len() == WINDOWS {
+            self.windows.pop_front();
+        }
+        self.windows.push_back(lines);
+    }
+
+    /// Number of windows that are remembered.
+    pub fn windows(&self) -> usize {
+        self.windows.len()
+    }
+
+    /// Lines that a program uses that touches so many pages of `page_lines` lines. `None` if nothing
+    /// says that these are not all lines of the pages. One pair is enough where the program's speed
+    /// says so too (`doubtful`).
+    pub fn used(&self, pages: f64, page_lines: u64, doubtful: bool) -> Option<f64> {
+        let pairs = self.pairs(page_lines)?;
+        let (least, line) = match doubtful {
+            true => (1.0, pairs.line),
+            // Fewer by one standard deviation, so that chance makes no program fit a cache.
+            false => (LEAST, pairs.line - pairs.line.sqrt()),
+        };
+        if pairs.line < least {
+            return None;
+        }
+        let lines = (pairs.page / line).clamp(1.0, page_lines as f64);
+        // If all pages are used alike, this many pairs are in the same page.
+        let alike = pairs.all / pages.max(1.0);
+        let seen = match pairs.page <= alike + 2.0 * alike.sqrt() {
+            true => pages,
+            false => (pairs.all / pairs.page).min(pages),
+        };
+        Some(seen * lines + (pages - seen) * page_lines as f64)
+    }
+
+    /// Whether the windows say how many lines of a page are used: few, most, or none.
+    pub fn is_decided(&self, page_lines: u64) -> bool {
+        if self.windows.iter().all(BTreeSet::is_empty) {
+            return true;
+        }
+        let pairs = self.pairs(page_lines);
+        pairs.is_some_and(|pairs| pairs.line >= LEAST || pairs.page >= ENOUGH)
+    }
+
+    /// Pairs of lines of different windows. `None` if there are too few windows.
+    fn pairs(&self, page_lines: u64) -> Option<Pairs> {
+        if self.windows.len() < FEW {
+            return None;
+        }
+        let hot = self.hot();
+        let is_cold = |line: &&u64| !hot.contains(&(*line / PAGE_LINES));
+        let mut all = Sum::default();
+        let mut by_page: BTreeMap<u64, Sum> = BTreeMap::new();
+        let mut by_line: BTreeMap<u64, Sum> = BTreeMap::new();
+        for window in &self.windows {
+            let mut own: BTreeMap<u64, u64> = BTreeMap::new();
+            for line in window.iter().filter(is_cold) {
+                *own.entry(line / page_lines).or_default() += 1;
+                by_line.entry(*line).or_default().add(1);
+            }
+            all.add(own.values().sum());
+            for (page, count) in own {
+                by_page.entry(page).or_default().add(count);
+            }
+        }
+        let sum = |sums: BTreeMap<u64, Sum>| sums.values().map(Sum::pairs).sum();
+        Some(Pairs {
+            all: all.pairs(),
+            page: sum(by_page),
+            line: sum(by_line),
+        })
+    }
+
+    /// Pages of 4 KiB that more than half of the windows touch.
+    fn hot(&self) -> BTreeSet<u64> {
+        let mut windows: BTreeMap<u64, usize> = BTreeMap::new();
+        for window in &self.windows {
+            let pages: BTreeSet<u64> = window.iter().map(|line| line / PAGE_LINES).collect();
+            for page in pages {
+                *windows.entry(page).or_default() += 1;
+            }
+        }
+        let most = self.windows.len() / 2;
+        windows.retain(|_, count| *count > most);
+        windows.into_keys().collect()
+    }
+}
+
+/// Numbers of pairs of lines that two different windows touched.
+struct Pairs {
+    all: f64,
+    /// In the same page.
+    page: f64,
+    /// The same line.
+    line: f64,
+}
+
+/// Sum of counts by window, and of their squares.
+#[derive(Clone, Copy, Default)]
+struct Sum {
+    counts: u64,
+    squares: u64,
+}
+
+impl Sum {
+    fn add(&mut self, count: u64) {
+        self.counts += count;
+        self.squares += count * count;
+    }
+
+    /// Pairs of one in one window and one in another.
+    fn pairs(&self) -> f64 {
+        (self.counts * self.counts - self.squares) as f64 / 2.0
+    }
+}
+
+/// The lines that instructions touch.
+pub fn touched(steps: &[Step]) -> BTreeSet<u64> {
+    let touches = steps.iter().flat_map(|step| &step.touches);
+    touches.map(|touch| touch.address / 64).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Random numbers (SplitMix64).
+    fn number(state: &mut u64) -> u64 {
+        *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut value = *state;
+        value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        value ^ (value >> 31)
+    }
+
+    const PAGES: f64 = 16_384.0;
+
+    /// Windows of 100 lines without order in 16,384 pages, of which the program uses so many lines.
+    /// Three lines of the stack are in each window, and some of a small table.
+    fn density(windows: usize, used: u64) -> Density {
+        let mut density = Density::default();
+        let mut state = 1;
+        for _ in 0..windows {
+            let mut lines: BTreeSet<u64> = (0..100)
+                .map(|_| {
+                    let page = number(&mut state) % 16_384;
+                    page * 64 + (page * 7 + number(&mut state) % used) % 64
+                })
+                .collect();
+            lines.extend([1 << 40, (1 << 40) + 1, (1 << 40) + 9]);
+            lines.extend((0..20).map(|_| (1 << 41) + number(&mut state) % 64));
+            density.add(lines);
+        }
+        density
+    }
+
+    #[test]
+    fn sparse_pages_are_told_from_full_ones() {
+        let sparse = density(8, 1);
+        let found = sparse.used(PAGES, 64, false).unwrap() / PAGES;
+        assert!((1.0..1.6).contains(&found), "{found}");
+        assert!(sparse.is_decided(64));
+        assert_eq!(sparse.used(PAGES, 64, true), Some(PAGES));
+        for windows in [2, 4, 8, 32] {
+            let found = density(windows, 64).used(PAGES, 64, false);
+            assert!(found.is_none_or(|found| found > 32.0 * PAGES), "{found:?}");
+        }
+        assert!(density(32, 64).is_decided(64) && !density(2, 64).is_decided(64));
+        let some = density(32, 8).used(PAGES, 64, false).unwrap() / PAGES;
+        assert!((8.0..12.0).contains(&some), "{some}");
+    }
+
+    /// As many lines in large pages: 64 MiB are 32 of them.
+    #[test]
+    fn lines_of_large_pages_are_found_too() {
+        let lines = density(16, 1).used(32.0, 32_768, false).unwrap();
+        assert!((lines / PAGES - 1.0).abs() < 0.5, "{lines}");
+    }
+
+    /// Half of the accesses use one line of each of 1,000 pages, and the others all lines of 16,384: what
+    /// the pages that are seen twice say is not true of the others.
+    #[test]
+    fn pages_that_are_used_more_often_do_not_stand_for_the_others() {
+        let mut density = Density::default();
+        let mut state = 5;
+        for _ in 0..8 {
+            let index = |state: &mut u64| (1 << 30) + number(state) % 1000 * 64;
+            let data = |state: &mut u64| number(state) % (16_384 * 64);
+            let mut lines: BTreeSet<u64> = (0..50).map(|_| index(&mut state)).collect();
+            lines.extend((0..50).map(|_| data(&mut state)));
+            density.add(lines);
+        }
+        let found = density.used(17_384.0, 64, false).unwrap();
+        assert!(found > 0.6 * 64.0 * 17_384.0, "{found}");
+    }
+
+    #[test]
+    fn a_stream_uses_all_lines() {
+        let mut density = Density::default();
+        for pass in [0, 1000, 2000, 0, 1000, 2000] {
+            density.add((pass..pass + 200).collect());
+        }
+        let found = density.used(48.0, 64, false);
+        assert!(found.is_none_or(|found| found > 32.0 * 48.0), "{found:?}");
+    }
+
+    #[test]
+    fn nothing_is_known_of_nothing() {
+        assert_eq!(Density::default().used(PAGES, 64, false), None);
+        assert!(touched(&[]).is_empty());
+        let step = Step::load(4096, &[1], &[2]);
+        assert_eq!(touched(&[step]), BTreeSet::from([64]));
+    }
+}

@@ -1,0 +1,183 @@
+//! The report of an attached run as people read it: slowdown first, then pools, then where the numbers
+//! are from.
+
+use cxlab_attach::report::AttachReport;
+use cxlab_system::analytic::PlanFabric;
+use cxlab_system::layout::{SHOWN, cells, nanos, table};
+
+use crate::verify::{ModelSide, Verified};
+
+/// The report of a run of a scenario, whose pools have these names and latencies without load.
+pub(super) fn summary(
+    scenario: &str,
+    pools: &[(String, f64)],
+    fabric: &PlanFabric<'_>,
+    report: &AttachReport,
+) -> String {
+    let mut text = format!("\n{scenario} (attach): {}\n\n", headline(report));
+    text.push_str(&by_pool(pools, report));
+    let (classes, worst) = fabric.error_classes();
+    if let Some(worst) = worst {
+        let parts: Vec<String> = classes
+            .iter()
+            .map(|(class, part)| format!("{class} for {:.1} % of the lines", 100.0 * part))
+            .collect();
+        text.push_str(&format!(
+            "  error of the latencies against the event engine: {}; the worst because {}\n",
+            parts.join(", "),
+            worst.why
+        ));
+    }
+    text.push('\n');
+    text.push_str(&origin(report));
+    for note in &report.notes {
+        text.push_str(&format!("  note: {note}\n"));
+    }
+    text
+}
+
+/// The slowdown with its interval, or why there is none.
+fn headline(report: &AttachReport) -> String {
+    let Some(slowdown) = &report.slowdown else {
+        let why = report.no_slowdown.as_deref().unwrap_or("it is not known");
+        return format!("no slowdown: {why}");
+    };
+    format!(
+        "slowdown {:.2} ({:.2} to {:.2})\n  native {:.3} s of CPU time, with CXL memory {:.3} s ({:.3} to {:.3} s)",
+        slowdown.factor,
+        slowdown.least,
+        slowdown.most,
+        slowdown.native_s,
+        slowdown.with_cxl_s,
+        slowdown.native_s * slowdown.least,
+        slowdown.native_s * slowdown.most
+    )
+}
+
+/// What the program asked of each pool.
+fn by_pool(pools: &[(String, f64)], report: &AttachReport) -> String {
+    let mut rows = vec![cells([
+        "pool",
+        "without load, ns",
+        "latency, ns",
+        "misses",
+        "share",
+        "written back",
+        "waits",
+    ])];
+    for (pool, (_, unloaded)) in report.pools.iter().zip(pools).take(SHOWN) {
+        rows.push(vec![
+            pool.name.clone(),
+            nanos(*unloaded),
+            pool.latency_ns.map_or("-".to_owned(), nanos),
+            format!("{:.0}", pool.misses),
+            format!("{:.1} %", pool.share * 100.0),
+            format!("{:.0}", pool.write_backs),
+            format!("{:.0}", pool.waits),
+        ]);
+    }
+    rows[1][1] = nanos(report.local_latency_ns);
+    table(&rows)
+}
+
+/// How CPU time got its price, what was charged, and by which method.
+fn origin(report: &AttachReport) -> String {
+    let delay = &report.delay;
+    let seconds = |nanos: u64| nanos as f64 / 1e9;
+    let mut text = format!(
+        "  CPU time {:.3} s: {:.3} s with instructions counted by registers, {:.3} s at the pace of those, {:.3} s at \
+         the model's\n",
+        report.cpu_s, report.counted_s, report.paced_s, report.priced_s
+    );
+    if report.kernel_s + report.unpriced_s >= 0.0005 {
+        text.push_str(&format!(
+            "  without a price: {:.3} s in the kernel (to 10 ms), whose memory stays local, and {:.3} s of code that no window \
+             saw\n",
+            report.kernel_s, report.unpriced_s
+        ));
+    }
+    text.push_str(&format!(
+        "  delay asked for {:.6} s, charged {:.6} s ({:+.2} %): held {:.6} s, and {:.6} s were taken by attaching \
+         itself\n",
+        seconds(delay.asked_ns),
+        seconds(delay.charged_ns),
+        report.delay_error_percent,
+        seconds(delay.held_ns),
+        seconds(delay.taken_ns)
+    ));
+    text.push_str(&format!(
+        "  real time {:.3} s; {} windows of {} instructions took {:.3} s\n",
+        report.real_s, report.windows, report.window_instructions, report.window_s
+    ));
+    text.push_str(&format!(
+        "  tier {}, {}; {}\n",
+        report.tier.number, report.tier.name, report.tier.error_class
+    ));
+    for line in &report.tier.refused {
+        text.push_str(&format!("  not {line}\n"));
+    }
+    text
+}
+
+/// The event engine, the model on the same execution, and this run side by side.
+pub(super) fn comparison(verified: &Verified) -> String {
+    let seconds = |nanos: f64| format!("{:.6}", nanos / 1e9);
+    let percent = |error: f64| format!("{error:+.1} %");
+    let engine = &verified.engine;
+    let mut rows = vec![cells([
+        "delay by",
+        "lines",
+        "waits",
+        "local, s",
+        "delay, s",
+        "error",
+        "slowdown",
+        "error",
+        "same local",
+    ])];
+    rows.push(vec![
+        "event engine, exact execution".to_owned(),
+        (engine.misses + engine.prefetches).to_string(),
+        "-".to_owned(),
+        seconds(engine.local_ns),
+        seconds(engine.delay_ns),
+        "-".to_owned(),
+        format!("{:.4}", engine.slowdown),
+        "-".to_owned(),
+        "-".to_owned(),
+    ]);
+    let row = |(name, side): (&str, &ModelSide)| {
+        vec![
+            name.to_owned(),
+            format!("{:.0}", side.lines),
+            format!("{:.0}", side.waits),
+            seconds(side.local_ns),
+            seconds(side.delay_ns),
+            side.error_percent.map_or("-".to_owned(), percent),
+            format!("{:.4}", side.slowdown),
+            percent(side.slowdown_error_percent),
+            percent(side.same_local_error_percent),
+        ]
+    };
+    rows.push(row(("model, every miss known", &verified.exact)));
+    rows.push(row(("model, in samples", &verified.sampled)));
+    let run = [
+        ("this run", &verified.run),
+        ("this run, model's time", &verified.run_modelled),
+    ];
+    let run = run
+        .iter()
+        .filter_map(|(name, side)| Some((*name, side.as_ref()?)));
+    rows.extend(run.map(row));
+    let mut text = format!(
+        "\n  verified with {}: {} instructions; each slowdown is over that row's own time with local \
+         memory; same local: its error where delay comes to the engine's time\n\n{}",
+        verified.recorder,
+        verified.instructions,
+        table(&rows)
+    );
+    for note in &verified.notes {
+        text.push_str(&format!("  note: {note}\n"));
+    }
+    text
+}
