@@ -248,8 +248,9 @@ fn run(folder: &Path, (_, shell, script): &Case, words: &str) -> Option<(Vec<u8>
         .collect();
     std::fs::write(folder.join("data"), lines).unwrap();
     let script = format!("{JOBS}{script}").replace("RUN ", words);
-    let mut child = Command::new(shell)
-        .args(["-c", &script])
+    // A test that runs in the background of a shell inherits that SIGINT is ignored.
+    let mut child = Command::new("env")
+        .args(["--default-signal", shell, "-c", &script])
         .current_dir(folder)
         .env_remove("BASH_ENV")
         .env("XDG_CACHE_HOME", folder.join("../cache"))
@@ -336,4 +337,44 @@ fn a_program_is_the_same_with_and_without() {
             )
         })
     });
+}
+
+/// Whoever traces a set-user-ID program keeps it from its rights. The report says so.
+#[test]
+fn a_set_user_id_program_without_its_rights_is_named() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = Folder::new("attach-rights");
+    let out = folder.path("out");
+    std::fs::create_dir_all(&out).unwrap();
+    let program = folder.path("its-own-id");
+    std::fs::copy("/usr/bin/id", &program).unwrap();
+    let all = [
+        (out.parent().unwrap(), 0o777),
+        (out.as_path(), 0o777),
+        (program.as_path(), 0o4755),
+    ];
+    for (path, mode) in all {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+    }
+    let mut plain = Command::new(&program);
+    let Some(mut alone) = as_nobody(plain.arg("-u")) else {
+        return;
+    };
+    if finish(&mut alone).stdout != "0\n" {
+        println!("skipped: the file system of this test gives no rights (nosuid)");
+        return;
+    }
+    let attached = attach(&folder, 100, &["--", "sh", "-c", "./its-own-id -u"]);
+    let mut attached = as_nobody(&attached).unwrap();
+    let output = finish(attached.current_dir(folder.path("")).stdin(Stdio::null()));
+    if refused(&output) {
+        return;
+    }
+    assert_eq!(output.stdout, "65534\n", "{}", output.stderr);
+    let report = report(&folder);
+    let notes = report["notes"].to_string();
+    assert!(
+        notes.contains("its-own-id is a set-user-ID") && output.stderr.contains("set-user-ID"),
+        "{notes}"
+    );
 }
