@@ -8,7 +8,7 @@
 
 use std::ffi::OsString;
 use std::path::Path;
-use std::process::ExitStatus;
+use std::process::{ExitStatus, Stdio};
 
 use cxlab_engine::units::SimTime;
 
@@ -91,7 +91,8 @@ fn prepare(command: &[OsString]) -> Result<(NamedPipe, Qemu), CaptureError> {
 }
 
 /// Runs a command under QEMU's user mode and calls `each` for every event,
-/// until `each` returns false.
+/// until `each` returns false. The command reads nothing, and what it prints is dropped: it runs for
+/// its events alone.
 ///
 /// # Errors
 /// When QEMU cannot be used or fails, or when its output is damaged.
@@ -102,7 +103,12 @@ pub fn follow(
     let (pipe, qemu) = prepare(command)?;
     pipe.make().map_err(CaptureError::Pipe)?;
     let (reader, keeper) = pipe.open().map_err(CaptureError::Pipe)?;
-    let child = qemu.command(pipe.path(), Tells::Instructions).spawn();
+    let child = qemu
+        .command(pipe.path(), Tells::Instructions)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn();
     let child = child.map_err(CaptureError::Start)?;
     let mut events = Events::new(reader, pipe.path());
     let (stopped, exit) = beside(child, keeper, |finished| {
