@@ -20,9 +20,12 @@ use crate::model::Step;
 const WINDOWS: usize = 32;
 /// Fewest windows. A page that more than half of them touch does not count.
 const FEW: usize = 3;
-/// Fewest pairs that are the same line. Fewer are chance: of pages with 8 used lines, three pairs in
-/// the same page are the same line once in 512 times.
-const LEAST: f64 = 3.0;
+/// Fewest pairs that are the same line. Fewer are chance: of pages with 8 used lines, two pairs in the
+/// same page are the same line once in 64 times, and of full ones once in 4096.
+const LEAST: f64 = 2.0;
+/// Standard deviations by which the pairs in the same page may be more than of pages that are used alike:
+/// once in some hundred programs they are more by chance.
+const DEVIATIONS: f64 = 3.0;
 /// Pairs in the same page from which on few equal lines say that most lines are used.
 const ENOUGH: f64 = 8.0;
 /// Lines of a page of 4 KiB.
@@ -62,9 +65,9 @@ impl Density {
             return None;
         }
         let lines = (pairs.page / line).clamp(1.0, page_lines as f64);
-        // If all pages are used alike, this many pairs are in the same page.
+        // If all pages are used alike, this many pairs are in the same page, or by chance so many more.
         let alike = pairs.all / pages.max(1.0);
-        let seen = match pairs.page <= alike + 2.0 * alike.sqrt() {
+        let seen = match pairs.page <= alike + DEVIATIONS * (alike + 1.0).sqrt() {
             true => pages,
             false => (pairs.all / pairs.page).min(pages),
         };

@@ -103,7 +103,8 @@ impl<'a> Prices<'a> {
         // An estimate shows whether pages are doubtful, and more windows come soon.
         let known = !waits && process.estimate(phase, &self.facts).is_some();
         let short = thread.open.len() < MOST_WAITING;
-        if !waits && !(known && short && process.is_undecided(phase)) {
+        let waits = waits || known && short && process.is_undecided(phase);
+        if !waits {
             self.settle(thread, process, Some(phase));
         }
     }

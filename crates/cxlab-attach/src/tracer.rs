@@ -271,11 +271,12 @@ impl<'a> Tracer<'a> {
                     self.relay.arrived(given);
                 }
             }
-            Status::Event(libc::PTRACE_EVENT_STOP, libc::SIGTRAP) => {
-                if thread.state == State::Listening {
-                    self.relay.continued();
-                }
+            Status::Event(libc::PTRACE_EVENT_STOP, libc::SIGTRAP)
+                if thread.state == State::Listening =>
+            {
+                self.relay.continued();
             }
+            Status::Event(libc::PTRACE_EVENT_STOP, libc::SIGTRAP) => {}
             Status::Event(libc::PTRACE_EVENT_STOP, signal) => self.relay.stopped(signal),
             _ => {}
         }
