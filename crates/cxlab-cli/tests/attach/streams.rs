@@ -284,7 +284,11 @@ fn run(folder: &Path, (_, shell, script): &Case, words: &str) -> Option<(Vec<u8>
     };
     let mut said = output.join().unwrap().unwrap();
     said.extend(b"--- errors\n");
-    said.extend(errors.join().unwrap().unwrap());
+    // What a shell says of its jobs, at a time of its own.
+    let errors = errors.join().unwrap().unwrap();
+    let lines = errors.split_inclusive(|byte| *byte == b'\n');
+    let of_jobs = |line: &&[u8]| line.starts_with(b"[1]") || *line == b"\n";
+    said.extend(lines.filter(|line| !of_jobs(line)).flatten());
     Some((said, status))
 }
 
