@@ -202,8 +202,9 @@ enum PlanFormat {
 
 /// Runs the command line, whose first argument is the command's own name, and returns the exit
 /// code: 0 on success, 2 for the user's mistakes, 1 when something cannot be written, 70 for our
-/// own mistakes, 71 for a plug-in's, 130 when interrupted. It owns the process: it handles its signals, and an
-/// assertion that fails ends it.
+/// own mistakes, 71 for a plug-in's, 130 when interrupted. `attach` ends as its program does, by a
+/// signal too, and gives up the streams of the process. It owns the process: it handles its signals,
+/// and an assertion that fails ends it.
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> u8 {
     std::panic::set_hook(Box::new(internal_error));
     let cli = match Cli::try_parse_from(arguments) {

@@ -310,9 +310,9 @@ def command() -> str:
         _wrapped(
             "What `cxlab COMMAND --help` prints. Exit codes: 0 success; 1 output cannot be "
             "written; 2 a mistake of the user; 70 an error of cxlab; 71 an error of a plug-in; 130 "
-            "interrupted, and what was measured is kept, marked partial. `report`, `sweep`, "
-            "`mlc`, `calibrate` and `reproduce` are part of the Python package. This page is "
-            "generated."
+            "interrupted, and what was measured is kept, marked partial. `attach` ends as its "
+            "program does. `report`, `sweep`, `mlc`, `calibrate` and `reproduce` are part of the "
+            "Python package. This page is generated."
         ),
     ]
     for name in _COMMANDS:

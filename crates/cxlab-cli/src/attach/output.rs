@@ -47,7 +47,7 @@ pub(super) enum Page {
     Nowhere,
     /// Standard error, which the program has too.
     Errors,
-    /// A terminal, a pipe, or another file that is written as it is.
+    /// A terminal, a pipe, or what a link leads to, to which the report is appended.
     Stream(File, PathBuf),
     /// A file of this name in a folder, which stays the same if the program renames it.
     File {
@@ -64,12 +64,13 @@ impl Page {
             return Ok(if quiet { Page::Nowhere } else { Page::Errors });
         };
         let failed = |why: String| Failure::mistake(format!("--report {}: {why}", path.display()));
-        let kind = std::fs::metadata(path).map(|found| found.file_type());
-        if kind.as_ref().is_ok_and(std::fs::FileType::is_dir) {
+        if std::fs::metadata(path).is_ok_and(|found| found.is_dir()) {
             return Err(failed(
                 "found a folder; allowed: a file to write".to_owned(),
             ));
         }
+        // What a link such as /dev/stderr leads to is written to; the link stays.
+        let kind = std::fs::symlink_metadata(path).map(|found| found.file_type());
         if kind.is_ok_and(|kind| !kind.is_file()) {
             let open = std::fs::OpenOptions::new().append(true).open(path);
             let open = open.map_err(|error| failed(error.to_string()))?;

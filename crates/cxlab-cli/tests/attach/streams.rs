@@ -343,6 +343,47 @@ fn a_program_is_the_same_with_and_without() {
     });
 }
 
+/// With `--report` nothing is added to standard error. A file is replaced; what a link leads to is appended to, and
+/// the link stays.
+#[test]
+fn the_report_goes_to_a_file_or_through_a_link() {
+    let folder = Folder::new("attach-report");
+    let (file, link) = (folder.path("page"), folder.path("link"));
+    std::fs::write(&file, "old\n").unwrap();
+    std::os::unix::fs::symlink("page", &link).unwrap();
+    for (path, begins) in [
+        (&link, "old\n\none (attach): "),
+        (&file, "\none (attach): "),
+    ] {
+        let mut command = attach(&folder, 100, &["--report"]);
+        command
+            .arg(path)
+            .args(["--", "sh", "-c", "echo out; echo err >&2"]);
+        let output = finish(command.stdin(Stdio::null()));
+        if refused(&output) {
+            return;
+        }
+        assert_eq!(
+            (output.stdout, output.stderr),
+            ("out\n".into(), "err\n".into())
+        );
+        let page = std::fs::read_to_string(&file).unwrap();
+        assert!(page.starts_with(begins), "{page}");
+    }
+    assert!(std::fs::symlink_metadata(&link).unwrap().is_symlink());
+    for (path, said) in [("no/such/folder/page", "--report"), (".", "found a folder")] {
+        let run = folder.path("run");
+        let mut command = attach(&folder, 100, &["--report", path, "--", "touch"]);
+        let output = finish(command.arg(&run));
+        assert_eq!(output.code, Some(2), "{}", output.stderr);
+        assert!(
+            output.stderr.contains(said) && !run.exists(),
+            "{}",
+            output.stderr
+        );
+    }
+}
+
 /// Whoever traces a set-user-ID program keeps it from its rights. The report says so.
 #[test]
 fn a_set_user_id_program_without_its_rights_is_named() {
