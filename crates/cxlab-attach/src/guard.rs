@@ -21,7 +21,7 @@ use crate::model::Overlap;
 use crate::placement::Placement;
 use crate::process::Facts;
 use crate::relay::{Link, Message, Relay};
-use crate::report::{AttachReport, PoolReport, Slowdown, Tier, Times};
+use crate::report::{AttachReport, CpuParts, PoolReport, Slowdown, Tier, Times};
 use crate::sys::{self, Program, Tid};
 use crate::tracer::{Outcome, Tracer};
 use crate::{Target, maps};
@@ -429,13 +429,15 @@ fn report(
         slowdown: slowdown.ok(),
         real_s,
         cpu_s: outcome.cpu_ns as f64 / 1e9,
-        counted_s: told.counted_ns / 1e9,
-        paced_s: told.paced_ns / 1e9,
-        priced_s: told.priced_ns / 1e9,
-        kernel_s: kernel_ns.max(0.0) / 1e9,
-        unpriced_s: outcome.unpriced_ns / 1e9,
-        modelled_s: outcome.modelled_ns / 1e9,
-        slowed_s: outcome.slowed_ns / 1e9,
+        parts: CpuParts {
+            counted_s: told.counted_ns / 1e9,
+            paced_s: told.paced_ns / 1e9,
+            priced_s: told.priced_ns / 1e9,
+            kernel_s: kernel_ns.max(0.0) / 1e9,
+            unpriced_s: outcome.unpriced_ns / 1e9,
+            modelled_s: outcome.modelled_ns / 1e9,
+            slowed_s: outcome.slowed_ns / 1e9,
+        },
         delay_error_percent: match accounts.asked_ns {
             0 => 0.0,
             _ => 100.0 * (accounts.charged_ns as f64 / asked - 1.0),

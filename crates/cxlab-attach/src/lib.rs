@@ -2,9 +2,9 @@
 //!
 //! Unmodified programs run natively, and cxlab traces their threads. Now and then a thread is single-stepped
 //! over a few thousand instructions, every address of which is decoded ([`model`]). Such a window says how
-//! long the program waits for memory and for which pool ([`placement`]), and how it goes on from there
-//! ([`onward`]). The program's progress is read from its registers ([`progress`]), or else from its CPU time.
-//! Latency and bandwidth come from the analytic form of the fabric ([`fabric`]). Together they give the delay
+//! long the program waits for memory and for which pool ([`placement`]), how it goes on from there
+//! ([`onward`]), and how many lines it uses of the pages that it touches ([`density`]). The program's
+//! progress is read from its registers ([`progress`]), or else from its CPU time. Latency and bandwidth come from the analytic form of the fabric ([`fabric`]). Together they give the delay
 //! that CXL memory would have added ([`estimate`]). The thread that used the time is held for that delay,
 //! which is accounted to the nanosecond ([`ledger`]).
 //!

@@ -131,6 +131,29 @@ impl Slowdown {
     }
 }
 
+/// CPU time by how its number of instructions is known, and what else is known of it, in seconds.
+#[derive(Clone, Copy, Serialize, Deserialize, PartialEq, Default, Debug)]
+pub struct CpuParts {
+    /// CPU time whose number of instructions is known from registers.
+    pub counted_s: f64,
+    /// CPU time whose instructions follow from the pace at which registers
+    /// counted the same code.
+    pub paced_s: f64,
+    /// User CPU time whose instructions follow from the model's own time for them.
+    pub priced_s: f64,
+    /// CPU time without a price: in the kernel, whose memory stays local.
+    pub kernel_s: f64,
+    /// User CPU time without a price: of code that no window saw.
+    pub unpriced_s: f64,
+    /// Time that the model gives for all priced code with all memory being this machine's own. The
+    /// delay is compared with it. It is of the machine that the model describes, without page
+    /// tables, kernel and neighbours.
+    pub modelled_s: f64,
+    /// Extra CPU time that counted code took after holds compared with elsewhere. It is part of the
+    /// time taken by attaching.
+    pub slowed_s: f64,
+}
+
 /// Report of an attached run.
 #[derive(Clone, Serialize, Deserialize, PartialEq, Debug)]
 pub struct AttachReport {
@@ -154,24 +177,9 @@ pub struct AttachReport {
     pub real_s: f64,
     /// CPU time of all threads, without the time of windows.
     pub cpu_s: f64,
-    /// CPU time whose number of instructions is known from registers.
-    pub counted_s: f64,
-    /// CPU time whose instructions follow from the pace at which registers
-    /// counted the same code.
-    pub paced_s: f64,
-    /// User CPU time whose instructions follow from the model's own time for them.
-    pub priced_s: f64,
-    /// CPU time without a price: in the kernel, whose memory stays local.
-    pub kernel_s: f64,
-    /// User CPU time without a price: of code that no window saw.
-    pub unpriced_s: f64,
-    /// Time that the model gives for all priced code with all memory being this machine's own. The
-    /// delay is compared with it. It is of the machine that the model describes, without page
-    /// tables, kernel and neighbours.
-    pub modelled_s: f64,
-    /// Extra CPU time that counted code took after holds compared with elsewhere. It is part of the
-    /// time taken by attaching.
-    pub slowed_s: f64,
+    /// Parts of the CPU time.
+    #[serde(flatten)]
+    pub parts: CpuParts,
     /// Delay of all threads: requested, charged, held, and taken by attaching itself. The taken
     /// time counts as charged as far as delay was requested.
     pub delay: Accounts,

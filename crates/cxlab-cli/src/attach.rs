@@ -263,7 +263,7 @@ mod linux {
             lines: all(|pool| pool.misses),
             waits: all(|pool| pool.waits),
             cpu_ns: report.cpu_s * 1e9,
-            modelled_ns: report.modelled_s * 1e9,
+            modelled_ns: report.parts.modelled_s * 1e9,
             delay_ns: report.delay.asked_ns as f64,
         }
     }

@@ -87,13 +87,13 @@ fn origin(report: &AttachReport) -> String {
     let mut text = format!(
         "  CPU time {:.3} s: {:.3} s with instructions counted by registers, {:.3} s at the pace of those, {:.3} s at \
          the model's\n",
-        report.cpu_s, report.counted_s, report.paced_s, report.priced_s
+        report.cpu_s, report.parts.counted_s, report.parts.paced_s, report.parts.priced_s
     );
-    if report.kernel_s + report.unpriced_s >= 0.0005 {
+    if report.parts.kernel_s + report.parts.unpriced_s >= 0.0005 {
         text.push_str(&format!(
             "  without a price: {:.3} s in the kernel (to 10 ms), whose memory stays local, and {:.3} s of code that no window \
              saw\n",
-            report.kernel_s, report.unpriced_s
+            report.parts.kernel_s, report.parts.unpriced_s
         ));
     }
     text.push_str(&format!(

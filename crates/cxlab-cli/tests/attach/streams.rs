@@ -253,7 +253,7 @@ fn run(folder: &Path, (_, shell, script): &Case, words: &str) -> Option<(Vec<u8>
         .args(["--default-signal", shell, "-c", &script])
         .current_dir(folder)
         .env_remove("BASH_ENV")
-        .env("XDG_CACHE_HOME", folder.join("../cache"))
+        .env("XDG_CACHE_HOME", CACHE)
         .env("LC_ALL", "C")
         .env("PWD", folder)
         .stdin(Stdio::null())
@@ -301,7 +301,7 @@ fn a_program_is_the_same_with_and_without() {
         env!("CARGO_BIN_EXE_cxlab"),
         scenario.display()
     );
-    // This measures the machine, once for all.
+    // This measures the machine, if no test has, for all programs.
     let first = ("first", "sh", "RUN true");
     let Some((said, status)) = run(&folder.path("first"), &first, &words) else {
         panic!("stuck")
