@@ -12,6 +12,7 @@ import sst
 
 parser = argparse.ArgumentParser()
 parser.add_argument("--memory", choices=("cxlab", "simple", "dram"), default="cxlab")
+parser.add_argument("--access-time", default="200ns", help="of the simple memory")
 parser.add_argument("--scenario", default=str(Path(__file__).with_name("scenario.toml")))
 parser.add_argument("--host", default="sst", help="the external host of the scenario")
 parser.add_argument("--count", type=int, default=100_000, help="number of accesses")
@@ -48,7 +49,28 @@ if arguments.memory == "cxlab":
         {"scenario": arguments.scenario, "host": arguments.host, "report": arguments.report}
     )
 elif arguments.memory == "simple":
-    memory.addParams({"access_time": "200ns"})
+    memory.addParams({"access_time": arguments.access_time})
+else:
+    # One channel with the times of DDR4-2400, as in memHierarchy's own tests.
+    memory.addParams(
+        {
+            "id": 0,
+            "clock": "1.2GHz",
+            "addrMapper": "memHierarchy.simpleAddrMapper",
+            "channels": 1,
+            "channel.numRanks": 2,
+            "channel.transaction_Q_size": 32,
+            "channel.rank.numBanks": 16,
+            "channel.rank.bank.CL": 14,
+            "channel.rank.bank.CL_WR": 12,
+            "channel.rank.bank.RCD": 14,
+            "channel.rank.bank.TRP": 14,
+            "channel.rank.bank.dataCycles": 4,
+            "channel.rank.bank.pagePolicy": "memHierarchy.simplePagePolicy",
+            "channel.rank.bank.transactionQ": "memHierarchy.fifoTransactionQ",
+            "channel.rank.bank.pagePolicy.close": 0,
+        }
+    )
 
 to_memory = (cpu, "cache_link", "1ns")
 if not arguments.uncached:
