@@ -51,6 +51,35 @@ pub struct Attachment {
     pub class: Option<String>,
 }
 
+/// How a picture arranges the switches of a fabric, which the topology knows. It affects nothing but pictures: neither
+/// routing nor results. A picture with too many nodes combines switches into groups that fit the arrangement.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub enum Arrangement {
+    /// In layers by [`SwitchSpec::level`] if the levels differ, or else at distances in the plane that are close to the
+    /// numbers of links between the switches.
+    #[default]
+    Free,
+    /// In a line, in order of number. Without switches: each requester in a line with its devices.
+    Line,
+    /// On a circle, in order of number.
+    Circle,
+    /// At the points of a grid with two or three dimensions of these lengths, numbered with the first dimension fastest.
+    /// Links between opposite sides of the grid are drawn around it.
+    Grid(Vec<usize>),
+    /// On a circle with a gap after each sector.
+    Sectors {
+        /// Number of switches of a sector: consecutive numbers.
+        size: usize,
+    },
+    /// On small circles around the remaining switches. The first switch of each small circle faces the centre.
+    Rings {
+        /// Number of small circles.
+        rings: usize,
+        /// Number of switches of each small circle: consecutive numbers.
+        size: usize,
+    },
+}
+
 /// The switches, links and endpoints of one fabric.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct FabricGraph {
@@ -66,6 +95,8 @@ pub struct FabricGraph {
     pub direct: Vec<(usize, usize)>,
     /// Classes of the `direct` links that do not have the default class, by endpoint numbers.
     pub direct_classes: BTreeMap<(usize, usize), String>,
+    /// Arrangement of the switches in pictures.
+    pub arrangement: Arrangement,
 }
 
 impl Endpoints {

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::size::{MAX_SWITCHES, bounded, one_per_pair};
 use super::{Placement, Topology, build_from, schema_of};
-use crate::graph::{Endpoints, FabricGraph};
+use crate::graph::{Arrangement, Endpoints, FabricGraph};
 
 pub(super) const ENTRY: Entry<Box<dyn Topology>> = Entry {
     name: "chain",
@@ -30,6 +30,7 @@ impl Topology for Chain {
         let default = one_per_pair(endpoints, 1);
         let switches = bounded("switches", self.switches, default, 1, MAX_SWITCHES)?;
         let mut graph = FabricGraph::new(endpoints);
+        graph.arrangement = Arrangement::Line;
         for i in 0..switches {
             graph.add_switch(format!("sw{i}"), 0);
         }

@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Topology, build_from, schema_of};
-use crate::graph::{Endpoints, FabricGraph};
+use crate::graph::{Arrangement, Endpoints, FabricGraph};
 
 pub(super) const ENTRY: Entry<Box<dyn Topology>> = Entry {
     name: "direct",
@@ -33,6 +33,7 @@ impl Topology for Direct {
             ));
         }
         let mut graph = FabricGraph::new(endpoints);
+        graph.arrangement = Arrangement::Line;
         graph.direct = (0..devices)
             .map(|j| (j % requesters, endpoints.device(j)))
             .collect();

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::size::{MAX_SWITCHES, bounded, one_per_pair};
 use super::{Placement, Topology, build_from, schema_of};
-use crate::graph::{Endpoints, FabricGraph};
+use crate::graph::{Arrangement, Endpoints, FabricGraph};
 
 pub(super) const ENTRY: Entry<Box<dyn Topology>> = Entry {
     name: "dragonfly",
@@ -50,6 +50,7 @@ impl Topology for Dragonfly {
     fn build(&self, endpoints: &Endpoints) -> Result<FabricGraph, ParamError> {
         let (groups, routers, global) = self.shape(endpoints)?;
         let mut graph = FabricGraph::new(endpoints);
+        graph.arrangement = Arrangement::Sectors { size: routers };
         for group in 0..groups {
             for router in 0..routers {
                 graph.add_switch(format!("g{group}r{router}"), 0);

@@ -3,7 +3,7 @@
 use cxlab_engine::catalog::ParamError;
 
 use super::size::{MAX_SWITCHES, one_per_pair};
-use crate::graph::{Endpoints, FabricGraph};
+use crate::graph::{Arrangement, Endpoints, FabricGraph};
 
 /// Builds switches `sw0`, `sw1`, ..., numbered with the first dimension fastest and linked to the next one
 /// in each dimension. `wrap` closes each dimension of 3 or more to a ring (in a dimension of 2 the two
@@ -18,6 +18,7 @@ pub(super) fn build(
         None => near_square(one_per_pair(endpoints, 1))?,
     };
     let mut graph = FabricGraph::new(endpoints);
+    graph.arrangement = Arrangement::Grid(dimensions.clone());
     for i in 0..dimensions.iter().product() {
         graph.add_switch(format!("sw{i}"), 0);
     }

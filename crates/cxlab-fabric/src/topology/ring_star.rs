@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::size::{MAX_SWITCHES, bounded, one_per_pair};
 use super::{Placement, Topology, build_from, schema_of};
-use crate::graph::{Endpoints, FabricGraph};
+use crate::graph::{Arrangement, Endpoints, FabricGraph};
 
 pub(super) const ENTRY: Entry<Box<dyn Topology>> = Entry {
     name: "ring-star",
@@ -61,6 +61,10 @@ impl Topology for RingStar {
             around / length,
         )?;
         let mut graph = FabricGraph::new(endpoints);
+        graph.arrangement = Arrangement::Rings {
+            rings,
+            size: length,
+        };
         for ring in 0..rings {
             for place in 0..length {
                 graph.add_switch(format!("r{ring}s{place}"), 0);
