@@ -1,14 +1,15 @@
 //! The plan as data, for programs that show it.
 
-use cxlab_plan::{End, Plan, PlannedHost};
+use cxlab_plan::{Plan, PlannedHost};
 use cxlab_protocol::PortId;
 use serde_json::{Value, json};
 
-use crate::picture;
+use crate::picture::{Frame, Node, Picture, Scene};
 
 /// The resolved system: names, links with their parameters, each host's address map in bytes,
 /// the proof that it has no deadlock, and where a picture has its components (`x` to the right and `y` downwards, in
-/// the order of hosts, devices, switches).
+/// the order of hosts, devices, switches). A picture of groups has the places of the groups in `groups`, and each
+/// component has the number of its `group`.
 pub fn describe(plan: &Plan) -> Value {
     let links = plan.links.iter().map(|link| {
         json!({
@@ -18,14 +19,7 @@ pub fn describe(plan: &Plan) -> Value {
             "params": link.params,
         })
     });
-    let ends = (0..plan.hosts.len())
-        .map(|number| ("host", End::Host(number, 0)))
-        .chain((0..plan.devices.len()).map(|number| ("device", End::Device(number, 0))))
-        .chain((0..plan.graph.switches.len()).map(|number| ("switch", End::Switch(number, 0))));
-    let positions = picture::positions(plan);
-    let nodes = ends.zip(positions).map(
-        |((kind, end), (x, y))| json!({ "name": plan.end_name(end), "kind": kind, "x": x, "y": y }),
-    );
+    let (nodes, groups) = places(plan);
     let maps = plan.hosts.iter().map(|host| address_map(plan, host));
     let proof = plan.tables.proof();
     json!({
@@ -35,7 +29,8 @@ pub fn describe(plan: &Plan) -> Value {
         "devices": plan.devices.iter().map(|device| &device.name).collect::<Vec<_>>(),
         "switches": plan.graph.switches.iter().map(|switch| &switch.name).collect::<Vec<_>>(),
         "links": links.collect::<Vec<_>>(),
-        "nodes": nodes.collect::<Vec<_>>(),
+        "nodes": nodes,
+        "groups": groups,
         "deadlock_proof": {
             "virtual_channels": proof.virtual_channels,
             "paths": plan.tables.paths().name(),
@@ -47,6 +42,39 @@ pub fn describe(plan: &Plan) -> Value {
         "throttles": throttles(plan),
         "notes": plan.notes,
     })
+}
+
+/// Where the picture of a plan has its components and groups.
+fn places(plan: &Plan) -> (Vec<Value>, Vec<Value>) {
+    let scene = Scene::of_plan(plan, None);
+    let picture = Picture::of(&scene, Frame::SVG);
+    let is_grouped = picture.traffic.is_some();
+    let all = (0..plan.hosts.len())
+        .map(|number| ("host", Node::Host(number)))
+        .chain((0..plan.devices.len()).map(|number| ("device", Node::Device(number))))
+        .chain((0..plan.graph.switches.len()).map(|number| ("switch", Node::Switch(number))));
+    let nodes = all.map(|(kind, node)| {
+        let spot = picture.spots[&node];
+        let at = picture.boxes[spot].rect.center();
+        let mut value = json!({ "name": scene.name(node), "kind": kind, "x": at.x, "y": at.y });
+        if is_grouped {
+            value["group"] = json!(spot);
+        }
+        value
+    });
+    let nodes = nodes.collect();
+    let groups = picture.boxes.iter().filter(|_| is_grouped).map(|group| {
+        let at = group.rect.center();
+        json!({
+            "name": group.name,
+            "counts": group.texts[1..],
+            "x": at.x,
+            "y": at.y,
+            "width": group.rect.width(),
+            "height": group.rect.height(),
+        })
+    });
+    (nodes, groups.collect())
 }
 
 /// Devices that tell their load: what they serve at most, the requests inside that keep them just full, and from how

@@ -1,0 +1,192 @@
+//! Boxes in layers: the edge of the fabric at the bottom, the core at the top.
+
+use super::hang::{self, Side};
+use super::{Hung, Layout, Placed};
+use crate::picture::geometry::{Point, Rect};
+
+/// Distance between two boxes of a layer, in pixels.
+const BETWEEN: f64 = 18.0;
+
+/// Bodies in layers by level. Those of the lowest layer are in order of number, others above the middle of the bodies
+/// below that they are linked to.
+pub(super) fn layers(layout: &Layout<'_>, most: f64) -> Option<Placed> {
+    let bodies = layout.bodies;
+    // The most satellites side by side that fit, or else a list below each body.
+    [6, 2, 1]
+        .iter()
+        .map(|row| placed(layout, *row))
+        .find(|placed| placed.bounds(bodies).width() <= most)
+}
+
+fn placed(layout: &Layout<'_>, row: usize) -> Placed {
+    let bodies = layout.bodies;
+    let hung: Vec<Vec<(usize, Hung)>> = bodies
+        .iter()
+        .map(|body| hang::hang(body, &hang::all(body), Side::Down, row))
+        .collect();
+    let extents: Vec<Rect> = bodies
+        .iter()
+        .zip(&hung)
+        .map(|(body, hung)| hang::extent(body, hung))
+        .collect();
+    let levels = bodies.iter().map(|body| body.level).max().unwrap_or(0);
+    let rows: Vec<Vec<usize>> = (0..=levels)
+        .map(|level| {
+            let all = 0..bodies.len();
+            all.filter(|number| bodies[*number].level == level)
+                .collect()
+        })
+        .filter(|row: &Vec<usize>| !row.is_empty())
+        .collect();
+    let mut below = vec![Vec::new(); bodies.len()];
+    for (a, b) in layout.edges {
+        let (low, high) = if bodies[*a].level <= bodies[*b].level {
+            (*a, *b)
+        } else {
+            (*b, *a)
+        };
+        below[high].push(low);
+    }
+    let mut x = vec![0.0; bodies.len()];
+    let mut width = 0.0;
+    for (number, row) in rows.iter().enumerate() {
+        if number == 0 {
+            width = pack(row, &extents, &mut x);
+        } else {
+            above(row, &below, &extents, width, &mut x);
+        }
+    }
+    let y = heights(&rows, &extents, width);
+    let at: Vec<Point> = (0..bodies.len())
+        .map(|number| Point::new(x[number], y[number]))
+        .collect();
+    let satellites = hung.into_iter().zip(&at);
+    Placed {
+        satellites: satellites
+            .map(|(hung, at)| hang::moved(hung, *at))
+            .collect(),
+        at,
+        ..Placed::default()
+    }
+}
+
+/// The lowest layer, from left to right. Returns its width.
+fn pack(row: &[usize], extents: &[Rect], x: &mut [f64]) -> f64 {
+    let mut left = 0.0;
+    for number in row {
+        x[*number] = left - extents[*number].left;
+        left += extents[*number].width() + BETWEEN;
+    }
+    left - BETWEEN
+}
+
+/// A layer above others: in order of the middle of what is below, and as near to it as the distances allow. Bodies with the
+/// same middle are spread over the width.
+fn above(row: &[usize], below: &[Vec<usize>], extents: &[Rect], width: f64, x: &mut [f64]) {
+    let middle = |number: usize| {
+        let linked = &below[number];
+        match linked.len() {
+            0 => width / 2.0,
+            count => linked.iter().map(|low| x[*low]).sum::<f64>() / count as f64,
+        }
+    };
+    let mut wanted: Vec<(f64, usize)> = row
+        .iter()
+        .map(|number| (middle(*number), *number))
+        .collect();
+    wanted.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let same = wanted
+        .iter()
+        .all(|(middle, _)| (middle - wanted[0].0).abs() < 1.0);
+    if same && wanted.len() > 1 {
+        let widest = row.iter().map(|number| extents[*number].width());
+        let least = widest.fold(0.0, f64::max) + BETWEEN;
+        let pitch = (width / wanted.len() as f64).clamp(least, least.max(170.0));
+        let first = wanted[0].0 - pitch * (wanted.len() - 1) as f64 / 2.0;
+        for (place, (_, number)) in wanted.iter().enumerate() {
+            x[*number] = first + pitch * place as f64;
+        }
+        return;
+    }
+    // Neighbours that are too near form a block around the mean of their middles.
+    let mut blocks: Vec<Vec<(f64, usize)>> = Vec::new();
+    for one in wanted {
+        blocks.push(vec![one]);
+        while blocks.len() > 1 {
+            let last = blocks.len() - 1;
+            let right = span(&blocks[last - 1], extents).1;
+            if right + BETWEEN <= span(&blocks[last], extents).0 {
+                break;
+            }
+            let moved = blocks.pop().unwrap_or_default();
+            blocks[last - 1].extend(moved);
+        }
+    }
+    for block in blocks {
+        let mut left = span(&block, extents).0;
+        for (_, number) in block {
+            x[number] = left - extents[number].left;
+            left += extents[number].width() + BETWEEN;
+        }
+    }
+}
+
+/// Left and right side of a block.
+fn span(block: &[(f64, usize)], extents: &[Rect]) -> (f64, f64) {
+    let mean = block.iter().map(|(middle, _)| middle).sum::<f64>() / block.len() as f64;
+    let widths = block.iter().map(|(_, number)| extents[*number].width());
+    let width = widths.sum::<f64>() + BETWEEN * (block.len() - 1) as f64;
+    (mean - width / 2.0, mean + width / 2.0)
+}
+
+/// The vertical position of each body.
+fn heights(rows: &[Vec<usize>], extents: &[Rect], width: f64) -> Vec<f64> {
+    let mut y = vec![0.0; extents.len()];
+    // Wide pictures need more room for slanted links.
+    let gap = (30.0 + 0.08 * width).clamp(48.0, 110.0);
+    let mut bottom = 0.0;
+    for row in rows {
+        let lowest = row.iter().map(|number| extents[*number].bottom);
+        let lowest = lowest.fold(0.0, f64::max);
+        let highest = row.iter().map(|number| extents[*number].top);
+        let highest = highest.fold(0.0, f64::min);
+        for number in row {
+            y[*number] = bottom - lowest;
+        }
+        bottom += highest - lowest - gap;
+    }
+    y
+}
+
+#[cfg(test)]
+mod tests {
+    use cxlab_fabric::graph::Arrangement;
+
+    use super::super::Body;
+    use super::*;
+    use crate::picture::geometry::Size;
+
+    #[test]
+    fn a_parent_is_above_the_middle_of_its_children() {
+        let body = |level| Body {
+            size: Size {
+                width: 50.0,
+                height: 20.0,
+            },
+            level,
+            ..Body::default()
+        };
+        let bodies = [body(0), body(0), body(0), body(1), body(1), body(2)];
+        let edges = [(0, 3), (1, 3), (2, 4), (3, 5), (4, 5)];
+        let layout = Layout {
+            bodies: &bodies,
+            edges: &edges,
+            arrangement: &Arrangement::Free,
+        };
+        let at = layers(&layout, 1000.0).expect("it fits").at;
+        assert_eq!(at[3].x, (at[0].x + at[1].x) / 2.0);
+        assert_eq!(at[4].x, at[2].x);
+        assert_eq!(at[5].x, (at[3].x + at[4].x) / 2.0);
+        assert!(at[5].y < at[3].y && at[3].y < at[0].y);
+    }
+}
