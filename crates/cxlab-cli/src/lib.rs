@@ -198,6 +198,8 @@ enum PlanFormat {
     Dot,
     /// A picture of the system
     Svg,
+    /// A picture of the system in characters, at most 104 columns wide
+    Terminal,
 }
 
 /// Runs the command line, whose first argument is the command's own name, and returns the exit

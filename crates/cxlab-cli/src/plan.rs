@@ -44,6 +44,7 @@ pub(super) fn show(args: &PlanArgs) -> Result<(), Failure> {
         PlanFormat::Json => format!("{:#}\n", describe(plan)),
         PlanFormat::Dot => picture::dot(plan),
         PlanFormat::Svg => picture::svg(plan, None),
+        PlanFormat::Terminal => picture::text(plan),
     };
     match &args.out {
         None => print(&text),

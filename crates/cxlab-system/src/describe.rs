@@ -4,12 +4,12 @@ use cxlab_plan::{Plan, PlannedHost};
 use cxlab_protocol::PortId;
 use serde_json::{Value, json};
 
-use crate::picture::{Frame, Node, Picture, Scene};
+use crate::picture::{Course, Frame, Node, Picture, Scene};
 
 /// The resolved system: names, links with their parameters, each host's address map in bytes,
 /// the proof that it has no deadlock, and where a picture has its components (`x` to the right and `y` downwards, in
 /// the order of hosts, devices, switches). A picture of groups has the places of the groups in `groups`, and each
-/// component has the number of its `group`.
+/// component has the number of its `group`. `wires` are the lines of the picture, each with the numbers of its links.
 pub fn describe(plan: &Plan) -> Value {
     let links = plan.links.iter().map(|link| {
         json!({
@@ -19,7 +19,7 @@ pub fn describe(plan: &Plan) -> Value {
             "params": link.params,
         })
     });
-    let (nodes, groups) = places(plan);
+    let places = Places::of(plan);
     let maps = plan.hosts.iter().map(|host| address_map(plan, host));
     let proof = plan.tables.proof();
     json!({
@@ -29,8 +29,9 @@ pub fn describe(plan: &Plan) -> Value {
         "devices": plan.devices.iter().map(|device| &device.name).collect::<Vec<_>>(),
         "switches": plan.graph.switches.iter().map(|switch| &switch.name).collect::<Vec<_>>(),
         "links": links.collect::<Vec<_>>(),
-        "nodes": nodes,
-        "groups": groups,
+        "nodes": places.nodes,
+        "groups": places.groups,
+        "wires": places.wires,
         "deadlock_proof": {
             "virtual_channels": proof.virtual_channels,
             "paths": plan.tables.paths().name(),
@@ -44,37 +45,47 @@ pub fn describe(plan: &Plan) -> Value {
     })
 }
 
-/// Where the picture of a plan has its components and groups.
-fn places(plan: &Plan) -> (Vec<Value>, Vec<Value>) {
-    let scene = Scene::of_plan(plan, None);
-    let picture = Picture::of(&scene, Frame::SVG);
-    let is_grouped = picture.traffic.is_some();
-    let all = (0..plan.hosts.len())
-        .map(|number| ("host", Node::Host(number)))
-        .chain((0..plan.devices.len()).map(|number| ("device", Node::Device(number))))
-        .chain((0..plan.graph.switches.len()).map(|number| ("switch", Node::Switch(number))));
-    let nodes = all.map(|(kind, node)| {
-        let spot = picture.spots[&node];
-        let at = picture.boxes[spot].rect.center();
-        let mut value = json!({ "name": scene.name(node), "kind": kind, "x": at.x, "y": at.y });
-        if is_grouped {
-            value["group"] = json!(spot);
+/// Where the picture of a plan has its components, groups and links.
+struct Places {
+    nodes: Vec<Value>,
+    groups: Vec<Value>,
+    wires: Vec<Value>,
+}
+
+impl Places {
+    fn of(plan: &Plan) -> Places {
+        let scene = Scene::of_plan(plan, None);
+        let picture = Picture::of(&scene, Frame::SVG);
+        let is_grouped = picture.traffic.is_some();
+        let hosts = (0..plan.hosts.len()).map(|number| ("host", Node::Host(number)));
+        let devices = (0..plan.devices.len()).map(|number| ("device", Node::Device(number)));
+        let switches = 0..plan.graph.switches.len();
+        let switches = switches.map(|number| ("switch", Node::Switch(number)));
+        let nodes = hosts.chain(devices).chain(switches).map(|(kind, node)| {
+            let spot = picture.spots[&node];
+            let at = picture.boxes[spot].rect.center();
+            let mut value = json!({ "name": scene.name(node), "kind": kind, "x": at.x, "y": at.y });
+            if is_grouped {
+                value["group"] = json!(spot);
+            }
+            value
+        });
+        let groups = picture.boxes.iter().filter(|_| is_grouped).map(|group| {
+            let at = group.rect.center();
+            json!({ "name": group.name, "counts": group.texts[1..], "x": at.x, "y": at.y })
+        });
+        let wires = picture.wires.iter().map(|wire| {
+            let points = wire.course.points().iter();
+            let points: Vec<[f64; 2]> = points.map(|point| [point.x, point.y]).collect();
+            let is_curve = matches!(wire.course, Course::Curve(_));
+            json!({ "points": points, "curve": is_curve, "links": wire.links })
+        });
+        Places {
+            nodes: nodes.collect(),
+            groups: groups.collect(),
+            wires: wires.collect(),
         }
-        value
-    });
-    let nodes = nodes.collect();
-    let groups = picture.boxes.iter().filter(|_| is_grouped).map(|group| {
-        let at = group.rect.center();
-        json!({
-            "name": group.name,
-            "counts": group.texts[1..],
-            "x": at.x,
-            "y": at.y,
-            "width": group.rect.width(),
-            "height": group.rect.height(),
-        })
-    });
-    (nodes, groups.collect())
+    }
 }
 
 /// Devices that tell their load: what they serve at most, the requests inside that keep them just full, and from how

@@ -9,6 +9,10 @@ use cxlab_fabric::topology::CATALOG;
 use cxlab_system::picture::{Fill, Frame, Label, Load, MOST_NODES, Picture, Rect, Scene};
 use serde_json::{Value, json};
 
+/// A title that does not fit most pictures.
+const LONG: &str = "a title of WWWWWWWWWWWWWWWWWWWWWWWW and mmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmm, \
+    and more words until it is wider than most of the pictures that are drawn here";
+
 /// Numbers of endpoints.
 const SIZES: [usize; 18] = [
     4, 6, 8, 12, 16, 20, 24, 32, 40, 48, 60, 64, 128, 256, 512, 1024, 2048, 4096,
@@ -73,7 +77,7 @@ fn customs(endpoints: &Endpoints) -> Vec<Value> {
     let all: Vec<String> = (0..switches).map(name).collect();
 
     let left = "a-switch-with-a-name-that-is-long";
-    let side = |number: usize| if number % 2 == 0 { left } else { "r" };
+    let side = |number: usize| if number.is_multiple_of(2) { left } else { "r" };
     let islands: Vec<Value> = names
         .iter()
         .enumerate()
@@ -187,8 +191,13 @@ fn mistakes(picture: &Picture) -> Vec<String> {
 fn is_complete(scene: &Scene<'_>, picture: &Picture) -> bool {
     let within = |(a, b): &&(_, _)| picture.spots[a] == picture.spots[b];
     let hidden = scene.links.iter().filter(within).count();
-    let shown: usize = picture.wires.iter().map(|wire| wire.links).sum();
-    let at_all = picture.spots.len() == scene.nodes();
+    let shown: usize = picture.wires.iter().map(|wire| wire.links.len()).sum();
+    let members: usize = picture
+        .boxes
+        .iter()
+        .map(|node| node.members.len().max(1))
+        .sum();
+    let at_all = picture.spots.len() == scene.nodes() && members == scene.nodes();
     at_all && shown + hidden == scene.links.len() && (hidden == 0 || picture.traffic.is_some())
 }
 
@@ -206,6 +215,11 @@ fn no_box_and_no_text_of_any_topology_overlaps_another() {
     each_graph(|name, graph| {
         let mut scene = Scene::of_graph(name, graph);
         for with_loads in [false, true] {
+            scene.title = if graph.switches.len() % 3 == 2 {
+                LONG
+            } else {
+                name
+            };
             scene.loads = with_loads.then(|| loads(scene.links.len()));
             let picture = Picture::of(&scene, Frame::SVG);
             let title = if with_loads { "run" } else { "plan" };

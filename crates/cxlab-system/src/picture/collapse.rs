@@ -41,7 +41,17 @@ pub(super) fn groups(scene: &Scene<'_>, skeleton: &Skeleton, most: usize) -> Gro
             members.extend(runs(around, count, count - around, 1));
             (members, arrangement)
         }
-        Arrangement::Grid(lengths) => return blocks(lengths, most),
+        Arrangement::Grid(lengths) => {
+            let mut found = blocks(lengths, most);
+            let single = found
+                .all
+                .iter_mut()
+                .filter(|group| group.members.len() == 1);
+            for group in single {
+                group.name = name_of(scene, skeleton, &group.members);
+            }
+            return found;
+        }
         Arrangement::Free if is_layered => (by_level(skeleton, most), Arrangement::Free),
         Arrangement::Free => (neighbourhoods(skeleton, most), Arrangement::Free),
     };

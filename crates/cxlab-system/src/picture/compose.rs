@@ -166,7 +166,7 @@ fn node_wires(
         picture.wires.push(Wire {
             course: aside_of(course.moved(shift), aside * PARALLEL),
             ends: (picture.spots[a], picture.spots[b]),
-            links: 1,
+            links: vec![number],
             load,
             title: title(scene, number),
         });
@@ -296,6 +296,8 @@ fn of_groups(
     for (number, anchor) in skeleton.anchors.iter().enumerate() {
         for node in std::iter::once(&anchor.node).chain(&anchor.satellites) {
             picture.spots.insert(*node, of[number]);
+            let name = scene.name(*node).to_owned();
+            picture.boxes[of[number]].members.push(name);
         }
     }
     group_wires(&mut picture, scene, placed, shift);
@@ -309,7 +311,7 @@ fn of_groups(
 /// One line for all links between two groups, with the busiest of them.
 fn group_wires(picture: &mut Picture, scene: &Scene<'_>, placed: &Placed, shift: Point) {
     struct Bundle {
-        links: usize,
+        links: Vec<usize>,
         /// The busiest direction: its link, whether back, and its utilization.
         busiest: Option<(usize, bool, f64)>,
     }
@@ -320,10 +322,10 @@ fn group_wires(picture: &mut Picture, scene: &Scene<'_>, placed: &Placed, shift:
             continue;
         }
         let bundle = bundles.entry((a.min(b), a.max(b))).or_insert(Bundle {
-            links: 0,
+            links: Vec::new(),
             busiest: None,
         });
-        bundle.links += 1;
+        bundle.links.push(number);
         for (back, load) in scene
             .loads
             .iter()
@@ -340,8 +342,9 @@ fn group_wires(picture: &mut Picture, scene: &Scene<'_>, placed: &Placed, shift:
     }
     for ((a, b), bundle) in bundles {
         let (from, to) = (&picture.boxes[a].name, &picture.boxes[b].name);
-        let links = if bundle.links == 1 { "link" } else { "links" };
-        let mut title = format!("{from} -- {to}: {} {links}", bundle.links);
+        let count = bundle.links.len();
+        let links = if count == 1 { "link" } else { "links" };
+        let mut title = format!("{from} -- {to}: {count} {links}");
         if let Some((number, back, load)) = bundle.busiest {
             let direction = scene.direction(number, back);
             title.push_str(&format!(
@@ -385,13 +388,18 @@ impl Picture {
             width,
             ..Picture::default()
         };
-        // The font of the title is bold.
-        let letters = ((width - 2.0 * MARGIN) / 15.5) as usize;
-        picture.labels.push(Label {
+        let mut label = Label {
             size: 15.0,
             bold: true,
-            ..Label::new(16.0, 24.0, shortened(title, letters.max(8)))
-        });
+            ..Label::new(16.0, 24.0, title.to_owned())
+        };
+        for most in (8..title.chars().count()).rev() {
+            if label.rect().right <= width - 16.0 {
+                break;
+            }
+            label.text = shortened(title, most);
+        }
+        picture.labels.push(label);
         picture
     }
 
@@ -418,6 +426,7 @@ impl Picture {
             kind,
             name: name.to_owned(),
             texts: texts.to_vec(),
+            members: Vec::new(),
         });
     }
 }

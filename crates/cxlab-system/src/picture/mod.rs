@@ -79,6 +79,8 @@ pub struct NodeBox {
     pub name: String,
     /// Its text, by line.
     pub texts: Vec<String>,
+    /// Names of the nodes of a group: of each switch with its hosts and devices. Empty for a single node.
+    pub members: Vec<String>,
 }
 
 /// A line for a link, or for all links between two groups.
@@ -88,8 +90,8 @@ pub struct Wire {
     pub course: Course,
     /// Numbers of the boxes at its ends.
     pub ends: (usize, usize),
-    /// Number of links that it stands for.
-    pub links: usize,
+    /// Numbers of the links that it stands for.
+    pub links: Vec<usize>,
     /// Utilization of the busiest direction of its links, from 0 to 1. `None` without a run.
     pub load: Option<f64>,
     /// What is said of it.
@@ -237,7 +239,7 @@ pub fn svg(plan: &Plan, report: Option<&Report>) -> String {
     Picture::of(&Scene::of_plan(plan, report), Frame::SVG).svg()
 }
 
-/// A picture of the system in characters, at most 100 columns wide.
+/// A picture of the system in characters, at most 104 columns wide.
 pub fn text(plan: &Plan) -> String {
     Picture::of(&Scene::of_plan(plan, None), Frame::TERMINAL).text()
 }

@@ -118,7 +118,7 @@ fn wire(text: &mut String, wire: &Wire, bundled: bool) {
     let (colour, wide) = match wire.load {
         None if bundled => (
             stroke(&LINK),
-            (1.2 + 0.25 * (wire.links as f64).sqrt()).min(5.0),
+            (1.2 + 0.25 * (wire.links.len() as f64).sqrt()).min(5.0),
         ),
         None => (stroke(&LINK), 1.5),
         Some(load) => (
@@ -184,10 +184,15 @@ fn node(text: &mut String, node: &NodeBox) {
         [] => node.name.clone(),
         _ => format!("{}: {}", node.name, rest.join(", ")),
     };
+    // The page lists what a group contains.
+    let members = match &node.members[..] {
+        [] => String::new(),
+        members => format!("<desc>{}</desc>", escape(&members.join("\n"))),
+    };
     let _ = writeln!(
         text,
         "<g {}><rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" rx=\"{round}\" {}>\
-         <title>{}</title></rect></g>",
+         <title>{}</title></rect>{members}</g>",
         stroke(&EDGE),
         number(node.rect.left),
         number(node.rect.top),

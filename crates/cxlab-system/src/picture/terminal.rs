@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::geometry::Point;
+use super::geometry::{Point, shortened};
 use super::place::Course;
 use super::{Kind, NodeBox, Picture, Traffic};
 use crate::layout::table;
@@ -131,11 +131,13 @@ pub(super) fn write(picture: &Picture) -> String {
     for node in &picture.boxes {
         draw(&mut canvas, node);
     }
-    let mut text = format!("{}\n\n{}", picture.title, canvas.text());
-    if let Some(traffic) = &picture.traffic {
-        text.push_str(&format!("\n{}", links(traffic)));
-    }
-    text
+    let title = shortened(&picture.title, COLUMNS);
+    let drawing = canvas.text();
+    let below = match &picture.traffic {
+        Some(traffic) => links(traffic),
+        None => "  [host] (switch) {device}\n".to_owned(),
+    };
+    format!("{title}\n\n{drawing}\n{below}")
 }
 
 /// A box: the text in brackets, which differ by kind.

@@ -61,7 +61,7 @@ fn placed(layout: &Layout<'_>, axes: Axes<'_>) -> Placed {
     let cell = Rect::around_all(extents).unwrap_or(Rect::of(Point::default()));
     let depth = axes.length(2) as f64;
     // Boxes of the third dimension are beside and above one another.
-    let step = Point::new(cell.width() + GAP, -(cell.height() + GAP));
+    let step = Point::new(cell.width() + GAP + LANE, -(cell.height() + GAP + LANE));
     let pitch = Point::new(
         step.x * (depth - 1.0) + cell.width() + BETWEEN + END,
         -step.y * (depth - 1.0) + cell.height() + BETWEEN + END,
@@ -129,7 +129,7 @@ fn around(placed: &Placed, bodies: &[Body], edge: (usize, usize), axis: usize) -
         }
         _ => {
             let middle = first.plus(last).times(0.5);
-            let across = last.minus(first).times(0.35);
+            let across = last.minus(first).times(0.6);
             let drawn = middle.plus(Point::new(across.y, -across.x));
             Course::Curve([first, drawn, last])
         }

@@ -13,9 +13,11 @@ pub(super) enum Side {
 }
 
 impl Side {
-    /// The side that a direction points to. Boxes are wide, so that the upper and lower sides are larger.
-    pub(super) fn towards(direction: Point) -> Side {
-        if direction.x.abs() >= 0.6 * direction.length() {
+    /// The side that a direction points to. Boxes are wide, so that the upper and lower sides are larger. Up and down are
+    /// also for satellites that would need several columns beside the body: links would pass behind the first column.
+    pub(super) fn towards(direction: Point, satellites: usize) -> Side {
+        let fits = satellites <= 2 * ROWS;
+        if fits && direction.x.abs() >= 0.6 * direction.length() {
             if direction.x > 0.0 {
                 Side::Right
             } else {

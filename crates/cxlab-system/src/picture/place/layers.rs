@@ -1,7 +1,7 @@
 //! Boxes in layers: the edge of the fabric at the bottom, the core at the top.
 
 use super::hang::{self, Side};
-use super::{Hung, Layout, Placed};
+use super::{Body, Course, Hung, Layout, Placed};
 use crate::picture::geometry::{Point, Rect};
 
 /// Distance between two boxes of a layer, in pixels.
@@ -56,18 +56,35 @@ fn placed(layout: &Layout<'_>, row: usize) -> Placed {
             above(row, &below, &extents, width, &mut x);
         }
     }
-    let y = heights(&rows, &extents, width);
+    let y = heights(bodies, &rows, &extents, width);
     let at: Vec<Point> = (0..bodies.len())
         .map(|number| Point::new(x[number], y[number]))
         .collect();
+    let courses = layout
+        .edges
+        .iter()
+        .filter(|(a, b)| bodies[*a].level != bodies[*b].level)
+        .map(|(a, b)| ((*a, *b), between(bodies, &at, *a, *b)));
+    let courses = courses.collect();
     let satellites = hung.into_iter().zip(&at);
     Placed {
         satellites: satellites
             .map(|(hung, at)| hang::moved(hung, *at))
             .collect(),
         at,
+        courses,
         ..Placed::default()
     }
+}
+
+/// A link from the top of the lower body to the bottom of the upper one: from the middles it would pass behind neighbours.
+fn between(bodies: &[Body], at: &[Point], a: usize, b: usize) -> Course {
+    let edge = |one: usize, other: usize| {
+        let half = bodies[one].size.height / 2.0;
+        let up = bodies[one].level < bodies[other].level;
+        Point::new(at[one].x, at[one].y + if up { -half } else { half })
+    };
+    Course::Lines(vec![edge(a, b), edge(b, a)])
 }
 
 /// The lowest layer, from left to right. Returns its width.
@@ -139,8 +156,8 @@ fn span(block: &[(f64, usize)], extents: &[Rect]) -> (f64, f64) {
     (mean - width / 2.0, mean + width / 2.0)
 }
 
-/// The vertical position of each body.
-fn heights(rows: &[Vec<usize>], extents: &[Rect], width: f64) -> Vec<f64> {
+/// The vertical position of each body. The bodies of a layer have their tops side by side.
+fn heights(bodies: &[Body], rows: &[Vec<usize>], extents: &[Rect], width: f64) -> Vec<f64> {
     let mut y = vec![0.0; extents.len()];
     // Wide pictures need more room for slanted links.
     let gap = (30.0 + 0.08 * width).clamp(48.0, 110.0);
@@ -151,18 +168,24 @@ fn heights(rows: &[Vec<usize>], extents: &[Rect], width: f64) -> Vec<f64> {
         let highest = row.iter().map(|number| extents[*number].top);
         let highest = highest.fold(0.0, f64::min);
         for number in row {
-            y[*number] = bottom - lowest;
+            y[*number] =
+                bottom - lowest - highest_half(bodies, row) + bodies[*number].size.height / 2.0;
         }
         bottom += highest - lowest - gap;
     }
     y
 }
 
+/// Half of the height of the highest body of a layer.
+fn highest_half(bodies: &[Body], row: &[usize]) -> f64 {
+    let heights = row.iter().map(|number| bodies[*number].size.height);
+    heights.fold(0.0, f64::max) / 2.0
+}
+
 #[cfg(test)]
 mod tests {
     use cxlab_fabric::graph::Arrangement;
 
-    use super::super::Body;
     use super::*;
     use crate::picture::geometry::Size;
 

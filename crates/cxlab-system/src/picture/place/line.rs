@@ -54,7 +54,7 @@ pub(super) fn line(layout: &Layout<'_>, most: f64) -> Option<Placed> {
         y -= line_cell.top;
         for number in numbers {
             let place = number % per_line;
-            let column = if line % 2 == 0 {
+            let column = if line.is_multiple_of(2) {
                 place
             } else {
                 per_line - 1 - place

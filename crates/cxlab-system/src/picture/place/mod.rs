@@ -64,7 +64,8 @@ impl Course {
         }
     }
 
-    pub(super) fn points(&self) -> &[Point] {
+    /// The points that give it.
+    pub fn points(&self) -> &[Point] {
         match self {
             Course::Lines(points) => points,
             Course::Curve(points) => points,
@@ -132,12 +133,32 @@ impl Placed {
         Rect::around_all(all).unwrap_or(Rect::of(Point::default()))
     }
 
-    /// Whether no two boxes are nearer than [`GAP`].
+    /// Whether no two boxes are nearer than [`GAP`], and no box is on the links of a list.
     fn is_free_of_overlaps(&self, bodies: &[Body]) -> bool {
         let rects: Vec<Rect> = self.rects(bodies);
         let grown: Vec<Rect> = rects.iter().map(|rect| rect.grown(GAP / 2.0)).collect();
         let mut pairs = (0..grown.len()).flat_map(|a| (0..a).map(move |b| (a, b)));
-        !pairs.any(|(a, b)| grown[a].overlaps(grown[b]))
+        !pairs.any(|(a, b)| grown[a].overlaps(grown[b])) && self.lists_are_free(bodies)
+    }
+
+    /// Whether no box is on the links of another body's list.
+    fn lists_are_free(&self, bodies: &[Body]) -> bool {
+        let all = self.satellites.iter().enumerate();
+        let mut lists = all.filter_map(|(number, hung)| {
+            let lines = hung.iter().filter(|hung| hung.course.len() > 2);
+            let points = lines.flat_map(|hung| &hung.course);
+            let list = Rect::around_all(points.map(|point| Rect::of(*point)))?;
+            Some((number, list))
+        });
+        lists.all(|(number, list)| {
+            let mut others = (0..bodies.len()).filter(|other| *other != number);
+            !others.any(|other| {
+                let own = Rect::around(self.at[other], bodies[other].size);
+                let hung = bodies[other].satellites.iter().zip(&self.satellites[other]);
+                let mut hung = hung.map(|(one, hung)| Rect::around(hung.at, one.size));
+                list.overlaps(own) || hung.any(|rect| list.overlaps(rect))
+            })
+        })
     }
 }
 

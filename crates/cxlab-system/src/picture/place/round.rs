@@ -22,7 +22,7 @@ fn at_scale(layout: &Layout<'_>, spots: &[Spot], scale: f64) -> Placed {
     let mut placed = Placed::default();
     for (body, spot) in layout.bodies.iter().zip(spots) {
         let at = spot.at.times(scale);
-        let side = Side::towards(spot.outward);
+        let side = Side::towards(spot.outward, body.satellites.len());
         let hung = hang::hang(body, &hang::all(body), side, ROW);
         placed.at.push(at);
         placed.satellites.push(hang::moved(hung, at));
@@ -52,13 +52,26 @@ fn on_circle(turn: f64) -> Spot {
     Spot { at, outward: at }
 }
 
-/// Bodies on one circle, clockwise from the top.
+/// Bodies on one circle, clockwise from the top. Links are curved towards the centre, the shorter the more.
 pub(super) fn circle(layout: &Layout<'_>, most: f64) -> Option<Placed> {
     let count = layout.bodies.len();
     let spots: Vec<Spot> = (0..count)
         .map(|number| on_circle(number as f64 / count as f64))
         .collect();
-    scaled(layout, &spots, most)
+    let mut placed = scaled(layout, &spots, most)?;
+    for (a, b) in layout.edges {
+        let apart = (b - a).min(count - (b - a));
+        if apart == 1 {
+            continue;
+        }
+        // Chords between near neighbours would pass behind the boxes between them.
+        let towards = 0.6 + 0.8 * apart as f64 / count as f64;
+        let (from, to) = (placed.at[*a], placed.at[*b]);
+        let drawn = from.plus(to).times(0.5 * towards.min(1.0));
+        let course = Course::Curve([from, drawn, to]);
+        placed.courses.insert((*a, *b), course);
+    }
+    Some(placed)
 }
 
 /// Bodies on one circle, with a gap after each `size` of them. Links are curved towards the centre, those between sectors
@@ -121,7 +134,16 @@ pub(super) fn rings(layout: &Layout<'_>, rings: usize, size: usize, most: f64) -
         1 => Point::default(),
         _ => Point::at_turn(number as f64 / inner as f64).times(0.4 * far),
     }));
-    scaled(layout, &beside_links(layout, &at), most)
+    let mut spots = beside_links(layout, &at);
+    let placed = scaled(layout, &spots, most)?;
+    for (spot, at) in spots.iter_mut().zip(&placed.at) {
+        spot.at = *at;
+    }
+    avoid_links(layout, &mut spots);
+    let better = at_scale(layout, &spots, 1.0);
+    let fits = better.bounds(layout.bodies).width() <= most;
+    let is_free = better.is_free_of_overlaps(layout.bodies);
+    Some(if fits && is_free { better } else { placed })
 }
 
 /// Positions with their satellites where no links are.
@@ -188,7 +210,12 @@ fn avoid_links(layout: &Layout<'_>, spots: &mut [Spot]) {
         let tried = [(1.0, 0.0), (-1.0, 0.0), (0.0, 1.0), (0.0, -1.0)];
         let tried = tried.map(|(x, y)| Point::new(x, y));
         let rated = std::iter::once(preferred).chain(tried).map(|outward| {
-            let hung = hang::hang(body, &hang::all(body), Side::towards(outward), ROW);
+            let hung = hang::hang(
+                body,
+                &hang::all(body),
+                Side::towards(outward, body.satellites.len()),
+                ROW,
+            );
             let rects: Vec<Rect> = hung
                 .iter()
                 .map(|(number, hung)| Rect::around(hung.at.plus(at), body.satellites[*number].size))
@@ -218,7 +245,7 @@ fn apart(layout: &Layout<'_>, spots: &[Spot], scale: f64) -> Vec<Point> {
         .iter()
         .zip(spots)
         .map(|(body, spot)| {
-            let side = Side::towards(spot.outward);
+            let side = Side::towards(spot.outward, body.satellites.len());
             let hung = hang::hang(body, &hang::all(body), side, ROW);
             hang::extent(body, &hung).grown(GAP)
         })
