@@ -103,7 +103,9 @@ fn customs(endpoints: &Endpoints) -> Vec<Value> {
 fn each_graph(mut call: impl FnMut(&str, &FabricGraph)) {
     for entry in CATALOG {
         for size in SIZES {
-            for hosts in [size / 2, size / 4] {
+            // Large pictures differ little by the part of hosts.
+            let parts: &[usize] = if size <= 64 { &[2, 4] } else { &[2] };
+            for hosts in parts.iter().map(|part| size / part) {
                 let endpoints = Endpoints::numbered(hosts, size - hosts);
                 for (number, params) in parameters(entry.name, &endpoints).iter().enumerate() {
                     let topology = (entry.build)(params).expect("the parameters are right");
@@ -270,19 +272,20 @@ fn a_picture_of_characters_has_every_name_and_at_most_104_columns() {
 }
 
 #[test]
-fn small_systems_of_every_topology_are_drawn_node_by_node() {
-    for entry in CATALOG {
-        let endpoints = Endpoints::numbered(8, 8);
-        let params = &parameters(entry.name, &endpoints)[0];
-        let graph = (entry.build)(params).and_then(|topology| topology.build(&endpoints));
-        let graph = graph.unwrap_or_else(|error| panic!("{}: {error}", entry.name));
-        let scene = Scene::of_graph(entry.name, &graph);
+fn systems_of_up_to_40_nodes_are_drawn_node_by_node() {
+    let mut grouped = Vec::new();
+    each_graph(|name, graph| {
+        let scene = Scene::of_graph(name, graph);
+        if scene.nodes() > 40 {
+            return;
+        }
         let picture = Picture::of(&scene, Frame::SVG);
-        assert_eq!(picture.boxes.len(), scene.nodes(), "{}", entry.name);
-        assert_eq!(picture.wires.len(), scene.links.len(), "{}", entry.name);
-        assert!(picture.traffic.is_none());
         assert_eq!(picture, Picture::of(&scene, Frame::SVG));
-    }
+        if picture.traffic.is_some() || picture.boxes.len() != scene.nodes() {
+            grouped.push(name.to_owned());
+        }
+    });
+    assert!(grouped.is_empty(), "{grouped:?}");
 }
 
 #[test]

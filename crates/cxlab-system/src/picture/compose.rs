@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::collapse::{self, Groups};
 use super::colour;
-use super::geometry::{Point, Rect, Size, shortened, text_width};
+use super::geometry::{FONT, MARGIN, Point, Rect, Size, shortened, text_width};
 use super::heat;
 use super::place::{self, Body, Course, Layout, Placed, Satellite};
 use super::scene::{Node, Scene, Skeleton};
@@ -13,12 +13,8 @@ use super::{Cell, Fill, Frame, Ink, Kind, Label, NodeBox, Picture, Wire};
 
 /// Most nodes that are drawn one by one.
 pub const MOST_NODES: usize = 64;
-/// Distance between the picture and its sides, in pixels.
-pub(super) const MARGIN: f64 = 18.0;
 /// Space above the picture for its title, in pixels.
 const HEAD: f64 = 42.0;
-/// Font size of most texts, in pixels.
-pub(super) const FONT: f64 = 11.0;
 /// Most characters of a name in a box.
 const NAME: usize = 14;
 /// Numbers of groups that are tried, until the picture fits.

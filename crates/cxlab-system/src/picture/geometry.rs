@@ -1,5 +1,10 @@
 //! Points, rectangles and the size of text.
 
+/// Distance between a picture and its sides, in pixels.
+pub(super) const MARGIN: f64 = 18.0;
+/// Font size of most texts, in pixels.
+pub(super) const FONT: f64 = 11.0;
+
 /// A point, in pixels: `x` to the right and `y` downwards.
 #[derive(Clone, Copy, PartialEq, Default, Debug)]
 pub struct Point {

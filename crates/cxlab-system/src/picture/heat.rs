@@ -1,8 +1,7 @@
 //! The heat map of links by source and destination group, and the list of the busiest links.
 
 use super::colour;
-use super::compose::{FONT, MARGIN};
-use super::geometry::{Rect, shortened, text_width};
+use super::geometry::{FONT, MARGIN, Rect, shortened, text_width};
 use super::traffic::{Flow, Traffic};
 use super::{Cell, Fill, Frame, Ink, Label, Picture};
 

@@ -135,7 +135,7 @@ impl Label {
         Label {
             at: Point { x, y },
             text,
-            size: compose::FONT,
+            size: geometry::FONT,
             bold: false,
             centered: false,
             turned: false,

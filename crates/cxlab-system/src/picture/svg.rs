@@ -6,7 +6,7 @@
 use std::fmt::Write;
 
 use super::colour;
-use super::geometry::Point;
+use super::geometry::{FONT, Point};
 use super::place::{BAND, Course};
 use super::{Band, Cell, Fill, Ink, Kind, Label, NodeBox, Picture, Wire};
 
@@ -232,7 +232,7 @@ fn label(text: &mut String, label: &Label) {
     };
     // The page removes the title by its place, since the page has it as heading.
     let mut attributes = format!("x=\"{}\" y=\"{}\"", number(label.at.x), number(label.at.y));
-    if label.size != super::compose::FONT {
+    if label.size != FONT {
         attributes.push_str(&format!(" font-size=\"{}\"", label.size));
     }
     if label.bold {

@@ -136,7 +136,9 @@ impl Placed {
     /// Whether no two boxes are nearer than [`GAP`], and no box is on the links of a list.
     fn is_free_of_overlaps(&self, bodies: &[Body]) -> bool {
         let rects: Vec<Rect> = self.rects(bodies);
-        let grown: Vec<Rect> = rects.iter().map(|rect| rect.grown(GAP / 2.0)).collect();
+        // Boxes at exactly this distance must not fail by rounding.
+        let by = GAP / 2.0 - 0.01;
+        let grown: Vec<Rect> = rects.iter().map(|rect| rect.grown(by)).collect();
         let mut pairs = (0..grown.len()).flat_map(|a| (0..a).map(move |b| (a, b)));
         !pairs.any(|(a, b)| grown[a].overlaps(grown[b])) && self.lists_are_free(bodies)
     }
@@ -179,7 +181,10 @@ pub(super) fn place(layout: &Layout<'_>, most: f64) -> Option<Placed> {
         Arrangement::Sectors { size } => round::sectors(layout, *size, most),
         Arrangement::Rings { rings, size } => round::rings(layout, *rings, *size, most),
         Arrangement::Free if bodies.iter().any(|body| body.level != bodies[0].level) => {
-            layers::layers(layout, most)
+            // Hosts and devices of many heads may be too many for two layers.
+            let has_hosts = bodies.iter().any(|body| body.is_host);
+            let other = || round::free(layout, most).filter(|_| has_hosts);
+            layers::layers(layout, most).or_else(other)
         }
         Arrangement::Free if is_path(layout) => line::line(layout, most),
         Arrangement::Free => round::free(layout, most),
