@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
 
-#: Elements of cxlab's pictures. All others are removed, such as scripts, links and styles.
+#: Elements of cxlab's pictures. All others are removed, such as scripts, links and other styles
+#: than the colours of dark pages.
 _ELEMENTS = frozenset(
     [
         "svg",
@@ -24,6 +25,7 @@ _ELEMENTS = frozenset(
         "text",
         "tspan",
         "title",
+        "desc",
     ]
 )
 _ATTRIBUTES = frozenset(
@@ -69,6 +71,11 @@ _ATTRIBUTES = frozenset(
 #: Deepest element that is kept. Elements of cxlab's pictures are at most three deep.
 _DEEPEST = 16
 _SVG = "{http://www.w3.org/2000/svg}"
+#: The style sheet of cxlab's pictures: colours of classes on dark pages.
+_DARK = re.compile(
+    r"@media \(prefers-color-scheme:dark\)"
+    r"\{(?:\.cx-[a-z]{1,16}\{(?:fill|stroke):#[0-9a-f]{6}\}){1,64}\}"
+)
 
 
 def sanitised(svg: str) -> str | None:
@@ -86,6 +93,15 @@ def sanitised(svg: str) -> str | None:
     return _kept(root) + ("\n" if svg.endswith("\n") else "")
 
 
+def without_style(svg: str) -> str:
+    """A sanitised picture without its colours for dark pages."""
+    return re.sub(r"<style>[^<]*</style>\n?", "", svg)
+
+
+def _is_dark(style: Element) -> bool:
+    return len(style) == 0 and not style.attrib and bool(_DARK.fullmatch(style.text or ""))
+
+
 def _kept(element: Element, depth: int = 0) -> str:
     name = element.tag.removeprefix(_SVG)
     written = ' xmlns="http://www.w3.org/2000/svg"' if name == "svg" else ""
@@ -95,7 +111,8 @@ def _kept(element: Element, depth: int = 0) -> str:
     inner = html.escape(element.text or "", quote=False)
     for child in element:
         # The tag of a comment is no text.
-        known = isinstance(child.tag, str) and child.tag.removeprefix(_SVG) in _ELEMENTS
+        tag = child.tag.removeprefix(_SVG) if isinstance(child.tag, str) else ""
+        known = tag in _ELEMENTS or (tag == "style" and _is_dark(child))
         if known and depth < _DEEPEST:
             inner += _kept(child, depth + 1)
         inner += html.escape(child.tail or "", quote=False)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 #: Okabe and Ito's colours, which colour-blind readers can distinguish.
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#F0E442", "#999999")
 _BLUE, _ORANGE, _GREY = COLOURS[0], COLOURS[1], "#495057"
-_FILLS = {"host": "#cfe2ff", "device": "#d1e7dd", "switch": "#f1f3f5"}
+_FILLS = {"host": "#cfe2ff", "device": "#d1e7dd", "switch": "#f1f3f5", "group": "#fbfcfd"}
 #: Colours of the stages in the order in which a request passes them. Other stages follow.
 _STAGES = {
     "process": "#999999",
@@ -82,53 +82,33 @@ def utilization_colours() -> Colormap:
 
 
 def topology(plan: Plan, result: Result | Report | None = None, axes: Axes | None = None) -> Axes:
-    """The system. With a result, links are coloured and widened by utilization."""
-    from matplotlib.cm import ScalarMappable
-    from matplotlib.collections import LineCollection
-    from matplotlib.colors import Normalize
+    """The system. With a result, links are coloured and widened by utilization.
 
+    Places and groups are those of the command's picture: a system with
+    many nodes is drawn as groups, each line being the busiest link
+    between two of them.
+    """
     system = plan.describe()
-    at = {node["name"]: (node["x"], node["y"]) for node in system["nodes"]}
-    links: list[dict[str, Any]] = system["links"]
-    width = max(x for x, _ in at.values()) / 90
-    height = max(y for _, y in at.values()) / 90
+    groups: list[dict[str, Any]] = system["groups"]
+    boxes: list[dict[str, Any]] = groups or system["nodes"]
+    width = (max(box["x"] for box in boxes) - min(box["x"] for box in boxes)) / 80 + 1.5
+    height = (max(box["y"] for box in boxes) - min(box["y"] for box in boxes)) / 80 + 1.5
     axes = _axes(axes, (min(max(width, 5.0), 16.0), min(max(height, 3.0), 12.0)))
-    lines = [(at[link["a"]], at[link["b"]]) for link in links]
-    if result is None:
-        axes.add_collection(LineCollection(lines, colors="#6c757d", linewidths=1.4, zorder=1))
-    else:
-        ways = _report(result)["links"]
-        busy = [
-            max(ways[2 * number]["utilization"], ways[2 * number + 1]["utilization"])
-            for number in range(len(links))
-        ]
-        colours, scale = utilization_colours(), Normalize(0, 100)
-        collection = LineCollection(
-            lines,
-            colors=[colours(value) for value in busy],
-            linewidths=[1.2 + 3.0 * value for value in busy],
-            zorder=1,
-        )
-        axes.add_collection(collection)
-        axes.figure.colorbar(
-            ScalarMappable(scale, colours),
-            ax=axes,
-            label="link busy, % (busier direction)",
-            shrink=0.7,
-        )
-    labels = len(at) <= 60
-    for node in system["nodes"]:
+    ways = None if result is None else _report(result)["links"]
+    lines = _lines(system, ways)
+    _draw_lines(axes, lines, None if ways is None else utilization_colours())
+    for box in boxes:
         axes.text(
-            node["x"],
-            node["y"],
-            node["name"] if labels else " ",
+            box["x"],
+            box["y"],
+            "\n".join([box["name"], *box["counts"]]) if groups else box["name"],
             ha="center",
             va="center",
             fontsize=7,
             zorder=2,
             bbox={
-                "boxstyle": "round,pad=0.35" if node["kind"] != "host" else "square,pad=0.35",
-                "facecolor": _FILLS[node["kind"]],
+                "boxstyle": "square,pad=0.35" if box.get("kind") == "host" else "round,pad=0.35",
+                "facecolor": _FILLS[box.get("kind", "group")],
                 "edgecolor": "#343a40",
                 "linewidth": 0.8,
             },
@@ -139,6 +119,60 @@ def topology(plan: Plan, result: Result | Report | None = None, axes: Axes | Non
     axes.invert_yaxis()
     axes.set_axis_off()
     return axes
+
+
+#: A line of a picture: points, and utilization.
+_Line = tuple[list[tuple[float, float]], float]
+
+
+def _lines(system: dict[str, Any], ways: Sequence[Any] | None) -> list[_Line]:
+    """A line for each link, or for each pair of groups. The busiest come last."""
+    lines: list[_Line] = []
+    for wire in system["wires"]:
+        load = 0.0
+        if ways is not None:
+            numbers = (2 * link + way for link in wire["links"] for way in (0, 1))
+            load = max(ways[number]["utilization"] for number in numbers)
+        points = [(x, y) for x, y in wire["points"]]
+        lines.append((_curve(points) if wire["curve"] else points, load))
+    return sorted(lines, key=lambda line: line[1])
+
+
+def _curve(points: list[tuple[float, float]]) -> list[tuple[float, float]]:
+    """Points of a quadratic curve from the first to the last point, drawn towards the second."""
+    (ax, ay), (bx, by), (cx, cy) = points
+    parts = [step / 24 for step in range(25)]
+    return [
+        (
+            (1 - part) ** 2 * ax + 2 * part * (1 - part) * bx + part**2 * cx,
+            (1 - part) ** 2 * ay + 2 * part * (1 - part) * by + part**2 * cy,
+        )
+        for part in parts
+    ]
+
+
+def _draw_lines(axes: Axes, lines: list[_Line], colours: Colormap | None) -> None:
+    from matplotlib.cm import ScalarMappable
+    from matplotlib.collections import LineCollection
+    from matplotlib.colors import Normalize
+
+    ends = [points for points, _ in lines]
+    if colours is None:
+        axes.add_collection(LineCollection(ends, colors="#6c757d", linewidths=1.4, zorder=1))
+        return
+    collection = LineCollection(
+        ends,
+        colors=[colours(load) for _, load in lines],
+        linewidths=[1.2 + 3.0 * load for _, load in lines],
+        zorder=1,
+    )
+    axes.add_collection(collection)
+    axes.figure.colorbar(
+        ScalarMappable(Normalize(0, 100), colours),
+        ax=axes,
+        label="link busy, % (busier direction)",
+        shrink=0.7,
+    )
 
 
 def latency_histogram(result: Result | Report, axes: Axes | None = None) -> Axes:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from cxlab import _files, plot
 from cxlab._result import Result
+from cxlab._svg import sanitised, without_style
 from cxlab._types import Report
 
 if TYPE_CHECKING:
@@ -47,6 +48,9 @@ td.bar { padding: 4px 10px; width: 140px; }
 td.bar div { height: 10px; border-radius: 5px; background: #e9ecef; overflow: hidden; }
 td.bar i { display: block; height: 100%; }
 details summary { cursor: pointer; color: var(--soft); margin-top: 8px; }
+details:target > summary { color: var(--ink); font-weight: 600; }
+svg a rect { cursor: pointer; }
+svg a:hover rect, svg a:focus rect { stroke-width: 2.5; }
 footer { margin-top: 20px; color: var(--soft); font-size: 13px; }
 code { font-size: 0.92em; }
 """
@@ -76,12 +80,7 @@ def page(result: Result) -> str:
     parts = [
         _header(report),
         _tiles(report),
-        _section(
-            "Topology and link utilization",
-            _svg_of(result),
-            "Links are coloured and widened "
-            "by their busier direction; point at one for both directions.",
-        ),
+        _topology(result),
         '<div class="two">',
         _section(
             "Latency of requests",
@@ -179,12 +178,52 @@ def _section(title: str, body: str, note: str = "") -> str:
     return f"<section><h2>{title}</h2>{note}{body}</section>" if body else ""
 
 
-def _svg_of(result: Result) -> str:
-    if result.svg is None:
-        return "<p>The folder has no topology.svg.</p>"
-    svg = result.svg[result.svg.index("<svg") :]
-    # The page's heading shows the name.
-    return re.sub(r'<text x="16" y="24"[^>]*>.*?</text>\n?', "", svg, count=1)
+#: A group in a picture of groups: its box, whose description has the names of its members.
+_GROUP = re.compile(r"<g [^>]*><rect [^>]*><title>([^<]*)</title></rect><desc>([^<]*)</desc></g>")
+#: Busiest links of a group that the page lists.
+_IN_GROUP = 12
+
+
+def _topology(result: Result) -> str:
+    """The picture. Groups of nodes are links to lists of their busiest links below it."""
+    title = "Topology and link utilization"
+    svg = None if result.svg is None else sanitised(result.svg)
+    if svg is None:
+        return _section(title, "<p>The folder has no topology.svg.</p>")
+    # The page is light, and its heading shows the name.
+    svg = without_style(svg[svg.index("<svg") :])
+    svg = re.sub(r'<text x="16" y="24"[^>]*>.*?</text>\n?', "", svg, count=1)
+    groups = [(found[1], found[2]) for found in _GROUP.finditer(svg)]
+    if not groups:
+        note = "Links are coloured and widened by their busier direction; point at one for both."
+        return _section(title, svg, note)
+    numbers = iter(range(len(groups)))
+    svg = _GROUP.sub(lambda found: f'<a href="#group-{next(numbers)}">{found[0]}</a>', svg)
+    lists = "".join(
+        f'<details id="group-{number}"><summary>{name}</summary>{_links_of(result.report, members)}'
+        "</details>"
+        for number, (name, members) in enumerate(groups)
+    )
+    note = "Groups of nodes; click on one for its busiest links. Lines have the colour of the "
+    return _section(title, svg + lists, note + "busiest link between two groups.")
+
+
+def _links_of(report: Report, members: str) -> str:
+    """The busiest links with an end in a group, as a table."""
+    names = set(html.unescape(members).split("\n"))
+    ends = ((link, link["direction"].split("->")) for link in report["links"])
+    found = [link for link, ends in ends if not names.isdisjoint(ends)]
+    found.sort(key=lambda link: -link["utilization"])
+    rows = [
+        [
+            link["direction"],
+            f"{link['utilization'] * 100:.1f} %",
+            f"{link['payload_bytes'] / max(report['window_ns'], 1e-3):,.2f}",
+        ]
+        for link in found[:_IN_GROUP]
+    ]
+    head = [f"direction, {len(rows)} of {len(found):,}", "busy", "payload, GB/s"]
+    return _table(head, rows)
 
 
 def _drawn(draw: Callable[[Axes], object], size: tuple[float, float]) -> str:

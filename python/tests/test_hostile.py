@@ -77,7 +77,10 @@ def test_a_page_of_somebody_elses_folder_runs_nothing(folder, capsys):
     (folder / "requests.parquet").unlink()
     picture = (
         '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 9 9" onload="alert(1)">'
-        "<script>alert(1)</script><style>*{}</style><g onclick='alert(1)'>"
+        "<script>alert(1)</script><style>*{}</style>"
+        "<style>@media (prefers-color-scheme:dark){.cx-a{fill:red}}</style>"
+        "<style>@media (prefers-color-scheme:dark){.cx-a{fill:#000000}} *{}</style>"
+        "<g onclick='alert(1)'>"
         '<a href="javascript:alert(1)"><text x="1" y="2">kept</text></a>'
         '<rect fill="url(http://x)" width="3"/><foreignObject><body/></foreignObject>'
         "<text>also kept</text></g></svg>"
@@ -86,7 +89,7 @@ def test_a_page_of_somebody_elses_folder_runs_nothing(folder, capsys):
     assert said(capsys, ["report", folder])[0] == 0
     page = (folder / "report.html").read_text()
     assert "<script" not in page
-    for word in ("onload", "onclick", "javascript", "foreignObject", "url(http", "<a "):
+    for word in ("onload", "onclick", "javascript", "foreignObject", "url(http", "<a ", "cx-a"):
         assert word not in page
     assert "also kept" in page
 

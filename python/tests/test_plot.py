@@ -31,6 +31,22 @@ def test_a_plan_alone_is_drawn(pool):
     assert cxlab.plan(pool).svg.startswith("<svg")
 
 
+def test_a_large_system_is_drawn_as_groups(pool):
+    large = pool.set("hosts[0].count", 40).set("devices[0].count", 40)
+    large = large.set("fabric.topology", cxlab.topology("torus"))
+    result = cxlab.run(large)
+    system = cxlab.plan(large).describe()
+    axes = plot.topology(cxlab.plan(large), result)
+    names = {text.get_text().split("\n")[0] for text in axes.texts}
+    assert names == {group["name"] for group in system["groups"]}
+    assert len(names) < len(system["nodes"]) == 80 + len(system["switches"])
+    assert all(0 <= node["group"] < len(names) for node in system["nodes"])
+    assert len(axes.collections[0].get_segments()) == len(system["wires"])
+    shown = [number for wire in system["wires"] for number in wire["links"]]
+    assert len(set(shown)) == len(shown) < len(system["links"])
+    axes.figure.canvas.draw()
+
+
 def test_the_histogram_adds_up_to_all_requests(result):
     axes = plot.latency_histogram(result)
     assert sum(bar.get_height() for bar in axes.patches) == pytest.approx(100)

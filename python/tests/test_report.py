@@ -63,6 +63,30 @@ def test_the_page_is_whole_and_loads_nothing(folder):
     assert "Where requests wait" in words
 
 
+def test_a_group_of_the_picture_opens_its_busiest_links(pool, tmp_path):
+    large = pool.set("hosts[0].count", 40).set("devices[0].count", 40)
+    large = large.set("fabric.topology", cxlab.topology("ring", switches=32))
+    result = cxlab.run(large)
+    assert "prefers-color-scheme" in result.svg
+    result.save(tmp_path / "run")
+    loaded = cxlab.Result.load(tmp_path / "run")
+    assert loaded.svg == result.svg
+    text = page(result)
+    assert text == page(loaded)
+    assert "prefers-color-scheme" not in text
+    tags = Tags()
+    tags.feed(text)
+    assert tags.open == []
+    assert tags.loads == []
+    groups = cxlab.plan(large).describe()["groups"]
+    assert len(groups) == text.count('<a href="#group-') == text.count('<details id="group-')
+    first = text.split('<details id="group-0">')[1].split("</details>")[0]
+    members = {"sw0", "sw1", *(host["name"] for host in result.report["hosts"])}
+    rows = re.findall(r"<td>([^<]*)-&gt;([^<]*)</td>", first)
+    assert 0 < len(rows) <= 12
+    assert all(not members.isdisjoint(row) for row in rows)
+
+
 def test_reports_with_the_names_of_version_1_are_read(folder):
     now = cxlab.Result.load(folder)
     old = re.sub(r'\n  "format": 2,', "", now.json).replace('_gb_per_s":', '_gbps":')
