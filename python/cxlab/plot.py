@@ -104,10 +104,10 @@ def topology(plan: Plan, result: Result | Report | None = None, axes: Axes | Non
             "\n".join([box["name"], *box["counts"]]) if groups else box["name"],
             ha="center",
             va="center",
-            fontsize=7,
+            fontsize=8,
             zorder=2,
             bbox={
-                "boxstyle": "square,pad=0.35" if box.get("kind") == "host" else "round,pad=0.35",
+                "boxstyle": "square,pad=0.5" if box.get("kind") == "host" else "round,pad=0.5",
                 "facecolor": _FILLS[box.get("kind", "group")],
                 "edgecolor": "#343a40",
                 "linewidth": 0.8,
