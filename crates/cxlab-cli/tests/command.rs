@@ -464,6 +464,10 @@ fn check_plan_list_and_schema_say_what_they_should() {
         "{dot}"
     );
     well_formed(&said(&[&"plan", &base, &"--format", &"svg"]));
+    let picture = said(&[&"plan", &base, &"--format", &"terminal"]);
+    for name in ["[host0]", "(sw0)", "(sw3)"] {
+        assert!(picture.contains(name), "{picture}");
+    }
     let out = folder.path("plan.svg");
     assert_eq!(
         said(&[&"plan", &base, &"--format", &"svg", &"--out", &out]),
