@@ -303,9 +303,13 @@ fn sizes_and_addresses_that_overflow_are_refused() {
         cxlab_submit(owned.0, 0, 0, gib - 128, 128, CXLAB_READ, 0),
         CXLAB_OK
     );
-    for kind in [2, u32::MAX] {
+    for (kind, says) in [
+        (CXLAB_WRITE_BACK, "snooped = true"),
+        (3, "CXLAB_READ"),
+        (u32::MAX, "CXLAB_READ"),
+    ] {
         let found = cxlab_submit(owned.0, 0, 0, 0, 64, kind, 0);
-        refused(found, CXLAB_ERROR_KIND, &["CXLAB_READ"]);
+        refused(found, CXLAB_ERROR_KIND, &[says]);
     }
     let mut byte = 1u8;
     let bytes: *mut c_void = (&raw mut byte).cast();
