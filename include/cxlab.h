@@ -157,8 +157,8 @@
 #define CXLAB_READ 0
 
 /*
- The request writes. At a port with `snooped = true`, the program's caches may change the lines when it has
- completed.
+ The request writes. When it has completed at a port with `snooped = true`, the program's caches may change the
+ lines as well.
  */
 #define CXLAB_WRITE 1
 
@@ -168,8 +168,8 @@
 #define CXLAB_WRITE_BACK 2
 
 /*
- Data came, or the write is done. At a port with `snooped = true`, the program's caches may keep the lines and
- change them.
+ Data came, or the write is done. At a port with `snooped = true`, the program's caches may keep and change the
+ lines of the request.
  */
 #define CXLAB_SERVED 0
 
@@ -458,8 +458,8 @@ int32_t cxlab_take_snoops(cxlab_system system,
 /*
  Answers a snoop: from `time` on, which is not before that of the system, the program's caches have the line no
  more, or change it no more. `changed` is not 0 if the line was changed since the program got it, in a cache or in a
- CXLAB_WRITE_BACK that has not completed. A program must not wait for a request of the line before it answers.
- Since 1.1.
+ CXLAB_WRITE_BACK that has not completed. A program must not wait for a request of the line before it answers. The
+ function exists since 1.1.
  */
 int32_t cxlab_answer_snoop(cxlab_system system,
                            uint32_t port,

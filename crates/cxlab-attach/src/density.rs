@@ -132,7 +132,7 @@ struct Pairs {
     all: f64,
     /// In the same page.
     page: f64,
-    /// The same line.
+    /// Pairs of accesses to one line.
     line: f64,
 }
 

@@ -274,8 +274,8 @@ fn run_first(notes: &mut Vec<String>) {
 }
 
 /// Forks a child that executes the program once a byte arrives on its pipe. A child that cannot
-/// execute the program exits as `env` does: with code 127 if the program is not found, and 126
-/// otherwise.
+/// execute the program exits as `env` does: with code 127 if the program is not found, and with
+/// code 126 otherwise.
 fn start(words: &[OsString]) -> Result<(Tid, OwnedFd), AttachError> {
     let shown = words
         .first()

@@ -46,8 +46,8 @@ impl Measured {
         })
     }
 
-    /// Whether a machine can have these values. Times in nanoseconds (*assumed* limits: far from
-    /// those of any machine).
+    /// Whether a machine can have these values, with times in nanoseconds. The limits are *assumed*: no
+    /// machine is near them.
     fn is_possible(&self) -> bool {
         let time = |ns: f64| (0.01..=1e5).contains(&ns);
         let curve = |curve: &Curve| {

@@ -51,7 +51,7 @@ impl Message {
     }
 }
 
-/// One end of the connection.
+/// The command's or the guard's end of the connection between both.
 pub(crate) struct Link(UnixDatagram);
 
 impl Link {
@@ -120,8 +120,7 @@ impl Relay {
         }
     }
 
-    /// Whether the end of this process is the end of the run: it is the program that the command
-    /// started.
+    /// Whether this process is the program that the command started, whose end is the end of the run.
     pub(crate) fn is_program(&self, pid: Tid) -> bool {
         self.program == Some(pid)
     }

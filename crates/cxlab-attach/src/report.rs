@@ -57,9 +57,9 @@ pub struct Slowdown {
     pub with_cxl_s: f64,
     /// `with_cxl_s / native_s`.
     pub factor: f64,
-    /// Least and largest factor that the error class allows.
+    /// Least factor that the error class allows.
     pub least: f64,
-    /// See `least`.
+    /// Largest factor that the error class allows.
     pub most: f64,
 }
 
@@ -74,9 +74,9 @@ const MOST_MODELLED: f64 = 1.25;
 pub struct Times {
     /// All CPU time.
     pub cpu_s: f64,
-    /// The part that has a price, and the part in user space that has none.
+    /// The part that has a price.
     pub priced_s: f64,
-    /// See `priced_s`.
+    /// The part in user space that has no price.
     pub unpriced_s: f64,
     /// The model's time for the priced part with all memory local.
     pub modelled_s: f64,

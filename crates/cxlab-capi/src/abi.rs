@@ -58,14 +58,14 @@ pub const CXLAB_ERROR_SNOOP: i32 = -21;
 
 /// The request reads.
 pub const CXLAB_READ: u32 = 0;
-/// The request writes. At a port with `snooped = true`, the program's caches may change the lines when it has
-/// completed.
+/// The request writes. When it has completed at a port with `snooped = true`, the program's caches may change the
+/// lines as well.
 pub const CXLAB_WRITE: u32 = 1;
 /// The program's caches give changed lines up, at a port with `snooped = true`. Since 1.1.
 pub const CXLAB_WRITE_BACK: u32 = 2;
 
-/// Data came, or the write is done. At a port with `snooped = true`, the program's caches may keep the lines and
-/// change them.
+/// Data came, or the write is done. At a port with `snooped = true`, the program's caches may keep and change the
+/// lines of the request.
 pub const CXLAB_SERVED: u32 = 0;
 /// The device has no decoder for the address.
 pub const CXLAB_DENIED: u32 = 1;

@@ -391,8 +391,8 @@ pub unsafe extern "C" fn cxlab_take_snoops(
 
 /// Answers a snoop: from `time` on, which is not before that of the system, the program's caches have the line no
 /// more, or change it no more. `changed` is not 0 if the line was changed since the program got it, in a cache or in a
-/// CXLAB_WRITE_BACK that has not completed. A program must not wait for a request of the line before it answers.
-/// Since 1.1.
+/// CXLAB_WRITE_BACK that has not completed. A program must not wait for a request of the line before it answers. The
+/// function exists since 1.1.
 #[unsafe(no_mangle)]
 pub extern "C" fn cxlab_answer_snoop(
     system: cxlab_system,

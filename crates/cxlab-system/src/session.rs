@@ -62,9 +62,9 @@ pub const MOST_LINES: u64 = 64;
 /// What a request of another program does.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RequestKind {
-    /// It reads.
+    /// The request reads whole lines.
     Read,
-    /// It writes; or caches of a snooped program want to change the lines.
+    /// The request writes, or caches of a snooped program want to change the lines.
     Write,
     /// Caches of a snooped program give changed lines up. If a snoop took a line first, nothing remains to be done.
     WriteBack,

@@ -1,5 +1,5 @@
-//! The report of an attached run as people read it: slowdown first, then pools, then where the numbers
-//! are from.
+//! The report of an attached run as people read it: slowdown first, then pools, then the sources of the
+//! numbers.
 
 use cxlab_attach::report::AttachReport;
 use cxlab_system::analytic::PlanFabric;

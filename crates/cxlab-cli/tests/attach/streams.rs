@@ -384,7 +384,7 @@ fn the_report_goes_to_a_file_or_through_a_link() {
     }
 }
 
-/// Whoever traces a set-user-ID program keeps it from its rights. The report says so.
+/// A set-user-ID program has no rights of its owner while it is traced. The report says so.
 #[test]
 fn a_set_user_id_program_without_its_rights_is_named() {
     use std::os::unix::fs::PermissionsExt;

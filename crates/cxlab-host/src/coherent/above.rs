@@ -31,7 +31,7 @@ use crate::issuer::DueWake;
 pub(super) const ASK: u32 = 1 << 28;
 const ANSWER: u32 = 1 << 29;
 
-/// What waits for the caches above.
+/// A reason to ask the caches above for a line.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
 pub(super) enum Demand {
     /// A back-invalidation snoop.
@@ -55,7 +55,7 @@ impl Demand {
 /// A snoop of the caches above.
 #[derive(Clone, Copy, Serialize, Deserialize, Debug)]
 pub struct CacheSnoop {
-    /// The line.
+    /// Number of the snooped line.
     pub line: LineAddr,
     /// Whether they give up the line. Otherwise they may keep it, but change it no more.
     pub invalidate: bool,
@@ -103,8 +103,8 @@ impl CachingRequester {
     }
 
     /// Takes the answer to a snoop of the caches above: they have given up or shared the line, and it was `changed`
-    /// since they got it. Each snoop is answered once. Returns the wake-up, at `time`, that the caller must pass to
-    /// the simulation.
+    /// since they got it. Each snoop is answered once. The caller must pass the returned wake-up, at `time`, to the
+    /// simulation.
     pub fn answer_cache_snoop(
         &mut self,
         snoop: &CacheSnoop,

@@ -56,7 +56,7 @@ pub(super) struct TransactionEntry {
     /// The snoop to which the entry owes a response, or [`NONE`], and the line's index in the snoop.
     pub(super) snoop: u32,
     pub(super) place: u8,
-    /// What waits for the line to be stable and for the answer of the caches above; `None` without such caches.
+    /// The reason to ask the caches above for the line, until the line is stable and they have answered.
     pub(super) demand: Option<Demand>,
     /// Whether the caches above were asked to give up the line or to share it, and have not answered.
     pub(super) asked: bool,

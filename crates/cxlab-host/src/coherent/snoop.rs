@@ -107,8 +107,7 @@ impl CachingRequester {
         }
     }
 
-    /// Whether an entry is free for each line that the snoop names and that is modified, or that the caches above
-    /// have.
+    /// Whether an entry is free for each line that the snoop names and that is modified or in the caches above.
     fn can_take(&self, message: &Message) -> bool {
         let (kind, lines, _) = parse(message);
         let entered = (0..lines.len()).filter(|&place| {

@@ -52,13 +52,13 @@ pub(super) struct Size {
 /// A rectangle with sides along the axes, in pixels.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Rect {
-    /// Left side.
+    /// Horizontal position of the left side.
     pub left: f64,
-    /// Top.
+    /// Vertical position of the top, counted downwards.
     pub top: f64,
-    /// Right side.
+    /// Horizontal position of the right side.
     pub right: f64,
-    /// Bottom.
+    /// Vertical position of the bottom.
     pub bottom: f64,
 }
 
@@ -120,7 +120,7 @@ impl Rect {
         self.bottom - self.top
     }
 
-    /// The middle.
+    /// The point in the middle of the rectangle.
     pub fn center(self) -> Point {
         Point::new(
             (self.left + self.right) / 2.0,

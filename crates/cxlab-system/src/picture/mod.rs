@@ -60,15 +60,15 @@ impl Frame {
 pub enum Kind {
     /// A host, or another requester.
     Host,
-    /// A device.
+    /// A device at an edge port.
     Device,
-    /// A switch.
+    /// A switch of the fabric.
     Switch,
     /// A group of nodes.
     Group,
 }
 
-/// A box.
+/// A box for a node or for a group of nodes.
 #[derive(Clone, PartialEq, Debug)]
 pub struct NodeBox {
     /// Its place, in pixels.
@@ -86,7 +86,7 @@ pub struct NodeBox {
 /// A line for a link, or for all links between two groups.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Wire {
-    /// Its course.
+    /// The line's course from one box to the other.
     pub course: Course,
     /// Numbers of the boxes at its ends.
     pub ends: (usize, usize),
@@ -109,22 +109,22 @@ pub enum Ink {
     On(&'static str),
 }
 
-/// A text.
+/// A text of the picture, in one line.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Label {
     /// Left end of the baseline, or its middle, in pixels.
     pub at: Point,
-    /// The text.
+    /// The characters of the text.
     pub text: String,
     /// Font size, in pixels.
     pub size: f64,
-    /// Whether it is bold.
+    /// Whether the font is bold.
     pub bold: bool,
     /// Whether `at` is the middle of the baseline.
     pub centered: bool,
     /// Whether it is read from the bottom to the top.
     pub turned: bool,
-    /// Its colour.
+    /// The colour of the characters.
     pub ink: Ink,
     /// The box or cell that it is in.
     pub within: Option<Rect>,
@@ -177,7 +177,7 @@ pub enum Fill {
     Empty,
     /// The colour of counts with this opacity, from 0 to 1.
     Share(f64),
-    /// This colour.
+    /// A colour in the notation of SVG.
     Colour(String),
 }
 
@@ -186,7 +186,7 @@ pub enum Fill {
 pub struct Cell {
     /// Its place, in pixels.
     pub rect: Rect,
-    /// Its colour.
+    /// What fills the rectangle.
     pub fill: Fill,
     /// What is said of it. Empty for none.
     pub title: String,
@@ -211,7 +211,7 @@ pub struct Picture {
     pub bands: Vec<Band>,
     /// Rectangles of the heat map and the legend.
     pub cells: Vec<Cell>,
-    /// All texts.
+    /// Texts of boxes, maps and legends.
     pub labels: Vec<Label>,
     /// Links by source and destination group. `None` in a picture of single nodes.
     pub traffic: Option<Traffic>,

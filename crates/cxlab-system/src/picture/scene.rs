@@ -10,9 +10,9 @@ use crate::report::Report;
 pub enum Node {
     /// A host, or another requester.
     Host(usize),
-    /// A device.
+    /// A device at an edge port.
     Device(usize),
-    /// A switch.
+    /// A switch of the fabric.
     Switch(usize),
 }
 

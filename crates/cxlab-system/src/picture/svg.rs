@@ -1,7 +1,7 @@
 //! A picture as an SVG file.
 //!
-//! Colours of light pages are attributes, because not every reader knows style sheets. A style sheet replaces them on dark
-//! pages.
+//! Colours of light pages are attributes, because not every reader knows style sheets. On dark pages, a style sheet
+//! replaces these colours.
 
 use std::fmt::Write;
 
