@@ -471,6 +471,9 @@ fn random(seed: u64, swarm: &str, slow: bool) -> String {
         .collect();
     // Links that are down, and whether a command took them down.
     let mut down: BTreeMap<usize, bool> = BTreeMap::new();
+    // Links that a command brings up, and when it does.
+    let command_time = whole.scenario.manager().command_time.0;
+    let mut rising: BTreeMap<usize, u64> = BTreeMap::new();
     let mut dead = BTreeSet::new();
     let (mut at, mut failed) = (0, 0);
     for _ in 0..draw.between(1, 10) {
@@ -501,7 +504,11 @@ fn random(seed: u64, swarm: &str, slow: bool) -> String {
                 }
             }
             _ if !alive => {}
+            _ if rising.get(&number).is_some_and(|up| at <= *up) => {}
             _ if let Some(commanded) = down.remove(&number) => {
+                if commanded {
+                    rising.insert(number, at + command_time);
+                }
                 draw.line(match commanded {
                     true => port(at, "deassert-perst", b, a),
                     false => link(at, "link-up", a, b),
