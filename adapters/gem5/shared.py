@@ -6,14 +6,12 @@ build/X86/gem5.opt adapters/gem5/shared.py --scenario adapters/gem5/shared.toml 
 import argparse
 
 import m5
-from caches import cache
+from cores import add_argument, add_core
 from m5.objects import (
-    X86O3CPU,
     AddrRange,
     CoherentXBar,
     CxlabMemory,
     CxlabSystem,
-    L2XBar,
     Process,
     Root,
     SEWorkload,
@@ -21,12 +19,11 @@ from m5.objects import (
     SubSystem,
     System,
     VoltageDomain,
-    X86TimingSimpleCPU,
 )
 
 parser = argparse.ArgumentParser()
 parser.add_argument("--scenario", default="adapters/gem5/shared.toml")
-parser.add_argument("--cpu", choices=("o3", "timing"), default="timing")
+add_argument(parser)
 parser.add_argument("program")
 parser.add_argument("arguments", nargs=argparse.REMAINDER)
 arguments = parser.parse_args()
@@ -54,7 +51,6 @@ class Host(SubSystem):
 
     def __init__(self, number: int) -> None:
         super().__init__()
-        self.cpu = {"o3": X86O3CPU, "timing": X86TimingSimpleCPU}[arguments.cpu](cpu_id=number)
         self.bus = CoherentXBar(
             width=64,
             frontend_latency=3,
@@ -63,22 +59,7 @@ class Host(SubSystem):
             snoop_response_latency=4,
             point_of_coherency=False,
         )
-        self.cpu.createInterruptController()
-        self.cpu.interrupts[0].pio = self.bus.mem_side_ports
-        self.cpu.interrupts[0].int_requestor = self.bus.cpu_side_ports
-        self.cpu.interrupts[0].int_responder = self.bus.mem_side_ports
-        self.cpu.icache = cache("32KiB", 8, 2, 4)
-        self.cpu.dcache = cache("32KiB", 8, 4, 16)
-        self.l2bus = L2XBar()
-        self.l2 = cache("256KiB", 8, 14, 32)
-        for first in (self.cpu.icache, self.cpu.dcache):
-            first.mem_side = self.l2bus.cpu_side_ports
-        self.cpu.icache_port = self.cpu.icache.cpu_side
-        self.cpu.dcache_port = self.cpu.dcache.cpu_side
-        for walker in (self.cpu.mmu.itb.walker, self.cpu.mmu.dtb.walker):
-            walker.port = self.l2bus.cpu_side_ports
-        self.l2.cpu_side = self.l2bus.mem_side_ports
-        self.l2.mem_side = self.bus.cpu_side_ports
+        add_core(self, arguments.cpu, self.bus, number)
         self.cpu.workload = process
         self.cpu.createThreads()
 
