@@ -5,15 +5,15 @@ use std::collections::BTreeMap;
 
 use cxlab_engine::Simulation;
 use cxlab_engine::rng::StreamRng;
-use cxlab_engine::units::{Bytes, LineAddr, Picos, SimTime};
+use cxlab_engine::units::{Bytes, LineAddr, SimTime};
 use cxlab_host::{CacheSnoop, CachingRequester, DueWake, RequestAgent, RequestRow, StallReason};
 use cxlab_protocol::coherence::requester::Line;
-use cxlab_testkit::{read, wire, write};
+use cxlab_testkit::{read, write};
 use cxlab_workload::{Inlet, MemOp};
 
-use crate::harness::{HDM_H, Node, cache, params, with_source};
+use crate::harness::{HDM_H, Node, params, with_source};
 use crate::home::Home;
-use crate::random::{check_copies, check_values, home, host, rights};
+use crate::random::{check_copies, check_values, home, host, random_cache, rights, with_home};
 
 const SEEDS: u64 = 1_000;
 /// Operations of each program.
@@ -190,13 +190,9 @@ fn system(seed: u64, lines: u64) -> (Simulation<Node>, Vec<Program>) {
     let hosts = 2 + rng.below(2) as usize;
     let credits = [1, 2, 8][rng.below(3) as usize];
     let patience = [1, 5_000, 200_000][rng.below(3) as usize];
-    let mut nodes: Vec<Node> = (0..hosts)
+    let nodes: Vec<Node> = (0..hosts)
         .map(|number| {
-            let ways = 1 + rng.below(3) as u32;
-            let mut cache = cache(u64::from(ways) * (1 + rng.below(3)), ways);
-            cache.access_time = Picos(rng.below(10_000));
-            cache.mshrs = [None, Some(1), Some(2)][rng.below(3) as usize];
-            cache.clean_evict = rng.chance(0.5);
+            let cache = random_cache(&mut rng);
             let params = params(1 + rng.below(30) as u32);
             let source = Inlet::new(OPERATIONS as usize, Bytes(1 << 40));
             let source = Box::new(source);
@@ -212,17 +208,7 @@ fn system(seed: u64, lines: u64) -> (Simulation<Node>, Vec<Program>) {
         .collect();
     let capacity = 1 + rng.below(lines) as usize;
     let blocks = rng.chance(0.5);
-    nodes.push(Node::Home(Home::new(
-        hosts as u16,
-        credits,
-        seed,
-        capacity,
-        blocks,
-    )));
-    let wires = (0..hosts)
-        .map(|number| vec![wire(hosts, number)])
-        .chain([(0..hosts).map(|number| wire(number, 0)).collect()])
-        .collect();
+    let home = Home::new(hosts as u16, credits, seed, capacity, blocks);
     let programs = (0..hosts as u64).map(|number| Program {
         rng: StreamRng::new(seed, &format!("program{number}")),
         number,
@@ -234,7 +220,7 @@ fn system(seed: u64, lines: u64) -> (Simulation<Node>, Vec<Program>) {
         issued: 0,
         met: [0; 11],
     });
-    (Simulation::new(nodes, wires), programs.collect())
+    (with_home(nodes, home), programs.collect())
 }
 
 fn run(seed: u64) -> Met {

@@ -6,7 +6,9 @@ use std::collections::BTreeMap;
 use cxlab_engine::rng::StreamRng;
 use cxlab_engine::units::{LineAddr, Picos, SimTime};
 use cxlab_engine::{Monitor, Simulation, Stop};
-use cxlab_host::{CachingRequester, CoherenceStats, Observation, RequestAgent, StallReason};
+use cxlab_host::{
+    CacheParams, CachingRequester, CoherenceStats, Observation, RequestAgent, StallReason,
+};
 use cxlab_protocol::coherence::dcoh::Peer;
 use cxlab_protocol::coherence::requester::Line;
 use cxlab_testkit::{read, wire, write};
@@ -116,6 +118,27 @@ struct Totals {
     digest: u64,
 }
 
+/// A small cache with random limits.
+pub fn random_cache(rng: &mut StreamRng) -> CacheParams {
+    let ways = 1 + rng.below(3) as u32;
+    let mut cache = cache(u64::from(ways) * (1 + rng.below(3)), ways);
+    cache.access_time = Picos(rng.below(10_000));
+    cache.mshrs = [None, Some(1), Some(2)][rng.below(3) as usize];
+    cache.clean_evict = rng.chance(0.5);
+    cache
+}
+
+/// Requesters, each with a wire to the home, which is the last component.
+pub fn with_home(mut nodes: Vec<Node>, home: Home) -> Simulation<Node> {
+    let hosts = nodes.len();
+    nodes.push(Node::Home(home));
+    let wires = (0..hosts)
+        .map(|number| vec![wire(hosts, number)])
+        .chain([(0..hosts).map(|number| wire(number, 0)).collect()])
+        .collect();
+    Simulation::new(nodes, wires)
+}
+
 fn run(seed: u64, threads: usize) -> Totals {
     let mut rng = StreamRng::new(seed, "system");
     let hosts = 2 + rng.below(2) as usize;
@@ -124,13 +147,9 @@ fn run(seed: u64, threads: usize) -> Totals {
     let credits = [1, 2, 8][rng.below(3) as usize];
     let spread = [1, 2_000, 100_000][rng.below(3) as usize];
     let store = [0.1, 0.5, 0.9][rng.below(3) as usize];
-    let mut nodes: Vec<Node> = (0..hosts)
+    let nodes: Vec<Node> = (0..hosts)
         .map(|number| {
-            let ways = 1 + rng.below(3) as u32;
-            let mut cache = cache(u64::from(ways) * (1 + rng.below(3)), ways);
-            cache.access_time = Picos(rng.below(10_000));
-            cache.mshrs = [None, Some(1), Some(2)][rng.below(3) as usize];
-            cache.clean_evict = rng.chance(0.5);
+            let cache = random_cache(&mut rng);
             let mut params = params(1 + rng.below(30) as u32);
             params.queue = [None, Some(1)][rng.below(2) as usize];
             let mut time = 0;
@@ -159,18 +178,8 @@ fn run(seed: u64, threads: usize) -> Totals {
         .collect();
     let capacity = 1 + rng.below(lines) as usize;
     let blocks = rng.chance(0.5);
-    nodes.push(Node::Home(Home::new(
-        hosts as u16,
-        credits,
-        seed,
-        capacity,
-        blocks,
-    )));
-    let wires = (0..hosts)
-        .map(|number| vec![wire(hosts, number)])
-        .chain([(0..hosts).map(|number| wire(number, 0)).collect()])
-        .collect();
-    let mut simulation = Simulation::new(nodes, wires);
+    let home_of_all = Home::new(hosts as u16, credits, seed, capacity, blocks);
+    let mut simulation = with_home(nodes, home_of_all);
 
     let monitor = Monitor::default();
     let mut time = 0;
