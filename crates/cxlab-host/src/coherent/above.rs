@@ -103,8 +103,7 @@ impl CachingRequester {
     }
 
     /// Takes the answer to a snoop of the caches above: they have given up or shared the line, and it was `changed`
-    /// since they got it. Each snoop is answered once. The caller must pass the returned wake-up, at `time`, to the
-    /// simulation.
+    /// since they got it. Each snoop is answered once. The caller must pass the wake-up, at `time`, to the simulation.
     pub fn answer_cache_snoop(
         &mut self,
         snoop: &CacheSnoop,
@@ -269,12 +268,11 @@ impl CachingRequester {
         if above.recalled == number {
             above.recalled = NONE;
         }
-        let was_recalled = demand == Demand::Eviction;
         let silently = changed && entry.state.line == Line::E;
         if silently {
             entry.state.line = Line::M;
         }
-        if was_recalled || demand.snoop() == Snoop::Inv {
+        if demand.snoop() == Snoop::Inv {
             self.cache[slot].above = false;
         }
         if silently {

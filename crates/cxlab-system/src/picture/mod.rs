@@ -118,7 +118,7 @@ pub struct Label {
     pub text: String,
     /// Font size, in pixels.
     pub size: f64,
-    /// Whether the font is bold.
+    /// Whether the characters are bold, as in a system's title.
     pub bold: bool,
     /// Whether `at` is the middle of the baseline.
     pub centered: bool,
