@@ -49,8 +49,8 @@ python: need-rust .venv/.installed ## Build the Python package into .venv, with 
 
 .PHONY: test-python
 test-python: python ## The checks of the Python package alone
-	.venv/bin/ruff format --check --quiet python examples tests/compare.py adapters
-	.venv/bin/ruff check --quiet python examples tests/compare.py adapters
+	.venv/bin/ruff format --check --quiet python examples tests/compare.py adapters site
+	.venv/bin/ruff check --quiet python examples tests/compare.py adapters site
 	.venv/bin/mypy
 	.venv/bin/pytest
 
@@ -66,6 +66,19 @@ PREFIX ?= /usr/local
 install-lib: need-rust ## Build libcxlab and install it below PREFIX: cxlab under another simulator
 	$(CARGO) rustc --release --locked --package cxlab-capi --lib --crate-type cdylib,staticlib
 	crates/cxlab-capi/install/install.sh "$(TARGET)/release" "$(PREFIX)" "$(DESTDIR)"
+
+# The Rust pages are those of the crates that programs import.
+SITE = $(OUT)/site/$(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -1)
+RUST_PAGES := -p cxlab -p cxlab-engine -p cxlab-scenario -p cxlab-plan -p cxlab-system
+.PHONY: site
+site: build .venv-site/.installed ## Build the site into out/site: pages, gallery, papers, interfaces
+	.venv-site/bin/python site/gallery.py "$(CXLAB)" "$(OUT)/gallery"
+	CXLAB_GALLERY="$(abspath $(OUT)/gallery)" NO_MKDOCS_2_WARNING=1 \
+		.venv-site/bin/mkdocs build --quiet --config-file site/mkdocs.yml --site-dir "$(abspath $(SITE))"
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --no-deps --quiet $(RUST_PAGES)
+	mkdir -p "$(SITE)/rust" && cp -r $(TARGET)/doc/. "$(SITE)/rust"
+	.venv-site/bin/python site/versions.py "$(OUT)/site"
+	@echo "make site: $(OUT)/site/index.html (a browser shows it from a server: python3 -m http.server -d $(OUT)/site)"
 
 .PHONY: test-all
 test-all: need-rust need-python have-valgrind have-qemu ## The slow suites too, optimised
@@ -153,10 +166,16 @@ docs: python ## Write the generated parts of docs/
 	.venv/bin/python -m pip install --quiet --disable-pip-version-check -r python/requirements-test.txt
 	@touch $@
 
+.venv-site/.installed: site/requirements.txt
+	@$(MAKE) need-python
+	$(PYTHON) -m venv .venv-site
+	.venv-site/bin/python -m pip install --quiet --disable-pip-version-check -r site/requirements.txt
+	@touch $@
+
 .PHONY: clean
 clean: ## Remove what was built and written
 	$(CARGO) clean
-	rm -rf .venv $(OUT)
+	rm -rf .venv .venv-site $(OUT)
 
 # What must be there, and what to do when it is not.
 
