@@ -35,11 +35,12 @@ def gallery_index(entries: list[dict[str, Any]]) -> str:
         "",
     ]
     lines += ['<div class="gallery">']
-    for entry in entries:
+    for place, entry in enumerate(entries):
+        loading = "lazy" if place >= 6 else "eager"
         name, title = entry["name"], entry["description"]
         lines.append(
             f'<a href="{name}/">'
-            f'<img src="{name}.svg" alt="" loading="lazy" width="320" height="200">'
+            f'<img src="{name}.svg" alt="" loading="{loading}" width="320" height="200">'
             f"<strong>{name}</strong><span>{escape(title)}</span></a>"
         )
     return "\n".join([*lines, "</div>", ""])

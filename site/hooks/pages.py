@@ -198,3 +198,34 @@ def python_page(markdown: str) -> str:
     intro = markdown.split("\n## ")[0].replace(" This\npage is generated.", "")
     names = re.findall(r"^## `(cxlab\.[\w.]+)`", markdown, flags=re.MULTILINE)
     return intro + "".join(f"\n\n## `{name}`\n\n::: {name}\n" for name in names)
+
+
+IMAGE = re.compile(r'<img alt="([^"]*)" src="([^"]+)"')
+#: The theme's search is a dialog without a name, which screen readers ask for.
+SEARCH = '<div class="md-search" data-md-component="search" role="dialog"'
+
+
+def picture_size(file: Path) -> str:
+    """The size of a PNG file as attributes; nothing for drawings, which have theirs inside."""
+    head = file.read_bytes()[:24]
+    if head[:8] != b"\x89PNG\r\n\x1a\n":
+        return ""
+    width, height = int.from_bytes(head[16:20], "big"), int.from_bytes(head[20:24], "big")
+    return f' width="{width}" height="{height}"'
+
+
+def on_page_content(html: str, *, page: Page, files: Files, **_: Any) -> str:
+    """Gives pictures their size, so that text does not move when they come, and loads them late."""
+
+    def new(match: re.Match[str]) -> str:
+        place = posixpath.normpath(posixpath.join(page.file.dest_uri, "..", match[2]))
+        file = files.get_file_from_path(place)
+        size = picture_size(Path(file.abs_src_path)) if file and file.abs_src_path else ""
+        return f'<img alt="{match[1]}" src="{match[2]}" loading="lazy"{size}'
+
+    return IMAGE.sub(new, html)
+
+
+def on_post_page(output: str, **_: Any) -> str:
+    """Names the search dialog."""
+    return output.replace(SEARCH, f'{SEARCH} aria-label="Search"')
