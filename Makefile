@@ -132,6 +132,11 @@ deny: ## Licences, sources and advisories of dependencies, where cargo-deny is i
 	fi; \
 	$(CARGO) deny --workspace check --disable-fetch advisories
 
+# In one call, so that crates which are not published yet find each other.
+.PHONY: publish-check
+publish-check: need-rust ## Package the library crates as for publishing, and compile each from its package
+	$(CARGO) publish --dry-run --locked --workspace --exclude cxlab-tests --exclude cxlab-benches
+
 .PHONY: bench
 bench: need-rust ## Measure speed (docs/explain/performance.md has the numbers and the machine)
 	$(CARGO) bench --locked -p cxlab-benches
