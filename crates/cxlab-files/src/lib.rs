@@ -11,6 +11,7 @@
 //! whose process was killed.
 
 mod folder;
+pub mod input;
 
 pub use folder::Folder;
 

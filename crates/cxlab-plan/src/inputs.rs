@@ -1,10 +1,11 @@
 //! The files beside a scenario, the hashes of all inputs of a plan, and traces that change during a run.
 
-use std::fs::{File, Metadata};
+use std::fs::Metadata;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
+use cxlab_files::input;
 use cxlab_scenario::Scenario;
 use sha2::{Digest, Sha256};
 
@@ -76,8 +77,8 @@ impl Inputs {
 fn hash(hashers: &mut [Sha256], path: &Path) {
     let mut length: u64 = 0;
     // Opening a pipe may block for ever, and a device may have no end.
-    let regular = std::fs::metadata(path).is_ok_and(|found| found.is_file());
-    if let Some(mut file) = regular.then(|| File::open(path).ok()).flatten() {
+    let regular = input::kind(path).is_ok_and(|found| found.is_file);
+    if let Some(mut file) = regular.then(|| input::open(path).ok()).flatten() {
         let mut buffer = [0; 1 << 16];
         while let Ok(count @ 1..) = file.read(&mut buffer) {
             length += count as u64;

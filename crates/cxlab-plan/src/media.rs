@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use cxlab_engine::catalog::ParamError;
 use cxlab_engine::units::Bytes;
+use cxlab_files::input;
 use cxlab_memory::Medium;
 use cxlab_scenario::{MediumChoice, Note, Scenario};
 
@@ -100,9 +101,9 @@ impl PlannedMedia {
         for (place, medium, _) in self.all(scenario) {
             for file in medium.files() {
                 let path = folder.join(&file.path);
-                let there = std::fs::metadata(&path);
+                let there = input::kind(&path);
                 let wrong = match &there {
-                    Ok(found) if found.is_file() => None,
+                    Ok(found) if found.is_file => None,
                     Ok(_) => Some("it is no regular file".to_owned()),
                     Err(error) => Some(format!("it cannot be read: {error}")),
                 };

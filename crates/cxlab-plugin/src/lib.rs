@@ -10,19 +10,34 @@
 //! All `unsafe` code of cxlab for libraries is in this crate. One thing cannot be checked: that the
 //! library's functions are as the header declares them.
 
+#[cfg(not(unix))]
+mod elsewhere;
+#[cfg(unix)]
 mod library;
+#[cfg(unix)]
+mod medium;
+#[cfg(unix)]
 mod process;
+#[cfg(unix)]
 mod ring;
+#[cfg(unix)]
 mod serve;
 pub mod trust;
 
 use std::fmt;
-use std::path::Path;
 use std::time::Duration;
 
-pub use library::ABI;
+#[cfg(not(unix))]
+pub use elsewhere::{Host, Medium, host, serve};
+#[cfg(unix)]
+pub use medium::Medium;
+#[cfg(unix)]
 pub use process::{Host, host};
+#[cfg(unix)]
 pub use serve::serve;
+
+/// Version of the interface, `CXLAB_MEDIUM_ABI` in the header.
+pub const ABI: u32 = 2;
 
 /// The time of an event that never happens, `CXLAB_NEVER` in the header.
 pub const NEVER: u64 = u64::MAX;
@@ -84,122 +99,6 @@ impl fmt::Display for PluginError {
 }
 
 impl std::error::Error for PluginError {}
-
-/// A medium that a library has created.
-pub struct Medium(Runs);
-
-enum Runs {
-    Here(library::Medium),
-    Apart(process::Medium),
-}
-
-impl Medium {
-    /// Creates a medium of `capacity` bytes from a library that [is trusted](trust::check).
-    ///
-    /// # Errors
-    /// Says what is wrong with the library, or what the library says about the configuration.
-    pub fn create(
-        library: &Path,
-        (config, capacity, seed): (&str, u64, u64),
-        place: Place,
-    ) -> Result<Medium, PluginError> {
-        trust::check(library)?;
-        Ok(Medium(match place {
-            Place::Here => {
-                let library = library::Library::open(library)?;
-                Runs::Here(library.create(config, capacity, seed)?)
-            }
-            Place::Apart(patience) => {
-                let settings = (config, capacity, seed);
-                Runs::Apart(process::Medium::create(library, settings, patience)?)
-            }
-        }))
-    }
-
-    /// Bytes that the medium reads and writes at a time.
-    pub fn granule(&self) -> u32 {
-        match &self.0 {
-            Runs::Here(medium) => medium.granule(),
-            Runs::Apart(medium) => medium.granule(),
-        }
-    }
-
-    /// Whether the medium can accept one more request at time `now`.
-    ///
-    /// # Errors
-    /// When the medium's process has ended or does not respond.
-    pub fn can_accept(&self, now: u64, write: bool) -> Result<bool, Broken> {
-        match &self.0 {
-            Runs::Here(medium) => Ok(medium.can_accept(now, write)),
-            Runs::Apart(medium) => medium.can_accept(now, write),
-        }
-    }
-
-    /// Passes a request to the medium.
-    ///
-    /// # Errors
-    /// Those of [`Medium::can_accept`]. A process that ends during this call may be detected only
-    /// by the next call.
-    pub fn enqueue(&self, now: u64, request: &Request) -> Result<(), Broken> {
-        match &self.0 {
-            Runs::Here(medium) => {
-                medium.enqueue(now, request);
-                Ok(())
-            }
-            Runs::Apart(medium) => medium.enqueue(now, request),
-        }
-    }
-
-    /// The time of the medium's next event, or [`NEVER`].
-    ///
-    /// # Errors
-    /// When the medium's process has ended or does not respond.
-    pub fn next_event(&self) -> Result<u64, Broken> {
-        match &self.0 {
-            Runs::Here(medium) => Ok(medium.next_event()),
-            Runs::Apart(medium) => medium.next_event(),
-        }
-    }
-
-    /// Advances the medium to time `now`, writes its completions to `done`, and returns how many the
-    /// library claims to have written.
-    ///
-    /// # Errors
-    /// When the medium's process has ended or does not respond.
-    pub fn advance(&self, now: u64, done: &mut [Completion; ROOM]) -> Result<usize, Broken> {
-        match &self.0 {
-            Runs::Here(medium) => Ok(medium.advance(now, done)),
-            Runs::Apart(medium) => medium.advance(now, done),
-        }
-    }
-
-    /// Starts the statistics anew at time `now`. The statistics of a library without
-    /// `begin_measurement` continue to count from the start of the run.
-    ///
-    /// # Errors
-    /// Those of [`Medium::can_accept`]. A process that ends during this call may be detected only
-    /// by the next call.
-    pub fn begin_measurement(&self, now: u64) -> Result<(), Broken> {
-        match &self.0 {
-            Runs::Here(medium) => {
-                medium.begin_measurement(now);
-                Ok(())
-            }
-            Runs::Apart(medium) => medium.begin_measurement(now),
-        }
-    }
-
-    /// The name and value of a statistic by number, from 0; `None` after the last.
-    ///
-    /// # Errors
-    /// When the medium's process has ended or does not respond.
-    pub fn statistic(&self, number: usize) -> Result<Option<(String, f64)>, Broken> {
-        match &self.0 {
-            Runs::Here(medium) => Ok(medium.statistic(number)),
-            Runs::Apart(medium) => medium.statistic(number),
-        }
-    }
-}
 
 /// Most completions that a library can return from one call.
 pub const ROOM: usize = 64;

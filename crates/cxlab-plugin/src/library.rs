@@ -7,10 +7,8 @@ use std::path::Path;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use crate::{Completion, PluginError, Request};
+use crate::{ABI, Completion, PluginError, Request};
 
-/// Version of the interface, `CXLAB_MEDIUM_ABI` in the header.
-pub const ABI: u32 = 2;
 /// Size of the buffer for the library's error message, in bytes.
 const ERROR_BYTES: usize = 512;
 /// Longest name of a statistic, in characters.

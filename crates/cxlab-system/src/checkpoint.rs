@@ -11,7 +11,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use cxlab_engine::Simulation;
 use cxlab_engine::state::{self, Refusal, StateError, StateReader, StateWriter};
@@ -19,6 +19,7 @@ use cxlab_engine::units::{Picos, SimTime};
 use cxlab_files::WholeFile;
 use cxlab_plan::{DeviceKind, Plan, Problem};
 use serde::{Deserialize, Serialize};
+use web_time::Instant;
 
 use crate::batches::Batches;
 use crate::output::{is_special, prepare_dir, write_whole};

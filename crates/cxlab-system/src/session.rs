@@ -28,7 +28,6 @@ mod store;
 
 use std::collections::VecDeque;
 use std::path::Path;
-use std::time::Instant;
 
 use cxlab_engine::state::{Refusal, StateError, StateReader, StateWriter};
 use cxlab_engine::units::{Hpa, LINE_BYTES, SimTime};
@@ -40,6 +39,7 @@ use cxlab_workload::{InletError, MemOp, OpKind};
 
 pub use error::SessionError;
 pub use port::{Completion, Outcome, PortInfo, Snoop};
+use web_time::Instant;
 
 use crate::assembly::{self, Context};
 use crate::checkpoint::{self, Checkpoint, CheckpointError, Origin};

@@ -9,6 +9,7 @@
 //! (`docs/reference/cxlt.md`), [`import`](mod@import) converts other formats to it, [`filter`] passes
 //! accesses through caches, and [`capture`](mod@capture) records an unmodified program.
 
+#[cfg(unix)]
 pub mod capture;
 mod error;
 pub mod filter;
@@ -28,6 +29,7 @@ mod varint;
 pub mod workload;
 mod zipf;
 
+#[cfg(unix)]
 pub use capture::{
     CaptureError, CaptureOptions, CaptureSummary, Recorder, Sampling, capture, find_program,
 };

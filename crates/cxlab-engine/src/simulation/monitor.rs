@@ -34,7 +34,8 @@ pub struct Outcome {
     pub lookahead: Option<Picos>,
 }
 
-/// Shows the progress of a running simulation to another thread, which may interrupt the run.
+/// Shows the progress of a running simulation to another thread, which may interrupt the run. Where there is no
+/// other thread, [`Monitor::watched`] has the run call a function.
 #[derive(Default, Debug)]
 pub struct Monitor {
     interrupted: AtomicBool,
@@ -47,9 +48,25 @@ pub struct Monitor {
     /// The most threads that a run has used outside of trials.
     pub(super) threads: AtomicUsize,
     pub(super) windows: Counted,
+    watch: Option<fn(&Monitor)>,
 }
 
 impl Monitor {
+    /// A monitor that calls `watch` after every few thousand events, on the thread that handled them.
+    pub fn watched(watch: fn(&Monitor)) -> Monitor {
+        Monitor {
+            watch: Some(watch),
+            ..Monitor::default()
+        }
+    }
+
+    /// Calls the function of [`Monitor::watched`].
+    pub(super) fn show(&self) {
+        if let Some(watch) = self.watch {
+            watch(self);
+        }
+    }
+
     /// The largest number of blocks of components on one thread, with block-by-block execution. Below 2
     /// where no thread used it, because the components fit the caches or have few events at a time.
     pub fn blocks(&self) -> u64 {

@@ -8,7 +8,9 @@
 //! This is the only place in the engine where real time has an effect. It affects how fast a run is,
 //! never its result, which is equal for every number of threads.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use web_time::Instant;
 
 /// The number of threads that a run may use. The result of the run does not depend on it.
 ///

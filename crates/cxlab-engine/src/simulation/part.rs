@@ -189,6 +189,7 @@ impl<C: Component> Part<C> {
             .work
             .fetch_add(std::mem::take(&mut self.lane.work), Ordering::Relaxed);
         monitor.time.fetch_max(self.last, Ordering::Relaxed);
+        monitor.show();
     }
 
     /// Removes all pending events. Components keep the payloads that they have kept or taken in.

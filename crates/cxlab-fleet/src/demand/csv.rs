@@ -11,6 +11,7 @@ use std::path::Path;
 
 use cxlab_engine::catalog::{Entry, ParamError, read_params};
 use cxlab_engine::rng::StreamRng;
+use cxlab_files::input;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -69,12 +70,12 @@ impl Demand for Trace {
             DemandError(format!("{shown}: the VM demand cannot be read: {error}"))
         };
         // Opening a pipe may block for ever, and a device may have no end.
-        if !std::fs::metadata(&path).map_err(unreadable)?.is_file() {
+        if !input::kind(&path).map_err(unreadable)?.is_file {
             return Err(DemandError(format!(
                 "{shown}: is a folder, a device or a pipe; allowed: a regular file"
             )));
         }
-        let file = std::fs::File::open(&path).map_err(unreadable)?;
+        let file = input::open(&path).map_err(unreadable)?;
         let mut content = Vec::new();
         // The read is bounded because the file may grow meanwhile.
         file.take(MAX_BYTES + 1)

@@ -1,10 +1,10 @@
 //! Reading the files of a medium: names, sizes, and errors that name the parameter.
 
-use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use cxlab_engine::catalog::ParamError;
+use cxlab_files::input;
 
 use super::family::{CurveFamily, CurveSource};
 use super::params::{CurveFiles, CurveFormat, CurvesParams, LatencyUnit, refused};
@@ -62,7 +62,7 @@ fn list(params: &CurvesParams, folder: &Path) -> Result<Vec<PathBuf>, ParamError
         CurveFiles::Many(many) => return Ok(many.iter().map(PathBuf::from).collect()),
     };
     let path = folder.join(one);
-    if !path.is_dir() {
+    if !input::kind(&path).is_ok_and(|found| found.is_dir) {
         return Ok(vec![PathBuf::from(one)]);
     }
     if params.format != CurveFormat::Mess {
@@ -80,8 +80,7 @@ fn list(params: &CurvesParams, folder: &Path) -> Result<Vec<PathBuf>, ParamError
         )
     };
     let mut found = Vec::new();
-    for entry in std::fs::read_dir(&path).map_err(unreadable)? {
-        let name = entry.map_err(unreadable)?.file_name();
+    for name in input::names(&path).map_err(unreadable)? {
         let name = name.to_string_lossy().into_owned();
         if mess::is_curve(&name) {
             found.push((mess::read_percent(&name), name));
@@ -106,11 +105,11 @@ fn list(params: &CurvesParams, folder: &Path) -> Result<Vec<PathBuf>, ParamError
 fn content(path: &Path) -> Result<Vec<u8>, String> {
     let unreadable = |error: std::io::Error| format!("it cannot be read: {error}");
     // Opening a pipe may block for ever, and a device may have no end.
-    if !std::fs::metadata(path).map_err(unreadable)?.is_file() {
+    if !input::kind(path).map_err(unreadable)?.is_file {
         return Err("it is no regular file".to_owned());
     }
     let mut content = Vec::new();
-    let file = File::open(path).map_err(unreadable)?;
+    let file = input::open(path).map_err(unreadable)?;
     file.take(MAX_BYTES + 1)
         .read_to_end(&mut content)
         .map_err(unreadable)?;

@@ -12,14 +12,13 @@ mod sampling;
 mod saving;
 mod windows;
 
-use std::time::Instant;
-
 use cxlab_engine::units::{Picos, SimTime};
 use cxlab_engine::{Monitor, Outcome, Stop, Threads, processors};
 use cxlab_host::RequestRow;
 use cxlab_plan::windows::{WindowEnd, is_steady, windows};
 use cxlab_plan::{Plan, Problem};
 use cxlab_scenario::{EventParams, Note, ThreadLimit};
+use web_time::Instant;
 
 pub use error::RunError;
 pub use ranks::{describe_division, division, run_ranked};

@@ -11,7 +11,7 @@
 //! of requests has completed. The grid spacing is a fraction of the last window, so windows depend only on
 //! the system and the seed.
 
-use std::time::Instant;
+use web_time::Instant;
 
 use cxlab_engine::Stop;
 use cxlab_engine::rng::StreamRng;

@@ -89,6 +89,10 @@ pub(crate) struct Converter {
     summary: Summary,
 }
 
+#[cfg_attr(
+    not(unix),
+    expect(dead_code, reason = "captures use what conversions do not")
+)]
 impl Converter {
     /// Starts the file that will become `out`.
     pub fn create(

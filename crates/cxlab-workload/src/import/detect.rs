@@ -1,10 +1,11 @@
 //! Opening of a trace file: counting its bytes, decompression of gzip, and detection of the format.
 
-use std::fs::File;
 use std::io::{BufReader, Cursor, Read};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+
+use cxlab_files::input::{self, Input};
 
 use super::{FORMATS, Format};
 use crate::error::{Place, TraceError};
@@ -33,7 +34,7 @@ impl Opened {
 }
 
 struct Counted {
-    file: File,
+    file: Input,
     done: Arc<AtomicU64>,
 }
 
@@ -52,9 +53,9 @@ pub(crate) fn open(
 ) -> Result<(Opened, Box<dyn Read + Send>), TraceError> {
     let failed =
         |error: std::io::Error| TraceError::io(path, Place::File, "open the trace", &error);
-    let file = File::open(path).map_err(failed)?;
-    let metadata = file.metadata().map_err(failed)?;
-    if metadata.is_dir() {
+    let file = input::open(path).map_err(failed)?;
+    let kind = file.kind().map_err(failed)?;
+    if kind.is_dir {
         return Err(TraceError::new(
             path,
             Place::File,
@@ -81,7 +82,7 @@ pub(crate) fn open(
     Ok((
         Opened {
             format,
-            total_bytes: metadata.len(),
+            total_bytes: kind.bytes,
             done,
         },
         input,

@@ -39,7 +39,9 @@ pub use lackey::Lackey;
 pub use records::Records;
 
 pub(crate) use ahead::Ahead;
-pub(crate) use convert::{Converter, no_records};
+#[cfg(unix)]
+pub(crate) use convert::Converter;
+pub(crate) use convert::no_records;
 pub(crate) use detect::{Opened, open};
 
 /// A buffered reader of a trace's bytes after decompression.

@@ -7,12 +7,14 @@
 
 mod frames;
 mod replay;
+mod stream;
 mod survey;
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use cxlab_engine::catalog::{Entry, ParamError};
+use cxlab_files::input;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Place, TraceError, WorkloadError};
@@ -160,7 +162,7 @@ impl Workload for TraceWorkload {
         let path = self
             .file(ctx.scenario_dir, ctx.trace_override)
             .ok_or_else(|| ParamError::new("path", "found none; allowed: a trace file"))?;
-        if std::fs::metadata(&path).is_ok_and(|found| !found.is_file() && !found.is_dir()) {
+        if input::kind(&path).is_ok_and(|found| !found.is_file && !found.is_dir) {
             let message =
                 "is a device or a pipe; allowed: a regular file, since it is read more than once";
             return Err(TraceError::new(&path, Place::File, "", message).into());

@@ -1,6 +1,6 @@
 //! The source that replays one requester's share of a trace.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use cxlab_engine::catalog::ParamError;
@@ -8,10 +8,10 @@ use cxlab_engine::rng::StreamRng;
 use cxlab_engine::state::{SaveState, StateError, StateReader, StateWriter};
 use cxlab_engine::units::{Hpa, Picos, SimTime};
 
+use super::stream::Stream;
 use super::survey::Survey;
 use super::{Share, Timing, Trace};
 use crate::error::TraceError;
-use crate::import::{Ahead, Records};
 use crate::op::{MemOp, OpSource};
 use crate::trace::Record;
 use crate::workload::SourceContext;
@@ -43,46 +43,6 @@ pub(super) fn check_times(survey: &Survey, params: &Trace) -> Result<(), ParamEr
         Picos(survey.latest - survey.earliest)
     );
     Err(ParamError::new("time_scale", message))
-}
-
-/// The records of a trace from some record on.
-enum Stream {
-    /// The records are read when the requester needs them. Used when several
-    /// requesters share a trace.
-    Here(Records),
-    /// A thread reads the records ahead. Used when there is only one requester.
-    Ahead(Ahead),
-}
-
-impl Stream {
-    fn open(path: &Path, before: u64, alone: bool) -> Result<Stream, TraceError> {
-        let mut records = Records::open(path, None)?;
-        records.skip_records(before)?;
-        Ok(match alone {
-            true => Stream::Ahead(Ahead::new(records)),
-            false => Stream::Here(records),
-        })
-    }
-
-    /// Skips `skip` records, which belong to other requesters, and returns the next; `None` at the
-    /// end of the trace.
-    fn next(&mut self, skip: u64) -> Result<Option<Record>, TraceError> {
-        if let (Stream::Here(records), 1..) = (&mut *self, skip) {
-            records.skip_records(skip)?;
-        }
-        let mut next = None;
-        self.each(1, |record| next = Some(record))?;
-        Ok(next)
-    }
-
-    /// Hands out records as [`Records::each`] does.
-    #[inline]
-    fn each(&mut self, count: usize, take: impl FnMut(Record)) -> Result<usize, TraceError> {
-        match self {
-            Stream::Here(records) => records.each(count, take),
-            Stream::Ahead(records) => records.each(count, take),
-        }
-    }
 }
 
 /// One requester's share of a trace.

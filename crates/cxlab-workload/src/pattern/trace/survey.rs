@@ -5,9 +5,10 @@ use std::path::Path;
 use cxlab_engine::units::{Bytes, Hpa, LINE_BYTES, LineAddr};
 
 use super::frames::Frames;
+use super::stream::Stream;
 use super::{Addresses, Timing, Trace};
 use crate::error::{Place, TraceError, WorkloadError};
-use crate::import::{Ahead, Records, no_records};
+use crate::import::no_records;
 use crate::page_map::{PAGE_BYTES, PAGE_LINES};
 use crate::trace::Record;
 
@@ -53,7 +54,7 @@ impl Survey {
             latest: 0,
             mapping,
         };
-        let mut records = Ahead::new(Records::open(path, None)?);
+        let mut records = Stream::open(path, 0, true)?;
         let mut misfit = None;
         while misfit.is_none()
             && records.each(SURVEYED, |record| {
