@@ -67,18 +67,55 @@ install-lib: need-rust ## Build libcxlab and install it below PREFIX: cxlab unde
 	$(CARGO) rustc --release --locked --package cxlab-capi --lib --crate-type cdylib,staticlib
 	crates/cxlab-capi/install/install.sh "$(TARGET)/release" "$(PREFIX)" "$(DESTDIR)"
 
+# The lab needs what a newcomer may lack: the compiler's target for browsers, clang for zstd, and Node.js.
+WEB := wasm32-unknown-unknown
+WEB_FLAGS := -C target-feature=+bulk-memory,+nontrapping-fptoint,+sign-ext,+mutable-globals
+WASM = $(TARGET)/$(WEB)/release/cxlab_web.wasm
+.PHONY: lab
+lab: need-rust ## Build the page that runs scenarios in a browser, into lab/dist
+	@rm -rf lab/dist; \
+	missing=; \
+	command -v npm >/dev/null || missing="Node.js with npm is"; \
+	command -v clang >/dev/null || missing="clang is"; \
+	rustc --print target-libdir --target $(WEB) 2>/dev/null | xargs -r test -d || rustup target add $(WEB) >/dev/null 2>&1 \
+		|| missing="the compiler's target $(WEB) is"; \
+	if [ -n "$$missing" ]; then \
+		echo "skipped: the lab, because $$missing not installed (rustup target add $(WEB); on Debian: apt-get install clang nodejs npm)"; \
+		exit 0; \
+	fi; \
+	set -x; \
+	CARGO_PROFILE_RELEASE_DEBUG=0 RUSTFLAGS="$(WEB_FLAGS)" \
+		$(CARGO) build --release --locked --target $(WEB) --package cxlab-web; \
+	$(CARGO) run --release --locked --quiet --manifest-path lab/bindgen/Cargo.toml \
+		--target-dir "$(TARGET)/bindgen" -- $(WASM) lab/pkg; \
+	npm --prefix lab ci --no-audit --no-fund --silent; \
+	npm --prefix lab run --silent check; \
+	npm --prefix lab run --silent build
+
 # The Rust pages are those of the crates that programs import.
 SITE = $(OUT)/site/$(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -1)
 RUST_PAGES := -p cxlab -p cxlab-engine -p cxlab-scenario -p cxlab-plan -p cxlab-system
 .PHONY: site
-site: build .venv-site/.installed ## Build the site into out/site: pages, gallery, papers, interfaces
+site: build lab .venv-site/.installed ## Build the site into out/site: pages, gallery, papers, interfaces, the lab
 	.venv-site/bin/python site/gallery.py "$(CXLAB)" "$(OUT)/gallery"
-	CXLAB_GALLERY="$(abspath $(OUT)/gallery)" NO_MKDOCS_2_WARNING=1 \
+	CXLAB_GALLERY="$(abspath $(OUT)/gallery)" CXLAB_LAB="$(wildcard lab/dist/index.html)" NO_MKDOCS_2_WARNING=1 \
 		.venv-site/bin/mkdocs build --quiet --config-file site/mkdocs.yml --site-dir "$(abspath $(SITE))"
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --no-deps --quiet $(RUST_PAGES)
 	mkdir -p "$(SITE)/rust" && cp -r $(TARGET)/doc/. "$(SITE)/rust"
+	[ ! -d lab/dist ] || cp -r lab/dist "$(SITE)/lab"
 	.venv-site/bin/python site/versions.py "$(OUT)/site"
 	@echo "make site: $(OUT)/site/index.html (a browser shows it from a server: python3 -m http.server -d $(OUT)/site)"
+
+.PHONY: test-site
+test-site: site ## The site and the lab in a real browser, where Chromium is installed
+	@if [ ! -d lab/dist ] || ! command -v $(CHROMIUM) >/dev/null; then \
+		echo "skipped: the tests of the site, because the lab was not built or $(CHROMIUM) is not installed" \
+			"(on Debian: apt-get install chromium)"; \
+		exit 0; \
+	fi; \
+	CXLAB="$(abspath $(CXLAB))" CXLAB_SITE="$(abspath $(SITE))" CHROME_PATH="$$(command -v $(CHROMIUM))" \
+		npm --prefix lab test
+CHROMIUM ?= chromium
 
 .PHONY: test-all
 test-all: need-rust need-python have-valgrind have-qemu ## The slow suites too, optimised
@@ -180,7 +217,7 @@ docs: python ## Write the generated parts of docs/
 .PHONY: clean
 clean: ## Remove what was built and written
 	$(CARGO) clean
-	rm -rf .venv .venv-site $(OUT)
+	rm -rf .venv .venv-site $(OUT) lab/dist lab/pkg lab/node_modules
 
 # What must be there, and what to do when it is not.
 

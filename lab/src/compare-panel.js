@@ -27,12 +27,12 @@ export function comparePanel(runs) {
     const changes = differences(a.text, b.text);
     shown.replaceChildren(
       compare(a.result.report, b.result.report, [a.name, b.name]),
-      el("h3", {}, "Changed lines"),
+      el("h2", {}, "Changed lines"),
       changes.length > 0 ? el("pre", { tabindex: 0 }, changes.join("\n")) : el("p", { class: "cx-soft" }, "The scenarios are the same."),
       el(
         "div",
         { class: "lab-two" },
-        ...[a, b].map((run) => el("div", {}, el("h3", {}, run.name), topology(run.result.picture, () => {}))),
+        ...[a, b].map((run) => el("div", {}, el("h2", {}, run.name), topology(run.result.picture, () => {}))),
       ),
     );
   }

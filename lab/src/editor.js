@@ -61,6 +61,8 @@ export function editor(parent, text, page) {
       ],
     }),
   });
+  // A keyboard can scroll a long scenario without a cursor in it.
+  view.scrollDOM.tabIndex = 0;
   return {
     text: () => view.state.doc.toString(),
     /** @param {string} next */

@@ -46,3 +46,17 @@ export function files(core, say, changed) {
   );
   return { element };
 }
+
+/**
+ * The files of the folder that is served.
+ * @param {import("./remote.js").RemoteCore} server
+ */
+export function folder(server) {
+  const list = el("ul", { class: "lab-files" });
+  void server.files().then(
+    (names) => list.replaceChildren(...names.map((name) => el("li", {}, name))),
+    () => {}, // the check of the scenario says what is wrong with the server
+  );
+  const details = el("details", {}, el("summary", {}, "Files of the folder, which a scenario may name"), list);
+  return { element: el("div", { class: "lab-drop" }, details) };
+}

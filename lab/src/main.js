@@ -6,7 +6,8 @@ import { el } from "../../python/cxlab/page/dom.js";
 import { comparePanel } from "./compare-panel.js";
 import { Core } from "./core.js";
 import { editor } from "./editor.js";
-import { files } from "./files.js";
+import { files, folder } from "./files.js";
+import { RemoteCore } from "./remote.js";
 import { resultPanel } from "./result-panel.js";
 import { PRESETS, FIRST } from "./presets.js";
 import { pack, unpack } from "./share.js";
@@ -17,18 +18,24 @@ import { tabs } from "./tabs.js";
 const KEPT = "cxlab-lab-scenario";
 const SCHEME = "cxlab-lab-scheme";
 
-const core = new Core();
+const served = document.querySelector('meta[name="cxlab-serve"]') !== null;
+const remote = served ? new RemoteCore() : null;
+const core = remote ?? new Core();
 const status = el("p", { class: "lab-status", role: "status", "aria-live": "polite" });
 const problems = el("ul", { class: "lab-problems" });
 const progress = /** @type {HTMLProgressElement} */ (el("progress", { max: 1, "aria-label": "Progress of the run", hidden: true }));
 const runButton = /** @type {HTMLButtonElement} */ (el("button", { type: "button", class: "lab-main", click: () => void run() }, "Run"));
 const stopButton = /** @type {HTMLButtonElement} */ (el("button", { type: "button", hidden: true, click: () => running?.stop() }, "Stop"));
 const seed = /** @type {HTMLInputElement} */ (el("input", { type: "number", min: 0, step: 1, id: "seed", placeholder: "scenario's" }));
+const threads = /** @type {HTMLInputElement} */ (el("input", { type: "number", min: 1, max: 256, step: 1, id: "threads", placeholder: "auto" }));
 let running = /** @type {{ stop: () => void } | null} */ (null);
 
 /** @typedef {{ name: string, text: string, result: any }} Run */
 /** @type {Run[]} */
 const runs = [];
+let started = 0;
+/** The text of which the picture is shown. */
+let drawn = "";
 
 /** @param {string} text @param {boolean} [wrong] */
 function say(text, wrong = false) {
@@ -60,6 +67,7 @@ async function run() {
   if (running) return;
   const text = edit.text();
   const settings = seed.value === "" ? {} : { seed: Number(seed.value) };
+  if (threads.value !== "") Object.assign(settings, { threads: Number(threads.value) });
   const began = performance.now();
   const { result: ended, stop } = core.run(text, settings, (found) => {
     if (found.fraction != null) progress.value = found.fraction;
@@ -70,8 +78,9 @@ async function run() {
   try {
     const found = await ended;
     const seconds = (performance.now() - began) / 1e3;
-    runs.unshift({ name: `${runs.length + 1}: ${found.report.scenario}, seed ${found.report.seed}`, text, result: found });
+    runs.unshift({ name: `run ${++started}: ${found.report.scenario}, seed ${found.report.seed}`, text, result: found });
     runs.length = Math.min(runs.length, 12);
+    drawn = text;
     result.show(found, text);
     system.show(found.picture, found.report);
     comparison.refresh();
@@ -102,7 +111,6 @@ function list(found) {
   problems.replaceChildren(...items);
 }
 
-let drawn = "";
 /** Draws the system whenever the text has no mistakes. @param {any} found */
 async function checked(found) {
   list(found);
@@ -110,7 +118,9 @@ async function checked(found) {
   if (found.mistakes.length > 0 || text === drawn) return;
   drawn = text;
   try {
-    system.show(await core.draw(text), null);
+    const picture = await core.draw(text);
+    // A run of the same text has coloured it meanwhile.
+    if (runs[0]?.text !== text) system.show(picture, null);
   } catch (error) {
     fail(error);
   }
@@ -189,7 +199,7 @@ function kept(name) {
 
 const button = (/** @type {string} */ text, /** @type {() => void} */ act) => el("button", { type: "button", click: act }, text);
 const left = el("div", { class: "lab-editor" });
-const dropped = files(core, say, () => edit.replace(edit.text()));
+const dropped = remote ? folder(remote) : files(/** @type {Core} */ (core), say, () => edit.replace(edit.text()));
 document.querySelector("#lab")?.replaceChildren(
   el(
     "header",
@@ -200,12 +210,13 @@ document.querySelector("#lab")?.replaceChildren(
     runButton,
     stopButton,
     el("label", { for: "seed" }, "seed ", seed),
+    served ? el("label", { for: "threads" }, "threads ", threads) : null,
     el("span", { class: "lab-gap" }),
     button("Share", () => void share()),
     button("Scenario", () => download("scenario.toml", edit.text(), "text/plain")),
     button("Report", downloadReport),
     el("label", { for: "scheme" }, "colours ", scheme),
-    el("a", { href: "../" }, "Documentation"),
+    served ? null : el("a", { href: "../" }, "Documentation"),
   ),
   el("div", { class: "lab-progress" }, progress, status),
   el(
@@ -224,6 +235,20 @@ const edit = editor(left, kept(KEPT) ?? FIRST, {
   run: () => void run(),
 });
 
+/** Brings back the runs that the server has kept. @param {RemoteCore} server */
+async function earlier(server) {
+  try {
+    const known = await server.history();
+    for (const one of known.filter((run) => run.state === "done" || run.state === "stopped").slice(0, 8)) {
+      const { text, result: found } = await server.kept(one.id);
+      runs.push({ name: `${new Date(one.asked * 1e3).toLocaleString()}: ${one.name}`, text, result: found });
+    }
+    comparison.refresh();
+  } catch (error) {
+    fail(error);
+  }
+}
+
 async function open() {
   try {
     const shared = await unpack(location.hash);
@@ -235,4 +260,5 @@ async function open() {
 
 addEventListener("hashchange", () => void open());
 await open();
+if (remote) void earlier(remote);
 edit.use(await core.schema());

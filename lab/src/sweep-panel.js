@@ -8,7 +8,7 @@ import { table } from "../../python/cxlab/page/table.js";
 const MOST = 64;
 
 /**
- * @param {{ core: import("./core.js").Core, text: () => string, say: (text: string, wrong?: boolean) => void,
+ * @param {{ core: import("./core.js").Core | import("./remote.js").RemoteCore, text: () => string, say: (text: string, wrong?: boolean) => void,
  *   busy: (what: { stop: () => void } | null) => void }} lab
  */
 export function sweepPanel({ core, text, say, busy }) {

@@ -1,4 +1,4 @@
-"""The `cxlab` command. Report, sweep, mlc, calibrate and reproduce are in Python."""
+"""The `cxlab` command. Report, sweep, mlc, calibrate, reproduce and serve are in Python."""
 
 from __future__ import annotations
 
@@ -292,10 +292,17 @@ def _mlc(arguments: Sequence[str]) -> int:
     return measure(arguments, _add_execution, _cache)
 
 
+def _serve(arguments: Sequence[str]) -> int:
+    from cxlab._serve.command import main as serve
+
+    return serve(arguments)
+
+
 _COMMANDS: dict[str, Callable[[Sequence[str]], int]] = {
     "report": _report,
     "sweep": _sweep,
     "mlc": _mlc,
     "calibrate": _calibrate,
     "reproduce": _reproduce,
+    "serve": _serve,
 }

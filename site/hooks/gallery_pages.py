@@ -65,4 +65,4 @@ def gallery_page(entry: dict[str, Any]) -> str:
 
 def has_lab() -> bool:
     """Whether the lab was built, which needs the compiler's target for the browser."""
-    return "CXLAB_LAB" in os.environ
+    return bool(os.environ.get("CXLAB_LAB"))

@@ -68,6 +68,12 @@ mod _native {
         cxlab_plugin::trust::trust_all();
     }
 
+    /// From now on this process opens no file of a scenario outside of a folder.
+    #[pyfunction]
+    fn confine(folder: PathBuf) -> PyResult<()> {
+        Ok(cxlab_files::input::confine(&folder)?)
+    }
+
     /// The JSON Schema of scenario files.
     #[pyfunction]
     fn schema() -> String {

@@ -18,7 +18,7 @@ static PROVIDED: Mutex<BTreeMap<PathBuf, Arc<[u8]>>> = Mutex::new(BTreeMap::new(
 pub struct Kind {
     /// A regular file: it has an end, and opening it does not block.
     pub is_file: bool,
-    /// A folder.
+    /// The path leads to a folder.
     pub is_dir: bool,
     /// Size in bytes.
     pub bytes: u64,
@@ -46,8 +46,7 @@ pub fn confine(folder: &Path) -> io::Result<()> {
     })
 }
 
-/// Makes bytes known as a file. They stand for `path`, and for every path with the same last part
-/// that leads nowhere else.
+/// Makes bytes known as a file. They stand for `path`, and for all paths with the same last part.
 pub fn provide(path: PathBuf, bytes: Arc<[u8]>) {
     let mut provided = PROVIDED.lock().unwrap_or_else(PoisonError::into_inner);
     provided.insert(path, bytes);
@@ -88,8 +87,7 @@ fn allowed(path: &Path) -> io::Result<PathBuf> {
 /// Opens a file.
 ///
 /// # Errors
-/// Those of the file system, and paths outside of the folder that the process is [confined](confine)
-/// to.
+/// Those of the file system, and paths outside of the folder of [`confine`].
 pub fn open(path: &Path) -> io::Result<Input> {
     if let Some(bytes) = provided(path) {
         return Ok(Input(Source::Bytes(Cursor::new(bytes))));
@@ -101,7 +99,7 @@ pub fn open(path: &Path) -> io::Result<Input> {
 /// What a path leads to.
 ///
 /// # Errors
-/// As [`open`].
+/// The same errors as of [`open`].
 pub fn kind(path: &Path) -> io::Result<Kind> {
     if let Some(bytes) = provided(path) {
         return Ok(Kind {
@@ -121,7 +119,7 @@ pub fn kind(path: &Path) -> io::Result<Kind> {
 /// Names of the entries of a folder, in any order.
 ///
 /// # Errors
-/// As [`open`].
+/// The same errors as of [`open`].
 pub fn names(folder: &Path) -> io::Result<Vec<std::ffi::OsString>> {
     let entries = std::fs::read_dir(allowed(folder)?).map_err(here)?;
     entries
@@ -144,7 +142,7 @@ impl Input {
     /// What was opened.
     ///
     /// # Errors
-    /// Those of the file system.
+    /// The file system cannot say.
     pub fn kind(&self) -> io::Result<Kind> {
         match &self.0 {
             Source::File(file) => file.metadata().map(|found| Kind {

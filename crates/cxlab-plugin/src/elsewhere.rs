@@ -10,7 +10,7 @@ use crate::{Broken, Completion, Place, PluginError, ROOM, Request};
 pub struct Host {
     /// The executable file.
     pub program: PathBuf,
-    /// Its arguments.
+    /// The arguments of the program.
     pub arguments: Vec<OsString>,
 }
 
@@ -30,7 +30,7 @@ impl Medium {
     /// Refuses to create a medium.
     ///
     /// # Errors
-    /// Always.
+    /// Every library is refused.
     pub fn create(_: &Path, _: (&str, u64, u64), _: Place) -> Result<Medium, PluginError> {
         let message = "media in shared libraries run on Linux and macOS only";
         Err(PluginError::Library(message.to_owned()))

@@ -1,6 +1,7 @@
 //! Check, draw and run a scenario that is a text. Results are JSON, in the forms of the command.
 
 use cxlab_engine::{Monitor, Threads};
+use cxlab_host::RequestRow;
 use cxlab_plan::load::{self, Loaded, Mistakes};
 use cxlab_plan::windows::expected_requests;
 use cxlab_plan::{Externals, Files};
@@ -114,8 +115,8 @@ pub fn simulate(
     let plan = &loaded.plan;
     begin(expected_requests(plan));
     let mut slowest = Slowest::new(SLOWEST);
-    let mut rows = |rows: Vec<_>| {
-        rows.iter().for_each(|row| slowest.add(row));
+    let mut rows = |rows: Vec<RequestRow>| {
+        slowest.add(&rows);
         Ok(())
     };
     let options = RunOptions {

@@ -7,9 +7,12 @@ use cxlab_host::{RequestRow, STAGE_NAMES};
 use serde_json::{Map, Value, json};
 
 /// The requests of the longest latencies; of equal ones, those that completed first.
+///
+/// Where the measurement begins is known only at the end of a run. It is at a sampling point, as the hand-overs of
+/// rows are, so the slowest of each hand-over are kept.
 pub(crate) struct Slowest {
     most: usize,
-    kept: BinaryHeap<Reverse<Kept>>,
+    kept: Vec<Kept>,
 }
 
 /// A request, ordered by latency and then against its time of completion.
@@ -28,26 +31,31 @@ impl Slowest {
     pub(crate) fn new(most: usize) -> Slowest {
         Slowest {
             most,
-            kept: BinaryHeap::new(),
+            kept: Vec::new(),
         }
     }
 
-    pub(crate) fn add(&mut self, row: &RequestRow) {
-        let latency_ps = row.completed_ps - row.issued_ps;
-        let full = self.kept.len() == self.most;
-        if full
-            && self
-                .kept
-                .peek()
-                .is_some_and(|Reverse(least)| least.latency_ps >= latency_ps)
-        {
-            return;
+    /// Takes the rows of one hand-over.
+    pub(crate) fn add(&mut self, rows: &[RequestRow]) {
+        let mut slowest = BinaryHeap::new();
+        for (place, row) in rows.iter().enumerate() {
+            let rank = Reverse((
+                row.completed_ps - row.issued_ps,
+                Reverse((row.completed_ps, place)),
+            ));
+            if slowest.len() < self.most {
+                slowest.push(rank);
+            } else if let Some(mut least) = slowest.peek_mut()
+                && *least > rank
+            {
+                *least = rank;
+            }
         }
-        if full {
-            self.kept.pop();
-        }
-        self.kept.push(Reverse(Kept {
-            latency_ps,
+        let rows = slowest
+            .into_iter()
+            .map(|Reverse((_, Reverse((_, place))))| &rows[place]);
+        self.kept.extend(rows.map(|row| Kept {
+            latency_ps: row.completed_ps - row.issued_ps,
             completed_ps: Reverse(row.completed_ps),
             requester: row.requester,
             id: row.id as u64,
@@ -58,11 +66,12 @@ impl Slowest {
     }
 
     /// The requests that completed after the warm-up, slowest first.
-    pub(crate) fn json(self, warmup_ns: f64) -> Value {
-        let measured = |kept: &Kept| kept.completed_ps.0 as f64 > warmup_ns * 1e3;
-        let kept = self.kept.into_sorted_vec().into_iter();
-        let kept = kept.map(|Reverse(kept)| kept).filter(measured);
-        let rows = kept.map(|kept| {
+    pub(crate) fn json(mut self, warmup_ns: f64) -> Value {
+        let warmup_ps = (warmup_ns * 1e3).round() as u64;
+        self.kept.retain(|kept| kept.completed_ps.0 > warmup_ps);
+        self.kept.sort_unstable_by(|a, b| b.cmp(a));
+        self.kept.truncate(self.most);
+        let rows = self.kept.into_iter().map(|kept| {
             let stages = STAGE_NAMES.iter().zip(kept.stages);
             let stages: Map<String, Value> = stages
                 .filter(|(_, time)| *time > 0)

@@ -12,6 +12,8 @@ fn main() -> ExitCode {
     };
     let written = Bindgen::new()
         .input_path(input)
+        .remove_name_section(true)
+        .remove_producers_section(true)
         .web(true)
         .and_then(|bindgen| bindgen.typescript(true).out_name("cxlab").generate(folder));
     match written {

@@ -5,7 +5,6 @@ import { number, ticks } from "./format.js";
 
 /** Colours that readers with any colour vision tell apart (Okabe and Ito), set in page.css. */
 const COLOURS = 8;
-const WIDTH = 560;
 const HEIGHT = 240;
 const LEFT = 58;
 const RIGHT = 12;
@@ -29,29 +28,40 @@ export function lines(chart) {
   const [xs, ys] = [points.map((point) => point[0]), points.map((point) => point[1])];
   const [left, right] = wide(least(xs), most(xs));
   const [low, high] = wide(chart.zero === false ? least(ys) : Math.min(0, least(ys)), most(ys));
-  const x = (/** @type {number} */ value) =>
-    LEFT + ((value - left) / (right - left)) * (WIDTH - LEFT - RIGHT);
+  let width = 560;
+  const x = (/** @type {number} */ value) => LEFT + ((value - left) / (right - left)) * (width - LEFT - RIGHT);
   const y = (/** @type {number} */ value) =>
     HEIGHT - BOTTOM - ((value - low) / (high - low)) * (HEIGHT - TOP - BOTTOM);
   const drawing = svg("svg", {
-    viewBox: `0 0 ${WIDTH} ${HEIGHT}`,
     role: "img",
     tabindex: 0,
     "aria-label": `${chart.title}. The arrow keys read values.`,
     class: "cx-chart",
   });
-  drawing.append(axes(chart, { x, y, left, right, low, high }));
-  chart.series.forEach((one, place) => {
-    const colour = `cx-series-${place % COLOURS}`;
-    drawing.append(svg("path", { class: `cx-line ${colour}`, d: path(one.points, x, y, chart.steps) }));
-    if (chart.dots || one.points.length === 1) {
-      for (const [at, value] of one.points) {
-        drawing.append(svg("circle", { class: `cx-dot ${colour}`, cx: x(at), cy: y(value), r: 3 }));
+  const draw = () => {
+    drawing.setAttribute("viewBox", `0 0 ${width} ${HEIGHT}`);
+    drawing.replaceChildren(axes(chart, { x, y, left, right, low, high, width }));
+    chart.series.forEach((one, place) => {
+      const colour = `cx-series-${place % COLOURS}`;
+      drawing.append(svg("path", { class: `cx-line ${colour}`, d: path(one.points, x, y, chart.steps) }));
+      if (chart.dots || one.points.length === 1) {
+        for (const [at, value] of one.points) {
+          drawing.append(svg("circle", { class: `cx-dot ${colour}`, cx: x(at), cy: y(value), r: 3 }));
+        }
       }
-    }
-  });
+    });
+    drawing.append(mark);
+  };
+  const mark = svg("line", { class: "cx-mark", y1: TOP, y2: HEIGHT - BOTTOM, x1: -9, x2: -9 });
   const readout = el("output", { class: "cx-readout" });
-  readable(drawing, readout, chart, x);
+  readable(drawing, mark, readout, chart, x);
+  draw();
+  // Letters keep their size on every screen, so the drawing is made for its width.
+  new ResizeObserver(([entry]) => {
+    if (entry.contentRect.width < 1) return;
+    width = Math.max(240, Math.round(entry.contentRect.width));
+    draw();
+  }).observe(drawing);
   return el(
     "figure",
     { class: "cx-figure" },
@@ -99,7 +109,7 @@ export function shares(title, unit, parts) {
     "table",
     { class: "cx-table cx-shares" },
     el("caption", {}, title),
-    el("thead", {}, el("tr", {}, ...["", unit, "share", ""].map((head) => el("th", { scope: "col" }, head)))),
+    el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "stage"), ...[unit, "share"].map((head) => el("th", { scope: "col" }, head)), el("td"))),
     el("tbody", {}, ...rows),
   );
 }
@@ -141,21 +151,21 @@ function path(points, x, y, steps) {
 /**
  * @param {Chart} chart
  * @param {{ x: (v: number) => number, y: (v: number) => number, left: number, right: number, low: number,
- *   high: number }} scale
+ *   high: number, width: number }} scale
  */
-function axes(chart, { x, y, left, right, low, high }) {
+function axes(chart, { x, y, left, right, low, high, width }) {
   const group = svg("g", { class: "cx-axes", "aria-hidden": "true" });
   for (const at of ticks(low, high, 5)) {
     group.append(
-      svg("line", { x1: LEFT, x2: WIDTH - RIGHT, y1: y(at), y2: y(at) }),
+      svg("line", { x1: LEFT, x2: width - RIGHT, y1: y(at), y2: y(at) }),
       svg("text", { x: LEFT - 6, y: y(at) + 4, "text-anchor": "end" }, number(at)),
     );
   }
-  for (const at of ticks(left, right)) {
+  for (const at of ticks(left, right, Math.max(2, Math.floor(width / 90)))) {
     group.append(svg("text", { x: x(at), y: HEIGHT - BOTTOM + 16, "text-anchor": "middle" }, number(at)));
   }
   group.append(
-    svg("text", { x: (LEFT + WIDTH - RIGHT) / 2, y: HEIGHT - 6, "text-anchor": "middle" }, chart.x),
+    svg("text", { x: (LEFT + width - RIGHT) / 2, y: HEIGHT - 6, "text-anchor": "middle" }, chart.x),
     svg("text", { x: 12, y: (TOP + HEIGHT - BOTTOM) / 2, "text-anchor": "middle",
       transform: `rotate(-90 12 ${(TOP + HEIGHT - BOTTOM) / 2})` }, chart.y),
   );
@@ -165,14 +175,13 @@ function axes(chart, { x, y, left, right, low, high }) {
 /**
  * Lets the pointer and the arrow keys choose a point, whose values the readout says.
  * @param {SVGElement} drawing
+ * @param {SVGElement} mark
  * @param {HTMLElement} readout
  * @param {Chart} chart
  * @param {(value: number) => number} x
  */
-function readable(drawing, readout, chart, x) {
+function readable(drawing, mark, readout, chart, x) {
   const all = [...new Set(chart.series.flatMap((one) => one.points.map(([at]) => at)))].sort((a, b) => a - b);
-  const mark = svg("line", { class: "cx-mark", y1: TOP, y2: HEIGHT - BOTTOM, x1: -9, x2: -9 });
-  drawing.append(mark);
   let chosen = -1;
   const show = (/** @type {number} */ place) => {
     chosen = Math.max(0, Math.min(all.length - 1, place));
@@ -187,7 +196,7 @@ function readable(drawing, readout, chart, x) {
   };
   drawing.addEventListener("pointermove", (event) => {
     const box = drawing.getBoundingClientRect();
-    const at = ((/** @type {PointerEvent} */ (event).clientX - box.left) / box.width) * WIDTH;
+    const at = /** @type {PointerEvent} */ (event).clientX - box.left;
     let best = 0;
     for (let place = 1; place < all.length; place += 1) {
       if (Math.abs(x(all[place]) - at) < Math.abs(x(all[best]) - at)) best = place;
@@ -212,7 +221,7 @@ function asTable(chart) {
   details.addEventListener(
     "toggle",
     () => {
-      const head = el("tr", {}, ...[...(chart.series.length > 1 ? [""] : []), chart.x, chart.y].map((text) => el("th", { scope: "col" }, text)));
+      const head = el("tr", {}, ...[...(chart.series.length > 1 ? ["series"] : []), chart.x, chart.y].map((text) => el("th", { scope: "col" }, text)));
       const rows = chart.series.flatMap((one) =>
         one.points.slice(0, ROWS).map(([at, value]) =>
           el(

@@ -43,12 +43,12 @@ export function compare(before, after, names) {
       ),
     ];
   });
-  const heads = ["", ...names, "change", "beyond the intervals"].map((head) => el("th", { scope: "col" }, head));
+  const heads = ["number", ...names, "change", "beyond the intervals"].map((head) => el("th", { scope: "col" }, head));
   const series = [before, after].map((report, place) => ({ name: names[place], points: upTo(report) }));
   return el(
     "div",
     { class: "cx-compare" },
-    el("div", { class: "cx-wide" }, el("table", { class: "cx-table" }, el("thead", {}, el("tr", {}, ...heads)), el("tbody", {}, ...rows))),
+    el("div", { class: "cx-wide", tabindex: 0, role: "region", "aria-label": "Numbers of both runs" }, el("table", { class: "cx-table" }, el("thead", {}, el("tr", {}, ...heads)), el("tbody", {}, ...rows))),
     lines({ title: "Latency of served requests", x: "latency, ns", y: "requests up to it, %", series, steps: true }),
   );
 }

@@ -7,7 +7,8 @@ export function number(value) {
   if (Number.isInteger(value) || size >= 1000) {
     return Math.round(value).toLocaleString("en-US");
   }
-  return size === 0 ? "0" : String(Number(value.toPrecision(4)));
+  if (size === 0) return "0";
+  return size < 0.001 ? "0.000" : String(Number(value.toPrecision(4)));
 }
 
 /** @param {number | null | undefined} value a share of one */

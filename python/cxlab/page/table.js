@@ -53,8 +53,8 @@ export function table(title, columns, rows, choose) {
   return el(
     "div",
     { class: "cx-sheet" },
-    el("div", { class: "cx-sheet-head" }, el("h3", {}, title), rows.length > SHOWN ? search : null),
-    el("div", { class: "cx-wide" }, el("table", { class: "cx-table" }, el("thead", {}, el("tr", {}, ...heads)), body)),
+    el("div", { class: "cx-sheet-head" }, el("h2", {}, title), rows.length > SHOWN ? search : null),
+    el("div", { class: "cx-wide", tabindex: 0, role: "region", "aria-label": title }, el("table", { class: "cx-table" }, el("thead", {}, el("tr", {}, ...heads)), body)),
     more,
   );
 }

@@ -48,8 +48,13 @@ export function histogram(report) {
 /** Completed lines over time. @param {any} report */
 export function overTime(report) {
   const { bin_ns: bin, reads, writes } = report.time_series;
+  // The window may end within the last bin.
+  const length = (/** @type {number} */ place) => Math.min(bin, report.window_ns - place * bin);
   const rate = (/** @type {number[]} */ counts) =>
-    counts.map((count, place) => /** @type {[number, number]} */ ([((place + 0.5) * bin) / 1e3, (64 * count) / bin]));
+    counts.flatMap((count, place) => {
+      const long = length(place);
+      return long < bin / 20 ? [] : [/** @type {[number, number]} */ ([(place * bin + long / 2) / 1e3, (64 * count) / long])];
+    });
   const series = [
     { name: "reads", points: rate(reads) },
     { name: "writes", points: rate(writes) },
@@ -68,7 +73,7 @@ export function links(report, choose) {
       { name: "payload", of: (row) => row.efficiency, share: true },
       { name: "GB/s", of: (row) => row.rate_gb_per_s * row.utilization * row.efficiency },
       { name: "wait, ns", of: (row) => row.wait_ns?.mean },
-      { name: "of it for credits, ns", of: (row) => row.credit_wait_ns },
+      { name: "for credits, ns", of: (row) => row.credit_wait_ns },
       { name: "retries", of: (row) => row.retries },
     ],
     rows,
@@ -103,7 +108,7 @@ export function devices(report, choose) {
       { name: "reads", of: (row) => row.reads },
       { name: "writes", of: (row) => row.writes },
       { name: "wait, ns", of: (row) => row.wait_ns?.mean },
-      { name: "of it for the medium, ns", of: (row) => row.medium_wait_ns },
+      { name: "for medium, ns", of: (row) => row.medium_wait_ns },
     ],
     report.devices,
     choose,
@@ -113,7 +118,7 @@ export function devices(report, choose) {
 /** What limits the run, and what its author may not expect. @param {any} report */
 export function notes(report) {
   const items = (report.notes ?? []).map((/** @type {any} */ note) =>
-    el("li", {}, note.path ? el("code", {}, note.path) : null, note.path ? ` ${note.message}` : note.message),
+    el("li", {}, note.path ? el("code", {}, note.path) : null, note.path ? `: ${note.message}` : note.message),
   );
   return el(
     "div",
@@ -162,11 +167,11 @@ export function waterfall(slowest, report) {
   return el(
     "div",
     { class: "cx-sheet" },
-    el("h3", {}, "Slowest requests"),
+    el("h2", {}, "Slowest requests"),
     legend(names.map(words)),
     el(
       "div",
-      { class: "cx-wide" },
+      { class: "cx-wide", tabindex: 0, role: "region", "aria-label": "Slowest requests" },
       el("table", { class: "cx-table" }, el("thead", {}, el("tr", {}, ...heads)), el("tbody", {}, ...rows)),
     ),
   );
@@ -182,7 +187,7 @@ export function details(report, names) {
     names.includes(part.direction ?? part.name),
   );
   if (found.length === 0) return el("p", { class: "cx-soft" }, `${names.join(", ")}: the report has no numbers of it.`);
-  return el("div", { class: "cx-details" }, ...found.map((part) => el("section", {}, el("h3", {}, part.direction ?? part.name), facts(part))));
+  return el("div", { class: "cx-details" }, ...found.map((part) => el("section", {}, el("h2", {}, part.direction ?? part.name), facts(part))));
 }
 
 /** @param {any} part */

@@ -6,7 +6,7 @@ use crate::error::TraceError;
 use crate::import::{Ahead, Records};
 use crate::trace::Record;
 
-/// Whether there are threads.
+/// Whether the platform has threads, one of which can read ahead.
 const CAN_READ_AHEAD: bool = cfg!(not(target_family = "wasm"));
 
 /// The records of a trace from some record on.
@@ -53,7 +53,7 @@ impl Stream {
         }
     }
 
-    /// Whether the trace has times.
+    /// Whether the records of the trace have times.
     pub(super) fn has_time(&self) -> bool {
         match self {
             Stream::Here(records) => records.has_time(),
