@@ -61,7 +61,10 @@ class Runs:
         self.kept.mkdir(exist_ok=True)
         self.runs: dict[str, Run] = {}
         self.queue: asyncio.Queue[str] = asyncio.Queue(QUEUE)
+        #: The process of the run that goes on, and whether it has begun: before that, an
+        #: interrupt would end it without an answer.
         self.process: tuple[str, asyncio.subprocess.Process] | None = None
+        self.begun = self.unwanted = False
         self.quick = asyncio.Semaphore(AT_ONCE)
         self.waiting = 0
         self._load()
@@ -147,7 +150,12 @@ class Runs:
         if run.state == "waiting":
             run.state = "stopped"
             self._keep(run)
-        elif self.process and self.process[0] == run.id and self.process[1].returncode is None:
+        elif self.process and self.process[0] == run.id:
+            self.unwanted = True
+            self._interrupt()
+
+    def _interrupt(self) -> None:
+        if self.process and self.unwanted and self.begun and self.process[1].returncode is None:
             self.process[1].send_signal(signal.SIGINT)
 
     async def work(self) -> None:
@@ -161,6 +169,7 @@ class Runs:
         run.state = "running"
         self._keep(run)
         task = {**run.task, "call": "run", "out": str(self.out(run.id))}
+        self.begun = self.unwanted = False
         process = await self._start(task)
         self.process = (run.id, process)
         answer: dict[str, Any] = {"failure": {"error": "the run has ended without a word"}}
@@ -169,7 +178,10 @@ class Runs:
             async with asyncio.timeout(self.longest_s):
                 while line := await process.stdout.readline():
                     found = _answer(line, "the run wrote what is no answer")
-                    if "progress" in found:
+                    if "begun" in found:
+                        self.begun = True
+                        self._interrupt()
+                    elif "progress" in found:
                         run.progress = found["progress"]
                     else:
                         answer = found
@@ -183,6 +195,8 @@ class Runs:
         if "ok" in answer:
             run.state = "stopped" if answer["ok"]["partial"] else "done"
             run.digest, run.seed = answer["ok"]["digest"], answer["ok"]["seed"]
+        elif "stopped" in answer:
+            run.state = "stopped"
         else:
             run.state, run.failure = "failed", answer["failure"]
         self._keep(run)

@@ -77,6 +77,8 @@ def run(task: dict[str, Any], folder: Path) -> dict[str, Any]:
     """Runs a scenario, and writes its results into the folder of the run."""
     from cxlab import _files
 
+    # From here on an interrupt is answered.
+    tell({"begun": True})
     out = Path(task["out"])
     plan = plan_of(task, folder)
 
@@ -130,7 +132,7 @@ def main(folder: Path, memory: int) -> None:
     except MemoryError:
         tell({"failure": {"error": f"the run needs more than {memory >> 20} MiB of memory"}})
     except KeyboardInterrupt:
-        tell({"failure": {"error": "stopped before anything was measured"}})
+        tell({"stopped": True})
     except Exception as error:
         tell({"failure": {"error": f"{type(error).__name__}: {error}"}})
 
