@@ -87,12 +87,8 @@ export function topology(text, choose) {
  * @param {Element} drawing
  */
 function namesAt(target, drawing) {
-  const child = (/** @type {Element} */ at, /** @type {string} */ name) => [...at.children].find((one) => one.nodeName === name)?.textContent;
   for (let at = /** @type {Element | null} */ (target); at && at !== drawing; at = at.parentElement) {
-    // A group of nodes has the names of its members as its description.
-    const members = at.parentElement && at.parentElement !== drawing && child(at.parentElement, "desc");
-    if (members) return members.split("\n");
-    const title = child(at, "title");
+    const title = [...at.children].find((child) => child.nodeName === "title")?.textContent;
     if (title) return title.split("\n").map((line) => line.split(": ")[0]);
   }
   if (target.nodeName === "text") return [target.textContent ?? ""];

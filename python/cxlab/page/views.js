@@ -64,13 +64,9 @@ export function overTime(report) {
 
 /** @param {any} report @param {(row: any) => void} [choose] */
 export function links(report, choose) {
-  return linkTable("Links, by direction", report.links, choose);
-}
-
-/** @param {string} title @param {any[]} found @param {(row: any) => void} [choose] */
-function linkTable(title, found, choose) {
+  const rows = [...report.links].sort((a, b) => b.utilization - a.utilization);
   return table(
-    title,
+    "Links, by direction",
     [
       { name: "link", of: (row) => row.direction },
       { name: "busy", of: (row) => row.utilization, share: true },
@@ -80,7 +76,7 @@ function linkTable(title, found, choose) {
       { name: "for credits, ns", of: (row) => row.credit_wait_ns },
       { name: "retries", of: (row) => row.retries },
     ],
-    [...found].sort((a, b) => b.utilization - a.utilization),
+    rows,
     choose,
   );
 }
@@ -116,82 +112,6 @@ export function devices(report, choose) {
     ],
     report.devices,
     choose,
-  );
-}
-
-/** Outputs and devices by the sum of the waits there. @param {any} report */
-export function waits(report) {
-  const places = [
-    ...report.links.map((/** @type {any} */ link) => ({ ...link, place: link.direction, passed: link.messages, part: link.credit_wait_ns, what: "credits" })),
-    ...report.devices.map((/** @type {any} */ one) => ({ ...one, place: one.name, passed: one.reads + one.writes, part: one.medium_wait_ns, what: "the medium" })),
-  ].filter((one) => one.wait_ns?.max > 0);
-  if (places.length === 0) return el("p", { class: "cx-soft" }, "No request waited at an output or a device.");
-  places.sort((a, b) => b.passed * b.wait_ns.mean - a.passed * a.wait_ns.mean);
-  return table(
-    "Where requests wait, the longest sum first",
-    [
-      { name: "place", of: (row) => row.place },
-      { name: "messages", of: (row) => row.passed },
-      { name: "mean, ns", of: (row) => row.wait_ns.mean },
-      { name: "p99, ns", of: (row) => row.wait_ns.p99 },
-      { name: "longest, ns", of: (row) => row.wait_ns.max },
-      { name: "of the mean", of: (row) => `${number(row.part)} for ${row.what}` },
-    ],
-    places,
-  );
-}
-
-/** Latency by the links that a response crossed. @param {any} report */
-export function hops(report) {
-  return table(
-    "Latency by links crossed",
-    [
-      { name: "links", of: (row) => row.hops },
-      { name: "requests", of: (row) => row.count },
-      { name: "mean, ns", of: (row) => row.mean_ns },
-      { name: "of it waits, ns", of: (row) => row.queue_ns },
-    ],
-    report.by_hops,
-  );
-}
-
-/** Phases of programs on hosts with a core; null where there are none. @param {any} report */
-export function programs(report) {
-  const rows = report.hosts.flatMap((/** @type {any} */ host) =>
-    (host.core?.phases ?? []).filter((/** @type {any} */ phase) => phase.steps > 0).map((/** @type {any} */ phase) => ({ ...phase, host: host.name })),
-  );
-  if (rows.length === 0) return null;
-  return table(
-    "Programs",
-    [
-      { name: "host", of: (row) => row.host },
-      { name: "phase", of: (row) => row.name },
-      { name: "operations", of: (row) => row.operations },
-      { name: "time, us", of: (row) => row.time_ns / 1e3 },
-      { name: "operations/s", of: (row) => row.operations_per_second },
-      { name: "GB/s", of: (row) => row.bandwidth_gb_per_s },
-      { name: "mean load, ns", of: (row) => row.load_latency_ns },
-    ],
-    rows,
-  );
-}
-
-/** Statistics of media; null where there are none. @param {any} report */
-export function media(report) {
-  const kept = [
-    ...report.hosts.map((/** @type {any} */ host) => [`${host.name}, its own memory`, host.core?.memory]),
-    ...report.devices.map((/** @type {any} */ device) => [device.name, device.medium]),
-  ];
-  const rows = kept.flatMap(([owner, values]) => Object.entries(values ?? {}).map(([name, value]) => ({ owner, name: words(name), value })));
-  if (rows.length === 0) return null;
-  return table(
-    "Media",
-    [
-      { name: "memory of", of: (row) => row.owner },
-      { name: "statistic", of: (row) => row.name },
-      { name: "value", of: (row) => row.value },
-    ],
-    rows,
   );
 }
 
@@ -257,28 +177,17 @@ export function waterfall(slowest, report) {
   );
 }
 
-/** Parts that are shown in full, and not as a row of a table. */
-const IN_FULL = 4;
-
 /**
- * What a report says of links, hosts, devices or switches by their names: of few all, of many a table of the links
- * that end there.
+ * What a report says of links, hosts or devices by their names.
  * @param {any} report
  * @param {string[]} names
  */
 export function details(report, names) {
-  const named = new Set(names);
-  const parts = [...report.links, ...report.hosts, ...(report.accelerators ?? []), ...report.devices];
-  const found = parts.filter((part) => named.has(part.direction ?? part.name));
-  const ending = report.links.filter((/** @type {any} */ link) => link.direction.split("->").some((/** @type {string} */ end) => named.has(end)));
-  const full = found.slice(0, found.length > IN_FULL ? 0 : IN_FULL);
-  if (found.length + ending.length === 0) return el("p", { class: "cx-soft" }, `${names.slice(0, IN_FULL).join(", ")}: the report has no numbers of it.`);
-  return el(
-    "div",
-    {},
-    el("div", { class: "cx-details" }, ...full.map((part) => el("section", {}, el("h2", {}, part.direction ?? part.name), facts(part)))),
-    ending.length > 0 ? linkTable(names.length === 1 ? `Links of ${names[0]}` : `Links of ${names.length} nodes`, ending) : null,
+  const found = [...report.links, ...report.hosts, ...(report.accelerators ?? []), ...report.devices].filter((part) =>
+    names.includes(part.direction ?? part.name),
   );
+  if (found.length === 0) return el("p", { class: "cx-soft" }, `${names.join(", ")}: the report has no numbers of it.`);
+  return el("div", { class: "cx-details" }, ...found.map((part) => el("section", {}, el("h2", {}, part.direction ?? part.name), facts(part))));
 }
 
 /** @param {any} part */
