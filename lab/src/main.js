@@ -36,6 +36,8 @@ const runs = [];
 let started = 0;
 /** The text of which the picture is shown. */
 let drawn = "";
+/** The text whose run has coloured the picture. */
+let coloured = "";
 
 /** @param {string} text @param {boolean} [wrong] */
 function say(text, wrong = false) {
@@ -80,7 +82,7 @@ async function run() {
     const seconds = (performance.now() - began) / 1e3;
     runs.unshift({ name: `run ${++started}: ${found.report.scenario}, seed ${found.report.seed}`, text, result: found });
     runs.length = Math.min(runs.length, 12);
-    drawn = text;
+    drawn = coloured = text;
     result.show(found, text);
     system.show(found.picture, found.report);
     comparison.refresh();
@@ -120,7 +122,7 @@ async function checked(found) {
   try {
     const picture = await core.draw(text);
     // A run of the same text has coloured it meanwhile.
-    if (runs[0]?.text !== text) system.show(picture, null);
+    if (coloured !== text) system.show(picture, null);
   } catch (error) {
     fail(error);
   }

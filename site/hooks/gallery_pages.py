@@ -54,7 +54,7 @@ def gallery_page(entry: dict[str, Any]) -> str:
         opened = f"This scenario does not run in a browser: {entry['why_not']}.\n"
     elif has_lab():
         button = "{ .md-button .md-button--primary }"
-        opened = f"[Open in the lab](../lab/index.html#{entry['fragment']}){button}\n"
+        opened = f"[Open in the lab](../../lab/index.html#{entry['fragment']}){button}\n"
     return (
         f"# {name}\n\n{entry['description']}\n\n{opened}\n"
         f"![{name}: links by use]({name}.svg)\n\n"
