@@ -53,8 +53,10 @@ def gallery_page(entry: dict[str, Any]) -> str:
     if entry["why_not"]:
         opened = f"This scenario does not run in a browser: {entry['why_not']}.\n"
     elif has_lab():
-        button = "{ .md-button .md-button--primary }"
-        opened = f"[Open in the lab](../../lab/index.html#{entry['fragment']}){button}\n"
+        # As HTML: the lab is no page of the documentation, which links are checked against.
+        address = f"../../lab/index.html#{entry['fragment']}"
+        style = "md-button md-button--primary"
+        opened = f'<a class="{style}" href="{address}">Open in the lab</a>\n'
     return (
         f"# {name}\n\n{entry['description']}\n\n{opened}\n"
         f"![{name}: links by use]({name}.svg)\n\n"
