@@ -17,7 +17,7 @@ const RUNS = [
   ["spine-leaf-16", "measure.requests=1000000"],
   ["device-coherent", "measure.requests=400000"],
   ["dragonfly-12", "measure.requests=500000"],
-  ["noisy-neighbours", "measure.requests=500000"],
+  ["torus-16", "measure.requests=500000"],
   ["cached-ssd", "measure.requests=500000"],
   ["cohet-pages", "seed=1"],
 ];
