@@ -4,16 +4,21 @@
 
 mod attach;
 mod compare;
+mod diff;
+mod explain;
 mod failure;
 mod fleet;
 mod list;
 mod load;
+mod new;
 mod plan;
 mod program_fabric;
 mod ranks;
 mod results;
 mod run;
 mod seeds;
+mod shell;
+mod templates;
 mod trace;
 mod verify;
 mod vm;
@@ -51,6 +56,10 @@ enum Command {
     Fleet(fleet::FleetArgs),
     /// Run a scenario in both forms, and say how far apart they are
     Compare(compare::CompareArgs),
+    /// Compare two reports: what differs, and whether it is beyond the 95 % intervals
+    Diff(diff::DiffArgs),
+    /// Write a new scenario file from a shipped one, with the schema that editors read beside it
+    New(new::NewArgs),
     /// Check a scenario and report every mistake in it
     Check(CheckArgs),
     /// Show the resolved system
@@ -60,8 +69,14 @@ enum Command {
         /// One catalog; all when omitted
         catalog: Option<String>,
     },
+    /// Say what a key of a scenario is: type, range, default, and an example
+    Explain(explain::ExplainArgs),
     /// Print the JSON Schema of scenario files
     Schema,
+    /// Print a shell's completions of this command
+    Completions(shell::CompletionsArgs),
+    /// Write the man pages of this command
+    Man(shell::ManArgs),
     /// Import, inspect and capture memory traces
     #[command(subcommand)]
     Trace(trace::TraceCommand),
@@ -224,10 +239,15 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> u8 {
         Command::Vm(command) => vm::vm(command),
         Command::Fleet(args) => fleet::fleet(args),
         Command::Compare(args) => compare::show(&args),
+        Command::Diff(args) => diff::show(&args),
+        Command::New(args) => new::new(&args),
         Command::Check(args) => plan::check(&args),
         Command::Plan(args) => plan::show(&args),
         Command::List { catalog } => list::list(catalog.as_deref()),
+        Command::Explain(args) => explain::explain(&args),
         Command::Schema => list::schema(),
+        Command::Completions(args) => shell::completions(&args),
+        Command::Man(args) => shell::man(&args),
         Command::PluginHost { arguments } => return cxlab_plugin::serve(&arguments),
         Command::Trace(command) => trace::trace(command),
         Command::Report(args) => Err(in_python("report", &args)),

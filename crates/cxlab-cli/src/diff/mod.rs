@@ -1,0 +1,357 @@
+//! `cxlab diff`: what differs between two reports, and whether it is beyond their intervals.
+
+mod read;
+mod values;
+
+use std::fmt::Write;
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use serde::Serialize;
+use serde_json::Value;
+
+use super::failure::Failure;
+use super::results::json;
+use super::{harmless, print};
+use read::ReadReport;
+use values::{Measured, measured};
+
+/// Rows of a group that are shown without `--all`.
+const SHOWN: usize = 20;
+
+/// Keys that are no result of the system: they name the run, or may differ between identical runs.
+const OF_THE_RUN: [&str; 6] = [
+    "version",
+    "format",
+    "run",
+    "digest",
+    "wall_seconds",
+    "events_per_second",
+];
+
+/// Lists with hundreds of entries, which other values sum up.
+const LISTS: [&str; 2] = ["latency_histogram", "time_series"];
+
+#[derive(Args)]
+pub(super) struct DiffArgs {
+    /// The first report: report.json, or the folder that a run wrote
+    a: PathBuf,
+    /// The second report
+    b: PathBuf,
+    /// What to print
+    #[arg(long, value_enum, default_value_t = DiffFormat::Text)]
+    format: DiffFormat,
+    /// Show all values, also those within the intervals
+    #[arg(long)]
+    all: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum DiffFormat {
+    /// A table to read
+    Text,
+    /// Everything, for programs
+    Json,
+}
+
+/// Whether two values differ by more than their intervals. The order is that of the output.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Debug)]
+#[serde(rename_all = "snake_case")]
+enum Verdict {
+    /// The 95 % intervals have no value in common.
+    BeyondIntervals,
+    /// One of the reports has no interval for the value.
+    NoInterval,
+    /// The 95 % intervals overlap.
+    WithinIntervals,
+}
+
+/// A number that differs.
+#[derive(Serialize, PartialEq, Debug)]
+struct Change {
+    path: String,
+    a: f64,
+    b: f64,
+    /// Half-widths of the 95 % intervals; `null` where a report has none.
+    a_ci95: Option<f64>,
+    b_ci95: Option<f64>,
+    /// `b / a - 1`; `null` where `a` is 0.
+    relative: Option<f64>,
+    verdict: Verdict,
+}
+
+/// A value besides numbers that differs, or that only one report has (`null` in the other).
+#[derive(Serialize, PartialEq, Debug)]
+struct OtherChange {
+    path: String,
+    a: Value,
+    b: Value,
+}
+
+/// What differs between two reports.
+#[derive(Serialize, Debug)]
+struct Difference {
+    a: ReadReport,
+    b: ReadReport,
+    /// What makes the two runs different, or their values no measurement of a whole run.
+    notes: Vec<String>,
+    /// Numbers that are equal.
+    equal: usize,
+    changes: Vec<Change>,
+    others: Vec<OtherChange>,
+    /// Keys that are not compared.
+    left_out: Vec<&'static str>,
+}
+
+impl Change {
+    fn of(path: &str, a: Measured, b: Measured) -> Change {
+        let verdict = match (a.ci95, b.ci95) {
+            (Some(one), Some(other)) if (a.value - b.value).abs() > one + other => {
+                Verdict::BeyondIntervals
+            }
+            (Some(_), Some(_)) => Verdict::WithinIntervals,
+            _ => Verdict::NoInterval,
+        };
+        let relative = (a.value != 0.0).then(|| b.value / a.value - 1.0);
+        Change {
+            path: path.to_owned(),
+            a: a.value,
+            b: b.value,
+            a_ci95: a.ci95,
+            b_ci95: b.ci95,
+            relative,
+            verdict,
+        }
+    }
+
+    /// What sorts changes within a verdict: values of the whole system first, then by relative change.
+    fn rank(&self) -> (bool, f64) {
+        let is_part = self.path.contains('[');
+        (is_part, -self.relative.map_or(f64::INFINITY, f64::abs))
+    }
+}
+
+/// Compares two reports.
+fn difference(a: ReadReport, b: ReadReport) -> Difference {
+    let (of_a, of_b) = (measured(&a.value), measured(&b.value));
+    let (mut changes, mut others, mut equal) = (Vec::new(), Vec::new(), 0);
+    for (path, one) in &of_a.numbers {
+        match of_b.numbers.get(path) {
+            Some(other) if one.value == other.value => equal += 1,
+            Some(other) => changes.push(Change::of(path, *one, *other)),
+            None => others.push(OtherChange {
+                path: path.clone(),
+                a: one.value.into(),
+                b: of_b.others.get(path).cloned().unwrap_or(Value::Null),
+            }),
+        }
+    }
+    for (path, other) in &of_b.numbers {
+        if !of_a.numbers.contains_key(path) {
+            let a = of_a.others.get(path).cloned().unwrap_or(Value::Null);
+            others.push(OtherChange {
+                path: path.clone(),
+                a,
+                b: other.value.into(),
+            });
+        }
+    }
+    let texts = of_a.others.keys().chain(
+        of_b.others
+            .keys()
+            .filter(|path| !of_a.others.contains_key(*path)),
+    );
+    for path in texts {
+        let of = |own: &values::Values| own.others.get(path).cloned().unwrap_or(Value::Null);
+        let is_number = of_a.numbers.contains_key(path) || of_b.numbers.contains_key(path);
+        let (a, b) = (of(&of_a), of(&of_b));
+        if a != b && !is_number {
+            others.push(OtherChange {
+                path: path.clone(),
+                a,
+                b,
+            });
+        }
+    }
+    others.sort_by(|one, other| one.path.cmp(&other.path));
+    changes.sort_by(|one, other| {
+        let (part, relative) = one.rank();
+        let (other_part, other_relative) = other.rank();
+        (one.verdict.cmp(&other.verdict))
+            .then(part.cmp(&other_part))
+            .then(relative.total_cmp(&other_relative))
+            .then(one.path.cmp(&other.path))
+    });
+    Difference {
+        notes: notes(&a, &b),
+        a,
+        b,
+        equal,
+        changes,
+        others,
+        left_out: OF_THE_RUN
+            .into_iter()
+            .chain(["requests.per_wall_second"])
+            .chain(LISTS)
+            .collect(),
+    }
+}
+
+/// What a reader has to know before the numbers.
+fn notes(a: &ReadReport, b: &ReadReport) -> Vec<String> {
+    let mut notes = Vec::new();
+    if a.scenario != b.scenario {
+        notes.push(format!(
+            "the reports are of two scenarios: {} and {}",
+            a.scenario, b.scenario
+        ));
+    } else if a.plan_hash != b.plan_hash {
+        notes.push("the scenarios have the same name and resolve to two systems".to_owned());
+    }
+    if a.seed != b.seed {
+        notes.push(format!("the seeds are {} and {}", a.seed, b.seed));
+    }
+    if a.version != b.version {
+        notes.push(format!(
+            "cxlab {} wrote A, cxlab {} wrote B",
+            a.version, b.version
+        ));
+    }
+    for (name, report) in [("A", a), ("B", b)] {
+        if report.partial {
+            notes.push(format!("{name} is partial: its run was interrupted"));
+        }
+    }
+    notes
+}
+
+/// Compares two reports, and prints what differs.
+pub(super) fn show(args: &DiffArgs) -> Result<(), Failure> {
+    let (a, b) = (read::report(&args.a)?, read::report(&args.b)?);
+    if a.analytic != b.analytic {
+        let (one, other) = match a.analytic {
+            true => (&args.a, &args.b),
+            false => (&args.b, &args.a),
+        };
+        return Err(Failure::mistake(format!(
+            "{}: found a report of the analytic form, and {} is a run's; allowed: two of a kind (`cxlab compare` \
+             compares the forms)",
+            one.display(),
+            other.display()
+        )));
+    }
+    let difference = difference(a, b);
+    match args.format {
+        DiffFormat::Json => print(&json(&difference)?),
+        DiffFormat::Text => print(&text(&difference, args.all)),
+    }
+}
+
+/// The difference as a table.
+fn text(difference: &Difference, all: bool) -> String {
+    let mut text = String::new();
+    for (name, report) in [("A", &difference.a), ("B", &difference.b)] {
+        let _ = writeln!(
+            text,
+            "{name}: {} ({}, seed {})",
+            report.path, report.scenario, report.seed
+        );
+    }
+    for note in &difference.notes {
+        let _ = writeln!(text, "  note: {note}");
+    }
+    if difference.changes.is_empty() && difference.others.is_empty() {
+        let _ = writeln!(text, "\nno difference in {} values", difference.equal);
+    }
+    let groups = [
+        (Verdict::BeyondIntervals, "beyond the 95 % intervals"),
+        (Verdict::NoInterval, "no interval"),
+        (Verdict::WithinIntervals, "within the 95 % intervals"),
+    ];
+    for (verdict, title) in groups {
+        let group = difference
+            .changes
+            .iter()
+            .filter(|change| change.verdict == verdict);
+        write_group(
+            &mut text,
+            title,
+            &group.collect::<Vec<_>>(),
+            match (all, verdict) {
+                (true, _) => usize::MAX,
+                (false, Verdict::WithinIntervals) => 0,
+                (false, _) => SHOWN,
+            },
+        );
+    }
+    if !difference.others.is_empty() {
+        let _ = writeln!(
+            text,
+            "\nother values that differ, or that one report lacks: {}",
+            difference.others.len()
+        );
+        let shown = if all { usize::MAX } else { SHOWN };
+        for other in difference.others.iter().take(shown) {
+            let _ = writeln!(text, "  {}: {} -> {}", other.path, other.a, other.b);
+        }
+        write_more(&mut text, difference.others.len(), shown);
+    }
+    let _ = writeln!(
+        text,
+        "\nequal: {} values; not compared: {}",
+        difference.equal,
+        difference.left_out.join(", ")
+    );
+    harmless(&text).into_owned()
+}
+
+fn write_more(text: &mut String, count: usize, shown: usize) {
+    if count > shown {
+        let more = count - shown;
+        let _ = writeln!(text, "  {more} more: --all shows them");
+    }
+}
+
+/// Writes the changes of a verdict.
+fn write_group(text: &mut String, title: &str, group: &[&Change], shown: usize) {
+    if group.is_empty() {
+        return;
+    }
+    let _ = writeln!(text, "\n{title}: {}", group.len());
+    let shown_rows = group.iter().take(shown);
+    let width = shown_rows
+        .clone()
+        .map(|change| change.path.chars().count())
+        .max();
+    let width = width.unwrap_or(0);
+    for change in shown_rows {
+        let with = |value: f64, ci95: Option<f64>| match ci95 {
+            Some(half) => format!("{} ± {}", number(value), number(half)),
+            None => number(value),
+        };
+        let relative = change.relative.map_or("from 0".to_owned(), |relative| {
+            format!("{:+.2} %", relative * 100.0)
+        });
+        let _ = writeln!(
+            text,
+            "  {:<width$}  {:>20} -> {:<20} {relative}",
+            change.path,
+            with(change.a, change.a_ci95),
+            with(change.b, change.b_ci95),
+        );
+    }
+    write_more(text, group.len(), shown);
+}
+
+/// A number with at most six significant digits, or all digits before the point.
+fn number(value: f64) -> String {
+    if value == value.trunc() && value.abs() < 1e15 {
+        return format!("{value:.0}");
+    }
+    let magnitude = value.abs().max(f64::MIN_POSITIVE);
+    let digits = (1..=12)
+        .find(|digits| magnitude * 10f64.powi(*digits) >= 1e5)
+        .unwrap_or(12);
+    let text = format!("{value:.*}", digits as usize);
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}

@@ -1,0 +1,75 @@
+//! Reading one report for a comparison.
+
+use std::path::Path;
+
+use cxlab_system::report::{FORMAT, with_current_names};
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::failure::Failure;
+
+/// A report, and what identifies its run.
+#[derive(Serialize, Debug)]
+pub(super) struct ReadReport {
+    pub(super) path: String,
+    pub(super) scenario: String,
+    pub(super) plan_hash: String,
+    pub(super) seed: u64,
+    pub(super) version: String,
+    pub(super) partial: bool,
+    /// Whether the analytic form made the report.
+    pub(super) analytic: bool,
+    #[serde(skip)]
+    pub(super) value: Value,
+}
+
+/// Reads a report, or that of a folder.
+///
+/// # Errors
+/// The file cannot be read, is no report, or has names of a later version.
+pub(super) fn report(path: &Path) -> Result<ReadReport, Failure> {
+    let path = match path.is_dir() {
+        true => path.join("report.json"),
+        false => path.to_path_buf(),
+    };
+    let shown = path.display().to_string();
+    let mistake = |what: String| {
+        Failure::mistake(format!(
+            "{shown}: {what}; allowed: the report.json that `cxlab run` wrote, or its folder"
+        ))
+    };
+    let text = std::fs::read_to_string(&path)
+        .map_err(|error| mistake(format!("cannot be read: {error}")))?;
+    let value: Value = serde_json::from_str(&with_current_names(&text))
+        .map_err(|error| mistake(format!("found no JSON: {error}")))?;
+    let text_of = |key: &str| value.get(key).and_then(Value::as_str).map(str::to_owned);
+    let (Some(scenario), Some(plan_hash), Some(version), Some(seed)) = (
+        text_of("scenario"),
+        text_of("plan_hash"),
+        text_of("version"),
+        value.get("seed").and_then(Value::as_u64),
+    ) else {
+        return Err(mistake(
+            "found no report: `scenario`, `plan_hash`, `seed` or `version` is missing".to_owned(),
+        ));
+    };
+    let format = value.get("format").and_then(Value::as_u64).unwrap_or(1);
+    if format > u64::from(FORMAT) {
+        return Err(Failure::mistake(format!(
+            "{shown}: found format {format}, of cxlab {version}; allowed: up to {FORMAT}"
+        )));
+    }
+    Ok(ReadReport {
+        analytic: text_of("mode").as_deref() == Some("analytic"),
+        partial: value
+            .get("partial")
+            .and_then(Value::as_bool)
+            .unwrap_or(false),
+        path: shown,
+        scenario,
+        plan_hash,
+        seed,
+        version,
+        value,
+    })
+}
