@@ -51,10 +51,15 @@ _TABLES = (
 _COMMANDS = (
     "run",
     "compare",
+    "diff",
+    "new",
     "check",
     "plan",
     "list",
+    "explain",
     "schema",
+    "completions",
+    "man",
     "fleet",
     "trace import",
     "trace info",
@@ -74,6 +79,7 @@ def pages() -> dict[str, str]:
     """The generated pages, by their name in ``docs/reference``."""
     return {
         "scenario.md": scenario(cxlab.schema()),
+        "scenario.schema.json": json.dumps(cxlab.schema(), indent=2, ensure_ascii=False) + "\n",
         "report.md": report(Path(_types.__file__).read_text(encoding="utf-8")),
         "command.md": command(),
         "python.md": python(),
