@@ -19,6 +19,7 @@ pub fn values(plan: &Plan, threads: usize) -> Vec<RequestRow> {
         rows: true,
         values: true,
         states: false,
+        arrivals: false,
     };
     let mut system = System::build(plan, plan.scenario.seed, notes).unwrap();
     let simulation = &mut system.simulation;

@@ -11,6 +11,7 @@ mod fleet;
 mod list;
 mod load;
 mod new;
+mod perfetto;
 mod plan;
 mod program_fabric;
 mod ranks;
@@ -149,6 +150,17 @@ struct RunArgs {
     /// completed_ps after the report's warmup_ns
     #[arg(long)]
     requests: bool,
+    /// Also write a trace of a window of the run for ui.perfetto.dev: requests by stage, links, queues and
+    /// credits (docs/guide/why-is-it-slow.md); a FILE that ends in .json has Chrome's format
+    #[arg(long, value_name = "FILE")]
+    perfetto: Option<PathBuf>,
+    /// The window, in simulated time since the start of the run, e.g. "10us..12us" or "10us..": requests that
+    /// are issued and completed in it [default: from the beginning of the measurement on]
+    #[arg(long, value_name = "FROM..TO", requires = "perfetto", value_parser = perfetto::window)]
+    perfetto_window: Option<perfetto::Window>,
+    /// Most requests in the trace: the first of the window to complete, 1 to 1000000 [default: 1000]
+    #[arg(long, value_name = "N", requires = "perfetto", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    perfetto_requests: Option<u32>,
     /// Write the state of the run to this file from time to time, from which --restore goes on
     #[arg(long, value_name = "FILE")]
     checkpoint: Option<PathBuf>,

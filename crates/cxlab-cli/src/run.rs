@@ -18,13 +18,15 @@ use cxlab_system::picture;
 use cxlab_system::report::Report;
 use cxlab_system::requests::RequestLog;
 use cxlab_system::run::{
-    RunError, RunOptions, describe_division, division, run_ranked, run_with, unused_threads,
+    RunError, RunOptions, describe_division, division, run_ranked, run_traced, run_with,
+    unused_threads,
 };
 use cxlab_system::table;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::failure::Failure;
 use super::load::load;
+use super::perfetto;
 use super::ranks::{self, Launched};
 use super::results::{REQUESTS, RUN_FILES, file_name, json, open_folder, write_files};
 use super::seeds;
@@ -53,6 +55,9 @@ fn run_part(args: RunArgs, ranks: Option<&mut dyn Launched>) -> Result<(), Failu
     check_arguments(&args, ranks.as_ref().map(|ranks| ranks.size()))?;
     seeds::check_arguments(&args, ranks.as_ref().map(|ranks| ranks.size()))?;
     let loaded = load(&args.scenario)?.map_err(Failure::from)?;
+    if let Some(path) = &args.perfetto {
+        perfetto::check(path)?;
+    }
     let scenario = &loaded.plan.scenario;
     let dir = args
         .out
@@ -225,6 +230,7 @@ fn check_arguments(args: &RunArgs, ranks: Option<usize>) -> Result<(), Failure> 
         _ if checkpoint => Some(("--checkpoint", "has no state")),
         _ if restore => Some(("--restore", "has no state")),
         _ if args.requests => Some(("--requests", "runs no requests")),
+        _ if args.perfetto.is_some() => Some(("--perfetto", "runs no requests")),
         _ => None,
     };
     if args.calibrate.is_some() && without_events.is_none() {
@@ -241,6 +247,7 @@ fn check_arguments(args: &RunArgs, ranks: Option<usize>) -> Result<(), Failure> 
     if let Some(ranks) = ranks {
         let found = match args {
             _ if args.requests => Some("--requests"),
+            _ if args.perfetto.is_some() => Some("--perfetto"),
             _ if without_events.is_some() => without_events,
             _ if args.threads.is_some_and(is_several) => Some("--threads"),
             _ => None,
@@ -251,6 +258,16 @@ fn check_arguments(args: &RunArgs, ranks: Option<usize>) -> Result<(), Failure> 
                  process"
             )));
         }
+    }
+    if args.perfetto.is_some() && (checkpoint || restore) {
+        let found = if checkpoint {
+            "--checkpoint"
+        } else {
+            "--restore"
+        };
+        return Err(Failure::mistake(format!(
+            "--perfetto: found with {found}, whose files do not hold what a trace has collected; allowed: without it"
+        )));
     }
     if args.requests && restore {
         return Err(Failure::mistake(
@@ -380,13 +397,20 @@ fn run_logged(
         monitor,
         rows: sink.as_mut().map(|sink| sink as &mut dyn FnMut(_) -> _),
     };
-    let result = run_with(&loaded.plan, options, checkpoints);
+    let mut tracer = perfetto::tracer(args);
+    let result = match &mut tracer {
+        Some(tracer) => run_traced(&loaded.plan, options, tracer),
+        None => run_with(&loaded.plan, options, checkpoints),
+    };
     let report = match result {
         Ok(report) => report,
         Err(RunError::Fault(report, _)) => *report,
         Err(RunError::Rows(error)) => return Err(unwritable(error)),
         Err(error) => return Err(Failure::of_run(loaded, error)),
     };
+    if let (Some(path), Some(tracer)) = (&args.perfetto, tracer) {
+        perfetto::write(path, tracer, &loaded.plan, report.sim_time_ns, args.quiet)?;
+    }
     let log = log.map(|log| log.finish(&report.run)).transpose();
     Ok((report, log.map_err(unwritable)?))
 }

@@ -37,6 +37,7 @@ pub(super) fn check_arguments(args: &RunArgs, ranks: Option<usize>) -> Result<()
         _ if args.checkpoint.is_some() => "--checkpoint, which is of one run",
         _ if args.restore.is_some() => "--restore, which is of one run",
         _ if args.requests => "--requests, which are of one run",
+        _ if args.perfetto.is_some() => "--perfetto, which is of one run",
         _ if args.exactly => "--exactly, which measures one run",
         _ if ranks.is_some() => "mpirun, which divides one run",
         _ => return Ok(()),

@@ -9,6 +9,7 @@
 //! | `seeds`, `table`, `chart`, `picture`, `describe`, `requests`, `layout` | views of plans and reports |
 //! | `session` | a system that another program drives |
 //! | `run`, `checkpoint`, `position` | warm-up and measurement, and their state in a file |
+//! | `perfetto` | a trace of a window of a run |
 //! | `assembly` | from counters to a report, its bottleneck and its notes |
 //! | `readings`, `batches`, `samples`, `intervals`, `laws` | counters of a window, confidence intervals, laws of a run |
 //! | `report`, `series` | the schema of the report |
@@ -26,6 +27,7 @@ mod intervals;
 mod laws;
 pub mod layout;
 pub mod output;
+pub mod perfetto;
 pub mod picture;
 mod position;
 mod readings;

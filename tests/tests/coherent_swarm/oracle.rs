@@ -126,6 +126,7 @@ impl<'a> Watched<'a> {
             rows: true,
             values: true,
             states: false,
+            arrivals: false,
         };
         let system = System::build(plan, plan.scenario.seed, notes).expect("the system builds");
         let mut places = Vec::new();

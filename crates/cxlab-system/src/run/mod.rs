@@ -28,6 +28,7 @@ use crate::batches::{Batches, Tally};
 use crate::checkpoint::{Checkpoints, Writer};
 use crate::intervals::Parts;
 use crate::laws;
+use crate::perfetto::Tracer;
 use crate::position::{RunPosition, Warmed};
 use crate::readings::{LinkReadings, Readings};
 use crate::report::Report;
@@ -79,6 +80,8 @@ struct Runner<'p, 'a> {
     /// Those of all ranks, when they were brought together last.
     gathered: Option<Batches>,
     ranked: Option<Ranked<'a>>,
+    /// Collects the run's trace, if one is wanted.
+    tracer: Option<&'a mut Tracer>,
 }
 
 /// Runs a plan.
@@ -98,10 +101,40 @@ pub fn run_with<'p>(
     options: RunOptions<'_>,
     checkpoints: Checkpoints<'p>,
 ) -> Result<Report, RunError> {
-    match run_parts(plan, options, checkpoints, None).and_then(|report| unchanged(plan, report))? {
+    let parts = Parties {
+        ranked: None,
+        tracer: None,
+    };
+    match run_parts(plan, options, checkpoints, parts).and_then(|report| unchanged(plan, report))? {
         Some(report) => Ok(report),
         None => unreachable!("only ranks above 0 have no report"),
     }
+}
+
+/// Runs a plan, and lets a tracer collect what its window holds. That does not change the report.
+///
+/// # Errors
+/// The errors of [`run`], and a plan whose run is sampled.
+pub fn run_traced<'a>(
+    plan: &'a Plan,
+    options: RunOptions<'a>,
+    tracer: &'a mut Tracer,
+) -> Result<Report, RunError> {
+    let parts = Parties {
+        ranked: None,
+        tracer: Some(tracer),
+    };
+    let report = run_parts(plan, options, Checkpoints::default(), parts);
+    match report.and_then(|report| unchanged(plan, report))? {
+        Some(report) => Ok(report),
+        None => unreachable!("only ranks above 0 have no report"),
+    }
+}
+
+/// Who takes part in a run or watches it.
+struct Parties<'a> {
+    ranked: Option<Ranked<'a>>,
+    tracer: Option<&'a mut Tracer>,
 }
 
 /// What was measured, unless a trace has changed meanwhile: nobody knows then which operations were measured.
@@ -123,23 +156,36 @@ fn run_parts<'p, 'a>(
     plan: &'p Plan,
     options: RunOptions<'a>,
     checkpoints: Checkpoints<'p>,
-    ranked: Option<Ranked<'a>>,
+    Parties { ranked, tracer }: Parties<'a>,
 ) -> Result<Option<Report>, RunError> {
     plan.refuse_external().map_err(RunError::Problems)?;
     let began = Instant::now();
     let (warmup, window) = windows(plan);
     let notes = Notes {
-        rows: options.rows.is_some(),
+        rows: options.rows.is_some() || tracer.is_some(),
         values: false,
         states: checkpoints.write.is_some() || checkpoints.restore.is_some() || ranked.is_some(),
+        arrivals: tracer.is_some(),
     };
-    let sampling = sampling::settings(plan, &options, &checkpoints, ranked.is_some())?;
+    let lacking = [
+        ("on ranks", "in one process", ranked.is_some()),
+        (
+            "with a trace, which would lack most requests",
+            "without it",
+            tracer.is_some(),
+        ),
+    ];
+    let sampling = sampling::settings(plan, &options, &checkpoints, lacking)?;
     let system = System::build(plan, options.seed, notes).map_err(RunError::Problems)?;
     let mut runner = Runner::new(plan, system, options, ranked, warmup);
+    runner.tracer = tracer;
     if let Some(sampling) = sampling {
         return sampling::run(runner, sampling, (warmup, window), began).map(Some);
     }
     let mut stop = runner.enumerate()?;
+    if let Some(tracer) = &mut runner.tracer {
+        tracer.begin_run(&mut runner.system.simulation);
+    }
     if runner.any(stop == Stop::Interrupted) {
         stop = Stop::Interrupted;
     }
@@ -199,6 +245,7 @@ impl<'p, 'a> Runner<'p, 'a> {
             batches: None,
             gathered: None,
             ranked,
+            tracer: None,
         }
     }
 
@@ -311,6 +358,9 @@ impl<'p, 'a> Runner<'p, 'a> {
         let start = self.now;
         let simulation = &mut self.system.simulation;
         simulation.for_each_mut(|node| node.begin_measurement(start));
+        if let Some(tracer) = &mut self.tracer {
+            tracer.begin_measurement(simulation, start);
+        }
         let (began, before) = (self.position.since, self.position.completed);
         self.enter_window();
         let completed = self.position.completed - before;
@@ -331,7 +381,8 @@ impl<'p, 'a> Runner<'p, 'a> {
                 if self.any(interrupted) {
                     return self.interrupted();
                 }
-                let slice = look.min(self.slice());
+                let traced = self.tracer.as_ref().map(|tracer| tracer.slice(self.now));
+                let slice = look.min(self.slice()).min(traced.unwrap_or(SimTime::NEVER));
                 let outcome = self.advance(slice);
                 self.outcome = Some(outcome);
                 self.hand_over_rows()?;
@@ -433,11 +484,14 @@ impl<'p, 'a> Runner<'p, 'a> {
 
     /// Hands over the rows of this step, in order of completion.
     fn hand_over_rows(&mut self) -> Result<(), RunError> {
-        if self.options.rows.is_none() {
+        if self.options.rows.is_none() && self.tracer.is_none() {
             return Ok(());
         }
         let mut rows = self.take_rows();
         rows.sort_unstable_by_key(|row| (row.completed_ps, row.requester, row.id));
+        if let Some(tracer) = &mut self.tracer {
+            tracer.collect(&mut self.system.simulation, &rows);
+        }
         match &mut self.options.rows {
             Some(sink) if !rows.is_empty() => sink(rows).map_err(RunError::Rows),
             _ => Ok(()),

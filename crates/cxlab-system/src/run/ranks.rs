@@ -6,7 +6,7 @@ use cxlab_plan::Plan;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::{RunError, RunOptions, Runner, run_parts, unchanged};
+use super::{Parties, RunError, RunOptions, Runner, run_parts, unchanged};
 use crate::batches::Batches;
 use crate::checkpoint::Checkpoints;
 use crate::host::Host;
@@ -95,7 +95,11 @@ pub fn run_ranked<'p>(
     ranks: &'p mut dyn Ranks,
     division: Partition,
 ) -> Result<Option<Report>, RunError> {
-    let report = run_parts(plan, options, checkpoints, Some(Ranked { ranks, division }))?;
+    let parts = Parties {
+        ranked: Some(Ranked { ranks, division }),
+        tracer: None,
+    };
+    let report = run_parts(plan, options, checkpoints, parts)?;
     unchanged(plan, report)
 }
 

@@ -55,12 +55,11 @@ pub(super) fn settings(
     plan: &Plan,
     options: &RunOptions<'_>,
     checkpoints: &Checkpoints<'_>,
-    ranks: bool,
+    lacking: [(&'static str, &'static str, bool); 2],
 ) -> Result<Option<Sampling>, RunError> {
     let sampling = plan.scenario.measure.sampling;
     let checkpointed = checkpoints.write.is_some() || checkpoints.restore.is_some();
     let others = [
-        ("on ranks", "in one process", ranks),
         ("with checkpoints", "without them", checkpointed),
         (
             "with a request log, which would lack most requests",
@@ -68,7 +67,7 @@ pub(super) fn settings(
             options.rows.is_some(),
         ),
     ];
-    match others.into_iter().find(|(.., found)| *found) {
+    match lacking.into_iter().chain(others).find(|(.., found)| *found) {
         Some((found, allowed, _)) if sampling.is_some() => {
             Err(RunError::Problems(vec![Problem::new(
                 "measure.sampling",

@@ -22,6 +22,7 @@ pub use node::Node;
 use crate::host::Host;
 use crate::wrapper::enumeration::{self, Enumerated};
 use crate::wrapper::failures;
+use crate::wrapper::tracing::Tracing;
 
 /// Where the two directions of a planned link are measured: component and port that transmit.
 #[derive(Clone, Copy, Debug)]
@@ -43,6 +44,8 @@ pub struct Notes {
     pub values: bool,
     /// What happens to threads, so that the system can be saved.
     pub states: bool,
+    /// What arrives at each component and the levels of its ports, for [`crate::perfetto`].
+    pub arrivals: bool,
 }
 
 /// A built system.
@@ -209,6 +212,10 @@ impl System {
             device: &|device| both(End::Device(device, 0)),
         };
         let components = failures::wrap(components, plan, Node::Failing);
+        let components = match notes.arrivals {
+            true => traced(components, &wires, plan),
+            false => components,
+        };
         let components = enumeration::wrap(components, plan, &constants, Node::Enumerating);
         Ok(System {
             simulation: Simulation::new(components, wires),
@@ -220,4 +227,19 @@ impl System {
             domains: builder.domains,
         })
     }
+}
+
+/// Wraps all components but buses, which are part of a link.
+fn traced(nodes: Vec<Node>, wires: &[Vec<Wire>], plan: &Plan) -> Vec<Node> {
+    let nodes = nodes.into_iter().zip(wires).enumerate();
+    let wrapped = nodes.map(|(number, (node, ports))| match node {
+        Node::Bus(_) => node,
+        _ => Node::Tracing(Box::new(Tracing::new(
+            node,
+            number,
+            ports.len(),
+            plan.virtual_channels(),
+        ))),
+    });
+    wrapped.collect()
 }

@@ -11,6 +11,7 @@ use cxlab_link::{LinkPort, LostMessages, Parcel};
 use crate::host::Host;
 use crate::wrapper::enumeration::Enumerating;
 use crate::wrapper::failures::Failing;
+use crate::wrapper::tracing::Tracing;
 use crate::wrapper::{Inner, Kind};
 
 /// A component of a CXL system. Its kind, which every event reads, is stored first.
@@ -31,6 +32,8 @@ pub enum Node {
     Failing(Box<Failing<Node>>),
     /// Any of these while hosts enumerate, before the run proper.
     Enumerating(Box<Enumerating<Node>>),
+    /// Any of these but the last in a run that is traced.
+    Tracing(Box<Tracing<Node>>),
 }
 
 /// An expression that is the same for all kinds.
@@ -44,6 +47,7 @@ macro_rules! of_node {
             Node::Bus($node) => $what,
             Node::Failing($node) => $what,
             Node::Enumerating($node) => $what,
+            Node::Tracing($node) => $what,
         }
     };
 }
@@ -53,6 +57,7 @@ impl Node {
     pub fn inside(&self) -> &Node {
         match self {
             Node::Failing(wrapped) => wrapped.node(),
+            Node::Tracing(wrapped) => wrapped.node().inside(),
             other => other,
         }
     }
@@ -62,7 +67,16 @@ impl Node {
         match self {
             Node::Failing(wrapped) => wrapped.node_mut().innermost_mut(),
             Node::Enumerating(wrapped) => wrapped.node_mut().innermost_mut(),
+            Node::Tracing(wrapped) => wrapped.node_mut().innermost_mut(),
             other => other,
+        }
+    }
+
+    /// The wrapper that traces the component, in a run that is traced.
+    pub(crate) fn tracing_mut(&mut self) -> Option<&mut Tracing<Node>> {
+        match self {
+            Node::Tracing(wrapped) => Some(wrapped),
+            _ => None,
         }
     }
 
@@ -86,6 +100,7 @@ impl Node {
     pub fn lost(&self) -> LostMessages {
         match self {
             Node::Failing(wrapped) => wrapped.lost(),
+            Node::Tracing(wrapped) => wrapped.node().lost(),
             _ => LostMessages::default(),
         }
     }
@@ -94,6 +109,7 @@ impl Node {
     pub fn discarded(&self) -> u64 {
         match self {
             Node::Failing(wrapped) => wrapped.discarded(),
+            Node::Tracing(wrapped) => wrapped.node().discarded(),
             _ => 0,
         }
     }
@@ -113,6 +129,7 @@ impl Node {
             Node::Bus(bus) => &mut bus.ports_mut()[port as usize],
             Node::Failing(wrapped) => wrapped.port_mut(port),
             Node::Enumerating(wrapped) => wrapped.port_mut(port),
+            Node::Tracing(wrapped) => wrapped.port_mut(port),
         }
     }
 
@@ -129,6 +146,7 @@ impl Inner for Node {
             Node::Device(device) => Kind::Device(device),
             Node::Switch(switch) => Kind::Switch(switch),
             Node::Failing(wrapped) => wrapped.node_mut().kind(),
+            Node::Tracing(wrapped) => wrapped.kind(),
             Node::Coherent(_) | Node::Bus(_) | Node::Enumerating(_) => Kind::Other,
         }
     }
@@ -154,6 +172,7 @@ impl Component for Node {
             Node::Host(host) => host.start(ctx),
             Node::Failing(wrapped) => wrapped.start(ctx),
             Node::Enumerating(wrapped) => wrapped.start(ctx),
+            Node::Tracing(wrapped) => wrapped.start(ctx),
             Node::Device(device) => device.start(ctx),
             Node::Coherent(device) => device.start(ctx),
             Node::Switch(_) | Node::Bus(_) => {}
@@ -184,6 +203,7 @@ impl Component for Node {
             Node::Bus(bus) => bus.receive(ctx, port, parcel),
             Node::Failing(wrapped) => wrapped.receive(ctx, port, parcel),
             Node::Enumerating(wrapped) => wrapped.receive(ctx, port, parcel),
+            Node::Tracing(wrapped) => wrapped.receive(ctx, port, parcel),
         }
     }
 
@@ -232,7 +252,11 @@ impl ExecutionHints<Parcel> for Node {
     /// In 30 ns of an AMD EPYC, measured over the shipped scenarios; a device has DRAM in most of them.
     fn event_cost(&self) -> u64 {
         match self.inside() {
-            Node::Switch(_) | Node::Bus(_) | Node::Failing(_) | Node::Enumerating(_) => 2,
+            Node::Switch(_)
+            | Node::Bus(_)
+            | Node::Failing(_)
+            | Node::Enumerating(_)
+            | Node::Tracing(_) => 2,
             Node::Device(_) | Node::Coherent(_) => 8,
             Node::Host(host) => host.event_cost(),
         }

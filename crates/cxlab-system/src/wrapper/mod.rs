@@ -6,6 +6,7 @@
 pub(crate) mod enumeration;
 pub(crate) mod failures;
 mod tokens;
+pub(crate) mod tracing;
 
 use cxlab_device::MemoryDevice;
 use cxlab_engine::Component;
