@@ -1,7 +1,7 @@
 """Traces for Perfetto, read by Perfetto's own message definitions.
 
-The queries of the guide run in the trace processor, a program that the package `perfetto` downloads.
-Where that program is not there, the same sums are made from the messages.
+The query of the guide runs in the trace processor, a program that the package `perfetto` downloads.
+Where the program cannot be had, the same sums are made from the messages alone.
 """
 
 from collections import defaultdict

@@ -12,7 +12,7 @@ use super::RunArgs;
 use super::failure::Failure;
 use super::tell;
 
-/// Requests of a trace by default: about 3 MB, which the UI opens at once.
+/// Requests of a trace by default: 4 MB where requests pass three switches, which the UI opens at once.
 const REQUESTS: u32 = 1000;
 
 /// A window of simulated time.
