@@ -33,13 +33,10 @@ const GUEST: [(&str, &str); 5] = [
 ];
 const INIT: &str = include_str!("../../guest/init.sh");
 const PLUGIN: [(&str, &str); 4] = [
-    ("cxlab.c", include_str!("../../../../adapters/qemu/cxlab.c")),
-    (
-        "filter.h",
-        include_str!("../../../../adapters/qemu/filter.h"),
-    ),
-    ("qemu.h", include_str!("../../../../adapters/qemu/qemu.h")),
-    ("ring.h", include_str!("../../../../adapters/qemu/ring.h")),
+    ("cxlab.c", include_str!("../../qemu/cxlab.c")),
+    ("filter.h", include_str!("../../qemu/filter.h")),
+    ("qemu.h", include_str!("../../qemu/qemu.h")),
+    ("ring.h", include_str!("../../qemu/ring.h")),
 ];
 /// Name of the stamp, the file that is written last. It has a line for
 /// each thing built, and then [`FILES`].

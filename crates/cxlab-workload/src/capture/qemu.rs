@@ -15,8 +15,8 @@ const QEMU: &str = "qemu-x86_64";
 /// The version that works. Debian's later versions are linked statically and load no plugins.
 const VERSION: &str = "version 7.2.";
 const SOURCES: [(&str, &str); 2] = [
-    ("trace.c", include_str!("../../../../adapters/qemu/trace.c")),
-    ("qemu.h", include_str!("../../../../adapters/qemu/qemu.h")),
+    ("trace.c", include_str!("../../qemu/trace.c")),
+    ("qemu.h", include_str!("../../qemu/qemu.h")),
 ];
 
 /// Deepest nesting of scripts whose interpreters are scripts themselves.
