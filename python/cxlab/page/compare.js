@@ -2,7 +2,7 @@
 
 import { lines } from "./chart.js";
 import { el } from "./dom.js";
-import { number, words } from "./format.js";
+import { withHalf, words } from "./format.js";
 
 /** The numbers that are compared: name, value, half of its 95 % interval. */
 const NUMBERS = /** @type {[string, (report: any) => number, (report: any) => number | null | undefined][]} */ ([
@@ -36,14 +36,15 @@ export function compare(before, after, names) {
         "tr",
         {},
         el("th", { scope: "row" }, name),
-        el("td", { class: "cx-number" }, shown(a, half(before))),
-        el("td", { class: "cx-number" }, shown(b, half(after))),
+        el("td", { class: "cx-number" }, withHalf(a, half(before))),
+        el("td", { class: "cx-number" }, withHalf(b, half(after))),
         el("td", { class: "cx-number" }, a ? `${b >= a ? "+" : ""}${((100 * (b - a)) / a).toFixed(1)} %` : "-"),
         el("td", {}, verdict(a, b, half(before), half(after))),
       ),
     ];
   });
-  const heads = ["number", ...names, "change", "beyond the intervals"].map((head) => el("th", { scope: "col" }, head));
+  const heads = ["number", ...names, "change", "beyond the intervals"].map((head, place) =>
+    el("th", { scope: "col", class: place > 0 && place < 4 ? "cx-number" : "" }, head));
   const series = [before, after].map((report, place) => ({ name: names[place], points: upTo(report) }));
   return el(
     "div",
@@ -59,11 +60,6 @@ function upTo(report) {
   const whole = bins.reduce((/** @type {number} */ sum, /** @type {[number, number]} */ bin) => sum + bin[1], 0);
   let sum = 0;
   return bins.map((/** @type {[number, number]} */ bin) => [bin[0], (100 * (sum += bin[1])) / whole]);
-}
-
-/** @param {number} value @param {number | null | undefined} half */
-function shown(value, half) {
-  return half == null ? number(value) : `${number(value)} ± ${number(half)}`;
 }
 
 /**

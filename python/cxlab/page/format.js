@@ -11,6 +11,19 @@ export function number(value) {
   return size < 0.001 ? "0.000" : String(Number(value.toPrecision(4)));
 }
 
+/**
+ * A value with half of its 95 % confidence interval, which has two significant digits and decides those of the value.
+ * @param {number} value
+ * @param {number | null | undefined} half
+ */
+export function withHalf(value, half) {
+  if (half == null || !Number.isFinite(half)) return number(value);
+  const decimals = half === 0 ? 0 : Math.max(0, Math.min(6, 1 - Math.floor(Math.log10(Math.abs(half)))));
+  if (decimals === 0) return `${number(Math.abs(value) < 1000 ? value : Math.round(value))} ± ${Math.round(half).toLocaleString("en-US")}`;
+  const fixed = { minimumFractionDigits: decimals, maximumFractionDigits: decimals };
+  return `${value.toLocaleString("en-US", fixed)} ± ${half.toLocaleString("en-US", fixed)}`;
+}
+
 /** @param {number | null | undefined} value a share of one */
 export function percent(value) {
   return value == null ? "-" : `${(100 * value).toFixed(1)} %`;
@@ -38,4 +51,23 @@ export function ticks(low, high, most = 6) {
     found.push(Number(at.toPrecision(12)));
   }
   return found;
+}
+
+/**
+ * Round steps of a logarithmic axis from `low`, which is positive, to `high`.
+ * @param {number} low
+ * @param {number} high
+ * @param {number} most
+ * @returns {number[]}
+ */
+export function logTicks(low, high, most = 6) {
+  for (const factors of [[1, 1.5, 2, 3, 5, 7], [1, 2, 5], [1, 3], [1]]) {
+    const found = [];
+    for (let power = Math.floor(Math.log10(low)); power <= Math.log10(high); power += 1) {
+      found.push(...factors.map((factor) => Number((factor * 10 ** power).toPrecision(12))));
+    }
+    const inside = found.filter((at) => at >= low && at <= high);
+    if (inside.length > 1 && inside.length <= most) return inside;
+  }
+  return ticks(low, high, most);
 }

@@ -1,10 +1,14 @@
 // A table whose rows can be sorted and filtered.
 
 import { el } from "./dom.js";
-import { number, percent } from "./format.js";
+import { filtered } from "./filter.js";
+import { number, percent, withHalf } from "./format.js";
 
 /**
- * @typedef {{ name: string, of: (row: any) => string | number | null | undefined, share?: boolean }} Column
+ * @typedef {{ name: string, of: (row: any) => string | number | null | undefined, share?: boolean,
+ *   half?: (row: any) => number | null | undefined, bar?: boolean }} Column
+ * Of a column: its heading, and its value in a row. `share` shows a part of one in percent, `half` adds half of the
+ * value's 95 % confidence interval, and `bar` draws a share as a bar beside its number.
  */
 
 /** Rows that are shown at first. */
@@ -19,11 +23,13 @@ const SHOWN = 12;
  */
 export function table(title, columns, rows, choose) {
   let [sorted, falling, filter, all] = [-1, false, "", false];
+  let wanted = (/** @type {string} */ _text) => true;
+  const texts = columns.filter((column) => rows.every((row) => typeof column.of(row) === "string"));
   const body = el("tbody");
   const more = el("button", { type: "button", class: "cx-more", click: () => { all = true; show(); } });
   const heads = columns.map((column, place) => {
     const button = el("button", { type: "button", click: () => { falling = sorted === place ? !falling : true; sorted = place; show(); } }, column.name);
-    return el("th", { scope: "col", "aria-sort": "none" }, button);
+    return el("th", { scope: "col", class: texts.includes(column) ? "cx-text" : "", "aria-sort": "none" }, button);
   });
   const search = el("input", {
     type: "search",
@@ -36,8 +42,8 @@ export function table(title, columns, rows, choose) {
     heads.forEach((head, place) =>
       head.setAttribute("aria-sort", place !== sorted ? "none" : falling ? "descending" : "ascending"),
     );
-    const text = (/** @type {any} */ row) => String(columns[0].of(row)).toLowerCase();
-    let found = filter ? rows.filter((row) => text(row).includes(filter)) : [...rows];
+    const text = (/** @type {any} */ row) => texts.map((column) => column.of(row)).join(" ");
+    let found = rows.filter((row) => wanted(text(row)) && text(row).toLowerCase().includes(filter));
     if (sorted >= 0) {
       const of = columns[sorted].of;
       found.sort((a, b) => order(of(a), of(b)) * (falling ? -1 : 1));
@@ -45,18 +51,26 @@ export function table(title, columns, rows, choose) {
     const hidden = all ? 0 : Math.max(0, found.length - SHOWN);
     if (!all) found = found.slice(0, SHOWN);
     body.replaceChildren(...found.map((row) => line(columns, row, choose)));
+    if (found.length === 0) body.append(el("tr", {}, el("td", { class: "cx-soft", colspan: columns.length }, "no row matches")));
     more.textContent = `${number(hidden)} more`;
     more.hidden = hidden === 0;
   }
 
   show();
-  return el(
+  const sheet = el(
     "div",
     { class: "cx-sheet" },
     el("div", { class: "cx-sheet-head" }, el("h2", {}, title), rows.length > SHOWN ? search : null),
     el("div", { class: "cx-wide", tabindex: 0, role: "region", "aria-label": title }, el("table", { class: "cx-table" }, el("thead", {}, el("tr", {}, ...heads)), body)),
     more,
   );
+  if (texts.length > 0) {
+    filtered(sheet, (matches) => {
+      wanted = matches;
+      show();
+    });
+  }
+  return sheet;
 }
 
 /**
@@ -72,10 +86,24 @@ function line(columns, row, choose) {
       const button = () => el("button", { type: "button", class: "cx-link", click: () => choose?.(row) }, name);
       return el("th", { scope: "row" }, choose ? button() : name);
     }
-    const text = typeof value === "string" ? value : column.share ? percent(value) : number(value);
-    return el("td", { class: "cx-number" }, text);
+    const text = typeof value === "string" ? value : shown(Number(value ?? NaN), column, row);
+    const width = el("span", { class: "cx-gauge", "aria-hidden": "true" }, el("i", { style: `width:${Math.min(100, 100 * Number(value))}%` }));
+    const kind = typeof value === "string" ? "" : "cx-number";
+    return el("td", { class: kind }, ...(column.bar ? [width, el("span", { class: "cx-beside" }, text)] : [text]));
   });
   return el("tr", {}, ...cells);
+}
+
+/**
+ * A number of a column, with its interval.
+ * @param {number} value
+ * @param {Column} column
+ * @param {any} row
+ */
+function shown(value, column, row) {
+  const half = column.half?.(row);
+  if (!column.share) return withHalf(value, half);
+  return half == null ? percent(value) : `${(100 * value).toFixed(1)} ± ${percent(half)}`;
 }
 
 /**
