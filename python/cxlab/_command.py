@@ -68,17 +68,26 @@ def _report(arguments: Sequence[str]) -> int:
     )
     parser.add_argument("folder", metavar="DIR", type=Path, help="what `cxlab run --out DIR` wrote")
     parser.add_argument(
+        "--compare",
+        metavar="OTHER",
+        type=Path,
+        action="append",
+        default=[],
+        help="folder of another run to compare it with (repeatable)",
+    )
+    parser.add_argument(
         "--out", metavar="FILE", type=Path, help="the page [default: DIR/report.html]"
     )
     options = parser.parse_args(arguments)
-    if not (options.folder / "report.json").is_file():
-        return _mistake(
-            f"{options.folder}: has no report.json; allowed: a folder that `cxlab run --out` wrote"
-        )
+    for folder in (options.folder, *options.compare):
+        if not (folder / "report.json").is_file():
+            return _mistake(
+                f"{folder}: has no report.json; allowed: a folder that `cxlab run --out` wrote"
+            )
     from cxlab.report import write_page
 
     out = options.out or options.folder / "report.html"
-    write_page(options.folder, out)
+    write_page(options.folder, out, options.compare)
     print(f"written: {out}")
     return 0
 

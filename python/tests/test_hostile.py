@@ -1,6 +1,8 @@
 """Untrusted files and user mistakes give one clear error and no traceback."""
 
 import json
+import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +13,10 @@ import pytest
 import cxlab
 from cxlab import _command
 from cxlab._command import main
+
+BROWSER = (
+    shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+)
 
 
 @pytest.fixture
@@ -88,10 +94,44 @@ def test_a_page_of_somebody_elses_folder_runs_nothing(folder, capsys):
     (folder / "topology.svg").write_text(f"{picture}<!-- cxlab run {values['run']} -->")
     assert said(capsys, ["report", folder])[0] == 0
     page = (folder / "report.html").read_text()
-    assert "<script" not in page
+    # The page's own two, of which one is data that the policy does not let run.
+    assert page.count("<script") == 2
+    data = page.split('id="runs">')[1].split("</script>")[0]
+    assert "<" not in data
+    [run] = json.loads(data)
     for word in ("onload", "onclick", "javascript", "foreignObject", "url(http", "<a ", "cx-a"):
-        assert word not in page
-    assert "also kept" in page
+        assert word not in run["picture"]
+    assert "also kept" in run["picture"]
+    assert run["report"]["scenario"] == evil
+
+
+@pytest.mark.skipif(BROWSER is None, reason="no chromium is installed")
+def test_a_browser_shows_hostile_names_as_text(folder, tmp_path):
+    evil = "</script><img src=x onerror=document.title='run'><script>document.title='run'</script>"
+    values = json.loads((folder / "report.json").read_text())
+    values["scenario"] = evil
+    for part in (*values["hosts"], *values["devices"]):
+        part["name"] = evil
+    for link in values["links"]:
+        link["direction"] = f"{evil}->__proto__"
+    values["stages_ns"]["__proto__"] = 1.0
+    values["notes"] = [{"path": evil, "message": evil}]
+    (folder / "report.json").write_text(json.dumps(values))
+    (folder / "requests.parquet").unlink()
+    assert main(["report", str(folder), "--compare", str(folder)]) == 0
+    done = subprocess.run(
+        [
+            BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
+            "--host-resolver-rules=MAP * ~NOTFOUND", f"--user-data-dir={tmp_path / 'browser'}",
+            "--dump-dom", (folder / "report.html").as_uri(),
+        ],
+        capture_output=True, text=True, timeout=120, check=True,
+    )  # fmt: skip
+    shown = re.sub(r"<script\b.*?</script>", "", done.stdout, flags=re.DOTALL)
+    assert "<title>run</title>" not in shown
+    assert "<img" not in shown
+    # In the heading, the tables, the notes and the comparison.
+    assert shown.count("&lt;/script&gt;&lt;img src=x") > 10
 
 
 def test_entities_and_depth_do_not_blow_up(folder, capsys):
