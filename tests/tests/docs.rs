@@ -1,6 +1,8 @@
 //! Commands and scenarios that the documents show must work.
 #![allow(clippy::unwrap_used)]
 
+use std::path::PathBuf;
+
 use cxlab_tests::{plan, report, root};
 
 /// The text between a fence line that starts with `opening` and the next fence.
@@ -21,8 +23,8 @@ fn the_scenario_in_the_readme_runs() {
     assert!(report.requests.completed >= 2000);
 }
 
-#[test]
-fn every_link_in_the_documents_leads_somewhere() {
+/// Every page of the root and of `docs`.
+fn pages() -> impl Iterator<Item = PathBuf> {
     let names = [
         "",
         "docs",
@@ -31,12 +33,38 @@ fn every_link_in_the_documents_leads_somewhere() {
         "docs/explain",
         "docs/notebook",
     ];
-    let pages = names.iter().flat_map(|folder| {
+    names.into_iter().flat_map(|folder| {
         let entries = std::fs::read_dir(root().join(folder)).unwrap();
         let paths = entries.map(|entry| entry.unwrap().path());
         paths.filter(|path| path.extension().is_some_and(|end| end == "md"))
-    });
-    for page in pages {
+    })
+}
+
+#[test]
+fn every_code_block_in_the_documents_ends_where_prose_begins() {
+    for page in pages() {
+        let text = std::fs::read_to_string(&page).unwrap();
+        let mut opened_at = None;
+        for (number, line) in (1..).zip(text.lines()) {
+            let Some(info) = line.trim_start().strip_prefix("```") else {
+                continue;
+            };
+            let place = format!("{}:{number}", page.display());
+            opened_at = match opened_at {
+                None => Some(place),
+                Some(opened) => {
+                    assert!(info.is_empty(), "{opened} is not closed before {place}");
+                    None
+                }
+            };
+        }
+        assert!(opened_at.is_none(), "{} is not closed", opened_at.unwrap());
+    }
+}
+
+#[test]
+fn every_link_in_the_documents_leads_somewhere() {
+    for page in pages() {
         let text = std::fs::read_to_string(&page).unwrap();
         let folder = page.parent().unwrap();
         for target in text
