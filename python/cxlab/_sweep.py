@@ -500,6 +500,15 @@ def run_seeds(
     )
 
 
+def _busiest_link(report: Report) -> tuple[str, float]:
+    """The direction whose wire is busy for longest, and for which part of the window.
+
+    The first of several; no name and 0 in a system without links.
+    """
+    links = ((link["direction"], link["utilization"]) for link in report["links"])
+    return max(links, key=lambda link: link[1], default=("", 0.0))
+
+
 #: Computes a column of a sweep from a report.
 Metric: TypeAlias = Callable[[Report], object]
 #: Default columns of a sweep.
@@ -516,9 +525,8 @@ METRICS: dict[str, Metric] = {
     "p99_ns": lambda report: report["latency_ns"]["p99"],
     "p999_ns": lambda report: report["latency_ns"]["p999"],
     "max_ns": lambda report: report["latency_ns"]["max"],
-    "busiest_link": lambda report: max(
-        (link["utilization"] for link in report["links"]), default=0.0
-    ),
+    "busiest_link": lambda report: _busiest_link(report)[0],
+    "busiest_link_utilization": lambda report: _busiest_link(report)[1],
     "in_flight": lambda report: report["littles_law"]["in_flight"],
     "notes": lambda report: "; ".join(note["message"] for note in report.get("notes", [])),
     "digest": lambda report: report["digest"],

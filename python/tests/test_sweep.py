@@ -37,6 +37,9 @@ def test_a_sweep_has_a_row_for_each_point_with_the_numbers_of_its_run(pool):
         report = cxlab.run(pool.copy().update(changes)).report
         assert row["digest"] == report["digest"]
         assert row["bandwidth_gb_per_s"] == report["bandwidth_gb_per_s"]["total"]
+        busy = {link["direction"]: link["utilization"] for link in report["links"]}
+        assert row["busiest_link_utilization"] == max(busy.values()) > 0
+        assert busy[row["busiest_link"]] == row["busiest_link_utilization"]
     again = sweep(pool, GRID, frame="polars", metrics={"n": lambda r: r["requests"]["completed"]})
     assert again["n"].to_list() == frame["completed"].to_list()
 
