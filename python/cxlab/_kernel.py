@@ -17,7 +17,13 @@ Code = Generator[Op | list[Op], Any, None]
 
 @dataclass(frozen=True)
 class Region:
-    """Memory that a kernel may use: its first address and its bytes."""
+    """Memory that a kernel may use.
+
+    Args:
+        first: its first address.
+        bytes: its size in bytes.
+
+    """
 
     first: int
     bytes: int
@@ -25,20 +31,24 @@ class Region:
 
 @dataclass(frozen=True)
 class Machine:
-    """The machine that a kernel runs on."""
+    """The machine that a kernel runs on.
+
+    Args:
+        seed: seed of the run.
+        cxl: CXL memory.
+        local: the host's own memory; with an operating system the process's heap.
+        cores: number of cores that run threads.
+        accelerators: number of accelerators of the host.
+        elements: number of processing elements of each accelerator.
+
+    """
 
     seed: int
-    """The run's seed."""
     cxl: Region
-    """CXL memory."""
     local: Region
-    """The host's own memory; with an operating system the process's heap."""
     cores: int
-    """Cores that run threads."""
     accelerators: int
-    """Accelerators of the host."""
     elements: int
-    """Processing elements of each."""
 
 
 @dataclass(frozen=True)

@@ -32,13 +32,17 @@ Progress: TypeAlias = Callable[[int, int | None, float], object]
 
 @dataclass(frozen=True)
 class Requester:
-    """The host for which a workload's function generates operations."""
+    """The host for which a workload's function generates operations.
 
-    #: Number of the host in its group, from 0.
+    Args:
+        number: number of the host in its group, from 0.
+        count: number of hosts in the group.
+        span: bytes of memory that the host can access: addresses go from 0 to below this.
+
+    """
+
     number: int
-    #: Number of hosts in the group.
     count: int
-    #: Bytes of memory that the host can access: addresses go from 0 to below this.
     span: int
 
 
