@@ -57,30 +57,28 @@ pub(super) fn man(args: &ManArgs) -> Result<(), Failure> {
     std::fs::create_dir_all(&args.dir).map_err(|error| failed(&args.dir, error))?;
     let mut command = Cli::command();
     command.build();
+    let mut pages = Vec::new();
+    add_pages(&command, &mut pages)?;
     let mut names = Vec::new();
-    pages(&command, &mut |name, page| {
+    for (name, page) in pages {
         let path = args.dir.join(format!("{name}.1"));
-        write_whole(&path, page).map_err(|error| failed(&path, error))?;
+        write_whole(&path, &page).map_err(|error| failed(&path, error))?;
         names.push(path.display().to_string());
-        Ok(())
-    })?;
+    }
     print(&format!("written: {}\n", names.join(", ")))
 }
 
-/// Gives the page of a command, and of each command below it that help texts show, to `write`.
-fn pages(
-    command: &clap::Command,
-    write: &mut dyn FnMut(&str, &[u8]) -> Result<(), Failure>,
-) -> Result<(), Failure> {
+/// Appends the page of a command, and of each command below it that help texts show, with its name.
+fn add_pages(command: &clap::Command, pages: &mut Vec<(String, Vec<u8>)>) -> Result<(), Failure> {
     let name = command.get_display_name().unwrap_or(command.get_name());
     let mut page = Vec::new();
     let man = clap_mangen::Man::new(command.clone()).title(name.to_uppercase());
     man.render(&mut page)
         .map_err(|error| Failure::Internal(format!("a man page cannot be made: {error}")))?;
-    write(name, &page)?;
+    pages.push((name.to_owned(), page));
     let below = command.get_subcommands();
     for below in below.filter(|below| !below.is_hide_set() && below.get_name() != "help") {
-        pages(below, write)?;
+        add_pages(below, pages)?;
     }
     Ok(())
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use cxlab_agent::stages_of;
-use cxlab_host::{STAGE_NAMES, StageTimes};
+use cxlab_host::StageTimes;
 use cxlab_plan::{End, Plan};
 use cxlab_protocol::Message;
 
