@@ -56,6 +56,8 @@ test-python: python ## The checks of the Python package alone
 
 .PHONY: wheel
 wheel: need-rust .venv/.installed ## Build the wheel that `pip install .` installs, into out/wheels
+	rm -rf python/cxlab/page/lab
+	[ ! -d lab/dist ] || cp -r lab/dist python/cxlab/page/lab
 	.venv/bin/maturin build --release --out $(OUT)/wheels
 	@find $(OUT)/wheels -name '*.whl' -size +15M -exec false {} + || { \
 		echo "error: the wheel is larger than 15 MB" >&2; exit 1; }
