@@ -115,8 +115,16 @@ test-site: site ## The site and the lab in a real browser, where Chromium is ins
 			"(on Debian: apt-get install chromium)"; \
 		exit 0; \
 	fi; \
-	CXLAB="$(abspath $(CXLAB))" CXLAB_SITE="$(abspath $(SITE))" CHROME_PATH="$$(command -v $(CHROMIUM))" \
-		npm --prefix lab test
+	page=""; \
+	if [ -x .venv/bin/cxlab ]; then \
+		page="$(abspath $(OUT))/test-site/report.html"; \
+		$(CXLAB) run scenarios/noisy-neighbours.toml --requests --quiet --out $(OUT)/test-site; \
+		.venv/bin/cxlab report $(OUT)/test-site; \
+	else \
+		echo "skipped: the tests of the report's page, because the Python package is not built (make python)"; \
+	fi; \
+	CXLAB="$(abspath $(CXLAB))" CXLAB_SITE="$(abspath $(SITE))" CXLAB_PAGE="$$page" \
+		CHROME_PATH="$$(command -v $(CHROMIUM))" npm --prefix lab test
 CHROMIUM ?= chromium
 
 .PHONY: test-all
