@@ -2,6 +2,16 @@
 //! section 7.7). PCIe-style virtual switches, whose messages go down and up a tree, route in the
 //! same way with fewer paths.
 //!
+//! A message crosses a switch in this order; the last column is the stage of the request:
+//!
+//! | what | where | stage |
+//! |---|---|---|
+//! | `port_delay` and `fec_delay` of the input | `cxlab-link` | `port` |
+//! | `switching_time` | the wire of the input | `switch` |
+//! | wait for the output's wire, or for a credit | here | `switch_queue`, `credits` |
+//! | serialization and propagation | `cxlab-link` | `link` |
+//! | `port_delay` of the output | `cxlab-link` | `port` |
+//!
 //! # What is modelled
 //! - Switching time: a pipeline of constant length after each input. `Plan::ingress` (`cxlab-plan/src/delays.rs`)
 //!   adds it to the wire of each input.
