@@ -159,7 +159,7 @@ class Runs:
             self.process[1].send_signal(signal.SIGINT)
 
     async def work(self) -> None:
-        """Runs what waits, for ever."""
+        """Takes runs from the queue, one after the other, until the server ends."""
         while True:
             run = self.runs[await self.queue.get()]
             if run.state == "waiting":
