@@ -287,9 +287,9 @@ class Result:
 
     def _repr_html_(self) -> str:
         """The HTML that a notebook shows."""
-        import html
+        from cxlab._html import result_html
 
-        return f"{self.svg or ''}<pre>{html.escape(self.table())}</pre>"
+        return result_html(self.report, self.svg, self.table())
 
 
 def _flat(rows: list[dict[str, Any]]) -> dict[str, list[Any]]:

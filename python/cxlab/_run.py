@@ -120,7 +120,11 @@ class Plan:
         return self._native.svg()
 
     def _repr_html_(self) -> str:
-        return self.svg
+        """The HTML that a notebook shows."""
+        from cxlab._html import plan_html
+
+        system = {**self.describe(), "hash": self.hash}
+        return plan_html(system, self.svg, [note.message for note in self.notes])
 
     @property
     def notes(self) -> list[Note]:

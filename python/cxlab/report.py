@@ -6,22 +6,19 @@ import base64
 import hashlib
 import html
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from cxlab import _files
+from cxlab._html import main_numbers, remarks, tiles
 from cxlab._result import Result
 from cxlab._svg import sanitised, without_style
 from cxlab._types import Report
-from cxlab.page import script, style
+from cxlab.page import packed, script, style
 
 #: Number of requests of the log that the page has.
 _SLOWEST = 100
-#: Significant digits of numbers in the page. It shows four, or whole numbers.
-_DIGITS = 12
-#: Least number of alike tables that are packed.
-_PACKED = 4
 
 
 def write_page(folder: Path, out: Path, others: Sequence[Path] = ()) -> None:
@@ -37,13 +34,13 @@ def page(result: Result, *others: Result, names: Sequence[str] = ()) -> str:
     its hash and no other, and forbids it to load anything. Comparisons call the results by
     ``names``, or else by their scenarios.
     """
-    code = script()
+    code = script("report-page.js")
     digest = base64.b64encode(hashlib.sha256(code.encode()).digest()).decode()
     policy = (
         f"default-src 'none'; script-src 'sha256-{digest}'; style-src 'unsafe-inline'; "
         "base-uri 'none'; form-action 'none'"
     )
-    runs = [_run(result), *({"report": _packed(other.report)} for other in others)]
+    runs = [_run(result), *({"report": packed(other.report)} for other in others)]
     for run, one, name in zip(runs, (result, *others), names or [""] * len(runs), strict=True):
         run["name"] = name or one.report["scenario"]
     title = html.escape(result.report["scenario"])
@@ -51,7 +48,8 @@ def page(result: Result, *others: Result, names: Sequence[str] = ()) -> str:
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
-        f"<title>{title} - cxlab</title>\n<style>\n{style()}</style>\n</head>\n<body>\n<main>\n"
+        f"<title>{title} - cxlab</title>\n<style>\n{style('page.css', 'report-page.css')}"
+        "</style>\n</head>\n<body>\n<main>\n"
         f"<noscript>\n{_plain(result.report)}</noscript>\n</main>\n"
         f'<script type="application/json" id="runs">{_embedded(runs)}</script>\n'
         f'<script type="module">{code}</script>\n</body>\n</html>\n'
@@ -60,39 +58,22 @@ def page(result: Result, *others: Result, names: Sequence[str] = ()) -> str:
 
 def _plain(report: Report) -> str:
     """The main numbers, for readers without JavaScript."""
-    bandwidth, latency = report["bandwidth_gb_per_s"], report["latency_ns"]
-    texts = [note["message"] for note in report.get("notes", [])]
-    if "bottleneck" in report:
-        texts.insert(0, f"Bottleneck: {report['bottleneck']['text']}")
-    if report["partial"]:
-        texts.insert(0, "Partial: the run was ended before its window was over")
-    numbers = [
-        ("bandwidth, GB/s", f"{bandwidth['total']:,.2f}"),
-        ("mean latency, ns", f"{latency['mean']:,.1f}"),
-        ("median latency, ns", f"{latency['p50']:,.1f}"),
-        ("99 % are not longer, ns", f"{latency['p99']:,.1f}"),
-        ("requests completed", f"{report['requests']['completed']:,}"),
-    ]
-    tiles = "".join(
-        f'<div class="cx-tile"><dt>{name}</dt><dd>{value}</dd></div>' for name, value in numbers
-    )
-    paragraphs = "".join(f"<p>{html.escape(text)}.</p>\n" for text in texts)
     return (
-        f'<h1>{html.escape(report["scenario"])}</h1>\n<dl class="cx-tiles">{tiles}</dl>\n'
-        f"{paragraphs}<p>With JavaScript, this page has pictures and tables. All numbers are in "
-        "report.json.</p>\n"
+        f"<h1>{html.escape(report['scenario'])}</h1>\n{tiles(main_numbers(report))}\n"
+        f"{remarks(report)}<p>With JavaScript, this page has pictures and tables. All numbers are "
+        "in report.json.</p>\n"
     )
 
 
 def _run(result: Result) -> dict[str, Any]:
     """What the page shows of a result: `Run` in page/report-page.js."""
-    run: dict[str, Any] = {"report": _packed(result.report)}
+    run: dict[str, Any] = {"report": packed(result.report)}
     svg = None if result.svg is None else sanitised(result.svg)
     if svg is not None:
         run["picture"] = without_style(svg)
     if result.has_requests:
         slowest, run["measured"] = _slowest(result)
-        run["slowest"] = _packed(slowest)
+        run["slowest"] = packed(slowest)
     return run
 
 
@@ -115,30 +96,6 @@ def _slowest(result: Result) -> tuple[list[dict[str, Any]], int]:
         for _, row in log.nlargest(_SLOWEST, "latency_ps").iterrows()
     ]
     return rows, len(log)
-
-
-def _packed(value: Any) -> Any:
-    """A value for the page: lists of alike tables by column, and numbers of few digits."""
-    if isinstance(value, float):
-        return float(f"{value:.{_DIGITS}g}")
-    if isinstance(value, Mapping):
-        return {key: _packed(inner) for key, inner in value.items()}
-    if not isinstance(value, list):
-        return value
-    if len(value) < _PACKED or not all(isinstance(row, Mapping) for row in value):
-        return [_packed(inner) for inner in value]
-    flat = [dict(_leaves(row)) for row in value]
-    columns = list(dict.fromkeys(path for row in flat for path in row))
-    return {"columns": columns, "rows": [[row.get(path) for path in columns] for row in flat]}
-
-
-def _leaves(table: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """Paths of keys to all values of a table that are not tables themselves."""
-    for key, value in table.items():
-        if isinstance(value, Mapping) and value:
-            yield from (((key, *path), inner) for path, inner in _leaves(value))
-        else:
-            yield (key,), _packed(value)
 
 
 def _embedded(value: Any) -> str:

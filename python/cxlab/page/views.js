@@ -336,15 +336,29 @@ export function details(report, names, members = []) {
 function facts(part) {
   const rows = Object.entries(part).flatMap(([name, value]) => {
     if (name === "name" || name === "direction" || name === "ci95" || value == null) return [];
-    if (typeof value !== "object") return [[words(name), name === "utilization" || name === "efficiency" ? percent(value) : plain(value)]];
+    if (typeof value !== "object") return [[label(name), name === "utilization" || name === "efficiency" ? percent(value) : plain(value)]];
     if (Array.isArray(value)) return [];
-    return Object.entries(value).flatMap(([inner, one]) => (typeof one === "object" ? [] : [[`${words(name)}, ${words(inner)}`, plain(one)]]));
+    return Object.entries(value).flatMap(([inner, one]) => (typeof one === "object" ? [] : [[label(name, words(inner)), plain(one)]]));
   });
   return el(
     "table",
     { class: "cx-table" },
     el("tbody", {}, ...rows.map(([name, value]) => el("tr", {}, el("th", { scope: "row" }, name), el("td", { class: "cx-number" }, value)))),
   );
+}
+
+/** Units at the end of names in reports. */
+const UNITS = /** @type {const} */ ([["_ns", "ns"], ["_ps", "ps"], ["_gb_per_s", "GB/s"]]);
+
+/**
+ * A name of a report as words, with its unit: `wait_ns` and `mean` is "wait, mean, ns".
+ * @param {string} name
+ * @param {string} [inner] name inside a table
+ */
+function label(name, inner) {
+  const unit = UNITS.find(([end]) => name.endsWith(end));
+  const parts = [words(unit ? name.slice(0, -unit[0].length) : name), inner, unit?.[1]];
+  return parts.filter(Boolean).join(", ");
 }
 
 /** @param {any} value */
