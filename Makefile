@@ -100,7 +100,13 @@ RUST_PAGES := -p cxlab -p cxlab-engine -p cxlab-scenario -p cxlab-plan -p cxlab-
 .PHONY: site
 site: build lab .venv-site/.installed ## Build the site into out/site: pages, gallery, papers, interfaces, the lab
 	.venv-site/bin/python site/gallery.py "$(CXLAB)" "$(OUT)/gallery"
-	CXLAB_GALLERY="$(abspath $(OUT)/gallery)" CXLAB_LAB="$(wildcard lab/dist/index.html)" NO_MKDOCS_2_WARNING=1 \
+	@if .venv/bin/python -c 'import cxlab, nbclient, ipykernel, anywidget' 2>/dev/null; then \
+		.venv/bin/python site/notebooks.py "$(OUT)/notebooks"; \
+	else \
+		echo "skipped: the pages of the notebooks, because the Python package is not built (make python)"; \
+		rm -rf "$(OUT)/notebooks"; \
+	fi
+	CXLAB_NOTEBOOKS="$(abspath $(OUT)/notebooks)" CXLAB_GALLERY="$(abspath $(OUT)/gallery)" CXLAB_LAB="$(wildcard lab/dist/index.html)" NO_MKDOCS_2_WARNING=1 \
 		.venv-site/bin/mkdocs build --quiet --config-file site/mkdocs.yml --site-dir "$(abspath $(SITE))"
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --no-deps --quiet $(RUST_PAGES)
 	mkdir -p "$(SITE)/rust" && cp -r $(TARGET)/doc/. "$(SITE)/rust"

@@ -18,6 +18,7 @@ from gallery_pages import gallery, gallery_folder, gallery_index, gallery_page, 
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files, InclusionLevel
 from mkdocs.structure.pages import Page
+from notebook_pages import notebook_page, notebooks
 from papers import claims, paper_index, paper_page, papers
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -28,7 +29,15 @@ PROJECT = {
     "SECURITY.md": "project/security.md",
     "CHANGELOG.md": "project/changelog.md",
 }
-LANGUAGES = {".h": "c", ".c": "c", ".cpp": "cpp", ".py": "python", ".rs": "rust", ".toml": "toml"}
+LANGUAGES = {
+    ".ipynb": "json",
+    ".h": "c",
+    ".c": "c",
+    ".cpp": "cpp",
+    ".py": "python",
+    ".rs": "rust",
+    ".toml": "toml",
+}
 PICTURES = {".png", ".svg"}
 FENCE = re.compile(r"^```.*?^```$", re.DOTALL | re.MULTILINE)
 LINK = re.compile(r"(\]\()([^)\s]+)(\))")
@@ -72,6 +81,8 @@ def site_path(path: str) -> str | None:
         return PROJECT[path]
     if path.startswith("docs/"):
         return path.removeprefix("docs/")
+    if path in (f"examples/notebooks/{notebook.name}" for notebook in notebooks()):
+        return f"notebooks/{Path(path).stem}.md"
     file = ROOT / path
     if not file.is_file():
         return None
@@ -118,6 +129,8 @@ def navigation() -> list[Any]:
             title = "Project"
         tabs.append({title: list(pages)})
     names = [f"gallery/{entry['name']}.md" for entry in gallery()]
+    if shown := notebooks():
+        tabs[4:4] = [{"Notebooks": [f"notebooks/{path.stem}.md" for path in shown]}]
     tabs[4:4] = [
         {"Papers": ["papers/index.md", *(f"papers/{paper['name']}.md" for paper in papers())]},
         {"Gallery": ["gallery/index.md", *names]},
@@ -148,7 +161,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
             paths.add(f"figures/{paper['name']}/{row['figure']}.png")
     for path in sorted(paths):
         new = site_path(path)
-        if new is None:
+        if new is None or new.startswith("notebooks/"):
             continue
         if new == path:
             add(new, abs_src_path=str(ROOT / path))
@@ -160,6 +173,11 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
         name = entry["name"]
         add(f"gallery/{name}.md", content=gallery_page(entry))
         add(f"gallery/{name}.svg", abs_src_path=str(gallery_folder() / f"{name}.svg"))
+    for notebook in notebooks():
+        text, pictures = notebook_page(notebook)
+        add(f"notebooks/{notebook.stem}.md", content=text)
+        for picture, content in pictures.items():
+            add(f"notebooks/{picture}", content=content)
     add("papers/index.md", content=paper_index())
     for paper in papers():
         add(f"papers/{paper['name']}.md", content=paper_page(paper))
@@ -174,7 +192,7 @@ def on_page_markdown(markdown: str, *, page: Page, **_: Any) -> str:
         page.meta["has_lab"] = has_lab()
     if source == "reference/python.md":
         return python_page(markdown)
-    if source.startswith(("gallery/", "papers/", "source/")):
+    if source.startswith(("gallery/", "notebooks/", "papers/", "source/")):
         if source.startswith("source/"):
             page.meta["search"] = {"exclude": True}
         return markdown
