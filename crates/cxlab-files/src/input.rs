@@ -99,7 +99,7 @@ pub fn open(path: &Path) -> io::Result<Input> {
 /// What a path leads to.
 ///
 /// # Errors
-/// The same errors as of [`open`].
+/// The path cannot be opened, as [`open`] says.
 pub fn kind(path: &Path) -> io::Result<Kind> {
     if let Some(bytes) = provided(path) {
         return Ok(Kind {
@@ -119,7 +119,7 @@ pub fn kind(path: &Path) -> io::Result<Kind> {
 /// Names of the entries of a folder, in any order.
 ///
 /// # Errors
-/// The same errors as of [`open`].
+/// The path cannot be opened, as [`open`] says.
 pub fn names(folder: &Path) -> io::Result<Vec<std::ffi::OsString>> {
     let entries = std::fs::read_dir(allowed(folder)?).map_err(here)?;
     entries

@@ -70,7 +70,7 @@ impl Medium {
         }
     }
 
-    /// The time of the medium's next event, or [`NEVER`].
+    /// The time of the medium's next event, or [`NEVER`](crate::NEVER).
     ///
     /// # Errors
     /// When the medium's process has ended or does not respond.

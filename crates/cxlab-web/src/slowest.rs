@@ -58,10 +58,10 @@ impl Slowest {
             latency_ps: row.completed_ps - row.issued_ps,
             completed_ps: Reverse(row.completed_ps),
             requester: row.requester,
-            id: row.id as u64,
+            id: row.id,
             device: row.device,
             write: row.write,
-            stages: row.stages.iter().map(|stage| *stage as u64).collect(),
+            stages: row.stages.to_vec(),
         }));
     }
 

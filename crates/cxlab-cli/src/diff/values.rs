@@ -119,8 +119,8 @@ impl Values {
     }
 }
 
-/// What tells an entry of a list from the others, whatever their order: its name, the links that requests cross, or
-/// its position.
+/// What tells an entry of a list from the others, whatever their order: its name, its number of links, or its
+/// position in the list.
 fn label(item: &Value, at: usize) -> String {
     let text = |key: &str| item.get(key).and_then(Value::as_str);
     match (text("direction"), text("name"), item.get("hops")) {

@@ -24,7 +24,7 @@ pub(super) const PLACE: &str = "place";
 pub(super) struct Track {
     pub(super) name: String,
     pub(super) parent: Option<usize>,
-    /// Whether the track is a counter.
+    /// A counter's track has values, and no slices.
     pub(super) is_counter: bool,
 }
 

@@ -22,7 +22,7 @@ struct Packets {
 
 #[derive(Message)]
 struct TracePacket {
-    /// Nanoseconds.
+    /// Time of the packet in nanoseconds.
     #[prost(uint64, optional, tag = "8")]
     timestamp: Option<u64>,
     #[prost(uint32, optional, tag = "10")]

@@ -58,7 +58,7 @@ pub struct Tracing<N> {
     vcs: u8,
     /// First and last time of the window; closed where the last comes before the first.
     window: (SimTime, SimTime),
-    /// By port.
+    /// What is counted, by port.
     levels: Vec<[u32; LEVELS]>,
     noted: Noted,
 }
