@@ -24,7 +24,7 @@ def cache(tmp_path, monkeypatch):
     return folder
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def root():
     return ROOT
 
