@@ -6,6 +6,7 @@ A page runs from top to bottom in a folder of its own that has the repository's 
 - ``<!-- save: NAME -->``: the block is a file;
 - ``<!-- append: NAME -->``: the block is added to a file;
 - ``<!-- given: COMMAND -->``, ``<!-- python: STATEMENTS -->``: what the reader has already;
+- ``<!-- needs: PROGRAM PROGRAM -->``: one of these has to be installed, or the block is left out;
 - ``<!-- slow -->``: the block takes more than some seconds and runs in ``make test-all``;
 - ``<!-- not run: REASON -->``: the block cannot run in a test.
 
@@ -15,6 +16,7 @@ be in what was printed until then.
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -23,7 +25,7 @@ from typing import NamedTuple
 import pytest
 
 BLOCK = re.compile(r"((?:^<!-- .*? -->\n+)*)^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
-NOTE = re.compile(r"<!-- (save|append|given|python|slow|not run)(?:: (.*?))? -->", re.DOTALL)
+NOTE = re.compile(r"<!-- (save|append|given|python|needs|slow|not run)(?:: (.*?))? -->", re.DOTALL)
 NAMED = re.compile(r"\A# ([\w-]+\.\w+)$", re.MULTILINE)
 PAGES = sorted((Path(__file__).resolve().parents[2] / "docs" / "guide").glob("*.md"))
 FOLDERS = ("adapters", "examples", "include", "scenarios", "traces", "README.md")
@@ -70,6 +72,8 @@ class Reader:
 
     def follow(self, block, capsys):
         if block.says("not run") or (block.says("slow") and not self.slow):
+            return
+        if any(not any(map(shutil.which, names.split())) for names in block.says("needs")):
             return
         for given in block.says("given"):
             self.command(given)
