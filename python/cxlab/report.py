@@ -13,12 +13,10 @@ from typing import Any
 from cxlab import _files
 from cxlab._html import main_numbers, remarks, tiles
 from cxlab._result import Result
+from cxlab._slowest import slowest
 from cxlab._svg import sanitised, without_style
 from cxlab._types import Report
 from cxlab.page import packed, script, style
-
-#: Number of requests of the log that the page has.
-_SLOWEST = 100
 
 
 def write_page(folder: Path, out: Path, others: Sequence[Path] = ()) -> None:
@@ -72,30 +70,11 @@ def _run(result: Result) -> dict[str, Any]:
     if svg is not None:
         run["picture"] = without_style(svg)
     if result.has_requests:
-        slowest, run["measured"] = _slowest(result)
-        run["slowest"] = packed(slowest)
+        log = result.to_pandas("requests")
+        columns = {str(name): log[name].to_numpy() for name in log}
+        found, run["measured"] = slowest(columns, result.report)
+        run["slowest"] = packed(found)
     return run
-
-
-def _slowest(result: Result) -> tuple[list[dict[str, Any]], int]:
-    """The slowest requests of the measurement, and the number of all in it."""
-    report = result.report
-    log = result.to_pandas("requests")
-    log = log[log["completed_ps"] > report["warmup_ns"] * 1e3]
-    log = log.assign(latency_ps=log["completed_ps"] - log["issued_ps"])
-    stages = [name for name in report["stages_ns"] if f"{name}_ps" in log]
-    rows = [
-        {
-            "host": int(row["host"]),
-            "device": int(row["device"]) if row["device"] >= 0 else None,
-            "write": bool(row["write"]),
-            "issued_ps": int(row["issued_ps"]),
-            "latency_ps": int(row["latency_ps"]),
-            "stages_ps": {stage: int(row[f"{stage}_ps"]) for stage in stages},
-        }
-        for _, row in log.nlargest(_SLOWEST, "latency_ps").iterrows()
-    ]
-    return rows, len(log)
 
 
 def _embedded(value: Any) -> str:

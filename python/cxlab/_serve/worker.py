@@ -17,8 +17,6 @@ from cxlab import _native
 
 #: The scenario's name in messages.
 NAME = "scenario.toml"
-#: Requests whose stages are kept: the slowest.
-SLOWEST = 100
 
 
 def tell(what: dict[str, Any]) -> None:
@@ -45,37 +43,12 @@ def check(task: dict[str, Any], folder: Path) -> dict[str, Any]:
     return {"mistakes": [], "notes": notes}
 
 
-def slowest(columns: list[tuple[str, str, bytes]], report: dict[str, Any]) -> list[dict[str, Any]]:
-    """The slowest requests of the window, in the form of the page."""
-    import numpy as np
-
-    values = {name: np.frombuffer(data, dtype=kind) for name, kind, data in columns}
-    latency = values["completed_ps"] - values["issued_ps"]
-    measured = np.flatnonzero(values["completed_ps"] > report["warmup_ns"] * 1e3)
-    order = measured[np.argsort(-latency[measured], kind="stable")[:SLOWEST]]
-    own = {"issued_ps", "completed_ps"}
-    stages = [name for name in values if name.endswith("_ps") and name not in own]
-    return [
-        {
-            "host": int(values["host"][at]),
-            "device": int(values["device"][at]) if values["device"][at] >= 0 else None,
-            "id": int(values["id"][at]),
-            "write": bool(values["write"][at]),
-            "issued_ps": int(values["issued_ps"][at]),
-            "latency_ps": int(latency[at]),
-            "stages_ps": {
-                name.removesuffix("_ps"): int(values[name][at])
-                for name in stages
-                if values[name][at]
-            },
-        }
-        for at in order
-    ]
-
-
 def run(task: dict[str, Any], folder: Path) -> dict[str, Any]:
     """Runs a scenario, and writes its results into the folder of the run."""
+    import numpy as np
+
     from cxlab import _files
+    from cxlab._slowest import slowest
 
     # From here on an interrupt is answered.
     tell({"begun": True})
@@ -100,11 +73,13 @@ def run(task: dict[str, Any], folder: Path) -> dict[str, Any]:
     checkpoint = (state, "30 s wall") if task.get("checkpoint") else None
     done = plan.run(task.get("seed"), task.get("threads"), progress, True, checkpoint, restore)
     report = json.loads(done.report)
+    columns = done.columns or []
+    log = {name: np.frombuffer(data, dtype=kind) for name, kind, data in columns}
     result = {
         "report": report,
         "summary": done.table,
         "picture": done.svg,
-        "slowest": slowest(done.columns or [], report),
+        "slowest": slowest(log, report)[0],
     }
     _files.write_text(out / "report.json", done.report)
     _files.write_text(out / "topology.svg", done.svg)
