@@ -2,7 +2,7 @@
 
 import { lines } from "./chart.js";
 import { el } from "./dom.js";
-import { withHalf, words } from "./format.js";
+import { cumulative, withHalf, words } from "./format.js";
 
 /** The numbers that are compared: name, value, half of its 95 % interval. */
 const NUMBERS = /** @type {[string, (report: any) => number, (report: any) => number | null | undefined][]} */ ([
@@ -45,21 +45,13 @@ export function compare(before, after, names) {
   });
   const heads = ["number", ...names, "change", "beyond the intervals"].map((head, place) =>
     el("th", { scope: "col", class: place > 0 && place < 4 ? "cx-number" : "" }, head));
-  const series = [before, after].map((report, place) => ({ name: names[place], points: upTo(report) }));
+  const series = [before, after].map((report, place) => ({ name: names[place], points: cumulative(report.latency_histogram) }));
   return el(
     "div",
     { class: "cx-compare" },
     el("div", { class: "cx-wide", tabindex: 0, role: "region", "aria-label": "Numbers of both runs" }, el("table", { class: "cx-table" }, el("thead", {}, el("tr", {}, ...heads)), el("tbody", {}, ...rows))),
     lines({ title: "Latency of served requests", x: "latency, ns", y: "requests up to it, %", series, steps: true }),
   );
-}
-
-/** @param {any} report @returns {[number, number][]} */
-function upTo(report) {
-  const bins = report.latency_histogram.filter((/** @type {[number, number]} */ bin) => bin[1] > 0);
-  const whole = bins.reduce((/** @type {number} */ sum, /** @type {[number, number]} */ bin) => sum + bin[1], 0);
-  let sum = 0;
-  return bins.map((/** @type {[number, number]} */ bin) => [bin[0], (100 * (sum += bin[1])) / whole]);
 }
 
 /**

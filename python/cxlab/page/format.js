@@ -35,6 +35,18 @@ export function words(name) {
 }
 
 /**
+ * Share of the requests of a histogram up to each latency, in percent.
+ * @param {[number, number][]} histogram upper bound of each bin, and its requests
+ * @returns {[number, number][]}
+ */
+export function cumulative(histogram) {
+  const bins = histogram.filter(([, count]) => count > 0);
+  const whole = bins.reduce((sum, [, count]) => sum + count, 0);
+  let sum = 0;
+  return bins.map(([bound, count]) => [bound, (100 * (sum += count)) / whole]);
+}
+
+/**
  * Round steps of an axis from `low` to `high`.
  * @param {number} low
  * @param {number} high

@@ -22,11 +22,9 @@ const SHOWN = 12;
  * @returns {HTMLElement}
  */
 export function table(title, columns, rows, choose) {
-  let [sorted, falling, filter, all] = [-1, false, "", false];
+  let [sorted, falling, filter] = [-1, false, ""];
   let wanted = (/** @type {string} */ _text) => true;
   const texts = columns.filter((column) => rows.every((row) => typeof column.of(row) === "string"));
-  const body = el("tbody");
-  const more = el("button", { type: "button", class: "cx-more", click: () => { all = true; show(); } });
   const heads = columns.map((column, place) => {
     const button = el("button", { type: "button", click: () => { falling = sorted === place ? !falling : true; sorted = place; show(); } }, column.name);
     return el("th", { scope: "col", class: texts.includes(column) ? "cx-text" : "", "aria-sort": "none" }, button);
@@ -38,39 +36,67 @@ export function table(title, columns, rows, choose) {
     input: (event) => { filter = event.target.value.toLowerCase(); show(); },
   });
 
-  function show() {
-    heads.forEach((head, place) =>
-      head.setAttribute("aria-sort", place !== sorted ? "none" : falling ? "descending" : "ascending"),
-    );
-    const text = (/** @type {any} */ row) => texts.map((column) => column.of(row)).join(" ");
-    let found = rows.filter((row) => wanted(text(row)) && text(row).toLowerCase().includes(filter));
+  const text = (/** @type {any} */ row) => texts.map((column) => column.of(row)).join(" ");
+  const head = el("div", { class: "cx-sheet-head" }, el("h2", {}, title), rows.length > SHOWN ? search : null);
+  const part = sheet(title, [head], heads, SHOWN, (row) => line(columns, row, choose), () => {
+    const found = rows.filter((row) => wanted(text(row)) && text(row).toLowerCase().includes(filter));
     if (sorted >= 0) {
       const of = columns[sorted].of;
       found.sort((a, b) => order(of(a), of(b)) * (falling ? -1 : 1));
     }
-    const hidden = all ? 0 : Math.max(0, found.length - SHOWN);
-    if (!all) found = found.slice(0, SHOWN);
-    body.replaceChildren(...found.map((row) => line(columns, row, choose)));
-    if (found.length === 0) body.append(el("tr", {}, el("td", { class: "cx-soft", colspan: columns.length }, "no row matches")));
-    more.textContent = `${number(hidden)} more`;
-    more.hidden = hidden === 0;
+    return found;
+  });
+
+  function show() {
+    heads.forEach((one, place) =>
+      one.setAttribute("aria-sort", place !== sorted ? "none" : falling ? "descending" : "ascending"),
+    );
+    part.show();
   }
 
   show();
-  const sheet = el(
-    "div",
-    { class: "cx-sheet" },
-    el("div", { class: "cx-sheet-head" }, el("h2", {}, title), rows.length > SHOWN ? search : null),
-    el("div", { class: "cx-wide", tabindex: 0, role: "region", "aria-label": title }, el("table", { class: "cx-table" }, el("thead", {}, el("tr", {}, ...heads)), body)),
-    more,
-  );
   if (texts.length > 0) {
-    filtered(sheet, (matches) => {
+    filtered(part.element, (matches) => {
       wanted = matches;
       show();
     });
   }
-  return sheet;
+  return part.element;
+}
+
+/**
+ * A table below a heading, of which the first rows are shown, and all at a click.
+ * @param {string} title
+ * @param {HTMLElement[]} above the heading, and what else stands above the table
+ * @param {HTMLElement[]} heads of the columns
+ * @param {number} most rows that are shown at first
+ * @param {(row: any) => HTMLElement} draw
+ * @param {() => any[]} matching rows that are shown, in their order
+ * @returns {{ element: HTMLElement, show: () => void }}
+ */
+export function sheet(title, above, heads, most, draw, matching) {
+  let all = false;
+  const body = el("tbody");
+  const more = el("button", { type: "button", class: "cx-more", click: () => { all = true; show(); } });
+
+  function show() {
+    const found = matching();
+    const hidden = all ? 0 : Math.max(0, found.length - most);
+    body.replaceChildren(...found.slice(0, found.length - hidden).map(draw));
+    if (found.length === 0) body.append(el("tr", {}, el("td", { class: "cx-soft", colspan: heads.length }, "no row matches")));
+    more.textContent = `${number(hidden)} more`;
+    more.hidden = hidden === 0;
+  }
+
+  const rows = el("table", { class: "cx-table" }, el("thead", {}, el("tr", {}, ...heads)), body);
+  const element = el(
+    "div",
+    { class: "cx-sheet" },
+    ...above,
+    el("div", { class: "cx-wide", tabindex: 0, role: "region", "aria-label": title }, rows),
+    more,
+  );
+  return { element, show };
 }
 
 /**

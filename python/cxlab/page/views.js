@@ -3,8 +3,8 @@
 import { lines, shares } from "./chart.js";
 import { el } from "./dom.js";
 import { filtered } from "./filter.js";
-import { number, percent, withHalf, words } from "./format.js";
-import { table } from "./table.js";
+import { cumulative, number, percent, withHalf, words } from "./format.js";
+import { sheet, table } from "./table.js";
 
 /** The main numbers. @param {any} report @returns {HTMLElement} */
 export function tiles(report) {
@@ -43,13 +43,11 @@ export function histogram(report) {
   const edges = /** @type {[number, number]} */ ([bins[bins.length - 1][0], 0]);
   const inBins = bins.map((/** @type {[number, number]} */ bin, /** @type {number} */ place) =>
     [place > 0 ? bins[place - 1][0] : Math.min(min, bin[0]), (100 * bin[1]) / whole]);
-  let sum = 0;
-  const upTo = bins.map((/** @type {[number, number]} */ bin) => [bin[0], (100 * (sum += bin[1])) / whole]);
   const common = { title: "Latency of served requests", x: "latency, ns", steps: true, log };
   const marks = /** @type {[string, number][]} */ ([["mean", mean], ["median", p50], ["99 %", p99]]);
   return choice("Form of the chart", [
     ["Histogram", () => lines({ ...common, y: "requests, %", filled: true, marks, series: [{ name: "requests", points: [...inBins, edges] }] })],
-    ["Cumulative", () => lines({ ...common, y: "requests up to it, %", series: [{ name: "requests", points: upTo }] })],
+    ["Cumulative", () => lines({ ...common, y: "requests up to it, %", series: [{ name: "requests", points: cumulative(report.latency_histogram) }] })],
   ]);
 }
 
@@ -254,35 +252,17 @@ export function waterfall(slowest, report) {
   const rows = slowest.map((one) => fall(one, names, slowest[0].latency_ps, report));
   const heads = ["request", "issued, us", "latency, ns", "stages"].map((name) =>
     el("th", { scope: "col", class: name.includes(",") ? "cx-number" : "" }, name));
-  const body = el("tbody");
-  const more = el("button", { type: "button", class: "cx-more", click: () => { all = true; show(); } });
-  let all = false;
   let wanted = (/** @type {string} */ _text) => true;
-  function show() {
-    const matching = rows.filter((row) => wanted(row.firstElementChild?.textContent ?? ""));
-    const hidden = all ? 0 : Math.max(0, matching.length - SLOWEST);
-    body.replaceChildren(...matching.slice(0, matching.length - hidden));
-    more.textContent = `${number(hidden)} more`;
-    more.hidden = hidden === 0;
-  }
-  show();
-  const sheet = el(
-    "div",
-    { class: "cx-sheet" },
-    el("h2", {}, "Slowest requests"),
-    el("ul", { class: "cx-legend" }, ...names.map((name) => el("li", {}, el("i", { class: `cx-key ${stageClass(name)}` }), words(name)))),
-    el(
-      "div",
-      { class: "cx-wide", tabindex: 0, role: "region", "aria-label": "Slowest requests" },
-      el("table", { class: "cx-table" }, el("thead", {}, el("tr", {}, ...heads)), body),
-    ),
-    more,
-  );
-  filtered(sheet, (matches) => {
+  const legend = names.map((name) => el("li", {}, el("i", { class: `cx-key ${stageClass(name)}` }), words(name)));
+  const title = "Slowest requests";
+  const above = [el("h2", {}, title), el("ul", { class: "cx-legend" }, ...legend)];
+  const part = sheet(title, above, heads, SLOWEST, (row) => row, () => rows.filter((row) => wanted(row.firstElementChild?.textContent ?? "")));
+  part.show();
+  filtered(part.element, (matches) => {
     wanted = matches;
-    show();
+    part.show();
   });
-  return sheet;
+  return part.element;
 }
 
 /**
