@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::threads::ThreadLimit;
 
-/// Warm-up and measurement windows. Each ends at the first look after its condition is met; looks
-/// are spaced by simulated time, so windows do not depend on how a run is executed.
+/// Warm-up and measurement windows. Each ends at the first sampling point after its condition is
+/// met. Sampling points are spaced by simulated time, so windows do not depend on how a run is executed.
 #[derive(Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema, Debug)]
 #[serde(deny_unknown_fields, default)]
 pub struct Measure {
