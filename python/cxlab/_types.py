@@ -282,14 +282,14 @@ class DeviceLoad(TypedDict):
 class ByHops(TypedDict):
     """Requests that crossed this many links."""
 
-    #: Links crossed by the response.
+    #: Links crossed by the response; *links crossed* in the table of a run.
     hops: int
     #: Number of requests.
     count: int
     #: Mean latency of these requests.
     mean_ns: float
     #: Mean wait for a place or a wire: the sum of the stages `host_queue`, `credits`,
-    #: `switch_queue`, `device_queue` and `media_queue`.
+    #: `switch_queue`, `device_queue` and `media_queue`. *In queues* in the table of a run.
     queue_ns: float
     #: Half-widths of the 95 % confidence intervals of these means.
     ci95: HopsCi95
@@ -443,6 +443,8 @@ class HostReport(TypedDict):
     bandwidth_gb_per_s: Bandwidth
     #: Latency of served requests.
     latency_ns: Latency
+    #: Mean time of its served requests in each stage.
+    stages_ns: NotRequired[dict[str, float]]
     #: Latency of requests that were not served, if there are any.
     unserved_latency_ns: NotRequired[UnservedLatency]
     #: Latency of all requests, served or not, if some were not served.
@@ -558,9 +560,9 @@ class LinkReport(TypedDict):
     direction: str
     #: Name of the link class that it belongs to, if any.
     link_class: NotRequired[str]
-    #: Fraction of the window in which the wire was busy.
+    #: Fraction of the window in which the wire was busy; *busy* in the table of a run.
     utilization: float
-    #: Payload (64-byte lines) as a fraction of all bytes sent.
+    #: Payload (64-byte lines) as a fraction of all bytes sent; *payload* in the table of a run.
     efficiency: float
     #: Bytes sent, headers and empty slots included.
     bytes: int

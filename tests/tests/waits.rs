@@ -189,6 +189,30 @@ fn where_nothing_is_served_no_stage_is_the_longest() {
     assert!(!found.text.contains("longest stage"), "{found:?}");
 }
 
+#[test]
+fn the_stages_of_a_host_sum_to_its_latency_and_those_of_hosts_to_all() {
+    let report = report(STAR, &["hosts[0].count=3", FEW_CREDITS]);
+    let of = |stages: &serde_json::Map<String, serde_json::Value>, name: &str| {
+        stages[name].as_f64().unwrap_or(f64::NAN)
+    };
+    for host in &report.hosts {
+        let stages = STAGE_NAMES.iter().map(|name| of(&host.stages_ns, name));
+        let sum: f64 = stages.sum();
+        assert!(
+            (sum - host.latency_ns.mean).abs() < 1e-6 * sum,
+            "{}",
+            host.name
+        );
+    }
+    for name in STAGE_NAMES {
+        let hosts = report.hosts.iter();
+        let times = hosts.map(|host| of(&host.stages_ns, name) * host.completed as f64);
+        let all = stage_ns(&report, name) * report.requests.completed as f64;
+        assert!((times.sum::<f64>() - all).abs() <= 1e-6 * all, "{name}");
+    }
+    assert!(stage_ns(&report, "credits") > 0.0);
+}
+
 /// "My p99 has doubled since a host was added": one table says where.
 #[test]
 fn the_place_whose_wait_grew_with_a_host_is_in_the_report() {

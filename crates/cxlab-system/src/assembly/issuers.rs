@@ -5,7 +5,7 @@ use cxlab_engine::units::SimTime;
 use cxlab_host::{CoherenceStats, Core, ThrottleStats};
 
 use super::measures::{all_latency, latency, values};
-use super::{Context, Totals};
+use super::{Context, Totals, stages_ns};
 use crate::host::Host;
 use crate::intervals::Intervals;
 use crate::readings::IssuerReadings;
@@ -60,6 +60,7 @@ fn host_report(
 ) -> HostReport {
     let stats = &read.stats;
     let (denied, failed) = (Denied::of(stats), FailedRequests::of(stats));
+    let served = stats.latency();
     HostReport {
         name: name.to_owned(),
         issued: stats.issued,
@@ -74,9 +75,10 @@ fn host_report(
             stats.reads - denied.reads - failed.reads(),
             stats.writes - denied.writes - failed.writes(),
         ),
-        latency_ns: latency(&stats.latency()),
+        latency_ns: latency(&served),
+        stages_ns: stages_ns(stats.stages_ps.map(u128::from), served.count()),
         unserved_latency_ns: UnservedLatency::of(stats.unserved()),
-        all_latency_ns: all_latency(&stats.latency(), stats.unserved()),
+        all_latency_ns: all_latency(&served, stats.unserved()),
         in_flight: read.integral as f64 / 1e3 / context.window_ns().max(1e-3),
         ci95,
         enumeration: None,

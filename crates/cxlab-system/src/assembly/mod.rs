@@ -171,14 +171,18 @@ impl Totals {
         }
     }
 
-    /// Mean time of each stage in nanoseconds.
     fn stages_ns(&self) -> Map<String, Value> {
-        let count = self.latency.count().max(1) as f64;
-        let stages = STAGE_NAMES.iter().zip(self.stages_ps);
-        stages
-            .map(|(name, sum)| ((*name).to_owned(), Value::from(sum as f64 / 1e3 / count)))
-            .collect()
+        stages_ns(self.stages_ps, self.latency.count())
     }
+}
+
+/// Mean time of each stage in nanoseconds, of `served` requests that spent these sums in the stages.
+fn stages_ns(sums_ps: [u128; STAGE_NAMES.len()], served: u64) -> Map<String, Value> {
+    let served = served.max(1) as f64;
+    let stages = STAGE_NAMES.iter().zip(sums_ps);
+    stages
+        .map(|(name, sum)| ((*name).to_owned(), Value::from(sum as f64 / 1e3 / served)))
+        .collect()
 }
 
 /// Wall time as seconds, never zero.

@@ -35,6 +35,9 @@ pub struct HostReport {
     pub bandwidth_gb_per_s: Bandwidth,
     /// Latency of served requests.
     pub latency_ns: Latency,
+    /// Where the mean latency of its served requests went, by stage.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub stages_ns: Map<String, Value>,
     /// Latency of the requests that completed without being served.
     #[serde(default, skip_serializing_if = "UnservedLatency::is_empty")]
     pub unserved_latency_ns: UnservedLatency,
