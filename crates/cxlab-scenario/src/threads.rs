@@ -62,7 +62,7 @@ impl FromStr for ThreadLimit {
         match text.parse() {
             _ if text == "auto" => Ok(ThreadLimit::AUTO),
             Ok(most) if (1..=MOST).contains(&most) => Ok(ThreadLimit::UpTo(most)),
-            _ => Err(format!("is neither \"auto\" nor in 1..={MOST}")),
+            _ => Err(format!("allowed: 1 to {MOST}, or auto")),
         }
     }
 }

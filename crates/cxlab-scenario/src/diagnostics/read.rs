@@ -157,13 +157,22 @@ fn syntax_errors(text: &str, mut errors: Vec<toml::de::Error>) -> Diagnostics {
         if seen_to.replace(line) == Some(line) {
             continue;
         }
-        let unquoted = error.message().starts_with("string values must be quoted");
+        let value = text.get(span.clone()).unwrap_or("");
+        // The parser takes a word that begins as `true` or `false` does for a boolean.
+        let boolean = error.message().starts_with("invalid boolean");
+        let word = ["true", "false"]
+            .into_iter()
+            .find(|word| value.eq_ignore_ascii_case(word));
+        let unquoted = boolean && word.is_none()
+            || error.message().starts_with("string values must be quoted");
         let repeated = error.message() == "duplicate key";
         let mut diagnostic = Diagnostic::new("", format!("not valid TOML: {}", error.message()));
         if unquoted {
-            diagnostic = unquoted_string(text.get(span.clone()).unwrap_or(""));
+            diagnostic = unquoted_string(value);
         } else if repeated {
             diagnostic.label = "already given above".to_owned();
+        } else if boolean && let Some(word) = word {
+            diagnostic = diagnostic.with_help(format!("write {word}"));
         }
         found.push(diagnostic.anchored(Anchor::Bytes(span)));
         if !unquoted && !repeated {

@@ -6,8 +6,9 @@ const LONGEST_NAME: usize = 64;
 /// The candidate that `found` is most likely a misspelling of, when one is near enough.
 ///
 /// Near is a Damerau-Levenshtein distance of at most a third of the longer name (so one slip in a
-/// short name), a Jaro-Winkler similarity of at least 0.88, or a name cut short after three or
-/// more characters. Case and the choice between `-` and `_` count for nothing (*assumed* limits).
+/// short name), a Jaro-Winkler similarity of at least 0.88, a name cut short after three or more
+/// characters, or one word of such a length of a name of several. Case and the choice between `-`
+/// and `_` count for nothing (*assumed* limits).
 pub fn nearest<'a>(found: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     if found.is_empty() || found.chars().nth(LONGEST_NAME).is_some() {
         return None;
@@ -27,8 +28,9 @@ fn distance(found: &str, candidate: &str) -> Option<usize> {
     let longer = found.chars().count().max(candidate.chars().count());
     let near = edits <= (longer / 3).max(1) && edits < longer;
     let cut_short = found.len() >= 3 && candidate.starts_with(found);
+    let is_word = found.len() >= 3 && candidate.split('_').any(|word| word == found);
     let similar = || strsim::jaro_winkler(found, &candidate) >= 0.88;
-    (near || cut_short || similar()).then_some(edits)
+    (near || cut_short || is_word || similar()).then_some(edits)
 }
 
 fn normalised(name: &str) -> String {

@@ -253,6 +253,7 @@ fn near_names_are_found_and_far_names_are_not() {
         ("Switches", Some("switches")),
         ("read_only", Some("read-only")),
         ("rign", Some("ring")),
+        ("only", Some("read-only")),
         ("bandwidth", None),
         ("", None),
     ] {

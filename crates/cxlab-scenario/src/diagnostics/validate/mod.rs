@@ -142,7 +142,10 @@ impl<'s> Walker<'s> {
         };
         let label = format!("expected {}", words::short_expected(wrong));
         let mut diagnostic = Diagnostic::new(path.to_string(), message).with_label(label);
-        if let Some(help) = words::conversion(value, wrong) {
+        let is_list_of_tables = value.is_object() && schema::types(wrong) == ["array"];
+        if is_list_of_tables && path.0.len() == 1 {
+            diagnostic = diagnostic.with_help(format!("write [[{path}]]"));
+        } else if let Some(help) = words::conversion(value, wrong) {
             diagnostic = diagnostic.with_help(help);
         }
         let allowed = literal::allowed(all);
