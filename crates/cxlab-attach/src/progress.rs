@@ -36,7 +36,7 @@ pub struct Place {
 
 /// Changes in one direction that a register must show if its steps differ, and if all of them are
 /// equal. (Of 8 random values, one in 20,160 moves in one direction.)
-const MANY: u32 = 8;
+const UNEQUAL: u32 = 8;
 const EQUAL: u32 = 3;
 /// Number of windows of a piece of code that count, the most recent ones. Second, largest ratio
 /// between their distances per instruction (*assumed*).
@@ -61,7 +61,7 @@ const LEVELS: u32 = 3;
 /// intervals a fourth may have the wrong direction, and of fewer one. (A register that moves both
 /// ways equally passes in one of 26 cases, and not for long.)
 const REMEMBERED: usize = 16;
-const FEW: usize = 8;
+const DECIDING: usize = 8;
 /// Samples without a counting register after which sampling pauses, and the number of samples that
 /// the pause leaves out.
 const TRIES: u32 = 40;
@@ -121,7 +121,7 @@ impl Visits {
 
     fn goes_one_way(&self) -> bool {
         let enough = match self.unequal {
-            true => MANY,
+            true => UNEQUAL,
             false => EQUAL,
         };
         !self.both_ways && self.changes >= enough
@@ -261,8 +261,8 @@ struct Tally {
 fn counts(ways: &VecDeque<bool>) -> bool {
     let wrong = ways.iter().filter(|right| !**right).count();
     match ways.len() {
-        ..FEW => false,
-        FEW..REMEMBERED => wrong <= 1,
+        ..DECIDING => false,
+        DECIDING..REMEMBERED => wrong <= 1,
         _ => wrong <= REMEMBERED / 4,
     }
 }
@@ -326,15 +326,17 @@ impl Tally {
             |ways: &VecDeque<bool>| ways.len() == REMEMBERED && ways.iter().all(|right| *right);
         if all.clone().any(clean) && self.level < LEVELS {
             self.level += 1;
-            // Half of the history is kept, so `FEW` further right intervals lead to the next level.
-            self.ways.values_mut().for_each(|ways| ways.truncate(FEW));
+            // Half of the history is kept, so `DECIDING` further right intervals lead to the next level.
+            self.ways
+                .values_mut()
+                .for_each(|ways| ways.truncate(DECIDING));
         }
         if self.ways.values().any(counts) {
             self.tries = 0;
             return;
         }
         self.tries += 1;
-        let wrong = |ways: &VecDeque<bool>| ways.len() >= FEW;
+        let wrong = |ways: &VecDeque<bool>| ways.len() >= DECIDING;
         if self.level > 0 && self.ways.values().any(wrong) {
             self.level -= 1;
             self.tries = 0;

@@ -374,7 +374,7 @@ impl<'p, 'a> Runner<'p, 'a> {
     /// Runs to the end of the window that the run is in.
     fn until(&mut self, window: WindowEnd) -> Result<Stop, RunError> {
         loop {
-            let look = self.next_look(window);
+            let look = self.next_sampling_point(window);
             loop {
                 // The simulation asks for it now and then, which a short slice may not come to.
                 let interrupted = self.outcome.is_some() && self.options.monitor.is_interrupted();

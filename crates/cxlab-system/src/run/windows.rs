@@ -52,7 +52,9 @@ impl Runner<'_, '_> {
             Some(_) => window,
             None => warmup,
         };
-        if !position.over && (self.has_ended(within) || self.next_look(within) <= self.now) {
+        if !position.over
+            && (self.has_ended(within) || self.next_sampling_point(within) <= self.now)
+        {
             return wrong("a window that had ended before it; allowed: one that ends after it");
         }
         self.position.warmup = warmup;
@@ -72,7 +74,7 @@ impl Runner<'_, '_> {
     }
 
     /// The sampling point after the last one.
-    pub(super) fn next_look(&self, window: WindowEnd) -> SimTime {
+    pub(super) fn next_sampling_point(&self, window: WindowEnd) -> SimTime {
         let last = self.position.look;
         let step = FIRST_STEP.max((last.0 - self.begun.0) / 16);
         SimTime(last.0.saturating_add(step)).min(self.limit(window))
