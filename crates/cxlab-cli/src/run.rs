@@ -208,7 +208,7 @@ fn describe_threads(limit: ThreadLimit, monitor: &Monitor) -> String {
         return unused;
     }
     format!(
-        "\n  threads: {} windows of {:.1} events; {:.1} of them in the part that has most, so at most {:.2} \
+        "\n  threads: {} barriers, {:.1} events between two; {:.1} of them on the busiest thread, so at most {:.2} \
          times as fast as one thread if all events cost the same\n{unused}",
         windows.count,
         windows.events as f64 / windows.count as f64,

@@ -1,5 +1,6 @@
 //! Layout of texts to read: tables, and values with their units.
 
+use cxlab_plan::Plan;
 use serde_json::{Map, Value};
 
 /// Rows of cells, the first row being the head; the first column is left-aligned.
@@ -75,7 +76,28 @@ pub(crate) fn count(value: u64) -> String {
 pub const SHOWN: usize = 8;
 
 pub(crate) fn more(all: usize) -> Option<Vec<String>> {
-    (all > SHOWN).then(|| vec![format!("... {} more in report.json", all - SHOWN)])
+    more_than(SHOWN, all)
+}
+
+/// The row that counts those of `all` that are not among the `shown`.
+pub(crate) fn more_than(shown: usize, all: usize) -> Option<Vec<String>> {
+    (all > shown).then(|| vec![format!("... {} more in report.json", all - shown)])
+}
+
+/// A number of things, with the noun in its singular or plural.
+fn counted(number: usize, singular: &str, plural: &str) -> String {
+    let noun = if number == 1 { singular } else { plural };
+    format!("{number} {noun}")
+}
+
+/// The size of a system: hosts, devices and switches.
+pub(crate) fn size(plan: &Plan) -> String {
+    format!(
+        "{}, {}, {}",
+        counted(plan.hosts.len(), "host", "hosts"),
+        counted(plan.devices.len(), "device", "devices"),
+        counted(plan.graph.switches.len(), "switch", "switches"),
+    )
 }
 
 /// Stages with a bar each, so that one sees where the time goes; with their intervals, where there are any.

@@ -4,7 +4,8 @@ use cxlab_plan::Plan;
 use serde_json::{Map, Value};
 
 use crate::layout::{
-    SHOWN, busiest_links, cells, count, more, nanos, plus_minus, plus_minus_nanos, stages, table,
+    SHOWN, busiest_links, cells, count, more, more_than, nanos, plus_minus, plus_minus_nanos, size,
+    stages, table,
 };
 use crate::report::{Denied, Latency, Report, Wait};
 
@@ -342,7 +343,8 @@ fn outcomes(report: &Report) -> String {
         ));
         if let Some(all) = &report.failures {
             text.push_str(&format!(
-                "; {} messages lost, {} answers late in all\n  {} failures and repairs, {} changes of the routing",
+                "; {} messages lost, {} responses after their timeout\n  {} failures and repairs, {} changes of the \
+                 routing",
                 count(all.lost_messages),
                 count(all.late_answers),
                 count(all.changes),
@@ -382,14 +384,29 @@ fn rates(report: &Report) -> String {
         with(report.littles_law.in_flight, ci95.in_flight, 1),
     );
     text.push_str(&match &ci95.reason {
-        Some(reason) => format!("  without intervals (-): {reason}\n"),
+        Some(reason) => format!("  rows with - have no interval: {reason}\n"),
         None => "  +- is half of a 95 % confidence interval; percentiles have none\n".to_owned(),
     });
     text
 }
 
+/// Most issuers that are shown where each is the first of its group.
+const MOST_GROUPS: usize = 32;
+
+/// Which issuers have a row, of those with these groups: the first of each group, and the first others up to
+/// [`SHOWN`] in all.
+fn shown(groups: &[usize]) -> Vec<usize> {
+    let is_first = |number: &usize| !groups[..*number].contains(&groups[*number]);
+    let (mut shown, others): (Vec<usize>, Vec<usize>) = (0..groups.len()).partition(is_first);
+    shown.truncate(MOST_GROUPS);
+    let left = SHOWN.saturating_sub(shown.len());
+    shown.extend(others.into_iter().take(left));
+    shown.sort_unstable();
+    shown
+}
+
 /// Latencies of requests by how they ended, and by issuer.
-fn latencies(report: &Report) -> String {
+fn latencies(plan: &Plan, report: &Report) -> String {
     let mut rows = vec![cells([
         "latency, ns",
         "mean",
@@ -424,14 +441,19 @@ fn latencies(report: &Report) -> String {
     if let Some(operations) = &report.operations {
         rows.push(latency_row("operations", &operations.latency_ns, None));
     }
-    let issuers = || report.hosts.iter().chain(&report.accelerators);
-    let busy = issuers().filter(|one| one.completed > 0);
-    let components = busy.clone().count();
-    if components > 1 {
-        for one in busy.take(SHOWN) {
+    let hosts = report.hosts.iter().zip(&plan.hosts);
+    let hosts = hosts.map(|(one, planned)| (one, planned.group));
+    // Accelerators have one group, apart from those of hosts.
+    let accelerators = report.accelerators.iter().map(|one| (one, usize::MAX));
+    let issuers = hosts.chain(accelerators);
+    let busy: Vec<_> = issuers.filter(|(one, _)| one.completed > 0).collect();
+    if busy.len() > 1 {
+        let groups: Vec<usize> = busy.iter().map(|(_, group)| *group).collect();
+        let shown = shown(&groups);
+        for (one, _) in shown.iter().map(|number| busy[*number]) {
             rows.push(latency_row(&one.name, &one.latency_ns, one.ci95.latency_ns));
         }
-        rows.extend(more(components));
+        rows.extend(more_than(shown.len(), busy.len()));
     }
     format!(
         "{}  p50 to p99.9 are upper bounds (0.1 %, or 0.128 ns); all else is exact\n\n",
@@ -442,12 +464,10 @@ fn latencies(report: &Report) -> String {
 /// What a user wants to know first.
 pub fn summary(plan: &Plan, report: &Report) -> String {
     let mut text = format!(
-        "{}{}: {} hosts, {} devices, {} switches, {} {}\n",
+        "{}{}: {}, {} {}\n",
         report.scenario,
         if report.partial { " (PARTIAL)" } else { "" },
-        plan.hosts.len(),
-        plan.devices.len(),
-        plan.graph.switches.len(),
+        size(plan),
         plan.scenario.fabric.topology.kind,
         plan.routing_name(),
     );
@@ -470,12 +490,13 @@ pub fn summary(plan: &Plan, report: &Report) -> String {
     text.push_str(&denials(report));
     text.push_str(&commands(report));
     text.push_str(&pools(report));
-    text.push_str(&latencies(report));
+    text.push_str(&latencies(plan, report));
     text.push_str(&stages(
         report.latency_ns.mean,
         &report.stages_ns,
         Some(&report.ci95.stages_ns),
     ));
+    text.push_str("  what each stage is: docs/reference/waits.md\n");
     if report.by_hops.len() > 1 {
         text.push('\n');
         text.push_str(&hops(report));
@@ -572,4 +593,19 @@ fn longest_waits(report: &Report) -> String {
         "\n{}  p99 of waits are upper bounds (12.5 %)\n",
         table(&rows)
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::shown;
+
+    #[test]
+    fn one_host_of_each_group_has_a_row() {
+        assert_eq!(shown(&[0, 0, 0]), [0, 1, 2]);
+        let neighbours = [[0; 8].as_slice(), &[1]].concat();
+        assert_eq!(shown(&neighbours), [0, 1, 2, 3, 4, 5, 6, 8]);
+        let groups: Vec<usize> = (0..40).flat_map(|group| [group, group]).collect();
+        let firsts: Vec<usize> = (0..32).map(|group| 2 * group).collect();
+        assert_eq!(shown(&groups), firsts);
+    }
 }

@@ -106,7 +106,7 @@ fn origin(report: &AttachReport) -> String {
         seconds(delay.taken_ns)
     ));
     text.push_str(&format!(
-        "  real time {:.3} s; {} windows of {} instructions took {:.3} s\n",
+        "  real time {:.3} s; {} windows with {} instructions in all took {:.3} s\n",
         report.real_s, report.windows, report.window_instructions, report.window_s
     ));
     text.push_str(&format!(

@@ -10,7 +10,9 @@ use serde_json::{Map, Value};
 
 use super::judge::Judged;
 use super::{Calibration, Computed, Media, is_shared};
-use crate::layout::{SHOWN, busiest_links, cells, more, nanos, stages as stages_table, table};
+use crate::layout::{
+    SHOWN, busiest_links, cells, more, nanos, size, stages as stages_table, table,
+};
 use crate::report::Bandwidth;
 
 /// Most pairs of host and device that are listed.
@@ -476,11 +478,9 @@ fn error(classes: &ErrorClasses) -> String {
 /// What a user wants to know first.
 pub fn summary(plan: &Plan, report: &AnalyticReport) -> String {
     let mut text = format!(
-        "{} (analytic): {} hosts, {} devices, {} switches, {} {}\n",
+        "{} (analytic): {}, {} {}\n",
         report.scenario,
-        plan.hosts.len(),
-        plan.devices.len(),
-        plan.graph.switches.len(),
+        size(plan),
         plan.scenario.fabric.topology.kind,
         plan.routing_name(),
     );
@@ -490,8 +490,17 @@ pub fn summary(plan: &Plan, report: &AnalyticReport) -> String {
         bandwidth.total, bandwidth.read, bandwidth.write, report.in_flight
     ));
     if let Some(bottleneck) = &report.bottleneck {
+        let is_link = report
+            .links
+            .iter()
+            .any(|link| link.direction == bottleneck.name);
+        let filled = if is_link {
+            ", if its flits were filled"
+        } else {
+            ""
+        };
         text.push_str(&format!(
-            "  fullest: {}, {:.1} % of its capacity\n",
+            "  fullest: {}, {:.1} % of its capacity{filled}\n",
             bottleneck.name,
             bottleneck.used * 100.0
         ));

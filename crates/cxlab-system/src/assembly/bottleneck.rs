@@ -279,8 +279,13 @@ impl Bottleneck {
         let wait = match limit {
             // The longest stage follows (`tell_longest_stage`).
             Limit::Outstanding | Limit::Pace => String::new(),
-            _ => format!(
+            _ if alike == 0 => format!(
                 "; requests wait {wait_ns:.1} ns for that, {:.0} % of all latency",
+                share * 100.0
+            ),
+            _ => format!(
+                "; its requests wait {wait_ns:.1} ns for that; at all {} places this is {:.0} % of all latency",
+                alike + 1,
                 share * 100.0
             ),
         };
