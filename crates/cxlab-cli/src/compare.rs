@@ -17,6 +17,9 @@ use cxlab_system::run::{RunOptions, run};
 pub(super) struct CompareArgs {
     #[command(flatten)]
     scenario: ScenarioArgs,
+    /// A second scenario, which is refused with the page that compares runs
+    #[arg(hide = true)]
+    second: Option<PathBuf>,
     /// Seed of every random stream, instead of the scenario's
     #[arg(long, value_parser = seed)]
     seed: Option<u64>,
@@ -37,6 +40,13 @@ const FILES: [&str; 1] = ["compare.json"];
 
 /// Runs a scenario in both forms, and says how far apart they are.
 pub(super) fn show(args: &CompareArgs) -> Result<(), Failure> {
+    if let Some(second) = &args.second {
+        return Err(Failure::mistake(format!(
+            "found a second scenario, `{}`; `cxlab compare` sets one scenario's two forms side by side: events \
+             and analytic. For two runs see docs/guide/why-is-it-slow.md",
+            second.display()
+        )));
+    }
     let loaded = load(&args.scenario)?.map_err(Failure::from)?;
     let scenario = &loaded.plan.scenario;
     let seed = args.seed.unwrap_or(scenario.seed);

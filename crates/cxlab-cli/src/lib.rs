@@ -38,7 +38,13 @@ pub use vm::memory::GuestMemory;
 
 /// Simulates CXL systems: fabrics, devices and hosts, from one scenario file.
 #[derive(Parser)]
-#[command(name = "cxlab", version, max_term_width = 100)]
+#[command(
+    name = "cxlab",
+    version,
+    max_term_width = 100,
+    after_help = "Exit codes: 0 success, 1 something cannot be written, 2 a mistake in the input, 70 a mistake \
+                  of cxlab, 71 of a plug-in, 130 interrupted. `attach` ends with the program's code."
+)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -61,7 +67,7 @@ enum Command {
     Diff(diff::DiffArgs),
     /// Write a new scenario file from a shipped one, with the schema that editors read beside it
     New(new::NewArgs),
-    /// Check a scenario and report every mistake in it
+    /// Check a scenario and report the mistakes in it
     Check(CheckArgs),
     /// Show the resolved system
     Plan(PlanArgs),

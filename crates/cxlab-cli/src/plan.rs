@@ -140,8 +140,9 @@ fn describe_map(plan: &Plan) -> Option<String> {
         Arithmetic::Modulo => "",
         Arithmetic::Xor => ", XOR",
     };
+    let plural = if windows.len() == 1 { "" } else { "s" };
     Some(format!(
-        "{} window(s) of {ways} way(s) by {}{arithmetic}",
+        "{} window{plural}, {ways}-way interleaved by {}{arithmetic}",
         windows.len(),
         map.granularity
     ))

@@ -22,6 +22,12 @@ pub(super) const RUN_FILES: [&str; 5] = [
 
 /// Opens a folder for files of these names.
 pub(super) fn open_folder(dir: &Path, names: &[&str]) -> Result<Folder, Failure> {
+    if dir.is_file() {
+        return Err(Failure::mistake(format!(
+            "--out {}: is a file; allowed: a folder",
+            dir.display()
+        )));
+    }
     open_results(dir, names).map_err(|error| match error.kind() {
         ErrorKind::WouldBlock | ErrorKind::InvalidData => {
             Failure::mistake(format!("--out {}: {error}", dir.display()))

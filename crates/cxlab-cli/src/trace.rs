@@ -40,7 +40,7 @@ pub(crate) enum TraceCommand {
         #[arg(short, long, default_value_t = 10)]
         n: u64,
     },
-    /// Run a program under Valgrind and record its memory accesses behind a cache hierarchy
+    /// Run a program under QEMU or Valgrind and record its memory accesses behind a cache hierarchy
     Capture(CaptureArgs),
 }
 
@@ -419,7 +419,7 @@ fn capture(args: CaptureArgs) -> Result<(), Failure> {
         captured.instructions, captured.recorder
     ));
     if let Some(why) = &captured.slower {
-        text.push_str(&format!("note: this was the slow way: {why}\n"));
+        text.push_str(&format!("note: a faster recorder was not used: {why}\n"));
     }
     print(&text)?;
     match captured.exit.code() {

@@ -15,9 +15,16 @@ use crate::unread;
 pub struct Mistakes {
     diagnostics: Diagnostics,
     document: Box<Document>,
+    /// Whether keys and types are wrong, so that nothing else was checked.
+    precludes_checks: bool,
 }
 
 impl Mistakes {
+    /// Whether more checks follow when these mistakes are mended: keys and types are checked before values.
+    pub fn precludes_checks(&self) -> bool {
+        self.precludes_checks
+    }
+
     /// The mistakes as text for people; `color` enables terminal colours.
     pub fn render(&self, color: bool) -> String {
         let mut text = render(&self.diagnostics, &self.document, color);
@@ -47,6 +54,7 @@ impl Loaded {
         Mistakes {
             diagnostics: located(problems, &self.document),
             document: Box::new(self.document.clone()),
+            precludes_checks: false,
         }
     }
 
@@ -59,6 +67,7 @@ impl Loaded {
         Mistakes {
             diagnostics,
             document: Box::new(self.document.clone()),
+            precludes_checks: false,
         }
     }
 
@@ -134,6 +143,7 @@ pub fn read(name: &str, text: &str, set: &[String]) -> Result<Document, Mistakes
             return Err(Mistakes {
                 diagnostics,
                 document: Box::new(Document::unparsed(name, text)),
+                precludes_checks: true,
             });
         }
     };
@@ -151,6 +161,7 @@ pub fn read(name: &str, text: &str, set: &[String]) -> Result<Document, Mistakes
         Err(Mistakes {
             diagnostics: refused,
             document: Box::new(document),
+            precludes_checks: true,
         })
     }
 }
@@ -169,6 +180,7 @@ pub fn resolve(
         return Err(Mistakes {
             diagnostics,
             document: Box::new(document),
+            precludes_checks: true,
         });
     }
     let scenario: Scenario = match serde_json::from_value(document.value().clone()) {
@@ -184,6 +196,7 @@ pub fn resolve(
             return Err(Mistakes {
                 diagnostics,
                 document: Box::new(document),
+                precludes_checks: true,
             });
         }
     };
@@ -196,6 +209,7 @@ pub fn resolve(
         Err(problems) => Err(Mistakes {
             diagnostics: located(problems, &document),
             document: Box::new(document),
+            precludes_checks: false,
         }),
     }
 }
