@@ -188,7 +188,8 @@ deny: ## Licences, sources and advisories of dependencies, where cargo-deny is i
 # In one call, so that crates which are not published yet find each other.
 .PHONY: publish-check
 publish-check: need-rust ## Package the library crates as for publishing, and compile each from its package
-	$(CARGO) publish --dry-run --locked --workspace --exclude cxlab-tests --exclude cxlab-benches
+	$(CARGO) publish --dry-run --locked --workspace --exclude cxlab-tests --exclude cxlab-benches \
+		--exclude cxlab-cli --exclude cxlab-ffi --exclude cxlab-web
 
 .PHONY: bench
 bench: need-rust ## Measure speed (docs/explain/performance.md has the numbers and the machine)

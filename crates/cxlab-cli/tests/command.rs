@@ -302,14 +302,15 @@ fn output_that_cannot_be_written_is_an_error_before_the_run() {
     let base = folder.file("base.toml", BASE.as_bytes());
     let began = Instant::now();
     let below_a_file = base.join("out");
-    for out in [
-        below_a_file.as_path(),
-        base.as_path(),
-        Path::new("/proc/cxlab"),
-        Path::new("/dev/full"),
+    for (out, code) in [
+        (below_a_file.as_path(), 1),
+        // A name that is a file's is a mistake.
+        (base.as_path(), 2),
+        (Path::new("/proc/cxlab"), 1),
+        (Path::new("/dev/full"), 1),
     ] {
         let output = cxlab(&[&"run", &base, &ENDLESS, &"--out", &out]);
-        assert_eq!(output.code, Some(1), "{}", output.stderr);
+        assert_eq!(output.code, Some(code), "{}", output.stderr);
         assert!(output.stderr.starts_with("error: "), "{}", output.stderr);
         assert!(
             output.stderr.contains(&*out.to_string_lossy()),
