@@ -20,11 +20,13 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use serde::{Deserialize, Serialize};
+
 use crate::fabric::{Answer, Demand};
 use crate::model::{BlockUse, Here, WindowUse};
 
 /// Properties of this machine that the estimate needs.
-#[derive(Clone, Copy, PartialEq, Debug)]
+#[derive(Clone, Copy, PartialEq, Serialize, Deserialize, Debug)]
 pub struct Machine {
     /// Latency of this machine's own memory, in nanoseconds. The added latency of a pool
     /// is relative to it.
@@ -211,13 +213,23 @@ impl Estimate {
         machine: &Machine,
         chance: f64,
     ) -> Option<Estimate> {
+        // Each window counts for the instructions that were seen.
+        let seen = windows.map(|window| (window.seen as f64, window));
+        Estimate::weighted(seen, machine, chance)
+    }
+
+    /// Like [`Estimate::of`], of windows that count for so many instructions each.
+    pub fn weighted<'a>(
+        windows: impl Iterator<Item = (f64, &'a WindowUse)>,
+        machine: &Machine,
+        chance: f64,
+    ) -> Option<Estimate> {
         let (mut time, mut instructions) = (0.0, 0.0);
         let mut rates: Vec<Rate> = Vec::new();
         let (mut local_ns, mut idle_ns, mut kept) = (0.0, 0.0, Vec::new());
-        for window in windows.filter(|window| window.instructions > 0) {
-            // Each window counts for the instructions that were seen.
-            let part = window.seen as f64 / window.instructions as f64;
-            instructions += window.seen as f64;
+        for (counts, window) in windows.filter(|(_, window)| window.instructions > 0) {
+            let part = counts / window.instructions as f64;
+            instructions += counts;
             rates.resize(rates.len().max(window.pools.len()), Rate::default());
             for (rate, pool) in rates.iter_mut().zip(&window.pools) {
                 rate.reads += part * chance * pool.reads;
@@ -259,6 +271,11 @@ impl Estimate {
             per_ns,
             instructions,
         })
+    }
+
+    /// Probability that a line new to a window misses the last level cache.
+    pub fn chance(&self) -> f64 {
+        self.chance
     }
 
     /// CPU time of the windows, in nanoseconds.

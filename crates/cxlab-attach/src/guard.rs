@@ -9,6 +9,7 @@ use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -20,8 +21,11 @@ use crate::kept::{self, Measured};
 use crate::model::Overlap;
 use crate::placement::Placement;
 use crate::process::Facts;
+use crate::recorder::Recorder;
+use crate::recording::Recording;
 use crate::relay::{Link, Message, Relay};
 use crate::report::{AttachReport, CpuParts, PoolReport, Slowdown, Tier, Times};
+use crate::sites;
 use crate::sys::{self, Program, Tid};
 use crate::tracer::{Outcome, Tracer};
 use crate::{Target, maps};
@@ -40,6 +44,17 @@ pub struct Options {
     pub overlap: Option<Overlap>,
     /// Whether to measure this machine again, whatever an earlier run kept of it.
     pub recalibrate: bool,
+    /// Whether to keep what tells the delay by place, and for other placements and fabrics.
+    pub record: bool,
+}
+
+/// What following a program gave.
+#[derive(Clone, Serialize, Deserialize, Debug)]
+pub struct Followed {
+    /// The report.
+    pub report: AttachReport,
+    /// What was kept, if [`Options::record`] asked for it.
+    pub recording: Option<Recording>,
 }
 
 /// Why an attachment gave no report.
@@ -84,8 +99,9 @@ const LOOK: Duration = Duration::from_millis(200);
 ///
 /// # Errors
 /// [`AttachError`]; the program then runs on, or was never started.
-pub fn attach(options: &Options, fabric: &mut dyn Fabric) -> Result<AttachReport, AttachError> {
+pub fn attach(options: &Options, fabric: &mut dyn Fabric) -> Result<Followed, AttachError> {
     let (facts, notes) = facts(options)?;
+    let library = options.record.then(sites::library);
     let (reader, writer) = sys::pipe().map_err(system("no pipe"))?;
     let (own, guards) = Link::pair().map_err(system("no sockets"))?;
     let command = sys::own();
@@ -101,7 +117,7 @@ pub fn attach(options: &Options, fabric: &mut dyn Fabric) -> Result<AttachReport
         sys::block_signals(&sys::signals_of_others());
         sys::block_signals(&[libc::SIGCHLD]);
         sys::become_guard();
-        let result = guard(options, fabric, &facts, notes, (guards, command));
+        let result = guard(options, fabric, (&facts, notes, library), (guards, command));
         hand_over(&writer, &result)
     })
     .map_err(system("no process for the guard"))?;
@@ -134,7 +150,7 @@ pub fn attach(options: &Options, fabric: &mut dyn Fabric) -> Result<AttachReport
         Ok(Ok(text)) => text,
         _ => String::new(),
     };
-    match serde_json::from_str::<Result<AttachReport, AttachError>>(&text) {
+    match serde_json::from_str::<Result<Followed, AttachError>>(&text) {
         Ok(result) => result,
         Err(_) => Err(AttachError::System(
             "the guard ended without a report; the program runs on".to_owned(),
@@ -142,7 +158,7 @@ pub fn attach(options: &Options, fabric: &mut dyn Fabric) -> Result<AttachReport
     }
 }
 
-fn hand_over(writer: &OwnedFd, result: &Result<AttachReport, AttachError>) -> i32 {
+fn hand_over(writer: &OwnedFd, result: &Result<Followed, AttachError>) -> i32 {
     let written = writer.try_clone().and_then(|writer| {
         let text = serde_json::to_string(result).map_err(io::Error::other)?;
         File::from(writer).write_all(text.as_bytes())
@@ -229,20 +245,34 @@ fn shown(small: &Curve) -> String {
 fn guard(
     options: &Options,
     fabric: &mut dyn Fabric,
-    facts: &Facts,
-    mut notes: Vec<String>,
+    (facts, mut notes, library): (&Facts, Vec<String>, Option<Result<PathBuf, String>>),
     (link, command): (Link, Tid),
-) -> Result<AttachReport, AttachError> {
+) -> Result<Followed, AttachError> {
+    let mut missing = Vec::new();
+    let library = match (library, &options.target) {
+        (Some(Ok(_)), Target::Pid(_)) => {
+            missing.push("allocation sites are not told of a process that ran before".to_owned());
+            None
+        }
+        (Some(Err(why)), _) => {
+            missing.push(format!("allocation sites are not told: {why}"));
+            None
+        }
+        (library, _) => library.and_then(Result::ok),
+    };
+    let recorder = options.record.then(|| Recorder::new(library.clone()));
+    let facts = facts.clone();
     let tracer = match &options.target {
         Target::Command(words) => {
-            let (root, go) = start(words)?;
+            let (root, go) = start(words, library.as_deref())?;
             sys::let_go_of_streams();
             sys::seize(root).map_err(|error| {
                 // The child waits for a byte that never comes, and ends when the pipe closes.
                 AttachError::Trace(doctor::why_not_traced(&error))
             })?;
             let relay = Relay::new(link, command, Some(root));
-            let mut tracer = Tracer::new(fabric, options.placement, facts.clone(), root, relay);
+            let known = (facts.clone(), recorder);
+            let mut tracer = Tracer::new(fabric, options.placement, known, root, relay);
             tracer.add(root);
             run_first(&mut notes);
             let go = File::from(go).write_all(&[1]);
@@ -251,14 +281,20 @@ fn guard(
         }
         Target::Pid(pid) => {
             let relay = Relay::new(link, command, None);
-            let mut tracer = Tracer::new(fabric, options.placement, facts.clone(), *pid, relay);
+            let known = (facts.clone(), recorder);
+            let mut tracer = Tracer::new(fabric, options.placement, known, *pid, relay);
             run_first(&mut notes);
             seize_all(*pid, &mut tracer)?;
             tracer
         }
     };
-    let outcome = tracer.follow().map_err(system("following the program"))?;
-    Ok(report(options, facts, notes, outcome))
+    let mut outcome = tracer.follow().map_err(system("following the program"))?;
+    let recorder = outcome.recorder.take();
+    let recording = recorder.map(|all| all.finish(facts.overlap, outcome.cpu_ns as f64, missing));
+    Ok(Followed {
+        report: report(options, &facts, notes, outcome),
+        recording,
+    })
 }
 
 /// Asks for real-time priority, and says so if the system refuses. The program has started before,
@@ -276,7 +312,8 @@ fn run_first(notes: &mut Vec<String>) {
 /// Forks a child that executes the program once a byte arrives on its pipe. A child that cannot
 /// execute the program exits as `env` does: with code 127 if the program is not found, and with
 /// code 126 otherwise.
-fn start(words: &[OsString]) -> Result<(Tid, OwnedFd), AttachError> {
+/// With a library, the loader loads it first into what the program is.
+fn start(words: &[OsString], library: Option<&Path>) -> Result<(Tid, OwnedFd), AttachError> {
     let shown = words
         .first()
         .map_or_else(String::new, |word| word.to_string_lossy().into_owned());
@@ -290,6 +327,9 @@ fn start(words: &[OsString]) -> Result<(Tid, OwnedFd), AttachError> {
             .try_clone()
             .and_then(|read| File::from(read).read_exact(&mut byte));
         if ready.is_ok() {
+            if let Some(library) = library {
+                sys::load_first(library);
+            }
             let error = program.become_it();
             let text = format!("cxlab: {shown}: {error}\n");
             let _ = io::stderr().write_all(text.as_bytes());

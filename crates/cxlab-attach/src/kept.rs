@@ -128,7 +128,7 @@ struct Kept {
 }
 
 /// FNV-1a with 64 bits: it finds damage, and need not stop anyone.
-fn check_sum(text: &str) -> String {
+pub(crate) fn check_sum(text: &str) -> String {
     let sum = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |sum, byte| {
         (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
     });
@@ -136,7 +136,7 @@ fn check_sum(text: &str) -> String {
 }
 
 /// The user's cache folder for this: under `$XDG_CACHE_HOME`, or else `~/.cache`.
-fn folder() -> Option<PathBuf> {
+pub(crate) fn folder() -> Option<PathBuf> {
     let named = |name: &str| std::env::var_os(name).map(PathBuf::from);
     let absolute = |path: &PathBuf| path.is_absolute();
     let cache = named("XDG_CACHE_HOME").filter(absolute);

@@ -21,10 +21,13 @@ pub mod density;
 pub mod estimate;
 pub mod fabric;
 pub mod ledger;
+pub mod located;
 pub mod model;
 pub mod onward;
 pub mod placement;
 pub mod progress;
+pub mod recording;
+pub mod replay;
 pub mod report;
 pub mod schedule;
 
@@ -37,6 +40,8 @@ pub mod doctor;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod guard;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod images;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod kept;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod maps;
@@ -45,7 +50,15 @@ mod prices;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod process;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod recorder;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod relay;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod sites;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod stack;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+pub mod symbols;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod sys;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
@@ -56,7 +69,7 @@ mod tracer;
 mod window;
 
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
-pub use guard::{AttachError, Options, attach};
+pub use guard::{AttachError, Followed, Options, attach};
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 pub use sys::die_by;
 

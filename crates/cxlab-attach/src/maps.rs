@@ -17,21 +17,63 @@ fn read(path: &str) -> io::Result<String> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// The mappings that hold memory: readable, and not the kernel's own.
-pub fn regions(pid: Tid) -> io::Result<Vec<Region>> {
+/// A mapping of a process.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Mapping {
+    /// Its addresses.
+    pub region: Region,
+    /// Whether the process may read it, and whether it may execute it.
+    pub readable: bool,
+    pub executable: bool,
+    /// Where it begins in its file.
+    pub offset: u64,
+    /// Path of its file, a name of the kernel such as `[heap]`, or nothing.
+    pub name: String,
+}
+
+impl Mapping {
+    /// Whether it holds memory: readable, and neither the kernel's own nor a device.
+    fn holds_memory(&self) -> bool {
+        let kernels = ["[vvar]", "[vvar_vclock]", "[vdso]", "[vsyscall]"];
+        let device = self.name.starts_with("/dev/") && !self.name.starts_with("/dev/shm/");
+        self.readable && !kernels.contains(&self.name.as_str()) && !device
+    }
+}
+
+/// All mappings of a process, by address.
+pub fn mappings(pid: Tid) -> io::Result<Vec<Mapping>> {
     read(&format!("/proc/{pid}/maps")).map(|text| parse_maps(&text))
 }
 
-fn parse_maps(text: &str) -> Vec<Region> {
+/// The mappings that hold memory: readable, and not the kernel's own.
+pub fn regions(pid: Tid) -> io::Result<Vec<Region>> {
+    mappings(pid).map(|all| memory(&all))
+}
+
+/// Those of mappings that hold memory.
+pub fn memory(all: &[Mapping]) -> Vec<Region> {
+    let holding = all.iter().filter(|mapping| mapping.holds_memory());
+    holding.map(|mapping| mapping.region).collect()
+}
+
+fn parse_maps(text: &str) -> Vec<Mapping> {
     text.lines()
         .filter_map(|line| {
-            let mut words = line.split_ascii_whitespace();
-            let region = parse_range(words.next()?)?;
-            let rights = words.next()?;
-            let name = words.nth(3).unwrap_or("");
-            let kernels = ["[vvar]", "[vvar_vclock]", "[vdso]", "[vsyscall]"].contains(&name);
-            let device = name.starts_with("/dev/") && !name.starts_with("/dev/shm/");
-            (rights.starts_with('r') && !kernels && !device).then_some(region)
+            // A name may have spaces, and is behind five words and further spaces.
+            let mut rest = line;
+            let mut words = [""; 5];
+            for word in &mut words {
+                let (first, behind) = rest.split_once(' ').unwrap_or((rest, ""));
+                (*word, rest) = (first, behind.trim_start());
+            }
+            let [range, rights, offset, ..] = words;
+            Some(Mapping {
+                region: parse_range(range)?,
+                readable: rights.starts_with('r'),
+                executable: rights.as_bytes().get(2) == Some(&b'x'),
+                offset: u64::from_str_radix(offset, 16).ok()?,
+                name: rest.to_owned(),
+            })
         })
         .collect()
 }
@@ -61,10 +103,19 @@ pub fn resident(pid: Tid) -> io::Result<Resident> {
 
 fn parse_smaps(text: &str) -> Resident {
     let mut sum = Resident::default();
+    let mut is_programs = true;
     for line in text.lines() {
+        if let [mapping] = &parse_maps(line)[..] {
+            // What tells allocations keeps its tables there.
+            is_programs = mapping.name != "/dev/zero";
+            continue;
+        }
         let Some((name, rest)) = line.split_once(':') else {
             continue;
         };
+        if !is_programs {
+            continue;
+        }
         let kib = || {
             let digits = rest.trim().trim_end_matches(" kB");
             digits.parse::<u64>().unwrap_or(0)
@@ -203,7 +254,8 @@ mod tests {
     fn mappings_that_hold_memory_are_found() {
         let text = "\
 55d0-55e0 r--p 00000000 08:01 12 /usr/bin/x y
-55e0-55f0 ---p 00000000 00:00 0
+55e0-55f0 ---p 00000000 00:00 0 
+55f0-55f1 r-xp 00003000 08:01 12                     /usr/bin/x y
 7f00-7f10 rw-p 00000000 00:00 0
 7f20-7f30 rw-s 00000000 00:05 7 /dev/dri/card0
 7f30-7f40 rw-s 00000000 00:05 7 /dev/shm/a
@@ -211,8 +263,15 @@ mod tests {
 7ff2-7ff4 rw-p 00000000 00:00 0 [stack]
 garbage
 ";
-        let starts: Vec<u64> = parse_maps(text).iter().map(|region| region.start).collect();
-        assert_eq!(starts, [0x55d0, 0x7f00, 0x7f30, 0x7ff2]);
+        let all = parse_maps(text);
+        let starts: Vec<u64> = memory(&all).iter().map(|region| region.start).collect();
+        assert_eq!(starts, [0x55d0, 0x55f0, 0x7f00, 0x7f30, 0x7ff2]);
+        assert_eq!(
+            (all[2].name.as_str(), all[2].offset),
+            ("/usr/bin/x y", 0x3000)
+        );
+        assert_eq!((all[2].executable, all[0].executable), (true, false));
+        assert_eq!(all[3].name, "");
     }
 
     #[test]

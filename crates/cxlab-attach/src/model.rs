@@ -17,7 +17,7 @@
 //!
 //! Left out: instruction fetches, dependence through memory, TLB misses, cache conflicts.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use serde::{Deserialize, Serialize};
 
@@ -61,7 +61,7 @@ const PAGE_LINES: u64 = 64;
 pub const REGISTERS: usize = 256;
 
 /// A memory access of an instruction.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
 pub struct Touch {
     /// Address of the first byte.
     pub address: u64,
@@ -70,7 +70,7 @@ pub struct Touch {
 }
 
 /// An executed instruction.
-#[derive(Clone, PartialEq, Eq, Default, Debug)]
+#[derive(Clone, PartialEq, Eq, Default, Serialize, Deserialize, Debug)]
 pub struct Step {
     /// Address of the instruction.
     pub code: u64,
@@ -247,7 +247,7 @@ fn overlapped(
 }
 
 /// Time for a line of a program's memory on this machine, in nanoseconds.
-#[derive(Clone, Copy, PartialEq, Debug)]
+#[derive(Clone, Copy, PartialEq, Serialize, Deserialize, Debug)]
 pub struct Here {
     /// A line with no other in flight.
     pub miss_ns: f64,
@@ -273,6 +273,19 @@ pub struct WindowUse {
     pub idle: u64,
     /// Number of instructions executed in each 64-byte line of code, sorted by line.
     pub code: Vec<(u64, u32)>,
+    /// What each instruction has of lines and waits, by its address and the pool, where
+    /// [`Window::observing`] asked for it.
+    pub by_instruction: BTreeMap<(u64, usize), InstructionUse>,
+}
+
+/// What an instruction has of a window's memory use in a pool.
+#[derive(Clone, Copy, PartialEq, Default, Debug)]
+pub struct InstructionUse {
+    /// Number of lines that it was the first to touch.
+    pub lines: f64,
+    /// Its part of the waits of its blocks. Each wait is shared as `BlockUse::parts` shares it among
+    /// pools: a miss has one part, and a prefetched line as much as it costs.
+    pub waits: f64,
 }
 
 /// A window while it is analysed.
@@ -292,6 +305,8 @@ pub struct Window {
     number: u32,
     /// Number of the current block at the last call of [`Window::take`].
     taken: u32,
+    /// Misses of the current block, if instructions are told apart: instruction, pool and part of the wait.
+    observed: Option<Vec<(u64, usize, f64)>>,
 }
 
 #[derive(Clone, Copy)]
@@ -366,6 +381,15 @@ impl Window {
             block: Block::new(pools),
             number: 0,
             taken: 0,
+            observed: None,
+        }
+    }
+
+    /// The same window, which tells the memory use of each instruction.
+    pub fn observing(self) -> Window {
+        Window {
+            observed: Some(Vec::new()),
+            ..self
         }
     }
 
@@ -425,7 +449,7 @@ impl Window {
         };
         for touch in &step.touches {
             let line = touch.address / 64;
-            let reached = self.touch(line, touch, base, find);
+            let reached = self.touch(step.code, line, touch, base, find);
             if !touch.write && !step.writes.is_empty() {
                 after = self.block.both(after, reached);
             }
@@ -446,6 +470,7 @@ impl Window {
     /// The node after which a touched line is ready if its address is known after node `base`.
     fn touch(
         &mut self,
+        code: u64,
         line: u64,
         touch: &Touch,
         base: u32,
@@ -491,7 +516,11 @@ impl Window {
         self.block.begun = true;
         self.block.result.fetched[pool] += 1.0 / at_once;
         self.block.result.apart += if prefetched { 0.0 } else { 1.0 / at_once };
-        self.block.by_pool[pool] += if prefetched { 1.0 / at_once } else { 1.0 };
+        let part = if prefetched { 1.0 / at_once } else { 1.0 };
+        self.block.by_pool[pool] += part;
+        if let Some(observed) = &mut self.observed {
+            observed.push((code, pool, part));
+        }
         // A store occupies its reorder buffer entry until its line arrives, as a load does.
         let node = match prefetched {
             true => base,
@@ -551,6 +580,11 @@ impl Window {
         let waits = result.waits(1.0);
         for (pool, part) in self.result.pools.iter_mut().zip(&result.parts) {
             pool.waits += waits * part;
+        }
+        for (code, pool, part) in self.observed.iter_mut().flat_map(|all| all.drain(..)) {
+            let of = self.result.by_instruction.entry((code, pool)).or_default();
+            of.lines += 1.0;
+            of.waits += waits * part / all;
         }
         self.result.blocks.push(result);
     }

@@ -222,6 +222,22 @@ impl Layout {
         self.extents.insert(start, Extent { end, place });
     }
 
+    /// Bytes of the present mappings that are CXL memory. Of interleaved ones, that part of their pages.
+    pub fn cxl_bytes(&self) -> u64 {
+        let of = |(start, extent): (&u64, &Extent)| {
+            let bytes = extent.end - start;
+            match (extent.place, self.placement) {
+                (Kind::Local, _) => 0,
+                (Kind::Turns(_), Placement::Interleave(local, cxl)) => {
+                    let (local, cxl) = (u128::from(local), u128::from(cxl));
+                    (u128::from(bytes) * cxl / (local + cxl)) as u64
+                }
+                (Kind::Cxl(_) | Kind::Turns(_), _) => bytes,
+            }
+        };
+        self.extents.iter().map(of).sum()
+    }
+
     /// The place of an address, or `None` if no mapping held it at the last [`Layout::update`].
     pub fn place(&self, address: u64) -> Option<Place> {
         let (start, extent) = self.extents.range(..=address).next_back()?;

@@ -7,6 +7,8 @@ use std::time::{Duration, Instant};
 use crate::estimate::{PhaseId, demand};
 use crate::fabric::{Answer, Demand, Fabric, under_way};
 use crate::process::{Facts, Judged, Process};
+use crate::recorder::{Priced, Recorder};
+use crate::recording::StackId;
 use crate::report::PoolReport;
 use crate::sys::Tid;
 use crate::thread::{Look, Spent, Thread};
@@ -71,6 +73,8 @@ pub(crate) struct Prices<'a> {
     /// CPU time in which lines, or time itself, decided how many lines miss.
     pub(crate) by_lines_ns: f64,
     pub(crate) by_time_ns: f64,
+    /// What is kept of the run, if that is wanted.
+    pub(crate) recorder: Option<Recorder>,
 }
 
 impl<'a> Prices<'a> {
@@ -92,6 +96,7 @@ impl<'a> Prices<'a> {
             unpriced_ns: 0.0,
             by_lines_ns: 0.0,
             by_time_ns: 0.0,
+            recorder: None,
         }
     }
 
@@ -116,20 +121,27 @@ impl<'a> Prices<'a> {
         let rest = std::mem::take(&mut thread.stretch);
         let last = thread.priced.take();
         let of = last.and_then(|look| process.code_of(&look));
+        let stack = last.map_or(0, |look| look.stack);
         if let Some(phase) = of {
-            self.price(thread, process, phase, Used::Spent(rest.half()));
+            self.price(thread, process, (phase, stack), Used::Spent(rest.half()));
         }
         let left = match of {
             Some(_) => rest.half(),
             None => rest,
         };
-        self.elsewhere(thread, process, left);
+        self.elsewhere(thread, process, stack, left);
     }
 
     /// Prices time in code that no window was or will be in, as the last window's code.
-    fn elsewhere(&mut self, thread: &mut Thread, process: &mut Process, spent: Spent) {
+    fn elsewhere(
+        &mut self,
+        thread: &mut Thread,
+        process: &mut Process,
+        stack: StackId,
+        spent: Spent,
+    ) {
         match process.last_phase() {
-            Some(phase) => self.price(thread, process, phase, Used::Elsewhere(spent)),
+            Some(phase) => self.price(thread, process, (phase, stack), Used::Elsewhere(spent)),
             None => self.unpriced_ns += spent.user_ns,
         }
     }
@@ -151,9 +163,11 @@ impl<'a> Prices<'a> {
             .collect();
         codes.reverse();
         let mut before = thread.priced.map(|look| (look.place, code_of(&look)));
+        let mut stack_before = thread.priced.map(|look| look.stack);
         for ((look, own), code) in open.iter().zip(known).zip(codes) {
             let from = before.replace((look.place, own));
             let from_code = from.map_or(code, |(_, from)| from.or(code));
+            let from_stack = stack_before.replace(look.stack).unwrap_or(look.stack);
             if from_code == code {
                 let counted = look.counted.or_else(|| {
                     // Both samples are in that code.
@@ -169,10 +183,10 @@ impl<'a> Prices<'a> {
                     },
                     None => Used::Spent(look.spent),
                 };
-                self.price_of(thread, process, code, used);
+                self.price_of(thread, process, (code, look.stack), used);
             } else {
-                for code in [from_code, code] {
-                    self.price_of(thread, process, code, Used::Spent(look.spent.half()));
+                for of in [(from_code, from_stack), (code, look.stack)] {
+                    self.price_of(thread, process, of, Used::Spent(look.spent.half()));
                 }
             }
         }
@@ -184,13 +198,13 @@ impl<'a> Prices<'a> {
         &mut self,
         thread: &mut Thread,
         process: &mut Process,
-        code: Option<PhaseId>,
+        (code, stack): (Option<PhaseId>, StackId),
         used: Used,
     ) {
         match (code, used) {
-            (Some(phase), used) => self.price(thread, process, phase, used),
+            (Some(phase), used) => self.price(thread, process, (phase, stack), used),
             (None, Used::Spent(spent) | Used::Elsewhere(spent)) => {
-                self.elsewhere(thread, process, spent);
+                self.elsewhere(thread, process, stack, spent);
             }
             (None, Used::Counted { cpu_ns, .. }) => self.unpriced_ns += cpu_ns,
         }
@@ -198,7 +212,14 @@ impl<'a> Prices<'a> {
 
     /// Charges a thread the delay of its time in that code. If the number or pace of instructions
     /// is known, the delay is that of the instructions.
-    fn price(&mut self, thread: &mut Thread, process: &mut Process, phase: PhaseId, used: Used) {
+    fn price(
+        &mut self,
+        thread: &mut Thread,
+        process: &mut Process,
+        (phase, stack): (PhaseId, StackId),
+        used: Used,
+    ) {
+        let pid = process.pid;
         let pace = process.progress(phase).and_then(|one| one.pace());
         let told = &mut self.told;
         let (told, ns, instructions) = match (used, pace) {
@@ -237,6 +258,17 @@ impl<'a> Prices<'a> {
             None => ns,
         };
         thread.ledger.ask(user_ns * delay);
+        if let Some(recorder) = &mut self.recorder {
+            let priced = Priced {
+                instructions: user_ns / estimate.instruction_ns(),
+                cpu_ns: ns,
+                delay_ns: user_ns * delay,
+                estimate,
+                machine: known.machine,
+                stack,
+            };
+            recorder.priced(pid, phase, &priced);
+        }
         self.modelled_ns += user_ns * estimate.model_ns();
         for (pool, rate) in estimate.rates.iter().enumerate() {
             let latency = match pool {
@@ -277,6 +309,9 @@ impl<'a> Prices<'a> {
         let computed = computed.map(|thread| std::mem::take(&mut thread.computed_ns));
         let running = running.max(computed.max().unwrap_or(0) as f64);
         let reads = self.facts.overlap.stream * threads.len().max(1) as f64;
+        if let Some(recorder) = &mut self.recorder {
+            recorder.asked(threads.len(), running);
+        }
         let lines = under_way(&self.asked, reads);
         let per = |asked: &Demand, time: f64| Demand {
             reads_per_ns: asked.reads_per_ns / time,
@@ -426,7 +461,7 @@ mod tests {
             let counted = before.zip(progress);
             let counted = counted
                 .and_then(|(before, progress)| progress.count(&before.place, &place, cpu_ns, true));
-            self.thread.looked(place, phase, counted);
+            self.thread.looked(place, phase, counted, 0);
             if let Some(phase) = phase {
                 let (thread, process) = (&mut self.thread, &mut self.process);
                 self.prices.seen(thread, process, phase);

@@ -9,6 +9,7 @@ use std::ffi::{CString, OsString};
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 use std::time::Duration;
 
 /// Number of a thread or process.
@@ -463,6 +464,19 @@ pub fn fork(child: impl FnOnce() -> i32) -> io::Result<Tid> {
         }
         pid => Ok(pid as Tid),
     }
+}
+
+/// Has the loader of the program that this process becomes load a library before others, and before
+/// those that its environment names. Call it only in a process of one thread.
+pub fn load_first(library: &Path) {
+    const NAME: &str = "LD_PRELOAD";
+    let mut list = library.as_os_str().to_owned();
+    if let Some(others) = std::env::var_os(NAME).filter(|others| !others.is_empty()) {
+        list.push(":");
+        list.push(others);
+    }
+    // SAFETY: no other thread reads or writes the environment.
+    unsafe { std::env::set_var(NAME, list) };
 }
 
 /// The program that a new process executes.

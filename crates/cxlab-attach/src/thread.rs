@@ -6,6 +6,7 @@ use crate::estimate::PhaseId;
 use crate::ledger::Ledger;
 use crate::maps;
 use crate::progress::Place;
+use crate::recording::StackId;
 use crate::sys::{Resume, Tid};
 
 /// A thread is held when it owes this much. Shorter holds cost more than they charge.
@@ -119,6 +120,8 @@ pub(crate) struct Look {
     /// CPU time since the previous sample, and the number of instructions counted for it.
     pub(crate) spent: Spent,
     pub(crate) counted: Option<f64>,
+    /// The calls that led there, if they are recorded.
+    pub(crate) stack: StackId,
 }
 
 /// Most samples without a price. Beyond it, the two oldest intervals are merged (*assumed*).
@@ -137,13 +140,20 @@ impl Thread {
     }
 
     /// Records a sample.
-    pub(crate) fn looked(&mut self, place: Place, code: Option<PhaseId>, counted: Option<f64>) {
+    pub(crate) fn looked(
+        &mut self,
+        place: Place,
+        code: Option<PhaseId>,
+        counted: Option<f64>,
+        stack: StackId,
+    ) {
         let spent = std::mem::take(&mut self.stretch);
         self.open.push(Look {
             place,
             code,
             spent,
             counted,
+            stack,
         });
         if self.open.len() > OPEN {
             let oldest = self.open.remove(0);

@@ -18,6 +18,7 @@ use crate::onward;
 use crate::placement::{Place, Placement};
 use crate::prices::{Prices, Told};
 use crate::process::{Facts, Process};
+use crate::recorder::Recorder;
 use crate::relay::Relay;
 use crate::report::{End, PoolReport};
 use crate::schedule;
@@ -66,6 +67,8 @@ pub(crate) struct Outcome {
     pub(crate) left: u64,
     /// Programs that did not get the rights of their files.
     pub(crate) without_rights: BTreeSet<String>,
+    /// What was kept of the run, if that was wanted.
+    pub(crate) recorder: Option<Recorder>,
 }
 
 pub(crate) struct Tracer<'a> {
@@ -87,12 +90,14 @@ impl<'a> Tracer<'a> {
     pub(crate) fn new(
         fabric: &'a mut dyn Fabric,
         placement: Placement,
-        facts: Facts,
+        (facts, recorder): (Facts, Option<Recorder>),
         root: Tid,
         relay: Relay,
     ) -> Tracer<'a> {
+        let mut prices = Prices::new(fabric, facts);
+        prices.recorder = recorder;
         Tracer {
-            prices: Prices::new(fabric, facts),
+            prices,
             relay,
             placement,
             root,
@@ -123,6 +128,7 @@ impl<'a> Tracer<'a> {
                 unmarked: false,
                 left: 0,
                 without_rights: BTreeSet::new(),
+                recorder: None,
             },
         }
     }
@@ -344,7 +350,9 @@ impl<'a> Tracer<'a> {
                 self.sum.slowed_ns += thread.slow_down(longer_ns) as f64;
             }
         }
-        thread.looked(now, phase, counted);
+        let recorder = self.prices.recorder.as_mut();
+        let stack = recorder.map_or(0, |recorder| recorder.stack(thread.pid, tid, &registers));
+        thread.looked(now, phase, counted, stack);
         thread.elsewhere = phase.is_none();
         if let Some(phase) = phase {
             self.prices.seen(thread, process, phase);
@@ -418,6 +426,7 @@ impl<'a> Tracer<'a> {
             after,
         } = window::run(tid);
         let lines = density::touched(&steps);
+        let kept = self.prices.recorder.is_some().then(|| steps.clone());
         let pools = fabric.pools().len();
         let window = Window::new(pools, self.prices.facts.overlap);
         let used = onward::go_on(window, steps, before, &mut find);
@@ -425,13 +434,19 @@ impl<'a> Tracer<'a> {
         self.sum.window_instructions += used.seen;
         self.sum.window_time += since.elapsed();
         let phase = process.add(used, &places, lines);
+        if let Some(((recorder, phase), steps)) = self.prices.recorder.as_mut().zip(phase).zip(kept)
+        {
+            recorder.window(process.pid, tid, phase, steps, before);
+        }
         if let Some(thread) = self.threads.get_mut(&tid) {
             // The window's own CPU time does not count as the program's.
             thread.cpu_ns = maps::cpu_ns(tid).unwrap_or(thread.cpu_ns);
             thread.user_ns = maps::user_ns(tid).unwrap_or(thread.user_ns);
-            let at = sys::registers(tid).ok().map(|all| window::place(&all));
-            if let Some(at) = at {
-                thread.looked(at, phase, None);
+            if let Ok(registers) = sys::registers(tid) {
+                let recorder = self.prices.recorder.as_mut();
+                let stack =
+                    recorder.map_or(0, |recorder| recorder.stack(thread.pid, tid, &registers));
+                thread.looked(window::place(&registers), phase, None, stack);
             }
             if let Some(phase) = phase {
                 self.prices.seen(thread, process, phase);
@@ -461,6 +476,9 @@ impl<'a> Tracer<'a> {
         if let Some(process) = self.processes.get_mut(&tid) {
             process.exec();
         }
+        if let Some(recorder) = &mut self.prices.recorder {
+            recorder.end(tid);
+        }
         let known = self.sum.without_rights.len() < MOST_NAMED;
         let without = known.then(|| maps::without_its_rights(tid));
         self.sum.without_rights.extend(without.flatten());
@@ -487,6 +505,9 @@ impl<'a> Tracer<'a> {
             self.close(&thread);
             if !self.threads.values().any(|other| other.pid == pid) {
                 self.processes.remove(&pid);
+                if let Some(recorder) = &mut self.prices.recorder {
+                    recorder.end(pid);
+                }
             }
         }
     }
@@ -611,6 +632,7 @@ impl<'a> Tracer<'a> {
             self.close(&thread);
         }
         self.sum.pools = self.prices.pools();
+        self.sum.recorder = self.prices.recorder.take();
         self.sum.told = self.prices.told;
         self.sum.modelled_ns = self.prices.modelled_ns;
         self.sum.unpriced_ns = self.prices.unpriced_ns;

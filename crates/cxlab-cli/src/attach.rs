@@ -39,6 +39,22 @@ pub(super) struct AttachArgs {
     /// Run the program once more, under QEMU's user mode, and compare with the event engine
     #[arg(long, conflicts_with_all = ["pid", "doctor"])]
     verify: bool,
+    /// Say where in the program the delay is from: functions, lines and memory; with --out also as a flame
+    /// graph. A library that tells allocations is loaded into the program (LD_PRELOAD)
+    #[arg(long = "where", conflicts_with_all = ["doctor", "recorded"])]
+    located: bool,
+    /// Say what the program would have cost with its memory elsewhere, least first
+    #[arg(long, conflicts_with = "doctor")]
+    advise: bool,
+    /// With --advise: also on the fabric of this scenario (repeatable)
+    #[arg(long, value_name = "SCENARIO", conflicts_with = "doctor")]
+    against: Vec<PathBuf>,
+    /// Keep what --advise needs in this file, so that other scenarios can be tried without running again
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["doctor", "recorded"])]
+    record: Option<PathBuf>,
+    /// Instead of running a program: what the one of an earlier --record would have cost on this scenario
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["pid", "command", "doctor", "verify"])]
+    recorded: Option<PathBuf>,
     /// Write the report to this file instead of standard error
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
@@ -64,6 +80,10 @@ pub(super) fn attach(_args: AttachArgs) -> Result<(), Failure> {
 }
 
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod advice;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod located;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod output;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod summary;
@@ -73,17 +93,23 @@ pub(super) use linux::attach;
 
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod linux {
+    use std::path::Path;
+
     use cxlab_attach::estimate::BASE_NS;
+    use cxlab_attach::fabric::Fabric;
+    use cxlab_attach::located::{LocatedPhase, locate};
     use cxlab_attach::model::Overlap;
     use cxlab_attach::placement::{Placement, bytes};
     use cxlab_attach::report::{AttachReport, End, PoolReport};
-    use cxlab_attach::{AttachError, Options, Target, doctor};
+    use cxlab_attach::{AttachError, Followed, Options, Target, doctor};
     use cxlab_engine::units::Picos;
     use serde_json::{Value, json};
 
     use super::super::load::load;
     use super::super::results::json as as_text;
     use super::super::{ScenarioArgs, print};
+    use super::advice::{Advice, Run, Tried, advise};
+    use super::located::Located;
     use super::output::{Folder, Page};
     use super::summary::{comparison, summary};
     use super::{AttachArgs, Failure};
@@ -93,79 +119,312 @@ mod linux {
     use cxlab_plan::load::Loaded;
     use cxlab_system::analytic::PlanFabric;
     use cxlab_system::layout::cells;
-    use cxlab_system::output::run_id;
+    use cxlab_system::output::{run_id, stamped};
 
-    /// Attaches to a program and writes what was found.
+    /// Most bytes of a recording that is read.
+    const MOST_RECORDED: u64 = 1 << 30;
+
+    /// Attaches to a program and writes what was found, or says what a recorded run would have cost.
     pub(in super::super) fn attach(args: AttachArgs) -> Result<(), Failure> {
         if args.doctor {
             return examine();
         }
-        let options = options(&args)?;
-        let Some(scenario) = args.scenario else {
-            return Err(Failure::mistake("no scenario was given"));
+        if !args.against.is_empty() && !args.advise && args.recorded.is_none() {
+            return Err(Failure::mistake(
+                "--against: allowed with --advise or --recorded",
+            ));
+        }
+        let scenarios = Scenarios::load(&args)?;
+        match &args.recorded {
+            Some(path) => replay(&args, &scenarios, path),
+            None => follow(&args, &scenarios),
+        }
+    }
+
+    /// The scenario whose first host is the program, and those to compare it with.
+    struct Scenarios {
+        own: Loaded,
+        others: Vec<Loaded>,
+    }
+
+    impl Scenarios {
+        fn load(args: &AttachArgs) -> Result<Scenarios, Failure> {
+            let one = |scenario: &Path, set: &[String]| -> Result<Loaded, Failure> {
+                load(&ScenarioArgs {
+                    scenario: scenario.to_owned(),
+                    set: set.to_vec(),
+                    trust_plugins: false,
+                    trace_file: None,
+                })?
+                .map_err(Failure::from)
+            };
+            let Some(own) = &args.scenario else {
+                return Err(Failure::mistake("no scenario was given"));
+            };
+            let own = one(own, &args.set)?;
+            let others = args.against.iter().map(|path| one(path, &[]));
+            Ok(Scenarios {
+                own,
+                others: others.collect::<Result<_, _>>()?,
+            })
+        }
+
+        /// The fabric of each scenario, the program's own first.
+        fn fabrics(&self) -> Result<Vec<ProgramFabric<'_>>, Failure> {
+            let all = std::iter::once(&self.own).chain(&self.others);
+            all.map(|loaded| {
+                let fabric = PlanFabric::new(&loaded.plan, loaded.plan.scenario.seed);
+                let fabric = fabric.map_err(|problems| loaded.mistakes(problems))?;
+                Ok(ProgramFabric(fabric))
+            })
+            .collect()
+        }
+
+        /// These fabrics with the names of their scenarios.
+        fn tried<'a>(&self, fabrics: &'a mut [ProgramFabric<'_>]) -> Vec<Tried<'a>> {
+            let all = std::iter::once(&self.own).chain(&self.others);
+            let named = all.zip(fabrics);
+            named
+                .map(|(loaded, fabric)| Tried {
+                    name: loaded.plan.scenario.name.clone(),
+                    fabric,
+                })
+                .collect()
+        }
+    }
+
+    /// Says what the run that a file keeps would have cost on these scenarios.
+    fn replay(args: &AttachArgs, scenarios: &Scenarios, path: &Path) -> Result<(), Failure> {
+        let folder = args.out.as_deref();
+        let folder = folder.map(|dir| Folder::open(dir, &["report.json"]));
+        let folder = folder.transpose()?;
+        let page = Page::open(args.report.as_deref(), args.quiet)?;
+        let followed = recorded(path)?;
+        let mut fabrics = scenarios.fabrics()?;
+        let advice = advice(&followed, None, scenarios.tried(&mut fabrics))
+            .map_err(|why| Failure::mistake(format!("--recorded {}: {why}", path.display())))?;
+        let report = json!({
+            "mode": "recorded",
+            "version": env!("CARGO_PKG_VERSION"),
+            "scenario": scenarios.own.plan.scenario.name,
+            "advice": advice,
+        });
+        let written = match &folder {
+            Some(folder) => folder.write("report.json", &as_text(&report)?),
+            None => Ok(()),
         };
-        let loaded = load(&ScenarioArgs {
-            scenario,
-            set: args.set,
-            trust_plugins: false,
-            trace_file: None,
-        })?
-        .map_err(Failure::from)?;
-        let plan = &loaded.plan;
+        written.and(page.write(&advice.text()))
+    }
+
+    /// Follows a program and writes what was found.
+    fn follow(args: &AttachArgs, scenarios: &Scenarios) -> Result<(), Failure> {
+        let options = options(args)?;
+        let (loaded, plan) = (&scenarios.own, &scenarios.own.plan);
         if args.verify {
-            verify::check(plan).map_err(|error| verify_failure(error, &loaded))?;
+            verify::check(plan).map_err(|error| verify_failure(error, loaded))?;
             cxlab_workload::capture::can_follow(&args.command)
                 .map_err(|error| Failure::mistake(format!("--verify: {error}")))?;
         }
-        let folder = args.out.as_deref().map(Folder::open).transpose()?;
+        let names = ["report.json", "folded.txt", "flame.svg"];
+        let names = &names[..if args.located { 3 } else { 1 }];
+        let folder = args.out.as_deref();
+        let folder = folder.map(|dir| Folder::open(dir, names)).transpose()?;
         let page = Page::open(args.report.as_deref(), args.quiet)?;
-        let seed = plan.scenario.seed;
-        let fabric = PlanFabric::new(plan, seed).map_err(|problems| loaded.mistakes(problems))?;
-        let unloaded = fabric.unloaded_ns();
-        let pools: Vec<(String, f64)> = fabric.pools().into_iter().zip(unloaded).collect();
-        let mut fabric = ProgramFabric(fabric);
-        let report = cxlab_attach::attach(&options, &mut fabric).map_err(|error| match error {
+        let record = args.record.as_deref();
+        let record = record
+            .map(|path| Page::open(Some(path), true))
+            .transpose()?;
+        let mut fabrics = scenarios.fabrics()?;
+        let names = fabrics[0].pools().into_iter();
+        let pools: Vec<(String, f64)> = names.zip(fabrics[0].0.unloaded_ns()).collect();
+        let followed = cxlab_attach::attach(&options, &mut fabrics[0]);
+        let followed = followed.map_err(|error| match error {
             AttachError::Start(_) | AttachError::Trace(_) => Failure::mistake(error),
             AttachError::System(text) => Failure::Output(text),
         })?;
         let verified = match args.verify {
-            true => {
-                let (processes, threads) = (report.processes, report.threads);
-                if threads > 1 {
-                    return Err(Failure::mistake(format!(
-                        "--verify: found {processes} processes with {threads} threads; allowed: programs \
-                         of one thread"
-                    )));
-                }
-                let assumed = Assumed {
-                    local_ps: (report.local_latency_ns * 1e3).round() as u64,
-                    base_ps: (BASE_NS * 1e3) as u64,
-                    llc_bytes: report.llc_bytes,
-                    overlap: report.overlap,
-                };
-                let found = verify(plan, options.placement, assumed, UnderQemu(&args.command));
-                let found = found.map_err(|error| verify_failure(error, &loaded))?;
-                Some(found.with_run(native(&report)))
-            }
+            true => Some(verified(args, &options, loaded, &followed.report)?),
             false => None,
         };
-        let ProgramFabric(fabric) = fabric;
-        let mut text = summary(&plan.scenario.name, &pools, &fabric, &report);
+        let mut text = summary(&plan.scenario.name, &pools, &fabrics[0].0, &followed.report);
         if let Some(verified) = &verified {
             text.push_str(&comparison(verified));
         }
-        let written = match &folder {
-            Some(folder) => {
-                let json = whole(plan, &pools, &fabric, &report, verified.as_ref())?;
-                let written = folder.write("report.json", &json);
-                let path = folder.path("report.json");
-                text.push_str(&format!("\nwritten: {}\n", path.display()));
-                written
+        let found = Found {
+            verified,
+            ..told(args, scenarios, &followed, &mut fabrics, &pools, &mut text)
+        };
+        let mut written = Ok(());
+        if let Some(folder) = &folder {
+            written = write_all(
+                folder,
+                plan,
+                &pools,
+                &fabrics[0].0,
+                &followed.report,
+                &found,
+            );
+            let path = folder.path("report.json");
+            text.push_str(&format!("\nwritten: {}\n", path.display()));
+        }
+        if let Some(page) = record {
+            let whole = serde_json::to_string(&followed);
+            let whole = whole.map_err(|error| Failure::Internal(format!("the recording: {error}")));
+            written = written.and(whole.and_then(|whole| page.write(&whole)));
+        }
+        let written = written.and(page.write(&text));
+        ended(&followed.report, &options.target, written)
+    }
+
+    /// What the recording of a run tells, as far as it is asked for.
+    fn told(
+        args: &AttachArgs,
+        scenarios: &Scenarios,
+        followed: &Followed,
+        fabrics: &mut [ProgramFabric<'_>],
+        pools: &[(String, f64)],
+        text: &mut String,
+    ) -> Found {
+        let mut found = Found::default();
+        let Followed { report, recording } = followed;
+        let (Some(recording), Ok(placement)) = (recording, report.placement.parse()) else {
+            return found;
+        };
+        let mut latency_ns = vec![report.local_latency_ns];
+        for (pool, (_, unloaded)) in report.pools.iter().zip(pools).skip(1) {
+            latency_ns.push(pool.latency_ns.unwrap_or(*unloaded));
+        }
+        let phases = locate(recording, &fabrics[0], placement, &latency_ns);
+        if args.located {
+            let located = Located::new(recording, &phases);
+            text.push_str(&located.text(&phases));
+            found.located = Some(located);
+        }
+        if args.advise {
+            match advice(followed, Some(&phases), scenarios.tried(fabrics)) {
+                Ok(advice) => {
+                    text.push_str(&advice.text());
+                    found.advice = Some(advice);
+                }
+                Err(why) => text.push_str(&format!("\nno advice: {why}\n")),
+            }
+        }
+        found
+    }
+
+    /// What was found besides the report.
+    #[derive(Default)]
+    struct Found {
+        verified: Option<Verified>,
+        located: Option<Located>,
+        advice: Option<Advice>,
+    }
+
+    /// Runs the program once more, where every miss is known.
+    fn verified(
+        args: &AttachArgs,
+        options: &Options,
+        loaded: &Loaded,
+        report: &AttachReport,
+    ) -> Result<Verified, Failure> {
+        let (processes, threads) = (report.processes, report.threads);
+        if threads > 1 {
+            return Err(Failure::mistake(format!(
+                "--verify: found {processes} processes with {threads} threads; allowed: programs \
+                 of one thread"
+            )));
+        }
+        let assumed = Assumed {
+            local_ps: (report.local_latency_ns * 1e3).round() as u64,
+            base_ps: (BASE_NS * 1e3) as u64,
+            llc_bytes: report.llc_bytes,
+            overlap: report.overlap,
+        };
+        let found = verify(
+            &loaded.plan,
+            options.placement,
+            assumed,
+            UnderQemu(&args.command),
+        );
+        let found = found.map_err(|error| verify_failure(error, loaded))?;
+        Ok(found.with_run(native(report)))
+    }
+
+    /// What other places and fabrics would have cost a run, which asked for its delay in these pieces of
+    /// code if it was on the first fabric.
+    fn advice(
+        followed: &Followed,
+        phases: Option<&[LocatedPhase]>,
+        tried: Vec<Tried<'_>>,
+    ) -> Result<Advice, String> {
+        let Followed { report, recording } = followed;
+        let recording = recording.as_ref().ok_or("nothing was recorded")?;
+        let Some(slowdown) = &report.slowdown else {
+            let why = report.no_slowdown.as_deref().unwrap_or("it is not known");
+            return Err(format!("the run has no slowdown: {why}"));
+        };
+        let run = Run {
+            recording,
+            placement: report.placement.parse()?,
+            native_s: slowdown.native_s,
+            asked: phases.map(|phases| (report.delay.asked_ns as f64 / 1e9, phases)),
+        };
+        Ok(advise(&run, tried))
+    }
+
+    /// Reads what an earlier run kept.
+    fn recorded(path: &Path) -> Result<Followed, Failure> {
+        let wrong = |why: String| {
+            Failure::mistake(format!(
+                "--recorded {}: {why}; allowed: a file that --record wrote",
+                path.display()
+            ))
+        };
+        let file = std::fs::File::open(path).map_err(|error| wrong(error.to_string()))?;
+        if !file.metadata().is_ok_and(|found| found.is_file()) {
+            return Err(wrong("is no file".to_owned()));
+        }
+        let reader = std::io::BufReader::new(std::io::Read::take(file, MOST_RECORDED));
+        let followed: Followed =
+            serde_json::from_reader(reader).map_err(|error| wrong(error.to_string()))?;
+        match &followed.recording {
+            Some(recording) => recording.check().map_err(wrong)?,
+            None => return Err(wrong("has no recording".to_owned())),
+        }
+        Ok(followed)
+    }
+
+    /// Writes the report, and what is drawn of it, to a folder.
+    fn write_all(
+        folder: &Folder,
+        plan: &Plan,
+        pools: &[(String, f64)],
+        fabric: &PlanFabric<'_>,
+        report: &AttachReport,
+        found: &Found,
+    ) -> Result<(), Failure> {
+        let (text, run) = whole(plan, pools, fabric, report, found)?;
+        folder.write("report.json", &text)?;
+        let Some(located) = &found.located else {
+            return Ok(());
+        };
+        folder.write("folded.txt", &located.folded())?;
+        match located.flame_graph(&plan.scenario.name) {
+            Some(picture) => {
+                let picture = String::from_utf8_lossy(&picture);
+                folder.write("flame.svg", &stamped(&picture, &run))
             }
             None => Ok(()),
-        };
-        let written = written.and(page.write(&text));
-        let ended = match (report.end, &options.target) {
+        }
+    }
+
+    /// How the command ends: as the program did.
+    fn ended(
+        report: &AttachReport,
+        target: &Target,
+        written: Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        let ended = match (report.end, target) {
             (End::Exited(0) | End::Detached, _) => return written,
             (End::Exited(code), _) => Failure::Program(u8::try_from(code).unwrap_or(1)),
             (End::Killed(signal), Target::Command(_)) => Failure::Killed(signal),
@@ -213,6 +472,7 @@ mod linux {
         Ok(Options {
             overlap: overlap.transpose()?,
             recalibrate: args.recalibrate,
+            record: args.located || args.advise || args.record.is_some(),
             target,
             placement,
             local_ns: local_ns.transpose()?,
@@ -268,14 +528,14 @@ mod linux {
         }
     }
 
-    /// The report, with what it is a report of.
+    /// The report, with what it is a report of, and its ID.
     fn whole(
         plan: &Plan,
         pools: &[(String, f64)],
         fabric: &PlanFabric<'_>,
         report: &AttachReport,
-        verified: Option<&Verified>,
-    ) -> Result<String, Failure> {
+        found: &Found,
+    ) -> Result<(String, String), Failure> {
         let internal = |error| Failure::Internal(format!("the report: {error}"));
         let mut value = serde_json::to_value(report).map_err(internal)?;
         let unloaded: Vec<Value> = pools
@@ -297,14 +557,22 @@ mod linux {
                 "fabric_error".to_owned(),
                 json!({ "latency": classes, "worst": worst }),
             );
-            if let Some(verified) = verified {
-                let verified = serde_json::to_value(verified).map_err(internal)?;
-                object.insert("verified".to_owned(), verified);
+            let verified = found.verified.as_ref().map(serde_json::to_value);
+            let located = found.located.as_ref().map(serde_json::to_value);
+            let advice = found.advice.as_ref().map(serde_json::to_value);
+            for (name, part) in [
+                ("verified", verified),
+                ("where", located),
+                ("advice", advice),
+            ] {
+                if let Some(part) = part.transpose().map_err(internal)? {
+                    object.insert(name.to_owned(), part);
+                }
             }
         }
         let run = run_id(&[&value.to_string()]);
-        value["run"] = run.into();
-        as_text(&value)
+        value["run"] = run.clone().into();
+        Ok((as_text(&value)?, run))
     }
 
     fn examine() -> Result<(), Failure> {

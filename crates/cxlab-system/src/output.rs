@@ -73,7 +73,11 @@ fn is_result(path: &Path) -> io::Result<bool> {
             let ours = ["\"version\": \"", "\"asked\": "];
             head.starts_with(b"{") && (ours.iter().any(|key| has(&head, key) || has(&tail, key)))
         }
-        Some("svg") => head.starts_with(b"<svg xmlns=") && has(&head, "font-family=\"sans-serif\""),
+        Some("svg") => {
+            let drawn =
+                head.starts_with(b"<svg xmlns=") && has(&head, "font-family=\"sans-serif\"");
+            drawn || has(&tail, "<!-- cxlab run ")
+        }
         Some("parquet") => head.starts_with(b"PAR1") && has(&tail, "issued_ps"),
         _ => true,
     })

@@ -32,6 +32,7 @@ fn window(chain: u32) -> WindowUse {
         blocks: vec![block; 10],
         idle: 0,
         code: vec![(7, 2560)],
+        by_instruction: BTreeMap::new(),
     }
 }
 

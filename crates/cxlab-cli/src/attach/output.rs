@@ -22,8 +22,8 @@ pub(super) struct Folder {
 }
 
 impl Folder {
-    pub(super) fn open(dir: &Path) -> Result<Folder, Failure> {
-        let locked = open_folder(dir, &["report.json"])?;
+    pub(super) fn open(dir: &Path, names: &[&str]) -> Result<Folder, Failure> {
+        let locked = open_folder(dir, names)?;
         let open = File::open(dir).map_err(|error| {
             Failure::Output(format!("{}: cannot be written to: {error}", dir.display()))
         })?;

@@ -5,6 +5,7 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+mod located;
 mod running;
 mod streams;
 mod verified;

@@ -1,0 +1,166 @@
+//! Files that a program's code and variables are from, and places in them.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+
+use object::read::{Object as _, ObjectSegment as _, ReadCache};
+use object::{ObjectSection as _, ReadRef as _};
+
+use crate::maps::Mapping;
+use crate::recording::CodePlace;
+use crate::sys::Tid;
+
+/// Largest section that is kept to unwind stacks (*assumed*: the largest programs have some tens of MiB).
+const MOST_SECTION: u64 = 256 << 20;
+
+/// Part of a file that the loader maps.
+#[derive(Clone, Copy)]
+struct Loaded {
+    offset: u64,
+    bytes: u64,
+    address: u64,
+}
+
+/// Sections that say how to unwind a stack.
+#[derive(Clone, Default)]
+pub(crate) struct Unwinding {
+    pub(crate) eh_frame: Option<(u64, Vec<u8>)>,
+    pub(crate) eh_frame_hdr: Option<(u64, Vec<u8>)>,
+    pub(crate) debug_frame: Option<Vec<u8>>,
+    pub(crate) text: Option<(u64, Vec<u8>)>,
+}
+
+/// A file, or what could be read of it.
+#[derive(Default)]
+struct Image {
+    loaded: Vec<Loaded>,
+}
+
+/// Files that were seen, by path. Numbers of files never change.
+#[derive(Default)]
+pub(crate) struct Images {
+    paths: Vec<String>,
+    numbers: BTreeMap<String, u32>,
+    images: Vec<Image>,
+}
+
+/// The file of a mapping as that process sees it.
+fn path(pid: Tid, name: &str) -> String {
+    format!("/proc/{pid}/root{name}")
+}
+
+impl Images {
+    /// The number of a mapping's file. `None` if the mapping is of no file, or is a device.
+    pub(crate) fn number(&mut self, pid: Tid, mapping: &Mapping) -> Option<u32> {
+        let name = mapping
+            .name
+            .strip_suffix(" (deleted)")
+            .unwrap_or(&mapping.name);
+        if !name.starts_with('/') || name.starts_with("/dev/") {
+            return None;
+        }
+        if let Some(number) = self.numbers.get(name) {
+            return Some(*number);
+        }
+        let number = self.paths.len() as u32;
+        self.paths.push(name.to_owned());
+        self.images.push(read(&path(pid, name)).unwrap_or_default());
+        self.numbers.insert(name.to_owned(), number);
+        Some(number)
+    }
+
+    /// The place of an address in a mapping of a file. Files that are not programs count from their
+    /// beginning.
+    pub(crate) fn place(&self, image: u32, mapping: &Mapping, address: u64) -> CodePlace {
+        let offset = address - mapping.region.start + mapping.offset;
+        let loaded = &self.images[image as usize].loaded;
+        // The last page of a part holds what follows in the file, and what lies behind has zeroes.
+        let part = loaded
+            .iter()
+            .filter(|part| part.offset & !0xfff <= offset)
+            .max_by_key(|part| (offset < part.offset + part.bytes, part.offset));
+        CodePlace {
+            image: Some(image),
+            address: part.map_or(offset, |part| {
+                part.address.wrapping_add(offset).wrapping_sub(part.offset)
+            }),
+        }
+    }
+
+    pub(crate) fn into_paths(self) -> Vec<String> {
+        self.paths
+    }
+}
+
+fn read(path: &str) -> Option<Image> {
+    let cache = ReadCache::new(File::open(path).ok()?);
+    let file = object::File::parse(&cache).ok()?;
+    let loaded = file.segments().map(|segment| {
+        let (offset, bytes) = segment.file_range();
+        Loaded {
+            offset,
+            bytes,
+            address: segment.address(),
+        }
+    });
+    Some(Image {
+        loaded: loaded.collect(),
+    })
+}
+
+/// The sections of a mapping's file that say how to unwind stacks. `None` for what is no program.
+pub(crate) fn unwinding(pid: Tid, mapping: &Mapping) -> Option<Unwinding> {
+    let name = mapping
+        .name
+        .strip_suffix(" (deleted)")
+        .unwrap_or(&mapping.name);
+    let cache = ReadCache::new(File::open(path(pid, name)).ok()?);
+    (&cache).len().ok()?;
+    let file = object::File::parse(&cache).ok()?;
+    let section = |name: &str| {
+        let section = file.section_by_name(name)?;
+        if section.size() > MOST_SECTION {
+            return None;
+        }
+        let data = section.uncompressed_data().ok()?;
+        (!data.is_empty()).then(|| (section.address(), data.into_owned()))
+    };
+    Some(Unwinding {
+        eh_frame: section(".eh_frame"),
+        eh_frame_hdr: section(".eh_frame_hdr"),
+        debug_frame: section(".debug_frame").map(|(_, data)| data),
+        text: section(".text"),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::maps;
+    use crate::sys;
+
+    /// The place of a function of this program, as its symbol table says it.
+    #[test]
+    fn an_address_in_the_process_is_found_in_its_file() {
+        let here = unwinding as *const () as u64;
+        let own = sys::own();
+        let all = maps::mappings(own).unwrap();
+        let mapping = all
+            .iter()
+            .find(|mapping| (mapping.region.start..mapping.region.end).contains(&here))
+            .unwrap();
+        let mut images = Images::default();
+        let image = images.number(own, mapping).unwrap();
+        assert_eq!(images.number(own, mapping), Some(image));
+        let place = images.place(image, mapping, here);
+        let data = std::fs::read(&mapping.name).unwrap();
+        let file = object::File::parse(&*data).unwrap();
+        use object::ObjectSymbol as _;
+        let symbol = file.symbols().find(|symbol| {
+            symbol.address() == place.address
+                && symbol.name().is_ok_and(|name| name.contains("unwinding"))
+        });
+        assert!(symbol.is_some(), "{place:?}");
+        assert!(unwinding(own, mapping).unwrap().eh_frame.is_some());
+    }
+}

@@ -1,0 +1,403 @@
+//! Keeps what a [`Recording`] needs, while a program is followed.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use crate::estimate::{Estimate, Machine, PhaseId};
+use crate::images::Images;
+use crate::maps::{self, Mapping};
+use crate::model::{Overlap, Step};
+use crate::recording::{
+    CodePlace, FORMAT, Mappings, Object, PhaseRecord, Recording, Site, StackId, WindowRecord,
+};
+use crate::sites::Tables;
+use crate::stack::Stacks;
+use crate::sys::{Registers, Tid};
+
+/// Windows of a piece of code that are kept (*assumed*: four times as many as an estimate uses).
+const KEPT: usize = 16;
+/// Most places, lists of calls, and objects that are told apart. Later ones are unknown (*assumed*: some
+/// tens of MiB).
+const MOST: usize = 1 << 17;
+
+/// Numbers of equal things.
+struct Numbers<T> {
+    known: BTreeMap<T, u32>,
+    all: Vec<T>,
+}
+
+impl<T: Clone + Ord> Numbers<T> {
+    fn of(first: T) -> Numbers<T> {
+        let mut numbers = Numbers {
+            known: BTreeMap::new(),
+            all: Vec::new(),
+        };
+        numbers.number(first);
+        numbers
+    }
+
+    /// The number of a thing, or 0 where there are too many.
+    fn number(&mut self, thing: T) -> u32 {
+        if let Some(number) = self.known.get(&thing) {
+            return *number;
+        }
+        if self.all.len() == MOST {
+            return 0;
+        }
+        let number = self.all.len() as u32;
+        self.known.insert(thing.clone(), number);
+        self.all.push(thing);
+        number
+    }
+}
+
+/// A process that is followed.
+struct Followed {
+    mappings: Vec<Mapping>,
+    seen: Mappings,
+    stacks: Stacks,
+    tables: Option<Tables>,
+    /// Sites of this process, by their number in its tables.
+    sites: BTreeMap<u32, u32>,
+}
+
+/// What a piece of CPU time was priced at.
+pub(crate) struct Priced<'a> {
+    pub(crate) instructions: f64,
+    pub(crate) cpu_ns: f64,
+    pub(crate) delay_ns: f64,
+    pub(crate) estimate: &'a Estimate,
+    pub(crate) machine: Machine,
+    pub(crate) stack: StackId,
+}
+
+pub(crate) struct Recorder {
+    /// The library that tells allocation sites, if it was loaded into the program.
+    library: Option<PathBuf>,
+    images: Images,
+    places: Numbers<CodePlace>,
+    stacks: Numbers<Vec<u32>>,
+    objects: Numbers<Object>,
+    sites: BTreeMap<StackId, Site>,
+    mappings: Vec<Mappings>,
+    processes: BTreeMap<Tid, Followed>,
+    open: BTreeMap<(Tid, PhaseId), PhaseRecord>,
+    done: Vec<PhaseRecord>,
+    running_ns: f64,
+    thread_ns: f64,
+}
+
+/// Drops the window that stands for least, whose part goes to one beside it. The last two stay, of which
+/// nobody knows yet what they will stand for.
+fn make_room(windows: &mut Vec<WindowRecord>) {
+    let known = windows.len().saturating_sub(2);
+    let least = (0..known).min_by(|one, other| {
+        let of = |at: &usize| windows[*at].stands_for;
+        of(one).total_cmp(&of(other))
+    });
+    let Some(at) = least else { return };
+    let gone = windows.remove(at);
+    // The window before it saw the state from which the program came.
+    let beside = &mut windows[at.saturating_sub(1)];
+    beside.stands_for += gone.stands_for;
+}
+
+impl Recorder {
+    pub(crate) fn new(library: Option<PathBuf>) -> Recorder {
+        let unknown = CodePlace {
+            image: None,
+            address: 0,
+        };
+        Recorder {
+            library,
+            images: Images::default(),
+            places: Numbers::of(unknown),
+            stacks: Numbers::of(Vec::new()),
+            objects: Numbers::of(Object::Unknown),
+            sites: BTreeMap::new(),
+            mappings: vec![Mappings::default()],
+            processes: BTreeMap::new(),
+            open: BTreeMap::new(),
+            done: Vec::new(),
+            running_ns: 0.0,
+            thread_ns: 0.0,
+        }
+    }
+
+    /// Takes over the mappings of a process.
+    fn refresh(&mut self, pid: Tid) {
+        let Ok(mappings) = maps::mappings(pid) else {
+            return;
+        };
+        let process = self.processes.entry(pid).or_insert_with(|| Followed {
+            mappings: Vec::new(),
+            seen: Mappings::default(),
+            stacks: Stacks::new(),
+            tables: None,
+            sites: BTreeMap::new(),
+        });
+        if process.mappings == mappings {
+            return;
+        }
+        process.seen.update(&maps::memory(&mappings));
+        process.stacks.update(pid, &mappings, &mut self.images);
+        if process.tables.is_none()
+            && let Some(library) = &self.library
+        {
+            process.tables = Tables::find(pid, library, &mappings, &mut self.images);
+        }
+        process.mappings = mappings;
+    }
+
+    /// The calls that led to a stopped thread's place.
+    pub(crate) fn stack(&mut self, pid: Tid, tid: Tid, registers: &Registers) -> StackId {
+        self.refresh(pid);
+        let Some(process) = self.processes.get_mut(&pid) else {
+            return 0;
+        };
+        let calls = process.stacks.unwind(tid, registers);
+        self.calls(pid, &calls)
+    }
+
+    fn calls(&mut self, pid: Tid, addresses: &[u64]) -> StackId {
+        let calls = addresses.iter().map(|address| self.place(pid, *address));
+        let calls = calls.collect();
+        self.stacks.number(calls)
+    }
+
+    fn place(&mut self, pid: Tid, address: u64) -> u32 {
+        let place = self.code_place(pid, address);
+        self.places.number(place)
+    }
+
+    fn code_place(&mut self, pid: Tid, address: u64) -> CodePlace {
+        let none = CodePlace {
+            image: None,
+            address,
+        };
+        let Some(process) = self.processes.get(&pid) else {
+            return none;
+        };
+        let Some(mapping) = holding(&process.mappings, address).map(|at| &process.mappings[at])
+        else {
+            return none;
+        };
+        match self.images.number(pid, mapping) {
+            Some(image) => self.images.place(image, mapping, address),
+            None => none,
+        }
+    }
+
+    /// The object that an address belongs to.
+    fn object(&mut self, pid: Tid, tid: Tid, address: u64) -> u32 {
+        let object = self.find(pid, tid, address).unwrap_or(Object::Unknown);
+        self.objects.number(object)
+    }
+
+    fn find(&mut self, pid: Tid, tid: Tid, address: u64) -> Option<Object> {
+        let process = self.processes.get(&pid)?;
+        if let Some(tables) = process.tables
+            && let Some(number) = tables.site(tid, address)
+        {
+            return self.site(pid, tid, tables, number);
+        }
+        let process = self.processes.get(&pid)?;
+        let at = holding(&process.mappings, address)?;
+        let mapping = &process.mappings[at];
+        // Variables without a value in the file follow in a mapping without a name.
+        let before = at.checked_sub(1).map(|at| &process.mappings[at]);
+        let before = before.filter(|before| {
+            mapping.name.is_empty()
+                && before.region.end == mapping.region.start
+                && !before.executable
+        });
+        let file = [Some(mapping), before].into_iter().flatten();
+        for mapping in file {
+            let program = process
+                .mappings
+                .iter()
+                .any(|other| other.executable && other.name == mapping.name);
+            if program && let Some(image) = self.images.number(pid, mapping) {
+                return Some(Object::Static(self.images.place(image, mapping, address)));
+            }
+        }
+        let name = match mapping.name.as_str() {
+            "" => "anonymous",
+            "/dev/zero" => "tables of allocation sites",
+            name => name,
+        };
+        Some(Object::Mapping(
+            name.to_owned(),
+            mapping.region.end - mapping.region.start,
+        ))
+    }
+
+    fn site(&mut self, pid: Tid, tid: Tid, tables: Tables, number: u32) -> Option<Object> {
+        let found = tables.read(tid, number)?;
+        let known = self.processes.get(&pid)?.sites.get(&number).copied();
+        let stack = match known {
+            Some(stack) => stack,
+            None => {
+                let stack = self.calls(pid, &found.calls);
+                self.processes.get_mut(&pid)?.sites.insert(number, stack);
+                stack
+            }
+        };
+        let site = self.sites.entry(stack).or_insert(Site {
+            stack,
+            most_bytes: 0,
+            count: 0,
+        });
+        site.most_bytes = site.most_bytes.max(found.most_bytes);
+        site.count = site.count.max(found.count);
+        Some(Object::Allocated(stack))
+    }
+
+    /// Keeps a window of a piece of code, in the place of the one that stands for least.
+    pub(crate) fn window(
+        &mut self,
+        pid: Tid,
+        tid: Tid,
+        phase: PhaseId,
+        steps: Vec<Step>,
+        before: usize,
+    ) {
+        self.refresh(pid);
+        let before = before.min(steps.len());
+        let mut objects: BTreeMap<u64, u32> = BTreeMap::new();
+        let known = touched(&steps[..before]);
+        for (line, address) in touched(&steps[before..]) {
+            if !known.contains_key(&line) {
+                objects.insert(line, self.object(pid, tid, address));
+            }
+        }
+        let mut code: BTreeMap<u64, u32> = BTreeMap::new();
+        for step in &steps {
+            if !code.contains_key(&step.code) {
+                code.insert(step.code, self.place(pid, step.code));
+            }
+        }
+        let seen = self.processes.get(&pid).map(|process| process.seen.clone());
+        let seen = seen.unwrap_or_default();
+        if self.mappings.last() != Some(&seen) {
+            self.mappings.push(seen);
+        }
+        let window = WindowRecord {
+            before,
+            steps,
+            code,
+            objects,
+            mappings: self.mappings.len() as u32 - 1,
+            stands_for: 0.0,
+        };
+        let record = self.open.entry((pid, phase)).or_default();
+        if record.windows.len() == KEPT {
+            make_room(&mut record.windows);
+        }
+        record.windows.push(window);
+    }
+
+    /// CPU time of a process got a price.
+    pub(crate) fn priced(&mut self, pid: Tid, phase: PhaseId, priced: &Priced<'_>) {
+        let record = self.open.entry((pid, phase)).or_default();
+        record.instructions += priced.instructions;
+        if let Some(last) = record.windows.last_mut() {
+            last.stands_for += priced.instructions;
+        }
+        record.cpu_ns += priced.cpu_ns;
+        record.delay_ns += priced.delay_ns;
+        record.chances += priced.instructions * priced.estimate.chance();
+        record.machine = Some(priced.machine);
+        let stack = record.stacks.entry(priced.stack).or_default();
+        stack.cpu_ns += priced.cpu_ns;
+        stack.delay_ns += priced.delay_ns;
+    }
+
+    /// The fabric was asked for `threads` threads, which ran for so long without being held.
+    pub(crate) fn asked(&mut self, threads: usize, running_ns: f64) {
+        self.running_ns += running_ns;
+        self.thread_ns += running_ns * threads as f64;
+    }
+
+    /// The process executes another program, or has ended.
+    pub(crate) fn end(&mut self, pid: Tid) {
+        self.processes.remove(&pid);
+        let phases: Vec<(Tid, PhaseId)> = self
+            .open
+            .range((pid, PhaseId::MIN)..=(pid, PhaseId::MAX))
+            .map(|(key, _)| *key)
+            .collect();
+        for key in phases {
+            self.done.extend(self.open.remove(&key));
+        }
+    }
+
+    /// What was kept.
+    pub(crate) fn finish(
+        mut self,
+        overlap: Overlap,
+        cpu_ns: f64,
+        mut notes: Vec<String>,
+    ) -> Recording {
+        let open = std::mem::take(&mut self.open);
+        self.done.extend(open.into_values());
+        // Code that asked for nothing and has no price says nothing.
+        self.done.retain(|record| record.instructions > 0.0);
+        if [
+            self.places.all.len(),
+            self.stacks.all.len(),
+            self.objects.all.len(),
+        ]
+        .contains(&MOST)
+        {
+            notes.push(format!(
+                "more than {MOST} places, lists of calls or objects: later ones are unknown"
+            ));
+        }
+        Recording {
+            format: FORMAT,
+            images: self.images.into_paths(),
+            places: self.places.all,
+            stacks: self.stacks.all,
+            objects: self.objects.all,
+            sites: self.sites.into_values().collect(),
+            mappings: self.mappings,
+            phases: self.done,
+            overlap,
+            cpu_ns,
+            running_ns: self.running_ns,
+            threads: match self.running_ns > 0.0 {
+                true => self.thread_ns / self.running_ns,
+                false => 1.0,
+            },
+            notes,
+        }
+    }
+}
+
+#[cfg(test)]
+impl Recorder {
+    pub(crate) fn place_of_test(&mut self, pid: Tid, address: u64) -> u32 {
+        self.refresh(pid);
+        self.place(pid, address)
+    }
+
+    pub(crate) fn object_of_test(&mut self, pid: Tid, address: u64) -> u32 {
+        self.refresh(pid);
+        self.object(pid, pid, address)
+    }
+}
+
+/// The lines that instructions touch, each with an address in it.
+fn touched(steps: &[Step]) -> BTreeMap<u64, u64> {
+    let touches = steps.iter().flat_map(|step| &step.touches);
+    let lines = touches.map(|touch| (touch.address / 64, touch.address));
+    lines.collect()
+}
+
+/// The mapping that holds an address, of mappings by address.
+fn holding(mappings: &[Mapping], address: u64) -> Option<usize> {
+    let behind = mappings.partition_point(|mapping| mapping.region.start <= address);
+    let at = behind.checked_sub(1)?;
+    (address < mappings[at].region.end).then_some(at)
+}

@@ -1,0 +1,343 @@
+//! What a recorded program would have cost with its memory elsewhere, or on another fabric.
+//!
+//! Recorded windows are analysed again with each address in its new pool. Each piece of code then asks for
+//! the delay of as many instructions as were executed there. Latencies are those at the mean load of the
+//! whole run, which depends on the delay in turn; a few rounds settle that.
+//!
+//! Left out: phases in which the load was higher than its mean, and caches that would hold other lines.
+
+use std::collections::BTreeMap;
+
+use crate::estimate::Estimate;
+use crate::fabric::{Answer, Demand, Fabric, under_way};
+use crate::located::{LocatedPhase, finder};
+use crate::model::{Window, WindowUse};
+use crate::onward::go_on;
+use crate::placement::{Layout, PAGE, Placement};
+use crate::recording::{Mappings, Recording, WindowRecord};
+
+/// Rounds in which load and delay are made to agree.
+const ROUNDS: usize = 4;
+
+/// Where a program's memory is taken to be.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Choice {
+    /// By a policy of `cxlab attach`.
+    Placed(Placement),
+    /// The mappings that miss most often for their size are local, up to so many bytes. Of the last one,
+    /// pages that chance takes.
+    Hottest(u64),
+}
+
+/// What a choice would have cost.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Cost {
+    /// Delay in nanoseconds.
+    pub delay_ns: f64,
+    /// Lines read of each pool.
+    pub lines: Vec<f64>,
+}
+
+/// How hot a part of a mapping is.
+#[derive(Clone, Copy, PartialEq, Debug)]
+struct Heat {
+    start: u64,
+    bytes: u64,
+    lines: f64,
+}
+
+/// Smallest part of a mapping that is judged alone. A mapping that grew little by little is one (*assumed*:
+/// a large page).
+const PART: u64 = 2 << 20;
+
+/// Parts of mappings by lines missed for each of their bytes, hottest first.
+fn hottest(recording: &Recording) -> Vec<Heat> {
+    let mut parts: Vec<Heat> = Vec::new();
+    let mut placed: Vec<(u64, u64)> = recording
+        .mappings
+        .iter()
+        .flat_map(|mappings| mappings.0.iter().map(|placed| (placed.start, placed.end)))
+        .collect();
+    placed.sort_unstable();
+    for (start, end) in placed {
+        match parts.last_mut() {
+            // What overlaps is of other times or processes.
+            Some(last) if start < last.start + last.bytes => {
+                last.bytes = last.bytes.max(end - last.start);
+            }
+            Some(last)
+                if start == last.start + last.bytes && last.bytes.min(end - start) < PART =>
+            {
+                last.bytes += end - start;
+            }
+            _ => parts.push(Heat {
+                start,
+                bytes: end - start,
+                lines: 0.0,
+            }),
+        }
+    }
+    for phase in &recording.phases {
+        for (share, window) in phase.shares() {
+            let seen = window.steps.len() - window.before.min(window.steps.len());
+            let each = share * phase.instructions * phase.chance() / seen.max(1) as f64;
+            for line in window.objects.keys() {
+                let behind = parts.partition_point(|part| part.start <= line * 64);
+                let part = behind.checked_sub(1).map(|at| &mut parts[at]);
+                if let Some(part) = part.filter(|part| line * 64 < part.start + part.bytes) {
+                    part.lines += each;
+                }
+            }
+        }
+    }
+    let density = |heat: &Heat| heat.lines / heat.bytes.max(1) as f64;
+    parts.sort_by(|one, other| {
+        let order = density(other).total_cmp(&density(one));
+        order.then(one.start.cmp(&other.start))
+    });
+    parts
+}
+
+/// By first address of a mapping: the share of its pages that are local.
+fn local_shares(recording: &Recording, bytes: u64) -> BTreeMap<u64, (u64, f64)> {
+    let mut left = bytes as f64;
+    let share = |heat: Heat| {
+        let part = (left / heat.bytes.max(1) as f64).clamp(0.0, 1.0);
+        left -= part * heat.bytes as f64;
+        (heat.start, (heat.start + heat.bytes, part))
+    };
+    hottest(recording).into_iter().map(share).collect()
+}
+
+/// A number from 0 to 1 for a page, the same each time (SplitMix64).
+fn chance_of(page: u64) -> f64 {
+    let mut value = page.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    ((value ^ (value >> 31)) >> 11) as f64 / (1u64 << 53) as f64
+}
+
+/// Bytes of CXL memory that the program's mappings take, at most.
+pub fn cxl_bytes(recording: &Recording, choice: Choice) -> u64 {
+    let of = |mappings: &Mappings| match choice {
+        Choice::Hottest(local) => mappings.bytes().saturating_sub(local),
+        Choice::Placed(placement) => mappings.layout(placement).cxl_bytes(),
+    };
+    recording.mappings.iter().map(of).max().unwrap_or(0)
+}
+
+/// Largest number of bytes that a process had mapped.
+pub fn mapped_bytes(recording: &Recording) -> u64 {
+    recording
+        .mappings
+        .iter()
+        .map(Mappings::bytes)
+        .max()
+        .unwrap_or(0)
+}
+
+/// What the recorded program would have cost on that fabric with its memory there.
+pub fn cost(recording: &Recording, fabric: &mut dyn Fabric, choice: Choice) -> Cost {
+    let pools = fabric.pools().len();
+    let windows = windows(recording, fabric, choice);
+    // Estimates do not depend on latencies, and a choice is tried at several.
+    let estimates: Vec<Option<Estimate>> = recording
+        .phases
+        .iter()
+        .zip(&windows)
+        .map(|(phase, windows)| {
+            let counted = windows.iter().map(|(counts, window)| (*counts, window));
+            Estimate::weighted(counted, phase.machine.as_ref()?, phase.chance())
+        })
+        .collect();
+    let mut lines = vec![Demand::default(); pools];
+    for (phase, estimate) in recording.phases.iter().zip(&estimates) {
+        let Some(estimate) = estimate else { continue };
+        let time_ns = phase.instructions * estimate.instruction_ns();
+        for (sum, rate) in lines.iter_mut().zip(&estimate.rates) {
+            sum.reads_per_ns += time_ns * rate.reads;
+            sum.writes_per_ns += time_ns * rate.writes;
+        }
+    }
+    let reads = recording.overlap.stream * recording.threads.max(1.0);
+    let mut at = |time_ns: f64| -> Vec<Answer> {
+        let time_ns = time_ns.max(1.0);
+        let asked: Vec<Demand> = lines
+            .iter()
+            .map(|lines| Demand {
+                reads_per_ns: lines.reads_per_ns / time_ns,
+                writes_per_ns: lines.writes_per_ns / time_ns,
+            })
+            .collect();
+        let in_flight = under_way(&asked, reads);
+        fabric.answer(&asked, in_flight)
+    };
+    let running_ns = recording
+        .running_ns
+        .max(recording.cpu_ns / recording.threads.max(1.0));
+    let undelayed = at(running_ns);
+    let delay = |answers: &[Answer]| -> f64 {
+        let phases = recording.phases.iter().zip(&estimates);
+        phases
+            .filter_map(|(phase, estimate)| {
+                let (estimate, machine) = (estimate.as_ref()?, phase.machine.as_ref()?);
+                let time_ns = phase.instructions * estimate.instruction_ns();
+                Some(time_ns * estimate.delay(answers, machine))
+            })
+            .sum()
+    };
+    let mut delay_ns = delay(&undelayed);
+    for _ in 0..ROUNDS {
+        let mut answers = at(running_ns + delay_ns / recording.threads.max(1.0));
+        for (answer, undelayed) in answers.iter_mut().zip(&undelayed) {
+            answer.stretch = undelayed.stretch;
+        }
+        delay_ns = delay(&answers);
+    }
+    Cost {
+        delay_ns,
+        lines: lines.iter().map(|lines| lines.reads_per_ns).collect(),
+    }
+}
+
+/// The windows of each piece of code, with each address where the choice puts it, and the share of
+/// instructions that each stands for.
+fn windows(
+    recording: &Recording,
+    fabric: &dyn Fabric,
+    choice: Choice,
+) -> Vec<Vec<(f64, WindowUse)>> {
+    let placement = match choice {
+        Choice::Placed(placement) => placement,
+        Choice::Hottest(_) => Placement::Cxl,
+    };
+    let layouts: Vec<Layout> = recording
+        .mappings
+        .iter()
+        .map(|mappings| mappings.layout(placement))
+        .collect();
+    let local = match choice {
+        Choice::Placed(_) => BTreeMap::new(),
+        Choice::Hottest(bytes) => local_shares(recording, bytes),
+    };
+    let pools = fabric.pools().len();
+    let of = |(share, window): (f64, &WindowRecord)| -> Option<(f64, WindowUse)> {
+        let layout = layouts.get(window.mappings as usize)?;
+        let find = finder(layout, fabric);
+        let mut find = |address: u64| {
+            let share = local.range(..=address).next_back();
+            let share = share.filter(|(_, (end, _))| address < *end);
+            match share {
+                Some((_, (_, part))) if chance_of(address / PAGE) < *part => Some(0),
+                _ => find(address),
+            }
+        };
+        let model = Window::new(pools, recording.overlap);
+        let used = go_on(model, window.steps.clone(), window.before, &mut find);
+        Some((share, used))
+    };
+    let phases = recording.phases.iter();
+    phases
+        .map(|phase| phase.shares().filter_map(of).collect())
+        .collect()
+}
+
+/// Delay without that of one object, if its memory were local, in nanoseconds.
+pub fn without(phases: &[LocatedPhase], object: u32) -> f64 {
+    let of = |phase: &LocatedPhase| {
+        let all = phase
+            .instructions
+            .values()
+            .map(|all| all.delay_ns)
+            .sum::<f64>();
+        all + phase.unlocated_ns - phase.objects.get(&object).map_or(0.0, |all| all.delay_ns)
+    };
+    phases.iter().map(of).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::located::locate;
+    use crate::located::tests::{MIB, Two, recording};
+
+    /// A step of each chain waits once with chance one half: 100 ns more in the near pool, and 400 in the
+    /// far one. The chains run beside each other, so the longer one decides.
+    #[test]
+    fn choices_cost_what_their_pools_add() {
+        let recording = recording();
+        let mut fabric = Two(1.0);
+        let mut of = |choice| cost(&recording, &mut fabric, choice).delay_ns / 1e6;
+        let all = of(Choice::Placed(Placement::Cxl));
+        assert!((all / 200.0 - 1.0).abs() < 0.1, "{all}");
+        let first = of(Choice::Placed(Placement::LocalFirst(MIB)));
+        // The second mapping is then the first of CXL memory, in the near pool.
+        assert!((first / 50.0 - 1.0).abs() < 0.1, "{first}");
+        assert_eq!(of(Choice::Placed(Placement::LocalFirst(2 * MIB))), 0.0);
+        assert_eq!(of(Choice::Placed(Placement::Above(2 * MIB))), 0.0);
+        assert_eq!(of(Choice::Hottest(4 * MIB)), 0.0);
+        let lines = cost(&recording, &mut fabric, Choice::Hottest(MIB)).lines;
+        assert!(
+            (lines[0] / (lines[1] + lines[2]) - 1.0).abs() < 0.05,
+            "{lines:?}"
+        );
+        assert_eq!(cxl_bytes(&recording, Choice::Hottest(MIB)), MIB);
+        assert_eq!(mapped_bytes(&recording), 2 * MIB);
+    }
+
+    /// A file of a recording may hold anything. What passes for one is analysed without a panic.
+    #[test]
+    fn damaged_recordings_are_refused_or_analysed() {
+        let good = serde_json::to_vec(&recording()).unwrap();
+        let mut state = 1u64;
+        let mut number = |below: usize| {
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1);
+            (state >> 33) as usize % below
+        };
+        let mut analysed = 0;
+        for _ in 0..600 {
+            let mut bad = good.clone();
+            for _ in 0..=number(4) {
+                let at = number(bad.len());
+                bad[at] = match number(3) {
+                    // Another digit gives another number, and keeps the form.
+                    0 | 1 if bad[at].is_ascii_digit() => b'0' + number(10) as u8,
+                    0 => number(256) as u8,
+                    _ => bad[at],
+                };
+            }
+            let Ok(read) = serde_json::from_slice::<Recording>(&bad) else {
+                continue;
+            };
+            if read.check().is_ok() {
+                analysed += 1;
+                let phases = locate(&read, &Two(1.0), Placement::Cxl, &[100.0, 200.0, 500.0]);
+                let left = without(&phases, 1);
+                assert!(left >= -1.0, "{left}");
+                for choice in [
+                    Choice::Placed(Placement::LocalFirst(MIB)),
+                    Choice::Hottest(MIB),
+                ] {
+                    let delay_ns = cost(&read, &mut Two(1.0), choice).delay_ns;
+                    assert!(delay_ns >= 0.0, "{delay_ns}");
+                }
+            }
+        }
+        assert!(analysed > 60, "{analysed}");
+    }
+
+    #[test]
+    fn more_local_memory_never_costs_more() {
+        let recording = recording();
+        let mut last = f64::INFINITY;
+        for part in 0..=16 {
+            let choice = Choice::Hottest(part * MIB / 8);
+            let now = cost(&recording, &mut Two(1.0), choice).delay_ns;
+            assert!(now <= last * 1.0001, "{part}: {now} after {last}");
+            last = now;
+        }
+        assert_eq!(last, 0.0);
+    }
+}
