@@ -208,6 +208,7 @@ figures: need-rust .venv/.installed ## Simulate and draw the figures that are co
 	.venv/bin/cxlab reproduce cxl-ssd-sim --out figures/cxl-ssd-sim
 	.venv/bin/cxlab reproduce cohet --out figures/cohet
 	.venv/bin/cxlab reproduce cxl-clustersim --out figures/cxl-clustersim
+	.venv/bin/cxlab reproduce cxlmemsim --out figures/cxlmemsim
 	.venv/bin/cxlab reproduce hardware --out figures/hardware
 	.venv/bin/cxlab reproduce --docs
 

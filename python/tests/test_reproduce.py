@@ -16,6 +16,7 @@ from cxlab.reproduce import (
     cohet,
     cxl_clustersim,
     cxl_ssd_sim,
+    cxlmemsim,
     hardware,
     reproduce,
 )
@@ -44,6 +45,7 @@ PACKAGES = {
     "cxl-clustersim": cxl_clustersim.FIGURES,
     "esf": FIGURES,
     "cxl-ssd-sim": cxl_ssd_sim.FIGURES,
+    "cxlmemsim": cxlmemsim.FIGURES,
 }
 SHIPPED = [(paper, figure) for paper, figures in PACKAGES.items() for figure in figures]
 

@@ -112,6 +112,12 @@ def _cxl_clustersim() -> Sequence[Figure]:
     return FIGURES
 
 
+def _cxlmemsim() -> Sequence[Figure]:
+    from cxlab.reproduce.cxlmemsim import FIGURES
+
+    return FIGURES
+
+
 def _hardware() -> Sequence[Figure]:
     from cxlab.reproduce.hardware import FIGURES
 
@@ -123,6 +129,7 @@ PAPERS: dict[str, Callable[[], Sequence[Figure]]] = {
     "cohet": _cohet,
     "cxl-clustersim": _cxl_clustersim,
     "cxl-ssd-sim": _cxl_ssd_sim,
+    "cxlmemsim": _cxlmemsim,
     "esf": _esf,
     "hardware": _hardware,
 }
