@@ -457,7 +457,7 @@ impl HwThreads {
         }
     }
 
-    /// The next operation of a thread. `Mark` and `Count` operations take no
+    /// The next operation of a thread. `Mark`, `Count` and `Time` operations take no
     /// time and complete here.
     fn next_op(&mut self, hw_thread: usize, now: SimTime) -> NextOp {
         let one = &mut self.hw_threads[hw_thread];
@@ -467,6 +467,7 @@ impl HwThreads {
         loop {
             match thread.next_op() {
                 Next::Op(token, ThreadOp::Mark { .. }, _) => thread.complete(token, 0),
+                Next::Op(token, ThreadOp::Time, _) => thread.complete(token, now.0),
                 Next::Op(token, ThreadOp::Count { operations }, phase) => {
                     let phase = &mut self.phases[usize::from(phase)];
                     phase.operations += u64::from(operations);

@@ -259,6 +259,11 @@ impl Handle {
         self.issue(ThreadOp::Mark { phase });
     }
 
+    /// Reads the simulated time. Value: picoseconds since the run began.
+    pub fn time(&self) -> Value<'_> {
+        self.issue(ThreadOp::Time)
+    }
+
     /// Counts completed operations of the current phase.
     pub fn count(&self, operations: u32) {
         self.issue(ThreadOp::Count { operations });

@@ -30,6 +30,43 @@ pub enum AtomicKind {
     Swap,
     /// Replaces the old value by the operand if it equals `compare`.
     CompareExchange,
+    /// Ands the bits with those of the operand.
+    And,
+    /// Ors the bits with those of the operand.
+    Or,
+    /// Exclusive-ors the bits with those of the operand.
+    Xor,
+    /// Replaces the old value by the operand if the operand is less, as unsigned numbers.
+    Min,
+    /// Replaces the old value by the operand if the operand is greater, as unsigned numbers.
+    Max,
+    /// Replaces the old value by the operand if the operand is less, as signed numbers of the
+    /// operation's size.
+    MinSigned,
+    /// Replaces the old value by the operand if the operand is greater, as signed numbers of the
+    /// operation's size.
+    MaxSigned,
+}
+
+impl AtomicKind {
+    /// The new value of a number of `size` bytes, or `None` where the old value stays. Bits above
+    /// the size have no meaning in the result.
+    fn change(self, old: u64, operand: u64, size: u8) -> Option<u64> {
+        let unused = 64 - 8 * u32::from(size.clamp(1, 8));
+        let unsigned = |value: u64| value << unused;
+        let signed = |value: u64| (value << unused) as i64;
+        match self {
+            AtomicKind::FetchAdd => Some(old.wrapping_add(operand)),
+            AtomicKind::Swap | AtomicKind::CompareExchange => Some(operand),
+            AtomicKind::And => Some(old & operand),
+            AtomicKind::Or => Some(old | operand),
+            AtomicKind::Xor => Some(old ^ operand),
+            AtomicKind::Min => (unsigned(operand) < unsigned(old)).then_some(operand),
+            AtomicKind::Max => (unsigned(operand) > unsigned(old)).then_some(operand),
+            AtomicKind::MinSigned => (signed(operand) < signed(old)).then_some(operand),
+            AtomicKind::MaxSigned => (signed(operand) > signed(old)).then_some(operand),
+        }
+    }
 }
 
 /// The direction of a DMA transfer, and when it completes.
@@ -225,6 +262,9 @@ pub enum ThreadOp {
         /// The number of operations.
         operations: u32,
     },
+    /// Reads the simulated time. Takes no time. Value: the time at which the thread's code issues
+    /// the operation, in picoseconds since the run began; 0 in an executor without time.
+    Time,
 }
 
 /// Bytes that an operation accesses: first address and length.
@@ -266,7 +306,8 @@ impl ThreadOp {
             | Op::WaitInterrupt { .. }
             | Op::Map { .. }
             | Op::Mark { .. }
-            | Op::Count { .. } => [None, None],
+            | Op::Count { .. }
+            | Op::Time => [None, None],
         }
     }
 
@@ -350,9 +391,8 @@ impl ThreadOp {
                 compare,
                 ..
             } => match kind {
-                AtomicKind::FetchAdd => image.fetch_add(hpa, size, operand),
-                AtomicKind::Swap => image.update(hpa, size, |_| Some(operand)),
                 AtomicKind::CompareExchange => image.compare_exchange(hpa, size, compare, operand),
+                _ => image.update(hpa, size, |old| kind.change(old, operand, size)),
             },
             _ => 0,
         }
@@ -392,6 +432,37 @@ mod tests {
         assert!(load(56).follows(dma));
         assert!(load(scratch(1)).follows(dma));
         assert!(!load(scratch(0)).follows(dma));
+    }
+
+    #[test]
+    fn atomic_operations_compute_with_the_size_of_their_number() {
+        let image = Image::new();
+        let run = |kind, old: u64, operand: u64| {
+            image.write(Hpa(8), 8, 0x1111_1111_0000_0000 | old);
+            let (addr, size, compare) = (8, 4, 0);
+            let op = ThreadOp::Atomic {
+                addr,
+                size,
+                kind,
+                operand,
+                compare,
+            };
+            assert_eq!(op.perform(&image, Hpa(8)), old);
+            let after = image.read(Hpa(8), 8);
+            assert_eq!(after >> 32, 0x1111_1111, "the bytes beside the number");
+            after & 0xffff_ffff
+        };
+        let minus = |value: u32| u64::from(value.wrapping_neg());
+        assert_eq!(run(AtomicKind::FetchAdd, minus(1), 3), 2);
+        assert_eq!(run(AtomicKind::Swap, 7, 3), 3);
+        assert_eq!(run(AtomicKind::And, 6, 3), 2);
+        assert_eq!(run(AtomicKind::Or, 6, 3), 7);
+        assert_eq!(run(AtomicKind::Xor, 6, 3), 5);
+        assert_eq!(run(AtomicKind::Min, minus(1), 3), 3);
+        assert_eq!(run(AtomicKind::Max, minus(1), 3), minus(1));
+        assert_eq!(run(AtomicKind::MinSigned, minus(1), 3), minus(1));
+        assert_eq!(run(AtomicKind::MaxSigned, minus(1), 3), 3);
+        assert_eq!(run(AtomicKind::MinSigned, 3, minus(1)), minus(1));
     }
 
     #[test]
