@@ -5,7 +5,8 @@ are those of the kernel's regions, of memory from :func:`mmap`, or, on a process
 accelerator, of its own buffers (:func:`scratch`).
 """
 
-from typing import NewType
+from collections.abc import Generator, Iterable
+from typing import Any, NewType
 
 Op = NewType("Op", tuple[object, ...])
 """An operation."""
@@ -42,6 +43,31 @@ def swap(address: int, value: int, size: int = 8) -> Op:
 def compare_exchange(address: int, compare: int, value: int, size: int = 8) -> Op:
     """Replaces a number if it equals ``compare``, and returns the old value."""
     return Op(("compare_exchange", address, size, value, compare))
+
+
+def fetch_and(address: int, operand: int, size: int = 8) -> Op:
+    """Ands a number with the operand and returns the old value."""
+    return Op(("fetch_and", address, size, operand))
+
+
+def fetch_or(address: int, operand: int, size: int = 8) -> Op:
+    """Ors a number with the operand and returns the old value."""
+    return Op(("fetch_or", address, size, operand))
+
+
+def fetch_xor(address: int, operand: int, size: int = 8) -> Op:
+    """Exclusive-ors a number with the operand and returns the old value."""
+    return Op(("fetch_xor", address, size, operand))
+
+
+def fetch_min(address: int, operand: int, size: int = 8, *, signed: bool = False) -> Op:
+    """Replaces a number by the operand if that is less, and returns the old value."""
+    return Op(("fetch_min", address, size, operand, signed))
+
+
+def fetch_max(address: int, operand: int, size: int = 8, *, signed: bool = False) -> Op:
+    """Replaces a number by the operand if that is greater, and returns the old value."""
+    return Op(("fetch_max", address, size, operand, signed))
 
 
 def await_change(address: int, value: int, size: int = 8) -> Op:
@@ -137,6 +163,25 @@ def mmap(count: int, placement: int = 0) -> Op:
 def munmap(address: int, count: int) -> Op:
     """Unmaps memory."""
     return Op(("munmap", address, count))
+
+
+def together(threads: Iterable[Generator[Any, Any, None]]) -> Op:
+    """Runs generators side by side on this core or element, until all have ended.
+
+    They share its hardware thread: one operation begins in a cycle, and all of them may have
+    operations in flight.
+    """
+    return Op(("together", list(threads)))
+
+
+def barrier() -> Op:
+    """Waits until all generators of the same :func:`together` have reached a barrier."""
+    return Op(("barrier",))
+
+
+def time() -> Op:
+    """Returns the simulated time in picoseconds. Takes no time."""
+    return Op(("time",))
 
 
 def mark(phase: int) -> Op:

@@ -1,0 +1,217 @@
+//! The code of a thread: a generator that yields operations and is sent their values.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll};
+
+use cxlab_workload::thread::{Handle, Loaded, Value};
+use pyo3::exceptions::{PyRuntimeError, PyStopIteration, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyList};
+
+use super::ops::{Asked, Reader, Yielded};
+use crate::source::Failed;
+
+/// The code of a generator, which ends with it.
+type Running<'t> = Pin<Box<dyn Future<Output = ()> + Send + 't>>;
+
+/// An operation in flight.
+enum UnderWay<'t> {
+    Value(Value<'t>),
+    Silent(Value<'t>),
+    Bytes(Loaded<'t>),
+}
+
+/// The value of an operation.
+enum Given {
+    Nothing,
+    Number(u64),
+    Bytes(Vec<u8>),
+}
+
+/// Values for a generator: of one operation, or of a list of them.
+enum Sent {
+    One(Given),
+    List(Vec<Given>),
+}
+
+/// What the generators of a thread have in common.
+pub(super) struct Code {
+    pub(super) reader: Reader,
+    pub(super) failed: Failed,
+}
+
+impl Code {
+    pub(super) async fn run(self, generator: Py<PyAny>, t: Handle) {
+        self.generate(&t, generator, None).await;
+    }
+
+    fn generate<'t>(
+        &'t self,
+        t: &'t Handle,
+        generator: Py<PyAny>,
+        group: Option<&'t Group>,
+    ) -> Running<'t> {
+        Box::pin(async move {
+            let mut sent = Sent::One(Given::Nothing);
+            loop {
+                let yielded = Python::attach(|py| self.step(py, &generator, sent));
+                sent = match yielded {
+                    Ok(None) => return,
+                    Ok(Some(Yielded::One(asked))) => Sent::One(issue(t, asked).given().await),
+                    Ok(Some(Yielded::List(asked))) => {
+                        let issued = asked.into_iter().map(|asked| issue(t, asked));
+                        let under_way: Vec<UnderWay<'_>> = issued.collect();
+                        let mut given = Vec::with_capacity(under_way.len());
+                        for one in under_way {
+                            given.push(one.given().await);
+                        }
+                        Sent::List(given)
+                    }
+                    Ok(Some(Yielded::Together(generators))) => {
+                        let group = Group::new(generators.len());
+                        let running = generators.into_iter();
+                        let running = running.map(|one| Some(self.generate(t, one, Some(&group))));
+                        let together = Together {
+                            running: running.collect(),
+                            group: &group,
+                            failed: &self.failed,
+                        };
+                        together.await;
+                        Sent::One(Given::Nothing)
+                    }
+                    Ok(Some(Yielded::Barrier)) => {
+                        let Some(group) = group else {
+                            let message = "barrier: found in a thread; allowed: in generators of \
+                                           cxlab.op.together";
+                            return self.failed.set(PyValueError::new_err(message));
+                        };
+                        group.barrier().await;
+                        Sent::One(Given::Nothing)
+                    }
+                    Err(error) => return self.failed.set(error),
+                };
+            }
+        })
+    }
+
+    /// Sends values to the generator, and returns what it yields; `None` when the generator has
+    /// ended.
+    fn step(&self, py: Python<'_>, generator: &Py<PyAny>, sent: Sent) -> PyResult<Option<Yielded>> {
+        let value = |given: Given| match given {
+            Given::Nothing => Ok(py.None().into_bound(py)),
+            Given::Number(number) => Ok(number.into_pyobject(py)?.into_any()),
+            Given::Bytes(bytes) => Ok::<_, PyErr>(PyBytes::new(py, &bytes).into_any()),
+        };
+        let sent = match sent {
+            Sent::One(given) => value(given)?,
+            Sent::List(given) => {
+                let values: PyResult<Vec<_>> = given.into_iter().map(value).collect();
+                PyList::new(py, values?)?.into_any()
+            }
+        };
+        match generator.bind(py).call_method1("send", (sent,)) {
+            Ok(yielded) => Ok(Some(self.reader.read(&yielded)?)),
+            Err(error) if error.is_instance_of::<PyStopIteration>(py) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+fn issue(t: &Handle, asked: Asked) -> UnderWay<'_> {
+    match asked {
+        Asked::Op(op) => UnderWay::Value(t.issue(op)),
+        Asked::Silent(op) => UnderWay::Silent(t.issue(op)),
+        Asked::Read(addr, bytes) => UnderWay::Bytes(t.read_range(addr, bytes)),
+        Asked::Write(addr, data) => UnderWay::Silent(t.write_range(addr, &data)),
+        Asked::Push(addr, data) => UnderWay::Silent(t.push(addr, &data)),
+    }
+}
+
+impl UnderWay<'_> {
+    async fn given(self) -> Given {
+        match self {
+            UnderWay::Value(value) => Given::Number(value.await),
+            UnderWay::Silent(value) => {
+                value.await;
+                Given::Nothing
+            }
+            UnderWay::Bytes(loaded) => Given::Bytes(loaded.await),
+        }
+    }
+}
+
+/// Generators that run side by side, as far as their barriers need it.
+struct Group {
+    /// Generators that have not ended.
+    live: AtomicUsize,
+    /// Generators that wait at the barrier.
+    waiting: AtomicUsize,
+    /// Barriers that all have passed.
+    passed: AtomicUsize,
+}
+
+impl Group {
+    fn new(live: usize) -> Group {
+        Group {
+            live: AtomicUsize::new(live),
+            waiting: AtomicUsize::new(0),
+            passed: AtomicUsize::new(0),
+        }
+    }
+
+    async fn barrier(&self) {
+        let passed = self.passed.load(Ordering::Relaxed);
+        self.waiting.fetch_add(1, Ordering::Relaxed);
+        std::future::poll_fn(|_| match self.passed.load(Ordering::Relaxed) == passed {
+            true => Poll::Pending,
+            false => Poll::Ready(()),
+        })
+        .await;
+    }
+}
+
+/// Runs generators side by side, in their order, until all have ended.
+struct Together<'t> {
+    running: Vec<Option<Running<'t>>>,
+    group: &'t Group,
+    failed: &'t Failed,
+}
+
+impl Future for Together<'_> {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        let group = self.group;
+        loop {
+            for slot in &mut self.running {
+                if let Some(running) = slot
+                    && running.as_mut().poll(context).is_ready()
+                {
+                    *slot = None;
+                    group.live.fetch_sub(1, Ordering::Relaxed);
+                }
+            }
+            let live = group.live.load(Ordering::Relaxed);
+            let waiting = group.waiting.load(Ordering::Relaxed);
+            if live == 0 {
+                return Poll::Ready(());
+            }
+            if waiting < live {
+                return Poll::Pending;
+            }
+            if live < self.running.len() {
+                let message = format!(
+                    "barrier: found {waiting} of {} generators at a barrier after the others have \
+                     ended; allowed: a barrier that all of them reach",
+                    self.running.len()
+                );
+                self.failed.set(PyRuntimeError::new_err(message));
+                return Poll::Ready(());
+            }
+            group.waiting.store(0, Ordering::Relaxed);
+            group.passed.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}

@@ -1,0 +1,195 @@
+//! Operations as a kernel's generators yield them: a name and its arguments (`cxlab.op`).
+
+use cxlab_workload::thread::{AtomicKind, Direction, ThreadOp};
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PyList, PyTuple};
+
+use super::limits::Reach;
+
+/// What a generator has yielded.
+pub(super) enum Yielded {
+    One(Asked),
+    List(Vec<Asked>),
+    /// Generators that run side by side until all have ended.
+    Together(Vec<Py<PyAny>>),
+    /// A wait for all generators that run side by side.
+    Barrier,
+}
+
+/// One operation.
+pub(super) enum Asked {
+    Op(ThreadOp),
+    /// An operation whose value means nothing.
+    Silent(ThreadOp),
+    Read(u64, u64),
+    Write(u64, Vec<u8>),
+    Push(u64, Vec<u8>),
+}
+
+/// Reads what the generators of one place yield.
+pub(super) struct Reader {
+    pub(super) reach: Reach,
+}
+
+impl Reader {
+    pub(super) fn read(&self, yielded: &Bound<'_, PyAny>) -> PyResult<Yielded> {
+        if let Ok(list) = yielded.cast::<PyList>() {
+            let asked: PyResult<Vec<Asked>> = list.iter().map(|op| self.one(&op)).collect();
+            return Ok(Yielded::List(asked?));
+        }
+        let (name, tuple) = named(yielded)?;
+        match name.as_str() {
+            "together" => Ok(Yielded::Together(tuple.get_item(1)?.extract()?)),
+            "barrier" => Ok(Yielded::Barrier),
+            _ => Ok(Yielded::One(self.one(yielded)?)),
+        }
+    }
+
+    fn one(&self, op: &Bound<'_, PyAny>) -> PyResult<Asked> {
+        let (name, tuple) = named(op)?;
+        if matches!(name.as_str(), "together" | "barrier") {
+            let message = format!("{name}: found in a list; allowed: alone");
+            return Err(PyValueError::new_err(message));
+        }
+        let asked = self.operation(&name, tuple)?;
+        let checked = match &asked {
+            Asked::Op(op) | Asked::Silent(op) => self.reach.allowed(*op),
+            Asked::Read(addr, bytes) => self.reach.reaches(*addr, *bytes),
+            Asked::Write(addr, data) | Asked::Push(addr, data) => {
+                self.reach.reaches(*addr, data.len() as u64)
+            }
+        };
+        match checked {
+            Ok(()) => Ok(asked),
+            Err(what) => Err(PyValueError::new_err(format!("{name}: {what}"))),
+        }
+    }
+
+    fn operation(&self, name: &str, tuple: &Bound<'_, PyTuple>) -> PyResult<Asked> {
+        let number = |at: usize| tuple.get_item(at)?.extract::<u64>();
+        let small = |at: usize| tuple.get_item(at)?.extract::<u32>();
+        let short = |at: usize| tuple.get_item(at)?.extract::<u16>();
+        let size = |at: usize| tuple.get_item(at)?.extract::<u8>();
+        let bytes = |at: usize| tuple.get_item(at)?.extract::<Vec<u8>>();
+        let own = self.reach.accelerator.unwrap_or_default();
+        let dma = |direction| {
+            Ok::<_, PyErr>(Asked::Silent(ThreadOp::Dma {
+                direction,
+                host_addr: number(1)?,
+                device_addr: number(2)?,
+                bytes: number(3)?,
+            }))
+        };
+        let atomic = |kind, compare| {
+            Ok::<_, PyErr>(Asked::Op(ThreadOp::Atomic {
+                addr: number(1)?,
+                size: size(2)?,
+                kind,
+                operand: number(3)?,
+                compare,
+            }))
+        };
+        Ok(match name {
+            "load" => Asked::Op(ThreadOp::Load {
+                addr: number(1)?,
+                size: size(2)?,
+            }),
+            "store" => Asked::Silent(ThreadOp::Store {
+                addr: number(1)?,
+                size: size(2)?,
+                value: number(3)?,
+            }),
+            "fetch_add" => atomic(AtomicKind::FetchAdd, 0)?,
+            "swap" => atomic(AtomicKind::Swap, 0)?,
+            "compare_exchange" => atomic(AtomicKind::CompareExchange, number(4)?)?,
+            "fetch_and" => atomic(AtomicKind::And, 0)?,
+            "fetch_or" => atomic(AtomicKind::Or, 0)?,
+            "fetch_xor" => atomic(AtomicKind::Xor, 0)?,
+            "fetch_min" => atomic(minimum(tuple)?, 0)?,
+            "fetch_max" => atomic(maximum(tuple)?, 0)?,
+            "await_change" => Asked::Op(ThreadOp::Await {
+                addr: number(1)?,
+                size: size(2)?,
+                value: number(3)?,
+            }),
+            "read" => Asked::Read(number(1)?, number(2)?),
+            "write" => Asked::Write(number(1)?, bytes(2)?),
+            "push" => Asked::Push(number(1)?, bytes(2)?),
+            "flush" => Asked::Silent(ThreadOp::Flush { addr: number(1)? }),
+            "write_back" => Asked::Silent(ThreadOp::WriteBack { addr: number(1)? }),
+            "demote" => Asked::Silent(ThreadOp::Demote { addr: number(1)? }),
+            "prefetch" => Asked::Silent(ThreadOp::Prefetch { addr: number(1)? }),
+            "compute" => Asked::Silent(ThreadOp::Compute { cycles: small(1)? }),
+            "fence" => Asked::Silent(ThreadOp::Fence),
+            "dma_to_device" => dma(Direction::ToDevice)?,
+            "dma_to_host" => dma(Direction::ToHost)?,
+            "mmio_read" => Asked::Op(ThreadOp::MmioRead {
+                device: short(1)?,
+                register: small(2)?,
+            }),
+            "mmio_write" => Asked::Silent(ThreadOp::MmioWrite {
+                device: short(1)?,
+                register: small(2)?,
+                value: number(3)?,
+            }),
+            "mmio_await" => Asked::Op(ThreadOp::MmioAwait {
+                device: own,
+                register: small(1)?,
+                value: number(2)?,
+            }),
+            "interrupt" => Asked::Silent(ThreadOp::Interrupt { vector: short(1)? }),
+            "wait_interrupt" => Asked::Silent(ThreadOp::WaitInterrupt { vector: short(1)? }),
+            "mmap" => Asked::Op(ThreadOp::Map {
+                bytes: number(1)?,
+                policy: short(2)?,
+            }),
+            "munmap" => Asked::Silent(ThreadOp::Unmap {
+                addr: number(1)?,
+                bytes: number(2)?,
+            }),
+            "time" => Asked::Op(ThreadOp::Time),
+            "mark" => Asked::Silent(ThreadOp::Mark { phase: size(1)? }),
+            "count" => Asked::Silent(ThreadOp::Count {
+                operations: small(1)?,
+            }),
+            other => {
+                let message = format!("found an operation `{other}`; allowed: those of cxlab.op");
+                return Err(PyTypeError::new_err(message));
+            }
+        })
+    }
+}
+
+/// The name of an operation, and the tuple that it begins.
+fn named<'a, 'py>(op: &'a Bound<'py, PyAny>) -> PyResult<(String, &'a Bound<'py, PyTuple>)> {
+    let wrong = || {
+        PyTypeError::new_err(format!(
+            "found {} yielded by a kernel's thread; allowed: operations of cxlab.op, or a list \
+             of them",
+            op.get_type()
+        ))
+    };
+    let tuple = op.cast::<PyTuple>().map_err(|_| wrong())?;
+    let name = tuple.get_item(0).and_then(|name| name.extract());
+    Ok((name.map_err(|_| wrong())?, tuple))
+}
+
+/// Whether the numbers of a minimum or maximum are signed.
+fn signed(tuple: &Bound<'_, PyTuple>) -> PyResult<bool> {
+    tuple.get_item(4)?.extract()
+}
+
+fn minimum(tuple: &Bound<'_, PyTuple>) -> PyResult<AtomicKind> {
+    Ok(match signed(tuple)? {
+        true => AtomicKind::MinSigned,
+        false => AtomicKind::Min,
+    })
+}
+
+fn maximum(tuple: &Bound<'_, PyTuple>) -> PyResult<AtomicKind> {
+    Ok(match signed(tuple)? {
+        true => AtomicKind::MaxSigned,
+        false => AtomicKind::Max,
+    })
+}
