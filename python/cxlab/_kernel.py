@@ -77,6 +77,10 @@ class Kernel:
     phases: Sequence[str | tuple[str, int]] = ("kernel",)
     """Names of phases, with the bytes of an operation where they have any."""
 
+    def bound(self, machine: Machine) -> Kernel:  # noqa: ARG002 (for those that override it)
+        """The kernel for one host: this one, or another where a kernel keeps state of a host."""
+        return self
+
     def prepare(self, memory: Memory, machine: Machine) -> None:
         """Writes the initial memory before any thread runs."""
 
@@ -109,7 +113,7 @@ class Offer:
 
 class _Bound:
     def __init__(self, kernel: Kernel, machine: Machine) -> None:
-        self._kernel = kernel
+        self._kernel = kernel = kernel.bound(machine)
         self._machine = machine
         named = [phase if isinstance(phase, tuple) else (phase, 0) for phase in kernel.phases]
         if not 1 <= len(named) <= 256:

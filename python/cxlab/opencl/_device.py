@@ -1,0 +1,185 @@
+"""The device's side: the command processor, and the processing elements that run work-groups."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Generator, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol, TypeAlias
+
+from cxlab import op
+from cxlab.op import Op
+from cxlab.opencl import _layout as layout
+from cxlab.opencl._errors import Error
+from cxlab.opencl._language import Access, Code, WorkItem
+from cxlab.opencl._layout import OwnMemory, Range
+from cxlab.opencl._pages import Window, Windows
+
+Thread: TypeAlias = "Generator[Op | list[Op], Any, None]"
+Fetch: TypeAlias = Literal["load", "dma"]
+
+
+class Body(Protocol):
+    """The code of a kernel."""
+
+    def item(self, item: WorkItem, values: Sequence[int], device: Device, element: int) -> Thread:
+        """The thread of a work-item. ``values`` are the arguments as the packet has them."""
+
+
+@dataclass
+class Launch:
+    """A launch, as far as it is no data: the kernel's code."""
+
+    body: Body
+
+
+@dataclass
+class Device:
+    """The state of a device that takes no simulated time: code, page table, and timestamps."""
+
+    number: int
+    elements: int
+    fetch: Fetch
+    launches: dict[int, Launch] = field(default_factory=dict)
+    windows: Windows = field(default_factory=Windows)
+    #: Begin and end of each packet, in picoseconds, by its number.
+    times: dict[int, tuple[int, int]] = field(default_factory=dict)
+
+    @property
+    def own(self) -> OwnMemory:
+        return OwnMemory.of(self.number)
+
+
+def command_processor(device: Device) -> Thread:
+    """The thread that takes packets from the ring, one after the other."""
+    number, own = device.number, device.own
+    done = 0
+    while True:
+        written = yield op.mmio_await(layout.DOORBELL, done)
+        ring = yield op.mmio_read(number, layout.RING)
+        while done < written:
+            packet = yield from _fetched(device, ring + done % layout.SLOTS * layout.PACKET)
+            opcode, *words = layout.unpacked(packet)
+            begin = yield op.time()
+            if opcode == layout.STOP:
+                yield op.mmio_write(number, layout.GO, done + 1)
+                return
+            if opcode == layout.LAUNCH:
+                yield [op.write(own.packet, packet), op.store(own.finished, 0)]
+                before = yield op.mmio_read(number, layout.ENDED)
+                yield op.mmio_write(number, layout.GO, done + 1)
+                yield op.mmio_await(layout.ENDED, before)
+            elif opcode == layout.COPY_IN:
+                yield op.dma_to_device(*words[:3])
+            elif opcode == layout.COPY_OUT:
+                yield op.dma_to_host(*words[:3])
+            end = yield op.time()
+            done += 1
+            device.times[done] = (begin, end)
+            yield op.mmio_write(number, layout.DONE, done)
+            yield op.interrupt(number)
+
+
+def _fetched(device: Device, address: int) -> Generator[Op, Any, bytes]:
+    """Reads a packet from the host's memory, by CXL.cache or by DMA."""
+    if device.fetch == "load":
+        data: bytes = yield op.read(address, layout.PACKET)
+        return data
+    yield op.dma_to_device(address, device.own.packet + layout.PACKET, layout.PACKET)
+    data = yield op.read(device.own.packet + layout.PACKET, layout.PACKET)
+    return data
+
+
+def processing_element(device: Device, element: int, phase: int) -> Thread:
+    """The thread of a processing element: every ``elements``-th work-group of each launch."""
+    number, own = device.number, device.own
+    yield op.mark(phase)
+    launch = 0
+    while True:
+        launch = yield op.mmio_await(layout.GO, launch)
+        if launch not in device.launches:
+            return
+        packet = yield op.read(own.packet, layout.PACKET)
+        words = layout.unpacked(packet)
+        over = Range.of(words[1:11])
+        values = words[12 : 12 + words[11]]
+        body = device.launches[launch].body
+        for group in itertools.islice(_groups(over), element, None, device.elements):
+            items = [WorkItem(over, group, local) for local in _locals(over)]
+            yield op.together([body.item(item, values, device, element) for item in items])
+            yield op.count(len(items))
+        ended = yield op.fetch_add(own.finished, 1)
+        if ended + 1 == device.elements:
+            yield op.mmio_write(number, layout.ENDED, launch)
+
+
+def _groups(over: Range) -> Iterator[tuple[int, int, int]]:
+    """Work-groups, the first dimension first."""
+    x, y, z = over.groups
+    return ((a, b, c) for c in range(z) for b in range(y) for a in range(x))
+
+
+def _locals(over: Range) -> Iterator[tuple[int, int, int]]:
+    """Work-items of a group, the first dimension first."""
+    x, y, z = over.local
+    return ((a, b, c) for c in range(z) for b in range(y) for a in range(x))
+
+
+def run_item(code: Code, device: Device) -> Thread:
+    """The thread of a work-item in Python: its accesses, after their page faults."""
+    value: Any = None
+    while True:
+        try:
+            asked = code.send(value)
+        except StopIteration:
+            return
+        accesses = asked if isinstance(asked, list) else [asked]
+        ops = []
+        for access in accesses:
+            if not isinstance(access, Access):
+                raise Error(
+                    "INVALID_KERNEL_DEFINITION",
+                    f"found {type(access).__name__} yielded by a kernel; allowed: accesses of "
+                    "pointers and functions of cxlab.opencl, or a list of them",
+                )
+            ops.append((yield from _operation(access, device)))
+        if isinstance(asked, list):
+            values = yield ops
+            value = [access.decode(one) for access, one in zip(accesses, values, strict=True)]
+        else:
+            value = asked.decode((yield ops[0]))
+
+
+def _operation(access: Access, device: Device) -> Generator[Op, Any, Op]:
+    address = access.address
+    if address is None:
+        return access.make(0)
+    window = device.windows.find(address)
+    if window is None:
+        return access.make(address)
+    if address + access.bytes > window.address + window.bytes:
+        message = f"{access.bytes} B at {address:#x} end outside of the shared allocation"
+        raise Error("OUT_OF_RESOURCES", message)
+    for page in window.pages(address, access.bytes):
+        if page not in window.resident:
+            yield from fault(device, window, page)
+    return access.make(window.translated(address))
+
+
+def fault(device: Device, window: Window, page: int) -> Generator[Op, Any, None]:
+    """Brings a page of a shared allocation to the device, with the driver's help."""
+    number, own = device.number, device.own
+    turn = yield op.mmio_read(number, layout.TURN)
+    while (yield op.compare_exchange(own.asking, 0, 1)) != 0:
+        turn = yield op.mmio_await(layout.TURN, turn)
+    if page not in window.resident:
+        faults = (yield op.mmio_read(number, layout.FAULTS)) + 1
+        yield op.mmio_write(number, layout.FAULT_ADDRESS, window.host_page(page))
+        yield op.mmio_write(number, layout.FAULTS, faults)
+        yield op.interrupt(number)
+        yield op.mmio_await(layout.GRANT, faults - 1)
+        yield op.dma_to_device(window.host_page(page), window.device_page(page), window.page)
+        window.resident.add(page)
+    yield op.store(own.asking, 0)
+    turn = yield op.mmio_read(number, layout.TURN)
+    yield op.mmio_write(number, layout.TURN, turn + 1)
