@@ -5,6 +5,8 @@ are those of the kernel's regions, of memory from :func:`mmap`, or, on a process
 accelerator, of its own buffers (:func:`scratch`).
 """
 
+from __future__ import annotations
+
 from collections.abc import Generator, Iterable
 from typing import Any, NewType
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from cxlab import op
 from cxlab._kernel import Code, Core, Element, Kernel, Machine
-from cxlab.opencl._device import Device, Fetch, command_processor, processing_element
+from cxlab.opencl._device import Device, Fetch, command_processor, fault_unit, processing_element
 from cxlab.opencl._host import Host, Thread
 
 
@@ -85,6 +85,12 @@ class Application(Kernel):
         raise NotImplementedError
 
 
+def _marked(code: Code, phase: int) -> Code:
+    """The code, in a phase."""
+    yield op.mark(phase)
+    yield from code
+
+
 class _Bound(Kernel):
     """An application on one host."""
 
@@ -111,12 +117,9 @@ class _Bound(Kernel):
                 device = self._devices[accelerator]
                 last = len(self.phases) - 1
                 if number == 0:
-                    yield self._commands(device, last - 1)
+                    yield _marked(command_processor(device), last - 1)
+                    yield _marked(fault_unit(device), last - 1)
                 yield processing_element(device, number, last)
-
-    def _commands(self, device: Device, phase: int) -> Code:
-        yield op.mark(phase)
-        yield from command_processor(device)
 
     def _host(self, machine: Machine) -> Code:
         host = Host(self._devices, self._settings, machine.seed)

@@ -42,6 +42,9 @@ class Device:
     fetch: Fetch
     launches: dict[int, Launch] = field(default_factory=dict)
     windows: Windows = field(default_factory=Windows)
+    #: Pages that the fault unit has to bring. All threads that change them are of this device.
+    wanted: list[tuple[Window, int]] = field(default_factory=list)
+    requests: int = 0
     #: Begin and end of each packet, in picoseconds, by its number.
     times: dict[int, tuple[int, int]] = field(default_factory=dict)
 
@@ -63,6 +66,7 @@ def command_processor(device: Device) -> Thread:
             begin = yield op.time()
             if opcode == layout.STOP:
                 yield op.mmio_write(number, layout.GO, done + 1)
+                yield op.mmio_write(number, layout.WANTED, layout.NO_MORE)
                 return
             if opcode == layout.LAUNCH:
                 yield [op.write(own.packet, packet), op.store(own.finished, 0)]
@@ -167,19 +171,34 @@ def _operation(access: Access, device: Device) -> Generator[Op, Any, Op]:
 
 
 def fault(device: Device, window: Window, page: int) -> Generator[Op, Any, None]:
-    """Brings a page of a shared allocation to the device, with the driver's help."""
-    number, own = device.number, device.own
-    turn = yield op.mmio_read(number, layout.TURN)
-    while (yield op.compare_exchange(own.asking, 0, 1)) != 0:
-        turn = yield op.mmio_await(layout.TURN, turn)
-    if page not in window.resident:
-        faults = (yield op.mmio_read(number, layout.FAULTS)) + 1
-        yield op.mmio_write(number, layout.FAULT_ADDRESS, window.host_page(page))
-        yield op.mmio_write(number, layout.FAULTS, faults)
-        yield op.interrupt(number)
-        yield op.mmio_await(layout.GRANT, faults - 1)
-        yield op.dma_to_device(window.host_page(page), window.device_page(page), window.page)
-        window.resident.add(page)
-    yield op.store(own.asking, 0)
-    turn = yield op.mmio_read(number, layout.TURN)
-    yield op.mmio_write(number, layout.TURN, turn + 1)
+    """Requests a page of a shared allocation from the fault unit, and waits for it."""
+    wanted = (window, page)
+    if wanted not in device.wanted:
+        device.wanted.append(wanted)
+        device.requests += 1
+        yield op.mmio_write(device.number, layout.WANTED, device.requests)
+    arrived = yield op.mmio_read(device.number, layout.ARRIVED)
+    while page not in window.resident:
+        arrived = yield op.mmio_await(layout.ARRIVED, arrived)
+
+
+def fault_unit(device: Device) -> Thread:
+    """The thread that brings pages to the device, one after the other, with the driver's help.
+
+    It is a hardware thread of its own, because accesses to registers stay in order within one.
+    """
+    number = device.number
+    seen = faults = 0
+    while seen != layout.NO_MORE:
+        seen = yield op.mmio_await(layout.WANTED, seen)
+        while device.wanted:
+            window, page = device.wanted[0]
+            faults += 1
+            yield op.mmio_write(number, layout.FAULT_ADDRESS, window.host_page(page))
+            yield op.mmio_write(number, layout.FAULTS, faults)
+            yield op.interrupt(number)
+            yield op.mmio_await(layout.GRANT, faults - 1)
+            yield op.dma_to_device(window.host_page(page), window.device_page(page), window.page)
+            window.resident.add(page)
+            device.wanted.pop(0)
+            yield op.mmio_write(number, layout.ARRIVED, faults)

@@ -17,7 +17,11 @@ GO = 4  # Number of the launch that the processing elements work on.
 ENDED = 5  # Number of the last launch that all processing elements have ended.
 FAULTS = 6  # Number of page faults so far.
 FAULT_ADDRESS = 7  # Address of the last page fault.
-TURN = 8  # Number of times that the lock of page faults was released.
+WANTED = 8  # Number of pages that were wanted so far; NO_MORE at the end.
+ARRIVED = 9  # Number of pages that have arrived.
+
+#: Value of WANTED after the last packet.
+NO_MORE = 1 << 32
 
 #: Packets in a ring, and their size.
 SLOTS = 64
@@ -59,11 +63,6 @@ class OwnMemory:
     def finished(self) -> int:
         """Number of processing elements that have ended their part of a launch."""
         return self.first + 1024
-
-    @property
-    def asking(self) -> int:
-        """Lock of the processing element that handles a page fault."""
-        return self.first + 1088
 
     def local(self, element: int) -> int:
         """Local memory of a processing element."""
