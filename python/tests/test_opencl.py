@@ -433,6 +433,7 @@ def test_the_phases_of_the_host_are_in_the_report():
         x = host.malloc(64, np.uint64)
         host.mark("read")
         x[:]
+        host.mark("fill")
         with pytest.raises(ValueError, match="'rest'; allowed: fill, read"):
             host.mark("rest")
 
