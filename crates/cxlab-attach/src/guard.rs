@@ -51,7 +51,7 @@ pub struct Options {
 /// What following a program gave.
 #[derive(Clone, Serialize, Deserialize, Debug)]
 pub struct Followed {
-    /// The report.
+    /// What was found, for people and programs to read.
     pub report: AttachReport,
     /// What was kept, if [`Options::record`] asked for it.
     pub recording: Option<Recording>,

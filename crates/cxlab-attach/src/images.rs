@@ -69,12 +69,11 @@ impl Images {
         Some(number)
     }
 
-    /// The place of an address in a mapping of a file. Files that are not programs count from their
-    /// beginning.
+    /// The place of an address in a mapping of a file. In files that are not programs it is the offset.
     pub(crate) fn place(&self, image: u32, mapping: &Mapping, address: u64) -> CodePlace {
         let offset = address - mapping.region.start + mapping.offset;
         let loaded = &self.images[image as usize].loaded;
-        // The last page of a part holds what follows in the file, and what lies behind has zeroes.
+        // The first and the last page of a part also hold what is beside it in the file.
         let part = loaded
             .iter()
             .filter(|part| part.offset & !0xfff <= offset)

@@ -1,10 +1,8 @@
-//! Where in a program its delay comes from: which instructions, which calls led there, and which memory
-//! they touched.
+//! Where in a program its delay comes from: instructions, the calls that led there, and touched memory.
 //!
 //! A recorded window is analysed again with every instruction told apart. An instruction has the part of
 //! its piece of code's delay that its waits have, each wait times the latency that its pool adds. The
-//! delay of a piece of code is what was asked for while the program ran. So all parts add up to the
-//! whole delay.
+//! delay of a piece of code is what was asked for while the program ran, so all parts add up to that.
 
 use std::collections::BTreeMap;
 

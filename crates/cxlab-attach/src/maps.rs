@@ -20,7 +20,7 @@ fn read(path: &str) -> io::Result<String> {
 /// A mapping of a process.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Mapping {
-    /// Its addresses.
+    /// First address, and the first one behind it.
     pub region: Region,
     /// Whether the process may read it, and whether it may execute it.
     pub readable: bool,

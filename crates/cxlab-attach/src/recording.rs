@@ -56,7 +56,7 @@ pub struct Site {
 /// A mapping of a process.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
 pub struct Placed {
-    /// First address.
+    /// Address of its first byte.
     pub start: u64,
     /// First address behind it.
     pub end: u64,
@@ -145,8 +145,7 @@ pub struct WindowRecord {
     pub objects: BTreeMap<u64, u32>,
     /// Number of the mappings at that time.
     pub mappings: u32,
-    /// Instructions of its piece of code that it stands for: those that were priced until the next window
-    /// that was kept.
+    /// Instructions of its piece of code that it stands for: those priced until the next kept window.
     pub stands_for: f64,
 }
 

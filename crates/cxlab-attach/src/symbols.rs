@@ -64,8 +64,7 @@ impl Symbols<'_> {
         }
     }
 
-    /// The functions at a place: the innermost inlined one first, and last the one that they were inlined
-    /// into.
+    /// The functions at a place: the innermost inlined one first, and last the one that has its code.
     pub fn functions(&mut self, place: u32) -> Vec<Function> {
         if let Some(known) = self.known.get(&place) {
             return known.clone();

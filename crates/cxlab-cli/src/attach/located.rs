@@ -1,5 +1,4 @@
-//! Where in a program its delay comes from, as people read it: functions, source lines, memory, and a
-//! flame graph.
+//! Where in a program its delay comes from, for people: functions, source lines, memory, a flame graph.
 
 use std::collections::BTreeMap;
 

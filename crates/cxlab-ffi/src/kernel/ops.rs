@@ -17,7 +17,7 @@ pub(super) enum Yielded {
     Barrier,
 }
 
-/// One operation.
+/// An operation of `cxlab.op` with its arguments.
 pub(super) enum Asked {
     Op(ThreadOp),
     /// An operation whose value means nothing.
