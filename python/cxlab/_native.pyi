@@ -72,6 +72,23 @@ class WholeFile:
     def discard(self) -> None:
         """Removes the file if it was not published."""
 
+class CompiledProgram:
+    """A module of compiled functions, in WebAssembly's binary format."""
+
+    def __init__(self, module: bytes) -> None: ...
+    def functions(self) -> list[tuple[str, list[str], bool]]:
+        """Name, types of parameters, and whether the function returns nothing."""
+    def call(
+        self,
+        name: str,
+        arguments: Sequence[int],
+        item: tuple[int, list[int], list[int], list[int], list[int], list[int], list[int]],
+        pages: object | None = ...,
+    ) -> CompiledCall: ...
+
+class CompiledCall:
+    """A call of a compiled function."""
+
 class Memory:
     """The memory that a kernel's threads share, before they run or after all have ended."""
 

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Generator, Iterable
 from typing import Any, NewType
 
+from cxlab import _native
+
 Op = NewType("Op", tuple[object, ...])
 """An operation."""
 
@@ -179,6 +181,15 @@ def together(threads: Iterable[Generator[Any, Any, None]]) -> Op:
 def barrier() -> Op:
     """Waits until all generators of the same :func:`together` have reached a barrier."""
     return Op(("barrier",))
+
+
+def call(compiled: _native.CompiledCall) -> Op:
+    """Runs a call of a compiled function on a processing element.
+
+    Returns None when the function has returned, or an address of a shared allocation of
+    :mod:`cxlab.opencl` whose page the device does not have; yield the call again then.
+    """
+    return Op(("call", compiled))
 
 
 def time() -> Op:

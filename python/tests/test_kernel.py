@@ -150,11 +150,54 @@ class One(cxlab.Kernel):
         (One(op.mark(1)), ValueError, "phase 1; allowed: below 1"),
         (One(op.mmap(4096), device=True), ValueError, "on cores"),
         (One(op.load(op.scratch(1)), device=True), ValueError, "allowed"),
+        (One(op.barrier()), ValueError, "barrier: found in a thread"),
+        (One([op.time(), op.barrier()]), ValueError, "barrier: found in a list; allowed: alone"),
+        (One(op.together([3])), AttributeError, "send"),
+        (One(("call", None)), ValueError, "call: found on a core"),
     ],
 )
 def test_what_no_thread_can_do_is_an_error_of_the_program(kernel, error, text):
     with pytest.raises(error, match=text):
         simulate(kernel)
+
+
+class Clock(cxlab.Kernel):
+    """Generators side by side on an element, which read the time."""
+
+    def __init__(self):
+        self.times = {}
+
+    def threads(self, place, machine):
+        if place == cxlab.Element(0, 0):
+            yield self.both(machine.local.first)
+
+    def both(self, address):
+        yield op.together([self.one(number, address) for number in range(3)])
+        self.times["end"] = yield op.time()
+
+    def one(self, number, address):
+        begin = yield op.time()
+        yield op.compute(100)
+        yield op.load(address + 4096 * number)
+        loaded = yield op.time()
+        yield op.barrier()
+        passed = yield op.time()
+        self.times[number] = (begin, loaded, passed)
+
+
+def test_generators_run_side_by_side_and_meet_at_barriers():
+    kernel = Clock()
+    simulate(kernel)
+    times = [kernel.times[number] for number in range(3)]
+    assert [begin for begin, _, _ in times] == [0, 0, 0]
+    loaded = [at for _, at, _ in times]
+    # Computing is 250 ns each, one after the other; the loads overlap.
+    assert loaded[0] < loaded[1] < loaded[2]
+    assert loaded[0] > 250_000
+    latency = loaded[0] - 250_000
+    assert loaded[2] < 3 * 250_000 + 2 * latency
+    assert {passed for _, _, passed in times} == {max(loaded)}
+    assert kernel.times["end"] == max(loaded)
 
 
 def test_errors_of_the_kernel_come_out_of_the_run():

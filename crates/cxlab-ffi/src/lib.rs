@@ -33,7 +33,7 @@ mod _native {
     #[pymodule_export]
     use crate::files::{ResultFolder, WholeFile, sweep};
     #[pymodule_export]
-    use crate::kernel::Memory;
+    use crate::kernel::{CompiledCall, CompiledProgram, Memory};
     #[pymodule_export]
     use crate::plan::Plan;
     #[pymodule_export]

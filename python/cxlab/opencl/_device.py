@@ -20,7 +20,7 @@ Fetch: TypeAlias = Literal["load", "dma"]
 
 
 class Body(Protocol):
-    """The code of a kernel."""
+    """The code of a kernel for a launch."""
 
     def item(self, item: WorkItem, values: Sequence[int], device: Device, element: int) -> Thread:
         """The thread of a work-item. ``values`` are the arguments as the packet has them."""
@@ -155,19 +155,21 @@ def run_item(code: Code, device: Device) -> Thread:
 
 
 def _operation(access: Access, device: Device) -> Generator[Op, Any, Op]:
-    address = access.address
-    if address is None:
+    """The operation of an access, once its pages are there."""
+    if access.address is None:
         return access.make(0)
+    while (at := device.windows.translated(access.address, access.bytes)) is None:
+        yield from device_fault(device, device.windows.missing(access.address, access.bytes))
+    return access.make(at)
+
+
+def device_fault(device: Device, address: int) -> Generator[Op, Any, None]:
+    """Brings the page of an address to the device."""
     window = device.windows.find(address)
     if window is None:
-        return access.make(address)
-    if address + access.bytes > window.address + window.bytes:
-        message = f"{access.bytes} B at {address:#x} end outside of the shared allocation"
-        raise Error("OUT_OF_RESOURCES", message)
-    for page in window.pages(address, access.bytes):
-        if page not in window.resident:
-            yield from fault(device, window, page)
-    return access.make(window.translated(address))
+        raise Error("OUT_OF_RESOURCES", f"found no shared allocation at {address:#x}")
+    for page in window.pages(address, 1):
+        yield from fault(device, window, page)
 
 
 def fault(device: Device, window: Window, page: int) -> Generator[Op, Any, None]:

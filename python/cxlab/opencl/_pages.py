@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from cxlab.opencl._errors import Error
+
 
 @dataclass
 class Window:
@@ -32,10 +34,6 @@ class Window:
         """First address of a page in the device's memory."""
         return self.device_address + page * self.page
 
-    def translated(self, address: int) -> int:
-        """The address in the device's memory."""
-        return self.device_address + address - self.address
-
 
 @dataclass
 class Windows:
@@ -49,3 +47,27 @@ class Windows:
             if window.address <= address < window.address + window.bytes:
                 return window
         return None
+
+    def translated(self, address: int, count: int) -> int | None:
+        """Where the device finds bytes: at the address, or in its own memory.
+
+        None if a page of them is not in the device's memory.
+        """
+        window = self.find(address)
+        if window is None:
+            return address
+        if address + count > window.address + window.bytes:
+            message = f"found {count} B at {address:#x}, which end outside of a shared allocation"
+            raise Error("OUT_OF_RESOURCES", message)
+        if not window.resident.issuperset(window.pages(address, count)):
+            return None
+        return window.device_address + address - window.address
+
+    def missing(self, address: int, count: int) -> int:
+        """The first of these bytes whose page is not in the device's memory."""
+        window = self.find(address)
+        if window is not None:
+            for page in window.pages(address, count):
+                if page not in window.resident:
+                    return max(address, window.host_page(page))
+        return address

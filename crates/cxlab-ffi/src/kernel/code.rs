@@ -10,8 +10,12 @@ use pyo3::exceptions::{PyRuntimeError, PyStopIteration, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList};
 
+use super::compiled::{CompiledCall, Stopped};
 use super::ops::{Asked, Reader, Yielded};
 use crate::source::Failed;
+
+/// Why a barrier in a thread is refused.
+const ALONE: &str = "barrier: found in a thread; allowed: in generators of cxlab.op.together";
 
 /// The code of a generator, which ends with it.
 type Running<'t> = Pin<Box<dyn Future<Output = ()> + Send + 't>>;
@@ -83,17 +87,38 @@ impl Code {
                     }
                     Ok(Some(Yielded::Barrier)) => {
                         let Some(group) = group else {
-                            let message = "barrier: found in a thread; allowed: in generators of \
-                                           cxlab.op.together";
-                            return self.failed.set(PyValueError::new_err(message));
+                            return self.failed.set(PyValueError::new_err(ALONE));
                         };
                         group.barrier().await;
                         Sent::One(Given::Nothing)
                     }
+                    Ok(Some(Yielded::Call(call))) => match self.call(t, call.get(), group).await {
+                        Ok(given) => Sent::One(given),
+                        Err(error) => return self.failed.set(error),
+                    },
                     Err(error) => return self.failed.set(error),
                 };
             }
         })
+    }
+
+    /// Runs a compiled function to its end, or to the address of a missing page.
+    async fn call(
+        &self,
+        t: &Handle,
+        call: &CompiledCall,
+        group: Option<&Group>,
+    ) -> PyResult<Given> {
+        loop {
+            match call.run(t, &self.reader.reach).await? {
+                Stopped::Ended => return Ok(Given::Nothing),
+                Stopped::Missing(addr) => return Ok(Given::Number(addr)),
+                Stopped::Barrier => match group {
+                    Some(group) => group.barrier().await,
+                    None => return Err(PyValueError::new_err(ALONE)),
+                },
+            }
+        }
     }
 
     /// Sends values to the generator, and returns what it yields; `None` when the generator has

@@ -2,6 +2,7 @@
 //! values.
 
 mod code;
+mod compiled;
 mod limits;
 mod ops;
 
@@ -16,6 +17,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
 use self::code::Code;
+pub(crate) use self::compiled::{CompiledCall, CompiledProgram};
 use self::limits::{Limits, Reach, inside};
 use self::ops::Reader;
 use crate::source::Failed;

@@ -5,6 +5,7 @@ use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};
 
+use super::compiled::CompiledCall;
 use super::limits::Reach;
 
 /// What a generator has yielded.
@@ -15,6 +16,8 @@ pub(super) enum Yielded {
     Together(Vec<Py<PyAny>>),
     /// A wait for all generators that run side by side.
     Barrier,
+    /// A call of a compiled function.
+    Call(Py<CompiledCall>),
 }
 
 /// An operation of `cxlab.op` with its arguments.
@@ -42,13 +45,18 @@ impl Reader {
         match name.as_str() {
             "together" => Ok(Yielded::Together(tuple.get_item(1)?.extract()?)),
             "barrier" => Ok(Yielded::Barrier),
+            "call" if self.reach.accelerator.is_none() => {
+                let message = "call: found on a core; allowed: on elements of accelerators";
+                Err(PyValueError::new_err(message))
+            }
+            "call" => Ok(Yielded::Call(tuple.get_item(1)?.extract()?)),
             _ => Ok(Yielded::One(self.one(yielded)?)),
         }
     }
 
     fn one(&self, op: &Bound<'_, PyAny>) -> PyResult<Asked> {
         let (name, tuple) = named(op)?;
-        if matches!(name.as_str(), "together" | "barrier") {
+        if matches!(name.as_str(), "together" | "barrier" | "call") {
             let message = format!("{name}: found in a list; allowed: alone");
             return Err(PyValueError::new_err(message));
         }
