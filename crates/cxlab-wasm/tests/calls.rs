@@ -103,9 +103,7 @@ fn loads_and_stores_leave_with_address_size_and_value() {
     ];
     let found = requests(&steps);
     assert_eq!(found[..13], expected);
-    assert!(
-        matches!(found[13], Request::Store { addr: FAR, size: 1, value, .. } if value & 0xff == 0xff)
-    );
+    assert_eq!(found[13], store(FAR, 1, 0xff));
 }
 
 #[test]
@@ -155,7 +153,7 @@ fn cycles_are_those_of_the_instructions_that_ran() {
     let f = r#"(func (export "f") (param $p i64) (param $n i64)
         (loop
             (local.set $n (i64.sub (local.get $n) (i64.const 1)))
-            (br_if 0 (local.get $n)))
+            (br_if 0 (i64.ne (local.get $n) (i64.const 0))))
         (i64.store (local.get $p) (i64.mul (local.get $p) (local.get $n)))
         (f64.store (local.get $p) (f64.div (f64.const 1) (f64.const 2))))"#;
     for rounds in [1, 10] {
@@ -163,8 +161,8 @@ fn cycles_are_those_of_the_instructions_that_ran() {
         let Step::Request(_, first) = steps[0] else {
             panic!()
         };
-        // A subtraction and a branch in each round, a multiplication and the store.
-        assert_eq!(first, 2 * rounds + cost::MULTIPLY + 1);
+        // A subtraction, a comparison and a branch in each round, a multiplication and the store.
+        assert_eq!(first, 3 * rounds + cost::MULTIPLY + 1);
         let Step::Request(_, second) = steps[1] else {
             panic!()
         };
