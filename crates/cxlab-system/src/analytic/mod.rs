@@ -30,7 +30,7 @@ pub use fabric::{PlanFabric, PoolAnswer, PoolDemand};
 pub use pod::PodModel;
 pub use report::summary;
 pub use report::{AnalyticHost, AnalyticLink, AnalyticReport, Bottleneck, Idle, PairLatency};
-pub use timeline::{GuestLine, PlanMemory, default_local};
+pub use timeline::{GuestLine, PlanMemory, SharedLine, SharedRegion, SnoopCounts, default_local};
 
 use demand::{Demand, HostDemand};
 
@@ -75,8 +75,7 @@ impl Computed {
 
 /// Mistakes are in what is used, not in what is there.
 fn refuse(plan: &Plan) -> Result<(), Vec<Problem>> {
-    plan.refuse_external()?;
-    let mut problems: Vec<Problem> = (plan.scenario.devices.iter().enumerate())
+    let problems: Vec<Problem> = (plan.scenario.devices.iter().enumerate())
         .filter(|(_, group)| group.is_hdm_db())
         .map(|(at, _)| {
             Problem::new(
@@ -86,6 +85,17 @@ fn refuse(plan: &Plan) -> Result<(), Vec<Problem>> {
             )
         })
         .collect();
+    match (problems.is_empty(), refuse_but_hdm_db(plan)) {
+        (true, found) => found,
+        (false, Ok(())) => Err(problems),
+        (false, Err(others)) => Err(problems.into_iter().chain(others).collect()),
+    }
+}
+
+/// As [`refuse`], where device-coherent memory is covered.
+fn refuse_but_hdm_db(plan: &Plan) -> Result<(), Vec<Problem>> {
+    plan.refuse_external()?;
+    let mut problems: Vec<Problem> = Vec::new();
     if !plan.scenario.accelerators.is_empty() {
         problems.push(Problem::new(
             "accelerators[0]",

@@ -4,8 +4,12 @@
 //! A request takes the constant stages of its way, to the picosecond, and waits where a direction of
 //! a link still sends what came before, for as long as that takes packed as well as it can be. The
 //! medium is the medium itself, with its state. Requests of several guests meet in the links and
-//! devices that they share. Left out: credits, sharing of flits between the classes of messages, errors
+//! devices that they share. Memory of a region that several guests have is shared (`shares`); of class
+//! HDM-DB, its device keeps their caches coherent (`coherent`). Left out: credits, sharing of flits between the classes of messages, errors
 //! of links, and what hosts do that are no guests.
+
+mod coherent;
+mod shares;
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -22,6 +26,11 @@ use cxlab_plan::{Plan, Problem};
 use cxlab_scenario::{HostKind, LocalMemoryParams, MediumChoice};
 
 use super::wire;
+use coherent::Home;
+use shares::Shares;
+
+pub use coherent::SnoopCounts;
+pub use shares::{SharedLine, SharedRegion};
 
 /// Accesses in the medium of the host's own memory at once: the default of a device's controller.
 const LOCAL_CONTEXTS: u32 = 256;
@@ -88,6 +97,11 @@ pub struct PlanMemory {
     guests: Vec<Seen>,
     pools: Vec<Pool>,
     media: Vec<Queue>,
+    /// By medium: the home of its lines, where its device keeps them coherent.
+    homes: Vec<Option<Home>>,
+    /// By guest.
+    snoops: Vec<SnoopCounts>,
+    shares: Shares,
     /// By station: until when it is busy.
     busy: Vec<u64>,
     /// By ticket: its pool, whether it writes, and when it was done.
@@ -102,9 +116,12 @@ impl PlanMemory {
     /// The memory of a plan's hosts.
     ///
     /// # Errors
-    /// What the analytic form does not cover.
+    /// What the analytic form does not cover, but for memory of class HDM-DB that at least two of the
+    /// hosts share.
     pub fn new(plan: &Plan, hosts: &[usize], seed: u64) -> Result<PlanMemory, Vec<Problem>> {
-        super::refuse(plan)?;
+        super::refuse_but_hdm_db(plan)?;
+        let shares = Shares::new(plan, hosts);
+        shares.check(plan, hosts)?;
         plan.rehearse_media()?;
         let router = Router::new(plan);
         let services = services(plan);
@@ -114,6 +131,9 @@ impl PlanMemory {
             guests: Vec::new(),
             pools: Vec::new(),
             media: Vec::new(),
+            homes: Vec::new(),
+            snoops: vec![SnoopCounts::default(); hosts.len()],
+            shares,
             busy: vec![0; services.len()],
             requests: Vec::new(),
             free: Vec::new(),
@@ -131,7 +151,7 @@ impl PlanMemory {
                 };
                 pool.medium = match media[device] {
                     Some(medium) => medium,
-                    None => memory.device(plan, device, seed),
+                    None => memory.device(plan, device, seed)?,
                 };
                 media[device] = Some(pool.medium);
                 pool_of[device] = memory.pools.len();
@@ -173,11 +193,12 @@ impl PlanMemory {
             ..DeviceParams::default()
         };
         self.media.push(Queue::new(backend, &controller));
+        self.homes.push(None);
         Ok(())
     }
 
     /// Adds a device's medium.
-    fn device(&mut self, plan: &Plan, device: usize, seed: u64) -> usize {
+    fn device(&mut self, plan: &Plan, device: usize, seed: u64) -> Result<usize, Vec<Problem>> {
         let number = plan.devices[device].memory().unwrap_or_default();
         let group = &plan.scenario.devices[number];
         let name = &plan.devices[device].name;
@@ -187,7 +208,11 @@ impl PlanMemory {
             context: plan.media_context(self.faults.clone()),
         });
         self.media.push(Queue::new(backend, &group.controller));
-        self.media.len() - 1
+        self.homes.push(match group.is_hdm_db() {
+            true => Some(Home::new(plan, device, seed)?),
+            false => None,
+        });
+        Ok(self.media.len() - 1)
     }
 
     /// The pool of a line, among those of all guests, and the line's address in it.
@@ -204,6 +229,9 @@ impl PlanMemory {
     /// Takes what a medium has done.
     fn settle(&mut self, done: &mut Vec<(u32, u64)>) {
         for (ticket, at) in done.drain(..) {
+            if ticket == NOBODY {
+                continue;
+            }
             let (pool, write, _) = self.requests[ticket as usize];
             let leg = &self.pools[pool].back[usize::from(write)];
             self.requests[ticket as usize].2 = travel(&mut self.busy, leg, at);
@@ -240,11 +268,7 @@ impl PlanMemory {
     /// those that come late, by what processors are out of step, are taken to come now.
     pub fn issue(&mut self, at_ps: u64, line: GuestLine, write: bool) -> u32 {
         let (pool, address) = self.locate(line).unwrap_or((0, 0));
-        let ticket = self.free.pop().unwrap_or_else(|| {
-            self.requests.push((0, false, OPEN));
-            self.requests.len() as u32 - 1
-        });
-        self.requests[ticket as usize] = (pool, write, OPEN);
+        let ticket = self.ticket(pool, write);
         let one = &self.pools[pool];
         let at = travel(&mut self.busy, &one.there[usize::from(write)], at_ps);
         self.media[one.medium].come(Coming {
@@ -254,6 +278,43 @@ impl PlanMemory {
             write,
         });
         ticket
+    }
+
+    /// Number of a new request.
+    fn ticket(&mut self, pool: usize, write: bool) -> u32 {
+        let ticket = self.free.pop().unwrap_or_else(|| {
+            self.requests.push((0, false, OPEN));
+            self.requests.len() as u32 - 1
+        });
+        self.requests[ticket as usize] = (pool, write, OPEN);
+        ticket
+    }
+
+    /// Memory that guests share.
+    pub fn shared_regions(&self) -> &[SharedRegion] {
+        &self.shares.regions
+    }
+
+    /// Number of the shared memory behind each of a guest's windows, if any.
+    pub fn shared_windows(&self, guest: usize) -> &[Option<usize>] {
+        &self.shares.windows[guest]
+    }
+
+    /// The line in memory that guests share; `None` for a line of a guest's own.
+    pub fn shared(&self, line: GuestLine) -> Option<SharedLine> {
+        if !line.is_cxl || self.shares.regions.is_empty() {
+            return None;
+        }
+        let windows = self.guests.get(line.guest)?.map.windows().iter();
+        let numbers = &self.shares.windows[line.guest];
+        let inside = |base: u64, size: u64| line.address.wrapping_sub(base) < size;
+        let mut found = windows.zip(numbers);
+        let (window, number) = found.find(|(window, _)| inside(window.base.0, window.size.0))?;
+        Some(SharedLine {
+            memory: (*number)?,
+            offset: line.address - window.base.0,
+            coherent: self.shares.regions[(*number)?].coherent,
+        })
     }
 
     /// When something happens next by itself, in picoseconds.
@@ -445,6 +506,8 @@ struct Queue {
 
 /// In the place of a ticket: a write that was complete when it was accepted.
 const POSTED: u32 = u32::MAX;
+/// In the place of a ticket: a write whose completion is no guest's.
+const NOBODY: u32 = u32::MAX - 1;
 
 impl Queue {
     fn new(backend: Box<dyn MemoryBackend>, controller: &DeviceParams) -> Queue {
