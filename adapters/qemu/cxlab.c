@@ -5,7 +5,12 @@
  * instruction that does nothing anywhere, or another number), nothing is counted and it runs at full speed. From then
  * on every access goes through the caches of filter.h and every miss through the ring of ring.h.
  *
- * Two things are not what a plugin may ask of QEMU, and use the program's own functions:
+ * Memory that guests share is a region of its own over its window: each access comes here, goes to the
+ * model, and has the bytes that the model replies. Where no device keeps it coherent, flushes of the
+ * guest go to the model too. QEMU 7 then translates one instruction at a time, so that registers are in their
+ * places when an instruction begins.
+ *
+ * These things are not what a plugin may ask of QEMU, and use the program's own functions:
  * - CXL memory is made as fast as other memory: a memory backend lies over each fixed window, where
  *   QEMU would otherwise emulate every access as one to a device. Which device holds a line is the
  *   model's to say, from the plan.
@@ -21,6 +26,7 @@
 #include <sys/mman.h>
 #include <time.h>
 
+#include "decode.h"
 #include "filter.h"
 
 #define EXPORTED __attribute__((visibility("default")))
@@ -40,6 +46,9 @@ struct window {
     char backend[32];
     uint64_t plan;         /* its first address in the plan */
     uint64_t first, bytes; /* as the plugin interface numbers them */
+    bool shared;           /* by guests */
+    uint64_t guest;        /* where it begins in the guest */
+    char *memory;          /* its bytes */
 };
 
 static struct cxlab_program qemu;
@@ -52,6 +61,7 @@ static uint64_t instruction_ps = 500;
 static uint64_t tell_ps;
 static uint64_t first_mark = MARK_BEGIN; /* from which on all is counted */
 static bool wants_clock = true;
+static bool shares, flushes; /* memory with other guests; and flushes matter */
 static struct cxlab_filter *filters[CXLAB_LANES];
 static unsigned lanes;
 static bool sleeping[CXLAB_LANES];
@@ -191,6 +201,158 @@ static void *keep_timers(void *unused)
     return NULL;
 }
 
+/* The first bytes of an instruction, as many as it has at least. */
+static void read_code(const struct qemu_plugin_insn *instruction, unsigned char *code, size_t bytes)
+{
+#if CXLAB_QEMU_API == 1
+    memcpy(code, qemu_plugin_insn_data(instruction), bytes);
+#else
+    qemu_plugin_insn_data(instruction, code, bytes);
+#endif
+}
+
+/* Memory that guests share. */
+
+/* A part within one line. Before anything is counted, and from other threads, memory is as it is. */
+static void share(struct window *window, uint64_t at, unsigned bytes, bool store, void *value)
+{
+    struct cxlab_filter *f = mine;
+    uint64_t word = 0;
+    if (!tracing || !f) {
+        if (store)
+            memcpy(window->memory + at, value, bytes);
+        else
+            memcpy(value, window->memory + at, bytes);
+        return;
+    }
+    memcpy(&word, value, store ? bytes : 0);
+    word = cxlab_share(f, (window->plan + at) | CXLAB_CXL,
+                       store ? CXLAB_SHARED_STORE : CXLAB_SHARED_LOAD, bytes, word);
+    f->was_shared = true;
+    if (store)
+        f->locking = false;
+    else
+        memcpy(value, &word, bytes);
+}
+
+static void share_all(struct window *window, uint64_t at, unsigned bytes, bool store, char *value)
+{
+    unsigned first = (unsigned)(CXLAB_LINE - at % CXLAB_LINE);
+    first = first < bytes ? first : bytes;
+    share(window, at, first, store, value);
+    if (first < bytes)
+        share(window, at + first, bytes - first, store, value + first);
+}
+
+static uint64_t shared_read(void *window, uint64_t at, unsigned bytes)
+{
+    uint64_t value = 0;
+    share_all(window, at, bytes, false, (char *)&value);
+    return value;
+}
+
+static void shared_write(void *window, uint64_t at, uint64_t value, unsigned bytes)
+{
+    share_all(window, at, bytes, true, (char *)&value);
+}
+
+static const struct cxlab_region_ops shared_ops = {
+    .read = shared_read,
+    .write = shared_write,
+    .endianness = QEMU_LITTLE_ENDIAN,
+    .valid = {1, 8, true, NULL},
+    .implemented = {1, 8, true},
+};
+
+static void on_atomic(unsigned cpu, void *unused)
+{
+    (void)unused;
+    filters[cpu]->locking = true;
+}
+
+static void on_fence(unsigned cpu, void *unused)
+{
+    (void)unused;
+    cxlab_share(filters[cpu], 0, CXLAB_FENCE, 0, 0);
+}
+
+/* A register of a processor, by its number in instructions. */
+static uint64_t register_of(void *cpu, unsigned number)
+{
+    static const unsigned char order[] = {0, 2, 3, 1, 7, 6, 4, 5};
+    static _Thread_local struct cxlab_bytes *bytes;
+    uint64_t value = 0;
+    if (number >= CXLAB_NO_REGISTER)
+        return 0;
+    if (!bytes)
+        bytes = qemu.g_byte_array_new();
+    qemu.g_byte_array_set_size(bytes, 0);
+    qemu.x86_cpu_gdb_read_register(cpu, bytes, (int)(number < 8 ? order[number] : number));
+    memcpy(&value, bytes->data, bytes->count < sizeof value ? bytes->count : sizeof value);
+    return value;
+}
+
+/* A flush, which is its operand and the operation. */
+struct flush {
+    struct cxlab_operand operand;
+    unsigned operation;
+};
+
+static void on_flush(unsigned cpu, void *what)
+{
+    const struct flush *flush = what;
+    const struct cxlab_operand *to = &flush->operand;
+    void *processor = qemu.qemu_get_cpu((int)cpu);
+    uint64_t address = register_of(processor, to->base) +
+                       (register_of(processor, to->index) << to->shift) + (uint64_t)to->offset;
+    uint64_t page = qemu.cpu_get_phys_page_debug(processor, address & ~4095ull);
+    if (page == UINT64_MAX)
+        return;
+    uint64_t physical = (page & ~4095ull) | (address & 4095);
+    for (unsigned i = 0; i < window_count; i++) {
+        uint64_t at = physical - windows[i].guest;
+        if (windows[i].shared && at < windows[i].bytes)
+            cxlab_share(filters[cpu], (windows[i].plan + at) | CXLAB_CXL, flush->operation, 0, 0);
+    }
+}
+
+/* Calls for an instruction that matters to shared memory. */
+static void watch(struct qemu_plugin_insn *instruction)
+{
+    unsigned char code[16];
+    size_t bytes = qemu_plugin_insn_size(instruction);
+    struct flush flush = {{0}, CXLAB_FLUSH};
+    if (bytes > sizeof code)
+        return;
+    read_code(instruction, code, bytes);
+    uint64_t at = qemu_plugin_insn_vaddr(instruction);
+    enum cxlab_instruction found = cxlab_decode(code, (unsigned)bytes, at, &flush.operand);
+    if (found == CXLAB_ATOMIC)
+        qemu_plugin_register_vcpu_insn_exec_cb(instruction, on_atomic, QEMU_PLUGIN_CB_NO_REGS, NULL);
+    if (!flushes)
+        return;
+    if (found == CXLAB_IS_FENCE)
+        qemu_plugin_register_vcpu_insn_exec_cb(instruction, on_fence, QEMU_PLUGIN_CB_NO_REGS, NULL);
+    if (found == CXLAB_IS_FLUSH || found == CXLAB_IS_CLEAN) {
+        /* It stays as long as QEMU may execute what it translates. */
+        struct flush *kept = malloc(sizeof *kept);
+        if (!kept)
+            abort();
+        if (found == CXLAB_IS_CLEAN)
+            flush.operation = CXLAB_CLEAN;
+        *kept = flush;
+        qemu_plugin_register_vcpu_insn_exec_cb(instruction, on_flush, QEMU_PLUGIN_CB_R_REGS, kept);
+    }
+}
+
+static bool can_share(void)
+{
+    bool registers = qemu.x86_cpu_gdb_read_register && qemu.cpu_get_phys_page_debug &&
+                     qemu.g_byte_array_new && qemu.g_byte_array_set_size &&
+                     (CXLAB_QEMU_API > 1 || qemu.singlestep);
+    return qemu.memory_region_init_io && qemu.memory_region_get_ram_ptr && (registers || !flushes);
+}
+
 /* CXL memory as fast as other memory. */
 
 static void lay_over(void *cpu, run_on_cpu_data unused)
@@ -209,7 +371,14 @@ static void lay_over(void *cpu, run_on_cpu_data unused)
         void *region = qemu.host_memory_backend_get_memory(backend);
         uint64_t at = qemu.object_property_get_uint(fixed, "addr", NULL);
         windows[i].bytes = qemu.memory_region_size(region);
-        qemu.memory_region_init_alias(alias, NULL, "cxlab-window", region, 0, windows[i].bytes);
+        windows[i].guest = at;
+        if (windows[i].shared) {
+            windows[i].memory = qemu.memory_region_get_ram_ptr(region);
+            qemu.memory_region_init_io(alias, NULL, &shared_ops, &windows[i], "cxlab-shared",
+                                       windows[i].bytes);
+        } else {
+            qemu.memory_region_init_alias(alias, NULL, "cxlab-window", region, 0, windows[i].bytes);
+        }
         qemu.memory_region_add_subregion_overlap(qemu.get_system_memory(), at, alias, 100);
         /* Version 1 of the interface says where a line lies in QEMU's own memory. */
         windows[i].first = CXLAB_QEMU_API == 1 ? qemu.memory_region_get_ram_addr(region) : at;
@@ -250,6 +419,11 @@ static void on_access(unsigned cpu, qemu_plugin_meminfo_t info, uint64_t address
     struct cxlab_filter *f = filters[cpu];
     bool store = qemu_plugin_mem_is_store(info);
     (void)unused;
+    if (f->was_shared) {
+        f->was_shared = false;
+        return;
+    }
+    f->locking = false;
     if (cxlab_first(f, address, store))
         return;
     struct qemu_plugin_hwaddr *where = qemu_plugin_get_hwaddr(info, address);
@@ -270,6 +444,8 @@ static void on_mark(unsigned cpu, void *number)
             latest_ns = began_ns = qemu.cpu_get_clock();
             __atomic_store_n(&simulated, true, __ATOMIC_RELEASE);
         }
+        if (flushes && qemu.singlestep)
+            *qemu.singlestep = 1;
         qemu.tb_flush(qemu.qemu_get_cpu((int)cpu));
     }
     if (tracing)
@@ -283,11 +459,7 @@ static unsigned mark_of(const struct qemu_plugin_insn *instruction)
     uint32_t displacement;
     if (qemu_plugin_insn_size(instruction) != sizeof code)
         return 0;
-#if CXLAB_QEMU_API == 1
-    memcpy(code, qemu_plugin_insn_data(instruction), sizeof code);
-#else
-    qemu_plugin_insn_data(instruction, code, sizeof code);
-#endif
+    read_code(instruction, code, sizeof code);
     memcpy(&displacement, code + 4, sizeof displacement);
     bool nop = code[0] == 0x0f && code[1] == 0x1f && code[2] == 0x84;
     return nop && (displacement & ~0xffu) == MARKS ? displacement & 0xff : 0;
@@ -311,6 +483,8 @@ static void on_translate(qemu_plugin_id_t id, struct qemu_plugin_tb *block)
                                                    (void *)(uintptr_t)mark);
         if (!tracing)
             continue;
+        if (shares)
+            watch(instruction);
         qemu_plugin_register_vcpu_mem_cb(instruction, on_access, QEMU_PLUGIN_CB_NO_REGS,
                                          QEMU_PLUGIN_MEM_RW, NULL);
     }
@@ -388,6 +562,13 @@ static void look_up(void)
     FIND(memory_region_add_subregion_overlap);
     FIND(memory_region_size);
     FIND(memory_region_get_ram_addr);
+    FIND(memory_region_init_io);
+    FIND(memory_region_get_ram_ptr);
+    FIND(x86_cpu_gdb_read_register);
+    FIND(cpu_get_phys_page_debug);
+    FIND(g_byte_array_new);
+    FIND(g_byte_array_set_size);
+    FIND(singlestep);
 #undef FIND
 }
 
@@ -418,6 +599,16 @@ static bool option(const char *text)
         levels[level_count++] = (struct cxlab_geometry){a, b, c};
         return a && b && (a & (a - 1)) == 0;
     }
+    if (window_count < WINDOWS && sscanf(text, "shared=%31[^:]:%llu", window->backend, &a) == 2) {
+        window->plan = a;
+        window->shared = shares = true;
+        window_count++;
+        return true;
+    }
+    if (!strcmp(text, "flushes=on")) {
+        flushes = true;
+        return true;
+    }
     if (window_count < WINDOWS && sscanf(text, "window=%31[^:]:%llu", window->backend, &a) == 2) {
         window->plan = a;
         window_count++;
@@ -442,6 +633,10 @@ EXPORTED int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info, i
     look_up();
     if (!shared || !level_count || !info->system_emulation || !qemu.tb_flush || !qemu.qemu_get_cpu) {
         fprintf(stderr, "cxlab: the plugin cannot work in this program\n");
+        return 1;
+    }
+    if (shares && !(can_lay_over() && can_share())) {
+        fprintf(stderr, "cxlab: guests cannot share memory in this QEMU: functions of it are missing\n");
         return 1;
     }
     __atomic_store_n(&shared->version, CXLAB_QEMU_API, __ATOMIC_RELEASE);

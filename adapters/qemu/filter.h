@@ -52,6 +52,8 @@ struct cxlab_filter {
     struct cxlab_slot *slot; /* and its slot */
     uint64_t streams[CXLAB_STREAMS]; /* lines last seen, of as many walks */
     unsigned oldest;
+    bool locking;    /* an atomic instruction is executed */
+    bool was_shared; /* its last access was to memory that guests share */
     unsigned levels;
     struct cxlab_level level[CXLAB_LEVELS];
 };
@@ -207,11 +209,9 @@ static inline bool cxlab_walks(struct cxlab_filter *f, uint64_t line)
     return false;
 }
 
-/* After a miss of the first cache: `place` is where the line lies. */
-static inline void cxlab_missed(struct cxlab_filter *f, uint64_t address, uint64_t place, bool store)
+/* Looks a line up in the caches behind the first. Returns the level that has it; `levels` if none. */
+static inline unsigned cxlab_look(struct cxlab_filter *f, uint64_t line, bool store)
 {
-    uint64_t tag = address / CXLAB_LINE + 1, line = place / CXLAB_LINE;
-    place = line * CXLAB_LINE;
     f->counters[CXLAB_FIRST_MISSES]++;
     /* Nobody waits for a look that stores or prefetchers make. */
     uint64_t look = cxlab_walks(f, line) || store ? 0 : 1;
@@ -227,15 +227,75 @@ static inline void cxlab_missed(struct cxlab_filter *f, uint64_t address, uint64
             break;
         }
     }
-    if (at == f->levels) {
-        f->counters[CXLAB_MISSES]++;
-        cxlab_post(f, place | (store ? CXLAB_STORE : CXLAB_LOAD));
-    }
+    return at;
+}
+
+/* Brings a line from the level that has it to all before. */
+static inline void cxlab_bring(struct cxlab_filter *f, unsigned at, uint64_t address, uint64_t place,
+                               bool store)
+{
+    uint64_t tag = address / CXLAB_LINE + 1, line = place / CXLAB_LINE;
     while (--at > 0)
         cxlab_fill(f, at, cxlab_set(&f->level[at], line), line + 1, place);
     struct cxlab_slot *set = cxlab_set(&f->level[0], tag - 1);
     f->slot = cxlab_fill(f, 0, set, tag, place | (store ? CXLAB_CHANGED : 0));
     f->last = tag;
+}
+
+/* After a miss of the first cache: `place` is where the line lies. */
+static inline void cxlab_missed(struct cxlab_filter *f, uint64_t address, uint64_t place, bool store)
+{
+    uint64_t line = place / CXLAB_LINE;
+    place = line * CXLAB_LINE;
+    unsigned at = cxlab_look(f, line, store);
+    if (at == f->levels) {
+        f->counters[CXLAB_MISSES]++;
+        cxlab_post(f, place | (store ? CXLAB_STORE : CXLAB_LOAD));
+    }
+    cxlab_bring(f, at, address, place, store);
+}
+
+/* Drops a line from all caches. In the first, memory that guests share is found by its place. */
+static inline void cxlab_drop(struct cxlab_filter *f, uint64_t place)
+{
+    uint64_t line = place / CXLAB_LINE;
+    for (unsigned at = 0; at < f->levels; at++) {
+        struct cxlab_slot *set = cxlab_set(&f->level[at], line);
+        uint64_t ways = f->level[at].is.ways, way = cxlab_find(set, ways, line + 1);
+        if (way == ways)
+            continue;
+        memmove(set + way, set + way + 1, (ways - way - 1) * sizeof *set);
+        memset(set + ways - 1, 0, sizeof *set);
+    }
+    f->last = 0;
+}
+
+/* An access to memory that guests share, within one line, or a flush of it; a fence has no place. Waits
+ * until the model has done it, and returns the bytes of a load. The caches have only tags: the
+ * model knows what other guests have taken. */
+static inline uint64_t cxlab_share(struct cxlab_filter *f, uint64_t place, unsigned operation,
+                                   unsigned bytes, uint64_t value)
+{
+    uint64_t line = place & ~(CXLAB_LINE - 1);
+    bool store = operation == CXLAB_SHARED_STORE, cached = true;
+    if (operation == CXLAB_SHARED_LOAD || store) {
+        cached = cxlab_first(f, place, store);
+        if (!cached) {
+            unsigned at = cxlab_look(f, line / CXLAB_LINE, store);
+            cached = at < f->levels;
+            f->counters[CXLAB_MISSES] += !cached;
+            cxlab_bring(f, at, place, line, store);
+        }
+    } else if (operation == CXLAB_FLUSH) {
+        cxlab_drop(f, place);
+    }
+    uint64_t flags = (f->locking ? CXLAB_LOCKED : 0) | (cached ? CXLAB_CACHED : 0);
+    /* No record of kind CXLAB_SHARED is in the ring but this. */
+    f->lane->access = operation | (place % CXLAB_LINE) << 8 | bytes << 16 | flags << 24;
+    f->lane->value = value;
+    cxlab_post(f, line | CXLAB_SHARED);
+    cxlab_wait(f, 0);
+    return f->lane->reply;
 }
 
 /* Tells the model where the guest is, and waits until it knows. */

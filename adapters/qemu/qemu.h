@@ -35,7 +35,7 @@ struct qemu_plugin_tb;
 struct qemu_plugin_insn;
 struct qemu_plugin_hwaddr;
 
-enum { QEMU_PLUGIN_CB_NO_REGS = 0 };
+enum { QEMU_PLUGIN_CB_NO_REGS = 0, QEMU_PLUGIN_CB_R_REGS = 1 };
 /* Loads and stores. Version 1 calls callbacks for loads or stores alone for the other, too. */
 enum { QEMU_PLUGIN_MEM_RW = 3 };
 
@@ -83,6 +83,30 @@ typedef union {
 
 enum { QEMU_CLOCK_VIRTUAL = 1 };
 
+/* What a region that is no memory does when it is accessed: `MemoryRegionOps`. */
+struct cxlab_region_ops {
+    uint64_t (*read)(void *, uint64_t at, unsigned bytes);
+    void (*write)(void *, uint64_t at, uint64_t value, unsigned bytes);
+    void *with_attributes[2];
+    int endianness;
+    struct {
+        unsigned least, most;
+        bool unaligned;
+        void *accepts;
+    } valid;
+    struct {
+        unsigned least, most;
+        bool unaligned;
+    } implemented;
+};
+enum { QEMU_LITTLE_ENDIAN = 2 };
+
+/* `GByteArray`. */
+struct cxlab_bytes {
+    unsigned char *data;
+    unsigned count;
+};
+
 /* Functions of the program; null where it has none of that name. */
 struct cxlab_program {
     void *(*qemu_get_cpu)(int);
@@ -106,6 +130,15 @@ struct cxlab_program {
     void (*memory_region_add_subregion_overlap)(void *, uint64_t, void *, int);
     uint64_t (*memory_region_size)(void *);
     uint64_t (*memory_region_get_ram_addr)(void *);
+    void (*memory_region_init_io)(void *, void *, const struct cxlab_region_ops *, void *,
+                                  const char *, uint64_t);
+    void *(*memory_region_get_ram_ptr)(void *);
+    /* Registers and addresses of a processor. */
+    int (*x86_cpu_gdb_read_register)(void *, struct cxlab_bytes *, int);
+    uint64_t (*cpu_get_phys_page_debug)(void *, uint64_t);
+    struct cxlab_bytes *(*g_byte_array_new)(void);
+    struct cxlab_bytes *(*g_byte_array_set_size)(struct cxlab_bytes *, unsigned);
+    int *singlestep; /* of version 7: whether blocks have one instruction */
 };
 
 #endif

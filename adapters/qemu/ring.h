@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 #define CXLAB_MAGIC 0x676e697262617863ull /* "cxabring" */
-#define CXLAB_LAYOUT 2
+#define CXLAB_LAYOUT 3
 #define CXLAB_LANES 8
 #define CXLAB_ENTRIES 4096
 #define CXLAB_COUNTERS 8
@@ -23,7 +23,19 @@ enum cxlab_kind {
     CXLAB_STORE = 1,      /* a store that missed every cache: the line is read, nobody waits */
     CXLAB_WRITE_BACK = 2, /* a changed line leaves the last cache */
     CXLAB_MARK = 3,       /* the guest says where it is; the number is in place of the address */
+    CXLAB_SHARED = 4,     /* an access to memory that guests share: the lane's `access` says what it does */
 };
+
+/* What an access to memory that guests share does: the low byte of cxlab_lane.access. The next bytes
+ * are its first byte in the line, its number of bytes, and flags. */
+enum cxlab_operation {
+    CXLAB_SHARED_LOAD,
+    CXLAB_SHARED_STORE,
+    CXLAB_FLUSH,      /* clflush, clflushopt */
+    CXLAB_CLEAN,      /* clwb */
+    CXLAB_FENCE,      /* sfence, mfence */
+};
+enum { CXLAB_LOCKED = 1, CXLAB_CACHED = 2 };
 
 /* Set in cxlab_record.what where the address is one of the plan's CXL memory. */
 #define CXLAB_CXL (1ull << 63)
@@ -46,10 +58,13 @@ struct cxlab_record {
 struct cxlab_lane {
     uint64_t head;   /* plugin: records written */
     uint64_t now_ps; /* plugin, after head: no later record is of an earlier time */
-    uint64_t pad0[6];
+    uint64_t access; /* plugin, before head: what the record of kind CXLAB_SHARED does */
+    uint64_t value;  /* plugin, before head: the bytes that it stores */
+    uint64_t pad0[4];
     uint64_t tail;       /* model: records charged */
     uint64_t charged_ps; /* model: time charged in all, before tail says so */
-    uint64_t pad1[6];
+    uint64_t reply;      /* model, before tail: the bytes that it loads */
+    uint64_t pad1[5];
     uint64_t counters[CXLAB_COUNTERS]; /* plugin, before head says so */
     struct cxlab_record records[CXLAB_ENTRIES];
 };

@@ -71,6 +71,9 @@ region_volatile() { # ROOT GRANULARITY SIZE MEMORIES: likewise, by sysfs
 window() { # NUMBER GRANULARITY SIZE SERIALS: a region, and its node or character device
     number=$1 granularity=$2 size=$3
     shift 3
+    devdax=$DEVDAX
+    # Memory that other guests have too is no node of this one.
+    case " $SHARED " in *" $number "*) devdax=1 ;; esac
     memories=
     for serial in "$@"; do
         memories="$memories $(memory_of "$serial")"
@@ -99,7 +102,7 @@ window() { # NUMBER GRANULARITY SIZE SERIALS: a region, and its node or characte
     fi
     [ -n "$dax" ] || fail "no device of $region"
     node=$(cat "/sys/bus/dax/devices/$dax/target_node")
-    if [ "$DEVDAX" = 1 ]; then
+    if [ "$devdax" = 1 ]; then
         [ "$VOLATILE" = 1 ] && daxctl reconfigure-device -f -m devdax "$dax" >/dev/null 2>&1
         eval "NODE$number=none DAX$number=/dev/$dax PMEM$number="
     else
@@ -113,7 +116,11 @@ window() { # NUMBER GRANULARITY SIZE SERIALS: a region, and its node or characte
 run() { # NAME WINDOW: the program, bound to a window's node, or to none of them
     name=$1
     eval "node=\${NODE$2:-0} CXLAB_DAX=\${DAX$2:-} CXLAB_PMEM=\${PMEM$2:-} fresh=\${FRESH$2:-}"
-    export CXLAB_DAX CXLAB_PMEM
+    CXLAB_SHARED=
+    for shared in $SHARED; do
+        eval "CXLAB_SHARED=\"\$CXLAB_SHARED\${CXLAB_SHARED:+ }\$DAX$shared\""
+    done
+    export CXLAB_DAX CXLAB_PMEM CXLAB_SHARED
     if [ -n "$CXLAB_PMEM" ]; then
         # Only what was made for this run has nothing in it.
         [ "$fresh" = 1 ] && { mke2fs -b 4096 "$CXLAB_PMEM" >/dev/null || fail "mke2fs"; }

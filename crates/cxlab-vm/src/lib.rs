@@ -16,6 +16,7 @@
 //! Guests run only on Linux on x86-64. The other modules build everywhere.
 
 pub mod console;
+pub mod contents;
 pub mod cpio;
 pub mod machine;
 pub mod memory;

@@ -54,6 +54,18 @@ pub struct Window {
     pub switched: bool,
     /// Its devices, in the order of interleaving.
     pub devices: Vec<Device>,
+    /// The memory behind it that other guests have too; `None` if it is the guest's own.
+    pub share: Option<Share>,
+}
+
+/// Memory that guests share.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Share {
+    /// Number of the memory, below [`MOST_WINDOWS`].
+    pub number: usize,
+    /// Whether the device keeps the caches of guests coherent. Otherwise their software must, and
+    /// its flushes matter.
+    pub coherent: bool,
 }
 
 /// A Type 3 device of a guest.
@@ -79,6 +91,18 @@ impl Window {
 }
 
 impl Machine {
+    /// Whether the guest shares memory with others.
+    pub fn shares(&self) -> bool {
+        self.windows.iter().any(|window| window.share.is_some())
+    }
+
+    /// Whether flushes and fences of the guest's programs have an effect: it shares memory that no
+    /// device keeps coherent.
+    pub fn flushes(&self) -> bool {
+        let mut shares = self.windows.iter().filter_map(|window| window.share);
+        shares.any(|share| !share.coherent)
+    }
+
     /// Limits that the machine exceeds, as messages. Empty if the machine can be built.
     pub fn problems(&self) -> Vec<String> {
         let mut problems = Vec::new();
@@ -104,6 +128,13 @@ impl Machine {
             format!(
                 "found {} caches; allowed: 1 to {MOST_CACHES}",
                 self.caches.len()
+            ),
+        );
+        check(
+            self.processors == 1 || !self.shares(),
+            format!(
+                "found {} processors; allowed: 1 in guests that share memory, whose accesses have one order",
+                self.processors
             ),
         );
         for (at, cache) in self.caches.iter().enumerate() {

@@ -58,6 +58,41 @@ impl Place {
     }
 }
 
+/// A line of memory that guests share.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct SharedLine {
+    /// Number of the shared memory.
+    pub memory: usize,
+    /// Offset of the line in that memory, in bytes.
+    pub offset: u64,
+    /// Whether the device keeps the caches of guests coherent. Otherwise their software must.
+    pub coherent: bool,
+}
+
+/// What a guest's caches want of a line that its device keeps coherent.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Demand {
+    /// A copy to load from.
+    Load,
+    /// The only copy, to store to.
+    Own,
+    /// To give up their copy. A modified line is written back.
+    Drop,
+    /// That no cache has a copy. Their own must be given up before.
+    Flush,
+}
+
+/// Back-invalidation snoops that a guest received.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct SnoopCounts {
+    /// Number of snoops.
+    pub snoops: u64,
+    /// Number of copies that the guest lost by them.
+    pub invalidated: u64,
+    /// Number of modified lines that it wrote back because of them.
+    pub written_back: u64,
+}
+
 /// Identifies a request in flight.
 pub type Ticket = u32;
 
@@ -103,4 +138,23 @@ pub trait Memory: Send {
     /// # Errors
     /// [`Stuck`] if a memory backend never responds.
     fn finish(&mut self, ticket: Ticket) -> Result<u64, Stuck>;
+
+    /// Sizes of the memories that guests share, in bytes, by number.
+    fn shared_sizes(&self) -> Vec<u64> {
+        Vec::new()
+    }
+    /// The line in memory that guests share; `None` for a line of the guest's own.
+    fn shared(&self, _place: Place) -> Option<SharedLine> {
+        None
+    }
+    /// Does what a guest's caches want of a coherent line. Returns the request that this takes, and whether
+    /// it reads the line; `None` if it takes none, because the caches have what they want. The
+    /// effect on all caches is immediate. No other request of the line may be in flight.
+    fn demand(&mut self, _at_ps: u64, _place: Place, _demand: Demand) -> Option<(Ticket, bool)> {
+        None
+    }
+    /// Snoops that a guest received so far.
+    fn snoops(&self, _guest: usize) -> SnoopCounts {
+        SnoopCounts::default()
+    }
 }

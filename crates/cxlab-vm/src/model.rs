@@ -8,13 +8,17 @@
 //! the processor waits for the oldest line.
 //!
 //! Left out: overlap of independent loads that are not consecutive, instruction misses,
-//! page table walks, coherence between processors.
+//! page table walks, coherence between processors of one guest. [`shared`] has memory that guests
+//! share.
+
+pub mod shared;
 
 use std::collections::VecDeque;
 
 use crate::memory::{Memory, Place, Stuck, Ticket};
 use crate::prefetch::Prefetcher;
-use crate::ring::{Kind, Record};
+use crate::ring::{Access, Kind, Record};
+use shared::Sharing;
 
 /// Most lines that were prefetched and not yet used, as a multiple of the MSHRs.
 const KEPT: usize = 4;
@@ -73,20 +77,47 @@ struct Flight {
 /// Response that a processor waits for.
 #[derive(Clone, Copy, Debug)]
 struct Wait {
-    ticket: Ticket,
+    until: Until,
     from_ps: u64,
     why: Why,
 }
 
-#[derive(Clone, Copy, Debug)]
+impl Wait {
+    fn of(ticket: Ticket, from_ps: u64, why: Why) -> Wait {
+        Wait {
+            until: Until::Ticket(ticket),
+            from_ps,
+            why,
+        }
+    }
+}
+
+/// End of a wait.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Until {
+    /// A request completes.
+    Ticket(Ticket),
+    /// A time, because the request that was waited for has completed.
+    Time(u64),
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Why {
     /// The line of a load. `demand` says whether this load requested the line.
     Load { pool: usize, demand: bool },
     /// An MSHR. The processor waits for the oldest line, which is kept if it was
     /// prefetched. The record is processed again.
     Mshr { kept: Option<Place> },
-    /// A free write-back buffer. The record is processed again.
-    WriteBack,
+    /// A free write-back buffer, or another request. The record is processed again.
+    Again,
+    /// A request that another processor waits for. The record is processed again.
+    Behind,
+    /// The line of a load from memory that guests share.
+    Shared {
+        pool: usize,
+        place: Place,
+        access: Access,
+    },
 }
 
 /// Result of processing a record.
@@ -127,6 +158,7 @@ pub struct Model<M> {
     limits: Vec<Limits>,
     counts: Vec<Vec<PoolCounts>>,
     lanes: Vec<Lane>,
+    sharing: Sharing,
 }
 
 impl<M: Memory> Model<M> {
@@ -142,6 +174,7 @@ impl<M: Memory> Model<M> {
         Model {
             limits: guests.iter().map(|one| one.limits).collect(),
             counts: (0..guests.len()).map(counts).collect(),
+            sharing: Sharing::new(guests.len(), guests.iter().map(|one| one.count).sum()),
             lanes: lanes.collect(),
             memory,
         }
@@ -167,9 +200,20 @@ impl<M: Memory> Model<M> {
         self.lanes[lane].charged_ps += time_ps;
     }
 
-    /// A processor has ended, so its wait is dropped.
+    /// A processor has ended, so its wait is dropped. Another that waits behind it waits for the
+    /// request itself.
     pub fn leave(&mut self, lane: usize) {
-        self.lanes[lane].waits = None;
+        self.sharing.unlock(lane);
+        let Some(left) = self.lanes[lane].waits.take() else {
+            return;
+        };
+        let waits = self.lanes.iter_mut().filter_map(|one| one.waits.as_mut());
+        let mut behind = waits.filter(|wait| wait.until == left.until);
+        if let Some(next) = behind.next()
+            && left.why != Why::Behind
+        {
+            next.why = Why::Again;
+        }
     }
 
     /// Whether a processor waits for memory.
@@ -184,8 +228,13 @@ impl<M: Memory> Model<M> {
             let memory = &self.memory;
             let waits = self.lanes.iter().enumerate();
             let waits = waits.filter_map(|(lane, one)| Some((lane, one.waits?)));
+            // A processor that waits behind another goes on after it.
+            let waits = waits.filter(|(_, wait)| wait.why != Why::Behind);
             let known = |(lane, wait): (usize, Wait)| {
-                let at = memory.known(wait.ticket)?;
+                let at = match wait.until {
+                    Until::Ticket(ticket) => memory.known(ticket)?,
+                    Until::Time(at) => at,
+                };
                 Some((at.max(wait.from_ps), lane))
             };
             let first = waits.filter_map(known).min();
@@ -202,19 +251,27 @@ impl<M: Memory> Model<M> {
         let place = Place::from_record(record.what, self.lanes[lane].guest);
         let kind = record.kind();
         let pool = match kind {
-            Kind::Mark => None,
+            Kind::Mark | Kind::Shared => None,
             _ => self.memory.pool_of(place),
         };
         let Some(pool) = pool else {
             return Taken::Whole;
         };
         let now = record.at_ps + self.lanes[lane].charged_ps;
+        self.sharing.unlock(lane);
         self.memory.advance(now);
         self.collect(lane);
+        if let (Kind::WriteBack, Some(line)) = (kind, self.memory.shared(place)) {
+            self.evict_shared(lane, now, place, line);
+            return match self.waits(lane) {
+                true => Taken::Waits,
+                false => Taken::Whole,
+            };
+        }
         match kind {
             Kind::Load => self.read(lane, now, pool, place, true),
             Kind::Store => self.read(lane, now, pool, place, false),
-            Kind::WriteBack | Kind::Mark => self.write(lane, now, pool, place),
+            Kind::WriteBack | Kind::Mark | Kind::Shared => self.write(lane, now, pool, place),
         }
         match self.waits(lane) {
             true => Taken::Waits,
@@ -231,7 +288,10 @@ impl<M: Memory> Model<M> {
         let Some(wait) = self.lanes[lane].waits.take() else {
             return Ok((0, Taken::Whole));
         };
-        let at = self.memory.finish(wait.ticket)?;
+        let at = match wait.until {
+            Until::Ticket(ticket) => self.complete(ticket)?,
+            Until::Time(at) => at,
+        };
         let took = at.saturating_sub(wait.from_ps);
         let most = self.most_kept(lane);
         let one = &mut self.lanes[lane];
@@ -249,9 +309,34 @@ impl<M: Memory> Model<M> {
                 return Ok((wait.from_ps + took, Taken::Whole));
             }
             Why::Mshr { kept: Some(place) } => keep(&mut one.kept, place, most),
-            Why::Mshr { kept: None } | Why::WriteBack => {}
+            Why::Shared {
+                pool,
+                place,
+                access,
+            } => {
+                let counts = &mut self.counts[one.guest][pool];
+                counts.waited_ps += took;
+                counts.demand += 1;
+                counts.demand_ps += took;
+                self.loaded(lane, place, access);
+                return Ok((wait.from_ps + took, Taken::Whole));
+            }
+            Why::Mshr { kept: None } | Why::Again | Why::Behind => {}
         }
         Ok((wait.from_ps + took, Taken::Waits))
+    }
+
+    /// Advances time until a request completes. Processors that wait behind it go on at that time.
+    fn complete(&mut self, ticket: Ticket) -> Result<u64, Stuck> {
+        let at = self.memory.finish(ticket)?;
+        self.sharing.completed(ticket);
+        for wait in self.lanes.iter_mut().filter_map(|one| one.waits.as_mut()) {
+            if wait.until == Until::Ticket(ticket) {
+                wait.until = Until::Time(at);
+                wait.why = Why::Again;
+            }
+        }
+        Ok(at)
     }
 
     /// Processes a record and all waits of its processor, while no other processor is active.
@@ -279,9 +364,12 @@ impl<M: Memory> Model<M> {
     fn collect(&mut self, lane: usize) {
         let most = self.most_kept(lane);
         let one = &mut self.lanes[lane];
-        let (memory, kept) = (&mut self.memory, &mut one.kept);
+        let (memory, kept, sharing) = (&mut self.memory, &mut one.kept, &mut self.sharing);
         one.flights.retain(|flight| {
             let here = memory.done(flight.ticket).is_some();
+            if here {
+                sharing.completed(flight.ticket);
+            }
             if here && flight.prefetch {
                 keep(kept, flight.place, most);
             }
@@ -308,13 +396,10 @@ impl<M: Memory> Model<M> {
         } else if one.flights.len() >= misses
             && let Some(oldest) = one.flights.pop_front()
         {
-            one.waits = Some(Wait {
-                ticket: oldest.ticket,
-                from_ps: now,
-                why: Why::Mshr {
-                    kept: oldest.prefetch.then_some(oldest.place),
-                },
-            });
+            let why = Why::Mshr {
+                kept: oldest.prefetch.then_some(oldest.place),
+            };
+            one.waits = Some(Wait::of(oldest.ticket, now, why));
             return;
         } else {
             let ticket = self.ask(lane, pool, now, place);
@@ -328,11 +413,8 @@ impl<M: Memory> Model<M> {
         one.prefetcher.note(place);
         // The load itself takes an MSHR.
         self.prefetch(lane, now, usize::from(wait.is_some()));
-        self.lanes[lane].waits = wait.map(|(ticket, demand)| Wait {
-            ticket,
-            from_ps: now,
-            why: Why::Load { pool, demand },
-        });
+        self.lanes[lane].waits =
+            wait.map(|(ticket, demand)| Wait::of(ticket, now, Why::Load { pool, demand }));
     }
 
     fn ask(&mut self, lane: usize, pool: usize, now: u64, place: Place) -> Ticket {
@@ -370,11 +452,7 @@ impl<M: Memory> Model<M> {
         if one.writes.len() >= writebacks
             && let Some(oldest) = one.writes.pop_front()
         {
-            one.waits = Some(Wait {
-                ticket: oldest,
-                from_ps: now,
-                why: Why::WriteBack,
-            });
+            one.waits = Some(Wait::of(oldest, now, Why::Again));
             return;
         }
         self.counts[one.guest][pool].lines_written += 1;

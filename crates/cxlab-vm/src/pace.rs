@@ -16,6 +16,9 @@
 //! together. A guest at a begin mark waits until all other guests are at one or have ended. Then
 //! all continue at the time of the farthest guest.
 //!
+//! A processor waits for each access to memory that guests share, so the values of these accesses are in the
+//! same order. From the load of an atomic instruction to its store, only its own records are processed.
+//!
 //! Left out: the order between processors of one guest, which wait for each other inside QEMU
 //! without the plugin knowing. The earliest record of the guest goes first, but no processor is
 //! waited for. The time of a guest with several processors is that of its farthest processor.
@@ -23,6 +26,7 @@
 use std::ops::Range;
 
 use crate::memory::{Memory, Stuck};
+use crate::model::shared::SharedCounts;
 use crate::model::{Model, PoolCounts, Taken};
 use crate::ring::{Counters, Kind, Shared};
 
@@ -46,6 +50,8 @@ pub struct Moment {
     pub counters: Counters,
     /// Requests to each pool so far.
     pub pools: Vec<PoolCounts>,
+    /// Accesses to memory that guests share so far.
+    pub shared: SharedCounts,
 }
 
 /// How far guests were out of step.
@@ -200,14 +206,19 @@ impl<'a, M: Memory> Pace<'a, M> {
 
     fn look(&mut self) -> View {
         let mut view = View::default();
+        let locked = self.model.locked();
         for guest in self.guests.iter().filter(|guest| !guest.ended) {
             view.here += 1;
             view.held += usize::from(guest.held.is_some());
             // Must be read before the lanes: it only grows while no lane has a further record.
             let idle_ps = guest.shared.idle_ns().saturating_mul(1000);
-            let mut says = guest.held.is_some() || !guest.begun;
+            let waits_for_lock = locked.is_some_and(|locked| !guest.lanes.contains(&locked));
+            let mut says = guest.held.is_some() || !guest.begun || waits_for_lock;
             let mut position = 0;
             for number in guest.lanes.clone() {
+                if locked.is_some_and(|locked| locked != number) {
+                    continue;
+                }
                 if self.model.waits(number) {
                     view.waiting += 1;
                     view.one = number;
@@ -242,17 +253,27 @@ impl<'a, M: Memory> Pace<'a, M> {
     fn take(&mut self, at: u64, lane: usize, on_mark: &mut dyn FnMut(usize, u64, Moment)) {
         let one = self.lanes[lane];
         let guest = &mut self.guests[one.guest];
-        let record = guest.shared.lane(one.number).record(one.tail);
+        let ring = guest.shared.lane(one.number);
+        let record = ring.record(one.tail);
         if record.kind() == Kind::Mark {
             let begins = record.mark() == BEGIN || !guest.begun;
             if begins && guest.held.is_none() {
                 guest.held = Some((at, lane));
+                self.model.unlock(lane);
                 return;
             }
             on_mark(one.guest, record.mark(), self.moment(one.guest, at));
         }
+        let access = match record.kind() {
+            Kind::Shared => ring.access(),
+            _ => None,
+        };
         self.note(one.guest, at);
-        if self.model.record(lane, record) == Taken::Whole {
+        let taken = match access {
+            Some(access) => self.model.access(lane, record, access),
+            None => self.model.record(lane, record),
+        };
+        if taken == Taken::Whole {
             self.taken(lane);
         }
     }
@@ -290,6 +311,7 @@ impl<'a, M: Memory> Pace<'a, M> {
             idle_ns,
             counters,
             pools: self.model.counts(number).to_vec(),
+            shared: self.model.shared_counts(number),
         }
     }
 
@@ -308,7 +330,12 @@ impl<'a, M: Memory> Pace<'a, M> {
     /// Marks a record as charged, and publishes the charged time now and then.
     fn taken(&mut self, number: usize) {
         let charged = self.model.charged_ps(number);
+        let reply = self.model.take_reply(number);
         let lane = &mut self.lanes[number];
+        if let Some(value) = reply {
+            let shared = self.guests[lane.guest].shared;
+            shared.lane(lane.number).reply(value);
+        }
         lane.tail += 1;
         if lane.tail == lane.head || lane.tail - lane.told >= BATCH {
             lane.told = lane.tail;
@@ -318,5 +345,7 @@ impl<'a, M: Memory> Pace<'a, M> {
     }
 }
 
+#[cfg(test)]
+mod shared_tests;
 #[cfg(test)]
 mod tests;

@@ -1,8 +1,8 @@
 //! The command line of QEMU for a machine. It is made as pure text, so that tests can read it.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use crate::machine::{Machine, Window};
+use crate::machine::{MOST_WINDOWS, Machine, Window};
 
 /// A version of QEMU that is known to work with the plugin.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -70,6 +70,8 @@ pub struct Descriptors {
     pub shared: i32,
     /// Descriptor of the monitor, through which a guest is saved and restored.
     pub monitor: Option<i32>,
+    /// Descriptors of the memories that guests share, by number. 0 if there is none.
+    pub memories: [i32; MOST_WINDOWS],
 }
 
 /// Where the guest's memory is stored.
@@ -114,7 +116,14 @@ pub fn arguments(
     files: Files<'_>,
     clock: Clock,
 ) -> Vec<String> {
-    let mut line = hardware(machine, version, files.keep, files.storage);
+    let shared = shared_files(machine, &files);
+    let storage: Vec<Option<&Path>> = (shared.iter().enumerate())
+        .map(|(at, shared)| {
+            let stored = files.storage.get(at).copied().flatten();
+            shared.as_deref().or(stored)
+        })
+        .collect();
+    let mut line = hardware(machine, version, files.keep, &storage);
     let mut add = |option: &str, value: String| {
         line.push(option.to_owned());
         line.push(value);
@@ -137,6 +146,19 @@ pub fn arguments(
     add("-append", KERNEL.to_owned());
     add("-plugin", plugin(machine, files, clock));
     line
+}
+
+/// By window, the file of its memory if guests share it. A guest that is booted only to be saved has
+/// memory of its own there.
+fn shared_files(machine: &Machine, files: &Files<'_>) -> Vec<Option<PathBuf>> {
+    let windows = machine.windows.iter();
+    windows
+        .map(|window| {
+            let share = window.share.filter(|_| files.run.is_some())?;
+            let descriptor = files.descriptors.memories[share.number];
+            Some(PathBuf::from(format!("/proc/self/fd/{descriptor}")))
+        })
+        .collect()
 }
 
 /// The arguments that define the machine itself. Two guests with equal ones are equal
@@ -321,7 +343,14 @@ fn plugin(machine: &Machine, files: Files<'_>, clock: Clock) -> String {
         ));
     }
     for (at, window) in machine.windows.iter().enumerate() {
-        text.push_str(&format!(",window=window{at}:{}", window.base));
+        let key = match (window.share, files.run) {
+            (Some(_), Some(_)) => "shared",
+            _ => "window",
+        };
+        text.push_str(&format!(",{key}=window{at}:{}", window.base));
+    }
+    if machine.flushes() {
+        text.push_str(",flushes=on");
     }
     let clock = match clock {
         Clock::Simulated => "on",
@@ -340,7 +369,7 @@ fn plugin(machine: &Machine, files: Files<'_>, clock: Clock) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::machine::{Cache, Device};
+    use crate::machine::{Cache, Device, Share};
 
     fn files() -> Files<'static> {
         Files {
@@ -352,7 +381,7 @@ mod tests {
             storage: &[],
             descriptors: Descriptors {
                 shared: 5,
-                monitor: None,
+                ..Descriptors::default()
             },
             in_step: false,
             from_interest: false,
@@ -389,12 +418,14 @@ mod tests {
                     granularity: 256,
                     switched: false,
                     devices: vec![device("dram")],
+                    share: None,
                 },
                 Window {
                     base: 512 << 20,
                     granularity: 256,
                     switched: true,
                     devices: vec![device("a"), device("b")],
+                    share: None,
                 },
             ],
             persistent: false,
@@ -537,6 +568,46 @@ mod tests {
             plugin.ends_with(",clock=on,begin=3,tell=200000"),
             "{plugin}"
         );
+    }
+
+    #[test]
+    fn memory_that_guests_share_is_one_file_but_for_a_guest_that_is_only_saved() {
+        let share = Share {
+            number: 2,
+            coherent: false,
+        };
+        let mut machine = machine();
+        machine.windows[1].share = Some(share);
+        let mut memories = [0; MOST_WINDOWS];
+        memories[2] = 9;
+        let running = Files {
+            keep: Keep::Restore(Path::new("/cache/snapshots/a")),
+            descriptors: Descriptors {
+                shared: 5,
+                monitor: None,
+                memories,
+            },
+            ..files()
+        };
+        let line = |files| arguments(&machine, Version::V7, files, Clock::Simulated).join(" ");
+        let run = line(running);
+        assert!(
+            run.contains("id=window1,size=1024M,reserve=off,share=on,mem-path=/proc/self/fd/9 ")
+        );
+        assert!(
+            run.contains(",window=window0:0,shared=window1:536870912,flushes=on"),
+            "{run}"
+        );
+        let saved = line(Files {
+            run: None,
+            keep: Keep::Save(Path::new("/cache/snapshots/a")),
+            ..running
+        });
+        assert!(
+            saved.contains("mem-path=/cache/snapshots/a/window1.memory "),
+            "{saved}"
+        );
+        assert!(saved.contains(",window=window1:536870912"), "{saved}");
     }
 
     const GOLDEN: &str = include_str!("qemu-7.2.txt");

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// The bytes "cxabring".
 const MAGIC: u64 = 0x676e_6972_6261_7863;
 /// Version of the layout.
-const LAYOUT: u64 = 2;
+const LAYOUT: u64 = 3;
 /// Number of rings, and so most processors of a guest.
 pub const LANES: usize = 8;
 /// Number of records of a ring.
@@ -16,8 +16,11 @@ const COUNTERS: usize = 8;
 
 const HEADER: usize = 8;
 const NOW: usize = 1;
+const ACCESS: usize = 2;
+const VALUE: usize = 3;
 const TAIL: usize = 8;
 const CHARGED: usize = 9;
+const REPLY: usize = 10;
 const COUNTER: usize = 16;
 const RECORDS: usize = COUNTER + COUNTERS;
 const LANE: usize = RECORDS + 2 * ENTRIES as usize;
@@ -35,6 +38,65 @@ pub enum Kind {
     WriteBack,
     /// The guest reached a mark.
     Mark,
+    /// An access to memory that guests share. The processor waits for its [`Access`].
+    Shared,
+}
+
+/// What an access to memory that guests share does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Operation {
+    /// Loads bytes.
+    Load,
+    /// Stores bytes.
+    Store,
+    /// Writes a modified line back and drops it from the caches: `clflush` or `clflushopt`.
+    Flush,
+    /// Writes a modified line back: `clwb`.
+    WriteBack,
+    /// Waits until all flushes before have reached memory: `sfence` or `mfence`.
+    Fence,
+}
+
+/// An access to memory that guests share, within one line.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Access {
+    /// What it does.
+    pub operation: Operation,
+    /// Its first byte in the line, 0 to 63.
+    pub offset: usize,
+    /// Number of bytes of a load or store, 1 to 8.
+    pub bytes: usize,
+    /// Whether it is part of an atomic instruction: a load with the store that follows.
+    pub locked: bool,
+    /// Whether the plugin's caches have the line, unless another guest has taken it.
+    pub cached: bool,
+    /// The bytes that are stored, the lowest first.
+    pub value: u64,
+}
+
+impl Access {
+    /// Reads the words of a plugin. `None` if they are no access within a line.
+    fn from_words(what: u64, value: u64) -> Option<Access> {
+        let operation = match what & 0xff {
+            0 => Operation::Load,
+            1 => Operation::Store,
+            2 => Operation::Flush,
+            3 => Operation::WriteBack,
+            4 => Operation::Fence,
+            _ => return None,
+        };
+        let byte = |at: u32| (what >> (8 * at) & 0xff) as usize;
+        let access = Access {
+            operation,
+            offset: byte(1),
+            bytes: byte(2),
+            locked: byte(3) & 1 != 0,
+            cached: byte(3) & 2 != 0,
+            value,
+        };
+        let inside = access.bytes <= 8 && access.offset + access.bytes <= 64;
+        inside.then_some(access)
+    }
 }
 
 /// A record of the plugin.
@@ -50,7 +112,8 @@ pub struct Record {
 impl Record {
     /// Kind of the record.
     pub fn kind(self) -> Kind {
-        match self.what & 3 {
+        match self.what & 7 {
+            4 => Kind::Shared,
             0 => Kind::Load,
             1 => Kind::Store,
             2 => Kind::WriteBack,
@@ -197,6 +260,18 @@ impl Lane<'_> {
         }
     }
 
+    /// The access of a record of kind [`Kind::Shared`], for which the processor waits. `None` if the
+    /// plugin's words make no sense.
+    pub fn access(self) -> Option<Access> {
+        let word = |at: usize| self.words[at].load(Ordering::Relaxed);
+        Access::from_words(word(ACCESS), word(VALUE))
+    }
+
+    /// Gives the value of a load, before the record is charged.
+    pub fn reply(self, value: u64) {
+        self.words[REPLY].store(value, Ordering::Relaxed);
+    }
+
     /// Publishes the charged time, and the number of charged records.
     pub fn charge(self, charged_ps: u64, tail: u64) {
         self.words[CHARGED].store(charged_ps, Ordering::Relaxed);
@@ -242,6 +317,22 @@ impl<'a> Teller<'a> {
     pub(crate) fn publish(&self, lane: usize, head: u64, now_ps: u64) {
         self.lane(lane)[0].store(head, Ordering::Release);
         self.lane(lane)[NOW].store(now_ps, Ordering::Release);
+    }
+
+    /// An access to shared memory, whose record is then written. `flags` are 1 for locked and 2
+    /// for cached.
+    pub(crate) fn access(&self, lane: usize, operation: u64, bytes: [u64; 2], flags: u64) {
+        let [offset, count] = bytes;
+        let what = operation | offset << 8 | count << 16 | flags << 24;
+        self.lane(lane)[ACCESS].store(what, Ordering::Relaxed);
+    }
+
+    pub(crate) fn value(&self, lane: usize, value: u64) {
+        self.lane(lane)[VALUE].store(value, Ordering::Relaxed);
+    }
+
+    pub(crate) fn reply(&self, lane: usize) -> u64 {
+        self.lane(lane)[REPLY].load(Ordering::Relaxed)
     }
 
     pub(crate) fn tail(&self, lane: usize) -> u64 {

@@ -73,6 +73,12 @@ impl SharedWords {
     }
 }
 
+impl crate::contents::Words for SharedWords {
+    fn words(&self) -> &[AtomicU64] {
+        SharedWords::words(self)
+    }
+}
+
 impl Drop for SharedWords {
     fn drop(&mut self) {
         let bytes = self.words * size_of::<AtomicU64>();

@@ -24,16 +24,21 @@ use pack::{names, pack};
 /// Debian packages with programs that the guest uses.
 const TOOLS: [&str; 4] = ["busybox-static", "ndctl", "daxctl", "numactl"];
 /// Files that cxlab adds to the guest, by their name there.
-const GUEST: [(&str, &str); 5] = [
+const GUEST: [(&str, &str); 7] = [
     ("stream", include_str!("../../guest/stream.c")),
     ("chase", include_str!("../../guest/chase.c")),
+    ("table", include_str!("../../guest/table.c")),
+    ("mailbox", include_str!("../../guest/mailbox.c")),
     ("roi", include_str!("../../guest/roi.c")),
     ("run-marked", include_str!("../../guest/run-marked.c")),
     ("arrive", include_str!("../../guest/arrive.c")),
 ];
+/// What some of these include, by its name.
+const HEADER: (&str, &str) = ("shared.h", include_str!("../../guest/shared.h"));
 const INIT: &str = include_str!("../../guest/init.sh");
-const PLUGIN: [(&str, &str); 4] = [
+const PLUGIN: [(&str, &str); 5] = [
     ("cxlab.c", include_str!("../../qemu/cxlab.c")),
+    ("decode.h", include_str!("../../qemu/decode.h")),
     ("filter.h", include_str!("../../qemu/filter.h")),
     ("qemu.h", include_str!("../../qemu/qemu.h")),
     ("ring.h", include_str!("../../qemu/ring.h")),
@@ -143,7 +148,11 @@ impl Image {
 
 /// First line of the stamp. It changes with every file that cxlab embeds.
 fn first_line(version: Version) -> String {
-    let carried = GUEST.iter().chain(&PLUGIN).map(|(_, text)| *text);
+    let carried = GUEST
+        .iter()
+        .chain(&PLUGIN)
+        .chain([&HEADER])
+        .map(|(_, text)| *text);
     let carried = snapshot::name(carried.chain([INIT]));
     format!("cxlab {} {carried} {version:?}", env!("CARGO_PKG_VERSION"))
 }
@@ -296,6 +305,7 @@ fn compile(folder: &Path, version: Version) -> Result<(), BuildError> {
         .arg(folder.join("plugin.so"))
         .arg(sources.join("cxlab.c"));
     run(&mut plugin, "gcc libc6-dev")?;
+    write(HEADER.0, HEADER.1)?;
     for (name, text) in GUEST {
         let source = write(&format!("{name}.c"), text)?;
         let mut program = Command::new("cc");

@@ -133,6 +133,10 @@ fn expected(accesses: u64, sets: usize, ways: usize, lines: u64) -> (Vec<Record>
 
 /// The test program, compiled into a folder of its own. `None` without a compiler.
 fn compiled(name: &str) -> Option<PathBuf> {
+    compiled_of(name, "drive.c")
+}
+
+fn compiled_of(name: &str, source: &str) -> Option<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let folder = std::env::temp_dir().join(format!("cxlab-{name}-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
@@ -142,11 +146,11 @@ fn compiled(name: &str) -> Option<PathBuf> {
         .arg(root.join("../../adapters/qemu"))
         .arg("-o")
         .arg(&program)
-        .arg(root.join("src/native/drive.c"))
+        .arg(root.join("src/native").join(source))
         .status();
     match done {
         Ok(status) => {
-            assert!(status.success(), "drive.c does not compile");
+            assert!(status.success(), "{source} does not compile");
             Some(program)
         }
         Err(error) => {
@@ -245,5 +249,47 @@ fn rate_of_the_filter() {
             records as f64 / seconds / 1e6
         );
     }
+    let _ = std::fs::remove_dir_all(program.parent().unwrap());
+}
+
+/// Instructions in bytes, as the assembler writes them, and what they are: another 0, atomic 1, a flush 2,
+/// `clwb` 3, a fence 4. Of a flush: base, index, shift, offset; no register is 16.
+const INSTRUCTIONS: &[(&str, &str, &str)] = &[
+    ("clflush (%rax)", "0fae38", "2 0 16 0 0"),
+    ("clflush 8(%rsp)", "0fae7c2408", "2 4 16 0 8"),
+    ("clflush -0x80(%rbp,%r9,4)", "420fae7c8d80", "2 5 9 2 -128"),
+    ("clflushopt (%r13)", "66410fae7d00", "2 13 16 0 0"),
+    (
+        "clwb 0x12345(%rip)",
+        "660fae3545230100",
+        "3 16 16 0 4268877",
+    ),
+    ("clwb (%r12)", "66410fae3424", "3 12 16 0 0"),
+    (
+        "clflush 0x1000(,%rcx,8)",
+        "0fae3ccd00100000",
+        "2 16 1 3 4096",
+    ),
+    ("xsaveopt (%rax)", "0fae30", "0"),
+    ("sfence", "0faef8", "4"),
+    ("mfence", "0faef0", "4"),
+    ("lfence", "0faee8", "0"),
+    ("lock xaddq %rax,(%rbx)", "f0480fc103", "1"),
+    ("xchgl %eax,(%rcx)", "8701", "1"),
+    ("xchgl %ebx,%ecx", "87d9", "0"),
+    ("lock cmpxchg16b (%rsi)", "f0480fc70e", "1"),
+    ("mov (%rax),%rbx", "488b18", "0"),
+];
+
+#[test]
+fn the_plugin_knows_atomic_instructions_flushes_and_fences() {
+    let Some(program) = compiled_of("decode", "decode.c") else {
+        return;
+    };
+    let codes = INSTRUCTIONS.iter().map(|(_, code, _)| code);
+    let said = Command::new(&program).args(codes).output().unwrap().stdout;
+    let said = String::from_utf8_lossy(&said);
+    let wanted: Vec<&str> = INSTRUCTIONS.iter().map(|(_, _, is)| *is).collect();
+    assert_eq!(said.lines().collect::<Vec<_>>(), wanted, "{INSTRUCTIONS:?}");
     let _ = std::fs::remove_dir_all(program.parent().unwrap());
 }

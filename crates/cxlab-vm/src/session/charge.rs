@@ -122,6 +122,7 @@ fn span((from_s, from): &From, wall_s: f64, now: &Moment) -> Span {
         wall_s: wall_s - from_s,
         counters: now.counters.since(&from.counters),
         pools: pools.map(|(now, from)| now.since(from)).collect(),
+        shared: now.shared.since(&from.shared),
     }
 }
 

@@ -15,7 +15,9 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 
 use crate::console::Console;
+use crate::contents::Words;
 use crate::memory::{Memory, Stuck};
+use crate::model::shared::SharedCounts;
 use crate::model::{Model, PoolCounts, Processors};
 use crate::pace::{Late, Pace};
 use crate::qemu::Descriptors;
@@ -109,6 +111,8 @@ pub struct Span {
     pub counters: Counters,
     /// Requests to each pool.
     pub pools: Vec<PoolCounts>,
+    /// Accesses to memory that guests share.
+    pub shared: SharedCounts,
 }
 
 /// A region as the guest created it.
@@ -178,13 +182,21 @@ pub fn run<M: Memory>(
 ) -> Result<Together, SessionError> {
     let mut words = Vec::new();
     let mut guests = Vec::new();
+    let mut memories: Vec<Box<dyn Words>> = Vec::new();
+    let mut descriptors = Descriptors::default();
+    for (size, descriptor) in memory.shared_sizes().iter().zip(&mut descriptors.memories) {
+        let own = SharedWords::new((size / 8) as usize).map_err(SessionError::System)?;
+        *descriptor = own.fd();
+        memories.push(Box::new(own));
+    }
     // Guests are started on this thread, because they end with the thread that starts them.
     for start in starts {
         let own = SharedWords::new(WORDS).map_err(SessionError::System)?;
         shared(&own)?;
+        descriptors.shared = own.fd();
         guests.push(match start.snapshot {
-            None => Guest::boot(&start.job, own.fd())?,
-            Some(snapshot) => Guest::restore(&start.job, own.fd(), snapshot)?,
+            None => Guest::boot(&start.job, descriptors)?,
+            Some(snapshot) => Guest::restore(&start.job, descriptors, snapshot)?,
         });
         // The descriptor is not for guests that are started later.
         private(&own).map_err(SessionError::System)?;
@@ -193,8 +205,10 @@ pub fn run<M: Memory>(
     let rings: Result<Vec<Shared<'_>>, SessionError> = words.iter().map(shared).collect();
     let rings = rings?;
     let processors: Vec<Processors> = starts.iter().map(|start| start.job.processors).collect();
+    let mut model = Model::new(memory, &processors);
+    model.share(memories);
     let pace = Pace::new(
-        Model::new(memory, &processors),
+        model,
         rings
             .iter()
             .copied()
@@ -270,7 +284,11 @@ pub fn save(job: &Job<'_>, making: Making) -> Result<Snapshot, SessionError> {
     // The plugin needs the ring, although it writes no record yet.
     let ring = shared(&words)?;
     let line = Line::new()?;
-    let (mut guest, mut monitor) = Guest::start(job, words.fd(), line)?;
+    let descriptors = Descriptors {
+        shared: words.fd(),
+        ..Descriptors::default()
+    };
+    let (mut guest, mut monitor) = Guest::start(job, descriptors, line)?;
     guest.listen(job, ring, &|| false, &mut |_| {}, Next::Hold)?;
     monitor.save(&making.folder().join("state"))?;
     guest.child.end();
@@ -323,30 +341,34 @@ struct Guest {
 }
 
 impl Guest {
-    fn boot(job: &Job<'_>, shared: i32) -> Result<Guest, SessionError> {
-        let descriptors = Descriptors {
-            shared,
-            monitor: None,
-        };
+    fn boot(job: &Job<'_>, descriptors: Descriptors) -> Result<Guest, SessionError> {
         Guest::launch(job, descriptors)
     }
 
     /// Starts QEMU with its monitor.
-    fn start(job: &Job<'_>, shared: i32, line: Line) -> Result<(Guest, Monitor), SessionError> {
+    fn start(
+        job: &Job<'_>,
+        descriptors: Descriptors,
+        line: Line,
+    ) -> Result<(Guest, Monitor), SessionError> {
         let descriptors = Descriptors {
-            shared,
             monitor: Some(line.number()),
+            ..descriptors
         };
         let mut guest = Guest::launch(job, descriptors)?;
         let monitor = line.open().map_err(|error| guest.explained(error))?;
         Ok((guest, monitor))
     }
 
-    fn restore(job: &Job<'_>, shared: i32, snapshot: &Snapshot) -> Result<Guest, SessionError> {
+    fn restore(
+        job: &Job<'_>,
+        descriptors: Descriptors,
+        snapshot: &Snapshot,
+    ) -> Result<Guest, SessionError> {
         let said = std::fs::read(snapshot.console()).map_err(SessionError::System)?;
         let state = std::fs::File::open(snapshot.state()).map_err(SessionError::System)?;
         inherited(&state).map_err(SessionError::System)?;
-        let (mut guest, mut monitor) = Guest::start(job, shared, Line::new()?)?;
+        let (mut guest, mut monitor) = Guest::start(job, descriptors, Line::new()?)?;
         let restored = monitor.restore(&state);
         restored.map_err(|error| guest.explained(error))?;
         guest.talk.recall(&said);

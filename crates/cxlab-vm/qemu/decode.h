@@ -1,0 +1,1 @@
+../../../adapters/qemu/decode.h
