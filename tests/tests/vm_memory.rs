@@ -6,7 +6,7 @@ use cxlab_engine::rng::StreamRng;
 use cxlab_plan::Plan;
 use cxlab_system::analytic::PlanMemory;
 use cxlab_tests::{plan, report};
-use cxlab_vm::memory::{Memory, Place};
+use cxlab_vm::memory::{Demand, Memory, Place};
 use cxlab_vm::model::{Limits, Model, Processors, Taken};
 use cxlab_vm::ring::Record;
 
@@ -250,4 +250,109 @@ fn a_chase_beside_a_stream_waits_as_the_engines_host_does() {
             }
         }
     }
+}
+
+/// Two hosts that share a device of class HDM-DB, behind a switch.
+const COHERENT: &str = r#"
+name = "coherent"
+measure = { requests = 2000, warmup_requests = 0 }
+fabric = { topology = { kind = "chain", switches = 1 }, switch = { switching_time = "20 ns" }, edge_link = { generation = "6", port_delay = "12 ns" } }
+[[hosts]]
+name = "node"
+count = 2
+issue = { outstanding = 1, process_time = "7 ns", cache = { size = "64 KiB", ways = 8, access_time = "0 ns" } }
+workload = { kind = "uniform", read_ratio = 1.0 }
+[[devices]]
+name = "mem"
+capacity = "256 MiB"
+coherence = { class = "hdm-db", filter = { lines = 4, ways = 4, lookup_time = "3 ns", block = 1 } }
+controller = { process_time = "5 ns" }
+memory = { kind = "fixed", latency = "80 ns" }
+[[regions]]
+name = "all"
+capacity = "256 MiB"
+sharing = "shared"
+"#;
+
+/// Two guests, and the time of the next request, which meets no other.
+struct Alone {
+    memory: GuestMemory,
+    at_ps: u64,
+}
+
+impl Alone {
+    fn new(plan: &Plan) -> Alone {
+        match PlanMemory::new(plan, &[0, 1], 1) {
+            Ok(memory) => Alone {
+                memory: GuestMemory(memory),
+                at_ps: 0,
+            },
+            Err(problems) => panic!("{problems:?}"),
+        }
+    }
+
+    /// Latency of what a guest wants of a line, in picoseconds; `None` for a hit.
+    fn demand(&mut self, guest: usize, line: u64, demand: Demand) -> Option<u64> {
+        self.at_ps += 1_000_000_000;
+        let at = self.at_ps;
+        self.memory.advance(at);
+        let place = Place::cxl(line * 64).at(guest);
+        let (ticket, _) = self.memory.demand(at, place, demand)?;
+        self.memory.finish(ticket).ok().map(|done| done - at)
+    }
+}
+
+#[test]
+fn a_coherent_load_alone_takes_what_the_engine_says_to_the_picosecond() {
+    let engine = report(COHERENT, &[]);
+    let plan = plan(COHERENT, &[]);
+    let took = Alone::new(&plan).demand(0, 12_345, Demand::Load);
+    assert_eq!(took, Some((engine.latency_ns.min * 1e3).round() as u64));
+}
+
+/// One way takes `way`, a filter lookup 3 ns and the medium 80 ns. What the other guest has changed is fetched by a
+/// snoop, a write, its completion and a response to the snoop: four ways and two lookups.
+#[test]
+fn a_line_that_another_guest_has_changed_costs_its_snoop_and_write_back() {
+    let plan = plan(COHERENT, &[]);
+    let mut alone = Alone::new(&plan);
+    let first = alone.demand(0, 1, Demand::Own).unwrap();
+    assert_eq!(alone.demand(0, 1, Demand::Own), None, "a hit");
+    let taken = alone.demand(1, 1, Demand::Load).unwrap();
+    assert_eq!(alone.memory.snoops(0).written_back, 1);
+    assert_eq!(
+        alone.memory.snoops(0).invalidated,
+        0,
+        "it keeps a shared copy"
+    );
+    let ways = first - 80_000 - 3_000;
+    let more = taken - first;
+    // Messages with data are longer, and the host's and the device's own times are in the way to the device.
+    let expected = 2 * ways + 2 * 3_000;
+    assert!(
+        more.abs_diff(expected) < 4_000,
+        "{more} ps for {expected} ps; alone {first} ps"
+    );
+    let upgraded = alone.demand(0, 1, Demand::Own).unwrap();
+    assert_eq!(alone.memory.snoops(1).invalidated, 1);
+    assert!(upgraded < first + ways + 3_000, "no data: {upgraded} ps");
+    assert_eq!(alone.demand(1, 1, Demand::Drop), None, "it has none");
+}
+
+#[test]
+fn a_full_snoop_filter_takes_lines_from_guests_that_still_have_them() {
+    let plan = plan(COHERENT, &[]);
+    let mut alone = Alone::new(&plan);
+    for line in 0..4 {
+        assert!(alone.demand(0, line, Demand::Load).is_some());
+    }
+    assert_eq!(alone.memory.snoops(0).snoops, 0);
+    assert!(alone.demand(1, 4, Demand::Load).is_some());
+    assert_eq!(
+        alone.memory.snoops(0).invalidated,
+        1,
+        "the least recently used"
+    );
+    assert!(alone.demand(0, 0, Demand::Load).is_some());
+    assert_eq!(alone.demand(0, 3, Demand::Load), None);
 }

@@ -9,7 +9,7 @@ use cxlab_plan::{End, Plan};
 use cxlab_scenario::{Arithmetic, HostKind};
 use cxlab_vm::build::{Image, add_program};
 use cxlab_vm::cpio::Archive;
-use cxlab_vm::machine::{Cache, Device, Machine, Window};
+use cxlab_vm::machine::{Cache, Device, Machine, Share, Window};
 use cxlab_vm::model::{Limits, Processors};
 use cxlab_vm::qemu::Version;
 
@@ -48,8 +48,13 @@ pub(super) fn processors(plan: &Plan, host: usize, cpus: u32) -> Processors {
     }
 }
 
-/// What the guest is given.
-pub(super) fn machine(plan: &Plan, host: usize, args: &RunArgs) -> Result<Machine, Failure> {
+/// What the guest is given. `shares` says by window which memory it shares with other guests.
+pub(super) fn machine(
+    plan: &Plan,
+    host: usize,
+    args: &RunArgs,
+    shares: &[Option<Share>],
+) -> Result<Machine, Failure> {
     if plan.scenario.address_map.arithmetic == Arithmetic::Xor {
         return Err(Failure::mistake(
             "`address_map.arithmetic`: found \"xor\"; allowed in a guest: \"modulo\" (QEMU's windows have no other)",
@@ -67,7 +72,8 @@ pub(super) fn machine(plan: &Plan, host: usize, args: &RunArgs) -> Result<Machin
         ways: u64::from(level.ways),
         access_ps: level.access_time.0,
     });
-    let windows = plan.hosts[host].map.windows().iter().map(|window| {
+    let windows = plan.hosts[host].map.windows().iter().zip(shares);
+    let windows = windows.map(|(window, share)| {
         let devices = window
             .targets
             .iter()
@@ -84,6 +90,7 @@ pub(super) fn machine(plan: &Plan, host: usize, args: &RunArgs) -> Result<Machin
                     capacity: window.size.0 / devices.len() as u64,
                 })
                 .collect(),
+            share: *share,
         }
     });
     let machine = Machine {
@@ -145,7 +152,8 @@ pub(super) fn bindings(machine: &Machine, wanted: &[&str]) -> Result<Vec<Binding
         name: "local".to_owned(),
         word: "local".to_owned(),
     }];
-    for (number, window) in machine.windows.iter().enumerate() {
+    let windows = machine.windows.iter().enumerate();
+    for (number, window) in windows.filter(|(_, window)| window.share.is_none()) {
         all.push(Binding {
             name: window.name(),
             word: number.to_string(),
@@ -188,13 +196,16 @@ impl Binding {
 pub(super) fn boot_script(machine: &Machine, version: Version, args: &RunArgs) -> String {
     let flag = |on: bool| u8::from(on);
     let mut text = format!(
-        "VOLATILE={}\nDEVDAX={}\nPMEM={}\nmake_windows() {{\n",
+        "VOLATILE={}\nDEVDAX={}\nPMEM={}\nSHARED=\nmake_windows() {{\n",
         flag(version.is_volatile(machine)),
         flag(args.devdax),
         flag(args.pmem.is_some())
     );
     let mut serial = 0;
     for (number, window) in machine.windows.iter().enumerate() {
+        if window.share.is_some() {
+            text.push_str(&format!("SHARED=\"$SHARED {number}\"\n"));
+        }
         text.push_str(&format!(
             "window {number} {} {}",
             window.granularity,
@@ -308,8 +319,8 @@ fn program_path(name: &str) -> Result<Option<PathBuf>, Failure> {
     let found = cxlab_workload::find_program(name.as_ref());
     found.map(Some).ok_or_else(|| {
         Failure::mistake(format!(
-            "the program `{name}` is not found; allowed: stream, chase, {}, or a program of this \
-             machine",
+            "the program `{name}` is not found; allowed: stream, chase, table, mailbox, {}, or a \
+             program of this machine",
             TOOLS.join(", ")
         ))
     })

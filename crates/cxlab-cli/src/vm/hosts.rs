@@ -4,6 +4,8 @@ use std::ffi::OsString;
 
 use cxlab_engine::units::Picos;
 use cxlab_plan::Plan;
+use cxlab_system::analytic::PlanMemory;
+use cxlab_vm::machine::Share;
 
 use super::super::failure::Failure;
 use super::RunArgs;
@@ -83,13 +85,53 @@ pub(super) fn check_roi(memories: usize, args: &RunArgs) -> Result<(), Failure> 
     }
 }
 
-/// Guests have memory of their own: none of it may be another's.
-pub(super) fn check_memory(plan: &Plan, chosen: &[usize]) -> Result<(), Failure> {
+/// What guests that share memory cannot be asked for.
+pub(super) fn check_shares(memory: &PlanMemory, args: &RunArgs) -> Result<(), Failure> {
+    if memory.shared_regions().is_empty() {
+        return Ok(());
+    }
+    let refused = |option: &str, found: String, allowed: &str| {
+        Err(Failure::mistake(format!(
+            "{option}: found {found} with guests that share memory; allowed: {allowed}"
+        )))
+    };
+    match args.window {
+        Some(window) if window.0 > 0 => {
+            let allowed = "0 ns, so that loads and stores of all guests have one order";
+            return refused("--window", window.to_string(), allowed);
+        }
+        _ => {}
+    }
+    if let Some(dir) = &args.pmem {
+        let allowed = "scenarios in which no region has sharing = \"shared\"";
+        return refused("--pmem", format!("`{}`", dir.display()), allowed);
+    }
+    Ok(())
+}
+
+/// By window of a guest: the memory that it shares with others.
+pub(super) fn shares(memory: &PlanMemory, guest: usize) -> Vec<Option<Share>> {
+    let numbers = memory.shared_windows(guest).iter();
+    let share = |number: &usize| Share {
+        number: *number,
+        coherent: memory.shared_regions()[*number].coherent,
+    };
+    numbers.map(|number| number.as_ref().map(share)).collect()
+}
+
+/// Memory that no region shares is a guest's own: none of it may be another's.
+pub(super) fn check_memory(
+    plan: &Plan,
+    chosen: &[usize],
+    memory: &PlanMemory,
+) -> Result<(), Failure> {
     let first = plan.hosts.len();
     // By device: host, and its addresses there.
     let mut taken: Vec<(usize, usize, u64, u64)> = Vec::new();
-    for host in chosen {
-        for window in plan.hosts[*host].map.windows() {
+    for (guest, host) in chosen.iter().enumerate() {
+        let windows = plan.hosts[*host].map.windows().iter();
+        let windows = windows.zip(memory.shared_windows(guest));
+        for (window, _) in windows.filter(|(_, shared)| shared.is_none()) {
             let share = window.size.0 / window.targets.len() as u64;
             for (port, from) in window.targets.iter().zip(&window.first) {
                 let (device, from) = (port.0 as usize - first, from.0);
@@ -103,7 +145,7 @@ pub(super) fn check_memory(plan: &Plan, chosen: &[usize]) -> Result<(), Failure>
                         "hosts `{one}` and `{other}` have the same memory of `{device}`, and each guest \
                          would take it for its own; allowed: memory of its own for each guest (for \
                          instance [[regions]] with capacity = \"512 MiB\", which gives each host so \
-                         much), or one guest (--host)"
+                         much), a region with sharing = \"shared\", or one guest (--host)"
                     )));
                 }
                 taken.push((device, *host, from, from + share));

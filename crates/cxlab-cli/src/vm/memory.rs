@@ -1,7 +1,8 @@
 //! A plan's memory as the guests' misses meet it.
 
+use cxlab_protocol::coherence::requester::{Event, Line};
 use cxlab_system::analytic::{GuestLine, PlanMemory};
-use cxlab_vm::memory::{Memory, Place, Stuck, Ticket};
+use cxlab_vm::memory::{Demand, Memory, Place, SharedLine, SnoopCounts, Stuck, Ticket};
 
 /// The analytic form's stages and stations, and the media themselves, behind the seam of `cxlab-vm`.
 pub struct GuestMemory(pub PlanMemory);
@@ -45,5 +46,44 @@ impl Memory for GuestMemory {
 
     fn finish(&mut self, ticket: Ticket) -> Result<u64, Stuck> {
         self.0.finish(ticket).map_err(Stuck)
+    }
+
+    fn shared_sizes(&self) -> Vec<u64> {
+        let regions = self.0.shared_regions().iter();
+        regions.map(|region| region.size).collect()
+    }
+
+    fn shared(&self, place: Place) -> Option<SharedLine> {
+        let found = self.0.shared(line(place))?;
+        Some(SharedLine {
+            memory: found.memory,
+            offset: found.offset,
+            coherent: found.coherent,
+        })
+    }
+
+    fn demand(&mut self, at_ps: u64, place: Place, demand: Demand) -> Option<(Ticket, bool)> {
+        let line = line(place);
+        let held = self.0.held(line);
+        let event = match (demand, held) {
+            (Demand::Load, _) => Event::Load,
+            (Demand::Own, _) => Event::Store,
+            (Demand::Drop, Line::I) => return None,
+            (Demand::Drop, Line::M) => Event::Evict,
+            (Demand::Drop, _) => Event::EvictSilently,
+            (Demand::Flush, _) => Event::Flush,
+        };
+        let reads = held == Line::I && matches!(demand, Demand::Load | Demand::Own);
+        let ticket = self.0.demand(at_ps, line, event)?;
+        Some((ticket, reads))
+    }
+
+    fn snoops(&self, guest: usize) -> SnoopCounts {
+        let counts = self.0.snoop_counts(guest);
+        SnoopCounts {
+            snoops: counts.snoops,
+            invalidated: counts.invalidated,
+            written_back: counts.written_back,
+        }
     }
 }

@@ -5,6 +5,7 @@ use cxlab_plan::Plan;
 use cxlab_system::layout::{nanos, table};
 use cxlab_system::output::run_id;
 use cxlab_vm::build::Image;
+use cxlab_vm::model::shared::SharedCounts;
 use cxlab_vm::pace::Late;
 use cxlab_vm::qemu::Version;
 use cxlab_vm::ring::ClockState;
@@ -32,6 +33,8 @@ pub(super) struct Facts<'a> {
     /// By pool: constant time of the way there and back.
     pub(super) ways_ps: &'a [u64],
     pub(super) bindings: &'a [Binding],
+    /// Whether it shares memory with other guests.
+    pub(super) shares: bool,
     pub(super) result: &'a Result<Outcome, SessionError>,
     pub(super) notes: Vec<String>,
 }
@@ -54,6 +57,18 @@ fn rate(bytes: u64, seconds: f64) -> f64 {
 
 fn mean_ns(sum_ps: u64, count: u64) -> f64 {
     sum_ps as f64 / count.max(1) as f64 / 1e3
+}
+
+fn shared_json(counts: &SharedCounts) -> Value {
+    json!({
+        "accesses": counts.accesses,
+        "misses": counts.misses,
+        "stale_loads": counts.stale_loads,
+        "flushes": counts.flushes,
+        "snoops": counts.snoops.snoops,
+        "invalidated": counts.snoops.invalidated,
+        "written_back": counts.snoops.written_back,
+    })
 }
 
 /// One line: what the guest's clock was.
@@ -114,6 +129,9 @@ impl Report<'_> {
         let mut rows = vec![self.guests[0].cells(several, "host", &HEADS.map(str::to_owned))];
         rows.extend(self.guests.iter().flat_map(|guest| guest.rows(several)));
         text.push_str(&table(&rows));
+        for guest in &self.guests {
+            text.push_str(&guest.shared_text());
+        }
         for guest in &self.guests {
             for note in &guest.notes {
                 match several {
@@ -204,7 +222,7 @@ impl Facts<'_> {
                 })
             })
             .collect();
-        json!({
+        let mut value = json!({
             "simulated_s": seconds,
             "idle_s": span.idle_s,
             "wall_s": span.wall_s,
@@ -216,7 +234,32 @@ impl Facts<'_> {
             "clock_reads": span.counters.clock_reads,
             "device_accesses": span.counters.device_accesses,
             "pools": pools,
-        })
+        });
+        if self.shares {
+            value["shared"] = shared_json(&span.shared);
+        }
+        value
+    }
+
+    /// A line for each program: what it did with memory that guests share.
+    fn shared_text(&self) -> String {
+        let runs = self.result.iter().flat_map(|outcome| &outcome.runs);
+        let lines = runs.filter(|_| self.shares).map(|run| {
+            let counts = &run.span.shared;
+            format!(
+                "  `{}`, bound to {}: {} accesses to shared memory, {} of them misses; {} snoops took \
+                 {} lines; {} flushes; {} loads of old values\n",
+                self.host_name(),
+                self.name(run),
+                counts.accesses,
+                counts.misses,
+                counts.snoops.snoops,
+                counts.snoops.invalidated,
+                counts.flushes,
+                counts.stale_loads
+            )
+        });
+        lines.collect()
     }
 
     /// How the guest came and went.

@@ -25,7 +25,8 @@ use super::guest::{
     run_script,
 };
 use super::hosts::{
-    check_memories, check_memory, check_options, check_roi, chosen, memories, programs,
+    check_memories, check_memory, check_options, check_roi, check_shares, chosen, memories,
+    programs, shares,
 };
 use super::memory::GuestMemory;
 use super::report::{Facts, Report};
@@ -137,10 +138,11 @@ fn run(args: &RunArgs) -> Result<(), Failure> {
     let programs = programs(plan, &chosen, args)?;
     let memory = PlanMemory::new(plan, &chosen, plan.scenario.seed)
         .map_err(|problems| loaded.mistakes(problems))?;
-    check_memory(plan, &chosen)?;
+    check_memory(plan, &chosen, &memory)?;
+    check_shares(&memory, args)?;
     let mut parts = Vec::new();
     for (guest, host) in chosen.iter().enumerate() {
-        let machine = machine(plan, *host, args)?;
+        let machine = machine(plan, *host, args, &shares(&memory, guest))?;
         let bindings = bindings(&machine, &memories(plan, *host, args))?;
         let program = programs.iter().find(|(other, _)| other == host);
         let command = program.map_or(&args.command, |(_, words)| words);
@@ -206,6 +208,7 @@ impl Ready<'_> {
                 pools: &part.pools,
                 ways_ps: &part.ways_ps,
                 bindings: &part.bindings,
+                shares: part.machine.shares(),
                 result,
                 notes: self.notes(part, result),
             });

@@ -9,6 +9,7 @@
 mod common;
 mod refused;
 mod several;
+mod shared;
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
