@@ -50,6 +50,7 @@ pub(super) const SHIPPED: &[(&str, &str)] = &[
     ("type123-pbr", include_str!("../../../scenarios/type123-pbr.toml")),
     ("vm-hosts", include_str!("../../../scenarios/vm-hosts.toml")),
     ("vm-pool", include_str!("../../../scenarios/vm-pool.toml")),
+    ("vm-shared", include_str!("../../../scenarios/vm-shared.toml")),
 ];
 
 /// Shipped scenarios that other files belong to, which a new file would lack.
