@@ -1,8 +1,8 @@
 """Traces for Perfetto, read by Perfetto's own message definitions.
 
 The query of the guide runs in the trace processor, a program that the package `perfetto` downloads.
-Where the program cannot be had, the same sums are made from the messages alone. `make test-site` runs
-the query in the trace processor as WebAssembly.
+Where the program cannot be had, the same sums are made from the messages alone. `make test-site`
+runs the query in the trace processor as WebAssembly.
 """
 
 from collections import defaultdict

@@ -10,7 +10,7 @@ const LINE: usize = 64;
 
 /// The bytes of a memory that guests share, as words of 64 bits. QEMU maps the same bytes.
 pub trait Words: Send {
-    /// All words.
+    /// The words of the whole memory, by offset.
     fn words(&self) -> &[AtomicU64];
 }
 
@@ -47,7 +47,7 @@ impl Contents {
         self.copies.contains_key(&(guest, line))
     }
 
-    /// Whether they have changed it.
+    /// Whether the caches of a guest have changed their copy of a line.
     pub fn is_dirty(&self, guest: usize, line: SharedLine) -> bool {
         self.copies.get(&(guest, line)).is_some_and(|one| one.dirty)
     }
@@ -78,8 +78,7 @@ impl Contents {
         self.copies.remove(&(guest, line));
     }
 
-    /// The value of `count` bytes as a guest loads them, and whether they are stale: others have been
-    /// stored since.
+    /// The value of `count` bytes as a guest loads them, and whether others have been stored since.
     pub fn load(&self, guest: usize, line: SharedLine, offset: usize, count: usize) -> (u64, bool) {
         let copy = self.copies.get(&(guest, line));
         let bytes = copy.map_or_else(|| self.stored(line), |copy| copy.bytes);

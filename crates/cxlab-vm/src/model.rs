@@ -8,8 +8,9 @@
 //! the processor waits for the oldest line.
 //!
 //! Left out: overlap of independent loads that are not consecutive, instruction misses,
-//! page table walks, coherence between processors of one guest. [`shared`] has memory that guests
-//! share.
+//! page table walks, coherence between processors of one guest.
+//!
+//! Memory that several guests share is in [`shared`].
 
 pub mod shared;
 
@@ -200,8 +201,7 @@ impl<M: Memory> Model<M> {
         self.lanes[lane].charged_ps += time_ps;
     }
 
-    /// A processor has ended, so its wait is dropped. Another that waits behind it waits for the
-    /// request itself.
+    /// A processor has ended, so its wait is dropped. Who waits behind it then waits for the request.
     pub fn leave(&mut self, lane: usize) {
         self.sharing.unlock(lane);
         let Some(left) = self.lanes[lane].waits.take() else {

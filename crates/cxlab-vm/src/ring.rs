@@ -45,9 +45,9 @@ pub enum Kind {
 /// What an access to memory that guests share does.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Operation {
-    /// Loads bytes.
+    /// A read of up to eight bytes.
     Load,
-    /// Stores bytes.
+    /// A write of up to eight bytes.
     Store,
     /// Writes a modified line back and drops it from the caches: `clflush` or `clflushopt`.
     Flush,
@@ -319,8 +319,7 @@ impl<'a> Teller<'a> {
         self.lane(lane)[NOW].store(now_ps, Ordering::Release);
     }
 
-    /// An access to shared memory, whose record is then written. `flags` are 1 for locked and 2
-    /// for cached.
+    /// An access to shared memory, whose record is then written. Flag 1 is locked, and 2 is cached.
     pub(crate) fn access(&self, lane: usize, operation: u64, bytes: [u64; 2], flags: u64) {
         let [offset, count] = bytes;
         let what = operation | offset << 8 | count << 16 | flags << 24;

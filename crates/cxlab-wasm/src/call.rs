@@ -50,7 +50,7 @@ pub enum Request {
         addr: u64,
         /// Its size in bytes: 1, 2, 4 or 8.
         size: u8,
-        /// The number.
+        /// The number that is stored, in its low bytes.
         value: u64,
         /// Whether it is an atomic store, which comes after all earlier accesses.
         atomic: bool,
@@ -79,7 +79,7 @@ pub enum Request {
     },
     /// Bytes of simulated memory set to one value.
     Fill {
-        /// First address.
+        /// Address of the first byte.
         to: u64,
         /// The value of each byte.
         value: u8,

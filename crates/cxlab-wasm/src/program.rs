@@ -55,9 +55,9 @@ impl fmt::Display for ValueType {
 /// A function that a program exports.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Function {
-    /// Its name.
+    /// Its name in the C source.
     pub name: String,
-    /// Its parameters.
+    /// Types of its parameters, in order.
     pub parameters: Vec<ValueType>,
     /// Whether it returns nothing, as a kernel must.
     pub is_void: bool,

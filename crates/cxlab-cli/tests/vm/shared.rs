@@ -12,7 +12,7 @@ fn scenario() -> PathBuf {
     root().join("scenarios/vm-shared.toml")
 }
 
-/// The same device without coherence.
+/// Options that make the device a plain one (HDM-H), which keeps no cache coherent.
 const PLAIN: [&str; 2] = ["--set", "devices[0].coherence.class=hdm-h"];
 
 /// The numbers in the line of a guest's program that begins with a word.

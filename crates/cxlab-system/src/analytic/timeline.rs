@@ -99,7 +99,7 @@ pub struct PlanMemory {
     media: Vec<Queue>,
     /// By medium: the home of its lines, where its device keeps them coherent.
     homes: Vec<Option<Home>>,
-    /// By guest.
+    /// Snoops that each guest has answered.
     snoops: Vec<SnoopCounts>,
     shares: Shares,
     /// By station: until when it is busy.
@@ -116,8 +116,7 @@ impl PlanMemory {
     /// The memory of a plan's hosts.
     ///
     /// # Errors
-    /// What the analytic form does not cover, but for memory of class HDM-DB that at least two of the
-    /// hosts share.
+    /// What the analytic form does not cover, except for memory of class HDM-DB with two or more hosts.
     pub fn new(plan: &Plan, hosts: &[usize], seed: u64) -> Result<PlanMemory, Vec<Problem>> {
         super::refuse_but_hdm_db(plan)?;
         let shares = Shares::new(plan, hosts);

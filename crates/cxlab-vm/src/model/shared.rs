@@ -57,7 +57,7 @@ impl SharedCounts {
 #[derive(Default)]
 pub(super) struct Sharing {
     contents: Contents,
-    /// By guest.
+    /// Accesses of each guest.
     counts: Vec<SharedCounts>,
     /// Requests of coherent lines in flight. A line has at most one.
     flying: Vec<(SharedLine, Ticket)>,

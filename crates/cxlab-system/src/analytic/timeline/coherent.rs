@@ -163,8 +163,7 @@ impl PlanMemory {
     }
 
     /// Makes a guest's caches load, store, evict or flush a line of coherent memory. Returns the
-    /// number of the request that this takes, or `None` if it takes none: a hit, or a clean copy
-    /// that is dropped.
+    /// number of the request that this takes. A hit and the eviction of a clean copy take none.
     pub fn demand(&mut self, at_ps: u64, line: GuestLine, event: requester::Event) -> Option<u32> {
         let (pool, dpa) = self.locate(line)?;
         let medium = self.pools[pool].medium;

@@ -10,8 +10,7 @@ pub struct SharedLine {
     pub memory: usize,
     /// Offset of the line in that memory, in bytes.
     pub offset: u64,
-    /// Whether the device keeps the caches of guests coherent (HDM-DB). Otherwise their
-    /// software must.
+    /// Whether the device keeps the caches of guests coherent (HDM-DB), so that software need not.
     pub coherent: bool,
 }
 
