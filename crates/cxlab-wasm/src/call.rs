@@ -463,7 +463,7 @@ impl Outside {
         operand: u64,
         compare: u64,
     ) -> Result<u64, Error> {
-        if addr % u64::from(size) != 0 {
+        if !addr.is_multiple_of(u64::from(size)) {
             return Err(Error::new(format!(
                 "found an atomic operation on {size} B at {addr:#x}; allowed: multiples of {size}"
             )));

@@ -9,11 +9,11 @@ use wasm_encoder::{
     GlobalType, ImportSection, Module, TypeSection, ValType,
 };
 use wasmparser::{
-    CompositeInnerType, DataKind, ExternalKind, FunctionBody, Operator, Parser, Payload, TypeRef,
-    Validator, WasmFeatures,
+    CompositeInnerType, Data, DataKind, ExternalKind, FunctionBody, Import, Operator, Parser,
+    Payload, TypeRef, Validator, WasmFeatures,
 };
 
-use crate::private::PrivateImage;
+use crate::private::{NULL_BYTES, PrivateImage};
 use crate::rewrite::{self, Access, Layout};
 
 /// Bytes of a page of a module's memory.
@@ -191,19 +191,7 @@ impl<'a> Parts<'a> {
             }
             Payload::ImportSection(section) => {
                 for import in section {
-                    let import = import?;
-                    match import.ty {
-                        TypeRef::Func(ty) if import.module == IMPORTS => {
-                            self.imports.push((import.name, ty));
-                        }
-                        _ => {
-                            return Err(ReadError::Text(format!(
-                                "found `{}` of `{}`, which is not defined; allowed: functions of \
-                                 cxlab_kernel.h",
-                                import.name, import.module
-                            )));
-                        }
-                    }
+                    self.import(&import?)?;
                 }
             }
             Payload::FunctionSection(section) => {
@@ -241,15 +229,7 @@ impl<'a> Parts<'a> {
             }
             Payload::DataSection(section) => {
                 for data in section {
-                    let data = data?;
-                    let DataKind::Active { offset_expr, .. } = data.kind else {
-                        return Err("found passive data; allowed: active".to_owned().into());
-                    };
-                    let Operator::I64Const { value } = offset_expr.get_operators_reader().read()?
-                    else {
-                        return Err("found data at a computed address".to_owned().into());
-                    };
-                    self.data.push((value as u64, data.data));
+                    self.data(data?)?;
                 }
             }
             Payload::CodeSectionEntry(body) => self.bodies.push(body),
@@ -266,6 +246,30 @@ impl<'a> Parts<'a> {
             }
             _ => {}
         }
+        Ok(())
+    }
+
+    fn import(&mut self, import: &Import<'a>) -> Result<(), ReadError> {
+        match import.ty {
+            TypeRef::Func(ty) if import.module == IMPORTS => {
+                self.imports.push((import.name, ty));
+                Ok(())
+            }
+            _ => Err(ReadError::Text(format!(
+                "found `{}` of `{}`, which is not defined; allowed: functions of cxlab_kernel.h",
+                import.name, import.module
+            ))),
+        }
+    }
+
+    fn data(&mut self, data: Data<'a>) -> Result<(), ReadError> {
+        let DataKind::Active { offset_expr, .. } = data.kind else {
+            return Err("found passive data; allowed: active".to_owned().into());
+        };
+        let Operator::I64Const { value } = offset_expr.get_operators_reader().read()? else {
+            return Err("found data at a computed address".to_owned().into());
+        };
+        self.data.push((value as u64, data.data));
         Ok(())
     }
 
@@ -333,7 +337,7 @@ impl<'a> Parts<'a> {
         let pointer = self.globals.iter().find(|(ty, _)| is_pointer(ty));
         let top = pointer.and_then(|(_, init)| stack_top(init));
         let first = self.data.iter().map(|(at, _)| *at).min();
-        let stack = top.or(first).unwrap_or(crate::NULL_BYTES);
+        let stack = top.or(first).unwrap_or(NULL_BYTES);
         if first.is_some_and(|first| first < stack) {
             return Err(format!(
                 "found static data below the top of the stack, {stack:#x}; allowed: the stack \

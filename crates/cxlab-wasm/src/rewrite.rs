@@ -304,11 +304,11 @@ impl Writer<'_> {
     fn load(&mut self, memarg: &MemArg, bytes: i32, number: Number) {
         self.sink().i64_const(memarg.offset as i64).i32_const(bytes);
         self.call(Access::Load);
-        self.from_i64(number);
+        self.typed(number);
     }
 
     fn store(&mut self, memarg: &MemArg, bytes: i32, number: Number) {
-        self.to_i64(number);
+        self.bits_of(number);
         self.sink().i64_const(memarg.offset as i64).i32_const(bytes);
         self.call(Access::Store);
     }
@@ -318,15 +318,15 @@ impl Writer<'_> {
             Number::I32 | Number::F32 => 4,
             Number::I64 | Number::F64 => 8,
         };
-        self.to_i64(number);
+        self.bits_of(number);
         let what = bytes | (kind << 8);
         self.sink().i64_const(memarg.offset as i64).i32_const(what);
         self.call(Access::Rmw);
-        self.from_i64(number);
+        self.typed(number);
     }
 
     /// The number on the stack, from the bits of an `i64`.
-    fn from_i64(&mut self, number: Number) {
+    fn typed(&mut self, number: Number) {
         let mut sink = self.sink();
         match number {
             Number::I32 => sink.i32_wrap_i64(),
@@ -337,7 +337,7 @@ impl Writer<'_> {
     }
 
     /// The bits of the number on the stack, as an `i64`.
-    fn to_i64(&mut self, number: Number) {
+    fn bits_of(&mut self, number: Number) {
         let mut sink = self.sink();
         match number {
             Number::I32 => sink.i64_extend_i32_u(),

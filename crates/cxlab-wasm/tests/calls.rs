@@ -17,17 +17,17 @@ fn program(functions: &str) -> Result<Program, String> {
             (data (i64.const 4096) "\01\02\03\04\05\06\07\80")
             {functions})"#
     );
-    Program::new(&wat::parse_str(text).unwrap())
+    Program::new(&wat::parse_str(text).expect("valid text"))
 }
 
 fn call(functions: &str, arguments: &[u64]) -> Call {
     Call::new(
-        &program(functions).unwrap(),
+        &program(functions).expect("no fault"),
         "f",
         arguments,
         WorkItem::default(),
     )
-    .unwrap()
+    .expect("no fault")
 }
 
 /// The requests and cycles of a function. `answer` gives the value of each request.
@@ -36,7 +36,7 @@ fn run(functions: &str, arguments: &[u64], mut answer: impl FnMut(Request) -> u6
     let mut steps = Vec::new();
     let mut value = 0;
     loop {
-        let step = call.resume(value).unwrap();
+        let step = call.resume(value).expect("no fault");
         steps.push(step);
         match step {
             Step::Request(request, _) => value = answer(request),
@@ -72,7 +72,7 @@ fn load(addr: u64, size: u8) -> Request {
 
 /// What a fault says.
 fn fault(functions: &str, arguments: &[u64]) -> String {
-    call(functions, arguments).resume(0).unwrap_err()
+    call(functions, arguments).resume(0).expect_err("a fault")
 }
 
 #[test]
@@ -278,7 +278,7 @@ fn copies_leave_whole_and_private_bytes_are_there_for_the_owner() {
     );
     assert!(call.is_private(2048) && !call.is_private(FAR));
     assert_eq!(call.private(4096, 2), Ok(&[1, 2][..]));
-    call.private_mut(2048, 8).unwrap().fill(9);
+    call.private_mut(2048, 8).expect("no fault").fill(9);
     let Ok(Step::Request(request, _)) = call.resume(0) else {
         panic!()
     };
@@ -309,9 +309,9 @@ fn a_work_item_knows_its_place() {
         local_size: [3, 5, 1],
         ..WorkItem::default()
     };
-    let program = program(f).unwrap();
+    let program = program(f).expect("no fault");
     for (dimension, id, groups) in [(0, 7, 4), (1, 8, 2), (3, 0, 1)] {
-        let mut call = Call::new(&program, "f", &[FAR, dimension], item.clone()).unwrap();
+        let mut call = Call::new(&program, "f", &[FAR, dimension], item.clone()).expect("no fault");
         let expected = [store(FAR, 8, id), store(FAR, 8, groups), store(FAR, 4, 2)];
         for one in expected {
             let Ok(Step::Request(request, _)) = call.resume(0) else {
@@ -329,7 +329,7 @@ fn functions_call_functions() {
             (f64.store (local.get $p) (call $twice (local.get $x))))"#;
     let steps = run(f, &[FAR, 1.5f64.to_bits()], |_| 0);
     assert_eq!(requests(&steps), [store(FAR, 8, 3f64.to_bits())]);
-    let program = program(f).unwrap();
+    let program = program(f).expect("no fault");
     let functions = program.functions();
     assert_eq!((functions.len(), functions[0].name.as_str()), (1, "f"));
     assert!(functions[0].is_void);
@@ -340,7 +340,7 @@ fn functions_call_functions() {
 
 #[test]
 fn what_is_not_supported_is_refused_by_name() {
-    let wrong = |text: &str| match Program::new(&wat::parse_str(text).unwrap()) {
+    let wrong = |text: &str| match Program::new(&wat::parse_str(text).expect("valid text")) {
         Ok(_) => panic!("accepted {text}"),
         Err(error) => error,
     };
