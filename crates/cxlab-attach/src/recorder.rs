@@ -273,9 +273,8 @@ impl Recorder {
         }
         let mut code: BTreeMap<u64, u32> = BTreeMap::new();
         for step in &steps {
-            if !code.contains_key(&step.code) {
-                code.insert(step.code, self.place(pid, step.code));
-            }
+            code.entry(step.code)
+                .or_insert_with(|| self.place(pid, step.code));
         }
         let seen = self.processes.get(&pid).map(|process| process.seen.clone());
         let seen = seen.unwrap_or_default();

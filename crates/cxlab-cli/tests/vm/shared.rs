@@ -20,8 +20,8 @@ fn said(report: &Value, guest: usize, word: &str) -> [u64; 2] {
     let lines = report["guests"][guest]["runs"][0]["output"]
         .as_array()
         .unwrap();
-    let line = lines.iter().filter_map(Value::as_str);
-    let line = line.filter(|line| line.starts_with(word)).next_back();
+    let mut line = lines.iter().filter_map(Value::as_str);
+    let line = line.rfind(|line| line.starts_with(word));
     let words: Vec<&str> = line.unwrap_or_default().split_whitespace().collect();
     [words[1].parse().unwrap(), words[3].parse().unwrap()]
 }
