@@ -157,7 +157,7 @@ def draw(table: pd.DataFrame) -> Drawing:
     labels = [name.removeprefix("python: ").replace(" of ", "\n") for name in names]
     axes.set_xticks(list(at), labels, fontsize=8)
     axes.set_title("Attached programs (CXLMemSim Table 1)")
-    axes.legend(frameon=False, fontsize=8)
+    axes.legend(frameon=False, fontsize=8, loc="upper right")
     figure.tight_layout()
     return figure
 
