@@ -18,11 +18,7 @@ pub(super) fn is_coloured(stream: &impl IsTerminal) -> bool {
 
 impl From<Mistakes> for Failure {
     fn from(mistakes: Mistakes) -> Failure {
-        let mut text = mistakes.render(is_coloured(&std::io::stderr()));
-        if mistakes.precludes_checks() {
-            text.push_str("\nnote: values are checked when this is mended, and may show more\n");
-        }
-        Failure::Mistake(text)
+        Failure::Mistake(mistakes.render(is_coloured(&std::io::stderr())))
     }
 }
 

@@ -20,16 +20,15 @@ pub struct Mistakes {
 }
 
 impl Mistakes {
-    /// Whether more checks follow when these mistakes are mended: keys and types are checked before values.
-    pub fn precludes_checks(&self) -> bool {
-        self.precludes_checks
-    }
-
-    /// The mistakes as text for people; `color` enables terminal colours.
+    /// The mistakes as text for people; `color` enables terminal colours. It says so where more checks
+    /// follow when these mistakes are mended: keys and types are checked before values.
     pub fn render(&self, color: bool) -> String {
         let mut text = render(&self.diagnostics, &self.document, color);
         if !text.ends_with('\n') {
             text.push('\n');
+        }
+        if self.precludes_checks {
+            text.push_str("\nnote: values are checked when this is mended, and may show more\n");
         }
         text
     }
