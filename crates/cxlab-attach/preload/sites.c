@@ -131,6 +131,9 @@ static int ready(void) {
     return real_free != NULL;
 }
 
+/* Whether allocations of this thread are noted now. */
+static int watches(void) { return !inside && sites && pages && granules; }
+
 static int note_program(struct dl_phdr_info *info, size_t size, void *data) {
     (void)size, (void)data;
     for (int at = 0; at < info->dlpi_phnum; at++) {
@@ -271,7 +274,7 @@ static uint32_t marked(const void *block) {
 }
 
 static void *made(void *block, size_t size, uintptr_t caller, uintptr_t frame) {
-    if (!block || inside || !sites || !pages || !granules)
+    if (!block || !watches())
         return block;
     uint32_t number = site_of(caller, frame);
     mark(block, size ? size : 1, number);
@@ -284,7 +287,7 @@ static void *made(void *block, size_t size, uintptr_t caller, uintptr_t frame) {
 }
 
 static void gone(void *block) {
-    if (block && !inside && sites && pages && granules)
+    if (block && watches())
         sites[marked(block)].live -= malloc_usable_size(block);
 }
 
@@ -320,7 +323,7 @@ static void *moved(void *block, size_t size, uintptr_t caller, uintptr_t frame) 
             memcpy(fresh, block, had < size ? had : size);
         return fresh;
     }
-    int known = block && !inside && sites && pages && granules;
+    int known = block && watches();
     uint32_t number = known ? marked(block) : 0;
     size_t had = known ? malloc_usable_size(block) : 0;
     void *fresh = real_realloc(block, size);

@@ -52,13 +52,7 @@ fn path(pid: Tid, name: &str) -> String {
 impl Images {
     /// The number of a mapping's file. `None` if the mapping is of no file, or is a device.
     pub(crate) fn number(&mut self, pid: Tid, mapping: &Mapping) -> Option<u32> {
-        let name = mapping
-            .name
-            .strip_suffix(" (deleted)")
-            .unwrap_or(&mapping.name);
-        if !name.starts_with('/') || name.starts_with("/dev/") {
-            return None;
-        }
+        let name = mapping.path()?;
         if let Some(number) = self.numbers.get(name) {
             return Some(*number);
         }
@@ -86,6 +80,13 @@ impl Images {
         }
     }
 
+    /// How far a mapping's file is from its own addresses in the process. `None` if the mapping is of no file.
+    pub(crate) fn moved(&mut self, pid: Tid, mapping: &Mapping) -> Option<u64> {
+        let image = self.number(pid, mapping)?;
+        let start = mapping.region.start;
+        Some(start.wrapping_sub(self.place(image, mapping, start).address))
+    }
+
     pub(crate) fn into_paths(self) -> Vec<String> {
         self.paths
     }
@@ -109,11 +110,7 @@ fn read(path: &str) -> Option<Image> {
 
 /// The sections of a mapping's file that say how to unwind stacks. `None` for what is no program.
 pub(crate) fn unwinding(pid: Tid, mapping: &Mapping) -> Option<Unwinding> {
-    let name = mapping
-        .name
-        .strip_suffix(" (deleted)")
-        .unwrap_or(&mapping.name);
-    let cache = ReadCache::new(File::open(path(pid, name)).ok()?);
+    let cache = ReadCache::new(File::open(path(pid, mapping.path()?)).ok()?);
     (&cache).len().ok()?;
     let file = object::File::parse(&cache).ok()?;
     let section = |name: &str| {

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use crate::fabric::Fabric;
 use crate::model::Window;
 use crate::onward::go_on;
-use crate::placement::{Layout, Place, Placement};
+use crate::placement::{Layout, Placement};
 use crate::recording::{PhaseRecord, Recording, StackUse, WindowRecord};
 
 /// Lines missed, and delay.
@@ -49,19 +49,6 @@ pub struct LocatedPhase {
     pub cpu_ns: f64,
     /// Delay of which no window says where it is from, in nanoseconds.
     pub unlocated_ns: f64,
-}
-
-/// Which pool an address of a window is in, with its mappings at that time.
-pub(crate) fn finder<'a>(
-    layout: &'a Layout,
-    fabric: &'a dyn Fabric,
-) -> impl Fn(u64) -> Option<usize> + 'a {
-    move |address| {
-        layout.place(address).map(|place| match place {
-            Place::Cxl(offset) => fabric.pool_of(offset),
-            Place::Local => 0,
-        })
-    }
 }
 
 /// Tells the pieces of code of a recording apart. Memory was placed by `placement`, and a read of pool
@@ -109,10 +96,11 @@ fn phase_of(
         let Some(layout) = layouts.get(window.mappings as usize) else {
             continue;
         };
-        let find = finder(layout, fabric);
         let model = Window::new(added.len(), recording.overlap).observing();
         let steps = window.steps.clone();
-        let used = go_on(model, steps, window.before, &mut |address| find(address));
+        let used = go_on(model, steps, window.before, &mut |address| {
+            layout.pool(address, fabric)
+        });
         if used.instructions == 0 {
             continue;
         }

@@ -32,6 +32,12 @@ pub struct Mapping {
 }
 
 impl Mapping {
+    /// Path of its file, which may be deleted by now. `None` for what is of no file, and for devices.
+    pub fn path(&self) -> Option<&str> {
+        let path = self.name.strip_suffix(" (deleted)").unwrap_or(&self.name);
+        (path.starts_with('/') && !path.starts_with("/dev/")).then_some(path)
+    }
+
     /// Whether it holds memory: readable, and neither the kernel's own nor a device.
     fn holds_memory(&self) -> bool {
         let kernels = ["[vvar]", "[vvar_vclock]", "[vdso]", "[vsyscall]"];

@@ -10,6 +10,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
+use crate::fabric::Fabric;
+
 /// Bytes of a page.
 pub const PAGE: u64 = 4096;
 
@@ -236,6 +238,14 @@ impl Layout {
             }
         };
         self.extents.iter().map(of).sum()
+    }
+
+    /// The pool that holds an address, or `None` if no mapping held it at the last [`Layout::update`].
+    pub fn pool(&self, address: u64, fabric: &dyn Fabric) -> Option<usize> {
+        Some(match self.place(address)? {
+            Place::Cxl(offset) => fabric.pool_of(offset),
+            Place::Local => 0,
+        })
     }
 
     /// The place of an address, or `None` if no mapping held it at the last [`Layout::update`].

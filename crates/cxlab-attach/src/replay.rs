@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 use crate::estimate::Estimate;
 use crate::fabric::{Answer, Demand, Fabric, under_way};
-use crate::located::{LocatedPhase, finder};
+use crate::located::LocatedPhase;
 use crate::model::{Window, WindowUse};
 use crate::onward::go_on;
 use crate::placement::{Layout, PAGE, Placement};
@@ -223,13 +223,12 @@ fn windows(
     let pools = fabric.pools().len();
     let of = |(share, window): (f64, &WindowRecord)| -> Option<(f64, WindowUse)> {
         let layout = layouts.get(window.mappings as usize)?;
-        let find = finder(layout, fabric);
         let mut find = |address: u64| {
             let share = local.range(..=address).next_back();
             let share = share.filter(|(_, (end, _))| address < *end);
             match share {
                 Some((_, (_, part))) if chance_of(address / PAGE) < *part => Some(0),
-                _ => find(address),
+                _ => layout.pool(address, fabric),
             }
         };
         let model = Window::new(pools, recording.overlap);

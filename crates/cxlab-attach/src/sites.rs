@@ -135,9 +135,7 @@ impl Tables {
         let symbol = file
             .dynamic_symbols()
             .find(|symbol| symbol.name() == Ok(SYMBOL))?;
-        let image = images.number(pid, mapping)?;
-        let start = mapping.region.start;
-        let moved = start.wrapping_sub(images.place(image, mapping, start).address);
+        let moved = images.moved(pid, mapping)?;
         let found = words::<4>(pid, symbol.address().wrapping_add(moved))?;
         let [magic, sites, pages, granules] = found;
         (magic == MAGIC).then_some(Tables {

@@ -101,9 +101,8 @@ impl Stacks {
 /// A mapping of code as the unwinder wants it. `None` if its file is no program.
 fn module(pid: Tid, mapping: &Mapping, images: &mut Images) -> Option<Module<Vec<u8>>> {
     let found = images::unwinding(pid, mapping)?;
-    let image = images.number(pid, mapping)?;
+    let moved = images.moved(pid, mapping)?;
     let start = mapping.region.start;
-    let moved = start.wrapping_sub(images.place(image, mapping, start).address);
     let range = |section: &Option<(u64, Vec<u8>)>| {
         let (address, data) = section.as_ref()?;
         Some(*address..*address + data.len() as u64)

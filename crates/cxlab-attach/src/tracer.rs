@@ -15,7 +15,7 @@ use crate::ledger::Accounts;
 use crate::maps;
 use crate::model::Window;
 use crate::onward;
-use crate::placement::{Place, Placement};
+use crate::placement::Placement;
 use crate::prices::{Prices, Told};
 use crate::process::{Facts, Process};
 use crate::recorder::Recorder;
@@ -413,12 +413,7 @@ impl<'a> Tracer<'a> {
         process.look(&self.prices.facts);
         process.refresh_maps();
         let (layout, fabric) = (&process.layout, &*self.prices.fabric);
-        let mut find = |address| {
-            layout.place(address).map(|place| match place {
-                Place::Cxl(offset) => fabric.pool_of(offset),
-                Place::Local => 0,
-            })
-        };
+        let mut find = |address| layout.pool(address, fabric);
         let window::Seen {
             steps,
             places,

@@ -201,7 +201,7 @@ impl<M: Memory> Model<M> {
         self.lanes[lane].charged_ps += time_ps;
     }
 
-    /// A processor has ended, so its wait is dropped. Who waits behind it then waits for the request.
+    /// A processor has ended, so its wait is dropped. A processor behind it then waits for the request.
     pub fn leave(&mut self, lane: usize) {
         self.sharing.unlock(lane);
         let Some(left) = self.lanes[lane].waits.take() else {

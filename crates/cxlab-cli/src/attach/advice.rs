@@ -1,5 +1,7 @@
 //! What a program would have cost with its memory elsewhere or on another fabric, ranked.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use cxlab_attach::fabric::Fabric;
 use cxlab_attach::located::LocatedPhase;
 use cxlab_attach::placement::Placement;
@@ -139,8 +141,8 @@ fn choices(recording: &Recording) -> Vec<(String, Choice)> {
 /// The pieces of memory with most delay, and the delay that is left if one of them is local.
 fn pieces(recording: &Recording, phases: &[LocatedPhase], asked_s: f64) -> Vec<(String, f64)> {
     let mut symbols = Symbols::new(recording);
-    let mut by_name: std::collections::BTreeMap<String, (f64, Option<u64>)> = Default::default();
-    let objects: std::collections::BTreeSet<u32> = phases
+    let mut by_name: BTreeMap<String, (f64, Option<u64>)> = BTreeMap::new();
+    let objects: BTreeSet<u32> = phases
         .iter()
         .flat_map(|phase| phase.objects.keys().copied())
         .collect();

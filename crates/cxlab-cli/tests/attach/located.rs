@@ -2,20 +2,6 @@
 
 use super::*;
 
-/// A walk with everything that is told of it. `None` where the system refuses tracing.
-fn told(folder: &Folder, more: &[&str]) -> Option<(Value, Output)> {
-    let mut command = attach(folder, 400, more);
-    command.arg("--");
-    role(command.args(words()), "walk");
-    let output = finish(&mut command);
-    if refused(&output) {
-        return None;
-    }
-    assert_eq!(output.code, Some(0), "{}{}", output.stdout, output.stderr);
-    assert!(output.stdout.contains("walked"), "{}", output.stdout);
-    Some((report(folder), output))
-}
-
 fn rows<'a>(report: &'a Value, pointer: &str) -> &'a [Value] {
     report.pointer(pointer).and_then(Value::as_array).unwrap()
 }
@@ -28,7 +14,7 @@ fn sum(rows: &[Value], name: &str) -> f64 {
 #[test]
 fn a_walk_is_told_by_function_memory_and_calls() {
     let folder = Folder::new("attach-where");
-    let Some((report, output)) = told(&folder, &["--where", "--advise"]) else {
+    let Some((report, output)) = walk_with(&folder, 400, &["--where", "--advise"]) else {
         return;
     };
     let asked = number(&report, "/delay/asked_ns");
@@ -67,7 +53,7 @@ fn a_walk_is_told_by_function_memory_and_calls() {
     let picture = std::fs::read_to_string(folder.path("out").join("flame.svg")).unwrap();
     assert!(picture.contains("<svg") && picture.contains("walk"));
     // The same folder takes the next run.
-    assert!(told(&folder, &["--where"]).is_some());
+    assert!(walk_with(&folder, 400, &["--where"]).is_some());
 }
 
 #[test]
@@ -83,7 +69,7 @@ fn other_places_and_fabrics_are_ranked_and_a_recording_says_the_same() {
         "--record",
         kept.to_str().unwrap(),
     ];
-    let Some((report, _)) = told(&folder, &more) else {
+    let Some((report, _)) = walk_with(&folder, 400, &more) else {
         return;
     };
     let cases = rows(&report, "/advice/cases");

@@ -145,8 +145,13 @@ fn refused(output: &Output) -> bool {
 
 /// Runs the walk with so much added latency.
 fn walked(name: &str, added_ns: i64) -> Option<Value> {
-    let folder = Folder::new(name);
-    let mut command = attach(&folder, added_ns, &["--"]);
+    Some(walk_with(&Folder::new(name), added_ns, &[])?.0)
+}
+
+/// Runs the walk with so much added latency and these options: its report, and what was printed.
+fn walk_with(folder: &Folder, added_ns: i64, more: &[&str]) -> Option<(Value, Output)> {
+    let mut command = attach(folder, added_ns, more);
+    command.arg("--");
     role(command.args(words()), "walk");
     let output = finish(&mut command);
     if refused(&output) {
@@ -154,7 +159,7 @@ fn walked(name: &str, added_ns: i64) -> Option<Value> {
     }
     assert_eq!(output.code, Some(0), "{}{}", output.stdout, output.stderr);
     assert!(output.stdout.contains("walked"), "{}", output.stdout);
-    Some(report(&folder))
+    Some((report(folder), output))
 }
 
 fn number(report: &Value, pointer: &str) -> f64 {

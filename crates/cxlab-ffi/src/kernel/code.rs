@@ -121,8 +121,7 @@ impl Code {
         }
     }
 
-    /// Sends values to the generator, and returns what it yields; `None` when the generator has
-    /// ended.
+    /// Sends values to the generator, and returns what it yields. `None` says that it has ended.
     fn step(&self, py: Python<'_>, generator: &Py<PyAny>, sent: Sent) -> PyResult<Option<Yielded>> {
         let value = |given: Given| match given {
             Given::Nothing => Ok(py.None().into_bound(py)),
