@@ -45,8 +45,6 @@ pub struct LocatedPhase {
     pub objects: BTreeMap<u32, Use>,
     /// Calls that led there (a number of [`Recording::stacks`], and what they had).
     pub stacks: Vec<(u32, StackUse)>,
-    /// CPU time with a price, in nanoseconds.
-    pub cpu_ns: f64,
     /// Delay of which no window says where it is from, in nanoseconds.
     pub unlocated_ns: f64,
 }
@@ -86,7 +84,6 @@ fn phase_of(
             .iter()
             .map(|(stack, all)| (*stack, *all))
             .collect(),
-        cpu_ns: phase.cpu_ns,
         ..LocatedPhase::default()
     };
     // By place and object: lines, weighted waits, and lines beyond local memory.
