@@ -14,8 +14,6 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use crate::model::Step;
-
 /// Number of windows that are remembered (*assumed*: some thousand lines).
 const WINDOWS: usize = 32;
 /// Fewest windows. A page that more than half of them touch does not count.
@@ -155,18 +153,12 @@ impl Sum {
     }
 }
 
-/// The lines that instructions touch.
-pub fn touched(steps: &[Step]) -> BTreeSet<u64> {
-    let touches = steps.iter().flat_map(|step| &step.touches);
-    touches.map(|touch| touch.address / 64).collect()
-}
-
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
     /// Random numbers (SplitMix64).
-    fn number(state: &mut u64) -> u64 {
+    pub(crate) fn number(state: &mut u64) -> u64 {
         *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut value = *state;
         value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -248,8 +240,5 @@ mod tests {
     #[test]
     fn nothing_is_known_of_nothing() {
         assert_eq!(Density::default().used(PAGES, 64, false), None);
-        assert!(touched(&[]).is_empty());
-        let step = Step::load(4096, &[1], &[2]);
-        assert_eq!(touched(&[step]), BTreeSet::from([64]));
     }
 }

@@ -24,6 +24,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::fabric::{Answer, Demand};
 use crate::model::{BlockUse, Here, WindowUse};
+use crate::reuse::WindowTrace;
 
 /// Properties of this machine that the estimate needs.
 #[derive(Clone, Copy, PartialEq, Serialize, Deserialize, Debug)]
@@ -61,9 +62,18 @@ pub type PhaseId = u64;
 /// The recent windows of a piece of code.
 #[derive(Clone, Default, Debug)]
 struct Phase {
-    recent: VecDeque<WindowUse>,
+    recent: VecDeque<Recent>,
     /// Number of its last window.
     last: u64,
+}
+
+/// A recent window.
+#[derive(Clone, Debug)]
+struct Recent {
+    number: u64,
+    used: WindowUse,
+    /// Its instructions, if it can be analysed again.
+    trace: Option<WindowTrace>,
 }
 
 /// Recent windows of a process, by the code that they saw.
@@ -126,7 +136,7 @@ impl Phase {
     /// Number of its windows' instructions by line of code.
     fn code(&self) -> BTreeMap<u64, u64> {
         let mut code = BTreeMap::new();
-        for (line, count) in self.recent.iter().flat_map(|window| &window.code) {
+        for (line, count) in self.recent.iter().flat_map(|window| &window.used.code) {
             *code.entry(*line).or_default() += u64::from(*count);
         }
         code
@@ -134,7 +144,7 @@ impl Phase {
 
     /// Share of its instructions that are in a line of code.
     fn part(&self, line: u64) -> f64 {
-        let counts = self.recent.iter().flat_map(|window| &window.code);
+        let counts = self.recent.iter().flat_map(|window| &window.used.code);
         let (mut here, mut all) = (0, 0);
         for (other, count) in counts {
             all += u64::from(*count);
@@ -349,8 +359,44 @@ impl Estimator {
         if phase.recent.len() == RECENT {
             phase.recent.pop_front();
         }
-        phase.recent.push_back(window);
+        phase.recent.push_back(Recent {
+            number: self.windows,
+            used: window,
+            trace: None,
+        });
         Some(id)
+    }
+
+    /// Keeps the instructions of the last window, so that it can be analysed again. Returns its number.
+    pub fn keep(&mut self, trace: WindowTrace) -> u64 {
+        let number = self.windows;
+        let recent = self
+            .phases
+            .values_mut()
+            .filter_map(|phase| phase.recent.back_mut());
+        if let Some(last) = recent.max_by_key(|recent| recent.number) {
+            last.trace = Some(trace);
+        }
+        number
+    }
+
+    /// Number of windows so far.
+    pub fn windows(&self) -> u64 {
+        self.windows
+    }
+
+    /// Analyses the recent windows of a phase again, by their numbers and instructions.
+    pub fn renew(
+        &mut self,
+        phase: PhaseId,
+        analyse: &mut dyn FnMut(u64, &WindowTrace) -> WindowUse,
+    ) {
+        let recent = self.phases.get_mut(&phase).map(|phase| &mut phase.recent);
+        for window in recent.into_iter().flatten() {
+            if let Some(trace) = &window.trace {
+                window.used = analyse(window.number, trace);
+            }
+        }
     }
 
     fn new_phase(&mut self) -> PhaseId {
@@ -392,7 +438,11 @@ impl Estimator {
     pub fn estimate(&self, phase: PhaseId, machine: &Machine, chance: f64) -> Option<Estimate> {
         let known = self.phases.get(&phase);
         let phase = known.or_else(|| self.phases.get(&self.last()?))?;
-        Estimate::of(phase.recent.iter(), machine, chance)
+        Estimate::of(
+            phase.recent.iter().map(|window| &window.used),
+            machine,
+            chance,
+        )
     }
 }
 

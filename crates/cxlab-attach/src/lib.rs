@@ -21,6 +21,7 @@ pub mod density;
 pub mod estimate;
 pub mod fabric;
 pub mod ledger;
+pub mod locality;
 pub mod located;
 pub mod model;
 pub mod onward;
@@ -29,6 +30,7 @@ pub mod progress;
 pub mod recording;
 pub mod replay;
 pub mod report;
+pub mod reuse;
 pub mod schedule;
 
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]

@@ -4,7 +4,7 @@
 //! its piece of code's delay that its waits have, each wait times the latency that its pool adds. The
 //! delay of a piece of code is what was asked for while the program ran, so all parts add up to that.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::fabric::Fabric;
 use crate::model::Window;
@@ -93,7 +93,9 @@ fn phase_of(
         let Some(layout) = layouts.get(window.mappings as usize) else {
             continue;
         };
-        let model = Window::new(added.len(), recording.overlap).observing();
+        let cached = window.cached.iter().copied().collect();
+        let model = Window::new(added.len(), recording.overlap).with_cached(cached);
+        let model = model.observing();
         let steps = window.steps.clone();
         let used = go_on(model, steps, window.before, &mut |address| {
             layout.pool(address, fabric)
@@ -147,11 +149,12 @@ fn phase_of(
 /// in parts of 1.
 fn objects_of(window: &WindowRecord) -> BTreeMap<u64, BTreeMap<u32, f64>> {
     let mut objects: BTreeMap<u64, BTreeMap<u32, f64>> = BTreeMap::new();
-    let mut seen = std::collections::BTreeSet::new();
+    let mut seen = BTreeSet::new();
     for step in window.steps.iter().skip(window.before) {
         for touch in &step.touches {
             let line = touch.address / 64;
             if let Some(object) = window.objects.get(&line)
+                && !window.cached.contains(&line)
                 && seen.insert(line)
             {
                 *objects
@@ -251,6 +254,8 @@ pub(crate) mod tests {
             before: 10,
             code: BTreeMap::from([(0x1000, 1), (0x1010, 2)]),
             objects: objects.collect(),
+            cached: BTreeSet::new(),
+            number: 0,
             mappings: 0,
             stands_for: 0.0,
             steps,

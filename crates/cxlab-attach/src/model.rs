@@ -1,8 +1,8 @@
 //! Memory use of a sequence of executed instructions, and how many of its misses overlap.
 //!
 //! A window is a few thousand instructions with every address. A line that the window has
-//! not touched before counts as a miss. ([`crate::estimate`] decides how many of those the
-//! last level cache holds.)
+//! not touched before counts as a miss, unless the program uses it all the time ([`crate::reuse`]).
+//! ([`crate::estimate`] decides how many of those the last level cache holds.)
 //!
 //! Misses overlap within a block, which is a reorder buffer's worth of instructions. The program
 //! waits for the longest chain of misses whose addresses depend on each other's data, according to
@@ -17,7 +17,7 @@
 //!
 //! Left out: instruction fetches, dependence through memory, TLB misses, cache conflicts.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use serde::{Deserialize, Serialize};
 
@@ -297,6 +297,8 @@ pub struct Window {
     keeps: bool,
     /// Lines touched, with the last block that touched them and the node after which they arrive.
     lines: HashMap<u64, Seen>,
+    /// Lines that never miss.
+    cached: HashSet<u64>,
     /// Number of instructions executed, by line of code.
     code: HashMap<u64, u32>,
     /// Number of further instructions that only show what they touch.
@@ -376,6 +378,7 @@ impl Window {
             overlap,
             keeps: true,
             lines: HashMap::new(),
+            cached: HashSet::new(),
             code: HashMap::new(),
             before: 0,
             block: Block::new(pools),
@@ -391,6 +394,16 @@ impl Window {
             observed: Some(Vec::new()),
             ..self
         }
+    }
+
+    /// The same window, in which these lines are in a cache.
+    pub fn with_cached(self, cached: HashSet<u64>) -> Window {
+        Window { cached, ..self }
+    }
+
+    /// Whether a line is known to be in a cache.
+    pub fn is_cached(&self, line: u64) -> bool {
+        self.cached.contains(&line)
     }
 
     /// The same window, whose first `instructions` are not counted and only show
@@ -428,6 +441,9 @@ impl Window {
         if self.before > 0 {
             self.before -= 1;
             for touch in &step.touches {
+                if self.is_cached(touch.address / 64) {
+                    continue;
+                }
                 let seen = self.lines.entry(touch.address / 64).or_insert(Seen {
                     block: OUTSIDE,
                     node: 0,
@@ -476,6 +492,9 @@ impl Window {
         base: u32,
         find: &mut dyn FnMut(u64) -> Option<usize>,
     ) -> u32 {
+        if self.is_cached(line) {
+            return base;
+        }
         let block = self.number;
         if let Some(seen) = self.lines.get_mut(&line) {
             let first = touch.write && !std::mem::replace(&mut seen.stored, touch.write);

@@ -10,7 +10,8 @@
 //! Where nearly all instructions belong to a loop, whole rounds of the loop are repeated, from an
 //! instruction to its next visit. An instruction with a constant stride continues with that stride.
 //! Other instructions touch new lines where they touched new ones, in the same pools and at the
-//! same distances from each other. Lines that were touched before the window stay cached. Where
+//! same distances from each other. Lines that were touched before the window, and those that
+//! the program uses all the time, stay cached. Where
 //! there is no loop, the whole window repeats, in new lines.
 //!
 //! Left out: the end of a loop and of an array. Windows begin anywhere, so the share of windows
@@ -62,7 +63,9 @@ pub fn go_on(
     let code = profile(&steps[before..]);
     let (rounds, is_loop) = rounds(&steps[before..]);
     let rounds = rounds.start + before..rounds.end + before;
-    let onward = onward(&steps, before, &rounds, is_loop);
+    let known: HashSet<u64> = touched(&steps[..before]).collect();
+    let is_known = |line| known.contains(&line) || window.is_cached(line);
+    let onward = onward(&steps, &is_known, &rounds, is_loop);
     let mut window = window.after(rounds.end as u64);
     for step in &steps[..rounds.end] {
         window.step(step, &mut |address| Some(find(address).unwrap_or(0)));
@@ -105,6 +108,12 @@ pub fn go_on(
     }
 }
 
+/// The lines that instructions touch.
+fn touched(steps: &[Step]) -> impl Iterator<Item = u64> {
+    let touches = steps.iter().flat_map(|step| &step.touches);
+    touches.map(|touch| touch.address / 64)
+}
+
 /// Number of instructions by line of code.
 fn profile(steps: &[Step]) -> Vec<(u64, u32)> {
     let mut code: BTreeMap<u64, u32> = BTreeMap::new();
@@ -139,13 +148,14 @@ fn rounds(steps: &[Step]) -> (Range<usize>, bool) {
     }
 }
 
-/// How the accesses of each repeated instruction continue, by instruction and access.
-fn onward(steps: &[Step], before: usize, rounds: &Range<usize>, is_loop: bool) -> Vec<Vec<Onward>> {
-    let known: HashSet<u64> = steps[..before]
-        .iter()
-        .flat_map(|step| &step.touches)
-        .map(|touch| touch.address / 64)
-        .collect();
+/// How the accesses of each repeated instruction continue, by instruction and access. `is_known` says whether
+/// a line was touched before or is in a cache.
+fn onward(
+    steps: &[Step],
+    is_known: &dyn Fn(u64) -> bool,
+    rounds: &Range<usize>,
+    is_loop: bool,
+) -> Vec<Vec<Onward>> {
     let far = match is_loop {
         true => distances(steps, rounds),
         false => HashMap::new(),
@@ -158,7 +168,7 @@ fn onward(steps: &[Step], before: usize, rounds: &Range<usize>, is_loop: bool) -
                 // The second line of one access continues as its first line does.
                 _ if is_second(step, at) => found[at - 1],
                 Some(far) => Onward::By(*far),
-                None if known.contains(&line) => Onward::By(0),
+                None if is_known(line) => Onward::By(0),
                 None => Onward::Anew,
             });
         }

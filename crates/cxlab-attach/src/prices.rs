@@ -106,7 +106,10 @@ impl<'a> Prices<'a> {
         let progress = process.progress(phase);
         let waits = progress.is_some_and(|progress| progress.is_undecided());
         // An estimate shows whether pages are doubtful, and more windows come soon.
-        let known = !waits && process.estimate(phase, &self.facts).is_some();
+        let known = !waits
+            && process
+                .estimate(phase, &self.facts, &*self.fabric)
+                .is_some();
         let short = thread.open.len() < MOST_WAITING;
         let waits = waits || known && short && process.is_undecided(phase);
         if !waits {
@@ -238,7 +241,7 @@ impl<'a> Prices<'a> {
                 (&mut told.priced_ns, spent.user_ns, None)
             }
         };
-        let Some(known) = process.estimate(phase, &self.facts) else {
+        let Some(known) = process.estimate(phase, &self.facts, &*self.fabric) else {
             self.unpriced_ns += ns;
             return;
         };
@@ -351,13 +354,12 @@ impl<'a> Prices<'a> {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
-
     use super::*;
     use crate::calibrate::{Curve, Lines};
-    use crate::model::{Overlap, WindowUse};
+    use crate::model::{Overlap, Step};
     use crate::placement::Placement;
     use crate::progress::{GENERAL, Place};
+    use crate::reuse::WindowTrace;
     use crate::sys;
 
     struct Two;
@@ -407,22 +409,21 @@ mod tests {
         Place { code, values }
     }
 
-    fn waiting_for_nothing(code: u64) -> WindowUse {
-        WindowUse {
-            instructions: 100,
-            seen: 100,
-            idle: 100,
-            code: vec![(code / 64, 100)],
-            ..WindowUse::default()
-        }
+    /// A window of such a loop, which does not wait for memory.
+    fn window(followed: &mut Followed<'_>, code: u64) -> PhaseId {
+        let places: Vec<Place> = (0..100).map(|executed| at(code, executed)).collect();
+        add(followed, code, &places)
     }
 
-    /// A window of such a loop, which does not wait for memory.
-    fn window(process: &mut Process, code: u64) -> PhaseId {
-        let places: Vec<Place> = (0..100).map(|executed| at(code, executed)).collect();
-        process
-            .add(waiting_for_nothing(code), &places, BTreeSet::new())
-            .unwrap()
+    fn add(followed: &mut Followed<'_>, code: u64, places: &[Place]) -> PhaseId {
+        let step = Step {
+            code,
+            ..Step::default()
+        };
+        let trace = WindowTrace::new(vec![step; 100], 0, &mut |_| None);
+        let prices = &followed.prices;
+        let (facts, fabric) = (&prices.facts, &*prices.fabric);
+        followed.process.add(trace, places, facts, fabric).unwrap()
     }
 
     const ONE: u64 = 0x1000;
@@ -487,7 +488,7 @@ mod tests {
             executed += 400_000;
         }
         assert_eq!(followed.told_ms(), [0.0; 3]);
-        window(&mut followed.process, ONE);
+        window(&mut followed, ONE);
         for number in 0..8 {
             assert_eq!(followed.told_ms(), [0.0; 3], "{number}");
             executed += 1_600_000;
@@ -512,8 +513,7 @@ mod tests {
         // Their windows show no register that counts, so the model's time gives
         // the number of instructions.
         for code in [ONE, OTHER] {
-            let used = waiting_for_nothing(code);
-            followed.process.add(used, &[], BTreeSet::new()).unwrap();
+            add(&mut followed, code, &[]);
         }
         followed.look(at(ONE, 0));
         assert_eq!(followed.told_ms(), [0.0, 0.0, 1.0]);

@@ -1,27 +1,26 @@
 //! State of a followed process: placement of its memory, memory use of its code, and size
 //! of its working set.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use crate::calibrate::Curve;
-use crate::density::{Density, PAGE_LINES};
-use crate::estimate::{BASE_NS, Estimate, Estimator, Machine, PhaseId, Rate, chance, fitting};
-use crate::fabric::Answer;
+use crate::estimate::{BASE_NS, Estimate, Estimator, Machine, PhaseId, Rate, fitting};
+use crate::fabric::{Answer, Fabric};
+use crate::locality::Locality;
 use crate::maps;
-use crate::model::{Here, Overlap, WindowUse};
+use crate::model::{Here, Overlap, Window, WindowUse};
 use crate::placement::{Layout, Placement};
 use crate::progress::{Place, Progress, advances};
+use crate::reuse::WindowTrace;
 use crate::sys::Tid;
 use crate::thread::Look;
 
 /// CPU time of the program between two samples of the working set, in nanoseconds: the first
-/// interval, and the longest one, which doubling reaches. `LOOKS` is the number of samples whose
-/// maximum counts. The intervals are in CPU time, because in real time a program that is nearly
+/// interval, and the longest one, which doubling reaches. The intervals are in CPU time, because in real time a program that is nearly
 /// always held would not get through its memory between two samples.
 const FIRST_LOOK: u64 = 10_000_000;
 const LOOK: u64 = 100_000_000;
-const LOOKS: usize = 2;
 /// Reciprocal of the share of real time that these samples may take.
 const LOOK_COST: u32 = 50;
 /// Least time between two scans of the mappings.
@@ -40,13 +39,10 @@ const ALONE: f64 = 0.5;
 const HALVINGS: u32 = 8;
 /// Change of a pace from which on estimates are made anew.
 const PACE_CHANGE: f64 = 0.05;
-/// Windows of a piece of code for which its time waits for a price, while too few lines were seen twice
-/// to tell how many lines of a page are used (*assumed*: as many as [`crate::schedule`] has at first).
-const FIRST_WINDOWS: usize = 8;
-/// The same where the program's speed says that pages mislead.
-const DOUBTFUL_WINDOWS: usize = 16;
-/// Lines of a large page.
-const LARGE_PAGE_LINES: u64 = 32_768;
+/// Windows of a phase are analysed again when the number of windows has grown by this part, and at the latest
+/// after so many (*assumed*).
+const RENEWED: u64 = 4;
+const RENEWED_LATEST: u64 = 8;
 
 /// Facts about the machine, given or measured.
 #[derive(Clone, Debug)]
@@ -73,12 +69,10 @@ pub(crate) struct Process {
     estimates: BTreeMap<PhaseId, Known>,
     /// Registers that count instructions, by phase.
     progress: BTreeMap<PhaseId, Progress>,
-    /// Lines seen, by phase.
-    density: BTreeMap<PhaseId, Density>,
-    /// Bytes used in the last samples, and the bytes of last level cache.
-    used: VecDeque<u64>,
-    llc_bytes: u64,
-    huge_share: f64,
+    /// Memory that it uses.
+    locality: Locality,
+    /// Number of windows when those of a phase were last analysed.
+    renewed: BTreeMap<PhaseId, u64>,
     next_maps: Instant,
     /// CPU time of its threads, in nanoseconds. The next sample is due at `next_look_ns` of CPU
     /// time, but not before `next_look`.
@@ -144,10 +138,8 @@ impl Process {
             estimator: Estimator::default(),
             estimates: BTreeMap::new(),
             progress: BTreeMap::new(),
-            density: BTreeMap::new(),
-            used: VecDeque::new(),
-            llc_bytes: 0,
-            huge_share: 0.0,
+            locality: Locality::default(),
+            renewed: BTreeMap::new(),
             next_maps: Instant::now(),
             ran_ns: 0,
             next_look_ns: 0,
@@ -167,7 +159,7 @@ impl Process {
     /// The machine as a program sees it that uses so much memory.
     fn machine(&self, facts: &Facts, bytes: u64) -> Machine {
         let (small, large) = (facts.small.at(bytes), facts.large.at(bytes));
-        let lines = small.between(&large, self.huge_share, small.bytes);
+        let lines = small.between(&large, self.locality.huge_share(), small.bytes);
         Machine {
             local_ns: facts.local_ns,
             wait_ns: facts.memory_ns,
@@ -205,12 +197,8 @@ impl Process {
                 true => found.referenced,
                 false => found.resident,
             };
-            if self.used.len() == LOOKS {
-                self.used.pop_front();
-            }
-            self.used.push_back(used);
-            self.llc_bytes = facts.llc_bytes;
-            self.huge_share = found.huge as f64 / found.resident.max(1) as f64;
+            let huge_share = found.huge as f64 / found.resident.max(1) as f64;
+            self.locality.look(used, huge_share, facts.llc_bytes);
         }
         self.marks = maps::clear_referenced(self.pid).is_ok();
         self.estimates.clear();
@@ -225,23 +213,60 @@ impl Process {
         self.ran_ns += ns;
     }
 
-    /// Adds a window with the places that it stepped over and the lines that it touched, and returns
-    /// the phase of its code.
+    /// Adds a window with the places that it stepped over, and returns the phase of its code.
     pub(crate) fn add(
         &mut self,
-        window: WindowUse,
+        trace: WindowTrace,
         steps: &[Place],
-        lines: BTreeSet<u64>,
+        facts: &Facts,
+        fabric: &dyn Fabric,
     ) -> Option<PhaseId> {
-        let phase = self.estimator.add(window)?;
+        if trace.is_empty() {
+            return None;
+        }
+        let used = self.analyse(self.estimator.windows() + 1, &trace, facts, fabric);
+        let phase = self.estimator.add(used)?;
+        let lines = trace.lines();
+        let number = self.estimator.keep(trace);
         self.estimates.remove(&phase);
+        self.renewed.entry(phase).or_insert(number);
         let known = &self.estimator;
         self.progress.retain(|phase, _| known.knows(*phase));
-        self.density.retain(|phase, _| known.knows(*phase));
-        self.density.entry(phase).or_default().add(lines);
+        self.renewed.retain(|phase, _| known.knows(*phase));
+        self.locality.retain(|phase| known.knows(phase));
+        self.locality.add(phase, number, lines);
         let progress = self.progress.entry(phase).or_default();
         progress.add(advances(steps));
         Some(phase)
+    }
+
+    /// Memory use of a window, by what is known of its lines now.
+    fn analyse(
+        &self,
+        number: u64,
+        trace: &WindowTrace,
+        facts: &Facts,
+        fabric: &dyn Fabric,
+    ) -> WindowUse {
+        let cached = self.locality.cached(number, trace);
+        let window = Window::new(fabric.pools().len(), facts.overlap).with_cached(cached);
+        trace.analyse(window, &mut |address| self.layout.pool(address, fabric))
+    }
+
+    /// Analyses the windows of a phase again if many others came since the last time.
+    fn renew(&mut self, phase: PhaseId, facts: &Facts, fabric: &dyn Fabric) {
+        let now = self.estimator.windows();
+        let then = self.renewed.get(&phase).copied().unwrap_or(0);
+        if now < then + (then / RENEWED).clamp(1, RENEWED_LATEST) {
+            return;
+        }
+        self.renewed.insert(phase, now);
+        self.estimates.remove(&phase);
+        let mut estimator = std::mem::take(&mut self.estimator);
+        estimator.renew(phase, &mut |number, trace| {
+            self.analyse(number, trace, facts, fabric)
+        });
+        self.estimator = estimator;
     }
 
     /// Registers that count instructions in that code.
@@ -265,10 +290,16 @@ impl Process {
     }
 
     /// Memory use of CPU time in that phase. `None` until the working set has been sampled.
-    pub(crate) fn estimate(&mut self, phase: PhaseId, facts: &Facts) -> Option<&mut Known> {
+    pub(crate) fn estimate(
+        &mut self,
+        phase: PhaseId,
+        facts: &Facts,
+        fabric: &dyn Fabric,
+    ) -> Option<&mut Known> {
         if !self.looked {
             return None;
         }
+        self.renew(phase, facts, fabric);
         let pace = self.progress.get(&phase).and_then(Progress::pace);
         let seen_ns = pace.filter(|_| facts.own).map(|pace| 1.0 / pace);
         let known = self.estimates.get(&phase);
@@ -283,14 +314,17 @@ impl Process {
     /// pages decide, or the lines in them that windows saw, or how much memory a program of that speed
     /// uses. No more lines miss than fit in the program's time.
     fn judge(&self, phase: PhaseId, facts: &Facts, seen_ns: Option<f64>) -> Option<Known> {
-        let machine = self.machine(facts, self.working_set());
-        let of = |chance| self.estimator.estimate(phase, &machine, chance);
+        let machine = self.machine(facts, self.locality.working_set());
+        let of = |chance| {
+            let chance = self.locality.chance_of_unshared(chance);
+            self.estimator.estimate(phase, &machine, chance)
+        };
         let by_pages = self.chance();
         let mut estimate = of(by_pages)?;
         let doubtful = seen_ns.is_some_and(|seen_ns| estimate.instruction_ns() > DOUBT * seen_ns);
         let mut chance = by_pages;
         let mut judged = Judged::Pages;
-        if let Some(by_lines) = self.chance_by_lines(phase, doubtful) {
+        if let Some(by_lines) = self.locality.chance_by_lines(phase, doubtful) {
             if by_lines < by_pages {
                 (chance, judged) = (by_lines, Judged::Lines);
             }
@@ -338,7 +372,7 @@ impl Process {
             estimate.is_some_and(|estimate| estimate.instruction_ns() > SLACK * seen_ns)
         };
         // By the logarithm, as line times are measured.
-        let (mut low, mut high) = (1.0_f64, self.working_set().max(2) as f64);
+        let (mut low, mut high) = (1.0_f64, self.locality.working_set().max(2) as f64);
         for _ in 0..HALVINGS {
             let middle = (low * high).sqrt();
             match takes_longer(middle) {
@@ -346,42 +380,12 @@ impl Process {
                 false => low = middle,
             }
         }
-        Some(chance(high as u64, self.llc_bytes))
+        Some(self.locality.chance_of(high as u64))
     }
 
-    /// Lines of the pages that are used.
-    fn page_lines(&self) -> u64 {
-        match self.huge_share > 0.5 {
-            true => LARGE_PAGE_LINES,
-            false => PAGE_LINES,
-        }
-    }
-
-    /// Probability that a line misses, by the lines that windows of that phase saw. `None` if they do
-    /// not say that pages mislead. Fewer of them are enough where the program's speed is `doubtful`.
-    fn chance_by_lines(&self, phase: PhaseId, doubtful: bool) -> Option<f64> {
-        let page_lines = self.page_lines();
-        let pages = self.working_set() as f64 / (64 * page_lines) as f64;
-        let lines = self
-            .density
-            .get(&phase)?
-            .used(pages, page_lines, doubtful)?;
-        Some(chance((64.0 * lines) as u64, self.llc_bytes).min(self.chance()))
-    }
-
-    /// Whether more windows may soon say how many lines of the pages a phase uses, and how many miss
-    /// depends on it.
+    /// Whether more windows may soon say which lines of a phase are in the cache.
     pub(crate) fn is_undecided(&self, phase: PhaseId) -> bool {
-        let doubtful = self.is_doubtful(phase);
-        let most = match doubtful {
-            true => DOUBTFUL_WINDOWS,
-            false => FIRST_WINDOWS,
-        };
-        let undecided =
-            |density: &Density| density.windows() < most && !density.is_decided(self.page_lines());
-        self.chance() > 0.0
-            && self.density.get(&phase).is_some_and(undecided)
-            && !(doubtful && self.chance_by_lines(phase, true).is_some())
+        self.locality.is_undecided(phase, self.is_doubtful(phase))
     }
 
     /// Whether the program is too fast in that phase for the pages that it touches.
@@ -406,12 +410,7 @@ impl Process {
 
     /// Probability that a line not touched lately is not in the last level cache.
     pub(crate) fn chance(&self) -> f64 {
-        chance(self.working_set(), self.llc_bytes)
-    }
-
-    /// Bytes used recently.
-    fn working_set(&self) -> u64 {
-        self.used.iter().max().copied().unwrap_or(0)
+        self.locality.chance_by_pages()
     }
 }
 
@@ -419,9 +418,10 @@ impl Process {
 mod tests {
     use super::*;
     use crate::calibrate::Lines;
-    use crate::density::touched;
-    use crate::model::{Step, Window};
-    use crate::onward::go_on;
+    use crate::density::tests::number;
+    use crate::fabric::Demand;
+    use crate::locality::FIRST_WINDOWS;
+    use crate::model::Step;
     use crate::progress::GENERAL;
     use crate::sys;
 
@@ -453,13 +453,21 @@ mod tests {
         }
     }
 
-    /// Random numbers (SplitMix64).
-    fn number(state: &mut u64) -> u64 {
-        *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut value = *state;
-        value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        value ^ (value >> 31)
+    /// Local memory alone.
+    struct One;
+
+    impl Fabric for One {
+        fn pools(&self) -> Vec<String> {
+            vec!["local".to_owned()]
+        }
+
+        fn pool_of(&self, _offset: u64) -> usize {
+            0
+        }
+
+        fn answer(&mut self, _demand: &[Demand], _under_way: f64) -> Vec<Answer> {
+            Vec::new()
+        }
     }
 
     /// A walk without order, counted by the first register.
@@ -475,8 +483,7 @@ mod tests {
         fn new(used: u64) -> Walk {
             let mut process = Process::new(sys::own(), Placement::Cxl);
             process.looked = true;
-            process.llc_bytes = 8 << 20;
-            process.used.push_back(PAGES * 4096);
+            process.locality.look(PAGES * 4096, 0.0, 8 << 20);
             Walk {
                 process,
                 state: 7,
@@ -492,10 +499,10 @@ mod tests {
             Place { code, values }
         }
 
-        /// A window of 100 steps.
+        /// A window of 100 steps, and 10 before.
         fn window(&mut self) -> PhaseId {
             let (mut steps, mut places) = (Vec::new(), Vec::new());
-            for at in 0..100 * STEP {
+            for at in 0..110 * STEP {
                 let code = 0x1000 + at % STEP;
                 let step = match at % STEP {
                     0 => {
@@ -509,10 +516,10 @@ mod tests {
                 places.push(self.place());
                 self.executed += 1;
             }
-            let lines = touched(&steps);
-            let window = Window::new(1, Overlap::default());
-            let used = go_on(window, steps, 40, &mut |_| Some(0));
-            self.process.add(used, &places, lines).unwrap()
+            let trace = WindowTrace::new(steps, 10 * STEP as usize, &mut |_| Some(0));
+            self.process
+                .add(trace, &places, &facts(true), &One)
+                .unwrap()
         }
 
         /// Samples of the walk, a step of which takes so long natively.
@@ -528,7 +535,7 @@ mod tests {
 
         /// What decides, and the misses of a step.
         fn judged(&mut self, phase: PhaseId, facts: &Facts) -> (Judged, f64) {
-            let known = self.process.estimate(phase, facts).unwrap();
+            let known = self.process.estimate(phase, facts, &One).unwrap();
             let reads = known.estimate.rates[0].reads * known.estimate.instruction_ns();
             (known.judged, reads * STEP as f64)
         }

@@ -1,6 +1,6 @@
 //! Keeps what a [`Recording`] needs, while a program is followed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use crate::estimate::{Estimate, Machine, PhaseId};
@@ -10,6 +10,7 @@ use crate::model::{Overlap, Step};
 use crate::recording::{
     CodePlace, FORMAT, Mappings, Object, PhaseRecord, Recording, Site, StackId, WindowRecord,
 };
+use crate::reuse;
 use crate::sites::Tables;
 use crate::stack::Stacks;
 use crate::sys::{Registers, Tid};
@@ -83,6 +84,8 @@ pub(crate) struct Recorder {
     processes: BTreeMap<Tid, Followed>,
     open: BTreeMap<(Tid, PhaseId), PhaseRecord>,
     done: Vec<PhaseRecord>,
+    /// Number of windows so far.
+    windows: u64,
     running_ns: f64,
     thread_ns: f64,
 }
@@ -102,6 +105,23 @@ fn make_room(windows: &mut Vec<WindowRecord>) {
     beside.stands_for += gone.stands_for;
 }
 
+/// Finds the lines of a process's windows that are in a cache, as the estimate of the run did: each window is
+/// compared with those that were taken nearest to it.
+fn find_cached(mut windows: Vec<&mut WindowRecord>) {
+    windows.sort_by_key(|window| window.number);
+    let lines: Vec<BTreeSet<u64>> = windows
+        .iter()
+        .map(|window| touched(&window.steps).into_keys().collect())
+        .collect();
+    for (at, window) in windows.into_iter().enumerate() {
+        let from = at.saturating_sub(reuse::WINDOWS / 2);
+        let to = lines.len().min(from + reuse::WINDOWS);
+        let others = || (from..to).filter(|other| *other != at);
+        let shared = |line: &&u64| others().any(|other| lines[other].contains(*line));
+        window.cached = lines[at].iter().filter(shared).copied().collect();
+    }
+}
+
 impl Recorder {
     pub(crate) fn new(library: Option<PathBuf>) -> Recorder {
         let unknown = CodePlace {
@@ -119,6 +139,7 @@ impl Recorder {
             processes: BTreeMap::new(),
             open: BTreeMap::new(),
             done: Vec::new(),
+            windows: 0,
             running_ns: 0.0,
             thread_ns: 0.0,
         }
@@ -276,6 +297,7 @@ impl Recorder {
             code.entry(step.code)
                 .or_insert_with(|| self.place(pid, step.code));
         }
+        self.windows += 1;
         let seen = self.processes.get(&pid).map(|process| process.seen.clone());
         let seen = seen.unwrap_or_default();
         if self.mappings.last() != Some(&seen) {
@@ -286,6 +308,8 @@ impl Recorder {
             steps,
             code,
             objects,
+            cached: BTreeSet::new(),
+            number: self.windows,
             mappings: self.mappings.len() as u32 - 1,
             stands_for: 0.0,
         };
@@ -326,9 +350,13 @@ impl Recorder {
             .range((pid, PhaseId::MIN)..=(pid, PhaseId::MAX))
             .map(|(key, _)| *key)
             .collect();
-        for key in phases {
-            self.done.extend(self.open.remove(&key));
-        }
+        let mut ended: Vec<PhaseRecord> = phases
+            .iter()
+            .filter_map(|key| self.open.remove(key))
+            .collect();
+        let windows = ended.iter_mut().flat_map(|phase| &mut phase.windows);
+        find_cached(windows.collect());
+        self.done.append(&mut ended);
     }
 
     /// What was kept.
@@ -338,8 +366,8 @@ impl Recorder {
         cpu_ns: f64,
         mut notes: Vec<String>,
     ) -> Recording {
-        let open = std::mem::take(&mut self.open);
-        self.done.extend(open.into_values());
+        let processes: BTreeSet<Tid> = self.open.keys().map(|(pid, _)| *pid).collect();
+        processes.into_iter().for_each(|pid| self.end(pid));
         // Code that asked for nothing and has no price says nothing.
         self.done.retain(|record| record.instructions > 0.0);
         if [

@@ -4,7 +4,7 @@
 //! It has some windows of each piece of code with every address, how many instructions were executed there,
 //! which calls led there, and what the touched memory is.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
@@ -13,7 +13,7 @@ use crate::model::{Overlap, Step};
 use crate::placement::{Layout, Placement, Region};
 
 /// Number of the format. A change needs another number.
-pub const FORMAT: u32 = 1;
+pub const FORMAT: u32 = 2;
 
 /// Number of a list of calls in [`Recording::stacks`]; 0 is the empty one.
 pub type StackId = u32;
@@ -143,6 +143,10 @@ pub struct WindowRecord {
     pub code: BTreeMap<u64, u32>,
     /// Object of each line of 64 bytes that was new to the window, by its number.
     pub objects: BTreeMap<u64, u32>,
+    /// Lines that other windows of the process touched too, so that they are in a cache ([`crate::reuse`]).
+    pub cached: BTreeSet<u64>,
+    /// Number of the window among those of all processes.
+    pub number: u64,
     /// Number of the mappings at that time.
     pub mappings: u32,
     /// Instructions of its piece of code that it stands for: those priced until the next kept window.
@@ -175,6 +179,14 @@ pub struct PhaseRecord {
     pub machine: Option<Machine>,
     /// CPU time and delay by the calls that led there.
     pub stacks: BTreeMap<StackId, StackUse>,
+}
+
+impl WindowRecord {
+    /// Lines that may miss: those that were new to the window, and that no other window touched.
+    pub fn missing(&self) -> impl Iterator<Item = &u64> {
+        let lines = self.objects.keys();
+        lines.filter(|line| !self.cached.contains(line))
+    }
 }
 
 impl PhaseRecord {

@@ -81,7 +81,7 @@ fn hottest(recording: &Recording) -> Vec<Heat> {
         for (share, window) in phase.shares() {
             let seen = window.steps.len() - window.before.min(window.steps.len());
             let each = share * phase.instructions * phase.chance() / seen.max(1) as f64;
-            for line in window.objects.keys() {
+            for line in window.missing() {
                 let behind = parts.partition_point(|part| part.start <= line * 64);
                 let part = behind.checked_sub(1).map(|at| &mut parts[at]);
                 if let Some(part) = part.filter(|part| line * 64 < part.start + part.bytes) {
@@ -231,7 +231,8 @@ fn windows(
                 _ => layout.pool(address, fabric),
             }
         };
-        let model = Window::new(pools, recording.overlap);
+        let cached = window.cached.iter().copied().collect();
+        let model = Window::new(pools, recording.overlap).with_cached(cached);
         let used = go_on(model, window.steps.clone(), window.before, &mut find);
         Some((share, used))
     };

@@ -8,19 +8,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::time::{Duration, Instant};
 
-use crate::density;
 use crate::estimate::PhaseId;
 use crate::fabric::Fabric;
 use crate::ledger::Accounts;
 use crate::maps;
-use crate::model::Window;
-use crate::onward;
 use crate::placement::Placement;
 use crate::prices::{Prices, Told};
 use crate::process::{Facts, Process};
 use crate::recorder::Recorder;
 use crate::relay::Relay;
 use crate::report::{End, PoolReport};
+use crate::reuse::WindowTrace;
 use crate::schedule;
 use crate::sys::{self, Resume, Status, Tid};
 use crate::thread::{Spent, State, Thread};
@@ -420,24 +418,33 @@ impl<'a> Tracer<'a> {
             before,
             after,
         } = window::run(tid);
-        let lines = density::touched(&steps);
-        let kept = self.prices.recorder.is_some().then(|| steps.clone());
-        let pools = fabric.pools().len();
-        let window = Window::new(pools, self.prices.facts.overlap);
-        let used = onward::go_on(window, steps, before, &mut find);
+        let before = before.min(steps.len());
         self.sum.windows += 1;
-        self.sum.window_instructions += used.seen;
+        self.sum.window_instructions += (steps.len() - before) as u64;
         self.sum.window_time += since.elapsed();
-        let phase = process.add(used, &places, lines);
-        if let Some(((recorder, phase), steps)) = self.prices.recorder.as_mut().zip(phase).zip(kept)
-        {
-            recorder.window(process.pid, tid, phase, steps, before);
-        }
+        let now = sys::registers(tid).ok();
         if let Some(thread) = self.threads.get_mut(&tid) {
             // The window's own CPU time does not count as the program's.
             thread.cpu_ns = maps::cpu_ns(tid).unwrap_or(thread.cpu_ns);
             thread.user_ns = maps::user_ns(tid).unwrap_or(thread.user_ns);
-            if let Ok(registers) = sys::registers(tid) {
+        }
+        let recorded = self.prices.recorder.is_some().then(|| steps.clone());
+        let trace = WindowTrace::new(steps, before, &mut find);
+        // What memory is, is told while the thread stands still.
+        let goes_on = after == After::Stopped && recorded.is_none();
+        if goes_on {
+            self.leave_window(tid, since);
+        }
+        let Some(process) = pid.and_then(|pid| self.processes.get_mut(&pid)) else {
+            return;
+        };
+        let phase = process.add(trace, &places, &self.prices.facts, &*self.prices.fabric);
+        let recorder = self.prices.recorder.as_mut();
+        if let Some(((recorder, phase), steps)) = recorder.zip(phase).zip(recorded) {
+            recorder.window(process.pid, tid, phase, steps, before);
+        }
+        if let Some(thread) = self.threads.get_mut(&tid) {
+            if let Some(registers) = now {
                 let recorder = self.prices.recorder.as_mut();
                 let stack =
                     recorder.map_or(0, |recorder| recorder.stack(thread.pid, tid, &registers));
@@ -449,6 +456,7 @@ impl<'a> Tracer<'a> {
             }
         }
         match after {
+            After::Stopped if goes_on => {}
             After::Stopped => self.leave_window(tid, since),
             After::News(status) => {
                 if let Some(thread) = self.threads.get_mut(&tid) {

@@ -10,8 +10,8 @@ use std::collections::{HashMap, VecDeque};
 
 use cxlab_attach::estimate::Estimate;
 use cxlab_attach::model::{BEFORE, REGISTERS, Step, Window, WindowUse};
-use cxlab_attach::onward::go_on;
 use cxlab_attach::placement::{PAGE, Placement};
+use cxlab_attach::reuse::WindowTrace;
 use cxlab_engine::units::LineAddr;
 use cxlab_workload::OpKind;
 use cxlab_workload::filter::{CacheFilter, Hierarchy, Level};
@@ -39,7 +39,6 @@ struct Maker {
 
 pub(super) struct Recorder<'a> {
     assumed: Assumed,
-    pools: usize,
     first: CacheFilter,
     last: CacheFilter,
     pages: Pages<'a>,
@@ -105,7 +104,6 @@ impl<'a> Recorder<'a> {
             last: cache(assumed.last_level(), LLC_WAYS)?,
             window: Window::exact(pools, assumed.overlap),
             assumed,
-            pools,
             pages: Pages::new(placement, pool_of),
             registers: [Maker::default(); REGISTERS],
             lines: HashMap::new(),
@@ -201,14 +199,14 @@ impl<'a> Recorder<'a> {
         }
     }
 
-    /// What a window says of what it saw. It has no caches: it only knows which pools lines are in.
-    fn seen(&mut self) -> Option<WindowUse> {
+    /// What a window saw. It has no caches: it only knows which pools lines are in.
+    fn seen(&mut self) -> Option<WindowTrace> {
         let steps = std::mem::take(&mut self.sample);
         let pages = &self.pages;
-        let mut find = |address| pages.pool_at(address);
-        let window = Window::new(self.pools, self.assumed.overlap);
-        let seen = !steps.is_empty();
-        seen.then(|| go_on(window, steps, BEFORE as usize, &mut find))
+        let trace = WindowTrace::new(steps, BEFORE as usize, &mut |address| {
+            pages.pool_at(address)
+        });
+        (!trace.is_empty()).then_some(trace)
     }
 
     /// Whether a line misses the last level cache. What was modified and has to make room goes back to its memory.

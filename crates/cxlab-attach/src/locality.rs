@@ -1,0 +1,146 @@
+//! How much memory a process uses, and how likely a line that a window sees for the first time is in the last
+//! level cache.
+//!
+//! The pages that were touched lately say how much memory is used at most. The lines that windows of a piece
+//! of code saw in them say whether those are used in full ([`crate::density`]). Lines that several windows
+//! saw are in the cache, whatever its size ([`crate::reuse`]), and the chance is that of the others.
+
+use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
+
+use crate::density::{Density, PAGE_LINES};
+use crate::estimate::{PhaseId, chance};
+use crate::reuse::{ENOUGH, Reuse, WindowTrace};
+
+/// Number of samples of the touched pages whose maximum counts.
+const SAMPLES: usize = 2;
+/// Windows of a piece of code for which its time waits for a price, while too few lines were seen twice
+/// to tell how many lines of a page are used (*assumed*: as many as [`crate::schedule`] has at first).
+pub(crate) const FIRST_WINDOWS: usize = 8;
+/// The same where the program's speed says that pages mislead.
+const DOUBTFUL_WINDOWS: usize = 16;
+/// Lines of a large page.
+const LARGE_PAGE_LINES: u64 = 32_768;
+
+/// What is known of the memory that a process uses.
+#[derive(Clone, Default, Debug)]
+pub struct Locality {
+    /// Bytes of the pages that were touched, by the last samples.
+    used: VecDeque<u64>,
+    llc_bytes: u64,
+    /// Part of the memory that is in large pages.
+    huge_share: f64,
+    /// Lines seen, by phase.
+    density: BTreeMap<PhaseId, Density>,
+    /// Lines of recent windows, of all phases.
+    reuse: Reuse,
+}
+
+impl Locality {
+    /// Adds a sample of the touched pages: their bytes, and the part of the memory that is in large pages. The
+    /// last level cache has `llc_bytes`.
+    pub fn look(&mut self, bytes: u64, huge_share: f64, llc_bytes: u64) {
+        if self.used.len() == SAMPLES {
+            self.used.pop_front();
+        }
+        self.used.push_back(bytes);
+        self.huge_share = huge_share;
+        self.llc_bytes = llc_bytes;
+    }
+
+    /// Whether the touched pages were sampled.
+    pub fn is_known(&self) -> bool {
+        !self.used.is_empty()
+    }
+
+    /// Adds the lines of window `number`, which is of that phase.
+    pub fn add(&mut self, phase: PhaseId, number: u64, lines: BTreeSet<u64>) {
+        self.reuse.add(number, lines.clone());
+        self.density.entry(phase).or_default().add(lines);
+    }
+
+    /// Forgets the phases that are not known any more.
+    pub fn retain(&mut self, is_known: impl Fn(PhaseId) -> bool) {
+        self.density.retain(|phase, _| is_known(*phase));
+    }
+
+    /// Number of windows of all phases that are remembered.
+    pub fn windows(&self) -> usize {
+        self.reuse.windows()
+    }
+
+    /// Lines of window `number` that are in the cache because another window touched them too.
+    pub fn cached(&self, number: u64, trace: &WindowTrace) -> HashSet<u64> {
+        self.reuse.shared(number, trace.lines().into_iter())
+    }
+
+    /// Bytes that were used lately, at most.
+    pub fn working_set(&self) -> u64 {
+        self.used.iter().max().copied().unwrap_or(0)
+    }
+
+    /// Part of the memory that is in large pages.
+    pub fn huge_share(&self) -> f64 {
+        self.huge_share
+    }
+
+    /// Probability that a line misses, if a program uses so many bytes without order.
+    pub fn chance_of(&self, bytes: u64) -> f64 {
+        chance(bytes, self.llc_bytes)
+    }
+
+    /// Probability that a line misses, by the touched pages.
+    pub fn chance_by_pages(&self) -> f64 {
+        self.chance_of(self.working_set())
+    }
+
+    /// Probability that a line misses, by the lines that windows of that phase saw. `None` if they do
+    /// not say that pages mislead. Fewer of them are enough where the program's speed is `doubtful`.
+    pub fn chance_by_lines(&self, phase: PhaseId, doubtful: bool) -> Option<f64> {
+        let page_lines = self.page_lines();
+        let pages = self.working_set() as f64 / (64 * page_lines) as f64;
+        let lines = self
+            .density
+            .get(&phase)?
+            .used(pages, page_lines, doubtful)?;
+        Some(
+            self.chance_of((64.0 * lines) as u64)
+                .min(self.chance_by_pages()),
+        )
+    }
+
+    /// The same probability of the lines that no other window touched. By chance some lines of those that
+    /// miss were touched by another window, and these have to miss in their place. No more miss than windows
+    /// say of a cache of that size.
+    pub fn chance_of_unshared(&self, chance: f64) -> f64 {
+        let cache = self.llc_bytes as f64 / 64.0;
+        // Of the chance follows how much memory it is for.
+        let lines = cache / (1.0 - chance).max(f64::EPSILON);
+        let unshared = chance / (1.0 - self.reuse.by_chance(lines)).max(f64::EPSILON);
+        unshared.min(self.reuse.beyond(cache))
+    }
+
+    /// Whether more windows may soon say which lines of a phase are in the cache, and how many miss depends
+    /// on it. Touched pages mislead where the program's speed is `doubtful`.
+    pub fn is_undecided(&self, phase: PhaseId, doubtful: bool) -> bool {
+        let most = match doubtful {
+            true => DOUBTFUL_WINDOWS,
+            false => FIRST_WINDOWS,
+        };
+        let undecided = |density: &Density| {
+            let windows = density.windows();
+            let more = self.reuse.windows() < ENOUGH && self.reuse.is_shared();
+            windows < most && (more || !density.is_decided(self.page_lines()))
+        };
+        self.chance_by_pages() > 0.0
+            && self.density.get(&phase).is_some_and(undecided)
+            && !(doubtful && self.chance_by_lines(phase, true).is_some())
+    }
+
+    /// Lines of the pages that are used.
+    fn page_lines(&self) -> u64 {
+        match self.huge_share > 0.5 {
+            true => LARGE_PAGE_LINES,
+            false => PAGE_LINES,
+        }
+    }
+}

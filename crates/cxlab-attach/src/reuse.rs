@@ -1,0 +1,391 @@
+//! Lines that a program uses again and again, which are in a cache although a window sees them for the first
+//! time.
+//!
+//! A window is some hundred instructions, and a last level cache holds what thousands of windows touch. So a
+//! line that two windows touch is used so often that it is in the cache: the stack, the upper pages of a
+//! tree, the fields of an object. Two things follow for the lines that no other window touches.
+//!
+//! Of a large array that is used without order, two windows touch the same line by chance, once in as many
+//! times as the windows' lines are a part of the array. [`Reuse::by_chance`] says how often, so that this
+//! makes no program miss less.
+//!
+//! Where more windows show more and more lines that were touched before, still more would go on with that.
+//! Of `n` windows, the part of a window's lines that no other touches is the miss ratio of a cache that holds
+//! the distinct lines of `n` windows, if lines are used independently of each other. Miss ratios of programs
+//! fall as a power of the cache's size (A. Hartstein et al., "Cache Miss Behavior: Is It √2?", Computing
+//! Frontiers 2006). [`Reuse::beyond`] measures the exponent and goes on from there to the last level cache.
+
+use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
+
+use crate::model::{Step, Window, WindowUse};
+use crate::onward::go_on;
+
+/// Number of windows of a process that are remembered (*assumed*: some thousand lines, a small part of a last
+/// level cache).
+pub(crate) const WINDOWS: usize = 32;
+
+/// Fewest windows that tell how the miss ratio falls.
+pub(crate) const ENOUGH: usize = 8;
+/// Part of the lines of windows that other windows touched too, from which on more windows tell more
+/// (*assumed*).
+const SHARED: f64 = 0.1;
+
+/// A window as it was seen, so that it can be analysed again when more is known of its lines.
+#[derive(Clone, Default, Debug)]
+pub struct WindowTrace {
+    steps: Vec<Step>,
+    before: usize,
+    /// Pool of each line that it touched.
+    pools: BTreeMap<u64, usize>,
+}
+
+impl WindowTrace {
+    /// A window of these instructions, the first `before` of which only show what was touched before. `find`
+    /// gives the pool of an address, or `None` if nothing is mapped there.
+    pub fn new(
+        steps: Vec<Step>,
+        before: usize,
+        find: &mut dyn FnMut(u64) -> Option<usize>,
+    ) -> WindowTrace {
+        let touches = steps.iter().flat_map(|step| &step.touches);
+        let mut pool_of = |address| find(address).unwrap_or(0);
+        let pools = touches
+            .map(|touch| (touch.address / 64, pool_of(touch.address)))
+            .collect();
+        WindowTrace {
+            steps,
+            before,
+            pools,
+        }
+    }
+
+    /// Whether it has no instructions beyond those that only show what was touched before.
+    pub fn is_empty(&self) -> bool {
+        self.steps.len() <= self.before
+    }
+
+    /// The lines that it touched.
+    pub fn lines(&self) -> BTreeSet<u64> {
+        self.pools.keys().copied().collect()
+    }
+
+    /// Memory use of the window, extended as [`crate::onward`] says. `find` gives the pool of an address in
+    /// which the program has not been yet.
+    pub fn analyse(&self, window: Window, find: &mut dyn FnMut(u64) -> Option<usize>) -> WindowUse {
+        let mut pool = |address: u64| {
+            let known = self.pools.get(&(address / 64)).copied();
+            known.or_else(|| find(address))
+        };
+        go_on(window, self.steps.clone(), self.before, &mut pool)
+    }
+}
+
+/// The lines of a process's recent windows, of all its code.
+#[derive(Clone, Default, Debug)]
+pub struct Reuse {
+    /// The lines of each window, with its number.
+    windows: VecDeque<(u64, BTreeSet<u64>)>,
+    /// Exponent of the miss ratio, one standard error less than found; 0 while there are too few windows.
+    exponent: f64,
+    /// Number of distinct lines of the windows.
+    distinct: f64,
+}
+
+/// Numbers of lines by the number of windows that touched them.
+#[derive(Clone)]
+struct Touched {
+    windows: usize,
+    lines: Vec<f64>,
+}
+
+impl Touched {
+    /// The same without a window that touched lines which so many windows touched each.
+    fn without(&self, counts: impl Iterator<Item = usize>) -> Touched {
+        let mut rest = self.clone();
+        rest.windows -= 1;
+        for count in counts {
+            rest.lines[count] -= 1.0;
+            rest.lines[count - 1] += 1.0;
+        }
+        rest
+    }
+
+    /// Part of a window's lines that none of `others` other windows touches, for each number of others.
+    fn unseen(&self) -> Vec<f64> {
+        let mut unseen = vec![0.0; self.windows];
+        let mut all = 0.0;
+        for (count, lines) in self.lines.iter().enumerate().skip(1) {
+            let pairs = lines * count as f64;
+            all += pairs;
+            let mut none = 1.0;
+            for (others, unseen) in unseen.iter_mut().enumerate() {
+                *unseen += pairs * none;
+                // The next window is one of those left, some of which touch the line.
+                let left = (self.windows - 1).saturating_sub(others) as f64;
+                none *= (1.0 - (count - 1) as f64 / left.max(1.0)).max(0.0);
+            }
+        }
+        unseen
+            .iter_mut()
+            .for_each(|part| *part /= f64::max(all, 1.0));
+        unseen
+    }
+
+    /// By how much the logarithm of the miss ratio falls with that of the cache's size, in the second half of
+    /// the windows. 0 if nothing is left that no other window touched.
+    fn exponent(&self) -> f64 {
+        let unseen = self.unseen();
+        let (half, last) = (self.windows / 2, self.windows - 1);
+        let size = |windows: usize| unseen[..=windows].iter().sum::<f64>();
+        let falls = (unseen[half] / unseen[last]).ln() / (size(last) / size(half)).ln();
+        if falls.is_finite() { falls } else { 0.0 }
+    }
+}
+
+impl Reuse {
+    /// Adds the lines of window `number`.
+    pub fn add(&mut self, number: u64, lines: BTreeSet<u64>) {
+        if self.windows.len() == WINDOWS {
+            self.windows.pop_front();
+        }
+        self.windows.push_back((number, lines));
+        let counts = self.counts();
+        self.distinct = counts.len() as f64;
+        self.exponent = match self.windows.len() >= ENOUGH {
+            true => self.least_exponent(&counts),
+            false => 0.0,
+        };
+    }
+
+    /// Lines, with the number of windows that touched each.
+    fn counts(&self) -> BTreeMap<u64, usize> {
+        let mut counts: BTreeMap<u64, usize> = BTreeMap::new();
+        for line in self.windows.iter().flat_map(|(_, lines)| lines) {
+            *counts.entry(*line).or_default() += 1;
+        }
+        counts
+    }
+
+    /// The exponent less its standard error, which leaving out one window at a time tells (the jackknife).
+    fn least_exponent(&self, counts: &BTreeMap<u64, usize>) -> f64 {
+        let windows = self.windows.len();
+        let mut lines = vec![0.0; windows + 1];
+        counts.values().for_each(|count| lines[*count] += 1.0);
+        let all = Touched { windows, lines };
+        let without = |(_, lines): &(u64, BTreeSet<u64>)| {
+            let counts = lines.iter().map(|line| counts[line]);
+            all.without(counts).exponent()
+        };
+        let others: Vec<f64> = self.windows.iter().map(without).collect();
+        let mean = others.iter().sum::<f64>() / windows as f64;
+        let squares: f64 = others.iter().map(|other| (other - mean).powi(2)).sum();
+        let error = (squares * (windows - 1) as f64 / windows as f64).sqrt();
+        (all.exponent() - error).max(0.0)
+    }
+
+    /// Part of the lines that no other window touched which a cache of so many lines lacks, at most.
+    pub fn beyond(&self, lines: f64) -> f64 {
+        (lines / self.distinct.max(1.0))
+            .max(1.0)
+            .powf(-self.exponent)
+    }
+
+    /// Number of windows that are remembered.
+    pub fn windows(&self) -> usize {
+        self.windows.len()
+    }
+
+    /// Of the lines of window `number`, those that another window touched too.
+    pub fn shared(&self, number: u64, lines: impl Iterator<Item = u64>) -> HashSet<u64> {
+        let others = || self.windows.iter().filter(|(other, _)| *other != number);
+        lines
+            .filter(|line| others().any(|(_, other)| other.contains(line)))
+            .collect()
+    }
+
+    /// Whether a program uses so much of its memory again and again that few windows say too little of it.
+    pub fn is_shared(&self) -> bool {
+        let counts = self.counts();
+        let all: usize = counts.values().sum();
+        let shared: usize = counts.values().filter(|count| **count > 1).sum();
+        shared as f64 > SHARED * all as f64
+    }
+
+    /// Part of the lines that another window touched by chance, if a program uses `lines` lines without order.
+    pub fn by_chance(&self, lines: f64) -> f64 {
+        let all: usize = self.windows.iter().map(|(_, lines)| lines.len()).sum();
+        let others = all as f64 * (1.0 - 1.0 / self.windows.len().max(1) as f64);
+        1.0 - (-others / lines.max(1.0)).exp()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::density::tests::number;
+    use crate::locality::Locality;
+    use crate::model::Overlap;
+
+    const CACHE: u64 = 4096;
+
+    /// A cache that drops the line used least recently.
+    #[derive(Default)]
+    struct Lru {
+        used: BTreeMap<u64, u64>,
+        order: BTreeMap<u64, u64>,
+        now: u64,
+    }
+
+    impl Lru {
+        fn misses(&mut self, line: u64) -> bool {
+            self.now += 1;
+            let before = self.used.insert(line, self.now);
+            if let Some(before) = before {
+                self.order.remove(&before);
+            }
+            self.order.insert(self.now, line);
+            if self.used.len() as u64 > CACHE
+                && let Some((_, oldest)) = self.order.pop_first()
+            {
+                self.used.remove(&oldest);
+            }
+            before.is_none()
+        }
+    }
+
+    /// Windows of 80 uses, some thousand uses apart, of which the first 20 only show what was touched before.
+    /// The part of new lines that misses a cache, and the one that is found, of a program that uses `lines`
+    /// lines.
+    fn parts(windows: u64, lines: u64, mut next: impl FnMut(&mut u64) -> u64) -> (f64, f64) {
+        let (mut lru, mut state) = (Lru::default(), 3);
+        for _ in 0..20 * CACHE {
+            lru.misses(next(&mut state));
+        }
+        let mut locality = Locality::default();
+        locality.look(lines * 64, 0.0, CACHE * 64);
+        let (mut new, mut missed) = (0, 0);
+        let mut traces = Vec::new();
+        // Far more windows tell the truth than the program is seen in.
+        for at in 0..400 {
+            let (mut known, mut steps) = (HashSet::new(), Vec::new());
+            for step in 0..80 {
+                let line = next(&mut state);
+                let misses = lru.misses(line);
+                if known.insert(line) && step >= 20 {
+                    new += 1;
+                    missed += u32::from(misses);
+                }
+                steps.push(Step::load(line * 64, &[1], &[1]));
+            }
+            if at % (400 / windows) == 0 && (traces.len() as u64) < windows {
+                let trace = WindowTrace::new(steps, 20, &mut |_| Some(0));
+                locality.add(1, at + 1, trace.lines());
+                traces.push((at + 1, trace));
+            }
+            for _ in 0..1000 {
+                lru.misses(next(&mut state));
+            }
+        }
+        let chance = locality.chance_of_unshared(locality.chance_by_pages());
+        let (mut seen, mut counted) = (0, 0.0);
+        for (number, trace) in &traces {
+            let cached = locality.cached(*number, trace);
+            let before: HashSet<u64> = trace.steps[..20]
+                .iter()
+                .map(|step| step.touches[0].address / 64)
+                .collect();
+            let fresh: Vec<u64> = trace
+                .lines()
+                .into_iter()
+                .filter(|line| !before.contains(line))
+                .collect();
+            seen += fresh.len();
+            let unshared = fresh.iter().filter(|line| !cached.contains(line)).count();
+            counted += chance * unshared as f64;
+        }
+        (f64::from(missed) / f64::from(new), counted / seen as f64)
+    }
+
+    #[test]
+    fn uses_without_order_miss_as_the_cache_says() {
+        for (lines, windows) in [(5000, 8), (16_384, 16), (16_384, 32), (131_072, 32)] {
+            let (truth, found) = parts(windows, lines, |state| number(state) % lines);
+            assert!((found - truth).abs() < 0.03, "{lines}: {truth} {found}");
+        }
+    }
+
+    /// A third of the uses is of some lines of a stack.
+    #[test]
+    fn lines_in_use_all_the_time_are_in_the_cache() {
+        let (truth, found) = parts(8, 65_536, |state| match number(state).is_multiple_of(3) {
+            true => 1 << 40 | number(state) % 12,
+            false => number(state) % 65_536,
+        });
+        // By pages alone 94 % of the lines that are new to a window would miss.
+        assert!(
+            truth < 0.88 && (found - truth).abs() < 0.03,
+            "{truth} {found}"
+        );
+    }
+
+    /// Paths through a tree, each node of which has eight below it: 37,449 nodes of a line each. Pages say
+    /// that nine of ten lines miss.
+    #[test]
+    fn the_upper_nodes_of_a_tree_miss_less() {
+        let levels = |state: &mut u64, at: u64| at << 40 | number(state) % 8u64.pow(at as u32);
+        for windows in [8, 16, 32] {
+            let mut at = 0;
+            let (truth, found) = parts(windows, 37_449, |state| {
+                at = (at + 1) % 6;
+                levels(state, at)
+            });
+            let by_pages = 1.0 - CACHE as f64 / 37_449.0;
+            assert!(
+                found < 0.5 * (truth + by_pages) && found > 0.8 * truth,
+                "{windows}: {truth} {found}"
+            );
+        }
+    }
+
+    #[test]
+    fn few_windows_and_windows_without_lines_say_nothing() {
+        let mut reuse = Reuse::default();
+        assert_eq!((reuse.beyond(1e6), reuse.by_chance(1e6)), (1.0, 0.0));
+        assert!(!reuse.is_shared());
+        for number in 0..40 {
+            reuse.add(number, BTreeSet::new());
+            assert_eq!((reuse.beyond(1e6), reuse.by_chance(1e6)), (1.0, 0.0));
+        }
+        assert_eq!(reuse.windows(), WINDOWS);
+        // All lines are the same: nothing is left that only one window touched.
+        for number in 0..40 {
+            reuse.add(number, BTreeSet::from([1, 2]));
+        }
+        assert_eq!(reuse.beyond(1e6), 1.0);
+        assert_eq!(
+            reuse.shared(39, [1, 2, 3].into_iter()),
+            HashSet::from([1, 2])
+        );
+    }
+
+    /// A walk of which another window touched every second line: only the others miss, each time the window
+    /// is repeated.
+    #[test]
+    fn cached_lines_of_a_window_never_miss() {
+        let steps: Vec<Step> = (0..100u64)
+            .map(|at| Step {
+                code: 4 * at,
+                ..Step::load(at * 100 * 64, &[1], &[1])
+            })
+            .collect();
+        let trace = WindowTrace::new(steps, 0, &mut |_| Some(0));
+        let cached = (0..50).map(|at| at * 200).collect();
+        let reads = |cached| {
+            let window = Window::new(1, Overlap::default()).with_cached(cached);
+            let used = trace.analyse(window, &mut |_| Some(0));
+            used.pools[0].reads / used.instructions as f64
+        };
+        assert!((reads(HashSet::new()) - 1.0).abs() < 0.01);
+        assert!((reads(cached) - 0.5).abs() < 0.01);
+    }
+}
