@@ -45,6 +45,7 @@ impl Locality {
         self.used.push_back(bytes);
         self.huge_share = huge_share;
         self.llc_bytes = llc_bytes;
+        self.reuse.has_cache(llc_bytes / 64);
     }
 
     /// Whether the touched pages were sampled.
@@ -110,13 +111,14 @@ impl Locality {
 
     /// The same probability of the lines that no other window touched. By chance some lines of those that
     /// miss were touched by another window, and these have to miss in their place. No more miss than windows
-    /// say of a cache of that size.
+    /// say of a cache of that size, but for lines of which its sets hold too few.
     pub fn chance_of_unshared(&self, chance: f64) -> f64 {
         let cache = self.llc_bytes as f64 / 64.0;
         // Of the chance follows how much memory it is for.
         let lines = cache / (1.0 - chance).max(f64::EPSILON);
         let unshared = chance / (1.0 - self.reuse.by_chance(lines)).max(f64::EPSILON);
-        unshared.min(self.reuse.beyond(cache))
+        let chance = unshared.min(self.reuse.beyond(cache));
+        self.reuse.with_crowd(chance)
     }
 
     /// Whether more windows may soon say which lines of a phase are in the cache, and how many miss depends

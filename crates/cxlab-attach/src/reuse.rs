@@ -14,6 +14,9 @@
 //! the distinct lines of `n` windows, if lines are used independently of each other. Miss ratios of programs
 //! fall as a power of the cache's size (A. Hartstein et al., "Cache Miss Behavior: Is It √2?", Computing
 //! Frontiers 2006). [`Reuse::beyond`] measures the exponent and goes on from there to the last level cache.
+//!
+//! Lines that are a power of two apart may all be in a few sets of a cache, which hold fewer of them than
+//! windows have seen. Such lines miss although the program uses little memory ([`Crowd`]).
 
 use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
 
@@ -24,6 +27,8 @@ use crate::onward::go_on;
 /// level cache).
 pub(crate) const WINDOWS: usize = 32;
 
+/// Lines of a set of the last level cache (*assumed*).
+pub const WAYS: u64 = 16;
 /// Fewest windows that tell how the miss ratio falls.
 pub(crate) const ENOUGH: usize = 8;
 /// Part of the lines of windows that other windows touched too, from which on more windows tell more
@@ -89,6 +94,19 @@ pub struct Reuse {
     exponent: f64,
     /// Number of distinct lines of the windows.
     distinct: f64,
+    /// Number of sets of the last level cache, and the lines that these hold too few of.
+    sets: u64,
+    crowd: Crowd,
+}
+
+/// Lines in sets of the last level cache that hold fewer lines than windows saw of them.
+#[derive(Clone, Default, Debug)]
+struct Crowd {
+    sets: HashSet<u64>,
+    /// Part that they are of the distinct lines that only one window touched, or that are crowded.
+    part: f64,
+    /// Probability that one of them misses, for uses without order.
+    misses: f64,
 }
 
 /// Numbers of lines by the number of windows that touched them.
@@ -150,6 +168,7 @@ impl Reuse {
         }
         self.windows.push_back((number, lines));
         let counts = self.counts();
+        self.crowd = self.crowd(&counts);
         self.distinct = counts.len() as f64;
         self.exponent = match self.windows.len() >= ENOUGH {
             true => self.least_exponent(&counts),
@@ -164,6 +183,45 @@ impl Reuse {
             *counts.entry(*line).or_default() += 1;
         }
         counts
+    }
+
+    /// Tells the size of the last level cache, in lines.
+    pub fn has_cache(&mut self, lines: u64) {
+        self.sets = lines / WAYS;
+    }
+
+    fn crowd(&self, counts: &BTreeMap<u64, usize>) -> Crowd {
+        if self.sets == 0 {
+            return Crowd::default();
+        }
+        let mut in_set: BTreeMap<u64, u64> = BTreeMap::new();
+        for line in counts.keys() {
+            *in_set.entry(line % self.sets).or_default() += 1;
+        }
+        in_set.retain(|_, lines| *lines > WAYS);
+        let crowded: u64 = in_set.values().sum();
+        let held = WAYS * in_set.len() as u64;
+        let is_alone = |(line, count): &(&u64, &usize)| {
+            **count == 1 && !in_set.contains_key(&(*line % self.sets))
+        };
+        let alone = counts.iter().filter(is_alone).count();
+        Crowd {
+            part: crowded as f64 / (crowded as f64 + alone as f64).max(1.0),
+            misses: 1.0 - held as f64 / (crowded as f64).max(1.0),
+            sets: in_set.into_keys().collect(),
+        }
+    }
+
+    /// Whether a line is in a set of the last level cache of which windows saw more lines than it holds.
+    fn is_crowded(&self, line: u64) -> bool {
+        !self.crowd.sets.is_empty() && self.crowd.sets.contains(&(line % self.sets))
+    }
+
+    /// The probability that a line misses which is not in a cache for certain, where it is `chance` for those
+    /// whose sets hold them.
+    pub fn with_crowd(&self, chance: f64) -> f64 {
+        let crowded = self.crowd.misses.max(chance);
+        self.crowd.part * crowded + (1.0 - self.crowd.part) * chance
     }
 
     /// The exponent less its standard error, which leaving out one window at a time tells (the jackknife).
@@ -195,10 +253,12 @@ impl Reuse {
         self.windows.len()
     }
 
-    /// Of the lines of window `number`, those that another window touched too.
+    /// Of the lines of window `number`, those that another window touched too and that their sets of the last
+    /// level cache hold.
     pub fn shared(&self, number: u64, lines: impl Iterator<Item = u64>) -> HashSet<u64> {
         let others = || self.windows.iter().filter(|(other, _)| *other != number);
         lines
+            .filter(|line| !self.is_crowded(*line))
             .filter(|line| others().any(|(_, other)| other.contains(line)))
             .collect()
     }
@@ -345,6 +405,32 @@ mod tests {
                 "{windows}: {truth} {found}"
             );
         }
+    }
+
+    /// Of 64 lines in the same set, a cache holds 16. Others are used all the time.
+    #[test]
+    fn lines_of_the_same_set_miss() {
+        let mut locality = Locality::default();
+        locality.look(CACHE * 32, 0.0, CACHE * 64);
+        let mut state = 1;
+        let far = CACHE / WAYS;
+        let mut last = None;
+        for at in 0..10 {
+            let mut step = |line: u64| Step::load(line * 64, &[1], &[1]);
+            let mut steps: Vec<Step> = (0..8).map(&mut step).collect();
+            steps.extend((0..40).map(|_| step(number(&mut state) % 64 * far)));
+            let trace = WindowTrace::new(steps, 0, &mut |_| Some(0));
+            locality.add(1, at, trace.lines());
+            last = Some(trace);
+        }
+        assert_eq!(locality.chance_by_pages(), 0.0);
+        let chance = locality.chance_of_unshared(0.0);
+        assert!((chance - 0.75).abs() < 0.01, "{chance}");
+        let cached = locality.cached(9, &last.unwrap());
+        assert!(
+            cached.len() == 7 && cached.iter().all(|line| *line > 0 && *line < 8),
+            "{cached:?}"
+        );
     }
 
     #[test]

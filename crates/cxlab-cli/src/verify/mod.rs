@@ -45,8 +45,8 @@ pub use under_qemu::UnderQemu;
 /// The first cache, which neither side looks into (*assumed*: that of current cores).
 const FIRST_CACHE: Bytes = Bytes(32 << 10);
 const FIRST_WAYS: u32 = 8;
-/// Ways of the last level cache (*assumed*).
-const LLC_WAYS: u32 = 16;
+/// Ways of the last level cache.
+const LLC_WAYS: u32 = cxlab_attach::reuse::WAYS as u32;
 /// Lines on their way back to memory (the default of cores).
 const WRITEBACKS: u32 = 256;
 /// Time between two questions to the fabric, in nanoseconds of the program's time.

@@ -36,9 +36,22 @@ pub(super) struct Recorded {
 }
 
 impl Recorded {
-    /// Bytes of all pages.
+    /// Bytes of local memory that hold all pages, wherever they are placed.
     pub(super) fn bytes(&self) -> u64 {
-        (self.pages.len() as u64).max(1) * PAGE
+        self.highest() + (self.pages.len() as u64).max(1) * PAGE
+    }
+
+    /// First address behind all pages in CXL memory.
+    fn highest(&self) -> u64 {
+        let last = self.pages.iter().flatten().max();
+        last.map_or(0, |last| last + PAGE)
+    }
+
+    /// Address of a page in local memory. Pages of CXL memory are as far apart there, so that the same lines
+    /// meet in a set of a cache.
+    fn local(&self, page: u32, highest: u64) -> u64 {
+        let place = self.pages[page as usize];
+        LOCAL_BASE.0 + place.unwrap_or(highest + u64::from(page) * PAGE)
     }
 }
 
@@ -59,6 +72,7 @@ impl Workload for Replayed {
             recorded: Arc::clone(&self.recorded),
             placed: self.placed,
             span: context.span.0,
+            highest: self.recorded.highest(),
             next: 0,
             phases: [Phase {
                 name: "all".to_owned(),
@@ -73,13 +87,14 @@ struct Replay {
     placed: bool,
     /// Bytes of CXL memory.
     span: u64,
+    highest: u64,
     next: u64,
     phases: [Phase; 1],
 }
 
 save_state!(Replay {
     values: next;
-    built: recorded, placed, span, phases;
+    built: recorded, placed, span, highest, phases;
 });
 
 impl Program for Replay {
@@ -89,7 +104,7 @@ impl Program for Replay {
         let place = self.recorded.pages[access.page as usize];
         let page = match place.filter(|_| self.placed && self.span > 0) {
             Some(offset) => offset % self.span,
-            None => LOCAL_BASE.0 + u64::from(access.page) * PAGE,
+            None => self.recorded.local(access.page, self.highest),
         };
         let action = match access.store {
             true => Action::Store,
