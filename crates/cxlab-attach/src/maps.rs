@@ -174,6 +174,8 @@ pub struct Stat {
     pub began: u64,
     /// CPU time in user space, in clock ticks.
     pub user: u64,
+    /// The parent process.
+    pub parent: Tid,
     /// Scheduling state: R, S, D, T, t, Z or X.
     pub state: char,
     /// Processor on which the thread ran last.
@@ -196,6 +198,7 @@ fn parse_stat(text: &str) -> Option<Stat> {
     Some(Stat {
         state: fields.first()?.chars().next()?,
         user: number(11)?,
+        parent: fields.get(1)?.parse().ok()?,
         began: number(19)?,
         processor: number(36)? as usize,
     })
@@ -299,6 +302,7 @@ garbage
             Some(Stat {
                 began: 4711,
                 user: 31,
+                parent: 1,
                 state: 'R',
                 processor: 3
             })

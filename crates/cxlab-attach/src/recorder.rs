@@ -342,6 +342,26 @@ impl Recorder {
         self.thread_ns += running_ns * threads as f64;
     }
 
+    /// A process forked another one, which executes the same code: what windows saw of it is true there too.
+    pub(crate) fn forked(&mut self, parent: Tid, child: Tid) {
+        let known = self
+            .open
+            .range((parent, PhaseId::MIN)..=(parent, PhaseId::MAX));
+        let known: Vec<(PhaseId, Vec<WindowRecord>)> = known
+            .map(|((_, phase), record)| (*phase, record.windows.clone()))
+            .collect();
+        for (phase, mut windows) in known {
+            windows
+                .iter_mut()
+                .for_each(|window| window.stands_for = 0.0);
+            let record = PhaseRecord {
+                windows,
+                ..PhaseRecord::default()
+            };
+            self.open.insert((child, phase), record);
+        }
+    }
+
     /// The process executes another program, or has ended.
     pub(crate) fn end(&mut self, pid: Tid) {
         self.processes.remove(&pid);

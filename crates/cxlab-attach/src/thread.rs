@@ -1,6 +1,6 @@
 //! State of a followed thread, and the delay that it owes.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::estimate::PhaseId;
 use crate::ledger::Ledger;
@@ -190,6 +190,15 @@ impl Thread {
         self.slower_ns -= taken as f64;
         self.ledger.take(taken);
         taken
+    }
+
+    /// Delay that the thread still has to stand still for.
+    pub(crate) fn owes(&self) -> Duration {
+        let held = match self.state {
+            State::Held { since, .. } => since.elapsed(),
+            _ => Duration::ZERO,
+        };
+        Duration::from_nanos(self.ledger.debt_ns()).saturating_sub(held)
     }
 
     /// Whether no hold was shortly before.

@@ -81,6 +81,7 @@ pub(crate) struct Tracer<'a> {
     /// A thread that stands still for a window, and since when.
     due: Option<(Tid, Instant)>,
     began: Instant,
+    last_window: Instant,
     sum: Outcome,
 }
 
@@ -104,6 +105,7 @@ impl<'a> Tracer<'a> {
             processes: BTreeMap::new(),
             due: None,
             began: Instant::now(),
+            last_window: Instant::now(),
             sum: Outcome {
                 end: End::Detached,
                 real: Duration::ZERO,
@@ -137,8 +139,19 @@ impl<'a> Tracer<'a> {
         self.sum.threads += 1;
         if !self.processes.contains_key(&pid) {
             self.sum.processes += 1;
-            self.processes
-                .insert(pid, Process::new(pid, self.placement));
+            // A process that is forked has its parent's memory and code.
+            let parent = maps::stat(pid).ok().map(|stat| stat.parent);
+            let parent = parent.and_then(|parent| self.processes.get(&parent));
+            let process = match parent {
+                Some(parent) => parent.forked(pid),
+                None => Process::new(pid, self.placement),
+            };
+            if let Some(recorder) = &mut self.prices.recorder
+                && let Some(parent) = parent
+            {
+                recorder.forked(parent.pid, pid);
+            }
+            self.processes.insert(pid, process);
         }
         self.threads.insert(tid, Thread::new(tid, pid));
     }
@@ -422,6 +435,7 @@ impl<'a> Tracer<'a> {
         self.sum.windows += 1;
         self.sum.window_instructions += (steps.len() - before) as u64;
         self.sum.window_time += since.elapsed();
+        self.last_window = Instant::now();
         let now = sys::registers(tid).ok();
         if let Some(thread) = self.threads.get_mut(&tid) {
             // The window's own CPU time does not count as the program's.
@@ -487,12 +501,51 @@ impl<'a> Tracer<'a> {
         self.sum.without_rights.extend(without.flatten());
     }
 
-    /// A thread is about to end, so it pays the delay that it owes.
+    /// A thread is about to end, so it pays the delay that it owes. The first thread of a process also stands
+    /// still for the longest delay that other threads owe: when it ends the process, these end unpaid.
     fn settle(&mut self, tid: Tid) {
         let since = Instant::now();
         self.account(tid);
         self.end_waiting(tid);
-        self.hold_or_resume(tid, since, Resume::Continue(0), true);
+        let others = self.threads.iter();
+        let others: Vec<Tid> = others
+            .filter(|(other, thread)| thread.pid == tid && **other != tid)
+            .map(|(other, _)| *other)
+            .collect();
+        let mut longest = Duration::ZERO;
+        for other in others {
+            self.account(other);
+            self.end_waiting(other);
+            if let Some(thread) = self.threads.get(&other) {
+                longest = longest.max(thread.owes());
+            }
+        }
+        let then = Resume::Continue(0);
+        match self.threads.get_mut(&tid) {
+            Some(thread) if thread.ledger.debt_ns() == 0 && !longest.is_zero() => {
+                let until = since;
+                thread.state = State::Held { since, until, then };
+            }
+            _ => self.hold_or_resume(tid, since, then, true),
+        }
+        self.hold_for_others(tid, since, longest);
+    }
+
+    /// The first thread of a process does not go on until `time` after `since`, which is not its own delay.
+    fn hold_for_others(&mut self, tid: Tid, since: Instant, time: Duration) {
+        let Some(thread) = self.threads.get_mut(&tid) else {
+            return;
+        };
+        if let State::Held {
+            since: began,
+            until,
+            ..
+        } = &mut thread.state
+        {
+            let more = (since + time).saturating_duration_since(*until);
+            *began += more;
+            *until += more;
+        }
     }
 
     fn gone(&mut self, tid: Tid, status: Status) {
@@ -503,8 +556,19 @@ impl<'a> Tracer<'a> {
                 Status::Signal(_) | Status::Event(..) => End::Detached,
             });
         }
-        if let Some(thread) = self.threads.remove(&tid) {
+        if let Some(mut thread) = self.threads.remove(&tid) {
             let pid = thread.pid;
+            if let State::Held { since, .. } = thread.state {
+                // The thread was killed while it was held.
+                thread.ledger.hold(since.elapsed().as_nanos() as u64);
+                thread.state = State::Running;
+            }
+            let owes = thread.owes();
+            let first = self.threads.get(&pid).map(|first| first.state);
+            if !owes.is_zero() && matches!(first, Some(State::Held { .. })) {
+                self.hold_for_others(pid, Instant::now(), owes);
+                thread.ledger.hold(owes.as_nanos() as u64);
+            }
             self.close(&thread);
             if !self.threads.values().any(|other| other.pid == pid) {
                 self.processes.remove(&pid);
@@ -516,12 +580,8 @@ impl<'a> Tracer<'a> {
     }
 
     fn close(&mut self, thread: &Thread) {
-        let mut ledger = thread.ledger;
-        if let State::Held { since, .. } = thread.state {
-            // The thread was killed while it was held.
-            ledger.hold(since.elapsed().as_nanos() as u64);
-        }
-        self.sum.accounts.add(&ledger);
+        let ledger = &thread.ledger;
+        self.sum.accounts.add(ledger);
         self.sum.longest_hold_ns = self.sum.longest_hold_ns.max(ledger.held_ns);
         let open = thread.open.iter().map(|look| look.spent.user_ns);
         self.prices.unpriced_ns += open.sum::<f64>() + thread.stretch.user_ns;
@@ -582,7 +642,8 @@ impl<'a> Tracer<'a> {
             (one.0 | other.0, one.1 | other.1)
         });
         let cost = schedule::cost(self.sum.windows, elsewhere || few, doubtful);
-        if self.began.elapsed() >= self.sum.window_time * cost {
+        let mean = self.sum.window_time / self.sum.windows.clamp(1, u64::from(u32::MAX)) as u32;
+        if self.last_window.elapsed() >= mean * cost {
             self.choose_window();
         }
         self.choose_looks();
@@ -631,6 +692,7 @@ impl<'a> Tracer<'a> {
     }
 
     fn finish(mut self) -> Outcome {
+        self.let_go();
         for (_, thread) in std::mem::take(&mut self.threads) {
             self.close(&thread);
         }

@@ -105,12 +105,12 @@ fn other_places_and_fabrics_are_ranked_and_a_recording_says_the_same() {
     let text = std::fs::read_to_string(&kept).unwrap();
     let damaged = folder.file(
         "damaged.json",
-        text.replacen("\"format\":1", "\"format\":9", 1).as_bytes(),
+        text.replacen("\"format\":2", "\"format\":9", 1).as_bytes(),
     );
     let refused = finish(&mut command(&[&"attach", &far, &"--recorded", &damaged]));
     assert_eq!(refused.code, Some(2), "{}", refused.stderr);
     assert!(
-        refused.stderr.contains("found format 9; allowed: 1"),
+        refused.stderr.contains("found format 9; allowed: 2"),
         "{}",
         refused.stderr
     );

@@ -233,8 +233,58 @@ fn threads_and_children_are_followed_and_codes_passed_on() {
     // The shell, its subshell, and the program with the test's own thread and three more.
     assert!(number(&report, "/processes") >= 2.0, "{report:#}");
     assert!(number(&report, "/threads") >= 5.0, "{report:#}");
-    assert!(number(&report, "/delay/asked_ns") > 0.0, "{report:#}");
+    let asked = number(&report, "/delay/asked_ns");
+    assert!(asked > 0.0, "{report:#}");
+    // The program ends when its threads have said that they are done, which may owe delay by then.
+    let charged = number(&report, "/delay/charged_ns");
+    assert!(charged >= asked * 0.999, "{report:#}");
     assert_eq!(report["end"]["exited"], 7);
+}
+
+/// Children walk through memory that their parent made, one after the other, each for less time than windows
+/// need to find out what it does: what is known of the parent and of its children is true of the next one.
+#[test]
+fn forked_children_are_charged_as_their_parent() {
+    const FORKS: &str = r#"
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#define LINES 1048576ul
+int main(void) {
+    unsigned long *words = malloc(64 * LINES), at = 0;
+    for (unsigned long i = 0; i < LINES; i++) words[8 * i] = 8 * ((i * 1664525 + 1013904223) % LINES);
+    for (int child = 0; child < 8; child++) {
+        if (!fork()) {
+            for (int i = 0; i < 400000; i++) at = words[at];
+            _exit(at == 1);
+        }
+        int status = 1;
+        if (wait(&status) < 0 || status) return 9;
+    }
+    return 0;
+}
+"#;
+    let folder = Folder::new("attach-forks");
+    let source = folder.file("forks.c", FORKS.as_bytes());
+    let program = folder.path("forks");
+    let compiled = Command::new("cc")
+        .arg("-O1")
+        .arg("-o")
+        .args([&program, &source])
+        .status();
+    assert!(compiled.unwrap().success());
+    let mut command = attach(&folder, 400, &["--"]);
+    let output = finish(command.arg(&program).stdin(Stdio::null()));
+    if refused(&output) {
+        return;
+    }
+    assert_eq!(output.code, Some(0), "{}{}", output.stdout, output.stderr);
+    let report = report(&folder);
+    assert!(number(&report, "/processes") >= 9.0, "{report:#}");
+    // Most of the 3.2 million steps miss, beside the lines that the parent made.
+    let misses = number(&report, "/pools/1/misses");
+    assert!(misses > 2.4e6, "{report:#}");
+    assert!(misses < 5.0e6, "{report:#}");
 }
 
 /// A program of a few instructions that no compiler has changed: it writes to each page of 64 MiB and then makes
