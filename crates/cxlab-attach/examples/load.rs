@@ -5,10 +5,29 @@
 //! * `load stream MiB PASSES`, `load write MiB PASSES`, `load random MiB READS`
 //! * `load heap MiB PASSES KiB`: blocks of KiB are allocated, written and freed.
 //! * `load zeroed MiB PASSES KiB`: like `heap`, with memory that is requested as zeroes.
+//! * `load sparse MiB STEPS`: a walk over one line of each page.
+//! * `load conflicts KiB LINES STEPS`: a walk over lines that are so far apart.
+//! * `load huge MiB READS`: like `random`, in large pages.
+//! * `load phases MiB ROUNDS STEPS`: in turn a walk, computing, and a pass in order.
+//! * `load search MiB LOOKUPS`: binary searches in a sorted array.
+//! * `load table MiB LOOKUPS`: a hash table, some of whose keys are looked up far more often.
+//! * `load sort MiB`, `load matrix SIZE`: a product of two square matrices, column by column
+//! * `load graph VERTICES ROUNDS`: sums over the neighbours of each vertex.
+//! * `load stencil MiB PASSES`: each value becomes the mean of itself and its four neighbours.
+//! * `load text MiB`: counts words.
+//! * `load code MiB STEPS`: like `chase`, in machine code that the program makes.
+//! * `load forks N MiB STEPS`: children chase through the parent's array, one after the other.
+//! * `load threads MiB STEPS`: two threads chase, each through its array.
 //! * `load spin MILLISECONDS [THREADS]`, `load children N MILLISECONDS`, `load forever MiB`
 //!
 //! Sizes of arrays that are chased through are powers of two.
 
+#![allow(
+    unsafe_code,
+    reason = "programs that fork, make code, or ask for large pages"
+)]
+
+use std::collections::HashMap;
 use std::hint::black_box;
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -31,6 +50,71 @@ fn chase(words: &[u64], mut at: usize, steps: usize) -> usize {
         at = words[at] as usize;
     }
     at
+}
+
+/// Random numbers (SplitMix64).
+fn random(state: &mut u64) -> u64 {
+    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let mut value = *state;
+    value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    value ^ (value >> 31)
+}
+
+/// Reads one word of each of `reads` lines without order.
+fn read_at_random(lines: &[u64], reads: usize) -> u64 {
+    let last = lines.len() / 8 - 1;
+    let (mut state, mut sum) = (1u64, 0u64);
+    for _ in 0..reads {
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        sum = sum.wrapping_add(lines[((state >> 30) as usize & last) * 8]);
+    }
+    sum
+}
+
+/// A cycle through `count` lines, `far` bytes apart each, or in any line of so many bytes each if `spread`.
+fn walk(count: usize, far: usize, spread: bool) -> (Vec<u64>, usize) {
+    assert!(
+        count.is_power_of_two(),
+        "the number of lines must be a power of two"
+    );
+    let word = |line: usize| {
+        let shift = line as u64 * 0x9e37_79b9_7f4a_7c15 >> 58;
+        line * far / 8 + if spread { shift as usize * 8 } else { 0 }
+    };
+    let mut words = vec![0u64; count * far / 8 + 512];
+    for line in 0..count {
+        let next = line.wrapping_mul(1_664_525).wrapping_add(1_013_904_223) % count;
+        words[word(line)] = word(next) as u64;
+    }
+    (words, word(0))
+}
+
+/// A chase as machine code: `mov rax, [rdi + rax*8]; dec rsi; jnz; ret`.
+#[cfg(target_arch = "x86_64")]
+fn chase_made(words: &[u64], steps: usize) -> u64 {
+    const CODE: [u8; 13] = [
+        0x31, 0xc0, 0x48, 0x8b, 0x04, 0xc7, 0x48, 0xff, 0xce, 0x75, 0xf7, 0xc3, 0x90,
+    ];
+    let (access, kind) = (
+        libc::PROT_READ | libc::PROT_WRITE,
+        libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+    );
+    // SAFETY: A new page is written and then executed. The code reads `words` at indices that are in it, and
+    // uses only registers that a call may change.
+    unsafe {
+        let page = libc::mmap(std::ptr::null_mut(), 4096, access, kind, -1, 0);
+        assert!(page != libc::MAP_FAILED, "no memory for code");
+        std::ptr::copy_nonoverlapping(CODE.as_ptr(), page.cast(), CODE.len());
+        assert_eq!(
+            libc::mprotect(page, 4096, libc::PROT_READ | libc::PROT_EXEC),
+            0
+        );
+        let made: extern "sysv64" fn(*const u64, usize) -> u64 = std::mem::transmute(page);
+        made(words.as_ptr(), steps)
+    }
 }
 
 fn per_step(began: Instant, steps: usize) -> f64 {
@@ -83,16 +167,175 @@ fn main() {
         Some("random") => {
             let (lines, reads) = (cycle(mib(2)), number(3));
             let began = Instant::now();
-            let last = lines.len() / 8 - 1;
-            let (mut state, mut sum) = (1u64, 0u64);
-            for _ in 0..reads {
-                state = state
-                    .wrapping_mul(6_364_136_223_846_793_005)
-                    .wrapping_add(1);
-                sum = sum.wrapping_add(lines[((state >> 30) as usize & last) * 8]);
-            }
-            black_box(sum);
+            black_box(read_at_random(&lines, reads));
             println!("read {:.2} ns", per_step(began, reads));
+        }
+        Some("sparse") => {
+            let (words, first) = walk(mib(2) / 4096, 4096, true);
+            let began = Instant::now();
+            black_box(chase(&words, first, number(3)));
+            println!("step {:.2} ns", per_step(began, number(3)));
+        }
+        Some("conflicts") => {
+            let (words, first) = walk(number(3), number(2) << 10, false);
+            let began = Instant::now();
+            black_box(chase(&words, first, number(4)));
+            println!("step {:.2} ns", per_step(began, number(4)));
+        }
+        Some("huge") => {
+            let bytes = mib(2);
+            let (access, kind) = (
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+            );
+            // SAFETY: A new mapping of that size is used as words.
+            let lines = unsafe {
+                let start = libc::mmap(std::ptr::null_mut(), bytes, access, kind, -1, 0);
+                assert!(start != libc::MAP_FAILED, "no memory");
+                libc::madvise(start, bytes, libc::MADV_HUGEPAGE);
+                std::slice::from_raw_parts_mut(start.cast::<u64>(), bytes / 8)
+            };
+            lines.fill(1);
+            let began = Instant::now();
+            black_box(read_at_random(lines, number(3)));
+            println!("read {:.2} ns", per_step(began, number(3)));
+        }
+        Some("phases") => {
+            let (lines, steps) = (cycle(mib(2)), number(4));
+            let (mut at, mut sum) = (0, 0u64);
+            for _ in 0..number(3) {
+                at = chase(&lines, at, steps);
+                let mut state = 1;
+                for _ in 0..20 * steps {
+                    sum ^= random(&mut state);
+                }
+                sum = black_box(&lines)
+                    .iter()
+                    .fold(sum, |sum, word| sum.wrapping_add(*word));
+            }
+            println!("sum {}", black_box(sum.wrapping_add(at as u64)));
+        }
+        Some("search") => {
+            let words: Vec<u64> = (0..mib(2) as u64 / 8).map(|at| 3 * at).collect();
+            let (mut state, mut found) = (1, 0);
+            for _ in 0..number(3) {
+                let key = random(&mut state) % (3 * words.len() as u64);
+                found += usize::from(words.binary_search(&key).is_ok());
+            }
+            println!("found {found}");
+        }
+        Some("table") => {
+            let count = mib(2) as u64 / 64;
+            let mut table: HashMap<u64, [u64; 4]> = HashMap::with_capacity(count as usize);
+            table.extend((0..count).map(|key| (key, [key; 4])));
+            let (mut state, mut sum) = (1, 0u64);
+            for _ in 0..number(3) {
+                // The logarithm of the key is even: half of the look-ups are of a part in a thousand.
+                let part = (random(&mut state) >> 11) as f64 / (1u64 << 53) as f64;
+                let key = (count as f64).powf(part) as u64 % count;
+                sum = sum.wrapping_add(table.get(&key).map_or(0, |values| values[1]));
+            }
+            println!("sum {sum}");
+        }
+        Some("sort") => {
+            let mut state = 1;
+            let mut words: Vec<u64> = (0..mib(2) / 8).map(|_| random(&mut state)).collect();
+            words.sort_unstable();
+            println!("median {}", words[words.len() / 2]);
+        }
+        Some("matrix") => {
+            let size = number(2);
+            let (left, right) = (vec![1.5f64; size * size], vec![0.5f64; size * size]);
+            let mut product = vec![0.0; size * size];
+            for row in 0..size {
+                for column in 0..size {
+                    product[row * size + column] = (0..size)
+                        .map(|at| left[row * size + at] * right[at * size + column])
+                        .sum::<f64>();
+                }
+            }
+            println!("last {}", black_box(product)[size * size - 1]);
+        }
+        Some("graph") => {
+            let (count, mut state) = (number(2), 1);
+            let neighbours: Vec<u32> = (0..8 * count)
+                .map(|_| (random(&mut state) % count as u64) as u32)
+                .collect();
+            let mut values = vec![1.0f64; count];
+            for _ in 0..number(3) {
+                let of = |all: &[u32]| all.iter().map(|other| values[*other as usize]).sum::<f64>();
+                values = neighbours
+                    .chunks(8)
+                    .map(|all| 0.1 + of(all) / 9.0)
+                    .collect();
+            }
+            println!("first {:.6}", values[0]);
+        }
+        Some("stencil") => {
+            let side = 1024;
+            let rows = mib(2) / 8 / side;
+            let mut values: Vec<f64> = (0..rows * side).map(|at| at as f64).collect();
+            for _ in 0..number(3) {
+                let mut next = values.clone();
+                for at in side + 1..(rows - 1) * side - 1 {
+                    let beside = values[at - 1] + values[at + 1];
+                    next[at] = 0.2 * (values[at] + beside + values[at - side] + values[at + side]);
+                }
+                values = next;
+            }
+            println!("last {:.3}", values[values.len() / 2]);
+        }
+        Some("text") => {
+            let mut state = 1;
+            let mut text = String::with_capacity(mib(2));
+            while text.len() + 12 < mib(2) {
+                // Small numbers are far more frequent words.
+                let bits = random(&mut state) % 20;
+                text += &(random(&mut state) >> (63 - bits)).to_string();
+                text.push(' ');
+            }
+            let mut words: HashMap<&str, u64> = HashMap::new();
+            text.split(' ')
+                .for_each(|word| *words.entry(word).or_default() += 1);
+            println!("words {}", words.len());
+        }
+        #[cfg(target_arch = "x86_64")]
+        Some("code") => {
+            let (lines, steps) = (cycle(mib(2)), number(3));
+            let began = Instant::now();
+            black_box(chase_made(&lines, steps));
+            println!("step {:.2} ns", per_step(began, steps));
+        }
+        Some("forks") => {
+            let lines = cycle(mib(3));
+            for _ in 0..number(2) {
+                // SAFETY: There is one thread, and the child only reads memory and ends.
+                let child = unsafe { libc::fork() };
+                if child == 0 {
+                    black_box(chase(&lines, 0, number(4)));
+                    // SAFETY: This ends the child without the parent's handlers.
+                    unsafe { libc::_exit(0) };
+                }
+                let mut status = 1;
+                // SAFETY: `status` is where the kernel may write.
+                let ended = unsafe { libc::waitpid(child, &raw mut status, 0) };
+                assert!(ended == child && status == 0, "a child failed");
+            }
+            println!("forks {} done", number(2));
+        }
+        Some("threads") => {
+            let (first, second) = (cycle(mib(2)), cycle(mib(2)));
+            println!("pid {}", std::process::id());
+            for (name, array) in [("first", &first), ("second", &second)] {
+                println!("{name} {} {}", array.as_ptr().addr(), array.len() * 8);
+            }
+            let steps = number(3);
+            std::thread::scope(|scope| {
+                for lines in [&first, &second] {
+                    scope.spawn(move || black_box(chase(lines, 0, steps)));
+                }
+            });
+            println!("threads done");
         }
         Some("stream") => {
             let values = vec![1u64; mib(2) / 8];
@@ -162,7 +405,8 @@ fn main() {
             }
         }
         _ => panic!(
-            "which program? chase, two, random, stream, write, heap, zeroed, spin, children, forever"
+            "which program? chase, two, random, stream, write, heap, zeroed, sparse, conflicts, huge, phases, \
+             search, table, sort, matrix, graph, stencil, text, code, forks, threads, spin, children, forever"
         ),
     }
 }

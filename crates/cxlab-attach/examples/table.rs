@@ -467,13 +467,142 @@ fn verified(bench: &Bench) {
     println!();
 }
 
+/// A program of `load.rs`, and one that does the same work in one thread if it has more.
+struct Kind {
+    name: &'static str,
+    words: &'static str,
+    alone: Option<&'static str>,
+    /// Whether the second array alone is in CXL memory.
+    half: bool,
+    /// Further options of the command.
+    options: &'static [&'static str],
+}
+
+const fn kind(name: &'static str, words: &'static str) -> Kind {
+    Kind {
+        name,
+        words,
+        alone: None,
+        half: false,
+        options: &[],
+    }
+}
+
+/// Programs of many kinds, behind one switch: slowdown by the event engine on the exact execution, and by
+/// native runs, over the model's time.
+fn programs(bench: &Bench) {
+    const BOUND: f64 = 25.0;
+    let kinds = [
+        kind("one line of each of 16,384 pages", "sparse 64 10000000"),
+        Kind {
+            // A cache whose sets are known, which that of this machine is not.
+            options: &["--llc", "8MiB"],
+            ..kind(
+                "lines of the same sets of a cache",
+                "conflicts 512 256 5000000",
+            )
+        },
+        kind("random reads in large pages", "huge 64 6000000"),
+        kind("phases: walk, computing, stream", "phases 64 8 300000"),
+        kind("binary searches in 64 MiB", "search 64 400000"),
+        kind("hash table, uneven keys", "table 32 1000000"),
+        kind("sorting 32 MiB", "sort 32"),
+        kind("matrix product, 360 x 360", "matrix 360"),
+        kind("sums over a graph of a million", "graph 1000000 3"),
+        kind("five-point stencil", "stencil 32 4"),
+        kind("counting words", "text 8"),
+        kind("chase in code made at run time", "code 64 3000000"),
+        Kind {
+            alone: Some("chase 64 4000000"),
+            ..kind("four forks, one after the other", "forks 4 64 1000000")
+        },
+        Kind {
+            alone: Some("two 64 6000000 3000000 3000000"),
+            half: true,
+            ..kind("two threads, two pools", "threads 64 3000000")
+        },
+    ];
+    println!("### Programs of many kinds\n");
+    println!(
+        "| program | slowdown by the engine | by the runs | error | delay, ms, by the engine | by the runs | \
+         lines, millions, by the engine | by the runs |"
+    );
+    println!("|---|---|---|---|---|---|---|---|");
+    let topology = "fabric.topology={ kind = \"custom\", switches = [\"a\"], links = [[\"host\", \"a\"], \
+                    [\"a\", \"mem\"]] }";
+    let (mut beyond, mut notes) = (Vec::new(), Vec::new());
+    for kind in kinds {
+        let command = bench.load(kind.words);
+        let place = |words: &str| match kind.half {
+            true => Two::start(&bench.load(words)).all_but_second(),
+            false => "cxl".to_owned(),
+        };
+        let alone = kind.alone.unwrap_or(kind.words);
+        let placement = place(alone);
+        let fabric = ["--set", topology, "--placement", &placement];
+        let options = [&fabric, kind.options].concat();
+        bench.attach(&[&options[..], &["--verify"]].concat(), &bench.load(alone));
+        let report = bench.report();
+        let of = |what: &str| number(&report, &format!("/verified/engine/{what}"));
+        let (delay, slowdown) = (of("delay_ns"), of("slowdown"));
+        let engine_lines = of("misses") + of("prefetches");
+        let placement = place(kind.words);
+        let fabric = ["--set", topology, "--placement", &placement];
+        let options = [&fabric, kind.options].concat();
+        let runs: Vec<[f64; 3]> = (0..RUNS)
+            .map(|_| {
+                bench.attach(&options, &command);
+                let report = bench.report();
+                let asked_s = number(&report, "/delay/asked_ns") / 1e9;
+                let pools = report["pools"].as_array().cloned().unwrap_or_default();
+                let lines: f64 = pools.iter().map(|pool| number(pool, "/misses")).sum();
+                let slowdown = 1.0 + asked_s / number(&report, "/modelled_s");
+                [slowdown, asked_s * 1e3, lines]
+            })
+            .collect();
+        let list = |of: &dyn Fn(&[f64; 3]) -> String| {
+            let all: Vec<String> = runs.iter().map(of).collect();
+            all.join(", ")
+        };
+        let error = |[run, ..]: &[f64; 3]| 100.0 * (run / slowdown - 1.0);
+        println!(
+            "| {} | {slowdown:.3} | {} | {} % | {:.0} | {} | {:.1} | {} |",
+            kind.name,
+            list(&|[run, ..]| format!("{run:.3}")),
+            list(&|run| format!("{:+.1}", error(run))),
+            delay / 1e6,
+            list(&|[_, delay, _]| format!("{delay:.0}")),
+            engine_lines / 1e6,
+            list(&|[.., lines]| format!("{:.1}", lines / 1e6)),
+        );
+        if runs
+            .iter()
+            .any(|run| error(run).is_nan() || error(run).abs() > BOUND)
+        {
+            beyond.push(kind.name);
+        }
+        let said = report.pointer("/verified/notes").and_then(Value::as_array);
+        let said = said.into_iter().flatten().filter_map(Value::as_str);
+        notes.extend(said.map(|note| format!("{}: {note}", kind.name)));
+    }
+    println!(
+        "\nBeyond {BOUND} %: {}.\n",
+        match beyond.is_empty() {
+            true => "none".to_owned(),
+            false => beyond.join("; "),
+        }
+    );
+    notes.iter().for_each(|note| println!("- {note}"));
+    println!();
+}
+
 /// A table that can be printed: its name, and the function that prints it.
 type Table = (&'static str, fn(&Bench));
 
 fn main() -> std::io::Result<()> {
     let words: Vec<String> = std::env::args().collect();
     let [own, cxlab, scenario, parts @ ..] = &words[..] else {
-        panic!("table CXLAB SCENARIO [slowdown|added|shares|verified ...]");
+        panic!("table CXLAB SCENARIO [slowdown|added|shares|verified|programs ...]");
     };
     let folder = std::env::temp_dir().join(format!("cxlab-table-{}", std::process::id()));
     std::fs::create_dir_all(&folder)?;
@@ -496,11 +625,12 @@ fn main() -> std::io::Result<()> {
         number(&report, "/llc_bytes") as u64 >> 20,
         report["overlap"]
     );
-    let tables: [Table; 4] = [
+    let tables: [Table; 5] = [
         ("slowdown", slowdowns),
         ("added", added),
         ("shares", shares),
         ("verified", verified),
+        ("programs", programs),
     ];
     for (name, print) in tables {
         if parts.is_empty() || parts.iter().any(|part| part == name) {
