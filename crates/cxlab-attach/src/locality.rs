@@ -1,5 +1,5 @@
-//! How much memory a process uses, and how likely a line that a window sees for the first time is in the last
-//! level cache.
+//! How much memory a process uses, and how likely the last level cache has a line that a window sees for the
+//! first time.
 //!
 //! The pages that were touched lately say how much memory is used at most. The lines that windows of a piece
 //! of code saw in them say whether those are used in full ([`crate::density`]). Lines that several windows

@@ -1,5 +1,5 @@
-//! Lines that a program uses again and again, which are in a cache although a window sees them for the first
-//! time.
+//! Lines that a program uses again and again: they are in a cache although a window sees them for the
+//! first time.
 //!
 //! A window is some hundred instructions, and a last level cache holds what thousands of windows touch. So a
 //! line that two windows touch is used so often that it is in the cache: the stack, the upper pages of a
@@ -16,23 +16,23 @@
 //! Frontiers 2006). [`Reuse::beyond`] measures the exponent and goes on from there to the last level cache.
 //!
 //! Lines that are a power of two apart may all be in a few sets of a cache, which hold fewer of them than
-//! windows have seen. Such lines miss although the program uses little memory ([`Crowd`]).
+//! windows have seen. Such lines miss although the program uses little memory ([`Reuse::with_crowd`]).
 
 use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
 
 use crate::model::{Step, Window, WindowUse};
 use crate::onward::go_on;
 
-/// Number of windows of a process that are remembered (*assumed*: some thousand lines, a small part of a last
-/// level cache).
+/// Number of windows of a process that are remembered (*assumed*: some thousand lines, which are a
+/// small part of a last level cache).
 pub(crate) const WINDOWS: usize = 32;
 
 /// Lines of a set of the last level cache (*assumed*).
 pub const WAYS: u64 = 16;
 /// Fewest windows that tell how the miss ratio falls.
 pub(crate) const ENOUGH: usize = 8;
-/// Part of the lines of windows that other windows touched too, from which on more windows tell more
-/// (*assumed*).
+/// Part of the lines of windows that other windows touched too, from which on more windows
+/// tell more (*assumed*).
 const SHARED: f64 = 0.1;
 
 /// A window as it was seen, so that it can be analysed again when more is known of its lines.
@@ -313,9 +313,9 @@ mod tests {
         }
     }
 
-    /// Windows of 80 uses, some thousand uses apart, of which the first 20 only show what was touched before.
-    /// The part of new lines that misses a cache, and the one that is found, of a program that uses `lines`
-    /// lines.
+    /// Windows of 80 uses, some thousand uses apart, of which the first 20 only show what was touched before,
+    /// of a program that uses `lines` lines. Returns the part of new lines that misses a cache, and the one
+    /// that is found.
     fn parts(windows: u64, lines: u64, mut next: impl FnMut(&mut u64) -> u64) -> (f64, f64) {
         let (mut lru, mut state) = (Lru::default(), 3);
         for _ in 0..20 * CACHE {
@@ -388,8 +388,8 @@ mod tests {
         );
     }
 
-    /// Paths through a tree, each node of which has eight below it: 37,449 nodes of a line each. Pages say
-    /// that nine of ten lines miss.
+    /// Paths through a tree, each node of which has eight below it: 37,449 nodes of a line each. By the
+    /// touched pages, nine of ten lines would miss.
     #[test]
     fn the_upper_nodes_of_a_tree_miss_less() {
         let levels = |state: &mut u64, at: u64| at << 40 | number(state) % 8u64.pow(at as u32);
@@ -454,8 +454,8 @@ mod tests {
         );
     }
 
-    /// A walk of which another window touched every second line: only the others miss, each time the window
-    /// is repeated.
+    /// A walk of which another window touched every second line: only the others miss, each time
+    /// that the window is repeated.
     #[test]
     fn cached_lines_of_a_window_never_miss() {
         let steps: Vec<Step> = (0..100u64)

@@ -16,8 +16,7 @@ use super::{Assumed, ModelSide, add, settled};
 /// Instructions that are stepped over in a window, and how long that takes (*assumed*: steps of 25 us).
 pub(super) const SAMPLE: u64 = 400;
 const WINDOW_NS: f64 = 10e6;
-/// Time between two looks at the pages that were touched, at first and twice as long each time up to
-/// the last.
+/// Time between two looks at the pages that were touched: the first, and the longest. It doubles.
 pub(super) const FIRST_LOOK_NS: f64 = 10e6;
 pub(super) const LOOK_NS: f64 = 100e6;
 
