@@ -5,7 +5,8 @@
 //! * `load stream MiB PASSES`, `load write MiB PASSES`, `load random MiB READS`
 //! * `load heap MiB PASSES KiB`: blocks of KiB are allocated, written and freed.
 //! * `load zeroed MiB PASSES KiB`: like `heap`, with memory that is requested as zeroes.
-//! * `load sparse MiB STEPS`: a walk over one line of each page.
+//! * `load sparse MiB STEPS`: a walk in a fixed order over one line of each page.
+//! * `load scattered MiB STEPS`: the same without order.
 //! * `load conflicts KiB LINES STEPS`: a walk over lines that are so far apart.
 //! * `load huge MiB READS`: like `random`, in large pages.
 //! * `load phases MiB ROUNDS STEPS`: in turn a walk, computing, and a pass in order.
@@ -74,16 +75,18 @@ fn read_at_random(lines: &[u64], reads: usize) -> u64 {
     sum
 }
 
+/// The line that is used of a page: without order, of 64.
+fn line_of(page: usize) -> usize {
+    ((page as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 58) as usize
+}
+
 /// A cycle through `count` lines, `far` bytes apart each, or in any line of so many bytes each if `spread`.
 fn walk(count: usize, far: usize, spread: bool) -> (Vec<u64>, usize) {
     assert!(
         count.is_power_of_two(),
         "the number of lines must be a power of two"
     );
-    let word = |line: usize| {
-        let shift = line as u64 * 0x9e37_79b9_7f4a_7c15 >> 58;
-        line * far / 8 + if spread { shift as usize * 8 } else { 0 }
-    };
+    let word = |line: usize| line * far / 8 + if spread { line_of(line) * 8 } else { 0 };
     let mut words = vec![0u64; count * far / 8 + 512];
     for line in 0..count {
         let next = line.wrapping_mul(1_664_525).wrapping_add(1_013_904_223) % count;
@@ -174,6 +177,19 @@ fn main() {
             let (words, first) = walk(mib(2) / 4096, 4096, true);
             let began = Instant::now();
             black_box(chase(&words, first, number(3)));
+            println!("step {:.2} ns", per_step(began, number(3)));
+        }
+        Some("scattered") => {
+            let (words, _) = walk(mib(2) / 4096, 4096, true);
+            let pages = mib(2) as u64 / 4096;
+            let (mut state, mut none) = (1, 0);
+            let began = Instant::now();
+            for _ in 0..number(3) {
+                // Each step needs what the one before has read.
+                let page = ((random(&mut state) + none) % pages) as usize;
+                none = words[page * 512 + line_of(page) * 8] >> 63;
+            }
+            black_box(none);
             println!("step {:.2} ns", per_step(began, number(3)));
         }
         Some("conflicts") => {
@@ -405,7 +421,7 @@ fn main() {
             }
         }
         _ => panic!(
-            "which program? chase, two, random, stream, write, heap, zeroed, sparse, conflicts, huge, phases, \
+            "which program? chase, two, random, stream, write, heap, zeroed, sparse, scattered, conflicts, huge, phases, \
              search, table, sort, matrix, graph, stencil, text, code, forks, threads, spin, children, forever"
         ),
     }

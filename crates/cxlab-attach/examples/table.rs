@@ -493,7 +493,8 @@ const fn kind(name: &'static str, words: &'static str) -> Kind {
 fn programs(bench: &Bench) {
     const BOUND: f64 = 25.0;
     let kinds = [
-        kind("one line of each of 16,384 pages", "sparse 64 10000000"),
+        kind("a line of each of 16,384 pages", "scattered 64 10000000"),
+        kind("the same in a fixed order", "sparse 64 10000000"),
         Kind {
             // A cache whose sets are known, which that of this machine is not.
             options: &["--llc", "8MiB"],

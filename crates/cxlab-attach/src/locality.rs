@@ -1,5 +1,4 @@
-//! How much memory a process uses, and how likely the last level cache has a line that a window sees for the
-//! first time.
+//! How much memory a process uses, and how likely the last level cache has a line that is new to a window.
 //!
 //! The pages that were touched lately say how much memory is used at most. The lines that windows of a piece
 //! of code saw in them say whether those are used in full ([`crate::density`]). Lines that several windows
@@ -17,7 +16,7 @@ const SAMPLES: usize = 2;
 /// to tell how many lines of a page are used (*assumed*: as many as [`crate::schedule`] has at first).
 pub(crate) const FIRST_WINDOWS: usize = 8;
 /// The same where the program's speed says that pages mislead.
-const DOUBTFUL_WINDOWS: usize = 16;
+const DOUBTFUL_WINDOWS: usize = 32;
 /// Lines of a large page.
 const LARGE_PAGE_LINES: u64 = 32_768;
 

@@ -1,5 +1,4 @@
-//! Lines that a program uses again and again: they are in a cache although a window sees them for the
-//! first time.
+//! Lines that a program uses again and again, which are in a cache although they are new to a window.
 //!
 //! A window is some hundred instructions, and a last level cache holds what thousands of windows touch. So a
 //! line that two windows touch is used so often that it is in the cache: the stack, the upper pages of a
@@ -314,8 +313,7 @@ mod tests {
     }
 
     /// Windows of 80 uses, some thousand uses apart, of which the first 20 only show what was touched before,
-    /// of a program that uses `lines` lines. Returns the part of new lines that misses a cache, and the one
-    /// that is found.
+    /// of a program that uses `lines` lines. Returns the part of new lines that misses a cache, and the estimate.
     fn parts(windows: u64, lines: u64, mut next: impl FnMut(&mut u64) -> u64) -> (f64, f64) {
         let (mut lru, mut state) = (Lru::default(), 3);
         for _ in 0..20 * CACHE {
@@ -378,7 +376,7 @@ mod tests {
     #[test]
     fn lines_in_use_all_the_time_are_in_the_cache() {
         let (truth, found) = parts(8, 65_536, |state| match number(state).is_multiple_of(3) {
-            true => 1 << 40 | number(state) % 12,
+            true => (1 << 40) + number(state) % 12,
             false => number(state) % 65_536,
         });
         // By pages alone 94 % of the lines that are new to a window would miss.
@@ -392,7 +390,7 @@ mod tests {
     /// touched pages, nine of ten lines would miss.
     #[test]
     fn the_upper_nodes_of_a_tree_miss_less() {
-        let levels = |state: &mut u64, at: u64| at << 40 | number(state) % 8u64.pow(at as u32);
+        let levels = |state: &mut u64, at: u64| (at << 40) + number(state) % 8u64.pow(at as u32);
         for windows in [8, 16, 32] {
             let mut at = 0;
             let (truth, found) = parts(windows, 37_449, |state| {
@@ -454,8 +452,7 @@ mod tests {
         );
     }
 
-    /// A walk of which another window touched every second line: only the others miss, each time
-    /// that the window is repeated.
+    /// Another window touched every second line of a walk: only the others miss, in each repetition.
     #[test]
     fn cached_lines_of_a_window_never_miss() {
         let steps: Vec<Step> = (0..100u64)

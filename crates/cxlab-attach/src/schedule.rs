@@ -7,7 +7,7 @@ const WINDOW_COST: u32 = 20;
 const KNOWN_COST: u32 = 40;
 /// Number of the first windows, and how many of those are taken only in code without a window. There are
 /// more of them while the program's speed does not fit the pages that it touches.
-const DOUBTFUL_WINDOWS: u64 = 16;
+const DOUBTFUL_WINDOWS: u64 = 32;
 const FIRST_WINDOWS: u64 = 8;
 const FIRST_ELSEWHERE: u64 = 4;
 
@@ -37,6 +37,6 @@ mod tests {
         let costs = |elsewhere| numbers.map(|windows| cost(windows, elsewhere, false));
         assert_eq!(costs(true), [4, 4, 4, 4, 20, 20]);
         assert_eq!(costs(false), [4, 4, 40, 40, 40, 40]);
-        assert_eq!((cost(15, true, true), cost(16, true, true)), (4, 20));
+        assert_eq!((cost(31, true, true), cost(32, true, true)), (4, 20));
     }
 }
