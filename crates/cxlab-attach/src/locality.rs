@@ -63,11 +63,6 @@ impl Locality {
         self.density.retain(|phase, _| is_known(*phase));
     }
 
-    /// Number of windows of all phases that are remembered.
-    pub fn windows(&self) -> usize {
-        self.reuse.windows()
-    }
-
     /// Lines of window `number` that are in the cache because another window touched them too.
     pub fn cached(&self, number: u64, trace: &WindowTrace) -> HashSet<u64> {
         self.reuse.shared(number, trace.lines().into_iter())

@@ -153,14 +153,10 @@ impl Process {
     /// A process that this one forked: it has the same memory, at the same places, and executes the same code.
     pub(crate) fn forked(&self, pid: Tid) -> Process {
         Process {
-            pid,
             layout: self.layout.clone(),
-            placement: self.placement,
             estimator: self.estimator.clone(),
-            estimates: BTreeMap::new(),
             progress: self.progress.clone(),
             locality: self.locality.clone(),
-            renewed: BTreeMap::new(),
             looked: self.looked,
             ..Process::new(pid, self.placement)
         }

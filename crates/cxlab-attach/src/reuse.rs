@@ -93,6 +93,8 @@ pub struct Reuse {
     exponent: f64,
     /// Number of distinct lines of the windows.
     distinct: f64,
+    /// Part of the lines of windows that other windows touched too.
+    shared: f64,
     /// Number of sets of the last level cache, and the lines that these hold too few of.
     sets: u64,
     crowd: Crowd,
@@ -169,6 +171,9 @@ impl Reuse {
         let counts = self.counts();
         self.crowd = self.crowd(&counts);
         self.distinct = counts.len() as f64;
+        let all: usize = counts.values().sum();
+        let shared: usize = counts.values().filter(|count| **count > 1).sum();
+        self.shared = shared as f64 / all.max(1) as f64;
         self.exponent = match self.windows.len() >= ENOUGH {
             true => self.least_exponent(&counts),
             false => 0.0,
@@ -264,10 +269,7 @@ impl Reuse {
 
     /// Whether a program uses so much of its memory again and again that few windows say too little of it.
     pub fn is_shared(&self) -> bool {
-        let counts = self.counts();
-        let all: usize = counts.values().sum();
-        let shared: usize = counts.values().filter(|count| **count > 1).sum();
-        shared as f64 > SHARED * all as f64
+        self.shared > SHARED
     }
 
     /// Part of the lines that another window touched by chance, if a program uses `lines` lines without order.

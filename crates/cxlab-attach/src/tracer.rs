@@ -182,7 +182,6 @@ impl<'a> Tracer<'a> {
             let over = self.end.is_some() && self.relay.is_program(self.root);
             if over || self.relay.must_leave() {
                 self.sum.left = if over { self.processes.len() as u64 } else { 0 };
-                self.let_go();
                 return Ok(self.finish());
             }
             self.release();
