@@ -51,6 +51,7 @@ pub(super) const SHIPPED: &[(&str, &str)] = &[
     ("vm-hosts", include_str!("../../../scenarios/vm-hosts.toml")),
     ("vm-pool", include_str!("../../../scenarios/vm-pool.toml")),
     ("vm-shared", include_str!("../../../scenarios/vm-shared.toml")),
+    ("vm-tiering", include_str!("../../../scenarios/vm-tiering.toml")),
 ];
 
 /// Shipped scenarios that other files belong to, which a new file would lack.

@@ -7,6 +7,7 @@
 export PATH=/bin:/usr/bin HOME=/ TERM=dumb
 mount -t proc proc /proc
 mount -t sysfs sys /sys
+mount -t debugfs debug /sys/kernel/debug
 mount -t devtmpfs dev /dev
 mkdir -p /tmp /run /dev/shm
 mount -t tmpfs tmp /tmp

@@ -10,6 +10,7 @@ mod common;
 mod refused;
 mod several;
 mod shared;
+mod tiering;
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
