@@ -178,6 +178,10 @@ pub fn examine() -> Vec<Check> {
             "signal at overflow (sigtrap), demand fills",
             hardware((RAW, fills), Some(10_007), false, true).map(|_| "opens".to_owned()),
         ),
+        check(
+            "breakpoints on data",
+            sys::Breakpoint::probe().map(|()| "can be set".to_owned()),
+        ),
         check("tracing (ptrace)", traced()),
         check(
             "touched pages (clear_refs)",
@@ -229,8 +233,12 @@ pub fn tiers(checks: &[Check]) -> Vec<TierCheck> {
             name: "no counters: exact windows, registers that count, and CPU time",
             usable: works("tracing"),
             why: format!(
-                "ptrace: {}; touched pages: {}",
+                "ptrace: {}; reuse of lines: {}; touched pages: {}",
                 found("tracing"),
+                match works("breakpoints") {
+                    true => "seen by breakpoints",
+                    false => "not seen, touched pages say how many lines miss",
+                },
                 match works("touched") {
                     true => "marked by the kernel",
                     false => "not known, all resident ones count as used",
@@ -288,6 +296,7 @@ mod tests {
             "hardware counters (cycles)",
             "demand fills from memory",
             "precise addresses (PEBS, IBS)",
+            "breakpoints on data",
             "tracing (ptrace)",
             "touched pages (clear_refs)",
             "QEMU's user mode",

@@ -212,6 +212,13 @@ fn facts(options: &Options) -> Result<(Facts, Vec<String>), AttachError> {
         overlap.misses, overlap.stream, overlap.window
     ));
     notes.push(shown(&small));
+    // The first event of a machine takes the kernel some milliseconds, which are not the program's here.
+    if let Err(error) = sys::Breakpoint::probe() {
+        notes.push(format!(
+            "how soon lines are used again cannot be seen, because the kernel refuses breakpoints ({error}): \
+             touched pages and lines of windows say how many miss"
+        ));
+    }
     let facts = Facts {
         small,
         large,
@@ -495,7 +502,7 @@ fn report(
     }
 }
 
-/// Notes on CPU time in which touched pages alone did not decide how many lines miss.
+/// Notes on CPU time in which touched pages did not decide how many lines miss.
 fn doubts(outcome: &Outcome) -> Vec<String> {
     let mut notes = Vec::new();
     if outcome.by_lines_ns > 0.0 {
@@ -503,6 +510,12 @@ fn doubts(outcome: &Outcome) -> Vec<String> {
             "in {:.3} s of CPU time the program uses few lines of the pages that it touches: the lines that \
              windows saw are the working set there",
             outcome.by_lines_ns / 1e9
+        ));
+    }
+    if outcome.by_reuse_ns > 0.0 {
+        notes.push(format!(
+            "in {:.3} s of CPU time breakpoints told how soon lines are used again, and so how many miss",
+            outcome.by_reuse_ns / 1e9
         ));
     }
     if outcome.by_time_ns > 0.0 {

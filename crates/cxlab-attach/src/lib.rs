@@ -31,6 +31,7 @@ pub mod recording;
 pub mod replay;
 pub mod report;
 pub mod reuse;
+pub mod reuse_time;
 pub mod schedule;
 
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]

@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
 use crate::density::{Density, PAGE_LINES};
 use crate::estimate::{PhaseId, chance};
 use crate::reuse::{ENOUGH, Reuse, WindowTrace};
+use crate::reuse_time::{Beyond, ReuseTimes};
 
 /// Number of samples of the touched pages whose maximum counts.
 const SAMPLES: usize = 2;
@@ -17,6 +18,9 @@ const SAMPLES: usize = 2;
 pub(crate) const FIRST_WINDOWS: usize = 8;
 /// The same where the program's speed says that pages mislead.
 const DOUBTFUL_WINDOWS: usize = 32;
+/// Watched lines of a phase from which on they alone decide, and for which its time waits (*assumed*: those of
+/// two windows).
+const WATCHED: f64 = 8.0;
 /// Lines of a large page.
 const LARGE_PAGE_LINES: u64 = 32_768;
 
@@ -32,6 +36,8 @@ pub struct Locality {
     density: BTreeMap<PhaseId, Density>,
     /// Lines of recent windows, of all phases.
     reuse: Reuse,
+    /// How long it takes until lines are touched again.
+    pub(crate) times: ReuseTimes,
 }
 
 impl Locality {
@@ -55,12 +61,14 @@ impl Locality {
     /// Adds the lines of window `number`, which is of that phase.
     pub fn add(&mut self, phase: PhaseId, number: u64, lines: BTreeSet<u64>) {
         self.reuse.add(number, lines.clone());
+        self.times.is_of(number, phase);
         self.density.entry(phase).or_default().add(lines);
     }
 
     /// Forgets the phases that are not known any more.
     pub fn retain(&mut self, is_known: impl Fn(PhaseId) -> bool) {
         self.density.retain(|phase, _| is_known(*phase));
+        self.times.retain(is_known);
     }
 
     /// Lines of window `number` that are in the cache because another window touched them too.
@@ -105,14 +113,31 @@ impl Locality {
 
     /// The same probability of the lines that no other window touched. By chance some lines of those that
     /// miss were touched by another window, and these have to miss in their place. No more miss than windows
-    /// say of a cache of that size, but for lines of which its sets hold too few.
-    pub fn chance_of_unshared(&self, chance: f64) -> f64 {
+    /// say of a cache of that size, but for lines of which its sets hold too few. What `watched` lines say
+    /// takes the place of all that.
+    pub fn chance_of_unshared(&self, chance: f64, watched: Option<Beyond>) -> f64 {
         let cache = self.llc_bytes as f64 / 64.0;
         // Of the chance follows how much memory it is for.
         let lines = cache / (1.0 - chance).max(f64::EPSILON);
         let unshared = chance / (1.0 - self.reuse.by_chance(lines)).max(f64::EPSILON);
         let chance = unshared.min(self.reuse.beyond(cache));
+        let chance = watched.map_or(chance, |watched| watched.part);
         self.reuse.with_crowd(chance)
+    }
+
+    /// What watched lines of a phase say, or those of all phases where they are too few, if these are enough. `rates` gives the lines new to windows in a nanosecond, by phase, for
+    /// each of as many threads as run at once.
+    pub fn watched(
+        &self,
+        phase: PhaseId,
+        rates: &BTreeMap<PhaseId, f64>,
+        threads: usize,
+    ) -> Option<Beyond> {
+        let lines = self.llc_bytes as f64 / (64.0 * threads.max(1) as f64);
+        let horizon = self.times.horizon(rates, lines)?;
+        let of = |phase| self.times.beyond(phase, horizon);
+        let enough = |beyond: &Beyond| beyond.known >= WATCHED;
+        of(Some(phase)).filter(enough).or(of(None).filter(enough))
     }
 
     /// Whether more windows may soon say which lines of a phase are in the cache, and how many miss depends
@@ -125,6 +150,7 @@ impl Locality {
         let undecided = |density: &Density| {
             let windows = density.windows();
             let more = self.reuse.windows() < ENOUGH && self.reuse.is_shared();
+            let more = more || self.times.is_known();
             windows < most && (more || !density.is_decided(self.page_lines()))
         };
         self.chance_by_pages() > 0.0

@@ -70,8 +70,9 @@ pub(crate) struct Prices<'a> {
     pub(crate) modelled_ns: f64,
     /// User CPU time that never got a price.
     pub(crate) unpriced_ns: f64,
-    /// CPU time in which lines, or time itself, decided how many lines miss.
+    /// CPU time in which lines, when they were touched again, or time itself decided how many lines miss.
     pub(crate) by_lines_ns: f64,
+    pub(crate) by_reuse_ns: f64,
     pub(crate) by_time_ns: f64,
     /// What is kept of the run, if that is wanted.
     pub(crate) recorder: Option<Recorder>,
@@ -95,6 +96,7 @@ impl<'a> Prices<'a> {
             modelled_ns: 0.0,
             unpriced_ns: 0.0,
             by_lines_ns: 0.0,
+            by_reuse_ns: 0.0,
             by_time_ns: 0.0,
             recorder: None,
         }
@@ -249,6 +251,7 @@ impl<'a> Prices<'a> {
         match known.judged {
             Judged::Pages => {}
             Judged::Lines => self.by_lines_ns += ns,
+            Judged::Reuse => self.by_reuse_ns += ns,
             Judged::Time => self.by_time_ns += ns,
         }
         thread.computed_ns += ns as u64;

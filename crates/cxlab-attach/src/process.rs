@@ -13,8 +13,9 @@ use crate::model::{Here, Overlap, Window, WindowUse};
 use crate::placement::{Layout, Placement};
 use crate::progress::{Place, Progress, advances};
 use crate::reuse::WindowTrace;
+use crate::reuse_time::WatchId;
 use crate::sys::Tid;
-use crate::thread::Look;
+use crate::thread::{Look, Thread};
 
 /// CPU time of the program between two samples of the working set, in nanoseconds: the first
 /// interval, and the longest one, which doubling reaches. The intervals are in CPU time, because in real time a program that is nearly
@@ -73,6 +74,9 @@ pub(crate) struct Process {
     locality: Locality,
     /// Number of windows when those of a phase were last analysed.
     renewed: BTreeMap<PhaseId, u64>,
+    /// Lines new to windows in a nanosecond of CPU time, by phase, and number of threads that run at once.
+    rates: BTreeMap<PhaseId, f64>,
+    running: usize,
     next_maps: Instant,
     /// CPU time of its threads, in nanoseconds. The next sample is due at `next_look_ns` of CPU
     /// time, but not before `next_look`.
@@ -106,6 +110,8 @@ pub(crate) enum Judged {
     Pages,
     /// The lines that windows saw: the program uses few lines of the pages.
     Lines,
+    /// How soon watched lines were touched again.
+    Reuse,
     /// The program's speed on this machine.
     Time,
 }
@@ -140,6 +146,8 @@ impl Process {
             progress: BTreeMap::new(),
             locality: Locality::default(),
             renewed: BTreeMap::new(),
+            rates: BTreeMap::new(),
+            running: 1,
             next_maps: Instant::now(),
             ran_ns: 0,
             next_look_ns: 0,
@@ -157,6 +165,7 @@ impl Process {
             estimator: self.estimator.clone(),
             progress: self.progress.clone(),
             locality: self.locality.clone(),
+            rates: self.rates.clone(),
             looked: self.looked,
             ..Process::new(pid, self.placement)
         }
@@ -245,6 +254,7 @@ impl Process {
         let known = &self.estimator;
         self.progress.retain(|phase, _| known.knows(*phase));
         self.renewed.retain(|phase, _| known.knows(*phase));
+        self.rates.retain(|phase, _| known.knows(*phase));
         self.locality.retain(|phase| known.knows(phase));
         self.locality.add(phase, number, lines);
         let progress = self.progress.entry(phase).or_default();
@@ -316,10 +326,48 @@ impl Process {
         let seen_ns = pace.filter(|_| facts.own).map(|pace| 1.0 / pace);
         let known = self.estimates.get(&phase);
         if !known.is_some_and(|known| known.is_for(seen_ns)) {
+            let rate = self.rate(phase, facts, pace)?;
+            self.rates.insert(phase, rate);
             let known = self.judge(phase, facts, seen_ns)?;
             self.estimates.insert(phase, known);
         }
         self.estimates.get_mut(&phase)
+    }
+
+    /// Lines new to windows in a nanosecond of CPU time in a phase. As many instructions are executed as
+    /// registers tell.
+    fn rate(&self, phase: PhaseId, facts: &Facts, pace: Option<f64>) -> Option<f64> {
+        let machine = self.machine(facts, self.locality.working_set());
+        let estimate = self.estimator.estimate(phase, &machine, 1.0)?;
+        let told = pace.map_or(1.0, |pace| pace * estimate.instruction_ns());
+        let lines: f64 = estimate.rates.iter().map(|rate| rate.reads).sum();
+        Some(lines * told)
+    }
+
+    /// Lines of a window to watch, of those that it left: at most so many, as far apart as possible.
+    pub(crate) fn watch(&mut self, trace: &WindowTrace, most: usize) -> Vec<(WatchId, u64)> {
+        let window = self.estimator.windows() + 1;
+        let cached = self.locality.cached(window, trace);
+        let mut left = trace.left();
+        left.retain(|address| !cached.contains(&(address / 64)));
+        let (lines, number) = (left.len(), left.len().min(most));
+        let at = |one: usize| (one * lines / number + window as usize) % lines;
+        let times = &mut self.locality.times;
+        (0..number)
+            .map(|one| (times.begin(window), left[at(one)]))
+            .collect()
+    }
+
+    /// Tells what is known of the lines that a thread watches.
+    pub(crate) fn tell(&mut self, thread: &mut Thread) {
+        if thread.tell(&mut self.locality.times) {
+            self.estimates.clear();
+        }
+    }
+
+    /// As many threads run at once.
+    pub(crate) fn runs(&mut self, threads: usize) {
+        self.running = threads;
     }
 
     /// Estimates how many lines miss in a phase, an instruction of which takes `seen_ns` natively. Touched
@@ -327,12 +375,11 @@ impl Process {
     /// uses. No more lines miss than fit in the program's time.
     fn judge(&self, phase: PhaseId, facts: &Facts, seen_ns: Option<f64>) -> Option<Known> {
         let machine = self.machine(facts, self.locality.working_set());
-        let of = |chance| {
-            let chance = self.locality.chance_of_unshared(chance);
-            self.estimator.estimate(phase, &machine, chance)
-        };
+        let watched = self.locality.watched(phase, &self.rates, self.running);
+        let of = |chance| self.estimator.estimate(phase, &machine, chance);
+        let missing = |chance| self.locality.chance_of_unshared(chance, watched);
         let by_pages = self.chance();
-        let mut estimate = of(by_pages)?;
+        let mut estimate = of(missing(by_pages))?;
         let doubtful = seen_ns.is_some_and(|seen_ns| estimate.instruction_ns() > DOUBT * seen_ns);
         let mut chance = by_pages;
         let mut judged = Judged::Pages;
@@ -347,12 +394,15 @@ impl Process {
             (chance, judged) = (by_speed.min(by_pages), Judged::Time);
         }
         if judged != Judged::Pages {
-            estimate = of(chance)?;
+            estimate = of(missing(chance))?;
+        }
+        if watched.is_some() {
+            judged = Judged::Reuse;
         }
         // Where nothing counts, the line times of this machine give the time of an instruction.
         let most_ns = SLACK * seen_ns.unwrap_or(estimate.instruction_ns());
         if facts.own && estimate.model_instruction_ns() > most_ns {
-            estimate = of(fitting(chance, most_ns, of))?;
+            estimate = of(fitting(missing(chance), most_ns, of))?;
             judged = Judged::Time;
         }
         Some(Known {
@@ -397,7 +447,8 @@ impl Process {
 
     /// Whether more windows may soon say which lines of a phase are in the cache.
     pub(crate) fn is_undecided(&self, phase: PhaseId) -> bool {
-        self.locality.is_undecided(phase, self.is_doubtful(phase))
+        let watched = self.locality.watched(phase, &self.rates, self.running);
+        watched.is_none() && self.locality.is_undecided(phase, self.is_doubtful(phase))
     }
 
     /// Whether the program is too fast in that phase for the pages that it touches.
@@ -598,6 +649,36 @@ mod tests {
         let (judged, misses) = walk.judged(phase, &facts(false));
         assert_eq!(judged, Judged::Pages);
         assert!((misses / 0.875 - 1.0).abs() < 0.05, "{misses}");
+    }
+
+    /// Lines of two windows are watched. Whether pages are used in full does not matter then.
+    #[test]
+    fn watched_lines_decide_how_many_miss() {
+        let mut walk = Walk::new(64);
+        let phase = walk.window();
+        walk.window();
+        walk.run(phase, 170.0);
+        for again in [true, false] {
+            let times = &mut walk.process.locality.times;
+            let ids: Vec<WatchId> = (0..8).map(|one| times.begin(1 + one / 4)).collect();
+            (1..=2).for_each(|window| times.is_of(window, phase));
+            assert!(walk.process.is_undecided(phase));
+            for id in ids {
+                walk.process.locality.times.tell(id, 1e9, false);
+            }
+            if again {
+                // Touched again before the cache is full, which takes 131,072 steps.
+                let told = |id| walk.process.locality.times.tell(id, 1e6, true);
+                assert!((0..8).all(told));
+            }
+            walk.process.estimates.clear();
+            let (judged, misses) = walk.judged(phase, &facts(true));
+            assert!(!walk.process.is_undecided(phase));
+            let expected = if again { 0.0 } else { 1.0 };
+            assert_eq!(judged, Judged::Reuse);
+            assert!((misses - expected).abs() < 0.05, "{again}: {misses}");
+            walk.process.locality.times = Default::default();
+        }
     }
 
     #[test]

@@ -73,6 +73,24 @@ impl WindowTrace {
         self.pools.keys().copied().collect()
     }
 
+    /// Addresses of lines that the window touched first behind what only shows what was touched before, and not
+    /// any more in its second half.
+    pub fn left(&self) -> Vec<u64> {
+        let of = |steps: &[Step]| -> HashSet<u64> {
+            let touches = steps.iter().flat_map(|step| &step.touches);
+            touches.map(|touch| touch.address / 64).collect()
+        };
+        let (before, rest) = self.steps.split_at(self.before.min(self.steps.len()));
+        let (first, behind) = rest.split_at(rest.len() / 2);
+        let (before, behind) = (of(before), of(behind));
+        let mut last: BTreeMap<u64, u64> = BTreeMap::new();
+        for touch in first.iter().flat_map(|step| &step.touches) {
+            last.insert(touch.address / 64, touch.address);
+        }
+        last.retain(|line, _| !before.contains(line) && !behind.contains(line));
+        last.into_values().collect()
+    }
+
     /// Memory use of the window, extended as [`crate::onward`] says. `find` gives the pool of an address in
     /// which the program has not been yet.
     pub fn analyse(&self, window: Window, find: &mut dyn FnMut(u64) -> Option<usize>) -> WindowUse {
@@ -346,7 +364,7 @@ mod tests {
                 lru.misses(next(&mut state));
             }
         }
-        let chance = locality.chance_of_unshared(locality.chance_by_pages());
+        let chance = locality.chance_of_unshared(locality.chance_by_pages(), None);
         let (mut seen, mut counted) = (0, 0.0);
         for (number, trace) in &traces {
             let cached = locality.cached(*number, trace);
@@ -424,7 +442,7 @@ mod tests {
             last = Some(trace);
         }
         assert_eq!(locality.chance_by_pages(), 0.0);
-        let chance = locality.chance_of_unshared(0.0);
+        let chance = locality.chance_of_unshared(0.0, None);
         assert!((chance - 0.75).abs() < 0.01, "{chance}");
         let cached = locality.cached(9, &last.unwrap());
         assert!(
@@ -452,6 +470,19 @@ mod tests {
             reuse.shared(39, [1, 2, 3].into_iter()),
             HashSet::from([1, 2])
         );
+    }
+
+    /// Of lines 0 to 99, in order, 0 to 9 only show what was touched before, and the walk returns to 20 at the end.
+    #[test]
+    fn a_window_has_left_the_lines_of_its_first_half() {
+        let lines = (0..99u64).chain([20]);
+        let steps = lines.map(|line| Step::load(line * 64 + 8, &[1], &[1]));
+        let trace = WindowTrace::new(steps.collect(), 10, &mut |_| Some(0));
+        let expected = (10..55u64).filter(|line| *line != 20);
+        let expected: Vec<u64> = expected.map(|line| line * 64 + 8).collect();
+        assert_eq!(trace.left(), expected);
+        let short = WindowTrace::new(vec![Step::load(64, &[1], &[1])], 10, &mut |_| Some(0));
+        assert_eq!(short.left(), [0u64; 0]);
     }
 
     /// Another window touched every second line of a walk: only the others miss, in each repetition.

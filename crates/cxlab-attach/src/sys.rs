@@ -543,6 +543,11 @@ pub fn open_counter(
     if sigtrap {
         attr[5] |= SIGTRAP | REMOVE_ON_EXEC;
     }
+    open_event(&attr, tid)
+}
+
+/// Opens an event of a thread. `attr` is a `struct perf_event_attr`.
+fn open_event(attr: &[u64; 16], tid: Tid) -> io::Result<OwnedFd> {
     const CLOEXEC: libc::c_ulong = 8;
     // SAFETY: `attr` is as long as it says, and the kernel checks its content.
     let result = unsafe {
@@ -558,6 +563,66 @@ pub fn open_counter(
     let fd = checked(result)? as RawFd;
     // SAFETY: the kernel has just opened it, and nothing else owns it.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// A breakpoint of the processor on eight bytes of a thread's memory, until the thread touches them.
+#[derive(Debug)]
+pub struct Breakpoint(OwnedFd);
+
+impl Breakpoint {
+    /// Sets a breakpoint on the eight bytes that an address is in.
+    ///
+    /// # Errors
+    /// The kernel's error: `ENOSPC` where the processor has no breakpoint left, `EACCES` or `EPERM` where
+    /// this process may not open events.
+    pub fn set(tid: Tid, address: u64) -> io::Result<Breakpoint> {
+        const BREAKPOINT: u64 = 5;
+        const DISABLED: u64 = 1;
+        const EXCLUDE_KERNEL: u64 = 1 << 5;
+        const EXCLUDE_HV: u64 = 1 << 6;
+        const READ_OR_WRITE: u64 = 3;
+        // struct perf_event_attr, PERF_ATTR_SIZE_VER7 (128 bytes).
+        let mut attr = [0u64; 16];
+        attr[0] = BREAKPOINT | 128 << 32;
+        // A period of one, and PERF_FORMAT_TOTAL_TIME_ENABLED.
+        attr[2] = 1;
+        attr[4] = 1;
+        attr[5] = DISABLED | EXCLUDE_KERNEL | EXCLUDE_HV;
+        attr[6] = READ_OR_WRITE << 32;
+        attr[7] = address & !7;
+        attr[8] = 8;
+        let event = open_event(&attr, tid)?;
+        // PERF_EVENT_IOC_REFRESH: it is on for one touch. The kernel then turns it off.
+        const REFRESH: libc::c_ulong = 0x2402;
+        // SAFETY: the call changes nothing of this process.
+        let result = unsafe { libc::ioctl(event.as_raw_fd(), REFRESH, 1) };
+        checked(libc::c_long::from(result)).map(|_| Breakpoint(event))
+    }
+
+    /// Sets a breakpoint on memory of this process, and removes it.
+    ///
+    /// # Errors
+    /// As [`Breakpoint::set`].
+    pub fn probe() -> io::Result<()> {
+        let word = 0u64;
+        Breakpoint::set(0, (&raw const word) as u64).map(drop)
+    }
+
+    /// CPU time of the thread until it touched the bytes, in nanoseconds, or until now, and whether it
+    /// touched them.
+    ///
+    /// # Errors
+    /// The kernel's error if the event cannot be read.
+    pub fn read(&self) -> io::Result<(u64, bool)> {
+        let mut values = [0u64; 2];
+        // SAFETY: `values` has the 16 bytes that are read.
+        let result = unsafe { libc::read(self.0.as_raw_fd(), values.as_mut_ptr().cast(), 16) };
+        match result {
+            16 => Ok((values[1], values[0] > 0)),
+            -1 => Err(io::Error::last_os_error()),
+            _ => Err(io::ErrorKind::UnexpectedEof.into()),
+        }
+    }
 }
 
 /// Reads a counter.
@@ -636,5 +701,33 @@ impl Drop for Block {
     fn drop(&mut self) {
         // SAFETY: it is the mapping that `new` made, and no slice of it is left.
         unsafe { libc::munmap(self.start.cast(), self.bytes) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A breakpoint sees the first touch behind it, in the eight bytes alone, and the time until then.
+    #[test]
+    fn a_breakpoint_tells_when_memory_is_touched() {
+        let words = [const { std::sync::atomic::AtomicU64::new(0) }; 3];
+        let touch = |word: usize| words[word].fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        let breakpoint = match Breakpoint::set(0, words[1].as_ptr() as u64 + 3) {
+            Ok(breakpoint) => breakpoint,
+            Err(error) => {
+                println!("skipped: breakpoints are refused here ({error})");
+                return;
+            }
+        };
+        touch(0);
+        touch(2);
+        let (before, touched) = breakpoint.read().unwrap();
+        assert!(!touched);
+        touch(1);
+        let (at, touched) = breakpoint.read().unwrap();
+        assert!(touched && at >= before, "{before} {at}");
+        touch(1);
+        assert_eq!(breakpoint.read().unwrap(), (at, true));
     }
 }

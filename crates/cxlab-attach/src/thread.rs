@@ -7,7 +7,8 @@ use crate::ledger::Ledger;
 use crate::maps;
 use crate::progress::Place;
 use crate::recording::StackId;
-use crate::sys::{Resume, Tid};
+use crate::reuse_time::{ReuseTimes, WatchId};
+use crate::sys::{Breakpoint, Resume, Tid};
 
 /// A thread is held when it owes this much. Shorter holds cost more than they charge.
 const LEAST_HOLD_NS: u64 = 5_000_000;
@@ -66,6 +67,8 @@ pub(crate) struct Thread {
     /// the thread ran faster.
     pub(crate) slower_ns: f64,
     pub(crate) ledger: Ledger,
+    /// Lines that the last window touched, until they are touched again.
+    pub(crate) watched: Vec<(WatchId, Breakpoint)>,
 }
 
 impl State {
@@ -179,7 +182,28 @@ impl Thread {
             unheld_ns: 0,
             slower_ns: 0.0,
             ledger: Ledger::default(),
+            watched: Vec::new(),
         }
+    }
+
+    /// Watches lines by their addresses. Those for which the processor has no breakpoint are not watched.
+    pub(crate) fn watch(&mut self, tid: Tid, lines: Vec<(WatchId, u64)>) {
+        let set = |(id, address)| Some((id, Breakpoint::set(tid, address).ok()?));
+        self.watched = lines.into_iter().filter_map(set).collect();
+    }
+
+    /// Tells what is known of the watched lines, and ends the watch of those that were touched again. Returns
+    /// whether that changes anything.
+    pub(crate) fn tell(&mut self, times: &mut ReuseTimes) -> bool {
+        let mut changes = false;
+        self.watched.retain(|(id, breakpoint)| {
+            let Ok((ns, again)) = breakpoint.read() else {
+                return false;
+            };
+            changes |= times.tell(*id, ns as f64, again);
+            !again
+        });
+        changes
     }
 
     /// Records that the thread took this much longer, or less if negative, because it had been

@@ -32,6 +32,8 @@ const LOOKS: usize = 8;
 const WORTH: f64 = 0.3;
 /// Most programs without the rights of their files that a report names.
 const MOST_NAMED: usize = 8;
+/// Breakpoints of an x86-64 processor, and so lines that a thread watches at most.
+const BREAKPOINTS: usize = 4;
 
 /// Results of following a program.
 pub(crate) struct Outcome {
@@ -58,6 +60,7 @@ pub(crate) struct Outcome {
     pub(crate) largest_chance: f64,
     /// CPU time in which lines, or time itself, decided how many lines miss.
     pub(crate) by_lines_ns: f64,
+    pub(crate) by_reuse_ns: f64,
     pub(crate) by_time_ns: f64,
     /// Whether the kernel refused to mark touched pages.
     pub(crate) unmarked: bool,
@@ -124,6 +127,7 @@ impl<'a> Tracer<'a> {
                 slowed_ns: 0.0,
                 largest_chance: 0.0,
                 by_lines_ns: 0.0,
+                by_reuse_ns: 0.0,
                 by_time_ns: 0.0,
                 unmarked: false,
                 left: 0,
@@ -339,6 +343,7 @@ impl<'a> Tracer<'a> {
         let Some((process, registers)) = process.zip(sys::registers(tid).ok()) else {
             return;
         };
+        process.tell(thread);
         let now = window::place(&registers);
         if window::is_inside(&registers) {
             // A running thread stops at once, but a thread in the kernel stops only when
@@ -420,6 +425,10 @@ impl<'a> Tracer<'a> {
             let _ = sys::resume(tid, Resume::Continue(0));
             return;
         };
+        if let Some(thread) = self.threads.get_mut(&tid) {
+            process.tell(thread);
+            thread.watched.clear();
+        }
         process.look(&self.prices.facts);
         process.refresh_maps();
         let (layout, fabric) = (&process.layout, &*self.prices.fabric);
@@ -443,6 +452,12 @@ impl<'a> Tracer<'a> {
         }
         let recorded = self.prices.recorder.is_some().then(|| steps.clone());
         let trace = WindowTrace::new(steps, before, &mut find);
+        if after == After::Stopped
+            && let Some(thread) = self.threads.get_mut(&tid)
+        {
+            let chosen = process.watch(&trace, BREAKPOINTS);
+            thread.watch(tid, chosen);
+        }
         // What memory is, is told while the thread stands still.
         let goes_on = after == After::Stopped && recorded.is_none();
         if goes_on {
@@ -492,6 +507,9 @@ impl<'a> Tracer<'a> {
         if let Some(process) = self.processes.get_mut(&tid) {
             process.exec();
         }
+        if let Some(thread) = self.threads.get_mut(&tid) {
+            thread.watched.clear();
+        }
         if let Some(recorder) = &mut self.prices.recorder {
             recorder.end(tid);
         }
@@ -505,6 +523,12 @@ impl<'a> Tracer<'a> {
     fn settle(&mut self, tid: Tid) {
         let since = Instant::now();
         self.account(tid);
+        let ending = self.threads.get_mut(&tid);
+        if let Some(thread) = ending
+            && let Some(process) = self.processes.get_mut(&thread.pid)
+        {
+            process.tell(thread);
+        }
         self.end_waiting(tid);
         let others = self.threads.iter();
         let others: Vec<Tid> = others
@@ -627,7 +651,13 @@ impl<'a> Tracer<'a> {
                 self.account(*tid);
             }
         }
+        let mut running: BTreeMap<Tid, usize> = BTreeMap::new();
+        let run = |thread: &&Thread| thread.ran_ns as f64 >= WORTH * EPOCH.as_nanos() as f64;
+        for thread in self.threads.values().filter(run) {
+            *running.entry(thread.pid).or_default() += 1;
+        }
         for process in self.processes.values_mut() {
+            process.runs(running.get(&process.pid).copied().unwrap_or(1));
             process.look(&self.prices.facts);
             process.refresh_maps();
             self.sum.largest_chance = self.sum.largest_chance.max(process.chance());
@@ -701,6 +731,7 @@ impl<'a> Tracer<'a> {
         self.sum.modelled_ns = self.prices.modelled_ns;
         self.sum.unpriced_ns = self.prices.unpriced_ns;
         self.sum.by_lines_ns = self.prices.by_lines_ns;
+        self.sum.by_reuse_ns = self.prices.by_reuse_ns;
         self.sum.by_time_ns = self.prices.by_time_ns;
         self.sum.real = self.began.elapsed();
         self.sum.end = self.end.unwrap_or(End::Detached);

@@ -94,7 +94,7 @@ impl Sampled<'_> {
             let by_pages = self.locality.chance_by_pages();
             let by_lines = self.locality.chance_by_lines(phase, false);
             let chance = by_lines.unwrap_or(by_pages).min(by_pages);
-            let chance = self.locality.chance_of_unshared(chance);
+            let chance = self.locality.chance_of_unshared(chance, None);
             let Some(estimate) = self.estimator.estimate(phase, &machine, chance) else {
                 return;
             };

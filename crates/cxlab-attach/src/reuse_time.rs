@@ -1,0 +1,284 @@
+//! How long it takes until a program uses a line again, and which lines are in the last level cache therefore.
+//!
+//! A breakpoint of the processor on a line that a window touched tells when the program touches it next (E. Berg
+//! and E. Hagersten, "StatCache: A Probabilistic Approach to Efficient and Accurate Data Locality Analysis",
+//! ISPASS 2004; Q. Wang, X. Liu and M. Chabbi, "Featherlight Reuse-Distance Measurement", HPCA 2019). Of
+//! these times follows how many different lines a program touches in a time: each of its touches counts once
+//! that is the last one of its line, so that the lines grow by the rate of touches, times the part of lines
+//! that are not touched again until then (D. Eklov and E. Hagersten, "StatStack: Efficient Modeling of LRU
+//! Caches", ISPASS 2010). The time in which they are as many as the cache holds is the [`horizon`]
+//! (ReuseTimes::horizon): a line that is not touched again until then has left the cache.
+//!
+//! A watch may end before its line is touched again. What is known until then counts (E. Kaplan and P. Meier,
+//! "Nonparametric Estimation from Incomplete Observations", Journal of the American Statistical Association
+//! 53, 1958).
+//!
+//! A breakpoint sees eight bytes, of 64. A line that is next touched elsewhere seems to be used later than it is,
+//! so that too few lines are in the cache, and never too many.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use crate::estimate::PhaseId;
+
+/// Number of watched lines that are remembered, of all phases (*assumed*).
+const REMEMBERED: usize = 256;
+
+/// Number of a watched line.
+pub type WatchId = u64;
+
+/// A watched line.
+#[derive(Clone, Copy, Debug)]
+struct Watched {
+    window: u64,
+    /// Phase of the window. `None` as long as it is not known.
+    phase: Option<PhaseId>,
+    /// CPU time of its thread since the touch, until the next one or until now, in nanoseconds.
+    ns: f64,
+    /// Whether it was touched again.
+    again: bool,
+}
+
+/// Watched lines of a process.
+#[derive(Clone, Default, Debug)]
+pub struct ReuseTimes {
+    watched: VecDeque<Watched>,
+    /// Number of the first one that is remembered.
+    first: WatchId,
+}
+
+/// What watched lines say of the lines of a phase.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Beyond {
+    /// Part of the lines that have left the cache when they are touched again.
+    pub part: f64,
+    /// Number of watched lines of which that is known.
+    pub known: f64,
+}
+
+impl ReuseTimes {
+    /// A line of window `window` is watched.
+    pub fn begin(&mut self, window: u64) -> WatchId {
+        if self.watched.len() == REMEMBERED {
+            self.watched.pop_front();
+            self.first += 1;
+        }
+        self.watched.push_back(Watched {
+            window,
+            phase: None,
+            ns: 0.0,
+            again: false,
+        });
+        self.first + self.watched.len() as u64 - 1
+    }
+
+    /// The lines of a window are of that phase.
+    pub fn is_of(&mut self, window: u64, phase: PhaseId) {
+        let of = self.watched.iter_mut().rev();
+        of.take_while(|one| one.window >= window)
+            .filter(|one| one.window == window)
+            .for_each(|one| one.phase = Some(phase));
+    }
+
+    /// A line was watched for so much CPU time, until it was touched `again` or is watched on. Returns whether
+    /// that changes what is known.
+    pub fn tell(&mut self, id: WatchId, ns: f64, again: bool) -> bool {
+        let at = id.checked_sub(self.first).map(|at| at as usize);
+        let Some(one) = at.and_then(|at| self.watched.get_mut(at)) else {
+            return false;
+        };
+        let changes = again || ns > 2.0 * one.ns;
+        if changes {
+            (one.ns, one.again) = (ns, again);
+        }
+        changes
+    }
+
+    /// Whether lines can be watched here.
+    pub fn is_known(&self) -> bool {
+        self.watched.iter().any(|one| one.ns > 0.0)
+    }
+
+    /// Forgets the phases that are not known any more.
+    pub fn retain(&mut self, is_known: impl Fn(PhaseId) -> bool) {
+        for one in &mut self.watched {
+            one.phase = one.phase.filter(|phase| is_known(*phase));
+        }
+    }
+
+    /// CPU time in which the program touches as many lines as a cache holds, in nanoseconds. `rates` gives the
+    /// lines new to windows in a nanosecond, by phase. `None` if nothing is known.
+    pub fn horizon(&self, rates: &BTreeMap<PhaseId, f64>, lines: f64) -> Option<f64> {
+        let rate = |one: &Watched| rates.get(&one.phase?).copied();
+        let known = || {
+            self.watched
+                .iter()
+                .filter_map(|one| Some((rate(one)?, one)))
+        };
+        let all: f64 = known().map(|(rate, _)| rate).sum();
+        if all <= 0.0 {
+            return None;
+        }
+        let mean = all / known().count() as f64;
+        let (mut at, mut found) = (0.0, 0.0);
+        let mut left = 1.0;
+        for (ns, part) in survival(known().collect()) {
+            let more = mean * left * (ns - at);
+            if found + more >= lines {
+                break;
+            }
+            (at, found, left) = (ns, found + more, part);
+        }
+        Some(at + (lines - found) / (mean * left))
+    }
+
+    /// Part of the lines of a phase, or of all phases, that are not touched again until the `horizon`. `None` if
+    /// no line of it was watched.
+    pub fn beyond(&self, phase: Option<PhaseId>, horizon: f64) -> Option<Beyond> {
+        let is_of = |one: &&Watched| phase.is_none_or(|phase| one.phase == Some(phase));
+        let of = || self.watched.iter().filter(is_of);
+        let known = of().filter(|one| one.again || one.ns >= horizon).count() as f64;
+        let until = survival(of().map(|one| (1.0, one)).collect());
+        let before = until.into_iter().take_while(|(ns, _)| *ns < horizon);
+        let part = before.last().map_or(1.0, |(_, part)| part);
+        (known > 0.0).then_some(Beyond { part, known })
+    }
+}
+
+/// The times at which watched lines were touched again, in order, and the part of lines that were not until
+/// then. Each line counts with a weight.
+fn survival(mut watched: Vec<(f64, &Watched)>) -> Vec<(f64, f64)> {
+    watched.sort_by(|(_, one), (_, other)| one.ns.total_cmp(&other.ns));
+    let mut at_risk: f64 = watched.iter().map(|(weight, _)| weight).sum();
+    let mut part = 1.0;
+    let mut until = Vec::new();
+    for (weight, one) in watched {
+        if one.again && at_risk > 0.0 {
+            part *= (1.0 - weight / at_risk).max(0.0);
+            until.push((one.ns, part));
+        }
+        at_risk -= weight;
+    }
+    until
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PHASE: PhaseId = 3;
+
+    /// Lines of one phase, that were watched for so long and touched again or not.
+    fn times(lines: &[(f64, bool)]) -> ReuseTimes {
+        let mut times = ReuseTimes::default();
+        for (window, (ns, again)) in lines.iter().enumerate() {
+            let id = times.begin(window as u64);
+            times.is_of(window as u64, PHASE);
+            times.tell(id, *ns, *again);
+        }
+        times
+    }
+
+    fn horizon(times: &ReuseTimes, lines: f64) -> f64 {
+        times
+            .horizon(&BTreeMap::from([(PHASE, 0.1)]), lines)
+            .unwrap()
+    }
+
+    /// A walk round: each line is touched again after all others.
+    #[test]
+    fn a_walk_in_a_fixed_order_fits_the_cache_or_misses_always() {
+        // 10,000 lines, one each 10 ns.
+        let walk = times(&[(100_000.0, true); 12]);
+        let found = horizon(&walk, 5_000.0);
+        assert!((found - 50_000.0).abs() < 1e-6, "{found}");
+        let small = walk.beyond(Some(PHASE), horizon(&walk, 5_000.0)).unwrap();
+        assert_eq!((small.part, small.known), (1.0, 12.0));
+        // A cache that holds all of them is never full.
+        let large = horizon(&walk, 20_000.0);
+        assert_eq!(walk.beyond(Some(PHASE), large).unwrap().part, 0.0);
+    }
+
+    /// Half of the touches are of few lines, and half of lines that are never touched again.
+    #[test]
+    fn lines_that_are_not_touched_again_fill_the_cache() {
+        let mut lines = vec![(1_000.0, true); 10];
+        lines.extend([(1e6, false); 10]);
+        let times = times(&lines);
+        // 0.1 lines in a ns for 1,000 ns, and half as many from there on.
+        let found = horizon(&times, 1_100.0);
+        assert!((found - 21_000.0).abs() < 1e-6, "{found}");
+        assert_eq!(times.beyond(Some(PHASE), found).unwrap().part, 0.5);
+        // In a smaller cache nothing is found again.
+        assert_eq!(
+            times
+                .beyond(Some(PHASE), horizon(&times, 50.0))
+                .unwrap()
+                .part,
+            1.0
+        );
+    }
+
+    /// Uses without order: times are exponential, and the part that misses is that of the memory which the cache
+    /// does not hold.
+    #[test]
+    fn uses_without_order_miss_by_size() {
+        const LINES: f64 = 40_000.0;
+        let mean_ns = LINES / 0.1;
+        let quantile = |at: u32| -mean_ns * (1.0 - (f64::from(at) + 0.5) / 200.0).ln();
+        let exact: Vec<(f64, bool)> = (0..200).map(|at| (quantile(at), true)).collect();
+        // As many watches end early, at times that have nothing to do with the lines'.
+        let ended = (0..200).map(|at| {
+            let (line, ends) = (quantile(at), mean_ns * f64::from(at * 37 % 200) / 100.0);
+            (line.min(ends), line <= ends)
+        });
+        let ended: Vec<(f64, bool)> = ended.collect();
+        for lines in [exact, ended] {
+            let times = times(&lines);
+            for held in [0.25, 0.5, 0.75] {
+                let part = times
+                    .beyond(Some(PHASE), horizon(&times, held * LINES))
+                    .unwrap()
+                    .part;
+                assert!((part - (1.0 - held)).abs() < 0.04, "{held}: {part}");
+            }
+        }
+    }
+
+    #[test]
+    fn phases_count_by_their_rates() {
+        let mut times = times(&[(1e6, false); 4]);
+        for window in 4..8 {
+            let id = times.begin(window);
+            times.is_of(window, PHASE + 1);
+            times.tell(id, 10.0, true);
+        }
+        // The second touches no lines to speak of.
+        let rates = BTreeMap::from([(PHASE, 0.2), (PHASE + 1, 0.0)]);
+        let found = times.horizon(&rates, 1_000.0).unwrap();
+        assert!((found - 10_000.0).abs() < 1e-6, "{found}");
+        assert_eq!(times.beyond(Some(PHASE), found).unwrap().part, 1.0);
+        assert_eq!(times.beyond(Some(PHASE + 1), found).unwrap().part, 0.0);
+    }
+
+    #[test]
+    fn nothing_is_known_of_nothing() {
+        let mut times = ReuseTimes::default();
+        assert_eq!(times.horizon(&BTreeMap::new(), 10.0), None);
+        assert_eq!(times.beyond(Some(PHASE), 10.0), None);
+        assert!(!times.tell(7, 1.0, true));
+        let id = times.begin(1);
+        assert!(times.tell(id, 5.0, false) && !times.tell(id, 8.0, false));
+        assert!(times.tell(id, 11.0, false) && times.tell(id, 12.0, true));
+        // Its phase is not known, and a watch that has just begun says nothing.
+        assert_eq!(times.beyond(Some(PHASE), 10.0), None);
+        times.is_of(1, PHASE);
+        assert_eq!(times.beyond(Some(PHASE), 10.0).unwrap().part, 1.0);
+        times.retain(|_| false);
+        assert_eq!(times.beyond(Some(PHASE), 10.0), None);
+        for window in 0..1000 {
+            times.begin(window);
+        }
+        assert!(!times.tell(id, 20.0, true));
+        assert_eq!(times.watched.len(), REMEMBERED);
+    }
+}
