@@ -589,10 +589,10 @@ fn programs(bench: &Bench) {
             options: &["--llc", "8MiB"],
             ..kind(
                 "lines of the same sets of a cache",
-                "conflicts 512 256 30000000",
+                "conflicts 512 256 10000000",
             )
         },
-        kind("random reads in large pages", "huge 64 30000000"),
+        kind("random reads in large pages", "huge 64 15000000"),
         kind("phases: walk, computing, stream", "phases 64 20 300000"),
         kind("binary searches in 64 MiB", "search 64 1200000"),
         kind("hash table, uneven keys", "table 32 8000000"),

@@ -18,8 +18,8 @@ const SAMPLES: usize = 2;
 pub(crate) const FIRST_WINDOWS: usize = 8;
 /// The same where the program's speed says that pages mislead.
 const DOUBTFUL_WINDOWS: usize = 32;
-/// Watched lines of a phase from which on they alone decide, and for which its time waits (*assumed*: those of
-/// two windows).
+/// Watched lines of a phase from which on they alone decide, and for which its time waits (*assumed*: two
+/// windows watch so many).
 const WATCHED: f64 = 8.0;
 /// Lines of a large page.
 const LARGE_PAGE_LINES: u64 = 32_768;

@@ -334,8 +334,8 @@ impl Process {
         self.estimates.get_mut(&phase)
     }
 
-    /// Lines new to windows in a nanosecond of CPU time in a phase. As many instructions are executed as
-    /// registers tell.
+    /// Lines new to windows in a nanosecond of CPU time in a phase, in which as many instructions are executed
+    /// as registers tell.
     fn rate(&self, phase: PhaseId, facts: &Facts, pace: Option<f64>) -> Option<f64> {
         let machine = self.machine(facts, self.locality.working_set());
         let estimate = self.estimator.estimate(phase, &machine, 1.0)?;

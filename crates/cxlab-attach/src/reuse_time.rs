@@ -10,8 +10,8 @@
 //! (ReuseTimes::horizon): a line that is not touched again until then has left the cache.
 //!
 //! A watch may end before its line is touched again. What is known until then counts (E. Kaplan and P. Meier,
-//! "Nonparametric Estimation from Incomplete Observations", Journal of the American Statistical Association
-//! 53, 1958).
+//! "Nonparametric Estimation from Incomplete Observations", Journal of the American Statistical Association,
+//! volume 53, 1958).
 //!
 //! A breakpoint sees eight bytes, of 64. A line that is next touched elsewhere seems to be used later than it is,
 //! so that too few lines are in the cache, and never too many.
@@ -34,7 +34,7 @@ struct Watched {
     phase: Option<PhaseId>,
     /// CPU time of its thread since the touch, until the next one or until now, in nanoseconds.
     ns: f64,
-    /// Whether it was touched again.
+    /// Whether the program touched the line again after that time.
     again: bool,
 }
 
@@ -80,7 +80,7 @@ impl ReuseTimes {
     }
 
     /// A line was watched for so much CPU time, until it was touched `again` or is watched on. Returns whether
-    /// that changes what is known.
+    /// estimates have to be made anew therefore.
     pub fn tell(&mut self, id: WatchId, ns: f64, again: bool) -> bool {
         let at = id.checked_sub(self.first).map(|at| at as usize);
         let Some(one) = at.and_then(|at| self.watched.get_mut(at)) else {

@@ -602,14 +602,14 @@ impl Breakpoint {
     /// Sets a breakpoint on memory of this process, and removes it.
     ///
     /// # Errors
-    /// As [`Breakpoint::set`].
+    /// The kernel's error where it refuses breakpoints.
     pub fn probe() -> io::Result<()> {
         let word = 0u64;
         Breakpoint::set(0, (&raw const word) as u64).map(drop)
     }
 
-    /// CPU time of the thread until it touched the bytes, in nanoseconds, or until now, and whether it
-    /// touched them.
+    /// CPU time of the thread until it touched the bytes, or until now, in nanoseconds, and whether it touched
+    /// the bytes at all.
     ///
     /// # Errors
     /// The kernel's error if the event cannot be read.

@@ -193,7 +193,7 @@ impl Thread {
     }
 
     /// Tells what is known of the watched lines, and ends the watch of those that were touched again. Returns
-    /// whether that changes anything.
+    /// whether estimates have to be made anew therefore.
     pub(crate) fn tell(&mut self, times: &mut ReuseTimes) -> bool {
         let mut changes = false;
         self.watched.retain(|(id, breakpoint)| {
