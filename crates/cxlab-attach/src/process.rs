@@ -63,6 +63,9 @@ pub(crate) struct Facts {
 
 pub(crate) struct Process {
     pub(crate) pid: Tid,
+    /// The process that forked this one, and the number of windows that it had been seen in by then. `None` if
+    /// this one was not forked, or executes another program since.
+    parent: Option<(Tid, u64)>,
     pub(crate) layout: Layout,
     placement: Placement,
     estimator: Estimator,
@@ -139,6 +142,7 @@ impl Process {
     pub(crate) fn new(pid: Tid, placement: Placement) -> Process {
         Process {
             pid,
+            parent: None,
             layout: Layout::new(placement),
             placement,
             estimator: Estimator::default(),
@@ -161,6 +165,7 @@ impl Process {
     /// A process that this one forked: it has the same memory, at the same places, and executes the same code.
     pub(crate) fn forked(&self, pid: Tid) -> Process {
         Process {
+            parent: Some((self.pid, self.estimator.windows())),
             layout: self.layout.clone(),
             estimator: self.estimator.clone(),
             progress: self.progress.clone(),
@@ -168,6 +173,24 @@ impl Process {
             rates: self.rates.clone(),
             looked: self.looked,
             ..Process::new(pid, self.placement)
+        }
+    }
+
+    /// The process that forked this one.
+    pub(crate) fn parent(&self) -> Option<Tid> {
+        self.parent.map(|(parent, _)| parent)
+    }
+
+    /// A process that this one forked has ended. If no window has been in this one since, what is known of the
+    /// code is what was known of it: it is true of the next one that is forked.
+    pub(crate) fn learn(&mut self, ended: Process) {
+        if ended.parent == Some((self.pid, self.estimator.windows())) {
+            self.estimator = ended.estimator;
+            self.progress = ended.progress;
+            self.locality = ended.locality;
+            self.rates = ended.rates;
+            self.looked |= ended.looked;
+            self.estimates.clear();
         }
     }
 

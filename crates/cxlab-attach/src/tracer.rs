@@ -594,7 +594,12 @@ impl<'a> Tracer<'a> {
             }
             self.close(&thread);
             if !self.threads.values().any(|other| other.pid == pid) {
-                self.processes.remove(&pid);
+                if let Some(ended) = self.processes.remove(&pid)
+                    && let Some(parent) =
+                        ended.parent().and_then(|pid| self.processes.get_mut(&pid))
+                {
+                    parent.learn(ended);
+                }
                 if let Some(recorder) = &mut self.prices.recorder {
                     recorder.end(pid);
                 }
