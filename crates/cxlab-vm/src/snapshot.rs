@@ -39,6 +39,15 @@ pub fn name<'a>(parts: impl IntoIterator<Item = &'a str>) -> String {
     let bytes = parts
         .into_iter()
         .flat_map(|part| part.bytes().chain([0xff]));
+    fnv(bytes)
+}
+
+/// A word that changes with the bytes.
+pub fn sum(bytes: &[u8]) -> String {
+    fnv(bytes.iter().copied())
+}
+
+fn fnv(bytes: impl Iterator<Item = u8>) -> String {
     let sum = bytes.fold(0xcbf2_9ce4_8422_2325u64, |sum, byte| {
         (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
     });

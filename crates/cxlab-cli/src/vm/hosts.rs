@@ -64,6 +64,11 @@ pub(super) fn check_options(guests: usize, args: &RunArgs) -> Result<(), Failure
              time can be kept in step",
         ));
     }
+    if guests > 1 && args.from_save {
+        return Err(Failure::mistake(
+            "--from-save: found several guests; allowed: one (--host), which is saved alone",
+        ));
+    }
     match args.window {
         Some(_) if guests == 1 => Err(Failure::mistake(
             "--window: found one guest; allowed with several, which may be ahead of each other",
@@ -78,9 +83,12 @@ pub(super) fn check_options(guests: usize, args: &RunArgs) -> Result<(), Failure
 /// What is skipped is skipped once: from a guest's first region of interest on, all is counted.
 pub(super) fn check_roi(memories: usize, args: &RunArgs) -> Result<(), Failure> {
     match memories {
-        several @ 2.. if args.from_roi => Err(Failure::mistake(format!(
-            "--from-roi: found {several} memories in turn; allowed: one (--memory)"
-        ))),
+        several @ 2.. if args.skips() => {
+            let option = if args.from_save { "save" } else { "roi" };
+            Err(Failure::mistake(format!(
+                "--from-{option}: found {several} memories in turn; allowed: one (--memory)"
+            )))
+        }
         _ => Ok(()),
     }
 }

@@ -86,6 +86,10 @@ pub(super) struct RunArgs {
     /// Count nothing, and run as fast as QEMU does, until the program's first `roi begin`
     #[arg(long)]
     from_roi: bool,
+    /// Restore the guest where its program said `save`, and count from the first `roi begin` behind; the first
+    /// such run goes there and saves the guest
+    #[arg(long, conflicts_with_all = ["boot", "pmem"])]
+    from_save: bool,
     /// Leave the guest's clock as it is: simulated time is only reported
     #[arg(long)]
     host_clock: bool,
@@ -101,6 +105,14 @@ pub(super) struct RunArgs {
     /// The program and its arguments: `stream` or `chase`, which the guest has, or one of this machine
     #[arg(last = true, required = true)]
     command: Vec<OsString>,
+}
+
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+impl RunArgs {
+    /// Whether nothing is counted until the program's first region of interest.
+    fn skips(&self) -> bool {
+        self.from_roi || self.from_save
+    }
 }
 
 #[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]

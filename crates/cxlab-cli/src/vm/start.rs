@@ -12,7 +12,7 @@ use cxlab_vm::cpio::Archive;
 use cxlab_vm::machine::Machine;
 use cxlab_vm::model::Processors;
 use cxlab_vm::qemu::{Clock, Descriptors, Files, Keep, arguments, hardware};
-use cxlab_vm::session::{self, Job, Outcome, SessionError, Start, Together, write_initrd};
+use cxlab_vm::session::{self, Job, Outcome, SaveAt, SessionError, Start, Together, write_initrd};
 use cxlab_vm::snapshot::{self, Making, Snapshot};
 use cxlab_vm::storage::{Storage, StorageError};
 
@@ -244,7 +244,11 @@ impl Ready<'_> {
     fn prepare(&self, parts: &mut [Part]) -> Result<Vec<Kept>, Failure> {
         let mut kept = Vec::new();
         for part in parts {
-            let snapshot = self.saved(part)?;
+            let snapshot = match self.args.from_save {
+                // It is saved when its files are there.
+                true => None,
+                false => self.saved(part)?,
+            };
             let storage = match (&self.args.pmem, &snapshot) {
                 (Some(dir), Some(snapshot)) => self.storage(part, dir, snapshot)?,
                 _ => Vec::new(),
@@ -257,8 +261,13 @@ impl Ready<'_> {
             let mut own = std::mem::take(&mut part.own);
             own.file("cxlab/run", script.as_bytes(), false);
             let run = self.file(part, "run", ".cpio");
-            write_whole(&run, &own.finish())
+            let brought = own.finish();
+            write_whole(&run, &brought)
                 .map_err(|error| Failure::Output(format!("{}: {error}", run.display())))?;
+            let snapshot = match self.args.from_save {
+                true => Some(self.saved_by(part, &run, &brought)?),
+                false => snapshot,
+            };
             kept.push(Kept { snapshot, storage });
         }
         Ok(kept)
@@ -299,7 +308,7 @@ impl Ready<'_> {
             );
         }
         let counted = |outcome: &Outcome| outcome.runs.iter().all(|run| !run.interest.is_empty());
-        if self.args.from_roi && !result.as_ref().is_ok_and(counted) {
+        if self.args.skips() && !result.as_ref().is_ok_and(counted) {
             notes.push("nothing was counted: the program never said `roi begin`".to_owned());
         }
         notes
@@ -380,7 +389,7 @@ impl Ready<'_> {
         let together = together.map_err(|error| explained(error, first))?;
         let guests = together.guests.into_iter().zip(kept);
         let guests = guests.map(|(mut result, kept)| {
-            if let (Ok(outcome), true) = (&mut result, args.from_roi) {
+            if let (Ok(outcome), true) = (&mut result, args.skips()) {
                 // It began by another clock.
                 outcome.runs.iter_mut().for_each(|run| run.guest_s = None);
             }
@@ -427,29 +436,61 @@ impl Ready<'_> {
     /// The guest that waits, saved now if it was not yet; none where it is to be booted.
     fn saved(&self, part: &Part) -> Result<Option<Snapshot>, Failure> {
         let script = boot_script(&part.machine, self.qemu.version, self.args);
-        let initrd = self.file(part, "initrd", "");
         if self.args.boot {
-            self.write_initrd(&script, &initrd)?;
+            self.write_initrd(&script, &self.file(part, "initrd", ""))?;
             return Ok(None);
         }
-        let hardware = hardware(&part.machine, self.qemu.version, Keep::Nothing, &[]).join(" ");
-        let texts = [&self.qemu.text, &self.image.stamp, &hardware, &script];
-        let name = snapshot::name(texts.map(String::as_str));
+        let name = self.snapshot_name(part, &script, "");
         if let Some(snapshot) = Snapshot::find(&self.cache, &name) {
             return Ok(Some(snapshot));
         }
-        self.write_initrd(&script, &initrd)?;
         self.tell("booting the guest; it is saved for later runs\n");
-        let making = Making::begin(&self.cache, &name).map_err(|error| {
+        self.save(part, &script, (&name, None), SaveAt::Ready)
+            .map(Some)
+    }
+
+    /// The guest that waits where its program said `save`, with all that the program brought along.
+    fn saved_by(&self, part: &Part, run: &Path, brought: &[u8]) -> Result<Snapshot, Failure> {
+        let script = boot_script(&part.machine, self.qemu.version, self.args);
+        let name = self.snapshot_name(part, &script, &snapshot::sum(brought));
+        if let Some(snapshot) = Snapshot::find(&self.cache, &name) {
+            return Ok(snapshot);
+        }
+        self.tell("booting the guest; it is saved for later runs where its program says `save`\n");
+        self.save(part, &script, (&name, Some(run)), SaveAt::Program)
+    }
+
+    /// The name of what a guest can see of its machine, and of what its program brought along.
+    fn snapshot_name(&self, part: &Part, script: &str, brought: &str) -> String {
+        let hardware = hardware(&part.machine, self.qemu.version, Keep::Nothing, &[]).join(" ");
+        snapshot::name([
+            &self.qemu.text,
+            &self.image.stamp,
+            &hardware,
+            script,
+            brought,
+        ])
+    }
+
+    fn save(
+        &self,
+        part: &Part,
+        script: &str,
+        (name, run): (&str, Option<&Path>),
+        at: SaveAt,
+    ) -> Result<Snapshot, Failure> {
+        let initrd = self.file(part, "initrd", "");
+        self.write_initrd(script, &initrd)?;
+        let making = Making::begin(&self.cache, name).map_err(|error| {
             let place = self.cache.display();
             Failure::Output(format!("{place}: cannot be written to: {error}"))
         })?;
         let folder = making.folder().to_owned();
         let keep = Keep::Save(&folder);
-        let line = |descriptors| self.line(&part.machine, &initrd, None, (keep, &[]), descriptors);
-        let saved = session::save(&self.job(part, &line), making);
+        let line = |descriptors| self.line(&part.machine, &initrd, run, (keep, &[]), descriptors);
+        let saved = session::save(&self.job(part, &line), making, at);
         let _ = std::fs::remove_file(&initrd);
-        Ok(Some(saved?))
+        Ok(saved?)
     }
 
     fn job<'a>(
@@ -494,7 +535,7 @@ impl Ready<'_> {
             storage,
             descriptors,
             in_step: self.several,
-            from_interest: self.args.from_roi,
+            from_interest: self.args.skips(),
         };
         arguments(machine, self.qemu.version, files, clock)
     }

@@ -98,6 +98,10 @@ one | --pmem /nowhere --devdax | --pmem | --devdax | cannot be used
 one | --pmem /nowhere --boot | --pmem | --boot | cannot be used
 two | --host node0 --memory node1=local | --memory: found `node1=local` | hosts that are guests
 one | --from-roi | --from-roi: found 3 memories | allowed: one
+one | --from-save | --from-save: found 3 memories | allowed: one
+two | --from-save | --from-save: found several guests | allowed: one
+one | --from-save --boot | --from-save | --boot | cannot be used
+one | --from-save --pmem /nowhere | --from-save | --pmem | cannot be used
 two | --cpus 9 | found 9 processors | allowed: 1 to 8
 ";
 

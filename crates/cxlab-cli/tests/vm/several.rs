@@ -165,6 +165,53 @@ fn regions_of_interest_are_counted_alone_and_what_is_before_them_can_be_skipped(
     assert!(seconds(run) < 0.7 * seconds(whole), "{skipped:#}");
 }
 
+/// A shell's variable and file are there after `save`, in the run that saved the guest and in one that restored it,
+/// with another latency. What is before runs once.
+#[test]
+#[ignore = "minutes: make test-all"]
+fn a_program_continues_where_it_was_saved() {
+    let folder = Folder::new("vm-saved");
+    let scenario = folder.file("s.toml", SCENARIO.as_bytes());
+    let script =
+        b"kept=$(cat /proc/sys/kernel/random/uuid); echo before > /tmp/kept\nsave\nroi begin\n\
+                   chase 4096 20000\nroi end\necho $kept $(cat /tmp/kept) $1\n";
+    let work = format!("{}:/in/work", folder.file("work", script).display());
+    let ran = |word: &str, options: &[&str]| {
+        let near = ["--memory", "near", "--file", &work, "--from-save"];
+        let program = ["sh", "/in/work", word];
+        run(&folder, &scenario, &program, &[&near[..], options].concat())
+    };
+    let said = |report: &Value| {
+        let lines = report["runs"][0]["output"].as_array().unwrap();
+        lines.last().unwrap().as_str().unwrap().to_owned()
+    };
+    let chased = |report: &Value| numbers(report, "chase ")[0];
+    let Some(first) = ran("one", &[]) else { return };
+    assert!(said(&first).ends_with(" before one"), "{first:#}");
+    let set = ["--set", "devices[0].controller.process_time=100ns"];
+    let later = ran("one", &set).unwrap();
+    assert_eq!(said(&first), said(&later));
+    let apart = chased(&later) - chased(&first);
+    assert!((apart - 100.0).abs() < 20.0, "{first:#} {later:#}");
+    // Another word is another program.
+    let other = ran("two", &[]).unwrap();
+    assert!(said(&other) != said(&first) && said(&other).ends_with(" before two"));
+    // A program that does not say it is refused, and nothing is kept of it.
+    let output = attempt(
+        guest().unwrap(),
+        &folder,
+        &scenario,
+        &["chase", "64", "10"],
+        &["--memory", "near", "--from-save"],
+    );
+    assert_eq!(output.code, Some(1), "{}", output.stderr);
+    assert!(
+        output.stderr.contains("without `save`"),
+        "{}",
+        output.stderr
+    );
+}
+
 #[test]
 #[ignore = "minutes: make test-all"]
 fn persistent_memory_keeps_its_files_from_run_to_run() {

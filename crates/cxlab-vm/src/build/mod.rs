@@ -24,13 +24,14 @@ use pack::{names, pack};
 /// Debian packages with programs that the guest uses.
 const TOOLS: [&str; 4] = ["busybox-static", "ndctl", "daxctl", "numactl"];
 /// Files that cxlab adds to the guest, by their name there.
-const GUEST: [(&str, &str); 8] = [
+const GUEST: [(&str, &str); 9] = [
     ("stream", include_str!("../../guest/stream.c")),
     ("chase", include_str!("../../guest/chase.c")),
     ("table", include_str!("../../guest/table.c")),
     ("tiers", include_str!("../../guest/tiers.c")),
     ("mailbox", include_str!("../../guest/mailbox.c")),
     ("roi", include_str!("../../guest/roi.c")),
+    ("save", include_str!("../../guest/save.c")),
     ("run-marked", include_str!("../../guest/run-marked.c")),
     ("arrive", include_str!("../../guest/arrive.c")),
 ];

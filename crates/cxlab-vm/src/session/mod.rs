@@ -274,12 +274,21 @@ impl Drop for Raise<'_> {
     }
 }
 
+/// Where a guest is saved.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SaveAt {
+    /// When it is ready for its program.
+    Ready,
+    /// When its program says `save`.
+    Program,
+}
+
 /// Boots a guest until it waits, and saves it. The arguments store its
 /// memory in the folder of `making`.
 ///
 /// # Errors
 /// [`SessionError`]. QEMU has ended in any case.
-pub fn save(job: &Job<'_>, making: Making) -> Result<Snapshot, SessionError> {
+pub fn save(job: &Job<'_>, making: Making, at: SaveAt) -> Result<Snapshot, SessionError> {
     let words = SharedWords::new(WORDS).map_err(SessionError::System)?;
     // The plugin needs the ring, although it writes no record yet.
     let ring = shared(&words)?;
@@ -290,6 +299,14 @@ pub fn save(job: &Job<'_>, making: Making) -> Result<Snapshot, SessionError> {
     };
     let (mut guest, mut monitor) = Guest::start(job, descriptors, line)?;
     guest.listen(job, ring, &|| false, &mut |_| {}, Next::Hold)?;
+    if at == SaveAt::Program {
+        guest.let_go();
+        guest.listen(job, ring, &|| false, &mut |_| {}, Next::Hold)?;
+        if !guest.talk.held {
+            let text = "its program ended without `save`, and so cannot be continued from there";
+            return Err(SessionError::Guest(text.to_owned()));
+        }
+    }
     monitor.save(&making.folder().join("state"))?;
     guest.child.end();
     std::fs::write(making.folder().join("console"), &guest.said).map_err(SessionError::System)?;
