@@ -34,6 +34,8 @@ const WORTH: f64 = 0.3;
 const MOST_NAMED: usize = 8;
 /// Breakpoints of an x86-64 processor, and so lines that a thread watches at most.
 const BREAKPOINTS: usize = 4;
+/// Most breakpoints of all threads. Each takes a file descriptor (*assumed*: a fourth of the usual limit).
+const MOST_WATCHED: usize = 256;
 
 /// Results of following a program.
 pub(crate) struct Outcome {
@@ -452,6 +454,12 @@ impl<'a> Tracer<'a> {
         }
         let recorded = self.prices.recorder.is_some().then(|| steps.clone());
         let trace = WindowTrace::new(steps, before, &mut find);
+        let watched = self.threads.values().map(|thread| thread.watched.len());
+        if watched.sum::<usize>() + BREAKPOINTS > MOST_WATCHED {
+            self.threads
+                .values_mut()
+                .for_each(|thread| thread.watched.clear());
+        }
         if after == After::Stopped
             && let Some(thread) = self.threads.get_mut(&tid)
         {
