@@ -125,8 +125,9 @@ impl Locality {
         self.reuse.with_crowd(chance)
     }
 
-    /// What watched lines of a phase say, or those of all phases where they are too few, if these are enough. `rates` gives the lines new to windows in a nanosecond, by phase, for
-    /// each of as many threads as run at once.
+    /// What watched lines of a phase say, or those of all phases where they are too few, if these are enough.
+    /// `rates` gives the lines new to windows in a nanosecond, by phase, for each of as many threads as run at
+    /// once.
     pub fn watched(
         &self,
         phase: PhaseId,

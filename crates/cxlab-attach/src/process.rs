@@ -13,8 +13,7 @@ use crate::model::{Here, Overlap, Window, WindowUse};
 use crate::placement::{Layout, Placement};
 use crate::progress::{Place, Progress, advances};
 use crate::reuse::WindowTrace;
-use crate::reuse_time::WatchId;
-use crate::sys::Tid;
+use crate::sys::{Breakpoint, Tid};
 use crate::thread::{Look, Thread};
 
 /// CPU time of the program between two samples of the working set, in nanoseconds: the first
@@ -367,8 +366,15 @@ impl Process {
         Some(lines * told)
     }
 
-    /// Lines of a window to watch, of those that it left: at most so many, as far apart as possible.
-    pub(crate) fn watch(&mut self, trace: &WindowTrace, most: usize) -> Vec<(WatchId, u64)> {
+    /// A thread watches lines that a window left: at most so many, as far apart as possible, and only those for
+    /// which the processor has a breakpoint.
+    pub(crate) fn watch(
+        &mut self,
+        tid: Tid,
+        thread: &mut Thread,
+        trace: &WindowTrace,
+        most: usize,
+    ) {
         let window = self.estimator.windows() + 1;
         let cached = self.locality.cached(window, trace);
         let mut left = trace.left();
@@ -376,9 +382,10 @@ impl Process {
         let (lines, number) = (left.len(), left.len().min(most));
         let at = |one: usize| (one * lines / number + window as usize) % lines;
         let times = &mut self.locality.times;
-        (0..number)
-            .map(|one| (times.begin(window), left[at(one)]))
-            .collect()
+        thread.watched = (0..number)
+            .filter_map(|one| Breakpoint::set(tid, left[at(one)]).ok())
+            .map(|breakpoint| (times.begin(window), breakpoint))
+            .collect();
     }
 
     /// Tells what is known of the lines that a thread watches.
@@ -509,6 +516,7 @@ mod tests {
     use crate::locality::FIRST_WINDOWS;
     use crate::model::Step;
     use crate::progress::GENERAL;
+    use crate::reuse_time::WatchId;
     use crate::sys;
 
     /// Pages that the program touches, and instructions of a step of its walk.

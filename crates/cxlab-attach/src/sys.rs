@@ -514,6 +514,9 @@ impl Program {
     }
 }
 
+/// Flags of an event that is of user space alone: not of the kernel, and not of a hypervisor.
+const USER_SPACE: u64 = 1 << 5 | 1 << 6;
+
 /// Opens a counter of a thread's own events in user space, with the attribute type and
 /// configuration of `perf_event_open`. `sigtrap` requests a signal after each `period` events, and
 /// `precise` an exact instruction address.
@@ -534,12 +537,10 @@ pub fn open_counter(
     attr[2] = period.unwrap_or(0);
     // sample_type: PERF_SAMPLE_IP.
     attr[3] = u64::from(period.is_some());
-    const EXCLUDE_KERNEL: u64 = 1 << 5;
-    const EXCLUDE_HV: u64 = 1 << 6;
     const PRECISE_SHIFT: u32 = 15;
     const REMOVE_ON_EXEC: u64 = 1 << 36;
     const SIGTRAP: u64 = 1 << 37;
-    attr[5] = EXCLUDE_KERNEL | EXCLUDE_HV | if precise { 2 << PRECISE_SHIFT } else { 0 };
+    attr[5] = USER_SPACE | if precise { 2 << PRECISE_SHIFT } else { 0 };
     if sigtrap {
         attr[5] |= SIGTRAP | REMOVE_ON_EXEC;
     }
@@ -578,8 +579,6 @@ impl Breakpoint {
     pub fn set(tid: Tid, address: u64) -> io::Result<Breakpoint> {
         const BREAKPOINT: u64 = 5;
         const DISABLED: u64 = 1;
-        const EXCLUDE_KERNEL: u64 = 1 << 5;
-        const EXCLUDE_HV: u64 = 1 << 6;
         const READ_OR_WRITE: u64 = 3;
         // struct perf_event_attr, PERF_ATTR_SIZE_VER7 (128 bytes).
         let mut attr = [0u64; 16];
@@ -587,7 +586,7 @@ impl Breakpoint {
         // A period of one, and PERF_FORMAT_TOTAL_TIME_ENABLED.
         attr[2] = 1;
         attr[4] = 1;
-        attr[5] = DISABLED | EXCLUDE_KERNEL | EXCLUDE_HV;
+        attr[5] = DISABLED | USER_SPACE;
         attr[6] = READ_OR_WRITE << 32;
         attr[7] = address & !7;
         attr[8] = 8;
@@ -614,14 +613,8 @@ impl Breakpoint {
     /// # Errors
     /// The kernel's error if the event cannot be read.
     pub fn read(&self) -> io::Result<(u64, bool)> {
-        let mut values = [0u64; 2];
-        // SAFETY: `values` has the 16 bytes that are read.
-        let result = unsafe { libc::read(self.0.as_raw_fd(), values.as_mut_ptr().cast(), 16) };
-        match result {
-            16 => Ok((values[1], values[0] > 0)),
-            -1 => Err(io::Error::last_os_error()),
-            _ => Err(io::ErrorKind::UnexpectedEof.into()),
-        }
+        let [count, ns] = read_event(&self.0)?;
+        Ok((ns, count > 0))
     }
 }
 
@@ -630,12 +623,18 @@ impl Breakpoint {
 /// # Errors
 /// The kernel's error if the counter cannot be read.
 pub fn read_counter(counter: &OwnedFd) -> io::Result<u64> {
-    let mut count = 0u64;
-    // SAFETY: `count` has the eight bytes that are read.
-    let result = unsafe { libc::read(counter.as_raw_fd(), (&raw mut count).cast(), 8) };
+    read_event(counter).map(|[count]| count)
+}
+
+/// Reads the values of an event: its count, and the times that it was opened for.
+fn read_event<const VALUES: usize>(event: &OwnedFd) -> io::Result<[u64; VALUES]> {
+    let mut values = [0u64; VALUES];
+    let bytes = std::mem::size_of_val(&values);
+    // SAFETY: `values` has the bytes that are read.
+    let result = unsafe { libc::read(event.as_raw_fd(), values.as_mut_ptr().cast(), bytes) };
     match result {
-        8 => Ok(count),
         -1 => Err(io::Error::last_os_error()),
+        count if count as usize == bytes => Ok(values),
         _ => Err(io::ErrorKind::UnexpectedEof.into()),
     }
 }

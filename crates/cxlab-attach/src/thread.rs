@@ -186,12 +186,6 @@ impl Thread {
         }
     }
 
-    /// Watches lines by their addresses. Those for which the processor has no breakpoint are not watched.
-    pub(crate) fn watch(&mut self, tid: Tid, lines: Vec<(WatchId, u64)>) {
-        let set = |(id, address)| Some((id, Breakpoint::set(tid, address).ok()?));
-        self.watched = lines.into_iter().filter_map(set).collect();
-    }
-
     /// Tells what is known of the watched lines, and ends the watch of those that were touched again. Returns
     /// whether estimates have to be made anew therefore.
     pub(crate) fn tell(&mut self, times: &mut ReuseTimes) -> bool {

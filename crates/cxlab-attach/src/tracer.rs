@@ -463,8 +463,7 @@ impl<'a> Tracer<'a> {
         if after == After::Stopped
             && let Some(thread) = self.threads.get_mut(&tid)
         {
-            let chosen = process.watch(&trace, BREAKPOINTS);
-            thread.watch(tid, chosen);
+            process.watch(tid, thread, &trace, BREAKPOINTS);
         }
         // What memory is, is told while the thread stands still.
         let goes_on = after == After::Stopped && recorded.is_none();

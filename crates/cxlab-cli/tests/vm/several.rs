@@ -196,7 +196,7 @@ fn a_program_continues_where_it_was_saved() {
     // Another word is another program.
     let other = ran("two", &[]).unwrap();
     assert!(said(&other) != said(&first) && said(&other).ends_with(" before two"));
-    // A program that does not say it is refused, and nothing is kept of it.
+    // A program that does not say it fails.
     let output = attempt(
         guest().unwrap(),
         &folder,
