@@ -32,14 +32,14 @@ demo: build ## Replay the shipped trace; print the table, write report and pictu
 # so that what passed passes again; another PROPTEST_RNG_SEED draws others.
 test: export PROPTEST_RNG_SEED ?= 1
 .PHONY: test
-test: need-rust need-python need-lints have-valgrind look-for-qemu ## All checks: format, lints, tests, licences, documentation
+test: need-rust need-python need-lints have-valgrind look-for-qemu ## All checks: format, lints, documentation, tests, licences
 	$(CARGO) fmt --all --check
 	$(CARGO) metadata --manifest-path fuzz/Cargo.toml --locked --format-version 1 >/dev/null
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked
 	$(CARGO) test --workspace --locked --no-fail-fast
 	@$(MAKE) test-python
 	@$(MAKE) deny
-	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked
 	@echo "make test: all checks passed"
 
 # The extension is built as the tests are, so that they share what is compiled.

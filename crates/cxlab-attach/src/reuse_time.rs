@@ -6,8 +6,8 @@
 //! these times follows how many different lines a program touches in a time: each of its touches counts once
 //! that is the last one of its line, so that the lines grow by the rate of touches, times the part of lines
 //! that are not touched again until then (D. Eklov and E. Hagersten, "StatStack: Efficient Modeling of LRU
-//! Caches", ISPASS 2010). The time in which they are as many as the cache holds is the [`horizon`]
-//! (ReuseTimes::horizon): a line that is not touched again until then has left the cache.
+//! Caches", ISPASS 2010). The time in which they are as many as the cache holds is the
+//! [`horizon`](ReuseTimes::horizon): a line that is not touched again until then has left the cache.
 //!
 //! A watch may end before its line is touched again. What is known until then counts (E. Kaplan and P. Meier,
 //! "Nonparametric Estimation from Incomplete Observations", Journal of the American Statistical Association,
