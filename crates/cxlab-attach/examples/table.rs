@@ -14,6 +14,8 @@ use serde_json::Value;
 
 /// Number of runs, of which the median counts.
 const RUNS: usize = 3;
+/// Number of pairs of runs, alone and attached, of which the median slowdown counts.
+const PAIRS: usize = 7;
 /// Media latency at which `unloaded_ns` is measured. Added latency is counted from there.
 const MEDIUM_NS: u64 = 46;
 
@@ -254,7 +256,8 @@ fn files(folder: &Path) -> std::io::Result<()> {
 
 fn slowdowns(bench: &Bench) {
     println!("### Slowdown with nothing added\n");
-    println!("| program | alone, s | attached, s | slowdown |\n|---|---|---|---|");
+    println!("| program | alone, s | attached, s | slowdown | stood still, of alone |");
+    println!("|---|---|---|---|---|");
     let mut all = Vec::new();
     let own = [
         ("pointer chase, 64 MiB", "chase 64 10000000"),
@@ -274,25 +277,32 @@ fn slowdowns(bench: &Bench) {
             .stdout(Stdio::null())
             .status();
         if !needs.is_empty() && !there.is_ok_and(|status| status.success()) {
-            println!("| {name} | not installed | | |");
+            println!("| {name} | not installed | | | |");
             continue;
         }
-        let times =
-            |mut once: Box<dyn FnMut() -> f64 + '_>| median((0..RUNS).map(|_| once()).collect());
-        let alone = times(Box::new(|| plain(&command).seconds));
-        // `cxlab` calibrates the machine before the program starts, so only the
-        // program's own time counts.
-        let attached = times(Box::new(|| {
-            bench.attach(&["--local-latency", "1 ms"], &command);
-            number(&bench.report(), "/real_s")
-        }));
-        all.push(attached / alone);
+        // The runs alternate, because the time of a program changes with the machine's neighbours.
+        let pairs: Vec<[f64; 3]> = (0..PAIRS)
+            .map(|_| {
+                let alone = plain(&command).seconds;
+                // `cxlab` calibrates the machine before the program starts, so only the program's own
+                // time counts.
+                bench.attach(&["--local-latency", "1 ms"], &command);
+                let report = bench.report();
+                let taken = number(&report, "/delay/taken_ns") / 1e9;
+                [alone, number(&report, "/real_s"), taken]
+            })
+            .collect();
+        let of = |value: fn(&[f64; 3]) -> f64| median(pairs.iter().map(value).collect());
+        let slowdown = of(|[alone, attached, _]| attached / alone);
+        all.push(slowdown);
         if !needs.is_empty() {
-            real_ones.push(attached / alone);
+            real_ones.push(slowdown);
         }
         println!(
-            "| {name} | {alone:.3} | {attached:.3} | {:.2} |",
-            attached / alone
+            "| {name} | {:.3} | {:.3} | {slowdown:.2} | {:.2} |",
+            of(|[alone, ..]| *alone),
+            of(|[_, attached, _]| *attached),
+            of(|[alone, _, taken]| taken / alone),
         );
     }
     let most = real_ones.iter().copied().fold(0.0, f64::max);

@@ -182,6 +182,7 @@ fn facts(options: &Options) -> Result<(Facts, Vec<String>), AttachError> {
         overlap,
         small,
         large,
+        mark_ns,
     } = measured;
     notes.push(kept);
     notes.push(format!(
@@ -222,6 +223,7 @@ fn facts(options: &Options) -> Result<(Facts, Vec<String>), AttachError> {
     let facts = Facts {
         small,
         large,
+        mark_ns,
         memory_ns: latency.large_ns,
         local_ns: options.local_ns.unwrap_or(latency.large_ns),
         llc_bytes,

@@ -18,9 +18,12 @@ const SAMPLES: usize = 2;
 pub(crate) const FIRST_WINDOWS: usize = 8;
 /// The same where the program's speed says that pages mislead.
 const DOUBTFUL_WINDOWS: usize = 32;
-/// Watched lines of a phase from which on they alone decide, and for which its time waits (*assumed*: two
-/// windows watch so many).
+/// Watched lines from which on these decide, and not pages (*assumed*: those of one window).
+const LEAST_WATCHED: f64 = 4.0;
+/// Watched lines of a phase from which on they alone decide (*assumed*: those of two windows).
 const WATCHED: f64 = 8.0;
+/// Watched lines of a phase for which its time waits (*assumed*: those of four windows).
+pub(crate) const ENOUGH_WATCHED: f64 = 16.0;
 /// Lines of a large page.
 const LARGE_PAGE_LINES: u64 = 32_768;
 
@@ -125,20 +128,33 @@ impl Locality {
         self.reuse.with_crowd(chance)
     }
 
-    /// What watched lines of a phase say, or those of all phases where they are too few, if these are enough.
-    /// `rates` gives the lines new to windows in a nanosecond, by phase, for each of as many threads as run at
-    /// once.
+    /// What watched lines of a phase say of it, and those of all phases while its own are few. `None` if these
+    /// are too few, too. `rates` gives the lines new to windows in a nanosecond, by phase, for each of as
+    /// many threads as run at once.
     pub fn watched(
         &self,
         phase: PhaseId,
         rates: &BTreeMap<PhaseId, f64>,
         threads: usize,
     ) -> Option<Beyond> {
+        let horizon = self.horizon(rates, threads)?;
+        let all = self.times.beyond(None, horizon)?;
+        let nothing = Beyond {
+            part: 0.0,
+            known: 0.0,
+        };
+        let own = self.times.beyond(Some(phase), horizon).unwrap_or(nothing);
+        let weight = (own.known / WATCHED).min(1.0);
+        (all.known >= LEAST_WATCHED).then_some(Beyond {
+            part: weight * own.part + (1.0 - weight) * all.part,
+            known: own.known,
+        })
+    }
+
+    /// CPU time of a thread in which the cache is filled, in nanoseconds. `None` if no lines were watched.
+    pub fn horizon(&self, rates: &BTreeMap<PhaseId, f64>, threads: usize) -> Option<f64> {
         let lines = self.llc_bytes as f64 / (64.0 * threads.max(1) as f64);
-        let horizon = self.times.horizon(rates, lines)?;
-        let of = |phase| self.times.beyond(phase, horizon);
-        let enough = |beyond: &Beyond| beyond.known >= WATCHED;
-        of(Some(phase)).filter(enough).or(of(None).filter(enough))
+        self.times.horizon(rates, lines)
     }
 
     /// Whether more windows may soon say which lines of a phase are in the cache, and how many miss depends

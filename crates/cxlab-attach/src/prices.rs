@@ -396,6 +396,7 @@ mod tests {
         Facts {
             small: curve.clone(),
             large: curve,
+            mark_ns: 0.0,
             memory_ns: 90.0,
             local_ns: 90.0,
             llc_bytes: 1,

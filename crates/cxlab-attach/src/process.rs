@@ -7,21 +7,23 @@ use std::time::{Duration, Instant};
 use crate::calibrate::Curve;
 use crate::estimate::{BASE_NS, Estimate, Estimator, Machine, PhaseId, Rate, fitting};
 use crate::fabric::{Answer, Fabric};
-use crate::locality::Locality;
+use crate::locality::{ENOUGH_WATCHED, Locality};
 use crate::maps;
 use crate::model::{Here, Overlap, Window, WindowUse};
-use crate::placement::{Layout, Placement};
+use crate::placement::{Layout, PAGE, Placement};
 use crate::progress::{Place, Progress, advances};
 use crate::reuse::WindowTrace;
+use crate::reuse_time::Beyond;
 use crate::sys::{Breakpoint, Tid};
-use crate::thread::{Look, Thread};
+use crate::thread::{Look, Thread, Watch};
 
 /// CPU time of the program between two samples of the working set, in nanoseconds: the first
 /// interval, and the longest one, which doubling reaches. The intervals are in CPU time, because in real time a program that is nearly
 /// always held would not get through its memory between two samples.
 const FIRST_LOOK: u64 = 10_000_000;
 const LOOK: u64 = 100_000_000;
-/// Reciprocal of the share of real time that these samples may take.
+/// Reciprocal of the share of real time that these samples may take, with the time in which the program's
+/// next touches mark its pages again.
 const LOOK_COST: u32 = 50;
 /// Least time between two scans of the mappings.
 const MAPS_AGE: Duration = Duration::from_millis(5);
@@ -37,6 +39,9 @@ const DOUBT: f64 = 1.25;
 const ALONE: f64 = 0.5;
 /// Halvings of the interval in which a working set is searched.
 const HALVINGS: u32 = 8;
+/// Times that the cache is filled until a line is watched no longer (*assumed*: what is known of that time
+/// changes with further lines).
+const WATCHED_HORIZONS: f64 = 2.0;
 /// Change of a pace from which on estimates are made anew.
 const PACE_CHANGE: f64 = 0.05;
 /// Windows of a phase are analysed again when the number of windows has grown by this part, and at the latest
@@ -50,6 +55,8 @@ pub(crate) struct Facts {
     /// Line times on this machine, in pages of 4 KiB and in large pages.
     pub(crate) small: Curve,
     pub(crate) large: Curve,
+    /// Time by which a touch that marks a page takes longer.
+    pub(crate) mark_ns: f64,
     /// Latency of this machine's memory, and the latency relative to which a pool adds latency.
     pub(crate) memory_ns: f64,
     pub(crate) local_ns: f64,
@@ -235,17 +242,22 @@ impl Process {
         if self.ran_ns < self.next_look_ns || began < self.next_look {
             return;
         }
+        let mut marked = Duration::ZERO;
         if let Ok(found) = maps::resident(self.pid) {
             let used = match self.marks {
                 true => found.referenced,
                 false => found.resident,
             };
+            if self.marks {
+                let pages = used.saturating_sub(found.huge) / PAGE;
+                marked = Duration::from_nanos((pages as f64 * facts.mark_ns) as u64);
+            }
             let huge_share = found.huge as f64 / found.resident.max(1) as f64;
             self.locality.look(used, huge_share, facts.llc_bytes);
         }
         self.marks = maps::clear_referenced(self.pid).is_ok();
         self.estimates.clear();
-        self.next_look = Instant::now() + began.elapsed() * LOOK_COST;
+        self.next_look = Instant::now() + (began.elapsed() + marked) * LOOK_COST;
         self.next_look_ns = self.ran_ns + self.look_ns;
         self.looked = true;
         self.look_ns = LOOK.min(self.look_ns * 2);
@@ -366,8 +378,8 @@ impl Process {
         Some(lines * told)
     }
 
-    /// A thread watches lines that a window left: at most so many, as far apart as possible, and only those for
-    /// which the processor has a breakpoint.
+    /// A thread watches lines that a window left, as far apart as possible, until it watches so many. Only those
+    /// are watched for which the processor has a breakpoint.
     pub(crate) fn watch(
         &mut self,
         tid: Tid,
@@ -379,18 +391,19 @@ impl Process {
         let cached = self.locality.cached(window, trace);
         let mut left = trace.left();
         left.retain(|address| !cached.contains(&(address / 64)));
-        let (lines, number) = (left.len(), left.len().min(most));
-        let at = |one: usize| (one * lines / number + window as usize) % lines;
+        let number = left.len().min(most.saturating_sub(thread.watched.len()));
+        let at = |one: usize| (one * left.len() / number + window as usize) % left.len();
         let times = &mut self.locality.times;
-        thread.watched = (0..number)
-            .filter_map(|one| Breakpoint::set(tid, left[at(one)]).ok())
-            .map(|breakpoint| (times.begin(window), breakpoint))
-            .collect();
+        let set = (0..number).filter_map(|one| Breakpoint::set(tid, left[at(one)]).ok());
+        let set = set.map(|breakpoint| Watch::new(times.begin(window), breakpoint));
+        thread.watched.extend(set);
     }
 
     /// Tells what is known of the lines that a thread watches.
     pub(crate) fn tell(&mut self, thread: &mut Thread) {
-        if thread.tell(&mut self.locality.times) {
+        let horizon = self.locality.horizon(&self.rates, self.running);
+        let longest = horizon.map_or(f64::INFINITY, |horizon| WATCHED_HORIZONS * horizon);
+        if thread.tell(&mut self.locality.times, longest) {
             self.estimates.clear();
         }
     }
@@ -405,7 +418,7 @@ impl Process {
     /// uses. No more lines miss than fit in the program's time.
     fn judge(&self, phase: PhaseId, facts: &Facts, seen_ns: Option<f64>) -> Option<Known> {
         let machine = self.machine(facts, self.locality.working_set());
-        let watched = self.locality.watched(phase, &self.rates, self.running);
+        let watched = self.watched(phase);
         let of = |chance| self.estimator.estimate(phase, &machine, chance);
         let missing = |chance| self.locality.chance_of_unshared(chance, watched);
         let by_pages = self.chance();
@@ -475,10 +488,19 @@ impl Process {
         Some(self.locality.chance_of(high as u64))
     }
 
+    /// What watched lines say of a phase. Where the cache holds all pages that were touched, nothing misses, and
+    /// the order of touches does not matter.
+    fn watched(&self, phase: PhaseId) -> Option<Beyond> {
+        let matters = self.chance() > 0.0;
+        let watched = || self.locality.watched(phase, &self.rates, self.running);
+        matters.then(watched).flatten()
+    }
+
     /// Whether more windows may soon say which lines of a phase are in the cache.
     pub(crate) fn is_undecided(&self, phase: PhaseId) -> bool {
-        let watched = self.locality.watched(phase, &self.rates, self.running);
-        watched.is_none() && self.locality.is_undecided(phase, self.is_doubtful(phase))
+        let watched = self.watched(phase);
+        watched.is_none_or(|watched| watched.known < ENOUGH_WATCHED)
+            && self.locality.is_undecided(phase, self.is_doubtful(phase))
     }
 
     /// Whether the program is too fast in that phase for the pages that it touches.
@@ -539,6 +561,7 @@ mod tests {
         Facts {
             small: curve.clone(),
             large: curve,
+            mark_ns: 0.0,
             memory_ns: MISS_NS,
             local_ns: MISS_NS,
             llc_bytes: 8 << 20,

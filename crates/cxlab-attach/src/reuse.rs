@@ -74,14 +74,14 @@ impl WindowTrace {
     }
 
     /// Addresses of lines that the window touched first behind what only shows what was touched before, and not
-    /// any more in its second half.
+    /// any more in its last eighth, so that one use is over when the next is waited for.
     pub fn left(&self) -> Vec<u64> {
         let of = |steps: &[Step]| -> HashSet<u64> {
             let touches = steps.iter().flat_map(|step| &step.touches);
             touches.map(|touch| touch.address / 64).collect()
         };
         let (before, rest) = self.steps.split_at(self.before.min(self.steps.len()));
-        let (first, behind) = rest.split_at(rest.len() / 2);
+        let (first, behind) = rest.split_at(rest.len() - rest.len() / 8);
         let (before, behind) = (of(before), of(behind));
         let mut last: BTreeMap<u64, u64> = BTreeMap::new();
         for touch in first.iter().flat_map(|step| &step.touches) {

@@ -95,7 +95,7 @@ impl ReuseTimes {
 
     /// Whether lines can be watched here.
     pub fn is_known(&self) -> bool {
-        self.watched.iter().any(|one| one.ns > 0.0)
+        !self.watched.is_empty()
     }
 
     /// Forgets the phases that are not known any more.
@@ -106,7 +106,8 @@ impl ReuseTimes {
     }
 
     /// CPU time in which the program touches as many lines as a cache holds, in nanoseconds. `rates` gives the
-    /// lines new to windows in a nanosecond, by phase. `None` if nothing is known.
+    /// lines new to windows in a nanosecond, by phase. One more line counts as never touched again, so that few
+    /// lines do not say that there are no others. `None` if nothing is known.
     pub fn horizon(&self, rates: &BTreeMap<PhaseId, f64>, lines: f64) -> Option<f64> {
         let rate = |one: &Watched| rates.get(&one.phase?).copied();
         let known = || {
@@ -121,7 +122,13 @@ impl ReuseTimes {
         let mean = all / known().count() as f64;
         let (mut at, mut found) = (0.0, 0.0);
         let mut left = 1.0;
-        for (ns, part) in survival(known().collect()) {
+        let never = Watched {
+            window: 0,
+            phase: None,
+            ns: f64::INFINITY,
+            again: false,
+        };
+        for (ns, part) in survival(known().chain([(mean, &never)]).collect()) {
             let more = mean * left * (ns - at);
             if found + more >= lines {
                 break;
@@ -193,8 +200,9 @@ mod tests {
         assert!((found - 50_000.0).abs() < 1e-6, "{found}");
         let small = walk.beyond(Some(PHASE), horizon(&walk, 5_000.0)).unwrap();
         assert_eq!((small.part, small.known), (1.0, 12.0));
-        // A cache that holds all of them is never full.
+        // A cache that holds all of them is full when 12 lines in 13 were touched again: one line more counts.
         let large = horizon(&walk, 20_000.0);
+        assert!((large - 1_400_000.0).abs() < 1e-3, "{large}");
         assert_eq!(walk.beyond(Some(PHASE), large).unwrap().part, 0.0);
     }
 
@@ -204,9 +212,9 @@ mod tests {
         let mut lines = vec![(1_000.0, true); 10];
         lines.extend([(1e6, false); 10]);
         let times = times(&lines);
-        // 0.1 lines in a ns for 1,000 ns, and half as many from there on.
-        let found = horizon(&times, 1_100.0);
-        assert!((found - 21_000.0).abs() < 1e-6, "{found}");
+        // 0.1 lines in a ns for 1,000 ns, and 11 of 21 times as many from there on: one line more counts.
+        let found = horizon(&times, 1_200.0);
+        assert!((found - 22_000.0).abs() < 1e-6, "{found}");
         assert_eq!(times.beyond(Some(PHASE), found).unwrap().part, 0.5);
         // In a smaller cache nothing is found again.
         assert_eq!(

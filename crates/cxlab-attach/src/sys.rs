@@ -388,29 +388,48 @@ pub fn run_first() -> bool {
     }
 }
 
-/// Runs this thread on that processor alone, or, with `None`, on those that it ran on at the first
-/// call. A refusal changes nothing.
-pub fn stay_on(processor: Option<usize>) {
-    static AT_FIRST: std::sync::OnceLock<libc::cpu_set_t> = std::sync::OnceLock::new();
-    let bytes = size_of::<libc::cpu_set_t>();
-    let all = AT_FIRST.get_or_init(|| {
-        // SAFETY: a set of plain bits is valid when zero, and a valid place for the result.
-        unsafe {
-            let mut set: libc::cpu_set_t = std::mem::zeroed();
-            libc::sched_getaffinity(0, bytes, &raw mut set);
-            set
+/// Two threads that run on one processor alone, until this is dropped: this one, and a stopped one.
+pub struct Together(Vec<(Tid, libc::cpu_set_t)>);
+
+impl Together {
+    /// Moves this thread and a stopped one to that processor. What the kernel refuses stays as it is.
+    pub fn on(processor: usize, tid: Tid) -> Together {
+        if processor >= libc::CPU_SETSIZE as usize {
+            return Together(Vec::new());
         }
-    });
-    // SAFETY: as above; `CPU_SET` takes numbers below the size of the set.
+        // SAFETY: a set of plain bits is valid when zero.
+        let mut one: libc::cpu_set_t = unsafe { std::mem::zeroed() };
+        // SAFETY: the number is below the size of the set.
+        unsafe { libc::CPU_SET(processor, &mut one) };
+        let moved = |tid| {
+            let before = processors(tid)?;
+            run_on(tid, &one).then_some((tid, before))
+        };
+        Together([0, tid].into_iter().filter_map(moved).collect())
+    }
+}
+
+impl Drop for Together {
+    fn drop(&mut self) {
+        for (tid, before) in &self.0 {
+            run_on(*tid, before);
+        }
+    }
+}
+
+/// The processors that a thread may run on; 0 is this thread.
+fn processors(tid: Tid) -> Option<libc::cpu_set_t> {
+    // SAFETY: a set of plain bits is valid when zero, and a valid place for the result.
     unsafe {
         let mut set: libc::cpu_set_t = std::mem::zeroed();
-        match processor {
-            Some(one) if one < libc::CPU_SETSIZE as usize => libc::CPU_SET(one, &mut set),
-            Some(_) => return,
-            None => set = *all,
-        }
-        libc::sched_setaffinity(0, bytes, &raw const set);
+        let bytes = size_of::<libc::cpu_set_t>();
+        (libc::sched_getaffinity(tid, bytes, &raw mut set) == 0).then_some(set)
     }
+}
+
+fn run_on(tid: Tid, set: &libc::cpu_set_t) -> bool {
+    // SAFETY: the set is valid for its size.
+    unsafe { libc::sched_setaffinity(tid, size_of::<libc::cpu_set_t>(), set) == 0 }
 }
 
 /// The parent of this process.
@@ -653,7 +672,7 @@ pub fn may_load_ebpf() -> Result<(), io::Error> {
     }
 }
 
-/// A block of this process's own memory, in large pages if `large`, touched.
+/// A block of this process's own memory, in large pages if `large`. It has no pages until they are written.
 pub struct Block {
     start: *mut u64,
     bytes: usize,

@@ -67,8 +67,26 @@ pub(crate) struct Thread {
     /// the thread ran faster.
     pub(crate) slower_ns: f64,
     pub(crate) ledger: Ledger,
-    /// Lines that the last window touched, until they are touched again.
-    pub(crate) watched: Vec<(WatchId, Breakpoint)>,
+    /// Lines that windows touched, until they are touched again or have left the cache.
+    pub(crate) watched: Vec<Watch>,
+}
+
+/// A line that a thread watches.
+pub(crate) struct Watch {
+    id: WatchId,
+    breakpoint: Breakpoint,
+    /// CPU time in windows meanwhile, which is not the program's, in nanoseconds.
+    stepped_ns: u64,
+}
+
+impl Watch {
+    pub(crate) fn new(id: WatchId, breakpoint: Breakpoint) -> Watch {
+        Watch {
+            id,
+            breakpoint,
+            stepped_ns: 0,
+        }
+    }
 }
 
 impl State {
@@ -186,18 +204,26 @@ impl Thread {
         }
     }
 
-    /// Tells what is known of the watched lines, and ends the watch of those that were touched again. Returns
-    /// whether estimates have to be made anew therefore.
-    pub(crate) fn tell(&mut self, times: &mut ReuseTimes) -> bool {
+    /// Tells what is known of the watched lines. Ends the watch of those that were touched again, or not
+    /// within `longest` nanoseconds. Returns whether estimates have to be made anew therefore.
+    pub(crate) fn tell(&mut self, times: &mut ReuseTimes, longest: f64) -> bool {
         let mut changes = false;
-        self.watched.retain(|(id, breakpoint)| {
-            let Ok((ns, again)) = breakpoint.read() else {
+        self.watched.retain(|watch| {
+            let Ok((ns, again)) = watch.breakpoint.read() else {
                 return false;
             };
-            changes |= times.tell(*id, ns as f64, again);
-            !again
+            let ns = ns.saturating_sub(watch.stepped_ns) as f64;
+            changes |= times.tell(watch.id, ns, again);
+            !again && ns < longest
         });
         changes
+    }
+
+    /// A window took so much CPU time, in nanoseconds.
+    pub(crate) fn stepped(&mut self, ns: u64) {
+        for watch in &mut self.watched {
+            watch.stepped_ns += ns;
+        }
     }
 
     /// Records that the thread took this much longer, or less if negative, because it had been

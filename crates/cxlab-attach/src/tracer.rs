@@ -15,7 +15,9 @@ use crate::maps;
 use crate::placement::Placement;
 use crate::prices::{Prices, Told};
 use crate::process::{Facts, Process};
+use crate::progress::Place;
 use crate::recorder::Recorder;
+use crate::recording::StackId;
 use crate::relay::Relay;
 use crate::report::{End, PoolReport};
 use crate::reuse::WindowTrace;
@@ -72,6 +74,12 @@ pub(crate) struct Outcome {
     pub(crate) without_rights: BTreeSet<String>,
     /// What was kept of the run, if that was wanted.
     pub(crate) recorder: Option<Recorder>,
+}
+
+/// Where a thread was, and the calls that led there, if they are recorded.
+struct Sample {
+    place: Place,
+    stack: StackId,
 }
 
 pub(crate) struct Tracer<'a> {
@@ -318,35 +326,35 @@ impl<'a> Tracer<'a> {
             return;
         };
         let asked = std::mem::replace(&mut thread.state, State::Running);
-        if plain && let State::Asked { since, cpu_ns, .. } = asked {
-            self.look(tid, since, cpu_ns);
-        }
+        let sample = match asked {
+            State::Asked { since, cpu_ns, .. } if plain => self.look(tid, since, cpu_ns),
+            _ => None,
+        };
         // Windows run one at a time. A thread that was asked in an earlier epoch may stop only now.
         let window = matches!(asked, State::Asked { window: true, .. });
-        if window && plain && self.due.is_none() {
-            self.due = Some((tid, since));
-            return;
-        }
+        let window = window && plain && self.due.is_none();
         let thread = self.threads.get(&tid);
         let owes = thread.is_some_and(Thread::must_be_held);
         let hold = matches!(asked, State::Asked { .. }) && owes;
-        self.hold_or_resume(tid, since, Resume::Continue(signal), hold);
+        if window {
+            self.due = Some((tid, since));
+        } else if !hold {
+            // It runs while its sample is priced.
+            self.hold_or_resume(tid, since, Resume::Continue(signal), false);
+        }
+        if let Some(sample) = sample {
+            self.price(tid, sample);
+        }
+        if hold && !window {
+            self.hold_or_resume(tid, since, Resume::Continue(signal), true);
+        }
     }
 
-    /// Samples a thread that was asked to stop at `since`, when it had used `asked_ns` of CPU
-    /// time. Prices the pending time that the sample decides. If no window has been in its code
-    /// yet, a window follows soon.
-    fn look(&mut self, tid: Tid, since: Instant, asked_ns: u64) {
+    /// Samples a thread that was asked to stop at `since`, when it had used `asked_ns` of CPU time.
+    fn look(&mut self, tid: Tid, since: Instant, asked_ns: u64) -> Option<Sample> {
         self.account(tid);
-        let Some(thread) = self.threads.get_mut(&tid) else {
-            return;
-        };
-        let process = self.processes.get_mut(&thread.pid);
-        let Some((process, registers)) = process.zip(sys::registers(tid).ok()) else {
-            return;
-        };
-        process.tell(thread);
-        let now = window::place(&registers);
+        let thread = self.threads.get_mut(&tid)?;
+        let registers = sys::registers(tid).ok()?;
         if window::is_inside(&registers) {
             // A running thread stops at once, but a thread in the kernel stops only when
             // it leaves the kernel.
@@ -354,6 +362,25 @@ impl<'a> Tracer<'a> {
             let kernel_ns = late.min(thread.cpu_ns.saturating_sub(asked_ns));
             thread.stretch = thread.stretch.without(kernel_ns as f64);
         }
+        let recorder = self.prices.recorder.as_mut();
+        let stack = recorder.map_or(0, |recorder| recorder.stack(thread.pid, tid, &registers));
+        Some(Sample {
+            place: window::place(&registers),
+            stack,
+        })
+    }
+
+    /// Prices the pending time that a sample decides. If no window has been in its code yet, a window
+    /// follows soon.
+    fn price(&mut self, tid: Tid, sample: Sample) {
+        let Some(thread) = self.threads.get_mut(&tid) else {
+            return;
+        };
+        let Some(process) = self.processes.get_mut(&thread.pid) else {
+            return;
+        };
+        process.tell(thread);
+        let now = sample.place;
         let phase = process.at(now.code);
         let before = thread.last_look();
         let before = before.filter(|look| process.code_of(look) == phase);
@@ -367,9 +394,7 @@ impl<'a> Tracer<'a> {
                 self.sum.slowed_ns += thread.slow_down(longer_ns) as f64;
             }
         }
-        let recorder = self.prices.recorder.as_mut();
-        let stack = recorder.map_or(0, |recorder| recorder.stack(thread.pid, tid, &registers));
-        thread.looked(now, phase, counted, stack);
+        thread.looked(now, phase, counted, sample.stack);
         thread.elsewhere = phase.is_none();
         if let Some(phase) = phase {
             self.prices.seen(thread, process, phase);
@@ -429,7 +454,6 @@ impl<'a> Tracer<'a> {
         };
         if let Some(thread) = self.threads.get_mut(&tid) {
             process.tell(thread);
-            thread.watched.clear();
         }
         process.look(&self.prices.facts);
         process.refresh_maps();
@@ -449,7 +473,9 @@ impl<'a> Tracer<'a> {
         let now = sys::registers(tid).ok();
         if let Some(thread) = self.threads.get_mut(&tid) {
             // The window's own CPU time does not count as the program's.
-            thread.cpu_ns = maps::cpu_ns(tid).unwrap_or(thread.cpu_ns);
+            let now = maps::cpu_ns(tid).unwrap_or(thread.cpu_ns);
+            thread.stepped(now.saturating_sub(thread.cpu_ns));
+            thread.cpu_ns = now;
             thread.user_ns = maps::user_ns(tid).unwrap_or(thread.user_ns);
         }
         let recorded = self.prices.recorder.is_some().then(|| steps.clone());

@@ -18,10 +18,10 @@ use crate::sys::{self, Registers, Resume, Status, Tid};
 /// Most instructions of a window.
 const INSTRUCTIONS: u64 = 4096;
 /// Longest duration of a window.
-const TIME: Duration = Duration::from_millis(10);
+const TIME: Duration = Duration::from_millis(4);
 /// Longest duration of the instructions at the start of a window that only show
 /// what was touched before.
-const BEFORE_TIME: Duration = Duration::from_micros(2500);
+const BEFORE_TIME: Duration = Duration::from_millis(1);
 /// The code segment of 64-bit programs.
 const CS_64: u64 = 0x33;
 
@@ -114,9 +114,9 @@ pub(crate) fn run(tid: Tid) -> Seen {
     if sys::registers(tid).is_ok_and(|registers| is_inside(&registers)) {
         return seen;
     }
-    // Tracer and thread alternate at each step. On one processor, neither
-    // must wake another processor.
-    sys::stay_on(maps::stat(tid).ok().map(|stat| stat.processor));
+    // Tracer and thread alternate at each step. On one processor, neither must wake another.
+    let processor = maps::stat(tid).ok().map(|stat| stat.processor);
+    let together = processor.map(|processor| sys::Together::on(processor, tid));
     for number in 0..INSTRUCTIONS {
         if number % 16 == 0 {
             let passed = began.elapsed();
@@ -141,7 +141,7 @@ pub(crate) fn run(tid: Tid) -> Seen {
         seen.steps.push(step.clone());
         seen.places.push(place(&registers));
     }
-    sys::stay_on(None);
+    drop(together);
     seen
 }
 
