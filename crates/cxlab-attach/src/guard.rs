@@ -458,6 +458,7 @@ fn report(
         unpriced_s: outcome.unpriced_ns / 1e9,
         modelled_s: outcome.modelled_ns / 1e9,
         asked_s: asked / 1e9,
+        bounds_s: outcome.asked_ns.map(|ns| ns / 1e9),
         own: facts.own,
     });
     let kernel_ns = outcome.cpu_ns as f64 - priced_ns - outcome.unpriced_ns;

@@ -23,9 +23,18 @@ const LEAST_WATCHED: f64 = 4.0;
 /// Watched lines of a phase from which on they alone decide (*assumed*: those of two windows).
 const WATCHED: f64 = 8.0;
 /// Watched lines of a phase for which its time waits (*assumed*: those of four windows).
-pub(crate) const ENOUGH_WATCHED: f64 = 16.0;
+const ENOUGH_WATCHED: f64 = 16.0;
 /// Lines of a large page.
 const LARGE_PAGE_LINES: u64 = 32_768;
+
+/// What watched lines say of a phase.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Watched {
+    /// Part of its lines that miss, and of how many lines that is known.
+    pub beyond: Beyond,
+    /// Whether time need not wait for more lines.
+    pub enough: bool,
+}
 
 /// What is known of the memory that a process uses.
 #[derive(Clone, Default, Debug)]
@@ -116,16 +125,15 @@ impl Locality {
 
     /// The same probability of the lines that no other window touched. By chance some lines of those that
     /// miss were touched by another window, and these have to miss in their place. No more miss than windows
-    /// say of a cache of that size, but for lines of which its sets hold too few. What `watched` lines say
-    /// takes the place of all that.
-    pub fn chance_of_unshared(&self, chance: f64, watched: Option<Beyond>) -> f64 {
+    /// say of a cache of that size, but for lines of which its sets hold too few. The part that `watched` lines
+    /// say takes the place of all that.
+    pub fn chance_of_unshared(&self, chance: f64, watched: Option<f64>) -> f64 {
         let cache = self.llc_bytes as f64 / 64.0;
         // Of the chance follows how much memory it is for.
         let lines = cache / (1.0 - chance).max(f64::EPSILON);
         let unshared = chance / (1.0 - self.reuse.by_chance(lines)).max(f64::EPSILON);
         let chance = unshared.min(self.reuse.beyond(cache));
-        let chance = watched.map_or(chance, |watched| watched.part);
-        self.reuse.with_crowd(chance)
+        self.reuse.with_crowd(watched.unwrap_or(chance))
     }
 
     /// What watched lines of a phase say of it, and those of all phases while its own are few. `None` if these
@@ -136,7 +144,7 @@ impl Locality {
         phase: PhaseId,
         rates: &BTreeMap<PhaseId, f64>,
         threads: usize,
-    ) -> Option<Beyond> {
+    ) -> Option<Watched> {
         let horizon = self.horizon(rates, threads)?;
         let all = self.times.beyond(None, horizon)?;
         let nothing = Beyond {
@@ -145,9 +153,12 @@ impl Locality {
         };
         let own = self.times.beyond(Some(phase), horizon).unwrap_or(nothing);
         let weight = (own.known / WATCHED).min(1.0);
-        (all.known >= LEAST_WATCHED).then_some(Beyond {
-            part: weight * own.part + (1.0 - weight) * all.part,
-            known: own.known,
+        (all.known >= LEAST_WATCHED).then_some(Watched {
+            beyond: Beyond {
+                part: weight * own.part + (1.0 - weight) * all.part,
+                known: if weight < 1.0 { all.known } else { own.known },
+            },
+            enough: own.known >= ENOUGH_WATCHED,
         })
     }
 
@@ -181,5 +192,38 @@ impl Locality {
             true => LARGE_PAGE_LINES,
             false => PAGE_LINES,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Few lines of a phase share the decision with those of others, and enough of them decide alone.
+    #[test]
+    fn watched_lines_of_a_phase_count_by_their_number() {
+        const FEW: PhaseId = 1;
+        const MANY: PhaseId = 2;
+        let mut locality = Locality::default();
+        locality.look(64 << 20, 0.0, 8 << 20);
+        let rates = BTreeMap::from([(FEW, 0.1), (MANY, 0.1)]);
+        assert_eq!(locality.watched(FEW, &rates, 1), None);
+        let mut watch = |window: u64, phase, number, again| {
+            for _ in 0..number {
+                let id = locality.times.begin(window);
+                locality.times.is_of(window, phase);
+                locality
+                    .times
+                    .tell(id, if again { 10.0 } else { 1e9 }, again);
+            }
+        };
+        watch(1, FEW, 4, false);
+        watch(2, MANY, 12, true);
+        let few = locality.watched(FEW, &rates, 1).unwrap();
+        // Its own part is 1, and that of all is 4 of 16.
+        assert!((few.beyond.part - 0.625).abs() < 1e-9, "{few:?}");
+        assert_eq!((few.beyond.known, few.enough), (16.0, false));
+        let many = locality.watched(MANY, &rates, 1).unwrap();
+        assert_eq!((many.beyond.part, many.beyond.known), (0.0, 12.0));
     }
 }

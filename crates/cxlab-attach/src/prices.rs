@@ -1,10 +1,10 @@
 //! Prices of the threads' CPU time: each thread is charged the delay of its instructions, and the
 //! fabric receives the demand of their lines.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
-use crate::estimate::{PhaseId, demand};
+use crate::estimate::{Estimate, PhaseId, demand};
 use crate::fabric::{Answer, Demand, Fabric, under_way};
 use crate::process::{Facts, Judged, Process};
 use crate::recorder::{Priced, Recorder};
@@ -68,6 +68,9 @@ pub(crate) struct Prices<'a> {
     pub(crate) told: Told,
     /// Time that the model gives for the priced code with all memory being local.
     pub(crate) modelled_ns: f64,
+    /// The delay that was asked for, with as few and as many misses as watched lines allow.
+    pub(crate) least_ns: f64,
+    pub(crate) most_ns: f64,
     /// User CPU time that never got a price.
     pub(crate) unpriced_ns: f64,
     /// CPU time in which lines, when they were touched again, or time itself decided how many lines miss.
@@ -76,6 +79,14 @@ pub(crate) struct Prices<'a> {
     pub(crate) by_time_ns: f64,
     /// What is kept of the run, if that is wanted.
     pub(crate) recorder: Option<Recorder>,
+}
+
+/// Whether more windows may soon say which lines are in the cache, in the code of a sample that has no price
+/// yet or in code `phase`.
+fn any_undecided(thread: &Thread, process: &Process, phase: PhaseId) -> bool {
+    let open = thread.open.iter().filter_map(|look| process.code_of(look));
+    let phases: BTreeSet<PhaseId> = open.chain([phase]).collect();
+    phases.into_iter().any(|phase| process.is_undecided(phase))
 }
 
 impl<'a> Prices<'a> {
@@ -94,6 +105,8 @@ impl<'a> Prices<'a> {
             pools: vec![PoolSum::default(); pools],
             told: Told::default(),
             modelled_ns: 0.0,
+            least_ns: 0.0,
+            most_ns: 0.0,
             unpriced_ns: 0.0,
             by_lines_ns: 0.0,
             by_reuse_ns: 0.0,
@@ -113,7 +126,7 @@ impl<'a> Prices<'a> {
                 .estimate(phase, &self.facts, &*self.fabric)
                 .is_some();
         let short = thread.open.len() < MOST_WAITING;
-        let waits = waits || known && short && process.is_undecided(phase);
+        let waits = waits || known && short && any_undecided(thread, process, phase);
         if !waits {
             self.settle(thread, process, Some(phase));
         }
@@ -255,15 +268,22 @@ impl<'a> Prices<'a> {
             Judged::Time => self.by_time_ns += ns,
         }
         thread.computed_ns += ns as u64;
-        let delay = known.delay(&self.answers, self.number);
+        let [delay, least, most] = known.delay(&self.answers, self.number);
         let estimate = &known.estimate;
         // The model's rates are by CPU time, so the instructions are converted to the CPU time
         // that the model gives.
-        let user_ns = match instructions {
+        let user_of = |estimate: &Estimate| match instructions {
             Some(instructions) => instructions * estimate.instruction_ns(),
             None => ns,
         };
+        let user_ns = user_of(estimate);
         thread.ledger.ask(user_ns * delay);
+        let [few, many] = match &known.bounds {
+            Some(bounds) => bounds.each_ref().map(user_of),
+            None => [user_ns; 2],
+        };
+        self.least_ns += (few * least).min(user_ns * delay);
+        self.most_ns += (many * most).max(user_ns * delay);
         if let Some(recorder) = &mut self.recorder {
             let priced = Priced {
                 instructions: user_ns / estimate.instruction_ns(),

@@ -7,13 +7,12 @@ use std::time::{Duration, Instant};
 use crate::calibrate::Curve;
 use crate::estimate::{BASE_NS, Estimate, Estimator, Machine, PhaseId, Rate, fitting};
 use crate::fabric::{Answer, Fabric};
-use crate::locality::{ENOUGH_WATCHED, Locality};
+use crate::locality::{Locality, Watched};
 use crate::maps;
 use crate::model::{Here, Overlap, Window, WindowUse};
 use crate::placement::{Layout, PAGE, Placement};
 use crate::progress::{Place, Progress, advances};
 use crate::reuse::WindowTrace;
-use crate::reuse_time::Beyond;
 use crate::sys::{Breakpoint, Tid};
 use crate::thread::{Look, Thread, Watch};
 
@@ -102,14 +101,16 @@ pub(crate) struct Process {
 /// Estimate from windows and a working set.
 pub(crate) struct Known {
     pub(crate) estimate: Estimate,
+    /// The same with as few and as many misses as watched lines allow.
+    pub(crate) bounds: Option<[Estimate; 2]>,
     pub(crate) machine: Machine,
     /// Time of an instruction natively, which bounded the misses, in nanoseconds.
     seen_ns: Option<f64>,
     /// What decided how many lines miss, and whether the program is too fast for its pages.
     pub(crate) judged: Judged,
     doubtful: bool,
-    /// Delay of a nanosecond, with the number of the fabric's response that it is for.
-    delay: Option<(u64, f64)>,
+    /// Delay of a nanosecond, and its bounds, with the number of the fabric's response that they are for.
+    delay: Option<(u64, [f64; 3])>,
 }
 
 /// What decides how many of the lines that are new to a window miss the last level cache.
@@ -126,11 +127,16 @@ pub(crate) enum Judged {
 }
 
 impl Known {
-    /// Delay of a nanosecond of CPU time, for the fabric's response of that number.
-    pub(crate) fn delay(&mut self, answers: &[Answer], number: u64) -> f64 {
+    /// Delay of a nanosecond of CPU time, and its bounds, for the fabric's response of that number.
+    pub(crate) fn delay(&mut self, answers: &[Answer], number: u64) -> [f64; 3] {
         let known = self.delay.filter(|(known, _)| *known == number);
-        let (_, delay) =
-            known.unwrap_or_else(|| (number, self.estimate.delay(answers, &self.machine)));
+        let (_, delay) = known.unwrap_or_else(|| {
+            let of = |estimate: &Estimate| estimate.delay(answers, &self.machine);
+            let delay = of(&self.estimate);
+            let bounds = self.bounds.as_ref().map(|bounds| bounds.each_ref().map(of));
+            let [least, most] = bounds.unwrap_or([delay; 2]);
+            (number, [delay, least, most])
+        });
         self.delay = Some((number, delay));
         delay
     }
@@ -420,7 +426,8 @@ impl Process {
         let machine = self.machine(facts, self.locality.working_set());
         let watched = self.watched(phase);
         let of = |chance| self.estimator.estimate(phase, &machine, chance);
-        let missing = |chance| self.locality.chance_of_unshared(chance, watched);
+        let part = watched.map(|watched| watched.beyond.part);
+        let missing = |chance| self.locality.chance_of_unshared(chance, part);
         let by_pages = self.chance();
         let mut estimate = of(missing(by_pages))?;
         let doubtful = seen_ns.is_some_and(|seen_ns| estimate.instruction_ns() > DOUBT * seen_ns);
@@ -443,13 +450,25 @@ impl Process {
             judged = Judged::Reuse;
         }
         // Where nothing counts, the line times of this machine give the time of an instruction.
-        let most_ns = SLACK * seen_ns.unwrap_or(estimate.instruction_ns());
-        if facts.own && estimate.model_instruction_ns() > most_ns {
+        let most_ns = match facts.own {
+            true => SLACK * seen_ns.unwrap_or(estimate.instruction_ns()),
+            false => f64::INFINITY,
+        };
+        if estimate.model_instruction_ns() > most_ns {
             estimate = of(fitting(missing(chance), most_ns, of))?;
             judged = Judged::Time;
         }
+        let bound = |part| {
+            let missing = self.locality.chance_of_unshared(chance, Some(part));
+            of(fitting(missing, most_ns, of))
+        };
+        let bounds = watched.and_then(|watched| {
+            let [least, most] = watched.beyond.interval();
+            Some([bound(least)?, bound(most)?])
+        });
         Some(Known {
             estimate,
+            bounds,
             machine,
             seen_ns,
             judged,
@@ -490,7 +509,7 @@ impl Process {
 
     /// What watched lines say of a phase. Where the cache holds all pages that were touched, nothing misses, and
     /// the order of touches does not matter.
-    fn watched(&self, phase: PhaseId) -> Option<Beyond> {
+    fn watched(&self, phase: PhaseId) -> Option<Watched> {
         let matters = self.chance() > 0.0;
         let watched = || self.locality.watched(phase, &self.rates, self.running);
         matters.then(watched).flatten()
@@ -499,7 +518,7 @@ impl Process {
     /// Whether more windows may soon say which lines of a phase are in the cache.
     pub(crate) fn is_undecided(&self, phase: PhaseId) -> bool {
         let watched = self.watched(phase);
-        watched.is_none_or(|watched| watched.known < ENOUGH_WATCHED)
+        watched.is_none_or(|watched| !watched.enough)
             && self.locality.is_undecided(phase, self.is_doubtful(phase))
     }
 
@@ -714,7 +733,7 @@ mod tests {
         walk.run(phase, 170.0);
         for again in [true, false] {
             let times = &mut walk.process.locality.times;
-            let ids: Vec<WatchId> = (0..8).map(|one| times.begin(1 + one / 4)).collect();
+            let ids: Vec<WatchId> = (0..16).map(|one| times.begin(1 + one / 8)).collect();
             (1..=2).for_each(|window| times.is_of(window, phase));
             assert!(walk.process.is_undecided(phase));
             for id in ids {
@@ -723,7 +742,7 @@ mod tests {
             if again {
                 // Touched again before the cache is full, which takes 131,072 steps.
                 let told = |id| walk.process.locality.times.tell(id, 1e6, true);
-                assert!((0..8).all(told));
+                assert!((0..16).all(told));
             }
             walk.process.estimates.clear();
             let (judged, misses) = walk.judged(phase, &facts(true));

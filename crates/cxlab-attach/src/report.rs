@@ -57,9 +57,9 @@ pub struct Slowdown {
     pub with_cxl_s: f64,
     /// `with_cxl_s / native_s`.
     pub factor: f64,
-    /// Least factor that the error class allows.
+    /// Least factor that the error class allows, or that so few watched lines do not speak against.
     pub least: f64,
-    /// Largest factor that the error class allows.
+    /// Largest such factor.
     pub most: f64,
 }
 
@@ -82,6 +82,8 @@ pub struct Times {
     pub modelled_s: f64,
     /// Delay that the model requested.
     pub asked_s: f64,
+    /// The same with as few and as many misses as watched lines allow.
+    pub bounds_s: [f64; 2],
     /// Whether the model's machine is this one.
     pub own: bool,
 }
@@ -98,6 +100,7 @@ impl Slowdown {
             unpriced_s,
             modelled_s,
             asked_s,
+            bounds_s: [least_s, most_s],
             own,
         } = *times;
         if priced_s <= 0.0 || cpu_s <= 0.0 {
@@ -120,13 +123,13 @@ impl Slowdown {
         };
         let factor = |delay_s: f64| 1.0 + delay_s / native_s;
         // Code without a price may ask for as much as code with one.
-        let unknown_s = asked_s * unpriced_s / priced_s;
+        let unknown = 1.0 + unpriced_s / priced_s;
         Ok(Slowdown {
             native_s,
             with_cxl_s: native_s + asked_s,
             factor: factor(asked_s),
-            least: factor(asked_s / WRONG_BY),
-            most: factor(WRONG_BY * (asked_s + unknown_s)),
+            least: factor(least_s.min(asked_s / WRONG_BY)),
+            most: factor(unknown * most_s.max(WRONG_BY * asked_s)),
         })
     }
 }
@@ -216,6 +219,7 @@ mod tests {
         unpriced_s: 0.16,
         modelled_s: 1.5,
         asked_s: 1.0,
+        bounds_s: [0.9, 1.5],
         own: true,
     };
 
@@ -228,10 +232,31 @@ mod tests {
         assert!((found.most - 2.1).abs() < 1e-12, "{found:?}");
         let none = Times {
             asked_s: 0.0,
+            bounds_s: [0.0; 2],
             ..TIMES
         };
         let found = Slowdown::of(&none).unwrap();
         assert_eq!((found.factor, found.least, found.most), (1.0, 1.0, 1.0));
+    }
+
+    #[test]
+    fn few_watched_lines_make_the_interval_wider() {
+        let few = Times {
+            bounds_s: [0.2, 3.0],
+            ..TIMES
+        };
+        let found = Slowdown::of(&few).unwrap();
+        assert!((found.least - 1.1).abs() < 1e-12, "{found:?}");
+        assert!((found.most - 2.65).abs() < 1e-12, "{found:?}");
+        // None of them misses, which is known of few.
+        let none = Times {
+            asked_s: 0.0,
+            bounds_s: [0.0, 0.4],
+            ..TIMES
+        };
+        let found = Slowdown::of(&none).unwrap();
+        assert_eq!((found.factor, found.least), (1.0, 1.0));
+        assert!((found.most - 1.22).abs() < 1e-12, "{found:?}");
     }
 
     #[test]

@@ -474,11 +474,11 @@ mod tests {
 
     /// Of lines 0 to 99, in order, 0 to 9 only show what was touched before, and the walk returns to 20 at the end.
     #[test]
-    fn a_window_has_left_the_lines_of_its_first_half() {
+    fn a_window_has_left_its_lines_but_for_the_last() {
         let lines = (0..99u64).chain([20]);
         let steps = lines.map(|line| Step::load(line * 64 + 8, &[1], &[1]));
         let trace = WindowTrace::new(steps.collect(), 10, &mut |_| Some(0));
-        let expected = (10..55u64).filter(|line| *line != 20);
+        let expected = (10..89u64).filter(|line| *line != 20);
         let expected: Vec<u64> = expected.map(|line| line * 64 + 8).collect();
         assert_eq!(trace.left(), expected);
         let short = WindowTrace::new(vec![Step::load(64, &[1], &[1])], 10, &mut |_| Some(0));

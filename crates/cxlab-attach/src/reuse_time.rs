@@ -55,6 +55,23 @@ pub struct Beyond {
     pub known: f64,
 }
 
+impl Beyond {
+    /// The least and the largest part that so few lines do not speak against: the interval of 95 % after E. B.
+    /// Wilson, "Probable Inference, the Law of Succession, and Statistical Inference", Journal of the American
+    /// Statistical Association, volume 22, 1927.
+    pub fn interval(&self) -> [f64; 2] {
+        const DEVIATIONS: f64 = 1.96;
+        let squares = DEVIATIONS * DEVIATIONS;
+        let (part, number) = (self.part, self.known);
+        let middle = part + squares / (2.0 * number);
+        let spread = part * (1.0 - part) / number + squares / (4.0 * number * number);
+        [-1.0, 1.0].map(|side| {
+            let bound = (middle + side * DEVIATIONS * spread.sqrt()) / (1.0 + squares / number);
+            bound.clamp(0.0, 1.0)
+        })
+    }
+}
+
 impl ReuseTimes {
     /// A line of window `window` is watched.
     pub fn begin(&mut self, window: u64) -> WatchId {
@@ -250,6 +267,42 @@ mod tests {
                 assert!((part - (1.0 - held)).abs() < 0.04, "{held}: {part}");
             }
         }
+    }
+
+    /// Of a part of which `number` lines are known, the interval has 95 % of all samples, for each such part.
+    #[test]
+    fn the_interval_has_the_part_that_lines_were_drawn_from() {
+        for number in [8.0, 30.0] {
+            let of = |hits: f64| Beyond {
+                part: hits / number,
+                known: number,
+            };
+            let mut sum = 0.0;
+            let parts: Vec<f64> = (1..100).map(|one| f64::from(one) / 100.0).collect();
+            for part in &parts {
+                // The binomial distribution, from one number of hits to the next.
+                let mut chance = (1.0 - part).powf(number);
+                for hits in 0..=number as u32 {
+                    let hits = f64::from(hits);
+                    let [least, most] = of(hits).interval();
+                    sum += if (least..=most).contains(part) {
+                        chance
+                    } else {
+                        0.0
+                    };
+                    chance *= (number - hits) / (hits + 1.0) * part / (1.0 - part);
+                }
+            }
+            let mean = sum / parts.len() as f64;
+            assert!((0.94..0.97).contains(&mean), "{number}: {mean}");
+        }
+        let none = Beyond {
+            part: 0.0,
+            known: 20.0,
+        };
+        let [least, most] = none.interval();
+        assert_eq!(least, 0.0);
+        assert!((most - 0.161).abs() < 0.001, "{most}");
     }
 
     #[test]

@@ -59,6 +59,8 @@ pub(crate) struct Outcome {
     pub(crate) told: Told,
     /// Time that the model gives for the priced code with all memory being local.
     pub(crate) modelled_ns: f64,
+    /// Bounds of the delay asked for.
+    pub(crate) asked_ns: [f64; 2],
     /// CPU time by which holds slowed threads down.
     pub(crate) slowed_ns: f64,
     pub(crate) largest_chance: f64,
@@ -134,6 +136,7 @@ impl<'a> Tracer<'a> {
                 unpriced_ns: 0.0,
                 told: Told::default(),
                 modelled_ns: 0.0,
+                asked_ns: [0.0; 2],
                 slowed_ns: 0.0,
                 largest_chance: 0.0,
                 by_lines_ns: 0.0,
@@ -767,6 +770,7 @@ impl<'a> Tracer<'a> {
         self.sum.recorder = self.prices.recorder.take();
         self.sum.told = self.prices.told;
         self.sum.modelled_ns = self.prices.modelled_ns;
+        self.sum.asked_ns = [self.prices.least_ns, self.prices.most_ns];
         self.sum.unpriced_ns = self.prices.unpriced_ns;
         self.sum.by_lines_ns = self.prices.by_lines_ns;
         self.sum.by_reuse_ns = self.prices.by_reuse_ns;
