@@ -4,27 +4,24 @@
 //! parent, debugger or terminal would see. The kernel ends tracing by itself: when this process
 //! ends, for whatever reason, every thread runs on.
 
+mod stops;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::time::{Duration, Instant};
 
-use crate::estimate::PhaseId;
 use crate::fabric::Fabric;
 use crate::ledger::Accounts;
 use crate::maps;
 use crate::placement::Placement;
 use crate::prices::{Prices, Told};
 use crate::process::{Facts, Process};
-use crate::progress::Place;
 use crate::recorder::Recorder;
-use crate::recording::StackId;
 use crate::relay::Relay;
 use crate::report::{End, PoolReport};
-use crate::reuse::WindowTrace;
 use crate::schedule;
 use crate::sys::{self, Resume, Status, Tid};
 use crate::thread::{Spent, State, Thread};
-use crate::window::{self, After};
 
 /// Time between two readings of CPU times.
 const EPOCH: Duration = Duration::from_millis(10);
@@ -34,10 +31,6 @@ const LOOKS: usize = 8;
 const WORTH: f64 = 0.3;
 /// Most programs without the rights of their files that a report names.
 const MOST_NAMED: usize = 8;
-/// Breakpoints of an x86-64 processor, and so lines that a thread watches at most.
-const BREAKPOINTS: usize = 4;
-/// Most breakpoints of all threads. Each takes a file descriptor (*assumed*: a fourth of the usual limit).
-const MOST_WATCHED: usize = 256;
 
 /// Results of following a program.
 pub(crate) struct Outcome {
@@ -76,12 +69,6 @@ pub(crate) struct Outcome {
     pub(crate) without_rights: BTreeSet<String>,
     /// What was kept of the run, if that was wanted.
     pub(crate) recorder: Option<Recorder>,
-}
-
-/// Where a thread was, and the calls that led there, if they are recorded.
-struct Sample {
-    place: Place,
-    stack: StackId,
 }
 
 pub(crate) struct Tracer<'a> {
@@ -353,84 +340,6 @@ impl<'a> Tracer<'a> {
         }
     }
 
-    /// Samples a thread that was asked to stop at `since`, when it had used `asked_ns` of CPU time.
-    fn look(&mut self, tid: Tid, since: Instant, asked_ns: u64) -> Option<Sample> {
-        self.account(tid);
-        let thread = self.threads.get_mut(&tid)?;
-        let registers = sys::registers(tid).ok()?;
-        if window::is_inside(&registers) {
-            // A running thread stops at once, but a thread in the kernel stops only when
-            // it leaves the kernel.
-            let late = since.elapsed().as_nanos() as u64;
-            let kernel_ns = late.min(thread.cpu_ns.saturating_sub(asked_ns));
-            thread.stretch = thread.stretch.without(kernel_ns as f64);
-        }
-        let recorder = self.prices.recorder.as_mut();
-        let stack = recorder.map_or(0, |recorder| recorder.stack(thread.pid, tid, &registers));
-        Some(Sample {
-            place: window::place(&registers),
-            stack,
-        })
-    }
-
-    /// Prices the pending time that a sample decides. If no window has been in its code yet, a window
-    /// follows soon.
-    fn price(&mut self, tid: Tid, sample: Sample) {
-        let Some(thread) = self.threads.get_mut(&tid) else {
-            return;
-        };
-        let Some(process) = self.processes.get_mut(&thread.pid) else {
-            return;
-        };
-        process.tell(thread);
-        let now = sample.place;
-        let phase = process.at(now.code);
-        let before = thread.last_look();
-        let before = before.filter(|look| process.code_of(look) == phase);
-        let (cpu_ns, plain) = (thread.stretch.cpu_ns, thread.is_plain());
-        let progress = phase.and_then(|phase| process.progress(phase));
-        let mut counted = None;
-        if let Some((before, progress)) = before.zip(progress) {
-            counted = progress.count(&before.place, &now, cpu_ns, plain);
-            if let Some(instructions) = counted.filter(|_| !plain) {
-                let longer_ns = progress.longer_ns(instructions, cpu_ns);
-                self.sum.slowed_ns += thread.slow_down(longer_ns) as f64;
-            }
-        }
-        thread.looked(now, phase, counted, sample.stack);
-        thread.elsewhere = phase.is_none();
-        if let Some(phase) = phase {
-            self.prices.seen(thread, process, phase);
-            self.look_soon(tid, phase);
-        }
-    }
-
-    /// Schedules another sample before the next epoch, if the registers that
-    /// count in that code need it.
-    fn look_soon(&mut self, tid: Tid, phase: PhaseId) {
-        let Some(thread) = self.threads.get_mut(&tid) else {
-            return;
-        };
-        let process = self.processes.get_mut(&thread.pid);
-        let progress = process.and_then(|process| process.progress(phase));
-        let again = progress.and_then(|progress| progress.again());
-        let again = again.filter(|_| !thread.must_be_held());
-        thread.again = again.map(|wait| Instant::now() + wait);
-    }
-
-    /// Resumes a thread after a window. If the thread owes delay, it is held only when it has
-    /// stopped again: a thread whose tracer ends right after a single step would trap, and die.
-    fn leave_window(&mut self, tid: Tid, since: Instant) {
-        let Some(thread) = self.threads.get_mut(&tid) else {
-            return;
-        };
-        thread.ledger.take(since.elapsed().as_nanos() as u64);
-        if thread.must_be_held() && sys::interrupt(tid).is_ok() {
-            thread.state = State::asked(tid, false);
-        }
-        let _ = sys::resume(tid, Resume::Continue(0));
-    }
-
     /// Holds a thread that is stopped since `since` for the delay that it owes, or resumes it.
     fn hold_or_resume(&mut self, tid: Tid, since: Instant, then: Resume, hold: bool) {
         let Some(thread) = self.threads.get_mut(&tid) else {
@@ -446,90 +355,6 @@ impl<'a> Tracer<'a> {
         thread.unheld_ns = 0;
         thread.again = None;
         thread.state = State::Held { since, until, then };
-    }
-
-    /// Takes a window of a thread that is stopped since `since`, and resumes the thread.
-    fn window(&mut self, tid: Tid, since: Instant) {
-        let pid = self.threads.get(&tid).map(|thread| thread.pid);
-        let Some(process) = pid.and_then(|pid| self.processes.get_mut(&pid)) else {
-            let _ = sys::resume(tid, Resume::Continue(0));
-            return;
-        };
-        if let Some(thread) = self.threads.get_mut(&tid) {
-            process.tell(thread);
-        }
-        process.look(&self.prices.facts);
-        process.refresh_maps();
-        let (layout, fabric) = (&process.layout, &*self.prices.fabric);
-        let mut find = |address| layout.pool(address, fabric);
-        let window::Seen {
-            steps,
-            places,
-            before,
-            after,
-        } = window::run(tid);
-        let before = before.min(steps.len());
-        self.sum.windows += 1;
-        self.sum.window_instructions += (steps.len() - before) as u64;
-        self.sum.window_time += since.elapsed();
-        self.last_window = Instant::now();
-        let now = sys::registers(tid).ok();
-        if let Some(thread) = self.threads.get_mut(&tid) {
-            // The window's own CPU time does not count as the program's.
-            let now = maps::cpu_ns(tid).unwrap_or(thread.cpu_ns);
-            thread.stepped(now.saturating_sub(thread.cpu_ns));
-            thread.cpu_ns = now;
-            thread.user_ns = maps::user_ns(tid).unwrap_or(thread.user_ns);
-        }
-        let recorded = self.prices.recorder.is_some().then(|| steps.clone());
-        let trace = WindowTrace::new(steps, before, &mut find);
-        let watched = self.threads.values().map(|thread| thread.watched.len());
-        if watched.sum::<usize>() + BREAKPOINTS > MOST_WATCHED {
-            self.threads
-                .values_mut()
-                .for_each(|thread| thread.watched.clear());
-        }
-        if after == After::Stopped
-            && let Some(thread) = self.threads.get_mut(&tid)
-        {
-            process.watch(tid, thread, &trace, BREAKPOINTS);
-        }
-        // What memory is, is told while the thread stands still.
-        let goes_on = after == After::Stopped && recorded.is_none();
-        if goes_on {
-            self.leave_window(tid, since);
-        }
-        let Some(process) = pid.and_then(|pid| self.processes.get_mut(&pid)) else {
-            return;
-        };
-        let phase = process.add(trace, &places, &self.prices.facts, &*self.prices.fabric);
-        let recorder = self.prices.recorder.as_mut();
-        if let Some(((recorder, phase), steps)) = recorder.zip(phase).zip(recorded) {
-            recorder.window(process.pid, tid, phase, steps, before);
-        }
-        if let Some(thread) = self.threads.get_mut(&tid) {
-            if let Some(registers) = now {
-                let recorder = self.prices.recorder.as_mut();
-                let stack =
-                    recorder.map_or(0, |recorder| recorder.stack(thread.pid, tid, &registers));
-                thread.looked(window::place(&registers), phase, None, stack);
-            }
-            if let Some(phase) = phase {
-                self.prices.seen(thread, process, phase);
-                self.look_soon(tid, phase);
-            }
-        }
-        match after {
-            After::Stopped if goes_on => {}
-            After::Stopped => self.leave_window(tid, since),
-            After::News(status) => {
-                if let Some(thread) = self.threads.get_mut(&tid) {
-                    thread.ledger.take(since.elapsed().as_nanos() as u64);
-                }
-                self.news(tid, status);
-            }
-            After::Gone => {}
-        }
     }
 
     /// The process of this thread executes another program, with this thread alone.

@@ -71,6 +71,11 @@ const CASES: &[Case] = &[
         "RUN sh -c 'sleep 60 > /dev/null 2>&1 & echo $! > pid'; echo $?; kill $(cat pid); echo $?",
     ),
     // Descriptors.
+    (
+        "processors",
+        "sh",
+        "RUN sh -c 'i=0; while [ $i -lt 200000 ]; do i=$((i + 1)); done; grep ^Cpus_allowed: /proc/self/status'",
+    ),
     ("closed input", "sh", "RUN cat <&-; echo $?"),
     ("closed output", "sh", "RUN /bin/echo hello >&-; echo $?"),
     (
