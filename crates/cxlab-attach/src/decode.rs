@@ -104,6 +104,7 @@ impl Analyst {
         if self.instruction.is_invalid()
             || matches!(flow, FlowControl::Interrupt | FlowControl::Exception)
             || self.enters_kernel()
+            || self.has_flags_in_memory()
         {
             return Next::Stop;
         }
@@ -137,6 +138,24 @@ impl Analyst {
         matches!(
             self.instruction.mnemonic(),
             Mnemonic::Syscall | Mnemonic::Sysenter | Mnemonic::Int | Mnemonic::Int3
+        )
+    }
+
+    /// Whether the instruction stores or loads all flags. The trap flag is one of them: while a thread is
+    /// stepped it is set, and a program that keeps it, or sets it anew, would trap when no one steps it any more.
+    fn has_flags_in_memory(&self) -> bool {
+        use iced_x86::Mnemonic;
+        matches!(
+            self.instruction.mnemonic(),
+            Mnemonic::Pushf
+                | Mnemonic::Pushfd
+                | Mnemonic::Pushfq
+                | Mnemonic::Popf
+                | Mnemonic::Popfd
+                | Mnemonic::Popfq
+                | Mnemonic::Iret
+                | Mnemonic::Iretd
+                | Mnemonic::Iretq
         )
     }
 }
@@ -283,5 +302,18 @@ mod tests {
         for code in [&[0x0f, 0x05][..], &[0xcc], &[0x06], &[]] {
             assert_eq!(look(code).0, Next::Stop, "{code:x?}");
         }
+    }
+
+    #[test]
+    fn windows_end_before_the_trap_flag_is_seen() {
+        let pushf: [&[u8]; 2] = [&[0x9c], &[0x66, 0x9c]];
+        let popf: [&[u8]; 2] = [&[0x9d], &[0x66, 0x9d]];
+        let iret: [&[u8]; 3] = [&[0xcf], &[0x66, 0xcf], &[0x48, 0xcf]];
+        for code in pushf.into_iter().chain(popf).chain(iret) {
+            assert_eq!(look(code).0, Next::Stop, "{code:x?}");
+        }
+        // lahf and sahf do not have it.
+        assert_eq!(look(&[0x9f]).0, Next::Plain);
+        assert_eq!(look(&[0x9e]).0, Next::Plain);
     }
 }

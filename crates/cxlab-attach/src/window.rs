@@ -2,7 +2,7 @@
 //! thousand instructions, each of which is decoded before it executes.
 //! [`crate::onward`] extrapolates from there.
 //!
-//! A window ends before the program enters the kernel, when a signal arrives, after
+//! A window ends before the program enters the kernel or uses the trap flag, when a signal arrives, after
 //! [`INSTRUCTIONS`], or after [`TIME`], whichever is first.
 
 use std::collections::HashMap;

@@ -265,14 +265,7 @@ int main(void) {
 }
 "#;
     let folder = Folder::new("attach-forks");
-    let source = folder.file("forks.c", FORKS.as_bytes());
-    let program = folder.path("forks");
-    let compiled = Command::new("cc")
-        .arg("-O1")
-        .arg("-o")
-        .args([&program, &source])
-        .status();
-    assert!(compiled.unwrap().success());
+    let program = compiled(&folder, FORKS);
     let mut command = attach(&folder, 400, &["--"]);
     let output = finish(command.arg(&program).stdin(Stdio::null()));
     if refused(&output) {
@@ -285,6 +278,48 @@ int main(void) {
     let misses = number(&report, "/pools/1/misses");
     assert!(misses > 2.4e6, "{report:#}");
     assert!(misses < 5.0e6, "{report:#}");
+}
+
+/// A program in C.
+fn compiled(folder: &Folder, code: &str) -> PathBuf {
+    let source = folder.file("program.c", code.as_bytes());
+    let program = folder.path("program");
+    let compiled = Command::new("cc")
+        .arg("-O1")
+        .arg("-o")
+        .args([&program, &source])
+        .status();
+    assert!(compiled.unwrap().success());
+    program
+}
+
+/// A program stores and loads its flags all the time, as some code for floating-point numbers does. Single steps
+/// set one of them, which the program must never keep: it would be killed by a trap.
+#[test]
+fn a_program_keeps_no_trap_flag() {
+    const FLAGS: &str = r#"
+#include <stdio.h>
+int main(void) {
+    unsigned long flags, seen = 0, sum = 0;
+    for (long round = 0; round < 20000000; round++) {
+        for (int i = 0; i < 10; i++) __asm__ volatile("add %1, %0" : "+r"(sum) : "r"(round));
+        __asm__ volatile("pushfq; popq %0; pushq %0; popfq" : "=r"(flags) : : "cc", "memory");
+        seen |= flags;
+    }
+    printf("%lu %lu\n", sum != 0, seen >> 8 & 1);
+    return 0;
+}
+"#;
+    let folder = Folder::new("attach-flags");
+    let program = compiled(&folder, FLAGS);
+    let mut command = attach(&folder, 400, &["--"]);
+    let output = finish(command.arg(&program).stdin(Stdio::null()));
+    if refused(&output) {
+        return;
+    }
+    assert_eq!(output.code, Some(0), "{}{}", output.stdout, output.stderr);
+    assert_eq!(output.stdout, "1 0\n");
+    assert!(number(&report(&folder), "/windows") >= 2.0);
 }
 
 /// A program of a few instructions that no compiler has changed: it writes to each page of 64 MiB and then makes
