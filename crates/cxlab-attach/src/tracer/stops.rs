@@ -44,8 +44,7 @@ impl Tracer<'_> {
         })
     }
 
-    /// Prices the pending time that a sample decides. If no window has been in its code yet, a window
-    /// follows soon.
+    /// Prices the pending time that a sample decides, or notes that its code needs a window.
     pub(super) fn price(&mut self, tid: Tid, sample: Sample) {
         let Some(thread) = self.threads.get_mut(&tid) else {
             return;
