@@ -80,6 +80,8 @@ pub(crate) struct Tracer<'a> {
     end: Option<End>,
     threads: BTreeMap<Tid, Thread>,
     processes: BTreeMap<Tid, Process>,
+    /// Threads that ended with a debt before the first thread of their process, by process.
+    ended: BTreeMap<Tid, Vec<Thread>>,
     /// A thread that stands still for a window, and since when.
     due: Option<(Tid, Instant)>,
     began: Instant,
@@ -105,6 +107,7 @@ impl<'a> Tracer<'a> {
             end: None,
             threads: BTreeMap::new(),
             processes: BTreeMap::new(),
+            ended: BTreeMap::new(),
             due: None,
             began: Instant::now(),
             last_window: Instant::now(),
@@ -404,6 +407,10 @@ impl<'a> Tracer<'a> {
                 longest = longest.max(thread.owes());
             }
         }
+        let ended = self.ended.remove(&tid).unwrap_or_default();
+        for thread in &ended {
+            longest = longest.max(thread.owes());
+        }
         let then = Resume::Continue(0);
         match self.threads.get_mut(&tid) {
             Some(thread) if thread.ledger.debt_ns() == 0 && !longest.is_zero() => {
@@ -413,6 +420,11 @@ impl<'a> Tracer<'a> {
             _ => self.hold_or_resume(tid, since, then, true),
         }
         self.hold_for_others(tid, since, longest);
+        for mut thread in ended {
+            let owes = thread.owes();
+            thread.ledger.hold(owes.as_nanos() as u64);
+            self.close(&thread);
+        }
     }
 
     /// The first thread of a process does not go on until `time` after `since`, which is not its own delay.
@@ -440,6 +452,8 @@ impl<'a> Tracer<'a> {
                 Status::Signal(_) | Status::Event(..) => End::Detached,
             });
         }
+        // A thread that ends with its process may do so without a stop.
+        self.end_waiting(tid);
         if let Some(mut thread) = self.threads.remove(&tid) {
             let pid = thread.pid;
             if let State::Held { since, .. } = thread.state {
@@ -449,12 +463,20 @@ impl<'a> Tracer<'a> {
             }
             let owes = thread.owes();
             let first = self.threads.get(&pid).map(|first| first.state);
-            if !owes.is_zero() && matches!(first, Some(State::Held { .. })) {
-                self.hold_for_others(pid, Instant::now(), owes);
-                thread.ledger.hold(owes.as_nanos() as u64);
+            match first.filter(|_| !owes.is_zero()) {
+                Some(State::Held { .. }) => {
+                    self.hold_for_others(pid, Instant::now(), owes);
+                    thread.ledger.hold(owes.as_nanos() as u64);
+                    self.close(&thread);
+                }
+                // The first thread ends later, and pays then.
+                Some(_) => self.ended.entry(pid).or_default().push(thread),
+                None => self.close(&thread),
             }
-            self.close(&thread);
             if !self.threads.values().any(|other| other.pid == pid) {
+                for thread in self.ended.remove(&pid).unwrap_or_default() {
+                    self.close(&thread);
+                }
                 if let Some(ended) = self.processes.remove(&pid)
                     && let Some(parent) =
                         ended.parent().and_then(|pid| self.processes.get_mut(&pid))
@@ -588,7 +610,9 @@ impl<'a> Tracer<'a> {
 
     fn finish(mut self) -> Outcome {
         self.let_go();
-        for (_, thread) in std::mem::take(&mut self.threads) {
+        let ended = std::mem::take(&mut self.ended).into_values().flatten();
+        let threads = std::mem::take(&mut self.threads).into_values();
+        for thread in threads.chain(ended) {
             self.close(&thread);
         }
         self.sum.pools = self.prices.pools();
