@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::maps;
 use crate::model::Overlap;
+use crate::placement::PAGE;
 use crate::sys::{self, Block};
 
 /// Bytes of memory over which the latency is measured.
@@ -99,8 +100,8 @@ fn time_stream(words: &[u64], most: usize) -> f64 {
 /// Memory in which marks of pages are cleared, and number of such rounds.
 const MARKED_BYTES: usize = 16 << 20;
 const MARKED_ROUNDS: usize = 9;
-/// Bytes of a page whose mark the kernel clears, as words.
-const PAGE_WORDS: usize = 4096 / 8;
+/// Words of a page.
+const PAGE_WORDS: usize = PAGE as usize / 8;
 
 /// Time by which the first touch of a page of 4 KiB takes longer after its mark was cleared, in
 /// nanoseconds: processors set marks in page tables, and hypervisors may copy these. It is 0 if the

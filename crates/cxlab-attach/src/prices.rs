@@ -138,6 +138,9 @@ impl<'a> Prices<'a> {
         // Half of the time after the last sample belongs to that sample's code.
         let rest = std::mem::take(&mut thread.stretch);
         let last = thread.priced.take();
+        if rest == Spent::default() {
+            return;
+        }
         let of = last.and_then(|look| process.code_of(&look));
         let stack = last.map_or(0, |look| look.stack);
         if let Some(phase) = of {

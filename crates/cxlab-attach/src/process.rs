@@ -407,6 +407,9 @@ impl Process {
 
     /// Tells what is known of the lines that a thread watches.
     pub(crate) fn tell(&mut self, thread: &mut Thread) {
+        if thread.watched.is_empty() {
+            return;
+        }
         let horizon = self.locality.horizon(&self.rates, self.running);
         let longest = horizon.map_or(f64::INFINITY, |horizon| WATCHED_HORIZONS * horizon);
         if thread.tell(&mut self.locality.times, longest) {
@@ -433,7 +436,9 @@ impl Process {
         let doubtful = seen_ns.is_some_and(|seen_ns| estimate.instruction_ns() > DOUBT * seen_ns);
         let mut chance = by_pages;
         let mut judged = Judged::Pages;
-        if let Some(by_lines) = self.locality.chance_by_lines(phase, doubtful) {
+        if watched.is_some() {
+            judged = Judged::Reuse;
+        } else if let Some(by_lines) = self.locality.chance_by_lines(phase, doubtful) {
             if by_lines < by_pages {
                 (chance, judged) = (by_lines, Judged::Lines);
             }
@@ -443,11 +448,8 @@ impl Process {
         {
             (chance, judged) = (by_speed.min(by_pages), Judged::Time);
         }
-        if judged != Judged::Pages {
+        if matches!(judged, Judged::Lines | Judged::Time) {
             estimate = of(missing(chance))?;
-        }
-        if watched.is_some() {
-            judged = Judged::Reuse;
         }
         // Where nothing counts, the line times of this machine give the time of an instruction.
         let most_ns = match facts.own {

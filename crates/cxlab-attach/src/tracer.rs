@@ -408,9 +408,7 @@ impl<'a> Tracer<'a> {
             }
         }
         let ended = self.ended.remove(&tid).unwrap_or_default();
-        for thread in &ended {
-            longest = longest.max(thread.owes());
-        }
+        longest = ended.iter().map(Thread::owes).fold(longest, Duration::max);
         let then = Resume::Continue(0);
         match self.threads.get_mut(&tid) {
             Some(thread) if thread.ledger.debt_ns() == 0 && !longest.is_zero() => {

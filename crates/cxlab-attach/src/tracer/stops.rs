@@ -24,7 +24,8 @@ pub(super) struct Sample {
 }
 
 impl Tracer<'_> {
-    /// Samples a thread that was asked to stop at `since`, when it had used `asked_ns` of CPU time.
+    /// Samples a thread that was asked to stop at `since`, when it had used `asked_ns` of CPU time. `None` if it
+    /// is gone.
     pub(super) fn look(&mut self, tid: Tid, since: Instant, asked_ns: u64) -> Option<Sample> {
         self.account(tid);
         let thread = self.threads.get_mut(&tid)?;

@@ -265,7 +265,7 @@ int main(void) {
 }
 "#;
     let folder = Folder::new("attach-forks");
-    let program = compiled(&folder, FORKS);
+    let program = compiled(&folder, FORKS, &[]);
     let mut command = attach(&folder, 400, &["--"]);
     let output = finish(command.arg(&program).stdin(Stdio::null()));
     if refused(&output) {
@@ -280,13 +280,13 @@ int main(void) {
     assert!(misses < 5.0e6, "{report:#}");
 }
 
-/// A program in C.
-fn compiled(folder: &Folder, code: &str) -> PathBuf {
+/// A program in C, with further options of the compiler.
+fn compiled(folder: &Folder, code: &str, options: &[&str]) -> PathBuf {
     let source = folder.file("program.c", code.as_bytes());
     let program = folder.path("program");
     let compiled = Command::new("cc")
-        .arg("-O1")
-        .arg("-o")
+        .args(options)
+        .args(["-O1", "-o"])
         .args([&program, &source])
         .status();
     assert!(compiled.unwrap().success());
@@ -311,7 +311,7 @@ int main(void) {
 }
 "#;
     let folder = Folder::new("attach-flags");
-    let program = compiled(&folder, FLAGS);
+    let program = compiled(&folder, FLAGS, &[]);
     let mut command = attach(&folder, 400, &["--"]);
     let output = finish(command.arg(&program).stdin(Stdio::null()));
     if refused(&output) {

@@ -60,13 +60,7 @@ fn a_verified_run_in_local_memory_is_not_slower_and_says_why() {
 /// `cxlab attach --verify` of the chase, 400 ns farther away: its report, and what it printed.
 fn verified(name: &str, more: &[&str]) -> Option<(Value, String)> {
     let folder = Folder::new(name);
-    let source = folder.file("chase.c", CHASE.as_bytes());
-    let program = folder.path("chase");
-    let compiled = Command::new("cc")
-        .args(["-O1", "-static", "-o"])
-        .args([&program, &source])
-        .status();
-    assert!(compiled.unwrap().success());
+    let program = compiled(&folder, CHASE, &["-static"]);
     let words = [more, &["--verify", "--overlap=256:12:16", "--"]].concat();
     let mut command = attach(&folder, 400, &words);
     let output = finish(command.arg(&program).stdin(Stdio::null()));
