@@ -342,6 +342,8 @@ class CoreReport(TypedDict):
     misses: int
     #: Lines that its prefetcher requested, if it has one.
     prefetches: NotRequired[int]
+    #: Time in which the program waited for memory, however many loads, stores and flushes did at once.
+    outstanding_ns: float
     #: Phases of the program, in order.
     phases: list[PhaseReport]
     #: Statistics of the host's own memory.

@@ -378,7 +378,7 @@ impl Core {
         if let Some(request) = self.requests.fill_of(line) {
             self.stats.merged += 1;
             self.window.begin(number, now);
-            self.window.pending += 1;
+            self.window.asked(now);
             let request = &mut self.requests.list[request as usize];
             request.dirty |= store;
             let last = std::mem::replace(&mut request.last, place);
@@ -396,7 +396,7 @@ impl Core {
         }
         self.stats.misses += 1;
         self.window.begin(number, now);
-        self.window.pending += 1;
+        self.window.asked(now);
         let tag = self.request(ctx, line, RequestKind::Fill, place);
         self.requests.list[tag as usize].dirty = store;
         self.requests.fills.push(tag);
@@ -444,7 +444,7 @@ impl Core {
             return true;
         }
         self.stats.flushes_dirty += 1;
-        self.window.pending += 1;
+        self.window.asked(now);
         let place = self.window.place_of(number);
         let tag = self.request(ctx, line, RequestKind::Flush, place);
         self.requests.writebacks.push(tag);
@@ -574,7 +574,7 @@ impl Core {
         }
         let mut place = request.first;
         while place != NIL {
-            self.window.pending -= 1;
+            self.stats.outstanding_ps += self.window.answered(now.0);
             let next = self.window.entries[place as usize].next;
             self.completes(self.window.number_at(place), now.0);
             place = next;

@@ -48,6 +48,8 @@ pub struct CoreStats {
     pub misses: u64,
     /// Number of lines that the prefetcher requested from memory.
     pub prefetches: u64,
+    /// Time in which a step of the program waited for memory, however many did at once, in picoseconds.
+    pub outstanding_ps: u64,
     /// Statistics of each phase of the program.
     pub phases: Vec<PhaseStats>,
 }

@@ -43,6 +43,8 @@ pub(super) struct Window {
     /// the latest known completion time of a step.
     pub(super) waiting: u32,
     pub(super) pending: u32,
+    /// Since when one waits for memory, in picoseconds.
+    pub(super) pending_since: u64,
     pub(super) latest: u64,
     /// Steps whose data will be available, by time and number.
     pub(super) ready: BinaryHeap<Reverse<(u64, u64)>>,
@@ -51,7 +53,7 @@ pub(super) struct Window {
 }
 
 save_state!(Window {
-    values: oldest, next, position, waiting, pending, latest, ready, blocked;
+    values: oldest, next, position, waiting, pending, pending_since, latest, ready, blocked;
     sized: entries;
 });
 
@@ -74,6 +76,7 @@ impl Window {
             position: 0,
             waiting: 0,
             pending: 0,
+            pending_since: 0,
             latest: 0,
             ready: BinaryHeap::with_capacity(size as usize),
             blocked: VecDeque::with_capacity(size as usize),
@@ -111,6 +114,23 @@ impl Window {
     pub(super) fn begin(&mut self, number: u64, now: u64) {
         self[number].begun = now;
         self.waiting -= 1;
+    }
+
+    /// Another step waits for memory.
+    pub(super) fn asked(&mut self, now: u64) {
+        if self.pending == 0 {
+            self.pending_since = now;
+        }
+        self.pending += 1;
+    }
+
+    /// Memory has answered a step. Returns how long one or more had waited if none waits any longer.
+    pub(super) fn answered(&mut self, now: u64) -> u64 {
+        self.pending -= 1;
+        match self.pending {
+            0 => now - self.pending_since,
+            _ => 0,
+        }
     }
 }
 

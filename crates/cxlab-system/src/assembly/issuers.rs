@@ -150,6 +150,7 @@ impl HostCore {
             merged: stats.merged,
             misses: stats.misses,
             prefetches: Some(stats.prefetches).filter(|lines| *lines > 0),
+            outstanding_ns: stats.outstanding_ps as f64 / 1e3,
             phases: phases
                 .map(|(phase, stats)| {
                     let time_ns = stats.time().0 as f64 / 1e3;

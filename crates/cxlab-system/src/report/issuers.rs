@@ -139,6 +139,9 @@ pub struct HostCore {
     /// Lines that the prefetcher asked memory for, where it did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prefetches: Option<u64>,
+    /// Time in which the program waited for memory, however many of its loads, stores and flushes did at once.
+    #[serde(default)]
+    pub outstanding_ns: f64,
     /// Phases of the program, in order.
     pub phases: Vec<PhaseReport>,
     /// What the medium of the host's own memory kept about itself: name with unit, and value.
