@@ -1,0 +1,231 @@
+//! What an event counts, and which fields its samples have (`struct perf_event_attr`).
+
+use crate::bytes::{Bytes, Wrong};
+
+/// Bits of [`Attr::flags`].
+pub mod flag {
+    /// Threads and processes that the program starts are sampled too.
+    pub const INHERIT: u64 = 1 << 1;
+    /// Not in the kernel, and not in a hypervisor.
+    pub const USER_SPACE: u64 = 1 << 5 | 1 << 6;
+    /// [`Attr::period`] is a frequency.
+    pub const FREQUENCY: u64 = 1 << 10;
+    /// Mappings of memory that is not executed are recorded.
+    pub const MAP_DATA: u64 = 1 << 17;
+    /// Records that are no samples end with fields that say whose they are.
+    pub const ID_ALL: u64 = 1 << 18;
+    /// The event ends when the thread executes another program, and [`SIGTRAP`] needs that.
+    pub const REMOVE_ON_EXEC: u64 = 1 << 36;
+    /// The thread gets a signal at each sample.
+    pub const SIGTRAP: u64 = 1 << 37;
+    /// First bit of how exact the address of the instruction is, from 0 to 3.
+    pub const PRECISE_SHIFT: u32 = 15;
+}
+
+/// Bits of [`Attr::read_format`].
+pub mod read_format {
+    /// Time in which the event was open, and in which it counted.
+    pub const TIMES: u64 = 1 << 0 | 1 << 1;
+    /// The event's number.
+    pub const ID: u64 = 1 << 2;
+    /// All events of a group.
+    pub const GROUP: u64 = 1 << 3;
+    /// Number of samples that were lost.
+    pub const LOST: u64 = 1 << 4;
+}
+
+/// Fields of a sample: bits of [`Attr::sample_type`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u64)]
+#[allow(missing_docs)]
+pub enum Format {
+    Ip = 1 << 0,
+    Tid = 1 << 1,
+    Time = 1 << 2,
+    Addr = 1 << 3,
+    Read = 1 << 4,
+    Callchain = 1 << 5,
+    Id = 1 << 6,
+    Cpu = 1 << 7,
+    Period = 1 << 8,
+    StreamId = 1 << 9,
+    Raw = 1 << 10,
+    BranchStack = 1 << 11,
+    RegsUser = 1 << 12,
+    StackUser = 1 << 13,
+    Weight = 1 << 14,
+    DataSrc = 1 << 15,
+    Identifier = 1 << 16,
+    WeightStruct = 1 << 24,
+}
+
+/// After how many events there is a sample.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Period {
+    /// After so many.
+    Events(u64),
+    /// As many as give so many samples a second.
+    PerSecond(u64),
+}
+
+/// What an event counts, and what its samples have.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Attr {
+    /// Kind of the event: 0 hardware, 1 software, 3 caches, 4 raw, or the number of a device.
+    pub kind: u32,
+    /// The event, by the numbers of its kind.
+    pub config: u64,
+    /// Events or frequency, as [`Attr::period`] says.
+    pub sample_period: u64,
+    /// Fields of samples ([`Format`]).
+    pub sample_type: u64,
+    /// Values of a read event ([`read_format`]).
+    pub read_format: u64,
+    /// Flags ([`flag`]).
+    pub flags: u64,
+    /// More of the event. For loads of a least latency, that latency in cycles.
+    pub config1: u64,
+    /// What branch stacks have.
+    pub branch_sample_type: u64,
+    /// Registers of user space in a sample.
+    pub sample_regs_user: u64,
+}
+
+/// Bytes of the first published `perf_event_attr`.
+const LEAST: u64 = 64;
+/// Bytes that [`Attr::write`] writes (`PERF_ATTR_SIZE_VER7`).
+pub(crate) const BYTES: usize = 128;
+
+impl Attr {
+    /// Reads a `perf_event_attr`, whose size is given by where it is. Fields that are not there are zero.
+    ///
+    /// # Errors
+    /// [`Wrong`] if there are fewer bytes than the first version had.
+    pub fn parse(bytes: &[u8]) -> Result<Attr, Wrong> {
+        if (bytes.len() as u64) < LEAST {
+            return Err(Wrong::new(format!(
+                "found an event of {} bytes; allowed: at least {LEAST}",
+                bytes.len()
+            )));
+        }
+        let at = |from: usize| {
+            let mut rest = Bytes(bytes.get(from..).unwrap_or_default());
+            rest.u64().unwrap_or(0)
+        };
+        Ok(Attr {
+            kind: at(0) as u32,
+            config: at(8),
+            sample_period: at(16),
+            sample_type: at(24),
+            read_format: at(32),
+            flags: at(40),
+            config1: at(56),
+            branch_sample_type: at(72),
+            sample_regs_user: at(80),
+        })
+    }
+
+    /// The `perf_event_attr`, in 128 bytes.
+    pub fn write(&self) -> [u8; BYTES] {
+        let mut words = [0u64; BYTES / 8];
+        words[0] = u64::from(self.kind) | (BYTES as u64) << 32;
+        words[1] = self.config;
+        words[2] = self.sample_period;
+        words[3] = self.sample_type;
+        words[4] = self.read_format;
+        words[5] = self.flags;
+        words[7] = self.config1;
+        words[9] = self.branch_sample_type;
+        words[10] = self.sample_regs_user;
+        let mut bytes = [0; BYTES];
+        for (eight, word) in bytes.chunks_exact_mut(8).zip(words) {
+            eight.copy_from_slice(&word.to_le_bytes());
+        }
+        bytes
+    }
+
+    /// Whether samples have that field.
+    pub fn has(&self, field: Format) -> bool {
+        self.sample_type & field as u64 != 0
+    }
+
+    /// Whether that flag is set.
+    pub fn is(&self, flag: u64) -> bool {
+        self.flags & flag != 0
+    }
+
+    /// After how many events there is a sample.
+    pub fn period(&self) -> Period {
+        match self.is(flag::FREQUENCY) {
+            true => Period::PerSecond(self.sample_period),
+            false => Period::Events(self.sample_period),
+        }
+    }
+
+    /// Bytes in front of the number of the event in a sample. `None` where samples have none.
+    pub(crate) fn id_at(&self) -> Option<u64> {
+        if self.has(Format::Identifier) {
+            return Some(0);
+        }
+        let before = [Format::Ip, Format::Tid, Format::Time, Format::Addr];
+        let before = before.into_iter().filter(|field| self.has(*field));
+        self.has(Format::Id).then(|| 8 * before.count() as u64)
+    }
+
+    /// Bytes from the number of the event to the end of a record that is no sample.
+    pub(crate) fn id_from_end(&self) -> Option<u64> {
+        if !self.is(flag::ID_ALL) {
+            return None;
+        }
+        if self.has(Format::Identifier) {
+            return Some(8);
+        }
+        let behind = [Format::StreamId, Format::Cpu];
+        let behind = behind.into_iter().filter(|field| self.has(*field));
+        self.has(Format::Id).then(|| 8 + 8 * behind.count() as u64)
+    }
+
+    /// Bytes of the fields behind a record that is no sample, and the time among them.
+    pub(crate) fn behind(&self) -> (u64, Option<u64>) {
+        if !self.is(flag::ID_ALL) {
+            return (0, None);
+        }
+        let all = [
+            Format::Tid,
+            Format::Time,
+            Format::Id,
+            Format::StreamId,
+            Format::Cpu,
+            Format::Identifier,
+        ];
+        let count = all.into_iter().filter(|field| self.has(*field)).count() as u64;
+        let time_at = 8 * u64::from(self.has(Format::Tid));
+        (8 * count, self.has(Format::Time).then_some(time_at))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_read() {
+        let attr = Attr {
+            kind: 4,
+            config: 0x1cd,
+            sample_period: 10_007,
+            sample_type: Format::Ip as u64 | Format::Identifier as u64,
+            read_format: read_format::TIMES,
+            flags: flag::USER_SPACE | 2 << flag::PRECISE_SHIFT,
+            config1: 64,
+            branch_sample_type: 7,
+            sample_regs_user: 9,
+        };
+        assert_eq!(Attr::parse(&attr.write()), Ok(attr));
+        // An older one has no registers.
+        let old = Attr::parse(&attr.write()[..64]).unwrap();
+        assert_eq!((old.config1, old.sample_regs_user), (64, 0));
+        let why = Attr::parse(&[0; 63]).unwrap_err().to_string();
+        assert!(why.contains("63 bytes"), "{why}");
+    }
+}

@@ -1,0 +1,74 @@
+//! Fields of records, in the byte order of x86-64 and Arm.
+
+use std::fmt;
+
+/// Why bytes are no record.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Wrong {
+    /// What was found, and what is allowed.
+    pub what: String,
+}
+
+impl Wrong {
+    pub(crate) fn new(what: impl Into<String>) -> Wrong {
+        Wrong { what: what.into() }
+    }
+}
+
+impl fmt::Display for Wrong {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.what)
+    }
+}
+
+impl std::error::Error for Wrong {}
+
+/// The rest of some bytes.
+#[derive(Clone, Copy)]
+pub(crate) struct Bytes<'a>(pub(crate) &'a [u8]);
+
+impl<'a> Bytes<'a> {
+    /// The next `count` bytes.
+    pub(crate) fn take(&mut self, count: u64) -> Result<&'a [u8], Wrong> {
+        let split = usize::try_from(count)
+            .ok()
+            .and_then(|count| self.0.split_at_checked(count));
+        let Some((taken, rest)) = split else {
+            return Err(Wrong::new(format!(
+                "found {} bytes where a field has {count}",
+                self.0.len()
+            )));
+        };
+        self.0 = rest;
+        Ok(taken)
+    }
+
+    pub(crate) fn word<const BYTES: usize>(&mut self) -> Result<[u8; BYTES], Wrong> {
+        let taken = self.take(BYTES as u64)?;
+        let mut word = [0; BYTES];
+        word.copy_from_slice(taken);
+        Ok(word)
+    }
+
+    pub(crate) fn u16(&mut self) -> Result<u16, Wrong> {
+        self.word().map(u16::from_le_bytes)
+    }
+
+    pub(crate) fn u32(&mut self) -> Result<u32, Wrong> {
+        self.word().map(u32::from_le_bytes)
+    }
+
+    pub(crate) fn i32(&mut self) -> Result<i32, Wrong> {
+        self.word().map(i32::from_le_bytes)
+    }
+
+    pub(crate) fn u64(&mut self) -> Result<u64, Wrong> {
+        self.word().map(u64::from_le_bytes)
+    }
+
+    /// A text that ends with a zero, or with the bytes.
+    pub(crate) fn text(self) -> String {
+        let end = self.0.iter().position(|byte| *byte == 0);
+        String::from_utf8_lossy(&self.0[..end.unwrap_or(self.0.len())]).into_owned()
+    }
+}
