@@ -3,7 +3,10 @@
 use std::fs;
 use std::io;
 
-use crate::sys;
+use cxlab_perf::{Attr, Format, flag};
+
+use crate::meter::Events;
+use crate::sys::{self, Counter, Ring};
 
 /// A facility of the system that cxlab checked for.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -60,40 +63,77 @@ fn demand_fills() -> Option<(&'static str, u64)> {
     }
 }
 
-/// `PERF_TYPE_HARDWARE` cycles, `PERF_TYPE_SOFTWARE` page faults, and `PERF_TYPE_RAW`.
-const CYCLES: (u32, u64) = (0, 0);
-const PAGE_FAULTS: (u32, u64) = (1, 2);
-const RAW: u32 = 4;
-
-fn count_fills() -> io::Result<String> {
-    let Some((name, event)) = demand_fills() else {
-        return Err(io::Error::other("no event is known for this processor"));
-    };
-    let counter = hardware((RAW, event), None, false, false)?;
-    // In a guest a counter may open and yet count nothing, so this produces misses to count.
-    let before = sys::read_counter(&counter)?;
-    let latency = crate::calibrate::latency();
-    let counted = sys::read_counter(&counter)? - before;
-    match counted {
-        0..=1000 => Err(io::Error::other(format!(
-            "{name} opens, but counted {counted} of about a million misses"
-        ))),
-        _ => Ok(format!("{name}, {counted} counted ({latency:?})")),
+/// An event of a program in user space: cycles, page faults, or an event of the processor.
+fn event(kind: u32, config: u64) -> Attr {
+    Attr {
+        kind,
+        config,
+        flags: flag::USER_SPACE,
+        ..Attr::default()
     }
 }
 
-/// Opens a counter of the hardware. The kernel says that there is no such file or device, or no such
+const HARDWARE: u32 = 0;
+const SOFTWARE: u32 = 1;
+const RAW: u32 = 4;
+const CYCLES: u64 = 0;
+const PAGE_FAULTS: u64 = 2;
+/// Events for a sample.
+const PERIOD: u64 = 10_007;
+
+/// The same event, sampled, with the exact address of the instruction if `precise`.
+fn sampled(attr: Attr, precise: bool) -> Attr {
+    let precise = if precise { 2 << flag::PRECISE_SHIFT } else { 0 };
+    Attr {
+        sample_period: PERIOD,
+        sample_type: Format::Ip as u64,
+        flags: attr.flags | precise,
+        ..attr
+    }
+}
+
+/// The same event, each sample of which is a signal to the thread.
+fn with_signal(attr: Attr) -> Attr {
+    let attr = sampled(attr, false);
+    Attr {
+        flags: attr.flags | flag::SIGTRAP | flag::REMOVE_ON_EXEC,
+        ..attr
+    }
+}
+
+fn count_fills() -> io::Result<String> {
+    let Some((name, code)) = demand_fills() else {
+        return Err(io::Error::other("no event is known for this processor"));
+    };
+    let counter = hardware(event(RAW, code))?;
+    // In a guest a counter may open and yet count nothing, so this produces misses to count.
+    let before = counter.read()?;
+    let latency = crate::calibrate::latency();
+    let counted = counter.read()? - before;
+    match counted <= 1000.0 {
+        true => Err(io::Error::other(format!(
+            "{name} opens, but counted {counted:.0} of about a million misses"
+        ))),
+        false => Ok(format!("{name}, {counted:.0} counted ({latency:?})")),
+    }
+}
+
+/// Opens an event of the hardware. The kernel says that there is no such file or device, or no such
 /// operation, where the processor shows it no counters.
-fn hardware(
-    kind: (u32, u64),
-    period: Option<u64>,
-    precise: bool,
-    sigtrap: bool,
-) -> io::Result<std::os::fd::OwnedFd> {
-    sys::open_counter(0, kind, period, precise, sigtrap).map_err(|error| {
+fn hardware(attr: Attr) -> io::Result<Counter> {
+    Counter::open(0, &attr).map_err(|error| {
         let info = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
         without_counters(error, crate::calibrate::is_guest(&info))
     })
+}
+
+/// A ring of page faults, with their addresses: what hardware would write its samples to.
+fn ring() -> io::Result<String> {
+    let faults = Attr {
+        sample_type: Format::Ip as u64 | Format::Addr as u64,
+        ..sampled(event(SOFTWARE, PAGE_FAULTS), false)
+    };
+    Ring::open(0, &faults, 1).map(|_| "opens".to_owned())
 }
 
 /// The error of a counter of the hardware, as users can understand it.
@@ -163,20 +203,22 @@ pub fn examine() -> Vec<Check> {
         ),
         check(
             "hardware counters (cycles)",
-            hardware(CYCLES, None, false, false).map(|_| "opens".to_owned()),
+            hardware(event(HARDWARE, CYCLES)).map(|_| "opens".to_owned()),
         ),
         check("demand fills from memory", count_fills()),
         check(
             "precise addresses (PEBS, IBS)",
-            hardware((RAW, fills), Some(10_007), true, false).map(|_| "opens".to_owned()),
+            hardware(sampled(event(RAW, fills), true)).map(|_| "opens".to_owned()),
         ),
+        check("rings of samples (software events)", ring()),
         check(
             "signal at overflow (sigtrap), software event",
-            sys::open_counter(0, PAGE_FAULTS, Some(1000), false, true).map(|_| "opens".to_owned()),
+            Counter::open(0, &with_signal(event(SOFTWARE, PAGE_FAULTS)))
+                .map(|_| "opens".to_owned()),
         ),
         check(
             "signal at overflow (sigtrap), demand fills",
-            hardware((RAW, fills), Some(10_007), false, true).map(|_| "opens".to_owned()),
+            hardware(with_signal(event(RAW, fills))).map(|_| "opens".to_owned()),
         ),
         check(
             "breakpoints on data",
@@ -211,22 +253,29 @@ pub fn tiers(checks: &[Check]) -> Vec<TierCheck> {
     let of = |name: &str| checks.iter().find(|check| check.name.starts_with(name));
     let works = |name: &str| of(name).is_some_and(|check| check.works);
     let found = |name: &str| of(name).map_or(String::new(), |check| check.found.clone());
-    let no_counters = |name: &str| match works(name) {
-        true => "the kernel offers it, but cxlab has no use of it yet".to_owned(),
+    let no_counters = |name: &str, why: &str| match works(name) {
+        true => why.to_owned(),
         false => format!("refused: {}", found(name)),
     };
+    let events = Events::of_this_processor();
     vec![
         TierCheck {
             number: 1,
             name: "hardware address sampling",
-            usable: false,
-            why: no_counters("precise"),
+            usable: works("precise") && events.is_ok(),
+            why: match &events {
+                Err(why) if works("precise") => format!("{why}; --events says others"),
+                _ => no_counters("precise", TIER_1),
+            },
         },
         TierCheck {
             number: 2,
             name: "counting events and windows",
             usable: false,
-            why: no_counters("demand fills"),
+            why: no_counters(
+                "demand fills",
+                "the kernel offers it, but cxlab has no use of it yet",
+            ),
         },
         TierCheck {
             number: 3,
@@ -257,18 +306,28 @@ pub fn tiers(checks: &[Check]) -> Vec<TierCheck> {
     ]
 }
 
+/// What is known of tier 1.
+const TIER_1: &str = "built, never run on a PMU; --events auto uses it";
+
 /// Why each tier better than tier 3 is not used, one line each.
 pub(crate) fn refused() -> Vec<String> {
-    let fills = demand_fills();
-    let counters = match fills {
+    let counters = match demand_fills() {
         None => "no event of demand fills is known for this processor".to_owned(),
-        Some((name, event)) => match hardware((RAW, event), None, false, false) {
+        Some((name, code)) => match hardware(event(RAW, code)) {
             Ok(_) => format!("{name} can be counted, but cxlab has no use of it yet"),
             Err(error) => error.to_string(),
         },
     };
+    let fills = demand_fills().map_or(0, |(_, event)| event);
+    let sampling = match hardware(sampled(event(RAW, fills), true)) {
+        Ok(_) => match Events::of_this_processor() {
+            Ok(_) => TIER_1.to_owned(),
+            Err(why) => why,
+        },
+        Err(error) => error.to_string(),
+    };
     vec![
-        "tier 1, hardware address sampling: not built yet".to_owned(),
+        format!("tier 1, hardware address sampling: {sampling}"),
         format!("tier 2, counting events: {counters}"),
     ]
 }

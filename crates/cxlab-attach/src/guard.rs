@@ -17,15 +17,19 @@ use serde::{Deserialize, Serialize};
 use crate::calibrate::{self, Curve, Lines};
 use crate::doctor;
 use crate::fabric::Fabric;
+use crate::images::to_addresses;
 use crate::kept::{self, Measured};
+use crate::meter::{Begins, Events, Meter};
 use crate::model::Overlap;
 use crate::placement::Placement;
 use crate::process::Facts;
+use crate::profile::cost::{ProfileCost, Sampled};
 use crate::recorder::Recorder;
 use crate::recording::Recording;
 use crate::relay::{Link, Message, Relay};
-use crate::report::{AttachReport, CpuParts, PoolReport, Slowdown, Tier, Times};
+use crate::report::{AttachReport, CpuParts, Tier};
 use crate::sites;
+use crate::slowdown::{PoolReport, Slowdown, Times};
 use crate::sys::{self, Program, Tid};
 use crate::tracer::{Outcome, Tracer};
 use crate::{Target, maps};
@@ -46,6 +50,8 @@ pub struct Options {
     pub recalibrate: bool,
     /// Whether to keep what tells the delay by place, and for other placements and fabrics.
     pub record: bool,
+    /// Events of the processor that say what is missed, instead of windows.
+    pub events: Option<Events>,
 }
 
 /// What following a program gave.
@@ -55,6 +61,8 @@ pub struct Followed {
     pub report: AttachReport,
     /// What was kept, if [`Options::record`] asked for it.
     pub recording: Option<Recording>,
+    /// What events of the processor say, if [`Options::events`] asked for it.
+    pub profile: Option<ProfileCost>,
 }
 
 /// Why an attachment gave no report.
@@ -270,6 +278,8 @@ fn guard(
         (library, _) => library.and_then(Result::ok),
     };
     let recorder = options.record.then(|| Recorder::new(library.clone()));
+    let meter = options.events.clone().map(Meter::new).transpose();
+    let meter = meter.map_err(|why| AttachError::Trace(format!("--events: {why}")))?;
     let facts = facts.clone();
     let tracer = match &options.target {
         Target::Command(words) => {
@@ -280,9 +290,9 @@ fn guard(
                 AttachError::Trace(doctor::why_not_traced(&error))
             })?;
             let relay = Relay::new(link, command, Some(root));
-            let known = (facts.clone(), recorder);
+            let known = (facts.clone(), recorder, meter);
             let mut tracer = Tracer::new(fabric, options.placement, known, root, relay);
-            tracer.add(root);
+            tracer.add(root, Begins::AtExec);
             run_first(&mut notes);
             let go = File::from(go).write_all(&[1]);
             go.map_err(system("the program was not let go"))?;
@@ -290,7 +300,7 @@ fn guard(
         }
         Target::Pid(pid) => {
             let relay = Relay::new(link, command, None);
-            let known = (facts.clone(), recorder);
+            let known = (facts.clone(), recorder, meter);
             let mut tracer = Tracer::new(fabric, options.placement, known, *pid, relay);
             run_first(&mut notes);
             seize_all(*pid, &mut tracer)?;
@@ -300,9 +310,30 @@ fn guard(
     let mut outcome = tracer.follow().map_err(system("following the program"))?;
     let recorder = outcome.recorder.take();
     let recording = recorder.map(|all| all.finish(facts.overlap, outcome.cpu_ns as f64, missing));
+    let metered = outcome.metered.take();
+    let cpu_ns = outcome.cpu_ns as f64;
+    let mut report = report(options, &facts, notes, outcome);
+    let profile = metered.and_then(|(profile, wrong)| {
+        let machine = Sampled {
+            local_ns: facts.local_ns,
+            overlap: facts.overlap,
+            cpu_ns: Some(cpu_ns),
+        };
+        let cost = profile.cost(fabric, options.placement, &machine);
+        report.with_samples(&profile, cost.as_ref());
+        if let Some(wrong) = wrong {
+            report
+                .notes
+                .push(format!("some misses are not known: {wrong}"));
+        }
+        let mut cost = cost.ok()?;
+        to_addresses(&mut cost.recording);
+        Some(cost)
+    });
     Ok(Followed {
-        report: report(options, &facts, notes, outcome),
+        report,
         recording,
+        profile,
     })
 }
 
@@ -384,7 +415,7 @@ fn seize_all(pid: Tid, tracer: &mut Tracer<'_>) -> Result<(), AttachError> {
             match sys::seize(tid) {
                 Ok(()) => {
                     known.push(tid);
-                    tracer.add(tid);
+                    tracer.add(tid, Begins::Now);
                     more = true;
                 }
                 // The thread ended, or the thread that started it is traced already and it with it.
@@ -441,13 +472,15 @@ fn report(
             }
         ));
     }
-    if accounts.asked_ns == 0 {
+    if accounts.asked_ns == 0 && options.events.is_none() {
         notes.push(why_nothing(&outcome));
     }
-    notes.push(
-        "waits are estimated from sampled windows and a model of overlap; no counter was read"
-            .to_owned(),
-    );
+    if options.events.is_none() {
+        notes.push(
+            "waits are estimated from sampled windows and a model of overlap; no counter was read"
+                .to_owned(),
+        );
+    }
     let real_s = outcome.real.as_secs_f64();
     let asked = accounts.asked_ns as f64;
     let told = outcome.told;
@@ -501,6 +534,7 @@ fn report(
         llc_bytes: facts.llc_bytes,
         overlap: facts.overlap,
         pools: outcome.pools,
+        sampled: None,
         notes,
     }
 }

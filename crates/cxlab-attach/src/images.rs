@@ -7,7 +7,7 @@ use object::read::{Object as _, ObjectSegment as _, ReadCache};
 use object::{ObjectSection as _, ReadRef as _};
 
 use crate::maps::Mapping;
-use crate::recording::CodePlace;
+use crate::recording::{CodePlace, Recording};
 use crate::sys::Tid;
 
 /// Largest section that is kept to unwind stacks (*assumed*: the largest programs have some tens of MiB).
@@ -66,17 +66,9 @@ impl Images {
     /// The place of an address in a mapping of a file. In files that are not programs it is the offset.
     pub(crate) fn place(&self, image: u32, mapping: &Mapping, address: u64) -> CodePlace {
         let offset = address - mapping.region.start + mapping.offset;
-        let loaded = &self.images[image as usize].loaded;
-        // The first and the last page of a part also hold what is beside it in the file.
-        let part = loaded
-            .iter()
-            .filter(|part| part.offset & !0xfff <= offset)
-            .max_by_key(|part| (offset < part.offset + part.bytes, part.offset));
         CodePlace {
             image: Some(image),
-            address: part.map_or(offset, |part| {
-                part.address.wrapping_add(offset).wrapping_sub(part.offset)
-            }),
+            address: self.images[image as usize].address(offset),
         }
     }
 
@@ -89,6 +81,37 @@ impl Images {
 
     pub(crate) fn into_paths(self) -> Vec<String> {
         self.paths
+    }
+}
+
+impl Image {
+    /// The file's own address of a byte in it.
+    fn address(&self, offset: u64) -> u64 {
+        // The first and the last page of a part also hold what is beside it in the file.
+        let parts = self.loaded.iter();
+        let parts = parts.filter(|part| part.offset & !0xfff <= offset);
+        let part = parts.max_by_key(|part| {
+            let end = part.offset.saturating_add(part.bytes);
+            (offset < end, part.offset)
+        });
+        part.map_or(offset, |part| {
+            part.address.wrapping_add(offset).wrapping_sub(part.offset)
+        })
+    }
+}
+
+/// Gives places that are known by their bytes in a file the file's own addresses. Files that cannot be read stay
+/// as they are.
+pub fn to_addresses(recording: &mut Recording) {
+    let images: Vec<Image> = recording
+        .images
+        .iter()
+        .map(|path| read(path).unwrap_or_default())
+        .collect();
+    for place in &mut recording.places {
+        if let Some(image) = place.image.and_then(|image| images.get(image as usize)) {
+            place.address = image.address(place.address);
+        }
     }
 }
 

@@ -148,6 +148,13 @@ pub(crate) fn folder() -> Option<PathBuf> {
     cache.map(|cache| cache.join("cxlab/attach"))
 }
 
+/// Latency of this machine's memory in nanoseconds, and how much overlaps, measured now or before. `None` if there
+/// is no free memory to measure.
+pub fn this_machine(again: bool) -> Option<(f64, Overlap)> {
+    let (measured, _) = measured(again)?;
+    Some((measured.latency.large_ns, measured.overlap))
+}
+
 /// What is known of this machine, and a note for the user on where it is from. With `again` it is
 /// measured whatever is kept. `None` if there is no free memory to measure.
 pub(crate) fn measured(again: bool) -> Option<(Measured, String)> {

@@ -26,6 +26,7 @@ pub mod located;
 pub mod model;
 pub mod onward;
 pub mod placement;
+pub mod profile;
 pub mod progress;
 pub mod recording;
 pub mod replay;
@@ -33,6 +34,7 @@ pub mod report;
 pub mod reuse;
 pub mod reuse_time;
 pub mod schedule;
+pub mod slowdown;
 
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 pub mod calibrate;
@@ -48,6 +50,8 @@ mod images;
 mod kept;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod maps;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+pub mod meter;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod prices;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
@@ -73,6 +77,10 @@ mod window;
 
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 pub use guard::{AttachError, Followed, Options, attach};
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+pub use images::to_addresses;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+pub use kept::this_machine;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 pub use sys::die_by;
 

@@ -6,6 +6,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use serde::{Deserialize, Serialize};
+
 use crate::fabric::Fabric;
 use crate::model::Window;
 use crate::onward::go_on;
@@ -13,7 +15,7 @@ use crate::placement::{Layout, Placement};
 use crate::recording::{PhaseRecord, Recording, StackUse, WindowRecord};
 
 /// Lines missed, and delay.
-#[derive(Clone, Copy, PartialEq, Default, Debug)]
+#[derive(Clone, Copy, PartialEq, Default, Serialize, Deserialize, Debug)]
 pub struct Use {
     /// Lines read from all pools.
     pub lines: f64,
@@ -37,7 +39,7 @@ impl Use {
 }
 
 /// A piece of code, told apart.
-#[derive(Clone, PartialEq, Default, Debug)]
+#[derive(Clone, PartialEq, Default, Serialize, Deserialize, Debug)]
 pub struct LocatedPhase {
     /// By place in the code (a number of [`Recording::places`]), of instructions that miss.
     pub instructions: BTreeMap<u32, Use>,

@@ -6,10 +6,11 @@ use std::time::{Duration, Instant};
 
 use crate::estimate::{Estimate, PhaseId, demand};
 use crate::fabric::{Answer, Demand, Fabric, under_way};
+use crate::meter::Missed;
 use crate::process::{Facts, Judged, Process};
 use crate::recorder::{Priced, Recorder};
 use crate::recording::StackId;
-use crate::report::PoolReport;
+use crate::slowdown::PoolReport;
 use crate::sys::Tid;
 use crate::thread::{Look, Spent, Thread};
 
@@ -315,6 +316,34 @@ impl<'a> Prices<'a> {
             asked.reads_per_ns += more.reads_per_ns;
             asked.writes_per_ns += more.writes_per_ns;
         }
+    }
+
+    /// Charges a thread the delay of CPU time of which its events say what it missed.
+    pub(crate) fn metered(&mut self, thread: &mut Thread, cpu_ns: f64, missed: &Missed) {
+        let local_ns = self.facts.local_ns;
+        let (mut delay_ns, mut stretch) = (0.0, 1.0_f64);
+        for (pool, answer) in self.answers.iter().enumerate() {
+            let waits = missed.outstanding_ns[pool] / local_ns;
+            let lines = missed.lines[pool];
+            let latency = match pool {
+                0 => local_ns,
+                _ => answer.latency_ns.max(local_ns),
+            };
+            delay_ns += waits * (latency - local_ns);
+            if pool > 0 && lines > 0.0 {
+                stretch = stretch.max(answer.stretch);
+            }
+            let sum = &mut self.pools[pool];
+            sum.waits += waits;
+            sum.misses += lines;
+            sum.waited_ns += waits * latency;
+            self.asked[pool].reads_per_ns += lines;
+        }
+        let delay_ns = delay_ns.max((stretch - 1.0) * cpu_ns);
+        thread.ledger.ask(delay_ns);
+        thread.computed_ns += cpu_ns as u64;
+        self.least_ns += delay_ns;
+        self.most_ns += delay_ns;
     }
 
     /// Gives the fabric the demand since the last request. Latencies are those at the present load.

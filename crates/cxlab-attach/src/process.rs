@@ -241,6 +241,23 @@ impl Process {
         self.next_maps = Instant::now() + MAPS_AGE.max(began.elapsed() * LOOK_COST);
     }
 
+    /// The pool of an address. If no known mapping has it, mappings are read again, once for each `again`.
+    pub(crate) fn pool_of(
+        &mut self,
+        address: u64,
+        fabric: &dyn Fabric,
+        again: &mut bool,
+    ) -> Option<usize> {
+        if let Some(pool) = self.layout.pool(address, fabric) {
+            return Some(pool);
+        }
+        if std::mem::take(again) {
+            self.next_maps = Instant::now();
+            self.refresh_maps();
+        }
+        self.layout.pool(address, fabric)
+    }
+
     /// Samples the working set if that is due. If the kernel does not mark touched pages, all
     /// resident pages count as used.
     pub(crate) fn look(&mut self, facts: &Facts) {

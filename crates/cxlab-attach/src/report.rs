@@ -4,6 +4,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::ledger::Accounts;
 use crate::model::Overlap;
+use crate::profile::cost::{How, ProfileCost};
+use crate::profile::{Profile, ProfileError, Role, Samples};
+use crate::slowdown::{PoolReport, Slowdown};
 
 /// The tier of a run: how it found misses, and how good that method is.
 #[derive(Clone, Serialize, Deserialize, PartialEq, Eq, Debug)]
@@ -30,110 +33,6 @@ pub enum End {
     Detached,
 }
 
-/// Estimated use of a pool.
-#[derive(Clone, Serialize, Deserialize, PartialEq, Debug)]
-pub struct PoolReport {
-    /// Name of the pool.
-    pub name: String,
-    /// Share of all misses, from 0 to 1.
-    pub share: f64,
-    /// Number of misses: lines read from the pool, for loads and for stores.
-    pub misses: f64,
-    /// Number of lines written back to the pool.
-    pub write_backs: f64,
-    /// Number of latencies that the program waited for, one after another.
-    pub waits: f64,
-    /// Mean latency over these waits. For the program's local memory it is
-    /// this machine's own latency. `None` without waits.
-    pub latency_ns: Option<f64>,
-}
-
-/// How much longer a program takes with CXL memory. Times are CPU times of all threads, in seconds.
-#[derive(Clone, Copy, Serialize, Deserialize, PartialEq, Debug)]
-pub struct Slowdown {
-    /// Time without delay.
-    pub native_s: f64,
-    /// Time with the delay that the model requested.
-    pub with_cxl_s: f64,
-    /// `with_cxl_s / native_s`.
-    pub factor: f64,
-    /// Least factor that the error class allows, or that so few watched lines do not speak against.
-    pub least: f64,
-    /// Largest such factor.
-    pub most: f64,
-}
-
-/// Factor by which the requested delay may be wrong either way: the error class of tier 3.
-const WRONG_BY: f64 = 2.0;
-/// Largest ratio of the model's time to the CPU time that it is of. A larger one is impossible on
-/// this machine (*assumed*: how far measured latencies vary on a busy machine).
-const MOST_MODELLED: f64 = 1.25;
-
-/// CPU times of a run, in seconds.
-#[derive(Clone, Copy, PartialEq, Default, Debug)]
-pub struct Times {
-    /// All CPU time.
-    pub cpu_s: f64,
-    /// The part that has a price.
-    pub priced_s: f64,
-    /// The part in user space that has no price.
-    pub unpriced_s: f64,
-    /// The model's time for the priced part with all memory local.
-    pub modelled_s: f64,
-    /// Delay that the model requested.
-    pub asked_s: f64,
-    /// The same with as few and as many misses as watched lines allow.
-    pub bounds_s: [f64; 2],
-    /// Whether the model's machine is this one.
-    pub own: bool,
-}
-
-impl Slowdown {
-    /// The slowdown of a run.
-    ///
-    /// # Errors
-    /// Why there is none: nothing had a price, or the result is impossible.
-    pub fn of(times: &Times) -> Result<Slowdown, String> {
-        let Times {
-            cpu_s,
-            priced_s,
-            unpriced_s,
-            modelled_s,
-            asked_s,
-            bounds_s: [least_s, most_s],
-            own,
-        } = *times;
-        if priced_s <= 0.0 || cpu_s <= 0.0 {
-            return Err(format!(
-                "none of the {cpu_s:.3} s of CPU time had a price, because no window saw the code (too short, \
-                 not 64-bit, or in the kernel)"
-            ));
-        }
-        if own && modelled_s > MOST_MODELLED * priced_s {
-            return Err(format!(
-                "the result is impossible: the model's time with all memory local, {modelled_s:.3} s, is longer \
-                 than the CPU time that it is of, {priced_s:.3} s, so more misses were charged than there were; \
-                 measure this machine again (--recalibrate), or say what it is like (--llc, --overlap)"
-            ));
-        }
-        // Where the user described another machine, the program takes the model's time there.
-        let native_s = match own {
-            true => cpu_s,
-            false => cpu_s.max(modelled_s),
-        };
-        let factor = |delay_s: f64| 1.0 + delay_s / native_s;
-        // Code without a price may ask for as much as code with one.
-        let unknown = 1.0 + unpriced_s / priced_s;
-        Ok(Slowdown {
-            native_s,
-            with_cxl_s: native_s + asked_s,
-            factor: factor(asked_s),
-            least: factor(least_s.min(asked_s / WRONG_BY)),
-            most: factor(unknown * most_s.max(WRONG_BY * asked_s)),
-        })
-    }
-}
-
 /// CPU time by how its number of instructions is known, and what else is known of it, in seconds.
 #[derive(Clone, Copy, Serialize, Deserialize, PartialEq, Default, Debug)]
 pub struct CpuParts {
@@ -156,6 +55,147 @@ pub struct CpuParts {
     /// time taken by attaching.
     pub slowed_s: f64,
 }
+
+/// What events of the processor say of a run (tier 1).
+#[derive(Clone, Serialize, Deserialize, PartialEq, Debug)]
+pub struct SampledReport {
+    /// Time with misses outstanding natively, in seconds.
+    pub outstanding_s: f64,
+    /// How it is known.
+    pub outstanding_known: How,
+    /// Share of sampled misses whose mapping was not recorded, from 0 to 1.
+    pub without_mapping: f64,
+    /// The samples.
+    pub profile: Samples,
+}
+
+/// Name of tier 1.
+pub const SAMPLING: &str = "hardware address sampling";
+/// What accuracy to expect of tier 1.
+pub const SAMPLING_ERROR: &str = "compared with the event engine on exact samples alone, and never with hardware \
+                                  (docs/explain/attach.md)";
+
+impl AttachReport {
+    /// The same of a run whose misses are known by events of the processor.
+    pub fn with_samples(&mut self, profile: &Profile, cost: Result<&ProfileCost, &ProfileError>) {
+        self.tier = Tier {
+            number: 1,
+            name: SAMPLING.to_owned(),
+            error_class: SAMPLING_ERROR.to_owned(),
+            refused: Vec::new(),
+        };
+        self.parts = CpuParts::default();
+        match cost {
+            Ok(cost) => {
+                // The delay that was asked for is that of the load at each time.
+                let with_cxl_s = cost.slowdown.native_s + self.delay.asked_ns as f64 / 1e9;
+                let factor = with_cxl_s / cost.slowdown.native_s;
+                self.slowdown = Some(Slowdown {
+                    with_cxl_s,
+                    factor,
+                    least: cost.slowdown.least.min(factor),
+                    most: cost.slowdown.most.max(factor),
+                    ..cost.slowdown
+                });
+                self.no_slowdown = None;
+                let sampled = SampledReport::of(profile, cost);
+                let misses = self.pools.iter().map(|pool| pool.misses).sum();
+                self.notes.extend(sampled.notes(misses));
+                self.sampled = Some(sampled);
+            }
+            Err(why) => {
+                self.slowdown = None;
+                self.no_slowdown = Some(why.to_string());
+            }
+        }
+    }
+}
+
+impl SampledReport {
+    /// What a profile and its cost say.
+    pub fn of(profile: &Profile, cost: &ProfileCost) -> SampledReport {
+        SampledReport {
+            outstanding_s: cost.outstanding_s,
+            outstanding_known: cost.how,
+            without_mapping: cost.without_mapping,
+            profile: profile.samples.clone(),
+        }
+    }
+
+    /// What users should know of so many misses.
+    pub fn notes(&self, misses: f64) -> Vec<String> {
+        let samples = &self.profile;
+        let mut notes = Vec::new();
+        let has = |role: fn(&Role) -> bool| {
+            let mut events = samples.events.iter();
+            events.any(|event| event.events > 0.0 && role(&event.role))
+        };
+        if self.outstanding_known == How::Between {
+            notes.push(
+                "how many misses are outstanding at once is not known: the interval is from all that the processor \
+                 can have to one after the other; on Intel's processors record cycles, task-clock and \
+                 cycle_activity.cycles_l3_miss too (from Sapphire Rapids on \
+                 offcore_requests_outstanding.cycles_with_l3_miss_demand_data_rd)"
+                    .to_owned(),
+            );
+        }
+        if !has(|role| *role == Role::Lines) {
+            let some = match has(|role| {
+                matches!(
+                    role,
+                    Role::Loads {
+                        some_only: true,
+                        ..
+                    }
+                )
+            }) {
+                true => ", and the processor looked at some of those only: there are more misses",
+                false => "",
+            };
+            notes.push(format!(
+                "lines that were prefetched are not counted, so that the load of the fabric is too low{some}"
+            ));
+        }
+        if self.without_mapping > NOTABLE {
+            notes.push(format!(
+                "{:.1} % of the misses are in memory whose mapping was not recorded, which is placed where it was \
+                 first missed (record with -d)",
+                100.0 * self.without_mapping
+            ));
+        }
+        if samples.in_kernel > NOTABLE * misses {
+            notes.push(format!(
+                "{:.0} misses in the kernel, whose memory stays local, are left out",
+                samples.in_kernel
+            ));
+        }
+        if samples.lost > 0 {
+            notes.push(format!(
+                "{} records were lost, so that there are more misses (sample less often, or record with more \
+                 memory, -m)",
+                samples.lost
+            ));
+        }
+        if samples.throttled {
+            notes.push(
+                "the kernel sampled less often for a time, so that there are more misses (sample less often)"
+                    .to_owned(),
+            );
+        }
+        if samples.found.contains_key("CXL memory") {
+            notes.push(
+                "the program had CXL memory when it was recorded; its waits for that are taken for waits for local \
+                 memory"
+                    .to_owned(),
+            );
+        }
+        notes.push("lines that are written back are not known".to_owned());
+        notes
+    }
+}
+
+/// Share of misses without a mapping, and of those in the kernel, from which on a note says so.
+const NOTABLE: f64 = 0.01;
 
 /// Report of an attached run.
 #[derive(Clone, Serialize, Deserialize, PartialEq, Debug)]
@@ -205,80 +245,9 @@ pub struct AttachReport {
     pub overlap: Overlap,
     /// Use of each pool.
     pub pools: Vec<PoolReport>,
+    /// With events of the processor: time with misses outstanding natively, and the samples.
+    #[serde(flatten, default, skip_serializing_if = "Option::is_none")]
+    pub sampled: Option<SampledReport>,
     /// Assumptions and limits of this run that the user should know.
     pub notes: Vec<String>,
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const TIMES: Times = Times {
-        cpu_s: 2.0,
-        priced_s: 1.6,
-        unpriced_s: 0.16,
-        modelled_s: 1.5,
-        asked_s: 1.0,
-        bounds_s: [0.9, 1.5],
-        own: true,
-    };
-
-    #[test]
-    fn the_interval_is_what_the_error_class_allows() {
-        let found = Slowdown::of(&TIMES).unwrap();
-        assert_eq!((found.native_s, found.with_cxl_s), (2.0, 3.0));
-        assert_eq!((found.factor, found.least), (1.5, 1.25));
-        // Twice the delay, and a tenth more for code without a price.
-        assert!((found.most - 2.1).abs() < 1e-12, "{found:?}");
-        let none = Times {
-            asked_s: 0.0,
-            bounds_s: [0.0; 2],
-            ..TIMES
-        };
-        let found = Slowdown::of(&none).unwrap();
-        assert_eq!((found.factor, found.least, found.most), (1.0, 1.0, 1.0));
-    }
-
-    #[test]
-    fn few_watched_lines_make_the_interval_wider() {
-        let few = Times {
-            bounds_s: [0.2, 3.0],
-            ..TIMES
-        };
-        let found = Slowdown::of(&few).unwrap();
-        assert!((found.least - 1.1).abs() < 1e-12, "{found:?}");
-        assert!((found.most - 2.65).abs() < 1e-12, "{found:?}");
-        // None of them misses, which is known of few.
-        let none = Times {
-            asked_s: 0.0,
-            bounds_s: [0.0, 0.4],
-            ..TIMES
-        };
-        let found = Slowdown::of(&none).unwrap();
-        assert_eq!((found.factor, found.least), (1.0, 1.0));
-        assert!((found.most - 1.22).abs() < 1e-12, "{found:?}");
-    }
-
-    #[test]
-    fn impossible_results_are_refused() {
-        let impossible = Times {
-            modelled_s: 2.86,
-            priced_s: 0.91,
-            ..TIMES
-        };
-        let why = Slowdown::of(&impossible).unwrap_err();
-        assert!(why.contains("impossible") && why.contains("2.860"), "{why}");
-        // On another machine than this one the program may take longer.
-        let other = Times {
-            own: false,
-            ..impossible
-        };
-        assert_eq!(Slowdown::of(&other).unwrap().native_s, 2.86);
-        let nothing = Times {
-            priced_s: 0.0,
-            ..TIMES
-        };
-        let why = Slowdown::of(&nothing).unwrap_err();
-        assert!(why.contains("no window"), "{why}");
-    }
 }

@@ -5,6 +5,7 @@
 
 mod events;
 mod inherited;
+mod ring;
 
 use std::ffi::{CString, OsString};
 use std::io;
@@ -13,7 +14,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::time::Duration;
 
-pub use events::{Breakpoint, open_counter, read_counter};
+pub use events::Breakpoint;
+pub use ring::{Counter, Ring};
 
 /// Number of a thread or process.
 pub type Tid = i32;

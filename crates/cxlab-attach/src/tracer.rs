@@ -13,13 +13,16 @@ use std::time::{Duration, Instant};
 use crate::fabric::Fabric;
 use crate::ledger::Accounts;
 use crate::maps;
+use crate::meter::{Begins, Meter};
 use crate::placement::Placement;
 use crate::prices::{Prices, Told};
 use crate::process::{Facts, Process};
+use crate::profile::Profile;
 use crate::recorder::Recorder;
 use crate::relay::Relay;
-use crate::report::{End, PoolReport};
+use crate::report::End;
 use crate::schedule;
+use crate::slowdown::PoolReport;
 use crate::sys::{self, Resume, Status, Tid};
 use crate::thread::{Spent, State, Thread};
 
@@ -69,10 +72,14 @@ pub(crate) struct Outcome {
     pub(crate) without_rights: BTreeSet<String>,
     /// What was kept of the run, if that was wanted.
     pub(crate) recorder: Option<Recorder>,
+    /// Samples of events, if those said what was missed, and what went wrong with them.
+    pub(crate) metered: Option<(Profile, Option<String>)>,
 }
 
 pub(crate) struct Tracer<'a> {
     prices: Prices<'a>,
+    /// Events of all threads, if they say what is missed.
+    meter: Option<Meter>,
     relay: Relay,
     placement: Placement,
     /// The process whose end ends the run, and how that process ended.
@@ -93,7 +100,7 @@ impl<'a> Tracer<'a> {
     pub(crate) fn new(
         fabric: &'a mut dyn Fabric,
         placement: Placement,
-        (facts, recorder): (Facts, Option<Recorder>),
+        (facts, recorder, meter): (Facts, Option<Recorder>, Option<Meter>),
         root: Tid,
         relay: Relay,
     ) -> Tracer<'a> {
@@ -101,6 +108,7 @@ impl<'a> Tracer<'a> {
         prices.recorder = recorder;
         Tracer {
             prices,
+            meter,
             relay,
             placement,
             root,
@@ -136,13 +144,17 @@ impl<'a> Tracer<'a> {
                 left: 0,
                 without_rights: BTreeSet::new(),
                 recorder: None,
+                metered: None,
             },
         }
     }
 
-    /// Adds a thread that is traced from now on.
-    pub(crate) fn add(&mut self, tid: Tid) {
+    /// Adds a thread that is traced from now on. Its events begin with it, or with the program that it executes.
+    pub(crate) fn add(&mut self, tid: Tid, begins: Begins) {
         let pid = maps::process_of(tid).unwrap_or(tid);
+        if let Some(meter) = &mut self.meter {
+            meter.add(pid, tid, begins);
+        }
         self.sum.threads += 1;
         if !self.processes.contains_key(&pid) {
             self.sum.processes += 1;
@@ -261,7 +273,7 @@ impl<'a> Tracer<'a> {
             return;
         }
         if !self.threads.contains_key(&tid) {
-            self.add(tid);
+            self.add(tid, Begins::Now);
         }
         self.tell_relay(tid, status);
         match status {
@@ -452,6 +464,9 @@ impl<'a> Tracer<'a> {
         }
         // A thread that ends with its process may do so without a stop.
         self.end_waiting(tid);
+        if let Some(meter) = &mut self.meter {
+            meter.remove(tid);
+        }
         if let Some(mut thread) = self.threads.remove(&tid) {
             let pid = thread.pid;
             if let State::Held { since, .. } = thread.state {
@@ -508,19 +523,32 @@ impl<'a> Tracer<'a> {
         thread.since_ns += ran;
         thread.unheld_ns += ran;
         self.sum.cpu_ns += ran;
+        let process = self.processes.get_mut(&thread.pid);
+        if let Some(meter) = &mut self.meter {
+            let Some(process) = process else { return };
+            let (ran, fabric) = (ran as f64, &*self.prices.fabric);
+            let mut again = true;
+            let mut find = |address| process.pool_of(address, fabric, &mut again);
+            let missed = meter.read(tid, ran, fabric.pools().len(), &mut find);
+            self.prices.metered(thread, ran, &missed);
+            return;
+        }
         let user = maps::user_ns(tid).map_or(0, |now| now.saturating_sub(thread.user_ns));
         thread.user_ns += user;
         thread.stretch.add(Spent {
             cpu_ns: ran as f64,
             user_ns: user as f64,
         });
-        if let Some(process) = self.processes.get_mut(&thread.pid) {
+        if let Some(process) = process {
             process.ran(ran);
         }
     }
 
     /// No further window of this code follows, so the thread's pending time is priced without one.
     fn end_waiting(&mut self, tid: Tid) {
+        if self.meter.is_some() {
+            return;
+        }
         let Some(thread) = self.threads.get_mut(&tid) else {
             return;
         };
@@ -536,6 +564,11 @@ impl<'a> Tracer<'a> {
             if matches!(state, Some(State::Running | State::Asked { .. })) {
                 self.account(*tid);
             }
+        }
+        if self.meter.is_some() {
+            self.prices.ask_fabric(&mut self.threads);
+            self.choose_looks();
+            return;
         }
         let mut running: BTreeMap<Tid, usize> = BTreeMap::new();
         let run = |thread: &&Thread| thread.ran_ns as f64 >= WORTH * EPOCH.as_nanos() as f64;
@@ -613,6 +646,8 @@ impl<'a> Tracer<'a> {
         for thread in threads.chain(ended) {
             self.close(&thread);
         }
+        let cpu_ns = self.sum.cpu_ns as f64;
+        self.sum.metered = self.meter.take().map(|meter| meter.finish(cpu_ns));
         self.sum.pools = self.prices.pools();
         self.sum.recorder = self.prices.recorder.take();
         self.sum.told = self.prices.told;

@@ -55,6 +55,17 @@ pub(super) struct AttachArgs {
     /// Instead of running a program: what the one of an earlier --record would have cost on this scenario
     #[arg(long, value_name = "FILE", conflicts_with_all = ["pid", "command", "doctor", "verify"])]
     recorded: Option<PathBuf>,
+    /// Know misses by events of the processor instead of windows (tier 1): auto, or MISSES[:PERIOD],OUTSTANDING of
+    /// raw events (r20d1), page-faults and task-clock
+    #[arg(long, value_name = "EVENTS", conflicts_with_all = ["doctor", "verify", "record", "recorded", "advise", "perf"])]
+    events: Option<String>,
+    /// Instead of running a program: what the one that `perf record` wrote this file of would have cost; with
+    /// --pid of that process alone
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["command", "doctor", "verify", "record", "recorded", "advise"])]
+    perf: Option<PathBuf>,
+    /// With --perf: CPU time that the program used, e.g. "12.5 s", instead of what the file says
+    #[arg(long, value_name = "TIME")]
+    cpu_time: Option<String>,
     /// Write the report to this file instead of standard error
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
@@ -86,6 +97,8 @@ mod located;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod output;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod profile;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod summary;
 
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
@@ -98,9 +111,11 @@ mod linux {
     use cxlab_attach::estimate::BASE_NS;
     use cxlab_attach::fabric::Fabric;
     use cxlab_attach::located::{LocatedPhase, locate};
+    use cxlab_attach::meter::Events;
     use cxlab_attach::model::Overlap;
     use cxlab_attach::placement::{Placement, bytes};
-    use cxlab_attach::report::{AttachReport, End, PoolReport};
+    use cxlab_attach::report::{AttachReport, End};
+    use cxlab_attach::slowdown::PoolReport;
     use cxlab_attach::{AttachError, Followed, Options, Target, doctor};
     use cxlab_engine::units::Picos;
     use serde_json::{Value, json};
@@ -111,6 +126,7 @@ mod linux {
     use super::advice::{Advice, Run, Tried, advise};
     use super::located::Located;
     use super::output::{Folder, Page};
+    use super::profile::{self, Given};
     use super::summary::{comparison, summary};
     use super::{AttachArgs, Failure};
     use crate::program_fabric::ProgramFabric;
@@ -134,10 +150,14 @@ mod linux {
                 "--against: allowed with --advise or --recorded",
             ));
         }
+        if args.cpu_time.is_some() && args.perf.is_none() {
+            return Err(Failure::mistake("--cpu-time: allowed with --perf"));
+        }
         let scenarios = Scenarios::load(&args)?;
-        match &args.recorded {
-            Some(path) => replay(&args, &scenarios, path),
-            None => follow(&args, &scenarios),
+        match (&args.recorded, &args.perf) {
+            (Some(path), _) => replay(&args, &scenarios, path),
+            (None, Some(path)) => sampled(&args, &scenarios, path),
+            (None, None) => follow(&args, &scenarios),
         }
     }
 
@@ -216,6 +236,46 @@ mod linux {
         written.and(page.write(&advice.text()))
     }
 
+    /// Says what a program would have cost that perf followed.
+    fn sampled(args: &AttachArgs, scenarios: &Scenarios, path: &Path) -> Result<(), Failure> {
+        let given = Given {
+            local_ns: local_latency(args)?,
+            overlap: args.overlap.as_deref().map(overlap).transpose()?,
+            cpu_ns: time("--cpu-time", args.cpu_time.as_deref(), "12.5 s")?,
+        };
+        let folder = folder(args)?;
+        let page = Page::open(args.report.as_deref(), args.quiet)?;
+        let mut fabrics = scenarios.fabrics()?;
+        let fabric = &mut fabrics[0];
+        let names = fabric.pools().into_iter();
+        let pools: Vec<(String, f64)> = names.zip(fabric.0.unloaded_ns()).collect();
+        let priced = profile::price(args, path, given, placement(args)?, fabric)?;
+        let plan = &scenarios.own.plan;
+        let mut text = priced.text(&plan.scenario.name, &pools, &fabric.0);
+        let mut found = Found::default();
+        if args.located {
+            let located = Located::new(&priced.cost.recording, &priced.cost.located);
+            text.push_str(&located.text(&priced.cost.located));
+            found.located = Some(located);
+        }
+        let mut written = Ok(());
+        if let Some(folder) = &folder {
+            let report = priced.json(&pools);
+            written = write_all(folder, plan, &fabric.0, report, &found);
+            let path = folder.path("report.json");
+            text.push_str(&format!("\nwritten: {}\n", path.display()));
+        }
+        written.and(page.write(&text))
+    }
+
+    /// The folder of the report, with what is drawn of it.
+    fn folder(args: &AttachArgs) -> Result<Option<Folder>, Failure> {
+        let names = ["report.json", "folded.txt", "flame.svg"];
+        let names = &names[..if args.located { 3 } else { 1 }];
+        let folder = args.out.as_deref();
+        folder.map(|dir| Folder::open(dir, names)).transpose()
+    }
+
     /// Follows a program and writes what was found.
     fn follow(args: &AttachArgs, scenarios: &Scenarios) -> Result<(), Failure> {
         let options = options(args)?;
@@ -225,10 +285,7 @@ mod linux {
             cxlab_workload::capture::can_follow(&args.command)
                 .map_err(|error| Failure::mistake(format!("--verify: {error}")))?;
         }
-        let names = ["report.json", "folded.txt", "flame.svg"];
-        let names = &names[..if args.located { 3 } else { 1 }];
-        let folder = args.out.as_deref();
-        let folder = folder.map(|dir| Folder::open(dir, names)).transpose()?;
+        let folder = folder(args)?;
         let page = Page::open(args.report.as_deref(), args.quiet)?;
         let record = args.record.as_deref();
         let record = record
@@ -256,14 +313,8 @@ mod linux {
         };
         let mut written = Ok(());
         if let Some(folder) = &folder {
-            written = write_all(
-                folder,
-                plan,
-                &pools,
-                &fabrics[0].0,
-                &followed.report,
-                &found,
-            );
+            let report = of_run(&pools, &followed.report)?;
+            written = write_all(folder, plan, &fabrics[0].0, report, &found);
             let path = folder.path("report.json");
             text.push_str(&format!("\nwritten: {}\n", path.display()));
         }
@@ -286,7 +337,16 @@ mod linux {
         text: &mut String,
     ) -> Found {
         let mut found = Found::default();
-        let Followed { report, recording } = followed;
+        let Followed {
+            report,
+            recording,
+            profile,
+        } = followed;
+        if let (Some(cost), true) = (profile, args.located) {
+            let located = Located::new(&cost.recording, &cost.located);
+            text.push_str(&located.text(&cost.located));
+            found.located = Some(located);
+        }
         let (Some(recording), Ok(placement)) = (recording, report.placement.parse()) else {
             return found;
         };
@@ -357,7 +417,9 @@ mod linux {
         phases: Option<&[LocatedPhase]>,
         tried: Vec<Tried<'_>>,
     ) -> Result<Advice, String> {
-        let Followed { report, recording } = followed;
+        let Followed {
+            report, recording, ..
+        } = followed;
         let recording = recording.as_ref().ok_or("nothing was recorded")?;
         let Some(slowdown) = &report.slowdown else {
             let why = report.no_slowdown.as_deref().unwrap_or("it is not known");
@@ -398,12 +460,11 @@ mod linux {
     fn write_all(
         folder: &Folder,
         plan: &Plan,
-        pools: &[(String, f64)],
         fabric: &PlanFabric<'_>,
-        report: &AttachReport,
+        report: Value,
         found: &Found,
     ) -> Result<(), Failure> {
-        let (text, run) = whole(plan, pools, fabric, report, found)?;
+        let (text, run) = whole(plan, fabric, report, found)?;
         folder.write("report.json", &text)?;
         let Some(located) = &found.located else {
             return Ok(());
@@ -448,19 +509,6 @@ mod linux {
                 ));
             }
         };
-        let placement: Placement = args
-            .placement
-            .parse()
-            .map_err(|error| Failure::mistake(format!("--placement: {error}")))?;
-        let local_ns = args.local_latency.as_deref().map(|text| {
-            let picos: Result<Picos, _> = text.parse();
-            match picos {
-                Ok(picos) if picos.0 > 0 => Ok(picos.0 as f64 / 1e3),
-                _ => Err(Failure::mistake(format!(
-                    "--local-latency: found `{text}`; allowed: a time such as \"90 ns\""
-                ))),
-            }
-        });
         let llc_bytes = args.llc.as_deref().map(|text| {
             bytes(text).ok_or_else(|| {
                 Failure::mistake(format!(
@@ -472,12 +520,39 @@ mod linux {
         Ok(Options {
             overlap: overlap.transpose()?,
             recalibrate: args.recalibrate,
-            record: args.located || args.advise || args.record.is_some(),
+            record: args.events.is_none() && (args.located || args.advise || args.record.is_some()),
             target,
-            placement,
-            local_ns: local_ns.transpose()?,
+            placement: placement(args)?,
+            local_ns: local_latency(args)?,
+            events: events(args)?,
             llc_bytes: llc_bytes.transpose()?,
         })
+    }
+
+    fn events(args: &AttachArgs) -> Result<Option<Events>, Failure> {
+        let events = args.events.as_deref().map(str::parse).transpose();
+        events.map_err(|error| Failure::mistake(format!("--events: {error}")))
+    }
+
+    fn placement(args: &AttachArgs) -> Result<Placement, Failure> {
+        let placement = args.placement.parse();
+        placement.map_err(|error| Failure::mistake(format!("--placement: {error}")))
+    }
+
+    fn local_latency(args: &AttachArgs) -> Result<Option<f64>, Failure> {
+        time("--local-latency", args.local_latency.as_deref(), "90 ns")
+    }
+
+    /// The time that an option says, in nanoseconds.
+    fn time(option: &str, text: Option<&str>, example: &str) -> Result<Option<f64>, Failure> {
+        let Some(text) = text else { return Ok(None) };
+        let picos: Result<Picos, _> = text.parse();
+        match picos {
+            Ok(picos) if picos.0 > 0 => Ok(Some(picos.0 as f64 / 1e3)),
+            _ => Err(Failure::mistake(format!(
+                "{option}: found `{text}`; allowed: a time such as \"{example}\""
+            ))),
+        }
     }
 
     /// What `--overlap` says.
@@ -528,26 +603,33 @@ mod linux {
         }
     }
 
-    /// The report, with what it is a report of, and its ID.
-    fn whole(
-        plan: &Plan,
-        pools: &[(String, f64)],
-        fabric: &PlanFabric<'_>,
-        report: &AttachReport,
-        found: &Found,
-    ) -> Result<(String, String), Failure> {
-        let internal = |error| Failure::Internal(format!("the report: {error}"));
+    /// The report of a run, with its devices.
+    fn of_run(pools: &[(String, f64)], report: &AttachReport) -> Result<Value, Failure> {
         let mut value = serde_json::to_value(report).map_err(internal)?;
         let unloaded: Vec<Value> = pools
             .iter()
             .skip(1)
             .map(|(name, latency)| json!({ "name": name, "unloaded_ns": latency }))
             .collect();
+        value["devices"] = unloaded.into();
+        Ok(value)
+    }
+
+    fn internal(error: serde_json::Error) -> Failure {
+        Failure::Internal(format!("the report: {error}"))
+    }
+
+    /// The report, with what it is a report of, and its ID.
+    fn whole(
+        plan: &Plan,
+        fabric: &PlanFabric<'_>,
+        mut value: Value,
+        found: &Found,
+    ) -> Result<(String, String), Failure> {
         if let Some(object) = value.as_object_mut() {
             object.insert("version".to_owned(), env!("CARGO_PKG_VERSION").into());
             object.insert("scenario".to_owned(), plan.scenario.name.clone().into());
             object.insert("plan_hash".to_owned(), plan.hash.clone().into());
-            object.insert("devices".to_owned(), unloaded.into());
             let (classes, worst) = fabric.error_classes();
             let classes: Vec<Value> = classes
                 .into_iter()

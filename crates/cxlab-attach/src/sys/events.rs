@@ -8,38 +8,8 @@ use super::{Tid, checked};
 /// Flags of an event that is of user space alone: not of the kernel, and not of a hypervisor.
 const USER_SPACE: u64 = 1 << 5 | 1 << 6;
 
-/// Opens a counter of a thread's own events in user space, with the attribute type and
-/// configuration of `perf_event_open`. `sigtrap` requests a signal after each `period` events, and
-/// `precise` an exact instruction address.
-///
-/// # Errors
-/// The kernel's error.
-pub fn open_counter(
-    tid: Tid,
-    (kind, config): (u32, u64),
-    period: Option<u64>,
-    precise: bool,
-    sigtrap: bool,
-) -> io::Result<OwnedFd> {
-    // struct perf_event_attr, PERF_ATTR_SIZE_VER7 (128 bytes).
-    let mut attr = [0u64; 16];
-    attr[0] = u64::from(kind) | 128 << 32;
-    attr[1] = config;
-    attr[2] = period.unwrap_or(0);
-    // sample_type: PERF_SAMPLE_IP.
-    attr[3] = u64::from(period.is_some());
-    const PRECISE_SHIFT: u32 = 15;
-    const REMOVE_ON_EXEC: u64 = 1 << 36;
-    const SIGTRAP: u64 = 1 << 37;
-    attr[5] = USER_SPACE | if precise { 2 << PRECISE_SHIFT } else { 0 };
-    if sigtrap {
-        attr[5] |= SIGTRAP | REMOVE_ON_EXEC;
-    }
-    open_event(&attr, tid)
-}
-
 /// Opens an event of a thread. `attr` is a `struct perf_event_attr`.
-fn open_event(attr: &[u64; 16], tid: Tid) -> io::Result<OwnedFd> {
+pub(super) fn open_event(attr: &[u64; 16], tid: Tid) -> io::Result<OwnedFd> {
     const CLOEXEC: libc::c_ulong = 8;
     // SAFETY: `attr` is as long as it says, and the kernel checks its content.
     let result = unsafe {
@@ -109,16 +79,8 @@ impl Breakpoint {
     }
 }
 
-/// Reads a counter.
-///
-/// # Errors
-/// The kernel's error if the counter cannot be read.
-pub fn read_counter(counter: &OwnedFd) -> io::Result<u64> {
-    read_event(counter).map(|[count]| count)
-}
-
 /// Reads the values of an event: its count, and the times that it was opened for.
-fn read_event<const VALUES: usize>(event: &OwnedFd) -> io::Result<[u64; VALUES]> {
+pub(super) fn read_event<const VALUES: usize>(event: &OwnedFd) -> io::Result<[u64; VALUES]> {
     let mut values = [0u64; VALUES];
     let bytes = std::mem::size_of_val(&values);
     // SAFETY: `values` has the bytes that are read.

@@ -28,6 +28,9 @@ impl Tracer<'_> {
     /// is gone.
     pub(super) fn look(&mut self, tid: Tid, since: Instant, asked_ns: u64) -> Option<Sample> {
         self.account(tid);
+        if self.meter.is_some() {
+            return None;
+        }
         let thread = self.threads.get_mut(&tid)?;
         let registers = sys::registers(tid).ok()?;
         if window::is_inside(&registers) {

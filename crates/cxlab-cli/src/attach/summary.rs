@@ -1,10 +1,12 @@
 //! The report of an attached run as people read it: slowdown first, then pools, then the sources of the
 //! numbers.
 
-use cxlab_attach::report::AttachReport;
+use cxlab_attach::report::{AttachReport, SampledReport};
+use cxlab_attach::slowdown::{PoolReport, Slowdown};
 use cxlab_system::analytic::PlanFabric;
 use cxlab_system::layout::{SHOWN, cells, nanos, table};
 
+use super::profile::by_source;
 use crate::verify::{ModelSide, Verified};
 
 /// The report of a run of a scenario, whose pools have these names and latencies without load.
@@ -15,19 +17,8 @@ pub(super) fn summary(
     report: &AttachReport,
 ) -> String {
     let mut text = format!("\n{scenario} (attach): {}\n\n", headline(report));
-    text.push_str(&by_pool(pools, report));
-    let (classes, worst) = fabric.error_classes();
-    if let Some(worst) = worst {
-        let parts: Vec<String> = classes
-            .iter()
-            .map(|(class, part)| format!("{class} for {:.1} % of the lines", 100.0 * part))
-            .collect();
-        text.push_str(&format!(
-            "  error of the latencies against the event engine: {}; the worst because {}\n",
-            parts.join(", "),
-            worst.why
-        ));
-    }
+    text.push_str(&by_pool(pools, &report.pools, report.local_latency_ns));
+    text.push_str(&error_of(fabric));
     text.push('\n');
     text.push_str(&origin(report));
     for note in &report.notes {
@@ -36,12 +27,36 @@ pub(super) fn summary(
     text
 }
 
+/// How far the fabric's latencies may be from the event engine's.
+pub(super) fn error_of(fabric: &PlanFabric<'_>) -> String {
+    let (classes, worst) = fabric.error_classes();
+    let Some(worst) = worst else {
+        return String::new();
+    };
+    let parts: Vec<String> = classes
+        .iter()
+        .map(|(class, part)| format!("{class} for {:.1} % of the lines", 100.0 * part))
+        .collect();
+    format!(
+        "  error of the latencies against the event engine: {}; the worst because {}\n",
+        parts.join(", "),
+        worst.why
+    )
+}
+
 /// The slowdown with its interval, or why there is none.
 fn headline(report: &AttachReport) -> String {
-    let Some(slowdown) = &report.slowdown else {
-        let why = report.no_slowdown.as_deref().unwrap_or("it is not known");
-        return format!("no slowdown: {why}");
-    };
+    match &report.slowdown {
+        Some(slowdown) => slower(slowdown),
+        None => {
+            let why = report.no_slowdown.as_deref().unwrap_or("it is not known");
+            format!("no slowdown: {why}")
+        }
+    }
+}
+
+/// A slowdown with its interval.
+pub(super) fn slower(slowdown: &Slowdown) -> String {
     format!(
         "slowdown {:.2} ({:.2} to {:.2})\n  native {:.3} s of CPU time, with CXL memory {:.3} s ({:.3} to {:.3} s)",
         slowdown.factor,
@@ -55,7 +70,7 @@ fn headline(report: &AttachReport) -> String {
 }
 
 /// What the program asked of each pool.
-fn by_pool(pools: &[(String, f64)], report: &AttachReport) -> String {
+pub(super) fn by_pool(pools: &[(String, f64)], used: &[PoolReport], local_ns: f64) -> String {
     let mut rows = vec![cells([
         "pool",
         "without load, ns",
@@ -65,7 +80,7 @@ fn by_pool(pools: &[(String, f64)], report: &AttachReport) -> String {
         "written back",
         "waits",
     ])];
-    for (pool, (_, unloaded)) in report.pools.iter().zip(pools).take(SHOWN) {
+    for (pool, (_, unloaded)) in used.iter().zip(pools).take(SHOWN) {
         rows.push(vec![
             pool.name.clone(),
             nanos(*unloaded),
@@ -76,7 +91,7 @@ fn by_pool(pools: &[(String, f64)], report: &AttachReport) -> String {
             format!("{:.0}", pool.waits),
         ]);
     }
-    rows[1][1] = nanos(report.local_latency_ns);
+    rows[1][1] = nanos(local_ns);
     table(&rows)
 }
 
@@ -84,6 +99,51 @@ fn by_pool(pools: &[(String, f64)], report: &AttachReport) -> String {
 fn origin(report: &AttachReport) -> String {
     let delay = &report.delay;
     let seconds = |nanos: u64| nanos as f64 / 1e9;
+    let mut text = match &report.sampled {
+        Some(sampled) => outstanding(sampled, report.cpu_s),
+        None => String::new(),
+    };
+    if report.tier.number > 1 {
+        text.push_str(&by_count(report));
+    }
+    text.push_str(&format!(
+        "  delay asked for {:.6} s, charged {:.6} s ({:+.2} %): held {:.6} s, and {:.6} s were taken by attaching \
+         itself\n",
+        seconds(delay.asked_ns),
+        seconds(delay.charged_ns),
+        report.delay_error_percent,
+        seconds(delay.held_ns),
+        seconds(delay.taken_ns)
+    ));
+    let windows = match report.tier.number > 1 {
+        true => format!(
+            "; {} windows with {} instructions in all took {:.3} s",
+            report.windows, report.window_instructions, report.window_s
+        ),
+        false => String::new(),
+    };
+    text.push_str(&format!("  real time {:.3} s{windows}\n", report.real_s));
+    text.push_str(&format!(
+        "  tier {}, {}; {}\n",
+        report.tier.number, report.tier.name, report.tier.error_class
+    ));
+    for line in &report.tier.refused {
+        text.push_str(&format!("  not {line}\n"));
+    }
+    text
+}
+
+/// Time with misses outstanding, and the samples.
+fn outstanding(sampled: &SampledReport, cpu_s: f64) -> String {
+    format!(
+        "  misses outstanding, natively: {:.3} s of {cpu_s:.3} s\n\n{}\n",
+        sampled.outstanding_s,
+        by_source(&sampled.profile)
+    )
+}
+
+/// How the number of instructions in CPU time is known.
+fn by_count(report: &AttachReport) -> String {
     let mut text = format!(
         "  CPU time {:.3} s: {:.3} s with instructions counted by registers, {:.3} s at the pace of those, {:.3} s at \
          the model's\n",
@@ -95,26 +155,6 @@ fn origin(report: &AttachReport) -> String {
              saw\n",
             report.parts.kernel_s, report.parts.unpriced_s
         ));
-    }
-    text.push_str(&format!(
-        "  delay asked for {:.6} s, charged {:.6} s ({:+.2} %): held {:.6} s, and {:.6} s were taken by attaching \
-         itself\n",
-        seconds(delay.asked_ns),
-        seconds(delay.charged_ns),
-        report.delay_error_percent,
-        seconds(delay.held_ns),
-        seconds(delay.taken_ns)
-    ));
-    text.push_str(&format!(
-        "  real time {:.3} s; {} windows with {} instructions in all took {:.3} s\n",
-        report.real_s, report.windows, report.window_instructions, report.window_s
-    ));
-    text.push_str(&format!(
-        "  tier {}, {}; {}\n",
-        report.tier.number, report.tier.name, report.tier.error_class
-    ));
-    for line in &report.tier.refused {
-        text.push_str(&format!("  not {line}\n"));
     }
     text
 }
@@ -161,6 +201,13 @@ pub(super) fn comparison(verified: &Verified) -> String {
     };
     rows.push(row(("model, every miss known", &verified.exact)));
     rows.push(row(("model, in samples", &verified.sampled)));
+    for one in &verified.by_period {
+        let name = match one.period {
+            1 => "sampled addresses, all misses".to_owned(),
+            period => format!("sampled addresses, 1 of {period}"),
+        };
+        rows.push(row((&name, &one.side)));
+    }
     let run = [
         ("this run", &verified.run),
         ("this run, model's time", &verified.run_modelled),

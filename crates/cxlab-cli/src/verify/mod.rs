@@ -12,6 +12,7 @@
 //! Left out: programs with several threads, scenarios with several hosts, instruction fetches.
 
 mod pages;
+mod perf;
 mod recorded;
 mod recorder;
 mod sampled;
@@ -106,6 +107,8 @@ pub struct EngineSide {
     pub prefetches: u64,
     /// Time of the program with all memory local.
     pub local_ns: f64,
+    /// The part of it in which the program waits for memory, or computes meanwhile.
+    pub local_outstanding_ns: f64,
     /// Time of the program with memory where it was placed.
     pub placed_ns: f64,
     /// `placed_ns` less `local_ns`.
@@ -183,6 +186,8 @@ pub struct Verified {
     pub exact: ModelSide,
     /// The model, told of samples, as `cxlab attach` sees them.
     pub sampled: ModelSide,
+    /// What hardware that samples the addresses of misses would say, by the number of misses for one sample.
+    pub by_period: Vec<ByPeriod>,
     /// The attached run, over the CPU time that it used natively.
     pub run: Option<ModelSide>,
     /// The same, over the time that the model says for what it priced: as on the engine's machine, there is no kernel
@@ -193,6 +198,20 @@ pub struct Verified {
     /// Why there may be none.
     #[serde(skip)]
     why_nothing: String,
+}
+
+/// What samples of addresses say.
+#[derive(Clone, Copy, PartialEq, Serialize, Deserialize, Debug)]
+pub struct ByPeriod {
+    /// Number of misses for one sample.
+    pub period: u64,
+    /// What they say.
+    #[serde(flatten)]
+    pub side: ModelSide,
+    /// Least slowdown that they allow.
+    pub least: f64,
+    /// Largest such slowdown.
+    pub most: f64,
 }
 
 /// What an attached run measured and asked for.
@@ -310,12 +329,21 @@ pub fn verify(
         misses: placed.misses,
         prefetches: placed.prefetches,
         local_ns: local.time_ns,
+        local_outstanding_ns: local.outstanding_ns,
         placed_ns: placed.time_ns,
         delay_ns: placed.time_ns - local.time_ns,
         slowdown: slowdown(local.time_ns, placed.time_ns),
     };
     let exact = exact(&heard.windows, &assumed, &mut fabric).compared(&engine);
     let sampled = sampled::ask(heard.parts, &assumed, &mut fabric).compared(&engine);
+    let (mut by_period, mut notes) = (Vec::new(), Vec::new());
+    for period in perf::PERIODS {
+        let samples = &heard.sampling;
+        match samples.price(period, &engine, &assumed, placement, &mut fabric) {
+            Ok(found) => by_period.push(found),
+            Err(why) => notes.push(format!("sampled addresses, 1 of {period}: {why}")),
+        }
+    }
     let nearest_ns = nearest_ns.into_iter().skip(1);
     let nearest_ns = nearest_ns.fold(f64::INFINITY, f64::min);
     let why_nothing = if recorded.pages.iter().all(Option::is_none) {
@@ -340,9 +368,10 @@ pub fn verify(
         engine,
         exact,
         sampled,
+        by_period,
         run: None,
         run_modelled: None,
-        notes: Vec::new(),
+        notes,
         why_nothing,
     };
     let delays = [
@@ -373,6 +402,7 @@ pub fn check(plan: &Plan) -> Result<(), VerifyError> {
 /// What a run on the engine measured.
 struct Ran {
     time_ns: f64,
+    outstanding_ns: f64,
     misses: u64,
     prefetches: u64,
 }
@@ -411,6 +441,7 @@ fn simulate(
     };
     Ok(Ran {
         time_ns: phase.time_ns,
+        outstanding_ns: core.outstanding_ns,
         misses: core.misses,
         prefetches: core.prefetches.unwrap_or(0),
     })

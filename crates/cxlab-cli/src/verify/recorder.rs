@@ -17,6 +17,7 @@ use cxlab_workload::OpKind;
 use cxlab_workload::filter::{CacheFilter, Hierarchy, Level};
 
 use super::pages::Pages;
+use super::perf::Sampling;
 use super::recorded::{Access, Recorded};
 use super::sampled::{FIRST_LOOK_NS, LOOK_NS, Part, SAMPLE, SEEN_NS};
 use super::{Assumed, FIRST_CACHE, FIRST_WAYS, LLC_WAYS, Listener};
@@ -67,8 +68,9 @@ pub(super) struct Recorder<'a> {
     clock_ns: f64,
     next_look: f64,
     look: f64,
-    /// Lines that missed the last level cache.
+    /// Lines that missed the last level cache, and what a processor could sample of them.
     misses: u64,
+    sampling: Sampling,
 }
 
 /// What was heard of an execution.
@@ -81,6 +83,8 @@ pub(super) struct Heard {
     pub(super) parts: Vec<Part>,
     /// Lines that missed the last level cache.
     pub(super) misses: u64,
+    /// What a processor could sample of them.
+    pub(super) sampling: Sampling,
 }
 
 impl<'a> Recorder<'a> {
@@ -122,6 +126,7 @@ impl<'a> Recorder<'a> {
             next_look: FIRST_LOOK_NS,
             look: FIRST_LOOK_NS,
             misses: 0,
+            sampling: Sampling::default(),
         })
     }
 
@@ -167,6 +172,10 @@ impl<'a> Recorder<'a> {
                 let misses = self.ask_last(line, kind);
                 if misses {
                     self.misses += 1;
+                    if !touch.write {
+                        let (time, ip) = (self.position, step.code);
+                        self.sampling.load(time, ip, touch.address);
+                    }
                     missed.push((line, self.pages.pool(page)));
                 }
                 let made_here = self.access(touch.address, page, kind, base, misses);
@@ -307,6 +316,7 @@ impl<'a> Recorder<'a> {
             windows: self.windows,
             parts: self.parts,
             misses: self.misses,
+            sampling: self.sampling,
         }
     }
 }
@@ -314,6 +324,7 @@ impl<'a> Recorder<'a> {
 impl Listener for Recorder<'_> {
     fn map(&mut self, start: u64, end: u64) {
         self.pages.map(start, end);
+        self.sampling.map(self.position, start, end);
     }
 
     fn unmap(&mut self, start: u64, end: u64) {

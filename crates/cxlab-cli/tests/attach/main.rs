@@ -7,6 +7,7 @@
 mod common;
 mod located;
 mod running;
+mod sampled;
 mod streams;
 mod verified;
 

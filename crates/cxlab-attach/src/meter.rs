@@ -1,0 +1,513 @@
+//! Misses of a running program by events of its processor (tier 1): which pools its misses are in, by sampled
+//! addresses, and for how long some are outstanding, by an event that counts that.
+//!
+//! Each thread has its own events, which are opened before it executes anything. Samples go to rings, which are
+//! emptied when the thread's CPU time is read. The delay of that time is the time with misses outstanding, times what
+//! the pools of the last samples add to the local latency ([`crate::profile::cost`] has the same for a whole run).
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::str::FromStr;
+
+use cxlab_perf::encode::Event;
+use cxlab_perf::{Attr, Format, Mapped, Record, flag};
+
+use crate::maps;
+use crate::profile::{MISSES, Profile, ProfileReader, Role};
+use crate::sys::{Counter, Ring, Tid};
+
+/// Pages of a ring, from what is tried first to what is tried last. Users may map half a MiB, and threads may be many.
+const PAGES: [usize; 3] = [16, 4, 1];
+/// Misses for one sample: a prime, so that no loop is in step with it (*assumed*: a thousand samples a second of a
+/// program that misses every 100 ns).
+const PERIOD: u64 = 10_007;
+/// Samples by which the pools of the next ones are known. Then older ones count half (*assumed*).
+const KEPT: f64 = 256.0;
+
+/// An event: what it counts, and its name.
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct Selected {
+    name: String,
+    kind: u32,
+    config: u64,
+}
+
+/// Events by which misses are known.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Events {
+    /// Samples misses, with the addresses of their data.
+    misses: Selected,
+    period: u64,
+    /// Counts the time with misses outstanding: cycles, or nanoseconds of the software's clock.
+    outstanding: Selected,
+}
+
+const RAW: u32 = 4;
+const SOFTWARE: u32 = 1;
+const TASK_CLOCK: u64 = 1;
+const PAGE_FAULTS: u64 = 2;
+
+/// What events may be.
+const ALLOWED: &str =
+    "auto, or MISSES[:PERIOD],OUTSTANDING: raw events such as r20d1, page-faults, and task-clock";
+
+impl Events {
+    /// The events of this processor.
+    ///
+    /// # Errors
+    /// Why there are none.
+    pub fn of_this_processor() -> Result<Events, String> {
+        Events::of_processor(&fs::read_to_string("/proc/cpuinfo").unwrap_or_default())
+    }
+
+    fn of_processor(info: &str) -> Result<Events, String> {
+        let value = |name: &str| {
+            let found = info.lines().find_map(|line| {
+                let (found, value) = line.split_once(':')?;
+                (found.trim() == name).then(|| value.trim().to_owned())
+            });
+            found.unwrap_or_default()
+        };
+        let number = |name: &str| value(name).parse::<u32>().ok();
+        if value("vendor_id") == "AuthenticAMD" {
+            return Err(
+                "no event of this processor counts the time with misses outstanding".to_owned(),
+            );
+        }
+        let of = |name: &str, config| Selected {
+            name: name.to_owned(),
+            kind: RAW,
+            config,
+        };
+        let outstanding = match (number("cpu family"), number("model")) {
+            // Skylake to Rocket Lake.
+            (
+                Some(6),
+                Some(
+                    0x4e | 0x5e | 0x55 | 0x8e | 0x9e | 0xa5 | 0xa6 | 0x66 | 0x7d | 0x7e | 0x6a
+                    | 0x6c | 0x8c | 0x8d | 0xa7,
+                ),
+            ) => of("cycle_activity.cycles_l3_miss", 0x0200_02a3),
+            // Sapphire, Emerald and Granite Rapids. Processors with cores of two kinds need two sets of events.
+            (Some(6), Some(0x8f | 0xcf | 0xad | 0xae)) => of(
+                "offcore_requests_outstanding.cycles_with_l3_miss_demand_data_rd",
+                0x0100_1020,
+            ),
+            _ => return Err("no events are known for this processor".to_owned()),
+        };
+        Ok(Events {
+            misses: of("mem_load_retired.l3_miss", 0x20d1),
+            period: PERIOD,
+            outstanding,
+        })
+    }
+
+    /// What samples misses, and records mappings.
+    fn misses(&self) -> Attr {
+        const MAP: u64 = 1 << 8;
+        const COMM: u64 = 1 << 9;
+        const TASK: u64 = 1 << 13;
+        const MAP_2: u64 = 1 << 23;
+        const COMM_EXEC: u64 = 1 << 24;
+        let fields = [
+            Format::Ip,
+            Format::Tid,
+            Format::Time,
+            Format::Addr,
+            Format::Weight,
+            Format::DataSrc,
+        ];
+        let precise = match self.misses.kind {
+            RAW => 2 << flag::PRECISE_SHIFT,
+            _ => 0,
+        };
+        let records = MAP | MAP_2 | flag::MAP_DATA | COMM | COMM_EXEC | TASK | flag::ID_ALL;
+        Attr {
+            sample_period: self.period,
+            sample_type: fields.iter().fold(0, |all, field| all | *field as u64),
+            flags: flag::USER_SPACE | precise | records,
+            ..attr(&self.misses)
+        }
+    }
+
+    /// Whether time with misses outstanding is counted in nanoseconds.
+    fn is_in_nanoseconds(&self) -> bool {
+        self.outstanding.kind == SOFTWARE
+    }
+
+    /// All events, as a profile has them: misses, the time with them outstanding, cycles and CPU time.
+    fn all(&self) -> Vec<Event> {
+        let event = |attr, name: &str| Event {
+            attr,
+            ids: Vec::new(),
+            name: name.to_owned(),
+        };
+        let counted = |attr: Attr| Attr {
+            sample_period: 1,
+            sample_type: Format::Tid as u64 | Format::Period as u64,
+            ..attr
+        };
+        let clock = Attr {
+            kind: SOFTWARE,
+            config: TASK_CLOCK,
+            ..Attr::default()
+        };
+        vec![
+            event(self.misses(), &self.misses.name),
+            event(counted(attr(&self.outstanding)), &self.outstanding.name),
+            event(counted(Attr::default()), "cycles"),
+            event(counted(clock), "task-clock"),
+        ]
+    }
+}
+
+fn attr(selected: &Selected) -> Attr {
+    Attr {
+        kind: selected.kind,
+        config: selected.config,
+        flags: flag::USER_SPACE,
+        ..Attr::default()
+    }
+}
+
+impl FromStr for Events {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Events, String> {
+        let wrong = || format!("found `{text}`; allowed: {ALLOWED}");
+        let event = |name: &str| -> Option<Selected> {
+            let (kind, config) = match name {
+                "page-faults" => (SOFTWARE, PAGE_FAULTS),
+                "task-clock" => (SOFTWARE, TASK_CLOCK),
+                _ => (RAW, u64::from_str_radix(name.strip_prefix('r')?, 16).ok()?),
+            };
+            let name = name.to_owned();
+            Some(Selected { name, kind, config })
+        };
+        if text == "auto" {
+            return Events::of_this_processor();
+        }
+        let (misses, outstanding) = text.split_once(',').ok_or_else(wrong)?;
+        let (misses, period) = match misses.split_once(':') {
+            Some((misses, period)) => (misses, period.parse().map_err(|_| wrong())?),
+            None if misses == "page-faults" => (misses, 1),
+            None => (misses, PERIOD),
+        };
+        let (misses, outstanding) = event(misses).zip(event(outstanding)).ok_or_else(wrong)?;
+        let in_order = misses.config != TASK_CLOCK || misses.kind == RAW;
+        let in_order = in_order && (outstanding.config != PAGE_FAULTS || outstanding.kind == RAW);
+        if !in_order || period == 0 {
+            return Err(wrong());
+        }
+        Ok(Events {
+            misses,
+            period,
+            outstanding,
+        })
+    }
+}
+
+/// When a thread's events begin.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Begins {
+    Now,
+    /// When it executes another program.
+    AtExec,
+}
+
+impl Begins {
+    fn flags(self) -> u64 {
+        const DISABLED: u64 = 1 << 0;
+        const ENABLE_ON_EXEC: u64 = 1 << 12;
+        match self {
+            Begins::Now => 0,
+            Begins::AtExec => DISABLED | ENABLE_ON_EXEC,
+        }
+    }
+}
+
+/// A thread's events, and what was last read of them.
+struct Metered {
+    pid: Tid,
+    ring: Ring,
+    outstanding: Counter,
+    cycles: Option<Counter>,
+    outstanding_then: f64,
+    cycles_then: f64,
+    /// Time with misses outstanding of which no sample says where they are, in nanoseconds.
+    waits_ns: f64,
+}
+
+/// What a thread's events say of some CPU time.
+#[derive(Clone, PartialEq, Default, Debug)]
+pub(crate) struct Missed {
+    /// Time with misses of each pool outstanding, in nanoseconds.
+    pub(crate) outstanding_ns: Vec<f64>,
+    /// Lines that were read, by pool.
+    pub(crate) lines: Vec<f64>,
+}
+
+/// Events of all threads of a program.
+pub(crate) struct Meter {
+    events: Events,
+    threads: BTreeMap<Tid, Metered>,
+    reader: ProfileReader,
+    /// Samples by process and pool; old ones count less.
+    pools: BTreeMap<Tid, Vec<f64>>,
+    /// Sums over all threads: time with misses outstanding and cycles, in the events' units.
+    outstanding: f64,
+    cycles: f64,
+    /// Samples of threads that ended, which there was no room for.
+    lost: u64,
+    /// Why events of some threads could not be opened or read.
+    wrong: Option<String>,
+}
+
+impl Meter {
+    /// Events of no thread yet.
+    ///
+    /// # Errors
+    /// Why the kernel refuses the events, which is tried on this thread.
+    pub(crate) fn new(events: Events) -> Result<Meter, String> {
+        let known = events.all();
+        let roles = [MISSES, Role::Outstanding, Role::Cycles, Role::Clock];
+        let reader = ProfileReader::of(known.iter().zip(roles), None);
+        let meter = Meter {
+            reader: reader.map_err(|error| error.to_string())?,
+            events,
+            threads: BTreeMap::new(),
+            pools: BTreeMap::new(),
+            outstanding: 0.0,
+            cycles: 0.0,
+            lost: 0,
+            wrong: None,
+        };
+        match meter.open(0, 0, Begins::Now) {
+            Ok(_) => Ok(meter),
+            Err((event, error)) => Err(format!("{event}: {error}")),
+        }
+    }
+
+    /// Opens the events of a thread.
+    fn open(&self, pid: Tid, tid: Tid, begins: Begins) -> Result<Metered, (String, io::Error)> {
+        let from = |attr: Attr| Attr {
+            flags: attr.flags | begins.flags(),
+            ..attr
+        };
+        let misses = from(self.events.misses());
+        let named = |event: &Selected| {
+            let name = event.name.clone();
+            move |error| (name, error)
+        };
+        let mut tries = PAGES
+            .into_iter()
+            .map(|pages| Ring::open(tid, &misses, pages));
+        let mut ring = tries
+            .next()
+            .unwrap_or_else(|| Err(io::ErrorKind::Unsupported.into()));
+        // Only a limit on memory is another with fewer pages.
+        while let Err(error) = &ring
+            && error.raw_os_error() == Some(libc::EPERM)
+            && let Some(next) = tries.next()
+        {
+            ring = next;
+        }
+        let outstanding = Counter::open(tid, &from(attr(&self.events.outstanding)));
+        let cycles = match self.events.is_in_nanoseconds() {
+            true => None,
+            false => {
+                let cycles = Attr {
+                    flags: flag::USER_SPACE,
+                    ..Attr::default()
+                };
+                let cycles = Counter::open(tid, &from(cycles));
+                Some(cycles.map_err(|error| ("cycles".to_owned(), error))?)
+            }
+        };
+        Ok(Metered {
+            pid,
+            ring: ring.map_err(named(&self.events.misses))?,
+            outstanding: outstanding.map_err(named(&self.events.outstanding))?,
+            cycles,
+            outstanding_then: 0.0,
+            cycles_then: 0.0,
+            waits_ns: 0.0,
+        })
+    }
+
+    /// A thread begins, or will when it executes a program. Of a process that ran before, its mappings are read.
+    pub(crate) fn add(&mut self, pid: Tid, tid: Tid, begins: Begins) {
+        if begins == Begins::Now && !self.threads.values().any(|thread| thread.pid == pid) {
+            self.map(pid);
+        }
+        match self.open(pid, tid, begins) {
+            Ok(thread) => {
+                self.threads.insert(tid, thread);
+            }
+            Err((event, error)) => {
+                let _ = self.wrong.get_or_insert(format!("{event}: {error}"));
+            }
+        }
+    }
+
+    fn map(&mut self, pid: Tid) {
+        for mapping in maps::mappings(pid).unwrap_or_default() {
+            let mapped = Mapped {
+                pid,
+                start: mapping.region.start,
+                bytes: mapping.region.end - mapping.region.start,
+                offset: mapping.offset,
+                executable: mapping.executable,
+                name: mapping.name,
+            };
+            let _ = self.reader.hear(0, Some(0), Record::Mapped(mapped));
+        }
+    }
+
+    /// What a thread missed since the last time, in which it used so much CPU time. `pool_of` says in which of so many
+    /// pools an address is.
+    pub(crate) fn read(
+        &mut self,
+        tid: Tid,
+        cpu_ns: f64,
+        pools: usize,
+        pool_of: &mut dyn FnMut(u64) -> Option<usize>,
+    ) -> Missed {
+        let mut missed = Missed {
+            outstanding_ns: vec![0.0; pools],
+            lines: vec![0.0; pools],
+        };
+        let Some(thread) = self.threads.get_mut(&tid) else {
+            return missed;
+        };
+        let sums = self
+            .pools
+            .entry(thread.pid)
+            .or_insert_with(|| vec![0.0; pools]);
+        let period = self.events.period as f64;
+        let (reader, wrong) = (&mut self.reader, &mut self.wrong);
+        let heard = thread.ring.take(&mut |record| {
+            let mut time = None;
+            if let Record::Sample(sample) = &record {
+                time = sample.time;
+                // The kernel's own memory has no place, and stays local.
+                let pool = pool_of(sample.address.unwrap_or(0)).unwrap_or(0);
+                sums[pool] += 1.0;
+                missed.lines[pool] += period;
+            }
+            if let Err(error) = reader.hear(0, time, record) {
+                let _ = wrong.get_or_insert(error.to_string());
+            }
+        });
+        if let Err(error) = heard {
+            let _ = self.wrong.get_or_insert(error.to_string());
+        }
+        let now = thread.outstanding.read().unwrap_or(thread.outstanding_then);
+        let counted = (now - thread.outstanding_then).max(0.0);
+        thread.outstanding_then = now;
+        self.outstanding += counted;
+        let ns = match &thread.cycles {
+            None => counted,
+            Some(cycles) => {
+                let now = cycles.read().unwrap_or(thread.cycles_then);
+                let cycles = (now - thread.cycles_then).max(0.0);
+                thread.cycles_then = now;
+                self.cycles += cycles;
+                if cycles > 0.0 {
+                    cpu_ns * counted / cycles
+                } else {
+                    0.0
+                }
+            }
+        };
+        // It may be more than the CPU time, which was read before, and is then less the next time.
+        thread.waits_ns += ns;
+        let all: f64 = sums.iter().sum();
+        if all > 0.0 {
+            let waits_ns = std::mem::take(&mut thread.waits_ns);
+            for (outstanding_ns, samples) in missed.outstanding_ns.iter_mut().zip(&*sums) {
+                *outstanding_ns = waits_ns * samples / all;
+            }
+        }
+        if all > KEPT {
+            sums.iter_mut().for_each(|samples| *samples /= 2.0);
+        }
+        missed
+    }
+
+    /// A thread has ended.
+    pub(crate) fn remove(&mut self, tid: Tid) {
+        if let Some(thread) = self.threads.remove(&tid) {
+            self.lost += thread.ring.lost();
+        }
+    }
+
+    /// All samples, of so much CPU time, and what went wrong.
+    pub(crate) fn finish(mut self, cpu_ns: f64) -> (Profile, Option<String>) {
+        let cycles = match self.events.is_in_nanoseconds() {
+            true => cpu_ns,
+            false => self.cycles,
+        };
+        for (event, of) in [(1, self.outstanding), (2, cycles), (3, cpu_ns)] {
+            self.reader.count(event, of);
+        }
+        let left: Vec<Tid> = self.threads.keys().copied().collect();
+        left.into_iter().for_each(|tid| self.remove(tid));
+        let mut profile = self.reader.finish();
+        profile.samples.lost = profile.samples.lost.max(self.lost);
+        (profile, self.wrong)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn processors_have_their_own_events() {
+        let info = |vendor: &str, family: u32, model: u32| {
+            format!(
+                "vendor_id\t: {vendor}\ncpu family\t: {family}\nmodel\t\t: {model}\nmodel name\t: x\n"
+            )
+        };
+        let outstanding = |model| {
+            let found = Events::of_processor(&info("GenuineIntel", 6, model)).unwrap();
+            assert_eq!((found.misses.config, found.period), (0x20d1, PERIOD));
+            found.outstanding.config
+        };
+        // Skylake and Cascade Lake, Ice Lake, Sapphire Rapids.
+        assert_eq!(outstanding(85), 0x0200_02a3);
+        assert_eq!(outstanding(106), 0x0200_02a3);
+        assert_eq!(outstanding(143), 0x0100_1020);
+        let none = |text: &str| Events::of_processor(text).unwrap_err();
+        assert!(none(&info("AuthenticAMD", 25, 1)).contains("no event of this processor"));
+        assert!(none(&info("GenuineIntel", 6, 1)).contains("no events are known"));
+        assert!(none("").contains("no events are known"));
+    }
+
+    #[test]
+    fn events_are_chosen_by_name_or_number() {
+        let found: Events = "r20d1:5003,r20002a3".parse().unwrap();
+        assert_eq!((found.misses.config, found.period), (0x20d1, 5003));
+        assert_eq!(found.misses().sample_period, 5003);
+        assert!(!found.is_in_nanoseconds());
+        let found: Events = "page-faults,task-clock".parse().unwrap();
+        assert_eq!(found.period, 1);
+        assert!(found.is_in_nanoseconds());
+        for wrong in [
+            "",
+            "r20d1",
+            "r20d1,",
+            "r20d1:0,r2",
+            "r20d1:x,r2",
+            "page-faults,page-faults",
+            "task-clock,page-faults",
+            "20d1,20002a3",
+            "rxyz,r1",
+        ] {
+            let why = wrong.parse::<Events>().unwrap_err();
+            assert!(why.contains("allowed: auto"), "{wrong}: {why}");
+        }
+    }
+}

@@ -1,0 +1,543 @@
+//! A program that its processor sampled: loads, with the addresses of their data, where it was found and how long
+//! that took (tier 1).
+//!
+//! A perf.data file of `perf record` has such samples ([`Profile::read`]), and so has a ring that the kernel
+//! writes while a program runs. [`cost`] says what CXL memory would have cost.
+//!
+//! Left out: lines that are written back, which no sample shows; prefetched lines, unless an event counts
+//! them.
+
+pub mod cost;
+mod space;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::io::{Read, Seek};
+
+use cxlab_perf::encode::Event;
+use cxlab_perf::file::{FileError, PerfData};
+use cxlab_perf::{Format, Found, Mode, Operation, Period, Record, Sample};
+use serde::{Deserialize, Serialize};
+
+use space::{Change, Pid};
+
+/// Most loads that are kept (*assumed*: about a GiB).
+const MOST_LOADS: usize = 1 << 24;
+/// Most calls that lead to a load (*assumed*: as many as perf records unless it is told otherwise).
+const MOST_CALLS: usize = 127;
+
+/// What an event is used for.
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
+#[serde(rename_all = "snake_case")]
+pub enum Role {
+    /// Samples loads with their addresses.
+    Loads {
+        /// Whether each load that it samples missed all caches.
+        misses_only: bool,
+        /// Whether the processor looks at some loads only, so that there are more than the period says.
+        some_only: bool,
+    },
+    /// Counts lines that are read from memory, by prefetchers too.
+    Lines,
+    /// Counts cycles in which nothing is executed while a load misses the last level cache.
+    Stalls,
+    /// Counts cycles in which a load misses the last level cache, whether the program waits for it or not.
+    Outstanding,
+    /// Counts cycles.
+    Cycles,
+    /// Counts nanoseconds of CPU time.
+    Clock,
+    /// Nothing.
+    Unused,
+}
+
+const LOADS: Role = Role::Loads {
+    misses_only: false,
+    some_only: false,
+};
+pub(crate) const MISSES: Role = Role::Loads {
+    misses_only: true,
+    some_only: false,
+};
+
+/// What an event is used for, by its number or else by its name.
+///
+/// Sources: Intel SDM volume 3B and the event lists of Linux 6.12 (`tools/perf/pmu-events/arch/x86`).
+pub fn role(event: &Event) -> Role {
+    const HARDWARE: u32 = 0;
+    const SOFTWARE: u32 = 1;
+    const CACHES: u32 = 3;
+    const RAW: u32 = 4;
+    /// The last level cache, reads, misses.
+    const LLC_READ_MISSES: u64 = 0x1_0002;
+    let attr = &event.attr;
+    let has_address = attr.has(Format::Addr);
+    let known = match (attr.kind, attr.config & 0xffff_ffff) {
+        (SOFTWARE, 0 | 1) => Role::Clock,
+        // A page fault has the address of the touch: for trying where there are no counters.
+        (SOFTWARE, 2 | 5 | 6) if has_address => MISSES,
+        (HARDWARE, 0) => Role::Cycles,
+        // LLC-misses, LONGEST_LAT_CACHE.MISS
+        (HARDWARE, 3) | (CACHES, LLC_READ_MISSES) | (RAW, 0x412e) => Role::Lines,
+        (RAW, 0x3c) => Role::Cycles,
+        // MEM_LOAD_RETIRED.L3_MISS, MEM_LOAD_L3_MISS_RETIRED.LOCAL_DRAM and .REMOTE_DRAM
+        (RAW, 0x20d1 | 0x01d3 | 0x02d3) if has_address => MISSES,
+        // MEM_TRANS_RETIRED.LOAD_LATENCY
+        (RAW, 0x1cd) if has_address => Role::Loads {
+            misses_only: false,
+            some_only: true,
+        },
+        // CYCLE_ACTIVITY.STALLS_L3_MISS, and MEMORY_ACTIVITY.STALLS_L3_MISS from Golden Cove on
+        (RAW, 0x0600_06a3 | 0x0900_0947) => Role::Stalls,
+        // CYCLE_ACTIVITY.CYCLES_L3_MISS, and OFFCORE_REQUESTS_OUTSTANDING.CYCLES_WITH_L3_MISS_DEMAND_DATA_RD until
+        // Ice Lake and from Golden Cove on
+        (RAW, 0x0200_02a3 | 0x0100_1060 | 0x0100_1020) => Role::Outstanding,
+        (SOFTWARE, _) => Role::Unused,
+        _ => by_name(&event.name.to_lowercase()),
+    };
+    match known {
+        Role::Unused if has_address && attr.has(Format::DataSrc) && attr.kind > SOFTWARE => LOADS,
+        Role::Loads { .. } if !has_address => Role::Unused,
+        known => known,
+    }
+}
+
+fn by_name(name: &str) -> Role {
+    let has = |parts: &[&str]| parts.iter().any(|part| name.contains(part));
+    if has(&["stalls_l3_miss"]) {
+        return Role::Stalls;
+    }
+    if has(&["cycles_l3_miss", "cycles_with_l3_miss_demand_data_rd"]) {
+        return Role::Outstanding;
+    }
+    if has(&["longest_lat_cache.miss", "llc-misses", "cache-misses"]) {
+        return Role::Lines;
+    }
+    if has(&["mem-loads-aux"]) {
+        return Role::Unused;
+    }
+    if has(&["mem-loads", "load_latency"]) {
+        return Role::Loads {
+            misses_only: false,
+            some_only: true,
+        };
+    }
+    match has(&["mem_load_retired.l3_miss", "mem_load_l3_miss_retired"]) {
+        true => MISSES,
+        false => Role::Unused,
+    }
+}
+
+/// Why a profile does not say what CXL memory would cost.
+#[derive(Debug)]
+pub enum ProfileError {
+    /// Its file cannot be read.
+    File(FileError),
+    /// It lacks something: what was found, and what is needed.
+    Lacks(String),
+}
+
+impl fmt::Display for ProfileError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ProfileError::File(error) => error.fmt(f),
+            ProfileError::Lacks(text) => f.write_str(text),
+        }
+    }
+}
+
+impl std::error::Error for ProfileError {}
+
+impl From<FileError> for ProfileError {
+    fn from(error: FileError) -> ProfileError {
+        ProfileError::File(error)
+    }
+}
+
+/// An event of a profile.
+#[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
+pub struct EventUse {
+    /// Its name.
+    pub name: String,
+    /// What it is used for.
+    pub role: Role,
+    /// Number of its samples, of the processes that are looked at.
+    pub samples: u64,
+    /// Number of events that they stand for.
+    pub events: f64,
+    /// Whether the event was counted, and not sampled.
+    pub counted: bool,
+}
+
+/// Loads that found their data in one place.
+#[derive(Clone, PartialEq, Default, Serialize, Deserialize, Debug)]
+pub struct FoundSum {
+    /// Number of samples.
+    pub samples: u64,
+    /// Number of loads that they stand for.
+    pub loads: f64,
+    /// Mean time of a load, in cycles; 0 if the samples do not say.
+    pub mean_cycles: f64,
+}
+
+/// A sampled load that waited for memory.
+#[derive(Clone, Copy, PartialEq, Debug)]
+struct Load {
+    time: u64,
+    pid: Pid,
+    ip: u64,
+    address: u64,
+    /// Number of loads that it stands for.
+    loads: f64,
+    /// Its time in cycles, and that by which it retired late.
+    cycles: u32,
+    retire_cycles: u16,
+    /// Whether it asked for its line, and did not wait for one that was under way.
+    is_miss: bool,
+    /// Number of the calls that led there.
+    calls: u32,
+}
+
+/// What samples a profile has.
+#[derive(Clone, PartialEq, Default, Serialize, Deserialize, Debug)]
+pub struct Samples {
+    /// Name of the machine that it is of, if that is known.
+    pub host: Option<String>,
+    /// Name of its processor, if that is known.
+    pub processor: Option<String>,
+    /// Events, in the file's order.
+    pub events: Vec<EventUse>,
+    /// Loads by where they found their data.
+    pub found: BTreeMap<String, FoundSum>,
+    /// Number of records that were lost.
+    pub lost: u64,
+    /// Whether the kernel sampled less often for a time.
+    pub throttled: bool,
+    /// Sampled misses in the kernel, which are left out.
+    pub in_kernel: f64,
+}
+
+/// Samples of a program.
+#[derive(Clone, Debug)]
+pub struct Profile {
+    /// What there is.
+    pub samples: Samples,
+    loads: Vec<Load>,
+    calls: Vec<Vec<u64>>,
+    history: Vec<(u64, Change)>,
+    /// Time between the first and the last sample, in nanoseconds.
+    span_ns: u64,
+}
+
+impl Profile {
+    /// Reads a file, of one process if `only` says which.
+    ///
+    /// # Errors
+    /// [`ProfileError`]: the file is damaged, or has no samples of loads with their addresses.
+    pub fn read<R: Read + Seek>(
+        file: &mut PerfData<R>,
+        only: Option<Pid>,
+    ) -> Result<Profile, ProfileError> {
+        let mut reader = ProfileReader::new(&file.events, only)?;
+        reader.profile.samples.host = file.host.clone();
+        reader.profile.samples.processor = file.processor.clone();
+        let mut wrong = None;
+        file.records(&mut |event, time, record| {
+            let heard = reader.hear(event, time, record);
+            wrong = heard.err();
+            wrong.is_none()
+        })?;
+        if let Some(wrong) = wrong {
+            return Err(wrong);
+        }
+        Ok(reader.finish())
+    }
+
+    /// Number of events of that kind, and the part of it that is open because they were sampled. `None` without any.
+    fn sum(&self, of: fn(&Role) -> bool) -> Option<(f64, f64)> {
+        let events = self.samples.events.iter().filter(|event| of(&event.role));
+        let seen: Vec<&EventUse> = events
+            .filter(|event| event.samples > 0 || event.counted)
+            .collect();
+        let samples: u64 = seen.iter().map(|event| event.samples).sum();
+        let open = if samples > 0 {
+            (1.0 / samples as f64).sqrt()
+        } else {
+            0.0
+        };
+        let all = seen.iter().map(|event| event.events).sum();
+        (!seen.is_empty()).then_some((all, open))
+    }
+
+    /// Whether the processor looked at some loads only.
+    fn is_of_some_loads(&self) -> bool {
+        let of_some = |event: &EventUse| {
+            event.samples > 0
+                && matches!(
+                    event.role,
+                    Role::Loads {
+                        some_only: true,
+                        ..
+                    }
+                )
+        };
+        self.samples.events.iter().any(of_some)
+    }
+}
+
+/// Makes a profile of records, one after the other.
+pub struct ProfileReader {
+    profile: Profile,
+    /// Events after which each event is sampled. `None` if each sample says it.
+    periods: Vec<Option<u64>>,
+    only: Option<Pid>,
+    known_calls: BTreeMap<Vec<u64>, u32>,
+    /// Number of records, which stands for their time if they have none.
+    records: u64,
+    times: Option<(u64, u64)>,
+    cycles: BTreeMap<String, f64>,
+}
+
+const NEEDED: &str = "needed are samples of loads with their addresses, for example by `perf mem record`, or by \
+                      `perf record -d -W -e cpu/mem-loads,ldlat=30/P` on Intel's processors and \
+                      `perf record -d -W -e ibs_op//` on AMD's";
+
+impl ProfileReader {
+    /// A profile without records of these events, of one process if `only` says which.
+    ///
+    /// # Errors
+    /// [`ProfileError::Lacks`]: no event samples loads with their addresses.
+    pub fn new(known: &[Event], only: Option<Pid>) -> Result<ProfileReader, ProfileError> {
+        ProfileReader::of(known.iter().map(|event| (event, role(event))), only)
+    }
+
+    /// The same of events that are used so.
+    ///
+    /// # Errors
+    /// As [`ProfileReader::new`] has them.
+    pub fn of<'a>(
+        known: impl Iterator<Item = (&'a Event, Role)>,
+        only: Option<Pid>,
+    ) -> Result<ProfileReader, ProfileError> {
+        let mut events = Vec::new();
+        let mut periods = Vec::new();
+        for (event, role) in known {
+            let (attr, name) = (&event.attr, &event.name);
+            periods.push(match attr.period() {
+                _ if attr.has(Format::Period) => None,
+                Period::Events(events) => Some(events),
+                Period::PerSecond(_) if role == Role::Unused => Some(1),
+                Period::PerSecond(_) => {
+                    return Err(ProfileError::Lacks(format!(
+                        "the samples of {name} do not say how many events each stands for; record with a period \
+                         (-c 10007), or with --sample-identifier and a newer perf"
+                    )));
+                }
+            });
+            if let Role::Loads {
+                misses_only: false, ..
+            } = role
+                && !attr.has(Format::DataSrc)
+            {
+                return Err(ProfileError::Lacks(format!(
+                    "the samples of {name} do not say where loads found their data; record with -d"
+                )));
+            }
+            events.push(EventUse {
+                name: name.clone(),
+                role,
+                samples: 0,
+                events: 0.0,
+                counted: false,
+            });
+        }
+        if !events
+            .iter()
+            .any(|event| matches!(event.role, Role::Loads { .. }))
+        {
+            let names: Vec<&str> = events.iter().map(|event| event.name.as_str()).collect();
+            return Err(ProfileError::Lacks(format!(
+                "found samples of {}; {NEEDED}",
+                names.join(", ")
+            )));
+        }
+        Ok(ProfileReader {
+            profile: Profile {
+                samples: Samples {
+                    events,
+                    ..Samples::default()
+                },
+                loads: Vec::new(),
+                calls: vec![Vec::new()],
+                history: Vec::new(),
+                span_ns: 0,
+            },
+            periods,
+            only,
+            known_calls: BTreeMap::from([(Vec::new(), 0)]),
+            records: 0,
+            times: None,
+            cycles: BTreeMap::new(),
+        })
+    }
+
+    /// Takes a record of an event, by its number, and when it was written in nanoseconds.
+    ///
+    /// # Errors
+    /// [`ProfileError::Lacks`]: there are too many sampled misses.
+    pub fn hear(
+        &mut self,
+        event: usize,
+        time: Option<u64>,
+        record: Record<'_>,
+    ) -> Result<(), ProfileError> {
+        self.records += 1;
+        let at = time.unwrap_or(self.records);
+        let history = &mut self.profile.history;
+        match record {
+            Record::Sample(sample) => return self.sample(event, at, &sample),
+            Record::Mapped(mapped) if mapped.pid >= 0 => {
+                history.push((at, Change::Mapped(mapped)));
+            }
+            Record::Executes { pid } => history.push((at, Change::Executes(pid))),
+            Record::Fork(task) if task.pid != task.parent_pid => {
+                let (parent, child) = (task.parent_pid, task.pid);
+                history.push((at, Change::Forks { parent, child }));
+            }
+            Record::Lost(records) => {
+                let lost = &mut self.profile.samples.lost;
+                *lost = lost.saturating_add(records);
+            }
+            Record::Throttled => self.profile.samples.throttled = true,
+            Record::Mapped(_) | Record::Fork(_) | Record::Exit(_) | Record::Other(_) => {}
+        }
+        Ok(())
+    }
+
+    /// An event was counted so often, and is not sampled.
+    pub fn count(&mut self, event: usize, events: f64) {
+        let of = &mut self.profile.samples.events[event];
+        of.events += events;
+        of.counted = true;
+    }
+
+    fn sample(&mut self, event: usize, at: u64, sample: &Sample<'_>) -> Result<(), ProfileError> {
+        // The kernel's own threads have the process 0 or no program's memory.
+        if self.only.is_some_and(|only| only != sample.pid) || sample.pid <= 0 {
+            return Ok(());
+        }
+        let of = self.periods[event].or(sample.period).unwrap_or(1) as f64;
+        let seen = &mut self.profile.samples.events[event];
+        let in_kernel = sample.mode != Mode::User;
+        let is_of_program = matches!(seen.role, Role::Stalls | Role::Outstanding | Role::Lines);
+        if in_kernel && is_of_program {
+            return Ok(());
+        }
+        seen.samples += 1;
+        seen.events += of;
+        if let Some(time) = sample.time {
+            let (first, last) = self.times.unwrap_or((time, time));
+            self.times = Some((first.min(time), last.max(time)));
+        }
+        let Role::Loads { misses_only, .. } = seen.role else {
+            return Ok(());
+        };
+        let found = match sample.source {
+            Some(source) if source.found() != Found::Unknown => {
+                if source.operation() != Operation::Load {
+                    return Ok(());
+                }
+                source.found()
+            }
+            _ if misses_only => Found::Memory {
+                remote: false,
+                cxl: false,
+            },
+            _ => Found::Unknown,
+        };
+        let weight = sample.weight.unwrap_or_default();
+        let name = name_of(found).to_owned();
+        let sum = self.profile.samples.found.entry(name.clone()).or_default();
+        sum.samples += 1;
+        sum.loads += of;
+        *self.cycles.entry(name).or_default() += of * f64::from(weight.cycles);
+        let is_miss = matches!(found, Found::Memory { .. });
+        let address = sample.address.filter(|address| *address > 0);
+        let Some(address) = address.filter(|_| is_miss || found == Found::UnderWay) else {
+            return Ok(());
+        };
+        if in_kernel {
+            self.profile.samples.in_kernel += if is_miss { of } else { 0.0 };
+            return Ok(());
+        }
+        if self.profile.loads.len() == MOST_LOADS {
+            return Err(ProfileError::Lacks(format!(
+                "found more than {MOST_LOADS} sampled misses; record with a longer period (-c)"
+            )));
+        }
+        let calls: Vec<u64> = sample.calls.of_user().take(MOST_CALLS).collect();
+        let calls = self.number(calls);
+        self.profile.loads.push(Load {
+            time: at,
+            pid: sample.pid,
+            ip: sample.ip,
+            address,
+            loads: of,
+            cycles: weight.cycles,
+            retire_cycles: weight.retire_cycles,
+            is_miss,
+            calls,
+        });
+        Ok(())
+    }
+
+    fn number(&mut self, calls: Vec<u64>) -> u32 {
+        if let Some(number) = self.known_calls.get(&calls) {
+            return *number;
+        }
+        let number = self.profile.calls.len() as u32;
+        self.profile.calls.push(calls.clone());
+        self.known_calls.insert(calls, number);
+        number
+    }
+
+    /// The profile of all records.
+    pub fn finish(self) -> Profile {
+        let mut profile = self.profile;
+        for (name, sum) in &mut profile.samples.found {
+            let cycles = self.cycles.get(name).copied().unwrap_or(0.0);
+            sum.mean_cycles = cycles / sum.loads.max(1.0);
+        }
+        // Rings of several processors are written one after the other.
+        profile.history.sort_by_key(|(time, _)| *time);
+        profile.loads.sort_by_key(|load| load.time);
+        profile.span_ns = self.times.map_or(0, |(first, last)| last - first);
+        profile
+    }
+}
+
+/// The word for where a load found its data.
+fn name_of(found: Found) -> &'static str {
+    match found {
+        Found::Cache(1) => "L1",
+        Found::Cache(2) => "L2",
+        Found::Cache(3) => "L3",
+        Found::Cache(_) => "L4",
+        Found::UnderWay => "under way",
+        Found::OtherCache => "another core's cache",
+        Found::Memory {
+            remote: false,
+            cxl: false,
+        } => "memory",
+        Found::Memory {
+            remote: true,
+            cxl: false,
+        } => "another node's memory",
+        Found::Memory { cxl: true, .. } => "CXL memory",
+        Found::Device => "a device",
+        Found::Unknown => "unknown",
+    }
+}
+
+#[cfg(test)]
+mod tests;

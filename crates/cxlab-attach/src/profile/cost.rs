@@ -1,0 +1,598 @@
+//! What CXL memory would have cost a sampled program.
+//!
+//! For a part of its time a program has a miss outstanding, one or several at once. Behind a pool whose latency is
+//! longer by a part of the local one, that time is longer by the same part: as many misses as before are outstanding
+//! at once, and as much is computed meanwhile. So the delay is that time times the added latency over the local one,
+//! pool by pool. Which pools the misses are in is known of sampled loads, each of which counts for the loads that it
+//! stands for times its own latency.
+//!
+//! Where no event counts that time ([`How`]), it is between the time that the program is seen to stand still, or that
+//! of its misses if as many as possible are outstanding at once, and that of its misses one after the other.
+//!
+//! Left out: computing that a longer wait would hide, lines that are written back, and caches that would hold other
+//! lines.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::space::Spaces;
+use super::{Profile, ProfileError, Role};
+use crate::fabric::{Answer, Demand, Fabric, under_way};
+use crate::located::{LocatedPhase, Use};
+use crate::model::Overlap;
+use crate::placement::Placement;
+use crate::recording::{CodePlace, FORMAT, Object, Recording, StackUse};
+use crate::slowdown::{PoolReport, Slowdown};
+
+/// Rounds in which load and delay are made to agree.
+const ROUNDS: usize = 4;
+/// How much longer than its CPU time a program may have misses outstanding by what was counted (*assumed*: events are
+/// counted in turn, and each has an error of its own).
+const MOST_OUTSTANDING: f64 = 1.1;
+/// Part of the CPU time with misses outstanding below which it does not matter where they are (*assumed*).
+const NOTHING: f64 = 1e-3;
+/// Standard errors of sampling that the interval has on either side.
+const ERRORS: f64 = 2.0;
+
+/// The machine that a profile is of.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Sampled {
+    /// Latency of its memory in nanoseconds.
+    pub local_ns: f64,
+    /// How many misses overlap at most, for profiles that do not say how long the program waits.
+    pub overlap: Overlap,
+    /// CPU time of the program in nanoseconds, instead of what the profile says.
+    pub cpu_ns: Option<f64>,
+}
+
+/// How it is known for how long a program has misses outstanding.
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
+#[serde(rename_all = "snake_case")]
+pub enum How {
+    /// An event counts it.
+    Counted,
+    /// It is between bounds; their geometric mean stands for it.
+    Between,
+}
+
+/// Time with misses outstanding, natively, in nanoseconds.
+#[derive(Clone, Copy)]
+struct Outstanding {
+    how: How,
+    least_ns: f64,
+    ns: f64,
+    most_ns: f64,
+}
+
+/// What CXL memory would have cost.
+#[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
+pub struct ProfileCost {
+    /// The slowdown. Its interval has what the number of samples leaves open, and the bounds of [`How::Between`].
+    pub slowdown: Slowdown,
+    /// How the time with misses outstanding is known.
+    pub how: How,
+    /// Time with misses outstanding, natively, in seconds.
+    pub outstanding_s: f64,
+    /// Use of each pool.
+    pub pools: Vec<PoolReport>,
+    /// Share of sampled misses whose mapping was not recorded.
+    pub without_mapping: f64,
+    /// Where the delay is from: places, calls and memory of the recording that [`located`](Self::located) has.
+    pub recording: Recording,
+    /// See `recording`. There is one for each list of calls.
+    pub located: Vec<LocatedPhase>,
+}
+
+/// Loads of a profile with their pools.
+struct Placed {
+    pool: usize,
+    /// Number of a place in the code, of calls, and of an object.
+    place: u32,
+    stack: u32,
+    object: u32,
+    /// Lines read.
+    lines: f64,
+    /// Part that it has in the time with misses outstanding.
+    part: f64,
+}
+
+impl Profile {
+    /// What this program would have cost on that fabric, with its memory placed by `placement`.
+    ///
+    /// # Errors
+    /// [`ProfileError::Lacks`]: the CPU time of the program is not known, or is less than it waits.
+    pub fn cost(
+        &self,
+        fabric: &mut dyn Fabric,
+        placement: Placement,
+        machine: &Sampled,
+    ) -> Result<ProfileCost, ProfileError> {
+        let clock = Clock::of(self, machine)?;
+        let mut numbers = Numbers::default();
+        let (placed, without_mapping) = self.place(fabric, placement, &mut numbers);
+        let outstanding = self.outstanding(&clock, machine)?;
+        let pools = fabric.pools();
+        let mut sums = Sums::of(&placed, pools.len());
+        if placed.iter().all(|load| load.part <= 0.0) && outstanding.ns > NOTHING * clock.cpu_ns {
+            return Err(ProfileError::Lacks(format!(
+                "misses are outstanding for {:.3} s, but no load was sampled that says where they are; sample more \
+                 often (-c)",
+                outstanding.ns / 1e9
+            )));
+        }
+        let open = ERRORS * self.sampling_error(&placed);
+        // One after the other, misses take no longer than this.
+        let miss_ns = match self.is_of_some_loads() {
+            // There are more than samples stand for.
+            true => f64::INFINITY,
+            false => machine.local_ns * (1.0 + open),
+        };
+        let [least, beyond_ns, most] = sums.beyond(&outstanding, miss_ns);
+        // An event that counts all lines also has those that were prefetched.
+        let counted = self.sum(|role| *role == Role::Lines);
+        let counted = counted.map_or(0.0, |(lines, _)| lines);
+        let all_lines: f64 = sums.lines.iter().sum();
+        let scale = (counted / all_lines.max(1.0)).max(1.0);
+        sums.lines.iter_mut().for_each(|lines| *lines *= scale);
+        let delay = |answers: &[Answer], ns: f64| -> f64 {
+            // The fabric may need longer for the lines than the program takes.
+            let stretch = answers.iter().skip(1).map(|answer| answer.stretch);
+            let stretched = (stretch.fold(1.0, f64::max) - 1.0) * clock.cpu_ns;
+            sums.delay(answers, ns, machine.local_ns).max(stretched)
+        };
+        let running_ns = (self.span_ns as f64).clamp(1.0, clock.cpu_ns.max(1.0));
+        let threads = (clock.cpu_ns / running_ns).max(1.0);
+        let answers = settled(
+            &sums.lines,
+            running_ns,
+            threads,
+            machine,
+            fabric,
+            &|answers| delay(answers, beyond_ns),
+        );
+        let delay_ns = delay(&answers, beyond_ns);
+        let factor = |delay_ns: f64| 1.0 + delay_ns / clock.cpu_ns;
+        let slowdown = Slowdown {
+            native_s: clock.cpu_ns / 1e9,
+            with_cxl_s: (clock.cpu_ns + delay_ns) / 1e9,
+            factor: factor(delay_ns),
+            least: factor(delay(&answers, least) * (1.0 - open).max(0.0)),
+            most: factor(delay(&answers, most) * (1.0 + open)),
+        };
+        let weights = |load: &Placed| load.part * added(&answers, load.pool, machine.local_ns);
+        let located = located(&placed, delay_ns, scale, &weights);
+        let local_ns = outstanding.ns - beyond_ns;
+        Ok(ProfileCost {
+            slowdown,
+            how: outstanding.how,
+            outstanding_s: outstanding.ns / 1e9,
+            pools: sums.pools(pools, &answers, [local_ns, beyond_ns], machine.local_ns),
+            without_mapping,
+            recording: numbers.recording(machine.overlap, clock.cpu_ns, threads),
+            located,
+        })
+    }
+
+    /// For how long the program has misses outstanding natively.
+    fn outstanding(&self, clock: &Clock, machine: &Sampled) -> Result<Outstanding, ProfileError> {
+        let counted = self.sum(|role| *role == Role::Outstanding);
+        let stalled = self.sum(|role| *role == Role::Stalls);
+        let retired: f64 = self
+            .loads
+            .iter()
+            .map(|load| load.loads * f64::from(load.retire_cycles))
+            .sum();
+        let known = [counted, stalled].into_iter().flatten().next().is_some() || retired > 0.0;
+        let cycle_ns = match (clock.cycle_ns, known) {
+            (Some(cycle_ns), _) => cycle_ns,
+            (None, false) => 0.0,
+            (None, true) => {
+                return Err(ProfileError::Lacks(
+                    "the profile does not say how long a cycle is; record cycles and task-clock too (-e \
+                     cycles,task-clock)"
+                        .to_owned(),
+                ));
+            }
+        };
+        let counted_ns = counted.map(|(cycles, _)| cycles * cycle_ns);
+        let stalled_ns = retired.max(stalled.map_or(0.0, |(cycles, _)| cycles)) * cycle_ns;
+        let longest = counted_ns.unwrap_or(stalled_ns);
+        if longest > MOST_OUTSTANDING * clock.cpu_ns {
+            return Err(ProfileError::Lacks(format!(
+                "the program waits for memory for {:.3} s, which is more than its CPU time of {:.3} s",
+                longest / 1e9,
+                clock.cpu_ns / 1e9
+            )));
+        }
+        if let Some(ns) = counted_ns {
+            let ns = ns.min(clock.cpu_ns);
+            return Ok(Outstanding {
+                how: How::Counted,
+                least_ns: ns,
+                ns,
+                most_ns: ns,
+            });
+        }
+        let misses = self.loads.iter().filter(|load| load.is_miss);
+        let alone_ns = misses.map(|load| load.loads).sum::<f64>() * machine.local_ns;
+        let least_ns = (alone_ns / machine.overlap.misses).max(stalled_ns);
+        let least_ns = least_ns.min(clock.cpu_ns);
+        let most_ns = match self.is_of_some_loads() {
+            // There are more misses than samples stand for.
+            true => clock.cpu_ns,
+            false => alone_ns.clamp(least_ns, clock.cpu_ns),
+        };
+        Ok(Outstanding {
+            how: How::Between,
+            least_ns,
+            ns: (least_ns * most_ns).sqrt(),
+            most_ns,
+        })
+    }
+
+    /// Places all loads, and says which share of the misses is in no recorded mapping.
+    fn place(
+        &self,
+        fabric: &dyn Fabric,
+        placement: Placement,
+        numbers: &mut Numbers,
+    ) -> (Vec<Placed>, f64) {
+        /// From here on addresses are the kernel's.
+        const KERNELS: u64 = 1 << 63;
+        let has_weights = self.loads.iter().any(|load| load.cycles > 0);
+        let mut spaces = Spaces::new(placement, &self.history);
+        let mut placed = Vec::with_capacity(self.loads.len());
+        let (mut without, mut all) = (0.0, 0.0);
+        for load in &self.loads {
+            let lines = if load.is_miss { load.loads } else { 0.0 };
+            let part = match has_weights {
+                true => load.loads * f64::from(load.cycles),
+                false => lines,
+            };
+            let (space, layout) = spaces.at(load.time, load.pid, load.address);
+            let (pool, object) = match load.address {
+                KERNELS.. => (0, Object::Mapping("the kernel".to_owned(), 0)),
+                address => {
+                    let mapping = space.mapping(address).map(|(_, mapping)| mapping);
+                    let name = mapping.map_or("", |mapping| &*mapping.name);
+                    all += lines;
+                    without += if name == super::space::NOT_RECORDED {
+                        lines
+                    } else {
+                        0.0
+                    };
+                    let pool = layout.pool(address, fabric).unwrap_or(0);
+                    let bytes = mapping.map_or(0, |mapping| mapping.bytes);
+                    (pool, Object::Mapping(of_memory(name).to_owned(), bytes))
+                }
+            };
+            let calls = self.calls.get(load.calls as usize);
+            let calls = calls.map_or(&[][..], Vec::as_slice);
+            placed.push(Placed {
+                pool,
+                place: numbers.place(space, load.ip),
+                stack: numbers.stack(space, calls, load.ip),
+                object: numbers.object(object),
+                lines,
+                part,
+            });
+        }
+        (placed, if all > 0.0 { without / all } else { 0.0 })
+    }
+
+    /// Standard error of the delay by the number of samples, as a part of it.
+    fn sampling_error(&self, placed: &[Placed]) -> f64 {
+        let sum: f64 = placed.iter().map(|load| load.part).sum();
+        let squares: f64 = placed.iter().map(|load| load.part * load.part).sum();
+        let loads = if sum > 0.0 {
+            squares / (sum * sum)
+        } else {
+            0.0
+        };
+        let counted = self.sum(|role| *role == Role::Outstanding);
+        let counted = counted.map_or(0.0, |(_, open)| open);
+        (loads + counted * counted).sqrt()
+    }
+}
+
+/// Latency that a pool adds, in nanoseconds. Pool 0 is local memory.
+fn added(answers: &[Answer], pool: usize, local_ns: f64) -> f64 {
+    match pool {
+        0 => 0.0,
+        _ => (answers[pool].latency_ns - local_ns).max(0.0),
+    }
+}
+
+/// Sums over loads, by pool.
+struct Sums {
+    /// Lines read.
+    lines: Vec<f64>,
+    /// Parts of the time with misses outstanding.
+    parts: Vec<f64>,
+}
+
+impl Sums {
+    fn of(placed: &[Placed], pools: usize) -> Sums {
+        let mut sums = Sums {
+            lines: vec![0.0; pools],
+            parts: vec![0.0; pools],
+        };
+        for load in placed {
+            sums.lines[load.pool] += load.lines;
+            sums.parts[load.pool] += load.part;
+        }
+        sums
+    }
+
+    /// Time with misses of CXL memory outstanding, natively: at least, by its part of all misses, and at most. At most
+    /// its misses are outstanding one after the other, for `miss_ns` each, and at least so long as local ones cannot be.
+    fn beyond(&self, outstanding: &Outstanding, miss_ns: f64) -> [f64; 3] {
+        let beyond = |all: &[f64]| all.iter().skip(1).sum::<f64>();
+        let all: f64 = self.parts.iter().sum();
+        let share = if all > 0.0 {
+            beyond(&self.parts) / all
+        } else {
+            0.0
+        };
+        let &Outstanding {
+            least_ns,
+            ns,
+            most_ns,
+            ..
+        } = outstanding;
+        if share == 0.0 || share == 1.0 {
+            return [least_ns, ns, most_ns].map(|ns| ns * share);
+        }
+        let least = (least_ns - self.lines[0] * miss_ns).max(0.0);
+        let most = most_ns.min(beyond(&self.lines) * miss_ns);
+        [
+            least.min(least_ns * share),
+            ns * share,
+            most.max(most_ns * share),
+        ]
+    }
+
+    /// The part of the time with misses of CXL memory outstanding that has those of a pool.
+    fn share(&self, pool: usize) -> f64 {
+        let all: f64 = self.parts.iter().skip(1).sum();
+        if all > 0.0 {
+            self.parts[pool] / all
+        } else {
+            0.0
+        }
+    }
+
+    /// Delay when misses of CXL memory are outstanding for that long natively, in nanoseconds.
+    fn delay(&self, answers: &[Answer], beyond_ns: f64, local_ns: f64) -> f64 {
+        let pools = 1..self.parts.len();
+        let of = |pool: usize| self.share(pool) * added(answers, pool, local_ns);
+        pools.map(of).sum::<f64>() * beyond_ns / local_ns
+    }
+
+    /// Use of each pool, when misses of local and of CXL memory are outstanding for that long natively.
+    fn pools(
+        &self,
+        names: Vec<String>,
+        answers: &[Answer],
+        [here_ns, beyond_ns]: [f64; 2],
+        local_ns: f64,
+    ) -> Vec<PoolReport> {
+        let all: f64 = self.lines.iter().sum();
+        let report = |(pool, name): (usize, String)| {
+            let (waited_ns, latency_ns) = match pool {
+                0 => (here_ns, local_ns),
+                _ => (beyond_ns * self.share(pool), answers[pool].latency_ns),
+            };
+            let waits = waited_ns / local_ns;
+            PoolReport {
+                name,
+                share: if all > 0.0 {
+                    self.lines[pool] / all
+                } else {
+                    0.0
+                },
+                misses: self.lines[pool],
+                write_backs: 0.0,
+                waits,
+                latency_ns: (waits > 0.0).then_some(latency_ns),
+            }
+        };
+        names.into_iter().enumerate().map(report).collect()
+    }
+}
+
+/// The name of a mapping as people know it.
+fn of_memory(name: &str) -> &str {
+    match name {
+        "" | "//anon" => "anonymous",
+        name => name,
+    }
+}
+
+/// CPU time of a profile.
+struct Clock {
+    cpu_ns: f64,
+    cycle_ns: Option<f64>,
+}
+
+impl Clock {
+    fn of(profile: &Profile, machine: &Sampled) -> Result<Clock, ProfileError> {
+        let clock = profile.sum(|role| *role == Role::Clock).map(|(ns, _)| ns);
+        let cycles = profile
+            .sum(|role| *role == Role::Cycles)
+            .map(|(all, _)| all);
+        let nominal_ns = profile
+            .samples
+            .processor
+            .as_deref()
+            .and_then(nominal_cycle_ns);
+        let by_cycles = cycles.zip(nominal_ns).map(|(cycles, ns)| cycles * ns);
+        let Some(cpu_ns) = machine.cpu_ns.or(clock).or(by_cycles) else {
+            return Err(ProfileError::Lacks(
+                "the profile does not say how much CPU time the program used; record task-clock too (-e \
+                 task-clock), or give --cpu-time"
+                    .to_owned(),
+            ));
+        };
+        let cycle_ns = cycles.map(|cycles| cpu_ns / cycles).or(nominal_ns);
+        Ok(Clock { cpu_ns, cycle_ns })
+    }
+}
+
+/// Length of a cycle in nanoseconds, where the name of a processor has its frequency, as Intel's do.
+fn nominal_cycle_ns(processor: &str) -> Option<f64> {
+    let (_, frequency) = processor.rsplit_once("@ ")?;
+    let gigahertz: f64 = frequency.strip_suffix("GHz")?.trim().parse().ok()?;
+    (gigahertz > 0.0).then(|| 1.0 / gigahertz)
+}
+
+/// What the fabric answers when the program is as slow as it makes it.
+fn settled(
+    lines: &[f64],
+    running_ns: f64,
+    threads: f64,
+    machine: &Sampled,
+    fabric: &mut dyn Fabric,
+    delay: &dyn Fn(&[Answer]) -> f64,
+) -> Vec<Answer> {
+    let reads = machine.overlap.stream * threads;
+    let mut at = |time_ns: f64| {
+        let demand: Vec<Demand> = lines
+            .iter()
+            .map(|lines| Demand {
+                reads_per_ns: lines / time_ns,
+                writes_per_ns: 0.0,
+            })
+            .collect();
+        let in_flight = under_way(&demand, reads);
+        fabric.answer(&demand, in_flight)
+    };
+    let undelayed = at(running_ns);
+    let mut answers = undelayed.clone();
+    for _ in 0..ROUNDS {
+        let delay_ns = delay(&answers) / threads;
+        answers = at(running_ns + delay_ns);
+        for (answer, undelayed) in answers.iter_mut().zip(&undelayed) {
+            answer.stretch = undelayed.stretch;
+        }
+    }
+    answers
+}
+
+/// Delay and lines by calls, and of those by place in the code and by memory. Each load has the part of the delay that
+/// its weight has.
+fn located(
+    placed: &[Placed],
+    delay_ns: f64,
+    scale: f64,
+    weight: &dyn Fn(&Placed) -> f64,
+) -> Vec<LocatedPhase> {
+    let all: f64 = placed.iter().map(weight).sum();
+    let mut located: BTreeMap<u32, LocatedPhase> = BTreeMap::new();
+    for load in placed {
+        let share = if all > 0.0 { weight(load) / all } else { 0.0 };
+        let used = Use {
+            lines: scale * load.lines,
+            delay_ns: delay_ns * share,
+        };
+        let one = located.entry(load.stack).or_insert_with(|| LocatedPhase {
+            stacks: vec![(load.stack, StackUse::default())],
+            ..LocatedPhase::default()
+        });
+        one.instructions.entry(load.place).or_default().add(used);
+        one.objects.entry(load.object).or_default().add(used);
+        one.stacks[0].1.delay_ns += used.delay_ns;
+    }
+    let mut located: Vec<LocatedPhase> = located.into_values().collect();
+    if all <= 0.0 && delay_ns > 0.0 {
+        located.push(LocatedPhase {
+            unlocated_ns: delay_ns,
+            ..LocatedPhase::default()
+        });
+    }
+    located
+}
+
+/// Numbers of places, calls and objects, as a [`Recording`] has them.
+#[derive(Default)]
+struct Numbers {
+    images: BTreeMap<String, u32>,
+    paths: Vec<String>,
+    places: BTreeMap<CodePlace, u32>,
+    all_places: Vec<CodePlace>,
+    stacks: BTreeMap<Vec<u32>, u32>,
+    all_stacks: Vec<Vec<u32>>,
+    objects: BTreeMap<Object, u32>,
+    all_objects: Vec<Object>,
+}
+
+/// The number of a thing, which it gets if it has none.
+fn number<T: Clone + Ord>(known: &mut BTreeMap<T, u32>, all: &mut Vec<T>, thing: T) -> u32 {
+    let next = all.len() as u32;
+    let number = *known.entry(thing.clone()).or_insert(next);
+    if number == next {
+        all.push(thing);
+    }
+    number
+}
+
+impl Numbers {
+    /// A place in a file, by its bytes in front of it.
+    fn place(&mut self, space: &super::space::Space, ip: u64) -> u32 {
+        let found = space.mapping(ip);
+        let found = found.filter(|(_, mapping)| {
+            mapping.name.starts_with('/') && !mapping.name.starts_with("//")
+        });
+        let place = match found {
+            Some((start, mapping)) => {
+                let name = mapping.name.to_string();
+                CodePlace {
+                    image: Some(number(&mut self.images, &mut self.paths, name)),
+                    address: ip - start + mapping.offset,
+                }
+            }
+            None => CodePlace {
+                image: None,
+                address: ip,
+            },
+        };
+        number(&mut self.places, &mut self.all_places, place)
+    }
+
+    /// Calls that led to an instruction, without the instruction itself.
+    fn stack(&mut self, space: &super::space::Space, calls: &[u64], ip: u64) -> u32 {
+        let calls = match calls.split_first() {
+            Some((first, callers)) if *first == ip => callers,
+            _ => calls,
+        };
+        // Addresses of callers are behind their calls.
+        let places = calls
+            .iter()
+            .map(|call| self.place(space, call.saturating_sub(1)));
+        let places = places.collect();
+        number(&mut self.stacks, &mut self.all_stacks, places)
+    }
+
+    fn object(&mut self, object: Object) -> u32 {
+        number(&mut self.objects, &mut self.all_objects, object)
+    }
+
+    fn recording(self, overlap: Overlap, cpu_ns: f64, threads: f64) -> Recording {
+        Recording {
+            format: FORMAT,
+            images: self.paths,
+            places: self.all_places,
+            stacks: self.all_stacks,
+            objects: self.all_objects,
+            sites: Vec::new(),
+            mappings: Vec::new(),
+            phases: Vec::new(),
+            overlap,
+            cpu_ns,
+            running_ns: cpu_ns / threads,
+            threads,
+            notes: Vec::new(),
+        }
+    }
+}

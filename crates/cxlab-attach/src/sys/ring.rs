@@ -1,0 +1,324 @@
+//! Samples of a thread's events, in a ring that the kernel writes.
+
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use cxlab_perf::{Attr, Record, Wrong, read_format, ring};
+
+use super::Tid;
+use super::events::{open_event, read_event};
+
+/// Bytes of a page of this processor.
+const PAGE: usize = 4096;
+/// Where the first page of the mapping has the counts of bytes written and read, and the ring its place and size
+/// (`struct perf_event_mmap_page`).
+const HEAD: usize = 1024;
+const TAIL: usize = 1032;
+const DATA_AT: usize = 1040;
+const DATA_BYTES: usize = 1048;
+
+/// The ring of an event.
+#[derive(Debug)]
+pub struct Ring {
+    event: OwnedFd,
+    start: *mut u8,
+    bytes: usize,
+    attr: Attr,
+}
+
+impl Ring {
+    /// Opens an event of a thread with a ring of so many pages, a power of two.
+    ///
+    /// # Errors
+    /// The kernel's error: `EPERM` where this process may not open events, or not map so much memory, `ENOENT`
+    /// where there is no such event.
+    pub fn open(tid: Tid, attr: &Attr, pages: usize) -> io::Result<Ring> {
+        let telling = Attr {
+            read_format: read_format::LOST,
+            ..*attr
+        };
+        let event = match open_event(&words(&telling), tid) {
+            // Linux before 6.0 does not tell how many were lost.
+            Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
+                open_event(&words(attr), tid)?
+            }
+            event => event?,
+        };
+        let bytes = (1 + pages) * PAGE;
+        // SAFETY: a new mapping, which nothing else uses, of an event that this process has opened.
+        let start = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                bytes,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_SHARED,
+                event.as_raw_fd(),
+                0,
+            )
+        };
+        if start == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(Ring {
+            event,
+            start: start.cast(),
+            bytes,
+            attr: *attr,
+        })
+    }
+
+    /// Number of samples that there was no room for since the ring was opened. A record says so too, but only in front
+    /// of the next sample. 0 where the kernel does not tell.
+    pub fn lost(&self) -> u64 {
+        let values: io::Result<[u64; 2]> = read_event(&self.event);
+        values.map_or(0, |[_, lost]| lost)
+    }
+
+    /// A word of the first page, which the kernel or this process may change at any time.
+    fn word(&self, at: usize) -> &AtomicU64 {
+        // SAFETY: the place is in the first page of the mapping, which `self` owns, and is aligned to eight bytes.
+        unsafe { AtomicU64::from_ptr(self.start.add(at).cast()) }
+    }
+
+    /// Takes all records that have been written.
+    ///
+    /// # Errors
+    /// [`Wrong`] if the bytes are no records of that event. What was written until now is then lost.
+    pub fn take(&mut self, each: &mut dyn FnMut(Record<'_>)) -> Result<(), Wrong> {
+        let head = self.word(HEAD).load(Ordering::Acquire);
+        let tail = self.word(TAIL).load(Ordering::Relaxed);
+        let (at, size) = (
+            self.word(DATA_AT).load(Ordering::Relaxed) as usize,
+            self.word(DATA_BYTES).load(Ordering::Relaxed) as usize,
+        );
+        let fits = at.checked_add(size).is_some_and(|end| end <= self.bytes);
+        let left = head.wrapping_sub(tail) as usize;
+        let read = match fits && size > 0 && left <= size {
+            true => {
+                let written = self.copy(at, size, tail, left);
+                ring::read(&written, (0, left as u64), &self.attr, each).map(drop)
+            }
+            false => Ok(()),
+        };
+        self.word(TAIL).store(head, Ordering::Release);
+        read
+    }
+
+    /// The bytes between tail and head. The kernel writes only behind the head, and not before the tail.
+    fn copy(&self, at: usize, size: usize, tail: u64, left: usize) -> Vec<u8> {
+        let mut bytes = vec![0; left.max(1)];
+        let from = (tail % size as u64) as usize;
+        let first = left.min(size - from);
+        // SAFETY: both parts lie in the ring, which is in the mapping, and together have as many bytes as the vector.
+        unsafe {
+            let ring = self.start.add(at);
+            ring.add(from)
+                .copy_to_nonoverlapping(bytes.as_mut_ptr(), first);
+            ring.copy_to_nonoverlapping(bytes.as_mut_ptr().add(first), left - first);
+        }
+        bytes
+    }
+}
+
+impl Drop for Ring {
+    fn drop(&mut self) {
+        // SAFETY: it is the mapping that `open` made, and nothing borrows from it any longer.
+        unsafe { libc::munmap(self.start.cast(), self.bytes) };
+    }
+}
+
+/// An event that counts, of a thread.
+#[derive(Debug)]
+pub struct Counter(OwnedFd);
+
+impl Counter {
+    /// Opens an event of a thread that is not sampled.
+    ///
+    /// # Errors
+    /// The kernel's error.
+    pub fn open(tid: Tid, attr: &Attr) -> io::Result<Counter> {
+        let attr = Attr {
+            read_format: read_format::TIMES,
+            ..*attr
+        };
+        open_event(&words(&attr), tid).map(Counter)
+    }
+
+    /// Number of events since it was opened. Where the processor counts several in turn, those of the other time
+    /// are taken to be as many.
+    ///
+    /// # Errors
+    /// The kernel's error if the event cannot be read.
+    pub fn read(&self) -> io::Result<f64> {
+        read_event(&self.0).map(in_turn)
+    }
+}
+
+/// Events, by their number in the time in which they were counted, of that in which the event was open.
+fn in_turn([count, open_ns, counted_ns]: [u64; 3]) -> f64 {
+    match counted_ns {
+        0 => 0.0,
+        _ => count as f64 * (open_ns as f64 / counted_ns as f64),
+    }
+}
+
+/// An event as the kernel takes it.
+fn words(attr: &Attr) -> [u64; 16] {
+    let mut words = [0; 16];
+    for (word, bytes) in words.iter_mut().zip(attr.write().chunks_exact(8)) {
+        *word = u64::from_le_bytes(bytes.try_into().unwrap_or_default());
+    }
+    words
+}
+
+#[cfg(test)]
+mod tests {
+    use std::hint::black_box;
+
+    use cxlab_perf::{Format, Mode, flag};
+
+    use super::*;
+    use crate::sys::{self, Block};
+
+    /// Page faults, each of which is a sample with the address that was touched.
+    fn faults(fields: &[Format]) -> Attr {
+        Attr {
+            kind: 1,
+            config: 2,
+            sample_period: 1,
+            sample_type: fields.iter().fold(0, |all, field| all | *field as u64),
+            flags: flag::USER_SPACE,
+            ..Attr::default()
+        }
+    }
+
+    const FIELDS: [Format; 4] = [Format::Ip, Format::Tid, Format::Time, Format::Addr];
+
+    /// Opens a ring of this thread. `None` where the kernel refuses.
+    fn ring(attr: &Attr, pages: usize) -> Option<Ring> {
+        match Ring::open(0, attr, pages) {
+            Ok(ring) => Some(ring),
+            Err(error) => {
+                println!("skipped: events are refused here ({error})");
+                None
+            }
+        }
+    }
+
+    /// Touches each page of a block, and returns their addresses.
+    fn touch(pages: usize) -> (Block, Vec<u64>) {
+        let mut block = Block::new(pages * PAGE, false).expect("there is memory");
+        let words = block.words();
+        let mut addresses = Vec::new();
+        for page in 0..pages {
+            let word = &mut words[page * PAGE / 8];
+            *word = black_box(1);
+            addresses.push(std::ptr::from_mut(word) as u64);
+        }
+        (block, addresses)
+    }
+
+    /// Every touched page, in order, as often as the ring goes round.
+    #[test]
+    fn a_ring_has_every_touch_in_order() {
+        let Some(mut ring) = ring(&faults(&FIELDS), 1) else {
+            return;
+        };
+        let mut round = 0;
+        for _ in 0..20 {
+            let (_block, addresses) = touch(64);
+            let (mut found, mut times) = (Vec::new(), Vec::new());
+            ring.take(&mut |record| match record {
+                Record::Sample(sample) => {
+                    assert_eq!(sample.mode, Mode::User);
+                    assert_eq!(sample.pid, sys::own());
+                    found.extend(sample.address);
+                    times.extend(sample.time);
+                }
+                other => panic!("{other:?}"),
+            })
+            .unwrap();
+            // Other memory of this process, its vectors for example, is touched for the first time too.
+            found.retain(|address| addresses.contains(address));
+            assert_eq!(found, addresses);
+            assert!(times.is_sorted());
+            round += 64 * 40;
+        }
+        assert!(round > 4 * PAGE);
+    }
+
+    /// What does not fit is said to be lost, and nothing else is.
+    #[test]
+    fn what_does_not_fit_is_told() {
+        let Some(mut ring) = ring(&faults(&FIELDS), 1) else {
+            return;
+        };
+        let (_block, addresses) = touch(300);
+        let mut found = 0;
+        let mut hear = |record: Record<'_>| match record {
+            Record::Sample(sample) => {
+                let address = sample.address.unwrap_or(0);
+                found += usize::from(addresses.contains(&address));
+                0
+            }
+            Record::Lost(records) => records as usize,
+            other => panic!("{other:?}"),
+        };
+        let mut lost = 0;
+        ring.take(&mut |record| lost += hear(record)).unwrap();
+        // The next record is behind the number of those that were lost.
+        let (_more, _) = touch(1);
+        ring.take(&mut |record| lost += hear(record)).unwrap();
+        assert!(found > 50 && lost > 50, "{found} {lost}");
+        let told = ring.lost();
+        assert!(told == 0 || told == lost as u64, "{told} {lost}");
+        let all = found + lost;
+        assert!(
+            (addresses.len()..addresses.len() + 20).contains(&all),
+            "{found} {lost}"
+        );
+    }
+
+    /// Another thread's events are its own.
+    #[test]
+    fn events_of_other_threads_are_not_seen() {
+        let Some(mut ring) = ring(&faults(&FIELDS), 8) else {
+            return;
+        };
+        let (_block, own) = touch(32);
+        let other = std::thread::spawn(|| touch(32).1).join().unwrap();
+        let mut found = Vec::new();
+        ring.take(&mut |record| {
+            if let Record::Sample(sample) = record {
+                found.extend(sample.address);
+            }
+        })
+        .unwrap();
+        assert!(own.iter().all(|address| found.contains(address)));
+        assert!(!other.iter().any(|address| found.contains(address)));
+    }
+
+    #[test]
+    fn a_counter_counts_every_touch() {
+        let counter = match Counter::open(0, &faults(&[])) {
+            Ok(counter) => counter,
+            Err(error) => {
+                println!("skipped: events are refused here ({error})");
+                return;
+            }
+        };
+        let before = counter.read().unwrap();
+        let (_block, _) = touch(500);
+        let counted = counter.read().unwrap() - before;
+        assert!((500.0..520.0).contains(&counted), "{counted}");
+    }
+
+    #[test]
+    fn events_counted_in_turn_stand_for_the_other_time() {
+        assert_eq!(in_turn([100, 1000, 1000]), 100.0);
+        assert_eq!(in_turn([100, 1000, 250]), 400.0);
+        // It has not been counted yet.
+        assert_eq!(in_turn([0, 1000, 0]), 0.0);
+    }
+}

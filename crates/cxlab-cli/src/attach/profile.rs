@@ -1,0 +1,242 @@
+//! `cxlab attach --perf`: what a program that `perf record` followed would have cost.
+
+use std::fs::File;
+use std::path::Path;
+
+use cxlab_attach::model::Overlap;
+use cxlab_attach::placement::Placement;
+use cxlab_attach::profile::cost::{How, ProfileCost, Sampled};
+use cxlab_attach::profile::{Profile, Role, Samples};
+use cxlab_attach::report::{SAMPLING, SAMPLING_ERROR, SampledReport};
+use cxlab_attach::{this_machine, to_addresses};
+use cxlab_perf::file::PerfData;
+use cxlab_system::analytic::PlanFabric;
+use cxlab_system::layout::{cells, table};
+use serde_json::{Value, json};
+
+use super::summary::{by_pool, error_of, slower};
+use super::{AttachArgs, Failure};
+
+/// A profile, what it is of, and what it would have cost.
+pub(super) struct Priced {
+    pub(super) profile: Profile,
+    pub(super) cost: ProfileCost,
+    pub(super) placement: Placement,
+    machine: Sampled,
+    notes: Vec<String>,
+}
+
+/// Reads a profile and prices it on a fabric.
+pub(super) fn price(
+    args: &AttachArgs,
+    path: &Path,
+    machine: Given,
+    placement: Placement,
+    fabric: &mut dyn cxlab_attach::fabric::Fabric,
+) -> Result<Priced, Failure> {
+    let wrong = |why: String| Failure::mistake(format!("--perf {}: {why}", path.display()));
+    let file = File::open(path).map_err(|error| wrong(error.to_string()))?;
+    if !file.metadata().is_ok_and(|found| found.is_file()) {
+        return Err(wrong(
+            "is no file; allowed: what perf record wrote".to_owned(),
+        ));
+    }
+    let mut file = PerfData::open(file).map_err(|error| wrong(error.to_string()))?;
+    let profile = Profile::read(&mut file, args.pid).map_err(|error| wrong(error.to_string()))?;
+    let mut notes = Vec::new();
+    let machine = machine.complete(args, &profile, &mut notes)?;
+    let cost = profile.cost(fabric, placement, &machine);
+    let mut cost = cost.map_err(|error| wrong(error.to_string()))?;
+    to_addresses(&mut cost.recording);
+    let misses = cost.pools.iter().map(|pool| pool.misses).sum();
+    notes.extend(SampledReport::of(&profile, &cost).notes(misses));
+    Ok(Priced {
+        profile,
+        cost,
+        placement,
+        machine,
+        notes,
+    })
+}
+
+/// What the user says of the machine that the profile is of.
+pub(super) struct Given {
+    pub(super) local_ns: Option<f64>,
+    pub(super) overlap: Option<Overlap>,
+    pub(super) cpu_ns: Option<f64>,
+}
+
+impl Given {
+    /// With what is measured here, if the profile is of this machine.
+    fn complete(
+        self,
+        args: &AttachArgs,
+        profile: &Profile,
+        notes: &mut Vec<String>,
+    ) -> Result<Sampled, Failure> {
+        let is_here = profile.samples.host.is_some()
+            && profile.samples.host == here("/proc/sys/kernel/hostname", None)
+            && profile.samples.processor == here("/proc/cpuinfo", Some("model name"));
+        let known = self.local_ns.is_some() && self.overlap.is_some();
+        let measured = (is_here && !known).then(|| this_machine(args.recalibrate));
+        let measured = measured.flatten();
+        let Some(local_ns) = self.local_ns.or(measured.map(|(local_ns, _)| local_ns)) else {
+            let host = profile
+                .samples
+                .host
+                .as_deref()
+                .unwrap_or("an unknown machine");
+            let processor = profile
+                .samples
+                .processor
+                .as_deref()
+                .unwrap_or("an unknown processor");
+            return Err(Failure::mistake(format!(
+                "--perf: the profile is of {host} ({processor}), whose latency cannot be measured here; give it \
+                 (--local-latency \"90 ns\")"
+            )));
+        };
+        let overlap = self.overlap.or(measured.map(|(_, overlap)| overlap));
+        if overlap.is_none() {
+            notes.push(format!(
+                "at most {} misses at once (assumed; --overlap)",
+                Overlap::default().misses
+            ));
+        }
+        Ok(Sampled {
+            local_ns,
+            overlap: overlap.unwrap_or_default(),
+            cpu_ns: self.cpu_ns,
+        })
+    }
+}
+
+/// The first line of a file, or the value of the first line of that name.
+fn here(path: &str, name: Option<&str>) -> Option<String> {
+    let text = std::fs::read_to_string(path).ok()?;
+    let line = match name {
+        None => text.lines().next(),
+        Some(name) => text.lines().find_map(|line| {
+            let (found, value) = line.split_once(':')?;
+            (found.trim() == name).then_some(value)
+        }),
+    };
+    line.map(|line| line.trim().to_owned())
+}
+
+impl Priced {
+    /// The report for people.
+    pub(super) fn text(
+        &self,
+        scenario: &str,
+        pools: &[(String, f64)],
+        fabric: &PlanFabric<'_>,
+    ) -> String {
+        let cost = &self.cost;
+        let mut text = format!("\n{scenario} (perf): {}\n\n", slower(&cost.slowdown));
+        text.push_str(&by_pool(pools, &cost.pools, self.machine.local_ns));
+        text.push_str(&error_of(fabric));
+        let how = match cost.how {
+            How::Counted => "an event that counts it",
+            How::Between => "misses, between all at once and one after the other",
+        };
+        text.push_str(&format!(
+            "\n  misses outstanding, natively: {:.3} s of {:.3} s, by {how}\n\n",
+            cost.outstanding_s, cost.slowdown.native_s
+        ));
+        text.push_str(&by_source(&self.profile.samples));
+        text.push_str(&format!("  tier 1, {SAMPLING}; {SAMPLING_ERROR}\n"));
+        for note in &self.notes {
+            text.push_str(&format!("  note: {note}\n"));
+        }
+        text
+    }
+
+    /// The report for programs.
+    pub(super) fn json(&self, pools: &[(String, f64)]) -> Value {
+        let unloaded: Vec<Value> = pools
+            .iter()
+            .skip(1)
+            .map(|(name, latency)| json!({ "name": name, "unloaded_ns": latency }))
+            .collect();
+        let cost = &self.cost;
+        let mut report = json!({
+            "mode": "perf",
+            "tier": {
+                "number": 1,
+                "name": SAMPLING,
+                "error_class": SAMPLING_ERROR,
+                "refused": [],
+            },
+            "placement": self.placement.to_string(),
+            "slowdown": cost.slowdown,
+            "local_latency_ns": self.machine.local_ns,
+            "overlap": self.machine.overlap,
+            "pools": cost.pools,
+            "devices": unloaded,
+            "notes": self.notes,
+        });
+        let sampled = SampledReport::of(&self.profile, cost);
+        if let (Some(report), Ok(Value::Object(sampled))) =
+            (report.as_object_mut(), serde_json::to_value(sampled))
+        {
+            report.extend(sampled);
+        }
+        report
+    }
+}
+
+/// Where loads found their data, and what events were sampled.
+pub(super) fn by_source(samples: &Samples) -> String {
+    let mut rows = vec![cells([
+        "loads found their data in",
+        "samples",
+        "loads",
+        "cycles",
+    ])];
+    for (name, found) in &samples.found {
+        rows.push(vec![
+            name.clone(),
+            found.samples.to_string(),
+            format!("{:.0}", found.loads),
+            match found.mean_cycles > 0.0 {
+                true => format!("{:.0}", found.mean_cycles),
+                false => "-".to_owned(),
+            },
+        ]);
+    }
+    let mut text = table(&rows);
+    text.push('\n');
+    let mut rows = vec![cells(["event", "used as", "samples", "events"])];
+    for event in &samples.events {
+        rows.push(vec![
+            event.name.clone(),
+            used_as(event.role).to_owned(),
+            match event.counted {
+                true => "counted".to_owned(),
+                false => event.samples.to_string(),
+            },
+            format!("{:.0}", event.events),
+        ]);
+    }
+    text.push_str(&table(&rows));
+    text
+}
+
+fn used_as(role: Role) -> &'static str {
+    match role {
+        Role::Loads {
+            misses_only: true, ..
+        } => "misses with addresses",
+        Role::Loads {
+            some_only: true, ..
+        } => "some loads with addresses",
+        Role::Loads { .. } => "loads with addresses",
+        Role::Lines => "lines from memory",
+        Role::Stalls => "cycles stalled for memory",
+        Role::Outstanding => "cycles with a miss",
+        Role::Cycles => "cycles",
+        Role::Clock => "CPU time",
+        Role::Unused => "-",
+    }
+}

@@ -1,0 +1,197 @@
+//! What hardware that samples addresses would say of an execution that is known exactly: misses go into a ring as the
+//! kernel writes them, one of so many, and what is read from it is priced as a profile is (tier 1).
+//!
+//! The time with misses outstanding is the event engine's, with all memory local. Left out: misses of stores, which such
+//! events do not sample, and what a prefetcher hides of a load's latency.
+
+use cxlab_attach::placement::Placement;
+use cxlab_attach::profile::ProfileReader;
+use cxlab_attach::profile::cost::Sampled;
+use cxlab_perf::encode::Event;
+use cxlab_perf::ring::Written;
+use cxlab_perf::{Attr, Format, Mapped, Mode, Record, Sample, Weight, flag};
+
+use super::{Assumed, ByPeriod, EngineSide, ModelSide};
+use crate::program_fabric::ProgramFabric;
+
+/// After how many misses there is a sample: primes, so that no loop is in step with them.
+pub(super) const PERIODS: [u64; 4] = [1, 101, 1009, 10_007];
+/// Bytes of the ring, and after how many samples it is emptied (*assumed*: perf's 512 KiB; more samples do not fit).
+const RING: usize = 512 << 10;
+const EMPTIED: u64 = 4096;
+/// The process.
+const PID: i32 = 1;
+/// Numbers of the events.
+const LOADS: usize = 0;
+const OUTSTANDING: usize = 1;
+const CYCLES: usize = 2;
+const CLOCK: usize = 3;
+
+/// A load that missed the last level cache.
+#[derive(Clone, Copy, Debug)]
+struct Miss {
+    time: u64,
+    ip: u64,
+    address: u64,
+}
+
+/// Loads that missed, and mappings of memory.
+#[derive(Clone, Default, Debug)]
+pub(super) struct Sampling {
+    misses: Vec<Miss>,
+    mapped: Vec<(u64, u64, u64)>,
+}
+
+impl Sampling {
+    /// An instruction missed a line. Its number stands for its time.
+    pub(super) fn load(&mut self, time: u64, ip: u64, address: u64) {
+        self.misses.push(Miss { time, ip, address });
+    }
+
+    /// Memory was mapped.
+    pub(super) fn map(&mut self, time: u64, start: u64, end: u64) {
+        self.mapped.push((time, start, end));
+    }
+
+    /// What one sample of `period` misses each says.
+    ///
+    /// # Errors
+    /// Why it says nothing.
+    pub(super) fn price(
+        &self,
+        period: u64,
+        engine: &EngineSide,
+        assumed: &Assumed,
+        placement: Placement,
+        fabric: &mut ProgramFabric<'_>,
+    ) -> Result<ByPeriod, String> {
+        let events = events(period);
+        let mut profile = ProfileReader::new(&events, None).map_err(|error| error.to_string())?;
+        let mut ring = Written::new(RING, events[LOADS].attr);
+        let mut mapped = self.mapped.iter().peekable();
+        let cycles = (assumed.local_ns() / assumed.base_ns()).round() as u32;
+        let mut wrong = None;
+        let mut empty = |ring: &mut Written, profile: &mut ProfileReader| {
+            ring.take(&mut |record| {
+                let time = match &record {
+                    Record::Sample(sample) => sample.time,
+                    _ => None,
+                };
+                if let Err(error) = profile.hear(LOADS, time, record) {
+                    wrong = Some(error.to_string());
+                }
+            })
+            .map_err(|error| error.to_string())
+        };
+        let sampled = self.misses.iter().skip(period as usize / 2);
+        for (number, miss) in (1..).zip(sampled.step_by(period as usize)) {
+            while let Some((time, start, end)) = mapped.next_if(|(time, ..)| *time <= miss.time) {
+                let mapped = Mapped {
+                    pid: PID,
+                    start: *start,
+                    bytes: end - start,
+                    offset: 0,
+                    executable: false,
+                    name: "//anon".to_owned(),
+                };
+                let heard = profile.hear(LOADS, Some(*time), Record::Mapped(mapped));
+                heard.map_err(|error| error.to_string())?;
+            }
+            ring.push(&Record::Sample(sample(miss, cycles)), miss.time);
+            if number % EMPTIED == 0 {
+                empty(&mut ring, &mut profile)?;
+            }
+        }
+        empty(&mut ring, &mut profile)?;
+        if let Some(wrong) = wrong {
+            return Err(wrong);
+        }
+        for (event, of) in [
+            (OUTSTANDING, engine.local_outstanding_ns / assumed.base_ns()),
+            (CYCLES, engine.local_ns / assumed.base_ns()),
+            (CLOCK, engine.local_ns),
+        ] {
+            profile.count(event, of);
+        }
+        let machine = Sampled {
+            local_ns: assumed.local_ns(),
+            overlap: assumed.overlap,
+            cpu_ns: None,
+        };
+        let cost = profile.finish().cost(fabric, placement, &machine);
+        let cost = cost.map_err(|error| error.to_string())?;
+        let beyond = cost.pools.iter().skip(1);
+        let side = ModelSide {
+            lines: beyond.clone().map(|pool| pool.misses).sum(),
+            waits: beyond.map(|pool| pool.waits).sum(),
+            local_ns: engine.local_ns,
+            delay_ns: 1e9 * (cost.slowdown.with_cxl_s - cost.slowdown.native_s),
+            ..ModelSide::default()
+        };
+        Ok(ByPeriod {
+            period,
+            side: side.compared(engine),
+            least: cost.slowdown.least,
+            most: cost.slowdown.most,
+        })
+    }
+}
+
+fn count() -> Sample<'static> {
+    Sample {
+        id: None,
+        mode: Mode::User,
+        ip: 0,
+        pid: PID,
+        tid: PID,
+        time: None,
+        address: None,
+        period: None,
+        calls: cxlab_perf::Calls::default(),
+        weight: None,
+        source: None,
+    }
+}
+
+fn sample(miss: &Miss, cycles: u32) -> Sample<'static> {
+    Sample {
+        ip: miss.ip,
+        time: Some(miss.time),
+        address: Some(miss.address),
+        weight: Some(Weight {
+            cycles,
+            retire_cycles: 0,
+        }),
+        ..count()
+    }
+}
+
+/// The events of a processor of Intel that `perf record` would be told.
+fn events(period: u64) -> Vec<Event> {
+    let event = |name: &str, kind, config, period, fields: &[Format]| Event {
+        attr: Attr {
+            kind,
+            config,
+            sample_period: period,
+            sample_type: fields.iter().fold(0, |all, field| all | *field as u64),
+            flags: flag::USER_SPACE,
+            ..Attr::default()
+        },
+        ids: Vec::new(),
+        name: name.to_owned(),
+    };
+    let load = [
+        Format::Ip,
+        Format::Tid,
+        Format::Time,
+        Format::Addr,
+        Format::Weight,
+    ];
+    let count = [Format::Tid, Format::Period];
+    vec![
+        event("mem_load_retired.l3_miss", 4, 0x20d1, period, &load),
+        event("cycle_activity.cycles_l3_miss", 4, 0x0200_02a3, 1, &count),
+        event("cycles", 0, 0, 1, &count),
+        event("task-clock", 1, 1, 1, &count),
+    ]
+}
