@@ -5,7 +5,7 @@ use std::io;
 
 use cxlab_perf::{Attr, Format, flag};
 
-use crate::meter::Events;
+use crate::meter::Addresses;
 use crate::sys::{self, Counter, Ring};
 
 /// A facility of the system that cxlab checked for.
@@ -257,7 +257,7 @@ pub fn tiers(checks: &[Check]) -> Vec<TierCheck> {
         true => why.to_owned(),
         false => format!("refused: {}", found(name)),
     };
-    let events = Events::of_this_processor();
+    let events = Addresses::of_this_processor();
     vec![
         TierCheck {
             number: 1,
@@ -271,11 +271,8 @@ pub fn tiers(checks: &[Check]) -> Vec<TierCheck> {
         TierCheck {
             number: 2,
             name: "counting events and windows",
-            usable: false,
-            why: no_counters(
-                "demand fills",
-                "the kernel offers it, but cxlab has no use of it yet",
-            ),
+            usable: works("demand fills"),
+            why: no_counters("demand fills", TIER_2),
         },
         TierCheck {
             number: 3,
@@ -309,18 +306,21 @@ pub fn tiers(checks: &[Check]) -> Vec<TierCheck> {
 /// What is known of tier 1.
 const TIER_1: &str = "built, never run on a PMU; --events auto uses it";
 
+/// What is known of tier 2.
+const TIER_2: &str = "built, never run on a PMU; --events cache-misses uses it";
+
 /// Why each tier better than tier 3 is not used, one line each.
 pub(crate) fn refused() -> Vec<String> {
     let counters = match demand_fills() {
         None => "no event of demand fills is known for this processor".to_owned(),
         Some((name, code)) => match hardware(event(RAW, code)) {
-            Ok(_) => format!("{name} can be counted, but cxlab has no use of it yet"),
+            Ok(_) => format!("{name} can be counted; {TIER_2}"),
             Err(error) => error.to_string(),
         },
     };
     let fills = demand_fills().map_or(0, |(_, event)| event);
     let sampling = match hardware(sampled(event(RAW, fills), true)) {
-        Ok(_) => match Events::of_this_processor() {
+        Ok(_) => match Addresses::of_this_processor() {
             Ok(_) => TIER_1.to_owned(),
             Err(why) => why,
         },

@@ -19,7 +19,7 @@ use crate::doctor;
 use crate::fabric::Fabric;
 use crate::images::to_addresses;
 use crate::kept::{self, Measured};
-use crate::meter::{Begins, Events, Meter};
+use crate::meter::{Begins, Events, Opened};
 use crate::model::Overlap;
 use crate::placement::Placement;
 use crate::process::Facts;
@@ -278,8 +278,8 @@ fn guard(
         (library, _) => library.and_then(Result::ok),
     };
     let recorder = options.record.then(|| Recorder::new(library.clone()));
-    let meter = options.events.clone().map(Meter::new).transpose();
-    let meter = meter.map_err(|why| AttachError::Trace(format!("--events: {why}")))?;
+    let events = Opened::open(options.events.clone());
+    let events = events.map_err(|why| AttachError::Trace(format!("--events: {why}")))?;
     let facts = facts.clone();
     let tracer = match &options.target {
         Target::Command(words) => {
@@ -290,7 +290,7 @@ fn guard(
                 AttachError::Trace(doctor::why_not_traced(&error))
             })?;
             let relay = Relay::new(link, command, Some(root));
-            let known = (facts.clone(), recorder, meter);
+            let known = (facts.clone(), recorder, events);
             let mut tracer = Tracer::new(fabric, options.placement, known, root, relay);
             tracer.add(root, Begins::AtExec);
             run_first(&mut notes);
@@ -300,7 +300,7 @@ fn guard(
         }
         Target::Pid(pid) => {
             let relay = Relay::new(link, command, None);
-            let known = (facts.clone(), recorder, meter);
+            let known = (facts.clone(), recorder, events);
             let mut tracer = Tracer::new(fabric, options.placement, known, *pid, relay);
             run_first(&mut notes);
             seize_all(*pid, &mut tracer)?;
@@ -310,9 +310,12 @@ fn guard(
     let mut outcome = tracer.follow().map_err(system("following the program"))?;
     let recorder = outcome.recorder.take();
     let recording = recorder.map(|all| all.finish(facts.overlap, outcome.cpu_ns as f64, missing));
-    let metered = outcome.metered.take();
+    let (metered, counted) = (outcome.metered.take(), outcome.counted.take());
     let cpu_ns = outcome.cpu_ns as f64;
     let mut report = report(options, &facts, notes, outcome);
+    if let Some((lines, wrong)) = counted {
+        report.with_lines(lines, wrong);
+    }
     let profile = metered.and_then(|(profile, wrong)| {
         let machine = Sampled {
             local_ns: facts.local_ns,
@@ -472,10 +475,10 @@ fn report(
             }
         ));
     }
-    if accounts.asked_ns == 0 && options.events.is_none() {
+    if accounts.asked_ns == 0 && !matches!(options.events, Some(Events::Addresses(_))) {
         notes.push(why_nothing(&outcome));
     }
-    if options.events.is_none() {
+    if !matches!(options.events, Some(Events::Addresses(_))) {
         notes.push(
             "waits are estimated from sampled windows and a model of overlap; no counter was read"
                 .to_owned(),

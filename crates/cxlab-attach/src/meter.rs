@@ -27,15 +27,24 @@ const KEPT: f64 = 256.0;
 
 /// An event: what it counts, and its name.
 #[derive(Clone, PartialEq, Eq, Debug)]
-struct Selected {
+pub struct Selected {
     name: String,
     kind: u32,
     config: u64,
 }
 
-/// Events by which misses are known.
+/// Events that say what a program misses.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Events {
+pub enum Events {
+    /// Where its misses are, and for how long some are outstanding: there are no windows (tier 1).
+    Addresses(Addresses),
+    /// How many lines it reads from memory; windows say the rest (tier 2).
+    Lines(Selected),
+}
+
+/// Events by which misses are known with their addresses.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Addresses {
     /// Samples misses, with the addresses of their data.
     misses: Selected,
     period: u64,
@@ -48,20 +57,23 @@ const SOFTWARE: u32 = 1;
 const TASK_CLOCK: u64 = 1;
 const PAGE_FAULTS: u64 = 2;
 
-/// What events may be.
-const ALLOWED: &str =
-    "auto, or MISSES[:PERIOD],OUTSTANDING: raw events such as r20d1, page-faults, and task-clock";
+const HARDWARE: u32 = 0;
+const CACHE_MISSES: u64 = 3;
 
-impl Events {
+/// What events may be.
+const ALLOWED: &str = "auto, LINES, or MISSES[:PERIOD],OUTSTANDING: cache-misses, raw events such as r20d1, \
+                       page-faults, and task-clock";
+
+impl Addresses {
     /// The events of this processor.
     ///
     /// # Errors
     /// Why there are none.
-    pub fn of_this_processor() -> Result<Events, String> {
-        Events::of_processor(&fs::read_to_string("/proc/cpuinfo").unwrap_or_default())
+    pub fn of_this_processor() -> Result<Addresses, String> {
+        Addresses::of_processor(&fs::read_to_string("/proc/cpuinfo").unwrap_or_default())
     }
 
-    fn of_processor(info: &str) -> Result<Events, String> {
+    fn of_processor(info: &str) -> Result<Addresses, String> {
         let value = |name: &str| {
             let found = info.lines().find_map(|line| {
                 let (found, value) = line.split_once(':')?;
@@ -96,7 +108,7 @@ impl Events {
             ),
             _ => return Err("no events are known for this processor".to_owned()),
         };
-        Ok(Events {
+        Ok(Addresses {
             misses: of("mem_load_retired.l3_miss", 0x20d1),
             period: PERIOD,
             outstanding,
@@ -162,6 +174,12 @@ impl Events {
     }
 }
 
+impl Selected {
+    fn is_clock(&self) -> bool {
+        (self.kind, self.config) == (SOFTWARE, TASK_CLOCK)
+    }
+}
+
 fn attr(selected: &Selected) -> Attr {
     Attr {
         kind: selected.kind,
@@ -180,31 +198,34 @@ impl FromStr for Events {
             let (kind, config) = match name {
                 "page-faults" => (SOFTWARE, PAGE_FAULTS),
                 "task-clock" => (SOFTWARE, TASK_CLOCK),
+                "cache-misses" => (HARDWARE, CACHE_MISSES),
                 _ => (RAW, u64::from_str_radix(name.strip_prefix('r')?, 16).ok()?),
             };
             let name = name.to_owned();
             Some(Selected { name, kind, config })
         };
         if text == "auto" {
-            return Events::of_this_processor();
+            return Addresses::of_this_processor().map(Events::Addresses);
         }
-        let (misses, outstanding) = text.split_once(',').ok_or_else(wrong)?;
+        let Some((misses, outstanding)) = text.split_once(',') else {
+            let lines = event(text).filter(|event| !event.is_clock());
+            return lines.map(Events::Lines).ok_or_else(wrong);
+        };
         let (misses, period) = match misses.split_once(':') {
             Some((misses, period)) => (misses, period.parse().map_err(|_| wrong())?),
             None if misses == "page-faults" => (misses, 1),
             None => (misses, PERIOD),
         };
         let (misses, outstanding) = event(misses).zip(event(outstanding)).ok_or_else(wrong)?;
-        let in_order = misses.config != TASK_CLOCK || misses.kind == RAW;
-        let in_order = in_order && (outstanding.config != PAGE_FAULTS || outstanding.kind == RAW);
-        if !in_order || period == 0 {
+        let time = outstanding.kind == RAW || outstanding.is_clock();
+        if misses.is_clock() || !time || period == 0 {
             return Err(wrong());
         }
-        Ok(Events {
+        Ok(Events::Addresses(Addresses {
             misses,
             period,
             outstanding,
-        })
+        }))
     }
 }
 
@@ -248,9 +269,89 @@ pub(crate) struct Missed {
     pub(crate) lines: Vec<f64>,
 }
 
+/// Events that the kernel does not refuse.
+pub(crate) enum Opened {
+    Nothing,
+    Addresses(Box<Meter>),
+    Lines(Lines),
+}
+
+impl Opened {
+    /// Opens events, of no thread yet.
+    ///
+    /// # Errors
+    /// Why the kernel refuses them, which is tried on this thread.
+    pub(crate) fn open(events: Option<Events>) -> Result<Opened, String> {
+        Ok(match events {
+            None => Opened::Nothing,
+            Some(Events::Addresses(events)) => Opened::Addresses(Box::new(Meter::new(events)?)),
+            Some(Events::Lines(event)) => Opened::Lines(Lines::new(event)?),
+        })
+    }
+}
+
+/// An event that counts lines read from memory, of all threads of a program.
+pub(crate) struct Lines {
+    event: Selected,
+    threads: BTreeMap<Tid, (Counter, f64)>,
+    sum: f64,
+    wrong: Option<String>,
+}
+
+impl Lines {
+    fn new(event: Selected) -> Result<Lines, String> {
+        match Counter::open(0, &attr(&event)) {
+            Ok(_) => Ok(Lines {
+                event,
+                threads: BTreeMap::new(),
+                sum: 0.0,
+                wrong: None,
+            }),
+            Err(error) => Err(format!("{}: {error}", event.name)),
+        }
+    }
+
+    pub(crate) fn add(&mut self, tid: Tid, begins: Begins) {
+        let attr = attr(&self.event);
+        let from = Attr {
+            flags: attr.flags | begins.flags(),
+            ..attr
+        };
+        match Counter::open(tid, &from) {
+            Ok(counter) => {
+                self.threads.insert(tid, (counter, 0.0));
+            }
+            Err(error) => {
+                let _ = self.wrong.get_or_insert(error.to_string());
+            }
+        }
+    }
+
+    /// Lines that a thread has read since the last time.
+    pub(crate) fn read(&mut self, tid: Tid) -> f64 {
+        let Some((counter, then)) = self.threads.get_mut(&tid) else {
+            return 0.0;
+        };
+        let now = counter.read().unwrap_or(*then);
+        let more = (now - *then).max(0.0);
+        *then = now;
+        self.sum += more;
+        more
+    }
+
+    pub(crate) fn remove(&mut self, tid: Tid) {
+        self.threads.remove(&tid);
+    }
+
+    /// All lines, and what went wrong.
+    pub(crate) fn finish(self) -> (f64, Option<String>) {
+        (self.sum, self.wrong)
+    }
+}
+
 /// Events of all threads of a program.
 pub(crate) struct Meter {
-    events: Events,
+    events: Addresses,
     threads: BTreeMap<Tid, Metered>,
     reader: ProfileReader,
     /// Samples by process and pool; old ones count less.
@@ -269,7 +370,7 @@ impl Meter {
     ///
     /// # Errors
     /// Why the kernel refuses the events, which is tried on this thread.
-    pub(crate) fn new(events: Events) -> Result<Meter, String> {
+    fn new(events: Addresses) -> Result<Meter, String> {
         let known = events.all();
         let roles = [MISSES, Role::Outstanding, Role::Cycles, Role::Clock];
         let reader = ProfileReader::of(known.iter().zip(roles), None);
@@ -472,7 +573,7 @@ mod tests {
             )
         };
         let outstanding = |model| {
-            let found = Events::of_processor(&info("GenuineIntel", 6, model)).unwrap();
+            let found = Addresses::of_processor(&info("GenuineIntel", 6, model)).unwrap();
             assert_eq!((found.misses.config, found.period), (0x20d1, PERIOD));
             found.outstanding.config
         };
@@ -480,7 +581,7 @@ mod tests {
         assert_eq!(outstanding(85), 0x0200_02a3);
         assert_eq!(outstanding(106), 0x0200_02a3);
         assert_eq!(outstanding(143), 0x0100_1020);
-        let none = |text: &str| Events::of_processor(text).unwrap_err();
+        let none = |text: &str| Addresses::of_processor(text).unwrap_err();
         assert!(none(&info("AuthenticAMD", 25, 1)).contains("no event of this processor"));
         assert!(none(&info("GenuineIntel", 6, 1)).contains("no events are known"));
         assert!(none("").contains("no events are known"));
@@ -488,16 +589,24 @@ mod tests {
 
     #[test]
     fn events_are_chosen_by_name_or_number() {
-        let found: Events = "r20d1:5003,r20002a3".parse().unwrap();
+        let addresses = |text: &str| match text.parse() {
+            Ok(Events::Addresses(found)) => found,
+            other => panic!("{text}: {other:?}"),
+        };
+        let found = addresses("r20d1:5003,r20002a3");
         assert_eq!((found.misses.config, found.period), (0x20d1, 5003));
         assert_eq!(found.misses().sample_period, 5003);
         assert!(!found.is_in_nanoseconds());
-        let found: Events = "page-faults,task-clock".parse().unwrap();
+        let found = addresses("page-faults,task-clock");
         assert_eq!(found.period, 1);
         assert!(found.is_in_nanoseconds());
+        match "cache-misses".parse() {
+            Ok(Events::Lines(found)) => assert_eq!((found.kind, found.config), (0, 3)),
+            other => panic!("{other:?}"),
+        }
         for wrong in [
             "",
-            "r20d1",
+            "task-clock",
             "r20d1,",
             "r20d1:0,r2",
             "r20d1:x,r2",

@@ -37,7 +37,11 @@ pub(crate) struct Told {
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum Used {
     /// A number of instructions, and their CPU time in nanoseconds.
-    Counted { instructions: f64, cpu_ns: f64 },
+    Counted {
+        instructions: f64,
+        cpu_ns: f64,
+        lines: f64,
+    },
     /// CPU time without a known number of instructions.
     Spent(Spent),
     /// CPU time in other code, which no window has been in.
@@ -80,6 +84,8 @@ pub(crate) struct Prices<'a> {
     pub(crate) by_time_ns: f64,
     /// What is kept of the run, if that is wanted.
     pub(crate) recorder: Option<Recorder>,
+    /// Whether an event counts the lines that are read.
+    pub(crate) has_lines: bool,
 }
 
 /// Whether more windows may soon say which lines are in the cache, in the code of a sample that has no price
@@ -113,6 +119,7 @@ impl<'a> Prices<'a> {
             by_reuse_ns: 0.0,
             by_time_ns: 0.0,
             recorder: None,
+            has_lines: false,
         }
     }
 
@@ -127,7 +134,8 @@ impl<'a> Prices<'a> {
                 .estimate(phase, &self.facts, &*self.fabric)
                 .is_some();
         let short = thread.open.len() < MOST_WAITING;
-        let waits = waits || known && short && any_undecided(thread, process, phase);
+        let open = !self.has_lines && known && short;
+        let waits = waits || open && any_undecided(thread, process, phase);
         if !waits {
             self.settle(thread, process, Some(phase));
         }
@@ -202,6 +210,7 @@ impl<'a> Prices<'a> {
                     Some(instructions) => Used::Counted {
                         instructions,
                         cpu_ns: look.spent.cpu_ns,
+                        lines: look.spent.lines,
                     },
                     None => Used::Spent(look.spent),
                 };
@@ -249,6 +258,7 @@ impl<'a> Prices<'a> {
                 Used::Counted {
                     instructions,
                     cpu_ns,
+                    ..
                 },
                 _,
             ) => (&mut told.counted_ns, cpu_ns, Some(instructions)),
@@ -260,13 +270,20 @@ impl<'a> Prices<'a> {
                 (&mut told.priced_ns, spent.user_ns, None)
             }
         };
+        let lines = match used {
+            Used::Counted { lines, .. } => lines,
+            Used::Spent(spent) | Used::Elsewhere(spent) => spent.lines,
+        };
+        if self.has_lines {
+            process.count(phase, lines, ns);
+        }
         let Some(known) = process.estimate(phase, &self.facts, &*self.fabric) else {
             self.unpriced_ns += ns;
             return;
         };
         *told += ns;
         match known.judged {
-            Judged::Pages => {}
+            Judged::Pages | Judged::Counted => {}
             Judged::Lines => self.by_lines_ns += ns,
             Judged::Reuse => self.by_reuse_ns += ns,
             Judged::Time => self.by_time_ns += ns,
@@ -280,7 +297,14 @@ impl<'a> Prices<'a> {
             Some(instructions) => instructions * estimate.instruction_ns(),
             None => ns,
         };
-        let user_ns = user_of(estimate);
+        // Where lines are counted, the time holds as many as that.
+        let modelled_ns = user_of(estimate);
+        let reads: f64 = estimate.rates.iter().map(|rate| rate.reads).sum();
+        let user_ns = match self.has_lines {
+            true if reads > 0.0 => lines / reads,
+            true => 0.0,
+            false => modelled_ns,
+        };
         thread.ledger.ask(user_ns * delay);
         let [few, many] = match &known.bounds {
             Some(bounds) => bounds.each_ref().map(user_of),
@@ -290,7 +314,7 @@ impl<'a> Prices<'a> {
         self.most_ns += (many * most).max(user_ns * delay);
         if let Some(recorder) = &mut self.recorder {
             let priced = Priced {
-                instructions: user_ns / estimate.instruction_ns(),
+                instructions: modelled_ns / estimate.instruction_ns(),
                 cpu_ns: ns,
                 delay_ns: user_ns * delay,
                 estimate,
@@ -299,7 +323,7 @@ impl<'a> Prices<'a> {
             };
             recorder.priced(pid, phase, &priced);
         }
-        self.modelled_ns += user_ns * estimate.model_ns();
+        self.modelled_ns += modelled_ns * estimate.model_ns();
         for (pool, rate) in estimate.rates.iter().enumerate() {
             let latency = match pool {
                 0 => known.machine.local_ns,
@@ -510,6 +534,7 @@ mod tests {
             self.thread.stretch.add(Spent {
                 cpu_ns,
                 user_ns: cpu_ns,
+                lines: 0.0,
             });
             let phase = self.process.at(place.code);
             let before = self.thread.last_look();
@@ -529,6 +554,47 @@ mod tests {
             let told = self.prices.told;
             [told.counted_ns, told.paced_ns, told.priced_ns].map(|ns| ns / 1e6)
         }
+    }
+
+    /// Where an event counts lines, as many are charged as it counted, whatever windows say of the cache.
+    #[test]
+    fn counted_lines_are_the_misses() {
+        let mut fabric = Two;
+        let mut followed = Followed::new(&mut fabric);
+        followed.prices.has_lines = true;
+        let memory = crate::placement::Region {
+            start: 0,
+            end: 1 << 20,
+        };
+        followed.process.layout.update(&[memory]);
+        // A chain through CXL memory, a load in ten instructions.
+        let load = |at: u64| Step {
+            code: ONE,
+            ..Step::load(at * 6400, &[1], &[1])
+        };
+        let compute = Step {
+            code: ONE,
+            ..Step::default()
+        };
+        let steps = (0..100).flat_map(|at| [vec![load(at)], vec![compute.clone(); 9]].concat());
+        let trace = WindowTrace::new(steps.collect(), 0, &mut |_| Some(1));
+        let (facts, fabric) = (&followed.prices.facts, &*followed.prices.fabric);
+        followed.process.add(trace, &[], facts, fabric).unwrap();
+        for number in 1..=20 {
+            followed.thread.stretch.lines = 9_000.0 + 500.0 * f64::from(number % 3);
+            followed.look(at(ONE, 0));
+        }
+        let counted: f64 = (1..=20)
+            .map(|number| 9_000.0 + 500.0 * f64::from(number % 3))
+            .sum();
+        let [local, far] = [0, 1].map(|pool| followed.prices.pools()[pool].misses);
+        assert!(
+            (far / counted - 1.0).abs() < 1e-9 && local == 0.0,
+            "{far} {counted}"
+        );
+        // Each waits for 200 ns more.
+        let asked = followed.thread.ledger.asked_ns as f64;
+        assert!((asked / (200.0 * counted) - 1.0).abs() < 0.02, "{asked}");
     }
 
     /// Five intervals pass before the window, at another pace, and eight until the counter is

@@ -38,6 +38,9 @@ const DOUBT: f64 = 1.25;
 const ALONE: f64 = 0.5;
 /// Halvings of the interval in which a working set is searched.
 const HALVINGS: u32 = 8;
+/// Halvings of the interval in which the share of lines that miss is searched where they are counted: to a
+/// millionth, so that some lines miss wherever some are counted.
+const COUNTED_HALVINGS: u32 = 20;
 /// Times that the cache is filled until a line is watched no longer (*assumed*: what is known of that time
 /// changes with further lines).
 const WATCHED_HORIZONS: f64 = 2.0;
@@ -82,6 +85,8 @@ pub(crate) struct Process {
     locality: Locality,
     /// Number of windows when those of a phase were last analysed.
     renewed: BTreeMap<PhaseId, u64>,
+    /// Lines that an event counted, and their CPU time in nanoseconds, by phase.
+    counted: BTreeMap<PhaseId, (f64, f64)>,
     /// Lines new to windows in a nanosecond of CPU time, by phase, and number of threads that run at once.
     rates: BTreeMap<PhaseId, f64>,
     running: usize,
@@ -124,6 +129,8 @@ pub(crate) enum Judged {
     Reuse,
     /// The program's speed on this machine.
     Time,
+    /// An event that counts lines.
+    Counted,
 }
 
 impl Known {
@@ -162,6 +169,7 @@ impl Process {
             progress: BTreeMap::new(),
             locality: Locality::default(),
             renewed: BTreeMap::new(),
+            counted: BTreeMap::new(),
             rates: BTreeMap::new(),
             running: 1,
             next_maps: Instant::now(),
@@ -312,6 +320,7 @@ impl Process {
         self.progress.retain(|phase, _| known.knows(*phase));
         self.renewed.retain(|phase, _| known.knows(*phase));
         self.rates.retain(|phase, _| known.knows(*phase));
+        self.counted.retain(|phase, _| known.knows(*phase));
         self.locality.retain(|phase| known.knows(phase));
         self.locality.add(phase, number, lines);
         let progress = self.progress.entry(phase).or_default();
@@ -439,11 +448,55 @@ impl Process {
         self.running = threads;
     }
 
+    /// An event counted so many lines in CPU time of a phase.
+    pub(crate) fn count(&mut self, phase: PhaseId, lines: f64, ns: f64) {
+        let (all, all_ns) = self.counted.entry(phase).or_default();
+        let before = *all / all_ns.max(1.0);
+        *all += lines;
+        *all_ns += ns;
+        let now = *all / all_ns.max(1.0);
+        if (now - before).abs() > PACE_CHANGE * before {
+            self.estimates.remove(&phase);
+        }
+    }
+
+    /// The estimate with as many misses as an event counted. `None` if none counts.
+    fn by_count(&self, phase: PhaseId, machine: Machine, seen_ns: Option<f64>) -> Option<Known> {
+        let (lines, ns) = *self.counted.get(&phase)?;
+        let per_ns = lines / ns.max(1.0);
+        let pace = self.progress.get(&phase).and_then(Progress::pace);
+        let of = |chance| self.estimator.estimate(phase, &machine, chance);
+        let reads = |estimate: &Estimate| {
+            let told = pace.map_or(1.0, |pace| pace * estimate.instruction_ns());
+            told * estimate.rates.iter().map(|rate| rate.reads).sum::<f64>()
+        };
+        let (mut low, mut high) = (0.0, 1.0);
+        for _ in 0..COUNTED_HALVINGS {
+            let middle = (low + high) / 2.0;
+            match reads(&of(middle)?) < per_ns {
+                true => low = middle,
+                false => high = middle,
+            }
+        }
+        Some(Known {
+            estimate: of(high)?,
+            bounds: None,
+            machine,
+            seen_ns,
+            judged: Judged::Counted,
+            doubtful: false,
+            delay: None,
+        })
+    }
+
     /// Estimates how many lines miss in a phase, an instruction of which takes `seen_ns` natively. Touched
     /// pages decide, or the lines in them that windows saw, or how much memory a program of that speed
     /// uses. No more lines miss than fit in the program's time.
     fn judge(&self, phase: PhaseId, facts: &Facts, seen_ns: Option<f64>) -> Option<Known> {
         let machine = self.machine(facts, self.locality.working_set());
+        if let Some(known) = self.by_count(phase, machine, seen_ns) {
+            return Some(known);
+        }
         let watched = self.watched(phase);
         let of = |chance| self.estimator.estimate(phase, &machine, chance);
         let part = watched.map(|watched| watched.beyond.part);
@@ -536,6 +589,9 @@ impl Process {
 
     /// Whether more windows may soon say which lines of a phase are in the cache.
     pub(crate) fn is_undecided(&self, phase: PhaseId) -> bool {
+        if !self.counted.is_empty() {
+            return false;
+        }
         let watched = self.watched(phase);
         watched.is_none_or(|watched| !watched.enough)
             && self.locality.is_undecided(phase, self.is_doubtful(phase))

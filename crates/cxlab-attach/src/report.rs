@@ -75,7 +75,29 @@ pub const SAMPLING: &str = "hardware address sampling";
 pub const SAMPLING_ERROR: &str = "compared with the event engine on exact samples alone, and never with hardware \
                                   (docs/explain/attach.md)";
 
+/// Name of tier 2.
+const COUNTING: &str = "counting events and windows";
+
 impl AttachReport {
+    /// The same of a run whose lines an event counted.
+    pub fn with_lines(&mut self, lines: f64, wrong: Option<String>) {
+        self.tier.number = 2;
+        self.tier.name = COUNTING.to_owned();
+        self.tier.refused.retain(|line| !line.starts_with("tier 2"));
+        let placed: f64 = self.pools.iter().map(|pool| pool.misses).sum();
+        if placed < (1.0 - NOTABLE) * lines {
+            self.notes.push(format!(
+                "{:.0} of {lines:.0} counted lines have no price: they are of the kernel, or of code whose windows \
+                 touch no memory",
+                lines - placed
+            ));
+        }
+        if let Some(wrong) = wrong {
+            self.notes
+                .push(format!("some lines were not counted: {wrong}"));
+        }
+    }
+
     /// The same of a run whose misses are known by events of the processor.
     pub fn with_samples(&mut self, profile: &Profile, cost: Result<&ProfileCost, &ProfileError>) {
         self.tier = Tier {

@@ -107,18 +107,22 @@ pub(crate) struct Spent {
     pub(crate) cpu_ns: f64,
     /// In user space, to the resolution of the kernel's ticks.
     pub(crate) user_ns: f64,
+    /// Lines read from memory meanwhile, where an event counts them.
+    pub(crate) lines: f64,
 }
 
 impl Spent {
     pub(crate) fn add(&mut self, more: Spent) {
         self.cpu_ns += more.cpu_ns;
         self.user_ns += more.user_ns;
+        self.lines += more.lines;
     }
 
     pub(crate) fn half(self) -> Spent {
         Spent {
             cpu_ns: self.cpu_ns / 2.0,
             user_ns: self.user_ns / 2.0,
+            lines: self.lines / 2.0,
         }
     }
 
@@ -128,6 +132,7 @@ impl Spent {
         Spent {
             cpu_ns,
             user_ns: self.user_ns.min(cpu_ns),
+            lines: self.lines,
         }
     }
 }

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use crate::fabric::Fabric;
 use crate::ledger::Accounts;
 use crate::maps;
-use crate::meter::{Begins, Meter};
+use crate::meter::{Begins, Lines, Meter, Opened};
 use crate::placement::Placement;
 use crate::prices::{Prices, Told};
 use crate::process::{Facts, Process};
@@ -72,14 +72,17 @@ pub(crate) struct Outcome {
     pub(crate) without_rights: BTreeSet<String>,
     /// What was kept of the run, if that was wanted.
     pub(crate) recorder: Option<Recorder>,
+    /// Lines that an event counted, and what went wrong with it.
+    pub(crate) counted: Option<(f64, Option<String>)>,
     /// Samples of events, if those said what was missed, and what went wrong with them.
     pub(crate) metered: Option<(Profile, Option<String>)>,
 }
 
 pub(crate) struct Tracer<'a> {
     prices: Prices<'a>,
-    /// Events of all threads, if they say what is missed.
+    /// Events of all threads, if they say where misses are, or how many lines are read.
     meter: Option<Meter>,
+    lines: Option<Lines>,
     relay: Relay,
     placement: Placement,
     /// The process whose end ends the run, and how that process ended.
@@ -100,15 +103,22 @@ impl<'a> Tracer<'a> {
     pub(crate) fn new(
         fabric: &'a mut dyn Fabric,
         placement: Placement,
-        (facts, recorder, meter): (Facts, Option<Recorder>, Option<Meter>),
+        (facts, recorder, events): (Facts, Option<Recorder>, Opened),
         root: Tid,
         relay: Relay,
     ) -> Tracer<'a> {
         let mut prices = Prices::new(fabric, facts);
         prices.recorder = recorder;
+        let (meter, lines) = match events {
+            Opened::Nothing => (None, None),
+            Opened::Addresses(meter) => (Some(*meter), None),
+            Opened::Lines(lines) => (None, Some(lines)),
+        };
+        prices.has_lines = lines.is_some();
         Tracer {
             prices,
             meter,
+            lines,
             relay,
             placement,
             root,
@@ -144,6 +154,7 @@ impl<'a> Tracer<'a> {
                 left: 0,
                 without_rights: BTreeSet::new(),
                 recorder: None,
+                counted: None,
                 metered: None,
             },
         }
@@ -154,6 +165,9 @@ impl<'a> Tracer<'a> {
         let pid = maps::process_of(tid).unwrap_or(tid);
         if let Some(meter) = &mut self.meter {
             meter.add(pid, tid, begins);
+        }
+        if let Some(lines) = &mut self.lines {
+            lines.add(tid, begins);
         }
         self.sum.threads += 1;
         if !self.processes.contains_key(&pid) {
@@ -467,6 +481,9 @@ impl<'a> Tracer<'a> {
         if let Some(meter) = &mut self.meter {
             meter.remove(tid);
         }
+        if let Some(lines) = &mut self.lines {
+            lines.remove(tid);
+        }
         if let Some(mut thread) = self.threads.remove(&tid) {
             let pid = thread.pid;
             if let State::Held { since, .. } = thread.state {
@@ -538,6 +555,7 @@ impl<'a> Tracer<'a> {
         thread.stretch.add(Spent {
             cpu_ns: ran as f64,
             user_ns: user as f64,
+            lines: self.lines.as_mut().map_or(0.0, |lines| lines.read(tid)),
         });
         if let Some(process) = process {
             process.ran(ran);
@@ -647,6 +665,7 @@ impl<'a> Tracer<'a> {
             self.close(&thread);
         }
         let cpu_ns = self.sum.cpu_ns as f64;
+        self.sum.counted = self.lines.take().map(|lines| lines.finish());
         self.sum.metered = self.meter.take().map(|meter| meter.finish(cpu_ns));
         self.sum.pools = self.prices.pools();
         self.sum.recorder = self.prices.recorder.take();

@@ -421,14 +421,16 @@ impl Clock {
         let clock = profile.sum(|role| *role == Role::Clock).map(|(ns, _)| ns);
         let cycles = profile
             .sum(|role| *role == Role::Cycles)
-            .map(|(all, _)| all);
+            .map(|(all, _)| all)
+            .filter(|cycles| *cycles > 0.0);
         let nominal_ns = profile
             .samples
             .processor
             .as_deref()
             .and_then(nominal_cycle_ns);
         let by_cycles = cycles.zip(nominal_ns).map(|(cycles, ns)| cycles * ns);
-        let Some(cpu_ns) = machine.cpu_ns.or(clock).or(by_cycles) else {
+        let cpu_ns = machine.cpu_ns.or(clock).or(by_cycles);
+        let Some(cpu_ns) = cpu_ns.filter(|cpu_ns| *cpu_ns > 0.0) else {
             return Err(ProfileError::Lacks(
                 "the profile does not say how much CPU time the program used; record task-clock too (-e \
                  task-clock), or give --cpu-time"

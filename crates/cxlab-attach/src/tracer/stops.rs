@@ -147,6 +147,7 @@ impl Tracer<'_> {
                 .for_each(|thread| thread.watched.clear());
         }
         if after == After::Stopped
+            && self.lines.is_none()
             && let Some(thread) = self.threads.get_mut(&tid)
         {
             process.watch(tid, thread, &trace, BREAKPOINTS);

@@ -111,6 +111,41 @@ fn time_with_misses_outstanding_is_longer_by_the_part_that_latency_is() {
     );
 }
 
+/// Where an event counts lines, windows say what they cost, and as many are charged as were counted.
+#[test]
+fn as_many_misses_are_charged_as_an_event_counts() {
+    const FRESH: &str = r#"
+#include <sys/mman.h>
+int main(void) {
+    const unsigned long bytes = 16 << 20;
+    char *start = mmap(0, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    madvise(start, bytes, MADV_NOHUGEPAGE);
+    for (int round = 0; round < 200; round++) {
+        for (unsigned long at = 0; at < bytes; at += 4096) start[at] = 1;
+        madvise(start, bytes, MADV_DONTNEED);
+    }
+    return 0;
+}
+"#;
+    let folder = Folder::new("attach-counted");
+    let program = compiled(&folder, FRESH, &[]);
+    let mut command = attach(&folder, 200, &["--events=page-faults", "--"]);
+    let output = finish(command.arg(&program).stdin(Stdio::null()));
+    if refused(&output) || output.stderr.contains("--events: page-faults") {
+        println!("skipped: {}", output.stderr);
+        return;
+    }
+    assert_eq!(output.code, Some(0), "{}{}", output.stdout, output.stderr);
+    let report = report(&folder);
+    assert_eq!(number(&report, "/tier/number"), 2.0);
+    let misses = number(&report, "/pools/1/misses");
+    let faults = 200.0 * 4096.0;
+    assert!(
+        (misses / faults - 1.0).abs() < 0.01,
+        "{misses} {faults}: {report:#}"
+    );
+}
+
 /// Writes what `perf record` would of loads in two mappings, a fourth of them in the second one.
 fn profile(folder: &Folder) -> PathBuf {
     let event = |name: &str, kind, config, fields: &[Format]| Event {
