@@ -1,11 +1,10 @@
-//! A program that its processor sampled: loads, with the addresses of their data, where it was found and how long
-//! that took (tier 1).
+//! A program that its processor sampled (tier 1): loads, with the addresses of their data, where the data were found,
+//! and how many cycles that took.
 //!
 //! A perf.data file of `perf record` has such samples ([`Profile::read`]), and so has a ring that the kernel
 //! writes while a program runs. [`cost`] says what CXL memory would have cost.
 //!
-//! Left out: lines that are written back, which no sample shows; prefetched lines, unless an event counts
-//! them.
+//! Left out: lines that are written back, which no sample shows, and prefetched lines that no event counts.
 
 pub mod cost;
 mod space;
@@ -43,11 +42,11 @@ pub enum Role {
     Stalls,
     /// Counts cycles in which a load misses the last level cache, whether the program waits for it or not.
     Outstanding,
-    /// Counts cycles.
+    /// Counts cycles of the processor.
     Cycles,
     /// Counts nanoseconds of CPU time.
     Clock,
-    /// Nothing.
+    /// The event says nothing of memory.
     Unused,
 }
 
@@ -157,7 +156,7 @@ impl From<FileError> for ProfileError {
 /// An event of a profile.
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
 pub struct EventUse {
-    /// Its name.
+    /// Name of the event, as perf writes it.
     pub name: String,
     /// What it is used for.
     pub role: Role,
@@ -192,7 +191,7 @@ struct Load {
     /// Its time in cycles, and that by which it retired late.
     cycles: u32,
     retire_cycles: u16,
-    /// Whether it asked for its line, and did not wait for one that was under way.
+    /// Whether the load asked for its line, and did not merge with a fill of it.
     is_miss: bool,
     /// Number of the calls that led there.
     calls: u32,

@@ -65,7 +65,7 @@ pub struct SampledReport {
     pub outstanding_known: How,
     /// Share of sampled misses whose mapping was not recorded, from 0 to 1.
     pub without_mapping: f64,
-    /// The samples.
+    /// What was sampled and counted.
     pub profile: Samples,
 }
 

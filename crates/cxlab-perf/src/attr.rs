@@ -81,7 +81,7 @@ pub struct Attr {
     pub sample_type: u64,
     /// Values of a read event ([`read_format`]).
     pub read_format: u64,
-    /// Flags ([`flag`]).
+    /// Bits that say how the event behaves ([`flag`]).
     pub flags: u64,
     /// More of the event. For loads of a least latency, that latency in cycles.
     pub config1: u64,
@@ -144,12 +144,12 @@ impl Attr {
         bytes
     }
 
-    /// Whether samples have that field.
+    /// Whether samples of the event have a field.
     pub fn has(&self, field: Format) -> bool {
         self.sample_type & field as u64 != 0
     }
 
-    /// Whether that flag is set.
+    /// Whether a flag of the event is set.
     pub fn is(&self, flag: u64) -> bool {
         self.flags & flag != 0
     }

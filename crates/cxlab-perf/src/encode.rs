@@ -139,7 +139,7 @@ pub struct Event {
     pub attr: Attr,
     /// Numbers of its samples.
     pub ids: Vec<u64>,
-    /// Its name.
+    /// Name of the event, as perf writes it.
     pub name: String,
 }
 

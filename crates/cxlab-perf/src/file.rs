@@ -24,9 +24,9 @@ pub enum FileError {
     Io(io::Error),
     /// It is no perf.data file, or one of a kind that is not supported.
     Kind(String),
-    /// It is damaged, at this byte.
+    /// The file is damaged.
     Damaged {
-        /// Where.
+        /// First byte of what is damaged.
         at: u64,
         /// What was found there.
         what: String,
@@ -71,11 +71,11 @@ impl Section {
 pub struct PerfData<R> {
     reader: R,
     data: Section,
-    /// Its events.
+    /// Events that were recorded.
     pub events: Vec<Event>,
-    /// Name of the machine that it was recorded on, and its processor, where the file has them.
+    /// Name of the machine that it was recorded on, if the file has it.
     pub host: Option<String>,
-    /// See `host`.
+    /// Name of the processor, if the file has it.
     pub processor: Option<String>,
 }
 

@@ -5,10 +5,10 @@
 //! and [`DataSource`] says what the processor knows of a load: PEBS on Intel's processors, IBS on AMD's, SPE on
 //! Arm's. [`encode`] writes records, for tests and for executions that are known exactly.
 //!
-//! A record is of whoever wrote the file, so every length in it is checked before it is used.
+//! Files may come from anybody, so the readers check every length before they use it.
 //!
-//! Sources: `include/uapi/linux/perf_event.h` and `tools/perf/Documentation/perf.data-file-format.txt` of
-//! Linux 6.12.
+//! Sources, of Linux 6.12: `include/uapi/linux/perf_event.h` and
+//! `tools/perf/Documentation/perf.data-file-format.txt`.
 
 mod attr;
 mod bytes;

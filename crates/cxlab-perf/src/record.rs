@@ -84,9 +84,9 @@ pub struct Sample<'a> {
     pub mode: Mode,
     /// Address of the instruction.
     pub ip: u64,
-    /// The process.
+    /// Number of the process.
     pub pid: i32,
-    /// The thread.
+    /// Number of the thread.
     pub tid: i32,
     /// Time in nanoseconds, by the clock that was recorded with.
     pub time: Option<u64>,
@@ -113,7 +113,7 @@ pub struct Mapped {
     pub bytes: u64,
     /// Where it begins in its file, in bytes.
     pub offset: u64,
-    /// Whether it can be executed.
+    /// Whether the memory can be executed.
     pub executable: bool,
     /// Path of its file, or a name such as `//anon` or `[heap]`.
     pub name: String,
@@ -122,26 +122,26 @@ pub struct Mapped {
 /// A thread that begins or ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Task {
-    /// Its process.
+    /// Number of its process.
     pub pid: i32,
     /// The parent's process.
     pub parent_pid: i32,
-    /// Its number.
+    /// Number of the thread.
     pub tid: i32,
     /// The parent's number.
     pub parent_tid: i32,
 }
 
-/// A record.
+/// A record of the kernel.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Record<'a> {
-    /// A sample.
+    /// An event was sampled.
     Sample(Sample<'a>),
     /// Memory was mapped.
     Mapped(Mapped),
     /// A process executes another program.
     Executes {
-        /// The process.
+        /// Number of the process.
         pid: i32,
     },
     /// A thread was made. If its process is not its parent's, the process has the parent's memory.

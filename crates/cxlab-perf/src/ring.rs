@@ -11,7 +11,7 @@ use crate::record::{HEADER, Record};
 /// Reads all records between `tail` and `head`, oldest first, and returns the new tail, which is `head`.
 ///
 /// # Errors
-/// [`Wrong`] if the bytes are no records of that event, or the ring has fewer bytes than lie between both.
+/// [`Wrong`] if the bytes are no records of that event, or are more than the ring has.
 pub fn read(
     ring: &[u8],
     (tail, head): (u64, u64),
@@ -149,8 +149,7 @@ mod tests {
     }
 
     proptest! {
-        /// Records of many lengths go round a small ring: what is read, and what is said to be lost, is all
-        /// that was written, in order.
+        /// Records of many lengths go round a small ring. Each is read in order, or said to be lost.
         #[test]
         fn what_is_written_is_read_or_lost(
             lengths in prop::collection::vec((0usize..20, any::<bool>()), 1..400),

@@ -3,9 +3,9 @@
 /// What an instruction did.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Operation {
-    /// A load.
+    /// The instruction loads.
     Load,
-    /// A store.
+    /// The instruction stores.
     Store,
     /// A prefetch by software.
     Prefetch,
@@ -22,9 +22,9 @@ pub enum Found {
     UnderWay,
     /// In the cache of another core or processor.
     OtherCache,
-    /// In memory.
+    /// In memory, of whatever kind.
     Memory {
-        /// Whether it is another node's.
+        /// Whether the memory is another node's.
         remote: bool,
         /// Whether the kernel calls it CXL memory or extended memory.
         cxl: bool,

@@ -9,8 +9,7 @@
 //! Where no event counts that time ([`How`]), it is between the time that the program is seen to stand still, or that
 //! of its misses if as many as possible are outstanding at once, and that of its misses one after the other.
 //!
-//! Left out: computing that a longer wait would hide, lines that are written back, and caches that would hold other
-//! lines.
+//! Left out: computing that a longer wait would hide, lines that are written back, and changes of what caches hold.
 
 use std::collections::BTreeMap;
 
@@ -91,7 +90,7 @@ struct Placed {
     place: u32,
     stack: u32,
     object: u32,
-    /// Lines read.
+    /// Number of lines that it read.
     lines: f64,
     /// Part that it has in the time with misses outstanding.
     part: f64,
@@ -306,7 +305,7 @@ fn added(answers: &[Answer], pool: usize, local_ns: f64) -> f64 {
 
 /// Sums over loads, by pool.
 struct Sums {
-    /// Lines read.
+    /// Number of lines read.
     lines: Vec<f64>,
     /// Parts of the time with misses outstanding.
     parts: Vec<f64>,

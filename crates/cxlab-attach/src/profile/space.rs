@@ -21,7 +21,7 @@ pub(super) enum Change {
     Forks { parent: Pid, child: Pid },
 }
 
-/// A mapping.
+/// A mapping of a sampled process.
 #[derive(Clone, Debug)]
 pub(super) struct Mapping {
     /// First address behind it.

@@ -212,7 +212,7 @@ fn loads_count_by_their_own_latency() {
         perf.load(FAR, Found::UnderWay, 400, 0);
     }
     let found = perf.cost().unwrap();
-    // 6000 of 12000 cycles are of the far MiB, whose lines under way are no misses.
+    // 6000 of 12000 cycles are of the far MiB, and loads that merged with a fill are no misses.
     near(found.slowdown.factor, 1.0 + 0.25 + 0.25 * 4.0);
     near(found.pools[2].misses, 10_000.0);
 }

@@ -11,8 +11,8 @@ use super::events::{open_event, read_event};
 
 /// Bytes of a page of this processor.
 const PAGE: usize = 4096;
-/// Where the first page of the mapping has the counts of bytes written and read, and the ring its place and size
-/// (`struct perf_event_mmap_page`).
+/// Where the first page of the mapping (`struct perf_event_mmap_page`) has the counts of bytes written and read, and
+/// the place and size of the ring.
 const HEAD: usize = 1024;
 const TAIL: usize = 1032;
 const DATA_AT: usize = 1040;
@@ -110,7 +110,7 @@ impl Ring {
         let mut bytes = vec![0; left.max(1)];
         let from = (tail % size as u64) as usize;
         let first = left.min(size - from);
-        // SAFETY: both parts lie in the ring, which is in the mapping, and together have as many bytes as the vector.
+        // SAFETY: both parts are bytes of the mapping, and together as many as the vector has.
         unsafe {
             let ring = self.start.add(at);
             ring.add(from)

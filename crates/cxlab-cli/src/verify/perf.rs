@@ -19,7 +19,7 @@ pub(super) const PERIODS: [u64; 4] = [1, 101, 1009, 10_007];
 /// Bytes of the ring, and after how many samples it is emptied (*assumed*: perf's 512 KiB; more samples do not fit).
 const RING: usize = 512 << 10;
 const EMPTIED: u64 = 4096;
-/// The process.
+/// Number of the program's process.
 const PID: i32 = 1;
 /// Numbers of the events.
 const LOADS: usize = 0;
