@@ -115,7 +115,15 @@ pub fn to_addresses(recording: &mut Recording) {
     }
 }
 
+/// Whether a path, which a file of anybody may name, is of a file that can be read to its end.
+pub(crate) fn is_file(path: &str) -> bool {
+    std::fs::metadata(path).is_ok_and(|found| found.is_file())
+}
+
 fn read(path: &str) -> Option<Image> {
+    if !is_file(path) {
+        return None;
+    }
     let cache = ReadCache::new(File::open(path).ok()?);
     let file = object::File::parse(&cache).ok()?;
     let loaded = file.segments().map(|segment| {

@@ -6,6 +6,7 @@ use std::fs::File;
 use addr2line::Loader;
 use object::read::{Object as _, ObjectSymbol as _, ReadCache};
 
+use crate::images::is_file;
 use crate::recording::{CodePlace, Object, Recording, Site};
 
 /// Files of the C and C++ libraries and the loader. An allocation in them is named by who called them.
@@ -55,7 +56,7 @@ pub struct Symbols<'a> {
 impl Symbols<'_> {
     /// Opens the files that the recording is from. What cannot be opened gives no names.
     pub fn new(recording: &Recording) -> Symbols<'_> {
-        let open = |path: &String| Loader::new(path).ok();
+        let open = |path: &String| is_file(path).then(|| Loader::new(path).ok()).flatten();
         Symbols {
             recording,
             loaders: recording.images.iter().map(open).collect(),
@@ -237,6 +238,9 @@ fn short(name: &str) -> String {
 
 /// Variables of a file, by address.
 fn variables(path: &str) -> Option<Vec<Variable>> {
+    if !is_file(path) {
+        return None;
+    }
     let cache = ReadCache::new(File::open(path).ok()?);
     let file = object::File::parse(&cache).ok()?;
     let mut all: Vec<Variable> = file

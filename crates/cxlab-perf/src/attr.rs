@@ -8,7 +8,7 @@ pub mod flag {
     pub const INHERIT: u64 = 1 << 1;
     /// Not in the kernel, and not in a hypervisor.
     pub const USER_SPACE: u64 = 1 << 5 | 1 << 6;
-    /// [`Attr::period`] is a frequency.
+    /// The period is a frequency ([`super::Period::PerSecond`]).
     pub const FREQUENCY: u64 = 1 << 10;
     /// Mappings of memory that is not executed are recorded.
     pub const MAP_DATA: u64 = 1 << 17;

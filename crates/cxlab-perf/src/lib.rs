@@ -1,7 +1,7 @@
 //! Samples of Linux's perf events: where loads of a program found their data, and how long they took.
 //!
-//! The kernel writes the same records into a [ring](ring) in memory and, by way of `perf record`, into a
-//! [perf.data](file) file. An [`Attr`] says which fields the samples of an event have, [`Record`] is a record,
+//! The kernel writes the same records into a [ring](mod@ring) in memory and, by way of `perf record`, into a
+//! [perf.data](mod@file) file. An [`Attr`] says which fields the samples of an event have, [`Record`] is a record,
 //! and [`DataSource`] says what the processor knows of a load: PEBS on Intel's processors, IBS on AMD's, SPE on
 //! Arm's. [`encode`] writes records, for tests and for executions that are known exactly.
 //!
