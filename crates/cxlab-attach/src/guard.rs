@@ -330,6 +330,7 @@ fn guard(
                 .push(format!("some misses are not known: {wrong}"));
         }
         let mut cost = cost.ok()?;
+        cost.charge(report.delay.asked_ns as f64);
         to_addresses(&mut cost.recording);
         Some(cost)
     });

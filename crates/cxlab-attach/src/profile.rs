@@ -329,7 +329,7 @@ impl ProfileReader {
                 Period::PerSecond(_) => {
                     return Err(ProfileError::Lacks(format!(
                         "the samples of {name} do not say how many events each stands for; record with a period \
-                         (-c 10007), or with --sample-identifier and a newer perf"
+                         (-c 10007)"
                     )));
                 }
             });

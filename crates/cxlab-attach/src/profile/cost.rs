@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::space::Spaces;
+use super::space::{KERNELS, NOT_RECORDED, Spaces};
 use super::{Profile, ProfileError, Role};
 use crate::fabric::{Answer, Demand, Fabric, under_way};
 use crate::located::{LocatedPhase, Use};
@@ -83,6 +83,24 @@ pub struct ProfileCost {
     pub located: Vec<LocatedPhase>,
 }
 
+impl ProfileCost {
+    /// The delay by place is part of so many nanoseconds, which a run was charged.
+    pub fn charge(&mut self, delay_ns: f64) {
+        let own_ns = 1e9 * (self.slowdown.with_cxl_s - self.slowdown.native_s);
+        let part = if own_ns > 0.0 { delay_ns / own_ns } else { 0.0 };
+        for one in &mut self.located {
+            let of_places = one.instructions.values_mut();
+            for used in of_places.chain(one.objects.values_mut()) {
+                used.delay_ns *= part;
+            }
+            for (_, used) in &mut one.stacks {
+                used.delay_ns *= part;
+            }
+            one.unlocated_ns *= part;
+        }
+    }
+}
+
 /// Loads of a profile with their pools.
 struct Placed {
     pool: usize,
@@ -100,7 +118,8 @@ impl Profile {
     /// What this program would have cost on that fabric, with its memory placed by `placement`.
     ///
     /// # Errors
-    /// [`ProfileError::Lacks`]: the CPU time of the program is not known, or is less than it waits.
+    /// [`ProfileError::Lacks`]: the CPU time of the program is not known, or is shorter than misses are outstanding, or
+    /// nothing says where those are.
     pub fn cost(
         &self,
         fabric: &mut dyn Fabric,
@@ -237,8 +256,6 @@ impl Profile {
         placement: Placement,
         numbers: &mut Numbers,
     ) -> (Vec<Placed>, f64) {
-        /// From here on addresses are the kernel's.
-        const KERNELS: u64 = 1 << 63;
         let has_weights = self.loads.iter().any(|load| load.cycles > 0);
         let mut spaces = Spaces::new(placement, &self.history);
         let mut placed = Vec::with_capacity(self.loads.len());
@@ -256,11 +273,7 @@ impl Profile {
                     let mapping = space.mapping(address).map(|(_, mapping)| mapping);
                     let name = mapping.map_or("", |mapping| &*mapping.name);
                     all += lines;
-                    without += if name == super::space::NOT_RECORDED {
-                        lines
-                    } else {
-                        0.0
-                    };
+                    without += if name == NOT_RECORDED { lines } else { 0.0 };
                     let pool = layout.pool(address, fabric).unwrap_or(0);
                     let bytes = mapping.map_or(0, |mapping| mapping.bytes);
                     (pool, Object::Mapping(of_memory(name).to_owned(), bytes))

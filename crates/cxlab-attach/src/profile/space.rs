@@ -35,7 +35,9 @@ pub(super) struct Mapping {
 
 /// Bytes that are taken for a mapping around an address that no record tells (*assumed*: a large page).
 const AROUND: u64 = 2 << 20;
-/// Name of such mappings.
+/// From this address on memory is the kernel's.
+pub(super) const KERNELS: u64 = 1 << 63;
+/// Name of a mapping that no record tells.
 pub(super) const NOT_RECORDED: &str = "memory whose mapping was not recorded";
 
 /// Memory of a process.
@@ -155,8 +157,8 @@ impl<'a> Spaces<'a> {
         }
     }
 
-    /// Memory of a process at a time, which is not before the last one, with places for all of its mappings, one
-    /// of which holds that address.
+    /// Memory of a process at a time, which is not before the last one, with places for all of its mappings. One of
+    /// them holds that address, unless the address is the kernel's.
     pub(super) fn at(&mut self, time: u64, pid: Pid, address: u64) -> (&Space, &Layout) {
         while let Some(((when, change), left)) = self.left.split_first()
             && *when <= time
@@ -169,7 +171,10 @@ impl<'a> Spaces<'a> {
             .spaces
             .entry(pid)
             .or_insert_with(|| Space::new(placement));
-        space.hold(address);
+        match address < KERNELS {
+            true => space.hold(address),
+            false => space.update(),
+        }
         (space, &space.layout)
     }
 

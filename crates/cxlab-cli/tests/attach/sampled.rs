@@ -84,6 +84,12 @@ fn every_touch_of_threads_and_children_is_in_its_pool() {
         .find(|function| function["name"] == "touch");
     let misses = of_touch.and_then(|function| function["misses"].as_f64());
     assert_eq!(misses, Some(1500.0), "{functions:#?}");
+    // Their delay is what was asked for.
+    let delay = functions
+        .iter()
+        .map(|function| number(function, "/delay_ns"));
+    let (all, asked) = (delay.sum::<f64>(), number(&report, "/delay/asked_ns"));
+    assert!((all / asked - 1.0).abs() < 0.001, "{all} {asked}");
     assert!(output.stderr.contains("tier 1, hardware address sampling"));
 }
 
