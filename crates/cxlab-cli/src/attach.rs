@@ -61,7 +61,7 @@ pub(super) struct AttachArgs {
     events: Option<String>,
     /// Instead of running a program: what the one that `perf record` wrote this file of would have cost; with
     /// --pid of that process alone
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["command", "doctor", "verify", "record", "recorded", "advise"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["command", "doctor", "verify", "record", "recorded"])]
     perf: Option<PathBuf>,
     /// With --perf: CPU time that the program used, e.g. "12.5 s", instead of what the file says
     #[arg(long, value_name = "TIME")]
@@ -95,6 +95,8 @@ mod advice;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod located;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod options;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod output;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod profile;
@@ -111,20 +113,17 @@ mod linux {
     use cxlab_attach::estimate::BASE_NS;
     use cxlab_attach::fabric::Fabric;
     use cxlab_attach::located::{LocatedPhase, locate};
-    use cxlab_attach::meter::Events;
-    use cxlab_attach::model::Overlap;
-    use cxlab_attach::placement::{Placement, bytes};
     use cxlab_attach::report::{AttachReport, End};
     use cxlab_attach::slowdown::PoolReport;
     use cxlab_attach::{AttachError, Followed, Options, Target, doctor};
-    use cxlab_engine::units::Picos;
     use serde_json::{Value, json};
 
     use super::super::load::load;
     use super::super::results::json as as_text;
     use super::super::{ScenarioArgs, print};
-    use super::advice::{Advice, Run, Tried, advise};
+    use super::advice::{Advice, Run, Sampling, Tried, advise, advise_sampled};
     use super::located::Located;
+    use super::options::{local_latency, options, overlap, placement, time};
     use super::output::{Folder, Page};
     use super::profile::{self, Given};
     use super::summary::{comparison, summary};
@@ -258,10 +257,22 @@ mod linux {
             text.push_str(&located.text(&priced.cost.located));
             found.located = Some(located);
         }
+        if args.advise {
+            let run = Sampling {
+                profile: &priced.profile,
+                machine: &priced.machine,
+                placement: priced.placement,
+                cost: &priced.cost,
+            };
+            let advice = advise_sampled(&run, scenarios.tried(&mut fabrics));
+            let advice = advice.map_err(|why| Failure::mistake(format!("--advise: {why}")))?;
+            text.push_str(&advice.text());
+            found.advice = Some(advice);
+        }
         let mut written = Ok(());
         if let Some(folder) = &folder {
             let report = priced.json(&pools);
-            written = write_all(folder, plan, &fabric.0, report, &found);
+            written = write_all(folder, plan, &fabrics[0].0, report, &found);
             let path = folder.path("report.json");
             text.push_str(&format!("\nwritten: {}\n", path.display()));
         }
@@ -497,90 +508,6 @@ mod linux {
             failure.report();
         }
         Err(ended)
-    }
-
-    fn options(args: &AttachArgs) -> Result<Options, Failure> {
-        let target = match (args.pid, args.command.is_empty()) {
-            (Some(pid), _) => Target::Pid(pid),
-            (None, false) => Target::Command(args.command.clone()),
-            (None, true) => {
-                return Err(Failure::mistake(
-                    "no program was given; allowed: -- COMMAND [ARGUMENTS], or --pid PID",
-                ));
-            }
-        };
-        let llc_bytes = args.llc.as_deref().map(|text| {
-            bytes(text).ok_or_else(|| {
-                Failure::mistake(format!(
-                    "--llc: found `{text}`; allowed: a size such as 32MiB"
-                ))
-            })
-        });
-        let overlap = args.overlap.as_deref().map(overlap);
-        Ok(Options {
-            overlap: overlap.transpose()?,
-            recalibrate: args.recalibrate,
-            record: args.events.is_none() && (args.located || args.advise || args.record.is_some()),
-            target,
-            placement: placement(args)?,
-            local_ns: local_latency(args)?,
-            events: events(args)?,
-            llc_bytes: llc_bytes.transpose()?,
-        })
-    }
-
-    fn events(args: &AttachArgs) -> Result<Option<Events>, Failure> {
-        let events = args.events.as_deref().map(str::parse).transpose();
-        events.map_err(|error| Failure::mistake(format!("--events: {error}")))
-    }
-
-    fn placement(args: &AttachArgs) -> Result<Placement, Failure> {
-        let placement = args.placement.parse();
-        placement.map_err(|error| Failure::mistake(format!("--placement: {error}")))
-    }
-
-    fn local_latency(args: &AttachArgs) -> Result<Option<f64>, Failure> {
-        time("--local-latency", args.local_latency.as_deref(), "90 ns")
-    }
-
-    /// The time that an option says, in nanoseconds.
-    fn time(option: &str, text: Option<&str>, example: &str) -> Result<Option<f64>, Failure> {
-        let Some(text) = text else { return Ok(None) };
-        let picos: Result<Picos, _> = text.parse();
-        match picos {
-            Ok(picos) if picos.0 > 0 => Ok(Some(picos.0 as f64 / 1e3)),
-            _ => Err(Failure::mistake(format!(
-                "{option}: found `{text}`; allowed: a time such as \"{example}\""
-            ))),
-        }
-    }
-
-    /// What `--overlap` says.
-    fn overlap(text: &str) -> Result<Overlap, Failure> {
-        let count = |text: &str| -> Option<f64> {
-            let count: f64 = text.parse().ok()?;
-            (1.0..=1024.0).contains(&count).then_some(count)
-        };
-        let parts: Vec<&str> = text.split(':').collect();
-        let found = match parts[..] {
-            [ahead, misses, stream] => ahead
-                .parse::<u32>()
-                .ok()
-                .filter(|ahead| (1..=65536).contains(ahead))
-                .zip(count(misses).zip(count(stream))),
-            _ => None,
-        };
-        match found {
-            Some((window, (misses, stream))) if stream >= misses => Ok(Overlap {
-                window,
-                misses,
-                stream,
-            }),
-            _ => Err(Failure::mistake(format!(
-                "--overlap: found `{text}`; allowed: AHEAD:MISSES:STREAM, 1 to 65536 instructions, and \
-                 1 to 1024 of each of the others, the last at least the second"
-            ))),
-        }
     }
 
     fn verify_failure(error: VerifyError, loaded: &Loaded) -> Failure {

@@ -77,6 +77,10 @@ pub struct ProfileCost {
     pub pools: Vec<PoolReport>,
     /// Share of sampled misses whose mapping was not recorded.
     pub without_mapping: f64,
+    /// Bytes that the program has mapped at the end, of the process that has most.
+    pub mapped_bytes: u64,
+    /// Bytes of CXL memory among them.
+    pub cxl_bytes: u64,
     /// Where the delay is from: places, calls and memory of the recording that [`located`](Self::located) has.
     pub recording: Recording,
     /// See `recording`. There is one for each list of calls.
@@ -128,7 +132,9 @@ impl Profile {
     ) -> Result<ProfileCost, ProfileError> {
         let clock = Clock::of(self, machine)?;
         let mut numbers = Numbers::default();
-        let (placed, without_mapping) = self.place(fabric, placement, &mut numbers);
+        let mut spaces = Spaces::new(placement, &self.history);
+        let (placed, without_mapping) = self.place(fabric, &mut spaces, &mut numbers);
+        let (mapped_bytes, cxl_bytes) = spaces.bytes();
         let outstanding = self.outstanding(&clock, machine)?;
         let pools = fabric.pools();
         let mut sums = Sums::of(&placed, pools.len());
@@ -187,6 +193,8 @@ impl Profile {
             outstanding_s: outstanding.ns / 1e9,
             pools: sums.pools(pools, &answers, [local_ns, beyond_ns], machine.local_ns),
             without_mapping,
+            mapped_bytes,
+            cxl_bytes,
             recording: numbers.recording(machine.overlap, clock.cpu_ns, threads),
             located,
         })
@@ -253,11 +261,10 @@ impl Profile {
     fn place(
         &self,
         fabric: &dyn Fabric,
-        placement: Placement,
+        spaces: &mut Spaces<'_>,
         numbers: &mut Numbers,
     ) -> (Vec<Placed>, f64) {
         let has_weights = self.loads.iter().any(|load| load.cycles > 0);
-        let mut spaces = Spaces::new(placement, &self.history);
         let mut placed = Vec::with_capacity(self.loads.len());
         let (mut without, mut all) = (0.0, 0.0);
         for load in &self.loads {

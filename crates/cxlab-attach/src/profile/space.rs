@@ -178,6 +178,16 @@ impl<'a> Spaces<'a> {
         (space, &space.layout)
     }
 
+    /// Bytes that a process has mapped, and those of CXL memory among them, of the process that has most.
+    pub(super) fn bytes(&self) -> (u64, u64) {
+        let of = |space: &Space| {
+            let mapped = space.mappings.iter();
+            let mapped: u64 = mapped.map(|(start, mapping)| mapping.end - start).sum();
+            (mapped, space.layout.cxl_bytes())
+        };
+        self.spaces.values().map(of).max().unwrap_or_default()
+    }
+
     fn change(&mut self, time: u64, change: &Change) {
         let placement = self.placement;
         match change {

@@ -5,6 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use cxlab_attach::fabric::Fabric;
 use cxlab_attach::located::LocatedPhase;
 use cxlab_attach::placement::Placement;
+use cxlab_attach::profile::cost::{ProfileCost, Sampled};
+use cxlab_attach::profile::{Profile, ProfileError};
 use cxlab_attach::recording::Recording;
 use cxlab_attach::replay::{Choice, cost, cxl_bytes, mapped_bytes, without};
 use cxlab_attach::symbols::Symbols;
@@ -39,6 +41,8 @@ pub(super) struct Case {
 #[derive(Clone, Serialize, Debug)]
 pub(super) struct Advice {
     pub(super) cases: Vec<Case>,
+    /// What was analysed anew: windows or samples.
+    by: &'static str,
     /// Delay that the recorded run asked for, and what its replay asks for, in seconds. Their difference is
     /// the error of replaying; `None` on another scenario.
     asked_s: Option<f64>,
@@ -95,7 +99,7 @@ pub(super) fn advise(run: &Run<'_>, fabrics: Vec<Tried<'_>>) -> Advice {
             as_recorded: run.asked.is_some(),
             ..case(name, delay_s, bytes)
         });
-        for (name, choice) in choices(recording) {
+        for (name, choice) in choices(mapped_bytes(recording)) {
             if choice != own {
                 cases.push(case(name, of(choice), Some(cxl_bytes(recording, choice))));
             }
@@ -106,20 +110,96 @@ pub(super) fn advise(run: &Run<'_>, fabrics: Vec<Tried<'_>>) -> Advice {
             cases.push(case(name, left_s, None));
         }
     }
-    cases.sort_by(|one, other| {
-        let order = one.slowdown.total_cmp(&other.slowdown);
-        order.then(one.cxl_bytes.cmp(&other.cxl_bytes).reverse())
-    });
+    sort(&mut cases);
     Advice {
         cases,
+        by: "the recorded windows",
         asked_s: run.asked.map(|(asked_s, _)| asked_s),
         replayed_s: replayed_s.filter(|_| run.asked.is_some()),
     }
 }
 
-/// Placements that are worth a try.
-fn choices(recording: &Recording) -> Vec<(String, Choice)> {
-    let all = mapped_bytes(recording);
+/// A sampled program, and what it would have cost as it was.
+pub(super) struct Sampling<'a> {
+    pub(super) profile: &'a Profile,
+    pub(super) machine: &'a Sampled,
+    pub(super) placement: Placement,
+    pub(super) cost: &'a ProfileCost,
+}
+
+/// Tries placements of a sampled program on the first fabric, and its placement on the others.
+///
+/// # Errors
+/// [`ProfileError`]
+pub(super) fn advise_sampled(
+    run: &Sampling<'_>,
+    fabrics: Vec<Tried<'_>>,
+) -> Result<Advice, ProfileError> {
+    let case = |change: String, cost: &ProfileCost| {
+        let slowdown = &cost.slowdown;
+        Case {
+            change,
+            cxl_bytes: Some(cost.cxl_bytes),
+            delay_s: slowdown.with_cxl_s - slowdown.native_s,
+            slowdown: slowdown.factor,
+            least: slowdown.least,
+            most: slowdown.most,
+            as_recorded: false,
+        }
+    };
+    let mut cases = vec![Case {
+        as_recorded: true,
+        ..case("as it was".to_owned(), run.cost)
+    }];
+    for (number, tried) in fabrics.into_iter().enumerate() {
+        let mut of = |placement| run.profile.cost(tried.fabric, placement, run.machine);
+        if number > 0 {
+            let cost = of(run.placement)?;
+            cases.push(case(format!("fabric of {}", tried.name), &cost));
+            continue;
+        }
+        for (name, choice) in choices(run.cost.mapped_bytes) {
+            if let Choice::Placed(placement) = choice
+                && placement != run.placement
+            {
+                cases.push(case(name, &of(placement)?));
+            }
+        }
+    }
+    let slowdown = &run.cost.slowdown;
+    let asked_s = slowdown.with_cxl_s - slowdown.native_s;
+    for (name, left_s) in pieces(&run.cost.recording, &run.cost.located, asked_s) {
+        let part = if asked_s > 0.0 { left_s / asked_s } else { 0.0 };
+        let factor = |factor: f64| 1.0 + part * (factor - 1.0);
+        cases.push(Case {
+            change: name,
+            cxl_bytes: None,
+            delay_s: left_s,
+            slowdown: factor(slowdown.factor),
+            least: factor(slowdown.least),
+            most: factor(slowdown.most),
+            as_recorded: false,
+        });
+    }
+    sort(&mut cases);
+    Ok(Advice {
+        cases,
+        by: "the samples",
+        asked_s: None,
+        replayed_s: None,
+    })
+}
+
+/// Least slowdown first.
+fn sort(cases: &mut [Case]) {
+    cases.sort_by(|one, other| {
+        let order = one.slowdown.total_cmp(&other.slowdown);
+        order.then(one.cxl_bytes.cmp(&other.cxl_bytes).reverse())
+    });
+}
+
+/// Placements that are worth a try for a program that has so many bytes mapped.
+fn choices(all: u64) -> Vec<(String, Choice)> {
     let mut choices = vec![("--placement cxl".to_owned(), Choice::Placed(Placement::Cxl))];
     for quarters in QUARTERS {
         let mib = (all / 4 * quarters) >> 20;
@@ -193,7 +273,7 @@ impl Advice {
                 format!("{:.3}", case.most),
             ]);
         }
-        let mut text = format!("\nwhat if, by the recorded windows\n\n{}", table(&rows));
+        let mut text = format!("\nwhat if, by {}\n\n{}", self.by, table(&rows));
         if let (Some(asked), Some(replayed)) = (self.asked_s, self.replayed_s) {
             let error = match asked > 0.0 {
                 true => format!(" ({:+.1} %)", 100.0 * (replayed / asked - 1.0)),

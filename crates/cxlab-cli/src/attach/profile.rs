@@ -22,7 +22,7 @@ pub(super) struct Priced {
     pub(super) profile: Profile,
     pub(super) cost: ProfileCost,
     pub(super) placement: Placement,
-    machine: Sampled,
+    pub(super) machine: Sampled,
     notes: Vec<String>,
 }
 

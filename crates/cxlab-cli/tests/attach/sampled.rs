@@ -268,6 +268,32 @@ fn a_profile_of_perf_is_priced() {
         "{}",
         output.stderr
     );
+    // Its memory elsewhere.
+    let words = ["--placement=local-first:64MiB", "--perf", path, "--advise"];
+    let output = finish(&mut attach(&folder, 200, &words));
+    assert_eq!(output.code, Some(0), "{}", output.stderr);
+    let advised = self::report(&folder);
+    let cases = advised["advice"]["cases"].as_array().unwrap();
+    let of = |change: &str| {
+        let case = cases.iter().find(|case| case["change"] == change);
+        number(
+            case.unwrap_or_else(|| panic!("{change}: {cases:#?}")),
+            "/slowdown",
+        )
+    };
+    assert_eq!(of("as it was"), number(&report, "/slowdown/factor"));
+    // All waits are for CXL memory, and none if its mapping is local.
+    let all = number(&report, "/pools/1/latency_ns") / 202.0 - 1.0;
+    assert!(
+        (of("--placement cxl") / (1.0 + all / 2.0) - 1.0).abs() < 0.01,
+        "{cases:#?}"
+    );
+    assert_eq!(of("local: 64 MiB memory without a file"), 1.0, "{cases:#?}");
+    assert!(
+        output.stderr.contains("what if, by the samples"),
+        "{}",
+        output.stderr
+    );
     // The same without the latency of the machine that it is of.
     let scenario = folder.path("one.toml");
     let output = cxlab(&[&"attach", &scenario, &"--perf", &path]);
