@@ -255,7 +255,7 @@ pub fn tiers(checks: &[Check]) -> Vec<TierCheck> {
     let found = |name: &str| of(name).map_or(String::new(), |check| check.found.clone());
     let no_counters = |name: &str, why: &str| match works(name) {
         true => why.to_owned(),
-        false => format!("refused: {}", found(name)),
+        false => format!("refused: {}; {BUILT}", found(name)),
     };
     let events = Addresses::of_this_processor();
     vec![
@@ -305,6 +305,8 @@ pub fn tiers(checks: &[Check]) -> Vec<TierCheck> {
 
 /// What is known of tier 1.
 const TIER_1: &str = "built, never run on a PMU; --events auto uses it";
+/// What is known of both where the processor shows no counters.
+const BUILT: &str = "built, never run on a PMU";
 
 /// What is known of tier 2.
 const TIER_2: &str = "built, never run on a PMU; --events cache-misses uses it";

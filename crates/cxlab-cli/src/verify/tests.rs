@@ -208,8 +208,9 @@ fn hold_addresses(name: &str, placement: &str, found: &Verified) {
             "cxl" => assert!(error.abs() < 15.0, "{name}: {one:?}"),
             _ => {
                 let engine = found.engine.slowdown;
+                // Misses of stores are not sampled, and the engine's core waits for them.
                 assert!(
-                    least <= 1.001 * engine && engine <= 1.001 * most,
+                    least <= 1.01 * engine && engine <= 1.01 * most,
                     "{name}: {found:?}"
                 );
             }
