@@ -342,7 +342,7 @@ class CoreReport(TypedDict):
     misses: int
     #: Lines that its prefetcher requested, if it has one.
     prefetches: NotRequired[int]
-    #: Time in which the program waited for memory, however many loads, stores and flushes did at once.
+    #: Time in which the program waited for memory, however many requests it had outstanding.
     outstanding_ns: float
     #: Phases of the program, in order.
     phases: list[PhaseReport]
