@@ -85,6 +85,7 @@ fn price(bytes: &[u8]) {
     };
     let machine = Sampled {
         local_ns: 90.0,
+        lookup_ns: None,
         overlap: Overlap::default(),
         cpu_ns: None,
     };

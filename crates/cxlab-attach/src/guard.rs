@@ -278,7 +278,11 @@ fn guard(
         (library, _) => library.and_then(Result::ok),
     };
     let recorder = options.record.then(|| Recorder::new(library.clone()));
-    let events = Opened::open(options.events.clone());
+    let lookup_ns = match &options.events {
+        Some(Events::Addresses(events)) if events.is_in_nanoseconds() => 0.0,
+        _ => facts.small.at(0).alone_ns,
+    };
+    let events = Opened::open(options.events.clone(), facts.local_ns - lookup_ns);
     let events = events.map_err(|why| AttachError::Trace(format!("--events: {why}")))?;
     let facts = facts.clone();
     let tracer = match &options.target {
@@ -319,6 +323,7 @@ fn guard(
     let profile = metered.and_then(|(profile, wrong)| {
         let machine = Sampled {
             local_ns: facts.local_ns,
+            lookup_ns: Some(lookup_ns),
             overlap: facts.overlap,
             cpu_ns: Some(cpu_ns),
         };

@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::calibrate::{self, Curve, Latency, SIZES};
 use crate::model::Overlap;
+use crate::profile::cost::Sampled;
 use crate::sys;
 
 /// Number of the format, and of the way to measure. A change of either needs another number.
@@ -148,11 +149,15 @@ pub(crate) fn folder() -> Option<PathBuf> {
     cache.map(|cache| cache.join("cxlab/attach"))
 }
 
-/// Latency of this machine's memory in nanoseconds, and how much overlaps, measured now or before. `None` if there
-/// is no free memory to measure.
-pub fn this_machine(again: bool) -> Option<(f64, Overlap)> {
+/// What is measured of this machine, now or before. `None` if there is no free memory to measure.
+pub fn this_machine(again: bool) -> Option<Sampled> {
     let (measured, _) = measured(again)?;
-    Some((measured.latency.large_ns, measured.overlap))
+    Some(Sampled {
+        local_ns: measured.latency.large_ns,
+        lookup_ns: Some(measured.small.at(0).alone_ns),
+        overlap: measured.overlap,
+        cpu_ns: None,
+    })
 }
 
 /// What is known of this machine, and a note for the user on where it is from. With `again` it is

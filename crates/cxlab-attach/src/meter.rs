@@ -97,10 +97,15 @@ impl Addresses {
             (
                 Some(6),
                 Some(
-                    0x4e | 0x5e | 0x55 | 0x8e | 0x9e | 0xa5 | 0xa6 | 0x66 | 0x7d | 0x7e | 0x6a
-                    | 0x6c | 0x8c | 0x8d | 0xa7,
+                    0x4e | 0x5e | 0x55 | 0x8e | 0x9e | 0xa5 | 0xa6 | 0x66 | 0x7d | 0x7e | 0x8c
+                    | 0x8d | 0xa7,
                 ),
             ) => of("cycle_activity.cycles_l3_miss", 0x0200_02a3),
+            // Ice Lake servers.
+            (Some(6), Some(0x6a | 0x6c)) => of(
+                "offcore_requests_outstanding.cycles_with_l3_miss_demand_data_rd",
+                0x0100_1060,
+            ),
             // Sapphire, Emerald and Granite Rapids. Processors with cores of two kinds need two sets of events.
             (Some(6), Some(0x8f | 0xcf | 0xad | 0xae)) => of(
                 "offcore_requests_outstanding.cycles_with_l3_miss_demand_data_rd",
@@ -144,7 +149,7 @@ impl Addresses {
     }
 
     /// Whether time with misses outstanding is counted in nanoseconds.
-    fn is_in_nanoseconds(&self) -> bool {
+    pub(crate) fn is_in_nanoseconds(&self) -> bool {
         self.outstanding.kind == SOFTWARE
     }
 
@@ -263,8 +268,8 @@ struct Metered {
 /// What a thread's events say of some CPU time.
 #[derive(Clone, PartialEq, Default, Debug)]
 pub(crate) struct Missed {
-    /// Time with misses of each pool outstanding, in nanoseconds.
-    pub(crate) outstanding_ns: Vec<f64>,
+    /// Misses of each pool that were waited for, one after the other.
+    pub(crate) waits: Vec<f64>,
     /// Lines that were read, by pool.
     pub(crate) lines: Vec<f64>,
 }
@@ -277,14 +282,16 @@ pub(crate) enum Opened {
 }
 
 impl Opened {
-    /// Opens events, of no thread yet.
+    /// Opens events, of no thread yet. A miss of local memory is outstanding for `each_ns`, if it is alone.
     ///
     /// # Errors
     /// Why the kernel refuses them, which is tried on this thread.
-    pub(crate) fn open(events: Option<Events>) -> Result<Opened, String> {
+    pub(crate) fn open(events: Option<Events>, each_ns: f64) -> Result<Opened, String> {
         Ok(match events {
             None => Opened::Nothing,
-            Some(Events::Addresses(events)) => Opened::Addresses(Box::new(Meter::new(events)?)),
+            Some(Events::Addresses(events)) => {
+                Opened::Addresses(Box::new(Meter::new(events, each_ns)?))
+            }
             Some(Events::Lines(event)) => Opened::Lines(Lines::new(event)?),
         })
     }
@@ -352,6 +359,8 @@ impl Lines {
 /// Events of all threads of a program.
 pub(crate) struct Meter {
     events: Addresses,
+    /// Time for which a miss of local memory is outstanding, if it is alone.
+    each_ns: f64,
     threads: BTreeMap<Tid, Metered>,
     reader: ProfileReader,
     /// Samples by process and pool; old ones count less.
@@ -370,13 +379,14 @@ impl Meter {
     ///
     /// # Errors
     /// Why the kernel refuses the events, which is tried on this thread.
-    fn new(events: Addresses) -> Result<Meter, String> {
+    fn new(events: Addresses, each_ns: f64) -> Result<Meter, String> {
         let known = events.all();
         let roles = [MISSES, Role::Outstanding, Role::Cycles, Role::Clock];
         let reader = ProfileReader::of(known.iter().zip(roles), None);
         let meter = Meter {
             reader: reader.map_err(|error| error.to_string())?,
             events,
+            each_ns,
             threads: BTreeMap::new(),
             pools: BTreeMap::new(),
             outstanding: 0.0,
@@ -476,7 +486,7 @@ impl Meter {
         pool_of: &mut dyn FnMut(u64) -> Option<usize>,
     ) -> Missed {
         let mut missed = Missed {
-            outstanding_ns: vec![0.0; pools],
+            waits: vec![0.0; pools],
             lines: vec![0.0; pools],
         };
         let Some(thread) = self.threads.get_mut(&tid) else {
@@ -527,8 +537,8 @@ impl Meter {
         let all: f64 = sums.iter().sum();
         if all > 0.0 {
             let waits_ns = std::mem::take(&mut thread.waits_ns);
-            for (outstanding_ns, samples) in missed.outstanding_ns.iter_mut().zip(&*sums) {
-                *outstanding_ns = waits_ns * samples / all;
+            for (waits, samples) in missed.waits.iter_mut().zip(&*sums) {
+                *waits = waits_ns / self.each_ns * samples / all;
             }
         }
         if all > KEPT {
@@ -579,7 +589,7 @@ mod tests {
         };
         // Skylake and Cascade Lake, Ice Lake, Sapphire Rapids.
         assert_eq!(outstanding(85), 0x0200_02a3);
-        assert_eq!(outstanding(106), 0x0200_02a3);
+        assert_eq!(outstanding(106), 0x0100_1060);
         assert_eq!(outstanding(143), 0x0100_1020);
         let none = |text: &str| Addresses::of_processor(text).unwrap_err();
         assert!(none(&info("AuthenticAMD", 25, 1)).contains("no event of this processor"));

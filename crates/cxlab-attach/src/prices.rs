@@ -347,7 +347,7 @@ impl<'a> Prices<'a> {
         let local_ns = self.facts.local_ns;
         let (mut delay_ns, mut stretch) = (0.0, 1.0_f64);
         for (pool, answer) in self.answers.iter().enumerate() {
-            let waits = missed.outstanding_ns[pool] / local_ns;
+            let waits = missed.waits[pool];
             let lines = missed.lines[pool];
             let latency = match pool {
                 0 => local_ns,

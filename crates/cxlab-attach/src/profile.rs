@@ -515,12 +515,15 @@ impl ProfileReader {
     }
 }
 
+/// The word for the last level cache.
+const LAST_LEVEL: &str = "L3";
+
 /// The word for where a load found its data.
 fn name_of(found: Found) -> &'static str {
     match found {
         Found::Cache(1) => "L1",
         Found::Cache(2) => "L2",
-        Found::Cache(3) => "L3",
+        Found::Cache(3) => LAST_LEVEL,
         Found::Cache(_) => "L4",
         Found::UnderWay => "under way",
         Found::OtherCache => "another core's cache",

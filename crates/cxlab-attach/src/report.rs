@@ -63,6 +63,8 @@ pub struct SampledReport {
     pub outstanding_s: f64,
     /// How it is known.
     pub outstanding_known: How,
+    /// Time until the last level cache is known not to have a line, in nanoseconds. `None` if it is not known.
+    pub lookup_ns: Option<f64>,
     /// Share of sampled misses whose mapping was not recorded, from 0 to 1.
     pub without_mapping: f64,
     /// What was sampled and counted.
@@ -139,6 +141,7 @@ impl SampledReport {
         SampledReport {
             outstanding_s: cost.outstanding_s,
             outstanding_known: cost.how,
+            lookup_ns: cost.lookup_ns,
             without_mapping: cost.without_mapping,
             profile: profile.samples.clone(),
         }
@@ -156,8 +159,16 @@ impl SampledReport {
             notes.push(
                 "how many misses are outstanding at once is not known: the interval is from all that the processor \
                  can have to one after the other; on Intel's processors record cycles, task-clock and \
-                 cycle_activity.cycles_l3_miss too (from Sapphire Rapids on \
+                 cycle_activity.cycles_l3_miss too (on servers from Ice Lake on \
                  offcore_requests_outstanding.cycles_with_l3_miss_demand_data_rd)"
+                    .to_owned(),
+            );
+        }
+        if self.outstanding_known == How::Counted && self.lookup_ns.is_none() {
+            notes.push(
+                "a miss is counted as outstanding from when the last-level cache is known not to have the line; how long \
+                 that takes is not known, so that the delay is too low by its part of the local latency (record loads that \
+                 hit too: mem-loads)"
                     .to_owned(),
             );
         }

@@ -3,7 +3,8 @@
 //! For a part of its time a program has a miss outstanding, one or several at once. Behind a pool whose latency is
 //! longer by a part of the local one, that time is longer by the same part: as many misses as before are outstanding
 //! at once, and as much is computed meanwhile. So the delay is that time times the added latency over the local one,
-//! pool by pool. Which pools the misses are in is known of sampled loads, each of which counts for the loads that it
+//! pool by pool. Events of processors count a miss from when the last level cache is known not to have the line, so the
+//! time of a lookup there is taken from the local latency. Which pools the misses are in is known of sampled loads, each of which counts for the loads that it
 //! stands for times its own latency.
 //!
 //! Where no event counts that time ([`How`]), it is between the time that the program is seen to stand still, or that
@@ -16,7 +17,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::space::{KERNELS, NOT_RECORDED, Spaces};
-use super::{Profile, ProfileError, Role};
+use super::{LAST_LEVEL, Profile, ProfileError, Role};
 use crate::fabric::{Answer, Demand, Fabric, under_way};
 use crate::located::{LocatedPhase, Use};
 use crate::model::Overlap;
@@ -29,6 +30,9 @@ const ROUNDS: usize = 4;
 /// How much longer than its CPU time a program may have misses outstanding by what was counted (*assumed*: events are
 /// counted in turn, and each has an error of its own).
 const MOST_OUTSTANDING: f64 = 1.1;
+/// Least part of the local latency in which a miss is taken to be outstanding (*assumed*: no last level cache takes
+/// longer than memory).
+const LEAST_EACH: f64 = 0.2;
 /// Part of the CPU time with misses outstanding below which it does not matter where they are (*assumed*).
 const NOTHING: f64 = 1e-3;
 /// Standard errors of sampling that the interval has on either side.
@@ -39,6 +43,9 @@ const ERRORS: f64 = 2.0;
 pub struct Sampled {
     /// Latency of its memory in nanoseconds.
     pub local_ns: f64,
+    /// Time in nanoseconds until the last level cache is known not to have a line, from which on events of the
+    /// processor count a miss as outstanding. `None` if it is not known.
+    pub lookup_ns: Option<f64>,
     /// How many misses overlap at most, for profiles that do not say how long the program waits.
     pub overlap: Overlap,
     /// CPU time of the program in nanoseconds, instead of what the profile says.
@@ -59,6 +66,8 @@ pub enum How {
 #[derive(Clone, Copy)]
 struct Outstanding {
     how: How,
+    /// The part that one miss has, if it is outstanding alone.
+    each_ns: f64,
     least_ns: f64,
     ns: f64,
     most_ns: f64,
@@ -75,6 +84,8 @@ pub struct ProfileCost {
     pub outstanding_s: f64,
     /// Use of each pool.
     pub pools: Vec<PoolReport>,
+    /// Time until the last level cache is known not to have a line, in nanoseconds. `None` if it is not known.
+    pub lookup_ns: Option<f64>,
     /// Share of sampled misses whose mapping was not recorded.
     pub without_mapping: f64,
     /// Bytes that the program has mapped at the end, of the process that has most.
@@ -150,7 +161,7 @@ impl Profile {
         let miss_ns = match self.is_of_some_loads() {
             // There are more than samples stand for.
             true => f64::INFINITY,
-            false => machine.local_ns * (1.0 + open),
+            false => outstanding.each_ns * (1.0 + open),
         };
         let [least, beyond_ns, most] = sums.beyond(&outstanding, miss_ns);
         // An event that counts all lines also has those that were prefetched.
@@ -163,7 +174,8 @@ impl Profile {
             // The fabric may need longer for the lines than the program takes.
             let stretch = answers.iter().skip(1).map(|answer| answer.stretch);
             let stretched = (stretch.fold(1.0, f64::max) - 1.0) * clock.cpu_ns;
-            sums.delay(answers, ns, machine.local_ns).max(stretched)
+            let waits = ns / outstanding.each_ns;
+            sums.delay(answers, waits, machine.local_ns).max(stretched)
         };
         let running_ns = (self.span_ns as f64).clamp(1.0, clock.cpu_ns.max(1.0));
         let threads = (clock.cpu_ns / running_ns).max(1.0);
@@ -186,18 +198,30 @@ impl Profile {
         };
         let weights = |load: &Placed| load.part * added(&answers, load.pool, machine.local_ns);
         let located = located(&placed, delay_ns, scale, &weights);
-        let local_ns = outstanding.ns - beyond_ns;
+        let here = (outstanding.ns - beyond_ns) / outstanding.each_ns;
+        let waits = [here, beyond_ns / outstanding.each_ns];
         Ok(ProfileCost {
             slowdown,
             how: outstanding.how,
             outstanding_s: outstanding.ns / 1e9,
-            pools: sums.pools(pools, &answers, [local_ns, beyond_ns], machine.local_ns),
+            pools: sums.pools(pools, &answers, waits, machine.local_ns),
+            lookup_ns: self.lookup(&clock, machine),
             without_mapping,
             mapped_bytes,
             cxl_bytes,
             recording: numbers.recording(machine.overlap, clock.cpu_ns, threads),
             located,
         })
+    }
+
+    /// Time of a load that hits the last level cache, by samples or else by what is known of the machine.
+    fn lookup(&self, clock: &Clock, machine: &Sampled) -> Option<f64> {
+        let hits = self.samples.found.get(LAST_LEVEL);
+        let hits = hits.filter(|found| found.mean_cycles > 0.0);
+        let sampled = hits.zip(clock.cycle_ns);
+        sampled
+            .map(|(found, cycle_ns)| found.mean_cycles * cycle_ns)
+            .or(machine.lookup_ns)
     }
 
     /// For how long the program has misses outstanding natively.
@@ -233,8 +257,11 @@ impl Profile {
         }
         if let Some(ns) = counted_ns {
             let ns = ns.min(clock.cpu_ns);
+            let lookup_ns = self.lookup(clock, machine).unwrap_or(0.0);
+            let each_ns = machine.local_ns - lookup_ns;
             return Ok(Outstanding {
                 how: How::Counted,
+                each_ns: each_ns.max(LEAST_EACH * machine.local_ns),
                 least_ns: ns,
                 ns,
                 most_ns: ns,
@@ -251,6 +278,7 @@ impl Profile {
         };
         Ok(Outstanding {
             how: How::Between,
+            each_ns: machine.local_ns,
             least_ns,
             ns: (least_ns * most_ns).sqrt(),
             most_ns,
@@ -382,28 +410,27 @@ impl Sums {
         }
     }
 
-    /// Delay when misses of CXL memory are outstanding for that long natively, in nanoseconds.
-    fn delay(&self, answers: &[Answer], beyond_ns: f64, local_ns: f64) -> f64 {
+    /// Delay of so many waits for CXL memory, in nanoseconds.
+    fn delay(&self, answers: &[Answer], waits: f64, local_ns: f64) -> f64 {
         let pools = 1..self.parts.len();
         let of = |pool: usize| self.share(pool) * added(answers, pool, local_ns);
-        pools.map(of).sum::<f64>() * beyond_ns / local_ns
+        pools.map(of).sum::<f64>() * waits
     }
 
-    /// Use of each pool, when misses of local and of CXL memory are outstanding for that long natively.
+    /// Use of each pool, with so many waits for local and for CXL memory.
     fn pools(
         &self,
         names: Vec<String>,
         answers: &[Answer],
-        [here_ns, beyond_ns]: [f64; 2],
+        [here, beyond]: [f64; 2],
         local_ns: f64,
     ) -> Vec<PoolReport> {
         let all: f64 = self.lines.iter().sum();
         let report = |(pool, name): (usize, String)| {
-            let (waited_ns, latency_ns) = match pool {
-                0 => (here_ns, local_ns),
-                _ => (beyond_ns * self.share(pool), answers[pool].latency_ns),
+            let (waits, latency_ns) = match pool {
+                0 => (here, local_ns),
+                _ => (beyond * self.share(pool), answers[pool].latency_ns),
             };
-            let waits = waited_ns / local_ns;
             PoolReport {
                 name,
                 share: if all > 0.0 {

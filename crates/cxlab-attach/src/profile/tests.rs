@@ -148,6 +148,7 @@ impl Perf {
     fn cost(&self) -> Result<ProfileCost, ProfileError> {
         let machine = Sampled {
             local_ns: 100.0,
+            lookup_ns: None,
             overlap: Overlap {
                 misses: 4.0,
                 ..Overlap::default()
@@ -202,6 +203,19 @@ fn waits_are_longer_by_the_part_that_latency_is() {
     near(found.slowdown.least, 1.0 + 0.875 * (1.0 - open));
     near(found.slowdown.most, 1.0 + 0.875 * (1.0 + open));
     assert_eq!(found.without_mapping, 0.0);
+}
+
+/// Processors count a miss from when the last level cache is known not to have the line: hits say how long that takes.
+#[test]
+fn a_lookup_is_not_counted_as_outstanding() {
+    let mut perf = half_waits();
+    for _ in 0..5 {
+        perf.load(NEAR, Found::Cache(3), 40, 0);
+    }
+    // 40 cycles of 0.5 ns, so that each miss is outstanding for 80 ns.
+    let found = perf.cost().unwrap();
+    near(found.slowdown.factor, 1.0 + 0.875 * 100.0 / 80.0);
+    near(found.pools[2].waits, 0.125e9 / 80.0);
 }
 
 /// A load that takes longer counts for more of the time.

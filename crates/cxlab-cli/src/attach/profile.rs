@@ -77,10 +77,9 @@ impl Given {
         let is_here = profile.samples.host.is_some()
             && profile.samples.host == here("/proc/sys/kernel/hostname", None)
             && profile.samples.processor == here("/proc/cpuinfo", Some("model name"));
-        let known = self.local_ns.is_some() && self.overlap.is_some();
-        let measured = (is_here && !known).then(|| this_machine(args.recalibrate));
+        let measured = is_here.then(|| this_machine(args.recalibrate));
         let measured = measured.flatten();
-        let Some(local_ns) = self.local_ns.or(measured.map(|(local_ns, _)| local_ns)) else {
+        let Some(local_ns) = self.local_ns.or(measured.map(|machine| machine.local_ns)) else {
             let host = profile
                 .samples
                 .host
@@ -96,7 +95,7 @@ impl Given {
                  (--local-latency \"90 ns\")"
             )));
         };
-        let overlap = self.overlap.or(measured.map(|(_, overlap)| overlap));
+        let overlap = self.overlap.or(measured.map(|machine| machine.overlap));
         if overlap.is_none() {
             notes.push(format!(
                 "at most {} misses at once (assumed; --overlap)",
@@ -105,6 +104,7 @@ impl Given {
         }
         Ok(Sampled {
             local_ns,
+            lookup_ns: measured.and_then(|machine| machine.lookup_ns),
             overlap: overlap.unwrap_or_default(),
             cpu_ns: self.cpu_ns,
         })
@@ -141,9 +141,16 @@ impl Priced {
             How::Between => "misses, between all at once and one after the other",
         };
         text.push_str(&format!(
-            "\n  misses outstanding, natively: {:.3} s of {:.3} s, by {how}\n\n",
+            "\n  misses outstanding, natively: {:.3} s of {:.3} s, by {how}\n",
             cost.outstanding_s, cost.slowdown.native_s
         ));
+        if let (How::Counted, Some(lookup_ns)) = (cost.how, cost.lookup_ns) {
+            text.push_str(&format!(
+                "  one alone: {:.1} ns, the local latency less {lookup_ns:.1} ns in which the last-level cache is looked up\n",
+                self.machine.local_ns - lookup_ns
+            ));
+        }
+        text.push('\n');
         text.push_str(&by_source(&self.profile.samples));
         text.push_str(&format!("  tier 1, {SAMPLING}; {SAMPLING_ERROR}\n"));
         for note in &self.notes {

@@ -115,6 +115,8 @@ impl Sampling {
         }
         let machine = Sampled {
             local_ns: assumed.local_ns(),
+            // The assumed cache takes no time.
+            lookup_ns: Some(0.0),
             overlap: assumed.overlap,
             cpu_ns: None,
         };
