@@ -249,7 +249,18 @@ impl Profile {
         if let Some(wrong) = wrong {
             return Err(wrong);
         }
-        Ok(reader.finish())
+        let profile = reader.finish();
+        let of_loads = |event: &&EventUse| matches!(event.role, Role::Loads { .. });
+        let mut events = profile.samples.events.iter().filter(of_loads);
+        if events.clone().all(|event| event.samples == 0) {
+            let name = events.next().map_or("loads", |event| &event.name);
+            let whose = only.map_or(String::new(), |pid| format!(" of process {pid}"));
+            return Err(ProfileError::Lacks(format!(
+                "found no sample of {name}{whose}; sample more often (-c), and turn AUX data of Arm's SPE into samples (perf \
+                 inject --itrace)"
+            )));
+        }
+        Ok(profile)
     }
 
     /// Number of events of that kind, and the part of it that is open because they were sampled. `None` without any.

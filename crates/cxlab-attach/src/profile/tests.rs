@@ -288,12 +288,14 @@ fn what_lacks_something_is_refused() {
     // More waiting than time.
     perf.count(CYCLES, 10);
     refused(&perf, "more than its CPU time");
-    // No load that says where the misses are.
+    // No load that says where the misses are, and none at all.
     let mut perf = Perf::new();
     perf.count(CLOCK, 1_000_000);
     perf.count(CYCLES, 1_000_000);
     perf.count(OUTSTANDING, 500_000);
-    refused(&perf, "sample more often");
+    refused(&perf, "found no sample of ibs_op//");
+    perf.load(NEAR, Found::Cache(1), 4, 0);
+    refused(&perf, "no load was sampled that says where they are");
     // No addresses.
     let mut without = half_waits();
     without.events.remove(LOADS);
