@@ -28,7 +28,7 @@ use std::borrow::Cow;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand, ValueEnum};
 
 use cxlab_scenario::ThreadLimit;
 use cxlab_system::checkpoint::Every;
@@ -235,6 +235,17 @@ enum PlanFormat {
     Terminal,
 }
 
+/// A number below zero behind an option is that option's value, and refused as such.
+fn with_negative_numbers(command: clap::Command) -> clap::Command {
+    let of_options = |arg: clap::Arg| match arg.get_long() {
+        Some(_) if arg.get_action().takes_values() => arg.allow_negative_numbers(true),
+        _ => arg,
+    };
+    command
+        .mut_args(of_options)
+        .mut_subcommands(with_negative_numbers)
+}
+
 /// Runs the command line, whose first argument is the command's own name, and returns the exit
 /// code: 0 on success, 2 for the user's mistakes, 1 when something cannot be written, 70 for our
 /// own mistakes, 71 for a plug-in's, 130 when interrupted. `attach` ends as its program does, by a
@@ -242,7 +253,8 @@ enum PlanFormat {
 /// and an assertion that fails ends it.
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> u8 {
     std::panic::set_hook(Box::new(internal_error));
-    let cli = match Cli::try_parse_from(arguments) {
+    let matches = with_negative_numbers(Cli::command()).try_get_matches_from(arguments);
+    let cli = match matches.and_then(|matches| Cli::from_arg_matches(&matches)) {
         Ok(cli) => cli,
         Err(error) => {
             // Help and version are errors that are none; nothing can be done when it cannot be
