@@ -251,15 +251,10 @@ pub fn window() -> (u32, &'static str) {
 /// Skylake, Ice Lake (Sunny Cove) and Golden Cove. AMD: Software Optimization Guides for Families
 /// 17h, 19h and 1Ah, retire control unit.
 fn window_of(info: &str) -> (u32, &'static str) {
-    let field = |name: &str| {
-        info.lines().find_map(|line| {
-            let (found, value) = line.split_once(':')?;
-            (found.trim() == name).then(|| value.trim().to_owned())
-        })
-    };
+    let field = |name: &str| processor_field(info, name);
     let number = |name: &str| field(name).and_then(|value| value.parse::<u32>().ok());
     let vendor = field("vendor_id").unwrap_or_default();
-    let entries = match (vendor.as_str(), number("cpu family"), number("model")) {
+    let entries = match (vendor, number("cpu family"), number("model")) {
         ("AuthenticAMD", Some(0x17), Some(model)) if model < 0x30 => Some(192),
         ("AuthenticAMD", Some(0x17), _) => Some(224),
         ("AuthenticAMD", Some(0x19), Some(0x10..=0x1f | 0x60..=0x7f | 0xa0..=0xaf)) => Some(320),
@@ -306,6 +301,14 @@ pub fn last_level_cache() -> (u64, String) {
         taken >> 20
     );
     (taken, text)
+}
+
+/// A value of the first processor in `/proc/cpuinfo`, by its name.
+pub(crate) fn processor_field<'a>(info: &'a str, name: &str) -> Option<&'a str> {
+    info.lines().find_map(|line| {
+        let (found, value) = line.split_once(':')?;
+        (found.trim() == name).then(|| value.trim())
+    })
 }
 
 /// Whether the processors of `/proc/cpuinfo` are those of a guest: they have the hypervisor flag.

@@ -3,8 +3,10 @@
 use std::fs;
 use std::io;
 
+use cxlab_perf::kind::{HARDWARE, RAW, SOFTWARE};
 use cxlab_perf::{Attr, Format, flag};
 
+use crate::calibrate::processor_field;
 use crate::meter::Addresses;
 use crate::sys::{self, Counter, Ring};
 
@@ -50,11 +52,7 @@ fn check(name: &'static str, result: io::Result<String>) -> Check {
 /// Name and raw event code (unit mask and event) of the counter of lines that demand loads fetch from memory.
 fn demand_fills() -> Option<(&'static str, u64)> {
     let info = fs::read_to_string("/proc/cpuinfo").ok()?;
-    let vendor = info.lines().find_map(|line| {
-        let (name, value) = line.split_once(':')?;
-        (name.trim() == "vendor_id").then(|| value.trim().to_owned())
-    })?;
-    match vendor.as_str() {
+    match processor_field(&info, "vendor_id")? {
         // Processor Programming Reference, family 19h: LsDmndFillsFromSys, local memory.
         "AuthenticAMD" => Some(("LsDmndFillsFromSys", 0x0843)),
         // Intel SDM volume 3B: MEM_LOAD_RETIRED.L3_MISS.
@@ -63,19 +61,6 @@ fn demand_fills() -> Option<(&'static str, u64)> {
     }
 }
 
-/// An event of a program in user space: cycles, page faults, or an event of the processor.
-fn event(kind: u32, config: u64) -> Attr {
-    Attr {
-        kind,
-        config,
-        flags: flag::USER_SPACE,
-        ..Attr::default()
-    }
-}
-
-const HARDWARE: u32 = 0;
-const SOFTWARE: u32 = 1;
-const RAW: u32 = 4;
 const CYCLES: u64 = 0;
 const PAGE_FAULTS: u64 = 2;
 /// Events for a sample.
@@ -84,28 +69,24 @@ const PERIOD: u64 = 10_007;
 /// The same event, sampled, with the exact address of the instruction if `precise`.
 fn sampled(attr: Attr, precise: bool) -> Attr {
     let precise = if precise { 2 << flag::PRECISE_SHIFT } else { 0 };
-    Attr {
+    let attr = Attr {
         sample_period: PERIOD,
         sample_type: Format::Ip as u64,
-        flags: attr.flags | precise,
         ..attr
-    }
+    };
+    attr.with(precise)
 }
 
 /// The same event, each sample of which is a signal to the thread.
 fn with_signal(attr: Attr) -> Attr {
-    let attr = sampled(attr, false);
-    Attr {
-        flags: attr.flags | flag::SIGTRAP | flag::REMOVE_ON_EXEC,
-        ..attr
-    }
+    sampled(attr, false).with(flag::SIGTRAP | flag::REMOVE_ON_EXEC)
 }
 
 fn count_fills() -> io::Result<String> {
     let Some((name, code)) = demand_fills() else {
         return Err(io::Error::other("no event is known for this processor"));
     };
-    let counter = hardware(event(RAW, code))?;
+    let counter = hardware(Attr::of_user(RAW, code))?;
     // In a guest a counter may open and yet count nothing, so this produces misses to count.
     let before = counter.read()?;
     let latency = crate::calibrate::latency();
@@ -130,8 +111,8 @@ fn hardware(attr: Attr) -> io::Result<Counter> {
 /// A ring of page faults, with their addresses: what hardware would write its samples to.
 fn ring() -> io::Result<String> {
     let faults = Attr {
-        sample_type: Format::Ip as u64 | Format::Addr as u64,
-        ..sampled(event(SOFTWARE, PAGE_FAULTS), false)
+        sample_type: Format::bits(&[Format::Ip, Format::Addr]),
+        ..sampled(Attr::of_user(SOFTWARE, PAGE_FAULTS), false)
     };
     Ring::open(0, &faults, 1).map(|_| "opens".to_owned())
 }
@@ -203,22 +184,22 @@ pub fn examine() -> Vec<Check> {
         ),
         check(
             "hardware counters (cycles)",
-            hardware(event(HARDWARE, CYCLES)).map(|_| "opens".to_owned()),
+            hardware(Attr::of_user(HARDWARE, CYCLES)).map(|_| "opens".to_owned()),
         ),
         check("demand fills from memory", count_fills()),
         check(
             "precise addresses (PEBS, IBS)",
-            hardware(sampled(event(RAW, fills), true)).map(|_| "opens".to_owned()),
+            hardware(sampled(Attr::of_user(RAW, fills), true)).map(|_| "opens".to_owned()),
         ),
         check("rings of samples (software events)", ring()),
         check(
             "signal at overflow (sigtrap), software event",
-            Counter::open(0, &with_signal(event(SOFTWARE, PAGE_FAULTS)))
+            Counter::open(0, &with_signal(Attr::of_user(SOFTWARE, PAGE_FAULTS)))
                 .map(|_| "opens".to_owned()),
         ),
         check(
             "signal at overflow (sigtrap), demand fills",
-            hardware(with_signal(event(RAW, fills))).map(|_| "opens".to_owned()),
+            hardware(with_signal(Attr::of_user(RAW, fills))).map(|_| "opens".to_owned()),
         ),
         check(
             "breakpoints on data",
@@ -313,15 +294,16 @@ const TIER_2: &str = "built, never run on a PMU; --events cache-misses uses it";
 
 /// Why each tier better than tier 3 is not used, one line each.
 pub(crate) fn refused() -> Vec<String> {
-    let counters = match demand_fills() {
+    let fills = demand_fills();
+    let counters = match fills {
         None => "no event of demand fills is known for this processor".to_owned(),
-        Some((name, code)) => match hardware(event(RAW, code)) {
+        Some((name, code)) => match hardware(Attr::of_user(RAW, code)) {
             Ok(_) => format!("{name} can be counted; {TIER_2}"),
             Err(error) => error.to_string(),
         },
     };
-    let fills = demand_fills().map_or(0, |(_, event)| event);
-    let sampling = match hardware(sampled(event(RAW, fills), true)) {
+    let code = fills.map_or(0, |(_, code)| code);
+    let sampling = match hardware(sampled(Attr::of_user(RAW, code), true)) {
         Ok(_) => match Addresses::of_this_processor() {
             Ok(_) => TIER_1.to_owned(),
             Err(why) => why,

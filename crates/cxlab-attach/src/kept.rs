@@ -104,11 +104,7 @@ impl Machine {
 
     /// The machine of `/proc/cpuinfo`, without its kernel.
     fn of(info: &str) -> Machine {
-        let field = |name: &str| {
-            let mut lines = info.lines().filter_map(|line| line.split_once(':'));
-            let found = lines.find(|(found, _)| found.trim() == name);
-            found.map_or("", |(_, value)| value.trim())
-        };
+        let field = |name: &str| calibrate::processor_field(info, name).unwrap_or_default();
         let names = ["vendor_id", "cpu family", "model", "stepping", "model name"];
         Machine {
             processor: names.map(field).join(" "),
@@ -147,6 +143,14 @@ pub(crate) fn folder() -> Option<PathBuf> {
     let cache = named("XDG_CACHE_HOME").filter(absolute);
     let cache = cache.or_else(|| Some(named("HOME").filter(absolute)?.join(".cache")));
     cache.map(|cache| cache.join("cxlab/attach"))
+}
+
+/// Whether a host of that name with that processor is this machine. Neither is known of no machine.
+pub fn is_this_machine(host: Option<&str>, processor: Option<&str>) -> bool {
+    let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
+    let info = read("/proc/cpuinfo");
+    host == Some(read("/proc/sys/kernel/hostname").trim())
+        && processor == calibrate::processor_field(&info, "model name")
 }
 
 /// What is measured of this machine, now or before. `None` if there is no free memory to measure.

@@ -80,7 +80,7 @@ pub use guard::{AttachError, Followed, Options, attach};
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 pub use images::to_addresses;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
-pub use kept::this_machine;
+pub use kept::{is_this_machine, this_machine};
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 pub use sys::die_by;
 

@@ -11,8 +11,10 @@ use std::io;
 use std::str::FromStr;
 
 use cxlab_perf::encode::Event;
+use cxlab_perf::kind::{HARDWARE, RAW, SOFTWARE};
 use cxlab_perf::{Attr, Format, Mapped, Record, flag};
 
+use crate::calibrate::processor_field;
 use crate::maps;
 use crate::profile::{MISSES, Profile, ProfileReader, Role};
 use crate::sys::{Counter, Ring, Tid};
@@ -52,12 +54,8 @@ pub struct Addresses {
     outstanding: Selected,
 }
 
-const RAW: u32 = 4;
-const SOFTWARE: u32 = 1;
 const TASK_CLOCK: u64 = 1;
 const PAGE_FAULTS: u64 = 2;
-
-const HARDWARE: u32 = 0;
 const CACHE_MISSES: u64 = 3;
 
 /// What events may be.
@@ -74,13 +72,7 @@ impl Addresses {
     }
 
     fn of_processor(info: &str) -> Result<Addresses, String> {
-        let value = |name: &str| {
-            let found = info.lines().find_map(|line| {
-                let (found, value) = line.split_once(':')?;
-                (found.trim() == name).then(|| value.trim().to_owned())
-            });
-            found.unwrap_or_default()
-        };
+        let value = |name: &str| processor_field(info, name).unwrap_or_default();
         let number = |name: &str| value(name).parse::<u32>().ok();
         if value("vendor_id") == "AuthenticAMD" {
             return Err(
@@ -122,11 +114,6 @@ impl Addresses {
 
     /// What samples misses, and records mappings.
     fn misses(&self) -> Attr {
-        const MAP: u64 = 1 << 8;
-        const COMM: u64 = 1 << 9;
-        const TASK: u64 = 1 << 13;
-        const MAP_2: u64 = 1 << 23;
-        const COMM_EXEC: u64 = 1 << 24;
         let fields = [
             Format::Ip,
             Format::Tid,
@@ -139,13 +126,12 @@ impl Addresses {
             RAW => 2 << flag::PRECISE_SHIFT,
             _ => 0,
         };
-        let records = MAP | MAP_2 | flag::MAP_DATA | COMM | COMM_EXEC | TASK | flag::ID_ALL;
-        Attr {
+        let attr = Attr {
             sample_period: self.period,
-            sample_type: fields.iter().fold(0, |all, field| all | *field as u64),
-            flags: flag::USER_SPACE | precise | records,
-            ..attr(&self.misses)
-        }
+            sample_type: Format::bits(&fields),
+            ..self.misses.attr()
+        };
+        attr.with(precise | flag::RECORDS | flag::MAP_DATA | flag::ID_ALL)
     }
 
     /// Whether time with misses outstanding is counted in nanoseconds.
@@ -162,18 +148,14 @@ impl Addresses {
         };
         let counted = |attr: Attr| Attr {
             sample_period: 1,
-            sample_type: Format::Tid as u64 | Format::Period as u64,
+            sample_type: Format::bits(&[Format::Tid, Format::Period]),
             ..attr
         };
-        let clock = Attr {
-            kind: SOFTWARE,
-            config: TASK_CLOCK,
-            ..Attr::default()
-        };
+        let clock = Attr::of_user(SOFTWARE, TASK_CLOCK);
         vec![
             event(self.misses(), &self.misses.name),
-            event(counted(attr(&self.outstanding)), &self.outstanding.name),
-            event(counted(Attr::default()), "cycles"),
+            event(counted(self.outstanding.attr()), &self.outstanding.name),
+            event(counted(cycles()), "cycles"),
             event(counted(clock), "task-clock"),
         ]
     }
@@ -183,15 +165,14 @@ impl Selected {
     fn is_clock(&self) -> bool {
         (self.kind, self.config) == (SOFTWARE, TASK_CLOCK)
     }
+
+    fn attr(&self) -> Attr {
+        Attr::of_user(self.kind, self.config)
+    }
 }
 
-fn attr(selected: &Selected) -> Attr {
-    Attr {
-        kind: selected.kind,
-        config: selected.config,
-        flags: flag::USER_SPACE,
-        ..Attr::default()
-    }
+fn cycles() -> Attr {
+    Attr::of_user(HARDWARE, 0)
 }
 
 impl FromStr for Events {
@@ -244,11 +225,9 @@ pub(crate) enum Begins {
 
 impl Begins {
     fn flags(self) -> u64 {
-        const DISABLED: u64 = 1 << 0;
-        const ENABLE_ON_EXEC: u64 = 1 << 12;
         match self {
             Begins::Now => 0,
-            Begins::AtExec => DISABLED | ENABLE_ON_EXEC,
+            Begins::AtExec => flag::DISABLED | flag::ENABLE_ON_EXEC,
         }
     }
 }
@@ -297,6 +276,36 @@ impl Opened {
     }
 }
 
+impl Opened {
+    /// A thread begins, or will when it executes a program.
+    pub(crate) fn add(&mut self, pid: Tid, tid: Tid, begins: Begins) {
+        match self {
+            Opened::Nothing => {}
+            Opened::Addresses(meter) => meter.add(pid, tid, begins),
+            Opened::Lines(lines) => lines.add(tid, begins),
+        }
+    }
+
+    /// A thread has ended.
+    pub(crate) fn remove(&mut self, tid: Tid) {
+        match self {
+            Opened::Nothing => {}
+            Opened::Addresses(meter) => meter.remove(tid),
+            Opened::Lines(lines) => lines.remove(tid),
+        }
+    }
+
+    /// Whether events say where misses are, so that nothing else is asked.
+    pub(crate) fn say_where(&self) -> bool {
+        matches!(self, Opened::Addresses(_))
+    }
+
+    /// Whether an event counts lines.
+    pub(crate) fn count_lines(&self) -> bool {
+        matches!(self, Opened::Lines(_))
+    }
+}
+
 /// An event that counts lines read from memory, of all threads of a program.
 pub(crate) struct Lines {
     event: Selected,
@@ -307,7 +316,7 @@ pub(crate) struct Lines {
 
 impl Lines {
     fn new(event: Selected) -> Result<Lines, String> {
-        match Counter::open(0, &attr(&event)) {
+        match Counter::open(0, &event.attr()) {
             Ok(_) => Ok(Lines {
                 event,
                 threads: BTreeMap::new(),
@@ -318,13 +327,8 @@ impl Lines {
         }
     }
 
-    pub(crate) fn add(&mut self, tid: Tid, begins: Begins) {
-        let attr = attr(&self.event);
-        let from = Attr {
-            flags: attr.flags | begins.flags(),
-            ..attr
-        };
-        match Counter::open(tid, &from) {
+    fn add(&mut self, tid: Tid, begins: Begins) {
+        match Counter::open(tid, &self.event.attr().with(begins.flags())) {
             Ok(counter) => {
                 self.threads.insert(tid, (counter, 0.0));
             }
@@ -346,7 +350,7 @@ impl Lines {
         more
     }
 
-    pub(crate) fn remove(&mut self, tid: Tid) {
+    fn remove(&mut self, tid: Tid) {
         self.threads.remove(&tid);
     }
 
@@ -402,10 +406,7 @@ impl Meter {
 
     /// Opens the events of a thread.
     fn open(&self, pid: Tid, tid: Tid, begins: Begins) -> Result<Metered, (String, io::Error)> {
-        let from = |attr: Attr| Attr {
-            flags: attr.flags | begins.flags(),
-            ..attr
-        };
+        let from = |attr: Attr| attr.with(begins.flags());
         let misses = from(self.events.misses());
         let named = |event: &Selected| {
             let name = event.name.clone();
@@ -424,15 +425,11 @@ impl Meter {
         {
             ring = next;
         }
-        let outstanding = Counter::open(tid, &from(attr(&self.events.outstanding)));
+        let outstanding = Counter::open(tid, &from(self.events.outstanding.attr()));
         let cycles = match self.events.is_in_nanoseconds() {
             true => None,
             false => {
-                let cycles = Attr {
-                    flags: flag::USER_SPACE,
-                    ..Attr::default()
-                };
-                let cycles = Counter::open(tid, &from(cycles));
+                let cycles = Counter::open(tid, &from(cycles()));
                 Some(cycles.map_err(|error| ("cycles".to_owned(), error))?)
             }
         };
@@ -448,7 +445,7 @@ impl Meter {
     }
 
     /// A thread begins, or will when it executes a program. Of a process that ran before, its mappings are read.
-    pub(crate) fn add(&mut self, pid: Tid, tid: Tid, begins: Begins) {
+    fn add(&mut self, pid: Tid, tid: Tid, begins: Begins) {
         if begins == Begins::Now && !self.threads.values().any(|thread| thread.pid == pid) {
             self.map(pid);
         }
@@ -548,7 +545,7 @@ impl Meter {
     }
 
     /// A thread has ended.
-    pub(crate) fn remove(&mut self, tid: Tid) {
+    fn remove(&mut self, tid: Tid) {
         if let Some(thread) = self.threads.remove(&tid) {
             self.lost += thread.ring.lost();
         }

@@ -63,10 +63,7 @@ pub(crate) const MISSES: Role = Role::Loads {
 ///
 /// Sources: Intel SDM volume 3B and the event lists of Linux 6.12 (`tools/perf/pmu-events/arch/x86`).
 pub fn role(event: &Event) -> Role {
-    const HARDWARE: u32 = 0;
-    const SOFTWARE: u32 = 1;
-    const CACHES: u32 = 3;
-    const RAW: u32 = 4;
+    use cxlab_perf::kind::{CACHES, HARDWARE, RAW, SOFTWARE};
     /// The last level cache, reads, misses.
     const LLC_READ_MISSES: u64 = 0x1_0002;
     let attr = &event.attr;

@@ -71,11 +71,20 @@ pub struct SampledReport {
     pub profile: Samples,
 }
 
-/// Name of tier 1.
-pub const SAMPLING: &str = "hardware address sampling";
-/// What accuracy to expect of tier 1.
-pub const SAMPLING_ERROR: &str = "compared with the event engine on exact samples alone, and never with hardware \
-                                  (docs/explain/attach.md)";
+impl Tier {
+    /// The tier of sampled addresses.
+    pub fn sampling() -> Tier {
+        Tier {
+            number: 1,
+            name: "hardware address sampling".to_owned(),
+            error_class:
+                "compared with the event engine on exact samples alone, and never with hardware \
+                          (docs/explain/attach.md)"
+                    .to_owned(),
+            refused: Vec::new(),
+        }
+    }
+}
 
 /// Name of tier 2.
 const COUNTING: &str = "counting events and windows";
@@ -102,12 +111,7 @@ impl AttachReport {
 
     /// The same of a run whose misses are known by events of the processor.
     pub fn with_samples(&mut self, profile: &Profile, cost: Result<&ProfileCost, &ProfileError>) {
-        self.tier = Tier {
-            number: 1,
-            name: SAMPLING.to_owned(),
-            error_class: SAMPLING_ERROR.to_owned(),
-            refused: Vec::new(),
-        };
+        self.tier = Tier::sampling();
         self.parts = CpuParts::default();
         match cost {
             Ok(cost) => {

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use crate::fabric::Fabric;
 use crate::ledger::Accounts;
 use crate::maps;
-use crate::meter::{Begins, Lines, Meter, Opened};
+use crate::meter::{Begins, Opened};
 use crate::placement::Placement;
 use crate::prices::{Prices, Told};
 use crate::process::{Facts, Process};
@@ -80,9 +80,8 @@ pub(crate) struct Outcome {
 
 pub(crate) struct Tracer<'a> {
     prices: Prices<'a>,
-    /// Events of all threads, if they say where misses are, or how many lines are read.
-    meter: Option<Meter>,
-    lines: Option<Lines>,
+    /// Events of all threads, which say where misses are, or how many lines are read.
+    events: Opened,
     relay: Relay,
     placement: Placement,
     /// The process whose end ends the run, and how that process ended.
@@ -109,16 +108,10 @@ impl<'a> Tracer<'a> {
     ) -> Tracer<'a> {
         let mut prices = Prices::new(fabric, facts);
         prices.recorder = recorder;
-        let (meter, lines) = match events {
-            Opened::Nothing => (None, None),
-            Opened::Addresses(meter) => (Some(*meter), None),
-            Opened::Lines(lines) => (None, Some(lines)),
-        };
-        prices.has_lines = lines.is_some();
+        prices.has_lines = events.count_lines();
         Tracer {
             prices,
-            meter,
-            lines,
+            events,
             relay,
             placement,
             root,
@@ -163,12 +156,7 @@ impl<'a> Tracer<'a> {
     /// Adds a thread that is traced from now on. Its events begin with it, or with the program that it executes.
     pub(crate) fn add(&mut self, tid: Tid, begins: Begins) {
         let pid = maps::process_of(tid).unwrap_or(tid);
-        if let Some(meter) = &mut self.meter {
-            meter.add(pid, tid, begins);
-        }
-        if let Some(lines) = &mut self.lines {
-            lines.add(tid, begins);
-        }
+        self.events.add(pid, tid, begins);
         self.sum.threads += 1;
         if !self.processes.contains_key(&pid) {
             self.sum.processes += 1;
@@ -478,12 +466,7 @@ impl<'a> Tracer<'a> {
         }
         // A thread that ends with its process may do so without a stop.
         self.end_waiting(tid);
-        if let Some(meter) = &mut self.meter {
-            meter.remove(tid);
-        }
-        if let Some(lines) = &mut self.lines {
-            lines.remove(tid);
-        }
+        self.events.remove(tid);
         if let Some(mut thread) = self.threads.remove(&tid) {
             let pid = thread.pid;
             if let State::Held { since, .. } = thread.state {
@@ -541,7 +524,7 @@ impl<'a> Tracer<'a> {
         thread.unheld_ns += ran;
         self.sum.cpu_ns += ran;
         let process = self.processes.get_mut(&thread.pid);
-        if let Some(meter) = &mut self.meter {
+        if let Opened::Addresses(meter) = &mut self.events {
             let Some(process) = process else { return };
             let (ran, fabric) = (ran as f64, &*self.prices.fabric);
             let mut again = true;
@@ -550,12 +533,16 @@ impl<'a> Tracer<'a> {
             self.prices.metered(thread, ran, &missed);
             return;
         }
+        let lines = match &mut self.events {
+            Opened::Lines(lines) => lines.read(tid),
+            Opened::Nothing | Opened::Addresses(_) => 0.0,
+        };
         let user = maps::user_ns(tid).map_or(0, |now| now.saturating_sub(thread.user_ns));
         thread.user_ns += user;
         thread.stretch.add(Spent {
             cpu_ns: ran as f64,
             user_ns: user as f64,
-            lines: self.lines.as_mut().map_or(0.0, |lines| lines.read(tid)),
+            lines,
         });
         if let Some(process) = process {
             process.ran(ran);
@@ -564,7 +551,7 @@ impl<'a> Tracer<'a> {
 
     /// No further window of this code follows, so the thread's pending time is priced without one.
     fn end_waiting(&mut self, tid: Tid) {
-        if self.meter.is_some() {
+        if self.events.say_where() {
             return;
         }
         let Some(thread) = self.threads.get_mut(&tid) else {
@@ -583,7 +570,7 @@ impl<'a> Tracer<'a> {
                 self.account(*tid);
             }
         }
-        if self.meter.is_some() {
+        if self.events.say_where() {
             self.prices.ask_fabric(&mut self.threads);
             self.choose_looks();
             return;
@@ -665,8 +652,11 @@ impl<'a> Tracer<'a> {
             self.close(&thread);
         }
         let cpu_ns = self.sum.cpu_ns as f64;
-        self.sum.counted = self.lines.take().map(|lines| lines.finish());
-        self.sum.metered = self.meter.take().map(|meter| meter.finish(cpu_ns));
+        match self.events {
+            Opened::Nothing => {}
+            Opened::Addresses(meter) => self.sum.metered = Some(meter.finish(cpu_ns)),
+            Opened::Lines(lines) => self.sum.counted = Some(lines.finish()),
+        }
         self.sum.pools = self.prices.pools();
         self.sum.recorder = self.prices.recorder.take();
         self.sum.told = self.prices.told;

@@ -271,7 +271,7 @@ mod linux {
         }
         let mut written = Ok(());
         if let Some(folder) = &folder {
-            let report = priced.json(&pools);
+            let report = with_devices(&pools, &priced.report())?;
             written = write_all(folder, plan, &fabrics[0].0, report, &found);
             let path = folder.path("report.json");
             text.push_str(&format!("\nwritten: {}\n", path.display()));
@@ -324,7 +324,7 @@ mod linux {
         };
         let mut written = Ok(());
         if let Some(folder) = &folder {
-            let report = of_run(&pools, &followed.report)?;
+            let report = with_devices(&pools, &followed.report)?;
             written = write_all(folder, plan, &fabrics[0].0, report, &found);
             let path = folder.path("report.json");
             text.push_str(&format!("\nwritten: {}\n", path.display()));
@@ -530,8 +530,11 @@ mod linux {
         }
     }
 
-    /// The report of a run, with its devices.
-    fn of_run(pools: &[(String, f64)], report: &AttachReport) -> Result<Value, Failure> {
+    /// A report with its devices.
+    fn with_devices(
+        pools: &[(String, f64)],
+        report: &impl serde::Serialize,
+    ) -> Result<Value, Failure> {
         let mut value = serde_json::to_value(report).map_err(internal)?;
         let unloaded: Vec<Value> = pools
             .iter()

@@ -6,6 +6,12 @@ use crate::bytes::{Bytes, Wrong};
 pub mod flag {
     /// Threads and processes that the program starts are sampled too.
     pub const INHERIT: u64 = 1 << 1;
+    /// The event does not count yet.
+    pub const DISABLED: u64 = 1 << 0;
+    /// It begins to count when the thread executes another program.
+    pub const ENABLE_ON_EXEC: u64 = 1 << 12;
+    /// Mappings, names of programs, and threads that begin and end are recorded.
+    pub const RECORDS: u64 = 1 << 8 | 1 << 9 | 1 << 13 | 1 << 23 | 1 << 24;
     /// Not in the kernel, and not in a hypervisor.
     pub const USER_SPACE: u64 = 1 << 5 | 1 << 6;
     /// The period is a frequency ([`super::Period::PerSecond`]).
@@ -59,6 +65,25 @@ pub enum Format {
     WeightStruct = 1 << 24,
 }
 
+impl Format {
+    /// The bits of several fields.
+    pub fn bits(fields: &[Format]) -> u64 {
+        fields.iter().fold(0, |all, field| all | *field as u64)
+    }
+}
+
+/// Kinds of events: values of [`Attr::kind`]. Other numbers are those of devices.
+pub mod kind {
+    /// Events that every processor has, by a number of the kernel.
+    pub const HARDWARE: u32 = 0;
+    /// Events of the kernel.
+    pub const SOFTWARE: u32 = 1;
+    /// Hits and misses of caches.
+    pub const CACHES: u32 = 3;
+    /// Events by the processor's own number.
+    pub const RAW: u32 = 4;
+}
+
 /// After how many events there is a sample.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Period {
@@ -71,7 +96,7 @@ pub enum Period {
 /// What an event counts, and what its samples have.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Attr {
-    /// Kind of the event: 0 hardware, 1 software, 3 caches, 4 raw, or the number of a device.
+    /// Kind of the event ([`kind`]).
     pub kind: u32,
     /// The event, by the numbers of its kind.
     pub config: u64,
@@ -97,6 +122,25 @@ const LEAST: u64 = 64;
 pub(crate) const BYTES: usize = 128;
 
 impl Attr {
+    /// An event of programs, which is not sampled.
+    pub fn of_user(kind: u32, config: u64) -> Attr {
+        Attr {
+            kind,
+            config,
+            flags: flag::USER_SPACE,
+            ..Attr::default()
+        }
+    }
+
+    /// The same with further flags.
+    #[must_use]
+    pub fn with(self, flags: u64) -> Attr {
+        Attr {
+            flags: self.flags | flags,
+            ..self
+        }
+    }
+
     /// Reads a `perf_event_attr`, whose size is given by where it is. Fields that are not there are zero.
     ///
     /// # Errors

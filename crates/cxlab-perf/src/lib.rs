@@ -18,7 +18,7 @@ mod record;
 pub mod ring;
 mod source;
 
-pub use attr::{Attr, Format, Period, flag, read_format};
+pub use attr::{Attr, Format, Period, flag, kind, read_format};
 pub use bytes::Wrong;
 pub use record::{Calls, Mapped, Mode, Record, Sample, Task, Weight};
 pub use source::{DataSource, Found, Operation};

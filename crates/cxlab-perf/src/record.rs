@@ -30,13 +30,14 @@ pub(crate) mod misc {
 }
 
 /// Where a sampled instruction is.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Debug)]
 pub enum Mode {
     /// In a program.
     User,
     /// In the kernel.
     Kernel,
     /// In a hypervisor or a guest, or not known.
+    #[default]
     Other,
 }
 
@@ -76,7 +77,7 @@ impl Calls<'_> {
 }
 
 /// A sample. A field that the event does not ask for is `None` or 0.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Sample<'a> {
     /// Number of the event.
     pub id: Option<u64>,
@@ -240,21 +241,12 @@ fn mapped(attr: &Attr, kind: u32, misc: u16, mut rest: Bytes<'_>) -> Result<Mapp
 /// Reads the fields of a sample in their order, as far as to what is known of its data.
 fn sample<'a>(attr: &Attr, misc: u16, mut rest: Bytes<'a>) -> Result<Sample<'a>, Wrong> {
     let mut sample = Sample {
-        id: None,
         mode: match misc & misc::MODE {
             misc::USER => Mode::User,
             misc::KERNEL => Mode::Kernel,
             _ => Mode::Other,
         },
-        ip: 0,
-        pid: 0,
-        tid: 0,
-        time: None,
-        address: None,
-        period: None,
-        calls: Calls::default(),
-        weight: None,
-        source: None,
+        ..Sample::default()
     };
     if attr.has(Format::Identifier) {
         sample.id = Some(rest.u64()?);
@@ -367,7 +359,7 @@ mod tests {
 
     fn attr(fields: &[Format]) -> Attr {
         Attr {
-            sample_type: fields.iter().fold(0, |all, field| all | *field as u64),
+            sample_type: Format::bits(fields),
             ..Attr::default()
         }
     }

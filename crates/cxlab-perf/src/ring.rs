@@ -122,11 +122,9 @@ mod tests {
     use proptest::prelude::*;
 
     fn attr() -> Attr {
+        let fields = [Format::Ip, Format::Tid, Format::Addr, Format::Callchain];
         Attr {
-            sample_type: Format::Ip as u64
-                | Format::Tid as u64
-                | Format::Addr as u64
-                | Format::Callchain as u64,
+            sample_type: Format::bits(&fields),
             flags: flag::ID_ALL,
             ..Attr::default()
         }
@@ -134,17 +132,13 @@ mod tests {
 
     fn sample(address: u64, calls: &[u8]) -> Sample<'_> {
         Sample {
-            id: None,
             mode: Mode::User,
             ip: 1,
             pid: 2,
             tid: 3,
-            time: None,
             address: Some(address),
-            period: None,
             calls: Calls(calls),
-            weight: None,
-            source: None,
+            ..Sample::default()
         }
     }
 

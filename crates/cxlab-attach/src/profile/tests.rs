@@ -26,13 +26,12 @@ const STALLS: usize = 4;
 
 fn event(number: usize, name: &str, (kind, config): (u32, u64), more: &[Format]) -> Event {
     let common = [Format::Identifier, Format::Ip, Format::Tid, Format::Time];
-    let fields = common.iter().chain(more);
     Event {
         attr: Attr {
             kind,
             config,
             sample_period: PERIOD,
-            sample_type: fields.fold(0, |all, field| all | *field as u64),
+            sample_type: Format::bits(&common) | Format::bits(more),
             flags: flag::ID_ALL | flag::MAP_DATA,
             ..Attr::default()
         },
@@ -102,18 +101,14 @@ impl Perf {
     }
 
     fn sample(&self, event: usize) -> Sample<'static> {
-        let Record::Sample(empty) =
-            Record::parse(&Attr::default(), 9, 2, &[]).expect("it has no fields")
-        else {
-            unreachable!("it is a sample");
-        };
         Sample {
             id: Some(event as u64),
+            mode: Mode::User,
             ip: 0x40_0100,
             pid: PID,
             tid: PID,
             time: Some(self.time),
-            ..empty
+            ..Sample::default()
         }
     }
 

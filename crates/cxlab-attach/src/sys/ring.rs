@@ -176,7 +176,7 @@ fn words(attr: &Attr) -> [u64; 16] {
 mod tests {
     use std::hint::black_box;
 
-    use cxlab_perf::{Format, Mode, flag};
+    use cxlab_perf::{Format, Mode, kind};
 
     use super::*;
     use crate::sys::{self, Block};
@@ -184,12 +184,9 @@ mod tests {
     /// Page faults, each of which is a sample with the address that was touched.
     fn faults(fields: &[Format]) -> Attr {
         Attr {
-            kind: 1,
-            config: 2,
             sample_period: 1,
-            sample_type: fields.iter().fold(0, |all, field| all | *field as u64),
-            flags: flag::USER_SPACE,
-            ..Attr::default()
+            sample_type: Format::bits(fields),
+            ..Attr::of_user(kind::SOFTWARE, 2)
         }
     }
 

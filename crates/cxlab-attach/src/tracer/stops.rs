@@ -24,11 +24,11 @@ pub(super) struct Sample {
 }
 
 impl Tracer<'_> {
-    /// Samples a thread that was asked to stop at `since`, when it had used `asked_ns` of CPU time. `None` if it
-    /// is gone.
+    /// Samples a thread that was asked to stop at `since`, when it had used `asked_ns` of CPU time. `None` if the
+    /// thread is gone, or if events say what it missed.
     pub(super) fn look(&mut self, tid: Tid, since: Instant, asked_ns: u64) -> Option<Sample> {
         self.account(tid);
-        if self.meter.is_some() {
+        if self.events.say_where() {
             return None;
         }
         let thread = self.threads.get_mut(&tid)?;
@@ -147,7 +147,7 @@ impl Tracer<'_> {
                 .for_each(|thread| thread.watched.clear());
         }
         if after == After::Stopped
-            && self.lines.is_none()
+            && !self.events.count_lines()
             && let Some(thread) = self.threads.get_mut(&tid)
         {
             process.watch(tid, thread, &trace, BREAKPOINTS);

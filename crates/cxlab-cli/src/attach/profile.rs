@@ -7,14 +7,15 @@ use cxlab_attach::model::Overlap;
 use cxlab_attach::placement::Placement;
 use cxlab_attach::profile::cost::{How, ProfileCost, Sampled};
 use cxlab_attach::profile::{Profile, Role, Samples};
-use cxlab_attach::report::{SAMPLING, SAMPLING_ERROR, SampledReport};
-use cxlab_attach::{this_machine, to_addresses};
+use cxlab_attach::report::{SampledReport, Tier};
+use cxlab_attach::slowdown::{PoolReport, Slowdown};
+use cxlab_attach::{is_this_machine, this_machine, to_addresses};
 use cxlab_perf::file::PerfData;
 use cxlab_system::analytic::PlanFabric;
 use cxlab_system::layout::{cells, table};
-use serde_json::{Value, json};
+use serde::Serialize;
 
-use super::summary::{by_pool, error_of, slower};
+use super::summary::{by_pool, error_of, slower, tier};
 use super::{AttachArgs, Failure};
 
 /// A profile, what it is of, and what it would have cost.
@@ -74,22 +75,13 @@ impl Given {
         profile: &Profile,
         notes: &mut Vec<String>,
     ) -> Result<Sampled, Failure> {
-        let is_here = profile.samples.host.is_some()
-            && profile.samples.host == here("/proc/sys/kernel/hostname", None)
-            && profile.samples.processor == here("/proc/cpuinfo", Some("model name"));
-        let measured = is_here.then(|| this_machine(args.recalibrate));
-        let measured = measured.flatten();
+        let host = profile.samples.host.as_deref();
+        let processor = profile.samples.processor.as_deref();
+        let is_here = is_this_machine(host, processor);
+        let measured = is_here.then(|| this_machine(args.recalibrate)).flatten();
         let Some(local_ns) = self.local_ns.or(measured.map(|machine| machine.local_ns)) else {
-            let host = profile
-                .samples
-                .host
-                .as_deref()
-                .unwrap_or("an unknown machine");
-            let processor = profile
-                .samples
-                .processor
-                .as_deref()
-                .unwrap_or("an unknown processor");
+            let host = host.unwrap_or("an unknown machine");
+            let processor = processor.unwrap_or("an unknown processor");
             return Err(Failure::mistake(format!(
                 "--perf: the profile is of {host} ({processor}), whose latency cannot be measured here; give it \
                  (--local-latency \"90 ns\")"
@@ -109,19 +101,6 @@ impl Given {
             cpu_ns: self.cpu_ns,
         })
     }
-}
-
-/// The first line of a file, or the value of the first line of that name.
-fn here(path: &str, name: Option<&str>) -> Option<String> {
-    let text = std::fs::read_to_string(path).ok()?;
-    let line = match name {
-        None => text.lines().next(),
-        Some(name) => text.lines().find_map(|line| {
-            let (found, value) = line.split_once(':')?;
-            (found.trim() == name).then_some(value)
-        }),
-    };
-    line.map(|line| line.trim().to_owned())
 }
 
 impl Priced {
@@ -152,7 +131,7 @@ impl Priced {
         }
         text.push('\n');
         text.push_str(&by_source(&self.profile.samples));
-        text.push_str(&format!("  tier 1, {SAMPLING}; {SAMPLING_ERROR}\n"));
+        text.push_str(&tier(&Tier::sampling()));
         for note in &self.notes {
             text.push_str(&format!("  note: {note}\n"));
         }
@@ -160,37 +139,34 @@ impl Priced {
     }
 
     /// The report for programs.
-    pub(super) fn json(&self, pools: &[(String, f64)]) -> Value {
-        let unloaded: Vec<Value> = pools
-            .iter()
-            .skip(1)
-            .map(|(name, latency)| json!({ "name": name, "unloaded_ns": latency }))
-            .collect();
-        let cost = &self.cost;
-        let mut report = json!({
-            "mode": "perf",
-            "tier": {
-                "number": 1,
-                "name": SAMPLING,
-                "error_class": SAMPLING_ERROR,
-                "refused": [],
-            },
-            "placement": self.placement.to_string(),
-            "slowdown": cost.slowdown,
-            "local_latency_ns": self.machine.local_ns,
-            "overlap": self.machine.overlap,
-            "pools": cost.pools,
-            "devices": unloaded,
-            "notes": self.notes,
-        });
-        let sampled = SampledReport::of(&self.profile, cost);
-        if let (Some(report), Ok(Value::Object(sampled))) =
-            (report.as_object_mut(), serde_json::to_value(sampled))
-        {
-            report.extend(sampled);
+    pub(super) fn report(&self) -> ProfileReport<'_> {
+        ProfileReport {
+            mode: "perf",
+            tier: Tier::sampling(),
+            placement: self.placement.to_string(),
+            slowdown: &self.cost.slowdown,
+            local_latency_ns: self.machine.local_ns,
+            overlap: self.machine.overlap,
+            pools: &self.cost.pools,
+            sampled: SampledReport::of(&self.profile, &self.cost),
+            notes: &self.notes,
         }
-        report
     }
+}
+
+/// Report of a profile, for programs.
+#[derive(Serialize)]
+pub(super) struct ProfileReport<'a> {
+    mode: &'static str,
+    tier: Tier,
+    placement: String,
+    slowdown: &'a Slowdown,
+    local_latency_ns: f64,
+    overlap: Overlap,
+    pools: &'a [PoolReport],
+    #[serde(flatten)]
+    sampled: SampledReport,
+    notes: &'a [String],
 }
 
 /// Where loads found their data, and what events were sampled.

@@ -1,7 +1,7 @@
 //! The report of an attached run as people read it: slowdown first, then pools, then the sources of the
 //! numbers.
 
-use cxlab_attach::report::{AttachReport, SampledReport};
+use cxlab_attach::report::{AttachReport, SampledReport, Tier};
 use cxlab_attach::slowdown::{PoolReport, Slowdown};
 use cxlab_system::analytic::PlanFabric;
 use cxlab_system::layout::{SHOWN, cells, nanos, table};
@@ -123,14 +123,19 @@ fn origin(report: &AttachReport) -> String {
         false => String::new(),
     };
     text.push_str(&format!("  real time {:.3} s{windows}\n", report.real_s));
-    text.push_str(&format!(
-        "  tier {}, {}; {}\n",
-        report.tier.number, report.tier.name, report.tier.error_class
-    ));
+    text.push_str(&tier(&report.tier));
     for line in &report.tier.refused {
         text.push_str(&format!("  not {line}\n"));
     }
     text
+}
+
+/// The tier, and what accuracy to expect of it.
+pub(super) fn tier(tier: &Tier) -> String {
+    format!(
+        "  tier {}, {}; {}\n",
+        tier.number, tier.name, tier.error_class
+    )
 }
 
 /// Time with misses outstanding, and the samples.

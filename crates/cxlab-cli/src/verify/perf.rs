@@ -9,7 +9,7 @@ use cxlab_attach::profile::ProfileReader;
 use cxlab_attach::profile::cost::Sampled;
 use cxlab_perf::encode::Event;
 use cxlab_perf::ring::Written;
-use cxlab_perf::{Attr, Format, Mapped, Mode, Record, Sample, Weight, flag};
+use cxlab_perf::{Attr, Format, Mapped, Mode, Record, Sample, Weight};
 
 use super::{Assumed, ByPeriod, EngineSide, ModelSide};
 use crate::program_fabric::ProgramFabric;
@@ -139,24 +139,11 @@ impl Sampling {
     }
 }
 
-fn count() -> Sample<'static> {
-    Sample {
-        id: None,
-        mode: Mode::User,
-        ip: 0,
-        pid: PID,
-        tid: PID,
-        time: None,
-        address: None,
-        period: None,
-        calls: cxlab_perf::Calls::default(),
-        weight: None,
-        source: None,
-    }
-}
-
 fn sample(miss: &Miss, cycles: u32) -> Sample<'static> {
     Sample {
+        mode: Mode::User,
+        pid: PID,
+        tid: PID,
         ip: miss.ip,
         time: Some(miss.time),
         address: Some(miss.address),
@@ -164,7 +151,7 @@ fn sample(miss: &Miss, cycles: u32) -> Sample<'static> {
             cycles,
             retire_cycles: 0,
         }),
-        ..count()
+        ..Sample::default()
     }
 }
 
@@ -172,12 +159,9 @@ fn sample(miss: &Miss, cycles: u32) -> Sample<'static> {
 fn events(period: u64) -> Vec<Event> {
     let event = |name: &str, kind, config, period, fields: &[Format]| Event {
         attr: Attr {
-            kind,
-            config,
             sample_period: period,
-            sample_type: fields.iter().fold(0, |all, field| all | *field as u64),
-            flags: flag::USER_SPACE,
-            ..Attr::default()
+            sample_type: Format::bits(fields),
+            ..Attr::of_user(kind, config)
         },
         ids: Vec::new(),
         name: name.to_owned(),

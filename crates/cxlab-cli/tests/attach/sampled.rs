@@ -159,7 +159,7 @@ fn profile(folder: &Folder) -> PathBuf {
             kind,
             config,
             sample_period: 1000,
-            sample_type: fields.iter().fold(0, |all, field| all | *field as u64),
+            sample_type: Format::bits(fields),
             flags: flag::ID_ALL,
             ..Attr::default()
         },
@@ -194,11 +194,7 @@ fn profile(folder: &Folder) -> PathBuf {
         pid: 7,
         tid: 7,
         time: Some(time),
-        address: None,
-        period: None,
-        calls: cxlab_perf::Calls::default(),
-        weight: None,
-        source: None,
+        ..Sample::default()
     };
     const MAPPINGS: [u64; 2] = [0x7000_0000_0000, 0x7100_0000_0000];
     let mut now = 0;

@@ -51,11 +51,8 @@ fn sample(id: u64, time: u64, calls: &[u8]) -> Sample<'_> {
         pid: 5,
         tid: 6,
         time: Some(time),
-        address: None,
-        period: None,
         calls: Calls(calls),
-        weight: None,
-        source: None,
+        ..Sample::default()
     }
 }
 
