@@ -300,7 +300,7 @@ impl Opened {
         matches!(self, Opened::Addresses(_))
     }
 
-    /// Whether an event counts lines.
+    /// Whether these are an event that counts lines.
     pub(crate) fn count_lines(&self) -> bool {
         matches!(self, Opened::Lines(_))
     }

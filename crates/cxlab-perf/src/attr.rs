@@ -132,7 +132,7 @@ impl Attr {
         }
     }
 
-    /// The same with further flags.
+    /// The same event with further flags ([`flag`]).
     #[must_use]
     pub fn with(self, flags: u64) -> Attr {
         Attr {
