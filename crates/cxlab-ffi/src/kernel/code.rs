@@ -1,24 +1,17 @@
 //! The code of a thread: a generator that yields operations and is sent their values.
 
-use std::future::Future;
-use std::pin::Pin;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::task::{Context, Poll};
-
-use cxlab_workload::thread::{Handle, Loaded, Value};
+use cxlab_wasm::Stopped;
+use cxlab_workload::thread::{Barrier, Handle, Loaded, SideBySide, Value, side_by_side};
 use pyo3::exceptions::{PyRuntimeError, PyStopIteration, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList};
 
-use super::compiled::{CompiledCall, Stopped};
+use super::compiled::CompiledCall;
 use super::ops::{Asked, Reader, Yielded};
 use crate::source::Failed;
 
 /// Why a barrier in a thread is refused.
 const ALONE: &str = "barrier: found in a thread; allowed: in generators of cxlab.op.together";
-
-/// The code of a generator, which ends with it.
-type Running<'t> = Pin<Box<dyn Future<Output = ()> + Send + 't>>;
 
 /// An operation in flight.
 enum UnderWay<'t> {
@@ -55,8 +48,8 @@ impl Code {
         &'t self,
         t: &'t Handle,
         generator: Py<PyAny>,
-        group: Option<&'t Group>,
-    ) -> Running<'t> {
+        group: Option<&'t Barrier>,
+    ) -> SideBySide<'t> {
         Box::pin(async move {
             let mut sent = Sent::One(Given::Nothing);
             loop {
@@ -74,22 +67,24 @@ impl Code {
                         Sent::List(given)
                     }
                     Ok(Some(Yielded::Together(generators))) => {
-                        let group = Group::new(generators.len());
+                        let group = Barrier::new(generators.len());
                         let running = generators.into_iter();
-                        let running = running.map(|one| Some(self.generate(t, one, Some(&group))));
-                        let together = Together {
-                            running: running.collect(),
-                            group: &group,
-                            failed: &self.failed,
-                        };
-                        together.await;
+                        let running = running.map(|one| self.generate(t, one, Some(&group)));
+                        if let Err(what) = side_by_side(running.collect(), &group).await {
+                            let message = format!(
+                                "barrier: found {} of {} generators at a barrier after the others \
+                                 have ended; allowed: a barrier that all of them reach",
+                                what.waiting, what.of
+                            );
+                            self.failed.set(PyRuntimeError::new_err(message));
+                        }
                         Sent::One(Given::Nothing)
                     }
                     Ok(Some(Yielded::Barrier)) => {
                         let Some(group) = group else {
                             return self.failed.set(PyValueError::new_err(ALONE));
                         };
-                        group.barrier().await;
+                        group.wait().await;
                         Sent::One(Given::Nothing)
                     }
                     Ok(Some(Yielded::Call(call))) => match self.call(t, call.get(), group).await {
@@ -107,14 +102,14 @@ impl Code {
         &self,
         t: &Handle,
         call: &CompiledCall,
-        group: Option<&Group>,
+        group: Option<&Barrier>,
     ) -> PyResult<Given> {
         loop {
             match call.run(t, &self.reader.reach).await? {
                 Stopped::Ended => return Ok(Given::Nothing),
                 Stopped::Missing(addr) => return Ok(Given::Number(addr)),
                 Stopped::Barrier => match group {
-                    Some(group) => group.barrier().await,
+                    Some(group) => group.wait().await,
                     None => return Err(PyValueError::new_err(ALONE)),
                 },
             }
@@ -162,80 +157,6 @@ impl UnderWay<'_> {
                 Given::Nothing
             }
             UnderWay::Bytes(loaded) => Given::Bytes(loaded.await),
-        }
-    }
-}
-
-/// Generators that run side by side, as far as their barriers need it.
-struct Group {
-    /// Generators that have not ended.
-    live: AtomicUsize,
-    /// Generators that wait at the barrier.
-    waiting: AtomicUsize,
-    /// Barriers that all have passed.
-    passed: AtomicUsize,
-}
-
-impl Group {
-    fn new(live: usize) -> Group {
-        Group {
-            live: AtomicUsize::new(live),
-            waiting: AtomicUsize::new(0),
-            passed: AtomicUsize::new(0),
-        }
-    }
-
-    async fn barrier(&self) {
-        let passed = self.passed.load(Ordering::Relaxed);
-        self.waiting.fetch_add(1, Ordering::Relaxed);
-        std::future::poll_fn(|_| match self.passed.load(Ordering::Relaxed) == passed {
-            true => Poll::Pending,
-            false => Poll::Ready(()),
-        })
-        .await;
-    }
-}
-
-/// Runs generators side by side, in their order, until all have ended.
-struct Together<'t> {
-    running: Vec<Option<Running<'t>>>,
-    group: &'t Group,
-    failed: &'t Failed,
-}
-
-impl Future for Together<'_> {
-    type Output = ();
-
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
-        let group = self.group;
-        loop {
-            for slot in &mut self.running {
-                if let Some(running) = slot
-                    && running.as_mut().poll(context).is_ready()
-                {
-                    *slot = None;
-                    group.live.fetch_sub(1, Ordering::Relaxed);
-                }
-            }
-            let live = group.live.load(Ordering::Relaxed);
-            let waiting = group.waiting.load(Ordering::Relaxed);
-            if live == 0 {
-                return Poll::Ready(());
-            }
-            if waiting < live {
-                return Poll::Pending;
-            }
-            if live < self.running.len() {
-                let message = format!(
-                    "barrier: found {waiting} of {} generators at a barrier after the others have \
-                     ended; allowed: a barrier that all of them reach",
-                    self.running.len()
-                );
-                self.failed.set(PyRuntimeError::new_err(message));
-                return Poll::Ready(());
-            }
-            group.waiting.store(0, Ordering::Relaxed);
-            group.passed.fetch_add(1, Ordering::Relaxed);
         }
     }
 }

@@ -26,6 +26,7 @@
 //! threads without any timing. No task runtime is involved: a thread's code is polled only when an
 //! operation that the code awaits has completed.
 
+pub mod barrier;
 pub mod handle;
 pub mod kernel;
 pub mod op;
@@ -35,6 +36,7 @@ pub mod runtime;
 #[cfg(doc)]
 use crate::image::Image;
 
+pub use barrier::{Abandoned, Barrier, SideBySide, side_by_side};
 pub use handle::{Handle, Loaded, Value, Window};
 pub use kernel::{Bases, NoThreads, Place, ThreadContext, ThreadedKernel};
 pub use op::{AtomicKind, BIAS_REGISTER, Direction, SCRATCH_BASE, SCRATCH_SPAN, ThreadOp, scratch};
