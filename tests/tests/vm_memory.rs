@@ -79,6 +79,55 @@ fn a_load_alone_takes_what_the_engine_says_to_the_picosecond() {
     }
 }
 
+/// A processor's own memory, a device's, and an accelerator's, of a guest whose host has a `processor`: a load that misses
+/// all caches takes the lookups, which the plugin charges, and what the model says.
+#[test]
+fn a_load_of_a_processor_alone_takes_what_the_engine_says_to_the_picosecond() {
+    const DEVICE: &str = r#"devices = [{ name = "mem", capacity = "256 MiB", memory = { kind = "fixed", latency = "80 ns" } }]"#;
+    const ACCELERATOR: &str = r#"accelerators = [{ name = "xpu", memory = { capacity = "256 MiB", memory = { kind = "fixed", latency = "80 ns" } } }]"#;
+    for (span, devices) in [("local", DEVICE), ("cxl", DEVICE), ("cxl", ACCELERATOR)] {
+        let text = format!(
+            r#"
+name = "one"
+measure = {{ requests = 400, warmup_requests = 100 }}
+{devices}
+[fabric]
+topology = {{ kind = "direct" }}
+[[hosts]]
+name = "host"
+processor = {{ reorder = 1, llc = {{ size = "4 MiB", ways = 16 }}, at = {{ column = 1 }} }}
+nodes = [{{ capacity = "256 MiB", latency = "7 ns", memory = {{ kind = "fixed", latency = "60 ns" }} }}]
+workload = {{ kind = "uniform", read_ratio = 1.0 }}
+span = "{span}"
+"#
+        );
+        let engine = report(&text, &[]);
+        let plan = plan(&text, &[]);
+        let mut memory = match PlanMemory::new(&plan, &[0], 1) {
+            Ok(memory) => GuestMemory(memory),
+            Err(problems) => panic!("{problems:?}"),
+        };
+        let place = match span {
+            "cxl" => Place::cxl(12_345 * 64),
+            _ => Place::local(12_345 * 64),
+        };
+        let ticket = memory.issue(1_000_000, place, false);
+        let took = memory.finish(ticket).map(|at| at - 1_000_000);
+        let host = plan.scenario.hosts[0].processor();
+        let Some(host) = host else {
+            panic!("it has one")
+        };
+        let caches = host.lookup().0 + host.llc.access_time.0 + 2 * host.mesh_time.0;
+        // Of 500 lines in 256 MiB none is asked for twice.
+        let least = (engine.latency_ns.min * 1e3).round() as u64;
+        assert_eq!(
+            took.map(|took| took + caches),
+            Ok(least),
+            "{span}, {devices}"
+        );
+    }
+}
+
 /// The engine's host needs constant media, and issues the next load in the same picosecond.
 #[test]
 fn dependent_loads_of_dram_take_what_the_engine_says() {

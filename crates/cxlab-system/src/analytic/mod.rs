@@ -75,7 +75,7 @@ impl Computed {
 
 /// Mistakes are in what is used, not in what is there.
 fn refuse(plan: &Plan) -> Result<(), Vec<Problem>> {
-    let problems: Vec<Problem> = (plan.scenario.devices.iter().enumerate())
+    let mut problems: Vec<Problem> = (plan.scenario.devices.iter().enumerate())
         .filter(|(_, group)| group.is_hdm_db())
         .map(|(at, _)| {
             Problem::new(
@@ -85,17 +85,6 @@ fn refuse(plan: &Plan) -> Result<(), Vec<Problem>> {
             )
         })
         .collect();
-    match (problems.is_empty(), refuse_but_hdm_db(plan)) {
-        (true, found) => found,
-        (false, Ok(())) => Err(problems),
-        (false, Err(others)) => Err(problems.into_iter().chain(others).collect()),
-    }
-}
-
-/// As [`refuse`], where device-coherent memory is covered.
-fn refuse_but_hdm_db(plan: &Plan) -> Result<(), Vec<Problem>> {
-    plan.refuse_external()?;
-    let mut problems: Vec<Problem> = Vec::new();
     if !plan.scenario.accelerators.is_empty() {
         problems.push(Problem::new(
             "accelerators[0]",
@@ -103,6 +92,17 @@ fn refuse_but_hdm_db(plan: &Plan) -> Result<(), Vec<Problem>> {
              another have no closed form)",
         ));
     }
+    match (problems.is_empty(), refuse_of_guests(plan)) {
+        (true, found) => found,
+        (false, Ok(())) => Err(problems),
+        (false, Err(others)) => Err(problems.into_iter().chain(others).collect()),
+    }
+}
+
+/// As [`refuse`], where device-coherent memory and accelerators are covered.
+fn refuse_of_guests(plan: &Plan) -> Result<(), Vec<Problem>> {
+    plan.refuse_external()?;
+    let mut problems: Vec<Problem> = Vec::new();
     for (at, group) in plan.scenario.hosts.iter().enumerate() {
         let issue = group.requester();
         if issue.is_some_and(|issue| issue.throttle.is_some()) {

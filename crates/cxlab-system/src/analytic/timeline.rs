@@ -5,7 +5,8 @@
 //! a link still sends what came before, for as long as that takes packed as well as it can be. The
 //! medium is the medium itself, with its state. Requests of several guests meet in the links and
 //! devices that they share. Memory of a region that several guests have is shared (`shares`); of class
-//! HDM-DB, its device keeps their caches coherent (`coherent`). Left out: credits, sharing of flits between the classes of messages, errors
+//! HDM-DB, its device keeps their caches coherent (`coherent`). An accelerator is here its memory alone, as its
+//! host reaches it. Left out: credits, sharing of flits between the classes of messages, errors
 //! of links, and what hosts do that are no guests.
 
 mod coherent;
@@ -19,10 +20,10 @@ use cxlab_analytic::{ConstantStages, MessageClass, Wire};
 use cxlab_device::{DeviceParams, WriteCompletion};
 use cxlab_engine::rng::StreamRng;
 use cxlab_engine::units::{Bytes, Dpa, Hpa, SimTime};
-use cxlab_host::{AddressMap, RequesterParams};
+use cxlab_host::AddressMap;
 use cxlab_memory::{Completion, FaultList, MediumSite, MemoryBackend, MemoryRequest, RunContext};
 use cxlab_plan::routes::{Route, Router};
-use cxlab_plan::{Plan, Problem};
+use cxlab_plan::{DeviceKind, Plan, Problem};
 use cxlab_scenario::{HostKind, LocalMemoryParams, MediumChoice};
 
 use super::wire;
@@ -118,7 +119,7 @@ impl PlanMemory {
     /// # Errors
     /// What the analytic form does not cover, except for memory of class HDM-DB with two or more hosts.
     pub fn new(plan: &Plan, hosts: &[usize], seed: u64) -> Result<PlanMemory, Vec<Problem>> {
-        super::refuse_but_hdm_db(plan)?;
+        super::refuse_of_guests(plan)?;
         let shares = Shares::new(plan, hosts);
         shares.check(plan, hosts)?;
         plan.rehearse_media()?;
@@ -186,31 +187,43 @@ impl PlanMemory {
         let (mut pool, backend) = local(plan, host, seed, context)?;
         pool.medium = self.media.len();
         self.pools.push(pool);
-        let controller = DeviceParams {
-            contexts: LOCAL_CONTEXTS,
-            write_completion: WriteCompletion::Written,
-            ..DeviceParams::default()
-        };
-        self.media.push(Queue::new(backend, &controller));
+        self.media
+            .push(Queue::new(backend, &own_memory_controller()));
         self.homes.push(None);
         Ok(())
     }
 
     /// Adds a device's medium.
     fn device(&mut self, plan: &Plan, device: usize, seed: u64) -> Result<usize, Vec<Problem>> {
-        let number = plan.devices[device].memory().unwrap_or_default();
-        let group = &plan.scenario.devices[number];
         let name = &plan.devices[device].name;
-        let backend = plan.media.devices[number].backend(MediumSite {
-            capacity: group.capacity,
+        let site = |capacity| MediumSite {
+            capacity,
             rng: StreamRng::new(seed, &format!("{name}/medium")),
             context: plan.media_context(self.faults.clone()),
-        });
-        self.media.push(Queue::new(backend, &group.controller));
-        self.homes.push(match group.is_hdm_db() {
-            true => Some(Home::new(plan, device, seed)?),
-            false => None,
-        });
+        };
+        let (queue, home) = match plan.devices[device].group {
+            DeviceKind::Memory(number) => {
+                let group = &plan.scenario.devices[number];
+                let backend = plan.media.devices[number].backend(site(group.capacity));
+                let home = match group.is_hdm_db() {
+                    true => Some(Home::new(plan, device, seed)?),
+                    false => None,
+                };
+                (Queue::new(backend, &group.controller), home)
+            }
+            DeviceKind::Accelerator(number) => {
+                let (Some(memory), Some(medium)) = (
+                    &plan.scenario.accelerators[number].memory,
+                    &plan.media.accelerators[number],
+                ) else {
+                    unreachable!("`remote` has found its memory")
+                };
+                let backend = medium.backend(site(memory.capacity));
+                (Queue::new(backend, &own_memory_controller()), None)
+            }
+        };
+        self.media.push(queue);
+        self.homes.push(home);
         Ok(self.media.len() - 1)
     }
 
@@ -367,6 +380,15 @@ impl PlanMemory {
     }
 }
 
+/// The controller of memory that is no Type 3 device's.
+fn own_memory_controller() -> DeviceParams {
+    DeviceParams {
+        contexts: LOCAL_CONTEXTS,
+        write_completion: WriteCompletion::Written,
+        ..DeviceParams::default()
+    }
+}
+
 /// By station and class: how long a message makes it busy.
 fn services(plan: &Plan) -> Vec<[u64; MessageClass::COUNT]> {
     let both = |link| {
@@ -386,7 +408,7 @@ fn service(wire: &Wire) -> [u64; MessageClass::COUNT] {
     })
 }
 
-/// A host's own memory; it has no number yet.
+/// A host's own memory; it has no number yet. Of a processor with several NUMA nodes it is the first.
 fn local(
     plan: &Plan,
     host: usize,
@@ -394,28 +416,36 @@ fn local(
     context: RunContext,
 ) -> Result<(Pool, Box<dyn MemoryBackend>), Vec<Problem>> {
     let planned = &plan.hosts[host];
-    let fallback = default_local();
-    let params = plan.scenario.hosts[planned.group]
-        .local
-        .as_ref()
-        .unwrap_or(&fallback);
-    let site = MediumSite {
-        capacity: params.capacity,
+    let group = &plan.scenario.hosts[planned.group];
+    let site = |capacity| MediumSite {
+        capacity,
         rng: StreamRng::new(seed, &format!("{}/local", planned.name)),
         context,
     };
-    let backend = match &plan.media.local[planned.group] {
-        Some(medium) => medium.backend(site),
-        None => {
-            let built = params.memory.build();
-            let path = format!("hosts[{}].local.memory", planned.group);
-            built
-                .map_err(|error| vec![Problem::of_param(&path, error)])?
-                .backend(site)
+    let (leg_ps, capacity, backend) = match (&group.kind, group.nodes.first()) {
+        (HostKind::Processor(processor), Some(node)) => (
+            processor.distance(node.at).0 + node.latency.0,
+            node.capacity,
+            plan.media.nodes[planned.group][0].backend(site(node.capacity)),
+        ),
+        _ => {
+            let fallback = default_local();
+            let params = group.local.as_ref().unwrap_or(&fallback);
+            let backend = match &plan.media.local[planned.group] {
+                Some(medium) => medium.backend(site(params.capacity)),
+                None => {
+                    let built = params.memory.build();
+                    let path = format!("hosts[{}].local.memory", planned.group);
+                    built
+                        .map_err(|error| vec![Problem::of_param(&path, error)])?
+                        .backend(site(params.capacity))
+                }
+            };
+            (params.latency.0, params.capacity, backend)
         }
     };
     let leg = Leg {
-        constant_ps: params.latency.0,
+        constant_ps: leg_ps,
         stops: Vec::new(),
     };
     let pool = Pool {
@@ -423,7 +453,7 @@ fn local(
         there: [leg.clone(), leg.clone()],
         back: [leg.clone(), leg],
         medium: 0,
-        capacity: params.capacity.0.max(64),
+        capacity: capacity.0.max(64),
     };
     Ok((pool, backend))
 }
@@ -437,9 +467,19 @@ fn remote(
 ) -> Option<Pool> {
     let target = plan.hosts.len() + device;
     let (there, back) = (router.route(host, target)?, router.route(target, host)?);
-    let number = plan.devices[device].memory()?;
-    let group = &plan.scenario.devices[number];
-    let process = process_ps(plan, host) + group.controller.process_time.0;
+    // Bytes of the device, and its constant times behind and before its link.
+    let (capacity, arrives_ps, leaves_ps) = match plan.devices[device].group {
+        DeviceKind::Memory(number) => {
+            let group = &plan.scenario.devices[number];
+            (group.capacity.0, group.controller.process_time.0, 0)
+        }
+        DeviceKind::Accelerator(number) => {
+            let group = &plan.scenario.accelerators[number];
+            let device = &group.device;
+            let capacity = group.memory.as_ref()?.capacity.0;
+            (capacity, device.ingress().0, device.egress().0)
+        }
+    };
     let leg = |way: &Route, class: MessageClass, more: u64| {
         let mut stages = ConstantStages::default();
         way.add_stages(plan, class, &mut stages);
@@ -460,10 +500,18 @@ fn remote(
     };
     Some(Pool {
         name: plan.devices[device].name.clone(),
-        there: both(&there, MessageClass::request, process),
-        back: both(&back, MessageClass::response, 0),
+        there: both(
+            &there,
+            MessageClass::request,
+            process_ps(plan, host) + arrives_ps,
+        ),
+        back: both(
+            &back,
+            MessageClass::response,
+            leaves_ps + plan.scenario.hosts[plan.hosts[host].group].ingress().0,
+        ),
         medium: 0,
-        capacity: group.capacity.0,
+        capacity,
     })
 }
 
@@ -473,7 +521,7 @@ fn process_ps(plan: &Plan, host: usize) -> u64 {
     match &group.kind {
         HostKind::Core(core) => core.process_time.0,
         HostKind::Requester(issue) => issue.process_time.0,
-        HostKind::Processor(_) => RequesterParams::default().process_time.0,
+        HostKind::Processor(processor) => processor.root_port_time.0,
     }
 }
 
