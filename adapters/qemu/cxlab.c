@@ -10,6 +10,10 @@
  * guest go to the model too. QEMU 7 then translates one instruction at a time, so that registers are in their
  * places when an instruction begins.
  *
+ * The registers of an accelerator are a page of memory of a PCI function (ivshmem), over which lies a region
+ * of its own: each access comes here and goes to the model. The model reads and writes the guest's memory by
+ * the addresses that it finds in `shared`.
+ *
  * These things are not what a plugin may ask of QEMU, and use the program's own functions:
  * - CXL memory is made as fast as other memory: a memory backend lies over each fixed window, where
  *   QEMU would otherwise emulate every access as one to a device. Which device holds a line is the
@@ -30,7 +34,7 @@
 #include "filter.h"
 
 #define EXPORTED __attribute__((visibility("default")))
-#define WINDOWS 8
+#define WINDOWS CXLAB_WINDOWS
 #define MARKS 0x0c1c1000u /* the displacement of a mark, but for its low byte */
 #define MARK_BEGIN 1
 #define TICKS_PER_NS 2 /* the guest's time stamp counter: 2 GHz */
@@ -62,6 +66,7 @@ static uint64_t tell_ps;
 static uint64_t first_mark = MARK_BEGIN; /* from which on all is counted */
 static bool wants_clock = true;
 static bool shares, flushes; /* memory with other guests; and flushes matter */
+static char registers[32];   /* the backend of an accelerator's registers, if it has one */
 static struct cxlab_filter *filters[CXLAB_LANES];
 static unsigned lanes;
 static bool sleeping[CXLAB_LANES];
@@ -264,6 +269,43 @@ static const struct cxlab_region_ops shared_ops = {
     .implemented = {1, 8, true},
 };
 
+/* The registers of an accelerator. */
+
+static uint64_t to_register(uint64_t at, unsigned bytes, unsigned operation, uint64_t value)
+{
+    struct cxlab_filter *f = mine;
+    if (!tracing || !f)
+        return 0; /* there is no time yet */
+    if (operation == CXLAB_SHARED_STORE && at == CXLAB_DOORBELL)
+        shared->listed = cxlab_list(f, shared->lines, CXLAB_LINES);
+    value = cxlab_register(f, (CXLAB_REGISTERS + at) | CXLAB_CXL, operation, bytes, value);
+    for (uint64_t i = 0; i < shared->dropped; i++)
+        cxlab_take(f, shared->lines[i]);
+    shared->dropped = 0;
+    f->was_shared = true;
+    return value;
+}
+
+static uint64_t register_read(void *unused, uint64_t at, unsigned bytes)
+{
+    (void)unused;
+    return to_register(at, bytes, CXLAB_SHARED_LOAD, 0);
+}
+
+static void register_write(void *unused, uint64_t at, uint64_t value, unsigned bytes)
+{
+    (void)unused;
+    to_register(at, bytes, CXLAB_SHARED_STORE, value);
+}
+
+static const struct cxlab_region_ops register_ops = {
+    .read = register_read,
+    .write = register_write,
+    .endianness = QEMU_LITTLE_ENDIAN,
+    .valid = {1, 8, false, NULL},
+    .implemented = {1, 8, false},
+};
+
 static void on_atomic(unsigned cpu, void *unused)
 {
     (void)unused;
@@ -355,6 +397,32 @@ static bool can_share(void)
 
 /* CXL memory as fast as other memory. */
 
+static void *region_of(const char *backend)
+{
+    void *object = qemu.object_resolve_path_component(qemu.object_get_objects_root(), backend);
+    return object ? qemu.host_memory_backend_get_memory(object) : NULL;
+}
+
+/* Lays the registers over the memory of their function, and says where all memory is. */
+static void lay_registers(void)
+{
+    void *own = region_of("main"), *page = region_of(registers), *over = calloc(1, REGION_BYTES);
+    if (!own || !page || !over)
+        return;
+    for (unsigned i = 0; i < window_count; i++) {
+        shared->window[i].memory = (uintptr_t)windows[i].memory;
+        shared->window[i].guest = windows[i].guest;
+        shared->window[i].bytes = windows[i].bytes;
+        shared->window[i].plan = windows[i].plan;
+    }
+    shared->own_bytes = qemu.memory_region_size(own);
+    shared->own_first = CXLAB_QEMU_API == 1 ? qemu.memory_region_get_ram_addr(own) : UINT64_MAX;
+    __atomic_store_n(&shared->own, (uintptr_t)qemu.memory_region_get_ram_ptr(own), __ATOMIC_RELEASE);
+    qemu.memory_region_init_io(over, NULL, &register_ops, NULL, "cxlab-registers",
+                               CXLAB_REGISTER_BYTES);
+    qemu.memory_region_add_subregion_overlap(page, 0, over, 100);
+}
+
 static void lay_over(void *cpu, run_on_cpu_data unused)
 {
     (void)cpu;
@@ -363,17 +431,15 @@ static void lay_over(void *cpu, run_on_cpu_data unused)
         char path[64];
         snprintf(path, sizeof path, "/machine/cxl-fixed-memory-region[%u]", i);
         void *fixed = qemu.object_resolve_path(path, NULL);
-        void *backend = qemu.object_resolve_path_component(qemu.object_get_objects_root(),
-                                                           windows[i].backend);
-        void *alias = calloc(1, REGION_BYTES);
-        if (!fixed || !backend || !alias)
+        void *region = region_of(windows[i].backend), *alias = calloc(1, REGION_BYTES);
+        if (!fixed || !region || !alias)
             return;
-        void *region = qemu.host_memory_backend_get_memory(backend);
         uint64_t at = qemu.object_property_get_uint(fixed, "addr", NULL);
         windows[i].bytes = qemu.memory_region_size(region);
         windows[i].guest = at;
-        if (windows[i].shared) {
+        if (windows[i].shared || *registers)
             windows[i].memory = qemu.memory_region_get_ram_ptr(region);
+        if (windows[i].shared) {
             qemu.memory_region_init_io(alias, NULL, &shared_ops, &windows[i], "cxlab-shared",
                                        windows[i].bytes);
         } else {
@@ -384,6 +450,8 @@ static void lay_over(void *cpu, run_on_cpu_data unused)
         windows[i].first = CXLAB_QEMU_API == 1 ? qemu.memory_region_get_ram_addr(region) : at;
         __atomic_store_n(&shared->overlay, i + 1, __ATOMIC_RELEASE);
     }
+    if (*registers)
+        lay_registers();
 }
 
 static bool can_lay_over(void)
@@ -605,6 +673,8 @@ static bool option(const char *text)
         window_count++;
         return true;
     }
+    if (sscanf(text, "registers=%31[^:]", registers) == 1)
+        return true;
     if (!strcmp(text, "flushes=on")) {
         flushes = true;
         return true;
@@ -635,8 +705,9 @@ EXPORTED int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info, i
         fprintf(stderr, "cxlab: the plugin cannot work in this program\n");
         return 1;
     }
-    if (shares && !(can_lay_over() && can_share())) {
-        fprintf(stderr, "cxlab: guests cannot share memory in this QEMU: functions of it are missing\n");
+    if ((shares || *registers) && !(can_lay_over() && can_share())) {
+        fprintf(stderr, "cxlab: guests cannot share memory or have an accelerator in this QEMU: functions of it "
+                        "are missing\n");
         return 1;
     }
     __atomic_store_n(&shared->version, CXLAB_QEMU_API, __ATOMIC_RELEASE);

@@ -270,6 +270,56 @@ static inline void cxlab_drop(struct cxlab_filter *f, uint64_t place)
     f->last = 0;
 }
 
+/* Drops a line of the guest's memory, or of a window, from all caches: another has taken it. The first cache
+ * is searched, as it is looked up by virtual addresses. */
+static inline void cxlab_take(struct cxlab_filter *f, uint64_t place)
+{
+    for (unsigned at = 0; at < f->levels; at++) {
+        struct cxlab_level *level = &f->level[at];
+        uint64_t ways = level->is.ways, page = 4096 / CXLAB_LINE;
+        /* Virtual and physical addresses are equal within a page. */
+        uint64_t step = at == 0 && page < level->is.sets ? page : level->is.sets;
+        uint64_t set = place / CXLAB_LINE & (step - 1);
+        for (; set < level->is.sets; set += step) {
+            struct cxlab_slot *slots = level->slots + set * ways;
+            for (uint64_t way = 0; way < ways && slots[way].tag; way++) {
+                if ((slots[way].place & ~(CXLAB_LINE - 1)) != place)
+                    continue;
+                memmove(slots + way, slots + way + 1, (ways - way - 1) * sizeof *slots);
+                memset(slots + ways - 1, 0, sizeof *slots);
+                break;
+            }
+        }
+    }
+    f->last = 0;
+}
+
+/* Writes the lines that the caches hold, as many as there is room for. Returns their number. A line that several
+ * caches hold is written several times. */
+static inline uint64_t cxlab_list(const struct cxlab_filter *f, uint64_t *lines, uint64_t most)
+{
+    uint64_t count = 0;
+    for (unsigned at = 0; at < f->levels; at++) {
+        const struct cxlab_level *level = &f->level[at];
+        for (uint64_t slot = 0; slot < level->is.sets * level->is.ways && count < most; slot++)
+            if (level->slots[slot].tag)
+                lines[count++] = level->slots[slot].place;
+    }
+    return count;
+}
+
+/* An access to a register of a device, which no cache holds. Waits until the model has done it. */
+static inline uint64_t cxlab_register(struct cxlab_filter *f, uint64_t place, unsigned operation,
+                                      unsigned bytes, uint64_t value)
+{
+    f->counters[CXLAB_DEVICE_ACCESSES]++;
+    f->lane->access = operation | (place % CXLAB_LINE) << 8 | bytes << 16;
+    f->lane->value = value;
+    cxlab_post(f, (place & ~(CXLAB_LINE - 1)) | CXLAB_SHARED);
+    cxlab_wait(f, 0);
+    return f->lane->reply;
+}
+
 /* An access to memory that guests share, within one line, or a flush of it; a fence has no place. Waits
  * until the model has done it, and returns the bytes of a load. The caches have only tags: the
  * model knows what other guests have taken. */

@@ -12,10 +12,12 @@
 #include <stdint.h>
 
 #define CXLAB_MAGIC 0x676e697262617863ull /* "cxabring" */
-#define CXLAB_LAYOUT 3
+#define CXLAB_LAYOUT 4
 #define CXLAB_LANES 8
 #define CXLAB_ENTRIES 4096
 #define CXLAB_COUNTERS 8
+#define CXLAB_WINDOWS 8
+#define CXLAB_LINES 131072
 
 /* The low bits of cxlab_record.what; the bits from 6 on are the line's address. */
 enum cxlab_kind {
@@ -23,7 +25,8 @@ enum cxlab_kind {
     CXLAB_STORE = 1,      /* a store that missed every cache: the line is read, nobody waits */
     CXLAB_WRITE_BACK = 2, /* a changed line leaves the last cache */
     CXLAB_MARK = 3,       /* the guest says where it is; the number is in place of the address */
-    CXLAB_SHARED = 4,     /* an access to memory that guests share: the lane's `access` says what it does */
+    CXLAB_SHARED = 4,     /* an access to memory that guests share, or to a register: the lane's `access` says
+                           * what it does */
 };
 
 /* What an access to memory that guests share does: the low byte of cxlab_lane.access. The next bytes
@@ -39,6 +42,12 @@ enum { CXLAB_LOCKED = 1, CXLAB_CACHED = 2 };
 
 /* Set in cxlab_record.what where the address is one of the plan's CXL memory. */
 #define CXLAB_CXL (1ull << 63)
+
+/* Registers of an accelerator have addresses from here on, behind all of the plan. */
+#define CXLAB_REGISTERS (1ull << 54)
+#define CXLAB_REGISTER_BYTES 4096
+/* Its doorbell: at a store, the plugin lists what the caches hold. */
+#define CXLAB_DOORBELL 0x18
 
 enum cxlab_counter {
     CXLAB_INSTRUCTIONS,
@@ -79,6 +88,19 @@ struct cxlab_shared {
     uint64_t idle_ns; /* plugin: time that was skipped because all processors slept */
     uint64_t asleep;  /* plugin: 1 while all processors sleep and no timer will wake one */
     struct cxlab_lane lane[CXLAB_LANES];
+    /* Only where the guest has an accelerator. */
+    uint64_t own;       /* plugin: where the guest's own memory begins in QEMU */
+    uint64_t own_bytes; /* plugin */
+    uint64_t own_first; /* plugin: its first address in records; where these are the guest's own, all ones */
+    struct {
+        uint64_t memory; /* plugin: where the window's memory begins in QEMU */
+        uint64_t guest;  /* plugin: and in the guest */
+        uint64_t bytes;  /* plugin */
+        uint64_t plan;   /* plugin: and in the plan */
+    } window[CXLAB_WINDOWS];
+    uint64_t listed;  /* plugin: lines that the caches hold, when the doorbell rings */
+    uint64_t dropped; /* model, before tail: lines that the caches lose; plugin: 0, once they have */
+    uint64_t lines[CXLAB_LINES]; /* of both: address, and bit 0 if it is changed */
 };
 
 #endif

@@ -48,6 +48,10 @@ pub(super) const SHIPPED: &[(&str, &str)] = &[
     ("trace", include_str!("../../../scenarios/trace.toml")),
     ("tree-16", include_str!("../../../scenarios/tree-16.toml")),
     ("type123-pbr", include_str!("../../../scenarios/type123-pbr.toml")),
+    (
+        "vm-accelerator",
+        include_str!("../../../scenarios/vm-accelerator.toml"),
+    ),
     ("vm-hosts", include_str!("../../../scenarios/vm-hosts.toml")),
     ("vm-pool", include_str!("../../../scenarios/vm-pool.toml")),
     ("vm-shared", include_str!("../../../scenarios/vm-shared.toml")),

@@ -5,7 +5,8 @@
 //! every access through the processor's caches. Misses pass through shared memory ([`ring`]) to a
 //! model of the processor ([`model`]). The model asks the scenario's memory ([`memory`]) for the
 //! latency of each line, and charges it to the guest's processor, whose clock follows. Several
-//! guests share one model, in step ([`pace`]).
+//! guests share one model, in step ([`pace`]). A guest may have an accelerator, whose registers and commands
+//! are in [`device`].
 //!
 //! # Invariants
 //! * A guest can only change its own output and numbers. Every message from a guest is bounded, and
@@ -18,6 +19,7 @@
 pub mod console;
 pub mod contents;
 pub mod cpio;
+pub mod device;
 pub mod machine;
 pub mod memory;
 pub mod model;

@@ -29,6 +29,8 @@ pub struct Machine {
     /// Whether the devices must be persistent memory. Otherwise they are
     /// volatile if QEMU has volatile devices.
     pub persistent: bool,
+    /// Whether the guest has an accelerator: a PCI function with registers.
+    pub accelerator: bool,
 }
 
 /// A private cache of a processor.
@@ -134,6 +136,13 @@ impl Machine {
             self.processors == 1 || !self.shares(),
             format!(
                 "found {} processors; allowed: 1 in guests that share memory, whose accesses have one order",
+                self.processors
+            ),
+        );
+        check(
+            self.processors == 1 || !self.accelerator,
+            format!(
+                "found {} processors; allowed: 1 in guests with an accelerator, whose commands have one order",
                 self.processors
             ),
         );

@@ -119,6 +119,8 @@ enum Why {
         place: Place,
         access: Access,
     },
+    /// The value of a register of an accelerator.
+    Register(u64),
 }
 
 /// Result of processing a record.
@@ -279,6 +281,29 @@ impl<M: Memory> Model<M> {
         }
     }
 
+    /// Processes an access to a register of an accelerator by a processor that does not wait. A load has its value at
+    /// `until_ps`; the processor does not wait for a store, which has none.
+    pub fn register(
+        &mut self,
+        lane: usize,
+        now_ps: u64,
+        value: Option<u64>,
+        until_ps: u64,
+    ) -> Taken {
+        self.sharing.unlock(lane);
+        self.memory.advance(now_ps);
+        self.collect(lane);
+        let Some(value) = value else {
+            return Taken::Whole;
+        };
+        self.lanes[lane].waits = Some(Wait {
+            until: Until::Time(until_ps),
+            from_ps: now_ps,
+            why: Why::Register(value),
+        });
+        Taken::Waits
+    }
+
     /// Ends a processor's wait. Returns the time, and whether the record is charged. If not,
     /// the record must be processed again.
     ///
@@ -319,6 +344,10 @@ impl<M: Memory> Model<M> {
                 counts.demand += 1;
                 counts.demand_ps += took;
                 self.loaded(lane, place, access);
+                return Ok((wait.from_ps + took, Taken::Whole));
+            }
+            Why::Register(value) => {
+                self.sharing.reply(lane, value);
                 return Ok((wait.from_ps + took, Taken::Whole));
             }
             Why::Mshr { kept: None } | Why::Again | Why::Behind => {}

@@ -25,6 +25,7 @@
 
 use std::ops::Range;
 
+use crate::device::{Counts, Device};
 use crate::memory::{Memory, Stuck};
 use crate::model::shared::SharedCounts;
 use crate::model::{Model, PoolCounts, Taken};
@@ -52,6 +53,8 @@ pub struct Moment {
     pub pools: Vec<PoolCounts>,
     /// Accesses to memory that guests share so far.
     pub shared: SharedCounts,
+    /// What its accelerator did so far.
+    pub device: Counts,
 }
 
 /// How far guests were out of step.
@@ -67,6 +70,7 @@ pub struct Late {
 
 struct Guest<'a> {
     shared: Shared<'a>,
+    device: Option<Device<'a>>,
     lanes: Range<usize>,
     /// Whether its first program has begun.
     begun: bool,
@@ -137,6 +141,7 @@ impl<'a, M: Memory> Pace<'a, M> {
             }));
             pace.guests.push(Guest {
                 shared,
+                device: None,
                 lanes: first..pace.lanes.len(),
                 begun: false,
                 ended: false,
@@ -145,6 +150,11 @@ impl<'a, M: Memory> Pace<'a, M> {
             });
         }
         pace
+    }
+
+    /// Gives a guest an accelerator.
+    pub fn attach(&mut self, guest: usize, device: Device<'a>) {
+        self.guests[guest].device = Some(device);
     }
 
     /// A guest has ended, for whatever reason, so no other guest waits for it.
@@ -269,9 +279,16 @@ impl<'a, M: Memory> Pace<'a, M> {
             _ => None,
         };
         self.note(one.guest, at);
-        let taken = match access {
-            Some(access) => self.model.access(lane, record, access),
-            None => self.model.record(lane, record),
+        let register = access.and_then(|access| record.register(access).zip(Some(access)));
+        let device = self.guests[one.guest].device.as_mut();
+        let taken = match (access, register, device) {
+            (_, Some((offset, access)), Some(device)) => {
+                let (value, until) = device.access(at, offset, access);
+                self.model.register(lane, at, value, until)
+            }
+            (Some(access), None, _) => self.model.access(lane, record, access),
+            (_, Some(_), None) => Taken::Whole,
+            (None, None, _) => self.model.record(lane, record),
         };
         if taken == Taken::Whole {
             self.taken(lane);
@@ -312,6 +329,11 @@ impl<'a, M: Memory> Pace<'a, M> {
             counters,
             pools: self.model.counts(number).to_vec(),
             shared: self.model.shared_counts(number),
+            device: guest
+                .device
+                .as_ref()
+                .map(Device::counts)
+                .unwrap_or_default(),
         }
     }
 

@@ -204,6 +204,17 @@ pub fn hardware(
     );
     add("-display", "none".to_owned());
     add("-serial", "stdio".to_owned());
+    if machine.accelerator {
+        // Its registers, which the plugin lays over that page.
+        add(
+            "-object",
+            "memory-backend-ram,id=registers,size=4K".to_owned(),
+        );
+        add(
+            "-device",
+            "ivshmem-plain,memdev=registers,master=on".to_owned(),
+        );
+    }
     let mut serial = 0;
     for (at, window) in machine.windows.iter().enumerate() {
         let id = format!("window{at}");
@@ -352,6 +363,10 @@ fn plugin(machine: &Machine, files: Files<'_>, clock: Clock) -> String {
     if machine.flushes() {
         text.push_str(",flushes=on");
     }
+    // A guest that is only saved has no memory for them.
+    if machine.accelerator && files.run.is_some() {
+        text.push_str(",registers=registers");
+    }
     let clock = match clock {
         Clock::Simulated => "on",
         Clock::Host => "off",
@@ -429,6 +444,7 @@ mod tests {
                 },
             ],
             persistent: false,
+            accelerator: false,
         }
     }
 

@@ -3,10 +3,12 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::machine::MOST_WINDOWS;
+
 /// The bytes "cxabring".
 const MAGIC: u64 = 0x676e_6972_6261_7863;
 /// Version of the layout.
-const LAYOUT: u64 = 3;
+const LAYOUT: u64 = 4;
 /// Number of rings, and so most processors of a guest.
 pub const LANES: usize = 8;
 /// Number of records of a ring.
@@ -24,8 +26,25 @@ const REPLY: usize = 10;
 const COUNTER: usize = 16;
 const RECORDS: usize = COUNTER + COUNTERS;
 const LANE: usize = RECORDS + 2 * ENTRIES as usize;
-/// Number of words in all.
+/// Number of words of all rings.
 pub const WORDS: usize = HEADER + LANES * LANE;
+
+/// Words behind the rings, where the guest has an accelerator: where its memory is in QEMU, and lines.
+const OWN: usize = WORDS;
+const WINDOWS: usize = OWN + 3;
+const LISTED: usize = WINDOWS + 4 * MOST_WINDOWS;
+const DROPPED: usize = LISTED + 1;
+const LINES: usize = DROPPED + 1;
+/// Most lines that either side names at once.
+pub const MOST_LINES: usize = 131_072;
+/// Number of words in all, where the guest has an accelerator.
+pub const WORDS_WITH_DEVICE: usize = LINES + MOST_LINES;
+/// First address of an accelerator's registers, behind all addresses of a plan.
+pub const REGISTERS: u64 = 1 << 54;
+/// Bytes of registers.
+pub const REGISTER_BYTES: u64 = 4096;
+/// Offset of the register whose store starts a command. The plugin lists the lines of its caches before.
+pub const DOORBELL: u64 = 0x18;
 
 /// Kind of a record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -38,7 +57,7 @@ pub enum Kind {
     WriteBack,
     /// The guest reached a mark.
     Mark,
-    /// An access to memory that guests share. The processor waits for its [`Access`].
+    /// An access to memory that guests share, or to a register. The processor waits for its [`Access`].
     Shared,
 }
 
@@ -119,6 +138,13 @@ impl Record {
             2 => Kind::WriteBack,
             _ => Kind::Mark,
         }
+    }
+
+    /// The offset of an access to a register; `None` for other records.
+    pub fn register(self, access: Access) -> Option<u64> {
+        let offset = (self.what & !CXL & !63).wrapping_sub(REGISTERS);
+        let is_one = self.kind() == Kind::Shared && offset < REGISTER_BYTES;
+        is_one.then_some(offset + access.offset as u64)
     }
 
     /// The number of a mark.
@@ -224,6 +250,52 @@ impl<'a> Shared<'a> {
         self.words[7].load(Ordering::Acquire) != 0
     }
 
+    /// Where the guest's memory is, once the plugin has said so. `None` in a guest without accelerator.
+    pub fn extents(self) -> Option<Vec<Extent>> {
+        let word = |at: usize| self.words[at].load(Ordering::Relaxed);
+        if self.words.len() < WORDS_WITH_DEVICE || self.words[OWN].load(Ordering::Acquire) == 0 {
+            return None;
+        }
+        let mut extents = own_extents(word(OWN), word(OWN + 1), word(OWN + 2));
+        for window in 0..MOST_WINDOWS {
+            let at = WINDOWS + 4 * window;
+            let extent = Extent {
+                memory: word(at),
+                guest: word(at + 1),
+                bytes: word(at + 2),
+                place: word(at + 3) | CXL,
+            };
+            extents.extend((extent.bytes > 0).then_some(extent));
+        }
+        Some(extents)
+    }
+
+    /// The lines that the caches held when the doorbell rang: address as in records, and whether it is changed.
+    /// A line may be there several times.
+    pub fn listed(self) -> Vec<(u64, bool)> {
+        let count = self
+            .words
+            .get(LISTED)
+            .map_or(0, |word| word.load(Ordering::Relaxed));
+        let lines = self.words.get(LINES..).unwrap_or_default().iter();
+        let lines = lines
+            .take(count as usize)
+            .map(|line| line.load(Ordering::Relaxed));
+        lines.map(|line| (line & !63, line & 1 != 0)).collect()
+    }
+
+    /// Makes the caches lose lines, at most [`MOST_LINES`] of them, before the access that the processor waits for ends.
+    pub fn take(self, lines: &[u64]) {
+        let room = self.words.get(LINES..).unwrap_or_default();
+        let count = lines.len().min(room.len());
+        for (word, line) in room.iter().zip(lines) {
+            word.store(*line, Ordering::Relaxed);
+        }
+        if let Some(word) = self.words.get(DROPPED) {
+            word.store(count as u64, Ordering::Relaxed);
+        }
+    }
+
     /// The ring of processor `number`, which must be below [`LANES`].
     pub fn lane(self, number: usize) -> Lane<'a> {
         let from = HEADER + (number % LANES) * LANE;
@@ -231,6 +303,42 @@ impl<'a> Shared<'a> {
             words: &self.words[from..from + LANE],
         }
     }
+}
+
+/// A part of the guest's memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Extent {
+    /// Address of its first byte in QEMU.
+    pub memory: u64,
+    /// Address of its first byte in the guest.
+    pub guest: u64,
+    /// Size in bytes.
+    pub bytes: u64,
+    /// Address of its first byte in records.
+    pub place: u64,
+}
+
+/// Set in addresses of CXL memory in records.
+const CXL: u64 = 1 << 63;
+
+/// The guest's own memory. QEMU's q35 has up to 2.75 GiB of it in one piece, and otherwise all but the first 2 GiB
+/// from 4 GiB on. `first` is its first address in records; all ones if these have the guest's addresses.
+fn own_extents(memory: u64, bytes: u64, first: u64) -> Vec<Extent> {
+    let below = match bytes >= 0xb000_0000 {
+        true => 2 << 30,
+        false => bytes,
+    };
+    let piece = |from: u64, guest: u64, bytes: u64| Extent {
+        memory: memory + from,
+        guest,
+        bytes,
+        place: match first {
+            u64::MAX => guest,
+            first => first + from,
+        },
+    };
+    let pieces = [piece(0, 0, below), piece(below, 4 << 30, bytes - below)];
+    pieces.into_iter().filter(|one| one.bytes > 0).collect()
 }
 
 /// The ring of a processor.
@@ -348,5 +456,33 @@ impl<'a> Teller<'a> {
 
     pub(crate) fn asleep(&self, asleep: bool) {
         self.words[7].store(u64::from(asleep), Ordering::Release);
+    }
+}
+
+/// Where the parts behind the rings begin, and where they end.
+#[cfg(test)]
+pub(crate) const WORDS_BEHIND: [usize; 6] =
+    [OWN, WINDOWS, LISTED, DROPPED, LINES, WORDS_WITH_DEVICE];
+
+/// The words behind the rings, from the plugin's side.
+#[cfg(test)]
+impl Shared<'_> {
+    pub(crate) fn list(self, lines: &[u64]) {
+        for (word, line) in self.words[LINES..].iter().zip(lines) {
+            word.store(*line, Ordering::Relaxed);
+        }
+        self.words[LISTED].store(lines.len() as u64, Ordering::Relaxed);
+    }
+
+    pub(crate) fn taken(self) -> Vec<u64> {
+        let count = self.words[DROPPED].swap(0, Ordering::Relaxed) as usize;
+        let lines = self.words[LINES..].iter().take(count);
+        lines.map(|line| line.load(Ordering::Relaxed)).collect()
+    }
+
+    pub(crate) fn tell_own(self, memory: u64, bytes: u64, first: u64) {
+        for (at, word) in [memory, bytes, first].into_iter().enumerate() {
+            self.words[OWN + at].store(word, Ordering::Relaxed);
+        }
     }
 }

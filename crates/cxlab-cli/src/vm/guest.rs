@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use cxlab_host::{CoreParams, RequesterParams};
+use cxlab_engine::units::Picos;
+use cxlab_host::{CacheLevel, CoreParams, ProcessorParams};
 use cxlab_plan::{End, Plan};
 use cxlab_scenario::{Arithmetic, HostKind};
 use cxlab_vm::build::{Image, add_program};
@@ -28,10 +29,25 @@ fn core(plan: &Plan, host: usize) -> CoreParams {
     let issue = match &group.kind {
         HostKind::Core(core) => return core.clone(),
         HostKind::Requester(issue) => issue.clone(),
-        HostKind::Processor(_) => RequesterParams::default(),
+        HostKind::Processor(processor) => return core_of(processor),
     };
     CoreParams {
         misses: issue.outstanding,
+        ..CoreParams::default()
+    }
+}
+
+/// A core of a processor, with the last-level cache as its own. The way to that cache and back is part of its time.
+fn core_of(processor: &ProcessorParams) -> CoreParams {
+    let llc = CacheLevel {
+        size: processor.llc.size,
+        ways: processor.llc.ways,
+        access_time: Picos(processor.llc.access_time.0 + 2 * processor.mesh_time.0),
+    };
+    CoreParams {
+        cycle: processor.cycle,
+        misses: processor.misses,
+        caches: vec![processor.l1.clone(), processor.l2.clone(), llc],
         ..CoreParams::default()
     }
 }
@@ -100,6 +116,7 @@ pub(super) fn machine(
         caches: caches.collect(),
         windows: windows.collect(),
         persistent: args.pmem.is_some(),
+        accelerator: plan.accelerators_of(host).next().is_some(),
     };
     let problems = machine.problems();
     if problems.is_empty() {
@@ -121,6 +138,21 @@ fn behind_switch(plan: &Plan, device: usize) -> bool {
 pub(super) fn notes(plan: &Plan, host: usize) -> Vec<String> {
     let mut notes = Vec::new();
     let group = &plan.scenario.hosts[plan.hosts[host].group];
+    if let HostKind::Processor(processor) = &group.kind {
+        notes.push(format!(
+            "the guest's processors are cores of the host's `processor`, with {} instructions a cycle, and have a \
+             last-level cache each",
+            CoreParams::default().width
+        ));
+        if processor.cores > 1 || group.nodes.len() > 1 {
+            notes.push(
+                "the guest's own memory is as far as the host's first node; `--cpus` says how many \
+                 processors the guest has"
+                    .to_owned(),
+            );
+        }
+        return notes;
+    }
     if !matches!(group.kind, HostKind::Core(_)) {
         notes.push(
             "the host has no `core`: caches and cycle are the defaults of one, its MSHRs are \
@@ -319,7 +351,7 @@ fn program_path(name: &str) -> Result<Option<PathBuf>, Failure> {
     let found = cxlab_workload::find_program(name.as_ref());
     found.map(Some).ok_or_else(|| {
         Failure::mistake(format!(
-            "the program `{name}` is not found; allowed: stream, chase, table, mailbox, {}, or a \
+            "the program `{name}` is not found; allowed: stream, chase, table, mailbox, offload, {}, or a \
              program of this machine",
             TOOLS.join(", ")
         ))

@@ -1,6 +1,7 @@
 //! Which hosts are guests, and what each of them runs.
 
 use std::ffi::OsString;
+use std::time::Duration;
 
 use cxlab_engine::units::Picos;
 use cxlab_plan::Plan;
@@ -9,6 +10,7 @@ use cxlab_vm::machine::Share;
 
 use super::super::failure::Failure;
 use super::RunArgs;
+use super::accelerator::Accelerator;
 
 /// Most guests: each is a QEMU with memory and at least one busy processor of this machine.
 const MOST_GUESTS: usize = 8;
@@ -91,6 +93,21 @@ pub(super) fn check_roi(memories: usize, args: &RunArgs) -> Result<(), Failure> 
         }
         _ => Ok(()),
     }
+}
+
+/// What guests with an accelerator cannot be asked for: it has no time before a program begins.
+pub(super) fn check_accelerators(plan: &Plan, args: &RunArgs) -> Result<(), Failure> {
+    if plan.scenario.accelerators.is_empty() {
+        return Ok(());
+    }
+    if args.skips() {
+        let option = if args.from_save { "save" } else { "roi" };
+        return Err(Failure::mistake(format!(
+            "--from-{option}: found a guest with an accelerator; allowed: programs that are counted from their \
+             beginning"
+        )));
+    }
+    Accelerator::new(plan, Duration::from_secs(args.timeout)).map(drop)
 }
 
 /// What guests that share memory cannot be asked for.

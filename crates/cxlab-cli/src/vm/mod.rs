@@ -123,6 +123,8 @@ pub(super) fn vm(_command: VmCommand) -> Result<(), super::failure::Failure> {
 }
 
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod accelerator;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod guest;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod hosts;

@@ -5,6 +5,7 @@ use cxlab_plan::Plan;
 use cxlab_system::layout::{nanos, table};
 use cxlab_system::output::run_id;
 use cxlab_vm::build::Image;
+use cxlab_vm::device::Counts;
 use cxlab_vm::model::shared::SharedCounts;
 use cxlab_vm::pace::Late;
 use cxlab_vm::qemu::Version;
@@ -35,6 +36,7 @@ pub(super) struct Facts<'a> {
     pub(super) bindings: &'a [Binding],
     /// Whether it shares memory with other guests.
     pub(super) shares: bool,
+    pub(super) accelerator: bool,
     pub(super) result: &'a Result<Outcome, SessionError>,
     pub(super) notes: Vec<String>,
 }
@@ -69,6 +71,21 @@ fn shared_json(counts: &SharedCounts) -> Value {
         "invalidated": counts.snoops.invalidated,
         "written_back": counts.snoops.written_back,
     })
+}
+
+fn accelerator_json(counts: &Counts) -> Value {
+    let mut value = json!({
+        "commands": counts.commands,
+        "failed": counts.failed,
+        "busy_s": counts.busy_ps as f64 / 1e12,
+        "work_items": counts.items,
+        "lines_changed": counts.lines,
+        "races": counts.races,
+    });
+    for (name, sum) in &counts.sums {
+        value[name.as_str()] = (*sum).into();
+    }
+    value
 }
 
 /// One line: what the guest's clock was.
@@ -131,6 +148,7 @@ impl Report<'_> {
         text.push_str(&table(&rows));
         for guest in &self.guests {
             text.push_str(&guest.shared_text());
+            text.push_str(&guest.accelerator_text());
         }
         for guest in &self.guests {
             for note in &guest.notes {
@@ -238,6 +256,9 @@ impl Facts<'_> {
         if self.shares {
             value["shared"] = shared_json(&span.shared);
         }
+        if self.accelerator {
+            value["accelerator"] = accelerator_json(&span.device);
+        }
         value
     }
 
@@ -257,6 +278,29 @@ impl Facts<'_> {
                 counts.snoops.invalidated,
                 counts.flushes,
                 counts.stale_loads
+            )
+        });
+        lines.collect()
+    }
+
+    /// A line for each program that used the accelerator: what that did.
+    fn accelerator_text(&self) -> String {
+        let runs = self.result.iter().flat_map(|outcome| &outcome.runs);
+        let used = runs.filter(|run| run.span.device.commands > 0);
+        let lines = used.map(|run| {
+            let counts = &run.span.device;
+            let sums = counts.sums.iter().filter(|(_, sum)| *sum > 0);
+            let sums = sums.map(|(name, sum)| format!(", {sum} {}", name.replace('_', " ")));
+            format!(
+                "  accelerator, bound to {}: {} commands ({} failed), {} work-items in {:.3} us; {} lines \
+                 changed{}\n",
+                self.name(run),
+                counts.commands,
+                counts.failed,
+                counts.items,
+                counts.busy_ps as f64 / 1e6,
+                counts.lines,
+                sums.collect::<String>()
             )
         });
         lines.collect()

@@ -9,6 +9,7 @@ use cxlab_system::analytic::PlanMemory;
 use cxlab_system::output::write_whole;
 use cxlab_vm::build::{self, BuildError, Image, Installed};
 use cxlab_vm::cpio::Archive;
+use cxlab_vm::device::Executor;
 use cxlab_vm::machine::Machine;
 use cxlab_vm::model::Processors;
 use cxlab_vm::qemu::{Clock, Descriptors, Files, Keep, arguments, hardware};
@@ -20,13 +21,14 @@ use super::super::failure::Failure;
 use super::super::load::load;
 use super::super::results::{file_name, json, open_folder, replace};
 use super::super::{ScenarioArgs, print};
+use super::accelerator::Accelerator;
 use super::guest::{
     Binding, bindings, boot_archive, boot_script, machine, notes, processors, run_archive,
     run_script,
 };
 use super::hosts::{
-    check_memories, check_memory, check_options, check_roi, check_shares, chosen, memories,
-    programs, shares,
+    check_accelerators, check_memories, check_memory, check_options, check_roi, check_shares,
+    chosen, memories, programs, shares,
 };
 use super::memory::GuestMemory;
 use super::report::{Facts, Report};
@@ -135,6 +137,7 @@ fn run(args: &RunArgs) -> Result<(), Failure> {
     let chosen = chosen(plan, args)?;
     check_options(chosen.len(), args)?;
     check_memories(plan, &chosen, args)?;
+    check_accelerators(plan, args)?;
     let programs = programs(plan, &chosen, args)?;
     let memory = PlanMemory::new(plan, &chosen, plan.scenario.seed)
         .map_err(|problems| loaded.mistakes(problems))?;
@@ -209,6 +212,7 @@ impl Ready<'_> {
                 ways_ps: &part.ways_ps,
                 bindings: &part.bindings,
                 shares: part.machine.shares(),
+                accelerator: part.machine.accelerator,
                 result,
                 notes: self.notes(part, result),
             });
@@ -308,6 +312,18 @@ impl Ready<'_> {
             );
         }
         let counted = |outcome: &Outcome| outcome.runs.iter().all(|run| !run.interest.is_empty());
+        let races = |outcome: &Outcome| -> u64 {
+            outcome.runs.iter().map(|run| run.span.device.races).sum()
+        };
+        if let Ok(outcome) = result
+            && races(outcome) > 0
+        {
+            notes.push(format!(
+                "{} words were stored by a command and by the program at once: the command's values stand, and on \
+                 a real machine either might",
+                races(outcome)
+            ));
+        }
         if self.args.skips() && !result.as_ref().is_ok_and(counted) {
             notes.push("nothing was counted: the program never said `roi begin`".to_owned());
         }
@@ -373,7 +389,9 @@ impl Ready<'_> {
             false => self.tell(&format!("{text}\n")),
         };
         let window = args.window.unwrap_or_default().0;
-        let together = session::run(&starts, memory, window, &show);
+        let devices = parts.iter().map(|part| self.device(part));
+        let devices: Result<Vec<_>, Failure> = devices.collect();
+        let together = session::run(&starts, devices?, memory, window, &show);
         for part in parts {
             // It is there only where the guest was booted.
             let _ = std::fs::remove_file(self.file(part, "initrd", ""));
@@ -399,6 +417,15 @@ impl Ready<'_> {
             guests: guests.collect(),
             late: together.late,
         })
+    }
+
+    /// What simulates a guest's accelerator, if it has one.
+    fn device(&self, part: &Part) -> Result<Option<Box<dyn Executor + '_>>, Failure> {
+        if !part.machine.accelerator {
+            return Ok(None);
+        }
+        let limit = Duration::from_secs(self.args.timeout);
+        Ok(Some(Box::new(Accelerator::new(self.plan, limit)?)))
     }
 
     /// The contents of a guest's windows.

@@ -7,6 +7,7 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+mod offload;
 mod refused;
 mod several;
 mod shared;

@@ -24,19 +24,23 @@ use pack::{names, pack};
 /// Debian packages with programs that the guest uses.
 const TOOLS: [&str; 4] = ["busybox-static", "ndctl", "daxctl", "numactl"];
 /// Files that cxlab adds to the guest, by their name there.
-const GUEST: [(&str, &str); 9] = [
+const GUEST: [(&str, &str); 10] = [
     ("stream", include_str!("../../guest/stream.c")),
     ("chase", include_str!("../../guest/chase.c")),
     ("table", include_str!("../../guest/table.c")),
     ("tiers", include_str!("../../guest/tiers.c")),
     ("mailbox", include_str!("../../guest/mailbox.c")),
+    ("offload", include_str!("../../guest/offload.c")),
     ("roi", include_str!("../../guest/roi.c")),
     ("save", include_str!("../../guest/save.c")),
     ("run-marked", include_str!("../../guest/run-marked.c")),
     ("arrive", include_str!("../../guest/arrive.c")),
 ];
-/// What some of these include, by its name.
-const HEADER: (&str, &str) = ("shared.h", include_str!("../../guest/shared.h"));
+/// What some of these include, by their names.
+const HEADERS: [(&str, &str); 2] = [
+    ("accelerator.h", include_str!("../../guest/accelerator.h")),
+    ("shared.h", include_str!("../../guest/shared.h")),
+];
 const INIT: &str = include_str!("../../guest/init.sh");
 const PLUGIN: [(&str, &str); 5] = [
     ("cxlab.c", include_str!("../../qemu/cxlab.c")),
@@ -153,7 +157,7 @@ fn first_line(version: Version) -> String {
     let carried = GUEST
         .iter()
         .chain(&PLUGIN)
-        .chain([&HEADER])
+        .chain(&HEADERS)
         .map(|(_, text)| *text);
     let carried = snapshot::name(carried.chain([INIT]));
     format!("cxlab {} {carried} {version:?}", env!("CARGO_PKG_VERSION"))
@@ -307,7 +311,9 @@ fn compile(folder: &Path, version: Version) -> Result<(), BuildError> {
         .arg(folder.join("plugin.so"))
         .arg(sources.join("cxlab.c"));
     run(&mut plugin, "gcc libc6-dev")?;
-    write(HEADER.0, HEADER.1)?;
+    for (name, text) in HEADERS {
+        write(name, text)?;
+    }
     for (name, text) in GUEST {
         let source = write(&format!("{name}.c"), text)?;
         let mut program = Command::new("cc");

@@ -81,6 +81,11 @@ impl Sharing {
         self.flying.retain(|(_, flying)| *flying != ticket);
     }
 
+    /// A processor's load is done.
+    pub(super) fn reply(&mut self, lane: usize, value: u64) {
+        self.replies[lane] = Some(value);
+    }
+
     /// A processor does something else, or has ended.
     pub(super) fn unlock(&mut self, lane: usize) {
         self.locked.take_if(|locked| *locked == lane);

@@ -6,7 +6,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use crate::ring::{Counters, Kind, Record, Shared, WORDS};
+use crate::ring::{Counters, Kind, Record, Shared, WORDS, WORDS_BEHIND};
 use crate::sys::{SharedWords, end_with_us};
 
 /// Pseudorandom accesses, drawn as `drive.c` draws them.
@@ -291,5 +291,19 @@ fn the_plugin_knows_atomic_instructions_flushes_and_fences() {
     let said = String::from_utf8_lossy(&said);
     let wanted: Vec<&str> = INSTRUCTIONS.iter().map(|(_, _, is)| *is).collect();
     assert_eq!(said.lines().collect::<Vec<_>>(), wanted, "{INSTRUCTIONS:?}");
+    let _ = std::fs::remove_dir_all(program.parent().unwrap());
+}
+
+#[test]
+fn caches_lose_the_lines_that_an_accelerator_has_taken_and_no_others() {
+    let Some(program) = compiled_of("take", "take.c") else {
+        return;
+    };
+    let said = Command::new(&program).output().unwrap().stdout;
+    let said = String::from_utf8_lossy(&said).into_owned();
+    let words = WORDS_BEHIND.map(|word| word.to_string()).join(" ");
+    // All lines fit the second cache, and each of those taken is missed once.
+    let wanted = format!("words {words}\nheld 1500 wrong 0 left 0 kept 750 missed 750\n");
+    assert_eq!(said, wanted);
     let _ = std::fs::remove_dir_all(program.parent().unwrap());
 }

@@ -123,6 +123,7 @@ fn span((from_s, from): &From, wall_s: f64, now: &Moment) -> Span {
         counters: now.counters.since(&from.counters),
         pools: pools.map(|(now, from)| now.since(from)).collect(),
         shared: now.shared.since(&from.shared),
+        device: now.device.since(&from.device),
     }
 }
 

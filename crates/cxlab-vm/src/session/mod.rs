@@ -1,6 +1,7 @@
 //! A run of guests: a QEMU for each, their messages, and the model beside them.
 
 mod charge;
+mod memory;
 mod monitor;
 mod talk;
 
@@ -16,15 +17,17 @@ use serde::Serialize;
 
 use crate::console::Console;
 use crate::contents::Words;
+use crate::device::{Counts, Device, Executor};
 use crate::memory::{Memory, Stuck};
 use crate::model::shared::SharedCounts;
 use crate::model::{Model, PoolCounts, Processors};
 use crate::pace::{Late, Pace};
 use crate::qemu::Descriptors;
-use crate::ring::{ClockState, Counters, Shared, WORDS};
+use crate::ring::{ClockState, Counters, Shared, WORDS, WORDS_WITH_DEVICE};
 use crate::snapshot::{Making, Snapshot};
 use crate::sys::{SharedWords, end_with_us, inherited, private};
 use charge::consume;
+use memory::QemuMemory;
 use monitor::{Line, Monitor};
 use talk::{MOST_CONSOLE, MOST_OUTPUT, Talk};
 
@@ -113,6 +116,8 @@ pub struct Span {
     pub pools: Vec<PoolCounts>,
     /// Accesses to memory that guests share.
     pub shared: SharedCounts,
+    /// What its accelerator did.
+    pub device: Counts,
 }
 
 /// A region as the guest created it.
@@ -167,7 +172,7 @@ pub struct Together {
     pub late: Late,
 }
 
-/// Runs guests to their ends against one memory. The model processes no record that is ahead of
+/// Runs guests to their ends against one memory. `devices` simulate the accelerators of those that have one. The model processes no record that is ahead of
 /// another guest by the window or more. `show` is called with each line that a program writes,
 /// and the number of its guest.
 ///
@@ -176,6 +181,7 @@ pub struct Together {
 /// guests have ended in any case.
 pub fn run<M: Memory>(
     starts: &[Start<'_>],
+    devices: Vec<Option<Box<dyn Executor + '_>>>,
     memory: M,
     window_ps: u64,
     show: &(dyn Fn(usize, &str) + Sync),
@@ -190,8 +196,12 @@ pub fn run<M: Memory>(
         memories.push(Box::new(own));
     }
     // Guests are started on this thread, because they end with the thread that starts them.
-    for start in starts {
-        let own = SharedWords::new(WORDS).map_err(SessionError::System)?;
+    for (start, device) in starts.iter().zip(&devices) {
+        let words_needed = match device {
+            Some(_) => WORDS_WITH_DEVICE,
+            None => WORDS,
+        };
+        let own = SharedWords::new(words_needed).map_err(SessionError::System)?;
         shared(&own)?;
         descriptors.shared = own.fd();
         guests.push(match start.snapshot {
@@ -207,7 +217,7 @@ pub fn run<M: Memory>(
     let processors: Vec<Processors> = starts.iter().map(|start| start.job.processors).collect();
     let mut model = Model::new(memory, &processors);
     model.share(memories);
-    let pace = Pace::new(
+    let mut pace = Pace::new(
         model,
         rings
             .iter()
@@ -215,6 +225,15 @@ pub fn run<M: Memory>(
             .zip(processors.iter().map(|one| one.count)),
         window_ps,
     );
+    for (guest, executor) in devices.into_iter().enumerate() {
+        let Some(executor) = executor else { continue };
+        let process = guests[guest].child.0.id();
+        let memory = QemuMemory::open(process, rings[guest]).map_err(|error| {
+            let what = format!("the memory of QEMU's process cannot be opened: {error}");
+            SessionError::System(io::Error::new(error.kind(), what))
+        })?;
+        pace.attach(guest, Device::new(rings[guest], Box::new(memory), executor));
+    }
     let ended: Vec<AtomicBool> = starts.iter().map(|_| AtomicBool::new(false)).collect();
     let finished = AtomicBool::new(false);
     thread::scope(|scope| {

@@ -1,0 +1,281 @@
+//! Commands of a guest's accelerator on the event engine.
+//!
+//! Each command runs on the scenario's own system: the host's processor, the accelerator's processing elements and
+//! caches, links and memory. Memory begins with the bytes of the guest's pages. A thread of the host first takes the
+//! lines that the guest's caches hold, then stores the command and rings the doorbell, from where time counts. An
+//! element loads the command, and all elements run the function's work-groups in turn.
+//!
+//! Pages of the guest's own memory have places in the host's memory in the order of their virtual addresses; pages of
+//! windows have their addresses in the plan. Where the host has an operating system (`hosts[].os`), the elements' addresses are
+//! translated by the accelerator's translation cache (ATC).
+
+mod command;
+
+use std::collections::BTreeMap;
+use std::sync::mpsc::{RecvTimeoutError, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use cxlab_engine::Monitor;
+use cxlab_engine::catalog::ParamError;
+use cxlab_engine::units::Bytes;
+use cxlab_plan::{Externals, Plan, Problem};
+use cxlab_scenario::Measure;
+use cxlab_system::report::Report;
+use cxlab_system::run::{RunOptions, run};
+use cxlab_vm::device::{Done, Executor, Launch};
+use cxlab_workload::thread::{Place, Thread, ThreadContext, ThreadedKernel};
+use cxlab_workload::{Image, Phase, Workload, WorkloadError, WorkloadForm};
+use serde_json::{Value, json};
+
+use super::super::failure::Failure;
+use command::Command;
+
+/// Name of the workload.
+const NAME: &str = "command";
+/// What the device counts, by its name in reports of runs.
+const COUNTED: [&str; 9] = [
+    "hmc_hits",
+    "hmc_misses",
+    "hmc_upgrades",
+    "hmc_snoops",
+    "dmc_hits",
+    "dmc_misses",
+    "bias_flips",
+    "atc_hits",
+    "atc_misses",
+];
+
+/// The accelerator of a host, on the event engine.
+pub(super) struct Accelerator<'a> {
+    plan: &'a Plan,
+    elements: u64,
+    register_ps: (u64, u64),
+    limit: Duration,
+}
+
+impl<'a> Accelerator<'a> {
+    /// The accelerator of the plan's host. Measures what an access to a register takes.
+    ///
+    /// # Errors
+    /// A plan with several hosts or accelerators.
+    pub(super) fn new(plan: &'a Plan, limit: Duration) -> Result<Accelerator<'a>, Failure> {
+        let mistake = |what: &str, found: usize| {
+            Err(Failure::mistake(format!(
+                "`{what}`: found {found}; allowed in a guest with an accelerator: 1"
+            )))
+        };
+        if plan.hosts.len() != 1 {
+            return mistake("hosts", plan.hosts.len());
+        }
+        let mut own = plan.accelerators_of(0);
+        let elements = match (own.next(), own.count()) {
+            (Some((_, group)), 0) => u64::from(group.device.elements),
+            (_, more) => return mistake("accelerators", more + 1),
+        };
+        let windows = plan.hosts[0].map.windows().len();
+        if plan.has_os(0) && windows > 1 {
+            return Err(Failure::mistake(format!(
+                "`devices`: found {windows} windows of CXL memory; allowed in a guest with an accelerator: the \
+                 accelerator's alone, or no hosts[0].os, whose pages would be in any of them"
+            )));
+        }
+        let mut accelerator = Accelerator {
+            plan,
+            elements,
+            register_ps: (0, 0),
+            limit,
+        };
+        let probe = Arc::new(Probe::default());
+        let probed = accelerator.simulate(Offered(Arc::clone(&probe)));
+        probed.map_err(Failure::mistake)?;
+        accelerator.register_ps = probe.register_ps();
+        Ok(accelerator)
+    }
+
+    /// Runs a workload on the plan's system.
+    fn simulate(&self, workload: impl Workload + 'static) -> Result<Report, String> {
+        let mut scenario = self.plan.scenario.clone();
+        scenario.measure = Measure::default();
+        let group = &mut scenario.hosts[0];
+        group.requests = None;
+        group.beside = None;
+        if let Some(os) = &mut group.os {
+            // The guest has placed its pages.
+            (os.placement, os.migration) = Default::default();
+        }
+        let named = json!({ "kind": "external", "name": NAME });
+        group.workload = serde_json::from_value(named).map_err(|error| error.to_string())?;
+        let externals: Externals =
+            BTreeMap::from([(NAME.to_owned(), Arc::new(workload) as Arc<dyn Workload>)]);
+        let plan = Plan::with_externals(scenario, self.plan.files.clone(), &externals);
+        let text = |problems: Vec<Problem>| {
+            let lines = problems.iter();
+            let lines: Vec<String> = lines
+                .map(|one| format!("{}: {}", one.path, one.message))
+                .collect();
+            lines.join("; ")
+        };
+        let plan = plan.map_err(text)?;
+        let monitor = Monitor::default();
+        let (ended, end) = sync_channel::<()>(1);
+        let report = std::thread::scope(|scope| {
+            let (monitor, limit) = (&monitor, self.limit);
+            scope.spawn(move || {
+                if end.recv_timeout(limit) == Err(RecvTimeoutError::Timeout) {
+                    monitor.interrupt();
+                }
+            });
+            let options = RunOptions {
+                seed: plan.scenario.seed,
+                threads: cxlab_engine::Threads::Exactly(1),
+                monitor,
+                rows: None,
+            };
+            let report = run(&plan, options);
+            drop(ended);
+            report
+        });
+        let report = report.map_err(|error| error.to_string())?;
+        match monitor.is_interrupted() {
+            true => Err(format!(
+                "the command was not simulated after {} s (--timeout)",
+                self.limit.as_secs()
+            )),
+            false => Ok(report),
+        }
+    }
+}
+
+impl Executor for Accelerator<'_> {
+    fn elements(&self) -> u64 {
+        self.elements
+    }
+
+    fn register_ps(&self) -> (u64, u64) {
+        self.register_ps
+    }
+
+    fn execute(&mut self, launch: Launch) -> Result<Done, String> {
+        let command = Arc::new(Command::new(launch)?);
+        let report = self.simulate(Offered(Arc::clone(&command)));
+        let ended = command.ended()?;
+        let report = report?;
+        let counted = report.accelerators.first().map(|one| &one.accelerator);
+        let count = |name: &str| {
+            let value = counted?.get(name).and_then(Value::as_f64)?;
+            Some((name.to_owned(), value as u64))
+        };
+        Ok(Done {
+            time_ps: ended.time_ps,
+            pages: ended.pages,
+            counts: COUNTED.into_iter().filter_map(count).collect(),
+        })
+    }
+}
+
+/// Accesses to a register: when a store was issued and when it had arrived, and what a load took.
+#[derive(Default)]
+struct Probe(Mutex<[u64; 3]>);
+
+impl Probe {
+    fn set(&self, at: usize, time: u64) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)[at] = time;
+    }
+
+    /// What an access takes: there, and there and back.
+    fn register_ps(&self) -> (u64, u64) {
+        let [issued, arrived, both] = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        (arrived.saturating_sub(issued), both)
+    }
+}
+
+impl Code for Probe {
+    fn threads(self: Arc<Self>, _: &ThreadContext, place: Place) -> Vec<Thread> {
+        match place {
+            Place::Core { core: 0 } => vec![Thread::new(move |t| async move {
+                self.set(0, t.time().await);
+                t.mmio_write(0, command::GO, 1).await;
+                let begin = t.time().await;
+                t.mmio_read(0, command::GO).await;
+                self.set(2, t.time().await - begin);
+            })],
+            Place::Element {
+                accelerator: 0,
+                element: 0,
+            } => vec![Thread::new(move |t| async move {
+                t.mmio_await(0, command::GO, 0).await;
+                self.set(1, t.time().await);
+            })],
+            _ => Vec::new(),
+        }
+    }
+}
+
+/// Threads that are written here.
+trait Code: Send + Sync + 'static {
+    /// Refuses a system that they do not fit.
+    ///
+    /// # Errors
+    /// What does not fit.
+    fn check(&self, _ctx: &ThreadContext) -> Result<(), String> {
+        Ok(())
+    }
+    /// Writes the initial contents of memory.
+    fn prepare(&self, _ctx: &ThreadContext, _image: &Image) {}
+    /// The threads of a core or an element.
+    fn threads(self: Arc<Self>, ctx: &ThreadContext, place: Place) -> Vec<Thread>;
+    /// Takes what memory has when all have ended.
+    fn take(&self, _ctx: &ThreadContext, _image: &Image) {}
+}
+
+/// Threads as a workload of the scenario.
+struct Offered<C>(Arc<C>);
+
+impl<C: Code> Workload for Offered<C> {
+    fn form(&self) -> WorkloadForm {
+        WorkloadForm::Threads("external")
+    }
+
+    fn threads(&self, ctx: &ThreadContext) -> Result<Box<dyn ThreadedKernel>, WorkloadError> {
+        let refused = |what: String| ParamError::new("name", what);
+        self.0.check(ctx).map_err(refused)?;
+        Ok(Box::new(Bound {
+            code: Arc::clone(&self.0),
+            ctx: *ctx,
+            phases: [Phase {
+                name: NAME.to_owned(),
+                bytes: Bytes(0),
+            }],
+        }))
+    }
+}
+
+/// Threads of a system.
+struct Bound<C> {
+    code: Arc<C>,
+    ctx: ThreadContext,
+    phases: [Phase; 1],
+}
+
+impl<C: Code> ThreadedKernel for Bound<C> {
+    fn phases(&self) -> &[Phase] {
+        &self.phases
+    }
+
+    fn prepare(&self, image: &Image) {
+        self.code.prepare(&self.ctx, image);
+    }
+
+    fn threads(&self, place: Place) -> Vec<Thread> {
+        Arc::clone(&self.code).threads(&self.ctx, place)
+    }
+
+    fn check(&self, image: &Image) -> Result<(), String> {
+        self.code.take(&self.ctx, image);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

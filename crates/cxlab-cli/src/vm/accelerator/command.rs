@@ -1,0 +1,331 @@
+//! A command as threads: the host's, which rings the doorbell, and those of the elements.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use cxlab_engine::units::Hpa;
+use cxlab_vm::device::{Launch, PAGE};
+use cxlab_wasm::{Call, Placed, Program, Reach, Running, Stopped, WorkItem};
+use cxlab_workload::Image;
+use cxlab_workload::thread::{
+    Barrier, Handle, Place, SideBySide, Thread, ThreadContext, Window, side_by_side,
+};
+
+use super::Code;
+
+/// The register that the host's thread stores to.
+const DOORBELL: u32 = 0;
+/// The register at which elements begin, once the first has loaded the command.
+pub(super) const GO: u32 = 1;
+/// Bytes of a command that an element loads: all but the addresses of its tables.
+const COMMAND: u64 = 320;
+/// Lines that the host's thread takes at once.
+const TAKEN: usize = 32;
+/// Set in the addresses of windows in records.
+const CXL: u64 = 1 << 63;
+const PAGE_BYTES: u64 = PAGE as u64;
+
+/// A command, and what has become of it.
+pub(super) struct Command {
+    program: Program,
+    launch: Launch,
+    state: Mutex<State>,
+}
+
+/// What has become of a command.
+#[derive(Default)]
+struct State {
+    /// When the doorbell's store was issued, and when the last element had ended.
+    began: u64,
+    ended: u64,
+    fault: Option<String>,
+    pages: Vec<Vec<u8>>,
+}
+
+/// A command that has ended.
+pub(super) struct Ended {
+    pub(super) time_ps: u64,
+    /// The pages' bytes, in the order of the launch.
+    pub(super) pages: Vec<Vec<u8>>,
+}
+
+impl Command {
+    /// A command whose function is known.
+    ///
+    /// # Errors
+    /// A module that is refused, or a function that is not in it or has other parameters.
+    pub(super) fn new(launch: Launch) -> Result<Command, String> {
+        let program = Program::new(&launch.module)?;
+        let own = program.private_bytes();
+        let first = launch.pages.first().map_or(u64::MAX, |page| page.address);
+        if first < own {
+            return Err(format!(
+                "found a page at {first:#x}; allowed: above the {own:#x} bytes of the module's own memory"
+            ));
+        }
+        let (function, arguments) = (&launch.function, &launch.arguments);
+        Call::new(&program, function, arguments, WorkItem::default())?;
+        Ok(Command {
+            program,
+            launch,
+            state: Mutex::default(),
+        })
+    }
+
+    /// What has become of it, once.
+    ///
+    /// # Errors
+    /// What the function did that it cannot do.
+    pub(super) fn ended(&self) -> Result<Ended, String> {
+        let state = std::mem::take(&mut *self.lock());
+        match state.fault {
+            Some(fault) => Err(fault),
+            None => Ok(Ended {
+                time_ps: state.ended.saturating_sub(state.began),
+                pages: state.pages,
+            }),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn fail(&self, fault: String) {
+        self.lock().fault.get_or_insert(fault);
+    }
+
+    /// Where the pages are in the system, in their order, and the command behind those of the host's own memory.
+    fn places(&self, ctx: &ThreadContext) -> (Vec<u64>, u64) {
+        let mut own = ctx.bases.local;
+        let place = |place: u64| match place & CXL {
+            0 => {
+                own += PAGE_BYTES;
+                own - PAGE_BYTES
+            }
+            _ => ctx.bases.cxl + (place & !CXL),
+        };
+        let pages = self.launch.pages.iter();
+        (pages.map(|page| page.place).map(place).collect(), own)
+    }
+
+    /// The host's thread.
+    async fn host(self: Arc<Self>, t: Handle, places: Vec<u64>, command: u64) {
+        let mut taken = Window::new(TAKEN);
+        let pages = self.launch.pages.iter().zip(&places);
+        let mut pages: Vec<_> = pages.map(|(page, at)| (page.place, at, page)).collect();
+        pages.sort_unstable_by_key(|(place, ..)| *place);
+        for (line, modified) in &self.launch.cached {
+            let found = pages.partition_point(|(place, ..)| place <= line);
+            let Some((place, at, page)) = found.checked_sub(1).map(|at| pages[at]) else {
+                continue;
+            };
+            let offset = line - place;
+            let Some(bytes) = page.data.get(offset as usize..offset as usize + 8) else {
+                continue;
+            };
+            let word = bytes.iter().rev();
+            let word = word.fold(0, |word, byte| word << 8 | u64::from(*byte));
+            taken.room().await;
+            taken.add(match modified {
+                true => t.store(at + offset, word),
+                false => t.load(at + offset),
+            });
+        }
+        taken.drain().await;
+        t.write_range(command, &[0; COMMAND as usize]).await;
+        t.fence().await;
+        let began = t.time().await;
+        self.lock().began = began;
+        t.mmio_write(0, DOORBELL, 1).await;
+    }
+
+    /// The thread of an element: every `elements`-th work-group.
+    async fn element(
+        self: Arc<Self>,
+        t: Handle,
+        reach: Mapped,
+        (element, elements): (usize, usize),
+        command: u64,
+    ) {
+        if element == 0 {
+            t.mmio_await(0, DOORBELL, 0).await;
+            t.read_range(command, COMMAND).await;
+            t.mmio_write(0, GO, 1).await;
+        } else {
+            t.mmio_await(0, GO, 0).await;
+        }
+        let launch = &self.launch;
+        let groups: Vec<u64> = (0..3)
+            .map(|at| launch.global[at] / launch.local[at])
+            .collect();
+        let all = groups.iter().product::<u64>();
+        for group in (element as u64..all).step_by(elements) {
+            let group = [
+                group % groups[0],
+                group / groups[0] % groups[1],
+                group / groups[0] / groups[1],
+            ];
+            if !self.group(&t, &reach, group).await {
+                break;
+            }
+        }
+        t.fence().await;
+        let ended = t.time().await;
+        let mut state = self.lock();
+        state.ended = state.ended.max(ended);
+    }
+
+    /// Runs the work-items of a group. Returns false if one of them failed.
+    async fn group(&self, t: &Handle, reach: &Mapped, group: [u64; 3]) -> bool {
+        let [x, y, z] = self.launch.local;
+        let items = x * y * z;
+        let barrier = Barrier::new(items as usize);
+        let item = |item: u64| -> SideBySide<'_> {
+            let local = [item % x, item / x % y, item / x / y];
+            Box::pin(self.item(t, reach, group, local, &barrier))
+        };
+        let ended = side_by_side((0..items).map(item).collect(), &barrier).await;
+        if let Err(what) = ended {
+            self.fail(format!(
+                "`{}`: found {} of {} work-items of a group at a barrier after the others have ended; \
+                 allowed: a barrier that all of them reach",
+                self.launch.function, what.waiting, what.of
+            ));
+        }
+        self.lock().fault.is_none()
+    }
+
+    async fn item(
+        &self,
+        t: &Handle,
+        reach: &Mapped,
+        group: [u64; 3],
+        local: [u64; 3],
+        barrier: &Barrier,
+    ) {
+        let launch = &self.launch;
+        let global =
+            |axis: usize| launch.offset[axis] + group[axis] * launch.local[axis] + local[axis];
+        let item = WorkItem {
+            dimensions: launch.dimensions,
+            global_id: [global(0), global(1), global(2)],
+            local_id: local,
+            group_id: group,
+            global_size: launch.global,
+            local_size: launch.local,
+            global_offset: launch.offset,
+        };
+        let call = Call::new(&self.program, &launch.function, &launch.arguments, item);
+        let mut running = match call {
+            Ok(call) => Running::new(call),
+            Err(fault) => return self.fail(fault),
+        };
+        loop {
+            match running.run(t, reach).await {
+                Ok(Stopped::Barrier) => barrier.wait().await,
+                Ok(Stopped::Ended | Stopped::Missing(_)) => return,
+                Err(fault) => return self.fail(fault),
+            }
+        }
+    }
+}
+
+impl Code for Command {
+    fn check(&self, ctx: &ThreadContext) -> Result<(), String> {
+        let (places, command) = self.places(ctx);
+        let own = command + PAGE_BYTES - ctx.bases.local;
+        let reached = |end: u64| end - ctx.bases.cxl <= ctx.span.0;
+        let pages = self.launch.pages.iter().zip(&places);
+        let mut windows = pages.filter(|(page, _)| page.place & CXL != 0);
+        if own > ctx.local.0 || !windows.all(|(_, at)| reached(at + PAGE_BYTES)) {
+            let fault = format!(
+                "found {} pages, {} of them in the host's own memory; allowed: what the scenario's {} B \
+                 of it and {} B of CXL memory hold",
+                places.len(),
+                own / PAGE_BYTES - 1,
+                ctx.local.0,
+                ctx.span.0
+            );
+            self.fail(fault.clone());
+            return Err(fault);
+        }
+        Ok(())
+    }
+
+    fn prepare(&self, ctx: &ThreadContext, image: &Image) {
+        let (places, command) = self.places(ctx);
+        for (page, at) in self.launch.pages.iter().zip(places) {
+            image.write_bytes(Hpa(at), &page.data);
+        }
+        image.write_bytes(Hpa(command), &[0; COMMAND as usize]);
+    }
+
+    fn threads(self: Arc<Self>, ctx: &ThreadContext, place: Place) -> Vec<Thread> {
+        let (places, command) = self.places(ctx);
+        match place {
+            Place::Core { core: 0 } => {
+                vec![Thread::new(|t| self.host(t, places, command))]
+            }
+            Place::Element {
+                accelerator: 0,
+                element,
+            } => {
+                let pages = self.launch.pages.iter().map(|page| page.address);
+                let reach = Mapped {
+                    pages: pages.zip(places).collect(),
+                };
+                let number = (element, ctx.elements);
+                vec![Thread::new(move |t| {
+                    self.element(t, reach, number, command)
+                })]
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    fn take(&self, ctx: &ThreadContext, image: &Image) {
+        let (places, _) = self.places(ctx);
+        let page = |at: u64| {
+            let mut bytes = vec![0; PAGE];
+            image.read_bytes(Hpa(at), &mut bytes);
+            bytes
+        };
+        self.lock().pages = places.into_iter().map(page).collect();
+    }
+}
+
+/// The page table of a command: virtual addresses in the program, ascending, and addresses in the system.
+struct Mapped {
+    pages: Vec<(u64, u64)>,
+}
+
+impl Reach for Mapped {
+    type Error = String;
+
+    fn place(&self, name: &str, addr: u64, bytes: u64) -> Result<Placed, String> {
+        let page = addr & !(PAGE_BYTES - 1);
+        let found = self.pages.binary_search_by_key(&page, |(page, _)| *page);
+        let found = found.map_err(|_| {
+            format!(
+                "`{name}`: found {bytes} B at {addr:#x}; allowed: memory that the program has given to the device"
+            )
+        })?;
+        let at = self.pages[found].1 + addr % PAGE_BYTES;
+        // Pages that follow each other in both.
+        let follows = |two: &[(u64, u64)]| {
+            two[1].0 - two[0].0 == PAGE_BYTES && two[1].1.wrapping_sub(two[0].1) == PAGE_BYTES
+        };
+        let mut count = PAGE_BYTES - addr % PAGE_BYTES;
+        for two in self.pages[found..].windows(2) {
+            if count >= bytes || !follows(two) {
+                break;
+            }
+            count += PAGE_BYTES;
+        }
+        Ok(Placed::At(at, count.min(bytes)))
+    }
+
+    fn fault(&self, what: String) -> String {
+        what
+    }
+}
