@@ -40,7 +40,7 @@ fn launch(function: &str, arguments: &[u64], items: u64, group: u64, pages: u64)
     let page = |number: u64| Page {
         address: AT + number * PAGE as u64,
         // In neither memory do pages follow each other as in the program.
-        place: (17 * number % 64) * PAGE as u64 | if number % 2 == 1 { CXL } else { 0 },
+        place: ((17 * number % 64) * PAGE as u64) | (number % 2 * CXL),
         data: vec![0; PAGE],
     };
     Launch {
