@@ -15,7 +15,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
 
-use crate::ring::{Access, Extent, Operation, Shared};
+use crate::ring::{Access, Extent, Operation, REGISTER_BYTES, Shared};
 
 /// Offsets of registers of eight bytes.
 pub mod register {
@@ -54,6 +54,8 @@ const MOST_TABLES: usize = PAGE / 8 - TABLES;
 /// Most work-items of a command, and of a group.
 const MOST_ITEMS: u64 = 1 << 32;
 const MOST_IN_GROUP: u64 = 256;
+/// Most commands that the program does not know to be complete.
+const MOST_RUNNING: usize = 256;
 /// Largest module, in bytes.
 const MOST_MODULE: u64 = 64 << 20;
 
@@ -274,6 +276,11 @@ impl<'a> Device<'a> {
     /// Simulates the command that was named.
     fn submit(&mut self, now_ps: u64) {
         self.counts.commands += 1;
+        if self.running.len() == MOST_RUNNING {
+            return self.fail(format!(
+                "found more than {MOST_RUNNING} commands that were not waited for; allowed: {MOST_RUNNING}"
+            ));
+        }
         let finished = self.carry_out().unwrap_or_else(|why| Finished {
             at_ps: 0,
             time_ps: self.executor.register_ps().0,
@@ -368,11 +375,16 @@ impl<'a> Device<'a> {
             }
         }
         if let Some(why) = failed {
-            self.counts.failed += 1;
-            self.message = why.into_bytes();
-            self.message
-                .truncate((crate::ring::REGISTER_BYTES - register::MESSAGE) as usize - 1);
+            self.fail(why);
         }
+    }
+
+    /// Tells the program that a command has failed.
+    fn fail(&mut self, why: String) {
+        self.counts.failed += 1;
+        self.message = why.into_bytes();
+        let most = (REGISTER_BYTES - register::MESSAGE) as usize - 1;
+        self.message.truncate(most);
     }
 
     /// Writes the words of a page that a command has changed, and adds their lines.

@@ -248,6 +248,19 @@ fn commands_are_done_one_after_another_and_see_what_those_before_have_stored() {
 }
 
 #[test]
+fn a_doorbell_that_never_stops_ringing_takes_no_more_memory() {
+    let words = words();
+    let mut guest = Guest::new(&words, 1, &command("add", &[1, 1], 1));
+    for _ in 0..300 {
+        guest.submit(0);
+    }
+    assert_eq!(guest.told.0.lock().unwrap().len(), 256);
+    assert_eq!(guest.load(1000, register::FAILED, 8), 44);
+    assert_eq!(guest.load(1000, register::DONE, 8), 256);
+    assert_eq!(guest.memory.word(physical(0)), 256);
+}
+
+#[test]
 fn what_the_program_stores_meanwhile_stays_and_races_are_counted() {
     let words = words();
     let mut guest = Guest::new(&words, 2, &command("add", &[5, 1000], 2));
