@@ -74,6 +74,7 @@ static unsigned wakes;
 /* What is skipped while all processors sleep is known to each that wakes. */
 static pthread_mutex_t sleep_lock = PTHREAD_MUTEX_INITIALIZER;
 static bool tracing;
+static bool laid; /* CXL memory is as fast as other memory */
 static _Thread_local struct cxlab_filter *mine;
 
 /* The clock. */
@@ -423,18 +424,36 @@ static void lay_registers(void)
     qemu.memory_region_add_subregion_overlap(page, 0, over, 100);
 }
 
-static void lay_over(void *cpu, run_on_cpu_data unused)
+static void *fixed_window(unsigned number)
 {
-    (void)cpu;
-    (void)unused;
+    char path[64];
+    snprintf(path, sizeof path, "/machine/cxl-fixed-memory-region[%u]", number);
+    return qemu.object_resolve_path(path, NULL);
+}
+
+/* Whether the machine has all windows, at their addresses. */
+static bool has_windows(void)
+{
     for (unsigned i = 0; i < window_count; i++) {
-        char path[64];
-        snprintf(path, sizeof path, "/machine/cxl-fixed-memory-region[%u]", i);
-        void *fixed = qemu.object_resolve_path(path, NULL);
+        void *fixed = fixed_window(i);
+        if (!fixed || !qemu.object_property_get_uint(fixed, "addr", NULL) ||
+            !region_of(windows[i].backend))
+            return false;
+    }
+    return true;
+}
+
+/* The caller has QEMU's lock. */
+static void lay_over(void)
+{
+    if (laid || !has_windows())
+        return;
+    laid = true;
+    for (unsigned i = 0; i < window_count; i++) {
         void *region = region_of(windows[i].backend), *alias = calloc(1, REGION_BYTES);
-        if (!fixed || !region || !alias)
-            return;
-        uint64_t at = qemu.object_property_get_uint(fixed, "addr", NULL);
+        if (!alias)
+            abort();
+        uint64_t at = qemu.object_property_get_uint(fixed_window(i), "addr", NULL);
         windows[i].bytes = qemu.memory_region_size(region);
         windows[i].guest = at;
         if (windows[i].shared || *registers)
@@ -452,6 +471,13 @@ static void lay_over(void *cpu, run_on_cpu_data unused)
     }
     if (*registers)
         lay_registers();
+}
+
+static void lay_over_later(void *cpu, run_on_cpu_data unused)
+{
+    (void)cpu;
+    (void)unused;
+    lay_over();
 }
 
 static bool can_lay_over(void)
@@ -535,11 +561,11 @@ static unsigned mark_of(const struct qemu_plugin_insn *instruction)
 
 static void on_translate(qemu_plugin_id_t id, struct qemu_plugin_tb *block)
 {
-    static bool laid;
+    static bool asked_for;
     size_t count = qemu_plugin_tb_n_insns(block);
     (void)id;
-    if (!__atomic_test_and_set(&laid, __ATOMIC_RELAXED) && can_lay_over())
-        qemu.async_run_on_cpu(qemu.qemu_get_cpu(0), lay_over, (run_on_cpu_data){0});
+    if (!__atomic_test_and_set(&asked_for, __ATOMIC_RELAXED) && can_lay_over())
+        qemu.async_run_on_cpu(qemu.qemu_get_cpu(0), lay_over_later, (run_on_cpu_data){0});
     if (tracing)
         qemu_plugin_register_vcpu_tb_exec_cb(block, on_block, QEMU_PLUGIN_CB_NO_REGS,
                                              (void *)(uintptr_t)count);
@@ -595,6 +621,9 @@ static void on_wake(qemu_plugin_id_t id, unsigned cpu)
 {
     (void)id;
     mine = filters[cpu];
+    /* A restored guest may have its page tables in CXL memory, so the first instruction is too late. */
+    if (!laid && can_lay_over())
+        lay_over();
     pthread_mutex_lock(&sleep_lock);
     uint64_t most = most_ps(), now = lane_ps(filters[cpu]);
     if (simulated && now < most)
