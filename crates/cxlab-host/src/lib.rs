@@ -12,7 +12,9 @@ mod processor;
 mod requester;
 mod throttle;
 
-pub use self::core::{CacheLevel, Core, CoreConfig, CoreParams, CoreStats, PhaseStats};
+pub use self::core::{
+    CacheLevel, Core, CoreConfig, CoreParams, CoreStats, PhaseStats, ThreadTimes,
+};
 pub use cache::PrivateCache;
 pub use coherent::{
     CacheSnoop, CachingConfig, CachingRequester, CoherenceStats, Observation, SnoopedState,

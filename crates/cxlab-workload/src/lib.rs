@@ -39,6 +39,8 @@ pub use image::Image;
 pub use import::{Footprint, Summary, TraceInfo, head, import, info};
 pub use inlet::InletWorkload;
 pub use op::{Inlet, InletError, MemOp, OpKind, OpSource};
-pub use program::{Action, After, LOCAL_BASE, Lines, Phase, Program, Step};
+pub use program::{
+    Action, After, LOCAL_BASE, Lines, MOST_THREADS, Phase, Program, Step, SyncPoint, ThreadStep,
+};
 pub use thread::{Next, Place as ThreadPlace, Thread, ThreadContext, ThreadOp, ThreadedKernel};
 pub use workload::{SourceContext, Workload, WorkloadForm};

@@ -18,6 +18,9 @@ use crate::op::{OpKind, OpSource};
 /// has at most 2^50 bytes.
 pub const LOCAL_BASE: Hpa = Hpa(1 << 51);
 
+/// Most threads of a program on a core.
+pub const MOST_THREADS: usize = 256;
+
 /// The kind of a step.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, Debug)]
 pub enum Action {
@@ -85,6 +88,27 @@ impl Step {
     }
 }
 
+/// A point of a thread at which all its earlier steps have completed, and where it may wait for another
+/// thread of its program: a lock, a barrier, the end of a thread.
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
+pub struct SyncPoint {
+    /// Core cycles of computing before the point, after all earlier steps.
+    pub cycles: u64,
+    /// Instructions after the preceding step.
+    pub instructions: u64,
+    /// The thread goes on when that thread has passed so many points of its own; `None`: at once.
+    pub after: Option<(u16, u64)>,
+}
+
+/// What a thread of a program does next.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ThreadStep {
+    /// A memory access.
+    Step(Step),
+    /// A point at which threads wait for one another.
+    Sync(SyncPoint),
+}
+
 /// A phase of a program. Each phase is measured by itself.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Phase {
@@ -100,6 +124,17 @@ pub struct Phase {
 pub trait Program: SaveState + Send {
     /// Returns the next step; `None` when the program has finished, and at every later call.
     fn next_step(&mut self, rng: &mut StreamRng) -> Option<Step>;
+    /// Number of the program's threads, which a core runs at once; 1 to [`MOST_THREADS`]. The cores of a
+    /// processor run programs of one thread.
+    fn threads(&self) -> usize {
+        1
+    }
+    /// Returns what a thread does next; `None` when that thread has finished, and at every later call.
+    /// A program of one thread has no points of synchronization.
+    fn next_of(&mut self, thread: usize, rng: &mut StreamRng) -> Option<ThreadStep> {
+        let _ = thread;
+        self.next_step(rng).map(ThreadStep::Step)
+    }
     /// The program's phases in the order of measurement; at most 256.
     fn phases(&self) -> &[Phase];
     /// Checks the result of a finished program against a computation made in another way.

@@ -16,7 +16,9 @@ pub(super) struct CoreRequest {
     pub(super) issued: u64,
     pub(super) id: u64,
     pub(super) kind: RequestKind,
-    /// The steps that wait for the request, as indices in the window.
+    /// The hardware thread that sent the request.
+    pub(super) thread: u16,
+    /// The steps that wait for the request, as indices in the windows of all threads.
     pub(super) first: u32,
     pub(super) last: u32,
     /// Whether a waiting step stores to the line.
@@ -36,15 +38,15 @@ pub(super) enum RequestKind {
     Evict,
 }
 
-/// The requests by tag, and the lines that wait for one.
+/// The requests of all threads by tag, and the lines that wait for one.
 pub(super) struct MemoryRequests {
     pub(super) list: Vec<CoreRequest>,
     pub(super) free: Vec<u32>,
     /// Outstanding fills and write-backs. There are few, so a search is linear.
     pub(super) fills: Vec<u32>,
     pub(super) writebacks: Vec<u32>,
-    /// Number of outstanding fills that the prefetcher requested.
-    pub(super) prefetched: u32,
+    /// By index in the windows of all threads: the next step that waits for the same line.
+    pub(super) next: Vec<u32>,
     /// Evicted lines that wait for a free request.
     pub(super) evicted: VecDeque<LineAddr>,
     /// Most write-backs, including lines that wait for one.
@@ -52,19 +54,21 @@ pub(super) struct MemoryRequests {
 }
 
 save_state!(MemoryRequests {
-    values: free, fills, writebacks, prefetched, evicted;
-    sized: list;
+    values: free, fills, writebacks, evicted;
+    sized: list, next;
     built: most_writebacks;
 });
 
 impl MemoryRequests {
-    pub(super) fn new(params: &CoreParams) -> MemoryRequests {
-        let requests = params.fills() + params.writebacks;
+    pub(super) fn new(params: &CoreParams, threads: u32) -> MemoryRequests {
+        let (fills, writebacks) = (params.fills() * threads, params.writebacks * threads);
+        let requests = fills + writebacks;
         let free = CoreRequest {
             line: LineAddr(0),
             issued: 0,
             id: 0,
             kind: RequestKind::Free,
+            thread: 0,
             first: NIL,
             last: NIL,
             dirty: false,
@@ -73,11 +77,26 @@ impl MemoryRequests {
         MemoryRequests {
             list: vec![free; requests as usize],
             free: (0..requests).rev().collect(),
-            fills: Vec::with_capacity(params.fills() as usize),
-            writebacks: Vec::with_capacity(params.writebacks as usize),
-            prefetched: 0,
-            evicted: VecDeque::with_capacity(params.fills() as usize),
-            most_writebacks: params.writebacks,
+            fills: Vec::with_capacity(fills as usize),
+            writebacks: Vec::with_capacity(writebacks as usize),
+            next: vec![NIL; (params.window * threads) as usize],
+            evicted: VecDeque::with_capacity(fills as usize),
+            most_writebacks: writebacks,
+        }
+    }
+
+    /// Whether another line may be written back.
+    pub(super) fn may_write_back(&self) -> bool {
+        self.writebacks.len() < self.most_writebacks as usize
+    }
+
+    /// The step at index `place` waits for request `tag`, too.
+    pub(super) fn wait(&mut self, tag: u32, place: u32) {
+        self.next[place as usize] = NIL;
+        let request = &mut self.list[tag as usize];
+        match std::mem::replace(&mut request.last, place) {
+            NIL => request.first = place,
+            last => self.next[last as usize] = place,
         }
     }
 

@@ -53,3 +53,21 @@ pub struct CoreStats {
     /// Statistics of each phase of the program.
     pub phases: Vec<PhaseStats>,
 }
+
+/// Times of one of several threads of a program.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct ThreadTimes {
+    /// When the thread began.
+    pub begin: SimTime,
+    /// When its last step so far completed.
+    pub end: SimTime,
+    /// Time in between in which it waited for other threads.
+    pub waited: Picos,
+}
+
+impl ThreadTimes {
+    /// Time in which the thread computed or waited for memory.
+    pub fn busy(&self) -> Picos {
+        Picos(self.end.0.saturating_sub(self.begin.0 + self.waited.0))
+    }
+}

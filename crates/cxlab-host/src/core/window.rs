@@ -22,8 +22,6 @@ pub(super) struct WindowEntry {
     pub(super) begun: u64,
     /// When the step completes, in picoseconds; [`PENDING`] if that is not known yet.
     pub(super) done: u64,
-    /// Index of the next step that waits for the same line.
-    pub(super) next: u32,
     /// Index of the first step that waits for this step's data, and of the next one that waits for the
     /// same data as this step.
     pub(super) waiters: u32,
@@ -64,7 +62,6 @@ impl Window {
             step: Step::new(Hpa(0), Action::Load),
             begun: 0,
             done: 0,
-            next: NIL,
             waiters: NIL,
             sibling: NIL,
             position: 0,

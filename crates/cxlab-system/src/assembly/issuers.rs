@@ -10,7 +10,7 @@ use crate::host::Host;
 use crate::intervals::Intervals;
 use crate::readings::IssuerReadings;
 use crate::report::{
-    Denied, FailedRequests, HostCi95, HostCoherence, HostCore, HostReport, PhaseReport,
+    CoreThread, Denied, FailedRequests, HostCi95, HostCoherence, HostCore, HostReport, PhaseReport,
     ThreadPhaseReport, ThrottleReport, UnservedLatency,
 };
 use crate::system::System;
@@ -166,9 +166,23 @@ impl HostCore {
                     }
                 })
                 .collect(),
+            threads: threads(core),
             memory: values(core.local_statistics(end).unwrap_or_default()),
         }
     }
+}
+
+/// Times of the threads of a program that has several.
+fn threads(core: &Core) -> Vec<CoreThread> {
+    let times = core.thread_times();
+    let several = times.iter().filter(|_| times.len() > 1);
+    several
+        .map(|times| CoreThread {
+            begin_ns: times.begin.0 as f64 / 1e3,
+            end_ns: times.end.0 as f64 / 1e3,
+            waited_ns: times.waited.0 as f64 / 1e3,
+        })
+        .collect()
 }
 
 impl From<&CoherenceStats> for HostCoherence {

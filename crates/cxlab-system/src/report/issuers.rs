@@ -144,9 +144,23 @@ pub struct HostCore {
     pub outstanding_ns: f64,
     /// Phases of the program, in order.
     pub phases: Vec<PhaseReport>,
+    /// Threads of a program of several, for `cxlab attach --verify`; not in files.
+    #[serde(skip)]
+    pub threads: Vec<CoreThread>,
     /// What the medium of the host's own memory kept about itself: name with unit, and value.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub memory: Map<String, Value>,
+}
+
+/// Times of one of several threads of a program on a core.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct CoreThread {
+    /// When the thread began.
+    pub begin_ns: f64,
+    /// When its last step completed.
+    pub end_ns: f64,
+    /// Time in between in which it waited for other threads.
+    pub waited_ns: f64,
 }
 
 /// What a phase of a program did.

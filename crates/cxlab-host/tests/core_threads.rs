@@ -1,0 +1,246 @@
+//! A core that runs a program of several threads, by closed forms.
+
+#![allow(clippy::unwrap_used)]
+
+use std::sync::Arc;
+
+use cxlab_engine::rng::StreamRng;
+use cxlab_engine::units::{Bytes, Hpa, Picos, SimTime};
+use cxlab_engine::{Component, Ctx, Simulation};
+use cxlab_host::{
+    AddressMap, CacheLevel, Core, CoreConfig, CoreParams, CoreStats, LocalConfig, RequestAgent,
+    ThreadTimes,
+};
+use cxlab_link::Parcel;
+use cxlab_memory::fixed::FixedParams;
+use cxlab_memory::{Medium, MediumSite};
+use cxlab_protocol::PortId;
+use cxlab_workload::{Action, After, LOCAL_BASE, Phase, Program, Step, SyncPoint, ThreadStep};
+
+const CYCLE: u64 = 500;
+const WAY: u64 = 5_000;
+const MEDIUM: u64 = 50_000;
+/// The cache takes no time.
+const MISS: u64 = 2 * WAY + MEDIUM;
+
+struct Script {
+    threads: Vec<std::vec::IntoIter<ThreadStep>>,
+    phases: [Phase; 1],
+}
+
+cxlab_engine::cannot_save!(Script, "a list of a test");
+
+impl Program for Script {
+    fn next_step(&mut self, _rng: &mut StreamRng) -> Option<Step> {
+        match self.threads[0].next()? {
+            ThreadStep::Step(step) => Some(step),
+            ThreadStep::Sync(_) => panic!("a program of one thread"),
+        }
+    }
+    fn threads(&self) -> usize {
+        self.threads.len()
+    }
+    fn next_of(&mut self, thread: usize, _rng: &mut StreamRng) -> Option<ThreadStep> {
+        self.threads[thread].next()
+    }
+    fn phases(&self) -> &[Phase] {
+        &self.phases
+    }
+}
+
+struct Alone(Core);
+
+impl Component for Alone {
+    type Payload = Parcel;
+    fn start(&mut self, ctx: &mut Ctx<'_, Parcel>) {
+        self.0.start(ctx);
+    }
+    fn receive(&mut self, _ctx: &mut Ctx<'_, Parcel>, _port: u16, _parcel: &Parcel) {
+        unreachable!("it has no link");
+    }
+    fn wake(&mut self, ctx: &mut Ctx<'_, Parcel>, token: u32) {
+        self.0.wake(ctx, token);
+    }
+}
+
+struct Ran {
+    core: CoreStats,
+    threads: Vec<ThreadTimes>,
+    done: bool,
+}
+
+impl Ran {
+    fn busy(&self) -> Vec<u64> {
+        self.threads.iter().map(|thread| thread.busy().0).collect()
+    }
+}
+
+fn run_on(threads: Vec<Vec<ThreadStep>>, medium: FixedParams) -> Ran {
+    let capacity = Bytes(1 << 30);
+    let core = Core::new(CoreConfig {
+        params: CoreParams {
+            cycle: Picos(CYCLE),
+            width: 2,
+            window: 64,
+            caches: vec![CacheLevel {
+                size: Bytes(64 << 10),
+                ways: 16,
+                access_time: Picos(0),
+            }],
+            misses: 8,
+            prefetch: 0,
+            writebacks: 8,
+            process_time: Picos(0),
+        },
+        number: 0,
+        port_id: PortId(0),
+        ports: Vec::new(),
+        port_to: Vec::new(),
+        first_device: 1,
+        map: Arc::new(AddressMap::new(Vec::new())),
+        local: Some(LocalConfig {
+            base: LOCAL_BASE,
+            backend: medium.backend(MediumSite::alone(capacity, 1)),
+            capacity,
+            latency: Picos(WAY),
+        }),
+        program: Box::new(Script {
+            threads: threads.into_iter().map(Vec::into_iter).collect(),
+            phases: [Phase {
+                name: "all".to_owned(),
+                bytes: Bytes(8),
+            }],
+        }),
+        rng: StreamRng::new(1, "core"),
+        limit: None,
+        log: false,
+    });
+    let mut simulation = Simulation::new(vec![Alone(core)], vec![Vec::new()]);
+    simulation.run(1, SimTime::NEVER, &Default::default());
+    let core = &simulation.component(0).0;
+    Ran {
+        core: core.core_stats().clone(),
+        threads: core.thread_times(),
+        done: core.is_done(),
+    }
+}
+
+fn run(threads: Vec<Vec<ThreadStep>>) -> Ran {
+    let medium = FixedParams {
+        latency: Picos(MEDIUM),
+        ..FixedParams::default()
+    };
+    let ran = run_on(threads, medium);
+    assert!(ran.done);
+    ran
+}
+
+fn load(line: u64, after: After) -> ThreadStep {
+    ThreadStep::Step(Step {
+        after,
+        ..Step::new(Hpa(LOCAL_BASE.0 + 64 * line), Action::Load)
+    })
+}
+
+/// Loads of consecutive lines, each of which needs the one before.
+fn chain(first: u64, steps: u64) -> Vec<ThreadStep> {
+    let load = |at| load(first + at, After::Previous);
+    (0..steps).map(load).collect()
+}
+
+fn sync(cycles: u64, after: Option<(u16, u64)>) -> ThreadStep {
+    ThreadStep::Sync(SyncPoint {
+        cycles,
+        instructions: cycles,
+        after,
+    })
+}
+
+#[test]
+fn chains_of_two_threads_run_beside_each_other() {
+    let ran = run(vec![chain(0, 100), chain(1000, 60)]);
+    assert_eq!(ran.busy(), [100 * MISS, 60 * MISS]);
+    assert_eq!(ran.core.misses, 160);
+    // Each thread waits for memory all the time.
+    assert_eq!(ran.core.outstanding_ps, 160 * MISS);
+}
+
+#[test]
+fn each_thread_has_misses_of_its_own() {
+    let lines = |first| (first..first + 64).map(|line| load(line, After::Nothing));
+    let ran = run(vec![lines(0).collect(), lines(1000).collect()]);
+    // Eight at a time, as in a core with one thread.
+    assert_eq!(ran.busy(), [8 * MISS + 3 * CYCLE; 2]);
+}
+
+#[test]
+fn a_line_of_one_thread_is_cached_for_the_other() {
+    let again = vec![vec![sync(0, Some((1, 1)))], chain(0, 50)].concat();
+    let first = vec![chain(0, 50), vec![sync(0, None)]].concat();
+    let ran = run(vec![again, first]);
+    assert_eq!((ran.core.misses, ran.core.hits[0]), (50, 50));
+    // Two loads are issued in a cycle.
+    assert_eq!(ran.busy(), [24 * CYCLE, 50 * MISS]);
+    // A line that is outstanding already is requested once.
+    let ran = run(vec![chain(0, 50), chain(0, 50)]);
+    assert_eq!((ran.core.misses, ran.core.merged), (50, 50));
+    assert_eq!(ran.busy(), [50 * MISS; 2]);
+}
+
+#[test]
+fn a_thread_that_waits_ends_after_the_one_it_waits_for() {
+    let waits = vec![chain(0, 10), vec![sync(4, Some((1, 1)))], chain(100, 20)].concat();
+    let other = vec![chain(1000, 50), vec![sync(6, None)], chain(2000, 5)].concat();
+    let ran = run(vec![waits, other]);
+    let point = 50 * MISS + 6 * CYCLE;
+    assert_eq!(ran.threads[0].end, SimTime(point + 20 * MISS));
+    assert_eq!(ran.threads[1].end, SimTime(point + 5 * MISS));
+    let own = 10 * MISS + 4 * CYCLE;
+    assert_eq!(ran.threads[0].waited, Picos(point - own));
+    assert_eq!(ran.busy(), [own + 20 * MISS, 55 * MISS + 6 * CYCLE]);
+}
+
+#[test]
+fn a_thread_begins_when_another_has_made_it() {
+    let maker = vec![chain(0, 30), vec![sync(0, None)], chain(100, 1)].concat();
+    let made = vec![vec![sync(0, Some((0, 1)))], chain(1000, 7)].concat();
+    let ran = run(vec![maker, made]);
+    assert_eq!(ran.threads[1].begin, SimTime(30 * MISS));
+    assert_eq!(ran.threads[1].end, SimTime(37 * MISS));
+    assert_eq!(ran.busy(), [31 * MISS, 7 * MISS]);
+}
+
+#[test]
+fn threads_share_a_medium_and_take_twice_as_long() {
+    let medium = || FixedParams {
+        latency: Picos(MEDIUM),
+        bank_cycle: Picos(200_000),
+        ..FixedParams::default()
+    };
+    let lines = |first| -> Vec<ThreadStep> {
+        let lines = first..first + 200;
+        lines.map(|line| load(line, After::Nothing)).collect()
+    };
+    let alone = run_on(vec![lines(0)], medium());
+    assert_eq!(alone.threads[0].end, SimTime(199 * 200_000 + MISS));
+    let both = run_on(vec![lines(0), lines(1000)], medium());
+    assert!(both.done);
+    let last = both.threads.iter().map(|thread| thread.end).max().unwrap();
+    assert_eq!(last, SimTime(399 * 200_000 + MISS));
+    let most = 8 * 200_000;
+    for thread in &both.threads {
+        assert!(thread.end.0 + most >= last.0, "{:?}", both.threads);
+    }
+}
+
+#[test]
+fn threads_that_wait_for_each_other_are_never_done() {
+    let ran = run_on(
+        vec![
+            vec![sync(0, Some((1, 2))), sync(0, None)],
+            vec![sync(0, Some((0, 2))), sync(0, None)],
+        ],
+        FixedParams::default(),
+    );
+    assert!(!ran.done);
+}
