@@ -398,11 +398,10 @@ mod linux {
         loaded: &Loaded,
         report: &AttachReport,
     ) -> Result<Verified, Failure> {
-        let (processes, threads) = (report.processes, report.threads);
-        if threads > 1 {
+        if report.processes > 1 {
             return Err(Failure::mistake(format!(
-                "--verify: found {processes} processes with {threads} threads; allowed: programs \
-                 of one thread"
+                "--verify: found a program of {} processes; allowed: 1, with threads",
+                report.processes
             )));
         }
         let assumed = Assumed {

@@ -7,7 +7,7 @@ use cxlab_system::analytic::PlanFabric;
 use cxlab_system::layout::{SHOWN, cells, nanos, table};
 
 use super::profile::by_source;
-use crate::verify::{ModelSide, Verified};
+use crate::verify::{ByThread, ModelSide, Verified};
 
 /// The report of a run of a scenario, whose pools have these names and latencies without load.
 pub(super) fn summary(
@@ -164,10 +164,58 @@ fn by_count(report: &AttachReport) -> String {
     text
 }
 
+fn seconds(nanos: f64) -> String {
+    format!("{:.6}", nanos / 1e9)
+}
+
+/// The row of the event engine: local time and delay in nanoseconds, and slowdown.
+fn engine_row(
+    name: String,
+    lines: String,
+    [local_ns, delay_ns, slowdown]: [f64; 3],
+) -> Vec<String> {
+    let none = || "-".to_owned();
+    vec![
+        name,
+        lines,
+        none(),
+        seconds(local_ns),
+        seconds(delay_ns),
+        none(),
+        format!("{slowdown:.4}"),
+        none(),
+        none(),
+    ]
+}
+
+fn model_row(name: &str, side: &ModelSide) -> Vec<String> {
+    let percent = |error: f64| format!("{error:+.1} %");
+    vec![
+        name.to_owned(),
+        format!("{:.0}", side.lines),
+        format!("{:.0}", side.waits),
+        seconds(side.local_ns),
+        seconds(side.delay_ns),
+        side.error_percent.map_or("-".to_owned(), percent),
+        format!("{:.4}", side.slowdown),
+        percent(side.slowdown_error_percent),
+        percent(side.same_local_error_percent),
+    ]
+}
+
+/// The rows of one of several threads.
+fn thread_rows(thread: &ByThread) -> [Vec<String>; 3] {
+    let name = |what: &str| format!("thread {}: {what}", thread.thread);
+    let times = [thread.local_ns, thread.delay_ns, thread.slowdown];
+    [
+        engine_row(name("event engine"), "-".to_owned(), times),
+        model_row(&name("model, every miss known"), &thread.exact),
+        model_row(&name("model, in samples"), &thread.sampled),
+    ]
+}
+
 /// The event engine, the model on the same execution, and this run side by side.
 pub(super) fn comparison(verified: &Verified) -> String {
-    let seconds = |nanos: f64| format!("{:.6}", nanos / 1e9);
-    let percent = |error: f64| format!("{error:+.1} %");
     let engine = &verified.engine;
     let mut rows = vec![cells([
         "delay by",
@@ -180,38 +228,19 @@ pub(super) fn comparison(verified: &Verified) -> String {
         "error",
         "same local",
     ])];
-    rows.push(vec![
+    rows.push(engine_row(
         "event engine, exact execution".to_owned(),
         (engine.misses + engine.prefetches).to_string(),
-        "-".to_owned(),
-        seconds(engine.local_ns),
-        seconds(engine.delay_ns),
-        "-".to_owned(),
-        format!("{:.4}", engine.slowdown),
-        "-".to_owned(),
-        "-".to_owned(),
-    ]);
-    let row = |(name, side): (&str, &ModelSide)| {
-        vec![
-            name.to_owned(),
-            format!("{:.0}", side.lines),
-            format!("{:.0}", side.waits),
-            seconds(side.local_ns),
-            seconds(side.delay_ns),
-            side.error_percent.map_or("-".to_owned(), percent),
-            format!("{:.4}", side.slowdown),
-            percent(side.slowdown_error_percent),
-            percent(side.same_local_error_percent),
-        ]
-    };
-    rows.push(row(("model, every miss known", &verified.exact)));
-    rows.push(row(("model, in samples", &verified.sampled)));
+        [engine.local_ns, engine.delay_ns, engine.slowdown],
+    ));
+    rows.push(model_row("model, every miss known", &verified.exact));
+    rows.push(model_row("model, in samples", &verified.sampled));
     for one in &verified.by_period {
         let name = match one.period {
             1 => "sampled addresses, all misses".to_owned(),
             period => format!("sampled addresses, 1 of {period}"),
         };
-        rows.push(row((&name, &one.side)));
+        rows.push(model_row(&name, &one.side));
     }
     let run = [
         ("this run", &verified.run),
@@ -220,7 +249,8 @@ pub(super) fn comparison(verified: &Verified) -> String {
     let run = run
         .iter()
         .filter_map(|(name, side)| Some((*name, side.as_ref()?)));
-    rows.extend(run.map(row));
+    rows.extend(run.map(|(name, side)| model_row(name, side)));
+    rows.extend(verified.threads.iter().flat_map(thread_rows));
     let mut text = format!(
         "\n  verified with {}: {} instructions; each slowdown is over that row's own time with local \
          memory; same local: its error where delay comes to the engine's time\n\n{}",
@@ -228,6 +258,16 @@ pub(super) fn comparison(verified: &Verified) -> String {
         verified.instructions,
         table(&rows)
     );
+    if let Some(to_end) = &verified.to_end {
+        text.push_str(&format!(
+            "  {} threads, whose times are added up above; from the program's beginning to its end by the event \
+             engine: {} s with local memory, {} s with CXL memory, slowdown {:.4}\n",
+            verified.threads.len(),
+            seconds(to_end.local_ns),
+            seconds(to_end.placed_ns),
+            to_end.slowdown
+        ));
+    }
     for note in &verified.notes {
         text.push_str(&format!("  note: {note}\n"));
     }

@@ -1,45 +1,48 @@
 //! What `cxlab attach` asks for, against the event engine on the same program's exact execution.
 //!
 //! A program runs a second time, under QEMU's user mode, which tells every instruction and access
-//! (`recorder`). What its first cache lacks runs on the event engine twice: with all memory being
+//! (`recorder`). What the first caches of its threads lack runs on the event engine twice: with all memory being
 //! the host's own, and with memory where it was placed. The difference is what the engine says that
 //! CXL memory costs. The same execution goes through the model of `cxlab attach`: whole, with every
 //! miss known, and in samples, as it sees a program. So each of its assumptions has an error.
 //!
 //! Both sides have one machine: the time of an instruction, the last level cache, the latency of local
-//! memory, the reorder buffer, and the misses and lines of a stream in flight at once.
+//! memory, the reorder buffer, and the misses and lines of a stream in flight at once. Each thread has a processor
+//! core of its own; threads share the last level cache, links and memory. What is compared is the sum of the times
+//! in which threads compute or wait for memory, as CPU time is natively.
 //!
-//! Left out: programs with several threads, scenarios with several hosts, instruction fetches.
+//! Left out: scenarios with several hosts, instruction fetches, coherence between threads' first caches.
 
+mod engine;
+mod exact;
 mod pages;
 mod perf;
 mod recorded;
 mod recorder;
 mod sampled;
+mod thread;
+mod turns;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod under_qemu;
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use cxlab_attach::estimate::{Estimate, Machine};
-use cxlab_attach::fabric::{Answer, Demand, Fabric, under_way};
-use cxlab_attach::model::{Overlap, PoolUse, Step, WindowUse};
+use cxlab_attach::estimate::Machine;
+use cxlab_attach::fabric::Fabric;
+use cxlab_attach::model::{Overlap, Step};
 use cxlab_attach::placement::Placement;
-use cxlab_engine::Monitor;
-use cxlab_engine::units::{Bytes, Picos};
-use cxlab_host::{CacheLevel, CoreParams, RequesterParams};
-use cxlab_plan::{Externals, Plan, Problem};
-use cxlab_scenario::{HostGroup, HostKind, Measure};
+use cxlab_engine::units::Bytes;
+use cxlab_plan::{Plan, Problem};
 use cxlab_system::analytic::PlanFabric;
-use cxlab_system::run::{RunError, RunOptions, run};
-use cxlab_workload::Workload;
+use cxlab_system::run::RunError;
 use serde::{Deserialize, Serialize};
-use serde_json::json;
 
 use crate::program_fabric::ProgramFabric;
-use recorded::{Recorded, Replayed};
-use recorder::Recorder;
+use engine::{Ran, simulate};
+use exact::exact;
+use recorded::Recorded;
+use recorder::{Heard, Recorder};
+use turns::Turns;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 pub use under_qemu::UnderQemu;
 
@@ -48,17 +51,9 @@ const FIRST_CACHE: Bytes = Bytes(32 << 10);
 const FIRST_WAYS: u32 = 8;
 /// Ways of the last level cache.
 const LLC_WAYS: u32 = cxlab_attach::reuse::WAYS as u32;
-/// Lines on their way back to memory (the default of cores).
-const WRITEBACKS: u32 = 256;
-/// Time between two questions to the fabric, in nanoseconds of the program's time.
-const ASK_NS: f64 = 1e6;
-/// How often load and delay are brought to agree.
-const ROUNDS: usize = 8;
 /// Fraction of a program's time below which a delay counts as none: another order of steps shifts a run by
 /// a few latencies.
 const NOTHING: f64 = 1e-4;
-/// The workload's name.
-const NAME: &str = "recorded";
 
 /// The machine that both sides have.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -105,7 +100,8 @@ pub struct EngineSide {
     pub misses: u64,
     /// Lines asked for by the prefetcher.
     pub prefetches: u64,
-    /// Time of the program with all memory local.
+    /// Time of the program with all memory local; of several threads the sum of their times, without those in which
+    /// they wait for one another.
     pub local_ns: f64,
     /// The part of it in which the program waits for memory, or computes meanwhile.
     pub local_outstanding_ns: f64,
@@ -143,23 +139,40 @@ pub struct ModelSide {
 impl ModelSide {
     /// What is compared with the engine.
     fn compared(self, engine: &EngineSide) -> ModelSide {
+        self.against(engine.local_ns, engine.delay_ns, engine.slowdown)
+    }
+
+    /// What is compared with a local time, a delay and a slowdown of the engine.
+    fn against(self, engine_ns: f64, delay_ns: f64, engine_slowdown: f64) -> ModelSide {
         // Less than this of the program's time is nothing.
-        let nothing = engine.local_ns * NOTHING;
-        let error_percent = match (engine.delay_ns.abs() < nothing, self.delay_ns < nothing) {
+        let nothing = engine_ns * NOTHING;
+        let error_percent = match (delay_ns.abs() < nothing, self.delay_ns < nothing) {
             (true, true) => Some(0.0),
             (true, false) => None,
-            (false, _) => Some(100.0 * (self.delay_ns / engine.delay_ns - 1.0)),
+            (false, _) => Some(100.0 * (self.delay_ns / delay_ns - 1.0)),
         };
         let over = |local_ns: f64| slowdown(local_ns, local_ns + self.delay_ns);
-        let error = |slowdown: f64| 100.0 * (slowdown / engine.slowdown - 1.0);
+        let error = |slowdown: f64| 100.0 * (slowdown / engine_slowdown - 1.0);
         let own = over(self.local_ns);
         ModelSide {
             error_percent,
             slowdown: own,
             slowdown_error_percent: error(own),
-            same_local_error_percent: error(over(engine.local_ns)),
+            same_local_error_percent: error(over(engine_ns)),
             ..self
         }
+    }
+
+    /// The sum of what is asked for threads.
+    fn sum(threads: &[ModelSide]) -> ModelSide {
+        let mut sum = ModelSide::default();
+        for one in threads {
+            sum.lines += one.lines;
+            sum.waits += one.waits;
+            sum.local_ns += one.local_ns;
+            sum.delay_ns += one.delay_ns;
+        }
+        sum
     }
 }
 
@@ -193,6 +206,12 @@ pub struct Verified {
     /// The same, over the time that the model says for what it priced: as on the engine's machine, there is no kernel
     /// in it, and finding pages takes no time.
     pub run_modelled: Option<ModelSide>,
+    /// Each thread of a program of several, in the order in which they began.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub threads: Vec<ByThread>,
+    /// The program of several threads from its beginning to its end, by the event engine.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub to_end: Option<ToEnd>,
     /// Why there is no delay, where somebody has none.
     pub notes: Vec<String>,
     /// Why there may be none.
@@ -212,6 +231,38 @@ pub struct ByPeriod {
     pub least: f64,
     /// Largest such slowdown.
     pub most: f64,
+}
+
+/// A thread: what the event engine says, and the model.
+#[derive(Clone, Copy, PartialEq, Serialize, Deserialize, Debug)]
+pub struct ByThread {
+    /// Number of the thread, from 0.
+    pub thread: u64,
+    /// Number of instructions that it executed.
+    pub instructions: u64,
+    /// Its time with all memory local, without the time in which it waits for other threads.
+    pub local_ns: f64,
+    /// The same with memory where it was placed.
+    pub placed_ns: f64,
+    /// `placed_ns` less `local_ns`.
+    pub delay_ns: f64,
+    /// `placed_ns` over `local_ns`.
+    pub slowdown: f64,
+    /// The model, told of every miss.
+    pub exact: ModelSide,
+    /// The model, told of samples.
+    pub sampled: ModelSide,
+}
+
+/// A program from its beginning to its end: threads run beside one another, and wait for one another.
+#[derive(Clone, Copy, PartialEq, Serialize, Deserialize, Debug)]
+pub struct ToEnd {
+    /// Time with all memory local.
+    pub local_ns: f64,
+    /// Time with memory where it was placed.
+    pub placed_ns: f64,
+    /// `placed_ns` over `local_ns`.
+    pub slowdown: f64,
 }
 
 /// What an attached run measured and asked for.
@@ -290,14 +341,24 @@ pub trait Execution {
     fn run(self, listener: &mut dyn Listener) -> Result<String, VerifyError>;
 }
 
-/// Who is told.
+/// Who is told. Threads are numbered in the order in which they begin; the first is there from the beginning.
 pub trait Listener {
     /// Memory is mapped: first byte, and the one behind the last.
     fn map(&mut self, start: u64, end: u64);
     /// Memory is unmapped: first byte, and the one behind the last.
     fn unmap(&mut self, start: u64, end: u64);
-    /// An instruction is executed. False when there have been too many.
-    fn instruction(&mut self, step: &Step) -> bool;
+    /// Another thread begins. False when there are too many.
+    fn thread(&mut self) -> bool;
+    /// A thread executes an instruction. False when there have been too many.
+    fn instruction(&mut self, thread: usize, step: &Step) -> bool;
+    /// A thread comes to a point for which others may wait. Points of all threads are numbered from 1.
+    fn point(&mut self, thread: usize, number: u64);
+    /// A thread goes on behind a point of another, which was told before.
+    fn behind(&mut self, thread: usize, number: u64);
+    /// Whether a thread is in a system call, and may tell of nothing for long.
+    fn away(&mut self, thread: usize, away: bool);
+    /// A thread has ended at its last point. The word at this address was cleared then; 0 for none.
+    fn end(&mut self, thread: usize, address: u64);
 }
 
 /// Verifies an execution under a plan, whose one host is the program.
@@ -318,11 +379,22 @@ pub fn verify(
     let pools = fabric.pools().len();
     let pool_of = |offset: u64| fabric.pool_of(offset);
     let recorder = Recorder::new(assumed, placement, pools, &pool_of);
-    let mut recorder =
+    let recorder =
         recorder.map_err(|error| VerifyError::Mistake(format!("last level cache: {error}")))?;
-    let ran_by = execution.run(&mut recorder)?;
-    let heard = recorder.finish();
-    let recorded = Arc::new(heard.recorded);
+    let mut turns = Turns::new(recorder);
+    let ran_by = execution.run(&mut turns)?;
+    if let Some(too_many) = turns.too_many() {
+        return Err(VerifyError::Mistake(too_many.message()));
+    }
+    let Heard {
+        recorded,
+        windows,
+        parts,
+        misses,
+        sampling,
+    } = turns.finish().finish();
+    let recorded = Arc::new(recorded);
+    let threads = recorded.threads.len();
     let local = simulate(plan, &assumed, &recorded, false)?;
     let placed = simulate(plan, &assumed, &recorded, true)?;
     let engine = EngineSide {
@@ -334,12 +406,19 @@ pub fn verify(
         delay_ns: placed.time_ns - local.time_ns,
         slowdown: slowdown(local.time_ns, placed.time_ns),
     };
-    let exact = exact(&heard.windows, &assumed, &mut fabric).compared(&engine);
-    let sampled = sampled::ask(heard.parts, &assumed, &mut fabric).compared(&engine);
+    let exact = exact(&windows, threads, &assumed, &mut fabric);
+    let sampled = sampled::ask(parts, threads, &assumed, &mut fabric);
+    let by_thread = by_thread(&recorded, [&local, &placed], &exact, &sampled);
+    let to_end = (threads > 1).then(|| ToEnd {
+        local_ns: local.to_end_ns,
+        placed_ns: placed.to_end_ns,
+        slowdown: slowdown(local.to_end_ns, placed.to_end_ns),
+    });
+    let exact = ModelSide::sum(&exact).compared(&engine);
+    let sampled = ModelSide::sum(&sampled).compared(&engine);
     let (mut by_period, mut notes) = (Vec::new(), Vec::new());
     for period in perf::PERIODS {
-        let samples = &heard.sampling;
-        match samples.price(period, &engine, &assumed, placement, &mut fabric) {
+        match sampling.price(period, &engine, &assumed, placement, &mut fabric) {
             Ok(found) => by_period.push(found),
             Err(why) => notes.push(format!("sampled addresses, 1 of {period}: {why}")),
         }
@@ -351,7 +430,7 @@ pub fn verify(
             "none of the program's {} pages lies in CXL memory ({placement})",
             recorded.pages.len()
         )
-    } else if heard.misses == 0 {
+    } else if misses == 0 {
         format!(
             "no line misses a last level cache of {}",
             assumed.last_level()
@@ -363,14 +442,16 @@ pub fn verify(
     };
     let mut verified = Verified {
         recorder: ran_by,
-        instructions: recorded.instructions,
-        misses: heard.misses,
+        instructions: recorded.threads.iter().map(|one| one.instructions).sum(),
+        misses,
         engine,
         exact,
         sampled,
         by_period,
         run: None,
         run_modelled: None,
+        threads: by_thread,
+        to_end,
         notes,
         why_nothing,
     };
@@ -385,6 +466,32 @@ pub fn verify(
     Ok(verified)
 }
 
+/// Each thread of several, by the engine's two runs and by the model.
+fn by_thread(
+    recorded: &Recorded,
+    [local, placed]: [&Ran; 2],
+    exact: &[ModelSide],
+    sampled: &[ModelSide],
+) -> Vec<ByThread> {
+    let times = local.threads.iter().zip(&placed.threads).enumerate();
+    let one = |(thread, (local_ns, placed_ns)): (usize, (&f64, &f64))| {
+        let (local_ns, placed_ns) = (*local_ns, *placed_ns);
+        let (delay_ns, slowdown) = (placed_ns - local_ns, slowdown(local_ns, placed_ns));
+        let compared = |side: ModelSide| side.against(local_ns, delay_ns, slowdown);
+        ByThread {
+            thread: thread as u64,
+            instructions: recorded.threads[thread].instructions,
+            local_ns,
+            placed_ns,
+            delay_ns,
+            slowdown,
+            exact: compared(exact[thread]),
+            sampled: compared(sampled[thread]),
+        }
+    };
+    times.map(one).collect()
+}
+
 /// What is not supported is said before the program runs.
 ///
 /// # Errors
@@ -397,184 +504,6 @@ pub fn check(plan: &Plan) -> Result<(), VerifyError> {
         )));
     }
     Ok(())
-}
-
-/// What a run on the engine measured.
-struct Ran {
-    time_ns: f64,
-    outstanding_ns: f64,
-    misses: u64,
-    prefetches: u64,
-}
-
-/// Runs what was recorded on the plan's system.
-fn simulate(
-    plan: &Plan,
-    assumed: &Assumed,
-    recorded: &Arc<Recorded>,
-    placed: bool,
-) -> Result<Ran, VerifyError> {
-    let mut scenario = plan.scenario.clone();
-    scenario.measure = Measure::default();
-    become_program(&mut scenario.hosts[0], assumed, recorded.bytes())?;
-    let workload: Arc<dyn Workload> = Arc::new(Replayed {
-        recorded: Arc::clone(recorded),
-        placed,
-    });
-    let externals: Externals = BTreeMap::from([(NAME.to_owned(), workload)]);
-    let plan = Plan::with_externals(scenario, plan.files.clone(), &externals);
-    let plan = plan.map_err(VerifyError::Problems)?;
-    let monitor = Monitor::default();
-    let report = run(
-        &plan,
-        RunOptions {
-            seed: plan.scenario.seed,
-            threads: cxlab_engine::Threads::Exactly(1),
-            monitor: &monitor,
-            rows: None,
-        },
-    )?;
-    let core = report.hosts.first().and_then(|host| host.core.as_ref());
-    let Some((core, phase)) = core.and_then(|core| Some((core, core.phases.first()?))) else {
-        let text = "a run on a core without what the core measured".to_owned();
-        return Err(VerifyError::Run(RunError::Law(text)));
-    };
-    Ok(Ran {
-        time_ns: phase.time_ns,
-        outstanding_ns: core.outstanding_ns,
-        misses: core.misses,
-        prefetches: core.prefetches.unwrap_or(0),
-    })
-}
-
-/// Makes a host the machine that is assumed, with the recorded program.
-fn become_program(group: &mut HostGroup, assumed: &Assumed, bytes: u64) -> Result<(), VerifyError> {
-    let Overlap {
-        window,
-        misses,
-        stream,
-    } = assumed.overlap;
-    let lines = |count: f64| (count.round() as u32).max(1);
-    let process_time = match &group.kind {
-        HostKind::Requester(issue) => issue.process_time,
-        HostKind::Core(_) | HostKind::Processor(_) => RequesterParams::default().process_time,
-    };
-    group.kind = HostKind::Core(CoreParams {
-        cycle: Picos(assumed.base_ps),
-        // What an instruction takes says how many begin in a cycle.
-        width: 64,
-        window,
-        caches: vec![CacheLevel {
-            size: assumed.last_level(),
-            ways: LLC_WAYS,
-            access_time: Picos::ZERO,
-        }],
-        misses: lines(misses),
-        prefetch: lines(stream),
-        writebacks: WRITEBACKS,
-        process_time,
-    });
-    group.requests = None;
-    let way = assumed.local_ps / 4;
-    let typed = |value: serde_json::Value| value.to_string();
-    let local = typed(json!({
-        "capacity": Bytes(bytes),
-        "latency": Picos(way),
-        "memory": {
-            "kind": "fixed",
-            "latency": Picos(assumed.local_ps - 2 * way),
-            "queue": 65536,
-        },
-    }));
-    let internal = |error: serde_json::Error| {
-        VerifyError::Run(RunError::Law(format!(
-            "the recorded program's host: {error}"
-        )))
-    };
-    group.local = Some(serde_json::from_str(&local).map_err(internal)?);
-    let workload = typed(json!({ "kind": "external", "name": NAME }));
-    group.workload = serde_json::from_str(&workload).map_err(internal)?;
-    Ok(())
-}
-
-/// What the model asks for when it is told of everything.
-fn exact(windows: &[WindowUse], assumed: &Assumed, fabric: &mut dyn Fabric) -> ModelSide {
-    let machine = assumed.machine();
-    let mut side = ModelSide::default();
-    let mut from = 0;
-    let mut time = 0.0;
-    for (at, window) in windows.iter().enumerate() {
-        let own = Estimate::of([window].into_iter(), &machine, 1.0);
-        time += own.map_or(0.0, |own| own.time_ns());
-        if time < ASK_NS && at + 1 < windows.len() {
-            continue;
-        }
-        let part = joined(&windows[from..=at]);
-        if let Some(estimate) = Estimate::of([&part].into_iter(), &machine, 1.0) {
-            let answers = settled(&estimate, &machine, assumed, fabric);
-            let time_ns = estimate.time_ns();
-            side.local_ns += time_ns;
-            add(&mut side, &estimate, time_ns, &answers, &machine);
-        }
-        (from, time) = (at + 1, 0.0);
-    }
-    side
-}
-
-/// Windows that follow each other as one: a stream goes on from each to the next.
-fn joined(windows: &[WindowUse]) -> WindowUse {
-    let mut whole = WindowUse::default();
-    for window in windows {
-        whole.instructions += window.instructions;
-        whole.seen += window.seen;
-        whole.idle += window.idle;
-        whole.blocks.extend_from_slice(&window.blocks);
-        whole.pools.resize(window.pools.len(), PoolUse::default());
-        for (sum, pool) in whole.pools.iter_mut().zip(&window.pools) {
-            sum.waits += pool.waits;
-            sum.reads += pool.reads;
-            sum.writes += pool.writes;
-        }
-    }
-    whole
-}
-
-/// Adds what so much CPU time asks for.
-fn add(
-    side: &mut ModelSide,
-    estimate: &Estimate,
-    cpu_ns: f64,
-    answers: &[Answer],
-    machine: &Machine,
-) {
-    side.delay_ns += cpu_ns * estimate.delay(answers, machine);
-    for rate in &estimate.rates {
-        side.lines += cpu_ns * rate.reads;
-        side.waits += cpu_ns * rate.waits;
-    }
-}
-
-/// What the fabric answers when the program is as slow as it makes it.
-fn settled(
-    estimate: &Estimate,
-    machine: &Machine,
-    assumed: &Assumed,
-    fabric: &mut dyn Fabric,
-) -> Vec<Answer> {
-    let demand = |real_ns: f64| -> Vec<Demand> {
-        cxlab_attach::estimate::demand(&estimate.rates, 1.0, real_ns)
-    };
-    let lines = under_way(&demand(1.0), assumed.overlap.stream);
-    let undelayed = fabric.answer(&demand(1.0), lines);
-    let mut answers = undelayed.clone();
-    for _ in 0..ROUNDS {
-        let real_ns = 1.0 + estimate.delay(&answers, machine);
-        answers = fabric.answer(&demand(real_ns), lines);
-        for (answer, undelayed) in answers.iter_mut().zip(&undelayed) {
-            answer.stretch = undelayed.stretch;
-        }
-    }
-    answers
 }
 
 #[cfg(test)]

@@ -31,6 +31,7 @@ const CLOCK: usize = 3;
 #[derive(Clone, Copy, Debug)]
 struct Miss {
     time: u64,
+    thread: u16,
     ip: u64,
     address: u64,
 }
@@ -43,9 +44,35 @@ pub(super) struct Sampling {
 }
 
 impl Sampling {
-    /// An instruction missed a line. Its number stands for its time.
-    pub(super) fn load(&mut self, time: u64, ip: u64, address: u64) {
-        self.misses.push(Miss { time, ip, address });
+    /// An instruction of a thread missed a line. Its number stands for its time while there is one thread.
+    pub(super) fn load(&mut self, time: u64, thread: u16, ip: u64, address: u64) {
+        self.misses.push(Miss {
+            time,
+            thread,
+            ip,
+            address,
+        });
+    }
+
+    /// Further times are in nanoseconds, because a second thread begins. Numbers of instructions until
+    /// then become times as well, by points that have both.
+    pub(super) fn in_time(&mut self, points: &[(u64, u64)]) {
+        let time_of = |number: u64| {
+            let behind = points.partition_point(|(other, _)| *other < number);
+            let (from, from_ns) = match behind {
+                0 => (0, 0),
+                behind => points[behind - 1],
+            };
+            let (to, to_ns) = points.get(behind).copied().unwrap_or((number, from_ns));
+            let part = (number - from) as f64 / (to - from).max(1) as f64;
+            from_ns + (part * (to_ns - from_ns) as f64) as u64
+        };
+        for miss in &mut self.misses {
+            miss.time = time_of(miss.time);
+        }
+        for (time, ..) in &mut self.mapped {
+            *time = time_of(*time);
+        }
     }
 
     /// Memory was mapped.
@@ -143,7 +170,7 @@ fn sample(miss: &Miss, cycles: u32) -> Sample<'static> {
     Sample {
         mode: Mode::User,
         pid: PID,
-        tid: PID,
+        tid: PID + i32::from(miss.thread),
         ip: miss.ip,
         time: Some(miss.time),
         address: Some(miss.address),

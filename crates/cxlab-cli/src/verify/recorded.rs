@@ -1,5 +1,5 @@
-//! A recorded run as a program: what its first cache lacked, in order, and which access needs whose
-//! data.
+//! A recorded run as a program: what the first caches of its threads lacked, in order, which access needs whose
+//! data, and where threads wait for one another.
 
 use std::sync::Arc;
 
@@ -8,9 +8,10 @@ use cxlab_engine::rng::StreamRng;
 use cxlab_engine::save_state;
 use cxlab_engine::units::{Bytes, Hpa};
 use cxlab_workload::{
-    Action, After, LOCAL_BASE, Phase, Program, SourceContext, Step, Workload, WorkloadError,
-    WorkloadForm,
+    Action, After, LOCAL_BASE, Phase, Program, SourceContext, Step, SyncPoint, ThreadStep,
+    Workload, WorkloadError, WorkloadForm,
 };
+use serde::{Deserialize, Serialize};
 
 /// An access that the first cache did not answer, or a line that it wrote back.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -26,13 +27,22 @@ pub(super) struct Access {
     pub(super) store: bool,
 }
 
+/// What was recorded of a thread.
+#[derive(Default, Debug)]
+pub(super) struct RecordedThread {
+    pub(super) accesses: Vec<Access>,
+    /// Points of synchronization, each with the number of accesses before it.
+    pub(super) syncs: Vec<(usize, SyncPoint)>,
+    pub(super) instructions: u64,
+}
+
 /// What was recorded.
 #[derive(Default, Debug)]
 pub(super) struct Recorded {
-    pub(super) accesses: Vec<Access>,
+    /// The threads in the order in which they began; one at least.
+    pub(super) threads: Vec<RecordedThread>,
     /// By page: its address in CXL memory; `None` for a page in the host's own memory.
     pub(super) pages: Vec<Option<u64>>,
-    pub(super) instructions: u64,
 }
 
 impl Recorded {
@@ -73,7 +83,7 @@ impl Workload for Replayed {
             placed: self.placed,
             span: context.span.0,
             highest: self.recorded.highest(),
-            next: 0,
+            next: vec![Position::default(); self.recorded.threads.len()],
             phases: [Phase {
                 name: "all".to_owned(),
                 bytes: Bytes(0),
@@ -82,13 +92,21 @@ impl Workload for Replayed {
     }
 }
 
+/// Number of accesses and points of synchronization that a thread has taken.
+#[derive(Clone, Copy, Default, Serialize, Deserialize)]
+struct Position {
+    accesses: usize,
+    syncs: usize,
+}
+
 struct Replay {
     recorded: Arc<Recorded>,
     placed: bool,
     /// Bytes of CXL memory.
     span: u64,
     highest: u64,
-    next: u64,
+    /// By thread.
+    next: Vec<Position>,
     phases: [Phase; 1],
 }
 
@@ -97,10 +115,11 @@ save_state!(Replay {
     built: recorded, placed, span, highest, phases;
 });
 
-impl Program for Replay {
-    fn next_step(&mut self, _rng: &mut StreamRng) -> Option<Step> {
-        let access = self.recorded.accesses.get(self.next as usize)?;
-        self.next += 1;
+impl Replay {
+    fn access(&mut self, thread: usize) -> Option<Step> {
+        let recorded = &self.recorded.threads[thread];
+        let access = recorded.accesses.get(self.next[thread].accesses)?;
+        self.next[thread].accesses += 1;
         let place = self.recorded.pages[access.page as usize];
         let page = match place.filter(|_| self.placed && self.span > 0) {
             Some(offset) => offset % self.span,
@@ -119,6 +138,28 @@ impl Program for Replay {
             instructions: access.instructions,
             ..Step::new(Hpa(page + u64::from(access.line) * 64), action)
         })
+    }
+}
+
+impl Program for Replay {
+    fn next_step(&mut self, _rng: &mut StreamRng) -> Option<Step> {
+        self.access(0)
+    }
+
+    fn threads(&self) -> usize {
+        self.next.len()
+    }
+
+    fn next_of(&mut self, thread: usize, _rng: &mut StreamRng) -> Option<ThreadStep> {
+        let next = &mut self.next[thread];
+        let syncs = &self.recorded.threads[thread].syncs;
+        if let Some((before, sync)) = syncs.get(next.syncs)
+            && *before == next.accesses
+        {
+            next.syncs += 1;
+            return Some(ThreadStep::Sync(*sync));
+        }
+        self.access(thread).map(ThreadStep::Step)
     }
 
     fn phases(&self) -> &[Phase] {

@@ -11,7 +11,8 @@ use cxlab_attach::model::{Window, WindowUse};
 use cxlab_attach::reuse::WindowTrace;
 use cxlab_attach::schedule;
 
-use super::{Assumed, ModelSide, add, settled};
+use super::exact::{add, settled};
+use super::{Assumed, ModelSide};
 
 /// Instructions that are stepped over in a window, and how long that takes (*assumed*: steps of 25 us).
 pub(super) const SAMPLE: u64 = 400;
@@ -23,9 +24,13 @@ pub(super) const LOOK_NS: f64 = 100e6;
 /// Time between two looks at where the program is. Windows are where one of them is.
 pub(super) const SEEN_NS: f64 = 10e6;
 
-/// What could be seen in a part of an execution.
+/// What could be seen in a part of a thread's execution.
 #[derive(Default, Debug)]
 pub(super) struct Part {
+    pub(super) thread: usize,
+    /// Its begin and end by the estimated clock of the program, in nanoseconds.
+    pub(super) begun_ns: f64,
+    pub(super) ended_ns: f64,
     /// Its first instruction.
     pub(super) code: u64,
     /// What a window at its beginning says, where there could be one.
@@ -36,17 +41,37 @@ pub(super) struct Part {
     pub(super) looked: Option<u64>,
 }
 
+/// What is known of a thread.
+#[derive(Default)]
+struct SampledThread {
+    /// CPU time without a price.
+    waiting: Waiting,
+    /// CPU time so far, at its last window, and at its next sample.
+    clock: f64,
+    last: Option<f64>,
+    next_seen: f64,
+    /// Whether the last sample was in code without a window.
+    elsewhere: bool,
+    /// The code that was priced last, and when its last part began and ended.
+    phase: Option<PhaseId>,
+    ran_ns: (f64, f64),
+    side: ModelSide,
+}
+
+/// What follows from windows and working sets as they are.
+type Price = (Estimate, Vec<Answer>);
+
 /// What the model knows at a time, and what it has asked for.
 struct Sampled<'a> {
     assumed: &'a Assumed,
     fabric: &'a mut dyn Fabric,
     estimator: Estimator,
     locality: Locality,
-    /// CPU time that waits for more windows, by its phase.
-    open: BTreeMap<PhaseId, f64>,
-    /// What follows from windows and working sets as they are, by phase.
-    prices: BTreeMap<PhaseId, (Estimate, Vec<Answer>)>,
-    side: ModelSide,
+    /// CPU time that waits for more windows, by its phase and thread.
+    open: BTreeMap<(PhaseId, usize), f64>,
+    /// Prices by phase, and by the phases that other threads execute meanwhile.
+    prices: BTreeMap<(PhaseId, Vec<PhaseId>), Price>,
+    threads: Vec<SampledThread>,
 }
 
 impl Sampled<'_> {
@@ -72,43 +97,126 @@ impl Sampled<'_> {
         let number = self.estimator.keep(trace);
         self.locality.add(phase, number, lines);
         self.prices.clear();
-        let open: Vec<PhaseId> = self.open.keys().copied().collect();
-        for phase in open {
-            self.price(phase, 0.0, false);
+        let open: Vec<(PhaseId, usize)> = self.open.keys().copied().collect();
+        for (phase, thread) in open {
+            self.price(thread, phase, 0.0, false);
         }
         Some(phase)
     }
 
-    /// So much CPU time has the price of that code, once it is decided or at the `end`.
-    fn price(&mut self, phase: PhaseId, cpu_ns: f64, end: bool) {
-        let open_ns = self.open.remove(&phase).unwrap_or(0.0) + cpu_ns;
+    /// Memory use of a phase, by what is known of its windows now.
+    fn estimate(&mut self, phase: PhaseId) -> Option<Estimate> {
+        let machine = self.assumed.machine();
+        let mut estimator = std::mem::take(&mut self.estimator);
+        estimator.renew(phase, &mut |number, trace| self.analyse(number, trace));
+        self.estimator = estimator;
+        let by_pages = self.locality.chance_by_pages();
+        let by_lines = self.locality.chance_by_lines(phase, false);
+        let chance = by_lines.unwrap_or(by_pages).min(by_pages);
+        let chance = self.locality.chance_of_unshared(chance, None);
+        self.estimator.estimate(phase, &machine, chance)
+    }
+
+    /// The phases that other threads execute beside a thread.
+    fn beside(&self, thread: usize) -> Vec<PhaseId> {
+        let now = self.threads[thread].ran_ns;
+        let others = self.threads.iter().enumerate();
+        let mut phases: Vec<PhaseId> = others
+            .filter(|(number, other)| {
+                // Parts of threads end at different times, and each is known at its end.
+                let (begun, ended) = other.ran_ns;
+                *number != thread && 2.0 * ended - begun > now.0
+            })
+            .filter_map(|(_, other)| other.phase)
+            .collect();
+        phases.sort_unstable();
+        phases
+    }
+
+    /// So much CPU time of a thread has the price of that code, once it is decided or at the `end`.
+    fn price(&mut self, thread: usize, phase: PhaseId, cpu_ns: f64, end: bool) {
+        let open_ns = self.open.remove(&(phase, thread)).unwrap_or(0.0) + cpu_ns;
+        self.threads[thread].phase = Some(phase);
         if !end && self.locality.is_undecided(phase, false) {
-            self.open.insert(phase, open_ns);
+            self.open.insert((phase, thread), open_ns);
             return;
         }
-        let machine = self.assumed.machine();
-        if !self.prices.contains_key(&phase) {
-            let mut estimator = std::mem::take(&mut self.estimator);
-            estimator.renew(phase, &mut |number, trace| self.analyse(number, trace));
-            self.estimator = estimator;
-            let by_pages = self.locality.chance_by_pages();
-            let by_lines = self.locality.chance_by_lines(phase, false);
-            let chance = by_lines.unwrap_or(by_pages).min(by_pages);
-            let chance = self.locality.chance_of_unshared(chance, None);
-            let Some(estimate) = self.estimator.estimate(phase, &machine, chance) else {
+        let key = (phase, self.beside(thread));
+        if !self.prices.contains_key(&key) {
+            let Some(estimate) = self.estimate(phase) else {
                 return;
             };
-            let answers = settled(&estimate, &machine, self.assumed, self.fabric);
-            self.prices.insert(phase, (estimate, answers));
+            let others: Vec<Estimate> = key
+                .1
+                .iter()
+                .filter_map(|other| self.estimate(*other))
+                .collect();
+            let running = std::iter::once(&estimate).chain(&others);
+            let running: Vec<(f64, &Estimate)> = running.map(|one| (1.0, one)).collect();
+            let answers = settled(&running, self.assumed, self.fabric);
+            self.prices.insert(key.clone(), (estimate, answers));
         }
-        if let Some((estimate, answers)) = self.prices.get(&phase) {
-            add(&mut self.side, estimate, open_ns, answers, &machine);
+        if let Some((estimate, answers)) = self.prices.get(&key) {
+            let machine = self.assumed.machine();
+            let side = &mut self.threads[thread].side;
+            add(side, estimate, open_ns, answers, &machine);
+        }
+    }
+
+    /// Prices what a thread has pending, now that it is in code `phase`.
+    fn seen(&mut self, thread: usize, phase: PhaseId) {
+        let (phase, cpu_ns) = self.threads[thread].waiting.seen(phase);
+        self.price(thread, phase, cpu_ns, false);
+    }
+
+    /// A thread has executed a part. `windows` is the number of windows so far.
+    fn part(&mut self, part: Part, windows: &mut u64) {
+        if let Some(bytes) = part.looked {
+            self.look(bytes);
+        }
+        let thread = part.thread;
+        let own = &mut self.threads[thread];
+        own.ran_ns = (part.begun_ns, part.ended_ns);
+        // There are no windows before something is known of what the program uses.
+        let between = WINDOW_NS * f64::from(schedule::cost(*windows, own.elsewhere, false));
+        let due = own.last.is_none_or(|last| own.clock >= last + between);
+        let due = due && self.locality.is_known();
+        if let Some(sample) = part.sample.filter(|_| due) {
+            *windows += 1;
+            own.last = Some(own.clock);
+            if let Some(phase) = self.add(sample) {
+                self.seen(thread, phase);
+            }
+        }
+        let own = &mut self.threads[thread];
+        if own.clock >= own.next_seen {
+            own.next_seen = own.clock + SEEN_NS;
+            let phase = self.estimator.at(part.code);
+            own.elsewhere = phase.is_none();
+            match phase {
+                Some(phase) => self.seen(thread, phase),
+                None => own.waiting.elsewhere(),
+            }
+        }
+        let own = &mut self.threads[thread];
+        own.clock += part.time_ns;
+        if let Some((phase, cpu_ns)) = own.waiting.pass(part.time_ns) {
+            self.price(thread, phase, cpu_ns, false);
         }
     }
 }
 
-/// Lets the model of `attach` price the windows of a program.
-pub(super) fn ask(parts: Vec<Part>, assumed: &Assumed, fabric: &mut dyn Fabric) -> ModelSide {
+/// Lets the model of `attach` price the windows of a program, by thread.
+pub(super) fn ask(
+    parts: Vec<Part>,
+    threads: usize,
+    assumed: &Assumed,
+    fabric: &mut dyn Fabric,
+) -> Vec<ModelSide> {
+    let thread = |_| SampledThread {
+        elsewhere: true,
+        ..SampledThread::default()
+    };
     let mut model = Sampled {
         assumed,
         fabric,
@@ -116,51 +224,24 @@ pub(super) fn ask(parts: Vec<Part>, assumed: &Assumed, fabric: &mut dyn Fabric) 
         locality: Locality::default(),
         open: BTreeMap::new(),
         prices: BTreeMap::new(),
-        side: ModelSide::default(),
+        threads: (0..threads).map(thread).collect(),
     };
-    let mut waiting = Waiting::default();
-    let (mut clock, mut last, mut windows) = (0.0, f64::NEG_INFINITY, 0);
-    let mut elsewhere = true;
-    let mut next_seen = 0.0;
+    let mut windows = 0;
     for part in parts {
-        if let Some(bytes) = part.looked {
-            model.look(bytes);
-        }
-        // There are no windows before something is known of what the program uses.
-        let between = WINDOW_NS * f64::from(schedule::cost(windows, elsewhere, false));
-        let due = clock >= last + between && model.locality.is_known();
-        if let Some(sample) = part.sample.filter(|_| due) {
-            windows += 1;
-            last = clock;
-            if let Some(phase) = model.add(sample) {
-                let (phase, cpu_ns) = waiting.seen(phase);
-                model.price(phase, cpu_ns, false);
-            }
-        }
-        if clock >= next_seen {
-            next_seen = clock + SEEN_NS;
-            let phase = model.estimator.at(part.code);
-            elsewhere = phase.is_none();
-            match phase {
-                Some(phase) => {
-                    let (phase, cpu_ns) = waiting.seen(phase);
-                    model.price(phase, cpu_ns, false);
-                }
-                None => waiting.elsewhere(),
-            }
-        }
-        clock += part.time_ns;
-        if let Some((phase, cpu_ns)) = waiting.pass(part.time_ns) {
-            model.price(phase, cpu_ns, false);
+        model.part(part, &mut windows);
+    }
+    for thread in 0..threads {
+        if let Some((phase, cpu_ns)) = model.threads[thread].waiting.end(None) {
+            model.price(thread, phase, cpu_ns, false);
         }
     }
-    if let Some((phase, cpu_ns)) = waiting.end(None) {
-        model.price(phase, cpu_ns, false);
-    }
-    for phase in model.open.keys().copied().collect::<Vec<_>>() {
-        model.price(phase, 0.0, true);
+    for (phase, thread) in model.open.keys().copied().collect::<Vec<_>>() {
+        model.price(thread, phase, 0.0, true);
     }
     // All of its time, whether it has a price or not.
-    model.side.local_ns = clock;
-    model.side
+    let own = |thread: &SampledThread| ModelSide {
+        local_ns: thread.clock,
+        ..thread.side
+    };
+    model.threads.iter().map(own).collect()
 }

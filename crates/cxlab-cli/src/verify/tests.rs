@@ -1,10 +1,12 @@
 //! Programs that are known instruction by instruction, so nothing depends on a recorder or a clock.
 #![allow(clippy::unwrap_used)]
 
-use cxlab_plan::Files;
 use cxlab_plan::load as files;
+use cxlab_plan::{Externals, Files};
 
 use super::*;
+
+mod threads;
 
 const LLC: u64 = 1 << 20;
 /// Where programs have their memory: 16 MiB.
@@ -25,8 +27,13 @@ const ASSUMED: Assumed = Assumed {
 
 /// One host and devices behind a fabric.
 fn plan(fabric: &str) -> Plan {
+    plan_with(fabric, "{ preset = \"esf\" }")
+}
+
+/// The same with links of a kind.
+fn plan_with(fabric: &str, link: &str) -> Plan {
     let text = format!(
-        "name = \"one\"\n[fabric]\n{fabric}\nlink = {{ preset = \"esf\" }}\nswitch = {{ preset = \"esf\" }}\n\
+        "name = \"one\"\n[fabric]\n{fabric}\nlink = {link}\nswitch = {{ preset = \"esf\" }}\n\
          [[hosts]]\nname = \"host\"\nissue = {{ preset = \"esf\" }}\nworkload = {{ kind = \"uniform\" }}\n\
          [[devices]]\nname = \"mem\"\ncontroller = {{ preset = \"esf\", write_completion = \"written\" }}\n"
     );
@@ -50,7 +57,7 @@ struct Script<F>(F);
 impl<F: FnOnce(&mut dyn FnMut(Step))> Execution for Script<F> {
     fn run(self, listener: &mut dyn Listener) -> Result<String, VerifyError> {
         listener.map(DATA, DATA + BYTES);
-        (self.0)(&mut |step| assert!(listener.instruction(&step)));
+        (self.0)(&mut |step| assert!(listener.instruction(0, &step)));
         Ok("a script".to_owned())
     }
 }

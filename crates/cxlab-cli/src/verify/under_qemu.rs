@@ -12,63 +12,84 @@ use super::{Execution, Listener, VerifyError};
 /// A command, under QEMU's user mode.
 pub struct UnderQemu<'a>(pub &'a [OsString]);
 
+/// The instruction that a thread executes.
+#[derive(Default)]
+struct Executing {
+    step: Step,
+    has_begun: bool,
+}
+
+impl Executing {
+    /// Tells of the instruction, whose accesses are known. False when there have been too many.
+    fn tell(&mut self, thread: usize, listener: &mut dyn Listener) -> bool {
+        !std::mem::take(&mut self.has_begun) || listener.instruction(thread, &self.step)
+    }
+}
+
 impl Execution for UnderQemu<'_> {
     fn run(self, listener: &mut dyn Listener) -> Result<String, VerifyError> {
         let mut codes: Vec<(u64, Uses)> = Vec::new();
-        let mut step = Step::default();
-        let mut executes = false;
-        let mut refused = None;
+        let mut threads = vec![Executing::default()];
+        let mut at = 0;
         let followed = follow(self.0, &mut |event| {
             match event {
                 Event::Code(code) => {
                     codes.push((code.address, uses(code.address, code.bytes())));
                 }
                 Event::Executed(number) => {
-                    if executes && !listener.instruction(&step) {
-                        refused = Some(
-                            "--verify: found a program that misses its first cache too often to be \
-                             kept; allowed: 67 million times"
-                                .to_owned(),
-                        );
+                    let own = &mut threads[at];
+                    if !own.tell(at, listener) {
                         return false;
                     }
-                    executes = true;
-                    let (address, own) = &codes[number as usize];
-                    step.code = *address;
-                    step.touches.clear();
-                    step.addresses.clone_from(&own.addresses);
-                    step.reads.clone_from(&own.reads);
-                    step.writes.clone_from(&own.writes);
+                    own.has_begun = true;
+                    let (address, code) = &codes[number as usize];
+                    own.step.code = *address;
+                    own.step.touches.clear();
+                    own.step.addresses.clone_from(&code.addresses);
+                    own.step.reads.clone_from(&code.reads);
+                    own.step.writes.clone_from(&code.writes);
                 }
                 Event::Access(access) => {
                     let write = access.kind == OpKind::Write;
                     let last = (access.address + (access.size - 1)) / 64;
                     for line in access.address / 64..=last {
                         let address = (line * 64).max(access.address);
-                        step.touches.push(Touch { address, write });
+                        threads[at].step.touches.push(Touch { address, write });
                     }
                 }
                 Event::Mapped(start, end) => listener.map(start, end),
                 Event::Unmapped(start, end) => listener.unmap(start, end),
+                Event::Turn(thread) => {
+                    at = thread as usize;
+                    if threads.len() > 1 && at < threads.len() {
+                        listener.away(at, false);
+                    }
+                }
                 Event::Thread(0) => {}
                 Event::Thread(_) => {
-                    refused = Some(
-                        "--verify: found a program with threads; allowed: programs of one thread"
-                            .to_owned(),
-                    );
-                    return false;
+                    threads.push(Executing::default());
+                    return listener.thread();
                 }
+                Event::Point(point) => {
+                    let tells = threads[at].tell(at, listener);
+                    listener.point(at, point);
+                    return tells;
+                }
+                Event::Behind(point) => listener.behind(at, point),
+                Event::InCall => {
+                    let tells = threads[at].tell(at, listener);
+                    listener.away(at, true);
+                    return tells;
+                }
+                Event::Ends(address) => listener.end(at, address),
             }
             true
         });
         let followed =
             followed.map_err(|error| VerifyError::Mistake(format!("--verify: {error}")))?;
-        match refused {
-            Some(why) => Err(VerifyError::Mistake(why)),
-            None => {
-                listener.instruction(&step);
-                Ok(followed.recorder)
-            }
+        for (at, own) in threads.iter_mut().enumerate() {
+            own.tell(at, listener);
         }
+        Ok(followed.recorder)
     }
 }

@@ -57,10 +57,48 @@ fn a_verified_run_in_local_memory_is_not_slower_and_says_why() {
     }
 }
 
-/// `cxlab attach --verify` of the chase, 400 ns farther away: its report, and what it printed.
+/// A thread begins when it was made, takes a lock when another one has left it, and is joined when it has ended. So two
+/// threads whose walks follow one another take the sum of their times, and neither's waits are its time.
+#[test]
+fn threads_wait_for_one_another_in_the_event_engine() {
+    let Some((found, printed)) = verified_program("attach-verify-threads", TURNS, &[]) else {
+        return;
+    };
+    let threads = found["verified"]["threads"].as_array().unwrap();
+    assert_eq!(threads.len(), 2, "{found:#}");
+    for time in ["local_ns", "placed_ns"] {
+        let sum: f64 = threads
+            .iter()
+            .map(|thread| thread[time].as_f64().unwrap())
+            .sum();
+        let engine = number(&found, &format!("/verified/engine/{time}"));
+        assert!((sum / engine - 1.0).abs() < 1e-9, "{found:#}");
+        let to_end = number(&found, &format!("/verified/to_end/{time}"));
+        assert!((to_end / sum - 1.0).abs() < 0.02, "{found:#}");
+    }
+    let steps = 100_000.0;
+    for (thread, walks) in [(0, 2.0), (1, 1.0)] {
+        let of = |what: &str| number(&found, &format!("/verified/threads/{thread}/{what}"));
+        // Now and then two steps look like a stream, and the third line is prefetched.
+        assert!(of("delay_ns") > 0.99 * walks * steps * 400.0, "{found:#}");
+        let error = of("exact/error_percent");
+        assert!(error.abs() < 10.0, "{found:#}");
+        assert!(printed.contains(&format!("thread {thread}")), "{printed}");
+    }
+    // The thread's walk is all that it does.
+    let delay = number(&found, "/verified/threads/1/delay_ns");
+    assert!(delay < 1.05 * steps * 400.0, "{found:#}");
+}
+
+/// `cxlab attach --verify` of the chase.
 fn verified(name: &str, more: &[&str]) -> Option<(Value, String)> {
+    verified_program(name, CHASE, more)
+}
+
+/// `cxlab attach --verify` of a program in C, 400 ns farther away: its report, and what it printed.
+fn verified_program(name: &str, source: &str, more: &[&str]) -> Option<(Value, String)> {
     let folder = Folder::new(name);
-    let program = compiled(&folder, CHASE, &["-static"]);
+    let program = compiled(&folder, source, &["-static", "-pthread"]);
     let words = [more, &["--verify", "--overlap=256:12:16", "--"]].concat();
     let mut command = attach(&folder, 400, &words);
     let output = finish(command.arg(&program).stdin(Stdio::null()));
@@ -89,5 +127,43 @@ int main(void) {
     for (unsigned long i = 0; i < LINES; i++) words[8 * i] = 8 * ((i * 1664525 + 1013904223) % LINES);
     for (int i = 0; i < 300000; i++) at = words[at];
     return at == 1;
+}
+"#;
+
+/// Two walks of 100,000 lines without order, each through 8 MiB and under a lock, and a third of the first thread's. It
+/// lets go of the lock when the other one waits for it.
+const TURNS: &str = r#"
+#include <pthread.h>
+#include <sched.h>
+#include <sys/mman.h>
+#define LINES 131072ul
+static pthread_mutex_t turn = PTHREAD_MUTEX_INITIALIZER;
+static unsigned long *made(void) {
+    unsigned long *words = mmap(0, 64 * LINES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    for (unsigned long i = 0; i < LINES; i++) words[8 * i] = 8 * ((i * 1664525 + 1013904223) % LINES);
+    return words;
+}
+static unsigned long walk(unsigned long *words) {
+    unsigned long at = 0;
+    for (int i = 0; i < 100000; i++) at = words[at];
+    return at;
+}
+static void *other(void *words) {
+    pthread_mutex_lock(&turn);
+    unsigned long at = walk(words);
+    pthread_mutex_unlock(&turn);
+    return (void *)at;
+}
+int main(void) {
+    unsigned long *own = made(), *its = made();
+    pthread_t thread;
+    void *at;
+    pthread_mutex_lock(&turn);
+    if (pthread_create(&thread, 0, other, its)) return 9;
+    while (*(volatile int *)&turn != 2) sched_yield();
+    unsigned long mine = walk(own);
+    pthread_mutex_unlock(&turn);
+    if (pthread_join(thread, &at)) return 9;
+    return mine + walk(own) + (unsigned long)at == 1;
 }
 "#;

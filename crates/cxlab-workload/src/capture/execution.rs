@@ -3,8 +3,10 @@
 //! The program runs under QEMU as in [`super::capture`], but nothing is filtered or stored. Each
 //! instruction is reported once with its bytes, and from then on by its number, each time before
 //! its accesses. The reader can decode the bytes to find out which access needs the data of which.
-//! Mapped and unmapped memory is reported too. Left out: what `capture` leaves out, and memory
-//! mapped before the program begins.
+//! Mapped and unmapped memory is reported too. Events of a thread are in order, and those of several come in turns
+//! of some thousand. System calls say which thread waits for which: one that was made, or woken at a futex, goes on
+//! behind a numbered point of another.
+//! Left out: what `capture` leaves out, memory mapped before the program begins, and waits without a system call.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -26,6 +28,11 @@ const CODE: u64 = 66;
 const MAPPED: u64 = 67;
 const UNMAPPED: u64 = 68;
 const THREAD: u64 = 69;
+const TURN: u64 = 70;
+const POINT: u64 = 71;
+const BEHIND: u64 = 72;
+const IN_CALL: u64 = 73;
+const ENDS: u64 = 74;
 /// Bytes of the longest instruction of x86-64.
 const LONGEST: usize = 15;
 
@@ -58,8 +65,18 @@ pub enum Event {
     Mapped(u64, u64),
     /// Memory is unmapped, from the first address to the address after its last byte.
     Unmapped(u64, u64),
-    /// A thread begins; threads are numbered from 0.
+    /// The thread of the turn at hand begins; threads are numbered from 0.
     Thread(u64),
+    /// What follows is of the thread with this number.
+    Turn(u64),
+    /// The thread comes to a point for which others may wait; points of all threads are numbered from 1.
+    Point(u64),
+    /// The thread goes on behind the point with this number, which was reported before.
+    Behind(u64),
+    /// The thread is in a system call until its next turn.
+    InCall,
+    /// The thread ends. The word at this address is cleared then; 0 for none.
+    Ends(u64),
 }
 
 /// How the execution of a program ended.
@@ -128,6 +145,8 @@ pub fn follow(
 struct Events {
     words: Words,
     codes: u64,
+    threads: u64,
+    points: u64,
 }
 
 impl Events {
@@ -135,6 +154,8 @@ impl Events {
         Events {
             words: Words::new(input, path),
             codes: 0,
+            threads: 0,
+            points: 0,
         }
     }
 
@@ -162,13 +183,32 @@ impl Events {
             }
             MAPPED => Event::Mapped(value, value.saturating_add(self.rest()?)),
             UNMAPPED => Event::Unmapped(value, value.saturating_add(self.rest()?)),
-            THREAD => Event::Thread(value),
+            THREAD if value == self.threads => {
+                self.threads += 1;
+                Event::Thread(value)
+            }
+            TURN if value <= self.threads => Event::Turn(value),
+            POINT if value == self.points + 1 => {
+                self.points += 1;
+                Event::Point(value)
+            }
+            BEHIND if (1..=self.points).contains(&value) => Event::Behind(value),
+            IN_CALL => Event::InCall,
+            ENDS => Event::Ends(value),
+            THREAD | TURN => {
+                let message = format!("found {value}; allowed: 0 to {}, in order", self.threads);
+                return Err(self.words.wrong("thread", message));
+            }
+            POINT | BEHIND => {
+                let message = format!("found {value}; allowed: 1 to {}, in order", self.points + 1);
+                return Err(self.words.wrong("point", message));
+            }
             EXECUTED | CODE => {
                 let message = format!("found {value}; allowed: 0 to {}, in order", self.codes);
                 return Err(self.words.wrong("instruction", message));
             }
             _ => {
-                let message = format!("found {kind}; allowed: 0 to 63 and 65 to {THREAD}");
+                let message = format!("found {kind}; allowed: 0 to 63 and 65 to {ENDS}");
                 return Err(self.words.wrong("kind", message));
             }
         };
@@ -208,7 +248,7 @@ mod tests {
     use crate::op::OpKind;
 
     fn events(words: &[u64]) -> Result<Vec<Event>, String> {
-        let mut bytes = b"CXLBREC1".to_vec();
+        let mut bytes = b"CXLBREC2".to_vec();
         bytes.extend(words.iter().flat_map(|word| word.to_le_bytes()));
         let input: Input = BufReader::new(Box::new(Cursor::new(bytes)));
         let mut found = Vec::new();
@@ -258,6 +298,42 @@ mod tests {
                 Event::Unmapped(0x7000, 0x8000),
             ]
         );
+    }
+
+    #[test]
+    fn threads_go_on_behind_points_of_others() {
+        let words = [
+            70,
+            69,
+            1 << 8 | 71,
+            73,
+            1 << 8 | 70,
+            1 << 8 | 69,
+            1 << 8 | 72,
+            2 << 8 | 71,
+            0x7fc0 << 8 | 74,
+            70,
+            2 << 8 | 72,
+        ];
+        let expected = [
+            Event::Turn(0),
+            Event::Thread(0),
+            Event::Point(1),
+            Event::InCall,
+            Event::Turn(1),
+            Event::Thread(1),
+            Event::Behind(1),
+            Event::Point(2),
+            Event::Ends(0x7fc0),
+            Event::Turn(0),
+            Event::Behind(2),
+        ];
+        assert_eq!(events(&words).unwrap(), expected);
+        let message = |words: &[u64]| events(words).unwrap_err();
+        assert!(message(&[1 << 8 | 70]).contains("`thread`: found 1"));
+        assert!(message(&[1 << 8 | 69]).contains("`thread`: found 1"));
+        assert!(message(&[2 << 8 | 71]).contains("`point`: found 2"));
+        assert!(message(&[1 << 8 | 72]).contains("`point`: found 1"));
     }
 
     #[test]

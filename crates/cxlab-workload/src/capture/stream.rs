@@ -10,7 +10,7 @@ use crate::error::{Place, TraceError};
 use crate::import::{Access, AccessSource, Input};
 use crate::op::OpKind;
 
-const FORMAT: &[u8; 8] = b"CXLBREC1";
+const FORMAT: &[u8; 8] = b"CXLBREC2";
 const WORD: usize = FORMAT.len();
 /// Number of the kind of words that count instructions. Words of lower kinds are accesses.
 pub(super) const INSTRUCTIONS: u64 = 64;
@@ -62,7 +62,7 @@ impl Words {
             match self.word()? {
                 None => return Ok(None),
                 Some(word) if word == *FORMAT => {}
-                Some(_) => return Err(self.wrong("format", "found another; allowed: CXLBREC1")),
+                Some(_) => return Err(self.wrong("format", "found another; allowed: CXLBREC2")),
             }
         }
         Ok(self.word()?.map(u64::from_le_bytes))

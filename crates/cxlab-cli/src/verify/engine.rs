@@ -1,0 +1,139 @@
+//! A recorded program on the event engine.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use cxlab_attach::model::Overlap;
+use cxlab_engine::Monitor;
+use cxlab_engine::units::{Bytes, Picos};
+use cxlab_host::{CacheLevel, CoreParams, RequesterParams};
+use cxlab_plan::{Externals, Plan};
+use cxlab_scenario::{HostGroup, HostKind, Measure};
+use cxlab_system::report::CoreThread;
+use cxlab_system::run::{RunError, RunOptions, run};
+use cxlab_workload::Workload;
+use serde_json::json;
+
+use super::recorded::{Recorded, Replayed};
+use super::{Assumed, LLC_WAYS, VerifyError};
+
+/// Lines on their way back to memory (the default of cores).
+const WRITEBACKS: u32 = 256;
+/// The workload's name.
+const NAME: &str = "recorded";
+
+/// What a run on the engine measured.
+pub(super) struct Ran {
+    /// Time that the threads computed or waited for memory, in all.
+    pub(super) time_ns: f64,
+    /// The part of it in which they had a miss outstanding.
+    pub(super) outstanding_ns: f64,
+    pub(super) misses: u64,
+    pub(super) prefetches: u64,
+    /// The same time by thread, where there are several.
+    pub(super) threads: Vec<f64>,
+    /// Time from the beginning of the program to its end.
+    pub(super) to_end_ns: f64,
+}
+
+/// Time of a thread without its waits for others.
+fn busy_ns(thread: &CoreThread) -> f64 {
+    thread.end_ns - thread.begin_ns - thread.waited_ns
+}
+
+/// Runs what was recorded on the plan's system.
+pub(super) fn simulate(
+    plan: &Plan,
+    assumed: &Assumed,
+    recorded: &Arc<Recorded>,
+    placed: bool,
+) -> Result<Ran, VerifyError> {
+    let mut scenario = plan.scenario.clone();
+    scenario.measure = Measure::default();
+    become_program(&mut scenario.hosts[0], assumed, recorded.bytes())?;
+    let workload: Arc<dyn Workload> = Arc::new(Replayed {
+        recorded: Arc::clone(recorded),
+        placed,
+    });
+    let externals: Externals = BTreeMap::from([(NAME.to_owned(), workload)]);
+    let plan = Plan::with_externals(scenario, plan.files.clone(), &externals);
+    let plan = plan.map_err(VerifyError::Problems)?;
+    let monitor = Monitor::default();
+    let report = run(
+        &plan,
+        RunOptions {
+            seed: plan.scenario.seed,
+            threads: cxlab_engine::Threads::Exactly(1),
+            monitor: &monitor,
+            rows: None,
+        },
+    )?;
+    let core = report.hosts.first().and_then(|host| host.core.as_ref());
+    let Some((core, phase)) = core.and_then(|core| Some((core, core.phases.first()?))) else {
+        let text = "a run on a core without what the core measured".to_owned();
+        return Err(VerifyError::Run(RunError::Law(text)));
+    };
+    let threads: Vec<f64> = core.threads.iter().map(busy_ns).collect();
+    let to_end = core.threads.iter().map(|thread| thread.end_ns);
+    Ok(Ran {
+        time_ns: match threads.is_empty() {
+            true => phase.time_ns,
+            false => threads.iter().sum(),
+        },
+        to_end_ns: to_end.fold(phase.time_ns, f64::max),
+        threads,
+        outstanding_ns: core.outstanding_ns,
+        misses: core.misses,
+        prefetches: core.prefetches.unwrap_or(0),
+    })
+}
+
+/// Makes a host the machine that is assumed, with the recorded program.
+fn become_program(group: &mut HostGroup, assumed: &Assumed, bytes: u64) -> Result<(), VerifyError> {
+    let Overlap {
+        window,
+        misses,
+        stream,
+    } = assumed.overlap;
+    let lines = |count: f64| (count.round() as u32).max(1);
+    let process_time = match &group.kind {
+        HostKind::Requester(issue) => issue.process_time,
+        HostKind::Core(_) | HostKind::Processor(_) => RequesterParams::default().process_time,
+    };
+    group.kind = HostKind::Core(CoreParams {
+        cycle: Picos(assumed.base_ps),
+        // What an instruction takes says how many begin in a cycle.
+        width: 64,
+        window,
+        caches: vec![CacheLevel {
+            size: assumed.last_level(),
+            ways: LLC_WAYS,
+            access_time: Picos::ZERO,
+        }],
+        misses: lines(misses),
+        prefetch: lines(stream),
+        writebacks: WRITEBACKS,
+        process_time,
+    });
+    group.requests = None;
+    let way = assumed.local_ps / 4;
+    let typed = |value: serde_json::Value| value.to_string();
+    let local = typed(json!({
+        "capacity": Bytes(bytes),
+        "latency": Picos(way),
+        "memory": {
+            "kind": "fixed",
+            "latency": Picos(assumed.local_ps - 2 * way),
+            "queue": 65536,
+        },
+    }));
+    let internal = |error: serde_json::Error| {
+        VerifyError::Run(RunError::Law(format!(
+            "the recorded program's host: {error}"
+        )))
+    };
+    group.local = Some(serde_json::from_str(&local).map_err(internal)?);
+    let workload = typed(json!({ "kind": "external", "name": NAME }));
+    group.workload = serde_json::from_str(&workload).map_err(internal)?;
+    Ok(())
+}
