@@ -19,6 +19,8 @@
 //! * `load code MiB STEPS`: like `chase`, in machine code that the program makes.
 //! * `load forks N MiB STEPS`: children chase through the parent's array, one after the other.
 //! * `load threads MiB STEPS`: two threads chase, each through its array.
+//! * `load streams MiB PASSES THREADS`: threads add up an array in order, each its part.
+//! * `load crowd MiB READS THREADS`: threads read one array without order, and a sum under a lock each 1,000 reads.
 //! * `load spin MILLISECONDS [THREADS]`, `load children N MILLISECONDS`, `load forever MiB`
 //!
 //! Sizes of arrays that are chased through are powers of two.
@@ -31,6 +33,7 @@
 use std::collections::HashMap;
 use std::hint::black_box;
 use std::process::Command;
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 /// A cycle through all lines of `bytes` bytes, a power of two: x -> 1664525 x + 1013904223
@@ -353,6 +356,42 @@ fn main() {
             });
             println!("threads done");
         }
+        Some("streams") => {
+            let values = vec![1u64; mib(2) / 8];
+            let (passes, threads) = (number(3), number(4));
+            std::thread::scope(|scope| {
+                for part in values.chunks(values.len().div_ceil(threads)) {
+                    scope.spawn(move || {
+                        for _ in 0..passes {
+                            black_box(black_box(part).iter().sum::<u64>());
+                        }
+                    });
+                }
+            });
+            println!("streams done");
+        }
+        Some("crowd") => {
+            let (lines, sum) = (cycle(mib(2)), Mutex::new(0u64));
+            let (reads, threads) = (number(3), number(4));
+            std::thread::scope(|scope| {
+                for thread in 0..threads as u64 {
+                    let (lines, sum) = (&lines, &sum);
+                    scope.spawn(move || {
+                        let mut state = thread;
+                        for _ in 0..reads / 1000 {
+                            let part = (0..1000).fold(0u64, |part, _| {
+                                let line = random(&mut state) as usize % (lines.len() / 8);
+                                part.wrapping_add(lines[8 * line])
+                            });
+                            if let Ok(mut sum) = sum.lock() {
+                                *sum = sum.wrapping_add(part);
+                            }
+                        }
+                    });
+                }
+            });
+            println!("crowd done");
+        }
         Some("stream") => {
             let values = vec![1u64; mib(2) / 8];
             let began = Instant::now();
@@ -422,7 +461,7 @@ fn main() {
         }
         _ => panic!(
             "which program? chase, two, random, stream, write, heap, zeroed, sparse, scattered, conflicts, huge, phases, \
-             search, table, sort, matrix, graph, stencil, text, code, forks, threads, spin, children, forever"
+             search, table, sort, matrix, graph, stencil, text, code, forks, threads, streams, crowd, spin, children, forever"
         ),
     }
 }

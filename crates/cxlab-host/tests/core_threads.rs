@@ -175,8 +175,8 @@ fn each_thread_has_misses_of_its_own() {
 
 #[test]
 fn a_line_of_one_thread_is_cached_for_the_other() {
-    let again = vec![vec![sync(0, Some((1, 1)))], chain(0, 50)].concat();
-    let first = vec![chain(0, 50), vec![sync(0, None)]].concat();
+    let again = [vec![sync(0, Some((1, 1)))], chain(0, 50)].concat();
+    let first = [chain(0, 50), vec![sync(0, None)]].concat();
     let ran = run(vec![again, first]);
     assert_eq!((ran.core.misses, ran.core.hits[0]), (50, 50));
     // Two loads are issued in a cycle.
@@ -189,8 +189,8 @@ fn a_line_of_one_thread_is_cached_for_the_other() {
 
 #[test]
 fn a_thread_that_waits_ends_after_the_one_it_waits_for() {
-    let waits = vec![chain(0, 10), vec![sync(4, Some((1, 1)))], chain(100, 20)].concat();
-    let other = vec![chain(1000, 50), vec![sync(6, None)], chain(2000, 5)].concat();
+    let waits = [chain(0, 10), vec![sync(4, Some((1, 1)))], chain(100, 20)].concat();
+    let other = [chain(1000, 50), vec![sync(6, None)], chain(2000, 5)].concat();
     let ran = run(vec![waits, other]);
     let point = 50 * MISS + 6 * CYCLE;
     assert_eq!(ran.threads[0].end, SimTime(point + 20 * MISS));
@@ -202,8 +202,8 @@ fn a_thread_that_waits_ends_after_the_one_it_waits_for() {
 
 #[test]
 fn a_thread_begins_when_another_has_made_it() {
-    let maker = vec![chain(0, 30), vec![sync(0, None)], chain(100, 1)].concat();
-    let made = vec![vec![sync(0, Some((0, 1)))], chain(1000, 7)].concat();
+    let maker = [chain(0, 30), vec![sync(0, None)], chain(100, 1)].concat();
+    let made = [vec![sync(0, Some((0, 1)))], chain(1000, 7)].concat();
     let ran = run(vec![maker, made]);
     assert_eq!(ran.threads[1].begin, SimTime(30 * MISS));
     assert_eq!(ran.threads[1].end, SimTime(37 * MISS));

@@ -118,8 +118,7 @@ pub(super) fn add(
     }
 }
 
-/// What the fabric answers when threads are as slow as it makes them: each with the part of the time in which it
-/// runs.
+/// Answers of the fabric when threads are as slow as those make them. Each thread comes with its part of the time.
 pub(super) fn settled(
     running: &[(f64, &Estimate)],
     assumed: &Assumed,

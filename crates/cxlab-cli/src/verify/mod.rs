@@ -163,7 +163,7 @@ impl ModelSide {
         }
     }
 
-    /// The sum of what is asked for threads.
+    /// Sums of the threads' lines, waits, times and delays.
     fn sum(threads: &[ModelSide]) -> ModelSide {
         let mut sum = ModelSide::default();
         for one in threads {

@@ -105,7 +105,7 @@ struct Replay {
     /// Bytes of CXL memory.
     span: u64,
     highest: u64,
-    /// By thread.
+    /// Position of each thread.
     next: Vec<Position>,
     phases: [Phase; 1],
 }

@@ -1,6 +1,6 @@
-//! Listens to the threads of a program: finds what the first cache of each lacks, and tells the same to the model of
-//! `cxlab attach`. Threads share the last level cache and the pages; they are heard in the order of their estimated
-//! clocks (`turns`).
+//! Listens to the threads of a program: finds what the first cache of each lacks, and tells the model of
+//! `cxlab attach`. Threads share the last level cache and the pages. They are heard in the order of
+//! their estimated clocks (`turns`).
 
 use std::collections::BTreeMap;
 

@@ -30,7 +30,7 @@ fn plan(fabric: &str) -> Plan {
     plan_with(fabric, "{ preset = \"esf\" }")
 }
 
-/// The same with links of a kind.
+/// One host and devices behind a fabric whose links have these keys.
 fn plan_with(fabric: &str, link: &str) -> Plan {
     let text = format!(
         "name = \"one\"\n[fabric]\n{fabric}\nlink = {link}\nswitch = {{ preset = \"esf\" }}\n\

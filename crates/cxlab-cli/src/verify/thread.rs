@@ -113,8 +113,8 @@ impl ThreadRecorder {
         self.window_begun += waited;
     }
 
-    /// The thread comes to a point of synchronization, where all its accesses have completed. Returns how many it has
-    /// passed then.
+    /// The thread comes to a point of synchronization, where all its accesses have completed. Returns the number of
+    /// such points so far.
     pub(super) fn synchronize(&mut self, after: Option<(u16, u64)>) -> u64 {
         let sync = SyncPoint {
             cycles: self.position - self.told,

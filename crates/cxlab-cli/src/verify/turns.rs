@@ -198,8 +198,8 @@ impl<'a> Turns<'a> {
         }
     }
 
-    /// A thread that reads the word that another one's end has cleared goes on behind that end: it joins a thread
-    /// that has ended already.
+    /// Finds joins of a thread that has ended already: the thread that joins reads the word that was cleared, and
+    /// goes on behind that end.
     fn joins(&mut self, thread: usize, step: &Step) {
         let reads = |address: u64| {
             let mut touches = step.touches.iter();

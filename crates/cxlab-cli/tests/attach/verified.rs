@@ -90,6 +90,21 @@ fn threads_wait_for_one_another_in_the_event_engine() {
     assert!(delay < 1.05 * steps * 400.0, "{found:#}");
 }
 
+/// A forked process would be in the native run and not in what QEMU tells.
+#[test]
+fn a_program_of_several_processes_is_not_verified() {
+    let folder = Folder::new("attach-verify-forks");
+    let program = compiled(&folder, FORKS, &["-static"]);
+    let mut command = attach(&folder, 400, &["--verify", "--"]);
+    let output = finish(command.arg(&program).stdin(Stdio::null()));
+    if refused(&output) || output.stderr.contains("QEMU's user mode cannot be used") {
+        return;
+    }
+    assert_eq!(output.code, Some(2), "{}{}", output.stdout, output.stderr);
+    let why = "found a program of 2 processes; allowed: 1, with threads";
+    assert!(output.stderr.contains(why), "{}", output.stderr);
+}
+
 /// `cxlab attach --verify` of the chase.
 fn verified(name: &str, more: &[&str]) -> Option<(Value, String)> {
     verified_program(name, CHASE, more)
@@ -165,5 +180,15 @@ int main(void) {
     pthread_mutex_unlock(&turn);
     if (pthread_join(thread, &at)) return 9;
     return mine + walk(own) + (unsigned long)at == 1;
+}
+"#;
+
+const FORKS: &str = r#"
+#include <sys/wait.h>
+#include <unistd.h>
+int main(void) {
+    int status = 1, child = fork();
+    if (!child) _exit(0);
+    return waitpid(child, &status, 0) != child || status != 0;
 }
 "#;

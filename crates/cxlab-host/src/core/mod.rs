@@ -15,8 +15,8 @@
 //! The core's request statistics count the requests that its memory sees: lines read for misses, and lines
 //! written for flushes. [`CoreStats`] counts what the program sees.
 //!
-//! Left out: instruction fetch, address translation, speculation, coherence with other cores and between
-//! hardware threads.
+//! Left out: instruction fetch, address translation, speculation, coherence with other cores
+//! and between the hardware threads of this one.
 
 mod caches;
 mod front_end;

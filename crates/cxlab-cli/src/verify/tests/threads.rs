@@ -33,8 +33,11 @@ fn tell(listener: &mut dyn Listener, thread: usize, script: impl FnOnce(&mut dyn
     script(&mut |step| assert!(listener.instruction(thread, &step)));
 }
 
+/// A part of a program that may be told again.
+type Part<'a> = &'a dyn Fn(&mut dyn FnMut(Step));
+
 /// Tells the first two threads' instructions in turns, as QEMU does.
-fn tell_both(listener: &mut dyn Listener, scripts: [&dyn Fn(&mut dyn FnMut(Step)); 2]) {
+fn tell_both(listener: &mut dyn Listener, scripts: [Part<'_>; 2]) {
     let [first, second] = scripts.map(|script| {
         let mut steps = Vec::new();
         script(&mut |step| steps.push(step));
