@@ -118,6 +118,19 @@ impl HwThread {
         self.stirred || released || self.next <= now || !self.window.blocked.is_empty()
     }
 
+    /// Fetches the next step of one of several threads, and passes the points of synchronization before it. Returns when
+    /// the thread can go on, or [`PENDING`], if it waits at one.
+    fn hold_or_synchronize(&mut self, shared: &mut Shared, now: u64) -> Option<u64> {
+        loop {
+            self.front
+                .hold_of(&mut shared.running, usize::from(self.number));
+            let sync = self.front.sync?;
+            if let Some(next) = self.synchronize(shared, &sync, now) {
+                return Some(next);
+            }
+        }
+    }
+
     /// Passes a point of synchronization, and waits there for another thread. Returns when the thread
     /// can go on, or [`PENDING`] if that is not known.
     fn synchronize(&mut self, shared: &mut Shared, sync: &SyncPoint, now: u64) -> Option<u64> {
@@ -173,17 +186,10 @@ impl HwThread {
         let now = ctx.now().0;
         loop {
             self.begin_ready(shared, ctx);
-            match shared.points.len() {
-                1 => self.front.hold(&mut shared.running),
-                _ => self
-                    .front
-                    .hold_of(&mut shared.running, usize::from(self.number)),
-            }
-            if let Some(sync) = self.front.sync {
-                match self.synchronize(shared, &sync, now) {
-                    Some(next) => return next,
-                    None => continue,
-                }
+            if shared.points.len() == 1 {
+                self.front.hold(&mut shared.running);
+            } else if let Some(next) = self.hold_or_synchronize(shared, now) {
+                return next;
             }
             let full = self.retire(shared, now);
             let Some(step) = self.front.held else {

@@ -203,26 +203,17 @@ impl Core {
 
     /// Lets the hardware threads issue what they can. Requests a wake-up if only time is missing.
     fn issue(&mut self, ctx: &mut Ctx<'_, Parcel>) {
-        let now = ctx.now().0;
         let Core {
             shared, threads, ..
         } = self;
         shared.write_evicted(ctx);
-        let alone = threads.len() == 1;
-        loop {
-            shared.moved = false;
-            for thread in threads.iter_mut() {
-                if alone || thread.may_issue(shared, now) {
-                    thread.issue(shared, ctx);
-                }
+        let next = match &mut threads[..] {
+            [only] => {
+                only.issue(shared, ctx);
+                only.next
             }
-            // Threads before that one may have waited for it.
-            if !shared.moved || alone {
-                break;
-            }
-        }
-        let next = threads.iter().map(|thread| thread.next).min();
-        let next = next.unwrap_or(PENDING);
+            several => issue_all(several, shared, ctx),
+        };
         if next != PENDING && next < self.wake {
             self.wake = next;
             ctx.wake_at(SimTime(next), ISSUE);
@@ -264,12 +255,17 @@ impl Core {
                 .fill(request.line, request.dirty, evicted);
         }
         let size = self.shared.params.window;
+        let alone = self.threads.len() == 1;
         let mut place = request.first;
         while place != NIL {
-            let thread = &mut self.threads[(place / size) as usize];
+            let (thread, own) = match alone {
+                true => (0, place),
+                false => (place / size, place % size),
+            };
+            let thread = &mut self.threads[thread as usize];
             self.shared.stats.outstanding_ps += thread.window.answered(now.0);
             let next = self.shared.requests.next[place as usize];
-            let number = thread.window.number_at(place % size);
+            let number = thread.window.number_at(own);
             thread.completes(&mut self.shared, number, now.0);
             place = next;
         }
@@ -297,6 +293,25 @@ impl Core {
         };
         self.shared.ledger.complete(ctx, row, false);
     }
+}
+
+/// Lets each of several threads issue what it can. Returns when the next one can go on, or [`PENDING`].
+fn issue_all(threads: &mut [HwThread], shared: &mut Shared, ctx: &mut Ctx<'_, Parcel>) -> u64 {
+    let now = ctx.now().0;
+    loop {
+        shared.moved = false;
+        for thread in threads.iter_mut() {
+            if thread.may_issue(shared, now) {
+                thread.issue(shared, ctx);
+            }
+        }
+        // Threads before one that has moved may have waited for it.
+        if !shared.moved {
+            break;
+        }
+    }
+    let next = threads.iter().map(|thread| thread.next).min();
+    next.unwrap_or(PENDING)
 }
 
 impl RequestAgent for Core {
