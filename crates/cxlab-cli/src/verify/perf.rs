@@ -208,3 +208,22 @@ fn events(period: u64) -> Vec<Event> {
         event("task-clock", 1, 1, 1, &count),
     ]
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_of_instructions_become_times_when_a_second_thread_begins() {
+        let mut sampling = Sampling::default();
+        sampling.map(50, 0, 4096);
+        for number in [100, 150, 300] {
+            sampling.load(number, 0, 0, 0);
+        }
+        sampling.in_time(&[(100, 1000), (200, 1500)]);
+        sampling.load(2000, 1, 0, 0);
+        let times: Vec<u64> = sampling.misses.iter().map(|miss| miss.time).collect();
+        assert_eq!(times, [1000, 1250, 1500, 2000]);
+        assert_eq!(sampling.mapped, [(500, 0, 4096)]);
+    }
+}

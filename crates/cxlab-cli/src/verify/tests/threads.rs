@@ -110,6 +110,7 @@ fn threads_in_two_pools_are_slowed_down_as_each_alone() {
     let to_end = both.to_end.unwrap();
     assert_eq!(to_end.placed_ns, other.placed_ns);
     assert_eq!(own.exact.delay_ns, 0.0);
+    hold_addresses("threads in two pools", LOCAL_HALF, &both);
     for error in [percent(&other.exact), percent(&both.exact)] {
         assert!(error.abs() < 1.0, "{both:#?}");
     }
@@ -230,6 +231,29 @@ fn threads_meet_in_the_last_level_cache_in_the_order_of_their_clocks() {
     assert!(found.misses > 2 * steps * 95 / 100, "{found:#?}");
     assert!(found.engine.misses > 2 * steps * 95 / 100, "{found:#?}");
     assert!(percent(&found.exact).abs() < 5.0, "{found:#?}");
+}
+
+/// A thread that tells more than is queued is heard before the other one, and nothing is lost.
+#[test]
+fn more_instructions_than_are_queued_are_all_heard() {
+    let steps = 100_000;
+    let found = threads(&plan(DIRECT), "cxl", |listener| {
+        two_begin(listener);
+        tell(listener, 0, around(0, HALF, steps));
+        tell(listener, 1, around(HALF, HALF, steps));
+    })
+    .unwrap();
+    assert_eq!(found.instructions, 2 * 3 * steps);
+    assert_eq!((found.misses, found.engine.misses), (2 * steps, 2 * steps));
+    let [first, second] = found.threads[..] else {
+        panic!("two threads: {found:#?}");
+    };
+    assert_eq!(
+        (first.instructions, second.instructions),
+        (3 * steps, 3 * steps)
+    );
+    let apart = first.placed_ns / second.placed_ns - 1.0;
+    assert!(apart.abs() < 0.001, "{found:#?}");
 }
 
 /// A thread that reads that another has ended, without a system call, goes on behind its end.
