@@ -12,7 +12,8 @@
 //! * `load phases MiB ROUNDS STEPS`: in turn a walk, computing, and a pass in order.
 //! * `load search MiB LOOKUPS`: binary searches in a sorted array.
 //! * `load table MiB LOOKUPS`: a hash table, some of whose keys are looked up far more often.
-//! * `load sort MiB`, `load matrix SIZE`: a product of two square matrices, column by column
+//! * `load sort MiB [ROUNDS]`: sorts values in any order, anew each round.
+//! * `load matrix SIZE`: a product of two square matrices, column by column.
 //! * `load graph VERTICES ROUNDS`: sums over the neighbours of each vertex.
 //! * `load stencil MiB PASSES`: each value becomes the mean of itself and its four neighbours.
 //! * `load text MiB`: counts words.
@@ -257,10 +258,14 @@ fn main() {
             println!("sum {sum}");
         }
         Some("sort") => {
-            let mut state = 1;
-            let mut words: Vec<u64> = (0..mib(2) / 8).map(|_| random(&mut state)).collect();
-            words.sort_unstable();
-            println!("median {}", words[words.len() / 2]);
+            let rounds = words.get(3).map_or(1, |_| number(3));
+            let mut values = vec![0u64; mib(2) / 8];
+            for round in 0..rounds {
+                let mut state = 1 + round as u64;
+                values.fill_with(|| random(&mut state));
+                values.sort_unstable();
+            }
+            println!("median {}", values[values.len() / 2]);
         }
         Some("matrix") => {
             let size = number(2);
