@@ -3,7 +3,7 @@
 
 /// Most windows of CXL memory. Each window has its own host bridge, because a host bridge of QEMU
 /// 7.2 has a single HDM decoder.
-pub const MOST_WINDOWS: usize = 8;
+pub const MOST_WINDOWS: usize = crate::ring::MOST_WINDOWS;
 /// Most devices of one window: the root ports of a host bridge, less one.
 pub const MOST_WAYS: usize = 8;
 /// Most processors of a guest, one per ring.

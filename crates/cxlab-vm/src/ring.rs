@@ -3,8 +3,6 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::machine::MOST_WINDOWS;
-
 /// The bytes "cxabring".
 const MAGIC: u64 = 0x676e_6972_6261_7863;
 /// Version of the layout.
@@ -26,6 +24,8 @@ const REPLY: usize = 10;
 const COUNTER: usize = 16;
 const RECORDS: usize = COUNTER + COUNTERS;
 const LANE: usize = RECORDS + 2 * ENTRIES as usize;
+/// Most windows of CXL memory of a guest.
+pub const MOST_WINDOWS: usize = 8;
 /// Number of words of all rings.
 pub const WORDS: usize = HEADER + LANES * LANE;
 
