@@ -2,25 +2,19 @@
 
 #![allow(clippy::unwrap_used)]
 
-use std::sync::Arc;
+mod alone;
 
+use alone::{Alone, WAY};
+use cxlab_engine::Simulation;
 use cxlab_engine::rng::StreamRng;
 use cxlab_engine::units::{Bytes, Hpa, Picos, SimTime};
-use cxlab_engine::{Component, Ctx, Simulation};
-use cxlab_host::{
-    AddressMap, CacheLevel, Core, CoreConfig, CoreParams, CoreStats, LocalConfig, QUEUES,
-    RequestAgent, RequesterStats,
-};
-use cxlab_link::Parcel;
+use cxlab_host::{CacheLevel, CoreParams, CoreStats, QUEUES, RequestAgent, RequesterStats};
 use cxlab_memory::fixed::FixedParams;
-use cxlab_memory::{Medium, MediumSite};
-use cxlab_protocol::PortId;
 use cxlab_workload::{Action, After, LOCAL_BASE, Phase, Program, Step};
 
 const CYCLE: u64 = 500;
 const L1: u64 = 1_000;
 const L2: u64 = 4_000;
-const WAY: u64 = 5_000;
 const MEDIUM: u64 = 50_000;
 /// A miss: a lookup in both caches, the path to the controller, the memory, and the path back.
 const MISS: u64 = L1 + L2 + 2 * WAY + MEDIUM;
@@ -42,21 +36,6 @@ impl Program for Script {
     }
     fn check(&self) -> Result<(), String> {
         self.result.clone()
-    }
-}
-
-struct Alone(Core);
-
-impl Component for Alone {
-    type Payload = Parcel;
-    fn start(&mut self, ctx: &mut Ctx<'_, Parcel>) {
-        self.0.start(ctx);
-    }
-    fn receive(&mut self, _ctx: &mut Ctx<'_, Parcel>, _port: u16, _parcel: &Parcel) {
-        unreachable!("it has no link");
-    }
-    fn wake(&mut self, ctx: &mut Ctx<'_, Parcel>, token: u32) {
-        self.0.wake(ctx, token);
     }
 }
 
@@ -101,35 +80,16 @@ fn alone(
     result: Result<(), String>,
     limit: Option<u64>,
 ) -> Simulation<Alone> {
-    let capacity = Bytes(1 << 30);
     let phases = ["first", "second"].map(|name| Phase {
         name: name.to_owned(),
         bytes: Bytes(8),
     });
-    let core = Core::new(CoreConfig {
-        params,
-        number: 0,
-        port_id: PortId(0),
-        ports: Vec::new(),
-        port_to: Vec::new(),
-        first_device: 1,
-        map: Arc::new(AddressMap::new(Vec::new())),
-        local: Some(LocalConfig {
-            base: LOCAL_BASE,
-            backend: medium.backend(MediumSite::alone(capacity, 1)),
-            capacity,
-            latency: Picos(WAY),
-        }),
-        program: Box::new(Script {
-            steps: steps.into_iter(),
-            result,
-            phases: phases.to_vec(),
-        }),
-        rng: StreamRng::new(1, "core"),
-        limit,
-        log: false,
-    });
-    Simulation::new(vec![Alone(core)], vec![Vec::new()])
+    let program = Script {
+        steps: steps.into_iter(),
+        result,
+        phases: phases.to_vec(),
+    };
+    alone::alone(params, medium, Box::new(program), limit)
 }
 
 fn run_on(params: CoreParams, steps: Vec<Step>, medium: FixedParams) -> Ran {

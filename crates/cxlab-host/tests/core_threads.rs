@@ -2,23 +2,16 @@
 
 #![allow(clippy::unwrap_used)]
 
-use std::sync::Arc;
+mod alone;
 
+use alone::{WAY, alone};
 use cxlab_engine::rng::StreamRng;
 use cxlab_engine::units::{Bytes, Hpa, Picos, SimTime};
-use cxlab_engine::{Component, Ctx, Simulation};
-use cxlab_host::{
-    AddressMap, CacheLevel, Core, CoreConfig, CoreParams, CoreStats, LocalConfig, RequestAgent,
-    ThreadTimes,
-};
-use cxlab_link::Parcel;
+use cxlab_host::{CacheLevel, CoreParams, CoreStats, RequestAgent, ThreadTimes};
 use cxlab_memory::fixed::FixedParams;
-use cxlab_memory::{Medium, MediumSite};
-use cxlab_protocol::PortId;
 use cxlab_workload::{Action, After, LOCAL_BASE, Phase, Program, Step, SyncPoint, ThreadStep};
 
 const CYCLE: u64 = 500;
-const WAY: u64 = 5_000;
 const MEDIUM: u64 = 50_000;
 /// The cache takes no time.
 const MISS: u64 = 2 * WAY + MEDIUM;
@@ -48,21 +41,6 @@ impl Program for Script {
     }
 }
 
-struct Alone(Core);
-
-impl Component for Alone {
-    type Payload = Parcel;
-    fn start(&mut self, ctx: &mut Ctx<'_, Parcel>) {
-        self.0.start(ctx);
-    }
-    fn receive(&mut self, _ctx: &mut Ctx<'_, Parcel>, _port: u16, _parcel: &Parcel) {
-        unreachable!("it has no link");
-    }
-    fn wake(&mut self, ctx: &mut Ctx<'_, Parcel>, token: u32) {
-        self.0.wake(ctx, token);
-    }
-}
-
 struct Ran {
     core: CoreStats,
     threads: Vec<ThreadTimes>,
@@ -76,46 +54,28 @@ impl Ran {
 }
 
 fn run_on(threads: Vec<Vec<ThreadStep>>, medium: FixedParams) -> Ran {
-    let capacity = Bytes(1 << 30);
-    let core = Core::new(CoreConfig {
-        params: CoreParams {
-            cycle: Picos(CYCLE),
-            width: 2,
-            window: 64,
-            caches: vec![CacheLevel {
-                size: Bytes(64 << 10),
-                ways: 16,
-                access_time: Picos(0),
-            }],
-            misses: 8,
-            prefetch: 0,
-            writebacks: 8,
-            process_time: Picos(0),
-        },
-        number: 0,
-        port_id: PortId(0),
-        ports: Vec::new(),
-        port_to: Vec::new(),
-        first_device: 1,
-        map: Arc::new(AddressMap::new(Vec::new())),
-        local: Some(LocalConfig {
-            base: LOCAL_BASE,
-            backend: medium.backend(MediumSite::alone(capacity, 1)),
-            capacity,
-            latency: Picos(WAY),
-        }),
-        program: Box::new(Script {
-            threads: threads.into_iter().map(Vec::into_iter).collect(),
-            phases: [Phase {
-                name: "all".to_owned(),
-                bytes: Bytes(8),
-            }],
-        }),
-        rng: StreamRng::new(1, "core"),
-        limit: None,
-        log: false,
-    });
-    let mut simulation = Simulation::new(vec![Alone(core)], vec![Vec::new()]);
+    let params = CoreParams {
+        cycle: Picos(CYCLE),
+        width: 2,
+        window: 64,
+        caches: vec![CacheLevel {
+            size: Bytes(64 << 10),
+            ways: 16,
+            access_time: Picos(0),
+        }],
+        misses: 8,
+        prefetch: 0,
+        writebacks: 8,
+        process_time: Picos(0),
+    };
+    let program = Script {
+        threads: threads.into_iter().map(Vec::into_iter).collect(),
+        phases: [Phase {
+            name: "all".to_owned(),
+            bytes: Bytes(8),
+        }],
+    };
+    let mut simulation = alone(params, medium, Box::new(program), None);
     simulation.run(1, SimTime::NEVER, &Default::default());
     let core = &simulation.component(0).0;
     Ran {
